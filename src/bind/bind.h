@@ -1,0 +1,20 @@
+// bind.h: what the binding files share. Only src/bind and src/cli see lua.h.
+// A binding checks its arguments, copies them into the core's structs, calls, and pushes the result.
+#ifndef TPERF_BIND_H
+#define TPERF_BIND_H
+
+#include <lauxlib.h>
+#include <lua.h>
+
+#include "tperf/error.h"
+
+// Puts tperf.core into package.loaded and the searcher for the embedded modules into
+// package.searchers (after the disk when the environment names TPERF_LUA_DIR).
+void tp_bind_open(lua_State *L);
+
+// Raises *error as a Lua error that points at the caller's line. Never returns.
+int tp_bind_raise(lua_State *L, const tp_error *error);
+
+// Each leaves one function or table on the stack, a field of tperf.core.
+
+#endif

@@ -1,0 +1,69 @@
+// core.c: tperf.core, the C side of the library, and the searcher that finds the embedded Lua side.
+#include <stdlib.h>
+#include <string.h>
+
+#include "bind/bind.h"
+#include "bind/embedded.h"
+
+int tp_bind_raise(lua_State *L, const tp_error *error) {
+    return luaL_error(L, "%s", error->message);
+}
+
+static int search_embedded(lua_State *L) {
+    const char *name = luaL_checkstring(L, 1);
+    for (const tp_embedded *e = tp_embedded_modules; e->module; e++) {
+        if (strcmp(e->module, name) != 0) continue;
+        if (luaL_loadbufferx(L, e->text, e->size, e->chunk, "t") != LUA_OK) return lua_error(L);
+        lua_pushstring(L, e->chunk + 1);
+        return 2;
+    }
+    lua_pushfstring(L, "no embedded module '%s'", name);
+    return 1;
+}
+
+// In development TPERF_LUA_DIR puts the files of a source tree before the embedded text.
+static void set_disk_path(lua_State *L, const char *dir) {
+    lua_getglobal(L, "package");
+    lua_getfield(L, -1, "path");
+    lua_pushfstring(L, "%s/?.lua;%s/?/init.lua;%s", dir, dir, lua_tostring(L, -1));
+    lua_setfield(L, -3, "path");
+    lua_pop(L, 2);
+}
+
+static void add_searcher(lua_State *L, lua_Integer slot) {
+    lua_getglobal(L, "package");
+    lua_getfield(L, -1, "searchers");
+    for (lua_Integer i = (lua_Integer)lua_rawlen(L, -1); i >= slot; i--) {
+        lua_rawgeti(L, -1, i);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_pushcfunction(L, search_embedded);
+    lua_rawseti(L, -2, slot);
+    lua_pop(L, 2);
+}
+
+static const struct {
+    const char *name;
+    void (*push)(lua_State *L);
+} fields[] = {
+    {NULL, NULL},
+};
+
+static int open_core(lua_State *L) {
+    lua_newtable(L);
+    lua_pushliteral(L, TPERF_VERSION);
+    lua_setfield(L, -2, "version");
+    for (size_t i = 0; fields[i].name; i++) {
+        fields[i].push(L);
+        lua_setfield(L, -2, fields[i].name);
+    }
+    return 1;
+}
+
+void tp_bind_open(lua_State *L) {
+    luaL_requiref(L, "tperf.core", open_core, 0);
+    lua_pop(L, 1);
+    const char *dir = getenv("TPERF_LUA_DIR");
+    if (dir && *dir) set_disk_path(L, dir);
+    add_searcher(L, dir && *dir ? 3 : 2);
+}

@@ -1,0 +1,16 @@
+// embedded.h: the text of lua/, built into the binary by src/tools/embed.c.
+#ifndef TPERF_EMBEDDED_H
+#define TPERF_EMBEDDED_H
+
+#include <stddef.h>
+
+typedef struct tp_embedded {
+    const char *module; // "tperf.model"
+    const char *chunk;  // "@lua/tperf/model.lua", so that messages name a file one can open
+    const char *text;
+    size_t size;
+} tp_embedded;
+
+extern const tp_embedded tp_embedded_modules[]; // ends with a NULL module
+
+#endif
