@@ -1,0 +1,59 @@
+// system.h: the machine being modelled: one accelerator's peaks and a two-tier network.
+// Everything is SI: FLOP/s, bytes/s, bytes, seconds, watts. Peaks are the vendor's dense figures (no sparsity);
+// the efficiencies next to them say which part a kernel or a message reaches. Bandwidths are per direction.
+#ifndef TPERF_SYSTEM_H
+#define TPERF_SYSTEM_H
+
+#include <stdint.h>
+
+#include "tperf/error.h"
+
+typedef enum tp_dtype {
+    TP_FP64,
+    TP_FP32,
+    TP_TF32,
+    TP_FP16,
+    TP_BF16,
+    TP_FP8,
+    TP_INT8,
+    TP_FP4,
+    TP_DTYPE_COUNT
+} tp_dtype;
+
+// "fp64", "fp32" …: the names data files and scripts use, in the order of tp_dtype.
+extern const char *const tp_dtype_names[TP_DTYPE_COUNT];
+
+typedef struct tp_system {
+    struct {
+        double tensor[TP_DTYPE_COUNT]; // FLOP/s of the matrix units, dense; 0 = unknown
+        double vector[TP_DTYPE_COUNT]; // FLOP/s of the vector units; 0 = unknown
+        double compute_efficiency;     // part of either peak that a kernel reaches, in (0, 1]
+        double launch_s;               // seconds of fixed latency per op and pass
+        struct {
+            double bandwidth;  // bytes/s
+            double capacity;   // bytes
+            double efficiency; // part of the bandwidth that a kernel reaches, in (0, 1]
+        } hbm;
+        double power_W; // watts, the board's limit (TDP); 0 = unknown
+    } accelerator;
+    struct {
+        struct {              // within a domain: NVLink and NVSwitch, Infinity Fabric
+            double bandwidth; // bytes/s per GPU and direction
+            double efficiency;
+            double latency_s; // seconds per hop
+            int64_t domain;   // GPUs that reach each other over the fast network
+        } fast;
+        struct {              // between domains: InfiniBand, Ethernet
+            double bandwidth; // bytes/s per NIC and direction
+            double efficiency;
+            double latency_s;    // seconds per hop
+            double nics_per_gpu; // may be fractional: 0.5 = two GPUs share one NIC
+        } slow;
+    } network;
+} tp_system;
+
+// Refuses what no machine is: a NaN, an infinity, a zero or negative rate, a size beyond the limits in
+// system.c. The message names the field as data files do ("network.fast.bandwidth").
+tp_status tp_system_validate(const tp_system *system, tp_error *error);
+
+#endif

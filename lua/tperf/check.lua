@@ -1,0 +1,267 @@
+--- Checks what users pass: every argument table, model and system goes through a schema here.
+-- A checker is a function(value, path) that returns the checked (copied, converted, defaulted) value,
+-- or nil, message, failing_path. Nil without a message is an absent optional field.
+local debug, math, string, table = debug, math, string, table
+
+local check = {}
+
+-- Frames whose source starts like this file's belong to the library, not to the user.
+local library = debug.getinfo(1, "S").source:match "^(.*)check%.lua$"
+
+--- "script.lua:12: " of the innermost stack frame outside the library, or "" when there is none.
+---@return string
+function check.where()
+  local level = 2
+  while true do
+    local frame = debug.getinfo(level, "Sl")
+    if not frame then return "" end
+    if frame.currentline > 0 and frame.source:sub(1, #library) ~= library then
+      return string.format("%s:%d: ", frame.short_src, frame.currentline)
+    end
+    level = level + 1
+  end
+end
+
+--- Raises an error that points at the user's line.
+---@param format string
+function check.fail(format, ...)
+  local message = select("#", ...) > 0 and string.format(format, ...) or format
+  error(check.where() .. message, 0)
+end
+
+--- A value as messages show it: short, on one line.
+---@return string
+function check.show(value)
+  local kind = math.type(value) or type(value)
+  if kind == "integer" or kind == "boolean" or kind == "nil" then return tostring(value) end
+  if value ~= value then return "nan" end -- whatever its sign
+  if kind == "float" then return string.format("%.15g", value) end
+  if kind ~= "string" then return "a " .. kind end
+  local text = #value > 60 and value:sub(1, 57) .. "..." or value
+  return '"' .. text:gsub("[%c\"\\]", function(c) return string.format("\\%d", c:byte()) end) .. '"'
+end
+
+-- Edits (insert, delete, replace, swap neighbours) that turn a into b.
+local function distance(a, b)
+  local before, last = nil, {}
+  for j = 0, #b do last[j] = j end
+  for i = 1, #a do
+    local row = { [0] = i }
+    for j = 1, #b do
+      local same = a:byte(i) == b:byte(j)
+      row[j] = math.min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (same and 0 or 1))
+      if i > 1 and j > 1 and a:byte(i) == b:byte(j - 1) and a:byte(i - 1) == b:byte(j) then
+        row[j] = math.min(row[j], before[j - 2] + 1)
+      end
+    end
+    before, last = last, row
+  end
+  return last[#b]
+end
+
+--- " (did you mean 'x'?)" when a candidate is close to the name, else "".
+---@param name any
+---@param candidates string[]
+---@return string
+function check.suggest(name, candidates)
+  if type(name) ~= "string" or #name > 64 then return "" end
+  local best, fewest = nil, math.max(1, #name // 3) + 1
+  for _, candidate in ipairs(candidates) do
+    local edits = distance(name:lower(), candidate:lower())
+    if edits < fewest and edits < #candidate then best, fewest = candidate, edits end
+  end
+  return best and string.format(" (did you mean '%s'?)", best) or ""
+end
+
+local function join(path, key)
+  if type(key) == "number" then return string.format("%s[%s]", path, key) end
+  key = type(key) == "string" and key or check.show(key)
+  return path == "" and key or path .. "." .. key
+end
+
+-- Turns test(value, path) into a checker that knows default= and optional=.
+local function checker(options, test)
+  return function(value, path)
+    if value == nil then value = options.default end
+    if value == nil then
+      if options.optional then return nil end
+      return nil, string.format("'%s' is missing", path), path
+    end
+    return test(value, path)
+  end
+end
+
+local function wrong(path, expected, value)
+  return nil, string.format("'%s' must be %s, got %s", path, expected, check.show(value)), path
+end
+
+-- "a number", "an integer from 1 to 8", "a number above 0 …" for messages.
+local function range(noun, o)
+  local low = o.above and " above " .. check.show(o.above) or o.min and " from " .. check.show(o.min) or ""
+  local high = o.max and string.format(" %s %s", low == "" and "up to" or o.above and "and up to" or "to",
+    check.show(o.max)) or ""
+  if o.min and not o.max then low = " of at least " .. check.show(o.min) end
+  return noun .. low .. high .. (o.unit and " in " .. o.unit or "")
+end
+
+local function inside(value, o)
+  return (not o.min or value >= o.min) and (not o.max or value <= o.max) and (not o.above or value > o.above)
+end
+
+--- An integer (floats with an integral value count): min, max, default, optional.
+function check.integer(options)
+  local o = options or {}
+  local expected = range("an integer", o)
+  return checker(o, function(value, path)
+    local integer = type(value) == "number" and math.tointeger(value)
+    if not integer or not inside(integer, o) then return wrong(path, expected, value) end
+    return integer
+  end)
+end
+
+--- A finite number: min, max, above (exclusive), default, optional; with unit also a string such as "900 GB/s".
+function check.number(options)
+  local o = options or {}
+  local expected = range(o.unit and "a quantity" or "a number", o)
+  return checker(o, function(value, path)
+    local number = value
+    if o.unit and type(value) == "string" then
+      local message
+      number, message = require "tperf.units".parse(value, o.unit)
+      if not number then return nil, string.format("'%s': %s", path, message), path end
+    end
+    if type(number) ~= "number" or number ~= number or math.abs(number) == math.huge or not inside(number, o) then
+      return wrong(path, expected, value)
+    end
+    return number
+  end)
+end
+
+local function of_type(kind, expected)
+  return function(options)
+    return checker(options or {}, function(value, path)
+      if type(value) ~= kind then return wrong(path, expected, value) end
+      return value
+    end)
+  end
+end
+
+check.boolean = of_type("boolean", "true or false")
+check.func = of_type("function", "a function")
+
+--- A string, not empty unless `empty` is set.
+function check.string(options)
+  local o = options or {}
+  return checker(o, function(value, path)
+    if type(value) ~= "string" or value == "" and not o.empty then return wrong(path, "a string", value) end
+    return value
+  end)
+end
+
+--- Any value at all.
+function check.any(options)
+  return checker(options or {}, function(value) return value end)
+end
+
+--- One of the strings of options[1].
+function check.choice(options)
+  local names, valid = options[1], {}
+  for _, name in ipairs(names) do valid[name] = true end
+  return checker(options, function(value, path)
+    if type(value) == "string" and valid[value] then return value end
+    local _, message = wrong(path, "one of " .. table.concat(names, ", "), value)
+    return nil, message .. check.suggest(value, names), path
+  end)
+end
+
+--- A list whose elements all pass `element`: min, max (lengths), default, optional.
+function check.list(element, options)
+  local o = options or {}
+  local expected = range("a list, of a length", o)
+  return checker(o, function(value, path)
+    if type(value) ~= "table" then return wrong(path, "a list", value) end
+    local length, copy = rawlen(value), {}
+    for key in next, value do
+      if math.type(key) ~= "integer" or key < 1 or key > length then
+        return nil, string.format("'%s' must be a list, but has the field %s", path, check.show(key)), join(path, key)
+      end
+    end
+    if not inside(length, o) then
+      return nil, string.format("'%s' must be %s, got %d", path, expected, length), path
+    end
+    for i = 1, length do
+      local item, message, where = element(rawget(value, i), join(path, i))
+      if message then return nil, message, where end
+      copy[i] = item
+    end
+    return copy
+  end)
+end
+
+--- The first of several checkers that accepts the value; when none does, all their messages.
+function check.one_of(...)
+  local choices = { ... }
+  return function(value, path)
+    local messages = {}
+    for i, choice in ipairs(choices) do
+      local result, message = choice(value, path)
+      if not message then return result end
+      messages[i] = message
+    end
+    return nil, table.concat(messages, "; or "), path
+  end
+end
+
+local sorted_names = setmetatable({}, { __mode = "k" }) -- schema -> its field names, sorted
+
+local function names_of(schema)
+  local names = sorted_names[schema]
+  if not names then
+    names = {}
+    for name in pairs(schema) do names[#names + 1] = name end
+    table.sort(names)
+    sorted_names[schema] = names
+  end
+  return names
+end
+
+local function fields(value, path, schema)
+  if type(value) ~= "table" then return wrong(path, "a table", value) end
+  local names, unknown = names_of(schema), nil
+  for key in next, value do
+    local shown = type(key) == "string" and key or "[" .. check.show(key) .. "]"
+    if not schema[key] and (not unknown or shown < unknown) then unknown = shown end
+  end
+  if unknown then
+    local where = join(path, unknown)
+    return nil, string.format("unknown field '%s'%s", #where > 100 and where:sub(1, 97) .. "..." or where,
+      check.suggest(unknown, names)), where
+  end
+  local copy = {}
+  for _, name in ipairs(names) do
+    local field, message, where = schema[name](rawget(value, name), join(path, name))
+    if message then return nil, message, where end
+    copy[name] = field
+  end
+  return copy
+end
+
+--- A nested record: a table that passes `schema`; default, optional.
+function check.record_of(schema, options)
+  return checker(options or {}, function(value, path) return fields(value, path, schema) end)
+end
+
+--- Copies a table of arguments, fills in defaults, and raises at the user's line when something is unknown,
+--- missing or wrong.
+---@param what string     prefix of the message: "tperf.search"
+---@param value any       what the user passed
+---@param schema table    field name -> checker
+---@return table
+function check.record(what, value, schema)
+  if type(value) ~= "table" then check.fail("%s needs a table of arguments, got %s", what, check.show(value)) end
+  local copy, message = fields(value, "", schema)
+  if message then check.fail("%s: %s", what, message) end
+  return copy
+end
+
+return check
