@@ -1,0 +1,26 @@
+--- Reports: tables from plain rows, as text, CSV and JSON.
+local json = require "tperf.report.json"
+local terminal = require "tperf.report.terminal"
+local text = require "tperf.report.text"
+
+local write = io.write -- scripts may lose io; standard output stays open to reports
+
+local report = {
+  text = text.table,
+  csv = require "tperf.report.csv",
+  json = json.rows,
+}
+
+--- Prints rows as a table, in colour where standard output is a terminal and NO_COLOR is not set.
+---@param rows table[]
+---@param wanted? (string|tperf.Column)[]
+---@param options? table  as report.text takes them
+function report.print(rows, wanted, options)
+  local o = {}
+  for name, value in pairs(options or {}) do o[name] = value end
+  if o.color == nil then o.color = terminal.color() end
+  if o.ascii == nil then o.ascii = terminal.is_output() and not terminal.utf8() end
+  write(text.table(rows, wanted, o))
+end
+
+return report

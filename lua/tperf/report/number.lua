@@ -1,0 +1,23 @@
+--- Numbers as machines read them.
+local number = {}
+
+--- The shortest text that reads back as the same number: 0.1 and not 0.10000000000000001.
+--- Fifteen digits survive any double (DBL_DIG), so when they are enough, %.15g is the shortest form there is.
+--- Infinity and NaN come out as "inf", "-inf" and "nan".
+---@param value number
+---@return string
+function number.text(value)
+  if math.type(value) == "integer" then return string.format("%d", value) end
+  if value ~= value then return "nan" end
+  if value == math.huge or value == -math.huge then return value > 0 and "inf" or "-inf" end
+  local first = 15
+  -- Subnormal numbers have fewer digits than that to give: 5e-324.
+  if value ~= 0 and math.abs(value) < 0x1p-1022 then first = 1 end
+  for digits = first, 16 do
+    local text = string.format("%." .. digits .. "g", value)
+    if tonumber(text) == value then return text end
+  end
+  return string.format("%.17g", value)
+end
+
+return number
