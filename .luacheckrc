@@ -1,4 +1,4 @@
 std = "lua54"
 max_line_length = 120
-files["spec"] = { std = "+busted" }
+files["spec"] = { std = "+busted", globals = { "arg" } }
 files["scripts"] = { globals = { "arg" } }

@@ -12,6 +12,9 @@
 // package.searchers (after the disk when the environment names TPERF_LUA_DIR).
 void tp_bind_open(lua_State *L);
 
+// The module tperf.core itself, for tp_bind_open and for stock Lua's require.
+int luaopen_tperf_core(lua_State *L);
+
 // Raises *error as a Lua error that points at the caller's line. Never returns.
 int tp_bind_raise(lua_State *L, const tp_error *error);
 

@@ -49,7 +49,8 @@ static const struct {
     {NULL, NULL},
 };
 
-static int open_core(lua_State *L) {
+// Also the entry of tperf/core.so, under the name that require looks for.
+__attribute__((visibility("default"))) int luaopen_tperf_core(lua_State *L) {
     lua_newtable(L);
     lua_pushliteral(L, TPERF_VERSION);
     lua_setfield(L, -2, "version");
@@ -61,7 +62,7 @@ static int open_core(lua_State *L) {
 }
 
 void tp_bind_open(lua_State *L) {
-    luaL_requiref(L, "tperf.core", open_core, 0);
+    luaL_requiref(L, "tperf.core", luaopen_tperf_core, 0);
     lua_pop(L, 1);
     const char *dir = getenv("TPERF_LUA_DIR");
     if (dir && *dir) set_disk_path(L, dir);

@@ -1,0 +1,129 @@
+-- The build: what `make` says and does. Everything runs on a dry run or on stand-ins for the system's tools,
+-- so nothing is installed and nothing outside a temporary folder is written.
+local function sh(command)
+  local pipe = assert(io.popen("{ " .. command .. "; } 2>&1"))
+  local text = pipe:read "a"
+  local _, _, code = pipe:close()
+  return text, code
+end
+
+local function slurp(path)
+  local file = assert(io.open(path))
+  local text = file:read "a"
+  file:close()
+  return text
+end
+
+-- A folder that holds the named real tools and the given stand-ins (scripts), to use as the whole PATH.
+local function path_of(real, fakes)
+  local dir = (sh "mktemp -d"):gsub("\n", "")
+  for _, tool in ipairs(real) do sh(("ln -s \"$(command -v %s)\" %s/%s"):format(tool, dir, tool)) end
+  for name, text in pairs(fakes) do
+    local file = assert(io.open(dir .. "/" .. name, "w"))
+    file:write("#!/bin/sh\n", text, "\n")
+    file:close()
+    sh(("chmod +x %s/%s"):format(dir, name))
+  end
+  return dir
+end
+
+local TOOLS = { "sh", "cat", "find", "sed", "make", "env", "true" }
+
+describe("make", function()
+  it("lists every target a person may type in its help", function()
+    local help, code = sh "make help"
+    assert.equal(0, code)
+    local phony = slurp("Makefile"):match("%.PHONY:(.-)\n%.")
+    local count = 0
+    for target in phony:gsub("\\\n", " "):gmatch "[%w%-]+" do
+      if target ~= "FORCE" then
+        count = count + 1
+        assert.truthy(help:find("\n  " .. target:gsub("%-", "%%-") .. " +%S"), target .. " is not in make help")
+      end
+    end
+    assert.truthy(count >= 15)
+  end)
+
+  it("refuses an unknown variant", function()
+    local text, code = sh "make VARIANT=fast"
+    assert.equal(2, code)
+    assert.truthy(text:find("VARIANT=fast is not one of: release debug asan tsan", 1, true))
+  end)
+
+  it("keeps the sanitizers when the caller sets CFLAGS", function()
+    local text = sh "make -n -B VARIANT=asan CFLAGS=-O3 build/asan/base/error.o"
+    assert.truthy(text:find("-fsanitize=address,undefined", 1, true))
+    assert.truthy(text:find("-O3", 1, true))
+  end)
+
+  it("installs nothing and says nothing when all is there", function()
+    local text, code = sh "make deps deps-test"
+    assert.equal(0, code)
+    assert.is_nil(text:find "tperf needs")
+  end)
+end)
+
+describe("make deps", function()
+  local function deps(target, fakes, real)
+    local tools = { table.unpack(TOOLS) }
+    for _, tool in ipairs(real or {}) do tools[#tools + 1] = tool end
+    local dir = path_of(tools, fakes)
+    local text, code = sh(("PATH=%s make %s SHELL=/bin/sh"):format(dir, target))
+    local log = io.open(dir .. "/log")
+    local calls = log and log:read "a"
+    if log then log:close() end
+    sh("rm -rf " .. dir)
+    return text, code, calls
+  end
+
+  local RECORD = "echo \"$@\" >> \"${0%/*}/log\""
+
+  it("installs what is missing, as root, and says so", function()
+    local text, code, calls = deps("deps", { id = "echo 0", ["apt-get"] = RECORD })
+    assert.equal(0, code)
+    assert.truthy(text:find("tperf needs: liblua5.4-dev libyaml-dev pkg-config", 1, true))
+    assert.equal("install -y -qq --no-install-recommends liblua5.4-dev libyaml-dev pkg-config\n", calls)
+  end)
+
+  it("refreshes the package lists when the first try fails", function()
+    local once = "case \"$1\" in update) : > \"${0%/*}/fresh\";; esac; " .. RECORD .. "; [ -e \"${0%/*}/fresh\" ]"
+    local _, code, calls = deps("deps-test", { id = "echo 0", ["apt-get"] = once })
+    local line = "install -y -qq --no-install-recommends lua5.4 lua-busted lua-check\n"
+    assert.equal(0, code)
+    assert.equal(line .. "update -qq\n" .. line, calls)
+  end)
+
+  it("uses sudo when it is not root", function()
+    local sudo = "echo sudo >> \"${0%/*}/log\"; \"$@\""
+    local text, code, calls = deps("deps", { id = "echo 1000", sudo = sudo, ["apt-get"] = RECORD })
+    assert.equal(0, code)
+    assert.truthy(text:find("+ sudo env DEBIAN_FRONTEND=noninteractive apt-get install", 1, true))
+    assert.truthy(calls:find "^sudo\ninstall ")
+  end)
+
+  it("stops with the command to type when it has no rights", function()
+    local text, code, calls = deps("deps", { id = "echo 1000", ["apt-get"] = RECORD })
+    assert.equal(2, code)
+    assert.truthy(text:find("as root, type: apt-get install liblua5.4-dev libyaml-dev pkg-config", 1, true))
+    assert.is_nil(calls)
+  end)
+
+  it("stops with the names of the packages where there is no apt-get", function()
+    local text, code = deps("deps", { id = "echo 0" })
+    assert.equal(2, code)
+    assert.truthy(text:find("there is no apt-get here", 1, true))
+  end)
+
+  it("stops with the command to type when apt-get fails", function()
+    local text, code = deps("deps", { id = "echo 0", ["apt-get"] = "echo 'E: no network' >&2; exit 100" })
+    assert.equal(2, code)
+    assert.truthy(text:find("E: no network", 1, true))
+    assert.truthy(text:find("could not install them; as root, type: apt-get install", 1, true))
+  end)
+
+  it("is asked for by a plain make on a bare machine", function()
+    local text, code = deps("all", {})
+    assert.equal(2, code)
+    assert.truthy(text:find("'make deps' installs them", 1, true))
+  end)
+end)
