@@ -1,6 +1,7 @@
 // system.h: the machine being modelled: one accelerator's peaks and a two-tier network.
-// Everything is SI: FLOP/s, bytes/s, bytes, seconds, watts. Peaks are the vendor's dense figures (no sparsity);
-// the efficiencies next to them say which part a kernel or a message reaches. Bandwidths are per direction.
+// Everything is SI: FLOP/s, bytes/s, bytes, seconds, watts. Peaks are the vendor's dense figures
+// (no sparsity); the efficiencies next to them say which part a kernel or a message reaches.
+// Bandwidths are per direction.
 #ifndef TPERF_SYSTEM_H
 #define TPERF_SYSTEM_H
 
@@ -52,8 +53,8 @@ typedef struct tp_system {
     } network;
 } tp_system;
 
-// Refuses what no machine is: a NaN, an infinity, a zero or negative rate, a size beyond the limits in
-// system.c. The message names the field as data files do ("network.fast.bandwidth").
+// Refuses what no machine is: a NaN, an infinity, a zero or negative rate, a size beyond the limits
+// in system.c. The message names the field as data files do ("network.fast.bandwidth").
 tp_status tp_system_validate(const tp_system *system, tp_error *error);
 
 #endif

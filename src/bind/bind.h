@@ -1,5 +1,6 @@
 // bind.h: what the binding files share. Only src/bind and src/cli see lua.h.
-// A binding checks its arguments, copies them into the core's structs, calls, and pushes the result.
+// A binding checks its arguments, copies them into the core's structs, calls, and pushes the
+// result.
 #ifndef TPERF_BIND_H
 #define TPERF_BIND_H
 
@@ -19,5 +20,7 @@ int luaopen_tperf_core(lua_State *L);
 int tp_bind_raise(lua_State *L, const tp_error *error);
 
 // Each leaves one function or table on the stack, a field of tperf.core.
+void tp_bind_units(lua_State *L);
+void tp_bind_yaml(lua_State *L);
 
 #endif

@@ -1,0 +1,323 @@
+// yaml_in.c: see io/yaml_in.h. The only file that sees yaml.h.
+#include "io/yaml_in.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+typedef struct reader {
+    yaml_parser_t parser;
+    const char *input;
+    size_t size;
+    tp_yaml_document *document;
+    size_t open[TP_YAML_MAX_DEPTH]; // the lists and maps around the next node
+    int depth;
+    bool has_key; // the next node is the value of this key:
+    size_t key, key_size;
+    tp_yaml_mark key_mark;
+    tp_error *error;
+} reader;
+
+static tp_yaml_mark to_mark(yaml_mark_t mark) {
+    return (tp_yaml_mark){(uint32_t)mark.line + 1, (uint32_t)mark.column + 1};
+}
+
+#define REFUSE(r, mark, status, format, ...)                                                       \
+    tp_error_set((r)->error, status, "%u:%u: " format, (unsigned)(mark).line,                      \
+                 (unsigned)(mark).column, __VA_ARGS__)
+
+static tp_status grow(reader *r, void **array, size_t *capacity, size_t needed, size_t item) {
+    if (needed <= *capacity) return TP_OK;
+    size_t wanted = *capacity ? *capacity * 2 : 64;
+    if (wanted < needed) wanted = needed;
+    void *larger = realloc(*array, wanted * item);
+    if (!larger) return tp_error_set(r->error, TP_NO_MEMORY, "1:1: out of memory");
+    *array = larger;
+    *capacity = wanted;
+    return TP_OK;
+}
+
+static tp_status add_text(reader *r, const char *text, size_t size, size_t *at) {
+    tp_yaml_document *d = r->document;
+    void *memory = d->text;
+    TP_TRY(grow(r, &memory, &d->text_capacity, d->text_size + size + 1, 1));
+    d->text = memory;
+    *at = d->text_size;
+    memcpy(d->text + *at, text, size);
+    d->text[*at + size] = '\0';
+    d->text_size += size + 1;
+    return TP_OK;
+}
+
+// Adds a node under the open list or map. Valid until the next call.
+static tp_status add_node(reader *r, tp_yaml_kind kind, tp_yaml_mark mark, tp_yaml_node **node) {
+    tp_yaml_document *d = r->document;
+    void *memory = d->nodes;
+    TP_TRY(grow(r, &memory, &d->capacity, d->count + 1, sizeof *d->nodes));
+    d->nodes = memory;
+    *node = &d->nodes[d->count++];
+    **node = (tp_yaml_node){.kind = kind, .mark = mark, .end = d->count};
+    if (r->has_key) {
+        (*node)->key = r->key;
+        (*node)->key_size = r->key_size;
+        (*node)->key_mark = r->key_mark;
+        r->has_key = false;
+    }
+    return TP_OK;
+}
+
+static bool is_one_of(const char *text, const char *const *words) {
+    for (; *words; words++)
+        if (strcmp(text, *words) == 0) return true;
+    return false;
+}
+
+// [-+]?digits, 0x…, 0o…: an integer when it fits 64 bits, else the nearest double.
+static bool read_integer(const char *text, tp_yaml_node *node) {
+    static const char *const digits[] = {"0123456789", "01234567", "0123456789abcdefABCDEF"};
+    int kind = text[0] != '0' ? 0 : text[1] == 'o' ? 1 : text[1] == 'x' ? 2 : 0;
+    const char *start = kind ? text + 2 : text + (text[0] == '-' || text[0] == '+');
+    if (!*start || start[strspn(start, digits[kind])]) return false;
+    errno = 0;
+    long long value = strtoll(kind ? start : text, NULL, kind == 1 ? 8 : kind == 2 ? 16 : 10);
+    if (errno == 0) {
+        node->kind = TP_YAML_INTEGER;
+        node->value.integer = value;
+        return true;
+    }
+    if (kind) return false; // stays a string, which no number is
+    node->kind = TP_YAML_FLOAT;
+    node->value.number = strtod(text, NULL);
+    return true;
+}
+
+// [-+]?(.digits|digits(.digits?)?)(e[-+]?digits)?
+static bool read_float(const char *text, tp_yaml_node *node) {
+    const char *at = text + (*text == '-' || *text == '+');
+    size_t whole = strspn(at, "0123456789"), part = 0;
+    at += whole;
+    if (*at == '.') {
+        part = strspn(at + 1, "0123456789");
+        at += 1 + part;
+    }
+    if (whole + part == 0) return false;
+    if (*at == 'e' || *at == 'E') {
+        at += at[1] == '-' || at[1] == '+' ? 2 : 1;
+        size_t exponent = strspn(at, "0123456789");
+        if (exponent == 0) return false;
+        at += exponent;
+    }
+    if (*at) return false;
+    char *end;
+    node->value.number = strtod(text, &end);
+    if (*end) return false;
+    node->kind = TP_YAML_FLOAT;
+    return true;
+}
+
+// Types a plain scalar by the core schema of YAML 1.2: "no", "on" and "1_000" are strings.
+static void resolve(const char *text, tp_yaml_node *node) {
+    static const char *const null[] = {"", "~", "null", "Null", "NULL", NULL};
+    static const char *const yes[] = {"true", "True", "TRUE", NULL};
+    static const char *const no[] = {"false", "False", "FALSE", NULL};
+    static const char *const infinity[] = {".inf", ".Inf", ".INF", NULL};
+    static const char *const nan[] = {".nan", ".NaN", ".NAN", NULL};
+    if (is_one_of(text, null)) {
+        node->kind = TP_YAML_NULL;
+    } else if (is_one_of(text, yes) || is_one_of(text, no)) {
+        node->kind = TP_YAML_BOOLEAN;
+        node->value.boolean = is_one_of(text, yes);
+    } else if (is_one_of(text + (*text == '-' || *text == '+'), infinity)) {
+        node->kind = TP_YAML_FLOAT;
+        node->value.number = *text == '-' ? -INFINITY : INFINITY;
+    } else if (is_one_of(text, nan)) {
+        node->kind = TP_YAML_FLOAT;
+        node->value.number = NAN;
+    } else if (!read_integer(text, node)) {
+        read_float(text, node);
+    }
+}
+
+static tp_status read_key(reader *r, const yaml_event_t *event) {
+    const char *text = (const char *)event->data.scalar.value;
+    size_t size = event->data.scalar.length;
+    tp_yaml_mark mark = to_mark(event->start_mark);
+    tp_yaml_node typed = {.kind = TP_YAML_STRING};
+    if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE) resolve(text, &typed);
+    if (typed.kind != TP_YAML_STRING)
+        return REFUSE(r, mark, TP_INVALID,
+                      "a key must be a string; quote '%.40s' if it is meant as one", text);
+    TP_TRY(add_text(r, text, size, &r->key));
+    r->key_size = size;
+    r->key_mark = mark;
+    r->has_key = true;
+    return TP_OK;
+}
+
+static bool in_map(const reader *r) {
+    return r->depth > 0 && r->document->nodes[r->open[r->depth - 1]].kind == TP_YAML_MAP;
+}
+
+static tp_status read_scalar(reader *r, const yaml_event_t *event) {
+    if (in_map(r) && !r->has_key) return read_key(r, event);
+    const char *text = (const char *)event->data.scalar.value;
+    size_t size = event->data.scalar.length, at;
+    TP_TRY(add_text(r, text, size, &at));
+    tp_yaml_node *node;
+    TP_TRY(add_node(r, TP_YAML_STRING, to_mark(event->start_mark), &node));
+    node->value.string.at = at;
+    node->value.string.size = size;
+    if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE) resolve(text, node);
+    return TP_OK;
+}
+
+static tp_status open_collection(reader *r, const yaml_event_t *event, tp_yaml_kind kind) {
+    tp_yaml_mark mark = to_mark(event->start_mark);
+    if (in_map(r) && !r->has_key)
+        return REFUSE(r, mark, TP_INVALID, "a key must be a string%s", "");
+    if (r->depth == TP_YAML_MAX_DEPTH)
+        return REFUSE(r, mark, TP_INVALID, "nested more than %d levels deep", TP_YAML_MAX_DEPTH);
+    tp_yaml_node *node;
+    TP_TRY(add_node(r, kind, mark, &node));
+    r->open[r->depth++] = r->document->count - 1;
+    return TP_OK;
+}
+
+typedef struct member {
+    const char *key;
+    size_t size;
+    tp_yaml_mark mark;
+} member;
+
+static int compare_members(const void *a, const void *b) {
+    const member *x = a, *y = b;
+    size_t shared = x->size < y->size ? x->size : y->size;
+    int order = memcmp(x->key, y->key, shared);
+    if (order) return order;
+    if (x->size != y->size) return x->size < y->size ? -1 : 1;
+    if (x->mark.line != y->mark.line) return x->mark.line < y->mark.line ? -1 : 1;
+    return x->mark.column < y->mark.column ? -1 : 1;
+}
+
+// Sorts a map's keys so that equal ones are neighbours.
+static tp_status check_duplicates(reader *r, size_t map) {
+    const tp_yaml_document *d = r->document;
+    size_t count = 0;
+    for (size_t i = map + 1; i < d->count; i = d->nodes[i].end)
+        count++;
+    if (count < 2) return TP_OK;
+    member *members = malloc(count * sizeof *members);
+    if (!members) return tp_error_set(r->error, TP_NO_MEMORY, "1:1: out of memory");
+    size_t at = 0;
+    for (size_t i = map + 1; i < d->count; i = d->nodes[i].end) {
+        const tp_yaml_node *n = &d->nodes[i];
+        members[at++] = (member){d->text + n->key, n->key_size, n->key_mark};
+    }
+    qsort(members, count, sizeof *members, compare_members);
+    tp_status status = TP_OK;
+    for (size_t i = 1; i < count && status == TP_OK; i++) {
+        const member *a = &members[i - 1], *b = &members[i];
+        if (a->size == b->size && memcmp(a->key, b->key, a->size) == 0)
+            status = REFUSE(r, b->mark, TP_INVALID, "duplicate key '%.60s' (first on line %u)",
+                            b->key, (unsigned)a->mark.line);
+    }
+    free(members);
+    return status;
+}
+
+static tp_status close_collection(reader *r) {
+    size_t index = r->open[--r->depth];
+    tp_yaml_node *node = &r->document->nodes[index];
+    node->end = r->document->count;
+    return node->kind == TP_YAML_MAP ? check_duplicates(r, index) : TP_OK;
+}
+
+static tp_status refuse_tag(reader *r, const yaml_event_t *event, const yaml_char_t *anchor,
+                            const yaml_char_t *tag) {
+    if (!anchor && !tag) return TP_OK;
+    return REFUSE(r, to_mark(event->start_mark), TP_INVALID, "%s are not supported",
+                  anchor ? "anchors ('&name')" : "tags ('!name')");
+}
+
+static tp_status read_event(reader *r, const yaml_event_t *event, int *documents) {
+    switch (event->type) {
+    case YAML_DOCUMENT_START_EVENT:
+        if (++*documents > 1)
+            return REFUSE(r, to_mark(event->start_mark), TP_INVALID, "only one document per file%s",
+                          "");
+        return TP_OK;
+    case YAML_ALIAS_EVENT:
+        return REFUSE(r, to_mark(event->start_mark), TP_INVALID,
+                      "aliases ('*name') are not supported%s", "");
+    case YAML_SCALAR_EVENT:
+        TP_TRY(refuse_tag(r, event, event->data.scalar.anchor, event->data.scalar.tag));
+        return read_scalar(r, event);
+    case YAML_SEQUENCE_START_EVENT:
+        TP_TRY(refuse_tag(r, event, event->data.sequence_start.anchor,
+                          event->data.sequence_start.tag));
+        return open_collection(r, event, TP_YAML_LIST);
+    case YAML_MAPPING_START_EVENT:
+        TP_TRY(
+            refuse_tag(r, event, event->data.mapping_start.anchor, event->data.mapping_start.tag));
+        return open_collection(r, event, TP_YAML_MAP);
+    case YAML_SEQUENCE_END_EVENT:
+    case YAML_MAPPING_END_EVENT:
+        return close_collection(r);
+    default:
+        return TP_OK;
+    }
+}
+
+// libyaml's own refusal, in our form. An encoding error has an offset only.
+static tp_status refuse_syntax(reader *r) {
+    const yaml_parser_t *p = &r->parser;
+    tp_yaml_mark mark = to_mark(p->problem_mark);
+    if (p->error == YAML_MEMORY_ERROR)
+        return tp_error_set(r->error, TP_NO_MEMORY, "1:1: out of memory");
+    if (p->error == YAML_READER_ERROR) {
+        mark = (tp_yaml_mark){1, 1};
+        for (size_t i = 0; i < p->problem_offset && i < r->size; i++) {
+            unsigned char byte = (unsigned char)r->input[i];
+            mark.column += (byte & 0xc0) != 0x80;
+            if (byte == '\n') mark = (tp_yaml_mark){mark.line + 1, 1};
+        }
+    }
+    return REFUSE(r, mark, TP_INVALID, "%s%s%s", p->problem ? p->problem : "not YAML",
+                  p->context ? " " : "", p->context ? p->context : "");
+}
+
+tp_status tp_yaml_read(const char *input, size_t size, tp_yaml_document *document,
+                       tp_error *error) {
+    *document = (tp_yaml_document){0};
+    reader r = {.input = input, .size = size, .document = document, .error = error};
+    if (size > TP_YAML_MAX_BYTES)
+        return tp_error_set(error, TP_INVALID, "1:1: larger than %u MiB", TP_YAML_MAX_BYTES >> 20);
+    if (!yaml_parser_initialize(&r.parser))
+        return tp_error_set(error, TP_NO_MEMORY, "1:1: out of memory");
+    yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&r.parser, (const unsigned char *)input, size);
+    tp_status status = TP_OK;
+    int documents = 0;
+    for (bool more = true; more && status == TP_OK;) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(&r.parser, &event)) {
+            status = refuse_syntax(&r);
+            break;
+        }
+        more = event.type != YAML_STREAM_END_EVENT;
+        status = read_event(&r, &event, &documents);
+        yaml_event_delete(&event);
+    }
+    yaml_parser_delete(&r.parser);
+    if (status == TP_OK && document->count == 0)
+        status = tp_error_set(error, TP_INVALID, "1:1: is empty");
+    return status;
+}
+
+void tp_yaml_release(tp_yaml_document *document) {
+    free(document->nodes);
+    free(document->text);
+    *document = (tp_yaml_document){0};
+}

@@ -1,0 +1,61 @@
+// yaml_in.h: reads one YAML 1.2 (or JSON) document as a tree with positions. Hostile input is
+// expected: size, depth, aliases, tags, duplicate and non-string keys, further documents are all
+// refused.
+#ifndef TPERF_YAML_IN_H
+#define TPERF_YAML_IN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tperf/error.h"
+
+#define TP_YAML_MAX_BYTES (16u << 20)
+#define TP_YAML_MAX_DEPTH 64
+
+typedef enum tp_yaml_kind {
+    TP_YAML_NULL,
+    TP_YAML_BOOLEAN,
+    TP_YAML_INTEGER,
+    TP_YAML_FLOAT,
+    TP_YAML_STRING,
+    TP_YAML_LIST,
+    TP_YAML_MAP
+} tp_yaml_kind;
+
+typedef struct tp_yaml_mark {
+    uint32_t line, column; // from 1; columns count characters
+} tp_yaml_mark;
+
+// Nodes lie in document order: the members of a list or map follow it, up to `end`.
+typedef struct tp_yaml_node {
+    tp_yaml_kind kind;
+    tp_yaml_mark mark;
+    tp_yaml_mark key_mark; // of a map's member
+    size_t key, key_size;  // of a map's member: where its key lies in the document's text
+    size_t end;            // one past the last node below this one
+    union {
+        bool boolean;
+        int64_t integer;
+        double number;
+        struct {
+            size_t at, size; // in the document's text
+        } string;
+    } value;
+} tp_yaml_node;
+
+typedef struct tp_yaml_document {
+    tp_yaml_node *nodes; // nodes[0] is the root
+    size_t count, capacity;
+    char *text;
+    size_t text_size, text_capacity;
+} tp_yaml_document;
+
+// Fills *document, which the caller releases whatever is returned. A failure's message starts
+// "line:column: ".
+tp_status tp_yaml_read(const char *input, size_t size, tp_yaml_document *document, tp_error *error);
+
+// Frees what a document owns; a zeroed or released document is fine.
+void tp_yaml_release(tp_yaml_document *document);
+
+#endif
