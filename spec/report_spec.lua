@@ -274,12 +274,95 @@ describe("report.json", function()
     for _ = 1, 1000 do deep = { deep } end
     for pattern, value in pairs { ["leads back to 'a'"] = cycle, ["'f' is a function"] = { f = print },
       ["key true"] = { [true] = 1 }, ["both the number 1 and the text"] = { [1] = 1, ["1"] = 1 },
-      ["nested more than"] = deep } do
+      ["nested over"] = deep } do
       local ok, text = pcall(report.json, value)
       assert.is_false(ok)
       assert.truthy(text:find(pattern), text)
     end
     local shared = {}
     assert.equal('[[],[]]', json.encode({ shared, shared }, { indent = 0 }))
+  end)
+end)
+
+describe("report.markdown", function()
+  it("escapes what Markdown and HTML take as markup, and marks the numbers' column", function()
+    local lines = {}
+    for line in report.markdown({ { a = "x|y *b* <i> [l] `c`", n = 1 } }, { "a", "n" }):gmatch "[^\n]+" do
+      lines[#lines + 1] = line
+    end
+    assert.equal(3, #lines)
+    assert.truthy(lines[2]:match "^| %-+ | %-+: |$")
+    assert.truthy(lines[3]:find([[| x\|y \*b\* \<i\> \[l\] \`c\` |]], 1, true), lines[3])
+  end)
+end)
+
+describe("report.html", function()
+  it("is one page that asks nothing of the network and lets no text become markup", function()
+    local page = report.html({ { name = '<script>alert("1")</script>&', x = 2 } }, nil, { title = "<b>" })
+    assert.falsy(page:find "<script" or page:find "<b>" or page:find "https?://" or page:find "<link")
+    assert.truthy(page:find("&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&amp;", 1, true))
+    assert.truthy(page:find('<td class="n">2</td>', 1, true))
+    -- Every element that is opened is closed, in order.
+    local open, void = {}, { meta = true }
+    for slash, name in page:gsub("<!.->", ""):gsub("<style>.-</style>", ""):gmatch "<(/?)(%w+)" do
+      if slash == "/" then
+        assert.equal(table.remove(open), name)
+      elseif not void[name] then
+        open[#open + 1] = name
+      end
+    end
+    assert.same({}, open)
+  end)
+end)
+
+describe("report.new", function()
+  local plot = { title = "a plot", svg = function() return "<svg></svg>\n" end, text = function() return "dots\n" end }
+
+  local function example()
+    local doc = report.new { title = "Study" }
+    doc:section("First"):text("One.\n\nTwo & \27[1m.")
+    doc:table(rows, { "name", { key = "time", unit = "s" } }, { title = "Times" })
+    return doc:figure(plot, { title = "Fig" }):table {}
+  end
+
+  it("renders the same content in every format", function()
+    for _, kind in ipairs { "text", "markdown", "html", "json" } do
+      local out = example():render(kind)
+      for _, part in ipairs { "Study", "First", "One.", "Two", "Times", "tensor", "Fig" } do
+        assert.truthy(out:find(part, 1, true), kind .. " lacks " .. part)
+      end
+      assert.falsy(out:find "\27")
+      assert.equal(out, example():render(kind))
+    end
+    assert.truthy(example():render "text":find "dots")
+    assert.truthy(example():render "html":find "<svg></svg>")
+    local back = parse_json(example():render "json")
+    assert.equal(0.25, back.parts[3].rows[2].time)
+    assert.same({ name = "time", title = "time", unit = "s" }, back.parts[3].columns[2])
+  end)
+
+  it("saves by the name's ending, a Markdown report's figures beside it", function()
+    local stem = os.tmpname()
+    example():save(stem .. ".md")
+    local file = assert(io.open(stem .. "-1.svg"))
+    assert.equal("<svg></svg>\n", file:read "a")
+    file:close()
+    file = assert(io.open(stem .. ".md"))
+    assert.truthy(file:read "a":find("![Fig](" .. stem:match "[^/]*$" .. "-1.svg)", 1, true))
+    file:close()
+    for _, ending in ipairs { "", ".md", "-1.svg" } do os.remove(stem .. ending) end
+    assert.has_error(function() example():save(stem .. ".doc") end)
+    local ok, message = pcall(function() example():save "/nonexistent/x.html" end)
+    assert.is_false(ok)
+    assert.truthy(message:find "cannot write '/nonexistent/x.html'")
+  end)
+
+  it("refuses wrong parts at once, not when it is rendered", function()
+    local doc = report.new { title = "x" }
+    assert.has_error(function() doc:table(rows, { "tim" }) end)
+    assert.has_error(function() doc:text(3) end)
+    assert.has_error(function() doc:figure {} end)
+    assert.has_error(function() doc:render "pdf" end)
+    assert.has_error(function() report.new {} end)
   end)
 end)

@@ -7,7 +7,7 @@ local columns = {}
 ---@class tperf.Column
 ---@field key string|fun(row: table): any  a field's name, a path such as "memory.total", or a function of the row
 ---@field title? string                    heading for people (default: the key)
----@field unit? string                     what the number is in: "bytes", "s", "FLOP/s", "W", "$", "%" (of a fraction) …
+---@field unit? string    what the number is in: "bytes", "s", "FLOP/s", "W", "$", "%" (of a fraction) …
 ---@field format? string|fun(value: any): string  how people see the value: a string.format pattern or a function
 ---@field digits? integer                  significant digits people see (default 4)
 ---@field align? "left"|"right"            default: right for numbers, left for the rest

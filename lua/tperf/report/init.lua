@@ -1,5 +1,7 @@
---- Reports: tables from plain rows, as text, CSV and JSON.
+--- Reports: tables from plain rows, and whole documents of text, tables and figures.
+local html = require "tperf.report.html"
 local json = require "tperf.report.json"
+local markdown = require "tperf.report.markdown"
 local terminal = require "tperf.report.terminal"
 local text = require "tperf.report.text"
 
@@ -9,7 +11,18 @@ local report = {
   text = text.table,
   csv = require "tperf.report.csv",
   json = json.rows,
+  markdown = markdown.table,
+  new = require "tperf.report.document",
 }
+
+--- Rows as one self-contained HTML page.
+---@param rows table[]
+---@param wanted? (string|tperf.Column)[]
+---@param options? { title: string }
+---@return string
+function report.html(rows, wanted, options)
+  return html.page(options and options.title or "tperf", html.table(rows, wanted))
+end
 
 --- Prints rows as a table, in colour where standard output is a terminal and NO_COLOR is not set.
 ---@param rows table[]

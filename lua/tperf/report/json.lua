@@ -105,7 +105,7 @@ function writer:table(value, path, depth)
     check.fail("%s: '%s' leads back to %s, which JSON cannot carry", self.what, path,
       self.open[value] == "" and "the value itself" or "'" .. self.open[value] .. "'")
   end
-  if depth >= DEPTH then check.fail("%s: '%s…' is nested more than %d levels deep", self.what, path:sub(1, 60), DEPTH) end
+  if depth >= DEPTH then check.fail("%s: '%s…' is nested over %d levels deep", self.what, path:sub(1, 60), DEPTH) end
   self.open[value] = path
   local count, flat = list_length(value), is_flat(value)
   if count then

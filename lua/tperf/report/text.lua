@@ -37,14 +37,15 @@ function text.cells(what, rows, wanted)
   return list, cells, aligns
 end
 
-local function pad(cell, width, align)
+--- A cell filled up with blanks.
+function text.pad(cell, width, align)
   local fill = (" "):rep(width - format.width(cell))
   return align == "right" and fill .. cell or cell .. fill
 end
 
 local function line(cells, widths, aligns)
   local padded = {}
-  for c, cell in ipairs(cells) do padded[c] = pad(cell, widths[c], aligns[c]) end
+  for c, cell in ipairs(cells) do padded[c] = text.pad(cell, widths[c], aligns[c]) end
   return (table.concat(padded, "  "):gsub("%s+$", ""))
 end
 
