@@ -184,10 +184,10 @@ describe("report.text", function()
   end)
 
   it("shows numbers with SI prefixes and units", function()
-    local text = report.text({ { b = 80e9, f = 312e12, w = 900e9, p = 0.5, d = 1234567.5 } }, {
+    local text = report.text({ { b = 80e9, f = 312e12, w = 900e9, p = 0.5, d = 1234567.5, t = 7 } }, {
       { key = "b", unit = "bytes" }, { key = "f", unit = "FLOP/s" }, { key = "w", unit = "bytes/s" },
-      { key = "p", unit = "%" }, { key = "d", unit = "$" } })
-    for _, part in ipairs { "80 GB", "312 TFLOP/s", "900 GB/s", "50 %", "$1,234,567.50" } do
+      { key = "p", unit = "%" }, { key = "t", unit = "tokens/s" }, { key = "d", unit = "$" } })
+    for _, part in ipairs { "80.00 GB", "312.0 TFLOP/s", "900.0 GB/s", "50 %", "$1,234,567.50", "7 tokens/s" } do
       assert.truthy(text:find(part, 1, true), part .. " in " .. text)
     end
   end)

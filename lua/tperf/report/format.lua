@@ -1,19 +1,6 @@
 --- How people see a value: numbers short and with their unit, nothing that could break a terminal or a table.
 local check = require "tperf.check"
-local has_units, units = pcall(require, "tperf.units")
-
--- Until tperf.units is there.
-if not has_units then
-  local prefixes = { [-4] = "p", [-3] = "n", [-2] = "u", [-1] = "m", [0] = "", "k", "M", "G", "T", "P", "E", "Z", "Y" }
-  units = {
-    format = function(value, unit, digits)
-      local power = value == 0 and 0 or math.max(-4, math.min(8, math.floor(math.log(math.abs(value), 10) / 3 + 1e-9)))
-      if unit == "bytes" then unit = "B" elseif unit == "bytes/s" then unit = "B/s" end
-      if unit == "s" or power < 0 and unit:find "^B" then power = math.min(power, 0) end
-      return string.format("%." .. digits .. "g %s%s", value / 1000.0 ^ power, prefixes[power], unit)
-    end,
-  }
-end
+local units = require "tperf.units"
 
 local format = {}
 
@@ -40,6 +27,10 @@ local function dollars(value, digits)
   return sign .. grouped(string.format("%.2f", size))
 end
 
+-- The units that take SI prefixes (or minutes and days); others, such as "tokens/s", follow the plain number.
+local scaled = { bytes = true, ["bytes/s"] = true, FLOP = true,
+  ["FLOP/s"] = true, s = true, W = true, J = true, Hz = true }
+
 --- A number with its unit. "%" takes a fraction: 0.5 is "50 %".
 ---@param value number
 ---@param unit? string
@@ -52,7 +43,8 @@ function format.number(value, unit, digits)
   if not unit or unit == "" then return plain(value, digits) end
   if unit == "$" then return dollars(value, digits) end
   if unit == "%" then return plain(100.0 * value, digits) .. " %" end
-  return units.format(value, unit, digits)
+  if scaled[unit] then return units.format(value, unit, digits) end
+  return plain(value, digits) .. " " .. unit
 end
 
 --- Makes text safe to print in one line: control characters and broken UTF-8 become visible escapes.
