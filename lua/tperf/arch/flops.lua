@@ -1,0 +1,55 @@
+--- Model FLOPs per token by the published formulas: what MFU is measured against.
+local groups = require "tperf.arch.groups"
+local parameters = require "tperf.arch.parameters"
+
+local flops = {}
+
+-- Keys one query meets, on average. Causal averages over positions: s/2, and w - w^2/2s in a window of w < s.
+local function keys_seen(seq, window, causal)
+  local w = math.min(window or seq, seq)
+  return causal and w - w * w / (2.0 * seq) or 1.0 * w
+end
+
+-- Forward FLOPs of one layer's attention per token: scores and their product with the values.
+local function attention(m, group, seq, causal)
+  if group.attention == "none" then return 0 end
+  local value = m.mla and m.mla.v_dim or m.head_dim
+  return 2.0 * m.heads * (m.head_dim + value) * keys_seen(seq, group.window, causal)
+end
+
+-- Forward FLOPs of one layer's state-space scan per token, in chunks of q (Mamba-2, arXiv 2405.21060, section 6.3):
+-- C B^T per group, its product with X, the chunk's state, and what the state before it adds.
+local function scan(m, group, seq)
+  if not group.mamba then return 0 end
+  local s = m.mamba
+  local q = math.min(s.chunk, seq)
+  return 2.0 * q * s.state * s.groups + s.heads * (2.0 * q * s.head_dim + 4.0 * s.state * s.head_dim)
+end
+
+--- FLOPs per token. Parameters count 2 per token forward and 4 backward; so does every product of attention.
+-- "palm" (arXiv 2204.02311, appendix B): 6 N + 12 L H Q T, with N all active parameters, attention not halved for
+-- causality. "matmul": as palm, but a table that is only looked up (input tokens, positions) costs nothing, which
+-- is what Megatron-LM's formula counts (arXiv 2104.04473, section 5.1, without recomputation).
+---@param m table a validated description
+---@param options table seq (tokens), causal (half of the scores only), convention ("palm" or "matmul"), backward
+---@return table? result total, parameters, attention, scan: FLOP per token
+---@return string? message
+function flops.per_token(m, options)
+  local count, message = parameters.count(m)
+  if not count then return nil, message end
+  local weights = count.active
+  if options.convention == "matmul" then
+    weights = weights - (count.components.positions or 0) - (m.tied_embeddings and 0 or count.embedding)
+  end
+  local result = { parameters = 2.0 * weights, attention = 0.0, scan = 0.0 }
+  for _, group in ipairs(groups.of(m)) do
+    result.attention = result.attention + group.count * attention(m, group, options.seq, options.causal)
+    result.scan = result.scan + group.count * scan(m, group, options.seq)
+  end
+  local passes = options.backward and 3 or 1 -- backward: twice the forward
+  for part, n in pairs(result) do result[part] = passes * n end
+  result.total = result.parameters + result.attention + result.scan
+  return result
+end
+
+return flops

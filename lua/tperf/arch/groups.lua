@@ -1,0 +1,83 @@
+--- A model as runs of equal layers, in order: dense and mixture-of-experts layers mix (DeepSeek-V3: 3 + 58), windows
+--- alternate (Gemma 2), Mamba and attention take turns (Nemotron-H).
+local groups = {}
+
+-- One letter a layer, as hybrid_override_pattern of Nemotron-H files: each such layer is one mixer with one norm.
+local letters = {
+  M = { kind = "mamba", attention = "none", mamba = true, mlp = "none" },
+  ["*"] = { kind = "attention", attention = "gqa", mamba = false, mlp = "none" },
+  ["-"] = { kind = "mlp", attention = "none", mamba = false, mlp = "dense" },
+  E = { kind = "experts", attention = "none", mamba = false, mlp = "experts" },
+}
+
+local function has_experts(experts, layer)
+  if not experts then return false end
+  local dense = experts.dense_layers or 0
+  if type(dense) == "number" then
+    if layer <= dense then return false end
+  else
+    for _, i in ipairs(dense) do
+      if i == layer then return false end
+    end
+  end
+  return layer % (experts.every or 1) == 0
+end
+
+-- The pattern is repeated over the layers: "wf" is a windowed layer, then a full one, and so on.
+local function window_of(window, layer)
+  if not window then return nil end
+  local pattern = window.pattern or "w"
+  local at = (layer - 1) % #pattern + 1
+  return pattern:sub(at, at) == "w" and window.size or nil
+end
+
+local function layer_of(model, layer)
+  if model.layer_pattern then
+    local one = letters[model.layer_pattern:sub(layer, layer)]
+    return {
+      kind = one.kind, attention = one.attention, mamba = one.mamba, mlp = one.mlp, norms = 1,
+      window = one.attention ~= "none" and window_of(model.window, layer) or nil,
+    }
+  end
+  local sparse = has_experts(model.experts, layer)
+  return {
+    kind = sparse and "moe" or "dense",
+    attention = model.mla and "mla" or "gqa",
+    mamba = false,
+    mlp = sparse and "experts" or "dense",
+    norms = model.norms_per_layer or 2,
+    window = window_of(model.window, layer),
+  }
+end
+
+---@class tperf.layer_group
+---@field first integer the group's first layer, from 1
+---@field count integer layers
+---@field kind "dense"|"moe"|"mamba"|"attention"|"mlp"|"experts"
+---@field attention "gqa"|"mla"|"none"
+---@field mamba boolean
+---@field mlp "dense"|"experts"|"none"
+---@field norms integer norms per layer, those inside attention or Mamba not counted
+---@field window integer? keys a token sees, at most (nil: all)
+---@field key string equal for groups of equal layers, so that a caller need cost each kind once
+
+--- The model's layers 1 .. layers as runs of equal ones.
+---@param model table a model's description
+---@return tperf.layer_group[]
+function groups.of(model)
+  local runs = {}
+  for layer = 1, model.layers do
+    local one = layer_of(model, layer)
+    one.key = ("%s/%s/%s"):format(one.kind, one.attention, one.window or "full")
+    local last = runs[#runs]
+    if last and last.key == one.key then
+      last.count = last.count + 1
+    else
+      one.first, one.count = layer, 1
+      runs[#runs + 1] = one
+    end
+  end
+  return runs
+end
+
+return groups

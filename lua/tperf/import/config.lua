@@ -1,0 +1,98 @@
+--- Typed reading of a foreign configuration file: keys with their older spellings, messages that name file and key.
+-- A null counts as an absent key.
+local check = require "tperf.check"
+
+local config = {}
+config.__index = config
+
+---@param fields table the file's contents
+---@param where string its name, for messages
+---@param positions table? of tperf.core.yaml: path -> { line, column }
+---@param path string? where in the file these fields are: "text_config"
+---@return table reader
+function config.new(fields, where, positions, path)
+  return setmetatable({ fields = fields, where = where, positions = positions or {}, path = path }, config)
+end
+
+--- The reader of the map at `key`, or nil.
+function config:nested(key)
+  local fields = self:table(key)
+  if not fields then return nil end
+  local nested = config.new(fields, self.where, self.positions, self.path and self.path .. "." .. key or key)
+  nested.outer = self
+  return nested
+end
+
+--- Raises at the user's line. The message starts with the key, if there is one, and its place in the file.
+function config:fail(key, format, ...)
+  local path = key and self.path and self.path .. "." .. key or key or self.path or ""
+  local at = self.positions[path]
+  local place = at and ("%s:%d:%d"):format(self.where, at[1], at[2]) or self.where
+  if self.path and not at then place = place .. ": " .. self.path end
+  check.fail("%s: %s%s", place, key and '"' .. key .. '" ' or "", format:format(...))
+end
+
+-- The value and spelling of the first key present: the plain key, then the class's alias, then the old name.
+local function find(self, keys)
+  for key in (keys .. "|"):gmatch "(.-)|" do
+    local value = rawget(self.fields, key)
+    if value ~= nil and type(value) ~= "userdata" then return value, key end
+  end
+  return nil, keys:match "^[^|]+"
+end
+
+local function missing(self, keys)
+  local first, rest = keys:match "^([^|]+)|?(.*)$"
+  self:fail(nil, "missing \"%s\"%s", first, rest ~= "" and " (or \"" .. rest:gsub("|", "\", \"") .. "\")" or "")
+end
+
+--- The spelling that is present, or nil.
+function config:has(keys)
+  local value, key = find(self, keys)
+  return value ~= nil and key or nil
+end
+
+--- A count: an integer from `min` (1) up. Without a default the key must be there.
+---@param keys string spellings, first choice first: "hidden_size|n_embd"
+---@param default integer|false|nil false: absent is nil
+---@param min integer?
+function config:count(keys, default, min)
+  local value, key = find(self, keys)
+  if value == nil then
+    if default == nil then missing(self, keys) end
+    return default or nil
+  end
+  local count = type(value) == "number" and math.tointeger(value)
+  if not count or count < (min or 1) or count > 1 << 30 then
+    self:fail(key, "must be an integer from %d to 2^30, got %s", min or 1, check.show(value))
+  end
+  return count
+end
+
+function config:flag(keys, default)
+  local value, key = find(self, keys)
+  if value == nil then return default end
+  if type(value) ~= "boolean" then self:fail(key, "must be true or false, got %s", check.show(value)) end
+  return value
+end
+
+function config:text(keys, default)
+  local value, key = find(self, keys)
+  if value == nil then
+    if default == nil then missing(self, keys) end
+    return default or nil
+  end
+  if type(value) ~= "string" then self:fail(key, "must be a string, got %s", check.show(value)) end
+  return value
+end
+
+--- A list or map, or nil.
+function config:table(keys)
+  local value, key = find(self, keys)
+  if value ~= nil and type(value) ~= "table" then
+    self:fail(key, "must be a list or map, got %s", check.show(value))
+  end
+  return value
+end
+
+return config

@@ -1,0 +1,350 @@
+--- What each Hugging Face model_type says and leaves unsaid: model_type -> function(reader) -> description.
+-- Key names, defaults and rules are those of the transformers configuration classes of the same names.
+local check = require "tperf.check"
+
+local types = {}
+
+local keys = {
+  layers = "num_hidden_layers|n_layer|num_layers",
+  hidden = "hidden_size|n_embd|d_model|n_embed",
+  heads = "num_attention_heads|n_head",
+  kv_heads = "num_key_value_heads|num_kv_heads|n_head_kv",
+  ffn = "intermediate_size|ffn_dim|n_inner|ffn_hidden_size",
+  seq = "max_position_embeddings|n_positions|seq_length|n_ctx",
+}
+
+local activations = {
+  gelu = "gelu", gelu_new = "gelu", gelu_fast = "gelu", gelu_pytorch_tanh = "gelu", gelu_python = "gelu",
+  relu = "relu", relu2 = "relu2", silu = "silu", swish = "silu", quick_gelu = "quick_gelu", tanh = "tanh",
+}
+
+local known_activations = {}
+for name in pairs(activations) do known_activations[#known_activations + 1] = name end
+table.sort(known_activations)
+
+local function activation(c, default, names)
+  names = names or "hidden_act|activation_function|hidden_activation"
+  local name = c:text(names, default)
+  return activations[name] or c:fail(c:has(names), "= %s is unknown%s; known: %s", check.show(name),
+    check.suggest(name, known_activations), table.concat(known_activations, ", "))
+end
+
+local function tied(c, default)
+  local here = c:flag("tie_word_embeddings")
+  if here == nil and c.outer then here = c.outer:flag("tie_word_embeddings") end
+  if here == nil then return default end
+  return here
+end
+
+-- What all decoders share.
+local function decoder(c)
+  return {
+    layers = c:count(keys.layers), hidden = c:count(keys.hidden), heads = c:count(keys.heads),
+    vocab = c:count "vocab_size",
+  }
+end
+
+-- Plain transformers of GPT's kind: LayerNorm, biases, no gate, tied tables.
+local function gpt(c, act)
+  local m = decoder(c)
+  m.norm, m.biases, m.gated, m.tied_embeddings = "layernorm", true, false, tied(c, true)
+  m.ffn = c:count(keys.ffn, 4 * m.hidden)
+  m.activation = activation(c, act)
+  return m
+end
+
+-- Llama and its descendants: RMSNorm, rotary positions, gated MLP, no biases, untied tables.
+local function llama(c)
+  local m = decoder(c)
+  m.kv_heads = c:count(keys.kv_heads, m.heads)
+  m.head_dim = c:count("head_dim", false) -- never derived when the file gives it
+  m.ffn = c:count(keys.ffn)
+  m.seq = c:count(keys.seq)
+  m.norm, m.positions, m.gated, m.tied_embeddings = "rmsnorm", "rotary", true, tied(c, false)
+  m.activation = activation(c, "silu")
+  local attention, mlp = c:flag("attention_bias", false), c:flag("mlp_bias", false)
+  m.biases = { qkv = attention, attention_out = attention, mlp = mlp }
+  return m
+end
+
+-- The windowed layers as a pattern of w and f: layer_types when the file has them, else default(i), i from 0.
+local function window(c, m, size_key, default)
+  local size = c:count(size_key, false)
+  if not size then return end
+  local listed, letters = c:table "layer_types", {}
+  if listed and #listed ~= m.layers then
+    c:fail("layer_types", "has %d entries for %d layers", #listed, m.layers)
+  end
+  for i = 1, m.layers do
+    local kind = listed and listed[i]
+    if kind and kind ~= "full_attention" and kind ~= "sliding_attention" and kind ~= "chunked_attention" then
+      c:fail("layer_types", "[%d] = %s is not full_attention, sliding_attention or chunked_attention",
+        i, check.show(kind))
+    end
+    local windowed
+    if kind then windowed = kind ~= "full_attention" else windowed = not default or default(i - 1) end
+    letters[i] = windowed and "w" or "f"
+  end
+  local pattern = table.concat(letters)
+  if pattern:find("w", 1, true) then m.window = { size = size, pattern = pattern } end
+end
+
+local function experts(c, names, ffn)
+  return { count = c:count(names), top_k = c:count "num_experts_per_tok|experts_per_token", ffn = ffn }
+end
+
+function types.gpt2(c)
+  local m = gpt(c, "gelu_new")
+  m.seq = c:count(keys.seq)
+  return m
+end
+
+function types.gpt_neox(c)
+  local m = gpt(c, "gelu")
+  m.seq, m.positions = c:count(keys.seq), "rotary"
+  m.tied_embeddings, m.parallel_block = tied(c, false), c:flag("use_parallel_residual", true)
+  local attention = c:flag("attention_bias", true)
+  m.biases = { qkv = attention, attention_out = attention, mlp = true }
+  return m
+end
+
+-- The position table has two more rows than the context; the 350M's tables are narrower than its layers.
+function types.opt(c)
+  local m = gpt(c, "relu")
+  m.seq = c:count(keys.seq)
+  m.position_rows = m.seq + 2
+  m.embedding_width = c:count("word_embed_proj_dim", m.hidden)
+  m.final_norm = c:flag("do_layer_norm_before", true) and not c:flag("_remove_final_layer_norm", false)
+  local affine = c:flag("layer_norm_elementwise_affine", true)
+  if not affine then c:fail("layer_norm_elementwise_affine", "= false is not modelled") end
+  if not c:flag("enable_bias", true) then m.biases = { norm = true } end
+  return m
+end
+
+-- ALiBi: no table, and no limit but the training's (2048 tokens, arXiv 2211.05100).
+function types.bloom(c)
+  local m = gpt(c, "gelu")
+  m.seq, m.unbounded, m.positions = c:count("seq_length", 2048), true, "alibi"
+  m.embedding_norm = true
+  return m
+end
+
+local function falcon(c, new)
+  local m = decoder(c)
+  m.ffn = c:count("ffn_hidden_size", 4 * m.hidden)
+  m.seq = c:count(keys.seq, 2048)
+  local parallel = c:flag("parallel_attn", true)
+  m.kv_heads = new and c:count("num_kv_heads|n_head_kv", m.heads) or c:flag("multi_query", true) and 1 or m.heads
+  m.norm, m.gated, m.tied_embeddings = "layernorm", false, tied(c, true)
+  m.activation = activation(c, "gelu", "activation")
+  m.positions = c:flag("alibi", false) and "alibi" or "rotary"
+  m.unbounded = m.positions == "alibi"
+  local bias = c:flag("bias", false)
+  m.biases = { qkv = bias, attention_out = bias, mlp = bias, norm = true }
+  m.parallel_block = parallel or new
+  m.norms_per_layer = new and c:count("num_ln_in_parallel_attn", 2) or parallel and 1 or 2
+  return m
+end
+
+function types.falcon(c) return falcon(c, c:flag("new_decoder_architecture", false)) end
+
+-- The names these files had before transformers knew them: the 7B's and the 40B's.
+function types.RefinedWebModel(c) return falcon(c, false) end
+function types.RefinedWeb(c) return falcon(c, c:has "n_head_kv|num_kv_heads" ~= nil) end
+
+types.llama = llama
+
+function types.mistral(c)
+  local m = llama(c)
+  m.kv_heads = c:count(keys.kv_heads, 8)
+  window(c, m, "sliding_window")
+  return m
+end
+
+function types.mixtral(c)
+  local m = types.mistral(c)
+  m.experts = experts(c, "num_local_experts|num_experts", m.ffn)
+  return m
+end
+
+function types.phi3(c)
+  local m = llama(c)
+  window(c, m, "sliding_window")
+  return m
+end
+
+-- Qwen's window is off unless use_sliding_window says otherwise, and then spares the first layers.
+local function qwen_window(c, m)
+  if not c:flag("use_sliding_window", false) then return end
+  local from = c:count("max_window_layers", 0, 0)
+  window(c, m, "sliding_window", function(i) return i >= from end)
+end
+
+function types.qwen2(c)
+  local m = llama(c)
+  m.head_dim = nil
+  m.biases = { qkv = true }
+  qwen_window(c, m)
+  return m
+end
+
+function types.qwen3(c)
+  local m = llama(c)
+  m.head_dim = c:count("head_dim", 128)
+  m.qk_norm = true
+  qwen_window(c, m)
+  return m
+end
+
+-- Layer i (from 0) has experts when (i + 1) is a multiple of decoder_sparse_step and i is not in mlp_only_layers.
+local function qwen_experts(c, m)
+  m.experts = experts(c, "num_experts|num_local_experts", c:count "moe_intermediate_size")
+  m.experts.every = c:count("decoder_sparse_step", 1)
+  local dense = {}
+  for at, i in ipairs(c:table "mlp_only_layers" or {}) do
+    local layer = math.type(i) == "integer" and i or -1
+    if layer < 0 or layer >= m.layers then
+      c:fail("mlp_only_layers", "[%d] = %s is no layer from 0 to %d", at, check.show(i), m.layers - 1)
+    end
+    dense[at] = layer + 1
+  end
+  m.experts.dense_layers = dense
+  return m
+end
+
+function types.qwen2_moe(c)
+  local m = qwen_experts(c, types.qwen2(c))
+  m.biases.qkv = c:flag("qkv_bias", true)
+  m.experts.shared, m.experts.shared_ffn = 1, c:count "shared_expert_intermediate_size"
+  m.experts.shared_gate = true
+  return m
+end
+
+function types.qwen3_moe(c)
+  local m = qwen_experts(c, types.qwen3(c))
+  m.kv_heads = c:count(keys.kv_heads, 4)
+  return m
+end
+
+function types.gemma2(c)
+  local m = llama(c)
+  m.head_dim = c:count("head_dim", 256)
+  m.tied_embeddings = tied(c, true)
+  m.norms_per_layer = 4 -- before and after attention, before and after the MLP
+  m.activation = activation(c, "gelu_pytorch_tanh", "hidden_activation|hidden_act")
+  window(c, m, "sliding_window", function(i) return i % 2 == 0 end)
+  return m
+end
+
+-- num_key_value_heads and head_dim mean nothing here: latent attention has its own widths.
+function types.deepseek_v2(c)
+  local m = llama(c)
+  m.kv_heads, m.head_dim = nil, nil
+  m.mla = {
+    q_rank = c:count("q_lora_rank", false), kv_rank = c:count "kv_lora_rank",
+    nope_dim = c:count "qk_nope_head_dim", rope_dim = c:count "qk_rope_head_dim", v_dim = c:count "v_head_dim",
+  }
+  m.biases.qkv = c:flag("attention_bias", false)
+  local routed = "n_routed_experts|num_local_experts|num_experts"
+  if not c:has(routed) then return m end
+  m.experts = experts(c, routed, c:count "moe_intermediate_size")
+  m.experts.shared = c:count("n_shared_experts", 0, 0)
+  -- Layer i (from 0) has experts when i >= first_k_dense_replace and i is a multiple of moe_layer_freq.
+  local first, every = c:count("first_k_dense_replace", 0, 0), c:count("moe_layer_freq", 1)
+  if every == 1 then
+    m.experts.dense_layers = first
+  else
+    m.experts.dense_layers = {}
+    for i = 0, m.layers - 1 do
+      if i < first or i % every ~= 0 then table.insert(m.experts.dense_layers, i + 1) end
+    end
+  end
+  return m
+end
+
+-- The bias that balances the experts' load is a stored parameter.
+function types.deepseek_v3(c)
+  local m = types.deepseek_v2(c)
+  if m.experts then m.experts.router_bias = true end
+  m.mtp = c:count("num_nextn_predict_layers", 0, 0)
+  return m
+end
+types.kimi_k2 = types.deepseek_v3
+
+function types.gpt_oss(c)
+  local m = llama(c)
+  m.kv_heads, m.head_dim = c:count(keys.kv_heads, 8), c:count("head_dim", 64)
+  local bias = c:flag("attention_bias", true)
+  m.biases = { qkv = bias, attention_out = bias, mlp = true }
+  m.attention_sinks = true
+  m.experts = experts(c, "num_local_experts|num_experts", m.ffn)
+  m.experts.router_bias = true
+  window(c, m, "sliding_window", function(i) return i % 2 == 0 end)
+  return m
+end
+
+-- Its text model only. Three layers of four see chunks of the context, the fourth all of it and without rotation.
+function types.llama4_text(c)
+  local m = llama(c)
+  m.experts = experts(c, "num_local_experts", m.ffn)
+  m.experts.every = c:count("interleave_moe_layer_step", 1)
+  m.experts.shared = 1
+  m.ffn = c:count "intermediate_size_mlp"
+  local rotated = c:table "no_rope_layers"
+  window(c, m, "attention_chunk_size", function(i)
+    local flag = rotated and rotated[i + 1]
+    if flag ~= nil then return flag ~= 0 and flag ~= false end
+    return (i + 1) % 4 ~= 0
+  end)
+  return m
+end
+
+-- An encoder of images: a class token, learned positions, and a head when the file has labels.
+function types.vit(c)
+  local labels, count = c:table "id2label", 0
+  for _ in pairs(labels or {}) do count = count + 1 end
+  local bias = c:flag("qkv_bias", true)
+  return {
+    layers = c:count(keys.layers), hidden = c:count(keys.hidden), heads = c:count(keys.heads),
+    ffn = c:count(keys.ffn), gated = false, norm = "layernorm", activation = activation(c, "gelu"),
+    biases = { qkv = bias, attention_out = true, mlp = true, norm = true }, positions = "learned", causal = false,
+    vision = {
+      image = c:count "image_size", patch = c:count "patch_size", channels = c:count("num_channels", 3),
+      classes = c:count("num_labels", count > 0 and count or false), class_token = true,
+    },
+  }
+end
+
+-- A recurrent model has no limit of context; 2048 is what the published ones were trained at (arXiv 2405.21060).
+function types.mamba2(c)
+  local hidden = c:count(keys.hidden)
+  return {
+    layers = c:count(keys.layers), hidden = hidden, vocab = c:count "vocab_size", seq = 2048, unbounded = true,
+    tied_embeddings = tied(c, false), norm = "rmsnorm", positions = "none",
+    mamba = {
+      state = c:count "state_size", heads = c:count "num_heads", head_dim = c:count("head_dim", 64),
+      groups = c:count("n_groups", 8), conv = c:count("conv_kernel", 4), expand = c:count("expand", 2),
+      chunk = c:count("chunk_size", 256), bias = c:flag("use_bias", false), conv_bias = c:flag("use_conv_bias", true),
+    },
+  }
+end
+
+-- A hybrid: one mixer a layer, by hybrid_override_pattern; attention without positions, plain MLP of squared ReLU.
+function types.nemotron_h(c)
+  local m = llama(c)
+  m.head_dim = c:count("attention_head_dim|head_dim", false)
+  m.positions, m.gated = "none", false
+  m.activation = activation(c, "relu2", "mlp_hidden_act")
+  m.layer_pattern = c:text "hybrid_override_pattern"
+  m.mamba = {
+    state = c:count "ssm_state_size", heads = c:count "mamba_num_heads", head_dim = c:count "mamba_head_dim",
+    groups = c:count "n_groups", conv = c:count("conv_kernel", 4), chunk = c:count("chunk_size", 128),
+    bias = c:flag("mamba_proj_bias|use_bias", false), conv_bias = c:flag("use_conv_bias", true),
+  }
+  if m.layer_pattern:find "E" then
+    c:fail("hybrid_override_pattern", "has layers of experts (E), which are not modelled")
+  end
+  return m
+end
+
+return types

@@ -1,0 +1,171 @@
+-- Reading of Hugging Face config.json files: aliases, defaults and refusals. Counts are in parameters_spec.lua.
+local yaml = require "tperf.core".yaml
+local hf = require "tperf.import.hf"
+local check = require "tperf.check"
+local description = require "tperf.arch.description"
+local groups = require "tperf.arch.groups"
+
+local function describe_text(text, path)
+  local fields, positions = assert(yaml(text, path or "config.json"))
+  return hf.describe(fields, path or "config.json", positions)
+end
+
+local function read(name)
+  local path = "spec/data/hf/" .. name .. ".json"
+  local file <close> = assert(io.open(path))
+  return file:read "a", path
+end
+
+local function model(name)
+  local raw = describe_text(read(name))
+  return assert(description.complete(check.record("tperf.model", raw, description.schema)))
+end
+
+-- A small valid Llama file, changed: set values, or "drop" a key.
+local function llama(changes)
+  local keys = {
+    model_type = '"llama"', hidden_size = "64", num_attention_heads = "4", num_hidden_layers = "2",
+    intermediate_size = "128", vocab_size = "1000", max_position_embeddings = "512",
+  }
+  for key, value in pairs(changes) do keys[key] = value ~= "drop" and value or nil end
+  local lines = {}
+  for key, value in pairs(keys) do lines[#lines + 1] = ('  "%s": %s'):format(key, value) end
+  table.sort(lines)
+  return "{\n" .. table.concat(lines, ",\n") .. "\n}\n"
+end
+
+local function refusal(text)
+  local ok, message = pcall(describe_text, text)
+  assert.is_false(ok)
+  return message
+end
+
+describe("hf", function()
+  it("tells a configuration from a model of our own", function()
+    assert.is_true(hf.recognise { model_type = "llama" })
+    assert.is_false(hf.recognise { layers = 2, hidden = 64 })
+    assert.is_false(hf.recognise "llama")
+  end)
+
+  it("reads widths that are no quotient", function()
+    local m = model "qwen3-235b-a22b"
+    assert.same({ 128, 4, 64 }, { m.head_dim, m.kv_heads, m.heads })
+    assert.equal(64, model "gpt-oss-120b".head_dim)
+    assert.equal(128, model "gemma-2-27b".head_dim)
+    assert.equal(192, model "deepseek-v3".head_dim) -- what a query is wide, not the file's 64
+  end)
+
+  it("takes nulls and absent keys for the class's default", function()
+    assert.equal(32, model "llama-2-7b".kv_heads)
+    assert.equal(3072, model "gpt2".ffn)
+    assert.is_nil(model "mixtral-8x7b".window)
+    assert.is_nil(model "deepseek-v2-lite".mla.q_rank)
+    assert.equal(8, describe_text(llama { model_type = '"mistral"', num_attention_heads = "32" }).kv_heads)
+    assert.equal(1, model "falcon-7b".kv_heads)
+    assert.equal(8, model "falcon-40b".kv_heads)
+    assert.equal(2048, model "falcon-40b".seq)
+  end)
+
+  it("knows tying by architecture", function()
+    for name, tied in pairs { gpt2 = true, bloom = true, ["gemma-2-9b"] = true, ["falcon-40b"] = true,
+      ["llama-2-7b"] = false, ["gpt-neox-20b"] = false, ["phi-3-mini"] = false, ["mamba2-130m"] = true } do
+      assert.equal(tied, model(name).tied_embeddings, name)
+    end
+    assert.is_true(describe_text(llama { tie_word_embeddings = "true" }).tied_embeddings)
+  end)
+
+  it("tries the plain key, then the alias, then the old name", function()
+    local text = llama { hidden_size = "drop", n_embed = "64" }
+    assert.equal(64, describe_text(text).hidden)
+    assert.equal(64, describe_text(llama { n_embed = "32" }).hidden)
+    assert.equal(14336, model "bloom".hidden)
+    local aliased = llama { model_type = '"mixtral"', num_experts = "8", num_experts_per_tok = "2" }
+    assert.equal(8, describe_text(aliased).experts.count)
+  end)
+
+  it("reads the text model of a vision-language file", function()
+    local m = model "llama-4-maverick"
+    assert.equal("llama4_text", m.family)
+    assert.equal(24, #groups.of(m) // 2)
+    local nested = '{"model_type": "wrapped", "tie_word_embeddings": true, "text_config": ' .. llama {} .. "}"
+    assert.is_true(describe_text(nested).tied_embeddings)
+  end)
+
+  it("puts windows on the right layers", function()
+    local function windows(m)
+      local sizes = {}
+      for _, group in ipairs(groups.of(m)) do
+        for _ = 1, group.count do sizes[#sizes + 1] = group.window or 0 end
+      end
+      return sizes
+    end
+    local gemma, oss = windows(model "gemma-2-27b"), windows(model "gpt-oss-20b")
+    assert.same({ 4096, 0, 4096, 0 }, table.move(gemma, 1, 4, 1, {}))
+    assert.same({ 128, 0, 128, 0 }, table.move(oss, 1, 4, 1, {}))
+    assert.equal(46, #gemma)
+    assert.same({ 4096 }, { windows(model "mistral-7b")[32] })
+    assert.is_nil(model "qwen2.5-72b".window)
+    local qwen = llama { model_type = '"qwen2"', use_sliding_window = "true", sliding_window = "16",
+      max_window_layers = "1" }
+    assert.same({ size = 16, pattern = "fw" }, describe_text(qwen).window)
+    local typed = llama { model_type = '"gemma2"', head_dim = "16", sliding_window = "16",
+      layer_types = '["full_attention", "sliding_attention"]' }
+    assert.same({ size = 16, pattern = "fw" }, describe_text(typed).window)
+    local chunked = windows(model "llama-4-maverick")
+    assert.same({ 8192, 8192, 8192, 0, 8192 }, table.move(chunked, 1, 5, 1, {}))
+  end)
+
+  it("mixes dense layers and layers of experts", function()
+    local function kinds(m)
+      local list = {}
+      for _, group in ipairs(groups.of(m)) do list[#list + 1] = group.kind .. " " .. group.count end
+      return list
+    end
+    assert.same({ "dense 3", "moe 58" }, kinds(model "deepseek-v3"))
+    assert.same({ "moe 32" }, kinds(model "mixtral-8x7b"))
+    assert.same({ "mamba 24" }, kinds(model "mamba2-130m"))
+    assert.same({ "mamba 1", "mlp 1", "mamba 1" }, table.move(kinds(model "nemotron-h-8b"), 1, 3, 1, {}))
+    local sparse = describe_text(llama { model_type = '"qwen3_moe"', num_hidden_layers = "6", num_experts = "8",
+      num_experts_per_tok = "2", moe_intermediate_size = "32", decoder_sparse_step = "2", mlp_only_layers = "[3]",
+      num_key_value_heads = "2" })
+    sparse = assert(description.complete(check.record("tperf.model", sparse, description.schema)))
+    assert.same({ "dense 1", "moe 1", "dense 3", "moe 1" }, kinds(sparse)) -- layers 2 and 6; 4 is listed as dense
+  end)
+
+  it("refuses what it does not know, by name", function()
+    local message = refusal(llama { model_type = '"lama"' })
+    assert.matches('config.json:%d+:%d+: "model_type" = "lama": unknown architecture', message)
+    assert.matches("(did you mean 'llama'?)", message, 1, true)
+    for _, name in ipairs(hf.known()) do assert.matches(name, message, 1, true) end
+    assert.matches('missing "model_type"', refusal '{"architectures": ["LlamaForCausalLM"]}', 1, true)
+    assert.matches("a map of configuration keys", refusal "42", 1, true)
+  end)
+
+  it("names what is missing or nonsense, and where", function()
+    local missing = refusal(llama { hidden_size = "drop" })
+    assert.matches('missing "hidden_size" (or "n_embd", "d_model", "n_embed")', missing, 1, true)
+    for _, value in ipairs { "-64", "0", "1.5", "1e400", ".nan", '"64"', "true", "[]", "1e300", "99999999999" } do
+      local message = refusal(llama { hidden_size = value })
+      assert.matches('config.json:2:%d+: "hidden_size" must be an integer from 1 to 2%^30, got ', message)
+    end
+    local function refuses(expected, changes) assert.matches(expected, refusal(llama(changes)), 1, true) end
+    refuses('"tie_word_embeddings" must be true or false', { tie_word_embeddings = "1" })
+    refuses('"hidden_act" = "sillu" is unknown (did you mean', { hidden_act = '"sillu"' })
+    refuses('"layer_types" has 1 entries for 2 layers', { model_type = '"gemma2"', sliding_window = "16",
+      layer_types = '["full_attention"]' })
+    refuses('"mlp_only_layers" [1] = 7 is no layer', { model_type = '"qwen3_moe"', num_experts = "8",
+      num_experts_per_tok = "2", moe_intermediate_size = "32", mlp_only_layers = "[7]" })
+    local nested = '{"model_type": "wrapped",\n"text_config": {"model_type": "llama",\n"num_hidden_layers": 0}}'
+    assert.matches('config.json:3:%d+: "num_hidden_layers"', refusal(nested))
+  end)
+
+  it("points at the user's line", function()
+    assert.matches("^spec/hf_spec.lua:%d+: config.json", refusal(llama { vocab_size = "drop" }))
+  end)
+
+  it("names a model after its checkpoint, folder or file", function()
+    assert.equal("Llama-2-7b-hf", describe_text(llama { _name_or_path = '"meta-llama/Llama-2-7b-hf"' }).name)
+    assert.equal("mine", describe_text(llama {}, "models/mine/config.json").name)
+    assert.equal("mine", describe_text(llama {}, "models/mine.json").name)
+  end)
+end)
