@@ -59,7 +59,7 @@ local function distance(a, b)
   return last[#b]
 end
 
---- " (did you mean 'x'?)" when a candidate is close to the name, else "".
+--- " (did you mean 'x'?)" when a candidate is close to the name or contains it, else "".
 ---@param name any
 ---@param candidates string[]
 ---@return string
@@ -67,7 +67,8 @@ function check.suggest(name, candidates)
   if type(name) ~= "string" or #name > 64 then return "" end
   local best, fewest = nil, math.max(1, #name // 3) + 1
   for _, candidate in ipairs(candidates) do
-    local edits = distance(name:lower(), candidate:lower())
+    local a, b = name:lower(), candidate:lower()
+    local edits = #a > 2 and b:find(a, 1, true) and 1 or distance(a, b)
     if edits < fewest and edits < #candidate then best, fewest = candidate, edits end
   end
   return best and string.format(" (did you mean '%s'?)", best) or ""
@@ -225,7 +226,12 @@ local function names_of(schema)
   return names
 end
 
-local function fields(value, path, schema)
+--- What check.record does, without raising: the checked copy, or nil, message, failing path, and whether that
+--- path is an unknown field.
+---@param value any
+---@param path string  of the value, "" at the top
+---@param schema table
+function check.fields(value, path, schema)
   if type(value) ~= "table" then return wrong(path, "a table", value) end
   local names, unknown = names_of(schema), nil
   for key in next, value do
@@ -235,12 +241,12 @@ local function fields(value, path, schema)
   if unknown then
     local where = join(path, unknown)
     return nil, string.format("unknown field '%s'%s", #where > 100 and where:sub(1, 97) .. "..." or where,
-      check.suggest(unknown, names)), where
+      check.suggest(unknown, names)), where, true
   end
   local copy = {}
   for _, name in ipairs(names) do
-    local field, message, where = schema[name](rawget(value, name), join(path, name))
-    if message then return nil, message, where end
+    local field, message, where, is_unknown = schema[name](rawget(value, name), join(path, name))
+    if message then return nil, message, where, is_unknown end
     copy[name] = field
   end
   return copy
@@ -248,7 +254,7 @@ end
 
 --- A nested record: a table that passes `schema`; default, optional.
 function check.record_of(schema, options)
-  return checker(options or {}, function(value, path) return fields(value, path, schema) end)
+  return checker(options or {}, function(value, path) return check.fields(value, path, schema) end)
 end
 
 --- Copies a table of arguments, fills in defaults, and raises at the user's line when something is unknown,
@@ -259,7 +265,7 @@ end
 ---@return table
 function check.record(what, value, schema)
   if type(value) ~= "table" then check.fail("%s needs a table of arguments, got %s", what, check.show(value)) end
-  local copy, message = fields(value, "", schema)
+  local copy, message = check.fields(value, "", schema)
   if message then check.fail("%s: %s", what, message) end
   return copy
 end

@@ -8,6 +8,7 @@
 #include <lua.h>
 
 #include "tperf/error.h"
+#include "tperf/system.h"
 
 // Puts tperf.core into package.loaded and the searcher for the embedded modules into
 // package.searchers (after the disk when the environment names TPERF_LUA_DIR).
@@ -19,7 +20,12 @@ int luaopen_tperf_core(lua_State *L);
 // Raises *error as a Lua error that points at the caller's line. Never returns.
 int tp_bind_raise(lua_State *L, const tp_error *error);
 
+// Copies the system (a table made by tperf.system) at index; raises when the core refuses it.
+void tp_bind_check_system(lua_State *L, int index, tp_system *out);
+
 // Each leaves one function or table on the stack, a field of tperf.core.
+void tp_bind_resource(lua_State *L);
+void tp_bind_system(lua_State *L);
 void tp_bind_units(lua_State *L);
 void tp_bind_yaml(lua_State *L);
 

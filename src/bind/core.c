@@ -46,6 +46,8 @@ static const struct {
     const char *name;
     void (*push)(lua_State *L);
 } fields[] = {
+    {"resource", tp_bind_resource},
+    {"check_system", tp_bind_system},
     {"units", tp_bind_units},
     {"yaml", tp_bind_yaml},
     {NULL, NULL},

@@ -24,17 +24,17 @@ static const struct {
     int zero; // zero is fine: none, or unknown
 } ranges[] = {
     FIELD(accelerator.compute_efficiency, MIN_PART, 1, 0),
-    FIELD(accelerator.launch_s, 1e-12, MAX_WAIT, 1),
+    FIELD(accelerator.launch_s, 0, MAX_WAIT, 1),
     FIELD(accelerator.hbm.bandwidth, MIN_RATE, MAX_RATE, 0),
     FIELD(accelerator.hbm.capacity, MIN_RATE, MAX_RATE, 0),
     FIELD(accelerator.hbm.efficiency, MIN_PART, 1, 0),
     FIELD(accelerator.power_W, MIN_PART, MAX_RATE, 1),
     FIELD(network.fast.bandwidth, MIN_RATE, MAX_RATE, 0),
     FIELD(network.fast.efficiency, MIN_PART, 1, 0),
-    FIELD(network.fast.latency_s, 1e-12, MAX_WAIT, 1),
+    FIELD(network.fast.latency_s, 0, MAX_WAIT, 1),
     FIELD(network.slow.bandwidth, MIN_RATE, MAX_RATE, 0),
     FIELD(network.slow.efficiency, MIN_PART, 1, 0),
-    FIELD(network.slow.latency_s, 1e-12, MAX_WAIT, 1),
+    FIELD(network.slow.latency_s, 0, MAX_WAIT, 1),
     FIELD(network.slow.nics_per_gpu, MIN_PART, MAX_NICS, 0),
 };
 

@@ -1,0 +1,180 @@
+--- Data files: found by name, read, checked against a schema, and made into objects with :with.
+-- "h100-sxm" of "systems" is systems/h100-sxm.yaml below one of the roots, in this order: the folders of
+-- TPERF_PATH, the source tree of this program or library, and its share/tperf.
+local io, os, debug, next, setmetatable, getmetatable = io, os, debug, next, setmetatable, getmetatable
+local check = require "tperf.check"
+local core = require "tperf.core"
+
+local resource = {}
+
+local max_bytes = 16 << 20 -- the reader's own limit
+local extensions = { ".yaml", ".json" }
+
+local function roots()
+  local list = {}
+  for root in (os.getenv "TPERF_PATH" or ""):gmatch "[^:]+" do list[#list + 1] = root end
+  local executable = core.resource.executable
+  if executable then
+    local folder = executable:match "^(.*)/"
+    list[#list + 1] = folder:match "^(.*)/build/[^/]+$" or folder
+    list[#list + 1] = folder:match "^(.*)/bin$" and folder:gsub("/bin$", "/share/tperf") or nil
+  end
+  local source = debug.getinfo(1, "S").source:match "^@(.*)lua/tperf/resource%.lua$"
+  if source then list[#list + 1] = source == "" and "." or source end
+  list[#list + 1] = core.resource.prefix .. "/share/tperf"
+  return list
+end
+
+local function has_extension(name)
+  for _, extension in ipairs(extensions) do
+    if name:sub(-#extension) == extension then return true end
+  end
+  return false
+end
+
+local function exists(path)
+  local file = io.open(path, "rb")
+  if file then file:close() end
+  return file ~= nil
+end
+
+local function collect(root, below, names, depth)
+  for _, entry in ipairs(core.resource.entries(root .. "/" .. below) or {}) do
+    local path = below .. "/" .. entry
+    if has_extension(entry) then
+      names[path:gsub("^[^/]*/", ""):gsub("%.%w+$", "")] = true
+    elseif entry:sub(1, 1) ~= "." and depth > 0 then
+      collect(root, path, names, depth - 1)
+    end
+  end
+end
+
+--- The sorted names that can be loaded.
+---@param kind string  "systems" or "models"
+---@return string[]
+function resource.list(kind)
+  local names, sorted = {}, {}
+  for _, root in ipairs(roots()) do collect(root, kind, names, 3) end
+  for name in next, names do sorted[#sorted + 1] = name end
+  table.sort(sorted)
+  return sorted
+end
+
+--- The file of a name or a path; nil and a message when there is none.
+---@param kind string
+---@param name string
+---@return string? path
+---@return string? message
+function resource.find(kind, name)
+  if has_extension(name) then
+    if exists(name) then return name end
+    return nil, string.format("cannot open %s", check.show(name))
+  end
+  if not name:find("..", 1, true) and name:sub(1, 1) ~= "/" then
+    for _, root in ipairs(roots()) do
+      for _, extension in ipairs(extensions) do
+        local path = string.format("%s/%s/%s%s", root, kind, name, extension)
+        if exists(path) then return path end
+      end
+    end
+  end
+  if name:find("/", 1, true) and exists(name) then return name end
+  return nil, string.format("unknown %s %s%s; `tperf list %s` shows them all", kind:gsub("s$", ""), check.show(name),
+    check.suggest(name, resource.list(kind)), kind)
+end
+
+--- The content of a YAML or JSON file and the positions in it (see src/bind/bind_yaml.c); nil and a message.
+---@param path string
+---@return any content
+---@return table|string positions
+function resource.read(path)
+  local file, message = io.open(path, "rb")
+  if not file then return nil, message end
+  local text, problem = file:read(max_bytes + 1)
+  file:close()
+  if problem then return nil, string.format("%s: %s", path, problem) end
+  return core.yaml(text or "", path)
+end
+
+--- "file:line:column: " of a path in the content, or of the nearest thing around it.
+local function place(origin, path, is_key)
+  if not origin then return "" end
+  local at = origin.positions[path]
+  while not at do
+    path = path:match "^(.*)[.%[]" or ""
+    at, is_key = origin.positions[path], true
+  end
+  local key = is_key and at[3] > 0 and 2 or 0
+  return string.format("%s:%d:%d: ", origin.path, at[key + 1], at[key + 2])
+end
+
+local function open(what, kind, name)
+  local path, message = resource.find(kind, name)
+  if not path then check.fail("%s: %s", what, message) end
+  local content, positions = resource.read(path)
+  if content == nil then check.fail("%s: %s", what, positions) end
+  return content, { path = path, positions = positions }
+end
+
+-- A copy of base with the fields of changes in it, tables merged and lists replaced.
+local function merge(what, base, changes, depth)
+  if depth > 16 then check.fail("%s: nested too deep (or within itself)", what) end
+  local copy = {}
+  for key, value in next, base do copy[key] = value end
+  for key, value in next, changes do
+    local old = copy[key]
+    if type(value) == "table" and type(old) == "table" and rawlen(old) == 0 then
+      value = merge(what, old, value, depth + 1)
+    end
+    copy[key] = value
+  end
+  return copy
+end
+
+--- A constructor of checked objects: from a name, a path, a table of the same content, or such an object.
+--- options: what ("tperf.system"), kind ("systems"), schema, and two hooks that may be absent:
+--- import(content, origin) -> content, before the check; finish(object) -> message, path when it is wrong.
+---@return fun(value: string|table): table
+function resource.constructor(options)
+  local what, methods = options.what, {}
+  local metatable = {
+    __index = function(object, key) return methods[key] or options.derive and options.derive(object, key) end,
+    __tostring = function(object) return rawget(object, "name") or what end,
+    __name = what,
+  }
+
+  local function build(label, content, origin)
+    local object, message, path, is_unknown = check.fields(content, "", options.schema)
+    if object then
+      setmetatable(object, metatable)
+      if options.finish then message, path = options.finish(object) end
+    end
+    if message then
+      local named = not origin and type(content) == "table" and type(content.name) == "string"
+      local prefix = place(origin, path, is_unknown) .. (named and content.name .. ": " or "")
+      check.fail("%s: %s%s", label, prefix, message)
+    end
+    return object
+  end
+
+  --- A copy with some fields changed: system:with { network = { fast = { domain = 64 } } }
+  function methods.with(object, changes)
+    local label = what .. ":with"
+    if getmetatable(object) ~= metatable then check.fail("%s: call it with a colon, on an object of %s", label, what) end
+    if type(changes) ~= "table" then check.fail("%s needs a table of changes, got %s", label, check.show(changes)) end
+    return build(label, merge(label, object, changes, 0))
+  end
+
+  return function(value)
+    local origin
+    if type(value) == "string" then
+      value, origin = open(what, options.kind, value)
+    elseif type(value) ~= "table" then
+      check.fail("%s needs a name, a path or a table, got %s", what, check.show(value))
+    end
+    if options.import and type(value) == "table" then value, origin = options.import(value, origin) end
+    return build(what, value, origin)
+  end
+end
+
+return resource
