@@ -151,8 +151,8 @@ function resource.constructor(options)
     end
     if message then
       local named = not origin and type(content) == "table" and type(content.name) == "string"
-      local prefix = place(origin, path, is_unknown) .. (named and content.name .. ": " or "")
-      check.fail("%s: %s%s", label, prefix, message)
+      local at = place(origin, path, is_unknown) .. (named and content.name .. ": " or "")
+      check.fail("%s: %s%s", label, at, message)
     end
     return object
   end
@@ -160,7 +160,7 @@ function resource.constructor(options)
   --- A copy with some fields changed: system:with { network = { fast = { domain = 64 } } }
   function methods.with(object, changes)
     local label = what .. ":with"
-    if getmetatable(object) ~= metatable then check.fail("%s: call it with a colon, on an object of %s", label, what) end
+    if getmetatable(object) ~= metatable then check.fail("%s: call it with a colon, on a %s", label, what) end
     if type(changes) ~= "table" then check.fail("%s needs a table of changes, got %s", label, check.show(changes)) end
     return build(label, merge(label, object, changes, 0))
   end
