@@ -1,25 +1,14 @@
 -- Reading of Hugging Face config.json files: aliases, defaults and refusals. Counts are in parameters_spec.lua.
+local tperf = require "tperf"
 local yaml = require "tperf.core".yaml
 local hf = require "tperf.import.hf"
-local check = require "tperf.check"
-local description = require "tperf.arch.description"
-local groups = require "tperf.arch.groups"
 
 local function describe_text(text, path)
   local fields, positions = assert(yaml(text, path or "config.json"))
   return hf.describe(fields, path or "config.json", positions)
 end
 
-local function read(name)
-  local path = "spec/data/hf/" .. name .. ".json"
-  local file <close> = assert(io.open(path))
-  return file:read "a", path
-end
-
-local function model(name)
-  local raw = describe_text(read(name))
-  return assert(description.complete(check.record("tperf.model", raw, description.schema)))
-end
+local function model(name) return tperf.model("spec/data/hf/" .. name .. ".json") end
 
 -- A small valid Llama file, changed: set values, or "drop" a key.
 local function llama(changes)
@@ -86,7 +75,7 @@ describe("hf", function()
   it("reads the text model of a vision-language file", function()
     local m = model "llama-4-maverick"
     assert.equal("llama4_text", m.family)
-    assert.equal(24, #groups.of(m) // 2)
+    assert.equal(24, #m:groups() // 2)
     local nested = '{"model_type": "wrapped", "tie_word_embeddings": true, "text_config": ' .. llama {} .. "}"
     assert.is_true(describe_text(nested).tied_embeddings)
   end)
@@ -94,7 +83,7 @@ describe("hf", function()
   it("puts windows on the right layers", function()
     local function windows(m)
       local sizes = {}
-      for _, group in ipairs(groups.of(m)) do
+      for _, group in ipairs(m:groups()) do
         for _ = 1, group.count do sizes[#sizes + 1] = group.window or 0 end
       end
       return sizes
@@ -118,7 +107,7 @@ describe("hf", function()
   it("mixes dense layers and layers of experts", function()
     local function kinds(m)
       local list = {}
-      for _, group in ipairs(groups.of(m)) do list[#list + 1] = group.kind .. " " .. group.count end
+      for _, group in ipairs(m:groups()) do list[#list + 1] = group.kind .. " " .. group.count end
       return list
     end
     assert.same({ "dense 3", "moe 58" }, kinds(model "deepseek-v3"))
@@ -128,8 +117,8 @@ describe("hf", function()
     local sparse = describe_text(llama { model_type = '"qwen3_moe"', num_hidden_layers = "6", num_experts = "8",
       num_experts_per_tok = "2", moe_intermediate_size = "32", decoder_sparse_step = "2", mlp_only_layers = "[3]",
       num_key_value_heads = "2" })
-    sparse = assert(description.complete(check.record("tperf.model", sparse, description.schema)))
-    assert.same({ "dense 1", "moe 1", "dense 3", "moe 1" }, kinds(sparse)) -- layers 2 and 6; 4 is listed as dense
+    -- Layers 2 and 6; 4 is listed as dense.
+    assert.same({ "dense 1", "moe 1", "dense 3", "moe 1" }, kinds(tperf.model(sparse)))
   end)
 
   it("refuses what it does not know, by name", function()
@@ -157,6 +146,15 @@ describe("hf", function()
       num_experts_per_tok = "2", moe_intermediate_size = "32", mlp_only_layers = "[7]" })
     local nested = '{"model_type": "wrapped",\n"text_config": {"model_type": "llama",\n"num_hidden_layers": 0}}'
     assert.matches('config.json:3:%d+: "num_hidden_layers"', refusal(nested))
+  end)
+
+  it("is what tperf.model makes of such a file or table", function()
+    local m = tperf.model { model_type = "llama", _name_or_path = "a/b", hidden_size = 64, num_attention_heads = 4,
+      num_hidden_layers = 2, intermediate_size = 128, vocab_size = 1000, max_position_embeddings = 512 }
+    assert.same({ "b", 4, 16 }, { m.name, m.kv_heads, m.head_dim })
+    local ok, message = pcall(tperf.model, { model_type = "lama" })
+    assert.is_false(ok)
+    assert.matches('config.json: "model_type"', message)
   end)
 
   it("points at the user's line", function()

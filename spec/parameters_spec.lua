@@ -1,19 +1,9 @@
 -- Exact parameter counts of published checkpoints, from their config.json files in spec/data/hf.
 -- Expected totals: the figures in parentheses were found outside this project (safetensors metadata, public model
 -- tables, model cards); the others are the published formulas worked out independently of this code.
-local yaml = require "tperf.core".yaml
-local hf = require "tperf.import.hf"
-local check = require "tperf.check"
-local description = require "tperf.arch.description"
-local parameters = require "tperf.arch.parameters"
+local tperf = require "tperf"
 
-local function model(name)
-  local path = "spec/data/hf/" .. name .. ".json"
-  local file <close> = assert(io.open(path))
-  local fields, positions = assert(yaml(file:read "a", path))
-  local raw = hf.describe(fields, path, positions)
-  return assert(description.complete(check.record("tperf.model", raw, description.schema)))
-end
+local function model(name) return tperf.model("spec/data/hf/" .. name .. ".json") end
 
 local expected = { -- name, total, active (nil: the total)
   { "gpt2", 124439808 }, -- seen
@@ -62,12 +52,116 @@ local expected = { -- name, total, active (nil: the total)
   { "mamba-codestral-7b", 7285403648 },
 }
 
+-- A small plain model, changed.
+local function small(changes)
+  local m = { name = "small", layers = 3, hidden = 8, heads = 2, ffn = 16, vocab = 10, seq = 4 }
+  for key, value in pairs(changes or {}) do m[key] = value end
+  return tperf.model(m)
+end
+
 describe("parameters", function()
   for _, row in ipairs(expected) do
     it("counts " .. row[1], function()
-      local count = assert(parameters.count(model(row[1])))
+      local count = model(row[1]):parameters()
       assert.equal(row[2], count.total)
       assert.equal(row[3] or row[2], count.active)
     end)
   end
+
+  it("counts the multi-token module of DeepSeek-V3 apart", function()
+    assert.equal(11610068224, model "deepseek-v3":parameters().mtp)
+    assert.equal(0, model "deepseek-v2":parameters().mtp)
+  end)
+
+  it("adds up: components and groups make the total", function()
+    for _, row in ipairs(expected) do
+      local count, sum, layers = model(row[1]):parameters(), 0, 0
+      for _, n in pairs(count.components) do sum = sum + n end
+      assert.equal(count.total, sum)
+      local active = sum - (count.components.experts or 0) + count.active_experts
+      assert.equal(count.active, active)
+      for _, group in ipairs(count.groups) do
+        assert.equal(layers + 1, group.first)
+        layers = layers + group.count
+        local one = 0
+        for name, n in pairs(group.layer) do one = one + (name == "active_experts" and 0 or n) end
+        assert.equal(one * group.count, group.total)
+      end
+      assert.equal(model(row[1]).layers, layers)
+    end
+  end)
+
+  it("works out a small model by hand", function()
+    -- attention 4 * 8 * 8 + 4 * 8 biases, MLP 2 * 8 * 16 + 16 + 8, two LayerNorms of 16; one at the end; two tables
+    assert.equal(3 * (288 + 280 + 32) + 16 + 2 * 80, small():parameters().total)
+    assert.equal(3 * (256 + 256 + 32) + 16 + 2 * 80, small { biases = { norm = true } }:parameters().total)
+    assert.equal(3 * (256 + 256 + 16) + 8 + 80, small { biases = false, tied_embeddings = true }:parameters().total)
+    assert.equal(3 * (256 + 384 + 16) + 8 + 160, small { norm = "rmsnorm", gated = true }:parameters().total)
+    assert.equal(3 * (64 * 3 + 256 + 16) + 8 + 160, small { norm = "rmsnorm", kv_heads = 1 }:parameters().total)
+    assert.equal(small():parameters().total + 4 * 8, small { positions = "learned" }:parameters().total)
+  end)
+
+  it("counts experts: all of them, and what one token meets", function()
+    local count = small { norm = "rmsnorm", experts = { count = 4, top_k = 2, ffn = 5, shared = 1, shared_ffn = 3,
+      shared_gate = true, router_bias = true, dense_layers = { 2 } } }:parameters()
+    local attention, norms, tables = 3 * 256, 3 * 16 + 8, 160
+    local sparse = 2 * 8 * 3 + 8 + 4 * 8 + 4 -- shared expert, its gate, router and its bias
+    local rest = attention + norms + tables + 256 + 2 * sparse
+    assert.equal(rest + 2 * 4 * 80, count.total)
+    assert.equal(rest + 2 * 2 * 80, count.active)
+    assert.equal(2 * 2 * 80, count.active_experts)
+  end)
+
+  it("refuses to count what doubles cannot hold", function()
+    local huge = small { hidden = 1 << 31, heads = 1, ffn = 1 << 31 }
+    local ok, message = pcall(function() return huge:parameters(), nil end)
+    assert.is_false(ok)
+    assert.matches("^spec/parameters_spec.lua:%d+: .*more than can be counted", message)
+  end)
+end)
+
+describe("flops_per_token", function()
+  it("is 6 N + 12 L H Q T (PaLM, appendix B)", function()
+    local m = tperf.model "palm-540b"
+    local flops = m:flops_per_token()
+    assert.equal(6 * m:parameters().total + 12 * 118 * 48 * 256 * 2048, flops.total)
+    assert.equal(flops.total / 3, m:flops_per_token { backward = false }.total)
+  end)
+
+  it("agrees with Megatron-LM's formula (arXiv 2104.04473, section 5.1), without recomputation", function()
+    local m = tperf.model "megatron-530b"
+    local s, l, h, v = 2048, 105, 20480, 51200
+    local published = 72 * l * h ^ 2 * (1 + s / (6 * h) + v / (12 * l * h))
+    assert.near(1, m:flops_per_token { convention = "matmul" }.total / published, 1e-4)
+  end)
+
+  it("agrees with DeepSeek's own figures at 4096 tokens (arXiv 2505.09343, table 2), on active parameters", function()
+    for name, published in pairs { ["deepseek-v2"] = 155e9, ["deepseek-v3"] = 250e9 } do
+      local flops = tperf.model(name):flops_per_token { seq = 4096, causal = true, convention = "matmul" }
+      assert.near(1, flops.total / published, 0.005)
+    end
+  end)
+
+  it("sees no more keys than a window holds", function()
+    local full, windowed = small { seq = 64 }, small { seq = 64, window = { size = 16, pattern = "wff" } }
+    local of = function(m, causal) return m:flops_per_token { causal = causal }.attention end
+    assert.equal(12 * 3 * 8 * 64, of(full))
+    assert.equal(12 * 8 * (16 + 64 + 64), of(windowed))
+    assert.equal(of(full) / 2, of(full, true))
+    assert.equal(12 * 8 * (16 - 16 * 16 / 128 + 32 + 32), of(windowed, true))
+    assert.equal(of(full), of(small { seq = 64, window = { size = 1000 } }))
+  end)
+
+  it("counts the scan of a recurrent layer, and no attention", function()
+    local flops = tperf.model "mamba2-2.7b":flops_per_token { backward = false }
+    assert.equal(0, flops.attention)
+    -- per token and layer: C B^T 2 q n, with X 2 q d, states in and out 4 n d (d = 5120)
+    assert.equal(64 * (2 * 256 * 128 + 5120 * (2 * 256 + 4 * 128)), flops.scan)
+  end)
+
+  it("refuses nonsense by name", function()
+    assert.error_matches(function() small():flops_per_token { seq = 0 } end, "'seq' must be an integer")
+    assert.error_matches(function() small():flops_per_token { sequence = 8 } end, "unknown field 'sequence'")
+    assert.error_matches(function() small():flops_per_token { convention = "plam" } end, "did you mean 'palm'")
+  end)
 end)

@@ -1,51 +1,53 @@
---- tperf.model: the network being trained or served. `schema` below is the whole format of models/*.yaml.
+--- tperf.model: the network being trained or served: models/*.yaml, a Hugging Face config.json or a table.
+-- What a description says is in tperf/arch/description.lua.
 local check = require "tperf.check"
 local resource = require "tperf.resource"
+local description = require "tperf.arch.description"
+local groups = require "tperf.arch.groups"
+local parameters = require "tperf.arch.parameters"
+local flops = require "tperf.arch.flops"
+local hf = require "tperf.import.hf"
 
-local function size(options)
-  local o = { min = 1, max = 1 << 31 }
-  for key, value in pairs(options or {}) do o[key] = value end
-  return check.integer(o)
+local methods = {}
+
+--- The layers 1 .. layers as runs of equal ones, in order.
+---@return tperf.layer_group[]
+function methods:groups()
+  return groups.of(self)
 end
 
-local schema = {
-  name = check.string(),
-  source = check.string { optional = true }, -- where the numbers come from
-  layers = size(),
-  hidden = size(),
-  heads = size(),
-  kv_heads = size { optional = true }, -- heads of keys and values; else heads
-  head_dim = size { optional = true }, -- else hidden // heads
-  ffn = size { optional = true }, -- width between the matrices of the MLP; else 4 hidden
-  gated = check.boolean { default = false }, -- the MLP has three matrices (SwiGLU) instead of two
-  activation = check.choice { { "gelu", "relu", "silu" }, default = "gelu" },
-  norm = check.choice { { "layernorm", "rmsnorm" }, default = "layernorm" },
-  seq = size(), -- tokens of a sequence
-  vocab = size { optional = true }, -- else there are no embeddings
-  tied_embeddings = check.boolean { default = false }, -- the output uses the input's matrix
-  positions = check.choice { { "learned", "rotary", "alibi", "none" }, default = "none" },
-}
-
--- Fields that follow others when absent, live, so that :with { hidden = … } changes them too.
-local derived = {
-  kv_heads = function(model) return model.heads end,
-  head_dim = function(model) return model.hidden // model.heads end,
-  ffn = function(model) return 4 * model.hidden end,
-}
-
-local function derive(model, field)
-  return derived[field] and derived[field](model)
+--- The parameters, exactly, by component and by layer group.
+---@return tperf.parameters
+function methods:parameters()
+  local result, message = parameters.count(self)
+  return result or check.fail("tperf.model:parameters: %s: %s", self.name, message)
 end
 
-local function finish(model)
-  if model.head_dim == 0 then
-    return string.format("'heads' (%d) is more than 'hidden' (%d): give 'head_dim'", model.heads, model.hidden), "heads"
-  end
-  if model.heads % model.kv_heads ~= 0 then
-    return string.format("'heads' (%d) must be a multiple of 'kv_heads' (%d)", model.heads, model.kv_heads), "kv_heads"
-  end
+local flops_schema = {
+  seq = check.integer { min = 1, max = 1 << 31, optional = true },
+  causal = check.boolean { default = false },
+  backward = check.boolean { default = true },
+  convention = check.choice { { "palm", "matmul" }, default = "palm" },
+}
+
+--- Model FLOPs per token: 6 N_active + attention, see tperf/arch/flops.lua for the conventions.
+---@param options table? seq (tokens; the model's), causal (false: attention counted in full), backward (true),
+---  convention ("palm": N counts all active parameters; "matmul": not the tables that are only looked up)
+---@return table flops total, parameters, attention, scan: FLOP per token
+function methods:flops_per_token(options)
+  local o = check.record("tperf.model:flops_per_token", options or {}, flops_schema)
+  o.seq = o.seq or self.seq
+  local result, message = flops.per_token(self, o)
+  return result or check.fail("tperf.model:flops_per_token: %s: %s", self.name, message)
+end
+
+-- A Hugging Face configuration becomes a description; its own errors name the place in the file.
+local function import(content, origin)
+  if not hf.recognise(content) then return content, origin end
+  return hf.describe(content, origin and origin.path or "config.json", origin and origin.positions), nil
 end
 
 return resource.constructor {
-  what = "tperf.model", kind = "models", schema = schema, derive = derive, finish = finish,
+  what = "tperf.model", kind = "models", schema = description.schema, methods = methods,
+  derive = description.derive, finish = description.disagreement, import = import,
 }

@@ -132,11 +132,11 @@ local function merge(what, base, changes, depth)
 end
 
 --- A constructor of checked objects: from a name, a path, a table of the same content, or such an object.
---- options: what ("tperf.system"), kind ("systems"), schema, and two hooks that may be absent:
+--- options: what ("tperf.system"), kind ("systems"), schema, methods (optional), and hooks that may be absent:
 --- import(content, origin) -> content, before the check; finish(object) -> message, path when it is wrong.
 ---@return fun(value: string|table): table
 function resource.constructor(options)
-  local what, methods = options.what, {}
+  local what, methods = options.what, options.methods or {}
   local metatable = {
     __index = function(object, key) return methods[key] or options.derive and options.derive(object, key) end,
     __tostring = function(object) return rawget(object, "name") or what end,

@@ -1,5 +1,5 @@
 --- What a model's description may say, its defaults, and what must agree with what.
--- What is not said is as in GPT-3: plain GELU MLP of 4 hidden, LayerNorm, learned positions, tied tables, biases.
+-- What is not said is a plain block: multi-head attention, a GELU MLP of 4 hidden, LayerNorms, biases.
 local check = require "tperf.check"
 local groups = require "tperf.arch.groups"
 
@@ -7,7 +7,7 @@ local description = {}
 
 local function size(options)
   options = options or {}
-  return check.integer { min = options.min or 1, max = options.max or 1 << 24, default = options.default,
+  return check.integer { min = options.min or 1, max = options.max or 1 << 31, default = options.default,
     optional = options.optional }
 end
 local some = { optional = true }
@@ -15,7 +15,7 @@ local function flag(default) return check.boolean { default = default, optional 
 
 local biases = {
   qkv = flag(false), attention_out = flag(false), mlp = flag(false), head = flag(false),
-  norm = flag(), -- of LayerNorms; true unless said otherwise
+  norm = flag(true), -- of LayerNorms; an RMSNorm has none
 }
 
 local experts = {
@@ -51,157 +51,156 @@ local vision = {
   class_token = flag(true),
 }
 
---- Field -> checker, for tperf.check.record.
+--- Field -> checker: the whole format of models/*.yaml.
 description.schema = {
-  name = check.string(some), source = check.string(some), family = check.string { default = "gpt" },
-  layers = size { max = 1 << 16 }, hidden = size(),
-  heads = size(some), kv_heads = size(some), head_dim = size(some), ffn = size(some),
-  vocab = size { max = 1 << 30, optional = true },
-  seq = size { max = 1 << 30, optional = true }, -- tokens of context
+  name = check.string(),
+  source = check.string(some), -- where the numbers come from
+  family = check.string(some),
+  layers = size { max = 1 << 16 },
+  hidden = size(),
+  heads = size(some), -- of queries; a model without attention has none
+  kv_heads = size(some), -- of keys and values; else heads
+  head_dim = size(some), -- else hidden / heads
+  ffn = size(some), -- width between the matrices of a dense MLP; else 4 hidden
+  vocab = size(some), -- else there are no tables
+  seq = size(some), -- tokens of context; an image says itself how many it makes
   unbounded = flag(false), -- seq is no limit: nothing in the model depends on it
-  gated = flag(false),
-  activation = check.choice { { "gelu", "relu", "relu2", "silu", "quick_gelu", "tanh" }, optional = true },
+  gated = flag(false), -- the MLP has three matrices (SwiGLU, GeGLU) instead of two
+  activation = check.choice { -- else gelu, silu if gated
+    { "gelu", "relu", "relu2", "silu", "quick_gelu", "tanh" }, optional = true,
+  },
   norm = check.choice { { "layernorm", "rmsnorm" }, default = "layernorm" },
   norms_per_layer = check.integer { min = 0, max = 8, default = 2 },
   embedding_norm = flag(false), final_norm = flag(true), qk_norm = flag(false),
-  tied_embeddings = flag(true),
+  tied_embeddings = flag(false), -- the output table is the input's
   embedding_width = size(some), -- of the tables, when it differs from hidden (OPT-350m)
-  positions = check.choice { { "learned", "rotary", "alibi", "none" }, default = "learned" },
-  position_rows = size { max = 1 << 30, optional = true }, -- of the learned table, if not seq (OPT: 2 more)
+  positions = check.choice { { "learned", "rotary", "alibi", "none" }, default = "none" },
+  position_rows = size(some), -- of the learned table, if not seq (OPT: 2 more)
   parallel_block = flag(false), -- attention and MLP side by side (PaLM, Falcon)
-  biases = check.one_of(check.boolean(some), check.record_of(biases, some)), -- true or false: all of them
+  biases = check.one_of(check.boolean(some), check.record_of(biases, some)), -- else all, none with RMSNorm
   attention_sinks = flag(false), -- one learned score per head (gpt-oss)
-  window = check.record_of({ size = size { max = 1 << 30 }, pattern = check.string { default = "w" } }, some),
-  causal = flag(),
+  window = check.record_of({ size = size(), pattern = check.string { default = "w" } }, some),
+  causal = flag(), -- else true, false for images
   experts = check.record_of(experts, some), mla = check.record_of(mla, some), mamba = check.record_of(mamba, some),
   layer_pattern = check.string(some), -- hybrids, one letter a layer: M mamba, * attention, - MLP, E experts
   vision = check.record_of(vision, some),
   mtp = check.integer { min = 0, max = 64, default = 0 }, -- multi-token prediction modules
 }
 
-local function fail(m, format, ...)
-  return nil, ("model '%s': "):format(m.name or "?") .. format:format(...)
+local function all_biases(yes)
+  return { qkv = yes, attention_out = yes, mlp = yes, head = false, norm = yes }
 end
 
-local function complete_biases(m)
-  local plain = m.norm == "layernorm"
-  if m.biases == nil then m.biases = plain end
-  if type(m.biases) == "boolean" then
-    local all = m.biases
-    m.biases = { qkv = all, attention_out = all, mlp = all, head = false, norm = all }
-  end
-  if m.biases.norm == nil then m.biases.norm = plain end
-  if not plain then m.biases.norm = false end -- RMSNorm has none
+local function image_tokens(v)
+  return (v.image // v.patch) * (v.image // v.patch)
 end
 
-local function complete_attention(m)
-  if not m.heads then return fail(m, "'heads' is missing") end
-  m.kv_heads = m.kv_heads or m.heads
+-- Fields that follow others when absent, live, so that :with { hidden = … } changes them too.
+local derived = {
+  kv_heads = function(m) return m.heads end,
+  head_dim = function(m) -- with latent attention: what a query and a key are wide
+    return m.mla and m.mla.nope_dim + m.mla.rope_dim or m.heads and m.hidden // m.heads
+  end,
+  ffn = function(m) return not m.gated and 4 * m.hidden or nil end,
+  seq = function(m) return m.vision and image_tokens(m.vision) + (m.vision.class_token and 1 or 0) end,
+  position_rows = function(m) return m.positions == "learned" and m.seq or nil end,
+  causal = function(m) return not m.vision end,
+  activation = function(m) return m.gated and "silu" or "gelu" end,
+  biases = function(m) return all_biases(m.norm == "layernorm") end,
+  layer_pattern = function(m) return m.mamba and ("M"):rep(m.layers) or nil end,
+}
+
+--- The value of an absent field, or nil.
+function description.derive(model, field)
+  return derived[field] and derived[field](model)
+end
+
+local function check_attention(m)
+  if not m.heads then return "'heads' is missing", "" end
   if m.heads % m.kv_heads ~= 0 then
-    return fail(m, "'kv_heads' = %d must divide 'heads' = %d", m.kv_heads, m.heads)
+    return ("'kv_heads' (%d) must divide 'heads' (%d)"):format(m.kv_heads, m.heads), "kv_heads"
   end
-  if m.mla then
-    m.head_dim = m.mla.nope_dim + m.mla.rope_dim -- what a query and a key are wide
-  elseif not m.head_dim then
-    if m.hidden % m.heads ~= 0 then
-      return fail(m, "'heads' = %d does not divide 'hidden' = %d: give 'head_dim'", m.heads, m.hidden)
-    end
-    m.head_dim = m.hidden // m.heads
+  if not m.mla and not rawget(m, "head_dim") and m.hidden % m.heads ~= 0 then
+    return ("'heads' (%d) does not divide 'hidden' (%d): give 'head_dim'"):format(m.heads, m.hidden), "heads"
   end
-  return true
+  if m.mla and m.window then return "'window' does not go with 'mla'", "window" end
 end
 
-local function complete_mlp(m, uses)
-  if uses.dense and not m.ffn then
-    if m.gated then return fail(m, "'ffn' is missing (a gated MLP has no usual width)") end
-    m.ffn = 4 * m.hidden
-  end
+local function check_mlp(m, uses)
   local e = m.experts
-  if not e then
-    return not uses.experts or fail(m, "'layer_pattern' has layers of experts, but 'experts' is missing")
+  if uses.dense and not m.ffn then return "'ffn' is missing: a gated MLP has no usual width", "" end
+  if uses.experts and not e then return "'layer_pattern' has layers of experts, but 'experts' is missing", "" end
+  if e and not uses.experts then
+    return "no layer has experts: 'experts.dense_layers' and 'experts.every' leave none", "experts"
   end
-  e.shared_ffn = e.shared_ffn or e.ffn
-  if e.top_k > e.count then
-    return fail(m, "'experts.top_k' = %d is more than 'experts.count' = %d", e.top_k, e.count)
+  if e and e.top_k > e.count then
+    return ("'experts.top_k' (%d) is more than 'experts.count' (%d)"):format(e.top_k, e.count), "experts.top_k"
   end
-  return uses.experts or fail(m, "no layer has experts: 'experts.dense_layers' and 'experts.every' leave none")
 end
 
-local function check_layers(m)
-  local pattern, window = m.layer_pattern, m.window
+local function check_mamba(m)
+  local s = m.mamba
+  if not s then return "'layer_pattern' has Mamba layers, but 'mamba' is missing", "" end
+  if s.heads % s.groups ~= 0 then
+    return ("'mamba.groups' (%d) must divide 'mamba.heads' (%d)"):format(s.groups, s.heads), "mamba.groups"
+  end
+  if s.expand and s.heads * s.head_dim ~= s.expand * m.hidden then
+    return ("'mamba.heads' x 'mamba.head_dim' (%d) is not 'mamba.expand' x 'hidden' (%.15g)"):format(
+      s.heads * s.head_dim, s.expand * m.hidden), "mamba.expand"
+  end
+end
+
+local function check_patterns(m)
+  local pattern, window = rawget(m, "layer_pattern"), m.window
   if pattern then
-    if #pattern ~= m.layers then
-      return fail(m, "'layer_pattern' has %d letters for %d layers", #pattern, m.layers)
-    end
     local odd = pattern:match "[^M*E%-]"
     if odd then
-      return fail(m, "'layer_pattern' has a letter %s; known: M mamba, * attention, - MLP, E experts", check.show(odd))
+      return ("'layer_pattern' has the letter %s; known: M mamba, * attention, - MLP, E experts"):format(
+        check.show(odd)), "layer_pattern"
+    end
+    if #pattern ~= m.layers then
+      return ("'layer_pattern' has %d letters for %d layers"):format(#pattern, m.layers), "layer_pattern"
     end
   end
   if window and window.pattern:find "[^wf]" then
-    return fail(m, "'window.pattern' = %s must be made of w (windowed layer) and f (full layer)",
-      check.show(window.pattern))
+    return ("'window.pattern' must be made of w (windowed layer) and f (full layer), got %s"):format(
+      check.show(window.pattern)), "window.pattern"
   end
-  if m.mla and window then return fail(m, "'window' does not go with 'mla'") end
-  return true
 end
 
-local function complete_mamba(m)
-  local s = m.mamba
-  if not s then return fail(m, "'layer_pattern' has Mamba layers, but 'mamba' is missing") end
-  if s.heads % s.groups ~= 0 then
-    return fail(m, "'mamba.groups' = %d must divide 'mamba.heads' = %d", s.groups, s.heads)
-  end
-  if s.expand and s.heads * s.head_dim ~= s.expand * m.hidden then
-    return fail(m, "'mamba.heads' x 'mamba.head_dim' = %d is not 'mamba.expand' x 'hidden' = %.15g",
-      s.heads * s.head_dim, s.expand * m.hidden)
-  end
-  return true
-end
-
-local function complete_ends(m)
+local function check_ends(m)
   local v = m.vision
-  if v then
-    if v.image % v.patch ~= 0 then
-      return fail(m, "'vision.patch' = %d must divide 'vision.image' = %d", v.patch, v.image)
-    end
-    local tokens = (v.image // v.patch) ^ 2 + (v.class_token and 1 or 0)
-    if m.seq and m.seq ~= tokens then
-      return fail(m, "'seq' = %d, but the image makes %d tokens", m.seq, tokens)
-    end
-    m.seq = math.tointeger(tokens)
-  elseif not m.vocab then
-    return fail(m, "'vocab' is missing")
-  elseif not m.seq then
-    return fail(m, "'seq' is missing")
+  if not v then
+    if not m.seq then return "'seq' is missing", "" end
+    return
   end
-  if m.causal == nil then m.causal = not v end
-  if m.positions == "learned" then m.position_rows = m.position_rows or m.seq end
-  m.activation = m.activation or (m.gated and "silu" or "gelu")
-  return true
+  if m.vocab then return "'vocab' does not go with 'vision'", "vocab" end
+  if v.image % v.patch ~= 0 then
+    return ("'vision.patch' (%d) must divide 'vision.image' (%d)"):format(v.patch, v.image), "vision.patch"
+  end
+  local tokens = derived.seq(m)
+  if m.seq ~= tokens then return ("'seq' is %d, but the image makes %d tokens"):format(m.seq, tokens), "seq" end
 end
 
---- Fills in what follows from the rest and refuses what disagrees.
----@param m table a description that passed the schema; changed in place
----@return table? m
+--- What disagrees in a description that passed the schema: a message and the field's path, or nothing.
+---@param m table changed in place: biases given as true or false become a record
 ---@return string? message
-function description.complete(m)
-  local ok, message = check_layers(m)
-  if not ok then return nil, message end
-  if m.mamba and not m.layer_pattern then m.layer_pattern = ("M"):rep(m.layers) end
-  complete_biases(m)
+---@return string? path
+function description.disagreement(m)
+  local message, path = check_patterns(m)
+  if message then return message, path end
+  if type(m.biases) == "boolean" then m.biases = all_biases(m.biases) end
   local uses = {}
   for _, group in ipairs(groups.of(m)) do
     uses[group.mlp] = true
     uses.attention = uses.attention or group.attention ~= "none"
     uses.mamba = uses.mamba or group.mamba
   end
-  if uses.attention then ok, message = complete_attention(m) end
-  if ok and uses.mamba then ok, message = complete_mamba(m) end
-  if ok then ok, message = complete_mlp(m, uses) end
-  if ok then ok, message = complete_ends(m) end
-  if not ok then return nil, message end
-  return m
+  if uses.attention then message, path = check_attention(m) end
+  if not message and uses.mamba then message, path = check_mamba(m) end
+  if not message then message, path = check_mlp(m, uses) end
+  if not message then message, path = check_ends(m) end
+  return message, path
 end
 
 return description

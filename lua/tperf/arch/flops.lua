@@ -30,7 +30,7 @@ end
 -- "palm" (arXiv 2204.02311, appendix B): 6 N + 12 L H Q T, with N all active parameters, attention not halved for
 -- causality. "matmul": as palm, but a table that is only looked up (input tokens, positions) costs nothing, which
 -- is what Megatron-LM's formula counts (arXiv 2104.04473, section 5.1, without recomputation).
----@param m table a validated description
+---@param m table a model
 ---@param options table seq (tokens), causal (half of the scores only), convention ("palm" or "matmul"), backward
 ---@return table? result total, parameters, attention, scan: FLOP per token
 ---@return string? message

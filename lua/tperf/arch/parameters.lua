@@ -11,7 +11,7 @@ local function linear(n_in, n_out, bias)
 end
 
 local function norm(m, width)
-  return m.biases.norm and 2 * width or width
+  return m.norm == "layernorm" and m.biases.norm and 2 * width or width
 end
 
 -- Grouped-query attention: q, k, v and output projections; the sinks are one learned score per head (gpt-oss).
@@ -60,7 +60,7 @@ local function experts(m)
   return {
     experts = e.count * mlp(m, e.ffn),
     active_experts = e.top_k * mlp(m, e.ffn),
-    shared_experts = (e.shared > 0 and e.shared * mlp(m, e.shared_ffn) or 0) + (e.shared_gate and m.hidden or 0),
+    shared_experts = e.shared * mlp(m, e.shared_ffn or e.ffn) + (e.shared_gate and m.hidden or 0),
     router = linear(m.hidden, e.count, e.router_bias),
   }
 end
@@ -135,7 +135,7 @@ end
 ---@field mtp integer own parameters of all multi-token prediction modules
 
 --- The parameters of a model's description.
----@param m table a validated description (see tperf.arch.description)
+---@param m table a model, or what tperf.model would make of it
 ---@return tperf.parameters? result
 ---@return string? message why there is none
 function parameters.count(m)

@@ -44,12 +44,12 @@ local function decoder(c)
   }
 end
 
--- Plain transformers of GPT's kind: LayerNorm, biases, no gate, tied tables.
+-- Plain transformers of GPT's kind: LayerNorm, biases, no gate, tied tables, learned positions.
 local function gpt(c, act)
   local m = decoder(c)
   m.norm, m.biases, m.gated, m.tied_embeddings = "layernorm", true, false, tied(c, true)
   m.ffn = c:count(keys.ffn, 4 * m.hidden)
-  m.activation = activation(c, act)
+  m.positions, m.activation = "learned", activation(c, act)
   return m
 end
 

@@ -1,0 +1,66 @@
+-- The models of models/*.yaml against what their makers publish.
+local tperf = require "tperf"
+
+-- name, total, active (nil: the total), tolerance of the published figure (nil: exact). Exact ones are the sizes of the
+-- published checkpoints, seen as safetensors totals or in public model tables; rounded ones are from the papers
+-- and model cards named in each file's source.
+local published = {
+  { "mixtral-8x7b", 46702792704, 12879925248 },
+  { "mixtral-8x22b", 141e9, 39e9, 0.005 },
+  { "deepseek-v2", 235741434880, 21e9, 0.02 },
+  { "deepseek-v3", 671e9, 37e9, 0.02 },
+  { "kimi-k2", 1.04e12, 32e9, 0.03 }, -- the paper counts 1.04T and 32.6B
+  { "qwen2.5-72b", 72706203648 },
+  { "qwen3-32b", 32.8e9, nil, 0.002 },
+  { "qwen3-235b-a22b", 235093634560, 22e9, 0.01 },
+  { "llama-4-maverick", 400e9, 17e9, 0.015 },
+  { "gpt-oss-120b", 116829156672, 5.71e9, 0.001 }, -- the card's 5.13B leaves the input table out; see below
+  { "gemma-2-27b", 27227128320 },
+  { "falcon-180b", 179522565120 - 65024 * 14848 }, -- the files store the tied table twice
+  { "bloom-176b", 176247271424 },
+  { "opt-175b", 175e9, nil, 0.005 },
+  { "palm-540b", 540.35e9, nil, 1e-4 },
+  { "megatron-530b", 529.6e9, nil, 1e-4 }, -- arXiv 2104.04473, table 1
+  { "mamba2-2.7b", 2.7e9, nil, 0.002 },
+  { "vit-22b", 21743e6, nil, 0.001 },
+}
+
+-- The same models as their config.json files say them (spec/data/hf).
+local imported = { "mixtral-8x7b", "mixtral-8x22b", "deepseek-v2", "deepseek-v3", "kimi-k2", "qwen2.5-72b", "qwen3-32b",
+  "qwen3-235b-a22b", "llama-4-maverick", "gpt-oss-120b", "gemma-2-27b", "opt-175b" }
+
+local function near(expected, actual, tolerance)
+  if not tolerance then return assert.equal(expected, actual) end
+  assert.near(1, actual / expected, tolerance)
+end
+
+describe("zoo", function()
+  for _, row in ipairs(published) do
+    it("has " .. row[1] .. " as published", function()
+      local m = tperf.model(row[1])
+      local count = m:parameters()
+      assert.equal(row[1], m.name)
+      assert.matches("%S", m.source)
+      -- An exact total beside a rounded active figure: the tolerance is the latter's.
+      near(row[2], count.total, math.type(row[2]) == "float" and row[4] or nil)
+      near(row[3] or row[2], count.active, math.type(row[3] or row[2]) == "float" and row[4] or nil)
+    end)
+  end
+
+  it("agrees with the card of gpt-oss-120b on active parameters without the input table", function()
+    local count = tperf.model "gpt-oss-120b":parameters()
+    assert.near(1, (count.active - count.embedding) / 5.13e9, 0.001)
+  end)
+
+  for _, name in ipairs(imported) do
+    it("says of " .. name .. " what its config.json says", function()
+      local ours, theirs = tperf.model(name), tperf.model("spec/data/hf/" .. name .. ".json")
+      assert.same(theirs:parameters(), ours:parameters())
+      assert.same(theirs:groups(), ours:groups())
+      for _, field in ipairs { "layers", "hidden", "heads", "kv_heads", "head_dim", "seq", "vocab", "activation",
+        "gated", "norm", "positions", "tied_embeddings", "mla", "mtp" } do
+        assert.same(theirs[field], ours[field], field)
+      end
+    end)
+  end
+end)
