@@ -29,7 +29,8 @@ local experts = {
   capacity_factor = check.number { above = 0, max = 1e6, optional = true }, -- absent: dropless
   imbalance = check.number { min = 1, max = 1e6, default = 1 }, -- load of the busiest expert over the mean
   -- The first k layers, or these, are dense.
-  dense_layers = check.one_of(check.integer { min = 0, max = 1 << 16, default = 0 }, check.list(size())),
+  dense_layers = check.one_of(check.integer { min = 0, max = 1 << 16, default = 0 },
+    check.list(size(), { max = 1 << 16 })),
   every = size { default = 1 }, -- of the other layers every n-th (n, 2 n, …) has experts
 }
 
@@ -133,6 +134,12 @@ local function check_mlp(m, uses)
   if e and not uses.experts then
     return "no layer has experts: 'experts.dense_layers' and 'experts.every' leave none", "experts"
   end
+  for i, layer in ipairs(e and type(e.dense_layers) == "table" and e.dense_layers or {}) do
+    if layer > m.layers then
+      return ("'experts.dense_layers[%d]' is %d, but there are %d layers"):format(i, layer, m.layers),
+        ("experts.dense_layers[%d]"):format(i)
+    end
+  end
   if e and e.top_k > e.count then
     return ("'experts.top_k' (%d) is more than 'experts.count' (%d)"):format(e.top_k, e.count), "experts.top_k"
   end
@@ -177,6 +184,9 @@ local function check_ends(m)
   if m.vocab then return "'vocab' does not go with 'vision'", "vocab" end
   if v.image % v.patch ~= 0 then
     return ("'vision.patch' (%d) must divide 'vision.image' (%d)"):format(v.patch, v.image), "vision.patch"
+  end
+  if v.image // v.patch > 1 << 15 then
+    return ("'vision.image' (%d) over 'vision.patch' (%d) is more than 32768"):format(v.image, v.patch), "vision.image"
   end
   local tokens = derived.seq(m)
   if m.seq ~= tokens then return ("'seq' is %d, but the image makes %d tokens"):format(m.seq, tokens), "seq" end

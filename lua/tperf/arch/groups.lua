@@ -10,43 +10,36 @@ local letters = {
   E = { kind = "experts", attention = "none", mamba = false, mlp = "experts" },
 }
 
-local function has_experts(experts, layer)
-  if not experts then return false end
-  local dense = experts.dense_layers or 0
+-- Which layers are dense although the model has experts: a set of layer numbers.
+local function dense_layers(model)
+  local dense, set = model.experts and model.experts.dense_layers or 0, {}
   if type(dense) == "number" then
-    if layer <= dense then return false end
+    for layer = 1, math.min(dense, model.layers) do set[layer] = true end
   else
-    for _, i in ipairs(dense) do
-      if i == layer then return false end
-    end
+    for _, layer in ipairs(dense) do set[layer] = true end
   end
-  return layer % (experts.every or 1) == 0
+  return set
 end
 
 -- The pattern is repeated over the layers: "wf" is a windowed layer, then a full one, and so on.
 local function window_of(window, layer)
   if not window then return nil end
-  local pattern = window.pattern or "w"
-  local at = (layer - 1) % #pattern + 1
-  return pattern:sub(at, at) == "w" and window.size or nil
+  local at = (layer - 1) % #window.pattern + 1
+  return window.pattern:sub(at, at) == "w" and window.size or nil
 end
 
-local function layer_of(model, layer)
-  if model.layer_pattern then
-    local one = letters[model.layer_pattern:sub(layer, layer)]
-    return {
-      kind = one.kind, attention = one.attention, mamba = one.mamba, mlp = one.mlp, norms = 1,
-      window = one.attention ~= "none" and window_of(model.window, layer) or nil,
-    }
-  end
-  local sparse = has_experts(model.experts, layer)
+local function mixer(letter, window)
+  local one = letters[letter]
   return {
-    kind = sparse and "moe" or "dense",
-    attention = model.mla and "mla" or "gqa",
-    mamba = false,
-    mlp = sparse and "experts" or "dense",
-    norms = model.norms_per_layer or 2,
-    window = window_of(model.window, layer),
+    kind = one.kind, attention = one.attention, mamba = one.mamba, mlp = one.mlp, norms = 1,
+    window = one.attention ~= "none" and window or nil,
+  }
+end
+
+local function block(model, sparse, window)
+  return {
+    kind = sparse and "moe" or "dense", attention = model.mla and "mla" or "gqa", mamba = false,
+    mlp = sparse and "experts" or "dense", norms = model.norms_per_layer, window = window,
   }
 end
 
@@ -65,9 +58,11 @@ end
 ---@param model table a model's description
 ---@return tperf.layer_group[]
 function groups.of(model)
-  local runs = {}
+  local runs, pattern, experts, dense = {}, model.layer_pattern, model.experts, dense_layers(model)
   for layer = 1, model.layers do
-    local one = layer_of(model, layer)
+    local window = window_of(model.window, layer)
+    local one = pattern and mixer(pattern:sub(layer, layer), window)
+      or block(model, experts and layer % experts.every == 0 and not dense[layer], window)
     one.key = ("%s/%s/%s"):format(one.kind, one.attention, one.window or "full")
     local last = runs[#runs]
     if last and last.key == one.key then
