@@ -28,5 +28,7 @@ void tp_bind_resource(lua_State *L);
 void tp_bind_system(lua_State *L);
 void tp_bind_units(lua_State *L);
 void tp_bind_yaml(lua_State *L);
+void tp_bind_is_terminal(lua_State *L);
+void tp_bind_clock(lua_State *L);
 
 #endif

@@ -42,6 +42,20 @@ static void add_searcher(lua_State *L, lua_Integer slot) {
     lua_pop(L, 2);
 }
 
+// core.modules(): the names of the embedded modules.
+static int list_modules(lua_State *L) {
+    lua_newtable(L);
+    for (lua_Integer i = 0; tp_embedded_modules[i].module; i++) {
+        lua_pushstring(L, tp_embedded_modules[i].module);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+static void push_modules(lua_State *L) {
+    lua_pushcfunction(L, list_modules);
+}
+
 static const struct {
     const char *name;
     void (*push)(lua_State *L);
@@ -50,6 +64,9 @@ static const struct {
     {"check_system", tp_bind_system},
     {"units", tp_bind_units},
     {"yaml", tp_bind_yaml},
+    {"modules", push_modules},
+    {"is_terminal", tp_bind_is_terminal},
+    {"clock", tp_bind_clock},
     {NULL, NULL},
 };
 

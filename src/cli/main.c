@@ -1,30 +1,119 @@
-// main.c: the tperf program. (skeleton: `tperf run [--trust] SCRIPT [ARGS]`)
+// main.c: the tperf program. Makes the Lua state and its limits, hands over to lua/tperf/cli/, and ends with
+// 0 (done), 1 (an error) or 2 (wrong usage). All Lua runs under one protected call.
+#include <errno.h>
 #include <lauxlib.h>
-#include <lua.h>
 #include <lualib.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bind/bind.h"
+#include "cli/cli.h"
 
-int main(int argc, char **argv) {
-    int first = 2;
-    if (first < argc && strcmp(argv[first], "--trust") == 0) first++;
-    if (argc < 2 || strcmp(argv[1], "run") != 0 || first >= argc) {
-        fprintf(stderr, "usage: tperf run SCRIPT [ARGS]\n");
-        return 2;
+static bool verbose;
+static const char traceback_key; // its address is the registry key
+
+noreturn void tp_cli_exit(int status) {
+    errno = 0;
+    if (fflush(stdout) != 0 ||
+        ferror(stdout)) { // a full disk, a closed pipe: the reader has not got it all
+        fprintf(stderr, "tperf: cannot write to standard output%s%s\n", errno ? ": " : "",
+                errno ? strerror(errno) : "");
+        if (status == 0) status = 1;
     }
-    lua_State *L = luaL_newstate();
+    exit(status);
+}
+
+static int to_text(lua_State *L) {
+    luaL_tolstring(L, 1, NULL);
+    return 1;
+}
+
+// The message of any error object, even one whose __tostring fails; keeps the traceback for --verbose.
+static int on_error(lua_State *L) {
+    const char *kind = luaL_typename(L, 1);
+    if (!lua_isstring(L, 1)) {
+        bool readable = luaL_getmetafield(L, 1, "__tostring") != LUA_TNIL;
+        lua_settop(L, 1);
+        lua_pushcfunction(L, to_text);
+        lua_insert(L, 1);
+        if (!readable || lua_pcall(L, 1, 1, 0) != LUA_OK || !lua_isstring(L, -1))
+            lua_pushfstring(L, "the error is a %s value", kind);
+    }
+    if (verbose) {
+        luaL_traceback(L, L, NULL, 1);
+        lua_rawsetp(L, LUA_REGISTRYINDEX, &traceback_key);
+    }
+    return 1;
+}
+
+static int set_verbose(lua_State *L) {
+    verbose = lua_toboolean(L, 1);
+    return 0;
+}
+
+static int exit_now(lua_State *L) {
+    tp_cli_exit((int)luaL_checkinteger(L, 1));
+}
+
+// What lua/tperf/cli/ needs from this side: see lua/tperf/cli/init.lua.
+static void push_host(lua_State *L) {
+    lua_newtable(L);
+    lua_pushcfunction(L, set_verbose);
+    lua_setfield(L, -2, "verbose");
+    lua_pushcfunction(L, exit_now);
+    lua_setfield(L, -2, "exit");
+    tp_limits_push(L);
+    lua_setfield(L, -2, "limits");
+    tp_output_push(L);
+    lua_setfield(L, -2, "output");
+    tp_safe_push(L);
+    lua_setfield(L, -2, "safe");
+}
+
+static int run(lua_State *L) {
+    int argc = (int)lua_tointeger(L, 1);
+    char **argv = lua_touserdata(L, 2);
     luaL_openlibs(L);
     tp_bind_open(L);
-    lua_newtable(L);
+    tp_limits_catch_interrupts(L);
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "tperf.cli");
+    lua_call(L, 1, 1);
+    push_host(L);
+    lua_createtable(L, argc, 0);
     for (int i = 0; i < argc; i++) {
         lua_pushstring(L, argv[i]);
-        lua_rawseti(L, -2, i - first);
+        lua_rawseti(L, -2, i);
     }
-    lua_setglobal(L, "arg");
-    int status = luaL_dofile(L, argv[first]);
-    if (status != LUA_OK) fprintf(stderr, "tperf: %s\n", lua_tostring(L, -1));
+    lua_call(L, 2, 1);
+    return 1;
+}
+
+static int report(lua_State *L, int status) {
+    const char *message = lua_tostring(L, -1);
+    if (!message) message = "an error without a message";
+    fflush(stdout); // what was printed comes before the reason it ended
+    bool memory = status == LUA_ERRMEM || strstr(message, "not enough memory");
+    fprintf(stderr, "tperf: %s%s\n", message, memory ? tp_limits_memory_hint() : "");
+    if (verbose && lua_rawgetp(L, LUA_REGISTRYINDEX, &traceback_key) == LUA_TSTRING)
+        fprintf(stderr, "%s\n", lua_tostring(L, -1));
+    return 1;
+}
+
+int main(int argc, char **argv) {
+    lua_State *L = lua_newstate(tp_limits_allocate, NULL);
+    if (!L) {
+        fprintf(stderr, "tperf: not enough memory\n");
+        return 1;
+    }
+    lua_pushcfunction(L, on_error);
+    lua_pushcfunction(L, run);
+    lua_pushinteger(L, argc);
+    lua_pushlightuserdata(L, argv);
+    int status = lua_pcall(L, 2, 1, 1);
+    int result = status == LUA_OK ? (int)lua_tointeger(L, -1) : report(L, status);
     lua_close(L);
-    return status == LUA_OK ? 0 : 1;
+    tp_cli_exit(result);
 }

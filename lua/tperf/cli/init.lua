@@ -1,0 +1,41 @@
+--- The command line. src/cli/main.c calls this with what only C can do:
+--   host.verbose(on)                  tracebacks with errors
+--   host.exit(status)                 ends the process, standard output flushed and checked
+--   host.limits.memory(bytes), .instructions(count), .interactive()
+--   host.output.folder(dir), .open(path, mode), .remove(path), .rename(from, to)   below one folder only
+--   host.safe.NAME                    stand-ins for standard functions (see cli/sandbox.lua)
+-- and the arguments, from 0. Returns the exit status: 0 done, 1 error (raised), 2 wrong usage.
+local check = require "tperf.check"
+local commands = require "tperf.cli.commands"
+local options = require "tperf.cli.options"
+
+local function wrong(name, message)
+  io.stderr:write(("tperf: %s\n"):format(message))
+  io.stderr:write(name and options.usage(name, commands.find(name)) or "`tperf help` lists the commands\n")
+  return 2
+end
+
+local ALIASES = { ["--help"] = "help", ["-h"] = "help", ["--version"] = "version", ["-V"] = "version" }
+
+return function(host, arguments)
+  local name = arguments[1]
+  if not name then
+    io.stdout:write(commands.overview())
+    return 0
+  end
+  name = ALIASES[name] or name
+  local command = commands.find(name)
+  if not command then
+    return wrong(nil, ("unknown command '%s'%s"):format(name, check.suggest(name, commands.names())))
+  end
+  local values, rest = options.parse(command, arguments, 2)
+  if not values then return wrong(name, rest) end
+  if values.help then
+    io.stdout:write(options.help(name, command))
+    return 0
+  end
+  host.verbose(values.verbose)
+  local status, message = command.run(values, rest, host)
+  if status == false then return wrong(name, message) end
+  return status or 0
+end

@@ -1,0 +1,163 @@
+--- Command lines, described as data: parsing, usage and help all come from a command's declaration.
+-- An option: { long = "system", short = "s", value = "NAME", kind = "string", help = "…" }. Without `value`
+-- it is a switch. kind: "string" (default), "integer", "number", "list" (comma-separated, repeatable), or
+-- a unit of tperf.units, such as "bytes". Its value arrives under the long name with "_" for "-".
+local check = require "tperf.check"
+local units = require "tperf.units"
+
+local options = {}
+
+--- What every command takes.
+options.common = {
+  { long = "verbose", help = "print a traceback with an error" },
+  { long = "help", short = "h", help = "print the command's options" },
+}
+
+--- What every command that prints a table takes.
+options.formats = {
+  { long = "json", help = "print JSON: every field, in SI units" },
+  { long = "csv", help = "print CSV: the table's columns, in SI units" },
+}
+
+--- The lists, one after the other.
+---@return table[]
+function options.join(...)
+  local all = {}
+  for _, list in ipairs { ... } do table.move(list, 1, #list, #all + 1, all) end
+  return all
+end
+
+--- All options of a command, the common ones last.
+function options.of(command)
+  return options.join(command.options or {}, options.common)
+end
+
+local function as_number(kind, text)
+  local number = tonumber(text)
+  if kind == "integer" then number = number and math.tointeger(number) end
+  if not number or number ~= number or math.abs(number) == math.huge then
+    return nil, ("%s is needed, got '%s'"):format(kind == "integer" and "an integer" or "a number", text)
+  end
+  return number
+end
+
+local function convert(option, text)
+  local kind = option.kind or "string"
+  if kind == "integer" or kind == "number" then return as_number(kind, text) end
+  if kind == "string" or kind == "list" then
+    if text == "" then return nil, "a value is needed" end
+    return text
+  end
+  return units.parse(text, kind)
+end
+
+local function store(values, option, text)
+  local name = option.long:gsub("-", "_")
+  if not option.value then
+    values[name] = true
+    return true
+  end
+  local value, message = convert(option, text)
+  if value == nil then return nil, ("--%s: %s"):format(option.long, message) end
+  if option.kind == "list" then
+    values[name] = values[name] or {}
+    for item in value:gmatch "[^,]+" do table.insert(values[name], item) end
+  else
+    values[name] = value
+  end
+  return true
+end
+
+local function find(declared, key, name)
+  for _, option in ipairs(declared) do
+    if option[key] == name then return option end
+  end
+end
+
+local function unknown_long(declared, name)
+  local names = {}
+  for i, option in ipairs(declared) do names[i] = option.long end
+  return ("unknown option '--%s'%s"):format(name, (check.suggest(name, names):gsub("'([^']*)'%?", "'--%1'?")))
+end
+
+-- One argument that starts with "-". Returns how many of the following arguments it used, or nil, message.
+local function parse_option(declared, values, argument, following)
+  local long, text = argument:match "^%-%-([^=]+)=?(.*)$"
+  if long then
+    local option = find(declared, "long", long)
+    if not option then return nil, unknown_long(declared, long) end
+    local inline = argument:find("=", 1, true) ~= nil
+    if inline and not option.value then return nil, ("--%s takes no value"):format(long) end
+    if option.value and not inline then text = following end
+    if option.value and text == nil then return nil, ("--%s needs a value: %s"):format(long, option.value) end
+    local ok, message = store(values, option, text)
+    if not ok then return nil, message end
+    return option.value and not inline and 1 or 0
+  end
+  local rest = argument:sub(2)
+  while rest ~= "" do -- "-vt" is "-v -t"; "-g1024" is "-g 1024"
+    local option = find(declared, "short", rest:sub(1, 1))
+    if not option then return nil, ("unknown option '-%s'"):format(rest:sub(1, 1)) end
+    rest = rest:sub(2)
+    if option.value then
+      local value = rest ~= "" and rest or following
+      if value == nil then return nil, ("-%s needs a value: %s"):format(option.short, option.value) end
+      local ok, message = store(values, option, value)
+      if not ok then return nil, message end
+      return rest == "" and 1 or 0
+    end
+    store(values, option)
+  end
+  return 0
+end
+
+--- Reads a command's arguments: list[first], list[first + 1], …
+---@return table? values      by long name; nil when something is wrong
+---@return table|string rest  the other arguments in order, or the message
+function options.parse(command, list, first)
+  local declared, values, rest = options.of(command), {}, {}
+  local i = first
+  while list[i] do
+    local argument = list[i]
+    if argument == "--" then
+      table.move(list, i + 1, #list, #rest + 1, rest)
+      break
+    elseif argument:sub(1, 1) == "-" and argument ~= "-" then
+      local used, message = parse_option(declared, values, argument, list[i + 1])
+      if not used then return nil, message end
+      i = i + used
+    elseif command.passes_arguments then -- from the script's name on, all belongs to the script
+      table.move(list, i, #list, #rest + 1, rest)
+      break
+    else
+      rest[#rest + 1] = argument
+    end
+    i = i + 1
+  end
+  return values, rest
+end
+
+--- "tperf run [OPTIONS] SCRIPT …"
+function options.usage(name, command)
+  return ("usage: tperf %s [OPTIONS]%s\n"):format(name, command.arguments and " " .. command.arguments or "")
+end
+
+--- A command's help, complete.
+function options.help(name, command)
+  local lines, lefts, width = {}, {}, 0
+  local declared = options.of(command)
+  for i, option in ipairs(declared) do
+    local short = option.short and "-" .. option.short .. ", " or "    "
+    lefts[i] = short .. "--" .. option.long .. (option.value and " " .. option.value or "")
+    width = math.max(width, #lefts[i])
+  end
+  for i, option in ipairs(declared) do
+    lines[i] = ("  %s%s  %s"):format(lefts[i], (" "):rep(width - #lefts[i]), option.help)
+  end
+  local summary = command.summary:sub(1, 1):upper() .. command.summary:sub(2) .. "."
+  local details = command.details and "\n" .. command.details:gsub("%s+$", "") .. "\n" or ""
+  return ("%s\n%s\n%s\noptions:\n%s\n"):format(options.usage(name, command), summary, details,
+    table.concat(lines, "\n"))
+end
+
+return options

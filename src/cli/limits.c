@@ -1,0 +1,154 @@
+// limits.c: budgets of memory and instructions, and Ctrl-C.
+//
+// A script can catch any Lua error, run code while one unwinds (__close), and keep hooks from running in
+// places (message handlers of errors raised by hooks, __gc). So running out of instructions is no error a
+// script sees: the process says what happened and ends there. Only the interactive prompt raises instead.
+#include "cli/cli.h"
+
+#include <lauxlib.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bind/interrupt.h"
+
+enum { HOOK_EVERY = 1000 }; // instructions; under a millisecond
+
+static struct {
+    size_t memory, memory_limit; // bytes; a limit of 0 is none
+    bool memory_hit;
+    uint64_t steps, step_limit; // instructions
+    bool counting;              // a count hook is always on
+    bool interactive;           // raise instead of ending the process
+    lua_State *main;
+} limits;
+
+void *tp_limits_allocate(void *unused, void *block, size_t old_size, size_t new_size) {
+    (void)unused;
+    size_t old = block ? old_size : 0; // with no block, Lua passes the kind of object here
+    if (new_size == 0) {
+        free(block);
+        limits.memory -= old;
+        return NULL;
+    }
+    if (limits.memory_limit && new_size > old &&
+        (new_size - old > limits.memory_limit ||
+         limits.memory > limits.memory_limit - (new_size - old))) {
+        limits.memory_hit = true;
+        return NULL;
+    }
+    void *result = realloc(block, new_size);
+    if (result) limits.memory += new_size - old;
+    return result;
+}
+
+const char *tp_limits_memory_hint(void) {
+    static char text[96];
+    if (!limits.memory_hit) return "";
+    snprintf(text, sizeof text, " (the limit is %.6g MiB; --max-memory SIZE raises it)",
+             (double)limits.memory_limit / (1 << 20));
+    return text;
+}
+
+// "script.lua:3: " of the innermost line that is not the library's own.
+static void push_position(lua_State *L) {
+    lua_Debug ar;
+    for (int level = 0; lua_getstack(L, level, &ar); level++) {
+        lua_getinfo(L, "Sl", &ar);
+        if (ar.currentline > 0 && strncmp(ar.source, "@lua/tperf/", 11) != 0) {
+            lua_pushfstring(L, "%s:%d: ", ar.short_src, ar.currentline);
+            return;
+        }
+    }
+    lua_pushliteral(L, "");
+}
+
+static void stop(lua_State *L, const char *message) {
+    luaL_checkstack(L, 4, NULL);
+    push_position(L);
+    if (limits.interactive) {
+        limits.steps = 0;
+        lua_pushstring(L, message);
+        lua_concat(L, 2);
+        lua_error(L);
+    }
+    fflush(stdout); // what the script printed comes before the reason it ended
+    fprintf(stderr, "tperf: %s%s\n", lua_tostring(L, -1), message);
+    tp_cli_exit(1);
+}
+
+void tp_limits_charge(lua_State *L, uint64_t steps) {
+    limits.steps += steps;
+    if (tp_interrupt_take()) stop(L, "interrupted");
+    if (!limits.step_limit || limits.steps < limits.step_limit) return;
+    char message[128];
+    snprintf(message, sizeof message,
+             "more than %llu instructions (--max-instructions N raises the limit)",
+             (unsigned long long)limits.step_limit);
+    stop(L, message);
+}
+
+static void on_count(lua_State *L, lua_Debug *ar) {
+    (void)ar;
+    if (!limits.counting) lua_sethook(L, NULL, 0, 0); // the one shot that on_interrupt asked for
+    tp_limits_charge(L, limits.counting ? HOOK_EVERY : 0);
+}
+
+static void on_interrupt(int signal_number) {
+    signal(signal_number, SIG_DFL); // the next one kills, should nobody honour this one
+    tp_interrupt_raise();
+    if (!limits.counting)
+        lua_sethook(limits.main, on_count,
+                    LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
+}
+
+void tp_limits_catch_interrupts(lua_State *L) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler =
+        on_interrupt; // no SA_RESTART: a blocked read returns, and the hook gets its turn
+    sigemptyset(&action.sa_mask);
+    limits.main = L;
+    sigaction(SIGINT, &action, NULL);
+}
+
+// limits.memory(bytes): what Lua may hold.
+static int limit_memory(lua_State *L) {
+    lua_Integer bytes = luaL_checkinteger(L, 1);
+    luaL_argcheck(L, bytes > 0, 1, "must be positive");
+    limits.memory_limit = (size_t)bytes;
+    limits.memory_hit = false;
+    return 0;
+}
+
+// limits.instructions([count]): count instructions from now on; coroutines made later inherit the hook.
+static int limit_instructions(lua_State *L) {
+    lua_Integer count = luaL_optinteger(L, 1, 0);
+    luaL_argcheck(L, count >= 0, 1, "must not be negative");
+    limits.steps = 0;
+    limits.step_limit = (uint64_t)count;
+    limits.counting = true;
+    lua_sethook(L, on_count, LUA_MASKCOUNT, HOOK_EVERY);
+    return 0;
+}
+
+// limits.interactive(): from now on a limit or Ctrl-C raises an error, and Ctrl-C can be pressed again.
+static int be_interactive(lua_State *L) {
+    limits.interactive = true;
+    limits.steps = 0;
+    tp_interrupt_take();
+    tp_limits_catch_interrupts(limits.main ? limits.main : L);
+    return 0;
+}
+
+void tp_limits_push(lua_State *L) {
+    static const luaL_Reg functions[] = {
+        {"memory", limit_memory},
+        {"instructions", limit_instructions},
+        {"interactive", be_interactive},
+        {NULL, NULL},
+    };
+    luaL_newlib(L, functions);
+}

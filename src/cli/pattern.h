@@ -1,0 +1,51 @@
+// pattern.h: Lua's string patterns with a budget. The standard matcher backtracks inside one C call that
+// no hook sees, so a script could hang the program with "(.-)(.-)(.-)(.-)x"; this one reports its steps.
+// The language is that of the Lua 5.4 reference manual, section 6.4.1. Knows no Lua.
+#ifndef TPERF_PATTERN_H
+#define TPERF_PATTERN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    TP_PATTERN_CAPTURES = 32,
+    TP_PATTERN_REPEATS = 200, // repeated items in a pattern, which bounds the matcher's recursion
+};
+
+typedef struct tp_pattern_item tp_pattern_item;
+
+struct tp_pattern_item {
+    unsigned char kind, repeat;
+    unsigned char a, b; // a capture's index, or the two characters of %b
+    uint64_t set[4];    // which bytes a single-character item takes
+};
+
+typedef struct tp_pattern {
+    tp_pattern_item *items; // the caller's, one more than the pattern has bytes
+    bool anchored;
+    int captures;
+    bool position[TP_PATTERN_CAPTURES]; // "()" captures
+} tp_pattern;
+
+typedef struct tp_capture {
+    const char *start;
+    size_t length;
+} tp_capture;
+
+typedef struct tp_match {
+    const tp_pattern *pattern;
+    const char *text, *end;
+    tp_capture captures[TP_PATTERN_CAPTURES];
+    uint32_t steps;                                // since the last report
+    void (*charge)(void *context, uint64_t steps); // called every so many steps; need not return
+    void *context;
+} tp_match;
+
+// Fills in pattern; returns NULL, or what is wrong with the text. In gmatch "^" has no special meaning.
+const char *tp_pattern_compile(tp_pattern *pattern, const char *text, size_t length, bool anchors);
+
+// Where the match that begins at start ends; NULL when there is none.
+const char *tp_pattern_match(tp_match *match, const char *start);
+
+#endif
