@@ -56,6 +56,7 @@ static void push_modules(lua_State *L) {
     lua_pushcfunction(L, list_modules);
 }
 
+// clang-format off
 static const struct {
     const char *name;
     void (*push)(lua_State *L);
@@ -69,6 +70,7 @@ static const struct {
     {"clock", tp_bind_clock},
     {NULL, NULL},
 };
+// clang-format on
 
 // Also the entry of tperf/core.so, under the name that require looks for.
 __attribute__((visibility("default"))) int luaopen_tperf_core(lua_State *L) {

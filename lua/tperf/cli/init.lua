@@ -1,5 +1,6 @@
 --- The command line. src/cli/main.c calls this with what only C can do:
 --   host.verbose(on)                  tracebacks with errors
+--   host.program                      what the shell started
 --   host.exit(status)                 ends the process, standard output flushed and checked
 --   host.limits.memory(bytes), .instructions(count), .interactive()
 --   host.output.folder(dir), .open(path, mode), .remove(path), .rename(from, to)   below one folder only
@@ -19,6 +20,7 @@ local ALIASES = { ["--help"] = "help", ["-h"] = "help", ["--version"] = "version
 
 return function(host, arguments)
   local name = arguments[1]
+  host.program = arguments[0]
   if not name then
     io.stdout:write(commands.overview())
     return 0

@@ -1,8 +1,8 @@
 local limits = require "tperf.cli.limits"
 
 -- The script's own arguments: the table `arg`, as stock Lua fills it, and "...".
-local function arguments_of(list)
-  local arguments = { [-1] = arg and arg[0] or "tperf" }
+local function arguments_of(list, program)
+  local arguments = { [-1] = program }
   for i, argument in ipairs(list) do arguments[i - 1] = argument end
   return arguments
 end
@@ -23,7 +23,7 @@ belongs to the script (its table arg).]],
     if not ok then return false, message end
     local env = _G
     if not values.trust then env = require "tperf.cli.sandbox".environment(host) end
-    rawset(env, "arg", arguments_of(arguments))
+    rawset(env, "arg", arguments_of(arguments, host.program))
     local path = arguments[1] ~= "-" and arguments[1] or nil
     local chunk, problem = loadfile(path, values.trust and "bt" or "t", env)
     if not chunk then error(problem, 0) end

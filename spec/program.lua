@@ -1,0 +1,59 @@
+-- Runs the program itself, as a user does, for specs: its standard output, standard error and exit status.
+local program = {}
+
+-- The lowest negative index of arg is what the shell started: ./tperf or build/asan/tperf.
+do
+  local i = 0
+  while arg[i - 1] do i = i - 1 end
+  program.path = arg[i]
+end
+
+function program.quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
+
+function program.slurp(path)
+  local file = assert(io.open(path, "rb"))
+  local text = file:read "a"
+  file:close()
+  return text
+end
+
+function program.write(path, text)
+  local file = assert(io.open(path, "wb"))
+  file:write(text)
+  file:close()
+end
+
+--- A new empty folder; remove it with program.remove.
+function program.folder()
+  local pipe = assert(io.popen "mktemp -d")
+  local path = pipe:read "l"
+  pipe:close()
+  return path
+end
+
+function program.remove(path) os.execute("rm -rf " .. program.quote(path)) end
+
+--- Runs a shell command line in which "tperf" stands for the program (an absolute path).
+---@return { out: string, err: string, code: integer }
+function program.shell(command, folder)
+  local base = os.tmpname()
+  local absolute = program.path:sub(1, 1) == "/" and program.path or "\"$OLDPWD\"/" .. program.path
+  local line = ("cd %s && tperf() { %s \"$@\"; } && { %s\n} > %s.out 2> %s.err < /dev/null"):format(
+    program.quote(folder or "."), folder and absolute or program.path, command, base, base)
+  local _, kind, code = os.execute(line)
+  local result = { out = program.slurp(base .. ".out"), err = program.slurp(base .. ".err") }
+  result.code = kind == "exit" and code or 128 + code
+  for _, suffix in ipairs { "", ".out", ".err" } do os.remove(base .. suffix) end
+  return result
+end
+
+--- Runs `tperf run OPTIONS script.lua` on the given text in a new folder, after preparing it with a shell command.
+function program.script(text, options, prepare)
+  local folder = program.folder()
+  program.write(folder .. "/script.lua", text)
+  local result = program.shell((prepare or ":") .. "; tperf run " .. (options or "") .. " script.lua", folder)
+  result.folder = folder
+  return result
+end
+
+return program

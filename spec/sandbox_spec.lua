@@ -1,0 +1,320 @@
+-- Tries to get out of the sandbox in every way we know; each attempt must end in a clear error.
+local program = require "program"
+
+-- Runs a script; the folder is gone afterwards.
+local function run(text, options, prepare)
+  local result = program.script(text, options, prepare)
+  program.remove(result.folder)
+  return result
+end
+
+local function prints(expected, text, options, prepare)
+  local result = run(text, options, prepare)
+  assert.equal("", result.err)
+  assert.equal(expected, result.out)
+  assert.equal(0, result.code)
+end
+
+-- The script must fail with this message (plain text) on standard error, and print nothing.
+local function fails(message, text, options, prepare)
+  local result = run(text, options, prepare)
+  assert.truthy(result.err:find(message, 1, true), ("no %q in %q"):format(message, result.err))
+  assert.equal("tperf: ", result.err:sub(1, 7))
+  assert.equal("", result.out)
+  assert.equal(1, result.code)
+end
+
+describe("a script", function()
+  it("has the standard library", function()
+    prints("a-b\t3\t6.0\t2\tnil\n", [[
+      local co = coroutine.wrap(function(x) coroutine.yield(x + 1) end)
+      print(table.concat({ "a", "b" }, "-"), co(2), math.max(6.0, 1), utf8.len "é!", (next {}))
+    ]])
+  end)
+
+  it("has its arguments", function()
+    local folder = program.folder()
+    program.write(folder .. "/s.lua", "print(arg[0], arg[1], arg[2], #arg, ...)")
+    local result = program.shell("tperf run s.lua --json -- x", folder)
+    program.remove(folder)
+    assert.equal("s.lua\t--json\t--\t3\t--json\t--\tx\n", result.out)
+  end)
+
+  it("can be read from standard input", function()
+    assert.equal("7\n", program.shell("echo 'print(3 + 4)' | tperf run -").out)
+  end)
+
+  it("requires Lua files beside it", function()
+    prints("42\tm.lua\n", [[
+      package.path = (arg[0]:match "^(.*/)" or "") .. "?.lua;" .. package.path
+      local m, from = require "m"
+      print(m.answer(), from)
+    ]], nil, "echo 'local m = {} function m.answer() return 42 end return m' > m.lua")
+  end)
+
+  it("sees tables in a fixed order", function()
+    prints("1=a 2=b 3.5=c a=1 b=2 c=3 d=4\n", [[
+      local t, out = { d = 4, [3.5] = "c", c = 3, b = 2, a = 1, "a", "b" }, {}
+      for k, v in pairs(t) do out[#out + 1] = k .. "=" .. v end
+      print(table.concat(out, " "))
+    ]])
+  end)
+
+  it("may clear fields while it traverses", function()
+    prints("3\tnil\n", [[
+      local t, n = { a = 1, b = 2, c = 3 }, 0
+      for k in pairs(t) do n = n + 1; t[k] = nil end
+      print(n, (next(t)))
+    ]])
+  end)
+
+  it("may exit with a status, after what it printed", function()
+    local result = run "io.write 'done' os.exit(3)"
+    assert.equal("done", result.out)
+    assert.equal(3, result.code)
+    assert.equal(0, run "os.exit(true)".code)
+    assert.equal(1, run "os.exit(false)".code)
+  end)
+end)
+
+describe("the sandbox refuses", function()
+  local refusals = {
+    ["os.execute"] = "os.execute 'true'",
+    ["os.getenv"] = "os.getenv 'HOME'",
+    ["os.tmpname"] = "os.tmpname()",
+    ["os.setlocale"] = "os.setlocale 'C'",
+    ["os.clock"] = "os.clock()",
+    ["io.popen"] = "io.popen 'true'",
+    ["io.tmpfile"] = "io.tmpfile()",
+    ["package.loadlib"] = "package.loadlib('libc.so.6', '*')",
+    ["string.dump"] = "string.dump(print)",
+    ["debug"] = "debug.getregistry()",
+    ["tperf.core"] = "require 'tperf.core'",
+    ["tperf.cli.sandbox"] = "require 'tperf.cli.sandbox'",
+    ["collectgarbage 'stop'"] = "collectgarbage 'stop'",
+    ["binary chunks: load"] = "load('return 1', 'x', 'b')",
+    ["binary chunks: loadfile"] = "loadfile('x', 'b')",
+    ["__gc"] = "setmetatable({}, { __gc = print })",
+  }
+  for name, text in pairs(refusals) do
+    it(name, function()
+      fails("script.lua:1: ", text)
+      fails(name, text)
+      fails("not available to scripts", text)
+    end)
+  end
+
+  it("the clock", function()
+    fails("os.time without a date reads the clock", "print(os.time())")
+    fails("os.date without a time reads the clock", "print(os.date '%Y')")
+    prints("2001-09-09\n", "print(os.date('!%Y-%m-%d', 1e9 // 1 | 0))")
+  end)
+
+  it("random numbers that nobody seeded", function()
+    fails("math.random: call math.randomseed(NUMBER) first", "print(math.random())")
+    fails("math.randomseed needs a number", "math.randomseed()")
+    local first = run("math.randomseed(7) print(math.random(1e9 | 0))").out
+    assert.equal(first, run("math.randomseed(7) print(math.random(1e9 | 0))").out)
+  end)
+
+  it("bytecode, however it is loaded", function()
+    local compile = "printf '\\033Lua' > code.luac"
+    fails("attempt to load a binary chunk", "assert(load('\\27Lua'))")
+    fails("attempt to load a binary chunk", "local done; assert(load(function() if done then return end done = 1 "
+      .. "return '\\27Lua' end))")
+    fails("attempt to load a binary chunk", "assert(loadfile 'code.luac')", nil, compile)
+    fails("attempt to load a binary chunk", "dofile 'code.luac'", nil, compile)
+    fails("attempt to load a binary chunk", "package.path = '?.luac' require 'code'", nil, compile)
+    local result = program.shell("printf '\\033Lua' | tperf run -")
+    assert.truthy(result.err:find("attempt to load a binary chunk", 1, true))
+  end)
+
+  it("native modules", function()
+    fails("module 'lfs' not found", "package.cpath = '/usr/lib/x86_64-linux-gnu/lua/5.4/?.so' require 'lfs'")
+    fails("package.searchers", "assert(package.searchers, 'package.searchers')")
+  end)
+
+  it("undeclared globals, by name", function()
+    fails("script.lua:2: undeclared global 'cuont'", "local count = 1\nprint(cuont)")
+    fails("undeclared global 'tonumbr' (did you mean 'tonumber'?)", "print(tonumbr '1')")
+    fails("script.lua:1: assignment to undeclared global 'x' (write 'local x')", "x = 1")
+    fails("assignment to undeclared global 'f'", "function f() end")
+    fails("undeclared global 'y'", "package.path = './?.lua' require 'm'", nil, "echo 'y = 1' > m.lua")
+    prints("1\n", "rawset(_G, 'declared', 1) print(declared)")
+    fails("cannot change a protected metatable", "setmetatable(_G, nil)")
+    prints("false\n", "print(getmetatable(_G))")
+  end)
+
+  it("code loaded with other globals", function()
+    fails("debug is not available", "load('return debug')()")
+    fails("debug is not available", "dofile 'd.lua'", nil, "echo 'return debug.getinfo' > d.lua")
+    prints("nil\n", "print(load('return debug', 'x', 't', {})())")
+    fails("attempt to index a nil value (upvalue '_ENV')", "load('return debug', 'x', 't', nil)()")
+  end)
+
+  it("tables shared with the library", function()
+    prints("false\tfalse\n", "print(getmetatable '', getmetatable(io.stdout))")
+    prints("AB\n", "string.upper = function() return 'mine' end print(('ab'):upper())")
+    prints("true\n", "print(require 'string' == string and package.loaded.string == string)")
+    -- what a script does to its libraries does not reach the library's
+    fails("unknown system \"no-such\"", [[
+      table.concat, string.format, math.type, io.open = nil, nil, nil, nil
+      require "tperf".system "no-such"
+    ]])
+  end)
+end)
+
+describe("files", function()
+  it("are read anywhere and written below the current folder", function()
+    prints("hello\n", [[
+      local f = assert(io.open("sub/x.txt", "w"))
+      f:write "hello\n"
+      f:close()
+      for line in io.lines "sub/x.txt" do print(line) end
+    ]], nil, "mkdir sub")
+    prints("hello", "io.output 'x' io.write 'hello' io.close() io.output(io.stdout) io.write(io.open('x'):read 'a')")
+    prints("ab\n", "local f = io.open('x', 'w') f:write 'a' f:close() f = io.open('x', 'a') f:write 'b' f:close() "
+      .. "print(io.open('x'):read 'a')")
+    prints("true\tnil\n", "io.open('x', 'w'):close() os.rename('x', 'y') print(os.remove 'y', (io.open 'y'))")
+    prints("true\n", "print(io.open('./a/../b', 'w') ~= nil)")
+  end)
+
+  it("go to the folder that --out names", function()
+    local result = program.script("io.open('x.csv', 'w'):write('1'):close()", "--out results", "mkdir results")
+    assert.equal("", result.err)
+    assert.equal("1", program.slurp(result.folder .. "/results/x.csv"))
+    program.remove(result.folder)
+    fails("cannot use the output folder none", "print(1)", "--out none")
+  end)
+
+  local outside = {
+    ["an absolute path"] = "io.open('/tmp/tperf-escape', 'w')",
+    ["appending"] = "io.open('/tmp/tperf-escape', 'a+b')",
+    ["updating"] = "io.open('/etc/passwd', 'r+')",
+    ["the folder above"] = "io.open('../tperf-escape', 'w')",
+    ["a detour"] = "io.open('sub/../../tperf-escape', 'w')",
+    ["io.output"] = "io.output '../tperf-escape'",
+    ["os.remove"] = "os.remove '../tperf-escape'",
+    ["os.rename from"] = "os.rename('../a', 'b')",
+    ["os.rename to"] = "io.open('a', 'w'):close() os.rename('a', '../b')",
+    ["a folder with the same beginning"] = "io.open(here .. '2/x', 'w')",
+    ["a zero byte"] = "io.open('x\\0/../../y', 'w')",
+    ["a report"] = "require 'tperf.report.output'.write('/tmp/tperf-escape', 'x')",
+  }
+  for name, text in pairs(outside) do
+    it("are not written elsewhere: " .. name, function()
+      local script = "local here = io.open('here'):read 'l'\n" .. text .. "\nreturn here"
+      fails("outside the output folder", script, nil, "mkdir sub; pwd > here")
+      assert.is_nil(io.open "/tmp/tperf-escape")
+    end)
+  end
+
+  it("are not written through links, nor to things that are no files", function()
+    local target = program.folder()
+    local prepare = ("ln -s %s out; ln -s %s/x file; mkfifo pipe; ln %s/y hard"):format(target, target, target)
+    program.write(target .. "/y", "keep")
+    fails("a symbolic link or a file is in its way", "io.open('out/x', 'w')", nil, prepare)
+    fails("a symbolic link or a file is in its way", "io.open('file', 'w')", nil, prepare)
+    fails("a symbolic link or a file is in its way", "io.open('out/../out/x', 'w')", nil, prepare)
+    fails("a symbolic link or a file is in its way", "os.remove('out/y')", nil, prepare)
+    fails("a symbolic link or a file is in its way", "io.open('a', 'w'):close() os.rename('a', 'out/z')", nil, prepare)
+    fails("pipe:", "assert(io.open('pipe', 'w'))", nil, prepare)
+    fails("hard: Operation not permitted", "assert(io.open('hard', 'w'))", nil, prepare)
+    assert.equal("keep", program.slurp(target .. "/y"))
+    assert.is_nil(io.open(target .. "/x"))
+    program.remove(target)
+  end)
+
+  it("report what goes wrong as io.open does", function()
+    prints("nil\tno/x: No such file or directory\t2\n", "print(io.open('no/x', 'w'))")
+    fails("invalid mode", "io.open('x', 'wz')")
+  end)
+end)
+
+describe("limits", function()
+  local FEW = "--max-instructions 2000000"
+
+  local loops = {
+    ["a loop"] = "while true do end",
+    ["a loop that catches errors"] = "while true do pcall(function() while true do end end) end",
+    ["a coroutine"] = "coroutine.wrap(function() while true do end end)()",
+    ["many coroutines"] = "while true do coroutine.wrap(pcall)(function() while true do end end) end",
+    ["a message handler"] = "xpcall(function() while true do end end, function() while true do end end)",
+    ["a __close metamethod"] = "local c <close> = setmetatable({}, { __close = function() while true do end end }) "
+      .. "while true do end",
+    ["a closed coroutine"] = "local w = coroutine.wrap(function() local c <close> = setmetatable({}, { __close = "
+      .. "function() while true do end end }) while true do end end) while true do pcall(w) end",
+    ["a __tostring in an error"] = "error(setmetatable({}, { __tostring = function() while true do end end }))",
+    ["a comparison function"] = "table.sort({ 3, 2, 1 }, function() while true do end end)",
+    ["a replacement function"] = "('x'):gsub('x', function() while true do end end)",
+    ["a loader"] = "load(function() while true do end end)",
+    ["a module"] = "package.path = './?.lua' require 'm'",
+  }
+  for name, text in pairs(loops) do
+    it("end " .. name, function()
+      fails("more than 2000000 instructions (--max-instructions N raises the limit)", text, FEW,
+        "echo 'while true do end' > m.lua")
+    end)
+  end
+
+  it("end patterns that would backtrack for ever", function()
+    for call, arguments in pairs { find = "", match = "", gsub = ", ''" } do
+      fails("script.lua:1: more than 2000000 instructions",
+        ("local s = ('a'):rep(60) s:%s(('a*'):rep(30) .. 'b'%s)"):format(call, arguments), FEW)
+    end
+    fails("more than 2000000 instructions", "for _ in (('a'):rep(5000)):gmatch('.-.-.-.-b') do end", FEW)
+    fails("more than 2000000 instructions", "(('('):rep(4000)):find '%b()'", FEW)
+    fails("more than 2000000 instructions", "(('x'):rep(4000)):find '(x*)%1y'", FEW)
+  end)
+
+  it("end long calls of the C library", function()
+    prints("0\n", "print(#(''):rep(1e18 | 0))")
+    fails("more than 16777216 elements in one call", "table.move({}, 1, math.maxinteger - 1, 2)")
+    fails("more than 16777216 elements in one call", "table.move({}, math.mininteger, 0 - 2, 2)")
+    fails("more than 16777216 elements in one call",
+      "local t = { 1, 1, 1, 1, 1 } for i = 0, 60 do t[1 << i] = 1 end t[9] = 1 table.insert(t, 1, 0)")
+    fails("the table has a __len metamethod",
+      "table.insert(setmetatable({}, { __len = function() return 1 << 60 end }), 1, 0)")
+    fails("more than 16777216 elements in one call",
+      "table.concat(setmetatable({}, { __len = function() return 1 << 60 end, __index = function() return '' end }))")
+  end)
+
+  it("end memory bombs", function()
+    fails("not enough memory (the limit is 64 MiB; --max-memory SIZE raises it)",
+      "local t = {} while true do t[#t + 1] = ('x'):rep(1000) .. #t end", "--max-memory 64MiB")
+    fails("not enough memory", "local s = 'x' while true do s = s .. s end", "--max-memory 64MiB")
+    fails("not enough memory", "('x'):rep(1e9 | 0)", "--max-memory 64MiB")
+    prints("false\tnot enough memory\n", "print(pcall(string.rep, 'x', 1e9 | 0))", "--max-memory 64MiB")
+    fails("too many results to unpack", "table.unpack({}, 1, 1e7 | 0)")
+    fails("stack overflow", "local function f() return 1 + f() end f()")
+  end)
+
+  it("keep what was printed before", function()
+    local result = run("print 'so far' while true do end", FEW)
+    assert.equal("so far\n", result.out)
+    assert.equal(1, result.code)
+  end)
+end)
+
+describe("error objects", function()
+  it("are printed whatever they are", function()
+    fails("tperf: script.lua:1: plain", "error 'plain'")
+    fails("tperf: mine", "error(setmetatable({}, { __tostring = function() return 'mine' end }))")
+    fails("the error is a table value", "error(setmetatable({}, { __tostring = function() error 'again' end }))")
+    fails("the error is a table value", "error {}")
+    fails("the error is a nil value", "error(nil)")
+    fails("the error is a function value", "error(print)")
+  end)
+end)
+
+describe("--trust", function()
+  it("lifts the sandbox", function()
+    prints("true\ttrue\n", "print(os.execute 'true', debug.getinfo(1) ~= nil)", "--trust")
+    prints("5\n", "x = 5 print(x)", "--trust")
+  end)
+
+  it("keeps the limits that are asked for", function()
+    fails("more than 1000000 instructions", "while true do end", "--trust --max-instructions 1000000")
+    fails("not enough memory", "('x'):rep(1e9 | 0)", "--trust --max-memory 64MiB")
+  end)
+end)
