@@ -6,6 +6,7 @@
 VARIANT ?= release
 PREFIX  ?= /usr/local
 DESTDIR ?=
+FUZZ_SECONDS ?= 60
 V       ?= 0
 
 VARIANTS := release debug asan tsan
@@ -41,7 +42,7 @@ LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
-.PHONY: all run test check bench lint format lua-module deps deps-test deps-lint install install-lua \
+.PHONY: all run test check bench fuzz lint format lua-module deps deps-test deps-lint install install-lua \
         uninstall clean help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -66,6 +67,12 @@ check: lint ## luacheck, clang-format, and the specs under address and undefined
 bench: deps ## candidates and collectives per second, and the time of the main script
 	@$(MAKE) all
 	$(Q)$(B)/tperf run --trust bench/all.lua
+
+fuzz: deps ## feed the YAML reader hostile bytes for FUZZ_SECONDS (needs clang)
+	@mkdir -p build/fuzz/corpus
+	$(Q)clang $(REQUIRED) $(WARNINGS) -g -O1 -fsanitize=fuzzer,address,undefined $(PKG_CFLAGS) -o build/fuzz/yaml \
+	  src/tools/fuzz_yaml.c src/io/yaml_in.c src/base/error.c $(PKG_LIBS)
+	build/fuzz/yaml -max_total_time=$(FUZZ_SECONDS) -max_len=4096 build/fuzz/corpus systems models
 
 lint: deps-test deps-lint ## luacheck and clang-format, changing nothing
 	$(Q)luacheck --no-color --quiet lua spec $(wildcard scripts bench)

@@ -1,0 +1,82 @@
+local tperf = require "tperf"
+local resource = require "tperf.resource"
+
+local function refusal(value)
+  local ok, message = pcall(function()
+    local model = tperf.model(value)
+    return model
+  end)
+  assert.is_false(ok)
+  return message
+end
+
+local function with(changes)
+  local model = { name = "x", layers = 1, hidden = 7680, ffn = 30720, heads = 60, seq = 3000 }
+  for key, value in pairs(changes or {}) do model[key] = value end
+  return model
+end
+
+describe("tperf.model", function()
+  it("reads the published models", function()
+    local expected = { gpt3 = { 2048, 12288, 96, 96, 128 }, gpt3_1T = { 2048, 25600, 160, 128, 160 },
+      vit_era5 = { 64800, 12288, 64, 48, 192 } }
+    for name, sizes in pairs(expected) do
+      local m = tperf.model("subramanian2024/" .. name)
+      assert.same(sizes, { m.seq, m.hidden, m.heads, m.layers, m.head_dim })
+      assert.equal(4 * m.hidden, m.ffn)
+      assert.equal(m.heads, m.kv_heads)
+    end
+  end)
+
+  it("takes a table and derives the rest, also after a change", function()
+    local m = tperf.model(with())
+    assert.same({ 60, 128, "gelu", "layernorm", "none", false, false },
+      { m.kv_heads, m.head_dim, m.activation, m.norm, m.positions, m.gated, m.tied_embeddings })
+    assert.is_nil(m.vocab)
+    assert.equal("x", tostring(m))
+    assert.same({ 1000, 7 }, { tperf.model { name = "y", layers = 1, hidden = 250, heads = 33, seq = 1 }.ffn,
+      tperf.model { name = "y", layers = 1, hidden = 250, heads = 33, seq = 1 }.head_dim })
+    local half = m:with { hidden = 3840, heads = 30 }
+    assert.same({ 30, 128, 30720, 1 }, { half.kv_heads, half.head_dim, half.ffn, half.layers })
+    assert.equal(1 << 31, m:with { layers = 1 << 31 }.layers)
+  end)
+
+  -- Parameters as their authors count them, from the shapes alone (arXiv:2307.09288, arXiv:2407.21783, gpt2's card).
+  it("has the sizes that give the models' names", function()
+    local billions = { gpt2 = 0.124, ["gpt3-175b"] = 175, ["llama-2-7b"] = 6.74, ["llama-2-70b"] = 69.0,
+      ["llama-3.1-8b"] = 8.03, ["llama-3.1-70b"] = 70.6, ["llama-3.1-405b"] = 405.9 }
+    for name, size in pairs(billions) do
+      local m = tperf.model(name)
+      local attention = m.hidden * m.head_dim * (2 * m.heads + 2 * m.kv_heads)
+      local mlp = (m.gated and 3 or 2) * m.hidden * m.ffn
+      local embeddings = m.vocab * m.hidden * (m.tied_embeddings and 1 or 2)
+      local positions = m.positions == "learned" and m.seq * m.hidden or 0
+      local count = m.layers * (attention + mlp) + embeddings + positions
+      assert.is_true(math.abs(count / 1e9 / size - 1) < 0.005, name .. " has " .. count)
+    end
+  end)
+
+  it("loads every shipped model", function()
+    for _, name in ipairs(resource.list "models") do assert.equal(name, tperf.model(name).name) end
+  end)
+
+  local bad = {
+    { with { layers = 0 }, "'layers' must be an integer from 1 to 2147483648, got 0" },
+    { with { layers = -1 }, "got -1" }, { with { layers = 0 / 0 }, "got nan" }, { with { layers = 1 / 0 }, "got inf" },
+    { with { seq = 3000.5 }, "got 3000.5" }, { with { hidden = (1 << 31) + 1 }, "got 2147483649" },
+    { with { hidden = "7680" }, "got \"7680\"" }, { with { heads = 7681 }, "'heads' (7681) is more than 'hidden'" },
+    { with { kv_heads = 7 }, "'heads' (60) must be a multiple of 'kv_heads' (7)" },
+    { with { kv_heads = 120 }, "must be a multiple" }, { with { gated = 1 }, "'gated' must be true or false, got 1" },
+    { with { norm = "rms" }, "must be one of layernorm, rmsnorm, got \"rms\" (did you mean 'rmsnorm'?)" },
+    { with { hiden = 3 }, "unknown field 'hiden' (did you mean 'hidden'?)" },
+    { with { name = "" }, "'name' must be a string" }, { { name = "x" }, "'heads' is missing" },
+    { 3, "tperf.model needs a name, a path or a table, got 3" }, { "lama-2-7b", "did you mean 'llama-2-7b'?" },
+  }
+  for _, case in ipairs(bad) do
+    it("refuses: " .. case[2], function()
+      local message = refusal(case[1])
+      assert.truthy(message:find("^spec/model_spec.lua:%d+: tperf.model"), message)
+      assert.truthy(message:find(case[2], 1, true), message)
+    end)
+  end
+end)
