@@ -44,7 +44,7 @@ describe("check.record", function()
     { { gpus = 8, size = "3 s" }, "'size': \"3 s\" is in s; expected a quantity in bytes" },
     { { gpus = 8, size = 0 }, "'size' must be a quantity above 0 in bytes, got 0" },
     { { gpus = 8, size = "0 B" }, "got \"0 B\"" }, { { gpus = 8, size = 1 / 0 }, "got inf" },
-    { { gpus = 8, kind = "allreduce" }, "must be one of all_reduce, all_gather, got \"allreduce\" (did you mean 'all_" },
+    { { gpus = 8, kind = "allreduce" }, "one of all_reduce, all_gather, got \"allreduce\" (did you mean" },
     { { gpus = 8, list = {} }, "'list' must be a list, of a length from 1 to 3, got 0" },
     { { gpus = 8, list = { 1, "x" } }, "'list[2]' must be an integer, got \"x\"" },
     { { gpus = 8, list = { a = 1 } }, "'list' must be a list, but has the field \"a\"" },

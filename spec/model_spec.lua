@@ -38,7 +38,7 @@ describe("tperf.model", function()
       tperf.model { name = "y", layers = 1, hidden = 250, heads = 33, seq = 1 }.head_dim })
     local half = m:with { hidden = 3840, heads = 30 }
     assert.same({ 30, 128, 30720, 1 }, { half.kv_heads, half.head_dim, half.ffn, half.layers })
-    assert.equal(1 << 31, m:with { layers = 1 << 31 }.layers)
+    assert.equal(1 << 31, m:with { seq = 1 << 31 }.seq)
   end)
 
   -- Parameters as their authors count them, from the shapes alone (arXiv:2307.09288, arXiv:2407.21783, gpt2's card).
@@ -61,15 +61,16 @@ describe("tperf.model", function()
   end)
 
   local bad = {
-    { with { layers = 0 }, "'layers' must be an integer from 1 to 2147483648, got 0" },
+    { with { layers = 0 }, "'layers' must be an integer from 1 to 65536, got 0" },
     { with { layers = -1 }, "got -1" }, { with { layers = 0 / 0 }, "got nan" }, { with { layers = 1 / 0 }, "got inf" },
     { with { seq = 3000.5 }, "got 3000.5" }, { with { hidden = (1 << 31) + 1 }, "got 2147483649" },
     { with { hidden = "7680" }, "got \"7680\"" }, { with { heads = 7681 }, "'heads' (7681) is more than 'hidden'" },
-    { with { kv_heads = 7 }, "'heads' (60) must be a multiple of 'kv_heads' (7)" },
-    { with { kv_heads = 120 }, "must be a multiple" }, { with { gated = 1 }, "'gated' must be true or false, got 1" },
+    { with { kv_heads = 7 }, "'kv_heads' (7) must divide 'heads' (60)" },
+    { with { kv_heads = 120 }, "'kv_heads' (120) must divide" },
+    { with { gated = 1 }, "'gated' must be true or false, got 1" },
     { with { norm = "rms" }, "must be one of layernorm, rmsnorm, got \"rms\" (did you mean 'rmsnorm'?)" },
     { with { hiden = 3 }, "unknown field 'hiden' (did you mean 'hidden'?)" },
-    { with { name = "" }, "'name' must be a string" }, { { name = "x" }, "'heads' is missing" },
+    { with { name = "" }, "'name' must be a string" }, { { name = "x" }, "'hidden' is missing" },
     { 3, "tperf.model needs a name, a path or a table, got 3" }, { "lama-2-7b", "did you mean 'llama-2-7b'?" },
   }
   for _, case in ipairs(bad) do

@@ -201,13 +201,32 @@ describe("shipped data", function()
     assert.same({ ".c" }, bare)
   end)
 
-  it("is found along TPERF_PATH and listed without folders' names", function()
-    local names = resource.list "systems"
+  it("is listed by name, published sets with their folder", function()
     local found = {}
-    for _, name in ipairs(names) do found[name] = true end
+    for _, name in ipairs(resource.list "systems") do found[name] = true end
     for _, name in ipairs { "a100-sxm-40gb", "a100-sxm-80gb", "h100-sxm", "h100-pcie", "h200-sxm", "b200-sxm",
       "gb200-nvl72", "mi300x", "subramanian2024/B200-next" } do
       assert.is_true(found[name], name)
     end
+    assert.same({}, resource.list "no-such-kind")
+  end)
+
+  it("is looked for along TPERF_PATH first, from any folder", function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    assert(os.execute("mkdir -p " .. folder .. "/systems"))
+    local file = assert(io.open(folder .. "/systems/h100-sxm.yaml", "w"))
+    file:write(good)
+    file:close()
+    file = assert(io.open(folder .. "/script.lua", "w"))
+    file:write [[local tperf = require "tperf"
+      print(tperf.system "h100-sxm", tperf.system "h200-sxm", tperf.system "./systems/h100-sxm.yaml")]]
+    file:close()
+    local pipe = assert(io.popen(("cd %s && TPERF_PATH=/nowhere:%s %s run script.lua 2>&1"):format(folder, folder,
+      core.resource.executable)))
+    local output = pipe:read "a"
+    pipe:close()
+    os.execute("rm -r " .. folder)
+    assert.equal("mine\th200-sxm\tmine\n", output)
   end)
 end)

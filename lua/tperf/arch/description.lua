@@ -61,7 +61,7 @@ description.schema = {
   hidden = size(),
   heads = size(some), -- of queries; a model without attention has none
   kv_heads = size(some), -- of keys and values; else heads
-  head_dim = size(some), -- else hidden / heads
+  head_dim = size(some), -- else hidden // heads
   ffn = size(some), -- width between the matrices of a dense MLP; else 4 hidden
   vocab = size(some), -- else there are no tables
   seq = size(some), -- tokens of context; an image says itself how many it makes
@@ -121,8 +121,8 @@ local function check_attention(m)
   if m.heads % m.kv_heads ~= 0 then
     return ("'kv_heads' (%d) must divide 'heads' (%d)"):format(m.kv_heads, m.heads), "kv_heads"
   end
-  if not m.mla and not rawget(m, "head_dim") and m.hidden % m.heads ~= 0 then
-    return ("'heads' (%d) does not divide 'hidden' (%d): give 'head_dim'"):format(m.heads, m.hidden), "heads"
+  if not m.mla and not rawget(m, "head_dim") and m.heads > m.hidden then
+    return ("'heads' (%d) is more than 'hidden' (%d): give 'head_dim'"):format(m.heads, m.hidden), "heads"
   end
   if m.mla and m.window then return "'window' does not go with 'mla'", "window" end
 end
