@@ -135,9 +135,10 @@ describe("hf", function()
     assert.matches('missing "hidden_size" (or "n_embd", "d_model", "n_embed")', missing, 1, true)
     for _, value in ipairs { "-64", "0", "1.5", "1e400", ".nan", '"64"', "true", "[]", "1e300", "99999999999" } do
       local message = refusal(llama { hidden_size = value })
-      assert.matches('config.json:2:%d+: "hidden_size" must be an integer from 1 to 2%^30, got ', message)
+      assert.matches('config.json:2:%d+: "hidden_size" must be an integer from 1 to 1073741824, got ', message)
     end
     local function refuses(expected, changes) assert.matches(expected, refusal(llama(changes)), 1, true) end
+    refuses('"num_hidden_layers" must be an integer from 1 to 65536', { num_hidden_layers = "1000000000" })
     refuses('"tie_word_embeddings" must be true or false', { tie_word_embeddings = "1" })
     refuses('"hidden_act" = "sillu" is unknown (did you mean', { hidden_act = '"sillu"' })
     refuses('"layer_types" has 1 entries for 2 layers', { model_type = '"gemma2"', sliding_window = "16",
@@ -155,6 +156,14 @@ describe("hf", function()
     local ok, message = pcall(tperf.model, { model_type = "lama" })
     assert.is_false(ok)
     assert.matches('config.json: "model_type"', message)
+    local path = os.tmpname() .. ".json"
+    local file <close> = assert(io.open(path, "w"))
+    file:write(llama { num_key_value_heads = "3" })
+    file:flush()
+    ok, message = pcall(tperf.model, path)
+    os.remove(path)
+    assert.is_false(ok)
+    assert.matches(path .. ":1:1: 'kv_heads' (3) must divide 'heads' (4)", message, 1, true)
   end)
 
   it("points at the user's line", function()

@@ -41,10 +41,14 @@ function methods:flops_per_token(options)
   return result or check.fail("tperf.model:flops_per_token: %s: %s", self.name, message)
 end
 
--- A Hugging Face configuration becomes a description; its own errors name the place in the file.
+-- A Hugging Face configuration becomes a description. Its own errors name the place in the file; what its
+-- description may yet have wrong has no place but the file.
 local function import(content, origin)
   if not hf.recognise(content) then return content, origin end
-  return hf.describe(content, origin and origin.path or "config.json", origin and origin.positions), nil
+  if not origin then return hf.describe(content, "config.json") end
+  return hf.describe(content, origin.path, origin.positions), {
+    path = origin.path, positions = { [""] = origin.positions[""] },
+  }
 end
 
 return resource.constructor {

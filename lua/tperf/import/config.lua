@@ -56,15 +56,17 @@ end
 ---@param keys string spellings, first choice first: "hidden_size|n_embd"
 ---@param default integer|false|nil false: absent is nil
 ---@param min integer?
-function config:count(keys, default, min)
+---@param max integer? 2^30
+function config:count(keys, default, min, max)
   local value, key = find(self, keys)
   if value == nil then
     if default == nil then missing(self, keys) end
     return default or nil
   end
+  min, max = min or 1, max or 1 << 30
   local count = type(value) == "number" and math.tointeger(value)
-  if not count or count < (min or 1) or count > 1 << 30 then
-    self:fail(key, "must be an integer from %d to 2^30, got %s", min or 1, check.show(value))
+  if not count or count < min or count > max then
+    self:fail(key, "must be an integer from %d to %d, got %s", min, max, check.show(value))
   end
   return count
 end

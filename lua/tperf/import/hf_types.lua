@@ -1,97 +1,12 @@
 --- What each Hugging Face model_type says and leaves unsaid: model_type -> function(reader) -> description.
 -- Key names, defaults and rules are those of the transformers configuration classes of the same names.
 local check = require "tperf.check"
+local parts = require "tperf.import.hf_parts"
 
 local types = {}
 
-local keys = {
-  layers = "num_hidden_layers|n_layer|num_layers",
-  hidden = "hidden_size|n_embd|d_model|n_embed",
-  heads = "num_attention_heads|n_head",
-  kv_heads = "num_key_value_heads|num_kv_heads|n_head_kv",
-  ffn = "intermediate_size|ffn_dim|n_inner|ffn_hidden_size",
-  seq = "max_position_embeddings|n_positions|seq_length|n_ctx",
-}
-
-local activations = {
-  gelu = "gelu", gelu_new = "gelu", gelu_fast = "gelu", gelu_pytorch_tanh = "gelu", gelu_python = "gelu",
-  relu = "relu", relu2 = "relu2", silu = "silu", swish = "silu", quick_gelu = "quick_gelu", tanh = "tanh",
-}
-
-local known_activations = {}
-for name in pairs(activations) do known_activations[#known_activations + 1] = name end
-table.sort(known_activations)
-
-local function activation(c, default, names)
-  names = names or "hidden_act|activation_function|hidden_activation"
-  local name = c:text(names, default)
-  return activations[name] or c:fail(c:has(names), "= %s is unknown%s; known: %s", check.show(name),
-    check.suggest(name, known_activations), table.concat(known_activations, ", "))
-end
-
-local function tied(c, default)
-  local here = c:flag("tie_word_embeddings")
-  if here == nil and c.outer then here = c.outer:flag("tie_word_embeddings") end
-  if here == nil then return default end
-  return here
-end
-
--- What all decoders share.
-local function decoder(c)
-  return {
-    layers = c:count(keys.layers), hidden = c:count(keys.hidden), heads = c:count(keys.heads),
-    vocab = c:count "vocab_size",
-  }
-end
-
--- Plain transformers of GPT's kind: LayerNorm, biases, no gate, tied tables, learned positions.
-local function gpt(c, act)
-  local m = decoder(c)
-  m.norm, m.biases, m.gated, m.tied_embeddings = "layernorm", true, false, tied(c, true)
-  m.ffn = c:count(keys.ffn, 4 * m.hidden)
-  m.positions, m.activation = "learned", activation(c, act)
-  return m
-end
-
--- Llama and its descendants: RMSNorm, rotary positions, gated MLP, no biases, untied tables.
-local function llama(c)
-  local m = decoder(c)
-  m.kv_heads = c:count(keys.kv_heads, m.heads)
-  m.head_dim = c:count("head_dim", false) -- never derived when the file gives it
-  m.ffn = c:count(keys.ffn)
-  m.seq = c:count(keys.seq)
-  m.norm, m.positions, m.gated, m.tied_embeddings = "rmsnorm", "rotary", true, tied(c, false)
-  m.activation = activation(c, "silu")
-  local attention, mlp = c:flag("attention_bias", false), c:flag("mlp_bias", false)
-  m.biases = { qkv = attention, attention_out = attention, mlp = mlp }
-  return m
-end
-
--- The windowed layers as a pattern of w and f: layer_types when the file has them, else default(i), i from 0.
-local function window(c, m, size_key, default)
-  local size = c:count(size_key, false)
-  if not size then return end
-  local listed, letters = c:table "layer_types", {}
-  if listed and #listed ~= m.layers then
-    c:fail("layer_types", "has %d entries for %d layers", #listed, m.layers)
-  end
-  for i = 1, m.layers do
-    local kind = listed and listed[i]
-    if kind and kind ~= "full_attention" and kind ~= "sliding_attention" and kind ~= "chunked_attention" then
-      c:fail("layer_types", "[%d] = %s is not full_attention, sliding_attention or chunked_attention",
-        i, check.show(kind))
-    end
-    local windowed
-    if kind then windowed = kind ~= "full_attention" else windowed = not default or default(i - 1) end
-    letters[i] = windowed and "w" or "f"
-  end
-  local pattern = table.concat(letters)
-  if pattern:find("w", 1, true) then m.window = { size = size, pattern = pattern } end
-end
-
-local function experts(c, names, ffn)
-  return { count = c:count(names), top_k = c:count "num_experts_per_tok|experts_per_token", ffn = ffn }
-end
+local keys, activation, tied, decoder = parts.keys, parts.activation, parts.tied, parts.decoder
+local gpt, llama, window, experts = parts.gpt, parts.llama, parts.window, parts.experts
 
 function types.gpt2(c)
   local m = gpt(c, "gelu_new")
@@ -305,7 +220,7 @@ function types.vit(c)
   for _ in pairs(labels or {}) do count = count + 1 end
   local bias = c:flag("qkv_bias", true)
   return {
-    layers = c:count(keys.layers), hidden = c:count(keys.hidden), heads = c:count(keys.heads),
+    layers = parts.layers(c), hidden = c:count(keys.hidden), heads = c:count(keys.heads),
     ffn = c:count(keys.ffn), gated = false, norm = "layernorm", activation = activation(c, "gelu"),
     biases = { qkv = bias, attention_out = true, mlp = true, norm = true }, positions = "learned", causal = false,
     vision = {
@@ -319,7 +234,7 @@ end
 function types.mamba2(c)
   local hidden = c:count(keys.hidden)
   return {
-    layers = c:count(keys.layers), hidden = hidden, vocab = c:count "vocab_size", seq = 2048, unbounded = true,
+    layers = parts.layers(c), hidden = hidden, vocab = c:count "vocab_size", seq = 2048, unbounded = true,
     tied_embeddings = tied(c, false), norm = "rmsnorm", positions = "none",
     mamba = {
       state = c:count "state_size", heads = c:count "num_heads", head_dim = c:count("head_dim", 64),
