@@ -4,6 +4,7 @@ local tperf = {
   system = require "tperf.system",
   units = require "tperf.units",
   version = require "tperf.core".version,
+  schedule = require "tperf.schedule",
 }
 
 return tperf

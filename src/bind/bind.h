@@ -30,5 +30,6 @@ void tp_bind_units(lua_State *L);
 void tp_bind_yaml(lua_State *L);
 void tp_bind_is_terminal(lua_State *L);
 void tp_bind_clock(lua_State *L);
+void tp_bind_schedule(lua_State *L);
 
 #endif

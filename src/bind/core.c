@@ -68,6 +68,7 @@ static const struct {
     {"modules", push_modules},
     {"is_terminal", tp_bind_is_terminal},
     {"clock", tp_bind_clock},
+    {"schedule", tp_bind_schedule},
     {NULL, NULL},
 };
 // clang-format on

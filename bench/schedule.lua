@@ -1,0 +1,41 @@
+--- How fast schedules are ordered and simulated. `make bench` runs it; arguments: only these schedules.
+local tperf = require "tperf"
+
+local CASES = { -- schedule, devices, micro-batches, most seconds (nil: no target)
+  { "1f1b", 8, 64 },
+  { "1f1b", 64, 1024, 0.030 }, -- the Python original: 2.5 s
+  { "interleaved_1f1b", 64, 1024 },
+  { "zb1p", 64, 1024 },
+  { "dualpipe", 64, 1024 },
+  { "dualpipe_v", 64, 1024 },
+  { "zb_h1", 16, 64 },
+  { "zbv", 16, 64 },
+  { "v_half", 16, 64 },
+  { "1f1b", 512, 8192 },
+}
+
+local function peak_memory() -- of the process so far, in MiB
+  local file = io.open "/proc/self/status"
+  if not file then return nil end
+  local kilobytes = file:read "a":match "VmHWM:%s*(%d+)"
+  file:close()
+  return tonumber(kilobytes) / 1024
+end
+
+local late = false
+print(("%-18s %7s %12s %9s %9s %10s %8s"):format("schedule", "devices", "microbatches", "ops", "ms", "M ops/s", "MiB"))
+for _, case in ipairs(CASES) do
+  local name, devices, microbatches, target = table.unpack(case)
+  local best, t = math.huge, nil
+  for _ = 1, devices * microbatches > 1e6 and 1 or 5 do
+    t = nil
+    collectgarbage()
+    local start = os.clock()
+    t = tperf.schedule { schedule = name, devices = devices, microbatches = microbatches }
+    best = math.min(best, os.clock() - start)
+  end
+  print(("%-18s %7d %12d %9d %9.2f %10.1f %8.0f%s"):format(name, devices, microbatches, t.ops, best * 1e3,
+    t.ops / best / 1e6, peak_memory() or 0, target and (" target %.0f ms"):format(target * 1e3) or ""))
+  late = late or target and best > target
+end
+if late then error("slower than the target", 0) end

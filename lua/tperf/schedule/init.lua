@@ -1,0 +1,183 @@
+--- tperf.schedule { … }: the timeline of a pipeline schedule; tperf.schedule.define adds one's own.
+local check = require "tperf.check"
+local core = require "tperf.core"
+local costs = require "tperf.timeline.costs"
+local placements = require "tperf.timeline.placement"
+local rule_sets = require "tperf.timeline.rules"
+local timeline = require "tperf.timeline"
+
+local schedule = {}
+
+-- What `require` gives for a built-in schedule, by its public name.
+local definitions = {
+  gpipe = require "tperf.schedule.gpipe",
+  ["1f1b"] = require "tperf.schedule.one_f_one_b",
+  ["1f1b_overlap"] = require "tperf.schedule.one_f_one_b_overlap",
+  interleaved_1f1b = require "tperf.schedule.interleaved".definition,
+  interleaved_1f1b_overlap = require "tperf.schedule.interleaved_overlap",
+  zb1p = require "tperf.schedule.zb1p",
+  dualpipe = require "tperf.schedule.dualpipe".definition,
+  dualpipe_v = require "tperf.schedule.dualpipe_v",
+  zb_auto = require "tperf.schedule.zb_auto".unlimited,
+  zb_h1 = require "tperf.schedule.zb_auto".h1,
+  zb_h2 = require "tperf.schedule.zb_auto".h2,
+  zbv = require "tperf.schedule.zbv",
+  v_half = require "tperf.schedule.v_half".half,
+  v_min = require "tperf.schedule.v_half".min,
+}
+local built_in = {}
+for name in pairs(definitions) do built_in[name] = true end
+
+--- The names of all schedules, sorted.
+---@return string[]
+function schedule.names()
+  local names = {}
+  for name in pairs(definitions) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+local function sorted_keys(map)
+  local keys = {}
+  for key in pairs(map) do keys[#keys + 1] = key end
+  table.sort(keys)
+  return keys
+end
+
+local function choice(value, names, what)
+  for _, name in ipairs(names) do
+    if value == name then return value end
+  end
+  return nil, ("'%s' must be one of %s, got %s%s"):format(what, table.concat(names, ", "), check.show(value),
+    check.suggest(value, names))
+end
+
+--- The definition of a schedule: its order, placement, closed form.
+---@param name string
+---@return table
+function schedule.get(name)
+  local found, message = choice(name, schedule.names(), "schedule")
+  if not found then check.fail("tperf.schedule: %s", message) end
+  return definitions[name]
+end
+
+local DEFINITION = {
+  order = check.func(),
+  summary = check.string { optional = true },
+  stages_per_device = check.integer { min = 1, optional = true },
+  placement = check.choice { sorted_keys(placements), optional = true },
+  least_microbatches = check.func { optional = true },
+  grouped = check.boolean { optional = true },
+  closed_form = check.func { optional = true },
+  closed_form_holds = check.string { optional = true },
+  in_flight = check.func { optional = true },
+}
+
+--- Adds a schedule. `definition` is a function(s) that fills the queues in order:
+--    s:forward(device, stage, microbatch), s:backward(…), s:backward_input(…), s:backward_weight(…),
+--    s:overlapped(device, forward_stage, forward_microbatch, backward_stage, backward_microbatch);
+--    s:hold(device, stage) declares where a stage may run (default: anywhere);
+--    s.devices, s.stages, s.microbatches, s.group_size, s.times, s.p2p, s.memory, s.memory_limit, s.rules
+-- or a table with that function as `order` and the optional fields
+--    summary, stages_per_device (refuse others), placement ("block", "round_robin" or "mirrored"),
+--    least_microbatches = function(s) -> integer (refuse fewer where the rules say so),
+--    closed_form = function(s) -> { F=, B=, D=, W=, O=, p2p= } or nil: the makespan as a sum of times of one
+--    stage, where all stages are alike and there is no p2p (unless the form has one); closed_form_holds:
+--    its condition on the times; in_flight = function(s, device) -> peak activations.
+---@param name string
+---@param definition function|table
+function schedule.define(name, definition)
+  if type(name) ~= "string" or not name:find "^[%w_%-]+$" then
+    check.fail("tperf.schedule.define: the name must be letters, digits, _ and -, got %s", check.show(name))
+  end
+  if built_in[name] then check.fail("tperf.schedule.define: '%s' is built in; choose another name", name) end
+  if type(definition) == "function" then definition = { order = definition } end
+  definitions[name] = check.record("tperf.schedule.define", definition, DEFINITION)
+end
+
+local SCHEMA = {
+  schedule = check.any(),
+  devices = check.integer { min = 1 },
+  stages = check.integer { min = 1, optional = true },
+  microbatches = check.integer { min = 1 },
+  group_size = check.integer { min = 1, optional = true },
+  times = check.record_of({
+    forward = costs.by_stage { min = 0 },
+    backward = costs.by_stage { min = 0 },
+    backward_input = costs.by_stage { min = 0 },
+    backward_weight = costs.by_stage { min = 0 },
+    overlapped = costs.by_stage { min = 0 },
+  }, { default = {} }),
+  p2p = check.number { min = 0, optional = true },
+  memory = check.record_of({
+    forward = costs.by_stage { above = 0 },
+    backward_input = costs.by_stage { max = 0 },
+    backward_weight = costs.by_stage { max = 0 },
+  }, { optional = true }),
+  memory_limit = costs.by_stage { min = 0 },
+  rules = function(value, path) return choice(value or "default", sorted_keys(rule_sets), path) end,
+}
+
+local function refuse(format, ...) check.fail("tperf.schedule: " .. format, ...) end
+
+-- Stages per device fit the schedule; fills in the default.
+local function check_shape(s, definition)
+  local each = definition.stages_per_device
+  s.stages = s.stages or s.devices * (each or definition.placement and 2 or 1)
+  if each and s.stages ~= s.devices * each then
+    refuse("%s has %s per device: %d devices need %d stages, not %d", s.schedule,
+      each == 1 and "one stage" or each .. " stages", s.devices, s.devices * each, s.stages)
+  end
+  if definition.placement and s.stages % s.devices ~= 0 then
+    refuse("%d stages can't be divided evenly among %d devices", s.stages, s.devices)
+  end
+  if s.group_size and not definition.grouped and definition.placement and s.rules.strict then
+    refuse("%s has no group_size", s.schedule)
+  end
+  local least = s.rules.refuse_short_batches and definition.least_microbatches and definition.least_microbatches(s)
+  if least and s.microbatches < least then
+    refuse("%s on %d devices needs at least %d micro-batches, not %d", s.schedule, s.devices, least, s.microbatches)
+  end
+end
+
+-- The table an order function fills: the core's functions, what the caller asked for, costs spelled out.
+local function prepare(s, definition)
+  s.rules = rule_sets[s.rules]
+  check_shape(s, definition)
+  local functions, message = core.schedule(s.devices, s.stages, s.microbatches)
+  if not functions then refuse("%s", message) end
+  s.times = costs.times(s.times, s.stages, s.rules)
+  s.memory = costs.memory(s.memory, s.stages)
+  s.p2p = s.p2p or s.rules.p2p
+  if s.memory_limit then s.memory_limit = costs.expand(s.memory_limit, "memory_limit", s.devices, "device") end
+  for name, f in pairs(functions) do s[name] = f end
+  if definition.placement then
+    for d = 1, s.devices do
+      for _, stage in ipairs(placements[definition.placement](d, s.devices, s.stages)) do s:hold(d, stage) end
+    end
+  end
+end
+
+--- Simulates a schedule.
+---@param arguments table
+--   schedule      name
+--   devices, stages (default: what the schedule has per device), microbatches, group_size
+--   times         { forward=, backward=, backward_input=, backward_weight=, overlapped= }: each a number, or a
+--                 list or map by stage; any unit
+--   p2p           time between the end of a pass and its neighbour's start
+--   memory        { forward > 0, backward_input <= 0, backward_weight <= 0 }: what a pass leaves behind, by default
+--                 1 from a forward to its (weight) backward
+--   memory_limit  of every device, or a list by device
+--   rules         "default", "pp-visualization" or "zero-bubble"
+---@return table  a timeline, see tperf.timeline
+function schedule.simulate(arguments)
+  local s = check.record("tperf.schedule", arguments, SCHEMA)
+  local definition = schedule.get(s.schedule)
+  prepare(s, definition)
+  definition.order(s)
+  local summary, message = s.simulate(s.times, s.memory, s.p2p, s.rules)
+  if not summary then refuse("%s: %s", s.schedule, message) end
+  return timeline.new(s, summary)
+end
+
+return setmetatable(schedule, { __call = function(_, arguments) return schedule.simulate(arguments) end })

@@ -1,0 +1,62 @@
+--- Interleaved 1F1B: several stages (chunks) per device, round robin; micro-batches go through a chunk in
+-- groups (Narayanan et al. 2021, arXiv 2104.04473).
+local interleaved = {}
+
+--- Chunk (from 0) and micro-batch of the k-th forward of any device; backwards take the chunks backwards.
+---@return integer[], integer[]
+function interleaved.virtual_order(chunks, microbatches, group)
+  local chunk, microbatch, k = {}, {}, 0
+  for low = 1, microbatches, group do
+    for c = 0, chunks - 1 do
+      for mb = low, math.min(low + group - 1, microbatches) do
+        k = k + 1
+        chunk[k], microbatch[k] = c, mb
+      end
+    end
+  end
+  return chunk, microbatch
+end
+
+--- How many forwards the device runs ahead of its first backward.
+function interleaved.ahead(s, device, group)
+  local P, chunks = s.devices, s.stages // s.devices
+  if chunks == 1 and not s.rules.interleave_one_chunk then return math.min(P - device, s.microbatches) end
+  if P == 1 and s.rules.backward_before_forward then return 1 end
+  return math.min(2 * (P - device) + (chunks - 1) * group, s.microbatches * chunks)
+end
+
+interleaved.definition = {
+  summary = "1f1b with several stages per device",
+  placement = "round_robin",
+  grouped = true,
+
+  order = function(s)
+    local P, chunks, group = s.devices, s.stages // s.devices, s.group_size or s.devices
+    local chunk, microbatch = interleaved.virtual_order(chunks, s.microbatches, group)
+    local total = #chunk
+    for d = 1, P do
+      local ahead, last = interleaved.ahead(s, d, group), (chunks - 1) * P + d
+      for k = 1, ahead do s:forward(d, chunk[k] * P + d, microbatch[k]) end
+      for b = 1, total do
+        local k = b + ahead
+        if k <= total then s:forward(d, chunk[k] * P + d, microbatch[k]) end
+        s:backward(d, last - chunk[b] * P, microbatch[b])
+      end
+    end
+  end,
+
+  closed_form = function(p)
+    local P, chunks = p.devices, p.stages // p.devices
+    if p.microbatches % P ~= 0 or (p.group_size or P) ~= P then return nil end
+    local n = p.microbatches * chunks + P - 1
+    return { F = n, B = n }
+  end,
+  in_flight = function(p, device)
+    local P, chunks = p.devices, p.stages // p.devices
+    if p.microbatches % P ~= 0 or (p.group_size or P) ~= P then return nil end
+    if chunks == 1 then return math.min(P - device + 1, p.microbatches) end
+    return math.min(2 * (P - device) + (chunks - 1) * P + 1, p.microbatches * chunks)
+  end,
+}
+
+return interleaved

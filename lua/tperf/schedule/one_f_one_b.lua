@@ -1,0 +1,27 @@
+--- 1F1B, PipeDream-Flush: as few forwards ahead as keep the last stage busy, then one forward, one backward
+-- (Narayanan et al. 2021, arXiv 2006.09503).
+return {
+  summary = "one forward, one backward",
+  stages_per_device = 1,
+  placement = "block",
+  least_microbatches = function(p) return p.devices - 1 end,
+
+  order = function(s)
+    local M = s.microbatches
+    for d = 1, s.devices do
+      local ahead = math.min(s.devices - d, M)
+      for mb = 1, ahead do s:forward(d, d, mb) end
+      for mb = 1, M - ahead do
+        s:forward(d, d, ahead + mb)
+        s:backward(d, d, mb)
+      end
+      for mb = M - ahead + 1, M do s:backward(d, d, mb) end
+    end
+  end,
+
+  closed_form = function(p)
+    local n = p.microbatches + p.devices - 1
+    return { F = n, B = n }
+  end,
+  in_flight = function(p, device) return math.min(p.devices - device + 1, p.microbatches) end,
+}

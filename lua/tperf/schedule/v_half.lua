@@ -1,0 +1,227 @@
+--- V-Half and V-Min (Qi et al. 2024, arXiv 2405.15362): a V of two chunks per device whose building block, repeated
+-- every six slots, keeps about a half or a third of 1F1B's activations. The block's passes, of equal length, are laid
+-- out on a grid of slots, the gaps get weight gradients, and passes are then moved forward into free slots as far as
+-- memory stays below the block's.
+-- Passes on a stage (here: device) are of kinds 1..4: F down, F up, B down, B up; 5 is W, or 5 and 6 are W of B down
+-- and of B up.
+local mean = require "tperf.timeline.costs".mean
+
+local PERIOD = 6
+local F_DOWN, B_DOWN, B_UP, W = 1, 3, 4, 5
+
+local v_half = {}
+
+-- Slots of micro-batch 1 on stage i (from 0) of P, by kind.
+function v_half.half_block(P, i)
+  local gap = P % 2 == 0 and 3 or 0
+  return { 2 * i, 3 * P - i - 2, 3 * P + gap + 2 * i - 1, 6 * P + gap - i - 2 }
+end
+
+function v_half.min_block(P, i)
+  local gap = P % 3 == 0 and 2 or 0
+  return { i, 2 * P - i - 1, 2 * P + gap + i, 4 * P + gap - i - 1 }
+end
+
+local function last_slot(stage)
+  local last = 0
+  for kind = 1, #stage do
+    for _, slot in ipairs(stage[kind]) do last = math.max(last, slot) end
+  end
+  return last
+end
+
+-- slot -> kind of the stage's passes.
+local function occupancy(stage)
+  local at = {}
+  for kind = 1, #stage do
+    for _, slot in ipairs(stage[kind]) do at[slot] = kind end
+  end
+  return at
+end
+
+-- Gives every backward a weight gradient in the next empty slot; one list of them, or one for each leg.
+local function put_weights(stage, split)
+  local last, at, pending = last_slot(stage), occupancy(stage), { 0, 0 }
+  local lists = split and { {}, {} } or { {} }
+  local function put(slot)
+    local leg = pending[1] > 0 and 1 or 2
+    if pending[leg] == 0 then return false end
+    pending[leg] = pending[leg] - 1
+    table.insert(lists[leg], slot)
+    return true
+  end
+  for slot = 0, last do
+    local kind = at[slot]
+    if kind == B_DOWN or kind == B_UP then
+      local leg = split and kind == B_UP and 2 or 1
+      pending[leg] = pending[leg] + 1
+    elseif not kind then
+      put(slot)
+    end
+  end
+  repeat last = last + 1 until not put(last)
+  stage[W], stage[W + 1] = lists[1], lists[2]
+end
+
+local function drop_weights(stages)
+  for _, stage in ipairs(stages) do stage[W], stage[W + 1] = nil, nil end
+end
+
+-- Most forwards held at once. Without weight gradients in the list, an empty slot is taken to run one.
+local function peak(at, last, has_weights)
+  local held, most, pending = 0, 0, 0
+  for slot = 0, last do
+    local kind = at[slot]
+    if not kind then
+      if not has_weights and pending > 0 then held, pending = held - 1, pending - 1 end
+    elseif kind < B_DOWN then
+      held = held + 1
+      if held > most then most = held end
+    elseif kind < W then
+      pending = pending + 1
+    else
+      held = held - 1
+    end
+  end
+  return most
+end
+
+-- All passes as { slot, stage, kind, micro-batch } in that order.
+local function sorted_passes(stages)
+  local passes = {}
+  for i, stage in ipairs(stages) do
+    for kind = 1, #stage do
+      for mb, slot in ipairs(stage[kind]) do passes[#passes + 1] = { slot, i, kind, mb } end
+    end
+  end
+  table.sort(passes, function(a, b)
+    for field = 1, 4 do
+      if a[field] ~= b[field] then return a[field] < b[field] end
+    end
+    return false
+  end)
+  return passes
+end
+
+-- The stage whose pass of the same kind and micro-batch a pass waits for.
+local function producer(stages, i, kind)
+  if kind >= W then return nil end
+  return stages[kind % 2 == 1 and i - 1 or i + 1]
+end
+
+-- Runs the passes in slot order as early as they can. Returns their starts, in the shape of `stages`, and the order on
+-- every stage as { kind, micro-batch }.
+local function squeeze(stages, costs, p2p)
+  local starts, ends, clock, order = {}, {}, {}, {}
+  for i, stage in ipairs(stages) do
+    starts[i], ends[i], clock[i], order[i] = {}, {}, 0, {}
+    for kind = 1, #stage do starts[i][kind], ends[i][kind] = {}, {} end
+  end
+  for _, pass in ipairs(sorted_passes(stages)) do
+    local i, kind, mb = pass[2], pass[3], pass[4]
+    local start, from = clock[i], producer(ends, i, kind)
+    if from then start = math.max(start, from[kind][mb] + p2p) end
+    starts[i][kind][mb] = start
+    clock[i] = start + costs[kind]
+    ends[i][kind][mb] = clock[i]
+    table.insert(order[i], { kind, mb })
+  end
+  return starts, order
+end
+
+-- The first slot a pass could move to: after all it waits for. `backwards`: slots of the stage's backwards so far.
+local function first_slot(stages, i, kind, mb, backwards)
+  local stage, slot = stages[i], -1
+  local from = producer(stages, i, kind)
+  if from then slot = math.max(slot, from[kind][mb]) end
+  if kind > F_DOWN and kind < W then slot = math.max(slot, stage[kind - 1][mb]) end
+  if kind == W then slot = math.max(slot, backwards[mb] or math.huge) end
+  if mb > 1 then slot = math.max(slot, stage[kind][mb - 1]) end
+  return slot + 1
+end
+
+local function insert_sorted(list, value)
+  local i = #list
+  while i > 0 and list[i] > value do i = i - 1 end
+  table.insert(list, i + 1, value)
+end
+
+-- Moves passes to earlier free slots, outside the steady phase, within the peak of memory there is.
+local function reorder(stages, microbatches, with_weights)
+  local at, last, backwards, most = {}, {}, {}, 0
+  for i, stage in ipairs(stages) do
+    if with_weights then put_weights(stage, false) end
+    at[i], last[i], backwards[i] = occupancy(stage), last_slot(stage), {}
+    most = math.max(most, peak(at[i], last[i], with_weights))
+  end
+  local phase = 0
+  for _, pass in ipairs(sorted_passes(stages)) do
+    local slot, i, kind, mb = pass[1], pass[2], pass[3], pass[4]
+    if phase == 0 and kind == B_UP and i == 1 then phase = 1 end
+    if phase == 2 or phase == 0 and with_weights then
+      local free = at[i]
+      free[slot] = nil
+      for candidate = math.tointeger(first_slot(stages, i, kind, mb, backwards[i])) or slot, slot - 1 do
+        if not free[candidate] then
+          free[candidate] = kind
+          if peak(free, last[i], with_weights) <= most then
+            slot = candidate
+            break
+          end
+          free[candidate] = nil
+        end
+      end
+      free[slot] = kind
+      stages[i][kind][mb] = slot
+    end
+    if phase == 1 and kind == F_DOWN and mb == microbatches then phase = 2 end
+    if kind == B_DOWN or kind == B_UP then insert_sorted(backwards[i], slot) end
+  end
+  if not with_weights then
+    for _, stage in ipairs(stages) do put_weights(stage, false) end
+  end
+  local starts = squeeze(stages, { 1, 1, 1, 1, 1 }, 0)
+  drop_weights(starts)
+  return starts
+end
+
+function v_half.definition(summary, block)
+  return {
+    summary = summary,
+    stages_per_device = 2,
+    placement = "mirrored",
+
+    order = function(s)
+      local P, M, stages = s.devices, s.microbatches, {}
+      for i = 1, P do
+        stages[i] = {}
+        for kind, slot in ipairs(block(P, i - 1)) do
+          stages[i][kind] = {}
+          for mb = 1, M do stages[i][kind][mb] = slot + PERIOD * (mb - 1) end
+        end
+      end
+      stages = reorder(stages, M, true)
+      stages = reorder(stages, M, false)
+      for i = 1, P do put_weights(stages[i], true) end
+      local f, b, w = mean(s.times.forward), mean(s.times.backward_input), mean(s.times.backward_weight)
+      local _, order = squeeze(stages, { f, f, b, b, w, w }, s.p2p)
+      for d = 1, P do
+        local down, up = d, 2 * P + 1 - d
+        for _, pass in ipairs(order[d]) do
+          local kind, mb = pass[1], pass[2]
+          if kind == 1 then s:forward(d, down, mb)
+          elseif kind == 2 then s:forward(d, up, mb)
+          elseif kind == 3 then s:backward_input(d, up, mb)
+          elseif kind == 4 then s:backward_input(d, down, mb)
+          else s:backward_weight(d, kind == 5 and up or down, mb)
+          end
+        end
+      end
+    end,
+  }
+end
+
+v_half.half = v_half.definition("zero bubble on a V, at about half of 1f1b's memory", v_half.half_block)
+v_half.min = v_half.definition("zero bubble on a V, at about a third of 1f1b's memory", v_half.min_block)
+
+return v_half

@@ -1,0 +1,86 @@
+--- A simulated schedule.
+-- Fields, in the caller's units of time and memory:
+--   schedule, devices, stages, microbatches, ops (number of passes)
+--   makespan             from 0 to the last stop
+--   ideal_time           all the work divided evenly, nothing overlapped
+--   bubble_rate          see tperf.timeline.rules
+--   longest_stage_time   the longest time from a device's first start to its last stop
+--   busy_time, peak_activations, peak_memory   lists by device
+local check = require "tperf.check"
+
+local timeline = {}
+timeline.__index = timeline
+
+timeline.PASSES = { "forward", "backward", "backward_input", "backward_weight" }
+local NUMBER = {}
+for i, name in ipairs(timeline.PASSES) do NUMBER[name] = i - 1 end
+
+local function bubble_rate(t, kind)
+  if kind == "longest_stage" then
+    local busiest = math.max(table.unpack(t.busy_time))
+    return (t.longest_stage_time - busiest) / t.longest_stage_time
+  end
+  return (t.makespan - t.ideal_time) / t.ideal_time
+end
+
+--- Made by tperf.schedule.
+---@param s table        the filled schedule
+---@param summary table  what the core says of it
+function timeline.new(s, summary)
+  local t = setmetatable(summary, timeline)
+  t.schedule, t.devices, t.stages, t.microbatches = s.schedule, s.devices, s.stages, s.microbatches
+  t.memory_change, t.at, t.find = s.memory, s.at, s.find
+  if t.makespan == 0 then check.fail("tperf.schedule: all times are 0: there is nothing to simulate") end
+  t.bubble_rate = bubble_rate(t, s.rules.bubble)
+  return t
+end
+
+local OP = {
+  type = check.choice { timeline.PASSES },
+  stage = check.integer { min = 1 },
+  microbatch = check.integer { min = 1 },
+  device = check.integer { min = 1, optional = true },
+}
+
+--- When a pass runs: timeline:op { stage=, microbatch=, type=, device=? } -> { device, start, stop }, or nil.
+---@return table|nil
+function timeline:op(arguments)
+  local a = check.record("timeline:op", arguments, OP)
+  local device, start, stop = self.find(NUMBER[a.type], a.stage, a.microbatch)
+  if not device or a.device and a.device ~= device then return nil end
+  return { device = device, start = start, stop = stop }
+end
+
+--- Iterates over a device's queue: for position, op in timeline:queue(device) do … end, where op is
+-- { type, stage, microbatch, start, stop, overlapped }; overlapped is "forward" or "backward" in a pair.
+function timeline:queue(device)
+  local at, position = self.at, 0
+  return function()
+    position = position + 1
+    local pass, stage, microbatch, start, stop, pairing = at(device, position)
+    if not pass then return nil end
+    return position, {
+      type = timeline.PASSES[pass + 1], stage = stage, microbatch = microbatch, start = start, stop = stop,
+      overlapped = pairing == 1 and "forward" or pairing == 2 and "backward" or nil,
+    }
+  end
+end
+
+--- A device's memory over time: { { time, memory } … }, each the level from that time on. A forward takes its memory
+-- when it starts, a backward frees it when it stops.
+---@return table[]
+function timeline:memory(device)
+  local series, level = { { time = 0.0, memory = 0.0 } }, 0.0
+  for _, op in self:queue(device) do
+    local change = self.memory_change[op.type][op.stage]
+    if change ~= 0 then
+      level = level + change
+      local time = change > 0 and op.start or op.stop
+      if series[#series].time == time then series[#series] = nil end
+      series[#series + 1] = { time = time, memory = level }
+    end
+  end
+  return series
+end
+
+return timeline

@@ -1,0 +1,260 @@
+// bind_schedule.c: tperf.core.schedule(devices, stages, microbatches) -> a table of functions that
+// fill an order, simulate it, and read the timeline. lua/tperf/schedule/init.lua wraps it.
+// The functions share one userdata, their first upvalue, so that a call costs no look-up; the first
+// argument of those that fill the order is the table itself (s:forward(…)) and is not looked at.
+#include <math.h>
+#include <string.h>
+
+#include "bind/bind.h"
+#include "tperf/schedule.h"
+
+typedef struct schedule {
+    tp_order order;
+    tp_timeline timeline;
+    bool simulated;
+} schedule;
+
+static schedule *self(lua_State *L) {
+    return lua_touserdata(L, lua_upvalueindex(1));
+}
+
+static int collect(lua_State *L) {
+    schedule *s = lua_touserdata(L, 1);
+    tp_order_release(&s->order);
+    tp_timeline_release(&s->timeline);
+    s->simulated = false;
+    return 0;
+}
+
+// Lua counts from 1.
+static int64_t check_index(lua_State *L, int argument) {
+    lua_Integer value = luaL_checkinteger(L, argument);
+    return value > LUA_MININTEGER ? value - 1 : value;
+}
+
+static schedule *fillable(lua_State *L) {
+    schedule *s = self(L);
+    if (s->simulated) luaL_error(L, "the schedule is complete: nothing can be added to it");
+    return s;
+}
+
+static int hold(lua_State *L) {
+    tp_error error;
+    schedule *s = fillable(L);
+    if (tp_order_hold(&s->order, check_index(L, 2), check_index(L, 3), &error) != TP_OK)
+        return tp_bind_raise(L, &error);
+    return 0;
+}
+
+static int add(lua_State *L, tp_pass pass) {
+    tp_error error;
+    schedule *s = fillable(L);
+    if (tp_order_add(&s->order, pass, check_index(L, 2), check_index(L, 3), check_index(L, 4),
+                     &error) != TP_OK)
+        return tp_bind_raise(L, &error);
+    return 0;
+}
+
+static int forward(lua_State *L) {
+    return add(L, TP_FORWARD);
+}
+
+static int backward(lua_State *L) {
+    return add(L, TP_BACKWARD);
+}
+
+static int backward_input(lua_State *L) {
+    return add(L, TP_BACKWARD_INPUT);
+}
+
+static int backward_weight(lua_State *L) {
+    return add(L, TP_BACKWARD_WEIGHT);
+}
+
+static int overlapped(lua_State *L) {
+    tp_error error;
+    schedule *s = fillable(L);
+    if (tp_order_add_pair(&s->order, check_index(L, 2), check_index(L, 3), check_index(L, 4),
+                          check_index(L, 5), check_index(L, 6), &error) != TP_OK)
+        return tp_bind_raise(L, &error);
+    return 0;
+}
+
+// The list of a number per stage in field `name` of the table at the top, as an array that lives as
+// long as the userdata pushed for it; NULL when absent. false stands for a time that is not given.
+static const double *check_list(lua_State *L, const char *name, int32_t stages) {
+    int table = lua_gettop(L);
+    double *values = NULL;
+    if (lua_getfield(L, table, name) != LUA_TNIL) {
+        values = lua_newuserdatauv(L, (size_t)stages * sizeof *values, 0);
+        for (int32_t i = 0; i < stages; i++) {
+            lua_rawgeti(L, -2, i + 1);
+            values[i] = lua_isnumber(L, -1) ? lua_tonumber(L, -1) : (double)NAN;
+            lua_pop(L, 1);
+        }
+        lua_setfield(L, table, name); // the userdata replaces the list and keeps it alive
+    }
+    lua_pop(L, 1);
+    return values;
+}
+
+static bool get_flag(lua_State *L, int table, const char *name) {
+    lua_getfield(L, table, name);
+    bool value = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return value;
+}
+
+static void push_summary(lua_State *L, const schedule *s) {
+    int32_t devices = s->order.devices;
+    double longest = 0.0;
+    lua_createtable(L, 0, 8);
+    lua_createtable(L, devices, 0); // busy_time
+    lua_createtable(L, devices, 0); // peak_activations
+    lua_createtable(L, devices, 0); // peak_memory
+    for (int32_t d = 0; d < devices; d++) {
+        const tp_device_summary *summary = &s->timeline.summary[d];
+        longest = fmax(longest, summary->last_stop - summary->first_start);
+        lua_pushnumber(L, summary->busy);
+        lua_rawseti(L, -4, d + 1);
+        lua_pushinteger(L, summary->peak_activations);
+        lua_rawseti(L, -3, d + 1);
+        lua_pushnumber(L, summary->peak_memory);
+        lua_rawseti(L, -2, d + 1);
+    }
+    lua_setfield(L, -4, "peak_memory");
+    lua_setfield(L, -3, "peak_activations");
+    lua_setfield(L, -2, "busy_time");
+    lua_pushnumber(L, s->timeline.makespan);
+    lua_setfield(L, -2, "makespan");
+    lua_pushnumber(L, s->timeline.ideal);
+    lua_setfield(L, -2, "ideal_time");
+    lua_pushnumber(L, longest);
+    lua_setfield(L, -2, "longest_stage_time");
+    lua_pushinteger(L, s->order.count);
+    lua_setfield(L, -2, "ops");
+}
+
+// simulate(times, memory, p2p, rules) -> summary, or nil and a message. times and memory: lists by
+// stage of the pass names; times.overlapped may be absent.
+static int simulate(lua_State *L) {
+    static const char *const fields[TP_PASS_COUNT] = {"forward", "backward", "backward_input",
+                                                      "backward_weight"};
+    schedule *s = fillable(L);
+    luaL_checktype(L, 1, LUA_TTABLE);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    luaL_checktype(L, 4, LUA_TTABLE);
+    lua_settop(L, 4);
+    tp_schedule_costs costs = {.p2p = luaL_checknumber(L, 3)};
+    tp_schedule_rules rules = {
+        .latency_within_device = get_flag(L, 4, "latency_within_device"),
+        .latency_before_weight = get_flag(L, 4, "latency_before_weight"),
+        .blocking_send = get_flag(L, 4, "blocking_send"),
+        .pair_by_forward_stage = get_flag(L, 4, "pair_by_forward_stage"),
+        .backward_before_forward = get_flag(L, 4, "backward_before_forward"),
+        .ideal_by_whole_backward = get_flag(L, 4, "ideal_by_whole_backward"),
+    };
+    lua_pushvalue(L, 1);
+    for (int pass = 0; pass < TP_PASS_COUNT; pass++) {
+        costs.time[pass] = check_list(L, fields[pass], s->order.stages);
+        luaL_argcheck(L, costs.time[pass], 1, "a list for every pass expected");
+    }
+    costs.overlapped = check_list(L, "overlapped", s->order.stages);
+    lua_pushvalue(L, 2);
+    for (int pass = 0; pass < TP_PASS_COUNT; pass++) {
+        costs.memory[pass] = check_list(L, fields[pass], s->order.stages);
+        luaL_argcheck(L, costs.memory[pass], 2, "a list for every pass expected");
+    }
+    tp_error error;
+    if (tp_timeline_init(&s->timeline, &s->order, &costs, &rules, &error) != TP_OK) {
+        lua_pushnil(L);
+        lua_pushstring(L, error.message);
+        return 2;
+    }
+    s->simulated = true;
+    push_summary(L, s);
+    return 1;
+}
+
+static const schedule *simulated(lua_State *L) {
+    const schedule *s = self(L);
+    if (!s->simulated) luaL_error(L, "the schedule has not been simulated");
+    return s;
+}
+
+// find(pass, stage, microbatch) -> device, start, stop; nothing when there is no such op.
+static int find(lua_State *L) {
+    const schedule *s = simulated(L);
+    lua_Integer pass = luaL_checkinteger(L, 1);
+    int64_t stage = check_index(L, 2), microbatch = check_index(L, 3);
+    if (stage < 0 || stage >= s->order.stages || microbatch < 0 ||
+        microbatch >= s->order.microbatches)
+        return 0;
+    const tp_cell *cell = &s->timeline.cells[stage * s->order.microbatches + microbatch];
+    int32_t number = pass == TP_FORWARD           ? cell->forward
+                     : pass == TP_BACKWARD_WEIGHT ? cell->weight
+                                                  : cell->backward;
+    if (number < 0) return 0;
+    const tp_order_op *op =
+        &s->order.queues[cell->device].ops[number - s->timeline.first[cell->device]];
+    if (op->pass != pass) return 0;
+    lua_pushinteger(L, cell->device + 1);
+    lua_pushnumber(L, s->timeline.start[number]);
+    lua_pushnumber(L, s->timeline.stop[number]);
+    return 3;
+}
+
+// at(device, position) -> pass, stage, microbatch, start, stop, pairing; nothing past the end.
+static int at(lua_State *L) {
+    const schedule *s = simulated(L);
+    int64_t device = check_index(L, 1), position = check_index(L, 2);
+    if (device < 0 || device >= s->order.devices || position < 0 ||
+        position >= s->order.queues[device].count)
+        return 0;
+    const tp_order_op *op = &s->order.queues[device].ops[position];
+    int64_t number = s->timeline.first[device] + position;
+    lua_pushinteger(L, op->pass);
+    lua_pushinteger(L, op->stage + 1);
+    lua_pushinteger(L, op->microbatch + 1);
+    lua_pushnumber(L, s->timeline.start[number]);
+    lua_pushnumber(L, s->timeline.stop[number]);
+    lua_pushinteger(L, op->pairing);
+    return 6;
+}
+
+static int new_schedule(lua_State *L) {
+    static const luaL_Reg functions[] = {
+        {"hold", hold},
+        {"forward", forward},
+        {"backward", backward},
+        {"backward_input", backward_input},
+        {"backward_weight", backward_weight},
+        {"overlapped", overlapped},
+        {"simulate", simulate},
+        {"find", find},
+        {"at", at},
+        {NULL, NULL},
+    };
+    lua_Integer devices = luaL_checkinteger(L, 1), stages = luaL_checkinteger(L, 2),
+                microbatches = luaL_checkinteger(L, 3);
+    luaL_newlibtable(L, functions);
+    schedule *s = lua_newuserdatauv(L, sizeof *s, 0);
+    memset(s, 0, sizeof *s);
+    if (luaL_newmetatable(L, "tperf.schedule")) {
+        lua_pushcfunction(L, collect);
+        lua_setfield(L, -2, "__gc");
+    }
+    lua_setmetatable(L, -2);
+    tp_error error;
+    if (tp_order_init(&s->order, devices, stages, microbatches, &error) != TP_OK) {
+        lua_pushnil(L);
+        lua_pushstring(L, error.message);
+        return 2;
+    }
+    luaL_setfuncs(L, functions, 1);
+    return 1;
+}
+
+void tp_bind_schedule(lua_State *L) {
+    lua_pushcfunction(L, new_schedule);
+}

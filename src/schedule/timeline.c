@@ -1,0 +1,111 @@
+// timeline.c: an order's timeline and what it amounts to per device.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schedule/cells.h"
+
+void tp_timeline_release(tp_timeline *timeline) {
+    free(timeline->first);
+    free(timeline->start);
+    free(timeline->stop);
+    free(timeline->cells);
+    free(timeline->summary);
+    memset(timeline, 0, sizeof *timeline);
+}
+
+static tp_status reserve(tp_timeline *timeline, const tp_order *order, tp_error *error) {
+    size_t devices = (size_t)order->devices, ops = (size_t)order->count;
+    size_t cells = (size_t)order->stages * (size_t)order->microbatches;
+    timeline->first = malloc((devices + 1) * sizeof *timeline->first);
+    timeline->start = malloc((ops + 1) * sizeof *timeline->start);
+    timeline->stop = malloc((ops + 1) * sizeof *timeline->stop);
+    timeline->cells = malloc(cells * sizeof *timeline->cells);
+    timeline->summary = calloc(devices, sizeof *timeline->summary);
+    if (timeline->first && timeline->start && timeline->stop && timeline->cells &&
+        timeline->summary)
+        return TP_OK;
+    return tp_error_set(error, TP_NO_MEMORY, "no memory for the timeline of %lld passes",
+                        (long long)order->count);
+}
+
+static void summarize_device(tp_timeline *timeline, const tp_order *order,
+                             const tp_schedule_costs *costs, int32_t device) {
+    const tp_queue *queue = &order->queues[device];
+    tp_device_summary *summary = &timeline->summary[device];
+    int64_t first = timeline->first[device];
+    if (queue->count == 0) return;
+    summary->first_start = timeline->start[first];
+    summary->last_stop = timeline->stop[first + queue->count - 1];
+    double memory = 0.0;
+    int32_t activations = 0;
+    for (int32_t i = 0; i < queue->count; i++) {
+        const tp_order_op *op = &queue->ops[i];
+        if (op->pairing != TP_PAIR_BACKWARD)
+            summary->busy += timeline->stop[first + i] - timeline->start[first + i];
+        memory += costs->memory[op->pass][op->stage];
+        if (op->pass == TP_FORWARD) activations++;
+        if (op->pass == TP_BACKWARD || op->pass == TP_BACKWARD_WEIGHT) activations--;
+        if (memory > summary->peak_memory) summary->peak_memory = memory;
+        if (activations > summary->peak_activations) summary->peak_activations = activations;
+    }
+}
+
+// A stage's share of the ideal time: forward and backward of all its micro-batches.
+static double stage_work(const tp_timeline *timeline, const tp_order *order,
+                         const tp_schedule_costs *costs, int32_t stage) {
+    int32_t split = 0;
+    for (int32_t m = 0; m < order->microbatches; m++)
+        if (tp_cell_at(timeline, order, stage, m)->weight >= 0) split++;
+    double work = costs->time[TP_FORWARD][stage] * order->microbatches;
+    if (split < order->microbatches)
+        work += costs->time[TP_BACKWARD][stage] * (order->microbatches - split);
+    if (split > 0)
+        work += (costs->time[TP_BACKWARD_INPUT][stage] + costs->time[TP_BACKWARD_WEIGHT][stage]) *
+                split;
+    return work;
+}
+
+static double ideal_time(const tp_timeline *timeline, const tp_order *order,
+                         const tp_schedule_costs *costs, const tp_schedule_rules *rules) {
+    double work = 0.0;
+    if (!rules->ideal_by_whole_backward) {
+        for (int32_t s = 0; s < order->stages; s++)
+            work += stage_work(timeline, order, costs, s);
+        return work / order->devices;
+    }
+    for (int32_t s = 0; s < order->stages; s++) {
+        work += costs->time[TP_FORWARD][s];
+        work += costs->time[TP_BACKWARD][s];
+    }
+    return work * order->microbatches / order->devices;
+}
+
+static tp_status summarize(tp_timeline *timeline, const tp_order *order,
+                           const tp_schedule_costs *costs, const tp_schedule_rules *rules,
+                           tp_error *error) {
+    timeline->ideal = ideal_time(timeline, order, costs, rules);
+    if (isnan(timeline->ideal))
+        return tp_error_set(error, TP_INVALID,
+                            "the bubble needs a time for forward and backward at every stage");
+    for (int32_t d = 0; d < order->devices; d++) {
+        summarize_device(timeline, order, costs, d);
+        if (timeline->summary[d].last_stop > timeline->makespan)
+            timeline->makespan = timeline->summary[d].last_stop;
+    }
+    if (!isfinite(timeline->makespan) || !isfinite(timeline->ideal))
+        return tp_error_set(error, TP_INVALID, "the times are too large: their sum overflows");
+    return TP_OK;
+}
+
+tp_status tp_timeline_init(tp_timeline *timeline, const tp_order *order,
+                           const tp_schedule_costs *costs, const tp_schedule_rules *rules,
+                           tp_error *error) {
+    memset(timeline, 0, sizeof *timeline);
+    tp_status status = reserve(timeline, order, error);
+    if (status == TP_OK) status = tp_cells_fill(timeline, order, rules, error);
+    if (status == TP_OK) status = tp_simulate(timeline, order, costs, rules, error);
+    if (status == TP_OK) status = summarize(timeline, order, costs, rules, error);
+    if (status != TP_OK) tp_timeline_release(timeline);
+    return status;
+}
