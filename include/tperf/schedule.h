@@ -39,9 +39,9 @@ typedef struct tp_queue {
 // A zeroed order is empty and may be released.
 typedef struct tp_order {
     int32_t devices, stages, microbatches;
-    int64_t count;     // ops in all queues
-    tp_queue *queues;  // [devices]
-    uint8_t *holds;    // bit device * stages + stage: may run there; NULL: all may
+    int64_t count;    // ops in all queues
+    tp_queue *queues; // [devices]
+    uint8_t *holds;   // bit device * stages + stage: may run there; NULL: all may
 } tp_order;
 
 tp_status tp_order_init(tp_order *order, int64_t devices, int64_t stages, int64_t microbatches,
@@ -80,21 +80,21 @@ typedef struct tp_schedule_rules {
 
 typedef struct tp_device_summary {
     double first_start, last_stop, busy;
-    double peak_memory;      // in the unit of costs.memory, from 0
+    double peak_memory;       // in the unit of costs.memory, from 0
     int32_t peak_activations; // micro-batches of one stage: +1 after a forward, -1 after a whole
                               // backward or a weight gradient
 } tp_device_summary;
 
 // Ops are numbered device by device, in queue order.
-typedef struct tp_cell {     // one micro-batch on one stage
+typedef struct tp_cell {               // one micro-batch on one stage
     int32_t forward, backward, weight; // op numbers, -1: none; backward is whole or input only
     int32_t device;
 } tp_cell;
 
 typedef struct tp_timeline {
-    int64_t *first;  // [devices + 1] number of the device's first op
-    double *start, *stop; // [ops]
-    tp_cell *cells;  // [stage * microbatches + microbatch]
+    int64_t *first;             // [devices + 1] number of the device's first op
+    double *start, *stop;       // [ops]
+    tp_cell *cells;             // [stage * microbatches + microbatch]
     tp_device_summary *summary; // [devices]
     double makespan;            // from 0 to the last stop
     double ideal;               // all the work divided evenly, without overlap

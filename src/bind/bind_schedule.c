@@ -80,21 +80,20 @@ static int overlapped(lua_State *L) {
     return 0;
 }
 
-// The list of a number per stage in field `name` of the table at the top, as an array that lives as
-// long as the userdata pushed for it; NULL when absent. false stands for a time that is not given.
-static const double *check_list(lua_State *L, const char *name, int32_t stages) {
-    int table = lua_gettop(L);
+// The list of a number per stage in field `name` of the table at index `table`, as an array in a
+// userdata that stays on the stack; NULL when absent. false stands for a time that is not given.
+static const double *check_list(lua_State *L, int table, const char *name, int32_t stages) {
     double *values = NULL;
     if (lua_getfield(L, table, name) != LUA_TNIL) {
+        luaL_checktype(L, -1, LUA_TTABLE);
         values = lua_newuserdatauv(L, (size_t)stages * sizeof *values, 0);
         for (int32_t i = 0; i < stages; i++) {
             lua_rawgeti(L, -2, i + 1);
             values[i] = lua_isnumber(L, -1) ? lua_tonumber(L, -1) : (double)NAN;
             lua_pop(L, 1);
         }
-        lua_setfield(L, table, name); // the userdata replaces the list and keeps it alive
+        lua_replace(L, -2);
     }
-    lua_pop(L, 1);
     return values;
 }
 
@@ -154,15 +153,13 @@ static int simulate(lua_State *L) {
         .backward_before_forward = get_flag(L, 4, "backward_before_forward"),
         .ideal_by_whole_backward = get_flag(L, 4, "ideal_by_whole_backward"),
     };
-    lua_pushvalue(L, 1);
     for (int pass = 0; pass < TP_PASS_COUNT; pass++) {
-        costs.time[pass] = check_list(L, fields[pass], s->order.stages);
+        costs.time[pass] = check_list(L, 1, fields[pass], s->order.stages);
         luaL_argcheck(L, costs.time[pass], 1, "a list for every pass expected");
     }
-    costs.overlapped = check_list(L, "overlapped", s->order.stages);
-    lua_pushvalue(L, 2);
+    costs.overlapped = check_list(L, 1, "overlapped", s->order.stages);
     for (int pass = 0; pass < TP_PASS_COUNT; pass++) {
-        costs.memory[pass] = check_list(L, fields[pass], s->order.stages);
+        costs.memory[pass] = check_list(L, 2, fields[pass], s->order.stages);
         luaL_argcheck(L, costs.memory[pass], 2, "a list for every pass expected");
     }
     tp_error error;
@@ -172,6 +169,8 @@ static int simulate(lua_State *L) {
         return 2;
     }
     s->simulated = true;
+    // The collector sees only the userdata's own bytes; tell it of the rest.
+    lua_gc(L, LUA_GCSTEP, (int)(s->order.count / 16));
     push_summary(L, s);
     return 1;
 }

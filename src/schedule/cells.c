@@ -2,7 +2,8 @@
 #include "schedule/cells.h"
 
 // "forward of micro-batch 3 at stage 2 …" with 1-based numbers.
-static tp_status op_error(tp_error *error, const tp_order_op *op, const char *what, int32_t device) {
+static tp_status op_error(tp_error *error, const tp_order_op *op, const char *what,
+                          int32_t device) {
     return tp_error_set(error, TP_INVALID, "%s of micro-batch %d at stage %d %s %d",
                         tp_pass_name((tp_pass)op->pass), op->microbatch + 1, op->stage + 1, what,
                         device + 1);
@@ -10,9 +11,12 @@ static tp_status op_error(tp_error *error, const tp_order_op *op, const char *wh
 
 static int32_t *slot(tp_cell *cell, uint8_t pass) {
     switch (pass) {
-    case TP_FORWARD: return &cell->forward;
-    case TP_BACKWARD_WEIGHT: return &cell->weight;
-    default: return &cell->backward;
+    case TP_FORWARD:
+        return &cell->forward;
+    case TP_BACKWARD_WEIGHT:
+        return &cell->weight;
+    default:
+        return &cell->backward;
     }
 }
 

@@ -27,9 +27,8 @@ tp_status tp_deadlock_error(const tp_deadlock_wait *waits, int32_t devices, tp_e
         char entry[80], producer[80];
         write_op(entry, sizeof entry, waits[d].entry);
         write_op(producer, sizeof producer, waits[d].producer);
-        int written =
-            snprintf(text + used, sizeof text - used, "%sdevice %d, at %s, waits for %s",
-                     i == 0 ? "" : "; ", d + 1, entry, producer);
+        int written = snprintf(text + used, sizeof text - used, "%sdevice %d, at %s, waits for %s",
+                               i == 0 ? "" : "; ", d + 1, entry, producer);
         if (written < 0 || (size_t)written >= sizeof text - used) break;
         used += (size_t)written;
     }

@@ -1,7 +1,6 @@
 --- DualPipe: micro-batches enter at both ends, every device holds two stages, forwards and backwards of opposite
 -- directions overlap (DeepSeek-V3 report, arXiv 2412.19437; deepseek-ai/DualPipe). DualPipe-V is its half: both
 -- directions are the two legs of a V.
-local check = require "tperf.check"
 
 local dualpipe = {}
 
@@ -75,15 +74,16 @@ dualpipe.definition = {
   stages_per_device = 1,
   placement = "mirrored",
 
+  refuse = function(p)
+    local P, M = p.devices, p.microbatches
+    if P % 2 ~= 0 then return ("needs an even number of devices, not %d"):format(P) end
+    if M % 2 ~= 0 then return ("needs an even number of micro-batches, not %d"):format(M) end
+    if M < 2 * P - 2 then return ("on %d devices needs at least %d micro-batches, not %d"):format(P, 2 * P - 2, M) end
+  end,
+
   order = function(s)
     local P, M = s.devices, s.microbatches
     local H, half = P // 2, M // 2
-    if P % 2 ~= 0 then check.fail("tperf.schedule: dualpipe needs an even number of devices, not %d", P) end
-    if M % 2 ~= 0 then check.fail("tperf.schedule: dualpipe needs an even number of micro-batches, not %d", M) end
-    if M < 2 * P - 2 or M < P then
-      check.fail("tperf.schedule: dualpipe on %d devices needs at least %d micro-batches, not %d", P,
-        math.max(2 * P - 2, P), M)
-    end
     for d = 1, P do
       local down, up = { d, 1 }, { P + 1 - d, half + 1 }
       local outer = math.min(d, P + 1 - d)
@@ -95,7 +95,10 @@ dualpipe.definition = {
     if p.devices == 2 and p.microbatches == 2 then return nil end
     return dualpipe.linear(p.devices // 2, p.microbatches // 2)
   end,
-  in_flight = function(p) return p.devices + 1 end,
+  in_flight = function(p, device)
+    local P = p.devices
+    return p.microbatches == 2 * P - 2 and (device == 1 or device == P) and P or P + 1
+  end,
 }
 
 return dualpipe

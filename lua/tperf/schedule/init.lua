@@ -66,10 +66,10 @@ local DEFINITION = {
   summary = check.string { optional = true },
   stages_per_device = check.integer { min = 1, optional = true },
   placement = check.choice { sorted_keys(placements), optional = true },
+  refuse = check.func { optional = true },
   least_microbatches = check.func { optional = true },
   grouped = check.boolean { optional = true },
   closed_form = check.func { optional = true },
-  closed_form_holds = check.string { optional = true },
   in_flight = check.func { optional = true },
 }
 
@@ -80,10 +80,9 @@ local DEFINITION = {
 --    s.devices, s.stages, s.microbatches, s.group_size, s.times, s.p2p, s.memory, s.memory_limit, s.rules
 -- or a table with that function as `order` and the optional fields
 --    summary, stages_per_device (refuse others), placement ("block", "round_robin" or "mirrored"),
---    least_microbatches = function(s) -> integer (refuse fewer where the rules say so),
---    closed_form = function(s) -> { F=, B=, D=, W=, O=, p2p= } or nil: the makespan as a sum of times of one
---    stage, where all stages are alike and there is no p2p (unless the form has one); closed_form_holds:
---    its condition on the times; in_flight = function(s, device) -> peak activations.
+--    refuse = function(s) -> why a shape is impossible ("needs …"), or nil;
+--    least_microbatches = function(s) -> integer (refuse fewer where the rules say so), grouped (takes group_size),
+--    closed_form = function(p), in_flight = function(p, device): see schedule.closed_form and in_flight.
 ---@param name string
 ---@param definition function|table
 function schedule.define(name, definition)
@@ -91,7 +90,7 @@ function schedule.define(name, definition)
     check.fail("tperf.schedule.define: the name must be letters, digits, _ and -, got %s", check.show(name))
   end
   if built_in[name] then check.fail("tperf.schedule.define: '%s' is built in; choose another name", name) end
-  if type(definition) == "function" then definition = { order = definition } end
+  if type(definition) == "function" then definition = { order = definition, grouped = true } end
   definitions[name] = check.record("tperf.schedule.define", definition, DEFINITION)
 end
 
@@ -131,16 +130,17 @@ local function check_shape(s, definition)
   if definition.placement and s.stages % s.devices ~= 0 then
     refuse("%d stages can't be divided evenly among %d devices", s.stages, s.devices)
   end
-  if s.group_size and not definition.grouped and definition.placement and s.rules.strict then
-    refuse("%s has no group_size", s.schedule)
-  end
+  if s.group_size and not definition.grouped then refuse("%s takes no 'group_size'", s.schedule) end
+  local message = definition.refuse and definition.refuse(s)
+  if message then refuse("%s %s", s.schedule, message) end
   local least = s.rules.refuse_short_batches and definition.least_microbatches and definition.least_microbatches(s)
   if least and s.microbatches < least then
     refuse("%s on %d devices needs at least %d micro-batches, not %d", s.schedule, s.devices, least, s.microbatches)
   end
 end
 
--- The table an order function fills: the core's functions, what the caller asked for, costs spelled out.
+-- Makes s what an order function fills: the core's functions, what the caller asked for, costs spelled out.
+-- Returns the rest of the core's functions.
 local function prepare(s, definition)
   s.rules = rule_sets[s.rules]
   check_shape(s, definition)
@@ -150,10 +150,24 @@ local function prepare(s, definition)
   s.memory = costs.memory(s.memory, s.stages)
   s.p2p = s.p2p or s.rules.p2p
   if s.memory_limit then s.memory_limit = costs.expand(s.memory_limit, "memory_limit", s.devices, "device") end
-  for name, f in pairs(functions) do s[name] = f end
+  for _, name in ipairs { "hold", "forward", "backward", "backward_input", "backward_weight", "overlapped" } do
+    s[name] = functions[name]
+  end
   if definition.placement then
     for d = 1, s.devices do
       for _, stage in ipairs(placements[definition.placement](d, s.devices, s.stages)) do s:hold(d, stage) end
+    end
+  end
+  return functions
+end
+
+-- A schedule that needs more than the caller allowed is none.
+local function check_memory(s, summary)
+  if not s.memory_limit or s.rules.unchecked_memory then return end
+  for d, limit in ipairs(s.memory_limit) do
+    if summary.peak_memory[d] > limit then
+      refuse("%s needs %.15g of memory on device %d, over its 'memory_limit' of %.15g", s.schedule,
+        summary.peak_memory[d], d, limit)
     end
   end
 end
@@ -173,11 +187,49 @@ end
 function schedule.simulate(arguments)
   local s = check.record("tperf.schedule", arguments, SCHEMA)
   local definition = schedule.get(s.schedule)
-  prepare(s, definition)
+  local functions = prepare(s, definition)
   definition.order(s)
-  local summary, message = s.simulate(s.times, s.memory, s.p2p, s.rules)
+  local summary, message = functions.simulate(s.times, s.memory, s.p2p, s.rules)
   if not summary then refuse("%s: %s", s.schedule, message) end
-  return timeline.new(s, summary)
+  check_memory(s, summary)
+  return timeline.new(s, functions, summary)
+end
+
+local SHAPE = {
+  schedule = check.any(),
+  devices = check.integer { min = 1 },
+  stages = check.integer { min = 1, optional = true },
+  microbatches = check.integer { min = 1 },
+  group_size = check.integer { min = 1, optional = true },
+  device = check.integer { min = 1, optional = true },
+}
+
+local function shape(arguments, what)
+  local p = check.record("tperf.schedule." .. what, arguments, SHAPE)
+  local definition = schedule.get(p.schedule)
+  p.rules = rule_sets.default
+  check_shape(p, definition)
+  return p, definition
+end
+
+--- The makespan as a sum of times of one stage, { F=, B=, D=, W=, O=, p2p= }, by the default rules: exact where all
+-- stages are alike, no input or weight gradient takes longer than a forward, no weight gradient longer than an input
+-- gradient, and an overlapped pair no less than either half nor more than both. Without a coefficient for p2p only
+-- where p2p is 0. Nil where there is no such form for the shape.
+---@param arguments table  { schedule=, devices=, stages=, microbatches=, group_size= }
+---@return table|nil
+function schedule.closed_form(arguments)
+  local p, definition = shape(arguments, "closed_form")
+  return definition.closed_form and definition.closed_form(p) or nil
+end
+
+--- The most micro-batches of one stage whose activations a device holds at once, or nil where no formula says.
+---@param arguments table  { schedule=, device=, devices=, stages=, microbatches=, group_size= }
+---@return integer|nil
+function schedule.in_flight(arguments)
+  local p, definition = shape(arguments, "in_flight")
+  if not p.device or p.device > p.devices then refuse("'device' must be from 1 to %d", p.devices) end
+  return definition.in_flight and definition.in_flight(p, p.device) or nil
 end
 
 return setmetatable(schedule, { __call = function(_, arguments) return schedule.simulate(arguments) end })

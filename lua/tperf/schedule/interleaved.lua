@@ -20,7 +20,6 @@ end
 --- How many forwards the device runs ahead of its first backward.
 function interleaved.ahead(s, device, group)
   local P, chunks = s.devices, s.stages // s.devices
-  if chunks == 1 and not s.rules.interleave_one_chunk then return math.min(P - device, s.microbatches) end
   if P == 1 and s.rules.backward_before_forward then return 1 end
   return math.min(2 * (P - device) + (chunks - 1) * group, s.microbatches * chunks)
 end
@@ -36,6 +35,7 @@ interleaved.definition = {
     local total = #chunk
     for d = 1, P do
       local ahead, last = interleaved.ahead(s, d, group), (chunks - 1) * P + d
+      if chunks == 1 and not s.rules.interleave_one_chunk then ahead = math.min(P - d, total) end
       for k = 1, ahead do s:forward(d, chunk[k] * P + d, microbatch[k]) end
       for b = 1, total do
         local k = b + ahead

@@ -1,11 +1,15 @@
 --- Interleaved 1F1B with every steady forward overlapped with a backward, usually of another chunk.
 local interleaved = require "tperf.schedule.interleaved"
-local check = require "tperf.check"
 
 return {
   summary = "interleaved_1f1b with forward and backward overlapped",
   placement = "round_robin",
   grouped = true,
+  least_microbatches = function(p)
+    local P, chunks = p.devices, p.stages // p.devices
+    local ahead = P == 1 and 1 or 2 * (P - 1) + (chunks - 1) * P
+    return ahead // chunks + 1
+  end,
 
   order = function(s)
     local P, chunks = s.devices, s.stages // s.devices
@@ -14,10 +18,6 @@ return {
     local total = #chunk
     for d = 1, P do
       local ahead, last = interleaved.ahead(s, d, group) + 1, (chunks - 1) * P + d
-      if ahead > total and s.rules.refuse_short_batches then
-        check.fail("tperf.schedule: interleaved_1f1b_overlap needs %d forwards ahead on device %d, but %d stages per "
-          .. "device and %d micro-batches make only %d", ahead, d, chunks, s.microbatches, total)
-      end
       ahead = math.min(ahead, total)
       for k = 1, ahead do s:forward(d, chunk[k] * P + d, microbatch[k]) end
       for b = 1, total do
@@ -34,7 +34,13 @@ return {
   closed_form = function(p)
     local P, chunks = p.devices, p.stages // p.devices
     if P == 1 or p.microbatches % P ~= 0 or (p.group_size or P) ~= P then return nil end
+    if p.microbatches == P then return nil end
     local n = P * (chunks - 1) + 1
     return { F = P - 1 + n, B = P - 1 + n, O = p.microbatches * chunks - n }
+  end,
+  in_flight = function(p, device)
+    local P, chunks = p.devices, p.stages // p.devices
+    if P == 1 or p.microbatches % P ~= 0 or (p.group_size or P) ~= P then return nil end
+    return math.min(2 * (P - device) + (chunks - 1) * P + 2, p.microbatches * chunks)
   end,
 }

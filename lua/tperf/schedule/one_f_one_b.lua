@@ -20,8 +20,11 @@ return {
   end,
 
   closed_form = function(p)
-    local n = p.microbatches + p.devices - 1
-    return { F = n, B = n }
+    local P, M = p.devices, p.microbatches
+    -- One round trip in and out; then every group of P micro-batches waits for another round trip, because there are
+    -- just P in flight.
+    local trips = P - 1 + (M - 1) - (M + P - 2) // P
+    return { F = M + P - 1, B = M + P - 1, p2p = P == 1 and 0 or 2 * trips }
   end,
   in_flight = function(p, device) return math.min(p.devices - device + 1, p.microbatches) end,
 }

@@ -17,7 +17,8 @@ return {
 
   closed_form = function(p)
     if p.microbatches < 2 * p.devices - 1 then return nil end
-    return { F = p.devices, B = p.devices, O = p.microbatches - 1 }
+    local P, M = p.devices, p.microbatches
+    return { F = P, B = P, O = M - 1, p2p = P == 1 and 0 or 2 * (P - 1 + M // 2 - 1) }
   end,
   in_flight = function(p, device) return math.min(2 * (p.devices - device + 1), p.microbatches) end,
 }

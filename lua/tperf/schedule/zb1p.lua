@@ -33,6 +33,5 @@ return {
     if M < P then return nil end
     return { F = M + P - 1, D = M + P - 1, W = M - P + 1 }
   end,
-  closed_form_holds = "no weight gradient takes longer than a forward or an input gradient",
   in_flight = function(p) return math.min(p.devices, p.microbatches) end,
 }

@@ -1,5 +1,5 @@
 --- ZB-V (Qi et al., arXiv 2401.10241 v2 and 2405.15362): zero bubble on a V, two chunks per device, within 1F1B's
--- memory. Passes are F and B on two legs each: F1 goes down the devices (chunk 1) and F2 back up (chunk 2); B1 goes
+-- memory. Passes are F and B on two legs: F1 goes down the devices (chunk 1) and F2 back up (chunk 2); B1 goes
 -- down (chunk 2) and B2 back up (chunk 1). The best of four variants, each refined by the bubbles it left.
 local check = require "tperf.check"
 local mean = require "tperf.timeline.costs".mean
@@ -8,8 +8,8 @@ local KINDS = { "F1", "F2", "B1", "B2" }
 local BEFORE = { F2 = "F1", B1 = "F2", B2 = "B1" }
 local UP = { F2 = true, B2 = true } -- fed by the next stage; the others by the one before
 
--- p: stages (P), microbatches (M), f, b, w, mF, mB, mW, p2p, limit. fill_b, fill_f: variant. approved: bubbles by stage.
--- Returns the stages and their largest bubble.
+-- p: stages (P), microbatches (M), f, b, w, mF, mB, mW, p2p, limit. fill_b, fill_f: variant. approved: bubbles by
+-- stage. Returns the stages and their largest bubble.
 local function plan(p, fill_b, fill_f, approved)
   local P, M, p2p, limit = p.stages, p.microbatches, p.p2p, p.limit
   local cost = { F1 = p.f, F2 = p.f, B1 = p.b, B2 = p.b, W = p.w }

@@ -87,7 +87,8 @@ function costs.times(times, stages, rules)
     end
   end
   if times.overlapped ~= nil then
-    out.overlapped = costs.expand(times.overlapped, "times.overlapped", stages, "stage", rules.independent_times and false)
+    local missing = rules.independent_times and false -- else nil: refused
+    out.overlapped = costs.expand(times.overlapped, "times.overlapped", stages, "stage", missing)
   end
   if rules.independent_times then return out end
   out.forward = given.forward or costs.expand(default.forward, "times.forward", stages, "stage")

@@ -24,12 +24,13 @@ local function bubble_rate(t, kind)
 end
 
 --- Made by tperf.schedule.
----@param s table        the filled schedule
----@param summary table  what the core says of it
-function timeline.new(s, summary)
+---@param s table          the filled schedule
+---@param functions table  the core's
+---@param summary table    what the core says of it
+function timeline.new(s, functions, summary)
   local t = setmetatable(summary, timeline)
   t.schedule, t.devices, t.stages, t.microbatches = s.schedule, s.devices, s.stages, s.microbatches
-  t.memory_change, t.at, t.find = s.memory, s.at, s.find
+  t.memory_change, t.at, t.find = s.memory, functions.at, functions.find
   if t.makespan == 0 then check.fail("tperf.schedule: all times are 0: there is nothing to simulate") end
   t.bubble_rate = bubble_rate(t, s.rules.bubble)
   return t

@@ -14,6 +14,7 @@
 --   refuse_short_batches     refuse fewer micro-batches than fill the pipeline; else shorten the warm-up
 --   interleave_one_chunk     interleaved orders with one stage per device keep their double warm-up; else
 --                            they are 1f1b
+--   unchecked_memory         a memory limit only guides the order; else a schedule above it is refused
 --   overlap_ignores_group    interleaved_1f1b_overlap ignores group_size
 --   bubble                   "ideal": bubble_rate = (makespan - ideal) / ideal;
 --                            "longest_stage": (longest - busiest) / longest, where longest is the longest time
@@ -34,6 +35,7 @@ return {
     pair_by_forward_stage = true,
     backward_before_forward = true,
     ideal_by_whole_backward = true,
+    unchecked_memory = true,
     independent_times = true,
     refuse_short_batches = true,
     interleave_one_chunk = true,
@@ -44,6 +46,7 @@ return {
   },
   -- sail-sg/zero-bubble-pipeline-parallelism 39f2c186.
   ["zero-bubble"] = {
+    unchecked_memory = true,
     bubble = "longest_stage",
     times = { forward = 1000.0, backward_input = 1000.0, backward_weight = 1000.0 },
     p2p = 1.0,
