@@ -161,7 +161,8 @@ LUA_LIB   := $(DESTDIR)$(PREFIX)/lib/lua/5.4
 install: $(B)/tperf ## install the program, its data and man page below PREFIX (after DESTDIR)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(SHARE)
 	install -m 755 $(B)/tperf $(DESTDIR)$(PREFIX)/bin/tperf
-	install -m 644 man/tperf.1 $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1
+	$(B)/tperf help --man > $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1
+	chmod 644 $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1
 	for d in $(wildcard models systems scripts); do rm -rf $(SHARE)/$$d && cp -R $$d $(SHARE)/ || exit 1; done
 
 install-lua: $(MODULE) ## install the module for stock lua5.4 below PREFIX

@@ -33,13 +33,21 @@ end
 
 function program.remove(path) os.execute("rm -rf " .. program.quote(path)) end
 
+--- The program's absolute path.
+function program.absolute()
+  if program.path:sub(1, 1) == "/" then return program.path end
+  local pipe = assert(io.popen "pwd")
+  local folder = pipe:read "l"
+  pipe:close()
+  return folder .. "/" .. program.path
+end
+
 --- Runs a shell command line in which "tperf" stands for the program (an absolute path).
 ---@return { out: string, err: string, code: integer }
 function program.shell(command, folder)
   local base = os.tmpname()
-  local absolute = program.path:sub(1, 1) == "/" and program.path or "\"$OLDPWD\"/" .. program.path
   local line = ("cd %s && tperf() { %s \"$@\"; } && { %s\n} > %s.out 2> %s.err < /dev/null"):format(
-    program.quote(folder or "."), folder and absolute or program.path, command, base, base)
+    program.quote(folder or "."), program.quote(program.absolute()), command, base, base)
   local _, kind, code = os.execute(line)
   local result = { out = program.slurp(base .. ".out"), err = program.slurp(base .. ".err") }
   result.code = kind == "exit" and code or 128 + code

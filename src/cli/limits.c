@@ -134,13 +134,14 @@ static int limit_instructions(lua_State *L) {
     return 0;
 }
 
-// limits.interactive(): from now on a limit or Ctrl-C raises an error, and Ctrl-C can be pressed again.
+// limits.interactive(): from now on a limit or Ctrl-C raises an error; budgets start afresh and Ctrl-C can be
+// pressed again. Returns whether it had been.
 static int be_interactive(lua_State *L) {
     limits.interactive = true;
     limits.steps = 0;
-    tp_interrupt_take();
-    tp_limits_catch_interrupts(limits.main ? limits.main : L);
-    return 0;
+    lua_pushboolean(L, tp_interrupt_take());
+    tp_limits_catch_interrupts(limits.main);
+    return 1;
 }
 
 void tp_limits_push(lua_State *L) {

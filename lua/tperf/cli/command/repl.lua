@@ -1,0 +1,74 @@
+local core = require "tperf.core"
+local limits = require "tperf.cli.limits"
+
+-- A value as one line: fields sorted, nested tables to a few levels.
+local function show(value, depth)
+  if type(value) == "string" then return ("%q"):format(value):gsub("\\\n", "\\n") end
+  local meta = type(value) == "table" and getmetatable(value)
+  if type(value) ~= "table" or (type(meta) == "table" and meta.__tostring) then return tostring(value) end
+  if next(value) == nil then return "{}" end
+  if depth == 0 then return "{ ... }" end
+  local parts, names = {}, {}
+  for i = 1, math.min(#value, 20) do parts[i] = show(value[i], depth - 1) end
+  if #value > 20 then parts[#parts + 1] = ("... (%d in all)"):format(#value) end
+  for name in pairs(value) do
+    if type(name) == "string" then names[#names + 1] = name end
+  end
+  table.sort(names)
+  for _, name in ipairs(names) do parts[#parts + 1] = ("%s = %s"):format(name, (show(value[name], depth - 1))) end
+  return "{ " .. table.concat(parts, ", ") .. " }"
+end
+
+local function print_results(ok, ...)
+  if not ok then
+    local readable, text = pcall(tostring, (...))
+    io.stderr:write("tperf: ", readable and text or "an error that cannot be shown", "\n")
+    return
+  end
+  local parts = {}
+  for i = 1, select("#", ...) do parts[i] = (show((select(i, ...)), 3)) end
+  if #parts > 0 then print(table.concat(parts, "\t")) end
+end
+
+-- Reads lines until they make a chunk: an expression, or statements. Nil at the end of the input.
+local function read_chunk(prompt, env, interrupted)
+  local text = ""
+  while true do
+    prompt(text == "" and "> " or ">> ")
+    local line = io.stdin:read "L"
+    if not line then
+      if not interrupted() then return nil end
+      text, line = "", "\n"
+    end
+    text = text .. line
+    local chunk = load("return " .. text, "=input", "t", env)
+    local message
+    if not chunk then chunk, message = load(text, "=input", "t", env) end
+    if chunk then return chunk end
+    if not message:find "<eof>$" then return function() error(message, 0) end end
+  end
+end
+
+return {
+  summary = "an interactive prompt",
+  details = "Prints the values of expressions; the library is there as `tperf`. End it with Ctrl-D.",
+  options = limits.options,
+  run = function(values, arguments, host)
+    if arguments[1] then return false, "repl takes no arguments" end
+    local ok, message = limits.apply(values, host)
+    if not ok then return false, message end
+    local script = values.trust and _G or require "tperf.cli.sandbox".environment(host)
+    local env = setmetatable({ tperf = require "tperf" }, { __index = script }) -- here, globals need no declaring
+    local at_terminal = core.is_terminal(0)
+    local function prompt(text)
+      if at_terminal then io.stderr:write(text) end
+    end
+    while true do
+      local chunk = read_chunk(prompt, env, host.limits.interactive)
+      if not chunk then break end
+      host.limits.interactive()
+      print_results(pcall(chunk))
+    end
+    prompt "\n"
+  end,
+}

@@ -1,0 +1,52 @@
+local check = require "tperf.check"
+local resource = require "tperf.resource"
+
+local KINDS = { "models", "systems" }
+
+-- "models/gpt2" names the kind too.
+local function find_all(name)
+  local found = {}
+  for _, kind in ipairs(KINDS) do
+    local below = name:match("^" .. kind .. "/(.+)$")
+    local path = resource.find(kind, below or name)
+    if path then found[#found + 1] = { kind = kind, path = path, name = below or name } end
+  end
+  return found
+end
+
+local function all_names()
+  local names = {}
+  for _, kind in ipairs(KINDS) do
+    local list = resource.list(kind)
+    table.move(list, 1, #list, #names + 1, names)
+  end
+  return names
+end
+
+return {
+  summary = "print a model or a system with its sources",
+  arguments = "NAME",
+  details = "NAME is one that `tperf list models` or `tperf list systems` prints, or a file.",
+  options = { { long = "json", help = "print JSON: the checked values, in SI units" } },
+  run = function(values, arguments)
+    local name = arguments[1]
+    if not name then return false, "NAME is missing" end
+    if arguments[2] then return false, "show takes one name" end
+    local found = find_all(name)
+    if #found == 0 then
+      error(("unknown model or system '%s'%s"):format(name, check.suggest(name, all_names())), 0)
+    end
+    for _, item in ipairs(found) do
+      if values.json then
+        local object = require("tperf." .. item.kind:gsub("s$", ""))(item.path)
+        io.stdout:write(require "tperf.report.json".encode(object), "\n")
+        return
+      end
+      io.stderr:write(item.path, ":\n")
+      local file, message = io.open(item.path, "rb")
+      if not file then error(message, 0) end
+      for block in file:lines(1 << 16) do io.stdout:write(block) end
+      file:close()
+    end
+  end,
+}

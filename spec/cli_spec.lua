@@ -1,0 +1,299 @@
+-- The program as a user meets it: standard output, standard error and exit status of real runs.
+local program = require "program"
+
+local shell = program.shell
+
+local function usage(message, command)
+  local result = shell(command)
+  assert.equal("", result.out)
+  assert.truthy(result.err:find("tperf: " .. message, 1, true), ("no %q in %q"):format(message, result.err))
+  assert.equal(2, result.code)
+end
+
+local function says(expected, command)
+  local result = shell(command)
+  assert.equal("", result.err)
+  assert.equal(expected, result.out)
+  assert.equal(0, result.code)
+end
+
+-- The names of all commands, from the overview a user sees.
+local function command_names()
+  local names = {}
+  local overview = shell("tperf").out:match "commands:\n(.-)\n\n"
+  for name in overview:gmatch "  ([%w_]+) +[^\n]+" do names[#names + 1] = name end
+  assert.truthy(#names >= 9)
+  return names
+end
+
+describe("tperf", function()
+  it("alone tells what there is", function()
+    local result = shell "tperf"
+    assert.equal(0, result.code)
+    assert.truthy(result.out:find "^usage: tperf COMMAND")
+    assert.equal(result.out, shell("tperf help").out)
+    assert.equal(result.out, shell("tperf --help").out)
+    assert.equal(result.out, shell("tperf -h").out)
+  end)
+
+  it("knows its version", function()
+    local version = program.slurp("VERSION"):match "%S+"
+    says("tperf " .. version .. "\n", "tperf version")
+    says("tperf " .. version .. "\n", "tperf --version")
+  end)
+
+  it("refuses commands it does not know", function()
+    usage("unknown command 'serach' (did you mean 'search'?)", "tperf serach")
+    usage("unknown command '--nope'", "tperf --nope")
+    usage("unknown command 'rn' (did you mean 'run'?)", "tperf help rn")
+    usage("unknown command ''", "tperf ''")
+  end)
+
+  it("prints a help for every command, with all its options", function()
+    for _, name in ipairs(command_names()) do
+      local result = shell("tperf help " .. name)
+      assert.equal(0, result.code)
+      assert.equal("usage: tperf " .. name .. " [OPTIONS]", result.out:match "^usage: tperf [%w_]+ %[OPTIONS%]")
+      assert.equal(result.out, shell(("tperf %s --help"):format(name)).out)
+      assert.truthy(result.out:find("--verbose", 1, true))
+      for line in result.out:gmatch "[^\n]+" do assert.truthy(#line <= 110, "too wide: " .. line) end
+    end
+  end)
+end)
+
+describe("options", function()
+  it("are refused when unknown, with the nearest one", function()
+    usage("unknown option '--trsut' (did you mean '--trust'?)", "tperf run --trsut x.lua")
+    usage("unknown option '-z'", "tperf run -z x.lua")
+    usage("unknown option '-z'", "tperf run -tz x.lua")
+  end)
+
+  it("are refused without, or with a wrong, value", function()
+    usage("--max-memory needs a value: SIZE", "tperf run --max-memory")
+    usage("-o needs a value: DIR", "tperf run -o")
+    usage("--trust takes no value", "tperf run --trust=yes x.lua")
+    usage("--max-memory: ", "tperf run --max-memory 3parsecs x.lua")
+    usage("--max-memory: ", "tperf run --max-memory=-1 x.lua")
+    usage("--max-instructions: an integer is needed, got '1.5'", "tperf run --max-instructions 1.5 x.lua")
+    usage("--max-instructions: an integer is needed, got 'nan'", "tperf run --max-instructions nan x.lua")
+    usage("--max-instructions: an integer is needed, got 'many'", "tperf run --max-instructions=many x.lua")
+    usage("--max-instructions: a positive number is needed", "tperf run --max-instructions=-5 x.lua")
+    usage("--out: a value is needed", "tperf run --out= x.lua")
+    usage("--gpus: an integer is needed, got '1e99'", "tperf search gpt3-175b -g 1e99")
+  end)
+
+  it("are written in all the usual ways", function()
+    local folder = program.folder()
+    program.write(folder .. "/s.lua", "print(...)")
+    for _, options in ipairs { "-t", "--trust", "-o .", "-o.", "-to.", "--out=.", "--out .", "--" } do
+      local result = shell(("tperf run %s s.lua -t --out"):format(options), folder)
+      assert.equal("-t\t--out\n", result.out .. result.err)
+    end
+    program.write(folder .. "/-dash.lua", "print 'dash'")
+    assert.equal("dash\n", shell("tperf run -- -dash.lua", folder).out)
+    program.remove(folder)
+  end)
+end)
+
+describe("wrong usage", function()
+  local cases = {
+    ["tperf run"] = "SCRIPT is missing",
+    ["tperf version now"] = "version takes no arguments",
+    ["tperf help run list"] = "help takes one command",
+    ["tperf repl x"] = "repl takes no arguments",
+    ["tperf list"] = "say what to list: models, systems",
+    ["tperf list model"] = "unknown subject 'model' (did you mean 'models'?)",
+    ["tperf list models systems"] = "list takes one subject",
+    ["tperf show"] = "NAME is missing",
+    ["tperf show a b"] = "show takes one name",
+    ["tperf collective"] = "KIND is missing",
+    ["tperf collective send"] = "--system is missing",
+    ["tperf collective send all_reduce"] = "collective takes one KIND",
+    ["tperf search"] = "MODEL is missing",
+    ["tperf search a b"] = "one MODEL is needed, got 'b' too",
+    ["tperf search a -s b"] = "--gpus is missing",
+    ["tperf train a -s b"] = "--batch is missing",
+  }
+  for command, message in pairs(cases) do
+    it(command, function() usage(message, command) end)
+  end
+end)
+
+describe("errors", function()
+  local function with_script(text, command)
+    local folder = program.folder()
+    program.write(folder .. "/s.lua", text)
+    local result = shell(command, folder)
+    program.remove(folder)
+    return result
+  end
+
+  it("are one line with the script's line; --verbose adds a traceback", function()
+    local text = "local function f() error 'broken' end\nf()\n"
+    local result = with_script(text, "tperf run s.lua")
+    assert.same({ out = "", err = "tperf: s.lua:1: broken\n", code = 1 }, result)
+    result = with_script(text, "tperf run --verbose s.lua")
+    assert.truthy(result.err:find "^tperf: s.lua:1: broken\nstack traceback:\n.*s.lua:2: in ")
+    assert.equal(1, result.code)
+  end)
+
+  it("name the line of a mistake in the script's syntax", function()
+    local result = with_script("local a =\n\nlocal b = 1\n", "tperf run s.lua")
+    assert.equal("tperf: s.lua:3: unexpected symbol near 'local'\n", result.err)
+    assert.equal(1, result.code)
+  end)
+
+  it("point at the script when it misuses the library", function()
+    local result = with_script("local tperf = require 'tperf'\n\ntperf.system(7)\n", "tperf run s.lua")
+    assert.equal("tperf: s.lua:3: tperf.system needs a name, a path or a table, got 7\n", result.err)
+  end)
+
+  it("tell of a script that is not there", function()
+    local result = shell "tperf run no-such.lua"
+    assert.equal("tperf: cannot open no-such.lua: No such file or directory\n", result.err)
+    assert.equal(1, result.code)
+  end)
+
+  it("tell of output that could not be written", function()
+    local result = shell "tperf help > /dev/full"
+    assert.equal("tperf: cannot write to standard output: No space left on device\n", result.err)
+    assert.equal(1, result.code)
+    result = with_script("print 'x' os.exit(0)", "tperf run s.lua > /dev/full")
+    assert.equal(1, result.code)
+    result = shell "(trap '' PIPE; tperf help --man; echo $? >&2) | true; sleep 0.1"
+    assert.truthy(result.err == "0\n" or result.err:find "^tperf: cannot write to standard output[^\n]*\n1\n$")
+  end)
+end)
+
+describe("Ctrl-C", function()
+  -- Sends signals to a script that has said it is ready.
+  local function interrupt(text, options)
+    local folder = program.folder()
+    program.write(folder .. "/s.lua", "io.stdout:setvbuf 'no' io.write 'ready\\n'; " .. text)
+    -- exec, so that $! is the program and not a shell around it
+    local result = shell(([[
+      %s run %s s.lua > log & job=$!
+      for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do grep -q ready log && break; sleep 0.05; done
+      kill -INT $job
+      wait $job]]):format(program.absolute(), options or ""), folder)
+    program.remove(folder)
+    return result
+  end
+
+  -- Background jobs of a shell ignore SIGINT unless the program asks for it, which it does.
+  it("ends a script, whatever it is doing", function()
+    for _, text in ipairs {
+      "while true do end",
+      "while true do pcall(function() while true do end end) end",
+      "coroutine.wrap(function() while true do end end)()",
+      "(('a'):rep(60)):find(('a*'):rep(30) .. 'b')",
+    } do
+      local result = interrupt(text)
+      assert.equal("tperf: s.lua:1: interrupted\n", result.err)
+      assert.equal(1, result.code)
+    end
+  end)
+
+  it("ends a trusted script", function()
+    local result = interrupt("while true do end", "--trust")
+    assert.equal("tperf: s.lua:1: interrupted\n", result.err)
+    assert.equal(1, result.code)
+  end)
+end)
+
+describe("tperf list and show", function()
+  it("know the data files", function()
+    local result = shell "tperf list systems"
+    assert.equal(0, result.code)
+    assert.truthy(("\n" .. result.out):find("\nsubramanian2024/A100\n", 1, true))
+    assert.equal("name\n" .. result.out, shell("tperf list systems --csv").out)
+    assert.truthy(shell("tperf list models --json").out:find '"name": "subramanian2024/gpt3"')
+  end)
+
+  it("print a file as it is, and as checked values", function()
+    local result = shell "tperf show subramanian2024/A100"
+    assert.equal(program.slurp "systems/subramanian2024/A100.yaml", result.out)
+    assert.truthy(result.err:find("systems/subramanian2024/A100.yaml:", 1, true))
+    result = shell "tperf show --json subramanian2024/A100"
+    assert.equal("", result.err)
+    assert.truthy(result.out:find '^{.*"name".*}\n$')
+  end)
+
+  it("suggest the nearest name", function()
+    local result = shell "tperf show subramanian2024/A10"
+    assert.equal("tperf: unknown model or system 'subramanian2024/A10' (did you mean 'subramanian2024/A100'?)\n",
+      result.err)
+    assert.equal(1, result.code)
+  end)
+end)
+
+describe("tperf repl", function()
+  local function repl(input) return shell(("printf %s | tperf repl"):format(program.quote(input))) end
+
+  it("prints the values of expressions, and runs statements of several lines", function()
+    local result = repl "1 + 1\nx = 20\nfunction f(a)\n  return a, { a, b = 'c' }\nend\nf(x)\ntperf.version"
+    assert.equal("", result.err)
+    assert.equal("2\n20\t{ 20, b = \"c\" }\n\"" .. program.slurp("VERSION"):match "%S+" .. "\"\n", result.out)
+    assert.equal(0, result.code)
+  end)
+
+  it("goes on after errors", function()
+    local result = repl "nope\nerror 'x'\n)\nos.execute 'true'\n3"
+    assert.equal("3\n", result.out)
+    assert.truthy(result.err:find("tperf: input:1: undeclared global 'nope'", 1, true))
+    assert.truthy(result.err:find("tperf: input:1: x", 1, true))
+    assert.truthy(result.err:find("unexpected symbol near ')'", 1, true))
+    assert.truthy(result.err:find("os.execute is not available", 1, true))
+    assert.equal(0, result.code)
+  end)
+end)
+
+describe("the manual page", function()
+  it("has every command and every option, and no others", function()
+    local page = shell("tperf help --man").out
+    local sections, names = {}, command_names()
+    for title, body in page:gsub("\n%.SS", "\n\0.SS"):gmatch "%.SS tperf ([%w_]+)([^%z]*)" do
+      sections[title] = body:match "^(.-)\n%.SH" or body
+    end
+    for _, name in ipairs(names) do
+      local in_help, in_page = {}, {}
+      for option in shell("tperf help " .. name).out:match("\noptions:\n(.*)"):gmatch "\n? [^\n]-%-%-([%w-]+)" do
+        if option ~= "verbose" and option ~= "help" then in_help[#in_help + 1] = option end
+      end
+      for line in sections[name]:gmatch "\n%.TP\n\\fB([^\n]*)" do
+        in_page[#in_page + 1] = line:gsub("\\%-", "-"):match "%-%-([%w-]+)"
+      end
+      assert.same(in_help, in_page, name)
+      sections[name] = nil
+    end
+    assert.is_nil(next(sections))
+  end)
+
+  it("is free of formatting mistakes", function()
+    if shell("command -v groff").code ~= 0 then return end
+    local result = shell "tperf help --man | groff -man -Tascii -ww -z"
+    assert.equal("", result.err)
+  end)
+end)
+
+describe("the progress line", function()
+  it("appears only on a terminal and only after half a second", function()
+    if shell("command -v script").code ~= 0 then return end
+    local folder = program.folder()
+    program.write(folder .. "/s.lua", [[
+      local core = require "tperf.core"
+      local report = require "tperf.progress".start "working"
+      local start = core.clock()
+      report(1, 4)
+      while core.clock() < start + tonumber(arg[1]) do end
+      report(3, 4)
+      report()
+    ]])
+    local binary = program.absolute()
+    local on_terminal = "script -qec '%s run --trust s.lua %s' /dev/null"
+    assert.equal("\rworking  75 %\27[K\r\27[K", shell(on_terminal:format(binary, "0.6"), folder).out)
+    assert.equal("", shell(on_terminal:format(binary, "0.1"), folder).out)
+    assert.equal("", shell("tperf run --trust s.lua 0.6", folder).err)
+    program.remove(folder)
+  end)
+end)
