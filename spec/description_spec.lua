@@ -21,6 +21,8 @@ describe("description", function()
     assert.same({ 4, 4, 64 }, { wide.kv_heads, wide.head_dim, wide.ffn })
     assert.equal("silu", m:with { gated = true, ffn = 24 }.activation)
     assert.is_true(m.biases.qkv)
+    assert.same({ 8, 9 }, { m:with { seq = 8 }.context, m:with { context = 9, positions = "learned" }.position_rows })
+    assert.is_nil(m:with { unbounded = true }.context)
     assert.is_false(m:with { norm = "rmsnorm" }.biases.qkv)
     assert.is_true(m:with { biases = true, norm = "rmsnorm" }.biases.mlp)
   end)
@@ -93,6 +95,8 @@ describe("description", function()
     ["'vision.patch' (15) must divide 'vision.image' (32)"] = { vocab = "drop", vision = { image = 32, patch = 15 } },
     ["'seq' is 4, but the image makes 5 tokens"] = { vocab = "drop", vision = { image = 32, patch = 16 } },
     ["is more than 32768"] = { vocab = "drop", seq = "drop", vision = { image = 1 << 31, patch = 1 } },
+    ["'context' (3) is less than 'seq' (4)"] = { context = 3 },
+    ["'context' does not go with 'unbounded'"] = { context = 8, unbounded = true },
     ["'mtp' must be an integer from 0 to 64, got -1"] = { mtp = -1 },
     ["unknown field 'biases.qvk' (did you mean 'qkv'?)"] = { biases = { qvk = true } },
   } do

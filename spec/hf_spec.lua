@@ -139,6 +139,7 @@ describe("hf", function()
     end
     local function refuses(expected, changes) assert.matches(expected, refusal(llama(changes)), 1, true) end
     refuses('"num_hidden_layers" must be an integer from 1 to 65536', { num_hidden_layers = "1000000000" })
+    refuses('3 heads do not divide the hidden size 64, and there is no "head_dim"', { num_attention_heads = "3" })
     refuses('"tie_word_embeddings" must be true or false', { tie_word_embeddings = "1" })
     refuses('"hidden_act" = "sillu" is unknown (did you mean', { hidden_act = '"sillu"' })
     refuses('"layer_types" has 1 entries for 2 layers', { model_type = '"gemma2"', sliding_window = "16",

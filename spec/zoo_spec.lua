@@ -5,6 +5,13 @@ local tperf = require "tperf"
 -- published checkpoints, seen as safetensors totals or in public model tables; rounded ones are from the papers
 -- and model cards named in each file's source.
 local published = {
+  { "gpt2", 124439808 },
+  { "gpt3-175b", 175e9, nil, 0.005 },
+  { "llama-2-7b", 6738415616 },
+  { "llama-2-70b", 68976648192 },
+  { "llama-3.1-8b", 8030261248 },
+  { "llama-3.1-70b", 70553706496 },
+  { "llama-3.1-405b", 405853388800 },
   { "mixtral-8x7b", 46702792704, 12879925248 },
   { "mixtral-8x22b", 141e9, 39e9, 0.005 },
   { "deepseek-v2", 235741434880, 21e9, 0.02 },
@@ -27,7 +34,8 @@ local published = {
 
 -- The same models as their config.json files say them (spec/data/hf).
 local imported = { "mixtral-8x7b", "mixtral-8x22b", "deepseek-v2", "deepseek-v3", "kimi-k2", "qwen2.5-72b", "qwen3-32b",
-  "qwen3-235b-a22b", "llama-4-maverick", "gpt-oss-120b", "gemma-2-27b", "opt-175b" }
+  "qwen3-235b-a22b", "llama-4-maverick", "gpt-oss-120b", "gemma-2-27b", "opt-175b", "gpt2",
+  "llama-2-7b", "llama-2-70b", "llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b" }
 
 local function near(expected, actual, tolerance)
   if not tolerance then return assert.equal(expected, actual) end
@@ -57,7 +65,7 @@ describe("zoo", function()
       local ours, theirs = tperf.model(name), tperf.model("spec/data/hf/" .. name .. ".json")
       assert.same(theirs:parameters(), ours:parameters())
       assert.same(theirs:groups(), ours:groups())
-      for _, field in ipairs { "layers", "hidden", "heads", "kv_heads", "head_dim", "seq", "vocab", "activation",
+      for _, field in ipairs { "layers", "hidden", "heads", "kv_heads", "head_dim", "context", "vocab", "activation",
         "gated", "norm", "positions", "tied_embeddings", "mla", "mtp" } do
         assert.same(theirs[field], ours[field], field)
       end

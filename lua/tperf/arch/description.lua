@@ -64,8 +64,9 @@ description.schema = {
   head_dim = size(some), -- else hidden // heads
   ffn = size(some), -- width between the matrices of a dense MLP; else 4 hidden
   vocab = size(some), -- else there are no tables
-  seq = size(some), -- tokens of context; an image says itself how many it makes
-  unbounded = flag(false), -- seq is no limit: nothing in the model depends on it
+  seq = size(some), -- tokens of a training sequence; an image says itself how many it makes
+  context = size(some), -- the most tokens it takes; else seq
+  unbounded = flag(false), -- no limit of context: nothing in the model depends on it
   gated = flag(false), -- the MLP has three matrices (SwiGLU, GeGLU) instead of two
   activation = check.choice { -- else gelu, silu if gated
     { "gelu", "relu", "relu2", "silu", "quick_gelu", "tanh" }, optional = true,
@@ -76,7 +77,7 @@ description.schema = {
   tied_embeddings = flag(false), -- the output table is the input's
   embedding_width = size(some), -- of the tables, when it differs from hidden (OPT-350m)
   positions = check.choice { { "learned", "rotary", "alibi", "none" }, default = "none" },
-  position_rows = size(some), -- of the learned table, if not seq (OPT: 2 more)
+  position_rows = size(some), -- of the learned table, if not context (OPT: 2 more)
   parallel_block = flag(false), -- attention and MLP side by side (PaLM, Falcon)
   biases = check.one_of(check.boolean(some), check.record_of(biases, some)), -- else all, none with RMSNorm
   attention_sinks = flag(false), -- one learned score per head (gpt-oss)
@@ -104,7 +105,8 @@ local derived = {
   end,
   ffn = function(m) return not m.gated and 4 * m.hidden or nil end,
   seq = function(m) return m.vision and image_tokens(m.vision) + (m.vision.class_token and 1 or 0) end,
-  position_rows = function(m) return m.positions == "learned" and m.seq or nil end,
+  context = function(m) return not m.unbounded and m.seq or nil end,
+  position_rows = function(m) return m.positions == "learned" and m.context or nil end,
   causal = function(m) return not m.vision end,
   activation = function(m) return m.gated and "silu" or "gelu" end,
   biases = function(m) return all_biases(m.norm == "layernorm") end,
@@ -176,7 +178,11 @@ local function check_patterns(m)
 end
 
 local function check_ends(m)
-  local v = m.vision
+  local v, context = m.vision, rawget(m, "context")
+  if context and m.unbounded then return "'context' does not go with 'unbounded'", "context" end
+  if context and m.seq and context < m.seq then
+    return ("'context' (%d) is less than 'seq' (%d)"):format(context, m.seq), "context"
+  end
   if not v then
     if not m.seq then return "'seq' is missing", "" end
     return

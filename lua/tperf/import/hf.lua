@@ -40,7 +40,8 @@ local function name_of(c, path)
   return folder and folder ~= "" and folder or "config"
 end
 
---- The description of a configuration's text model, for tperf.model to check and complete.
+--- The description of a configuration's text model, for tperf.model to check and complete. The files say how long a
+-- context may be, not how long training's sequences were: seq is the former.
 ---@param fields table the parsed config.json
 ---@param path string where it came from, for messages and the name
 ---@param positions table? as tperf.core.yaml returns them, for messages
@@ -53,6 +54,9 @@ function hf.describe(fields, path, positions)
   local describe = types[model_type]
   if not describe then unknown(c, model_type) end
   local m = describe(c)
+  if m.heads and not m.head_dim and not m.mla and m.hidden % m.heads ~= 0 then
+    c:fail(nil, "%d heads do not divide the hidden size %d, and there is no \"head_dim\"", m.heads, m.hidden)
+  end
   m.name = name_of(c.outer or c, path)
   m.family = model_type
   m.source = path
