@@ -1,0 +1,65 @@
+// collective.h: how long a collective takes on the two-tier network.
+//
+// A group of `size` GPUs has `fast` of them in each fast domain. V is the full vector: the gathered
+// result of an all-gather, the unreduced input of a reduce-scatter, the vector of an all-reduce,
+// the message of a broadcast, a reduce or a send, what the root holds of a scatter or a gather, and
+// what each GPU sends in total in an all-to-all (the "size" of nccl-tests, except for send).
+//
+// Ring model of arXiv 2410.00273 (section 4 of docs/model.md). With n = size, q = fast, g = n/q
+// domains, B_f and B_s the effective bandwidth of the fast network per GPU and of one NIC, nu NICs
+// per GPU, l_f and l_s the latencies, and k the part of V that passes each link (1 for broadcast
+// and reduce, (n-1)/n for the others):
+//   q = 1          l_s (n-1) + k V / B_s                    (B_s nu: rule lone_gpus_use_all_nics)
+//   g = 1          l_f (n-1) + k V / B_f
+//   otherwise      l_s (g-1) + l_f (n-g) + max(k V / (nu q B_s), k V / B_f): q rings, one per local
+//   GPU
+// An all-reduce is a reduce-scatter followed by an all-gather: see rule all_reduce_is_two_passes.
+//   send           l_s + V / B_s when q = 1 (same rule), else l_f + V / B_f
+//
+// The published model lacks three. They follow from the same reasoning, namely the bytes that must
+// pass the busiest link, and the hops in a row; nccl-tests counts their bus bandwidth the same way
+// (its PERFORMANCE.md, factor (n-1)/n):
+//   scatter, gather: the root's port passes (n-1)/n V; of that (n-q)/n V leaves its domain through
+//                    the nu q NICs of its q GPUs; latency of the ring.
+//                    l_s (g-1) + l_f (n-g) + max((n-q)/n V / (nu q B_s), (n-1)/n V / B_f)
+//   all-to-all:      every GPU sends V/n to each other one: (q-1)/n V over its fast port and, at
+//   the
+//                    same time, (n-q)/n V over its own nu NICs; pairwise exchange takes n-1 steps.
+//                    l_s (n-q) + l_f (q-1) + max((n-q)/n V / (nu B_s), (q-1)/n V / B_f)
+#ifndef TPERF_COLLECTIVE_H
+#define TPERF_COLLECTIVE_H
+
+#include <stdint.h>
+
+#include "tperf/error.h"
+#include "tperf/rules.h"
+#include "tperf/system.h"
+
+typedef enum tp_collective {
+    TP_ALL_REDUCE,
+    TP_ALL_GATHER,
+    TP_REDUCE_SCATTER,
+    TP_BROADCAST,
+    TP_REDUCE,
+    TP_SCATTER,
+    TP_GATHER,
+    TP_ALL_TO_ALL,
+    TP_SEND,
+    TP_COLLECTIVE_COUNT
+} tp_collective;
+
+extern const char *const tp_collective_names[TP_COLLECTIVE_COUNT]; // "all_reduce" …
+
+typedef struct tp_group {
+    int64_t size; // GPUs that take part
+    int64_t fast; // how many of them share one fast domain; divides size
+} tp_group;
+
+// What a group must be: 1 <= fast <= min(size, domain), fast divides size.
+tp_status tp_group_validate(tp_group group, const tp_system *system, tp_error *error);
+
+// Seconds. bytes >= 0, and the group is valid. 0 for no bytes or a group of one.
+double tp_collective_time(const tp_system *system, const tp_rules *rules, tp_collective kind,
+                          double bytes, tp_group group);
+
+#endif

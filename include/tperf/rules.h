@@ -1,0 +1,23 @@
+// rules.h: the modelling assumptions that the core can be told to make.
+// A set of rules is data. lua/tperf/rules.lua names the sets ("default", "subramanian2024"), holds
+// the further assumptions that only the layout of a layer needs, and documents every field with its
+// source. Numbers Qn are those of docs/model.md; false is what the published solver of
+// arXiv 2410.00273 computes, true is the corrected form, unless a field says otherwise.
+#ifndef TPERF_RULES_H
+#define TPERF_RULES_H
+
+#include <stdbool.h>
+
+typedef struct tp_rules {
+    bool all_reduce_is_two_passes;    // Q4: everywhere, not only across domains; latency too
+    bool lone_gpus_use_all_nics;      // Q5: one GPU per domain has nics_per_gpu NICs, not one
+    bool slow_pipeline_links_cost;    // Q3: pipeline links between domains take time
+    bool flops_without_equivalents;   // Q6: reported FLOPs count vector work as it is
+    bool panels_overlap_exactly;      // Q7: n panels of communication, not n + 1
+    bool launch_outside_roofline;     // Q13: launch + max(compute, memory)
+    bool data_overlap_excludes_comm;  // Q15: data-parallel traffic hides behind compute only
+    bool placements_may_underfill;    // Q16: the fullest placement, where none fills the domain
+    bool recompute_counts_everywhere; // Q17: in FLOPs and in the time's parts too
+} tp_rules;
+
+#endif

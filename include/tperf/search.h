@@ -1,0 +1,78 @@
+// search.h: all ways to run a model on a machine, and the best of them.
+//
+// A search answers several questions (a system and a number of GPUs each) about one model at once.
+// The caller lays out layers, one per shape, and adds them; the search walks the rest of each
+// space: pipeline and data-parallel sizes, panels, and placements (docs/model.md section 7). Every
+// candidate whose memory fits is evaluated unless a bound proves that it cannot be among the best;
+// the counts are exact either way. The order is total (throughput descending, memory ascending,
+// candidate ascending), so the answer does not depend on threads.
+#ifndef TPERF_SEARCH_H
+#define TPERF_SEARCH_H
+
+#include "tperf/plan.h"
+#include "tperf/pool.h"
+
+typedef struct tp_question {
+    tp_system system;
+    int64_t gpus;
+    int64_t global_batch; // samples
+} tp_question;
+
+typedef struct tp_found {
+    double throughput; // samples per second
+    double memory;     // bytes on one GPU
+    bool feasible;     // memory <= the HBM's capacity
+    const tp_layer *layer;
+    tp_candidate candidate;
+} tp_found;
+
+// Whether to keep a candidate that would otherwise be kept; called on the thread of tp_search_run.
+typedef bool (*tp_search_accept)(void *context, size_t question, const tp_found *found);
+
+typedef struct tp_search_options {
+    tp_rules rules;
+    int64_t layers;         // of the model
+    size_t top;             // how many to keep per question
+    bool keep_all;          // keep every candidate, feasible or not
+    bool infeasible_too;    // let candidates that do not fit compete
+    bool no_pruning;        // evaluate what a bound rules out, too; never changes the answer
+    const int64_t *pp, *dp; // allowed sizes; NULL for any; the caller's
+    size_t n_pp, n_dp;
+    int64_t dp_fast, pp_fast; // demanded placements; 0 for any
+    tp_search_accept accept;  // NULL to keep all; otherwise one thread does all the work
+    void *accept_context;
+    const volatile int *stop; // not 0: leave the rest undone; may be NULL
+} tp_search_options;
+
+// A layer laid out for one shape. The layer must outlive the search.
+typedef struct tp_shape {
+    const tp_layer *layer;
+    int64_t micro_batch;   // samples
+    const int64_t *panels; // the numbers of SUMMA panels to try, at least one
+    size_t n_panels;
+    int64_t fast[TP_AXES_MAX]; // demanded placements of the layer's axes; 0 for any
+} tp_shape;
+
+typedef struct tp_answer {
+    int64_t candidates, feasible; // counted before `accept`
+    int64_t evaluated;            // of them timed, the rest ruled out by memory or by a bound
+    size_t n_found;
+    tp_found *found; // best first; the search's
+} tp_answer;
+
+typedef struct tp_search tp_search;
+
+// Copies the options and the questions; borrows the pool. NULL, with *error filled, when something
+// is invalid or memory is out.
+tp_search *tp_search_new(const tp_search_options *options, const tp_question *questions,
+                         size_t n_questions, tp_pool *pool, tp_error *error);
+void tp_search_free(tp_search *search); // NULL is fine
+
+// Walks the spaces of these shapes for every question that they suit. TP_INTERRUPTED when stopped.
+tp_status tp_search_walk(tp_search *search, const tp_shape *shapes, size_t n_shapes,
+                         tp_error *error);
+
+// Sorts and hands out what was found for a question. No tp_search_walk afterwards.
+tp_status tp_search_answer(tp_search *search, size_t question, tp_answer *answer, tp_error *error);
+
+#endif

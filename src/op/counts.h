@@ -1,0 +1,13 @@
+// counts.h: what the op kernels share. Private to src/op.
+#ifndef TPERF_OP_COUNTS_H
+#define TPERF_OP_COUNTS_H
+
+#include "tperf/op.h"
+
+// Refuses a negative size, by the field's name.
+tp_status tp_size_check(tp_error *error, const char *field, int64_t size);
+
+// Adds a collective when the axis is named and there is anything to send.
+void tp_pass_communicate(tp_pass *pass, tp_collective kind, const char *axis, double bytes);
+
+#endif

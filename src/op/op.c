@@ -1,0 +1,67 @@
+// op.c: what every op shares: sizes, collectives, the final check.
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "op/counts.h"
+
+double tp_dtype_bytes(tp_dtype dtype) {
+    switch (dtype) {
+    case TP_FP64:
+        return 8;
+    case TP_FP32:
+    case TP_TF32:
+        return 4;
+    case TP_FP16:
+    case TP_BF16:
+        return 2;
+    case TP_FP8:
+    case TP_INT8:
+        return 1;
+    case TP_FP4:
+        return 0.5;
+    case TP_DTYPE_COUNT:
+        break;
+    }
+    return 0;
+}
+
+tp_status tp_size_check(tp_error *error, const char *field, int64_t size) {
+    if (size >= 0) return TP_OK;
+    return tp_error_set(error, TP_INVALID, "'%s' must not be negative, got %lld", field,
+                        (long long)size);
+}
+
+void tp_pass_communicate(tp_pass *pass, tp_collective kind, const char *axis, double bytes) {
+    if (!axis || !*axis || bytes == 0) return;
+    assert(pass->n_comms < TP_COMMS_MAX);
+    tp_comm *comm = &pass->comms[pass->n_comms++];
+    comm->kind = kind;
+    comm->bytes = bytes;
+    snprintf(comm->axis, sizeof comm->axis, "%s", axis);
+}
+
+static bool count_is_sound(double count) {
+    return isfinite(count) && count >= 0;
+}
+
+static tp_status validate_pass(const tp_op *op, const tp_pass *pass, const char *which,
+                               tp_error *error) {
+    bool sound = count_is_sound(pass->tensor_flops) && count_is_sound(pass->vector_flops) &&
+                 count_is_sound(pass->bytes) && count_is_sound(pass->bytes_per_panel);
+    for (int i = 0; i < pass->n_comms; i++)
+        sound = sound && count_is_sound(pass->comms[i].bytes);
+    if (sound) return TP_OK;
+    return tp_error_set(error, TP_INVALID,
+                        "op '%s': a count of its %s pass is negative or not finite; a size that it "
+                        "is cut from is smaller than the number of GPUs that share it",
+                        op->name, which);
+}
+
+tp_status tp_op_validate(const tp_op *op, tp_error *error) {
+    TP_TRY(validate_pass(op, &op->forward, "forward", error));
+    TP_TRY(validate_pass(op, &op->backward, "backward", error));
+    if (count_is_sound(op->weight_bytes) && count_is_sound(op->saved_bytes)) return TP_OK;
+    return tp_error_set(error, TP_INVALID,
+                        "op '%s': its weight or saved bytes are negative or not finite", op->name);
+}

@@ -1,0 +1,55 @@
+// pointwise.c: work that touches every element a few times: bias, activation, dropout, softmax,
+// norm. docs/model.md sections 1.2 to 1.4.
+#include "op/counts.h"
+
+tp_status tp_op_elementwise(tp_op *op, const tp_elementwise *shape, tp_error *error) {
+    TP_TRY(tp_size_check(error, "parameters", shape->parameters));
+    double n = shape->elements, parameters = (double)shape->parameters;
+    double parameter_bytes = tp_dtype_bytes(op->dtype) * parameters;
+    op->forward.vector_flops = shape->forward_flops * n;
+    op->backward.vector_flops = shape->backward_flops * n;
+    op->forward.bytes = shape->forward_bytes * n + parameter_bytes;
+    op->backward.bytes = shape->backward_bytes * n + parameter_bytes;
+    op->weight_bytes = parameter_bytes;
+    op->saved_bytes = shape->saved_bytes * n;
+    op->recomputed = shape->recomputed;
+    tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->grad_axis, parameter_bytes);
+    return TP_OK;
+}
+
+tp_status tp_op_softmax(tp_op *op, const tp_softmax *shape, tp_error *error) {
+    TP_TRY(tp_size_check(error, "width", shape->width));
+    double rows = shape->rows, k = (double)shape->width;
+    double element = tp_dtype_bytes(op->dtype);
+    op->forward.vector_flops = rows * (3 * k - 1);  // exponential, scale, k - 1 additions a row
+    op->backward.vector_flops = rows * (4 * k - 1); // two products, a sum, k - 1 additions
+    op->forward.bytes = 2 * element * rows * k;
+    op->backward.bytes = 3 * element * rows * k;
+    op->saved_bytes = shape->keep_output ? element * rows * k : 0;
+    op->recomputed = shape->recomputed;
+    tp_pass_communicate(&op->forward, TP_ALL_REDUCE, shape->sum_axis, element * rows);
+    tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->sum_axis, element * rows);
+    return TP_OK;
+}
+
+tp_status tp_op_norm(tp_op *op, const tp_norm *shape, tp_error *error) {
+    TP_TRY(tp_size_check(error, "tokens", shape->tokens));
+    TP_TRY(tp_size_check(error, "width", shape->width));
+    TP_TRY(tp_size_check(error, "gathered_tokens", shape->gathered_tokens));
+    double r = (double)shape->tokens, w = (double)shape->width;
+    double element = tp_dtype_bytes(op->dtype);
+    double gathered = element * (double)shape->gathered_tokens * w;
+    op->forward.vector_flops = 9 * r * w;
+    op->backward.vector_flops = 12 * r * w - 4 * r; // 8 an element, and 4 sums of w - 1 a row
+    op->forward.bytes = element * (2 * r * w + 2 * r + 2 * w);
+    op->backward.bytes = element * (5 * r * w + 2 * w);
+    op->weight_bytes = 2 * element * w;
+    op->saved_bytes = element * r * w;
+    tp_pass_communicate(&op->forward, TP_ALL_GATHER, shape->gather_axis, gathered);
+    tp_pass_communicate(&op->backward, TP_REDUCE_SCATTER, shape->gather_axis, gathered);
+    tp_pass_communicate(&op->forward, TP_ALL_REDUCE, shape->statistics_axis, 2 * element * r);
+    tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->statistics_axis,
+                        element * shape->grad_statistics);
+    tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->grad_axis, 2 * element * w);
+    return TP_OK;
+}

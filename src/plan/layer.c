@@ -1,0 +1,147 @@
+// layer.c: see tperf/layer.h. Numbers Qn: tperf/rules.h.
+#include "tperf/layer.h"
+
+#include <math.h>
+#include <string.h>
+
+static int find_axis(const tp_layer *layer, const char *name) {
+    for (int i = 0; i < layer->n_axes; i++)
+        if (strcmp(layer->axes[i], name) == 0) return i;
+    return -1;
+}
+
+static tp_status join_pass(const tp_layer *layer, const tp_op *op, tp_pass *pass, tp_error *error) {
+    int kept = 0;
+    for (int i = 0; i < pass->n_comms; i++) {
+        tp_comm comm = pass->comms[i];
+        comm.axis_index = find_axis(layer, comm.axis);
+        if (comm.axis_index < 0)
+            return tp_error_set(error, TP_INVALID,
+                                "op '%s' communicates over the axis '%s', which the strategy lacks",
+                                op->name, comm.axis);
+        if (layer->sizes[comm.axis_index] > 1) pass->comms[kept++] = comm;
+    }
+    pass->n_comms = kept;
+    return TP_OK;
+}
+
+tp_status tp_layer_join(tp_layer *layer, const tp_op *op, tp_error *error) {
+    tp_op *joined = &layer->ops[layer->n_ops];
+    *joined = *op;
+    TP_TRY(join_pass(layer, op, &joined->forward, error));
+    TP_TRY(join_pass(layer, op, &joined->backward, error));
+    layer->n_ops++;
+    return TP_OK;
+}
+
+static double comm_time(const tp_pass *pass, const tp_layer *layer, const tp_system *system,
+                        const tp_rules *rules, const tp_placement *placement, double parts) {
+    double time = 0;
+    for (int i = 0; i < pass->n_comms; i++) {
+        const tp_comm *comm = &pass->comms[i];
+        tp_group group = {layer->sizes[comm->axis_index], placement->fast[comm->axis_index]};
+        time += tp_collective_time(system, rules, comm->kind, comm->bytes / parts, group);
+    }
+    return time;
+}
+
+static tp_pass_cost pass_time(const tp_op *op, const tp_pass *pass, const tp_layer *layer,
+                              const tp_system *system, const tp_rules *rules,
+                              const tp_placement *placement) {
+    double work = 0, panels = op->panels ? (double)placement->panels : 1;
+    double efficiency = system->accelerator.compute_efficiency;
+    if (pass->tensor_flops > 0)
+        work += pass->tensor_flops / (efficiency * system->accelerator.tensor[op->dtype]);
+    if (pass->vector_flops > 0)
+        work += pass->vector_flops / (efficiency * system->accelerator.vector[op->dtype]);
+    double memory = (pass->bytes + panels * pass->bytes_per_panel) /
+                    (system->accelerator.hbm.bandwidth * system->accelerator.hbm.efficiency);
+    tp_pass_cost cost = {.compute = system->accelerator.launch_s + work};
+    cost.exposed_memory = fmax(memory - (rules->launch_outside_roofline ? work : cost.compute), 0);
+    double roofline = cost.compute + cost.exposed_memory;
+    cost.comm = comm_time(pass, layer, system, rules, placement, panels);
+    if (op->panels) { // cost.comm is one panel's; the next travels while this one is multiplied
+        double late = rules->panels_overlap_exactly
+                          ? (panels - 1) * fmax(cost.comm - roofline / panels, 0)
+                          : fmax(panels * cost.comm - roofline, 0);
+        cost.comm += late;
+    }
+    cost.time = roofline + cost.comm;
+    return cost;
+}
+
+static void add_pass(tp_pass_cost *sum, const tp_pass_cost *part) {
+    sum->compute += part->compute;
+    sum->exposed_memory += part->exposed_memory;
+    sum->comm += part->comm;
+    sum->time += part->time;
+}
+
+tp_op_cost tp_op_time(const tp_op *op, const tp_layer *layer, const tp_system *system,
+                      const tp_rules *rules, const tp_placement *placement) {
+    tp_op_cost cost = {
+        pass_time(op, &op->forward, layer, system, rules, placement),
+        pass_time(op, &op->backward, layer, system, rules, placement),
+    };
+    if (op->recomputed) {
+        if (rules->recompute_counts_everywhere)
+            add_pass(&cost.backward, &cost.forward);
+        else
+            cost.backward.time += cost.forward.time;
+    }
+    return cost;
+}
+
+double tp_pass_equivalent_flops(const tp_op *op, const tp_pass *pass, const tp_system *system) {
+    if (pass->tensor_flops == 0 || pass->vector_flops == 0)
+        return pass->tensor_flops + pass->vector_flops;
+    return pass->tensor_flops + pass->vector_flops * system->accelerator.tensor[op->dtype] /
+                                    system->accelerator.vector[op->dtype];
+}
+
+static double op_flops(const tp_op *op, const tp_system *system, const tp_rules *rules) {
+    const tp_pass *f = &op->forward, *b = &op->backward;
+    if (!rules->flops_without_equivalents)
+        return tp_pass_equivalent_flops(op, f, system) + tp_pass_equivalent_flops(op, b, system);
+    double forward = f->tensor_flops + f->vector_flops;
+    bool again = op->recomputed && rules->recompute_counts_everywhere;
+    return forward * (again ? 2 : 1) + b->tensor_flops + b->vector_flops;
+}
+
+tp_layer_cost tp_layer_bytes(const tp_layer *layer) {
+    tp_layer_cost sum = {.boundary_bytes = layer->boundary_bytes};
+    for (size_t i = 0; i < layer->n_ops; i++) {
+        sum.weight_bytes += layer->ops[i].weight_bytes;
+        sum.saved_bytes += layer->ops[i].saved_bytes;
+    }
+    return sum;
+}
+
+tp_layer_cost tp_layer_time(const tp_layer *layer, const tp_system *system, const tp_rules *rules,
+                            const tp_placement *placement) {
+    tp_layer_cost sum = tp_layer_bytes(layer);
+    for (size_t i = 0; i < layer->n_ops; i++) {
+        const tp_op *op = &layer->ops[i];
+        tp_op_cost cost = tp_op_time(op, layer, system, rules, placement);
+        add_pass(&sum.forward, &cost.forward);
+        add_pass(&sum.backward, &cost.backward);
+        sum.flops += op_flops(op, system, rules);
+    }
+    return sum;
+}
+
+tp_status tp_layer_check_system(const tp_layer *layer, const tp_system *system, tp_error *error) {
+    for (size_t i = 0; i < layer->n_ops; i++) {
+        const tp_op *op = &layer->ops[i];
+        bool tensor = op->forward.tensor_flops > 0 || op->backward.tensor_flops > 0;
+        bool vector = op->forward.vector_flops > 0 || op->backward.vector_flops > 0;
+        const char *unit = tensor && !(system->accelerator.tensor[op->dtype] > 0)   ? "tensor"
+                           : vector && !(system->accelerator.vector[op->dtype] > 0) ? "vector"
+                                                                                    : NULL;
+        if (unit)
+            return tp_error_set(error, TP_INVALID,
+                                "op '%s' needs the system's accelerator.%s.%s, which is not given",
+                                op->name, unit, tp_dtype_names[op->dtype]);
+    }
+    return TP_OK;
+}

@@ -1,0 +1,87 @@
+// best.c: see best.h.
+#include "search/best.h"
+
+#include <stdlib.h>
+
+static int compare_sizes(int64_t a, int64_t b) {
+    return (a > b) - (a < b);
+}
+
+static int compare_candidates(const tp_layer *layer, const tp_candidate *a, const tp_candidate *b) {
+    int order = compare_sizes(a->dp, b->dp);
+    for (int i = 0; !order && i < layer->n_axes; i++)
+        order = compare_sizes(a->sizes[i], b->sizes[i]);
+    if (!order) order = compare_sizes(a->pp, b->pp);
+    if (!order) order = compare_sizes(a->micro_batch, b->micro_batch);
+    if (!order) order = compare_sizes(a->placement.panels, b->placement.panels);
+    for (int i = 0; !order && i < layer->n_axes; i++)
+        order = compare_sizes(a->placement.fast[i], b->placement.fast[i]);
+    if (!order) order = compare_sizes(a->dp_fast, b->dp_fast);
+    return order ? order : compare_sizes(a->pp_fast, b->pp_fast);
+}
+
+int tp_found_compare(const tp_found *a, const tp_found *b) {
+    if (a->throughput != b->throughput) return a->throughput > b->throughput ? -1 : 1;
+    if (a->memory != b->memory) return a->memory < b->memory ? -1 : 1;
+    int order = compare_sizes(a->layer->strategy, b->layer->strategy);
+    return order ? order : compare_candidates(a->layer, &a->candidate, &b->candidate);
+}
+
+bool tp_best_wants(const tp_best *best, const tp_found *found) {
+    return best->n < best->limit || tp_found_compare(found, &best->found[0]) < 0;
+}
+
+static void swap(tp_found *a, tp_found *b) {
+    tp_found other = *a;
+    *a = *b;
+    *b = other;
+}
+
+static void sift_up(tp_best *best, size_t i) {
+    for (; i > 0; i = (i - 1) / 2) {
+        tp_found *parent = &best->found[(i - 1) / 2];
+        if (tp_found_compare(&best->found[i], parent) <= 0) return;
+        swap(&best->found[i], parent);
+    }
+}
+
+static void sift_down(tp_best *best) {
+    for (size_t i = 0, child; (child = 2 * i + 1) < best->n; i = child) {
+        if (child + 1 < best->n &&
+            tp_found_compare(&best->found[child + 1], &best->found[child]) > 0)
+            child++;
+        if (tp_found_compare(&best->found[child], &best->found[i]) <= 0) return;
+        swap(&best->found[i], &best->found[child]);
+    }
+}
+
+bool tp_best_keep(tp_best *best, const tp_found *found) {
+    if (best->n == best->limit) {
+        best->found[0] = *found;
+        sift_down(best);
+        return true;
+    }
+    if (best->n == best->capacity) {
+        size_t capacity = best->capacity ? 2 * best->capacity : 16;
+        tp_found *grown = realloc(best->found, capacity * sizeof *grown);
+        if (!grown) return false;
+        best->found = grown;
+        best->capacity = capacity;
+    }
+    best->found[best->n++] = *found;
+    sift_up(best, best->n - 1);
+    return true;
+}
+
+static int compare_found(const void *a, const void *b) {
+    return tp_found_compare(a, b);
+}
+
+void tp_best_sort(tp_best *best) {
+    if (best->n > 1) qsort(best->found, best->n, sizeof *best->found, compare_found);
+}
+
+void tp_best_release(tp_best *best) {
+    free(best->found);
+    *best = (tp_best){0};
+}

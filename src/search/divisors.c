@@ -1,0 +1,94 @@
+// divisors.c: see divisors.h.
+#include "search/divisors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int64_t tp_gcd(int64_t a, int64_t b) {
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static size_t index_of(const tp_divisors *d, int64_t value) {
+    size_t low = 0, high = d->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (d->values[middle] < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int ascending(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+// Extends the divisors of x to those of x * prime^power.
+static bool extend(tp_divisors *d, int64_t prime, size_t power) {
+    size_t before = d->n, after = before * (power + 1);
+    int64_t *grown = realloc(d->values, after * sizeof *grown);
+    if (!grown) return false;
+    for (size_t i = before; i < after; i++)
+        grown[i] = grown[i - before] * prime;
+    d->values = grown;
+    d->n = after;
+    return true;
+}
+
+static bool find_values(tp_divisors *d, int64_t number) {
+    d->values = malloc(sizeof *d->values);
+    if (!d->values) return false;
+    d->values[d->n++] = 1;
+    for (int64_t prime = 2; prime <= number / prime; prime++) {
+        size_t power = 0;
+        for (; number % prime == 0; number /= prime)
+            power++;
+        if (power && !extend(d, prime, power)) return false;
+    }
+    if (number > 1 && !extend(d, number, 1)) return false;
+    qsort(d->values, d->n, sizeof *d->values, ascending);
+    return true;
+}
+
+static bool find_splits(tp_divisors *d) {
+    d->first = malloc((d->n + 1) * sizeof *d->first);
+    if (!d->first) return false;
+    size_t count = 0, capacity = 0;
+    for (size_t i = 0; i < d->n; i++) {
+        d->first[i] = count;
+        for (size_t left = 0; left <= i; left++) {
+            if (d->values[i] % d->values[left] != 0) continue;
+            if (count == capacity) {
+                capacity = capacity ? 2 * capacity : 64;
+                tp_split *grown = realloc(d->splits, capacity * sizeof *grown);
+                if (!grown) return false;
+                d->splits = grown;
+            }
+            size_t right = index_of(d, d->values[i] / d->values[left]);
+            d->splits[count++] = (tp_split){(uint32_t)left, (uint32_t)right};
+        }
+    }
+    d->first[d->n] = count;
+    return true;
+}
+
+bool tp_divisors_init(tp_divisors *divisors, int64_t number, bool with_splits) {
+    memset(divisors, 0, sizeof *divisors);
+    if (find_values(divisors, number) && (!with_splits || find_splits(divisors))) return true;
+    tp_divisors_release(divisors);
+    return false;
+}
+
+void tp_divisors_release(tp_divisors *divisors) {
+    free(divisors->values);
+    free(divisors->first);
+    free(divisors->splits);
+    memset(divisors, 0, sizeof *divisors);
+}

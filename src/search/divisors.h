@@ -1,0 +1,27 @@
+// divisors.h: the divisors of a number, and how each splits into two. Private to src/search.
+#ifndef TPERF_SEARCH_DIVISORS_H
+#define TPERF_SEARCH_DIVISORS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct tp_split {
+    uint32_t left, right; // indices of two divisors
+} tp_split;
+
+typedef struct tp_divisors {
+    size_t n;
+    int64_t *values; // ascending
+    size_t
+        *first; // splits of values[i]: splits[first[i]] up to splits[first[i + 1]], left ascending
+    tp_split *splits; // NULL unless asked for
+} tp_divisors;
+
+// number >= 1. false when out of memory. with_splits: also all pairs whose product is a divisor.
+bool tp_divisors_init(tp_divisors *divisors, int64_t number, bool with_splits);
+void tp_divisors_release(tp_divisors *divisors);
+
+int64_t tp_gcd(int64_t a, int64_t b);
+
+#endif

@@ -1,0 +1,151 @@
+// search.c: see tperf/search.h.
+#include <stdlib.h>
+#include <string.h>
+
+#include "search/space.h"
+
+// Sizes beyond this are refused where they enter, so that products of two fit in 64 bits.
+static const int64_t LARGEST = (int64_t)1 << 31;
+
+static tp_status check_question(const tp_question *question, tp_error *error) {
+    if (question->gpus < 1 || question->gpus > LARGEST)
+        return tp_error_set(error, TP_INVALID, "'gpus' must be from 1 to 2^31, got %lld",
+                            (long long)question->gpus);
+    if (question->global_batch < 1 || question->global_batch > LARGEST)
+        return tp_error_set(error, TP_INVALID, "'global_batch' must be from 1 to 2^31, got %lld",
+                            (long long)question->global_batch);
+    return tp_system_validate(&question->system, error);
+}
+
+// The divisors of a topic's filled GPUs, shared by the topics that fill as many.
+static const tp_divisors *share_divisors(tp_search *search, int64_t filled) {
+    for (size_t i = 0; i < search->n_divisors; i++) {
+        const tp_divisors *known = &search->divisors[i];
+        if (known->values[known->n - 1] == filled) return known;
+    }
+    tp_divisors *divisors = &search->divisors[search->n_divisors];
+    if (!tp_divisors_init(divisors, filled, true)) return NULL;
+    search->n_divisors++;
+    return divisors;
+}
+
+static bool prepare_topic(tp_search *search, tp_topic *topic, const tp_question *question) {
+    int64_t domain = question->system.network.fast.domain, gpus = question->gpus;
+    topic->question = *question;
+    topic->one_domain = gpus <= domain;
+    // Sizes multiply to the number of GPUs, and each places a divisor of itself: the fullest
+    // placement takes the greatest common divisor.
+    topic->filled = topic->one_domain ? 1 : tp_gcd(gpus, domain);
+    if (!topic->one_domain && topic->filled < domain &&
+        !search->options.rules.placements_may_underfill)
+        topic->filled = 0;
+    topic->divisors = share_divisors(search, topic->filled ? topic->filled : 1);
+    return topic->divisors != NULL;
+}
+
+static bool prepare(tp_search *search, const tp_question *questions) {
+    size_t workers = (size_t)tp_pool_threads(search->pool);
+    search->topics = calloc(search->n_topics, sizeof *search->topics);
+    search->divisors = calloc(search->n_topics, sizeof *search->divisors);
+    search->finds = calloc(workers * search->n_topics, sizeof *search->finds);
+    search->scratch = calloc(workers, sizeof *search->scratch);
+    if (!search->topics || !search->divisors || !search->finds || !search->scratch) return false;
+    for (size_t i = 0; i < workers * search->n_topics; i++)
+        search->finds[i].best.limit = search->options.keep_all ? SIZE_MAX : search->options.top;
+    for (size_t i = 0; i < search->n_topics; i++)
+        if (!prepare_topic(search, &search->topics[i], &questions[i])) return false;
+    return tp_divisors_init(&search->layer_divisors, search->options.layers, false);
+}
+
+tp_search *tp_search_new(const tp_search_options *options, const tp_question *questions,
+                         size_t n_questions, tp_pool *pool, tp_error *error) {
+    if (options->layers < 1 || options->layers > LARGEST) {
+        tp_error_set(error, TP_INVALID, "'layers' must be from 1 to 2^31, got %lld",
+                     (long long)options->layers);
+        return NULL;
+    }
+    for (size_t i = 0; i < n_questions; i++)
+        if (check_question(&questions[i], error) != TP_OK) return NULL;
+    tp_search *search = calloc(1, sizeof *search);
+    if (search) {
+        search->options = *options;
+        search->pool = pool;
+        search->n_topics = n_questions;
+        if (prepare(search, questions)) return search;
+    }
+    tp_search_free(search);
+    tp_error_set(error, TP_NO_MEMORY, "out of memory for a search of %zu questions", n_questions);
+    return NULL;
+}
+
+void tp_search_free(tp_search *search) {
+    if (!search) return;
+    size_t workers = (size_t)tp_pool_threads(search->pool);
+    for (size_t i = 0; search->finds && i < workers * search->n_topics; i++)
+        tp_best_release(&search->finds[i].best);
+    for (size_t i = 0; search->scratch && i < workers; i++) {
+        tp_scratch *s = &search->scratch[i];
+        free(s->layouts);
+        free(s->costs);
+        free(s->divides_dp);
+        free(s->divides_pp);
+        free(s->layouts_with_rest);
+    }
+    for (size_t i = 0; i < search->n_divisors; i++)
+        tp_divisors_release(&search->divisors[i]);
+    tp_divisors_release(&search->layer_divisors);
+    free(search->topics);
+    free(search->divisors);
+    free(search->finds);
+    free(search->scratch);
+    free(search);
+}
+
+static bool stopped(const tp_search *search) {
+    return search->options.stop && *search->options.stop;
+}
+
+static void walk_job(void *context, size_t index, int worker) {
+    tp_search *search = context;
+    if (stopped(search) || atomic_load(&search->out_of_memory)) return;
+    const tp_shape *shape = &search->shapes[index / search->n_topics];
+    if (!tp_walk_shape(search, index % search->n_topics, shape, worker))
+        atomic_store(&search->out_of_memory, true);
+}
+
+tp_status tp_search_walk(tp_search *search, const tp_shape *shapes, size_t n_shapes,
+                         tp_error *error) {
+    search->shapes = shapes;
+    size_t jobs = n_shapes * search->n_topics;
+    if (search->options.accept) { // calls back, so stays on the caller's thread
+        for (size_t i = 0; i < jobs; i++)
+            walk_job(search, i, 0);
+    } else {
+        tp_pool_run(search->pool, jobs, walk_job, search);
+    }
+    if (stopped(search)) return tp_error_set(error, TP_INTERRUPTED, "interrupted");
+    if (atomic_load(&search->out_of_memory))
+        return tp_error_set(error, TP_NO_MEMORY, "out of memory for what the search keeps");
+    return TP_OK;
+}
+
+tp_status tp_search_answer(tp_search *search, size_t question, tp_answer *answer, tp_error *error) {
+    tp_finds *all = tp_search_finds(search, 0, question);
+    for (int worker = 1; worker < tp_pool_threads(search->pool); worker++) {
+        tp_finds *part = tp_search_finds(search, worker, question);
+        all->candidates += part->candidates;
+        all->feasible += part->feasible;
+        all->evaluated += part->evaluated;
+        for (size_t i = 0; i < part->best.n; i++) {
+            const tp_found *found = &part->best.found[i];
+            if (tp_best_wants(&all->best, found) && !tp_best_keep(&all->best, found))
+                return tp_error_set(error, TP_NO_MEMORY, "out of memory for the results");
+        }
+        tp_best_release(&part->best);
+        *part = (tp_finds){0};
+    }
+    tp_best_sort(&all->best);
+    *answer =
+        (tp_answer){all->candidates, all->feasible, all->evaluated, all->best.n, all->best.found};
+    return TP_OK;
+}

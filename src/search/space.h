@@ -1,0 +1,63 @@
+// space.h: a search and its parts. Private to src/search.
+#ifndef TPERF_SEARCH_SPACE_H
+#define TPERF_SEARCH_SPACE_H
+
+#include <stdatomic.h>
+
+#include "search/best.h"
+#include "search/divisors.h"
+
+// A question, prepared.
+typedef struct tp_topic {
+    tp_question question;
+    // GPUs of a fast domain that any candidate fills, all axes together; 0: no placement does
+    // (Q16). A machine of no more than one domain is filled by every candidate.
+    int64_t filled;
+    bool one_domain;
+    const tp_divisors *divisors; // of `filled`, with splits
+} tp_topic;
+
+// One way to place the layer's axes, and the layer's cost with it for every number of panels.
+typedef struct tp_layout {
+    int64_t fast[TP_AXES_MAX];
+    uint32_t rest; // the divisor that dp and pp have to fill
+    bool timed;
+} tp_layout;
+
+// What one worker needs while it walks one shape for one question; grows, and is used again.
+typedef struct tp_scratch {
+    size_t n_layouts, layouts_capacity, costs_capacity, divisors_capacity;
+    tp_layout *layouts;
+    tp_layer_cost *costs; // n_layouts x n_panels
+    bool *divides_dp, *divides_pp;
+    int64_t *layouts_with_rest;
+} tp_scratch;
+
+// What one worker has found for one question.
+typedef struct tp_finds {
+    int64_t candidates, feasible, evaluated;
+    tp_best best;
+} tp_finds;
+
+struct tp_search {
+    tp_search_options options;
+    tp_pool *pool;
+    size_t n_topics, n_divisors;
+    tp_topic *topics;
+    tp_divisors *divisors;      // of every `filled`
+    tp_divisors layer_divisors; // of the number of layers: the possible pp
+    tp_scratch *scratch;        // one a worker
+    tp_finds *finds;            // workers x topics
+    const tp_shape *shapes;     // of the walk under way
+    size_t n_shapes;
+    atomic_bool out_of_memory;
+};
+
+static inline tp_finds *tp_search_finds(tp_search *search, int worker, size_t topic) {
+    return &search->finds[(size_t)worker * search->n_topics + topic];
+}
+
+// Walks one shape for one topic. false: no memory.
+bool tp_walk_shape(tp_search *search, size_t topic, const tp_shape *shape, int worker);
+
+#endif
