@@ -11,8 +11,7 @@
 // and reduce, (n-1)/n for the others):
 //   q = 1          l_s (n-1) + k V / B_s                    (B_s nu: rule lone_gpus_use_all_nics)
 //   g = 1          l_f (n-1) + k V / B_f
-//   otherwise      l_s (g-1) + l_f (n-g) + max(k V / (nu q B_s), k V / B_f): q rings, one per local
-//   GPU
+//   otherwise      l_s (g-1) + l_f (n-g) + max(k V / (nu q B_s), k V / B_f): q parallel rings
 // An all-reduce is a reduce-scatter followed by an all-gather: see rule all_reduce_is_two_passes.
 //   send           l_s + V / B_s when q = 1 (same rule), else l_f + V / B_f
 //
@@ -23,8 +22,7 @@
 //                    the nu q NICs of its q GPUs; latency of the ring.
 //                    l_s (g-1) + l_f (n-g) + max((n-q)/n V / (nu q B_s), (n-1)/n V / B_f)
 //   all-to-all:      every GPU sends V/n to each other one: (q-1)/n V over its fast port and, at
-//   the
-//                    same time, (n-q)/n V over its own nu NICs; pairwise exchange takes n-1 steps.
+//                    the same time, (n-q)/n V over its own nu NICs; pairwise exchange takes n-1 steps.
 //                    l_s (n-q) + l_f (q-1) + max((n-q)/n V / (nu B_s), (q-1)/n V / B_f)
 #ifndef TPERF_COLLECTIVE_H
 #define TPERF_COLLECTIVE_H
@@ -48,7 +46,7 @@ typedef enum tp_collective {
     TP_COLLECTIVE_COUNT
 } tp_collective;
 
-extern const char *const tp_collective_names[TP_COLLECTIVE_COUNT]; // "all_reduce" …
+extern const char *const tp_collective_names[TP_COLLECTIVE_COUNT + 1]; // "all_reduce" …, NULL
 
 typedef struct tp_group {
     int64_t size; // GPUs that take part

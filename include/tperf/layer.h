@@ -11,7 +11,6 @@
 enum { TP_AXES_MAX = 4 };
 
 typedef struct tp_layer {
-    int strategy; // its place in the caller's list of strategies; orders candidates that are equal
     int n_axes;
     char axes[TP_AXES_MAX][TP_AXIS_NAME_MAX];
     int64_t sizes[TP_AXES_MAX]; // GPUs along each axis
@@ -64,8 +63,7 @@ tp_layer_cost tp_layer_bytes(const tp_layer *layer);
 tp_layer_cost tp_layer_time(const tp_layer *layer, const tp_system *system, const tp_rules *rules,
                             const tp_placement *placement);
 
-// Refuses a system that lacks a peak which an op needs (its dtype on the tensor or the vector
-// units).
+// Refuses a system that lacks a peak which an op needs, its dtype on the tensor or vector units.
 tp_status tp_layer_check_system(const tp_layer *layer, const tp_system *system, tp_error *error);
 
 #endif

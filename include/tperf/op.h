@@ -19,6 +19,7 @@ typedef struct tp_comm {
     tp_collective kind;
     char axis[TP_AXIS_NAME_MAX]; // "tp", "cp" …
     int axis_index;              // its place among the layer's axes, set by tp_layer_join
+    bool share;                  // bytes are one GPU's share of the vector; until it joins a layer
     double bytes;                // the full vector, see tperf/collective.h
 } tp_comm;
 
@@ -62,10 +63,10 @@ typedef struct tp_summa {
 } tp_summa;
 tp_status tp_op_summa(tp_op *op, const tp_summa *shape, tp_error *error);
 
-// The two attention products by SUMMA, heads = all heads x micro-batch.
+// The two attention products by SUMMA, of `heads` (all of them) for `batch` samples.
 // scores: queries x keys; rows = queries / rows axis, head_dim cut by the columns axis.
 typedef struct tp_summa_attention {
-    int64_t heads, queries, queries_rows, queries_columns, head_dim_columns;
+    int64_t batch, heads, queries, queries_rows, queries_columns, head_dim_columns;
     bool keep_scores;
     const char *columns_axis, *rows_axis;
 } tp_summa_attention;
@@ -93,12 +94,11 @@ typedef struct tp_softmax {
 } tp_softmax;
 tp_status tp_op_softmax(tp_op *op, const tp_softmax *shape, tp_error *error);
 
-// Layer norm of `tokens` rows of `width`: mean 2, variance 3, normalise 2, scale and shift 2 FLOP
-// each. gather_axis: the rows are a shard; the result, gathered_tokens x width, is all-gathered for
-// the next
-//   product, its gradient reduce-scattered.
-// statistics_axis: a row is spread over that axis; the row statistics are all-reduced, and in
-//   the backward pass grad_statistics elements.
+// Layer norm of `tokens` rows of `width`: mean 2, variance 3, normalise 2, scale and shift 2 FLOP.
+// gather_axis: the rows are a shard; the result, gathered_tokens x width (0: all shards together),
+//   is all-gathered for the next product, its gradient reduce-scattered.
+// statistics_axis: a row is spread over that axis; the row statistics are all-reduced, and in the
+//   backward pass grad_statistics elements.
 // grad_axis: scale and shift are replicated over that axis.
 typedef struct tp_norm {
     int64_t tokens, width, gathered_tokens;
@@ -107,14 +107,12 @@ typedef struct tp_norm {
 } tp_norm;
 tp_status tp_op_norm(tp_op *op, const tp_norm *shape, tp_error *error);
 
-// Attention of `queries` local rows over `keys` rows, for heads = local heads x micro-batch.
-// gather_axis: keys and values are spread over that axis and gathered before each pass, their
-// gradients
-//   reduce-scattered after.
-// grad_reads_gathered: the backward pass reads the gathered keys and values (Q14), not the local
-// ones.
+// Attention of `queries` local rows over `keys` rows, by `heads` local heads for `batch` samples.
+// gather_axis: keys and values are spread over that axis and gathered before each pass,
+//   their gradients reduce-scattered after.
+// grad_reads_gathered: the backward pass reads the gathered keys and values, not the local (Q14).
 typedef struct tp_attention {
-    int64_t heads, queries, keys, head_dim;
+    int64_t batch, heads, queries, keys, head_dim;
     bool keep_scores, recomputed, grad_reads_gathered;
     const char *gather_axis;
 } tp_attention;

@@ -8,6 +8,7 @@
 
 // One way to run a model on a machine. The layer's axes x dp x pp is the number of GPUs.
 typedef struct tp_candidate {
+    int strategy; // which of the caller's strategies; orders candidates that are otherwise equal
     int64_t dp, sizes[TP_AXES_MAX], pp;
     int64_t micro_batch; // samples
     tp_placement placement;

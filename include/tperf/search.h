@@ -9,6 +9,8 @@
 #ifndef TPERF_SEARCH_H
 #define TPERF_SEARCH_H
 
+#include <stdatomic.h>
+
 #include "tperf/plan.h"
 #include "tperf/pool.h"
 
@@ -22,7 +24,6 @@ typedef struct tp_found {
     double throughput; // samples per second
     double memory;     // bytes on one GPU
     bool feasible;     // memory <= the HBM's capacity
-    const tp_layer *layer;
     tp_candidate candidate;
 } tp_found;
 
@@ -41,11 +42,12 @@ typedef struct tp_search_options {
     int64_t dp_fast, pp_fast; // demanded placements; 0 for any
     tp_search_accept accept;  // NULL to keep all; otherwise one thread does all the work
     void *accept_context;
-    const volatile int *stop; // not 0: leave the rest undone; may be NULL
+    const atomic_int *stop;    // not 0: leave the rest undone; may be NULL
 } tp_search_options;
 
-// A layer laid out for one shape. The layer must outlive the search.
+// A layer laid out for one shape.
 typedef struct tp_shape {
+    int strategy; // see tp_candidate
     const tp_layer *layer;
     int64_t micro_batch;   // samples
     const int64_t *panels; // the numbers of SUMMA panels to try, at least one

@@ -1,5 +1,4 @@
-// pool.c: see tperf/pool.h. Workers sleep between calls and take the next index from an atomic
-// counter.
+// pool.c: see tperf/pool.h. Workers sleep between calls and share an atomic index.
 #include "tperf/pool.h"
 
 #include <pthread.h>

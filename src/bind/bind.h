@@ -17,8 +17,9 @@ void tp_bind_open(lua_State *L);
 // The module tperf.core itself, for tp_bind_open and for stock Lua's require.
 int luaopen_tperf_core(lua_State *L);
 
-// Raises *error as a Lua error that points at the caller's line. Never returns.
+// Raise a Lua error that points at the user's line: the innermost one outside the library. Never return.
 int tp_bind_raise(lua_State *L, const tp_error *error);
+int tp_bind_fail(lua_State *L, const char *format, ...); // the directives of lua_pushfstring
 
 // Copies the system (a table made by tperf.system) at index; raises when the core refuses it.
 void tp_bind_check_system(lua_State *L, int index, tp_system *out);
@@ -26,6 +27,10 @@ void tp_bind_check_system(lua_State *L, int index, tp_system *out);
 // Each leaves one function or table on the stack, a field of tperf.core.
 void tp_bind_resource(lua_State *L);
 void tp_bind_system(lua_State *L);
+void tp_bind_collective(lua_State *L);
+void tp_bind_layer(lua_State *L);
+void tp_bind_op(lua_State *L);
+void tp_bind_search(lua_State *L);
 void tp_bind_units(lua_State *L);
 void tp_bind_yaml(lua_State *L);
 void tp_bind_is_terminal(lua_State *L);

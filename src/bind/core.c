@@ -1,12 +1,34 @@
 // core.c: tperf.core, the C side of the library, and the searcher that finds the embedded Lua side.
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bind/bind.h"
 #include "bind/embedded.h"
 
+// tperf.check knows which frames are the user's; before it is loaded there are no user's arguments.
+static void push_where(lua_State *L) {
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+    if (lua_getfield(L, -1, "tperf.check") == LUA_TTABLE) {
+        lua_getfield(L, -1, "where");
+        lua_call(L, 0, 1);
+    } else {
+        luaL_where(L, 1);
+    }
+}
+
+int tp_bind_fail(lua_State *L, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    push_where(L);
+    lua_pushvfstring(L, format, arguments);
+    va_end(arguments);
+    lua_concat(L, 2);
+    return lua_error(L);
+}
+
 int tp_bind_raise(lua_State *L, const tp_error *error) {
-    return luaL_error(L, "%s", error->message);
+    return tp_bind_fail(L, "%s", error->message);
 }
 
 static int search_embedded(lua_State *L) {
@@ -63,6 +85,10 @@ static const struct {
 } fields[] = {
     {"resource", tp_bind_resource},
     {"check_system", tp_bind_system},
+    {"collective", tp_bind_collective},
+    {"layer", tp_bind_layer},
+    {"op", tp_bind_op},
+    {"search", tp_bind_search},
     {"units", tp_bind_units},
     {"yaml", tp_bind_yaml},
     {"modules", push_modules},

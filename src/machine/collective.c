@@ -3,9 +3,9 @@
 
 #include <math.h>
 
-const char *const tp_collective_names[TP_COLLECTIVE_COUNT] = {
+const char *const tp_collective_names[TP_COLLECTIVE_COUNT + 1] = {
     "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce",
-    "scatter",    "gather",     "all_to_all",     "send",
+    "scatter",    "gather",     "all_to_all",     "send",      NULL,
 };
 
 tp_status tp_group_validate(tp_group group, const tp_system *system, tp_error *error) {

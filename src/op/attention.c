@@ -4,17 +4,17 @@
 #include "op/counts.h"
 
 static tp_status check_attention(const tp_attention *shape, tp_error *error) {
+    TP_TRY(tp_size_check(error, "batch", shape->batch));
     TP_TRY(tp_size_check(error, "heads", shape->heads));
     TP_TRY(tp_size_check(error, "queries", shape->queries));
     TP_TRY(tp_size_check(error, "keys", shape->keys));
     return tp_size_check(error, "head_dim", shape->head_dim);
 }
 
-// Keys, values or both (tensors = 1 or 2), gathered for both passes; their gradients scattered
-// back.
+// Keys, values or both (tensors = 1 or 2), gathered for both passes, their gradients scattered.
 static void gather_keys(tp_op *op, const tp_attention *shape, double tensors) {
-    double bytes = tensors * tp_dtype_bytes(op->dtype) * (double)shape->heads *
-                   (double)shape->keys * (double)shape->head_dim;
+    double bytes = tensors * tp_dtype_bytes(op->dtype) * (double)shape->batch *
+                   (double)shape->heads * (double)shape->keys * (double)shape->head_dim;
     tp_pass_communicate(&op->forward, TP_ALL_GATHER, shape->gather_axis, bytes);
     tp_pass_communicate(&op->backward, TP_ALL_GATHER, shape->gather_axis, bytes);
     tp_pass_communicate(&op->backward, TP_REDUCE_SCATTER, shape->gather_axis, bytes);
@@ -22,7 +22,8 @@ static void gather_keys(tp_op *op, const tp_attention *shape, double tensors) {
 
 tp_status tp_op_scores(tp_op *op, const tp_attention *shape, tp_error *error) {
     TP_TRY(check_attention(shape, error));
-    double H = (double)shape->heads, r = (double)shape->queries, k = (double)shape->keys;
+    double H = (double)shape->batch * (double)shape->heads, r = (double)shape->queries,
+           k = (double)shape->keys;
     double d = (double)shape->head_dim, element = tp_dtype_bytes(op->dtype);
     double reread = shape->grad_reads_gathered ? k - r : 0;
     op->forward.tensor_flops = H * r * k * (2 * d - 1);
@@ -37,7 +38,8 @@ tp_status tp_op_scores(tp_op *op, const tp_attention *shape, tp_error *error) {
 
 tp_status tp_op_attend(tp_op *op, const tp_attention *shape, tp_error *error) {
     TP_TRY(check_attention(shape, error));
-    double H = (double)shape->heads, r = (double)shape->queries, k = (double)shape->keys;
+    double H = (double)shape->batch * (double)shape->heads, r = (double)shape->queries,
+           k = (double)shape->keys;
     double d = (double)shape->head_dim, element = tp_dtype_bytes(op->dtype);
     op->forward.tensor_flops = H * r * d * (2 * k - 1);
     op->backward.tensor_flops = H * r * k * (2 * d - 1) + H * k * d * (2 * r - 1);
@@ -50,7 +52,8 @@ tp_status tp_op_attend(tp_op *op, const tp_attention *shape, tp_error *error) {
 
 tp_status tp_op_flash_attention(tp_op *op, const tp_attention *shape, tp_error *error) {
     TP_TRY(check_attention(shape, error));
-    double H = (double)shape->heads, r = (double)shape->queries, k = (double)shape->keys;
+    double H = (double)shape->batch * (double)shape->heads, r = (double)shape->queries,
+           k = (double)shape->keys;
     double d = (double)shape->head_dim, element = tp_dtype_bytes(op->dtype);
     double reread = shape->grad_reads_gathered ? 2 * (k - r) : 0;
     double scores = r * k * (2 * d - 1), attend = r * d * (2 * k - 1);
@@ -74,12 +77,13 @@ typedef struct summa_letters {
 
 static tp_status read_summa(const tp_summa_attention *shape, const tp_op *op, summa_letters *l,
                             tp_error *error) {
+    TP_TRY(tp_size_check(error, "batch", shape->batch));
     TP_TRY(tp_size_check(error, "heads", shape->heads));
     TP_TRY(tp_size_check(error, "queries", shape->queries));
     TP_TRY(tp_size_check(error, "queries_rows", shape->queries_rows));
     TP_TRY(tp_size_check(error, "queries_columns", shape->queries_columns));
     TP_TRY(tp_size_check(error, "head_dim_columns", shape->head_dim_columns));
-    *l = (summa_letters){(double)shape->heads,
+    *l = (summa_letters){(double)shape->batch * (double)shape->heads,
                          (double)shape->queries,
                          (double)shape->queries_rows,
                          (double)shape->queries_columns,

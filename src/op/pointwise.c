@@ -32,21 +32,28 @@ tp_status tp_op_softmax(tp_op *op, const tp_softmax *shape, tp_error *error) {
     return TP_OK;
 }
 
+static void count_gather(tp_op *op, const tp_norm *shape, double element) {
+    bool share = shape->gathered_tokens == 0;
+    int64_t tokens = share ? shape->tokens : shape->gathered_tokens;
+    double bytes = element * (double)tokens * (double)shape->width;
+    tp_pass_communicate(&op->forward, TP_ALL_GATHER, shape->gather_axis, bytes);
+    tp_pass_communicate(&op->backward, TP_REDUCE_SCATTER, shape->gather_axis, bytes);
+    if (op->forward.n_comms) op->forward.comms[0].share = op->backward.comms[0].share = share;
+}
+
 tp_status tp_op_norm(tp_op *op, const tp_norm *shape, tp_error *error) {
     TP_TRY(tp_size_check(error, "tokens", shape->tokens));
     TP_TRY(tp_size_check(error, "width", shape->width));
     TP_TRY(tp_size_check(error, "gathered_tokens", shape->gathered_tokens));
     double r = (double)shape->tokens, w = (double)shape->width;
     double element = tp_dtype_bytes(op->dtype);
-    double gathered = element * (double)shape->gathered_tokens * w;
     op->forward.vector_flops = 9 * r * w;
     op->backward.vector_flops = 12 * r * w - 4 * r; // 8 an element, and 4 sums of w - 1 a row
     op->forward.bytes = element * (2 * r * w + 2 * r + 2 * w);
     op->backward.bytes = element * (5 * r * w + 2 * w);
     op->weight_bytes = 2 * element * w;
     op->saved_bytes = element * r * w;
-    tp_pass_communicate(&op->forward, TP_ALL_GATHER, shape->gather_axis, gathered);
-    tp_pass_communicate(&op->backward, TP_REDUCE_SCATTER, shape->gather_axis, gathered);
+    count_gather(op, shape, element);
     tp_pass_communicate(&op->forward, TP_ALL_REDUCE, shape->statistics_axis, 2 * element * r);
     tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->statistics_axis,
                         element * shape->grad_statistics);

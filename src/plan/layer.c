@@ -19,7 +19,10 @@ static tp_status join_pass(const tp_layer *layer, const tp_op *op, tp_pass *pass
             return tp_error_set(error, TP_INVALID,
                                 "op '%s' communicates over the axis '%s', which the strategy lacks",
                                 op->name, comm.axis);
-        if (layer->sizes[comm.axis_index] > 1) pass->comms[kept++] = comm;
+        int64_t size = layer->sizes[comm.axis_index];
+        if (comm.share) comm.bytes *= (double)size;
+        comm.share = false;
+        if (size > 1) pass->comms[kept++] = comm;
     }
     pass->n_comms = kept;
     return TP_OK;

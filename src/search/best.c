@@ -7,14 +7,16 @@ static int compare_sizes(int64_t a, int64_t b) {
     return (a > b) - (a < b);
 }
 
-static int compare_candidates(const tp_layer *layer, const tp_candidate *a, const tp_candidate *b) {
-    int order = compare_sizes(a->dp, b->dp);
-    for (int i = 0; !order && i < layer->n_axes; i++)
+// Axes that a layer lacks have size and placement 0.
+static int compare_candidates(const tp_candidate *a, const tp_candidate *b) {
+    int order = compare_sizes(a->strategy, b->strategy);
+    if (!order) order = compare_sizes(a->dp, b->dp);
+    for (int i = 0; !order && i < TP_AXES_MAX; i++)
         order = compare_sizes(a->sizes[i], b->sizes[i]);
     if (!order) order = compare_sizes(a->pp, b->pp);
     if (!order) order = compare_sizes(a->micro_batch, b->micro_batch);
     if (!order) order = compare_sizes(a->placement.panels, b->placement.panels);
-    for (int i = 0; !order && i < layer->n_axes; i++)
+    for (int i = 0; !order && i < TP_AXES_MAX; i++)
         order = compare_sizes(a->placement.fast[i], b->placement.fast[i]);
     if (!order) order = compare_sizes(a->dp_fast, b->dp_fast);
     return order ? order : compare_sizes(a->pp_fast, b->pp_fast);
@@ -23,8 +25,7 @@ static int compare_candidates(const tp_layer *layer, const tp_candidate *a, cons
 int tp_found_compare(const tp_found *a, const tp_found *b) {
     if (a->throughput != b->throughput) return a->throughput > b->throughput ? -1 : 1;
     if (a->memory != b->memory) return a->memory < b->memory ? -1 : 1;
-    int order = compare_sizes(a->layer->strategy, b->layer->strategy);
-    return order ? order : compare_candidates(a->layer, &a->candidate, &b->candidate);
+    return compare_candidates(&a->candidate, &b->candidate);
 }
 
 bool tp_best_wants(const tp_best *best, const tp_found *found) {

@@ -44,7 +44,7 @@ static bool prepare_topic(tp_search *search, tp_topic *topic, const tp_question 
 }
 
 static bool prepare(tp_search *search, const tp_question *questions) {
-    size_t workers = (size_t)tp_pool_threads(search->pool);
+    size_t workers = search->n_workers;
     search->topics = calloc(search->n_topics, sizeof *search->topics);
     search->divisors = calloc(search->n_topics, sizeof *search->divisors);
     search->finds = calloc(workers * search->n_topics, sizeof *search->finds);
@@ -70,6 +70,7 @@ tp_search *tp_search_new(const tp_search_options *options, const tp_question *qu
     if (search) {
         search->options = *options;
         search->pool = pool;
+        search->n_workers = (size_t)tp_pool_threads(pool);
         search->n_topics = n_questions;
         if (prepare(search, questions)) return search;
     }
@@ -80,10 +81,9 @@ tp_search *tp_search_new(const tp_search_options *options, const tp_question *qu
 
 void tp_search_free(tp_search *search) {
     if (!search) return;
-    size_t workers = (size_t)tp_pool_threads(search->pool);
-    for (size_t i = 0; search->finds && i < workers * search->n_topics; i++)
+    for (size_t i = 0; search->finds && i < search->n_workers * search->n_topics; i++)
         tp_best_release(&search->finds[i].best);
-    for (size_t i = 0; search->scratch && i < workers; i++) {
+    for (size_t i = 0; search->scratch && i < search->n_workers; i++) {
         tp_scratch *s = &search->scratch[i];
         free(s->layouts);
         free(s->costs);
@@ -101,13 +101,9 @@ void tp_search_free(tp_search *search) {
     free(search);
 }
 
-static bool stopped(const tp_search *search) {
-    return search->options.stop && *search->options.stop;
-}
-
 static void walk_job(void *context, size_t index, int worker) {
     tp_search *search = context;
-    if (stopped(search) || atomic_load(&search->out_of_memory)) return;
+    if (tp_search_stopped(search) || atomic_load(&search->out_of_memory)) return;
     const tp_shape *shape = &search->shapes[index / search->n_topics];
     if (!tp_walk_shape(search, index % search->n_topics, shape, worker))
         atomic_store(&search->out_of_memory, true);
@@ -123,7 +119,7 @@ tp_status tp_search_walk(tp_search *search, const tp_shape *shapes, size_t n_sha
     } else {
         tp_pool_run(search->pool, jobs, walk_job, search);
     }
-    if (stopped(search)) return tp_error_set(error, TP_INTERRUPTED, "interrupted");
+    if (tp_search_stopped(search)) return tp_error_set(error, TP_INTERRUPTED, "interrupted");
     if (atomic_load(&search->out_of_memory))
         return tp_error_set(error, TP_NO_MEMORY, "out of memory for what the search keeps");
     return TP_OK;
@@ -131,8 +127,8 @@ tp_status tp_search_walk(tp_search *search, const tp_shape *shapes, size_t n_sha
 
 tp_status tp_search_answer(tp_search *search, size_t question, tp_answer *answer, tp_error *error) {
     tp_finds *all = tp_search_finds(search, 0, question);
-    for (int worker = 1; worker < tp_pool_threads(search->pool); worker++) {
-        tp_finds *part = tp_search_finds(search, worker, question);
+    for (size_t worker = 1; worker < search->n_workers; worker++) {
+        tp_finds *part = tp_search_finds(search, (int)worker, question);
         all->candidates += part->candidates;
         all->feasible += part->feasible;
         all->evaluated += part->evaluated;

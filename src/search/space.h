@@ -41,8 +41,8 @@ typedef struct tp_finds {
 
 struct tp_search {
     tp_search_options options;
-    tp_pool *pool;
-    size_t n_topics, n_divisors;
+    tp_pool *pool; // may go before the search does
+    size_t n_workers, n_topics, n_divisors;
     tp_topic *topics;
     tp_divisors *divisors;      // of every `filled`
     tp_divisors layer_divisors; // of the number of layers: the possible pp
@@ -55,6 +55,10 @@ struct tp_search {
 
 static inline tp_finds *tp_search_finds(tp_search *search, int worker, size_t topic) {
     return &search->finds[(size_t)worker * search->n_topics + topic];
+}
+
+static inline bool tp_search_stopped(const tp_search *search) {
+    return search->options.stop && atomic_load(search->options.stop);
 }
 
 // Walks one shape for one topic. false: no memory.

@@ -101,7 +101,7 @@ static const tp_layer_cost *costs_of(walk *w, size_t layout_index) {
 }
 
 static bool keep(walk *w, double throughput, bool feasible) {
-    tp_found found = {throughput, w->memory.total, feasible, w->layer, w->partial};
+    tp_found found = {throughput, w->memory.total, feasible, w->partial};
     const tp_search_options *options = &w->search->options;
     if (!tp_best_wants(&w->finds->best, &found)) return true;
     if (options->accept && !options->accept(options->accept_context, w->topic_index, &found))
@@ -211,7 +211,7 @@ static bool walk_pipelines(walk *w) {
     int64_t gpus = w->topic->question.gpus / w->tensor_gpus;
     int64_t batch = w->job.global_batch;
     for (size_t i = 0; i < pipelines->n && pipelines->values[i] <= gpus; i++) {
-        if (options->stop && *options->stop) return true;
+        if (tp_search_stopped(w->search)) return true;
         int64_t pp = pipelines->values[i], dp = gpus / pp;
         if (gpus % pp != 0 || batch % dp != 0 || batch / dp % w->shape->micro_batch != 0) continue;
         if (!allowed(options->pp, options->n_pp, pp) || !allowed(options->dp, options->n_dp, dp))
@@ -244,7 +244,7 @@ bool tp_walk_shape(tp_search *search, size_t topic_index, const tp_shape *shape,
         .scratch = &search->scratch[worker],
         .finds = tp_search_finds(search, worker, topic_index),
         .tensor_gpus = tensor_gpus,
-        .partial = {.micro_batch = shape->micro_batch},
+        .partial = {.strategy = shape->strategy, .micro_batch = shape->micro_batch},
         .bytes = tp_layer_bytes(layer),
     };
     memcpy(w.partial.sizes, layer->sizes, sizeof w.partial.sizes);

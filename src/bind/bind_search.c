@@ -1,0 +1,321 @@
+// bind_search.c: tperf.core.search: the search of tperf/search.h for lua/tperf/search.lua.
+//   core.search(options, rules, questions, accept) -> search
+//     options: see option_fields; pp, dp: lists or nil; questions: list of { system, gpus, global_batch }
+//     accept: function(question, found) -> boolean, or nil
+//   search:walk(shapes)          shapes: list of { strategy, layer, micro_batch, panels, fast }; false when interrupted
+//   search:answer(question)      { candidates, feasible, evaluated, found, found … }
+//   core.threads() -> the number of processors
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bind/bind.h"
+#include "bind/fields.h"
+#include "bind/interrupt.h"
+#include "bind/model_args.h"
+#include "tperf/search.h"
+
+static const char type_name[] = "tperf.search", pool_name[] = "tperf.pool";
+
+// Its user values: 1 the accept function, 2 what it raised.
+typedef struct box {
+    tp_search *search;
+    tp_pool *pool;
+    lua_State *L; // of the walk under way
+    int self;     // where the box is on that stack
+    bool failed;  // accept raised
+    size_t n_questions;
+} box;
+
+static box *check_search(lua_State *L) {
+    box *b = luaL_checkudata(L, 1, type_name);
+    if (!b->search) tp_bind_fail(L, "the search is closed");
+    return b;
+}
+
+static int close_search(lua_State *L) {
+    box *b = luaL_checkudata(L, 1, type_name);
+    tp_search_free(b->search);
+    b->search = NULL;
+    return 0;
+}
+
+static int close_pool(lua_State *L) {
+    tp_pool **pool = luaL_checkudata(L, 1, pool_name);
+    tp_pool_free(*pool);
+    *pool = NULL;
+    return 0;
+}
+
+// The state's pool of that many threads, made when first asked for; a different number replaces it.
+static tp_pool *get_pool(lua_State *L, int threads) {
+    lua_getfield(L, LUA_REGISTRYINDEX, pool_name);
+    tp_pool **slot = lua_touserdata(L, -1);
+    if (!slot) {
+        slot = lua_newuserdatauv(L, sizeof *slot, 0);
+        *slot = NULL;
+        luaL_setmetatable(L, pool_name);
+        lua_pushvalue(L, -1);
+        lua_setfield(L, LUA_REGISTRYINDEX, pool_name);
+    }
+    if (*slot && tp_pool_threads(*slot) != threads) {
+        lua_pushnil(L); // searches under way keep the old one through their user value
+        lua_setfield(L, LUA_REGISTRYINDEX, pool_name);
+        lua_pop(L, 1);
+        return get_pool(L, threads);
+    }
+    if (!*slot) *slot = tp_pool_new(threads);
+    if (!*slot) tp_bind_fail(L, "out of memory for %d threads", threads);
+    return *slot; // its userdata stays on the stack
+}
+
+static void push_sizes(lua_State *L, const int64_t *sizes) {
+    lua_createtable(L, TP_AXES_MAX, 0);
+    for (int i = 0; i < TP_AXES_MAX && sizes[i]; i++) {
+        lua_pushinteger(L, sizes[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+}
+
+static void set_integer(lua_State *L, const char *name, int64_t value) {
+    lua_pushinteger(L, value);
+    lua_setfield(L, -2, name);
+}
+
+static void push_found(lua_State *L, const tp_found *found) {
+    const tp_candidate *c = &found->candidate;
+    lua_createtable(L, 0, 12);
+    lua_pushnumber(L, found->throughput);
+    lua_setfield(L, -2, "throughput");
+    lua_pushnumber(L, found->memory);
+    lua_setfield(L, -2, "memory");
+    lua_pushboolean(L, found->feasible);
+    lua_setfield(L, -2, "feasible");
+    set_integer(L, "strategy", c->strategy);
+    set_integer(L, "dp", c->dp);
+    set_integer(L, "pp", c->pp);
+    set_integer(L, "micro_batch", c->micro_batch);
+    set_integer(L, "panels", c->placement.panels);
+    set_integer(L, "dp_fast", c->dp_fast);
+    set_integer(L, "pp_fast", c->pp_fast);
+    push_sizes(L, c->sizes);
+    lua_setfield(L, -2, "sizes");
+    push_sizes(L, c->placement.fast);
+    lua_setfield(L, -2, "fast");
+}
+
+// Called by the core on the thread of search:walk; an error must not jump over the core.
+static bool accept_in_lua(void *context, size_t question, const tp_found *found) {
+    box *b = context;
+    lua_State *L = b->L;
+    if (b->failed || !lua_checkstack(L, 16)) return false;
+    lua_getiuservalue(L, b->self, 1);
+    lua_pushinteger(L, (lua_Integer)question + 1);
+    push_found(L, found);
+    bool accepted = false;
+    if (lua_pcall(L, 2, 1, 0) == LUA_OK) {
+        accepted = lua_toboolean(L, -1);
+        lua_pop(L, 1);
+    } else {
+        b->failed = true;
+        lua_setiuservalue(L, b->self, 2);
+    }
+    return accepted;
+}
+
+typedef struct options {
+    int64_t layers, top, threads, dp_fast, pp_fast;
+    bool keep_all, infeasible_too, no_pruning;
+} options;
+
+static const tp_field option_fields[] = {
+    {"layers", TP_FIELD_INTEGER, offsetof(options, layers), true},
+    {"top", TP_FIELD_INTEGER, offsetof(options, top), true},
+    {"threads", TP_FIELD_INTEGER, offsetof(options, threads), true},
+    {"dp_fast", TP_FIELD_INTEGER, offsetof(options, dp_fast), false},
+    {"pp_fast", TP_FIELD_INTEGER, offsetof(options, pp_fast), false},
+    {"keep_all", TP_FIELD_FLAG, offsetof(options, keep_all), false},
+    {"infeasible_too", TP_FIELD_FLAG, offsetof(options, infeasible_too), false},
+    {"no_pruning", TP_FIELD_FLAG, offsetof(options, no_pruning), false},
+    {0},
+};
+
+// A list of integers as a userdata array on the stack, or NULL and nil.
+static const int64_t *push_list(lua_State *L, int index, size_t *n) {
+    *n = 0;
+    if (lua_isnoneornil(L, index)) {
+        lua_pushnil(L);
+        return NULL;
+    }
+    luaL_checktype(L, index, LUA_TTABLE);
+    size_t length = lua_rawlen(L, index);
+    int64_t *list = lua_newuserdatauv(L, (length + 1) * sizeof *list, 0);
+    *n = tp_bind_check_sizes(L, index, list, length);
+    return list;
+}
+
+static tp_question *push_questions(lua_State *L, int index, size_t *n) {
+    luaL_checktype(L, index, LUA_TTABLE);
+    *n = lua_rawlen(L, index);
+    tp_question *questions = lua_newuserdatauv(L, (*n + 1) * sizeof *questions, 0);
+    for (size_t i = 0; i < *n; i++) {
+        lua_rawgeti(L, index, (lua_Integer)i + 1);
+        lua_getfield(L, -1, "system");
+        tp_bind_check_system(L, lua_gettop(L), &questions[i].system);
+        lua_getfield(L, -2, "gpus");
+        questions[i].gpus = luaL_checkinteger(L, -1);
+        lua_getfield(L, -3, "global_batch");
+        questions[i].global_batch = luaL_checkinteger(L, -1);
+        lua_pop(L, 4);
+    }
+    return questions;
+}
+
+// search(options, rules, questions, pp, dp, accept)
+static int new_search(lua_State *L) {
+    lua_settop(L, 6);
+    options given = {0};
+    tp_fields_read(L, 1, "search", option_fields, &given);
+    if (given.top < 1 || given.threads < 1 || given.threads > 1024)
+        return tp_bind_fail(L, "'top' must be at least 1, 'threads' from 1 to 1024");
+    tp_search_options core = {
+        .layers = given.layers,
+        .top = (size_t)given.top,
+        .keep_all = given.keep_all,
+        .infeasible_too = given.infeasible_too,
+        .no_pruning = given.no_pruning,
+        .dp_fast = given.dp_fast,
+        .pp_fast = given.pp_fast,
+        .stop = tp_interrupt_flag(),
+    };
+    tp_bind_check_rules(L, 2, &core.rules);
+    size_t n_questions;
+    const tp_question *questions = push_questions(L, 3, &n_questions);
+    box *b = lua_newuserdatauv(L, sizeof *b, 5);
+    int self = lua_gettop(L);
+    memset(b, 0, sizeof *b);
+    luaL_setmetatable(L, type_name);
+    core.pp = push_list(L, 4, &core.n_pp);
+    lua_setiuservalue(L, self, 3);
+    core.dp = push_list(L, 5, &core.n_dp);
+    lua_setiuservalue(L, self, 4);
+    b->pool = get_pool(L, (int)given.threads);
+    lua_setiuservalue(L, self, 5);
+    if (!lua_isnil(L, 6)) {
+        core.accept = accept_in_lua;
+        core.accept_context = b;
+        lua_pushvalue(L, 6);
+        lua_setiuservalue(L, self, 1);
+    }
+    tp_error error;
+    b->n_questions = n_questions;
+    b->search = tp_search_new(&core, questions, n_questions, b->pool, &error);
+    if (!b->search) return tp_bind_raise(L, &error);
+    return 1;
+}
+
+// Reads the shape at the top of the stack; pushes the array that holds its panels.
+static void read_shape(lua_State *L, tp_shape *shape) {
+    int at = lua_gettop(L);
+    luaL_checktype(L, at, LUA_TTABLE);
+    memset(shape, 0, sizeof *shape);
+    lua_getfield(L, at, "strategy");
+    shape->strategy = (int)luaL_checkinteger(L, -1);
+    lua_getfield(L, at, "layer");
+    shape->layer = tp_bind_check_layer(L, -1);
+    lua_getfield(L, at, "micro_batch");
+    shape->micro_batch = luaL_checkinteger(L, -1);
+    if (shape->micro_batch < 1) tp_bind_fail(L, "a shape needs a micro-batch of at least 1");
+    lua_getfield(L, at, "panels");
+    lua_getfield(L, at, "fast");
+    for (int i = 0; lua_istable(L, -1) && i < shape->layer->n_axes; i++) {
+        lua_rawgeti(L, -1, i + 1);
+        shape->fast[i] = luaL_optinteger(L, -1, 0);
+        lua_pop(L, 1);
+    }
+    shape->panels = push_list(L, at + 4, &shape->n_panels);
+    if (shape->n_panels < 1) tp_bind_fail(L, "a shape needs a number of panels");
+    lua_replace(L, at + 1);
+    lua_settop(L, at + 1);
+}
+
+static int walk(lua_State *L) {
+    box *b = check_search(L);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    size_t n = lua_rawlen(L, 2);
+    tp_shape *shapes = lua_newuserdatauv(L, (n + 1) * sizeof *shapes, 0);
+    lua_createtable(L, (int)n, 0); // keeps the panels alive; the caller's table keeps the layers
+    for (size_t i = 0; i < n; i++) {
+        lua_rawgeti(L, 2, (lua_Integer)i + 1);
+        read_shape(L, &shapes[i]);
+        lua_rawseti(L, 4, (lua_Integer)i + 1);
+        lua_pop(L, 1);
+    }
+    b->L = L;
+    b->self = 1;
+    tp_error error;
+    tp_status status = tp_search_walk(b->search, shapes, n, &error);
+    if (b->failed) {
+        lua_getiuservalue(L, 1, 2);
+        return lua_error(L);
+    }
+    if (status == TP_INTERRUPTED) tp_interrupt_take();
+    if (status != TP_OK && status != TP_INTERRUPTED) return tp_bind_raise(L, &error);
+    lua_pushboolean(L, status == TP_OK);
+    return 1;
+}
+
+static int answer(lua_State *L) {
+    box *b = check_search(L);
+    lua_Integer question = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, question >= 1 && (size_t)question <= b->n_questions, 2, "no such question");
+    tp_answer found;
+    tp_error error;
+    if (tp_search_answer(b->search, (size_t)question - 1, &found, &error) != TP_OK)
+        return tp_bind_raise(L, &error);
+    lua_createtable(L, found.n_found < INT_MAX ? (int)found.n_found : 0, 3);
+    set_integer(L, "candidates", found.candidates);
+    set_integer(L, "feasible", found.feasible);
+    set_integer(L, "evaluated", found.evaluated);
+    for (size_t i = 0; i < found.n_found; i++) {
+        push_found(L, &found.found[i]);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    return 1;
+}
+
+// threads(): processors at work in this machine
+static int threads(lua_State *L) {
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+    lua_pushinteger(L, count < 1 ? 1 : count > 1024 ? 1024 : count);
+    return 1;
+}
+
+static const luaL_Reg methods[] = {
+    {"walk", walk},
+    {"answer", answer},
+    {NULL, NULL},
+};
+
+static void new_type(lua_State *L, const char *name, lua_CFunction close) {
+    luaL_newmetatable(L, name);
+    lua_pushcfunction(L, close);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -3, "__gc");
+    lua_setfield(L, -2, "__close");
+}
+
+void tp_bind_search(lua_State *L) {
+    new_type(L, pool_name, close_pool);
+    lua_pop(L, 1);
+    new_type(L, type_name, close_search);
+    luaL_newlib(L, methods);
+    lua_setfield(L, -2, "__index");
+    lua_pop(L, 1);
+    lua_createtable(L, 0, 2);
+    lua_pushcfunction(L, new_search);
+    lua_setfield(L, -2, "new");
+    lua_pushcfunction(L, threads);
+    lua_setfield(L, -2, "threads");
+}

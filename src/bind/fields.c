@@ -1,0 +1,82 @@
+// fields.c: see fields.h.
+#include "bind/fields.h"
+
+#include <lauxlib.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "bind/bind.h"
+
+static const char *const expected[] = {"an integer", "a finite number", "true or false", "a name"};
+
+static void fail_value(lua_State *L, const char *what, const tp_field *field, int index) {
+    const char *shown = luaL_tolstring(L, index, NULL);
+    tp_bind_fail(L, "%s: '%s' must be %s, got %s", what, field->name, expected[field->kind], shown);
+}
+
+static bool store(lua_State *L, int index, const tp_field *field, void *record) {
+    void *slot = (char *)record + field->offset;
+    int is_number = 0;
+    switch (field->kind) {
+    case TP_FIELD_INTEGER: {
+        if (lua_type(L, index) != LUA_TNUMBER) return false;
+        lua_Integer value = lua_tointegerx(L, index, &is_number);
+        const lua_Integer limit = (lua_Integer)1 << 53;
+        if (!is_number || value > limit || value < -limit) return false;
+        *(int64_t *)slot = value;
+        return true;
+    }
+    case TP_FIELD_NUMBER: {
+        if (lua_type(L, index) != LUA_TNUMBER) return false;
+        double value = lua_tonumber(L, index);
+        if (!isfinite(value)) return false;
+        *(double *)slot = value;
+        return true;
+    }
+    case TP_FIELD_FLAG:
+        if (!lua_isboolean(L, index)) return false;
+        *(bool *)slot = lua_toboolean(L, index);
+        return true;
+    case TP_FIELD_TEXT:
+        if (lua_type(L, index) != LUA_TSTRING) return false;
+        *(const char **)slot = lua_tostring(L, index);
+        return true;
+    }
+    return false;
+}
+
+static void fail_unknown(lua_State *L, const char *what, const tp_field *fields) {
+    luaL_Buffer names;
+    lua_pushvalue(L, -2);
+    const char *shown = luaL_tolstring(L, -1, NULL);
+    luaL_buffinit(L, &names);
+    for (const tp_field *f = fields; f->name; f++) {
+        if (f != fields) luaL_addstring(&names, ", ");
+        luaL_addstring(&names, f->name);
+    }
+    luaL_pushresult(&names);
+    tp_bind_fail(L, "%s: unknown field '%s' (it has %s)", what, shown, lua_tostring(L, -1));
+}
+
+void tp_fields_read(lua_State *L, int index, const char *what, const tp_field *fields,
+                    void *record) {
+    index = lua_absindex(L, index);
+    if (!lua_istable(L, index))
+        tp_bind_fail(L, "%s needs a table of fields, got %s", what, luaL_typename(L, index));
+    unsigned long seen = 0; // bit i: fields[i] was given
+    lua_pushnil(L);
+    while (lua_next(L, index)) {
+        const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
+        const tp_field *field = fields;
+        while (field->name && strcmp(field->name, key) != 0)
+            field++;
+        if (!field->name) fail_unknown(L, what, fields);
+        if (!store(L, -1, field, record)) fail_value(L, what, field, -1);
+        seen |= 1UL << (field - fields);
+        lua_pop(L, 1);
+    }
+    for (const tp_field *f = fields; f->name; f++)
+        if (f->required && !(seen >> (f - fields) & 1))
+            tp_bind_fail(L, "%s: '%s' is missing", what, f->name);
+}

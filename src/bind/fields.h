@@ -1,0 +1,28 @@
+// fields.h: reads a Lua table of named fields into a C struct by a description of the fields.
+#ifndef TPERF_FIELDS_H
+#define TPERF_FIELDS_H
+
+#include <lua.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum tp_field_kind {
+    TP_FIELD_INTEGER, // int64_t: -2^53 to 2^53, integral floats included
+    TP_FIELD_NUMBER,  // double, finite
+    TP_FIELD_FLAG,    // bool
+    TP_FIELD_TEXT,    // const char *: lives as long as the table
+} tp_field_kind;
+
+typedef struct tp_field {
+    const char *name; // NULL ends a list
+    tp_field_kind kind;
+    size_t offset;
+    bool required;
+} tp_field;
+
+// Reads the table at `index` into `record`, which holds the defaults. Raises at the user's line, with
+// `what` in front, for anything but a table, an unknown or missing field, and a wrong type.
+void tp_fields_read(lua_State *L, int index, const char *what, const tp_field *fields,
+                    void *record);
+
+#endif

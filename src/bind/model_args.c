@@ -1,0 +1,44 @@
+// model_args.c: see model_args.h.
+#include "bind/model_args.h"
+
+#include "bind/bind.h"
+
+static const struct {
+    const char *name;
+    size_t offset;
+} rule_fields[] = {
+#define RULE(field)                                                                                \
+    { #field, offsetof(tp_rules, field) }
+    RULE(all_reduce_is_two_passes),    RULE(lone_gpus_use_all_nics),
+    RULE(slow_pipeline_links_cost),    RULE(flops_without_equivalents),
+    RULE(panels_overlap_exactly),      RULE(launch_outside_roofline),
+    RULE(data_overlap_excludes_comm),  RULE(placements_may_underfill),
+    RULE(recompute_counts_everywhere),
+#undef RULE
+};
+_Static_assert(sizeof rule_fields / sizeof *rule_fields == sizeof(tp_rules) / sizeof(bool),
+               "every field of tp_rules is read");
+
+void tp_bind_check_rules(lua_State *L, int index, tp_rules *rules) {
+    luaL_checktype(L, index, LUA_TTABLE);
+    for (size_t i = 0; i < sizeof rule_fields / sizeof *rule_fields; i++) {
+        if (lua_getfield(L, index, rule_fields[i].name) != LUA_TBOOLEAN)
+            tp_bind_fail(L, "the rules lack '%s'", rule_fields[i].name);
+        *(bool *)((char *)rules + rule_fields[i].offset) = lua_toboolean(L, -1);
+        lua_pop(L, 1);
+    }
+}
+
+size_t tp_bind_check_sizes(lua_State *L, int index, int64_t *out, size_t max) {
+    luaL_checktype(L, index, LUA_TTABLE);
+    size_t n = lua_rawlen(L, index);
+    if (n > max) tp_bind_fail(L, "at most %d sizes, got %d", (int)max, (int)n);
+    for (size_t i = 0; i < n; i++) {
+        int whole;
+        lua_rawgeti(L, index, (lua_Integer)i + 1);
+        out[i] = lua_tointegerx(L, -1, &whole);
+        if (!whole || out[i] < 1) tp_bind_fail(L, "a size must be an integer of at least 1");
+        lua_pop(L, 1);
+    }
+    return n;
+}

@@ -1,0 +1,16 @@
+// model_args.h: what several bindings read from Lua: rules, placements, layers, ops. Each raises at the user's line.
+#ifndef TPERF_MODEL_ARGS_H
+#define TPERF_MODEL_ARGS_H
+
+#include <lua.h>
+
+#include "tperf/layer.h"
+
+const tp_op *tp_bind_check_op(lua_State *L, int index);
+const tp_layer *tp_bind_check_layer(lua_State *L, int index);
+// A table of booleans, one for each field of tp_rules; further fields are for the layout in Lua.
+void tp_bind_check_rules(lua_State *L, int index, tp_rules *rules);
+// A list of up to `max` integers of at least 1 into out; returns how many.
+size_t tp_bind_check_sizes(lua_State *L, int index, int64_t *out, size_t max);
+
+#endif
