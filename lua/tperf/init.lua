@@ -1,7 +1,13 @@
 --- tperf: what scripts require. Re-exports, nothing else.
 local tperf = {
+  block = require "tperf.block",
+  collective = require "tperf.collective".time,
+  layer = require "tperf.layer".ops,
   model = require "tperf.model",
   schedule = require "tperf.schedule",
+  op = require "tperf.op",
+  rules = require "tperf.rules",
+  strategy = require "tperf.strategy",
   system = require "tperf.system",
   units = require "tperf.units",
   version = require "tperf.core".version,

@@ -3,7 +3,7 @@
 
 #include "bind/bind.h"
 #include "bind/fields.h"
-#include "tperf/op.h"
+#include "bind/model_args.h"
 
 static const char type_name[] = "tperf.op";
 

@@ -2,6 +2,7 @@
 #include "tperf/collective.h"
 
 #include <math.h>
+#include <stddef.h>
 
 const char *const tp_collective_names[TP_COLLECTIVE_COUNT + 1] = {
     "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce",

@@ -1,0 +1,31 @@
+--- tperf.block: a named part of a layer: a function from the model and one GPU's share to a list of ops.
+--   tperf.block("mlp", function(model, share) return { op.linear { … }, … } end)
+-- The share holds micro_batch, seq, tokens (their product), the size of each axis of the strategy by its name
+-- (share.tp), rules, and the strategy's cuts as methods (tperf/strategy/init.lua lists them), with
+-- which one block serves every strategy.
+local check = require "tperf.check"
+
+local block = {}
+block.__index = block
+
+---@param name string
+---@param build fun(model: table, share: table): table  a list of ops
+local function new(name, build)
+  if type(name) ~= "string" or name == "" then check.fail("tperf.block: the name must be a string") end
+  if type(build) ~= "function" then check.fail("tperf.block '%s': the second argument must be a function", name) end
+  return setmetatable({ name = name, build = build }, block)
+end
+
+--- The block's ops for a share, with `name`.
+function block:ops(model, share)
+  local ops = self.build(model, share)
+  if type(ops) ~= "table" then check.fail("block '%s' returned %s, not a list of ops", self.name, check.show(ops)) end
+  ops.name = self.name
+  return ops
+end
+
+function block.is(value)
+  return getmetatable(value) == block
+end
+
+return setmetatable({ is = block.is }, { __call = function(_, name, build) return new(name, build) end })

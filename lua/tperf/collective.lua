@@ -1,0 +1,34 @@
+--- tperf.collective: the time of one collective on the two-tier network (include/tperf/collective.h has the formulas).
+local core = require "tperf.core"
+local check = require "tperf.check"
+local rules = require "tperf.rules"
+local system = require "tperf.system"
+
+local kinds = {
+  "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "scatter", "gather", "all_to_all", "send",
+}
+local gpus = { min = 1, max = 1 << 31 }
+local schema = {
+  system = check.any(), rules = check.any { optional = true }, kind = check.choice { kinds },
+  bytes = check.number { min = 0, max = 1e24, unit = "bytes" }, gpus = check.integer(gpus),
+  fast = check.integer { min = 1, max = 1 << 31, optional = true },
+}
+
+local collective = { kinds = kinds }
+
+--- Seconds that a collective takes.
+---@param given table
+---  system, rules
+---  kind     "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "scatter", "gather", "all_to_all", "send"
+---  bytes    the full vector: the gathered result, the unreduced input; "64 MiB" or a number
+---  gpus     in the group
+---  fast     of them in one fast domain; as many as fit
+---@return number seconds
+function collective.time(given)
+  local o = check.record("tperf.collective", given, schema)
+  local machine = system(o.system)
+  local fast = o.fast or require "tperf.layer".fitting(o.gpus, machine.network.fast.domain)
+  return core.collective(machine, rules(o.rules), o.kind, o.bytes, o.gpus, fast)
+end
+
+return collective

@@ -1,0 +1,91 @@
+--- tperf.layer: the ops of one layer, with their counts and times.
+local check = require "tperf.check"
+local layout = require "tperf.layout"
+local model = require "tperf.model"
+local rules = require "tperf.rules"
+local strategy = require "tperf.strategy"
+local system = require "tperf.system"
+
+local size = check.integer { min = 1, max = 1 << 31, default = 1 }
+local MOST_TOKENS = 1 << 53
+
+-- Panels that the published solver uses outside its search.
+local DEFAULT_PANELS = 4
+
+local layer = {}
+
+--- Sizes and placements of a strategy's axes from fields named like the axes; a placement defaults to as many GPUs as
+--- the fast domain still takes.
+function layer.axes_of(s, given, domain)
+  local sizes, fast, left = {}, {}, domain
+  local placed = given.fast or {}
+  for i, name in ipairs(s.axis_names) do
+    sizes[i] = given[name]
+    fast[i] = placed[name] or layer.fitting(sizes[i], left)
+    if sizes[i] % fast[i] ~= 0 then
+      check.fail("'fast.%s' = %d does not divide %s = %d", name, fast[i], name, sizes[i])
+    end
+    left = left // fast[i]
+  end
+  if left < 1 then check.fail("the placement takes more GPUs than the %d of a fast domain", domain) end
+  return sizes, fast
+end
+
+--- The largest divisor of n that is no larger than limit.
+function layer.fitting(n, limit)
+  for d = math.min(n, limit), 2, -1 do
+    if n % d == 0 then return d end
+  end
+  return 1
+end
+
+--- The fields that arguments have for the axes of a strategy.
+function layer.axis_fields(s, checker)
+  local schema, fast = {}, {}
+  for _, name in ipairs(s.axis_names) do
+    schema[name] = checker
+    fast[name] = check.integer { min = 1, max = 1 << 31, optional = true }
+  end
+  return schema, fast
+end
+
+local function schema_of(s)
+  local schema, fast = layer.axis_fields(s, size)
+  schema.model, schema.system = check.any(), check.any()
+  schema.rules = check.any { optional = true }
+  schema.strategy = check.any { optional = true }
+  schema.attention = layout.attention_checker
+  schema.micro_batch = size
+  schema.panels = check.integer { min = 1, max = 1 << 31, default = DEFAULT_PANELS }
+  schema.seq = check.integer { min = 1, max = 1 << 31, optional = true }
+  schema.fast = check.record_of(fast, { optional = true })
+  return schema
+end
+
+--- The ops of one layer for one micro-batch on one GPU, in order. Bytes and FLOPs are counts, times are seconds.
+---@param given table
+---  model, system      a name, a file, a table
+---  strategy           "tensor" (default), "summa", "context" or one of your own
+---  attention          "flash" (default), "unfused", "recompute", "summa"
+---  micro_batch        samples (1)
+---  tp | tp1, tp2 | tp, cp   GPUs along each axis of the strategy (1)
+---  panels             of SUMMA products (4)
+---  fast               GPUs of each axis in one fast domain: { tp = 8 }; as many as fit
+---  seq                tokens, in place of the model's
+---  rules              "default"
+---@return table[] ops  { block, name, weight_bytes, weight_grad_bytes, saved_bytes, forward = { tensor_flops, vector_flops,
+---  equivalent_flops, bytes, comms = { { kind, bytes, axis, gpus, fast } … }, time, compute_time,
+---  exposed_memory_time, comm_time }, backward = { the same } }
+function layer.ops(given)
+  local s = strategy.of(type(given) == "table" and given.strategy or "tensor")
+  local o = check.record("tperf.layer", given, schema_of(s))
+  local machine, network = system(o.system), model(o.model)
+  if o.seq then network = network:with { seq = o.seq } end
+  if o.micro_batch > MOST_TOKENS // network.seq then check.fail("tperf.layer: micro_batch x seq is beyond 2^53") end
+  local set = rules(o.rules)
+  local sizes, fast = layer.axes_of(s, o, machine.network.fast.domain)
+  local built = layout.layers(network, s, o.attention, set)(sizes, o.micro_batch)
+  return built:ops(machine, set, fast, o.panels)
+end
+
+return layer

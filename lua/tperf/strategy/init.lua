@@ -1,0 +1,117 @@
+--- tperf.strategy: how one layer is cut over GPUs. A strategy is a table, see tensor.lua for a short one:
+--   name, summary
+--   axes             a list of { name =, meaning =, admits = function(model, share, rules) -> true | false, reason }:
+--                    the ways of cutting a layer, in the order in which the search tries sizes. `share` has this
+--                    axis and those before it. Only sizes that divide the number of GPUs are asked about.
+--   sequence_shards  function(share) -> integer: what must divide the sequence (rule shards_divide_sequence)
+--   panels           function(model, share, rules) -> list of integers to try; nil: no panels
+--   gradient_axes    the axes over which weights are replicated, beside dp: their gradients are reduced too
+--   attention        the variants of attention it can cut
+--   boundary         function(share, width) -> elements that a micro-batch sends to the next pipeline stage
+-- and its cuts, methods of the share that blocks call. "Outer" is the residual stream as it lies between blocks,
+-- "inner" what lies between a column and a row product:
+--   share:column{ name, n_in, n_out }   outer (gathered) -> inner        share:inner(width), share:outer(width): elements
+--   share:row{ name, n_in, n_out }      inner -> outer                   share:heads(n) -> { heads, queries, gather }
+--   share:inner_bias{ name, width }     share:outer_bias{ name, width }  share:norm{ name, width }
+local check = require "tperf.check"
+
+local strategy = {}
+
+local known, order = {}, {}
+
+local axis_schema = {
+  name = check.string(), meaning = check.string { optional = true }, admits = check.func(),
+}
+local schema = {
+  name = check.string(), summary = check.string { optional = true },
+  axes = check.list(check.record_of(axis_schema), { min = 1, max = 4 }),
+  sequence_shards = check.func(), panels = check.func { optional = true },
+  gradient_axes = check.list(check.string(), { default = {} }),
+  attention = check.list(check.string(), { default = { "flash" } }), boundary = check.func(),
+}
+local cuts = { "column", "row", "inner", "outer", "inner_bias", "outer_bias", "norm", "heads" }
+for _, cut in ipairs(cuts) do schema[cut] = check.func { optional = true } end
+
+-- Axes that every configuration has; a strategy's own must not be called so.
+local reserved = { dp = true, pp = true }
+
+local function prepare(given)
+  local s = check.record("tperf.strategy", given, schema)
+  local index = {}
+  for i, axis in ipairs(s.axes) do
+    if reserved[axis.name] or index[axis.name] then
+      check.fail("tperf.strategy '%s': two axes are called '%s'", s.name, axis.name)
+    end
+    index[axis.name] = i
+  end
+  s.gradient_mask = 0
+  for _, name in ipairs(s.gradient_axes) do
+    if not index[name] then check.fail("tperf.strategy '%s': no axis '%s' to reduce gradients over", s.name, name) end
+    s.gradient_mask = s.gradient_mask | 1 << (index[name] - 1)
+  end
+  s.axis_names = {}
+  for i, axis in ipairs(s.axes) do s.axis_names[i] = axis.name end
+  s.share_metatable = { __index = s } -- so that a share finds the cuts as methods
+  return s
+end
+
+--- Makes a strategy known by its name, so that searches find it.
+---@param given table  as described above
+---@return table strategy
+function strategy.define(given)
+  local s = prepare(given)
+  if known[s.name] then check.fail("tperf.strategy: '%s' is already defined", s.name) end
+  known[s.name] = s
+  order[#order + 1] = s
+  return s
+end
+
+--- All strategies, in the order of their definition.
+function strategy.all()
+  return table.move(order, 1, #order, 1, {})
+end
+
+function strategy.names()
+  local names = {}
+  for i, s in ipairs(order) do names[i] = s.name end
+  return names
+end
+
+--- A strategy by name, or one that strategy.define returned.
+function strategy.of(value)
+  if type(value) == "table" and known[value.name] == value then return value end
+  local found = type(value) == "string" and known[value]
+  if not found then
+    check.fail("unknown strategy %s%s; there are: %s", check.show(value), check.suggest(value, strategy.names()),
+      table.concat(strategy.names(), ", "))
+  end
+  return found
+end
+
+--- A name, a list of names, or "all", as a list of strategies without repetition.
+function strategy.list(value)
+  if value == "all" then return strategy.all() end
+  if type(value) ~= "table" or value.name then return { strategy.of(value) } end
+  local list, seen = {}, {}
+  for i, item in ipairs(value) do
+    list[i] = strategy.of(item)
+    if seen[list[i]] then check.fail("strategy '%s' is named twice", list[i].name) end
+    seen[list[i]] = true
+  end
+  if #list == 0 then check.fail("'strategy' is an empty list") end
+  return list
+end
+
+--- One GPU's share of a layer: what blocks are given.
+---@param sizes integer[]  of the strategy's axes
+function strategy.share(s, model, micro_batch, sizes, rules)
+  local share = {
+    micro_batch = micro_batch, seq = model.seq, tokens = micro_batch * model.seq, rules = rules,
+  }
+  for i, name in ipairs(s.axis_names) do share[name] = sizes[i] end
+  return setmetatable(share, s.share_metatable)
+end
+
+for _, name in ipairs { "tensor", "summa", "context" } do strategy.define(require("tperf.strategy." .. name)) end
+
+return strategy
