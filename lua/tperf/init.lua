@@ -7,8 +7,10 @@ local tperf = {
   schedule = require "tperf.schedule",
   op = require "tperf.op",
   rules = require "tperf.rules",
+  search = require "tperf.search".run,
   strategy = require "tperf.strategy",
   system = require "tperf.system",
+  train = require "tperf.train".run,
   units = require "tperf.units",
   version = require "tperf.core".version,
 }

@@ -1,13 +1,14 @@
 // bind_search.c: tperf.core.search: the search of tperf/search.h for lua/tperf/search.lua.
-//   core.search(options, rules, questions, accept) -> search
-//     options: see option_fields; pp, dp: lists or nil; questions: list of { system, gpus, global_batch }
+//   search.new(options, rules, questions, pp, dp, accept) -> search
+//     options: see option_fields; questions: list of { system, gpus, global_batch }; pp, dp: lists or nil
 //     accept: function(question, found) -> boolean, or nil
 //   search:walk(shapes)          shapes: list of { strategy, layer, micro_batch, panels, fast }; false when interrupted
 //   search:answer(question)      { candidates, feasible, evaluated, found, found … }
-//   core.threads() -> the number of processors
+//   search.threads() -> the number of processors; search.clock() -> seconds, for durations
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bind/bind.h"
@@ -212,6 +213,7 @@ static int new_search(lua_State *L) {
     b->n_questions = n_questions;
     b->search = tp_search_new(&core, questions, n_questions, b->pool, &error);
     if (!b->search) return tp_bind_raise(L, &error);
+    lua_settop(L, self);
     return 1;
 }
 
@@ -292,6 +294,21 @@ static int threads(lua_State *L) {
     return 1;
 }
 
+// clock(): seconds since some moment, for durations
+static int clock_seconds(lua_State *L) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    lua_pushnumber(L, (double)now.tv_sec + (double)now.tv_nsec * 1e-9);
+    return 1;
+}
+
+static const luaL_Reg functions[] = {
+    {"new", new_search},
+    {"threads", threads},
+    {"clock", clock_seconds},
+    {NULL, NULL},
+};
+
 static const luaL_Reg methods[] = {
     {"walk", walk},
     {"answer", answer},
@@ -313,9 +330,5 @@ void tp_bind_search(lua_State *L) {
     luaL_newlib(L, methods);
     lua_setfield(L, -2, "__index");
     lua_pop(L, 1);
-    lua_createtable(L, 0, 2);
-    lua_pushcfunction(L, new_search);
-    lua_setfield(L, -2, "new");
-    lua_pushcfunction(L, threads);
-    lua_setfield(L, -2, "threads");
+    luaL_newlib(L, functions);
 }

@@ -1,0 +1,129 @@
+--- The shapes of a search: every size of a strategy's axes, and every micro-batch, that some question allows.
+-- docs/model.md section 7. The core walks what is left: pipelines, placements, panels.
+local space = {}
+
+local MOST_TOKENS = 1 << 53 -- exactly representable; no GPU holds as many
+
+local function divisors(n)
+  local low, high = {}, {}
+  local d = 1
+  while d * d <= n do
+    if n % d == 0 then
+      low[#low + 1] = d
+      if d * d ~= n then high[#high + 1] = n // d end
+    end
+    d = d + 1
+  end
+  for i = #high, 1, -1 do low[#low + 1] = high[i] end
+  return low
+end
+space.divisors = divisors
+
+local function divides_any(n, questions)
+  for _, q in ipairs(questions) do
+    if q.gpus % n == 0 then return true end
+  end
+  return false
+end
+
+-- The divisors of all the questions' GPU counts, ascending.
+local function gpu_divisors(questions)
+  local seen, list = {}, {}
+  for _, q in ipairs(questions) do
+    if not seen[-q.gpus] then
+      seen[-q.gpus] = true
+      for _, d in ipairs(divisors(q.gpus)) do
+        if not seen[d] then
+          seen[d] = true
+          list[#list + 1] = d
+        end
+      end
+    end
+  end
+  table.sort(list)
+  return list
+end
+
+local function contains(list, value)
+  if not list then return true end
+  for _, item in ipairs(list) do
+    if item == value then return true end
+  end
+  return false
+end
+
+--- Calls visit(sizes, share) for every combination of the strategy's axes that divides a question's GPUs, keeps to `fixed`
+--- (axis name -> list of allowed sizes) and that the strategy admits. Notes in `refused` why sizes were not
+--- admitted: axis name -> reason -> how often.
+function space.each_size(s, model, rules, questions, fixed, refused, visit)
+  local candidates = gpu_divisors(questions)
+  local share, sizes = { micro_batch = 1, seq = model.seq }, {}
+  local function descend(i, product)
+    local axis = s.axes[i]
+    if not axis then return visit(sizes, share) end
+    for _, size in ipairs(candidates) do
+      if divides_any(product * size, questions) and contains(fixed[axis.name], size) then
+        share[axis.name], sizes[i] = size, size
+        local admitted, reason = axis.admits(model, share, rules)
+        if admitted then
+          descend(i + 1, product * size)
+        else
+          local text = ("%s = %d %s"):format(axis.name, size, reason or "is not admitted")
+          refused[#refused + 1] = #refused < 100 and text or nil
+        end
+      end
+    end
+    share[axis.name], sizes[i] = nil, nil
+  end
+  descend(1, 1)
+end
+
+-- What a data-parallel replica may run per iteration with these axes: global_batch / dp for every pipeline size,
+-- over all questions, as a set.
+local function replica_batches(product, layers, pipelines, questions)
+  local set = {}
+  for _, q in ipairs(questions) do
+    local gpus = q.gpus // product
+    for _, pp in ipairs(q.gpus % product == 0 and pipelines or {}) do
+      if pp > gpus then break end
+      local dp = gpus // pp
+      if gpus % pp == 0 and layers % pp == 0 and q.global_batch % dp == 0 then set[q.global_batch // dp] = true end
+    end
+  end
+  return set
+end
+
+local function micro_batches(replicas, shards, model, rules, fixed)
+  local seen, list = {}, {}
+  for batch in pairs(replicas) do
+    for _, b in ipairs(fixed or divisors(batch)) do
+      if not seen[b] and batch % b == 0 and b <= MOST_TOKENS // model.seq then
+        local cut = rules.shards_divide_sequence and model.seq or b * model.seq
+        if cut % shards == 0 then
+          seen[b] = true
+          list[#list + 1] = b
+        end
+      end
+    end
+  end
+  table.sort(list)
+  return list
+end
+
+--- Calls visit(sizes, micro_batch, panels) for every shape of one strategy. fixed: micro_batch, panels, and axes' names
+--- -> list of allowed values.
+function space.each_shape(s, model, rules, questions, fixed, refused, visit)
+  local pipelines = divisors(model.layers)
+  space.each_size(s, model, rules, questions, fixed, refused, function(sizes, share)
+    local product = 1
+    for _, size in ipairs(sizes) do product = product * size end
+    local replicas = replica_batches(product, model.layers, pipelines, questions)
+    local panels = fixed.panels or s.panels and s.panels(model, share, rules) or { 1 }
+    local copy = table.move(sizes, 1, #sizes, 1, {})
+    for _, b in ipairs(micro_batches(replicas, s.sequence_shards(share), model, rules, fixed.micro_batch)) do
+      visit(copy, b, panels)
+    end
+  end)
+end
+
+return space
