@@ -19,7 +19,8 @@ local collective = { kinds = kinds }
 --- Seconds that a collective takes.
 ---@param given table
 ---  system, rules
----  kind     "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "scatter", "gather", "all_to_all", "send"
+---  kind     "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "scatter", "gather", "all_to_all" or
+---           "send"
 ---  bytes    the full vector: the gathered result, the unreduced input; "64 MiB" or a number
 ---  gpus     in the group
 ---  fast     of them in one fast domain; as many as fit

@@ -73,8 +73,8 @@ end
 ---  fast               GPUs of each axis in one fast domain: { tp = 8 }; as many as fit
 ---  seq                tokens, in place of the model's
 ---  rules              "default"
----@return table[] ops  { block, name, weight_bytes, weight_grad_bytes, saved_bytes, forward = { tensor_flops, vector_flops,
----  equivalent_flops, bytes, comms = { { kind, bytes, axis, gpus, fast } … }, time, compute_time,
+---@return table[] ops  { block, name, weight_bytes, weight_grad_bytes, saved_bytes, forward = { tensor_flops,
+---  vector_flops, equivalent_flops, bytes, comms = { { kind, bytes, axis, gpus, fast } … }, time, compute_time,
 ---  exposed_memory_time, comm_time }, backward = { the same } }
 function layer.ops(given)
   local s = strategy.of(type(given) == "table" and given.strategy or "tensor")

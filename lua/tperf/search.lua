@@ -139,15 +139,16 @@ local function why_none(search, question)
   local text = ("no split of %d GPUs into %s, pp and dp has pp dividing %d layers, dp x micro-batch dividing the "
     .. "global batch of %d and the sequence of %d cut evenly"):format(question.gpus,
     table.concat(search.strategies[1].axis_names, ", "), search.model.layers, question.global_batch, search.model.seq)
-  if #search.refused > 0 then text = text .. "; " .. table.concat(search.refused, "; ", 1, math.min(3, #search.refused)) end
-  return text
+  local refused = table.concat(search.refused, "; ", 1, math.min(3, #search.refused))
+  return refused == "" and text or text .. "; " .. refused
 end
 
 local function answer(search, index, complete)
   local question = search.questions[index]
   local found = search.core:answer(index)
   local result = {
-    candidates = found.candidates, feasible = found.feasible, evaluated = found.evaluated, complete = complete,
+    candidates = found.candidates, feasible = found.feasible, complete = complete,
+    evaluated = not search.prune and found.evaluated or nil, -- with pruning it depends on the threads' luck
     model = question.model, system = question.system, gpus = question.gpus, global_batch = question.global_batch,
   }
   for i, item in ipairs(found) do result[i] = describe(search, question, item) end
@@ -180,8 +181,9 @@ end
 ---  threads          as many as there are processors
 ---  progress         function(shapes done)
 ---@return table result  { [1 … top] = configuration, candidates, feasible, evaluated, complete, seconds, reason }, best
----  first; complete is false when Ctrl-C ended the search, and reason says why nothing was found. A list of such results,
----  systems outermost, when gpus or system is a list.
+---  first; complete is false when Ctrl-C ended the search, reason says why nothing was found, and evaluated counts the
+---  candidates that were timed when prune is false. A list of such results, systems outermost, when gpus or system is a
+---  list.
 local function run(given)
   local start = core.clock()
   local strategies = strategy.list(type(given) == "table" and given.strategy or "tensor")
@@ -191,7 +193,7 @@ local function run(given)
   local questions, many = questions_of(o, network, set)
   local search = {
     model = network, rules = set, strategies = strategies, questions = questions, layers = {}, refused = {},
-    fixed = fixed_of(o, strategies),
+    fixed = fixed_of(o, strategies), prune = o.prune,
   }
   for i, s in ipairs(strategies) do search.layers[i] = layout.layers(network, s, o.attention, set) end
   search.core = new_core_search(search, o)

@@ -10,9 +10,10 @@
 --   boundary         function(share, width) -> elements that a micro-batch sends to the next pipeline stage
 -- and its cuts, methods of the share that blocks call. "Outer" is the residual stream as it lies between blocks,
 -- "inner" what lies between a column and a row product:
---   share:column{ name, n_in, n_out }   outer (gathered) -> inner        share:inner(width), share:outer(width): elements
---   share:row{ name, n_in, n_out }      inner -> outer                   share:heads(n) -> { heads, queries, gather }
---   share:inner_bias{ name, width }     share:outer_bias{ name, width }  share:norm{ name, width }
+--   share:column{ name, n_in, n_out }  outer (gathered) -> inner     share:inner_bias{ name, width }
+--   share:row{ name, n_in, n_out }     inner -> outer                share:outer_bias{ name, width, after_attention }
+--   share:norm{ name, width }          outer -> gathered             share:heads(n) -> { heads, queries, gather }
+--   share:inner(width), share:outer(width) -> how many elements one GPU holds
 local check = require "tperf.check"
 
 local strategy = {}
