@@ -1,0 +1,1 @@
+return require "tperf.compat.llm_analysis.upstream"

@@ -1,0 +1,113 @@
+--- Bytes per GPU: sections 2 (weights), 3 (gradients, optimizer states), 4 (activations) and 5 (KV cache).
+local setup = require "tperf.compat.llm_analysis.setup"
+local max = math.max
+
+local memory = {}
+
+--- The divisors of a ZeRO stage: D for dense parameters, Dm for those spread over experts' GPUs.
+---@return number D, number Dm
+function memory.shards(m, stage)
+  if m.Z >= stage then return m.n_dp, m.n_dp / m.ep end
+  return 1, 1
+end
+
+--- Section 2: weights of one layer.
+---@return number attention, number mlp, number norms
+function memory.layer_weights(m, D, Dm)
+  return m.P_attn_gpu * m.beta_w / D, m.rules.mlp_weight(m, D, Dm), m.P_ln * m.beta_w / D
+end
+
+--- Section 2: weights at the ends of the model.
+---@return number embedding, number embedding_unsharded, number last_norm
+function memory.end_weights(m)
+  local unsharded, D = m.P_emb_stage * m.beta_e / m.t, memory.shards(m, 3)
+  return unsharded / D, unsharded, m.P_last * m.beta_w / m.rules.norm_split(m) / D
+end
+
+--- Section 3: M_o, optimizer states.
+function memory.optimizer(m)
+  local t, q, D, Dm = m.t, m.rules.optimizer_bytes(m), memory.shards(m, 1)
+  local router = m.P_router / m.rules.router_split(m)
+  local layer = q * m.P_mlp / (m.ep * t * Dm) + q * (m.P_attn_gpu + router + m.P_ln) / D
+  return m.l * layer + q * m.P_emb_stage / (t * D) + q * m.P_last / (m.rules.norm_split(m) * D)
+end
+
+--- Section 3: M_g, gradients.
+function memory.gradients(m)
+  local t, bytes, D, Dm = m.t, m.args.master_weights_dtype_bytes, memory.shards(m, 2)
+  local router, norm_split = m.P_router / m.rules.router_split(m), m.rules.norm_split(m)
+  local layer = bytes * m.P_mlp / (m.ep * t * Dm) + bytes * (m.P_attn_gpu + router + m.P_ln / norm_split) / D
+  return m.l * layer + bytes * m.P_emb_stage / (t * D) + bytes * m.P_last / (norm_split * D)
+end
+
+--- Section 4.1: what attention keeps for the backward pass of one layer.
+function memory.attention(m, b, s, R, flash, softmax_dropout)
+  if R >= 3 then return 0 end
+  local sbh = s * b * m.h
+  if R == 2 then return sbh * m.beta_a / m.sp end
+  local scores = R == 1 and 0 or m.rules.attention_scores(m, b, s, flash, softmax_dropout)
+  return sbh * m.beta_a / m.sp + m.rules.attention_kept(m, b, s) + scores + m.rules.attention_mask(m, b, s)
+end
+
+--- Section 4.1 in inference: the largest single tensor.
+function memory.attention_inference(m, b, s)
+  return max(3 * m.beta_a * s * b * m.h / m.t, m.rules.attention_scores(m, b, s, true, false))
+end
+
+--- Section 4.2: bytes per element of the MLP's three inputs.
+function memory.mlp_bytes(m)
+  local args, all = m.args, setup.given(m.args.mlp_activation_quant_bits)
+  local function bytes(bits)
+    bits = all or setup.given(bits)
+    return bits and bits / 8 or m.beta_a
+  end
+  return bytes(args.mlp_1linear_quant_bits), bytes(args.mlp_gelu_input_quant_bits), bytes(args.mlp_2linear_quant_bits)
+end
+
+--- Section 4.2: what the MLP keeps for the backward pass of one layer.
+function memory.mlp(m, b, s, R, beta_1, beta_g, beta_2, recompute_gelu)
+  if R == 4 then return 0 end
+  return m.rules.mlp_kept(m, b, s, beta_1, beta_g, beta_2, recompute_gelu)
+end
+
+--- Section 4.2 in inference.
+function memory.mlp_inference(m, b, s)
+  return max(m.beta_a, m.beta_a * m.r) * s * b * m.h * m.k / m.t
+end
+
+--- Section 4.3.
+function memory.norm(m, b, s)
+  return s * b * m.h * m.beta_n / m.sp
+end
+
+--- Section 4.4: one layer in training, and its parts.
+---@return number layer, number attention, number mlp, number norms
+function memory.layer(m, b, s)
+  local args, R = m.args, m.R
+  if R == 4 then
+    local input = s * b * m.h * m.beta_a / m.rules.checkpoint_split(m)
+    return input, 0, 0, input
+  end
+  local attention = memory.attention(m, b, s, R, args.flash_attn, args.softmax_dropout)
+  local beta_1, beta_g, beta_2 = memory.mlp_bytes(m)
+  local mlp = memory.mlp(m, b, s, R, beta_1, beta_g, beta_2, args.mlp_recompute_gelu)
+  local norms = (R == 3 and 1 or 2) * memory.norm(m, b, s)
+  return attention + mlp + norms, attention, mlp, norms
+end
+
+--- Section 4.5: one layer in inference.
+function memory.layer_inference(m, b, s)
+  return max(memory.attention_inference(m, b, s), memory.mlp_inference(m, b, s), memory.norm(m, b, s))
+end
+
+--- Section 4.6: the input embedding's activation, and the logits (also the loss's scratch, Lambda).
+function memory.input(m, b, s) return m.h * b * s * m.beta_a / m.rules.checkpoint_split(m) end
+function memory.logits(m, b, s) return m.V * b * s * m.beta_a / m.t end
+
+--- Section 5: KV cache of one layer for T tokens of b sequences.
+function memory.kv_cache(m, b, T)
+  local bytes = m.args.kv_cache_dtype_bytes or m.beta_a
+  return 2 * b * T * m.d * m.rules.kv_heads_per_gpu(m) * bytes
+end
+
+return memory

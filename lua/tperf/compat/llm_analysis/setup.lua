@@ -1,0 +1,215 @@
+--- From upstream's arguments and configurations to the symbols the formulas are written in.
+-- m (a "setup") holds: h f r a a_kv g d L l V s_max E k c (model), t sp p n_dp n_r ep Z R (parallelism),
+-- beta_w beta_a beta_e beta_n (bytes per weight, activation, embedding, norm activation), W (GPU memory in bytes),
+-- e_f e_h (efficiencies), peak (TFLOP/s), Phi (FLOP/s), H I X (HBM, intra-node, inter-node bytes/s), tau (s).
+local check = require "tperf.check"
+local configs = require "tperf.compat.llm_analysis.configs"
+
+local setup = {}
+
+local LARGEST = 1 << 40 -- of any size or count: products of a few of them stay exact enough and finite
+
+local function size(options)
+  options = options or {}
+  options.min, options.max = options.min or 1, LARGEST
+  return check.integer(options)
+end
+
+local label = check.string { optional = true, empty = true }
+local positive, not_negative = { above = 0, max = 1e15 }, { min = 0, max = 1e15, optional = true }
+
+local model_fields = {
+  name = check.string {}, num_layers = size(), n_head = size(), hidden_dim = size(), vocab_size = size(),
+  max_seq_len = size { optional = true }, num_key_value_heads = size { optional = true },
+  num_key_value_groups = check.number { optional = true }, -- upstream overwrites it with n_head / num_key_value_heads
+  ffn_embed_dim = check.number { above = 0, max = LARGEST, optional = true },
+  expansion_ratio = check.number { above = 0, max = LARGEST, optional = true },
+  model_type = label, moe_num_experts = size { default = 1 }, moe_top_k = size { default = 1 },
+  mlp_gated_linear_units = check.boolean { default = false },
+}
+
+-- What upstream's model cannot say and the corrections use (Q2, Q3).
+local fixed_model_fields = {
+  head_dim = size { optional = true }, untied_embeddings = check.boolean { default = false },
+  learned_positions = size { min = 0, default = 0 }, biases = check.boolean { default = false },
+}
+for name, checker in pairs(model_fields) do fixed_model_fields[name] = checker end
+
+local gpu_fields = {
+  name = check.string {}, mem_per_GPU_in_GB = check.number(positive),
+  hbm_bandwidth_in_GB_per_sec = check.number(positive), intra_node_bandwidth_in_GB_per_sec = check.number(positive),
+  intra_node_min_message_latency = check.number { min = 0, max = 1e15 }, peak_fp16_TFLOPS = check.number(not_negative),
+  peak_i8_TFLOPS = check.number(not_negative), peak_i4_TFLOPS = check.number(not_negative),
+  inter_node_bandwidth_in_GB_per_sec = check.number { above = 0, max = 1e15, default = 200 },
+}
+
+local dtype_fields = {
+  name = check.string { default = "w16a16e16" }, weight_bits = size { default = 16 },
+  activation_bits = size { default = 16 }, embedding_bits = size { default = 16 },
+}
+
+local kinds = {
+  model = { registry = configs.models, fields = model_fields, default = "facebook_opt-1.3b",
+    unknown = "unknown model config name: %s, and none is found on HuggingFace Hub" },
+  gpu = { registry = configs.gpus, fields = gpu_fields, default = "a100-sxm-40gb",
+    unknown = "unknown gpu config name: %s" },
+  dtype = { registry = configs.dtypes, fields = dtype_fields, default = "w16a16e16",
+    unknown = "unknown quant config name: %s" },
+}
+
+local function names(registry)
+  local list = {}
+  for name in pairs(registry) do list[#list + 1] = name end
+  table.sort(list)
+  return list
+end
+
+-- A configuration table as it is, checked, or the shipped one of that name.
+local function resolve(what, kind, args, fields)
+  local spec = kinds[kind]
+  local value = args[kind] or args[kind .. "_name"] or spec.default
+  if type(value) == "table" then return check.record(what .. ": " .. kind, value, fields or spec.fields) end
+  local config = spec.registry[value]
+  if not config then
+    check.fail("%s: " .. spec.unknown .. "%s", what, value, check.suggest(value, names(spec.registry)))
+  end
+  return check.record(what .. ": " .. kind, config, fields or spec.fields)
+end
+
+--- "Truthy" of the sheet: given and not zero.
+---@return number?
+function setup.given(x)
+  if x ~= 0 then return x end
+  return nil
+end
+local given = setup.given
+
+-- Section 11.1: width f and expansion ratio r of the MLP, either of which may be left out.
+local function ffn_widths(model)
+  local h, f, r = model.hidden_dim, model.ffn_embed_dim, model.expansion_ratio
+  if not f and not r then return 4 * h, 4 end
+  return f or h * r, r or f / h
+end
+
+local function model_symbols(m, model, what)
+  local a, a_kv = model.n_head, model.num_key_value_heads or model.n_head
+  if a % a_kv ~= 0 then
+    check.fail("%s: n_head (%d) must be divisible by num_key_value_heads (%d)", what, a, a_kv)
+  end
+  m.model, m.h, m.a, m.a_kv, m.g = model, model.hidden_dim + 0.0, a, a_kv, a / a_kv
+  m.d = (model.head_dim or model.hidden_dim / a) + 0.0
+  local f, r = ffn_widths(model)
+  m.ffn_is_integer = math.type(f) == "integer"
+  m.f, m.r = f + 0.0, m.rules.expansion_ratio(m.h, f, r)
+  m.L, m.V, m.s_max = model.num_layers, model.vocab_size + 0.0, model.max_seq_len
+  m.E, m.k, m.c = model.moe_num_experts, model.moe_top_k, model.mlp_gated_linear_units and 3 or 2
+end
+
+local function bits_symbols(m, dtype, what)
+  m.beta_w, m.beta_a, m.beta_e = dtype.weight_bits / 8, dtype.activation_bits / 8, dtype.embedding_bits / 8
+  local gpu, widest = m.gpu, math.max(dtype.weight_bits, dtype.activation_bits)
+  local fp16 = gpu.peak_fp16_TFLOPS
+  if widest == 4 then m.peak = gpu.peak_i4_TFLOPS or 4 * fp16
+  elseif widest == 8 then m.peak = gpu.peak_i8_TFLOPS or 2 * fp16
+  elseif widest == 16 then m.peak = fp16
+  else
+    check.fail("%s: weight_bits and activation_bits must be 4, 8, or 16, the wider of the dtype '%s' has %d",
+      what, dtype.name, widest)
+  end
+  if m.peak == 0 then
+    check.fail("%s: the gpu '%s' has a peak of 0 TFLOPS for %d-bit operands: choose another dtype", what, gpu.name, widest)
+  end
+end
+
+-- Section 7.1. An achieved rate wins over an efficiency.
+local function rates(m, args, what)
+  local gpu = m.gpu
+  local achieved = given(args.achieved_memory_bandwidth_GBs)
+  m.e_h = achieved and achieved / gpu.hbm_bandwidth_in_GB_per_sec or given(args.hbm_memory_efficiency) or 1
+  if m.e_h <= 0 or m.e_h > 1 then
+    check.fail("%s: hbm_memory_efficiency must be in (0, 1], check the achieved_memory_bandwidth_GBs and "
+      .. "hbm_memory_efficiency passed in (it is %s)", what, check.show(m.e_h))
+  end
+  achieved = given(args.achieved_tflops)
+  m.e_f = achieved and achieved / m.rules.achieved_peak(m) or given(args.flops_efficiency) or 1
+  if not (m.e_f > 0 and m.e_f <= 1) then
+    check.fail("%s: flops_efficiency must be in (0, 1], check the achieved_tflops and flops_efficiency passed in "
+      .. "(it is %s)", what, check.show(m.e_f))
+  end
+  m.Phi = m.peak * m.e_f * 1e12
+  m.H = gpu.hbm_bandwidth_in_GB_per_sec * m.e_h * 1e9
+  m.I = gpu.intra_node_bandwidth_in_GB_per_sec * args.intra_node_memory_efficiency * 1e9
+  m.X = m.rules.inter_node_bandwidth(gpu.inter_node_bandwidth_in_GB_per_sec) * args.inter_node_memory_efficiency * 1e9
+  m.tau = gpu.intra_node_min_message_latency
+end
+
+local function parallelism(m, args, what)
+  m.t, m.p, m.ep = args.tp_size, args.pp_size, args.ep_size or 1
+  m.n_dp, m.n_r = args.dp_size, args.rdp_size or 1
+  m.sp = given(args.sp_size) or m.t
+  if m.sp > 1 and m.sp ~= m.t then
+    check.fail("%s: if sequence parallelism size > 1, it must be equal to tensor parallelism size using Megatron-LM "
+      .. "sequence parallelism (sp_size %d, tp_size %d)", what, m.sp, m.t)
+  end
+  m.l = m.rules.layers_per_gpu(m.L, m.p)
+end
+
+-- Section 1.
+local function parameters(m)
+  local rules, E = m.rules, m.E
+  m.P_attn = rules.attention_params(m)
+  m.P_attn_gpu = rules.attention_params_per_gpu(m)
+  m.P_mlp, m.P_router = rules.mlp_params(m), E > 1 and m.h * E or 0
+  m.P_ln = rules.norm_params(m)
+  m.P_last = m.P_ln / 2
+  m.P_emb = rules.embedding_params(m)
+  m.P_emb_stage = rules.embedding_params_per_stage(m)
+  m.P_layer = m.P_attn + m.P_mlp + m.P_router + m.P_ln
+  m.P_tot = m.L * m.P_layer + m.P_emb + m.P_last
+  m.P_active = m.L * (m.P_attn + m.P_mlp * m.k / E + m.P_router + m.P_ln) + m.P_emb + m.P_last
+end
+
+--- Sections 0, 1, 7.1 and 11.
+---@param what string   prefix of messages
+---@param args table    checked arguments; dp_size and rdp_size resolved
+---@param rules table   upstream's formulas, or the corrected ones
+---@return table m
+function setup.new(what, args, rules)
+  local m = { rules = rules, args = args, what = what, warnings = {} }
+  local model = resolve(what, "model", args, rules.extended_models and fixed_model_fields)
+  m.gpu, m.dtype = resolve(what, "gpu", args), resolve(what, "dtype", args)
+  model_symbols(m, model, what)
+  bits_symbols(m, m.dtype, what)
+  rates(m, args, what)
+  parallelism(m, args, what)
+  m.W = rules.capacity(m)
+  m.beta_n = args.layernorm_dtype_bytes
+  m.Z, m.R = args.ds_zero, args.activation_recomputation or 0
+  parameters(m)
+  rules.validate(m)
+  return m
+end
+
+--- The five parameter counts both summaries start with.
+function setup.put_parameters(m, summary)
+  local mlp = m.L * m.P_mlp
+  summary.num_params_total = m.P_tot
+  summary.num_params_total_mlp = m.ffn_is_integer and math.tointeger(mlp) or mlp
+  summary.num_params_total_embedding = math.tointeger(m.P_emb) or m.P_emb
+  summary.num_params_total_others = m.P_tot - mlp - m.P_emb
+  summary.num_active_params_total = m.P_active
+end
+
+--- Appends a warning in upstream's words.
+function setup.warn(m, format, ...)
+  m.warnings[#m.warnings + 1] = format:format(...)
+end
+
+--- The warning both questions share (section 10).
+function setup.warn_flops_efficiency(m)
+  if m.e_f > 0.55 then
+    setup.warn(m, "Note that Megatron-LM reported up to 0.6 flops efficiency for large scale model training")
+  end
+end
+
+return setup

@@ -1,0 +1,135 @@
+--- The summaries as upstream writes them (sections 8.9, 9.4, 9.5): keys in order, readable text, JSON, files.
+local check = require "tperf.check"
+local python = require "tperf.compat.llm_analysis.python"
+
+local summary = {}
+
+local function words(text)
+  local list = {}
+  for word in text:gmatch "%S+" do list[#list + 1] = word end
+  return list
+end
+
+local BREAKDOWN = "%slatency_fwd_attn %slatency_fwd_mlp %slatency_fwd_layernorm %slatency_fwd_tp_comm "
+  .. "%slatency_fwd_sharded_dp_comm %slatency_fwd_input_embedding %slatency_fwd_output_embedding_loss"
+local PARAMETERS = "num_params_total num_params_total_mlp num_params_total_embedding num_params_total_others "
+  .. "num_active_params_total"
+
+local function breakdown(prefix) return (BREAKDOWN:gsub("%%s", prefix)) end
+
+summary.train_keys = words("batch_size_per_gpu max_batch_size_per_gpu gradient_accumulation_steps global_batch_size dp_size "
+  .. "rdp_size tp_size pp_size sp_size ep_size ds_zero total_num_gpus seq_len total_num_tokens " .. PARAMETERS
+  .. " activation_recomputation layernorm_dtype_bytes mlp_activation_quant_bits mlp_recompute_gelu "
+  .. "mlp_gated_linear_units achieved_flops flops_efficiency hbm_memory_efficiency num_flops_total_per_micro_batch "
+  .. "weight_memory_per_gpu weight_memory_embedding_per_gpu weight_memory_attn_per_gpu weight_memory_mlp_per_gpu "
+  .. "weight_memory_layernorm_per_gpu unsharded_weight_memory_embedding unsharded_weight_memory_per_layer "
+  .. "unsharded_weight_memory_attn_per_layer unsharded_weight_memory_mlp_per_layer unshared_weight_memory_layernorm "
+  .. "gradient_memory_per_gpu optimizer_state_memory_per_gpu (weight+op_state)_memory_per_gpu "
+  .. "estimated_fwd_prefetch_memory_per_gpu estimated_bwd_prefetch_memory_per_gpu loss_bwd_memory "
+  .. "activation_memory_batch_size_1 activation_memory_per_gpu activation_memory_attn_per_gpu "
+  .. "activation_memory_mlp_per_gpu activation_memory_layernorm_per_gpu activation_memory_input_embedding_per_gpu "
+  .. "activation_memory_output_embedding_per_gpu (weight+op_state+act)_memory_per_gpu "
+  .. "(weight+op_state+grad)_memory_per_gpu estimated_peak_memory_per_gpu latency_per_micro_batch latency_fwd "
+  .. breakdown "" .. " latency_per_iter device_tokens_per_sec total_training_latency latency_per_iter_using_flops "
+  .. "total_training_latency_using_flops gpu_hours")
+
+summary.infer_keys = words("batch_size_per_gpu seq_len tp_size ep_size pp_size num_tokens_to_generate " .. PARAMETERS
+  .. " flops_efficiency hbm_memory_efficiency layernorm_dtype_bytes use_kv_cache kv_cache_latency "
+  .. "kv_cache_memory_per_gpu weight_memory_per_gpu weight_memory_embedding_per_gpu prefill_activation_memory_per_gpu "
+  .. "prefill_max_batch_size_per_gpu prefill_num_flops_fwd_total decode_activation_memory_per_gpu "
+  .. "decode_max_batch_size_per_gpu decode_num_flops_fwd_total prefill_latency " .. breakdown "prefill_"
+  .. " decode_latency " .. breakdown "decode_" .. " total_decode_latency total_latency total_per_token_latency "
+  .. "prefill_tokens_per_sec decode_tokens_per_sec total_tokens_per_sec")
+
+local COST_KEYS = words "prefill_cost_per_1k_tokens decode_cost_per_1k_tokens total_cost_per_1k_tokens"
+
+--- The keys of a summary in upstream's order; a key without a value (None, null) is still one of them.
+---@param result table  what train or infer returned
+---@return string[]
+function summary.keys(result)
+  if type(result) ~= "table" then check.fail("llm_analysis needs a summary, got %s", check.show(result)) end
+  if not result.prefill_latency then return summary.train_keys end
+  local keys = table.move(summary.infer_keys, 1, #summary.infer_keys, 1, {})
+  return result.total_cost_per_1k_tokens and table.move(COST_KEYS, 1, #COST_KEYS, #keys + 1, keys) or keys
+end
+
+local function contains(key, ...)
+  for _, part in ipairs { ... } do
+    if key:find(part, 1, true) then return true end
+  end
+  return false
+end
+
+-- The value as the readable text shows it, or nil when its line is left out. First match wins.
+local function shown(key, value)
+  if contains(key, "latency") then return python.duration(value) end
+  if contains(key, "num_tokens", "num_params", "num_active_params", "flops") then
+    return python.str(python.number(value, 2, 1000))
+  end
+  if key == "gpu_hours" then
+    if not value or value == 0 then return nil end
+    return ("%.0f"):format(value < 0 and math.ceil(value) or math.floor(value))
+  end
+  if contains(key, "memory") and not contains(key, "efficiency") then
+    return python.str(python.number(value, 2, 1024)) .. "B"
+  end
+  return python.str(value)
+end
+
+--- The readable summary, one "key: value" per line.
+---@param result table  what train or infer returned
+---@return string
+function summary.text(result)
+  local lines = { "", ("-"):rep(46) .. "Summary" .. ("-"):rep(47) }
+  for _, key in ipairs(summary.keys(result)) do
+    local value = shown(key, result[key])
+    if value then lines[#lines + 1] = key .. ": " .. value end
+  end
+  lines[#lines + 1] = ("-"):rep(100)
+  return table.concat(lines, "\n") .. "\n"
+end
+
+--- The summary as JSON, indented by 4; the warnings are not part of it, as upstream.
+---@param result table  what train or infer returned
+---@return string
+function summary.json(result)
+  local lines = {}
+  for i, key in ipairs(summary.keys(result)) do
+    local value = result[key]
+    local kind = type(value)
+    local shape = value == nil and "null" or kind == "string" and '"' .. value .. '"'
+      or kind == "number" and python.repr(value) or tostring(value)
+    lines[i] = ('    "%s": %s'):format(key, shape)
+  end
+  return "{\n" .. table.concat(lines, ",\n") .. "\n}"
+end
+
+--- The name both files of a run start with.
+---@param m table       the setup of the run
+---@return string
+function summary.file_name(m)
+  local args = m.args
+  return ("%s%s-%s-%s-tp%d-pp%d-dp%d-sp%d-fe%s-ep%d-hbme%s%s"):format(args.output_file_prefix or "", m.model.name,
+    m.gpu.name, m.dtype.name, m.t, m.p, m.n_dp, m.sp, python.repr(python.round(m.e_f, 2)), m.ep,
+    python.repr(python.round(m.e_h, 2)), args.output_file_suffix or "")
+end
+
+local function write_file(what, path, text)
+  local file, message = io.open(path, "w")
+  if not file then
+    check.fail("%s: cannot write output_dir's file: %s (make the folder first)", what, message)
+  end
+  file:write(text)
+  file:close()
+end
+
+--- Writes NAME-summary.json and NAME-summary-readable.txt into output_dir, which must exist.
+---@param m table       the setup of the run
+---@param result table  what train or infer returned
+function summary.write(m, result)
+  local path = m.args.output_dir .. "/" .. summary.file_name(m)
+  write_file(m.what, path .. "-summary.json", summary.json(result))
+  write_file(m.what, path .. "-summary-readable.txt", summary.text(result))
+end
+
+return summary

@@ -1,0 +1,282 @@
+--- train(): section 8, one function per subsection.
+local check = require "tperf.check"
+local setup = require "tperf.compat.llm_analysis.setup"
+local memory = require "tperf.compat.llm_analysis.memory"
+local latency = require "tperf.compat.llm_analysis.latency"
+local python = require "tperf.compat.llm_analysis.python"
+local given, warn, max = setup.given, setup.warn, math.max
+
+local train = {}
+
+local ZERO = { [0] = "NONE", "STAGE_1", "STAGE_2", "STAGE_3" }
+local RECOMPUTATION = { [0] = "NONE", "ATTN_COMPUTE", "ATTN", "NORM_ATTN_NORM", "FULL" }
+local LARGEST_BATCH = 1 << 53
+
+-- 8.2: n_dp and n_r from the number of GPUs.
+local function data_parallel(what, args)
+  local t, p, gpus, n_dp = args.tp_size, args.pp_size, given(args.total_num_gpus), given(args.dp_size)
+  if t > args.num_gpus_per_node then
+    check.fail("%s: tp_size must be <= %d(num_gpus_per_node), tensor parallelism requires high communication bandwidth "
+      .. "to be efficient and is best kept within a single node where high bandwidth NVLink is available (tp_size %d)",
+      what, args.num_gpus_per_node, t)
+  end
+  if not gpus then return n_dp or 1, 1 end
+  if not n_dp then
+    if gpus % (t * p) ~= 0 then
+      check.fail("%s: dp_size is not specified, assuming total_num_gpus = dp_size * tp_size * pp_size, total_num_gpus "
+        .. "must be a multiple of tp_size * pp_size (%d is not one of %d)", what, gpus, t * p)
+    end
+    return gpus // (t * p), 1
+  end
+  if gpus % (n_dp * t * p) ~= 0 then
+    check.fail("%s: total_num_gpus %d must be divisible by dp_size * tp_size * pp_size which is %d", what, gpus, n_dp * t * p)
+  end
+  return n_dp, gpus // (n_dp * t * p)
+end
+
+-- 2, 3, 8.4: everything that does not depend on the batch.
+local function static_memory(m)
+  local D, Dm = memory.shards(m, 3)
+  local attention, mlp, norms = memory.layer_weights(m, D, Dm)
+  local u_attention, u_mlp, u_norms = memory.layer_weights(m, 1, 1)
+  local embedding, embedding_unsharded, last_norm = memory.end_weights(m)
+  local layer = u_attention + u_mlp + u_norms
+  local mem = {
+    attention = attention, mlp = mlp, norms = norms, embedding = embedding, embedding_unsharded = embedding_unsharded,
+    unsharded_layer = layer, unsharded_attention = u_attention, unsharded_mlp = u_mlp, unsharded_norms = u_norms,
+    weights = embedding + m.l * (attention + mlp + norms) + last_norm,
+    optimizer = memory.optimizer(m), gradients = memory.gradients(m),
+  }
+  mem.prefetch_forward, mem.prefetch_backward = m.rules.prefetch(m, embedding_unsharded, layer)
+  mem.prefetch = max(mem.prefetch_forward, mem.prefetch_backward)
+  mem.left = m.rules.memory_left(m, mem.weights, mem.optimizer, mem.gradients)
+  return mem
+end
+
+-- 4.7: A(b), with `layers` layers' worth in flight; and the parts of one layer.
+local function activations(m, b, s, layers)
+  local layer, attention, mlp, norms = memory.layer(m, b, s)
+  local total = layers * layer + memory.input(m, b, s) + memory.logits(m, b, s) + memory.norm(m, b, s)
+  return total, layers * attention, layers * mlp, layers * norms
+end
+
+local function memory_warnings(m, mem, lambda_1)
+  local left = mem.left
+  if m.Z == 0 then warn(m, "DeepSpeed ZeRO is disabled, consider using ZeRO to reduce memory usage") end
+  if left < 0 then warn(m, "model weight/optimizer state memory usage is too large to fit in GPU memory") end
+  if left - max(mem.prefetch, mem.gradients) < 0 then
+    warn(m, "model gradient or bwd prefetch memory usage is too large to fit in GPU memory")
+  end
+  if left - lambda_1 < 0 then warn(m, "loss_bwd_memory is too large to fit in GPU memory") end
+  if left - max(mem.prefetch, lambda_1) < mem.activation_1 then
+    warn(m, "memory_left %s < activation_memory_batch_size_1 %s", python.number(left), python.number(mem.activation_1))
+  end
+end
+
+-- 8.5: the largest b with left >= max(prefetch, b lambda) + b A(1); the closed form, then its rounding put right.
+local function largest_batch(mem, lambda_1)
+  local left, a = mem.left, mem.activation_1
+  local b = math.floor(math.min((left - mem.prefetch) / a, left / (a + lambda_1))) + 1
+  while left < max(mem.prefetch, b * lambda_1) + b * a do b = b - 1 end
+  return b
+end
+
+-- The largest divisor of x up to limit: downwards from the limit, or through pairs of divisors, whichever is shorter.
+local function largest_divisor(x, limit)
+  if limit * limit <= x then
+    for divisor = limit, 1, -1 do
+      if x % divisor == 0 then return divisor end
+    end
+  end
+  local best, i = 1, 1
+  while i * i <= x do
+    if x % i == 0 then
+      if i <= limit then best = max(best, i) end
+      if x // i <= limit then return max(best, x // i) end -- the first such partner is the largest
+    end
+    i = i + 1
+  end
+  return best
+end
+
+local EQUATION = "note that global_batch_size == batch_size_per_gpu * gradient_accumulation_steps * dp_size"
+
+-- 8.6: b, G and B from those given.
+local function solve_batch(m, b_max)
+  local what, args, ranks = m.what, m.args, m.n_dp * m.n_r
+  local B, b, G = given(args.global_batch_size), given(args.batch_size_per_gpu), args.gradient_accumulation_steps
+  if not B then
+    if b and b > b_max then
+      warn(m, "batch_size_per_gpu %d must be <= max_batch_size_per_gpu %d, %s", b, b_max, EQUATION)
+    end
+    b, G = b or b_max, G or 1
+    if math.abs((b + 0.0) * G * ranks) > LARGEST_BATCH then
+      check.fail("%s: the global batch size, batch_size_per_gpu %d * gradient_accumulation_steps %d * %d data-parallel "
+        .. "ranks, is too large", what, b, G, ranks)
+    end
+    return b, G, b * G * ranks
+  end
+  G = given(G)
+  if b and G then
+    if B ~= (b + 0.0) * G * ranks then
+      check.fail("%s: %s (%d is not %d * %d * %d)", what, EQUATION, B, b, G, ranks)
+    end
+  elseif b then
+    G = B // (b * ranks)
+    if B % (b * ranks) ~= 0 or G < 1 then
+      check.fail("%s: no valid gradient_accumulation_steps, %s (global_batch_size %d is not a multiple of %d * %d)",
+        what, EQUATION, B, b, ranks)
+    end
+  elseif G then
+    b = B // (G * ranks)
+    if B % (G * ranks) ~= 0 or b < 1 then
+      check.fail("%s: no valid batch_size_per_gpu, %s (global_batch_size %d is not a multiple of %d * %d)",
+        what, EQUATION, B, G, ranks)
+    end
+  else
+    if B % ranks ~= 0 then
+      check.fail("%s: global_batch_size must be divisible by dp_size, %s (%d is not a multiple of %d)",
+        what, EQUATION, B, ranks)
+    end
+    local x = B // ranks
+    if b_max < 1 then
+      check.fail("%s: no batch_size_per_gpu solves global_batch_size %d: not even one sequence fits in GPU memory "
+        .. "(max_batch_size_per_gpu %d)", what, B, b_max)
+    end
+    b = b_max >= x and x or largest_divisor(x, b_max)
+    G = x // b
+  end
+  return b, G, B
+end
+
+local function put_memory(summary, m, mem, b)
+  summary.weight_memory_per_gpu, summary.weight_memory_embedding_per_gpu = mem.weights, mem.embedding
+  summary.weight_memory_attn_per_gpu, summary.weight_memory_mlp_per_gpu = m.l * mem.attention, m.l * mem.mlp
+  summary.weight_memory_layernorm_per_gpu = m.l * mem.norms
+  summary.unsharded_weight_memory_embedding = mem.embedding_unsharded
+  summary.unsharded_weight_memory_per_layer = mem.unsharded_layer
+  summary.unsharded_weight_memory_attn_per_layer = mem.unsharded_attention
+  summary.unsharded_weight_memory_mlp_per_layer = mem.unsharded_mlp
+  summary.unshared_weight_memory_layernorm = mem.unsharded_norms
+  summary.gradient_memory_per_gpu, summary.optimizer_state_memory_per_gpu = mem.gradients, mem.optimizer
+  local static = mem.optimizer + mem.weights
+  summary["(weight+op_state)_memory_per_gpu"] = static
+  summary.estimated_fwd_prefetch_memory_per_gpu = mem.prefetch_forward
+  summary.estimated_bwd_prefetch_memory_per_gpu = mem.prefetch_backward
+  local s, total, attention, mlp, norms = m.s, activations(m, b, m.s, mem.layers_in_flight)
+  local loss = memory.logits(m, b, s)
+  summary.loss_bwd_memory = loss
+  summary.activation_memory_batch_size_1, summary.activation_memory_per_gpu = mem.activation_1, total
+  summary.activation_memory_attn_per_gpu, summary.activation_memory_mlp_per_gpu = attention, mlp
+  summary.activation_memory_layernorm_per_gpu = norms
+  summary.activation_memory_input_embedding_per_gpu = memory.input(m, b, s)
+  summary.activation_memory_output_embedding_per_gpu = loss
+  summary["(weight+op_state+act)_memory_per_gpu"] = static + total
+  summary["(weight+op_state+grad)_memory_per_gpu"] = static + mem.gradients
+  summary.estimated_peak_memory_per_gpu =
+    m.rules.peak_memory(static, mem.gradients, total, max(mem.prefetch_backward, loss))
+  if mem.left < total + max(mem.prefetch, loss) then
+    warn(m, "activation_memory_per_gpu memory or loss_bwd_memory is too large with batch_size_per_gpu = %d to fit in GPU "
+      .. "memory (requiring activation_memory_per_gpu=%sB, loss_bwd_memory=%sBmemory_left after fitting in model "
+      .. "weights, gradients, and optimizer states = %sB, max_batch_size_per_gpu = %d)", b, python.number(total),
+      python.number(loss), python.number(mem.left), summary.max_batch_size_per_gpu)
+  end
+end
+
+-- The all-gather of sharded weights should hide behind the layer's compute.
+local function gather_warning(m, parts)
+  if m.Z >= 2 and parts.dp > parts.compute then
+    warn(m, "allgather communication time to unshard model weight %s ms is larger than compute %s ms, thus cannot be "
+      .. "fully overlapped.", python.repr(python.round(parts.dp * 1e3, 3)),
+      python.repr(python.round(parts.compute * 1e3, 3)))
+  end
+end
+
+-- 8.8: seconds, and the whole training when the number of tokens is known.
+local function put_times(summary, m, mem, b, G, B)
+  local rules, s = m.rules, m.s
+  local forward_flops, recompute_flops = latency.forward_flops(m, b, s), latency.recompute_flops(m, b, s)
+  local flops = forward_flops + 2 * forward_flops + recompute_flops
+  if m.R == 1 and rules.recompute_is_costly(recompute_flops, forward_flops) then
+    warn(m, "num_flops_recompute (%s) is too large to ignore",
+      python.repr(math.tointeger(recompute_flops) or recompute_flops))
+  end
+  local forward, parts = latency.forward(m, b, s, true)
+  gather_warning(m, parts)
+  local micro_batch = forward + rules.backward_time(m, b, s, forward, parts) + rules.recompute_time(m, b, s, parts)
+  local update = rules.update_time(m, mem.weights, mem.gradients, mem.optimizer)
+  local iteration = rules.iteration_time(m, b, mem, G, micro_batch, update, parts)
+  local by_flops = G * flops / (m.t * m.p * m.Phi)
+  summary.num_flops_total_per_micro_batch = flops
+  summary.latency_per_micro_batch, summary.latency_fwd = micro_batch, forward
+  latency.put_breakdown(m, summary, "", parts)
+  summary.latency_per_iter, summary.latency_per_iter_using_flops = iteration, by_flops
+  summary.device_tokens_per_sec = python.round(rules.tokens_per_second(m, b, B, s, iteration), 2)
+  local tokens = m.args.total_num_tokens
+  if not tokens then return end
+  if B == 0 then check.fail("%s: division by zero: total_num_tokens needs a global batch size above 0", m.what) end
+  local steps = tokens / (B * s) -- truncated towards 0, as int() does
+  steps = steps < 0 and math.ceil(steps) or math.floor(steps)
+  summary.total_training_latency, summary.total_training_latency_using_flops = iteration * steps, by_flops * steps
+  summary.gpu_hours = iteration * steps * summary.total_num_gpus / 3600
+end
+
+-- Section 10: warnings about the number of tokens.
+local function token_warnings(m, summary)
+  local tokens = m.args.total_num_tokens
+  if not tokens then return end
+  if tokens < 20 * m.P_tot then
+    warn(m, "according to the Chinchilla paper (https://arxiv.org/abs/2203.15556), to train a compute-optimal LLM,  we need "
+      .. "around 20 text tokens per parameter, the given total_num_tokens / total_num_tokens = %s ",
+      python.repr(python.round(tokens / m.P_tot, 3)))
+  end
+  if m.E > 1 then return end
+  local using_flops = summary.total_training_latency_using_flops
+  local estimate = (m.R == 4 and 8 or 6) * m.P_tot * tokens / (summary.total_num_gpus * m.Phi)
+  if math.abs(using_flops - estimate) / estimate >= 0.05 then
+    warn(m, "total_training_latency_using_flops (%s) is too different from estimated_total_training_latency (%s)",
+      python.repr(using_flops), python.repr(estimate))
+  end
+end
+
+local function put_setup(summary, m)
+  local args = m.args
+  summary.dp_size, summary.rdp_size, summary.tp_size, summary.pp_size = m.n_dp, m.n_r, m.t, m.p
+  summary.sp_size, summary.ep_size, summary.ds_zero = m.sp, m.ep, ZERO[m.Z]
+  summary.total_num_gpus = m.n_dp * m.n_r * m.t * m.p
+  summary.seq_len, summary.total_num_tokens = m.s, args.total_num_tokens
+  setup.put_parameters(m, summary)
+  summary.activation_recomputation, summary.layernorm_dtype_bytes = RECOMPUTATION[m.R], m.beta_n
+  summary.mlp_activation_quant_bits = args.mlp_activation_quant_bits
+  summary.mlp_recompute_gelu, summary.mlp_gated_linear_units = args.mlp_recompute_gelu, m.c == 3
+  summary.achieved_flops, summary.flops_efficiency, summary.hbm_memory_efficiency = m.peak * m.e_f, m.e_f, m.e_h
+end
+
+--- The 69 keys of 8.9 and `warnings`.
+---@param what string   prefix of messages
+---@param args table    checked arguments
+---@param rules table   upstream.lua or fixed.lua
+---@return table summary, table setup
+function train.summary(what, args, rules)
+  args.dp_size, args.rdp_size = data_parallel(what, args)
+  local m = setup.new(what, args, rules)
+  setup.warn_flops_efficiency(m)
+  m.s = rules.sequence_length(m, args.seq_len)
+  local summary, s = { warnings = m.warnings }, m.s
+  local mem, lambda_1 = static_memory(m), memory.logits(m, 1, s)
+  mem.activation_1 = activations(m, 1, s, rules.layers_in_flight(m, args.gradient_accumulation_steps))
+  memory_warnings(m, mem, lambda_1)
+  local b_max = largest_batch(mem, lambda_1)
+  local b, G, B = solve_batch(m, b_max)
+  rules.accept_batch(m, mem, b, b_max)
+  mem.layers_in_flight = rules.layers_in_flight(m, G)
+  summary.batch_size_per_gpu, summary.max_batch_size_per_gpu = b, b_max
+  summary.gradient_accumulation_steps, summary.global_batch_size = G, B
+  put_setup(summary, m)
+  put_memory(summary, m, mem, b)
+  put_times(summary, m, mem, b, G, B)
+  token_warnings(m, summary)
+  return summary, m
+end
+
+return train
