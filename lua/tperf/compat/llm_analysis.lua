@@ -27,7 +27,8 @@ local function common(fields)
   fields.ds_zero, fields.tp_size, fields.pp_size, fields.sp_size = check.integer { min = 0, max = 3, default = 0 },
     count(1), count(1), maybe()
   fields.seq_len = maybe(1)
-  fields.achieved_tflops, fields.flops_efficiency, fields.hbm_memory_efficiency = any_number(), any_number(), any_number()
+  fields.achieved_tflops, fields.flops_efficiency = any_number(), any_number()
+  fields.hbm_memory_efficiency = any_number()
   fields.intra_node_memory_efficiency = check.number { above = 0, max = 1e6, default = 1 }
   fields.inter_node_memory_efficiency = check.number { above = 0, max = 1e6, default = 1 }
   fields.log_level = check.choice { { "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL" }, optional = true }
@@ -75,10 +76,11 @@ function llm_analysis.infer(request) return answer("infer", infer, infer_fields,
 ---@param kind "models"|"gpus"|"dtypes"
 ---@return string[]
 function llm_analysis.names(kind)
-  local names = {}
-  for name in pairs(configs[kind] or check.fail("llm_analysis.names needs models, gpus or dtypes, got %s", check.show(kind))) do
-    names[#names + 1] = name
+  if not configs[kind] then
+    check.fail("llm_analysis.names needs models, gpus or dtypes, got %s", check.show(kind))
   end
+  local names = {}
+  for name in pairs(configs[kind]) do names[#names + 1] = name end
   table.sort(names)
   return names
 end

@@ -54,8 +54,8 @@ end
 local function pivot_warning(m, b, s, n)
   local pivot = m.Phi * m.beta_a / (2 * m.H)
   if b * (s + n) < pivot then
-    warn(m, "kv_cache is only useful when batch_size * (seq+num_tokens_to_generate) (%d) is larger than (%s), which is the "
-      .. "pivot point", b * (s + n), python.repr(python.round(pivot, 3)))
+    warn(m, "kv_cache is only useful when batch_size * (seq+num_tokens_to_generate) (%d) is larger than (%s), which is "
+      .. "the pivot point", b * (s + n), python.repr(python.round(pivot, 3)))
   end
 end
 

@@ -117,7 +117,8 @@ local function bits_symbols(m, dtype, what)
       what, dtype.name, widest)
   end
   if m.peak == 0 then
-    check.fail("%s: the gpu '%s' has a peak of 0 TFLOPS for %d-bit operands: choose another dtype", what, gpu.name, widest)
+    check.fail("%s: the gpu '%s' has a peak of 0 TFLOPS for %d-bit operands: choose another dtype", what, gpu.name,
+      widest)
   end
 end
 
@@ -136,7 +137,8 @@ local function rates(m, args, what)
     check.fail("%s: flops_efficiency must be in (0, 1], check the achieved_tflops and flops_efficiency passed in "
       .. "(it is %s)", what, check.show(m.e_f))
   end
-  m.Phi = m.peak * m.e_f * 1e12
+  m.tflops = m.peak * m.e_f
+  m.Phi = m.tflops * 1e12
   m.H = gpu.hbm_bandwidth_in_GB_per_sec * m.e_h * 1e9
   m.I = gpu.intra_node_bandwidth_in_GB_per_sec * args.intra_node_memory_efficiency * 1e9
   m.X = m.rules.inter_node_bandwidth(gpu.inter_node_bandwidth_in_GB_per_sec) * args.inter_node_memory_efficiency * 1e9

@@ -17,8 +17,8 @@ local PARAMETERS = "num_params_total num_params_total_mlp num_params_total_embed
 
 local function breakdown(prefix) return (BREAKDOWN:gsub("%%s", prefix)) end
 
-summary.train_keys = words("batch_size_per_gpu max_batch_size_per_gpu gradient_accumulation_steps global_batch_size dp_size "
-  .. "rdp_size tp_size pp_size sp_size ep_size ds_zero total_num_gpus seq_len total_num_tokens " .. PARAMETERS
+summary.train_keys = words("batch_size_per_gpu max_batch_size_per_gpu gradient_accumulation_steps global_batch_size "
+  .. "dp_size rdp_size tp_size pp_size sp_size ep_size ds_zero total_num_gpus seq_len total_num_tokens " .. PARAMETERS
   .. " activation_recomputation layernorm_dtype_bytes mlp_activation_quant_bits mlp_recompute_gelu "
   .. "mlp_gated_linear_units achieved_flops flops_efficiency hbm_memory_efficiency num_flops_total_per_micro_batch "
   .. "weight_memory_per_gpu weight_memory_embedding_per_gpu weight_memory_attn_per_gpu weight_memory_mlp_per_gpu "

@@ -17,8 +17,8 @@ local function data_parallel(what, args)
   local t, p, gpus, n_dp = args.tp_size, args.pp_size, given(args.total_num_gpus), given(args.dp_size)
   if t > args.num_gpus_per_node then
     check.fail("%s: tp_size must be <= %d(num_gpus_per_node), tensor parallelism requires high communication bandwidth "
-      .. "to be efficient and is best kept within a single node where high bandwidth NVLink is available (tp_size %d)",
-      what, args.num_gpus_per_node, t)
+      .. "to be efficient and is best kept within a single node where high bandwidth NVLink is available. (tp_size "
+      .. "%d)", what, args.num_gpus_per_node, t)
   end
   if not gpus then return n_dp or 1, 1 end
   if not n_dp then
@@ -29,7 +29,8 @@ local function data_parallel(what, args)
     return gpus // (t * p), 1
   end
   if gpus % (n_dp * t * p) ~= 0 then
-    check.fail("%s: total_num_gpus %d must be divisible by dp_size * tp_size * pp_size which is %d", what, gpus, n_dp * t * p)
+    check.fail("%s: total_num_gpus %d must be divisible by dp_size * tp_size * pp_size which is %d", what, gpus,
+      n_dp * t * p)
   end
   return n_dp, gpus // (n_dp * t * p)
 end
@@ -176,8 +177,8 @@ local function put_memory(summary, m, mem, b)
   summary.estimated_peak_memory_per_gpu =
     m.rules.peak_memory(static, mem.gradients, total, max(mem.prefetch_backward, loss))
   if mem.left < total + max(mem.prefetch, loss) then
-    warn(m, "activation_memory_per_gpu memory or loss_bwd_memory is too large with batch_size_per_gpu = %d to fit in GPU "
-      .. "memory (requiring activation_memory_per_gpu=%sB, loss_bwd_memory=%sBmemory_left after fitting in model "
+    warn(m, "activation_memory_per_gpu memory or loss_bwd_memory is too large with batch_size_per_gpu = %d to fit in "
+      .. "GPU memory (requiring activation_memory_per_gpu=%sB, loss_bwd_memory=%sBmemory_left after fitting in model "
       .. "weights, gradients, and optimizer states = %sB, max_batch_size_per_gpu = %d)", b, python.number(total),
       python.number(loss), python.number(mem.left), summary.max_batch_size_per_gpu)
   end
@@ -206,7 +207,7 @@ local function put_times(summary, m, mem, b, G, B)
   local micro_batch = forward + rules.backward_time(m, b, s, forward, parts) + rules.recompute_time(m, b, s, parts)
   local update = rules.update_time(m, mem.weights, mem.gradients, mem.optimizer)
   local iteration = rules.iteration_time(m, b, mem, G, micro_batch, update, parts)
-  local by_flops = G * flops / (m.t * m.p * m.Phi)
+  local by_flops = flops / (m.t * m.p * m.tflops * 1e12) * G -- rounded in upstream's order
   summary.num_flops_total_per_micro_batch = flops
   summary.latency_per_micro_batch, summary.latency_fwd = micro_batch, forward
   latency.put_breakdown(m, summary, "", parts)
@@ -226,13 +227,13 @@ local function token_warnings(m, summary)
   local tokens = m.args.total_num_tokens
   if not tokens then return end
   if tokens < 20 * m.P_tot then
-    warn(m, "according to the Chinchilla paper (https://arxiv.org/abs/2203.15556), to train a compute-optimal LLM,  we need "
-      .. "around 20 text tokens per parameter, the given total_num_tokens / total_num_tokens = %s ",
+    warn(m, "according to the Chinchilla paper (https://arxiv.org/abs/2203.15556), to train a compute-optimal LLM,  we "
+      .. "need around 20 text tokens per parameter, the given total_num_tokens / total_num_tokens = %s ",
       python.repr(python.round(tokens / m.P_tot, 3)))
   end
   if m.E > 1 then return end
   local using_flops = summary.total_training_latency_using_flops
-  local estimate = (m.R == 4 and 8 or 6) * m.P_tot * tokens / (summary.total_num_gpus * m.Phi)
+  local estimate = (m.R == 4 and 8 or 6) * m.P_tot * tokens / (summary.total_num_gpus * m.tflops * 1e12)
   if math.abs(using_flops - estimate) / estimate >= 0.05 then
     warn(m, "total_training_latency_using_flops (%s) is too different from estimated_total_training_latency (%s)",
       python.repr(using_flops), python.repr(estimate))
@@ -249,7 +250,7 @@ local function put_setup(summary, m)
   summary.activation_recomputation, summary.layernorm_dtype_bytes = RECOMPUTATION[m.R], m.beta_n
   summary.mlp_activation_quant_bits = args.mlp_activation_quant_bits
   summary.mlp_recompute_gelu, summary.mlp_gated_linear_units = args.mlp_recompute_gelu, m.c == 3
-  summary.achieved_flops, summary.flops_efficiency, summary.hbm_memory_efficiency = m.peak * m.e_f, m.e_f, m.e_h
+  summary.achieved_flops, summary.flops_efficiency, summary.hbm_memory_efficiency = m.tflops, m.e_f, m.e_h
 end
 
 --- The 69 keys of 8.9 and `warnings`.

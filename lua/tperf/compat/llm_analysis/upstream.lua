@@ -111,8 +111,9 @@ function upstream.check_flops(m, b, s, total)                          -- Q30: p
     check.fail("%s: division by zero: a micro-batch of %d has no FLOPs to check", m.what, b)
   end
   if math.abs(total - expected) / expected >= 0.01 then
-    check.fail("%s: the model '%s' needs %.6g forward FLOPs, more than 1%% off upstream's closed form %.6g for "
-      .. "multi-head attention with 4x ungated MLPs; `fixed = true` drops that check", m.what, m.model.name, total, expected)
+    check.fail("%s: the model '%s' needs %.6g forward FLOPs, more than 1%% off the closed form %.6g for multi-head "
+      .. "attention with 4x ungated MLPs that llm-analysis insists on; `fixed = true` drops that check", m.what,
+      m.model.name, total, expected)
   end
 end
 
@@ -152,16 +153,16 @@ function upstream.input_time(m, b, s)                                  -- Q21: t
 end
 
 function upstream.output_time(m, b, s)                                 -- the head's weights are not read
-  return 2 * s * b * m.V * m.h / (m.t * m.p * m.Phi)
+  return 2 * s * b * m.V * m.h / (m.t * m.p) / m.Phi
 end
 
 -- Training (section 8) ------------------------------------------------------------------------------------
 
 function upstream.sequence_length(m, s)                                -- Q31
   if not m.s_max then
-    check.fail("%s: %s", m.what, s and ("seq_len %d cannot be compared with the max_seq_len the model '%s' lacks: upstream "
-      .. "cannot train it; give max_seq_len in a model table, or `fixed = true`"):format(s, m.model.name)
-      or "seq_len must be set if max_seq_len is not set")
+    if not s then check.fail("%s: seq_len must be set if max_seq_len is not set", m.what) end
+    check.fail("%s: seq_len %d cannot be compared with the max_seq_len that the model '%s' lacks: llm-analysis cannot "
+      .. "train it; give max_seq_len in a model table, or `fixed = true`", m.what, s, m.model.name)
   end
   if s and s > m.s_max then
     check.fail("%s: seq_len must be less than model max_seq_len (seq_len %d, max_seq_len %d)", m.what, s, m.s_max)
