@@ -8,11 +8,6 @@ local given, warn, max = setup.given, setup.warn, math.max
 
 local infer = {}
 
--- Upstream's int(): towards zero.
-local function trunc(x)
-  return x < 0 and math.ceil(x) or math.floor(x)
-end
-
 local function gigabytes(bytes) return python.number(bytes) .. "B" end
 
 local function check_length(m, s)
@@ -41,7 +36,7 @@ end
 local function put_prefill_memory(summary, m, b, s, left, cache)
   local activation = prefill_activation(m, b, s)
   cache = m.rules.prefill_cache(cache)
-  local largest = trunc(left / (prefill_activation(m, 1, s) + cache / b))
+  local largest = setup.trunc(m, left / (prefill_activation(m, 1, s) + cache / b), "prefill_max_batch_size_per_gpu")
   if left <= activation + cache then
     check.fail("%s: prefill activation memory is too large with batch_size_per_gpu = %d to fit in GPU memory(requiring "
       .. "%s), memory_left after fitting in model weights: %s, prefill_max_batch_size_per_gpu: %d", m.what, b,
@@ -62,7 +57,7 @@ end
 local function put_decode_memory(summary, m, b, s, n, left, cache)
   if m.args.use_kv_cache then
     local activation = prefill_activation(m, b, 1)
-    local largest = trunc(left / ((activation + cache) / b))
+    local largest = setup.trunc(m, left / ((activation + cache) / b), "decode_max_batch_size_per_gpu")
     if left <= cache + activation then
       check.fail("%s: kv_cache and activation memory with batch_size_per_gpu = %d is too large to fit in GPU memory "
         .. "(requiring %s), memory_left after fitting in model weights: %s, decode_max_batch_size_per_gpu: %d",
@@ -71,7 +66,7 @@ local function put_decode_memory(summary, m, b, s, n, left, cache)
     pivot_warning(m, b, s, n)
     summary.decode_activation_memory_per_gpu, summary.decode_max_batch_size_per_gpu = activation, largest
   else
-    local largest = trunc(left / m.rules.uncached_limit(m, s, n))
+    local largest = setup.trunc(m, left / m.rules.uncached_limit(m, s, n), "decode_max_batch_size_per_gpu")
     if b > largest then
       check.fail("%s: batch_size_per_gpu %d is too large to fit in GPU memory, decode_max_batch_size_per_gpu: %d",
         m.what, b, largest)
@@ -129,8 +124,8 @@ function infer.summary(what, args, rules)
   local decode, decode_parts = latency.forward(m, b, step, false, past)
   local kv_time = cache == 0 and 0 or rules.kv_cache_time(m, b, past, cache)
   summary.kv_cache_memory_per_gpu, summary.kv_cache_latency = cache, kv_time
-  prefill = rules.pipeline_latency(m, b, s, prefill)
-  decode = rules.pipeline_latency(m, b, step, rules.decode_time(m, decode, kv_time))
+  prefill = rules.pipeline_latency(m, b, s, prefill, prefill_parts)
+  decode = rules.pipeline_latency(m, b, step, rules.decode_time(decode, kv_time), decode_parts)
   summary.prefill_latency, summary.decode_latency = prefill, decode
   latency.put_breakdown(m, summary, "prefill_", prefill_parts)
   latency.put_breakdown(m, summary, "decode_", decode_parts)

@@ -58,9 +58,9 @@ function latency.forward(m, b, s, training, past)
   local input, output = rules.input_time(m, b, s), rules.output_time(m, b, s)
   local parts = {
     attention = attention, mlp = mlp, all_to_all = all_to_all, norm = norm, tp = tp, dp = dp,
-    compute = compute, input = input, output = output,
+    compute = compute, layer = max(compute, dp), input = input, output = output,
   }
-  return m.l * max(compute, dp) + input + output, parts
+  return rules.stage_time(m, m.l * parts.layer, input, output), parts
 end
 
 --- The seven breakdown keys of 7.9.

@@ -32,9 +32,9 @@ function memory.optimizer(m)
   return m.l * layer + q * m.P_emb_stage / (t * D) + q * m.P_last / (m.rules.norm_split(m) * D)
 end
 
---- Section 3: M_g, gradients.
-function memory.gradients(m)
-  local t, bytes, D, Dm = m.t, m.args.master_weights_dtype_bytes, memory.shards(m, 2)
+--- Section 3: M_g, gradients, sharded from a ZeRO stage on (2; 4 is never reached: the whole gradients).
+function memory.gradients(m, stage)
+  local t, bytes, D, Dm = m.t, m.args.master_weights_dtype_bytes, memory.shards(m, stage)
   local router, norm_split = m.P_router / m.rules.router_split(m), m.rules.norm_split(m)
   local layer = bytes * m.P_mlp / (m.ep * t * Dm) + bytes * (m.P_attn_gpu + router + m.P_ln / norm_split) / D
   return m.l * layer + bytes * m.P_emb_stage / (t * D) + bytes * m.P_last / (norm_split * D)

@@ -8,12 +8,12 @@ function python.repr(x)
   if math.type(x) == "integer" then return ("%d"):format(x) end
   if x ~= x then return "nan" end
   if x == math.huge or x == -math.huge then return x > 0 and "inf" or "-inf" end
-  local shortest
-  for precision = 14, 16 do
+  local shortest -- 15 digits always read back from a normal double of so many; subnormals may need fewer
+  for precision = math.abs(x) < 2.3e-308 and 0 or 14, 16 do
     shortest = ("%." .. precision .. "e"):format(x)
     if tonumber(shortest) == x then break end
   end
-  local sign, first, rest, exponent = shortest:match "^(-?)(%d)%.(%d+)e(.+)$"
+  local sign, first, rest, exponent = shortest:match "^(-?)(%d)%.?(%d*)e(.+)$"
   local digits = (first .. rest):gsub("0+$", "")
   exponent = tonumber(exponent)
   if digits == "" then return sign .. "0.0" end
@@ -26,12 +26,12 @@ function python.repr(x)
   return sign .. digits:sub(1, exponent + 1) .. "." .. digits:sub(exponent + 2)
 end
 
---- round(x, digits): the decimal nearest to the double, ties to even; integers stay integers.
+--- round(x, digits): the decimal nearest to the double, ties to even; integers and what is not finite stay.
 ---@param x number
 ---@param digits integer
 ---@return number
 function python.round(x, digits)
-  if math.type(x) == "integer" then return x end
+  if math.type(x) == "integer" or x ~= x or math.abs(x) == math.huge then return x end
   return tonumber(("%." .. digits .. "f"):format(x)) + 0.0
 end
 

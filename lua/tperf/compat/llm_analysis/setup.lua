@@ -3,11 +3,12 @@
 -- beta_w beta_a beta_e beta_n (bytes per weight, activation, embedding, norm activation), W (GPU memory in bytes),
 -- e_f e_h (efficiencies), peak (TFLOP/s), Phi (FLOP/s), H I X (HBM, intra-node, inter-node bytes/s), tau (s).
 local check = require "tperf.check"
+local resource = require "tperf.resource"
 local configs = require "tperf.compat.llm_analysis.configs"
 
 local setup = {}
 
-local LARGEST = 1 << 40 -- of any size or count: products of a few of them stay exact enough and finite
+local LARGEST = 1 << 40 -- of any size or count: products of a few of them stay finite
 
 local function size(options)
   options = options or {}
@@ -28,24 +29,32 @@ local model_fields = {
   mlp_gated_linear_units = check.boolean { default = false },
 }
 
--- What upstream's model cannot say and the corrections use (Q2, Q3).
-local fixed_model_fields = {
-  head_dim = size { optional = true }, untied_embeddings = check.boolean { default = false },
-  learned_positions = size { min = 0, default = 0 }, biases = check.boolean { default = false },
-}
-for name, checker in pairs(model_fields) do fixed_model_fields[name] = checker end
-
 local gpu_fields = {
   name = check.string {}, mem_per_GPU_in_GB = check.number(positive),
   hbm_bandwidth_in_GB_per_sec = check.number(positive), intra_node_bandwidth_in_GB_per_sec = check.number(positive),
   intra_node_min_message_latency = check.number { min = 0, max = 1e15 }, peak_fp16_TFLOPS = check.number(not_negative),
   peak_i8_TFLOPS = check.number(not_negative), peak_i4_TFLOPS = check.number(not_negative),
-  inter_node_bandwidth_in_GB_per_sec = check.number { above = 0, max = 1e15, default = 200 },
+  inter_node_bandwidth_in_GB_per_sec = check.number { above = 0, max = 1e15, optional = true },
 }
 
 local dtype_fields = {
   name = check.string { default = "w16a16e16" }, weight_bits = size { default = 16 },
   activation_bits = size { default = 16 }, embedding_bits = size { default = 16 },
+}
+
+local function extended(fields, more)
+  for name, checker in pairs(fields) do more[name] = checker end
+  return more
+end
+
+-- What upstream's configurations cannot say and the corrections use (Q2, Q3, Q13, Q38).
+local fixed_fields = {
+  model = extended(model_fields, {
+    head_dim = size { optional = true }, untied_embeddings = check.boolean { default = false },
+    learned_positions = size { min = 0, default = 0 }, biases = check.boolean { default = false },
+  }),
+  gpu = extended(gpu_fields, { peak_vector_TFLOPS = check.number { above = 0, max = 1e15, optional = true } }),
+  dtype = extended(dtype_fields, { weight_group_size = size { optional = true } }),
 }
 
 local kinds = {
@@ -65,15 +74,21 @@ local function names(registry)
 end
 
 -- A configuration table as it is, checked, or the shipped one of that name.
-local function resolve(what, kind, args, fields)
+local function resolve(what, kind, args, rules)
   local spec = kinds[kind]
   local value = args[kind] or args[kind .. "_name"] or spec.default
-  if type(value) == "table" then return check.record(what .. ": " .. kind, value, fields or spec.fields) end
-  local config = spec.registry[value]
-  if not config then
-    check.fail("%s: " .. spec.unknown .. "%s", what, value, check.suggest(value, names(spec.registry)))
+  if type(value) == "string" and not spec.registry[value] then
+    if kind ~= "model" or not value:find(".json", 1, true) then
+      check.fail("%s: " .. spec.unknown .. "%s", what, value, check.suggest(value, names(spec.registry)))
+    end
+    local content, message = resource.read(value)
+    if content == nil then check.fail("%s: unknown model config name: %s", what, message) end
+    value = content
+  elseif type(value) == "string" then
+    value = spec.registry[value]
+    if kind == "gpu" then value = rules.shipped_gpu(value) end
   end
-  return check.record(what .. ": " .. kind, config, fields or spec.fields)
+  return check.record(what .. ": " .. kind, value, rules.extended and fixed_fields[kind] or spec.fields)
 end
 
 --- "Truthy" of the sheet: given and not zero.
@@ -106,7 +121,9 @@ local function model_symbols(m, model, what)
 end
 
 local function bits_symbols(m, dtype, what)
-  m.beta_w, m.beta_a, m.beta_e = dtype.weight_bits / 8, dtype.activation_bits / 8, dtype.embedding_bits / 8
+  local scale_bits = dtype.weight_group_size and 16 / dtype.weight_group_size or 0 -- Q38: one fp16 scale per group
+  m.beta_w = (dtype.weight_bits + scale_bits) / 8
+  m.beta_a, m.beta_e = dtype.activation_bits / 8, dtype.embedding_bits / 8
   local gpu, widest = m.gpu, math.max(dtype.weight_bits, dtype.activation_bits)
   local fp16 = gpu.peak_fp16_TFLOPS
   if widest == 4 then m.peak = gpu.peak_i4_TFLOPS or 4 * fp16
@@ -141,7 +158,8 @@ local function rates(m, args, what)
   m.Phi = m.tflops * 1e12
   m.H = gpu.hbm_bandwidth_in_GB_per_sec * m.e_h * 1e9
   m.I = gpu.intra_node_bandwidth_in_GB_per_sec * args.intra_node_memory_efficiency * 1e9
-  m.X = m.rules.inter_node_bandwidth(gpu.inter_node_bandwidth_in_GB_per_sec) * args.inter_node_memory_efficiency * 1e9
+  local inter_node = gpu.inter_node_bandwidth_in_GB_per_sec or m.rules.inter_node_GBs
+  m.X = inter_node * args.inter_node_memory_efficiency * 1e9
   m.tau = gpu.intra_node_min_message_latency
 end
 
@@ -178,8 +196,8 @@ end
 ---@return table m
 function setup.new(what, args, rules)
   local m = { rules = rules, args = args, what = what, warnings = {} }
-  local model = resolve(what, "model", args, rules.extended_models and fixed_model_fields)
-  m.gpu, m.dtype = resolve(what, "gpu", args), resolve(what, "dtype", args)
+  local model = resolve(what, "model", args, rules)
+  m.gpu, m.dtype = resolve(what, "gpu", args, rules), resolve(what, "dtype", args, rules)
   model_symbols(m, model, what)
   bits_symbols(m, m.dtype, what)
   rates(m, args, what)
@@ -200,6 +218,12 @@ function setup.put_parameters(m, summary)
   summary.num_params_total_embedding = math.tointeger(m.P_emb) or m.P_emb
   summary.num_params_total_others = m.P_tot - mlp - m.P_emb
   summary.num_active_params_total = m.P_active
+end
+
+--- int() of upstream: towards zero.
+function setup.trunc(m, x, name)
+  if x ~= x or math.abs(x) > 2 ^ 53 then check.fail("%s: %s is out of range (%g)", m.what, name, x) end
+  return x < 0 and math.ceil(x) or math.floor(x)
 end
 
 --- Appends a warning in upstream's words.

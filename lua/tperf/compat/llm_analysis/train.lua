@@ -10,7 +10,7 @@ local train = {}
 
 local ZERO = { [0] = "NONE", "STAGE_1", "STAGE_2", "STAGE_3" }
 local RECOMPUTATION = { [0] = "NONE", "ATTN_COMPUTE", "ATTN", "NORM_ATTN_NORM", "FULL" }
-local LARGEST_BATCH = 1 << 53
+local LARGEST_BATCH = 1 << 50 -- sequences; beyond, doubles miss some integers
 
 -- 8.2: n_dp and n_r from the number of GPUs.
 local function data_parallel(what, args)
@@ -46,7 +46,7 @@ local function static_memory(m)
     attention = attention, mlp = mlp, norms = norms, embedding = embedding, embedding_unsharded = embedding_unsharded,
     unsharded_layer = layer, unsharded_attention = u_attention, unsharded_mlp = u_mlp, unsharded_norms = u_norms,
     weights = embedding + m.l * (attention + mlp + norms) + last_norm,
-    optimizer = memory.optimizer(m), gradients = memory.gradients(m),
+    optimizer = memory.optimizer(m), gradients = memory.gradients(m, 2),
   }
   mem.prefetch_forward, mem.prefetch_backward = m.rules.prefetch(m, embedding_unsharded, layer)
   mem.prefetch = max(mem.prefetch_forward, mem.prefetch_backward)
@@ -65,7 +65,7 @@ local function memory_warnings(m, mem, lambda_1)
   local left = mem.left
   if m.Z == 0 then warn(m, "DeepSpeed ZeRO is disabled, consider using ZeRO to reduce memory usage") end
   if left < 0 then warn(m, "model weight/optimizer state memory usage is too large to fit in GPU memory") end
-  if left - max(mem.prefetch, mem.gradients) < 0 then
+  if left - max(mem.prefetch, m.rules.gradients_to_come(mem.gradients)) < 0 then
     warn(m, "model gradient or bwd prefetch memory usage is too large to fit in GPU memory")
   end
   if left - lambda_1 < 0 then warn(m, "loss_bwd_memory is too large to fit in GPU memory") end
@@ -75,9 +75,11 @@ local function memory_warnings(m, mem, lambda_1)
 end
 
 -- 8.5: the largest b with left >= max(prefetch, b lambda) + b A(1); the closed form, then its rounding put right.
-local function largest_batch(mem, lambda_1)
+local function largest_batch(m, mem, lambda_1)
   local left, a = mem.left, mem.activation_1
-  local b = math.floor(math.min((left - mem.prefetch) / a, left / (a + lambda_1))) + 1
+  local b = math.min((left - mem.prefetch) / a, left / (a + lambda_1))
+  if math.abs(b) > LARGEST_BATCH then check.fail("%s: max_batch_size_per_gpu is out of range (%g)", m.what, b) end
+  b = math.floor(b) + 1
   while left < max(mem.prefetch, b * lambda_1) + b * a do b = b - 1 end
   return b
 end
@@ -110,7 +112,7 @@ local function solve_batch(m, b_max)
     if b and b > b_max then
       warn(m, "batch_size_per_gpu %d must be <= max_batch_size_per_gpu %d, %s", b, b_max, EQUATION)
     end
-    b, G = b or b_max, G or 1
+    b, G = b or max(b_max, m.rules.least_batch), G or 1
     if math.abs((b + 0.0) * G * ranks) > LARGEST_BATCH then
       check.fail("%s: the global batch size, batch_size_per_gpu %d * gradient_accumulation_steps %d * %d data-parallel "
         .. "ranks, is too large", what, b, G, ranks)
@@ -150,6 +152,14 @@ local function solve_batch(m, b_max)
   return b, G, B
 end
 
+-- G before b is known: as given, as it follows from B and b, or else enough to fill the pipeline.
+local function expected_micro_batches(m)
+  local args = m.args
+  local B, b, G = given(args.global_batch_size), given(args.batch_size_per_gpu), args.gradient_accumulation_steps
+  if not B then return G or 1 end
+  return given(G) or b and B // (b * m.n_dp * m.n_r) or m.p
+end
+
 local function put_memory(summary, m, mem, b)
   summary.weight_memory_per_gpu, summary.weight_memory_embedding_per_gpu = mem.weights, mem.embedding
   summary.weight_memory_attn_per_gpu, summary.weight_memory_mlp_per_gpu = m.l * mem.attention, m.l * mem.mlp
@@ -174,8 +184,7 @@ local function put_memory(summary, m, mem, b)
   summary.activation_memory_output_embedding_per_gpu = loss
   summary["(weight+op_state+act)_memory_per_gpu"] = static + total
   summary["(weight+op_state+grad)_memory_per_gpu"] = static + mem.gradients
-  summary.estimated_peak_memory_per_gpu =
-    m.rules.peak_memory(static, mem.gradients, total, max(mem.prefetch_backward, loss))
+  summary.estimated_peak_memory_per_gpu = m.rules.peak_memory(mem, total, loss)
   if mem.left < total + max(mem.prefetch, loss) then
     warn(m, "activation_memory_per_gpu memory or loss_bwd_memory is too large with batch_size_per_gpu = %d to fit in "
       .. "GPU memory (requiring activation_memory_per_gpu=%sB, loss_bwd_memory=%sBmemory_left after fitting in model "
@@ -216,8 +225,7 @@ local function put_times(summary, m, mem, b, G, B)
   local tokens = m.args.total_num_tokens
   if not tokens then return end
   if B == 0 then check.fail("%s: division by zero: total_num_tokens needs a global batch size above 0", m.what) end
-  local steps = tokens / (B * s) -- truncated towards 0, as int() does
-  steps = steps < 0 and math.ceil(steps) or math.floor(steps)
+  local steps = setup.trunc(m, tokens / (B * s), "the number of iterations")
   summary.total_training_latency, summary.total_training_latency_using_flops = iteration * steps, by_flops * steps
   summary.gpu_hours = iteration * steps * summary.total_num_gpus / 3600
 end
@@ -265,11 +273,11 @@ function train.summary(what, args, rules)
   m.s = rules.sequence_length(m, args.seq_len)
   local summary, s = { warnings = m.warnings }, m.s
   local mem, lambda_1 = static_memory(m), memory.logits(m, 1, s)
-  mem.activation_1 = activations(m, 1, s, rules.layers_in_flight(m, args.gradient_accumulation_steps))
+  mem.activation_1 = activations(m, 1, s, rules.layers_in_flight(m, expected_micro_batches(m)))
   memory_warnings(m, mem, lambda_1)
-  local b_max = largest_batch(mem, lambda_1)
+  local b_max = largest_batch(m, mem, lambda_1)
   local b, G, B = solve_batch(m, b_max)
-  rules.accept_batch(m, mem, b, b_max)
+  rules.accept_batch(m, mem, b, b_max, lambda_1)
   mem.layers_in_flight = rules.layers_in_flight(m, G)
   summary.batch_size_per_gpu, summary.max_batch_size_per_gpu = b, b_max
   summary.gradient_accumulation_steps, summary.global_batch_size = G, B

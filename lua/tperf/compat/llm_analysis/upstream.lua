@@ -5,12 +5,10 @@ local check = require "tperf.check"
 local memory = require "tperf.compat.llm_analysis.memory"
 local max = math.max
 
-local upstream = { extended_models = false }
+local upstream = { extended = false }
 
 -- Configuration -------------------------------------------------------------------------------------------
-
 function upstream.validate() end                                       -- Q25: nothing has to divide
-
 function upstream.expansion_ratio(_, _, r) return r end               -- Q4: f and r may disagree
 
 function upstream.layers_per_gpu(L, p) return L // p end               -- Q23: remainder layers are lost
@@ -22,34 +20,30 @@ function upstream.achieved_peak(m)                                     -- Q37: w
   return m.gpu.peak_fp16_TFLOPS
 end
 
-function upstream.inter_node_bandwidth(gigabytes) return gigabytes end -- Q39: a port's Gb/s taken for GB/s
+upstream.inter_node_GBs = 200                                          -- Q39: a port's Gb/s taken for GB/s
 
+function upstream.shipped_gpu(gpu) return gpu end                      -- Q39
 function upstream.capacity(m) return m.gpu.mem_per_GPU_in_GB * 1024 ^ 3 end -- Q41: no reserve
 
 -- Parameters (section 1) ----------------------------------------------------------------------------------
-
 function upstream.attention_params(m)                                  -- Q1, Q2, Q3
   return 2 * m.h ^ 2 + 2 * m.h ^ 2 * max(m.a_kv, m.t) / m.a
 end
 
 function upstream.attention_params_per_gpu(m) return m.P_attn / m.t end
-
 function upstream.mlp_params(m) return m.c * m.h * m.f * m.E end
 
 function upstream.norm_params(m) return 2 * m.h end
-
 function upstream.embedding_params(m) return m.h * m.V end             -- Q3: tied, no positions
 
 function upstream.embedding_params_per_stage(m) return m.P_emb end     -- Q3: on every stage
 
 -- Memory (sections 2 to 5) --------------------------------------------------------------------------------
-
 function upstream.mlp_weight(m, _, Dm)                                 -- Q5: router cut up with the experts
   return (m.P_mlp / m.ep + m.P_router) * m.beta_w / (m.t * Dm)
 end
 
 function upstream.router_split(m) return m.t end                       -- Q5
-
 function upstream.norm_split(m) return m.t end                         -- Q6
 
 function upstream.optimizer_bytes(m)                                   -- Q7: master weights ignored without o
@@ -81,22 +75,17 @@ function upstream.mlp_kept(m, b, s, beta_1, beta_g, beta_2, recompute_gelu) -- Q
 end
 
 function upstream.checkpoint_split(m) return m.t end                   -- Q19
-
 function upstream.layers_in_flight(m) return m.L end                   -- Q23: p micro-batches of l layers
-
-function upstream.batches_in_flight() return nil end                   -- Q23: see layers_in_flight
 
 function upstream.kv_heads_per_gpu(m) return max(m.a_kv / m.t, 1) end  -- Q25
 
 -- FLOPs (section 6) ---------------------------------------------------------------------------------------
-
 function upstream.projection_flops(m, b, s)                            -- Q2
   local dense = 4 * b * s * m.h ^ 2
   return dense + dense / m.g
 end
 
 function upstream.core_flops(m, b, s) return 4 * b * s ^ 2 * m.h end   -- Q33, Q42
-
 function upstream.mlp_flops(m, b, s) return 2 * m.c * b * s * m.h ^ 2 * m.r end -- Q16
 
 function upstream.full_recompute_flops(m, b, s)                        -- Q28: the logits too
@@ -118,7 +107,6 @@ function upstream.check_flops(m, b, s, total)                          -- Q30: p
 end
 
 -- Latencies (section 7) -----------------------------------------------------------------------------------
-
 function upstream.attention_traffic(m, b, s, training)                 -- Q11, Q12: what is kept, flash always on
   if training then return memory.attention(m, b, s, 0, true, false) end
   return memory.attention_inference(m, b, s)
@@ -156,8 +144,9 @@ function upstream.output_time(m, b, s)                                 -- the he
   return 2 * s * b * m.V * m.h / (m.t * m.p) / m.Phi
 end
 
--- Training (section 8) ------------------------------------------------------------------------------------
+function upstream.stage_time(_, layers, input, output) return layers + input + output end -- Q3, Q23
 
+-- Training (section 8) ------------------------------------------------------------------------------------
 function upstream.sequence_length(m, s)                                -- Q31
   if not m.s_max then
     if not s then check.fail("%s: seq_len must be set if max_seq_len is not set", m.what) end
@@ -176,12 +165,15 @@ function upstream.prefetch(m, embedding, layer)                        -- Q9: ch
 end
 
 function upstream.memory_left(m, weights, optimizer) return m.W - weights - optimizer end -- Q8: not the gradients
+function upstream.gradients_to_come(gradients) return gradients end    -- Q8
 
-function upstream.peak_memory(static, gradients, activations, buffer)  -- Q8
-  return static + max(activations, gradients) + buffer
+function upstream.peak_memory(mem, activations, loss)                  -- Q8
+  return mem.optimizer + mem.weights + max(activations, mem.gradients) + max(mem.prefetch_backward, loss)
 end
 
-function upstream.accept_batch() end                                   -- Q27: 0 and negative batches go on
+function upstream.accept_batch() end                                   -- Q27: any batch, 0 and negative ones too
+
+upstream.least_batch = math.mininteger                                 -- Q27
 
 function upstream.backward_time(_, _, _, forward) return 2 * forward end -- Q22
 
@@ -200,11 +192,9 @@ function upstream.update_time(m, weights, gradients, optimizer)        -- Q26
 end
 
 function upstream.iteration_time(_, _, _, G, micro_batch, update) return micro_batch * G + update end -- Q15, Q23
-
 function upstream.tokens_per_second(_, b, _, s, iteration) return s * b / iteration end -- Q24
 
 -- Inference (section 9) -----------------------------------------------------------------------------------
-
 function upstream.inference_shards() return 1, 1 end                   -- Q10
 
 function upstream.decode_step(_, s, n, use_kv_cache)                   -- Q33 (cached tokens), Q34
@@ -213,15 +203,12 @@ function upstream.decode_step(_, s, n, use_kv_cache)                   -- Q33 (c
 end
 
 function upstream.kv_cache_time(m, _, _, cache) return 2 * cache / m.H end -- Q33: load and store of all of it
-
-function upstream.decode_time(_, forward, kv) return forward + kv end  -- Q33
+function upstream.decode_time(forward, kv) return forward + kv end     -- Q33
 
 function upstream.uncached_activation(m, b, s, n) return memory.layer_inference(m, b, s + n) end -- Q34
-
 function upstream.uncached_limit(m, s) return max(memory.layer_inference(m, 1, s), memory.logits(m, 1, s)) end -- Q34
 
 function upstream.prefill_cache() return 0 end                         -- Q36: the cache it fills is not counted
-
 function upstream.pipeline_latency(_, _, _, stage) return stage end    -- Q35
 
 
