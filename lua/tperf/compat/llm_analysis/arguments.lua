@@ -85,8 +85,8 @@ local reserve = { "memory_reserve", "number", check.number { min = 0, max = 0.99
   "with fixed: share of the memory left free; 0" }
 local fixed_train = {
   reserve,
-  { "attn_dropout", "boolean", check.boolean { default = true }, "with fixed: keep the attention dropout's mask; true" },
-  { "mlp_dropout", "boolean", check.boolean { default = true }, "with fixed: keep the MLP dropout's mask; true" },
+  { "attn_dropout", "boolean", check.boolean { default = true }, "with fixed: keep attention's dropout mask; true" },
+  { "mlp_dropout", "boolean", check.boolean { default = true }, "with fixed: keep the MLP's dropout mask; true" },
 }
 
 local function join(...)

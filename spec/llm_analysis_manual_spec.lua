@@ -1,0 +1,71 @@
+-- `tperf compat llm-analysis`, and what docs/compat_llm_analysis.md says.
+local cases = require "llm_analysis_cases"
+local program = require "program"
+
+describe("tperf.compat.llm_analysis", function()
+  describe("command", function()
+    it("prints upstream's JSON, warnings apart", function()
+      local result = program.shell("tperf compat llm-analysis infer --model test-13b --seq_len 512 "
+        .. "--num_tokens_to_generate 10 --flops_efficiency 0.7 --hbm_memory_efficiency 0.9 --json")
+      local name = "test-13b-a100-sxm-40gb-w16a16e16-tp1-pp1-dp1-sp1-fe0.7-ep1-hbme0.9"
+      assert.are.equal(cases.read(name .. "-summary.json") .. "\n", result.out)
+      assert.are.equal("warning: Note that Megatron-LM reported up to 0.6 flops efficiency for large scale model "
+        .. "training\nwarning: Note that benchmarks show closer to 0.6-0.7 hbm_memory_efficiency in inference "
+        .. "workloads\n", result.err)
+      assert.are.equal(0, result.code)
+    end)
+
+    it("prints the readable text, and takes booleans as Python writes them", function()
+      local result = program.shell "tperf compat llm-analysis infer --use_kv_cache False"
+      local name = "facebook_opt-1.3b-a100-sxm-40gb-w16a16e16-tp1-pp1-dp1-sp1-fe1-ep1-hbme1"
+      assert.are.equal(cases.read(name .. "-summary-readable.txt"), result.out)
+    end)
+
+    it("tells wrong usage from a refusal", function()
+      local function fails(line, code, text)
+        local result = program.shell("tperf compat " .. line)
+        assert.are.equal(code, result.code)
+        assert.are.equal("", result.out)
+        assert.is_truthy(result.err:find(text, 1, true), result.err)
+      end
+      fails("", 2, "the tool must be llm-analysis")
+      fails("llm-analysis", 2, "needs one question, train or infer")
+      fails("llm-analysis train --fixed yes", 2, "--fixed must be true or false")
+      fails("llm-analysis train --tp_sise 2", 2, "did you mean '--tp_size'?")
+      fails("llm-analysis infer --ep_size 2", 1, "unknown field 'ep_size'")
+      fails("llm-analysis infer --pp_size 0", 1, "'pp_size' must be an integer from 1")
+    end)
+  end)
+
+  describe("manual", function()
+    local manual = program.slurp "docs/compat_llm_analysis.md"
+
+    it("has examples that run", function()
+      local count = 0
+      for code in manual:gmatch "```lua\n(.-)```" do
+        count = count + 1
+        local env = setmetatable({ print = function() end }, { __index = _G })
+        assert(load(code, "=manual example " .. count, "t", env))()
+      end
+      assert.are.equal(4, count)
+      assert.are.equal(0, program.shell(manual:match "```sh\n(.-)```").code)
+    end)
+
+    it("lists every argument as the program knows it", function()
+      for _, list in pairs(require "tperf.compat.llm_analysis.arguments".lists) do
+        for _, argument in ipairs(list) do
+          local line = ("| `%s` | %s | %s |\n"):format(argument[1], argument[2], argument[4])
+          assert.is_truthy(manual:find(line, 1, true), line)
+        end
+      end
+    end)
+
+    it("lists every correction that the formulas cite", function()
+      for _, file in ipairs { "upstream", "fixed", "setup" } do
+        for quirk in program.slurp("lua/tperf/compat/llm_analysis/" .. file .. ".lua"):gmatch "Q%d+" do
+          assert.is_truthy(manual:find(quirk .. "%D"), quirk)
+        end
+      end
+    end)
+  end)
+end)
