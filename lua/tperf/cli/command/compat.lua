@@ -12,9 +12,10 @@ local function declare()
       local name, kind, _, help = table.unpack(argument)
       if not seen[name] then
         seen[name] = true
+        local text = kind == "boolean" and name ~= "fixed" -- upstream's flags take true or false
         options[#options + 1] = {
-          long = name, value = VALUES[kind], kind = kind ~= "boolean" and kind or "string", help = help,
-          boolean = kind == "boolean",
+          long = name, value = name ~= "fixed" and VALUES[kind] or nil, kind = text and "string" or kind, help = help,
+          boolean = text,
         }
       end
     end
@@ -28,7 +29,7 @@ local command = {
   arguments = "llm-analysis train|infer",
   details = [[
 The arguments have the names they have in llm-analysis, BOOL is true or false. The summary goes to
-standard output, the warnings to standard error. `--fixed true` uses corrected formulas.
+standard output, the warnings to standard error. `--fixed` uses corrected formulas.
 docs/compat_llm_analysis.md tells which.]],
   options = declare(),
 }

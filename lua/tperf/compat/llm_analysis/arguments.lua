@@ -19,9 +19,9 @@ local config = check.one_of(check.string(absent), check.any {})
 
 -- name, kind (how the command line reads it), checker, meaning
 local common = {
-  { "model", "string", config, "a shipped name, a path of upstream's JSON, or (in Lua) its table; facebook_opt-1.3b" },
-  { "gpu", "string", config, "a shipped name or (in Lua) upstream's table; a100-sxm-40gb" },
-  { "dtype", "string", config, "a shipped name or (in Lua) upstream's table; w16a16e16" },
+  { "model", "string", config, "a shipped name, upstream's JSON file, or its table; facebook_opt-1.3b" },
+  { "gpu", "string", config, "a shipped name, or upstream's table; a100-sxm-40gb" },
+  { "dtype", "string", config, "a shipped name, or upstream's table; w16a16e16" },
   { "model_name", "string", text(), "upstream's name of model" },
   { "gpu_name", "string", text(), "upstream's name of gpu" },
   { "dtype_name", "string", text(), "upstream's name of dtype" },
