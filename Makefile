@@ -134,11 +134,11 @@ define install-packages
   if ! command -v apt-get > /dev/null; then \
     echo "there is no apt-get here: please install the equivalent packages and try again" >&2; exit 1; \
   elif [ "$$(id -u)" = 0 ]; then as_root=; \
-  elif command -v sudo > /dev/null; then as_root=sudo; \
+  elif command -v sudo > /dev/null; then as_root="sudo "; \
   else echo "no rights to install them; as root, type: apt-get install $(1)" >&2; exit 1; fi; \
-  install="$$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(1)"; \
+  install="$${as_root}env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(1)"; \
   echo "+ $$install"; \
-  $$install > /dev/null 2>&1 || { $$as_root apt-get update -qq && $$install > /dev/null; } || \
+  $$install > /dev/null 2>&1 || { $${as_root}apt-get update -qq && $$install > /dev/null; } || \
     { echo "could not install them; as root, type: apt-get install $(1)" >&2; exit 1; }; }
 endef
 
