@@ -169,13 +169,13 @@ describe("Ctrl-C", function()
   -- Sends signals to a script that has said it is ready.
   local function interrupt(text, options)
     local folder = program.folder()
-    program.write(folder .. "/s.lua", "io.stdout:setvbuf 'no' io.write 'ready\\n'; " .. text)
+    program.write(folder .. "/s.lua", "io.stdout:setvbuf 'no'; " .. text)
     -- exec, so that $! is the program and not a shell around it
     local result = shell(([[
       %s run %s s.lua > log & job=$!
       for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do grep -q ready log && break; sleep 0.05; done
       kill -INT $job
-      wait $job]]):format(program.absolute(), options or ""), folder)
+      wait $job; code=$?; cat log; exit $code]]):format(program.absolute(), options or ""), folder)
     program.remove(folder)
     return result
   end
@@ -188,14 +188,31 @@ describe("Ctrl-C", function()
       "coroutine.wrap(function() while true do end end)()",
       "(('a'):rep(60)):find(('a*'):rep(30) .. 'b')",
     } do
-      local result = interrupt(text)
+      local result = interrupt("io.write 'ready\\n'; " .. text)
       assert.equal("tperf: s.lua:1: interrupted\n", result.err)
       assert.equal(1, result.code)
     end
   end)
 
+  it("ends a search, which has the best so far, and the script goes on", function()
+    for _, options in ipairs { "", "--trust" } do
+      local result = interrupt([[ local told
+        local found = require "tperf".search { model = "subramanian2024/gpt3_1T", system = "subramanian2024/A100",
+          gpus = 16384, global_batch = 4096, threads = 1, keep = "all", prune = false,
+          where = function()
+            if not told then io.write "ready\n" told = true end
+            for _ = 1, 1e6 // 1 | 0 do end
+            return false
+          end }
+        print(found.complete, #found)]], options)
+      assert.equal("", result.err)
+      assert.equal("ready\nfalse\t0\n", result.out)
+      assert.equal(0, result.code)
+    end
+  end)
+
   it("ends a trusted script", function()
-    local result = interrupt("while true do end", "--trust")
+    local result = interrupt("io.write 'ready\\n' while true do end", "--trust")
     assert.equal("tperf: s.lua:1: interrupted\n", result.err)
     assert.equal(1, result.code)
   end)
@@ -224,6 +241,67 @@ describe("tperf list and show", function()
     assert.equal("tperf: unknown model or system 'subramanian2024/A10' (did you mean 'subramanian2024/A100'?)\n",
       result.err)
     assert.equal(1, result.code)
+  end)
+end)
+
+describe("tperf search, train and collective", function()
+  local QUESTION = "subramanian2024/gpt3 -s subramanian2024/A100 -b 1024"
+
+  local function json(command)
+    local result = shell(command)
+    assert.equal(0, result.code, result.err)
+    return (require "tperf.core".yaml(result.out, "json"))
+  end
+
+  it("find and explain the same configuration", function()
+    local found = json("tperf search " .. QUESTION .. " -g 512 --top 3 --json")
+    assert.equal(3, #found)
+    local best = found[1]
+    assert.equal(512, best.tp * best.pp * best.dp)
+    local same = json(("tperf train %s --tp %d --pp %d --dp %d -m %d --json"):format(QUESTION, best.tp, best.pp,
+      best.dp, best.micro_batch))[1]
+    assert.equal(best.time, same.time)
+    assert.same(best.memory, same.memory)
+  end)
+
+  it("print the same bytes for any number of threads", function()
+    local command = "tperf search " .. QUESTION .. " -g 512 --strategy all --all --csv -j "
+    local one = shell(command .. "1")
+    assert.equal(0, one.code)
+    assert.truthy(select(2, one.out:gsub("\n", "")) > 1000)
+    assert.same(one, shell(command .. "8"))
+  end)
+
+  it("answer in text, with the talk on standard error", function()
+    local result = shell("tperf search " .. QUESTION .. " -g 64 -k 2 --strategy tensor,context")
+    assert.equal(4, select(2, result.out:gsub("\n", "")))
+    assert.truthy(result.err:find "^%d+ candidates, %d+ feasible\n$")
+    assert.truthy(shell("tperf train " .. QUESTION .. " --tp 4 -g 64").out:find "memory.total +[%d.]+ GB")
+  end)
+
+  it("say why there is no answer", function()
+    local result = shell("tperf search " .. QUESTION .. " -g 1")
+    assert.equal("", result.out)
+    assert.equal(1, result.code)
+    assert.truthy(result.err:find("tperf: none of", 1, true))
+    assert.truthy(shell("tperf search gpt3 -s subramanian2024/A100 -b 1 -g 1").err:find("unknown model", 1, true))
+    assert.truthy(shell("tperf search " .. QUESTION .. " -g 0").err:find("'gpus' must be", 1, true))
+  end)
+
+  it("time a collective at several sizes", function()
+    local rows = json "tperf collective send -s subramanian2024/A100 -n 1MB,2MB,4MB -g 2 --fast 2 --json"
+    assert.equal(3, #rows)
+    -- a send costs latency + bytes / bandwidth: equal steps in bytes, equal steps in time
+    assert.is_near(2 * (rows[2].time - rows[1].time), rows[3].time - rows[2].time, 1e-15)
+    assert.equal(1e6 / rows[1].time, rows[1].bandwidth)
+    usage("--bytes: ", "tperf collective send -s subramanian2024/A100 -n 1furlong -g 2")
+    assert.truthy(shell("tperf collective sned -s subramanian2024/A100 -n 1 -g 2").err:find "did you mean 'send'")
+  end)
+
+  it("list strategies, schedules and rules", function()
+    assert.truthy(shell("tperf list strategies").out:find "^tensor +%w")
+    assert.truthy(shell("tperf list schedules").out:find "\ngpipe +%w")
+    assert.equal("name,default,subramanian2024,meaning", shell("tperf list rules --csv").out:match "^[^\n]+")
   end)
 end)
 

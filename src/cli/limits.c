@@ -79,9 +79,19 @@ static void stop(lua_State *L, const char *message) {
     tp_cli_exit(1);
 }
 
+// A search takes the request itself and ends with the best so far, also when it is in Lua at the moment.
+static bool is_searching(lua_State *L) {
+    lua_Debug ar;
+    for (int level = 0; lua_getstack(L, level, &ar); level++) {
+        lua_getinfo(L, "S", &ar);
+        if (strcmp(ar.source, "@lua/tperf/search.lua") == 0) return true;
+    }
+    return false;
+}
+
 void tp_limits_charge(lua_State *L, uint64_t steps) {
     limits.steps += steps;
-    if (tp_interrupt_take()) stop(L, "interrupted");
+    if (*tp_interrupt_flag() && !is_searching(L) && tp_interrupt_take()) stop(L, "interrupted");
     if (!limits.step_limit || limits.steps < limits.step_limit) return;
     char message[128];
     snprintf(message, sizeof message,
@@ -92,8 +102,12 @@ void tp_limits_charge(lua_State *L, uint64_t steps) {
 
 static void on_count(lua_State *L, lua_Debug *ar) {
     (void)ar;
-    if (!limits.counting) lua_sethook(L, NULL, 0, 0); // the one shot that on_interrupt asked for
     tp_limits_charge(L, limits.counting ? HOOK_EVERY : 0);
+    if (limits.counting) return;
+    if (*tp_interrupt_flag())
+        lua_sethook(L, on_count, LUA_MASKCOUNT, HOOK_EVERY);
+    else
+        lua_sethook(L, NULL, 0, 0); // what on_interrupt asked for is done
 }
 
 static void on_interrupt(int signal_number) {

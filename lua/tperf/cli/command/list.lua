@@ -1,33 +1,37 @@
 local check = require "tperf.check"
-local core = require "tperf.core"
 local options = require "tperf.cli.options"
 
-local function files(kind)
+local function named(names)
   local rows = {}
-  for i, name in ipairs(require "tperf.resource".list(kind)) do rows[i] = { name = name } end
+  for i, name in ipairs(names) do rows[i] = { name = name } end
   return rows
 end
 
--- The members of a folder of the library are alternatives to each other: those that say what they are.
-local function members(prefix)
-  local rows = {}
-  for _, module in ipairs(core.modules()) do
-    local name = module:match("^" .. prefix:gsub("%.", "%%.") .. "%.([%w_]+)$")
-    local value = name and require(module)
-    if type(value) == "table" and type(value.summary) == "string" then
-      rows[#rows + 1] = { name = name, summary = value.summary }
-    end
-  end
-  table.sort(rows, function(a, b) return a.name < b.name end)
+-- Names, with the summary of what get finds by them.
+local function summarised(names, get)
+  local rows = named(names)
+  for _, row in ipairs(rows) do row.summary = get(row.name).summary end
   return rows
 end
 
 local SUBJECTS = {
-  models = function() return files "models" end,
-  systems = function() return files "systems" end,
-  strategies = function() return members "tperf.strategy" end,
-  schedules = function() return members "tperf.schedule" end,
-  rules = function() return require "tperf.rules".list() end,
+  models = function() return named(require "tperf.resource".list "models") end,
+  systems = function() return named(require "tperf.resource".list "systems") end,
+  strategies = function()
+    local strategy = require "tperf.strategy"
+    return summarised(strategy.names(), strategy.of)
+  end,
+  schedules = function()
+    local schedule = require "tperf.schedule"
+    return summarised(schedule.names(), schedule.get)
+  end,
+  rules = function() -- what each set says about each assumption
+    local rules = require "tperf.rules"
+    local columns = { { key = "name" } }
+    for i, name in ipairs(rules.names()) do columns[i + 1] = { key = name } end
+    columns[#columns + 1] = { key = "meaning" }
+    return rules.describe(), columns
+  end,
 }
 local NAMES = { "models", "systems", "strategies", "schedules", "rules" }
 
@@ -40,9 +44,9 @@ return {
     if not name then return false, "say what to list: " .. table.concat(NAMES, ", ") end
     if arguments[2] then return false, "list takes one subject" end
     if not SUBJECTS[name] then return false, ("unknown subject '%s'%s"):format(name, check.suggest(name, NAMES)) end
-    local rows = SUBJECTS[name]()
-    if values.json or values.csv then
-      require "tperf.cli.table"(values, rows, { { key = "name" }, { key = "summary" } })
+    local rows, columns = SUBJECTS[name]()
+    if columns or values.json or values.csv then
+      require "tperf.cli.table"(values, rows, columns or { { key = "name" }, { key = "summary" } })
       return
     end
     local width = 0
