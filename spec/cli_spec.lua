@@ -172,8 +172,8 @@ describe("Ctrl-C", function()
     program.write(folder .. "/s.lua", "io.stdout:setvbuf 'no'; " .. text)
     -- exec, so that $! is the program and not a shell around it
     local result = shell(([[
-      %s run %s s.lua > log & job=$!
-      for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do grep -q ready log && break; sleep 0.05; done
+      : > log; %s run %s s.lua > log & job=$!
+      for i in $(seq 200); do grep -q ready log && break; sleep 0.05; done
       kill -INT $job
       wait $job; code=$?; cat log; exit $code]]):format(program.absolute(), options or ""), folder)
     program.remove(folder)

@@ -18,6 +18,7 @@
 #include "tperf/search.h"
 
 static const char type_name[] = "tperf.search", pool_name[] = "tperf.pool";
+static const char pool_slot[] = "tperf.pool.current"; // registry keys of types hold metatables: not pool_name
 
 // Its user values: 1 the accept function, 2 what it raised.
 typedef struct box {
@@ -51,18 +52,18 @@ static int close_pool(lua_State *L) {
 
 // The state's pool of that many threads, made when first asked for; a different number replaces it.
 static tp_pool *get_pool(lua_State *L, int threads) {
-    lua_getfield(L, LUA_REGISTRYINDEX, pool_name);
+    lua_getfield(L, LUA_REGISTRYINDEX, pool_slot);
     tp_pool **slot = lua_touserdata(L, -1);
     if (!slot) {
         slot = lua_newuserdatauv(L, sizeof *slot, 0);
         *slot = NULL;
         luaL_setmetatable(L, pool_name);
         lua_pushvalue(L, -1);
-        lua_setfield(L, LUA_REGISTRYINDEX, pool_name);
+        lua_setfield(L, LUA_REGISTRYINDEX, pool_slot);
     }
     if (*slot && tp_pool_threads(*slot) != threads) {
         lua_pushnil(L); // searches under way keep the old one through their user value
-        lua_setfield(L, LUA_REGISTRYINDEX, pool_name);
+        lua_setfield(L, LUA_REGISTRYINDEX, pool_slot);
         lua_pop(L, 1);
         return get_pool(L, threads);
     }
