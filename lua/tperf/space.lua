@@ -53,7 +53,8 @@ local function contains(list, value)
 end
 
 --- Calls visit(sizes, share) for every combination of the strategy's axes that divides a question's GPUs, keeps to
---- `fixed` (axis name -> list of allowed sizes) and that the strategy admits. Adds to `refused` why sizes were not admitted.
+--- `fixed` (axis name -> list of allowed sizes) and that the strategy admits. Adds to `refused` why sizes were not
+--- admitted.
 function space.each_size(s, model, rules, questions, fixed, refused, visit)
   local candidates = gpu_divisors(questions)
   local share, sizes = { micro_batch = 1, seq = model.seq }, {}

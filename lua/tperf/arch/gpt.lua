@@ -73,7 +73,8 @@ function core.summa(m, p)
   }
 end
 
---- The attention block with variant "flash", "unfused", "recompute" (scores computed again in the backward pass) or "summa".
+--- The attention block with variant "flash", "unfused", "recompute" (scores computed again in the backward pass) or
+--- "summa".
 function gpt.attention(variant)
   local between = core[variant]
   return block("attention", function(m, p)
