@@ -42,7 +42,7 @@ typedef struct tp_search_options {
     int64_t dp_fast, pp_fast; // demanded placements; 0 for any
     tp_search_accept accept;  // NULL to keep all; otherwise one thread does all the work
     void *accept_context;
-    const atomic_int *stop;    // not 0: leave the rest undone; may be NULL
+    const atomic_int *stop; // not 0: leave the rest undone; may be NULL
 } tp_search_options;
 
 // A layer laid out for one shape.

@@ -18,7 +18,8 @@
 #include "tperf/search.h"
 
 static const char type_name[] = "tperf.search", pool_name[] = "tperf.pool";
-static const char pool_slot[] = "tperf.pool.current"; // registry keys of types hold metatables: not pool_name
+static const char pool_slot[] =
+    "tperf.pool.current"; // registry keys of types hold metatables: not pool_name
 
 // Its user values: 1 the accept function, 2 what it raised.
 typedef struct box {
