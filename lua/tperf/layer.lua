@@ -33,10 +33,15 @@ end
 
 --- The largest divisor of n that is no larger than limit.
 function layer.fitting(n, limit)
-  for d = math.min(n, limit), 2, -1 do
-    if n % d == 0 then return d end
+  local best, d = 1, 1
+  while d * d <= n and d <= limit do
+    if n % d == 0 then
+      if n // d <= limit then return n // d end -- d ascends, so n // d descends
+      best = d
+    end
+    d = d + 1
   end
-  return 1
+  return best
 end
 
 --- The fields that arguments have for the axes of a strategy.

@@ -1,0 +1,201 @@
+-- tperf.collective: published values, the formulas of include/tperf/collective.h worked out by hand, and properties that
+-- any such model has.
+local tperf = require "tperf"
+local csv = require "csv"
+local published = require "published"
+local near = published.near
+
+local KINDS = {
+  "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "scatter", "gather", "all_to_all", "send",
+}
+
+local function seconds(system, kind, bytes, gpus, fast, rules)
+  return tperf.collective { system = system, kind = kind, bytes = bytes, gpus = gpus, fast = fast, rules = rules }
+end
+
+describe("tperf.collective under the published rules", function()
+  it("gives the published formula sheet's golden values", function()
+    local rows = csv.rows "spec/data/training/golden_collectives.csv"
+    assert.equal(11, #rows)
+    for _, row in ipairs(rows) do
+      near(row.seconds, seconds(published.system("H200", 8, row.nics), published.kind[row.kind], tonumber(row.bytes),
+        tonumber(row.gpus), tonumber(row.fast), "subramanian2024"), row.kind, 1e-13)
+    end
+  end)
+
+  it("agrees with the published program on every machine", function()
+    local rows = csv.rows "spec/data/training/collectives.csv"
+    assert.is_true(#rows > 150)
+    for _, row in ipairs(rows) do
+      local got = seconds(published.system(row.system, row.nvlink_size), published.kind[row.type], row.vol_GB * 1e9,
+        tonumber(row.n_gpus), tonumber(row.topology), "subramanian2024")
+      near(row.t_seconds, got, table.concat({ row.system, row.type, row.n_gpus, row.topology, row.vol_GB }, " "), 1e-12)
+    end
+  end)
+end)
+
+-- A machine with round numbers: 100 GB/s and 1 us within domains of 8, 10 GB/s a NIC and 5 us between.
+local function machine(change)
+  return tperf.system "subramanian2024/H200":with {
+    network = {
+      fast = { bandwidth = 100e9, efficiency = 1, latency = 1e-6, domain = 8 },
+      slow = { bandwidth = 10e9, efficiency = 1, latency = 5e-6, nics_per_gpu = 1 },
+    },
+  }:with { network = change or {} }
+end
+
+describe("tperf.collective", function()
+  local plain = machine()
+
+  it("is the ring formulas, by hand", function()
+    local half = machine { slow = { nics_per_gpu = 0.5 } }
+    local cases = { -- system, kind, gpus, fast, seconds for 8 GB
+      { plain, "all_gather", 8, 8, 7e-6 + 7e9 / 100e9 },
+      { plain, "all_gather", 8, 1, 7 * 5e-6 + 7e9 / 10e9 },
+      { plain, "all_gather", 16, 8, 5e-6 + 14 * 1e-6 + 7.5e9 / 80e9 },        -- eight rings on eight NICs
+      { machine { slow = { nics_per_gpu = 2 } }, "all_gather", 16, 8, 5e-6 + 14 * 1e-6 + 7.5e9 / 100e9 }, -- fast-bound
+      { half, "all_gather", 8, 1, 7 * 5e-6 + 7e9 / 5e9 },                      -- two GPUs share a NIC
+      { plain, "broadcast", 16, 4, 3 * 5e-6 + 12 * 1e-6 + 8e9 / 40e9 },
+      { plain, "all_reduce", 16, 8, 2 * (5e-6 + 14 * 1e-6 + 7.5e9 / 80e9) },
+      { plain, "send", 2, 1, 5e-6 + 8e9 / 10e9 },
+      { plain, "send", 2, 2, 1e-6 + 8e9 / 100e9 },
+      { half, "send", 2, 1, 5e-6 + 8e9 / 5e9 },
+      { plain, "scatter", 8, 8, 7e-6 + 7e9 / 100e9 },
+      { plain, "gather", 16, 2, 7 * 5e-6 + 8 * 1e-6 + 7e9 / 20e9 },            -- 7/8 leave through two NICs
+      { half, "scatter", 4, 1, 3 * 5e-6 + 6e9 / 5e9 },
+      { plain, "all_to_all", 8, 8, 7e-6 + 7e9 / 100e9 },
+      { plain, "all_to_all", 16, 4, 12 * 5e-6 + 3e-6 + 6e9 / 10e9 },           -- 12/16 to other domains, own NIC
+      { half, "all_to_all", 16, 4, 12 * 5e-6 + 3e-6 + 6e9 / 5e9 },
+    }
+    for i, c in ipairs(cases) do near(c[5], seconds(c[1], c[2], 8e9, c[3], c[4]), c[2] .. " #" .. i, 1e-13) end
+  end)
+
+  it("costs nothing for no bytes or one GPU", function()
+    for _, kind in ipairs(KINDS) do
+      assert.equal(0, seconds(plain, kind, 0, 2, 1))
+      assert.equal(0, seconds(plain, kind, 1e9, 1, 1))
+    end
+  end)
+
+  -- Groups of every form: one domain, one GPU a domain, between.
+  local groups = { { 2, 1 }, { 2, 2 }, { 8, 8 }, { 8, 1 }, { 8, 2 }, { 64, 8 }, { 96, 6 }, { 1 << 31, 8 } }
+  local function each(visit)
+    for _, kind in ipairs(KINDS) do
+      for _, group in ipairs(groups) do
+        if kind ~= "send" or group[1] == 2 then visit(kind, group[1], group[2]) end
+      end
+    end
+  end
+
+  it("never falls with more bytes, and rises in the end", function()
+    each(function(kind, gpus, fast)
+      local last = 0
+      for power = 0, 15, 3 do
+        local now = seconds(plain, kind, 10.0 ^ power, gpus, fast)
+        assert.is_true(now >= last, kind)
+        last = now
+      end
+      assert.is_true(seconds(plain, kind, 1e15, gpus, fast) > seconds(plain, kind, 1, gpus, fast), kind)
+    end)
+  end)
+
+  it("never rises with bandwidth or NICs, nor falls with latency", function()
+    local better = {
+      machine { fast = { bandwidth = 300e9 } }, machine { slow = { bandwidth = 30e9 } },
+      machine { slow = { nics_per_gpu = 4 } }, machine { fast = { latency = 0 } }, machine { slow = { latency = 0 } },
+    }
+    each(function(kind, gpus, fast)
+      local all = seconds(plain, kind, 1e9, gpus, fast)
+      local improved = 0
+      for _, system in ipairs(better) do
+        local now = seconds(system, kind, 1e9, gpus, fast)
+        assert.is_true(now <= all, kind)
+        improved = improved + (now < all and 1 or 0)
+      end
+      assert.is_true(improved > 0, kind)
+    end)
+  end)
+
+  it("takes a reduce-scatter and an all-gather for an all-reduce", function()
+    for _, group in ipairs(groups) do
+      for _, bytes in ipairs { 1, 1e6, 1e12 } do
+        local once = seconds(plain, "reduce_scatter", bytes, group[1], group[2])
+        assert.equal(once, seconds(plain, "all_gather", bytes, group[1], group[2]))
+        assert.equal(2 * once, seconds(plain, "all_reduce", bytes, group[1], group[2]))
+      end
+    end
+  end)
+
+  it("keeps scatter, gather and all-to-all above what must pass the busiest link", function()
+    for _, group in ipairs(groups) do
+      local n, q = group[1], group[2]
+      local V, fast, nic = 1e12, 100e9, 10e9
+      local rooted = math.max((n - q) / n * V / (q * nic), (q - 1) / n * V / fast)
+      local pairwise = math.max((n - q) / n * V / nic, (q - 1) / n * V / fast)
+      assert.is_true(seconds(plain, "scatter", V, n, q) >= rooted)
+      assert.equal(seconds(plain, "scatter", V, n, q), seconds(plain, "gather", V, n, q))
+      assert.is_true(seconds(plain, "all_to_all", V, n, q) >= pairwise)
+      -- one root's port can do no better than everybody's
+      assert.is_true(seconds(plain, "scatter", V, n, q) <= seconds(plain, "broadcast", V, n, q))
+    end
+  end)
+
+  it("takes large messages to those bounds, where latency does not count", function()
+    near((96 - 6) / 96 * 1e18 / (6 * 10e9), seconds(plain, "scatter", 1e18, 96, 6), "scatter", 1e-6)
+    near((96 - 6) / 96 * 1e18 / 10e9, seconds(plain, "all_to_all", 1e18, 96, 6), "all_to_all", 1e-6)
+    near(7 / 8 * 1e18 / 100e9, seconds(plain, "all_to_all", 1e18, 8, 8), "all_to_all in a domain", 1e-6)
+  end)
+
+  it("places as many GPUs in a domain as fit when not told", function()
+    for _, case in ipairs { { 8, 8 }, { 64, 8 }, { 12, 6 }, { 7, 7 }, { 11, 1 }, { 1 << 31, 8 }, { 2147483629, 1 } } do
+      assert.equal(seconds(plain, "all_gather", 1e9, case[1], case[2]), seconds(plain, "all_gather", 1e9, case[1]))
+    end
+  end)
+
+  it("finds that placement at once, however many GPUs", function()
+    local whole = machine { fast = { domain = 2147483629 } } -- a prime
+    local start = os.clock()
+    assert.equal(seconds(whole, "all_gather", 1e9, 2147483646, 1073741823),
+      seconds(whole, "all_gather", 1e9, 2147483646)) -- 2 x 3^2 x 7 x 11 x 31 x 151 x 331
+    assert.is_true(os.clock() - start < 1)
+  end)
+
+  it("reads bytes with units", function()
+    assert.equal(seconds(plain, "all_gather", 64 * 2 ^ 20, 8, 8), seconds(plain, "all_gather", "64 MiB", 8, 8))
+  end)
+
+  describe("refuses", function()
+    local function refusal(change, message)
+      local request = { system = plain, kind = "all_gather", bytes = 1e6, gpus = 8, fast = 8 }
+      for field, value in pairs(change) do
+        if value == "none" then request[field] = nil else request[field] = value end
+      end
+      it(message, function()
+        local ok, got = pcall(tperf.collective, request)
+        assert.is_false(ok)
+        assert.truthy(got:find(message, 1, true), got)
+        assert.truthy(got:find "^spec/collective_spec.lua:%d+: ", got) -- the user's line
+      end)
+    end
+    refusal({ kind = "allgather" }, "'kind' must be one of")
+    refusal({ kind = "none" }, "'kind' is missing")
+    refusal({ bytes = -1 }, "'bytes' must be a quantity from 0 to 1e+24 in bytes, got -1")
+    refusal({ bytes = 0 / 0 }, "got nan")
+    refusal({ bytes = math.huge }, "got inf")
+    refusal({ bytes = 1e25 }, "'bytes' must be a quantity from 0 to 1e+24 in bytes, got 1e+25")
+    refusal({ bytes = "64 MiB/s" }, "bytes")
+    refusal({ bytes = "none" }, "'bytes' is missing")
+    refusal({ gpus = 0 }, "'gpus' must be an integer from 1 to 2147483648, got 0")
+    refusal({ gpus = 2.5 }, "'gpus' must be an integer from 1 to 2147483648, got 2.5")
+    refusal({ gpus = (1 << 31) + 1 }, "'gpus' must be an integer from 1 to 2147483648")
+    refusal({ fast = 0 }, "'fast' must be an integer from 1 to 2147483648, got 0")
+    refusal({ fast = 3 }, "fast = 3 does not divide the group of 8 GPUs")
+    refusal({ gpus = 4 }, "fast = 8: of a group of 4 GPUs, 1 to 4 can share a domain")
+    refusal({ gpus = 32, fast = 16 }, "fast = 16 is more than the 8 GPUs of a fast domain")
+    refusal({ kind = "send" }, "a send takes place between 2 GPUs, not 8")
+    refusal({ system = "none" }, "system")
+    refusal({ size = 3 }, "unknown field 'size'")
+    refusal({ gpu = 3 }, "unknown field 'gpu' (did you mean 'gpus'?)")
+    refusal({ rules = "subramanian" }, "subramanian2024")
+  end)
+end)
