@@ -23,10 +23,27 @@ typedef struct tp_comm {
     double bytes;                // the full vector, see tperf/collective.h
 } tp_comm;
 
+// The shape of a kernel on the matrix units, for systems whose efficiency depends on it. The counts
+// of its pass include it.
+typedef enum tp_kernel_kind {
+    TP_KERNEL_GEMM,      // `batch` products of m x k by k x n
+    TP_KERNEL_ATTENTION, // fused: `batch` heads of m queries, n keys and head size k
+    TP_KERNEL_ATTENTION_CAUSAL,
+} tp_kernel_kind;
+
+typedef struct tp_kernel {
+    tp_kernel_kind kind;
+    double batch, m, n, k;
+} tp_kernel;
+
+enum { TP_KERNELS_MAX = 2 };
+
 typedef struct tp_pass {
     double tensor_flops, vector_flops;
-    double bytes;           // HBM traffic
-    double bytes_per_panel; // further traffic for each SUMMA panel
+    int n_kernels;                     // 0: the pass has no shape that matters
+    tp_kernel kernels[TP_KERNELS_MAX]; // one after the other
+    double bytes;                      // HBM traffic
+    double bytes_per_panel;            // further traffic for each SUMMA panel
     int n_comms;
     tp_comm comms[TP_COMMS_MAX]; // one after the other
 } tp_pass;

@@ -30,6 +30,9 @@ tp_status tp_op_scores(tp_op *op, const tp_attention *shape, tp_error *error) {
     op->backward.tensor_flops = H * r * d * (2 * k - 1) + H * k * d * (2 * r - 1);
     op->forward.bytes = element * H * (r * d + k * d + r * k);
     op->backward.bytes = element * H * (3 * r * d + k * d + 2 * r * k + reread * d);
+    tp_pass_kernel(&op->forward, TP_KERNEL_GEMM, H, r, k, d);
+    tp_pass_kernel(&op->backward, TP_KERNEL_GEMM, H, r, d, k);
+    tp_pass_kernel(&op->backward, TP_KERNEL_GEMM, H, k, d, r);
     op->saved_bytes = 2 * element * H * r * d;
     op->recomputed = shape->recomputed;
     gather_keys(op, shape, 1);
@@ -45,6 +48,9 @@ tp_status tp_op_attend(tp_op *op, const tp_attention *shape, tp_error *error) {
     op->backward.tensor_flops = H * r * k * (2 * d - 1) + H * k * d * (2 * r - 1);
     op->forward.bytes = element * H * (r * k + k * d + r * d);
     op->backward.bytes = element * H * (3 * r * d + 2 * r * k + k * d);
+    tp_pass_kernel(&op->forward, TP_KERNEL_GEMM, H, r, d, k);
+    tp_pass_kernel(&op->backward, TP_KERNEL_GEMM, H, r, k, d);
+    tp_pass_kernel(&op->backward, TP_KERNEL_GEMM, H, k, d, r);
     op->saved_bytes = element * H * ((shape->keep_scores ? r * k : 0) + r * d);
     gather_keys(op, shape, 1);
     return TP_OK;
@@ -65,6 +71,8 @@ tp_status tp_op_flash_attention(tp_op *op, const tp_attention *shape, tp_error *
     op->backward.vector_flops = H * r * (9 * k - 2);
     op->forward.bytes = element * H * (2 * r * d + 2 * k * d + r);
     op->backward.bytes = element * H * (2 * k * d + 6 * r * d + 2 * r + reread * d);
+    tp_pass_kernel(&op->forward, TP_KERNEL_ATTENTION, H, r, k, d);
+    tp_pass_kernel(&op->backward, TP_KERNEL_ATTENTION, H, r, k, d);
     op->saved_bytes = element * H * (4 * r * d + 2 * r); // Q K V O; softmax and dropout state
     gather_keys(op, shape, 2);
     return TP_OK;

@@ -14,6 +14,9 @@ tp_status tp_op_linear(tp_op *op, const tp_linear *shape, tp_error *error) {
     op->backward.bytes = element * (2 * I * O + 2 * N * I + 2 * N * O);
     op->weight_bytes = element * I * O;
     op->saved_bytes = element * N * I;
+    tp_pass_kernel(&op->forward, TP_KERNEL_GEMM, 1, N, O, I);
+    tp_pass_kernel(&op->backward, TP_KERNEL_GEMM, 1, N, I, O);
+    tp_pass_kernel(&op->backward, TP_KERNEL_GEMM, 1, I, O, N);
     tp_pass_communicate(&op->forward, TP_REDUCE_SCATTER, shape->reduce_axis, element * N * O);
     tp_pass_communicate(&op->backward, TP_REDUCE_SCATTER, shape->grad_axis, element * N * I);
     return TP_OK;
