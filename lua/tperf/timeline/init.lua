@@ -84,4 +84,9 @@ function timeline:memory(device)
   return series
 end
 
+--- Pictures and exports; each module documents its options.
+for _, form in ipairs { "svg", "html", "trace", "text" } do
+  timeline[form] = function(self, options) return require("tperf.timeline." .. form)(self, options) end
+end
+
 return timeline

@@ -1,0 +1,75 @@
+--- How passes look, in every picture: a hue for the pass, a shade for the chunk. Forwards are dark and backwards light,
+-- weight gradients are hatched, so that the pictures also read in grey and to the colour-blind.
+local palette = {}
+
+-- Darkest first. Lightness (CIE L*): forward 33-62, backward 71-90, input 55-80, weight 84-93.
+palette.shades = {
+  forward = { "#1d4f91", "#356bb0", "#4f83c4", "#6b9ad3" },
+  backward = { "#f09a3e", "#f7b669", "#fbcb90", "#fddfb8" },
+  backward_input = { "#2e9b8b", "#5cb5a6", "#86cabe", "#acdcd4" },
+  backward_weight = { "#d5cbe8", "#dfd7ee", "#e9e3f3", "#f1edf8" },
+}
+palette.hatch = "#b5a6d6"
+palette.letter = { forward = "F", backward = "B", backward_input = "D", backward_weight = "W" }
+palette.name = { forward = "forward", backward = "backward", backward_input = "input backward",
+  backward_weight = "weight backward" }
+
+--- Which of a device's chunks a stage is, from 1: by level of the pipeline, or, with two directions, by direction.
+function palette.chunk(t, device, stage)
+  if t.stages == t.devices then return stage == device and 1 or 2 end
+  return (stage - 1) // t.devices + 1
+end
+
+--- The colour of text on a pass.
+function palette.text(pass, shade)
+  return pass == "forward" and shade <= 2 and "#ffffff" or "#14181c"
+end
+
+function palette.shade(pass, chunk)
+  local shades = palette.shades[pass]
+  return math.min(chunk, #shades)
+end
+
+--- The passes and chunks a timeline has, in drawing order: { { pass, shade, chunks = "2" or "4+" } … }.
+function palette.legend(t)
+  local seen, most = {}, 1
+  for d = 1, t.devices do
+    for _, op in t:queue(d) do
+      local chunk = palette.chunk(t, d, op.stage)
+      seen[op.type .. palette.shade(op.type, chunk)] = true
+      most = math.max(most, chunk)
+    end
+  end
+  local entries = {}
+  for _, pass in ipairs { "forward", "backward", "backward_input", "backward_weight" } do
+    for shade = 1, #palette.shades[pass] do
+      if seen[pass .. shade] then
+        local label = palette.name[pass]
+        if most > 1 and (shade > 1 or seen[pass .. 2]) then
+          label = ("%s, chunk %d%s"):format(label, shade, shade == #palette.shades[pass] and most > shade and "+" or "")
+        end
+        entries[#entries + 1] = { pass = pass, shade = shade, label = label }
+      end
+    end
+  end
+  return entries
+end
+
+--- Round numbers for an axis from low to high: about `count` of them.
+---@return number[]
+function palette.ticks(low, high, count)
+  local raw = (high - low) / math.max(count, 1)
+  local power = 10.0 ^ math.floor(math.log(raw, 10))
+  local step = 10 * power
+  for _, m in ipairs { 1, 2, 5 } do
+    if m * power >= raw * 0.999 then
+      step = m * power
+      break
+    end
+  end
+  local list = {}
+  for i = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) do list[#list + 1] = i * step end
+  return list
+end
+
+return palette

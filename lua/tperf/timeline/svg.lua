@@ -1,0 +1,190 @@
+--- A timeline as a self-contained SVG picture: a row per device, a time axis, a legend, and what each device holds in
+-- memory over time. Every pass has a tooltip.
+local check = require "tperf.check"
+local palette = require "tperf.timeline.palette"
+
+local LEFT, RIGHT, GAP = 84, 76, 4 -- pixels
+local MEMORY_ROW = 26
+local THIN = 3 -- pixels; narrower passes have no outline, which would hide them
+local MOST_PASSES = 100000 -- browsers choke on more
+
+local OPTIONS = {
+  width = check.integer { min = 320, max = 100000, default = 1280 },
+  title = check.string { optional = true },
+  from = check.number { min = 0, default = 0 },
+  to = check.number { above = 0, optional = true },
+  memory = check.boolean { default = true },
+}
+
+local ENTITIES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }
+local function escape(text) return (text:gsub('[&<>"]', ENTITIES):gsub("%c", " ")) end
+
+local function pixels(x) return (("%.2f"):format(x):gsub("%.?0+$", "")) end
+local function short(x) return ("%.6g"):format(x) end
+
+local STYLE = [[
+text { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; font-size: 12px; fill: #1b1f24; }
+.title { font-size: 16px; font-weight: 600; } .soft { fill: #59636e; } .right { text-anchor: end; }
+.mid { text-anchor: middle; } .small { font-size: 10px; }
+.row { fill: #f0f2f4; } .grid { stroke: #d9dee3; } .axis { stroke: #59636e; } .p { stroke: #fff; stroke-width: .6; }
+.held { fill: #c9d3de; stroke: #41566b; stroke-width: 1; } .limit { stroke: #41566b; stroke-dasharray: 2 3; }
+]]
+
+local picture = {}
+picture.__index = picture
+
+function picture:put(format, ...)
+  self[#self + 1] = select("#", ...) > 0 and format:format(...) or format
+end
+
+function picture:x(time)
+  return LEFT + (time - self.from) / (self.to - self.from) * (self.width - LEFT - RIGHT)
+end
+
+local function describe(op)
+  return ("%s of micro-batch %d, stage %d: %s to %s"):format(palette.name[op.type], op.microbatch, op.stage,
+    short(op.start), short(op.stop))
+end
+
+-- A pass, or one half of an overlapped pair: forward above, backward below.
+function picture:pass(d, op, y)
+  local left, right = self:x(math.max(op.start, self.from)), self:x(math.min(op.stop, self.to))
+  local height, top = self.row, y
+  if op.overlapped then
+    height = self.row / 2
+    if op.overlapped == "backward" then top = y + height end
+  end
+  local class = palette.letter[op.type] .. palette.shade(op.type, palette.chunk(self.timeline, d, op.stage))
+  self:put('<g><title>device %d: %s%s</title><rect class="%s%s" x="%s" y="%s" width="%s" height="%s"/>', d,
+    describe(op), op.overlapped and ", overlapped" or "", right - left > THIN and "p " or "", class,
+    pixels(left), pixels(top), pixels(right - left), pixels(height))
+  local size, label = height < 20 and 10 or 12, tostring(op.microbatch)
+  if right - left >= #label * size * 0.6 + 3 and height > size then
+    self:put('<text class="mid%s t%s" x="%s" y="%s">%s</text>', size == 10 and " small" or "", class,
+      pixels((left + right) / 2), pixels(top + height / 2 + size * 0.36), label)
+  end
+  self:put "</g>\n"
+end
+
+function picture:axis(top, bottom)
+  for _, tick in ipairs(palette.ticks(self.from, self.to, (self.width - LEFT - RIGHT) / 90)) do
+    local x = pixels(self:x(tick))
+    self:put('<line class="grid" x1="%s" x2="%s" y1="%d" y2="%d"/>', x, x, top, bottom)
+    self:put('<text class="mid soft" x="%s" y="%d">%s</text>\n', x, bottom + 16, short(tick))
+  end
+end
+
+function picture:memory_row(d, y, scale)
+  local points, level = {}, 0
+  local base = y + MEMORY_ROW - GAP
+  local function point(time, memory)
+    points[#points + 1] = pixels(self:x(time)) .. "," .. pixels(base - memory / scale * (MEMORY_ROW - GAP))
+  end
+  point(self.from, 0)
+  for _, step in ipairs(self.timeline:memory(d)) do
+    local time = math.min(math.max(step.time, self.from), self.to)
+    point(time, level)
+    level = step.memory
+    point(time, level)
+  end
+  point(self.to, level)
+  point(self.to, 0)
+  self:put('<g><title>device %d: peak %s</title><polygon class="held" points="%s"/></g>', d,
+    short(self.timeline.peak_memory[d]), table.concat(points, " "))
+  self:put('<text class="right soft" x="%d" y="%s">Device %d</text>', LEFT - 8, pixels(base - 4), d)
+  self:put('<text class="soft" x="%d" y="%s">peak %s</text>\n', self.width - RIGHT + 8, pixels(base - 4),
+    short(self.timeline.peak_memory[d]))
+end
+
+function picture:legend(y)
+  local x = LEFT
+  for _, entry in ipairs(palette.legend(self.timeline)) do
+    local width = 24 + #entry.label * 6.6 + 18
+    if x + width > self.width - RIGHT and x > LEFT then x, y = LEFT, y + 20 end
+    self:put('<rect class="p %s%d" x="%s" y="%d" width="18" height="12"/>', palette.letter[entry.pass], entry.shade,
+      pixels(x), y - 10)
+    self:put('<text class="soft" x="%s" y="%d">%s</text>\n', pixels(x + 24), y, entry.label)
+    x = x + width
+  end
+  return y
+end
+
+-- Fills and hatches by class: F1, F2 … W4, and tF … for the text on them.
+function picture:styles()
+  self:put("<style>%s", STYLE)
+  for _, entry in ipairs(palette.legend(self.timeline)) do
+    local letter, colour = palette.letter[entry.pass], palette.shades[entry.pass][entry.shade]
+    if letter == "W" then colour = ("url(#hatch%d)"):format(entry.shade) end
+    self:put(".%s%d { fill: %s; } .t%s%d { fill: %s; }\n", letter, entry.shade, colour, letter, entry.shade,
+      palette.text(entry.pass, entry.shade))
+  end
+  self:put "</style>\n<defs>"
+  for shade, colour in ipairs(palette.shades.backward_weight) do
+    self:put('<pattern id="hatch%d" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+      .. '<rect width="6" height="6" fill="%s"/><rect width="1.4" height="6" fill="%s"/></pattern>', shade, colour, palette.hatch)
+  end
+  self:put "</defs>\n"
+end
+
+local function passes_in(t, from, to)
+  local count = 0
+  for d = 1, t.devices do
+    for _, op in t:queue(d) do
+      if op.stop > from and op.start < to then count = count + 1 end
+    end
+  end
+  return count
+end
+
+--- The picture's text.
+---@param t table         the timeline
+---@param options? table  width (pixels), title, from, to (the part of the time to show), memory = false (leave out)
+---@return string
+return function(t, options)
+  local o = check.record("timeline:svg", options or {}, OPTIONS)
+  local to = o.to or t.makespan
+  if to <= o.from then
+    check.fail("timeline:svg: there is nothing between 'from' = %s and the end, %s", short(o.from), short(to))
+  end
+  local function new() return setmetatable({ timeline = t, from = o.from, to = to, width = o.width,
+    row = t.devices > 16 and 16 or 30 }, picture) end
+  local count = passes_in(t, o.from, to)
+  if count > MOST_PASSES then
+    check.fail("timeline:svg: a picture of %d passes is too large to open (at most %d): show a part of the time with "
+      .. "'from' and 'to', or fewer micro-batches", count, MOST_PASSES)
+  end
+  local self, body = new(), new()
+  body:put('<text class="title" x="%d" y="28">%s</text>\n', LEFT, escape(o.title or t.schedule))
+  body:put('<text class="soft" x="%d" y="48">%d devices, %d stages, %d micro-batches · makespan %s · bubble %.1f %%'
+    .. '</text>\n', LEFT, t.devices, t.stages, t.microbatches, short(t.makespan), 100 * t.bubble_rate)
+  local top = body:legend(72) + 16
+  local bottom = top + t.devices * (body.row + GAP)
+  for d = 1, t.devices do
+    local y = top + (d - 1) * (body.row + GAP)
+    body:put('<text class="right" x="%d" y="%d">Device %d</text>', LEFT - 8, y + body.row // 2 + 4, d)
+    body:put('<rect class="row" x="%d" y="%d" width="%d" height="%d"/>\n', LEFT, y, o.width - LEFT - RIGHT, body.row)
+  end
+  body:axis(top, bottom)
+  for d = 1, t.devices do
+    local y = top + (d - 1) * (body.row + GAP)
+    for _, op in t:queue(d) do
+      if op.stop > o.from and op.start < to then body:pass(d, op, y) end
+    end
+  end
+  bottom = bottom + 26
+  if o.memory then
+    local most = math.max(table.unpack(t.peak_memory))
+    body:put('<text class="soft" x="%d" y="%d">activations held, to one scale</text>\n', LEFT, bottom + 14)
+    bottom = bottom + 22
+    for d = 1, t.devices do body:memory_row(d, bottom + (d - 1) * MEMORY_ROW, most) end
+    bottom = bottom + t.devices * MEMORY_ROW
+  end
+  self:put('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">\n', o.width,
+    bottom + 12, o.width, bottom + 12)
+  self:put("<title>%s</title>\n", escape(o.title or t.schedule))
+  self:styles()
+  self:put '<rect width="100%" height="100%" fill="#fff"/>\n'
+  self:put(table.concat(body))
+  self:put "</svg>\n"
+  return table.concat(self)
+end
