@@ -67,35 +67,6 @@ local function comparison(timelines, put)
   put "</tbody></table>\n"
 end
 
-local function styles(put)
-  for pass, shades in pairs(palette.shades) do
-    for shade = 1, #shades do
-      local letter = palette.letter[pass]
-      local fill = pass == "backward_weight" and ("url(#hatch%d)"):format(shade) or shades[shade]
-      put { letter .. shade, (".%s%d { fill: %s; } .chart .t%s%d { fill: %s; }\n"):format(letter, shade, fill, letter, shade,
-        palette.text(pass, shade)) }
-    end
-  end
-end
-
-local function sorted_styles()
-  local rules, out = {}, {}
-  styles(function(rule) rules[#rules + 1] = rule end)
-  table.sort(rules, function(a, b) return a[1] < b[1] end)
-  for i, rule in ipairs(rules) do out[i] = rule[2] end
-  return table.concat(out)
-end
-
-local function hatches(put)
-  put '<svg width="0" height="0" aria-hidden="true"><defs>'
-  for shade, colour in ipairs(palette.shades.backward_weight) do
-    put(('<pattern id="hatch%d" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-      .. '<rect width="6" height="6" fill="%s"/><path d="M.7 0V6" stroke="%s" stroke-width="1.4"/></pattern>'):format(
-      shade, colour, palette.hatch))
-  end
-  put "</defs></svg>\n"
-end
-
 local function is_timeline(value) return type(value) == "table" and type(value.queue) == "function" end
 
 --- The page's text.
@@ -124,10 +95,10 @@ return function(t, options)
   put '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
   put "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
   put "script-src 'unsafe-inline'; img-src data:\">\n<link rel=\"icon\" href=\"data:,\">\n"
-  put("<style>\n" .. page.style .. sorted_styles() .. "</style>\n</head>\n<body>\n<main>\n<h1>" .. title .. "</h1>\n")
+  put("<style>\n" .. page.style .. palette.css() .. "</style>\n</head>\n<body>\n<main>\n<h1>" .. title .. "</h1>\n")
   comparison(timelines, put)
   put(page.controls)
-  hatches(put)
+  put('<svg width="0" height="0" aria-hidden="true">' .. palette.hatches() .. "</svg>\n")
   for i, each in ipairs(timelines) do
     put(('<section><h2>%s</h2><p class="legend">'):format(escape(each.schedule)))
     for _, entry in ipairs(palette.legend(each)) do

@@ -5,13 +5,15 @@ page.style = [[
 :root { color-scheme: light dark; --paper: #fff; --ink: #1b1f24; --soft: #59636e; --line: #d9dee3; --row: #f0f2f4;
   --held: #c9d3de; --edge: #41566b; }
 @media (prefers-color-scheme: dark) {
-  :root { --paper: #14171b; --ink: #e6e9ec; --soft: #9aa4ae; --line: #353b42; --row: #20252b; --held: #3a4653; --edge: #9fb2c6; }
+  :root { --paper: #14171b; --ink: #e6e9ec; --soft: #9aa4ae; --line: #353b42; --row: #20252b;
+    --held: #3a4653; --edge: #9fb2c6; }
 }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
 main { max-width: 100rem; margin: 0 auto; padding: 1.5rem 1.25rem 4rem; }
 h1 { font-size: 1.5rem; margin: 0 0 1rem; } h2 { font-size: 1.1rem; margin: 1.5rem 0 .25rem; }
-table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }
+table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; display: block;
+  overflow-x: auto; }
 caption { text-align: left; color: var(--soft); padding: 0 0 .25rem; }
 th, td { padding: .25rem .8rem; text-align: left; white-space: nowrap; border-bottom: 1px solid var(--line); }
 thead th { border-bottom: 2px solid var(--soft); } tbody th { font-weight: 400; }
@@ -20,12 +22,13 @@ thead th { border-bottom: 2px solid var(--soft); } tbody th { font-weight: 400; 
   position: sticky; top: 0; background: var(--paper); padding: .4rem 0; z-index: 1; }
 button { font: inherit; min-width: 2.2rem; padding: .15rem .6rem; border: 1px solid var(--line); border-radius: 4px;
   background: var(--row); color: var(--ink); cursor: pointer; }
-.legend { display: flex; flex-wrap: wrap; gap: .1rem 1.2rem; margin: .25rem 0 .5rem; color: var(--soft); font-size: .85rem; }
+.legend { display: flex; flex-wrap: wrap; gap: .1rem 1.2rem; margin: .25rem 0 .5rem; color: var(--soft);
+  font-size: .85rem; }
 .legend svg { vertical-align: -1px; }
 .chart { display: block; width: 100%; touch-action: pan-y; cursor: grab; user-select: none; outline-offset: 3px; }
 .chart.drag { cursor: grabbing; }
-.chart text { font-size: 12px; fill: var(--ink); pointer-events: none; } .chart .soft { fill: var(--soft); }
-.chart .small { font-size: 10px; } .mid { text-anchor: middle; } .right { text-anchor: end; }
+text { font-size: 12px; fill: var(--ink); pointer-events: none; } text.soft { fill: var(--soft); }
+.chart text.small { font-size: 10px; } .mid { text-anchor: middle; } .right { text-anchor: end; }
 .row { fill: var(--row); } .grid { stroke: var(--line); } .p { stroke: var(--paper); stroke-width: .6; }
 .held { fill: var(--held); stroke: var(--edge); }
 .same { stroke: #d4145a; stroke-width: 2; } .here { stroke: #d4145a; stroke-width: 3.5; }
@@ -53,7 +56,8 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const whole = Math.max(...data.map(t => t.makespan));
 let from = 0, to = whole, selected = null;
 const tip = document.getElementById("tip"), say = document.getElementById("status");
-const charts = data.map((t, i) => ({ t, svg: document.getElementById("chart" + (i + 1)), row: t.devices > 16 ? 18 : 30 }));
+const charts = data.map((t, i) =>
+  ({ t, svg: document.getElementById("chart" + (i + 1)), row: t.devices > 16 ? 18 : 30 }));
 
 const make = (parent, name, attributes, text) => {
   const e = document.createElementNS(NS, name);
@@ -65,7 +69,8 @@ const make = (parent, name, attributes, text) => {
 const show = x => String(Number(x.toPrecision(6)));
 const pass = (c, d, i) => {
   const p = c.t.passes[d], k = i * STEP;
-  return { d, i, kind: p[k], shade: p[k + 1], stage: p[k + 2], mb: p[k + 3], start: p[k + 4], stop: p[k + 5], half: p[k + 6] };
+  return { d, i, kind: p[k], shade: p[k + 1], stage: p[k + 2], mb: p[k + 3],
+    start: p[k + 4], stop: p[k + 5], half: p[k + 6] };
 };
 const describe = o => `device ${o.d + 1}: ${NAME[o.kind]} of micro-batch ${o.mb}, stage ${o.stage}` +
   `${o.half ? ", overlapped" : ""}\n${show(o.start)} to ${show(o.stop)}, takes ${show(o.stop - o.start)}`;
@@ -86,15 +91,17 @@ function drawDevice(c, g, d, x) {
   const y = c.top + d * (c.row + GAP), p = c.t.passes[d], count = p.length / STEP;
   let reached = [-1, -1, -1];
   for (let i = first(p, from); i < count && p[i * STEP + 4] < to; i++) {
-    const o = pass(c, d, i), left = Math.max(x(o.start), LEFT), right = Math.min(x(o.stop), c.width - RIGHT);
+    const o = pass(c, d, i);
+    const left = Math.max(x(o.start), LEFT), right = Math.min(x(o.stop), c.width - RIGHT);
     if (right - left < 0.5 && right < reached[o.half] + 0.5) continue;
     reached[o.half] = right;
     const h = o.half ? c.row / 2 : c.row, top = o.half === 2 ? y + h : y, name = LETTER[o.kind] + o.shade;
-    make(g, "rect", { class: `pass ${right - left > 3 ? "p " : ""}${name}`, x: left, y: top, width: Math.max(right - left, 0.5),
-      height: h, "data-d": d, "data-i": i, "data-m": o.mb });
+    make(g, "rect", { class: `pass ${right - left > 3 ? "p " : ""}${name}`, "data-d": d, "data-i": i, "data-m": o.mb,
+      x: left, y: top, width: Math.max(right - left, 0.5), height: h });
     const label = String(o.mb), size = h < 20 ? 10 : 12;
     if (right - left >= label.length * size * 0.6 + 3 && h > size)
-      make(g, "text", { class: `mid t${name}${size === 10 ? " small" : ""}`, x: (left + right) / 2, y: top + h / 2 + size * 0.36 }, label);
+      make(g, "text", { class: `mid t${name}${size === 10 ? " small" : ""}`, x: (left + right) / 2,
+        y: top + h / 2 + size * 0.36 }, label);
   }
 }
 
@@ -113,7 +120,12 @@ function drawMemory(c, d, x, y, scale) {
   const points = [[LEFT, base]];
   let level = 0, peak = 0;
   const at = (t, v) => points.push([clamp(t), base - v / scale * (HELD - GAP)]);
-  for (let i = 0; i < m.length; i += 2) { at(m[i], level); level = m[i + 1]; at(m[i], level); peak = Math.max(peak, level); }
+  for (let i = 0; i < m.length; i += 2) {
+    at(m[i], level);
+    level = m[i + 1];
+    at(m[i], level);
+    peak = Math.max(peak, level);
+  }
   at(whole, level);
   points.push([c.width - RIGHT, base]);
   make(c.svg, "polygon", { class: "held", points: points.map(q => q[0].toFixed(2) + "," + q[1].toFixed(2)).join(" ") });
@@ -169,8 +181,8 @@ function select(c, d, i, announce) {
   selected = i === undefined ? null : Object.assign(pass(c, d, i), { c });
   if (selected && announce) {
     say.textContent = describe(selected);
-    const span = to - from;
-    if (selected.stop > to || selected.start < from) return view((selected.start + selected.stop - span) / 2, (selected.start + selected.stop + span) / 2);
+    const span = to - from, centre = (selected.start + selected.stop) / 2;
+    if (selected.stop > to || selected.start < from) return view(centre - span / 2, centre + span / 2);
   }
   charts.forEach(mark);
 }
@@ -212,9 +224,14 @@ for (const c of charts) {
     }
   }, { passive: false });
   let grab = null;
-  c.svg.addEventListener("pointerdown", event => { grab = { x: event.clientX, from, to }; c.svg.setPointerCapture(event.pointerId); c.svg.classList.add("drag"); });
-  c.svg.addEventListener("pointerup", () => { grab = null; c.svg.classList.remove("drag"); });
-  c.svg.addEventListener("pointercancel", () => { grab = null; c.svg.classList.remove("drag"); });
+  c.svg.addEventListener("pointerdown", event => {
+    grab = { x: event.clientX, from, to };
+    c.svg.setPointerCapture(event.pointerId);
+    c.svg.classList.add("drag");
+  });
+  const release = () => { grab = null; c.svg.classList.remove("drag"); };
+  c.svg.addEventListener("pointerup", release);
+  c.svg.addEventListener("pointercancel", release);
   c.svg.addEventListener("pointermove", event => {
     if (grab) {
       const move = (grab.x - event.clientX) / (c.width - LEFT - RIGHT) * (grab.to - grab.from);
@@ -244,7 +261,9 @@ for (const c of charts) {
       step(c, key);
       if (selected) {
         const box = c.svg.getBoundingClientRect();
-        showTip(describe(selected), box.left + LEFT, box.top + c.top + (selected.d + 1) * (c.row + GAP));
+        const x = LEFT + (selected.start - from) / (to - from) * (c.width - LEFT - RIGHT);
+        const y = c.top + (selected.d + 1) * (c.row + GAP) - 12;
+        showTip(describe(selected), box.left + Math.max(x, LEFT), box.top + y);
       }
     } else if (key === "Escape") { tip.hidden = true; select(); }
     else return;

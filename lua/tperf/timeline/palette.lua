@@ -9,7 +9,6 @@ palette.shades = {
   backward_input = { "#2e9b8b", "#5cb5a6", "#86cabe", "#acdcd4" },
   backward_weight = { "#d5cbe8", "#dfd7ee", "#e9e3f3", "#f1edf8" },
 }
-palette.hatch = "#b5a6d6"
 palette.letter = { forward = "F", backward = "B", backward_input = "D", backward_weight = "W" }
 palette.name = { forward = "forward", backward = "backward", backward_input = "input backward",
   backward_weight = "weight backward" }
@@ -20,14 +19,36 @@ function palette.chunk(t, device, stage)
   return (stage - 1) // t.devices + 1
 end
 
---- The colour of text on a pass.
-function palette.text(pass, shade)
-  return pass == "forward" and shade <= 2 and "#ffffff" or "#14181c"
-end
-
 function palette.shade(pass, chunk)
   local shades = palette.shades[pass]
   return math.min(chunk, #shades)
+end
+
+local PASSES = { "forward", "backward", "backward_input", "backward_weight" }
+
+--- Style rules: class F1 fills a forward of the first shade, tF1 the text on it, and so on to W4 and tW4.
+function palette.css()
+  local rules = {}
+  for _, pass in ipairs(PASSES) do
+    for shade, colour in ipairs(palette.shades[pass]) do
+      if pass == "backward_weight" then colour = ("url(#hatch%d)"):format(shade) end
+      local class = palette.letter[pass] .. shade
+      rules[#rules + 1] = (".%s { fill: %s; } text.t%s { fill: %s; }\n"):format(class, colour, class,
+        pass == "forward" and shade <= 2 and "#ffffff" or "#14181c")
+    end
+  end
+  return table.concat(rules)
+end
+
+--- The hatches that the style rules fill weight gradients with.
+function palette.hatches()
+  local out = {}
+  for shade, colour in ipairs(palette.shades.backward_weight) do
+    out[shade] = ('<pattern id="hatch%d" width="6" height="6" patternUnits="userSpaceOnUse" '
+      .. 'patternTransform="rotate(45)"><path fill="%s" d="M0 0H6V6H0Z"/><path fill="#b5a6d6" d="M0 0H1.4V6H0Z"/>'
+      .. "</pattern>\n"):format(shade, colour)
+  end
+  return "<defs>\n" .. table.concat(out) .. "</defs>\n"
 end
 
 --- The passes and chunks a timeline has, in drawing order: { { pass, shade, chunks = "2" or "4+" } … }.
@@ -41,7 +62,7 @@ function palette.legend(t)
     end
   end
   local entries = {}
-  for _, pass in ipairs { "forward", "backward", "backward_input", "backward_weight" } do
+  for _, pass in ipairs(PASSES) do
     for shade = 1, #palette.shades[pass] do
       if seen[pass .. shade] then
         local label = palette.name[pass]

@@ -23,7 +23,8 @@ local function pixels(x) return (("%.2f"):format(x):gsub("%.?0+$", "")) end
 local function short(x) return ("%.6g"):format(x) end
 
 local STYLE = [[
-text { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; font-size: 12px; fill: #1b1f24; }
+text { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; font-size: 12px;
+  fill: #1b1f24; }
 .title { font-size: 16px; font-weight: 600; } .soft { fill: #59636e; } .right { text-anchor: end; }
 .mid { text-anchor: middle; } .small { font-size: 10px; }
 .row { fill: #f0f2f4; } .grid { stroke: #d9dee3; } .axis { stroke: #59636e; } .p { stroke: #fff; stroke-width: .6; }
@@ -109,23 +110,6 @@ function picture:legend(y)
   return y
 end
 
--- Fills and hatches by class: F1, F2 … W4, and tF … for the text on them.
-function picture:styles()
-  self:put("<style>%s", STYLE)
-  for _, entry in ipairs(palette.legend(self.timeline)) do
-    local letter, colour = palette.letter[entry.pass], palette.shades[entry.pass][entry.shade]
-    if letter == "W" then colour = ("url(#hatch%d)"):format(entry.shade) end
-    self:put(".%s%d { fill: %s; } .t%s%d { fill: %s; }\n", letter, entry.shade, colour, letter, entry.shade,
-      palette.text(entry.pass, entry.shade))
-  end
-  self:put "</style>\n<defs>"
-  for shade, colour in ipairs(palette.shades.backward_weight) do
-    self:put('<pattern id="hatch%d" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-      .. '<rect width="6" height="6" fill="%s"/><rect width="1.4" height="6" fill="%s"/></pattern>', shade, colour, palette.hatch)
-  end
-  self:put "</defs>\n"
-end
-
 local function passes_in(t, from, to)
   local count = 0
   for d = 1, t.devices do
@@ -182,7 +166,7 @@ return function(t, options)
   self:put('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">\n', o.width,
     bottom + 12, o.width, bottom + 12)
   self:put("<title>%s</title>\n", escape(o.title or t.schedule))
-  self:styles()
+  self:put("<style>\n%s%s</style>\n%s", STYLE, palette.css(), palette.hatches())
   self:put '<rect width="100%" height="100%" fill="#fff"/>\n'
   self:put(table.concat(body))
   self:put "</svg>\n"

@@ -33,7 +33,8 @@ return function(t, options)
         local args = ('"stage":%d,"microbatch":%d'):format(op.stage, op.microbatch)
         if op.overlapped then
           name = ("F%d+%s"):format(forward.microbatch, name)
-          args = ('"forward":{"stage":%d,"microbatch":%d},"backward":{%s}'):format(forward.stage, forward.microbatch, args)
+          args = ('"forward":{"stage":%d,"microbatch":%d},"backward":{%s}'):format(forward.stage,
+            forward.microbatch, args)
         end
         add('{"ph":"X","pid":1,"tid":%d,"ts":%s,"dur":%s,"name":"%s","cat":"%s","args":{%s}}', d, time(op.start),
           time(op.stop - op.start), name, op.overlapped and "overlapped" or op.type, args)
