@@ -7,8 +7,8 @@ local s, b = 1024, 2
 local PHI, HBM, INTRA, INTER, W = 312e12, 2039e9, 300e9, 25e9, 80 * 2 ^ 30 -- a100-sxm-80gb
 local P_attn, P_mlp, P_router, P_norms = 2 * h * h + 2 * h * h * kv / a, 3 * h * f * E, h * E, 2 * h
 
-local moe = cases.model { num_key_value_heads = kv, ffn_embed_dim = f, mlp_gated_linear_units = true, moe_num_experts = E,
-  moe_top_k = k }
+local moe = cases.model { num_key_value_heads = kv, ffn_embed_dim = f, mlp_gated_linear_units = true,
+  moe_num_experts = E, moe_top_k = k }
 
 local function ask(question, request)
   local full = { model = moe, gpu = "a100-sxm-80gb", seq_len = s, batch_size_per_gpu = b, fixed = true }
