@@ -168,4 +168,114 @@ describe("tperf.compat.llm_analysis, each correction", function()
     local attention = 2 * P_attn / 4 + 2 * activations + 2 * (cached + 1) * 2 * h * kv / a / 4
     close(L * attention / HBM, got.decode_latency_fwd_attn)
   end)
+
+  -- With an HBM this slow every kernel takes the time of its bytes.
+  local SLOW = 1e9
+  local slow = { name = "slow", mem_per_GPU_in_GB = 80, hbm_bandwidth_in_GB_per_sec = SLOW / 1e9,
+    intra_node_bandwidth_in_GB_per_sec = 300, intra_node_min_message_latency = 8e-6, peak_fp16_TFLOPS = 312 }
+
+  it("Q11, Q12: the options reach the traffic", function()
+    local dense = cases.model()
+    local tokens = 2 * s * b
+    local got = train { model = dense, gpu = slow }
+    close(L * (2 * 4 * h * h + tokens * ((h + 3 * h) + (3 * h + h) + (h + h))) / SLOW, got.latency_fwd_attn)
+    local plain = train { model = dense, gpu = slow, flash_attn = false }
+    close(got.latency_fwd_attn + L * 2 * a * s * s * b * 2 / SLOW, plain.latency_fwd_attn)
+    close(L * (2 * 8 * h * h + tokens * (h + f + f + h)) / SLOW, got.latency_fwd_mlp)
+    local narrow = train { model = dense, gpu = slow, mlp_activation_quant_bits = 8 }
+    close(L * (2 * 8 * h * h + tokens * (h + f + f) / 2 + tokens * h) / SLOW, narrow.latency_fwd_mlp)
+  end)
+
+  it("Q13: a stated vector rate", function()
+    local gpu = { peak_vector_TFLOPS = 1e-3 }
+    for key, value in pairs(slow) do gpu[key] = value end
+    close(L * 2 * 2 * 4 * s * b * h / SLOW, train { model = cases.model(), gpu = gpu }.latency_fwd_layernorm)
+    gpu.peak_vector_TFLOPS = 1e-4
+    close(L * 2 * 5 * s * b * h / 1e8, train { model = cases.model(), gpu = gpu }.latency_fwd_layernorm)
+  end)
+
+  it("Q3, Q23: one end a stage", function()
+    local whole, half = train { tp_size = 4 }, train { tp_size = 4, pp_size = 2 }
+    local untied = cases.model { untied_embeddings = true, learned_positions = 512 }
+    close(h * (V + 512) * 2 / 4, train { model = untied, tp_size = 4, pp_size = 2 }.weight_memory_embedding_per_gpu)
+    close(h * (2 * V + 512) * 2 / 4, train { model = untied, tp_size = 4 }.weight_memory_embedding_per_gpu)
+    local function layers(got)
+      return got.latency_fwd_attn + got.latency_fwd_mlp + got.latency_fwd_layernorm + got.latency_fwd_tp_comm
+    end
+    local input, output = whole.latency_fwd_input_embedding, whole.latency_fwd_output_embedding_loss
+    close(2 * s * b * V * h / (4 * PHI), output)
+    close(layers(whole) + input + output, whole.latency_fwd)
+    close(layers(whole) / 2 + math.max(input, output), half.latency_fwd)
+    local served = infer { tp_size = 4 }
+    close(served.prefill_latency_fwd_attn + served.prefill_latency_fwd_mlp + served.prefill_latency_fwd_layernorm
+      + served.prefill_latency_fwd_tp_comm + served.prefill_latency_fwd_input_embedding
+      + served.prefill_latency_fwd_output_embedding_loss, served.prefill_latency)
+    close(V * h * 2 / 4 / HBM, served.decode_latency_fwd_output_embedding_loss) -- the head is read for two tokens
+  end)
+
+  it("Q9: the embedding and a layer ahead", function()
+    local got = train { dp_size = 8, ds_zero = 3, tp_size = 8 }
+    close(h * V * 2 / 8 + got.unsharded_weight_memory_per_layer, got.estimated_fwd_prefetch_memory_per_gpu)
+    close(2 * got.unsharded_weight_memory_per_layer, got.estimated_bwd_prefetch_memory_per_gpu)
+  end)
+
+  it("Q14, Q22: recomputation's time", function()
+    local function extra(R)
+      local got = train { model = cases.model(), tp_size = 4, activation_recomputation = R }
+      local without = train { model = cases.model(), tp_size = 4 }
+      return got.latency_per_micro_batch - without.latency_per_micro_batch, without
+    end
+    local function expect(want, got) assert.are.near(want, got, 1e-12) end
+    local attention, once = extra(2)
+    expect(once.latency_fwd_attn, attention)
+    expect(once.latency_fwd_attn + once.latency_fwd_layernorm, (extra(3)))
+    expect(once.latency_fwd - once.latency_fwd_input_embedding - once.latency_fwd_output_embedding_loss, (extra(4)))
+  end)
+
+  it("Q15: what sharding and replicas send", function()
+    local n, ep = 64, 8
+    local got = train { dp_size = n, ep_size = ep, ds_zero = 3 }
+    local experts, others = 2 * P_mlp / ep * (n / ep - 1) / (n / ep), 2 * (P_attn + P_router + P_norms) * (n - 1) / n
+    local gather = (experts + others) / INTER
+    close(L * gather, got.latency_fwd_sharded_dp_comm)
+    -- gathered again, and the gradients (4 bytes where weights have 2) scattered; both outlast this small batch
+    local small = train { dp_size = n, ep_size = ep, ds_zero = 3, seq_len = 16, batch_size_per_gpu = 1 }
+    local ends = 2 * small.latency_fwd_input_embedding + 3 * small.latency_fwd_output_embedding_loss
+    close(L * gather * (1 + 1 + 2) + ends, small.latency_per_micro_batch)
+    -- replicas: one all-reduce an iteration, less the backward pass of the layers
+    local dense = { model = cases.model(), dp_size = 16, total_num_gpus = 32, ds_zero = 1, seq_len = 16,
+      batch_size_per_gpu = 1 }
+    local pass = train(dense)
+    local gradients = pass.gradient_memory_per_gpu
+    local backward = pass.latency_per_micro_batch - pass.latency_fwd - pass.latency_fwd_input_embedding
+      - 2 * pass.latency_fwd_output_embedding_loss
+    local update = (2 * pass.optimizer_state_memory_per_gpu + pass.weight_memory_per_gpu + gradients) / HBM
+    close(pass.latency_per_micro_batch + update + 2 * gradients * 31 / 32 / INTER - backward, pass.latency_per_iter)
+  end)
+
+  it("Q18: a mixture's router, softmax and combined tokens", function()
+    local got = train { tp_size = 4, dp_size = 4, ds_zero = 3, mlp_dropout = false }.activation_memory_mlp_per_gpu
+    local tokens = s * b * 2 / 4
+    close(L * tokens * (h + h * k + E + h * k + k + 3 * f * k), got)
+  end)
+
+  it("Q27: what is missing", function()
+    local ok, message = pcall(train, { model = cases.model(), batch_size_per_gpu = 64 })
+    assert.is_false(ok)
+    local fits = train { model = cases.model() }
+    local free = (W - fits["(weight+op_state+grad)_memory_per_gpu"]) / 2 ^ 30
+    local needed = 64 * (fits.activation_memory_batch_size_1 + fits.loss_bwd_memory / b) / 2 ^ 30
+    assert.is_truthy(message:find(("leave %.1f GiB of 80.0 GiB"):format(free), 1, true), message)
+    assert.is_truthy(message:find(("need %.1f GiB"):format(needed), 1, true), message)
+  end)
+
+  it("Q34: the whole text's activations without a cache, logits and all", function()
+    local got = infer { use_kv_cache = false, num_tokens_to_generate = 64 }
+    close(V * b * (s + 64) * 2, got.decode_activation_memory_per_gpu)
+    local free = W - got.weight_memory_per_gpu
+    assert.are.equal(math.floor(free / (V * (s + 64) * 2)), got.decode_max_batch_size_per_gpu)
+    local narrow = cases.model { vocab_size = 100 }
+    local layer = infer { model = narrow, use_kv_cache = false, num_tokens_to_generate = 64 }
+    close(4 * h * 2 * b * (s + 64), layer.decode_activation_memory_per_gpu) -- the MLP's wide tensor
+  end)
 end)
