@@ -3,6 +3,7 @@
 -- binary code, the clock, the environment or the library's own tables. The same is taken away from the real
 -- libraries, so that nothing the library hands to a script can lead there either.
 local check = require "tperf.check"
+require "tperf.plot.gnuplot" -- keeps its own way to run gnuplot, which is taken away below
 
 local sandbox = {}
 
@@ -147,7 +148,8 @@ local function add_loading(env)
 end
 
 -- Of the library, scripts may require what is meant for them.
-local INTERNAL = { ["tperf.core"] = true, ["tperf.progress"] = true, ["tperf.cli"] = true }
+local INTERNAL = { ["tperf.core"] = true, ["tperf.progress"] = true, ["tperf.cli"] = true,
+  ["tperf.plot.gnuplot"] = true }
 
 local function library_module(name)
   if name ~= "tperf" and name:sub(1, 6) ~= "tperf." then return nil end

@@ -123,4 +123,17 @@ function format.width(text)
   return width
 end
 
+--- A text cut to a width in terminal cells, with "…" where something is missing.
+---@return string
+function format.clip(text, width)
+  if format.width(text) <= width then return text end
+  local out, used = {}, 0
+  for c in text:gmatch(utf8.charpattern) do
+    used = used + format.width(c)
+    if used > width - 1 then break end
+    out[#out + 1] = c
+  end
+  return table.concat(out) .. "…"
+end
+
 return format

@@ -1,0 +1,92 @@
+--- What every plot is: something that draws itself on a canvas, and can be saved, printed and put into reports.
+local check = require "tperf.check"
+local canvas = require "tperf.plot.canvas"
+local gnuplot = require "tperf.plot.gnuplot"
+local output = require "tperf.report.output"
+local svg = require "tperf.plot.svg"
+local terminal = require "tperf.report.terminal"
+
+local write = io.write -- scripts may lose io; standard output stays open to plots
+
+---@class tperf.Plot
+---@field title string
+local figure = {}
+figure.__index = figure
+
+--- Fields that every kind of plot takes.
+figure.common = {
+  title = check.string { optional = true },
+  subtitle = check.string { optional = true },
+  xlabel = check.string { optional = true, empty = true },
+  ylabel = check.string { optional = true, empty = true },
+  xunit = check.string { optional = true },
+  yunit = check.string { optional = true },
+  width = check.integer { min = 240, max = 4000, default = 720 },
+  height = check.integer { min = 160, max = 4000, default = 430 },
+}
+
+--- Adds the common fields to a kind's own.
+function figure.schema(own)
+  for name, checker in pairs(figure.common) do own[name] = own[name] or checker end
+  return own
+end
+
+--- The beginning of a plot: what every kind takes from its arguments alike.
+function figure.start(what, o)
+  return { what = what, title = o.title, subtitle = o.subtitle, width = o.width, height = o.height }
+end
+
+--- A plot from: what (its function's name), width, height, title, description, draw(canvas), lines(options) -> text.
+---@return tperf.Plot
+function figure.new(plot)
+  return setmetatable(plot, figure)
+end
+
+function figure:canvas()
+  local c = canvas.new(self.width, self.height)
+  self.draw(c)
+  return c
+end
+
+--- The plot as an SVG document: the same bytes for the same rows.
+---@return string
+function figure:svg()
+  return svg.document(self:canvas(), self.title or self.what, self.description)
+end
+
+local text_schema = {
+  width = check.integer { min = 30, max = 500, default = 78 },
+  height = check.integer { min = 6, max = 200, default = 20 },
+  ascii = check.boolean { default = false },
+  color = check.boolean { default = false },
+}
+
+--- The plot as characters.
+---@param options? { width: integer, height: integer, ascii: boolean, color: boolean }
+---@return string
+function figure:text(options)
+  return self.lines(check.record(self.what .. ": text", options or {}, text_schema))
+end
+
+--- Prints the plot in the terminal: in Unicode where the locale has it, in colour where it is a terminal.
+---@param options? table  as :text takes them
+function figure:print(options)
+  local o = {}
+  for name, value in pairs(options or {}) do o[name] = value end
+  if o.ascii == nil then o.ascii = not terminal.utf8() end
+  if o.color == nil then o.color = terminal.color() end
+  write(self:text(o))
+end
+
+--- Saves the plot; the name's ending says how: .svg always, .png and .pdf where gnuplot is installed, .txt.
+---@param path string
+function figure:save(path)
+  if type(path) ~= "string" then check.fail("%s: save needs a file name, got %s", self.what, check.show(path)) end
+  local ending = (path:match "%.(%w+)$" or ""):lower()
+  if ending == "svg" then return output.write(path, self:svg()) end
+  if ending == "txt" then return output.write(path, self:text()) end
+  if ending == "png" or ending == "pdf" then return gnuplot.save(self:canvas(), path, ending) end
+  check.fail("%s: cannot save '%s': the name must end in .svg, .png, .pdf or .txt", self.what, path)
+end
+
+return figure

@@ -1,0 +1,87 @@
+--- Heat maps: a value for each pair of names or numbers, one cell each.
+local axes = require "tperf.plot.axes"
+local canvas = require "tperf.plot.canvas"
+local check = require "tperf.check"
+local figure = require "tperf.plot.figure"
+local format = require "tperf.report.format"
+local map = require "tperf.plot.map"
+local map_text = require "tperf.plot.map_text"
+local rows = require "tperf.plot.rows"
+local scale = require "tperf.plot.scale"
+local style = require "tperf.plot.style"
+
+local WHAT = "plot.heatmap"
+
+local schema = map.schema { values = check.boolean { optional = true } }
+
+local function axis(values, column, label)
+  local names = {}
+  for i, value in ipairs(values) do
+    names[i] = tonumber(value) and column.unit and format.number(tonumber(value), column.unit, 3) or value
+  end
+  local s = scale.band(values)
+  for i, tick in ipairs(s.ticks) do tick.label = names[i] end
+  s.title, s.bare = label or column.title or "", true
+  return s
+end
+
+local function cells(c, box, grid, shade, o)
+  local w, h = box.width / #grid.xs, box.height / #grid.ys
+  local largest = math.max(math.abs(grid.lo), math.abs(grid.hi))
+  local factor = scale.unit(largest, grid.z.unit)
+  -- As many decimals for all as give the largest three digits.
+  local power = math.floor(math.log(math.max(largest / factor, 1e-6), 10))
+  local pattern = "%." .. math.max(0, math.min(6, 2 - power)) .. "f"
+  for i, x in ipairs(grid.xs) do
+    for j, y in ipairs(grid.ys) do
+      local value = grid.values[i][j]
+      local left, top = box.left + (i - 1) * w, box.top + box.height - j * h
+      local at = string.format("%s, %s: ", x, y)
+      if value then
+        local color = style.ramp(shade(value))
+        c:rect(left, top, w, h, { color = color, title = at .. format.number(value, grid.z.unit) })
+        local text = string.format(pattern, value / factor)
+        if o.values ~= false and h >= 14 and canvas.text_width(text, 11) <= w - 4 then
+          c:text(left + w / 2, top + h / 2 + 4, text, { size = 11, anchor = "middle", color = style.text_on(color),
+            class = "tp-fixed" })
+        end
+      else
+        map.hatch(c, left, top, w, h, 7)
+      end
+    end
+  end
+end
+
+--- A heat map: z for each pair of x and y, which are names or numbers (numbers in their order, names in the rows').
+--- values: false leaves the cells without their number. A pair without a value is hatched; missing says why.
+---@param options table  rows, x, y, z, logz, values, marks, missing, zlabel, zunit and the common fields
+---@return tperf.Plot
+return function(options)
+  local o = check.record(WHAT, options, schema)
+  rows.check(WHAT, o.rows)
+  local grid = map.grid(WHAT, o, false)
+  local shade = map.shade(o, grid)
+  local plot = figure.start(WHAT, o)
+  plot.x, plot.y = axis(grid.xs, grid.x, o.xlabel), axis(grid.ys, grid.y, o.ylabel)
+  local blocks, values, places = {}, {}, {}
+  for i = 1, 32 do blocks[i] = style.ramp((i - 0.5) / 32) end
+  local s = o.logz and scale.log(grid.lo, grid.hi, { unit = grid.z.unit })
+    or scale.linear(grid.lo, grid.hi, { unit = grid.z.unit })
+  for _, tick in ipairs(s.ticks) do
+    if tick.value >= grid.lo and tick.value <= grid.hi then
+      values[#values + 1], places[#places + 1] = tick.value, grid.lo < grid.hi and shade(tick.value) or 0.5
+    end
+  end
+  local bar = map.bar(grid, o, values, places, blocks)
+  plot.right = map.BAR + bar.width + 26
+  plot.draw = function(c)
+    local box = axes.layout(plot)
+    cells(c, box, grid, shade, o)
+    axes.draw(c, plot, box)
+    map.name_marks(c, box, map.marks(c, box, plot, o.marks))
+    map.legend(c, box, plot, bar)
+  end
+  plot.lines = function(how) return map_text(how, plot, grid, shade, bar) end
+  plot.description = map.describe("Heat map", o, plot, grid)
+  return figure.new(plot)
+end

@@ -1,0 +1,104 @@
+--- Line charts: one or several series over a linear, logarithmic or named x axis.
+local check = require "tperf.check"
+local figure = require "tperf.plot.figure"
+local format = require "tperf.report.format"
+local rows = require "tperf.plot.rows"
+local scale = require "tperf.plot.scale"
+local style = require "tperf.plot.style"
+local xy = require "tperf.plot.xy"
+
+local WHAT = "plot.lines"
+
+local schema = xy.schema {
+  rows = check.any {},
+  x = rows.field,
+  y = check.one_of(rows.field, check.list(rows.field, { min = 1 })),
+  series = rows.optional_field,
+  markers = check.boolean { default = true },
+}
+
+local function is_named(o, x)
+  for _, row in ipairs(o.rows) do
+    if type(x.get(row)) == "string" then return true end
+  end
+  return false
+end
+
+-- The points of one series, by x; those with the same x stay in the order of the rows.
+local function points_of(o, x, y, group, named)
+  local points = {}
+  for _, r in ipairs(group.rows) do
+    local px
+    if named then px = rows.name(WHAT, x, o.rows, r) else px = rows.number(WHAT, x, o.rows, r, o.logx) end
+    if px then
+      local py = rows.number(WHAT, y, o.rows, r, o.logy)
+      points[#points + 1] = { x = px, y = py, row = r, title = py and string.format("%s%s: %s",
+        group.name and group.name .. ", " or "", named and px or format.number(px, x.unit), format.number(py, y.unit)) }
+    end
+  end
+  if not named then
+    table.sort(points, function(a, b)
+      if a.x ~= b.x then return a.x < b.x end
+      return a.row < b.row
+    end)
+  end
+  return points
+end
+
+local function scales(o, x, ys, all, named)
+  local xs, values, names, seen = {}, {}, {}, {}
+  for _, series in ipairs(all) do
+    for _, point in ipairs(series.points) do
+      if not named then xs[#xs + 1] = point.x end
+      if named and not seen[point.x] then seen[point.x], names[#names + 1] = true, point.x end
+      values[#values + 1] = point.y
+    end
+  end
+  for _, guide in ipairs(o.guides) do
+    if guide.x and not named then xs[#xs + 1] = guide.x end
+    if guide.y then values[#values + 1] = guide.y end
+  end
+  local sx
+  if named then
+    sx = scale.band(names)
+    sx.title = o.xlabel or x.title or ""
+  else
+    sx = xy.scale(WHAT, xs, { log = o.logx, unit = o.xunit or x.unit, min = o.xmin, max = o.xmax, name = "x",
+      label = o.xlabel or x.title, zero = false })
+  end
+  return sx, xy.scale(WHAT, values, { log = o.logy, unit = ys[1].unit, min = o.ymin, max = o.ymax, name = "y",
+    label = o.ylabel or (#ys == 1 and ys[1].title or ""), nice = true })
+end
+
+--- A line chart. A row whose y is nil or NaN leaves a gap; zero and negative values on a log axis are refused.
+--- logx, logy: true (base 2 when all values are powers of two, else 10) or the base. guides: horizontal ({ y = }),
+--- vertical ({ x = }) or curved ({ f = function(x) … }) lines, each with a label. Several y fields are several series.
+---@param options { rows: table[], x: any, y: any, series?: any, title?: string, logx?: boolean|integer,
+---  logy?: boolean|integer, xunit?: string, yunit?: string, xlabel?: string, ylabel?: string, guides?: table[],
+---  xmin?: number, xmax?: number, ymin?: number, ymax?: number, markers?: boolean, width?: integer, height?: integer }
+---@return tperf.Plot
+return function(options)
+  local o = check.record(WHAT, options, schema)
+  rows.check(WHAT, o.rows)
+  xy.check_guides(WHAT, o.guides, o.logx, o.logy)
+  local fields = (type(o.y) == "table" and not o.y.key) and o.y or { o.y }
+  local x = rows.column(WHAT, o.rows, o.x, o.xunit)
+  local split = o.series and rows.column(WHAT, o.rows, o.series)
+  local named, all, ys, names = is_named(o, x), {}, {}, {}
+  for i, field in ipairs(fields) do
+    ys[i] = rows.column(WHAT, o.rows, field, o.yunit)
+    for _, group in ipairs(rows.groups(WHAT, o.rows, split)) do
+      local name = group.name
+      if #fields > 1 then name = (name and name .. ", " or "") .. (ys[i].title or "y " .. i) end
+      all[#all + 1] = { name = name, points = points_of(o, x, ys[i], { name = name, rows = group.rows }, named),
+        look = style.series(#all + 1), connect = true, markers = o.markers }
+      names[#names + 1] = name
+    end
+  end
+  local sx, sy = scales(o, x, ys, all, named)
+  local about = string.format("Line chart of %s against %s", o.ylabel or ys[1].title or "y", o.xlabel or x.title or "x")
+  if #names > 0 then about = about .. string.format("; %d series: %s", #names, table.concat(names, ", ")) end
+  local plot = figure.start(WHAT, o)
+  plot.x, plot.y, plot.series, plot.guides, plot.description = sx, sy, all, o.guides, about .. "."
+  return xy.new(plot)
+end

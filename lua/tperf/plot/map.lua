@@ -1,0 +1,168 @@
+--- What filled contours and heat maps share: values on a grid, the colour bar, marked points.
+local canvas = require "tperf.plot.canvas"
+local check = require "tperf.check"
+local figure = require "tperf.plot.figure"
+local format = require "tperf.report.format"
+local rows = require "tperf.plot.rows"
+local scale = require "tperf.plot.scale"
+local style = require "tperf.plot.style"
+
+local map = { BAR = 16 } -- px, the colour bar's width
+
+local BAR = map.BAR
+
+--- Adds the fields both kinds take.
+function map.schema(own)
+  own.rows, own.x, own.y, own.z = check.any {}, rows.field, rows.field, rows.field
+  own.zunit, own.zlabel = check.string { optional = true }, check.string { optional = true }
+  own.logz = check.boolean { default = false }
+  own.missing = check.string { default = "no value" }
+  own.marks = check.list(check.record_of {
+    x = check.one_of(check.number {}, check.string {}),
+    y = check.one_of(check.number {}, check.string {}),
+    label = check.string { optional = true },
+  }, { default = {} })
+  return figure.schema(own)
+end
+
+-- The distinct values of a field in order, and the index of each.
+local function distinct(what, column, o, numeric, log)
+  local list, index, all_numbers = {}, {}, true
+  for r = 1, #o.rows do
+    local value = column.get(o.rows[r])
+    all_numbers = all_numbers and type(value) == "number"
+    if numeric then
+      value = rows.number(what, column, o.rows, r, log)
+      if not value then check.fail("%s: row %d has no number for %s", what, r, column.title or "an axis") end
+    else
+      value = rows.name(what, column, o.rows, r)
+    end
+    if not index[value] then
+      list[#list + 1] = value
+      index[value] = true
+    end
+  end
+  if numeric then table.sort(list) elseif all_numbers then
+    table.sort(list, function(a, b) return tonumber(a) < tonumber(b) end)
+  end
+  for i, value in ipairs(list) do index[value] = i end
+  return list, index
+end
+
+--- The grid of values: z[i][j] at xs[i], ys[j]; a place given twice is a mistake, one not given a gap.
+function map.grid(what, o, numeric)
+  local x, y = rows.column(what, o.rows, o.x, o.xunit), rows.column(what, o.rows, o.y, o.yunit)
+  local z = rows.column(what, o.rows, o.z, o.zunit)
+  local xs, xi = distinct(what, x, o, numeric, o.logx)
+  local ys, yi = distinct(what, y, o, numeric, o.logy)
+  local values, lo, hi, missing, from = {}, nil, nil, #xs * #ys, {}
+  for i = 1, #xs do values[i], from[i] = {}, {} end
+  for r = 1, #o.rows do
+    local at_x = numeric and rows.number(what, x, o.rows, r) or rows.name(what, x, o.rows, r)
+    local at_y = numeric and rows.number(what, y, o.rows, r) or rows.name(what, y, o.rows, r)
+    local i, j = xi[at_x], yi[at_y]
+    if from[i][j] then
+      check.fail("%s: rows %d and %d are both at %s = %s, %s = %s", what, from[i][j], r, x.title or "x",
+        check.show(at_x), y.title or "y", check.show(at_y))
+    end
+    local value = rows.number(what, z, o.rows, r, o.logz)
+    values[i][j], from[i][j] = value, r
+    if value then lo, hi, missing = math.min(lo or value, value), math.max(hi or value, value), missing - 1 end
+  end
+  if not lo then check.fail("%s: no row has a number for %s", what, z.title or "z") end
+  return { x = x, y = y, z = z, xs = xs, ys = ys, values = values, lo = lo, hi = hi, missing = missing }
+end
+
+--- How light a value is drawn, 0 to 1; large is light.
+function map.shade(o, grid)
+  if o.logz then
+    local a, b = math.log(grid.lo), math.log(grid.hi)
+    return function(value) return b > a and (math.log(value) - a) / (b - a) or 0.5 end
+  end
+  return function(value) return grid.hi > grid.lo and (value / 2 - grid.lo / 2) / (grid.hi / 2 - grid.lo / 2) or 0.5 end
+end
+
+--- Lines at a slant over a rectangle: here is nothing.
+function map.hatch(c, x, y, width, height, step)
+  for d = step, width + height, step do
+    local x1, y1 = math.min(d, width), math.max(0, d - width)
+    local x2, y2 = math.max(0, d - height), math.min(d, height)
+    c:line({ x + x1, y + y1, x + x2, y + y2 }, { class = "tp-grid", color = style.grid, width = 1.2 })
+  end
+end
+
+--- The colour bar: one block per colour, the value between two of them beside their border.
+function map.legend(c, box, plot, bar)
+  local x, n = box.labels_at + 4, #bar.blocks
+  local room = bar.missing and 24 or 0
+  local h = (box.height - room) / n
+  local step = math.max(1, math.ceil(#bar.labels * 14 / (box.height - room)))
+  for i, color in ipairs(bar.blocks) do
+    -- Up to the top, and the next over it: no seams.
+    c:rect(x, box.top, BAR, (n - i + 1) * h, { color = color })
+  end
+  for i, label in ipairs(bar.labels) do
+    if (i - 1) % step == 0 then
+      c:text(x + BAR + 6, box.top + (1 - label.at) * (box.height - room) + 4, label.text)
+    end
+  end
+  c:text(x + BAR + 6 + bar.width, box.top - 8 - (plot.x2 and 17 or 0), bar.title,
+    { anchor = "end", class = "tp-soft", color = style.soft })
+  if bar.missing then
+    map.hatch(c, x, box.top + box.height - 16, BAR, 16, 6)
+    c:text(x + BAR + 6, box.top + box.height - 4, canvas.fit(bar.missing, bar.width),
+      { class = "tp-soft", color = style.soft })
+  end
+end
+
+--- The colour bar's blocks and its labels, all in one unit.
+function map.bar(grid, o, values, places, blocks)
+  local factor, unit = scale.unit(math.max(math.abs(grid.lo), math.abs(grid.hi)), grid.z.unit)
+  local labels, width = {}, 0
+  for i, value in ipairs(values) do
+    local text = format.number(value / factor, nil, 4)
+    labels[i] = { text = text, at = places[i] }
+    width = math.max(width, canvas.text_width(text))
+  end
+  local title = scale.title(o.zlabel or grid.z.title, unit)
+  local missing = grid.missing > 0 and o.missing or nil
+  width = math.max(width, canvas.text_width(title) - BAR - 6, missing and canvas.text_width(missing) or 0)
+  return { labels = labels, blocks = blocks, title = title, missing = missing, width = math.min(width, 150) }
+end
+
+--- Draws marked points; returns where they are.
+function map.marks(c, box, plot, marks)
+  local points = {}
+  for _, mark in ipairs(marks) do
+    local u, v = plot.x.at(mark.x), plot.y.at(mark.y)
+    if u and v and u >= 0 and u <= 1 and v >= 0 and v <= 1 then
+      local px, py = box.left + u * box.width, box.top + (1 - v) * box.height
+      c:marker(px, py, "circle", 6, { color = "#ffffff" })
+      c:marker(px, py, "circle", 4, { color = "#c2185b", title = mark.label })
+      points[#points + 1] = { px = px, py = py, label = mark.label, title = mark.label }
+    end
+  end
+  return points
+end
+
+--- The names of marks on paper-coloured plates, so that they read on any colour.
+function map.name_marks(c, box, points)
+  for _, p in ipairs(points) do
+    if p.label then
+      local text = canvas.fit(p.label, 170)
+      local w = canvas.text_width(text) + 8
+      local left = p.px + 10
+      if left + w > box.left + box.width then left = p.px - 10 - w end
+      c:rect(left, p.py - 9, w, 18, { color = "#ffffff", opacity = 0.85 })
+      c:text(left + 4, p.py + 4, text, { color = "#1b1f24", class = "tp-fixed" })
+    end
+  end
+end
+
+--- What a screen reader says.
+function map.describe(kind, o, plot, grid)
+  return string.format("%s of %s over %s and %s, from %s to %s.", kind, o.zlabel or grid.z.title or "z", plot.x.title,
+    plot.y.title, format.number(grid.lo, grid.z.unit), format.number(grid.hi, grid.z.unit))
+end
+
+return map

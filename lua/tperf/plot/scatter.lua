@@ -1,0 +1,90 @@
+--- Scatter plots, with the Pareto front where asked.
+local check = require "tperf.check"
+local figure = require "tperf.plot.figure"
+local format = require "tperf.report.format"
+local pareto = require "tperf.plot.pareto"
+local rows = require "tperf.plot.rows"
+local style = require "tperf.plot.style"
+local xy = require "tperf.plot.xy"
+
+local WHAT = "plot.scatter"
+
+local direction = check.choice { { "min", "max" } }
+
+local schema = xy.schema {
+  rows = check.any {},
+  x = rows.field,
+  y = rows.field,
+  series = rows.optional_field,
+  label = rows.optional_field,
+  pareto = check.record_of({ x = direction, y = direction }, { optional = true }),
+}
+
+local function points_of(o, x, y, label, group)
+  local points = {}
+  for _, r in ipairs(group.rows) do
+    local px, py = rows.number(WHAT, x, o.rows, r, o.logx), rows.number(WHAT, y, o.rows, r, o.logy)
+    if px and py then
+      local name = label and label.get(o.rows[r]) ~= nil and rows.name(WHAT, label, o.rows, r) or nil
+      local what = (group.name and group.name .. ": " or "") .. (name and name .. ": " or "")
+      points[#points + 1] = { x = px, y = py, name = name,
+        title = what .. format.number(px, x.unit) .. ", " .. format.number(py, y.unit) }
+    end
+  end
+  return points
+end
+
+-- The front as stairs: between two of its points nothing better than the worse of both is known.
+local function stairs(points, front, toward)
+  local line = {}
+  for k, i in ipairs(front) do
+    local p, before = points[i], points[front[k - 1]]
+    if before then
+      -- The corner lies on the side that is worse in both.
+      local corner = (toward.x == "min") and { x = p.x, y = before.y } or { x = before.x, y = p.y }
+      line[#line + 1] = corner
+    end
+    line[#line + 1] = { x = p.x, y = p.y }
+  end
+  return line
+end
+
+--- A scatter plot. label: a field that names points (only those of the front, when there is one). pareto: which way is
+--- better, as in { x = "min", y = "max" }: draws the front of the points that no other beats in both.
+---@param options table  rows, x, y, series, label, pareto, logx, logy, guides and the common fields
+---@return tperf.Plot
+return function(options)
+  local o = check.record(WHAT, options, schema)
+  rows.check(WHAT, o.rows)
+  xy.check_guides(WHAT, o.guides, o.logx, o.logy)
+  local x, y = rows.column(WHAT, o.rows, o.x, o.xunit), rows.column(WHAT, o.rows, o.y, o.yunit)
+  local split, label = o.series and rows.column(WHAT, o.rows, o.series), o.label and rows.column(WHAT, o.rows, o.label)
+  local all, series, xs, ys = {}, {}, {}, {}
+  for i, group in ipairs(rows.groups(WHAT, o.rows, split)) do
+    local points = points_of(o, x, y, label, group)
+    series[i] = { name = group.name, points = points, look = style.series(i), markers = true, radius = 3.6 }
+    for _, point in ipairs(points) do
+      all[#all + 1], xs[#xs + 1], ys[#ys + 1] = point, point.x, point.y
+    end
+  end
+  for _, guide in ipairs(o.guides) do xs[#xs + 1], ys[#ys + 1] = guide.x, guide.y end
+  local front
+  if o.pareto then
+    front = pareto.front(all, o.pareto.x, o.pareto.y)
+    for _, i in ipairs(front) do all[i].label, all[i].radius = all[i].name, 5 end
+    table.insert(series, 1, { name = "Pareto front", points = stairs(all, front, o.pareto), connect = true,
+      unmarked = true, width = 1.5, look = { color = "#7f7f7f", dash = {}, marker = "circle" } })
+  else
+    for _, point in ipairs(all) do point.label = point.name end
+  end
+  local about = string.format("Scatter plot of %s against %s, %d points", o.ylabel or y.title or "y",
+    o.xlabel or x.title or "x", #all)
+  local plot = figure.start(WHAT, o)
+  plot.x = xy.scale(WHAT, xs, { log = o.logx, unit = x.unit, min = o.xmin, max = o.xmax, name = "x",
+    label = o.xlabel or x.title, nice = true })
+  plot.y = xy.scale(WHAT, ys, { log = o.logy, unit = y.unit, min = o.ymin, max = o.ymax, name = "y",
+    label = o.ylabel or y.title, nice = true })
+  plot.series, plot.guides = series, o.guides
+  plot.description = about .. (front and string.format("; %d on the Pareto front.", #front) or ".")
+  return xy.new(plot)
+end

@@ -1,0 +1,73 @@
+--- How plots look: colours, dashes and markers that stay apart in greyscale and for the colour-blind.
+local style = {}
+
+style.font = "Helvetica, Arial, 'DejaVu Sans', sans-serif"
+style.size = 12        -- px, of labels
+style.title_size = 15
+
+style.ink, style.soft, style.axis, style.grid, style.paper = "#1b1f24", "#59636e", "#59636e", "#e1e5e9", "#ffffff"
+
+-- Okabe and Ito's colours ("Color Universal Design", 2008) without black, which dark pages swallow, and yellow,
+-- which white ones do. Neighbours differ in lightness too.
+style.colors = { "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#7f7f7f" }
+
+-- Five dashes against seven colours and six markers: 210 series before any two look the same.
+style.dashes = { {}, { 7, 3 }, { 2, 2.5 }, { 9, 3, 2, 3 }, { 4, 2, 1.5, 2, 1.5, 2 } }
+style.markers = { "circle", "square", "triangle", "diamond", "cross", "ring" }
+
+local function turn(list, i) return list[(i - 1) % #list + 1] end
+
+--- What the i-th series looks like.
+---@param i integer
+---@return { color: string, dash: number[], marker: string }
+function style.series(i)
+  return { color = turn(style.colors, i), dash = turn(style.dashes, i), marker = turn(style.markers, i) }
+end
+
+-- Fills differ in lightness and, every second one, by hatching.
+local fills = { "#1f5a8a", "#f2b84b", "#4fae8d", "#b04a2f", "#a9d3ee", "#8a5a83", "#c9c9c9" }
+local hatches = { false, "/", false, false, "\\", "/", "x" }
+
+--- What the i-th part of a stacked bar looks like; hatch: "/", "\\", "x" or false.
+---@param i integer
+---@return { color: string, hatch: string|false }
+function style.fill(i)
+  local round = (i - 1) // #fills
+  return { color = turn(fills, i), hatch = turn(hatches, i + round * 3) }
+end
+
+-- From dark blue to pale yellow: lightness only rises, so that the order survives greyscale, and the hues
+-- (blue against yellow) survive red-green blindness.
+local ramp = { { 27, 36, 84 }, { 33, 82, 125 }, { 38, 128, 142 }, { 86, 171, 138 },
+  { 166, 207, 128 }, { 243, 238, 158 } }
+
+--- The colour at a place of the sequential scale.
+---@param t number  0 (dark) to 1 (light)
+---@return string
+function style.ramp(t)
+  local at = math.max(0.0, math.min(1.0, t)) * (#ramp - 1)
+  local i = math.min(math.floor(at), #ramp - 2)
+  local a, b, part = ramp[i + 1], ramp[i + 2], at - i
+  local rgb = {}
+  for c = 1, 3 do rgb[c] = math.floor(a[c] + (b[c] - a[c]) * part + 0.5) end
+  return string.format("#%02x%02x%02x", rgb[1], rgb[2], rgb[3])
+end
+
+--- Relative luminance of a colour, 0 (black) to 1 (white), as WCAG 2 defines it.
+---@param color string  "#rrggbb"
+---@return number
+function style.luminance(color)
+  local total = 0
+  for i, weight in ipairs { 0.2126, 0.7152, 0.0722 } do
+    local c = tonumber(color:sub(2 * i, 2 * i + 1), 16) / 255
+    total = total + weight * (c <= 0.04045 and c / 12.92 or ((c + 0.055) / 1.055) ^ 2.4)
+  end
+  return total
+end
+
+--- Black or white, whichever is easier to read on a colour.
+function style.text_on(color)
+  return style.luminance(color) > 0.3 and "#000000" or "#ffffff"
+end
+
+return style

@@ -1,0 +1,598 @@
+local plot = require "tperf.plot"
+local axes = require "tperf.plot.axes"
+local canvas = require "tperf.plot.canvas"
+local clip = require "tperf.plot.clip"
+local format = require "tperf.report.format"
+local isoband = require "tperf.plot.isoband"
+local pareto = require "tperf.plot.pareto"
+local scale = require "tperf.plot.scale"
+local style = require "tperf.plot.style"
+
+-- A small generator of its own (Lehmer), so that the cases repeat.
+local function generator(seed)
+  return function(n)
+    seed = seed * 48271 % 2147483647
+    return n and seed % n + 1 or seed / 2147483647
+  end
+end
+
+local function message_of(f, ...)
+  local ok, text = pcall(f, ...)
+  assert.is_false(ok)
+  return text
+end
+
+-- Checks that a text is well-formed XML as far as elements, attributes and entities go; returns the elements.
+local function parse_xml(text)
+  local open, elements, at = {}, {}, 1
+  while at <= #text do
+    local start = text:find("<", at, true)
+    local words = text:sub(at, (start or #text + 1) - 1)
+    assert.falsy(words:gsub("&%l+;", ""):gsub("&#%d+;", ""):find "[&>]")
+    if not start then break end
+    local stop = assert(text:find(">", start, true))
+    local tag = text:sub(start + 1, stop - 1)
+    if tag:sub(1, 1) == "/" then
+      assert.equal(table.remove(open).name, tag:sub(2))
+    else
+      local element = { name = tag:match "^%a+", text = "", attributes = {} }
+      local rest = tag:sub(#element.name + 1):gsub("/$", "")
+      for name, value in rest:gmatch '%s+([%w:-]+)="([^"<]*)"' do
+        assert.is_nil(element.attributes[name])
+        element.attributes[name] = value
+      end
+      assert.equal("", (rest:gsub('%s+[%w:-]+="[^"<]*"', "")))
+      elements[#elements + 1] = element
+      element.text = text:match("^([^<]*)", stop + 1)
+      if tag:sub(-1) ~= "/" then open[#open + 1] = element end
+    end
+    at = stop + 1
+  end
+  assert.same({}, open)
+  return elements
+end
+
+local function named(elements, name)
+  local list = {}
+  for _, element in ipairs(elements) do
+    if element.name == name then list[#list + 1] = element end
+  end
+  return list
+end
+
+-- Rows on which every kind of plot can be tried.
+local function grid_rows()
+  local rows = {}
+  for i = 1, 6 do
+    for j = 1, 5 do
+      rows[#rows + 1] = { x = 2 ^ i, y = 10.0 * j, z = i * j, s = "series " .. j, n = "name " .. i,
+        flops = 1e12 * i, bytes = 1e10 * j, time = 1.0 }
+    end
+  end
+  return rows
+end
+
+local function one_each(s)
+  local rows = {}
+  for _, row in ipairs(grid_rows()) do
+    if row.s == s then rows[#rows + 1] = row end
+  end
+  return rows
+end
+
+local kinds = {
+  lines = function()
+    return plot.lines { rows = grid_rows(), x = "x", y = "z", series = "s", logx = true, title = "L" }
+  end,
+  bars = function()
+    return plot.bars { rows = one_each "series 2", x = "n", y = { "y", "z" }, y2 = "x", title = "B" }
+  end,
+  grouped = function()
+    return plot.bars { rows = grid_rows(), x = "n", y = "z", series = "s", mode = "grouped", logy = 2, title = "G" }
+  end,
+  contour = function()
+    return plot.contour { rows = grid_rows(), x = "x", y = "y", z = "z", title = "C",
+      marks = { { x = 4, y = 20, label = "m" } } }
+  end,
+  heatmap = function() return plot.heatmap { rows = grid_rows(), x = "n", y = "s", z = "z", title = "H" } end,
+  scatter = function()
+    return plot.scatter { rows = grid_rows(), x = "x", y = "z", series = "s", label = "n", title = "S",
+      pareto = { x = "min", y = "max" } }
+  end,
+  roofline = function()
+    return plot.roofline { rows = grid_rows(), name = "n", title = "R",
+      peaks = { { title = "tensor", flops = "312 TFLOP/s" } }, bandwidths = { { title = "HBM", bytes = "2 TB/s" } } }
+  end,
+}
+kinds.panels = function() return plot.panels { title = "P", kinds.lines(), kinds.bars() } end
+
+describe("every plot", function()
+  for name, make in pairs(kinds) do
+    it("is well-formed, accessible, deterministic SVG within its frame: " .. name, function()
+      local svg = make():svg()
+      assert.equal(svg, make():svg())
+      local elements = parse_xml(svg)
+      local root = elements[1].attributes
+      assert.equal("svg", elements[1].name)
+      assert.equal("img", root.role)
+      assert.equal(make().title, root["aria-label"])
+      assert.equal("title", elements[2].name)
+      assert.equal("desc", elements[3].name)
+      assert.truthy(#elements[3].text > 20)
+      assert.falsy(svg:find "nan" or svg:find "inf" or svg:find "%-0[^.%d]" or svg:find "id=")
+      -- Nothing is drawn outside the picture.
+      local w, h = tonumber(root.width), tonumber(root.height)
+      for _, element in ipairs(elements) do
+        local a = element.attributes
+        for px, py in (a.d or ""):gmatch "[ML](%-?[%d.]+) (%-?[%d.]+)" do
+          assert.truthy(tonumber(px) >= -1 and tonumber(px) <= w + 1 and tonumber(py) >= -1 and tonumber(py) <= h + 1)
+        end
+        if element.name == "text" then
+          local x, width = tonumber(a.x), canvas.text_width(element.text, tonumber(a["font-size"] or style.size))
+          local left = a["text-anchor"] == "middle" and x - width / 2 or a["text-anchor"] == "end" and x - width or x
+          if not a.transform then assert.truthy(left > -2 and left + width < w + 20, element.text) end
+          assert.truthy(tonumber(a.y) > 0 and tonumber(a.y) < h)
+        end
+      end
+    end)
+
+    it("can be shown as text, in Unicode and in ASCII: " .. name, function()
+      local text = make():text { width = 70, height = 12 }
+      assert.truthy(utf8.len(text))
+      assert.truthy(text:find(make().title, 1, true))
+      for line in text:gmatch "[^\n]+" do assert.truthy(format.width(line) <= 72, line) end
+      assert.falsy(make():text { ascii = true }:find "[\x80-\xFF\27]")
+    end)
+  end
+
+  it("escapes what XML takes as markup, in every place a text can stand", function()
+    local evil = [[<script>&"']] .. "\27\xFF]]>"
+    local svg = plot.lines {
+      rows = { { x = 1, y = 1, s = evil }, { x = 2, y = 2, s = evil }, { x = 1, y = 3, s = "b" } },
+      x = "x", y = "y", series = "s", title = evil, subtitle = evil, xlabel = evil, ylabel = evil,
+      guides = { { y = 1, label = evil } } }:svg()
+    parse_xml(svg)
+    assert.falsy(svg:find "<script" or svg:find "\27" or not utf8.len(svg))
+    svg = plot.heatmap { rows = { { x = evil, y = evil, z = 1 } }, x = "x", y = "y", z = "z", zlabel = evil }:svg()
+    parse_xml(svg)
+  end)
+
+  it("refuses to be drawn without rows, from wrong fields and with unknown arguments", function()
+    local good = grid_rows()
+    for _, kind in ipairs { "lines", "scatter" } do
+      for part, options in pairs {
+        ["has no rows to draw"] = { rows = {}, x = "x", y = "y" },
+        ["no row has a field 'zz'"] = { rows = good, x = "x", y = "zz" },
+        ["did you mean 'title'"] = { rows = good, x = "x", y = "z", tilte = "" },
+        ["row 1: 'y' is infinite"] = { rows = { { x = 1, y = 1 / 0 } }, x = "x", y = "y" },
+        ["row 1: 'y' must be a number"] = { rows = { { x = 1, y = {} } }, x = "x", y = "y" },
+        ["no row has a number"] = { rows = { { x = 1, y = 0 / 0 } }, x = "x", y = "y" },
+      } do
+        local text = message_of(plot[kind], options)
+        assert.truthy(text:find(part, 1, true), text)
+      end
+    end
+    assert.truthy(message_of(function() plot.lines { rows = {}, x = "x", y = "y" } end):find "^%S*plot_spec.lua:%d+: ")
+  end)
+
+  it("survives one point, equal values, and the largest and smallest numbers", function()
+    local max, min = 1.7976931348623157e308, 5e-324
+    for _, values in ipairs { { 1 }, { 0 }, { -3 }, { 7, 7, 7 }, { max, -max }, { max, max }, { min, max }, { min },
+      { -max }, { 1e16, 1e16 + 2 }, { 0, min } } do
+      local rows, positive = {}, true
+      for i, v in ipairs(values) do
+        rows[i] = { x = v, y = v, n = "n" .. i }
+        positive = positive and v > 0
+      end
+      for _, log in ipairs { false, positive } do
+        for _, made in ipairs { plot.lines { rows = rows, x = "x", y = "y", logx = log, logy = log, yunit = "bytes" },
+          plot.scatter { rows = rows, x = "x", y = "y", logx = log, logy = log, xunit = "s" },
+          plot.bars { rows = rows, x = "n", y = "y", mode = "grouped", logy = log } } do
+          local svg = made:svg()
+          parse_xml(svg)
+          for value in svg:gmatch '[%w-]+="([^"]*)"' do assert.falsy(value:find "nan" or value:find "inf", value) end
+          made:text()
+        end
+      end
+    end
+  end)
+end)
+
+describe("plot.lines", function()
+  it("puts points where the axes say", function()
+    -- Log axes from 1 to 100 and 1 to 10000: the middle of both is (10, 100).
+    local svg = plot.lines { rows = { { x = 1, y = 1 }, { x = 10, y = 100 }, { x = 100, y = 10000 } }, x = "x", y = "y",
+      logx = 10, logy = 10 }:svg()
+    local circles = named(parse_xml(svg), "circle")
+    assert.equal(3, #circles)
+    local function at(i, k) return tonumber(circles[i].attributes[k]) end
+    assert.is_near((at(1, "cx") + at(3, "cx")) / 2, at(2, "cx"), 0.011)
+    assert.is_near((at(1, "cy") + at(3, "cy")) / 2, at(2, "cy"), 0.011)
+    assert.truthy(at(1, "cx") < at(3, "cx") and at(1, "cy") > at(3, "cy"))
+  end)
+
+  it("leaves gaps where y is NaN or nil, and shows points that stand alone", function()
+    local rows = { { x = 1, y = 1 }, { x = 2, y = 2 }, { x = 3, y = 0 / 0 }, { x = 4, y = 4 }, { x = 5 },
+      { x = 6, y = 1 } }
+    local p = plot.lines { rows = rows, x = "x", y = "y" }
+    local long, circles = 0, #named(parse_xml(p:svg()), "circle")
+    for _, path in ipairs(named(parse_xml(p:svg()), "path")) do
+      if path.attributes["stroke-width"] == "2" then long = long + 1 end
+    end
+    assert.equal(1, long) -- only the first two points are joined
+    assert.equal(4, circles)
+  end)
+
+  it("names the row that a log axis cannot show", function()
+    for _, bad in ipairs { 0, -1 } do
+      local rows = { { x = 1, y = 1 }, { x = 2, y = bad } }
+      local part = "row 2: 'y' is " .. bad
+      assert.truthy(message_of(plot.lines, { rows = rows, x = "x", y = "y", logy = true }):find(part, 1, true))
+      assert.truthy(message_of(plot.lines, { rows = rows, x = "y", y = "x", logx = true }):find(part, 1, true))
+    end
+  end)
+
+  it("gives 30 series 30 labels that do not overlap, and looks no two share", function()
+    local rows, looks = {}, {}
+    for s = 1, 30 do
+      rows[2 * s - 1], rows[2 * s] = { x = 1, y = s, s = "series " .. s }, { x = 2, y = 50, s = "series " .. s }
+      local look = style.series(s)
+      local key = look.color .. table.concat(look.dash, ",")
+      assert.is_nil(looks[key])
+      looks[key] = true
+    end
+    local elements = parse_xml(plot.lines { rows = rows, x = "x", y = "y", series = "s" }:svg())
+    local places = {}
+    for i, element in ipairs(elements) do
+      local inner = elements[i + 1]
+      local words = inner and inner.name == "title" and inner.text or ""
+      if element.name == "text" and words:find "^series %d+$" then
+        places[#places + 1] = tonumber(element.attributes.y)
+      end
+    end
+    assert.equal(30, #places)
+    table.sort(places)
+    for i = 2, 30 do assert.truthy(places[i] - places[i - 1] >= 14.9) end
+  end)
+
+  it("draws guides as functions, levels and places, clipped to the frame", function()
+    local rows = { { x = 1, y = 1 }, { x = 10, y = 10 } }
+    local p = plot.lines { rows = rows, x = "x", y = "y", guides = { {
+      f = function(x) return 1000 * x - 5000 end, label = "f" }, { y = 5, label = "level" },
+      { x = 3, label = "place" } } }
+    parse_xml(p:svg())
+    assert.truthy(message_of(plot.lines, { rows = rows, x = "x", y = "y", guides = { {} } })
+      :find "needs one of x, y and f")
+    assert.has_error(function()
+      plot.lines { rows = rows, x = "x", y = "y", guides = { { f = function() return "x" end } } }:svg()
+    end)
+  end)
+
+  it("takes names on the x axis", function()
+    assert.truthy(plot.lines { rows = one_each "series 1", x = "n", y = "z" }:svg():find("name 3", 1, true))
+  end)
+end)
+
+describe("scale", function()
+  it("ticks a linear axis at few multiples of 1, 2 or 5 times a power of ten, within its ends", function()
+    local random = generator(7)
+    for _ = 1, 500 do
+      local lo = (random() - 0.5) * 10 ^ (random(20) - 10)
+      local hi = lo + random() * 10 ^ (random(20) - 10)
+      local s = scale.linear(lo, hi, {})
+      assert.truthy(#s.ticks >= 2 and #s.ticks <= 8, #s.ticks)
+      local step = s.ticks[2].value - s.ticks[1].value
+      local power = 10 ^ math.floor(math.log(step, 10) + 1e-3)
+      local mantissa = math.floor(step / power + 0.5)
+      assert.truthy(mantissa == 1 or mantissa == 2 or mantissa == 5)
+      assert.is_near(mantissa, step / power, 1e-3)
+      for i, tick in ipairs(s.ticks) do
+        local at = s.at(tick.value)
+        assert.truthy(at > -1e-6 and at < 1 + 1e-6)
+        local slack = 1e-6 * math.abs(step) + 1e-15 * math.abs(tick.value)
+        if i > 1 then assert.is_near(step, tick.value - s.ticks[i - 1].value, slack) end
+        for k = 1, i - 1 do assert.not_equal(s.ticks[k].label, tick.label) end
+      end
+    end
+  end)
+
+  it("ticks log axes at powers, with SI prefixes in the labels", function()
+    local function labels(s)
+      local list = {}
+      for i, tick in ipairs(s.ticks) do list[i] = tick.label end
+      return table.concat(list, " | ")
+    end
+    assert.equal("1 kB | 10 kB | 100 kB | 1 MB | 10 MB | 100 MB | 1 GB",
+      labels(scale.log(1e3, 1e9, { unit = "bytes" })))
+    assert.equal("1 KiB | 2 KiB | 4 KiB", labels(scale.log(1024, 4096, { unit = "bytes", base = 2 })))
+    assert.equal("4 | 8 | 16 | 32", labels(scale.log(4, 32, { base = 2 })))
+    assert.equal("1 us | 10 us | 100 us | 1 ms", labels(scale.log(1e-6, 1e-3, { unit = "s" })))
+    assert.equal("1 s | 10 s | 1 min | 10 min | 1 h | 1 day | 10 days", labels(scale.log(1, 1e6, { unit = "s" })))
+    assert.equal("10⁻³ | 10⁻² | 10⁻¹ | 10⁰ | 10¹ | 10² | 10³ | 10⁴ | 10⁵ | 10⁶", labels(scale.log(1e-3, 1e6, {})))
+    assert.equal("2 | 5 | 10 | 20", labels(scale.log(2, 20, {})))
+  end)
+
+  it("places by the logarithm, or evenly", function()
+    local log, linear = scale.log(2, 32, { base = 2 }), scale.linear(-1, 3, {})
+    assert.is_near(0.5, log.at(8), 1e-12)
+    assert.is_near(0.25, linear.at(0), 1e-12)
+  end)
+
+  it("shows a linear axis in one unit that suits its largest value", function()
+    for unit, cases in pairs { bytes = { [8e10] = "GB", [1e3] = "kB", [0.5] = "B" },
+      s = { [1e6] = "days", [3e3] = "min", [1e-5] = "us" }, ["FLOP/s"] = { [3e14] = "TFLOP/s" },
+      ["$"] = { [100] = "$" } } do
+      for largest, name in pairs(cases) do
+        local _, got = scale.unit(largest, unit)
+        assert.equal(name, got)
+      end
+    end
+  end)
+end)
+
+describe("clip.line", function()
+  it("keeps exactly what lies inside", function()
+    local random = generator(3)
+    for _ = 1, 300 do
+      local x1, y1, x2, y2 = random() * 3 - 1, random() * 3 - 1, random() * 3 - 1, random() * 3 - 1
+      local inside, steps = 0, 2000 -- by sampling
+      for k = 0, steps - 1 do
+        local t = (k + 0.5) / steps
+        local x, y = x1 + t * (x2 - x1), y1 + t * (y2 - y1)
+        if x >= 0 and x <= 1 and y >= 0 and y <= 1 then inside = inside + 1 end
+      end
+      local a, b, c, d = clip.segment(x1, y1, x2, y2)
+      local share = a and math.sqrt((c - a) ^ 2 + (d - b) ^ 2) / math.sqrt((x2 - x1) ^ 2 + (y2 - y1) ^ 2) or 0
+      assert.is_near(inside / steps, share, 2e-3)
+    end
+  end)
+
+  it("cuts a line that leaves and comes back into pieces", function()
+    assert.equal(2, #clip.line { 0.2, 0.5, 0.4, 1.5, 0.6, 0.5, 0.8, 0.5 })
+    assert.equal(0, #clip.line { 2, 2, 3, 3 })
+  end)
+end)
+
+describe("axes.spread", function()
+  it("keeps labels apart, in order, in bounds, and unmoved where there is room", function()
+    local random = generator(11)
+    for _ = 1, 200 do
+      local wanted, n = {}, random(12)
+      for i = 1, n do wanted[i] = random() * 200 end
+      local places = axes.spread(wanted, 15, 0, 200)
+      for i = 1, n do
+        assert.truthy(places[i] >= -1e-9 and places[i] <= 200 + 1e-9)
+        for k = 1, n do
+          if k ~= i then assert.truthy(math.abs(places[i] - places[k]) >= 15 - 1e-9) end
+          if wanted[i] < wanted[k] then assert.truthy(places[i] < places[k]) end
+        end
+      end
+    end
+    assert.same({ 100, 20, 60 }, axes.spread({ 100, 20, 60 }, 15, 0, 200))
+  end)
+end)
+
+describe("isoband.area", function()
+  local function area_of(rings)
+    local total = 0
+    for _, ring in ipairs(rings) do
+      local twice = 0
+      for i = 1, #ring, 2 do
+        local k = i + 2 > #ring and 1 or i + 2
+        twice = twice + ring[i] * ring[k + 1] - ring[k] * ring[i + 1]
+      end
+      total = total + math.abs(twice) / 2
+    end
+    return total
+  end
+
+  local function sampled(n, f)
+    local xs, ys, z = {}, {}, {}
+    for i = 0, n do xs[i + 1], ys[i + 1] = 2 * i / n - 1, 2 * i / n - 1 end
+    for i = 1, n + 1 do
+      z[i] = {}
+      for j = 1, n + 1 do z[i][j] = f(xs[i], ys[j]) end
+    end
+    return xs, ys, z
+  end
+
+  it("is exact for planes", function()
+    local xs, ys, z = sampled(8, function(x, y) return x + 2 * y end)
+    for _, level in ipairs { -2.5, -1, 0, 0.3, 2.9 } do
+      -- The share of the square [-1, 1]² above x + 2y = level, by integrating over x in closed form pieces.
+      local exact, steps = 0, 200000
+      for k = 0, steps - 1 do
+        local x = 2 * (k + 0.5) / steps - 1
+        exact = exact + math.max(0, math.min(2, 1 - (level - x) / 2)) * 2 / steps
+      end
+      assert.is_near(exact, area_of(isoband.area(xs, ys, z, level)), 1e-6)
+    end
+  end)
+
+  it("comes near the area of discs, and their outlines near their circumference", function()
+    local xs, ys, z = sampled(80, function(x, y) return -x * x - y * y end)
+    for _, radius in ipairs { 0.25, 0.5, 0.9 } do
+      local rings, segments = isoband.area(xs, ys, z, -radius * radius)
+      assert.is_near(math.pi * radius ^ 2, area_of(rings), 2e-3)
+      local lines = isoband.join(segments)
+      assert.equal(1, #lines)
+      local length = 0
+      for i = 1, #lines[1] - 3, 2 do
+        length = length + math.sqrt((lines[1][i + 2] - lines[1][i]) ^ 2 + (lines[1][i + 3] - lines[1][i + 1]) ^ 2)
+      end
+      assert.is_near(2 * math.pi * radius, length, 2e-2)
+    end
+  end)
+
+  it("covers all of what has values, and nothing beside it", function()
+    local xs, ys, z = sampled(4, function(x, y) return x * y end)
+    assert.is_near(4, area_of(isoband.area(xs, ys, z, -math.huge)), 1e-12)
+    z[3][3] = nil -- the middle: its four cells lose a corner each, and half their area
+    assert.is_near(4 - 4 * 0.25 / 2, area_of(isoband.area(xs, ys, z, -math.huge)), 1e-12)
+    z[3][2] = nil
+    assert.truthy(area_of(isoband.area(xs, ys, z, -math.huge)) < 3.5)
+  end)
+end)
+
+describe("plot.contour and plot.heatmap", function()
+  it("want a grid: two values of each, no place twice", function()
+    assert.truthy(message_of(plot.contour, { rows = { { x = 1, y = 1, z = 1 } }, x = "x", y = "y", z = "z" })
+      :find "at least two values")
+    assert.truthy(message_of(plot.heatmap, { rows = { { x = 1, y = 1, z = 1 }, { x = 1, y = 1, z = 2 } },
+      x = "x", y = "y", z = "z" }):find "rows 1 and 2 are both at")
+  end)
+
+  it("show where there is no value, and say what that means", function()
+    local rows = grid_rows()
+    rows[1].z, rows[2].z = 0 / 0, nil
+    for _, kind in ipairs { "contour", "heatmap" } do
+      local p = plot[kind] { rows = rows, x = "x", y = "y", z = "z", missing = "does not fit" }
+      assert.truthy(p:svg():find("does not fit", 1, true))
+      assert.truthy(p:text():find("does not fit", 1, true))
+    end
+  end)
+
+  it("take one value everywhere", function()
+    local rows = grid_rows()
+    for _, row in ipairs(rows) do row.z = 3 end
+    for _, kind in ipairs { "contour", "heatmap" } do
+      local svg = plot[kind] { rows = rows, x = "x", y = "y", z = "z" }:svg()
+      assert.falsy(svg:find "nan" or svg:find "inf")
+    end
+  end)
+end)
+
+describe("style.ramp", function()
+  it("only gets lighter, so that greyscale keeps the order", function()
+    local last = -1
+    for i = 0, 50 do
+      local light = style.luminance(style.ramp(i / 50))
+      assert.truthy(light > last)
+      last = light
+    end
+  end)
+end)
+
+describe("pareto.front", function()
+  it("is what comparing every pair gives", function()
+    local random = generator(5)
+    for _, x in ipairs { "min", "max" } do
+      for _, y in ipairs { "min", "max" } do
+        for _ = 1, 50 do
+          local points, expected = {}, {}
+          for i = 1, random(40) do points[i] = { x = random(12), y = random(12) } end
+          local function better(a, b, way) return way == "min" and a < b or way == "max" and a > b end
+          for i, p in ipairs(points) do
+            local beaten = false
+            for k, q in ipairs(points) do
+              local no_worse = not better(p.x, q.x, x) and not better(p.y, q.y, y)
+              local same = p.x == q.x and p.y == q.y
+              if no_worse and (not same or k < i) then beaten = true end
+            end
+            if not beaten then expected[#expected + 1] = i end
+          end
+          local front = pareto.front(points, x, y)
+          table.sort(front)
+          assert.same(expected, front)
+        end
+      end
+    end
+  end)
+end)
+
+describe("plot.bars", function()
+  it("stacks parts to their sum, each as high as its value", function()
+    local p = plot.bars { rows = { { n = "a", p = 10, q = 30 }, { n = "b", p = 40, q = 0 } }, x = "n",
+      y = { "p", "q" } }
+    local heights = {}
+    local elements = parse_xml(p:svg())
+    for i, element in ipairs(elements) do
+      local inner = elements[i + 1]
+      if element.name == "path" and inner and inner.name == "title" and inner.text:find "^[ab], [pq]: " then
+        local ys = {}
+        for y in element.attributes.d:gmatch "[ML]%S+ ([%d.]+)" do ys[#ys + 1] = tonumber(y) end
+        heights[inner.text:sub(1, 4)] = math.abs(ys[1] - ys[3])
+      end
+    end
+    assert.is_near(3, heights["a, q"] / heights["a, p"], 0.01)
+    assert.is_near(heights["b, p"], heights["a, p"] + heights["a, q"], 0.05)
+  end)
+
+  it("refuses what cannot be stacked", function()
+    local rows = { { n = "a", p = -1 } }
+    assert.truthy(message_of(plot.bars, { rows = rows, x = "n", y = "p" }):find "row 1: p is %-1; negative parts")
+    assert.truthy(message_of(plot.bars, { rows = rows, x = "n", y = "p", logy = true })
+      :find "cannot be read on a log axis")
+    assert.truthy(message_of(plot.bars, { rows = { { n = "a", p = 1 }, { n = "a", p = 2 } }, x = "n", y = "p" })
+      :find "rows 1 and 2 both have p for 'a'")
+    assert.truthy(message_of(plot.bars, { rows = rows, x = "n" }):find "'y' is missing")
+    parse_xml(plot.bars { rows = rows, x = "n", y = "p", mode = "grouped" }:svg())
+  end)
+end)
+
+describe("plot.roofline", function()
+  it("puts kernels at FLOP per byte and FLOP/s, on the roof when they have no time", function()
+    local p = plot.roofline { rows = { { name = "slow", flops = 1e12, bytes = 1e10, time = 0.1 },
+      { name = "bound by memory", flops = 1e12, bytes = 1e12 }, { name = "none", flops = 0, bytes = 1 } },
+      peaks = { { flops = 100e12 } }, bandwidths = { { bytes = 1e12 } } }
+    local svg = p:svg()
+    assert.truthy(svg:find("slow: 100 FLOP/byte, 10.00 TFLOP/s<", 1, true))
+    assert.truthy(svg:find("bound by memory: 1 FLOP/byte, 1.000 TFLOP/s at most<", 1, true))
+    assert.truthy(svg:find("1 of 3 without arithmetic", 1, true))
+    assert.has_error(function()
+      plot.roofline { rows = { { flops = 1, bytes = 1, time = 0 } }, peaks = { { flops = 1 } },
+        bandwidths = { { bytes = 1 } } }
+    end)
+  end)
+end)
+
+describe("plot:save", function()
+  local has_gnuplot = os.execute "command -v gnuplot >/dev/null 2>&1"
+
+  local function saved(ending)
+    local name = os.tmpname()
+    os.remove(name)
+    kinds.lines():save(name .. ending)
+    local file = assert(io.open(name .. ending, "rb"))
+    local bytes = file:read "a"
+    file:close()
+    os.remove(name .. ending)
+    return bytes
+  end
+
+  it("writes what the name's ending says", function()
+    assert.equal(kinds.lines():svg(), saved ".svg")
+    assert.equal(kinds.lines():text(), saved ".txt")
+    assert.truthy(message_of(function() kinds.lines():save "x.gif" end):find "must end in .svg, .png, .pdf or .txt")
+  end)
+
+  it("writes PNG and PDF through gnuplot, the same bytes each time, or says what is missing", function()
+    if not has_gnuplot then
+      assert.truthy(message_of(saved, ".png"):find "gnuplot, which draws PNG and PDF, is not installed")
+      return
+    end
+    local png, pdf = saved ".png", saved ".pdf"
+    assert.equal("\137PNG\r\n\26\n", png:sub(1, 8))
+    assert.same({ 1440, 860 }, { string.unpack(">I4I4", png, 17), (string.unpack(">I4", png, 21)) })
+    assert.equal("%PDF", pdf:sub(1, 4))
+    assert.equal(pdf, saved ".pdf")
+    assert.equal(png, saved ".png")
+  end)
+
+  it("hands gnuplot nothing that it would run", function()
+    if not has_gnuplot then return end
+    local witness = os.tmpname()
+    os.remove(witness)
+    local evil = "'\n!touch " .. witness .. "\n`touch " .. witness .. "` \"; system('touch " .. witness .. "') \\"
+    local name = os.tmpname()
+    os.remove(name)
+    plot.lines { rows = { { x = 1, y = 1, s = evil }, { x = 2, y = 1, s = "''" } }, x = "x", y = "y", series = "s",
+      title = evil, xlabel = evil .. "''" }:save(name .. ".png")
+    os.remove(name .. ".png")
+    local file = io.open(witness)
+    assert.is_nil(file)
+    local c = canvas.new(10, 10)
+    c:line({ 0, 0, 1, 1 }, { color = evil })
+    assert.has_error(function() require "tperf.plot.gnuplot".save(c, name .. ".png", "png") end)
+  end)
+end)
