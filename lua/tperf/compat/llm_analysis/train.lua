@@ -79,9 +79,11 @@ local function largest_batch(m, mem, lambda_1)
   local left, a = mem.left, mem.activation_1
   local b = math.min((left - mem.prefetch) / a, left / (a + lambda_1))
   if math.abs(b) > LARGEST_BATCH then check.fail("%s: max_batch_size_per_gpu is out of range (%g)", m.what, b) end
-  b = math.floor(b) + 1
-  while left < max(mem.prefetch, b * lambda_1) + b * a do b = b - 1 end
-  return b
+  b = math.floor(b)
+  for candidate = b + 1, b, -1 do
+    if left >= max(mem.prefetch, candidate * lambda_1) + candidate * a then return candidate end
+  end
+  return b - 1
 end
 
 -- The largest divisor of x up to limit: downwards from the limit, or through pairs of divisors, whichever is shorter.
