@@ -29,8 +29,8 @@ function published.model(name) return odd[name] or "subramanian2024/" .. name en
 --- Raises unless got is within rtol (1e-9) of expected, relative to the larger of |expected| and scale.
 function published.near(expected, got, what, rtol, scale)
   local want, have = tonumber(expected), tonumber(got)
-  if not want or not have
-    or not (math.abs(have - want) <= (rtol or 1e-9) * math.max(math.abs(want), scale or 0)) then
+  local close = want and have and math.abs(have - want) <= (rtol or 1e-9) * math.max(math.abs(want), scale or 0)
+  if not close then -- also a NaN
     error(("%s: expected %s, got %s"):format(what or "value", tostring(expected), tostring(got)), 2)
   end
 end

@@ -64,7 +64,7 @@ local function check_divisions(o, s, network, set)
 end
 
 -- Every placement given: no search. Otherwise the fastest placement of these sizes that fits what is given.
-local function placed(o, s, question, sizes, panels)
+local function placed(o, s, question, sizes)
   local fast, given = {}, o.fast or {}
   local domain, used, all = question.system.network.fast.domain, 1, given.dp and given.pp
   for i, name in ipairs(s.axis_names) do
@@ -84,8 +84,19 @@ local function placed(o, s, question, sizes, panels)
   take("pp", o.pp)
   return {
     sizes = sizes, fast = fast, dp = o.dp, pp = o.pp, dp_fast = given.dp, pp_fast = given.pp,
-    micro_batch = o.micro_batch, panels = panels,
+    micro_batch = o.micro_batch,
   }
+end
+
+-- That candidate with the fastest of these numbers of panels.
+local function fastest(question, s, built, found, panels)
+  local best
+  for _, number in ipairs(panels) do
+    found.panels = number
+    local c = configuration.of(question, s, built, found)
+    if not best or c.time < best.time then best = c end
+  end
+  return best
 end
 
 local function best_placement(o, s)
@@ -125,10 +136,10 @@ local function run(given)
   local sizes = {}
   for i, name in ipairs(s.axis_names) do sizes[i] = o[name] end
   local question = { model = network, system = machine, gpus = o.gpus, global_batch = o.global_batch, rules = set }
-  local panels = o.panels or s.panels and s.panels(network, share, set)[1] or 1
-  local found = placed(o, s, question, sizes, panels)
+  local panels = o.panels and { o.panels } or s.panels and s.panels(network, share, set) or { 1 }
+  local found = placed(o, s, question, sizes)
   local built = layout.layers(network, s, o.attention, set)(sizes, o.micro_batch)
-  local c = found and configuration.of(question, s, built, found) or best_placement(o, s)
+  local c = found and fastest(question, s, built, found, panels) or best_placement(o, s)
   local fast = {}
   for i, name in ipairs(s.axis_names) do fast[i] = c.fast[name] end
   c.layers = built:ops(machine, set, fast, c.panels or 1)

@@ -1,0 +1,164 @@
+-- tperf.train: one configuration, against the published formula sheet's whole candidates.
+local tperf = require "tperf"
+local csv = require "csv"
+local published = require "published"
+local near = published.near
+
+local CANDIDATES = { -- section 10.3 of the sheet
+  A = { "tensor", "gpt3_1T", "H200", 4, { global_batch = 4096, dp = 16, tp = 4, pp = 32, fast = { tp = 4, dp = 1, pp = 1 } } },
+  B = { "tensor", "gpt3_1T", "H200", 8, { global_batch = 4096, dp = 2, tp = 4, pp = 64, fast = { tp = 4, dp = 1, pp = 2 } } },
+  C = { "summa", "gpt3_1T", "H200", 8, { global_batch = 512, dp = 2, tp1 = 4, tp2 = 4, pp = 8, micro_batch = 2, panels = 16,
+    fast = { tp1 = 4, tp2 = 1, dp = 1, pp = 2 } } },
+  D = { "summa", "vit_era5", "A100", 4, { global_batch = 128, dp = 8, tp1 = 4, tp2 = 8, pp = 2, panels = 16,
+    fast = { tp1 = 4, tp2 = 1, dp = 1, pp = 1 } } },
+  E = { "context", "vit_era5", "B200", 8, { global_batch = 256, dp = 8, tp = 4, cp = 4, pp = 2,
+    fast = { tp = 4, cp = 2, dp = 1, pp = 1 } } },
+  F = { "context", "vit_era5", "B200", 8, { global_batch = 256, dp = 4, tp = 4, cp = 16, pp = 4, micro_batch = 2,
+    fast = { tp = 2, cp = 1, dp = 2, pp = 2 } } },
+}
+
+local QUANTITIES = { -- of the sheet -> of a configuration
+  ["throughput B/t, 1/s"] = "throughput", ["t, s"] = "time", ["FLOP per GPU"] = "flops_per_gpu",
+  t_comp = "breakdown.compute", t_mem = "breakdown.memory", t_TP = "breakdown.tensor_comm",
+  t_DP = "breakdown.data_comm", t_PP = "breakdown.pipeline_comm", t_bub = "breakdown.bubble",
+  ["Mem_W, bytes"] = "memory.weights", Mem_O = "memory.optimizer", Mem_A = "memory.activations", Mem = "memory.total",
+}
+
+local function get(record, path)
+  for name in path:gmatch "[^.]+" do record = record[name] end
+  return record
+end
+
+local function train(name, change)
+  local strategy, model, system, domain, sizes = table.unpack(CANDIDATES[name])
+  local request = {
+    strategy = strategy, model = "subramanian2024/" .. model, system = published.system(system, domain),
+    rules = "subramanian2024",
+  }
+  for field, value in pairs(sizes) do request[field] = value end
+  for field, value in pairs(change or {}) do
+    if value == "none" then request[field] = nil else request[field] = value end
+  end
+  return tperf.train(request)
+end
+
+describe("tperf.train", function()
+  for _, name in ipairs { "A", "B", "C", "D", "E", "F" } do
+    it("gives the sheet's whole candidate " .. name, function()
+      local c, count = train(name), 0
+      for _, row in ipairs(csv.rows "spec/data/training/golden_candidates.csv") do
+        near(row[name], get(c, QUANTITIES[row.quantity]), row.quantity, 1e-12)
+        count = count + 1
+      end
+      assert.equal(13, count)
+      near(c.memory.weights, c.memory.gradients, "gradients", 0)
+    end)
+  end
+
+  it("adds up: the breakdown to the time, the memory's parts to the total, the layers to the compute", function()
+    for name in pairs(CANDIDATES) do
+      for _, rules in ipairs { { base = "default", shards_divide_sequence = false }, "subramanian2024" } do -- F: Q12
+        local c = train(name, { rules = rules })
+        local time, compute = 0, 0
+        for _, part in pairs(c.breakdown) do time = time + part end
+        near(c.time, time, name .. " time", 1e-12)
+        local m = c.memory
+        near(m.total, m.weights + m.gradients + m.optimizer + m.activations, name .. " memory", 1e-12)
+        for _, op in ipairs(c.layers) do
+          compute = compute + op.forward.compute_time + op.backward.compute_time
+        end
+        local layers = (c.strategy == "tensor" or name == "C") and 128 or 48
+        near(c.breakdown.compute, compute * c.microbatches * (layers // c.pp), name .. " compute", 1e-9)
+        assert.equal(c.gpus, c.dp * c.pp * (c.tp or c.tp1) * (c.cp or c.tp2 or 1))
+        assert.equal(c.global_batch, c.dp * c.micro_batch * c.microbatches)
+        assert.equal(c.pp, #c.stages)
+        near(c.global_batch / c.time, c.throughput, "throughput", 1e-12)
+      end
+    end
+  end)
+
+  it("is what a search returns for the same configuration", function()
+    local c = train("E", { panels = "none" })
+    local found = tperf.search {
+      strategy = "context", model = "subramanian2024/vit_era5", system = published.system("B200", 8),
+      rules = "subramanian2024", gpus = c.gpus, global_batch = 256, tp = 4, cp = 4, pp = 2, dp = 8, micro_batch = 1,
+      fast = { tp = 4, cp = 2, dp = 1, pp = 1 },
+    }
+    assert.equal(1, #found)
+    assert.equal(c.time, found[1].time)
+    assert.same(c.memory, found[1].memory)
+    assert.same(c.breakdown, found[1].breakdown)
+  end)
+
+  it("takes the fastest placement of what is left open", function()
+    local best = train("E", { fast = "none" })
+    local seen = 0
+    for _, tp in ipairs { 1, 2, 4 } do
+      for _, cp in ipairs { 1, 2, 4 } do
+        for _, dp in ipairs { 1, 2, 4, 8 } do
+          for _, pp in ipairs { 1, 2 } do
+            if tp * cp * dp * pp == 8 then
+              local c = train("E", { fast = { tp = tp, cp = cp, dp = dp, pp = pp } })
+              assert.is_true(best.time <= c.time)
+              seen = seen + (best.time == c.time and 1 or 0)
+            end
+          end
+        end
+      end
+    end
+    assert.is_true(seen >= 1)
+    assert.equal(2, train("E", { fast = { cp = 2 } }).fast.cp)
+  end)
+
+  it("takes the fastest number of panels when not told", function()
+    for _, fast in ipairs { "none", CANDIDATES.C[5].fast } do
+      local open, best = train("C", { panels = "none", fast = fast }), math.huge
+      for _, panels in ipairs { 4, 8, 16, 32 } do
+        best = math.min(best, train("C", { panels = panels, fast = fast }).time)
+      end
+      assert.equal(best, open.time)
+      assert.is_true(open.time < train("C", { panels = 4, fast = fast }).time)
+    end
+  end)
+
+  it("says whether the configuration fits", function()
+    assert.is_true(train("A").feasible)
+    local small = tperf.system "subramanian2024/H200":with {
+      accelerator = { hbm = { capacity = 124642391039 } }, network = { fast = { domain = 4 } },
+    }
+    assert.is_false(train("A", { system = small }).feasible)                                     -- a byte short
+    assert.is_true(train("A", { system = small:with { accelerator = { hbm = { capacity = 124642391040 } } } }).feasible)
+  end)
+
+  it("completes dp from gpus, and gpus from dp", function()
+    assert.equal(16, train("A", { dp = "none", gpus = 2048 }).dp)
+    assert.equal(2048, train("A").gpus)
+  end)
+
+  describe("refuses", function()
+    local function refusal(change, message, of)
+      it(message, function()
+        local ok, got = pcall(function() train(of or "A", change) end)
+        assert.is_false(ok)
+        assert.truthy(got:find(message, 1, true), got)
+        assert.truthy(got:find "^spec/train_spec.lua:%d+: ", got)
+      end)
+    end
+    refusal({ dp = 3 }, "dp = 3 does not divide 'global_batch' of 4096")
+    refusal({ pp = 3, fast = "none" }, "pp = 3 does not divide the model's layers of 128")
+    refusal({ micro_batch = 3 }, "micro_batch = 3 does not divide the global batch of one replica, of 256")
+    refusal({ tp = 3, fast = "none" }, "tp = 3 does not divide the heads")
+    refusal({ gpus = 4096 }, "'gpus' is 4096, but the axes multiply to 2048")
+    refusal({ dp = "none", gpus = 1000 }, "does not divide 'gpus' of 1000")
+    refusal({ tp = 1 << 31, pp = 128 }, "more than 2^31 GPUs")
+    refusal({ fast = { tp = 4, dp = 4, pp = 1 } }, "the placement takes more GPUs than the 4 of a fast domain")
+    refusal({ fast = { tp = 3, dp = 1, pp = 1 } }, "fast.tp = 3 does not divide tp of 4")
+    refusal({ fast = { tp = 3 } }, "no placement")
+    refusal({ fast = { tp2 = 1 } }, "unknown field 'fast.tp2'")
+    refusal({ global_batch = "none" }, "'global_batch' is missing")
+    refusal({ global_batch = (1 << 31) + 1 }, "'global_batch' must be an integer from 1 to 2147483648")
+    refusal({ batch = 8 }, "unknown field 'batch'")
+    refusal({ attention = "summa" }, "strategy 'tensor' has no attention 'summa'")
+    refusal({ cp = 7, dp = 1, rules = "default", fast = "none", global_batch = 7 }, "does not divide the sequence", "E")
+  end)
+end)
