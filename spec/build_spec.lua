@@ -63,6 +63,32 @@ describe("make", function()
   end)
 end)
 
+describe("make lua-module", function()
+  it("lets stock lua5.4 require the library", function()
+    local text, code = sh "make VARIANT=release lua-module"
+    assert.equal(0, code, text)
+    text = sh([[LUA_PATH='lua/?.lua;lua/?/init.lua' LUA_CPATH='build/release/lua-module/?.so' lua5.4 -e '
+      local tperf = require "tperf"
+      print(tperf.version, tperf.system "subramanian2024/A100")']])
+    assert.equal(slurp("VERSION"):match "%S+" .. "\tsubramanian2024/A100\n", text)
+  end)
+end)
+
+describe("make install", function()
+  it("puts a program that finds its data below DESTDIR; uninstall takes all of it away", function()
+    local dir = (sh "mktemp -d"):gsub("\n", "")
+    local text, code = sh(("make VARIANT=release install DESTDIR=%s"):format(dir))
+    assert.equal(0, code, text)
+    text = sh(("cd / && %s/usr/local/bin/tperf list systems"):format(dir))
+    assert.truthy(text:find("subramanian2024/A100\n", 1, true), text)
+    text = slurp(dir .. "/usr/local/share/man/man1/tperf.1")
+    assert.truthy(text:find "^%.TH TPERF 1")
+    sh(("make uninstall DESTDIR=%s"):format(dir))
+    assert.equal("", (sh(("find %s -type f"):format(dir))))
+    sh("rm -rf " .. dir)
+  end)
+end)
+
 describe("make deps", function()
   local function deps(target, fakes, real)
     local tools = { table.unpack(TOOLS) }

@@ -296,6 +296,91 @@ describe("limits", function()
   end)
 end)
 
+describe("string patterns", function()
+  -- The same script in the sandbox (our matcher) and trusted (the standard library's) must print the same.
+  local function same_as_standard(text)
+    local ours, standard = run(text), run(text, "--trust")
+    assert.equal("", ours.err)
+    assert.truthy(#standard.out > 1000)
+    assert.equal(standard.out, ours.out)
+  end
+
+  it("match as the standard library's do, on thousands of random patterns", function()
+    same_as_standard [==[
+      local state = 1
+      local function random(n)
+        state = (state * 6364136223846793005 + 1442695040888963407)
+        return (state >> 33) % n + 1
+      end
+      local singles = { "a", "b", ".", "%a", "%D", "%s", "[ab]", "[^a]", "[a-c%d]", "[]x]", "[^]]", "[%]a-]", "%.", "%%",
+        "[-a]" }
+      local repeats = { "", "", "", "*", "+", "-", "?" }
+      local whole = { "%b()", "%bab", "%f[%a]", "%f[^b]", "()" }
+      local function piece(depth)
+        local kind = random(8)
+        if kind == 1 then return whole[random(#whole)] end
+        if kind == 2 and depth > 0 then
+          return "(" .. piece(depth - 1) .. piece(depth - 1) .. ")"
+        end
+        return singles[random(#singles)] .. repeats[random(#repeats)]
+      end
+      local letters = { "a", "b", "c", "1", " ", "(", ")", "]", ".", "%", "-", "\0", "x", "\xe9" }
+      local function subject()
+        local t = {}
+        for i = 1, random(12) - 1 do t[i] = letters[random(#letters)] end
+        return table.concat(t)
+      end
+      local function show(...)
+        local t = table.pack(...)
+        for i = 1, t.n do t[i] = tostring(t[i]):gsub("[^%g ]", function(c) return ("\\%d"):format(c:byte()) end) end
+        return table.concat(t, "|")
+      end
+      local function unless_a(text) if text ~= "a" then return text end end
+      local replacements = { "<%0>", "%1-%%", unless_a, { a = "A", b = 2, c = false } }
+      for _ = 1, 6000 do
+        local p, s = "", subject()
+        for _ = 1, random(5) do p = p .. piece(2) end
+        local captured = p:find "^%^?%(.*%)"
+        if random(4) == 1 then p = "^" .. p end
+        if random(4) == 1 then p = p .. "$" end
+        if captured and p:find "^%^?%([^()]*%)[^()]*$" and random(3) == 1 then p = p:gsub("%$$", "") .. "%1" end
+        local init = random(9) - 4
+        local out = { show(p), show(s), show(s:find(p, init)), show(s:match(p, init)) }
+        for a, b in s:gmatch(p) do out[#out + 1] = show(a, b) end
+        out[#out + 1] = show(pcall(string.gsub, s, p, replacements[random(4)], random(3) == 1 and 2 or nil))
+        out[#out + 1] = show(s:find(p, init, true))
+        print(table.concat(out, " ; "))
+      end
+    ]==]
+  end)
+
+  it("refuse what is malformed", function()
+    local cases = {
+      ["%"] = "malformed pattern (ends with '%')",
+      ["[a"] = "malformed pattern (missing ']')",
+      ["[]"] = "malformed pattern (missing ']')",
+      ["[^]"] = "malformed pattern (missing ']')",
+      ["[a%"] = "malformed pattern (missing ']')",
+      ["(a"] = "unfinished capture",
+      ["a)"] = "invalid pattern capture",
+      ["%1"] = "invalid capture index",
+      ["(%1)"] = "invalid capture index",
+      ["%b("] = "malformed pattern (missing arguments to '%b')",
+      ["%fa"] = "missing '[' after '%f' in pattern",
+      [("()"):rep(33)] = "too many captures",
+      [("a?"):rep(201)] = "pattern too complex",
+    }
+    for pattern, message in pairs(cases) do
+      fails("script.lua:1: " .. message, ("local _ = ('a'):match(%q)"):format(pattern))
+    end
+    fails("invalid capture index %2 in replacement string", "local _ = ('a'):gsub('(a)', '%2')")
+    fails("invalid use of '%' in replacement string", "local _ = ('a'):gsub('a', '%x')")
+    fails("invalid replacement value (a table)", "local _ = ('a'):gsub('a', { a = {} })")
+    fails("bad argument #3 to 'gsub' (string/function/table expected, got no value)", "local _ = string.gsub('a', 'a')")
+    fails("bad argument #1 to 'find' (string expected, got nil)", "string.find(nil, 'a')")
+  end)
+end)
+
 describe("error objects", function()
   it("are printed whatever they are", function()
     fails("tperf: script.lua:1: plain", "error 'plain'")

@@ -96,6 +96,7 @@ static const char *compile_open(reader *r) {
     bool position = r->at < r->end && *r->at == ')';
     r->item->kind = position ? POSITION : OPEN;
     r->item->a = (unsigned char)p->captures;
+    r->closed[p->captures] = position;
     p->position[p->captures] = position;
     if (position)
         r->at++;
@@ -249,6 +250,7 @@ static bool at_frontier(const tp_match *m, const tp_pattern_item *item, const ch
 
 static const char *match_back(tp_match *m, const tp_pattern_item *item, const char *s) {
     const tp_capture *capture = &m->captures[item->a];
+    if (m->pattern->position[item->a]) return NULL; // a position is no text
     step(m, capture->length);
     bool same =
         (size_t)(m->end - s) >= capture->length && memcmp(s, capture->start, capture->length) == 0;
