@@ -312,8 +312,8 @@ describe("string patterns", function()
         state = (state * 6364136223846793005 + 1442695040888963407)
         return (state >> 33) % n + 1
       end
-      local singles = { "a", "b", ".", "%a", "%D", "%s", "[ab]", "[^a]", "[a-c%d]", "[]x]", "[^]]", "[%]a-]", "%.", "%%",
-        "[-a]" }
+      local singles = { "a", "b", ".", "%a", "%D", "%s", "[ab]", "[^a]", "[a-c%d]", "[]x]", "[^]]", "[%]a-]", "%.",
+        "%%", "[-a]" }
       local repeats = { "", "", "", "*", "+", "-", "?" }
       local whole = { "%b()", "%bab", "%f[%a]", "%f[^b]", "()" }
       local function piece(depth)
