@@ -51,9 +51,12 @@ function draw.line(shape, put, scale)
   local look, dash = shape.look, "solid"
   if look.dash and #look.dash > 0 then
     local parts = {}
-    -- gnuplot's dashes are in units of about five widths of the line's own thickness.
+    -- gnuplot's dashes are in units of half a line's width, and its round ends make each longer by a width.
     local lengths = #look.dash % 2 == 0 and look.dash or { table.unpack(look.dash), table.unpack(look.dash) }
-    for i, length in ipairs(lengths) do parts[i] = number(length / 0.5) end
+    local width = look.width or 1
+    for i, length in ipairs(lengths) do
+      parts[i] = number(math.max(0.1, length + (i % 2 == 1 and -width or width)) / 0.5)
+    end
     dash = "(" .. table.concat(parts, ",") .. ")"
   end
   local points = shape.points
@@ -85,8 +88,8 @@ end
 
 -- Terminal, font scale and line scale: one px of ours is 2 px of the PNG and 1/72 inch of the PDF.
 local terminals = {
-  png = { "set terminal pngcairo size %d,%d background rgb %s\n", 2, 1.5, 2 },
-  pdf = { "set terminal pdfcairo size %.4fin,%.4fin background rgb %s\n", 1 / 72, 1, 2 },
+  png = { "set terminal pngcairo rounded size %d,%d background rgb %s\n", 2, 1.5, 2 },
+  pdf = { "set terminal pdfcairo rounded size %.4fin,%.4fin background rgb %s\n", 1 / 72, 1, 2 },
 }
 
 -- The gnuplot script that draws a canvas into a file.

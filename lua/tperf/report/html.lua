@@ -36,7 +36,7 @@ h2 { font-size: 1.3rem; margin: 2.5rem 0 .75rem; }
 p { max-width: 44rem; margin: 0 0 1rem; white-space: pre-line; }
 figure { margin: 1.75rem 0; break-inside: avoid; }
 figcaption { color: var(--soft); font-size: .9rem; margin: 0 0 .5rem; }
-figure svg { display: block; max-width: 100%; height: auto; }
+figure svg { display: block; max-width: 100%; height: auto; margin-left: -12px; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .8rem; text-align: left; white-space: nowrap; border-bottom: 1px solid var(--line); }

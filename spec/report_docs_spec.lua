@@ -1,0 +1,38 @@
+-- The examples of docs/reports.md and docs/plots.md run, sandboxed as a user's scripts are, and write what they say.
+local program = require "program"
+
+describe("the documentation's examples", function()
+  for _, page in ipairs { "docs/reports.md", "docs/plots.md" } do
+    it("run: " .. page, function()
+      local count = 0
+      for code in program.slurp(page):gmatch "```lua\n(.-)```" do
+        count = count + 1
+        local folder = program.folder()
+        program.write(folder .. "/example.lua", code)
+        local result = program.shell("tperf run example.lua", folder)
+        assert.equal("", result.err)
+        assert.equal(0, result.code)
+        assert.equal(code:find "print" ~= nil, #result.out > 100)
+        for name in code:gmatch 'save "([^"]+)"' do assert.truthy(#program.slurp(folder .. "/" .. name) > 200, name) end
+        program.remove(folder)
+      end
+      assert.truthy(count >= 2)
+    end)
+  end
+
+  it("of plots reach no program through the sandbox", function()
+    local result = program.script([[
+      local tperf = require "tperf"
+      local canvas = require "tperf.plot.canvas"
+      assert(not pcall(require, "tperf.plot.gnuplot"))
+      local plot = tperf.plot.lines { rows = { { x = 1, y = 1 } }, x = "x", y = "y" }
+      print(pcall(plot.save, plot, "/tmp/elsewhere.svg"))
+      require "tperf.plot.style".ink = "#000000'\n!touch touched\n"
+      pcall(plot.save, plot, "a.png")
+      print(io.open "touched")
+    ]], "")
+    assert.truthy(result.out:find "false\t.*outside the output folder")
+    assert.truthy(result.out:find "nil\ttouched: No such file")
+    program.remove(result.folder)
+  end)
+end)
