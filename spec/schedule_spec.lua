@@ -164,6 +164,9 @@ describe("the simulator", function()
       .. "at stage 2", 1, true), message)
     assert.truthy(message:find("device 2, at forward of micro-batch 2 at stage 2, waits for forward of micro-batch 2 "
       .. "at stage 1", 1, true), message)
+    message = message_of(tperf.schedule, { schedule = "interleaved_1f1b", devices = 16, stages = 64,
+      microbatches = 64, group_size = 3 })
+    assert.truthy(message:find("; micro-batches in multiples of 16 and groups of 16 avoid it", 1, true), message)
     message = message_of(simulate, { {
       { "forward", 2, 1 }, { "forward", 1, 1 }, { "backward", 2, 1 }, { "backward", 1, 1 },
     } }, { stages = 2 })

@@ -41,6 +41,8 @@ local fields = {
     "Q14: the local ones only" },
   { "panels_by_lcm", "the number of panels is a multiple of both sides of the grid",
     "Q18: of the longer side" },
+  { "ends_take_time", "the first stage's embedding and the last one's logits and loss take time when simulated",
+    "S2: only layers do" },
   { "one_minimum_width", "hidden / tp is at least 128 in every strategy",
     "Q19: 3 hidden / tp in strategy tensor" },
 }

@@ -5,6 +5,7 @@ local layer = require "tperf.layer"
 local layout = require "tperf.layout"
 local model = require "tperf.model"
 local rules = require "tperf.rules"
+local simulate = require "tperf.simulate"
 local search = require "tperf.search"
 local strategy = require "tperf.strategy"
 local system = require "tperf.system"
@@ -22,6 +23,7 @@ local function schema_of(s)
   schema.micro_batch, schema.pp = size, size
   schema.gpus, schema.dp, schema.panels, schema.seq = optional_size, optional_size, optional_size, optional_size
   schema.fast = check.record_of(fast, { optional = true })
+  schema.simulate = simulate.options
   return schema
 end
 
@@ -125,7 +127,10 @@ end
 ---  panels             of strategy summa; the fastest
 ---  fast               GPUs of each axis in one fast domain, { tp =, dp =, pp = }; the fastest placement of what
 ---                     is left open
----@return table configuration  as tperf.search returns it, with layers (the ops of tperf.layer) and stages
+---  simulate           true, a schedule's name or a table (see tperf.simulate): the iteration pass by pass, too
+---@return table configuration  as tperf.search returns it, with layers (the ops of tperf.layer) and stages,
+---  and simulated = { schedule, time, makespan, bubble_rate, activations (bytes) } where asked for
+---@return table|nil timeline  of the simulation
 local function run(given)
   local s = strategy.of(type(given) == "table" and given.strategy or "tensor")
   local o = check.record("tperf.train", given, schema_of(s))
@@ -144,7 +149,11 @@ local function run(given)
   for i, name in ipairs(s.axis_names) do fast[i] = c.fast[name] end
   c.layers = built:ops(machine, set, fast, c.panels or 1)
   c.stages = stages_of(c, network)
-  return c
+  if not o.simulate then return c end
+  local t = simulate.run(question, s, c, o.simulate)
+  c.simulated = { schedule = t.schedule, time = t.iteration_time, makespan = t.makespan, bubble_rate = t.bubble_rate,
+    activations = math.max(table.unpack(t.peak_memory)) }
+  return c, t
 end
 
 return { run = run }

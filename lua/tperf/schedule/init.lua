@@ -68,6 +68,7 @@ local DEFINITION = {
   placement = check.choice { sorted_keys(placements), optional = true },
   refuse = check.func { optional = true },
   least_microbatches = check.func { optional = true },
+  remedy = check.func { optional = true },
   grouped = check.boolean { optional = true },
   closed_form = check.func { optional = true },
   in_flight = check.func { optional = true },
@@ -81,6 +82,7 @@ local DEFINITION = {
 -- or a table with that function as `order` and the optional fields
 --    summary, stages_per_device (refuse others), placement ("block", "round_robin" or "mirrored"),
 --    refuse = function(s) -> why a shape is impossible ("needs …"), or nil;
+--    remedy = function(s) -> what to do about a deadlock;
 --    least_microbatches = function(s) -> integer (refuse fewer where the rules say so), grouped (takes group_size),
 --    closed_form = function(p), in_flight = function(p, device): see schedule.closed_form and in_flight.
 ---@param name string
@@ -117,12 +119,35 @@ local SCHEMA = {
   rules = function(value, path) return choice(value or "default", sorted_keys(rule_sets), path) end,
 }
 
+-- Of a configuration's arguments those for the schedule; the rest are tperf.train's.
+local OF_SCHEDULE = { "schedule", "stages", "group_size", "memory_limit" }
+
+-- The schedule of a modelled configuration, in seconds and bytes.
+local function of_model(arguments)
+  local given, options = {}, {}
+  for name, value in pairs(arguments) do given[name] = value end
+  for _, name in ipairs(OF_SCHEDULE) do options[name], given[name] = given[name], nil end
+  if rule_sets[given.rules] and given.rules ~= "default" then options.rules, given.rules = given.rules, nil end
+  given.simulate = options
+  local configuration, t = require "tperf.train".run(given) -- which needs this module itself
+  t.configuration = configuration
+  return t
+end
+
 local function refuse(format, ...) check.fail("tperf.schedule: " .. format, ...) end
+
+--- How many stages a schedule has on so many devices when nobody says: two on each where it takes any number.
+---@param definition table
+---@param devices integer
+---@return integer
+function schedule.default_stages(definition, devices)
+  return devices * (definition.stages_per_device or definition.placement and 2 or 1)
+end
 
 -- Stages per device fit the schedule; fills in the default.
 local function check_shape(s, definition)
   local each = definition.stages_per_device
-  s.stages = s.stages or s.devices * (each or definition.placement and 2 or 1)
+  s.stages = s.stages or schedule.default_stages(definition, s.devices)
   if each and s.stages ~= s.devices * each then
     refuse("%s has %s per device: %d devices need %d stages, not %d", s.schedule,
       each == 1 and "one stage" or each .. " stages", s.devices, s.devices * each, s.stages)
@@ -183,14 +208,20 @@ end
 --                 1 from a forward to its (weight) backward
 --   memory_limit  of every device, or a list by device
 --   rules         "default", "pp-visualization" or "zero-bubble"
+-- or, for the times and memory of a model: schedule, stages, group_size, memory_limit, and a configuration as
+-- tperf.train takes it (rules may be of either kind); the timeline then has iteration_time and configuration.
 ---@return table  a timeline, see tperf.timeline
 function schedule.simulate(arguments)
+  if type(arguments) == "table" and arguments.model ~= nil then return of_model(arguments) end
   local s = check.record("tperf.schedule", arguments, SCHEMA)
   local definition = schedule.get(s.schedule)
   local functions = prepare(s, definition)
   definition.order(s)
   local summary, message = functions.simulate(s.times, s.memory, s.p2p, s.rules)
-  if not summary then refuse("%s: %s", s.schedule, message) end
+  if not summary then
+    local remedy = definition.remedy and message:find "^deadlock" and "; " .. definition.remedy(s) or ""
+    refuse("%s: %s%s", s.schedule, message, remedy)
+  end
   check_memory(s, summary)
   return timeline.new(s, functions, summary)
 end

@@ -24,10 +24,16 @@ function interleaved.ahead(s, device, group)
   return math.min(2 * (P - device) + (chunks - 1) * group, s.microbatches * chunks)
 end
 
+--- What avoids deadlocks.
+function interleaved.remedy(s)
+  return ("micro-batches in multiples of %d and groups of %d avoid it"):format(s.devices, s.devices)
+end
+
 interleaved.definition = {
   summary = "1f1b with several stages per device",
   placement = "round_robin",
   grouped = true,
+  remedy = interleaved.remedy,
 
   order = function(s)
     local P, chunks, group = s.devices, s.stages // s.devices, s.group_size or s.devices

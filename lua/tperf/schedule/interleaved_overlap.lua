@@ -5,6 +5,7 @@ return {
   summary = "interleaved_1f1b with forward and backward overlapped",
   placement = "round_robin",
   grouped = true,
+  remedy = interleaved.remedy,
   least_microbatches = function(p)
     local P, chunks = p.devices, p.stages // p.devices
     local ahead = P == 1 and 1 or 2 * (P - 1) + (chunks - 1) * P

@@ -67,40 +67,55 @@ local function drop_weights(stages)
   for _, stage in ipairs(stages) do stage[W], stage[W + 1] = nil, nil end
 end
 
--- Most forwards held at once. Without weight gradients in the list, an empty slot is taken to run one.
-local function peak(at, last, has_weights)
-  local held, most, pending = 0, 0, 0
-  for slot = 0, last do
+-- A stage's slots: at (slot -> kind), last, and before every slot the forwards held and the weight gradients pending.
+-- Without weight gradients in the lists, an empty slot is taken to run a pending one.
+local function new_track(stage, has_weights)
+  return { at = occupancy(stage), last = last_slot(stage), has_weights = has_weights, held = {}, pending = {} }
+end
+
+-- Walks the slots after a change from `from` to `to`, as far as it has effects. When no more than `most` forwards are
+-- held at once, remembers what is held and returns the peak met; else returns nil.
+local function walk(track, from, to, most)
+  local at, held, pending, peak = track.at, track.held[from] or 0, track.pending[from] or 0, 0
+  local new_held, new_pending, slot = {}, {}, from
+  while slot <= track.last and (slot <= to or held ~= track.held[slot] or pending ~= track.pending[slot]) do
+    new_held[slot], new_pending[slot] = held, pending
     local kind = at[slot]
     if not kind then
-      if not has_weights and pending > 0 then held, pending = held - 1, pending - 1 end
+      if not track.has_weights and pending > 0 then held, pending = held - 1, pending - 1 end
     elseif kind < B_DOWN then
       held = held + 1
-      if held > most then most = held end
+      if held > most then return nil end
+      peak = math.max(peak, held)
     elseif kind < W then
       pending = pending + 1
     else
       held = held - 1
     end
+    slot = slot + 1
   end
-  return most
+  for t = from, slot - 1 do track.held[t], track.pending[t] = new_held[t], new_pending[t] end
+  return peak
 end
 
--- All passes as { slot, stage, kind, micro-batch } in that order.
-local function sorted_passes(stages)
-  local passes = {}
+-- Iterates over all passes by slot, stage, kind and micro-batch: for slot, i, kind, mb in passes_of(stages) do … end.
+-- They are sorted as whole numbers made of these, which is much faster than comparing tables.
+local function passes_of(stages)
+  local keys, P, M = {}, #stages, 2 * #stages[1][1] -- a merged list of weight gradients is twice as long
   for i, stage in ipairs(stages) do
     for kind = 1, #stage do
-      for mb, slot in ipairs(stage[kind]) do passes[#passes + 1] = { slot, i, kind, mb } end
+      for mb, slot in ipairs(stage[kind]) do keys[#keys + 1] = ((slot * P + i - 1) * 6 + kind - 1) * M + mb - 1 end
     end
   end
-  table.sort(passes, function(a, b)
-    for field = 1, 4 do
-      if a[field] ~= b[field] then return a[field] < b[field] end
-    end
-    return false
-  end)
-  return passes
+  table.sort(keys)
+  local n = 0
+  return function()
+    n = n + 1
+    local key = keys[n]
+    if not key then return nil end
+    local rest = key // M
+    return rest // 6 // P, rest // 6 % P + 1, rest % 6 + 1, key % M + 1
+  end
 end
 
 -- The stage whose pass of the same kind and micro-batch a pass waits for.
@@ -117,8 +132,7 @@ local function squeeze(stages, costs, p2p)
     starts[i], ends[i], clock[i], order[i] = {}, {}, 0, {}
     for kind = 1, #stage do starts[i][kind], ends[i][kind] = {}, {} end
   end
-  for _, pass in ipairs(sorted_passes(stages)) do
-    local i, kind, mb = pass[2], pass[3], pass[4]
+  for _, i, kind, mb in passes_of(stages) do
     local start, from = clock[i], producer(ends, i, kind)
     if from then start = math.max(start, from[kind][mb] + p2p) end
     starts[i][kind][mb] = start
@@ -148,30 +162,29 @@ end
 
 -- Moves passes to earlier free slots, outside the steady phase, within the peak of memory there is.
 local function reorder(stages, microbatches, with_weights)
-  local at, last, backwards, most = {}, {}, {}, 0
+  local tracks, backwards, most = {}, {}, 0
   for i, stage in ipairs(stages) do
     if with_weights then put_weights(stage, false) end
-    at[i], last[i], backwards[i] = occupancy(stage), last_slot(stage), {}
-    most = math.max(most, peak(at[i], last[i], with_weights))
+    tracks[i], backwards[i] = new_track(stage, with_weights), {}
+    most = math.max(most, walk(tracks[i], 0, tracks[i].last, math.huge))
   end
   local phase = 0
-  for _, pass in ipairs(sorted_passes(stages)) do
-    local slot, i, kind, mb = pass[1], pass[2], pass[3], pass[4]
+  for slot, i, kind, mb in passes_of(stages) do
     if phase == 0 and kind == B_UP and i == 1 then phase = 1 end
     if phase == 2 or phase == 0 and with_weights then
-      local free = at[i]
-      free[slot] = nil
+      local track, at = tracks[i], tracks[i].at
+      at[slot] = nil
       for candidate = math.tointeger(first_slot(stages, i, kind, mb, backwards[i])) or slot, slot - 1 do
-        if not free[candidate] then
-          free[candidate] = kind
-          if peak(free, last[i], with_weights) <= most then
+        if not at[candidate] then
+          at[candidate] = kind
+          if walk(track, candidate, slot, most) then
             slot = candidate
             break
           end
-          free[candidate] = nil
+          at[candidate] = nil
         end
       end
-      free[slot] = kind
+      at[slot] = kind
       stages[i][kind][mb] = slot
     end
     if phase == 1 and kind == F_DOWN and mb == microbatches then phase = 2 end

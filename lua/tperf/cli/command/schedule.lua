@@ -30,9 +30,8 @@ end
 -- all compared do the same work.
 local function simulate(name, values, times)
   local definition = schedule.get(name)
-  local each = definition.stages_per_device
-  local stages = each and each * values.devices or values.stages or definition.placement and 2 * values.devices or
-    values.devices
+  local stages = not definition.stages_per_device and values.stages or
+    schedule.default_stages(definition, values.devices)
   local share = values.devices / stages
   if next(times) == nil then times = { forward = 1.0, backward = 2.0 } end
   return schedule {

@@ -3,17 +3,19 @@ local configuration = require "tperf.cli.configuration"
 local AXES = { "tp", "tp1", "tp2", "cp", "pp", "dp", "micro_batch", "panels" }
 
 -- A record as rows of name and value, nested tables and the axes' order kept.
-local UNITS = { time = "s", memory = "bytes", breakdown = "s" }
+local UNITS = { memory = "bytes", breakdown = "s" }
+local SIMULATED = { time = "s", makespan = "s", activations = "bytes", bubble_rate = "%" }
 
 local function details(result)
   local rows = {}
-  for _, group in ipairs { "breakdown", "memory" } do
+  for _, group in ipairs { "breakdown", "memory", "simulated" } do
     local names = {}
     for name in pairs(result[group] or {}) do names[#names + 1] = name end
     table.sort(names)
     for _, name in ipairs(names) do
       if type(result[group][name]) == "number" then
-        rows[#rows + 1] = { item = group .. "." .. name, value = result[group][name], unit = UNITS[group] }
+        rows[#rows + 1] = { item = group .. "." .. name, value = result[group][name],
+          unit = UNITS[group] or SIMULATED[name] }
       end
     end
   end
@@ -35,6 +37,7 @@ For example: tperf train gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --m
     { long = "dp", value = "N", kind = "integer", help = "data parallelism" },
     { long = "micro-batch", short = "m", value = "N", kind = "integer", help = "sequences in a micro-batch" },
     { long = "panels", value = "N", kind = "integer", help = "panels of a SUMMA multiplication" },
+    { long = "simulate", value = "NAME", help = "also simulate the pipeline (`tperf list schedules`)" },
   },
   run = function(values, arguments)
     local missing = configuration.missing(values, arguments, { "system", "batch" })
@@ -42,6 +45,7 @@ For example: tperf train gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --m
     local question = { model = arguments[1], system = values.system, gpus = values.gpus, global_batch = values.batch,
       seq = values.seq, rules = values.rules, strategy = values.strategy or "tensor" }
     for _, axis in ipairs(AXES) do question[axis] = values[axis] end
+    question.simulate = values.simulate
     local result = require "tperf".train(question)
     require "tperf.cli.table"(values, { result }, configuration.columns)
     if values.json or values.csv then return end
@@ -50,7 +54,7 @@ For example: tperf train gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --m
     report.print(details(result), {
       { key = "item" },
       { title = "value", align = "right",
-        key = function(row) return require "tperf.units".format(row.value, row.unit) end },
+        key = function(row) return require "tperf.report.format".number(row.value, row.unit) end },
     })
   end,
 }

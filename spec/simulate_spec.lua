@@ -1,0 +1,144 @@
+-- Schedules with the cost model's times: tperf.train{ simulate = } and tperf.schedule{ model = }.
+local tperf = require "tperf"
+
+local function configuration(changes)
+  local a = { model = "gpt3-175b", system = "a100-sxm-80gb", global_batch = 512, tp = 8, pp = 8, gpus = 1024,
+    micro_batch = 1, rules = "subramanian2024" }
+  for name, value in pairs(changes) do a[name] = value end
+  return a
+end
+
+local function refuses(text, f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  assert.truthy(message:find(text, 1, true), message)
+  assert.truthy(message:find("simulate_spec.lua:", 1, true), message)
+end
+
+describe("tperf.train with simulate", function()
+  it("gives the closed form, less the latency that the schedule hides", function()
+    for _, pp in ipairs { 1, 2, 8 } do
+      for _, name in ipairs { "1f1b", "gpipe" } do
+        local c = tperf.train(configuration { pp = pp, simulate = name })
+        local m = c.microbatches
+        local hop = c.breakdown.pipeline_comm / (2 * m)
+        -- The closed form waits for every hop: 2 (m + p - 1) of them. GPipe waits for the first trip forward and the
+        -- last one back; with 1F1B p micro-batches share a round trip.
+        local trips = name == "gpipe" and pp - 1 or pp - 1 + (m - 1) - math.ceil((m - 1) / pp)
+        local hops = pp == 1 and 0 or 2 * trips
+        local expected = c.time - (2 * (m + pp - 1) - hops) * hop
+        assert.near(expected, c.simulated.time, 1e-9 * expected)
+        assert.equal(name, c.simulated.schedule)
+        assert.near(c.simulated.time - c.breakdown.data_comm, c.simulated.makespan, 1e-12)
+      end
+    end
+  end)
+
+  it("holds the closed form's activations", function()
+    local c = tperf.train(configuration { simulate = true })
+    assert.near(c.memory.activations, c.simulated.activations, 1e-9 * c.memory.activations)
+  end)
+
+  it("adds the ends of the model by the default rules", function()
+    local c, t = tperf.train(configuration { rules = "default", simulate = "zb_h1" })
+    local function time(stage, pass)
+      local op = t:op { stage = stage, microbatch = 3, type = pass }
+      return op.stop - op.start
+    end
+    local layer = 0
+    for _, op in ipairs(c.layers) do layer = layer + op.forward.time end
+    for stage = 2, 7 do assert.near(12 * layer, time(stage, "forward"), 1e-12) end
+    -- The lookup moves half a tensor shard of the residual stream, in and out, at less than the HBM's peak.
+    local lookup = time(1, "forward") - 12 * layer
+    assert.is_true(lookup > 2 * 2 * 2048 / 8 * 12288 / 2.039e12 and lookup < 1e-4)
+    -- The logits: 2 x tokens x hidden x vocabulary / tp FLOPs, which no peak beats, and little besides.
+    local logits = 2 * 2048 * 12288 * 50257 / 8 / 312e12
+    local head = time(8, "forward") - 12 * layer
+    assert.is_true(head > logits and head < 4 * logits)
+    -- Both gradients of a product cost as much as the product.
+    assert.near(2 * logits, time(8, "backward_input") + time(8, "backward_weight")
+      - time(7, "backward_input") - time(7, "backward_weight"), 2 * logits)
+    assert.is_true(t.makespan > 0 and c.simulated.bubble_rate > 0)
+  end)
+
+  it("splits a backward into what the matrices' gradients cost and the rest", function()
+    local c, t = tperf.train(configuration { simulate = "zb_h1" })
+    local backward, products = 0, 0
+    for _, op in ipairs(c.layers) do
+      backward = backward + op.backward.time
+      if op.name:find "^fc%d$" or op.name == "qkv" or op.name == "vproj" then
+        products = products + op.backward.time - op.backward.comm_time
+      end
+    end
+    local function time(pass)
+      local op = t:op { stage = 2, microbatch = 1, type = pass }
+      return op.stop - op.start
+    end
+    assert.near(12 * products / 2, time "backward_weight", 1e-12)
+    assert.near(12 * backward, time "backward_weight" + time "backward_input", 1e-12)
+  end)
+
+  it("hides communication in overlapped passes, never more than all of it", function()
+    local c, t = tperf.train(configuration { simulate = "1f1b_overlap" })
+    local work, comm = 0, 0
+    for _, op in ipairs(c.layers) do
+      work = work + op.forward.time + op.backward.time
+      comm = comm + op.forward.comm_time + op.backward.comm_time
+    end
+    local op = t:op { stage = 2, microbatch = 3, type = "backward" }
+    assert.near(12 * (work - comm), op.stop - op.start, 1e-12)
+  end)
+
+  it("takes schedules apart from the model's stages", function()
+    local c, t = tperf.train(configuration { simulate = { schedule = "interleaved_1f1b", stages = 40 } })
+    assert.equal(40, t.stages)
+    local function time(stage)
+      local op = t:op { stage = stage, microbatch = 1, type = "forward" }
+      return op.stop - op.start
+    end
+    assert.near(1.5, time(16) / time(17), 1e-9) -- 96 layers: three on the first 16 stages, two on the others
+    local plain = tperf.train(configuration { simulate = true })
+    assert.is_true(c.simulated.time < plain.simulated.time)
+    for _, strategy in ipairs { { strategy = "summa", tp1 = 4, tp2 = 2 }, { strategy = "context", cp = 2, tp = 4 } } do
+      strategy.rules, strategy.simulate = "default", "zbv"
+      if strategy.strategy == "summa" then strategy.tp = false end
+      local a = configuration(strategy)
+      if not a.tp then a.tp = nil end
+      assert.is_true(tperf.train(a).simulated.time > 0)
+    end
+  end)
+
+  it("refuses what it cannot simulate", function()
+    refuses("'schedule' must be one of", tperf.train, configuration { simulate = "2f1b" })
+    refuses("(did you mean '1f1b'?)", tperf.train, configuration { simulate = "1f11b" })
+    refuses("'simulate' must be a table, got 3", tperf.train, configuration { simulate = 3 })
+    refuses("unknown field 'simulate.stage' (did you mean 'stages'?)", tperf.train,
+      configuration { simulate = { stage = 2 } })
+    refuses("104 stages are more than the model's 96 layers", tperf.train,
+      configuration { simulate = { schedule = "interleaved_1f1b", stages = 104 } })
+    refuses("over its 'memory_limit'", tperf.train,
+      configuration { simulate = { schedule = "1f1b", memory_limit = "1 GiB" } })
+  end)
+end)
+
+describe("tperf.schedule with a model", function()
+  it("is the timeline of tperf.train", function()
+    local c, expected = tperf.train(configuration { simulate = "zbv" })
+    local a = configuration { schedule = "zbv" }
+    local t = tperf.schedule(a)
+    assert.equal(expected.makespan, t.makespan)
+    assert.equal(c.simulated.time, t.iteration_time)
+    assert.equal(c.time, t.configuration.time)
+    assert.equal("zbv", a.schedule) -- the caller's table is left alone
+    assert.is_nil(a.simulate)
+  end)
+
+  it("takes either kind of rules", function()
+    local t = tperf.schedule(configuration { schedule = "zbv", rules = "zero-bubble" })
+    local default = tperf.schedule(configuration { schedule = "zbv", rules = "default" })
+    assert.equal(default.makespan, t.makespan) -- the default rules charge latency alike …
+    assert.is_true(t.bubble_rate ~= default.bubble_rate) -- … but measure the bubble otherwise
+    refuses("rules", tperf.schedule, configuration { schedule = "zbv", rules = "zero" })
+    refuses("unknown field 'tpp'", tperf.schedule, configuration { schedule = "zbv", tpp = 2 })
+  end)
+end)
