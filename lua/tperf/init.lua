@@ -1,20 +1,29 @@
 --- tperf: what scripts require. Re-exports, nothing else.
+local sweep = require "tperf.sweep"
+
 local tperf = {
+  args = require "tperf.args",
   block = require "tperf.block",
   collective = require "tperf.collective".time,
+  grid = sweep.grid,
   layer = require "tperf.layer".ops,
+  linspace = sweep.linspace,
+  logspace = sweep.logspace,
   model = require "tperf.model",
-  schedule = require "tperf.schedule",
   op = require "tperf.op",
   plot = require "tperf.plot",
   report = require "tperf.report",
   rules = require "tperf.rules",
+  schedule = require "tperf.schedule",
   search = require "tperf.search".run,
   strategy = require "tperf.strategy",
+  sweep = sweep.run,
   system = require "tperf.system",
   train = require "tperf.train".run,
   units = require "tperf.units",
+  vary = sweep.vary,
   version = require "tperf.core".version,
+  zip = sweep.zip,
 }
 
 return tperf

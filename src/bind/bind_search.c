@@ -5,6 +5,7 @@
 //   search:walk(shapes)          shapes: list of { strategy, layer, micro_batch, panels, fast }; false when interrupted
 //   search:answer(question)      { candidates, feasible, evaluated, found, found … }
 //   search.threads() -> the number of processors; search.clock() -> seconds, for durations
+//   search.interrupted() -> whether Ctrl-C was pressed; the caller honours it
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -304,10 +305,14 @@ static int clock_seconds(lua_State *L) {
     return 1;
 }
 
+static int interrupted(lua_State *L) {
+    lua_pushboolean(L, tp_interrupt_take());
+    return 1;
+}
+
 static const luaL_Reg functions[] = {
-    {"new", new_search},
-    {"threads", threads},
-    {"clock", clock_seconds},
+    {"new", new_search},  {"interrupted", interrupted},
+    {"threads", threads}, {"clock", clock_seconds},
     {NULL, NULL},
 };
 

@@ -79,12 +79,15 @@ static void stop(lua_State *L, const char *message) {
     tp_cli_exit(1);
 }
 
-// A search takes the request itself and ends with the best so far, also when it is in Lua at the moment.
+// A search takes the request itself and ends with the best so far, also when it is in Lua at the moment; a sweep ends
+// after the point at hand.
 static bool is_searching(lua_State *L) {
     lua_Debug ar;
     for (int level = 0; lua_getstack(L, level, &ar); level++) {
         lua_getinfo(L, "S", &ar);
-        if (strcmp(ar.source, "@lua/tperf/search.lua") == 0) return true;
+        if (strcmp(ar.source, "@lua/tperf/search.lua") == 0 ||
+            strcmp(ar.source, "@lua/tperf/sweep/runner.lua") == 0)
+            return true;
     }
     return false;
 }

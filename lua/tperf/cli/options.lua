@@ -1,7 +1,8 @@
 --- Command lines, described as data: parsing, usage and help all come from a command's declaration.
 -- An option: { long = "system", short = "s", value = "NAME", kind = "string", help = "…" }. Without `value`
--- it is a switch. kind: "string" (default), "integer", "number", "list" (comma-separated, repeatable), or
--- a unit of tperf.units, such as "bytes". Its value arrives under the long name with "_" for "-".
+-- it is a switch. kind: "string" (default), "integer", "number", "list" (comma-separated, repeatable), "integers"
+-- ("4,8", or "4..64" by doubling), or a unit of tperf.units, such as "bytes". Its value arrives under the long name
+-- with "_" for "-". A command's `common` options replace the ones that every command takes.
 local check = require "tperf.check"
 local units = require "tperf.units"
 
@@ -29,7 +30,7 @@ end
 
 --- All options of a command, the common ones last.
 function options.of(command)
-  return options.join(command.options or {}, options.common)
+  return options.join(command.options or {}, command.common or options.common)
 end
 
 local function as_number(kind, text)
@@ -41,8 +42,26 @@ local function as_number(kind, text)
   return number
 end
 
+-- "4,8,64", and "4..64": 4, 8, 16, 32, 64.
+local function as_integers(text)
+  local list = {}
+  for item in (text .. ","):gmatch "([^,]*)," do
+    local first, last = item:match "^(%d+)%.%.(%d+)$"
+    local low, high = math.tointeger(tonumber(first or item)), math.tointeger(tonumber(last or item))
+    if not low or not high or low < 1 or high < low then
+      return nil, ("integers such as 4,8 or 4..64 are needed, got '%s'"):format(text)
+    end
+    while low <= high and low > 0 do -- until it overflows
+      list[#list + 1] = low
+      low = low * 2
+    end
+  end
+  return list
+end
+
 local function convert(option, text)
   local kind = option.kind or "string"
+  if kind == "integers" then return as_integers(text) end
   if kind == "integer" or kind == "number" then return as_number(kind, text) end
   if kind == "string" or kind == "list" then
     if text == "" then return nil, "a value is needed" end
@@ -51,7 +70,8 @@ local function convert(option, text)
   return units.parse(text, kind)
 end
 
-local function store(values, option, text)
+--- Converts an option's text and keeps it under the option's name; nil and a message when it is wrong.
+function options.store(values, option, text)
   local name = option.long:gsub("-", "_")
   if not option.value then
     values[name] = true
@@ -90,7 +110,7 @@ local function parse_option(declared, values, argument, following)
     if inline and not option.value then return nil, ("--%s takes no value"):format(long) end
     if option.value and not inline then text = following end
     if option.value and text == nil then return nil, ("--%s needs a value: %s"):format(long, option.value) end
-    local ok, message = store(values, option, text)
+    local ok, message = options.store(values, option, text)
     if not ok then return nil, message end
     return option.value and not inline and 1 or 0
   end
@@ -102,11 +122,11 @@ local function parse_option(declared, values, argument, following)
     if option.value then
       local value = rest ~= "" and rest or following
       if value == nil then return nil, ("-%s needs a value: %s"):format(option.short, option.value) end
-      local ok, message = store(values, option, value)
+      local ok, message = options.store(values, option, value)
       if not ok then return nil, message end
       return rest == "" and 1 or 0
     end
-    store(values, option)
+    options.store(values, option)
   end
   return 0
 end

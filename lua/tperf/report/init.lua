@@ -1,7 +1,9 @@
 --- Reports: tables from plain rows, and whole documents of text, tables and figures.
 local html = require "tperf.report.html"
 local json = require "tperf.report.json"
+local layout = require "tperf.report.layout"
 local markdown = require "tperf.report.markdown"
+local save = require "tperf.report.save"
 local terminal = require "tperf.report.terminal"
 local text = require "tperf.report.text"
 
@@ -13,6 +15,10 @@ local report = {
   json = json.rows,
   markdown = markdown.table,
   new = require "tperf.report.document",
+  layout = layout.sizes,
+  placement = layout.placement,
+  save = save.rows,
+  present = save.present,
 }
 
 --- Rows as one self-contained HTML page.

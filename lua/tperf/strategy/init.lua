@@ -91,7 +91,7 @@ end
 
 --- A name, a list of names, or "all", as a list of strategies without repetition.
 function strategy.list(value)
-  if value == "all" then return strategy.all() end
+  if value == "all" or type(value) == "table" and #value == 1 and value[1] == "all" then return strategy.all() end
   if type(value) ~= "table" or value.name then return { strategy.of(value) } end
   local list, seen = {}, {}
   for i, item in ipairs(value) do

@@ -23,7 +23,9 @@ belongs to the script (its table arg).]],
     if not ok then return false, message end
     local env = _G
     if not values.trust then env = require "tperf.cli.sandbox".environment(host) end
-    rawset(env, "arg", arguments_of(arguments, host.program))
+    local own = arguments_of(arguments, host.program)
+    rawset(env, "arg", own)
+    require "tperf.args".set(own)
     local path = arguments[1] ~= "-" and arguments[1] or nil
     local chunk, problem = loadfile(path, values.trust and "bt" or "t", env)
     if not chunk then error(problem, 0) end
