@@ -20,9 +20,14 @@ describe("tperf.layer under the published rules", function()
   local grid = { strategy = "summa", model = VIT, tp1 = 4, tp2 = 7, panels = 16, fast = { tp1 = 4, tp2 = 1 } }
   local context = { strategy = "context", model = VIT, tp = 4, cp = 7, fast = { tp = 4, cp = 1 } }
   local BLOCKS = { -- of the sheet: request, block, attention
-    ["MLP-TP"] = { one, "mlp" }, ["ATT-TP"] = { one, "attention" }, ["ATT-TP-UNFUSED"] = { one, "attention", "unfused" },
-    ["MLP-SU"] = { grid, "mlp" }, ["ATT-SU-CP"] = { grid, "attention" }, ["ATT-SU-FULL"] = { grid, "attention", "summa" },
-    ["MLP-CP"] = { context, "mlp" }, ["ATT-CP"] = { context, "attention" },
+    ["MLP-TP"] = { one, "mlp" },
+    ["ATT-TP"] = { one, "attention" },
+    ["ATT-TP-UNFUSED"] = { one, "attention", "unfused" },
+    ["MLP-SU"] = { grid, "mlp" },
+    ["ATT-SU-CP"] = { grid, "attention" },
+    ["ATT-SU-FULL"] = { grid, "attention", "summa" },
+    ["MLP-CP"] = { context, "mlp" },
+    ["ATT-CP"] = { context, "attention" },
     ["ATT-CP-UNFUSED"] = { context, "attention", "unfused" },
   }
 
@@ -95,11 +100,10 @@ describe("tperf.layer under the published rules", function()
   end
 
   it("agrees with the published program for every strategy and kind of attention", function()
-    local variants, ops, block = {}, nil, nil
+    local variants, ops = {}, nil
     for _, row in ipairs(csv.rows "spec/data/training/layers.csv") do
       if row.op_index == "0" then
-        local request
-        request, block = request_of(row)
+        local request, block = request_of(row)
         ops = {}
         for _, op in ipairs(tperf.layer(request)) do
           if op.block == block then ops[#ops + 1] = op end

@@ -25,7 +25,9 @@ describe("tperf.search under the published rules", function()
       local n = function(name) return tonumber(row[name]) end
       local strategy = published.strategy[row.strategy]
       local found = tperf.search {
-        model = { name = "m", layers = n "layers", hidden = n "hidden", heads = n "heads", ffn = 4 * n "hidden", seq = n "seq" },
+        model = {
+          name = "m", layers = n "layers", hidden = n "hidden", heads = n "heads", ffn = 4 * n "hidden", seq = n "seq",
+        },
         system = published.system(row.system, row.domain), rules = "subramanian2024", strategy = strategy,
         gpus = n "gpus", global_batch = n "global_batch",
       }
@@ -131,8 +133,10 @@ function random.request()
   local heads = pick { 1, 4, 6, 8, 12, 16 }
   local hidden = heads * pick { 64, 96, 128, 256 }
   return {
-    model = { name = "random", layers = pick { 1, 2, 6, 8, 12 }, hidden = hidden, heads = heads, ffn = pick { 3, 4 } * hidden,
-      seq = pick { 256, 768, 1000, 2048, 8192 } },
+    model = {
+      name = "random", layers = pick { 1, 2, 6, 8, 12 }, hidden = hidden, heads = heads, ffn = pick { 3, 4 } * hidden,
+      seq = pick { 256, 768, 1000, 2048, 8192 },
+    },
     system = published.system(pick { "A100", "H200", "B200" }, pick { 1, 2, 4, 6, 8, 64 }, pick { 0.5, 1, 2 }):with {
       accelerator = { hbm = { capacity = 10 ^ (8 + 3 * math.random()) } },
     },
