@@ -462,6 +462,20 @@ describe("plot.contour and plot.heatmap", function()
   end)
 end)
 
+describe("canvas.fit", function()
+  it("cuts to the width, keeping whole characters and, where asked, the end", function()
+    for width = 0, 200, 7 do
+      for _, keep_end in ipairs { false, true } do
+        local text = canvas.fit("Größe 日本 number 17 of thirty", width, 12, keep_end)
+        assert.truthy(utf8.len(text))
+        assert.truthy(text == "…" or canvas.text_width(text, 12) <= width)
+        if keep_end and width > 60 and text:find "…" then assert.truthy(text:find "y$") end
+      end
+    end
+    assert.equal("short", canvas.fit("short", 100))
+  end)
+end)
+
 describe("style.ramp", function()
   it("only gets lighter, so that greyscale keeps the order", function()
     local last = -1
@@ -539,6 +553,11 @@ describe("plot.roofline", function()
     assert.truthy(svg:find("slow: 100 FLOP/byte, 10.00 TFLOP/s<", 1, true))
     assert.truthy(svg:find("bound by memory: 1 FLOP/byte, 1.000 TFLOP/s at most<", 1, true))
     assert.truthy(svg:find("1 of 3 without arithmetic", 1, true))
+    local machine = plot.roofline { rows = { { flops = 1, bytes = 1 } }, system = "h100-sxm" }
+    assert.truthy(machine:svg():find("tensor 989 TFLOP/s", 1, true) and machine:svg():find("HBM 3.35 TB/s", 1, true))
+    assert.truthy(message_of(plot.roofline, { rows = { { flops = 1, bytes = 1 } }, system = "h100-sxm", dtype = "fp3" })
+      :find "no peak for dtype 'fp3'")
+    assert.truthy(message_of(plot.roofline, { rows = { { flops = 1, bytes = 1 } } }):find "needs a system, or peaks")
     assert.has_error(function()
       plot.roofline { rows = { { flops = 1, bytes = 1, time = 0 } }, peaks = { { flops = 1 } },
         bandwidths = { { bytes = 1 } } }

@@ -74,7 +74,7 @@ end
 local function x_axis(c, box, x)
   local bottom = box.top + box.height
   local sizes = widths(x.ticks)
-  local step = x.lean and math.max(1, math.ceil(#x.ticks * 13 / box.width))
+  local step = x.lean and math.max(1, math.ceil(#x.ticks * 20 / box.width))
     or labelled(x.ticks, sizes, box.width, x)
   for i, tick in ipairs(x.ticks) do
     local at = box.left + x.at(tick.value) * box.width
@@ -84,7 +84,8 @@ local function x_axis(c, box, x)
     if x.kind ~= "band" then c:line({ at, bottom, at, bottom + 4 }, { class = "tp-axis", color = style.axis }) end
     if (i - 1) % step == 0 then
       if x.lean then
-        c:text(at + 4, bottom + 14, canvas.fit(tick.label, 150), { anchor = "end", rotate = -37, title = tick.label })
+        c:text(at + 4, bottom + 14, canvas.fit(tick.label, 150, nil, true),
+          { anchor = "end", rotate = -37, title = tick.label })
       else
         c:text(at, bottom + LINE, tick.label, { anchor = "middle" })
       end
@@ -111,7 +112,8 @@ local function y_axis(c, box, y, side)
       c:line({ edge, at, edge + sign * 4, at }, { class = "tp-axis", color = style.axis })
     end
     if (i - 1) % step == 0 then
-      c:text(edge + sign * 7, at + 4, canvas.fit(tick.label, 180), { anchor = side == "left" and "end" or "start" })
+      c:text(edge + sign * 7, at + 4, canvas.fit(tick.label, 180, nil, true),
+        { anchor = side == "left" and "end" or "start" })
     end
   end
   for _, tick in ipairs(y.minor) do
@@ -210,7 +212,7 @@ function axes.side_labels(c, box, labels)
   local places = axes.spread(wanted, 15, box.top + 4, box.top + box.height + 8)
   for i, label in ipairs(labels) do
     label.key(c, box.labels_at, places[i])
-    c:text(box.labels_at + 32, places[i] + 4, canvas.fit(label.text, box.label_room),
+    c:text(box.labels_at + 32, places[i] + 4, canvas.fit(label.text, box.label_room, nil, true),
       { title = label.title or label.text, class = label.class, color = label.color })
   end
 end

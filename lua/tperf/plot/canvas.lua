@@ -95,17 +95,23 @@ function canvas.text_width(text, size)
   return width * (size or style.size)
 end
 
---- A text cut to a width, with "…" at the end where something is missing.
+--- A text cut to a width; "…" stands for what is missing, at the end or, as names often differ there, before it.
+---@param text string
+---@param width number  px
+---@param size? number  px
+---@param keep_end? boolean
 ---@return string
-function canvas.fit(text, width, size)
+function canvas.fit(text, width, size, keep_end)
   text = format.printable(text)
   if canvas.text_width(text, size) <= width then return text end
   local length = utf8.len(text)
-  repeat
-    length = length - 1
-    local cut = text:sub(1, utf8.offset(text, length + 1) - 1):match "^(.-)%s*$" .. "…"
-    if length <= 0 or canvas.text_width(cut, size) <= width then return cut end
-  until false
+  for kept = length - 1, 0, -1 do
+    local tail = keep_end and kept // 2 or 0
+    local cut = text:sub(1, utf8.offset(text, kept - tail + 1) - 1):match "^(.-)%s*$" .. "…"
+      .. text:sub(utf8.offset(text, length - tail + 1)):match "^%s*(.*)$"
+    if canvas.text_width(cut, size) <= width then return cut end
+  end
+  return "…"
 end
 
 return canvas

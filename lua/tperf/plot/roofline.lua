@@ -4,6 +4,7 @@ local figure = require "tperf.plot.figure"
 local format = require "tperf.report.format"
 local rows = require "tperf.plot.rows"
 local style = require "tperf.plot.style"
+local system = require "tperf.system"
 local xy = require "tperf.plot.xy"
 
 local WHAT = "plot.roofline"
@@ -17,14 +18,32 @@ local schema = xy.schema {
   bytes = check.one_of(check.string { default = "bytes" }, check.func {}),
   time = check.one_of(check.string { default = "time" }, check.func {}),
   series = rows.optional_field,
+  system = check.any { optional = true },
+  dtype = check.string { default = "bf16" },
   peaks = check.list(check.record_of { title = title, flops = check.number { above = 0, unit = "FLOP/s" } },
-    { min = 1 }),
+    { min = 1, optional = true }),
   bandwidths = check.list(check.record_of { title = title, bytes = check.number { above = 0, unit = "bytes/s" } },
-    { min = 1 }),
+    { min = 1, optional = true }),
 }
 
 local function titled(name, value, unit)
   return (name and name .. " " or "") .. format.number(value, unit, 3)
+end
+
+-- The roofs given, or those of the system: what its datasheet promises, without the efficiencies of the model.
+local function roofs_of(o)
+  if not o.system then
+    if not o.peaks or not o.bandwidths then check.fail("%s needs a system, or peaks and bandwidths", WHAT) end
+    return o.peaks, o.bandwidths
+  end
+  local accelerator = system(o.system).accelerator
+  local peaks = {}
+  for _, unit in ipairs { "tensor", "vector" } do
+    local flops = accelerator[unit][o.dtype]
+    if flops then peaks[#peaks + 1] = { title = unit, flops = flops } end
+  end
+  if #peaks == 0 then check.fail("%s: the system has no peak for dtype '%s'", WHAT, o.dtype) end
+  return o.peaks or peaks, o.bandwidths or { { title = "HBM", bytes = accelerator.hbm.bandwidth } }
 end
 
 -- Kernels as points; those that do no arithmetic or move nothing have no place on log axes and are named in a note.
@@ -56,9 +75,10 @@ end
 
 --- Kernels on a machine's roof: FLOP/s against FLOP per byte, both on log axes. Each row has flops, bytes (to and from
 --- memory) and time (seconds; without it the kernel is drawn on the roof), or the fields or functions named instead.
---- peaks: { { title = "tensor", flops = 312e12 }, … }; bandwidths: { { title = "HBM", bytes = 2e12 }, … }, also as
+--- The roofs are those of a system (name, path or tperf.system) for a dtype ("bf16"), or
+--- peaks: { { title = "tensor", flops = 312e12 }, … } and bandwidths: { { title = "HBM", bytes = 2e12 }, … }, also as
 --- "312 TFLOP/s" and "2 TB/s".
----@param options table  rows, peaks, bandwidths, name, flops, bytes, time, series, guides and the common fields
+---@param options table  rows, system, dtype, peaks, bandwidths, name, flops, bytes, time, series, guides …
 ---@return tperf.Plot
 return function(options)
   local o = check.record(WHAT, options, schema)
@@ -72,9 +92,10 @@ return function(options)
     fields[name] = given and rows.column(WHAT, o.rows, o[name])
       or { title = name, get = function(row) return row[name] end }
   end
+  local peaks, bandwidths = roofs_of(o)
   local best = { flops = 0, bytes = 0 }
-  for _, peak in ipairs(o.peaks) do best.flops = math.max(best.flops, peak.flops) end
-  for _, band in ipairs(o.bandwidths) do best.bytes = math.max(best.bytes, band.bytes) end
+  for _, peak in ipairs(peaks) do best.flops = math.max(best.flops, peak.flops) end
+  for _, band in ipairs(bandwidths) do best.bytes = math.max(best.bytes, band.bytes) end
   local series, xs, ys, left_out = {}, { best.flops / best.bytes }, { best.flops }, 0
   for i, group in ipairs(rows.groups(WHAT, o.rows, o.series and rows.column(WHAT, o.rows, o.series))) do
     local points, without = points_of(o, fields, group, best)
@@ -83,12 +104,12 @@ return function(options)
     for _, point in ipairs(points) do xs[#xs + 1], ys[#ys + 1] = point.x, point.y end
   end
   local guides = {}
-  for _, peak in ipairs(o.peaks) do
+  for _, peak in ipairs(peaks) do
     guides[#guides + 1] = { solid = true, label = titled(peak.title, peak.flops, "FLOP/s"),
       path = { peak.flops / best.bytes, peak.flops, 1e300, peak.flops } }
     xs[#xs + 1] = 4 * peak.flops / best.bytes
   end
-  for _, band in ipairs(o.bandwidths) do
+  for _, band in ipairs(bandwidths) do
     guides[#guides + 1] = { solid = true, along = true, label = titled(band.title, band.bytes, "bytes/s"),
       path = { 1e-300, 1e-300 * band.bytes, best.flops / band.bytes, best.flops } }
   end

@@ -26,7 +26,7 @@ end
 
 -- Fills differ in lightness and, every second one, by hatching.
 local fills = { "#1f5a8a", "#f2b84b", "#4fae8d", "#b04a2f", "#a9d3ee", "#8a5a83", "#c9c9c9" }
-local hatches = { false, "/", false, false, "\\", "/", "x" }
+local hatches = { false, "/", false, "\\", false, "/", "x" }
 
 --- What the i-th part of a stacked bar looks like; hatch: "/", "\\", "x" or false.
 ---@param i integer
