@@ -212,7 +212,8 @@ describe("Ctrl-C", function()
   end)
 
   it("ends a trusted script", function()
-    local result = interrupt("io.write 'ready\\n' while true do end", "--trust")
+    -- the thread sanitizer delivers signals at library calls only
+    local result = interrupt("io.write 'ready\\n' while true do io.write '' end", "--trust")
     assert.equal("tperf: s.lua:1: interrupted\n", result.err)
     assert.equal(1, result.code)
   end)
