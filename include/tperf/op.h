@@ -23,19 +23,6 @@ typedef struct tp_comm {
     double bytes;                // the full vector, see tperf/collective.h
 } tp_comm;
 
-// The shape of a kernel on the matrix units, for systems whose efficiency depends on it. The counts
-// of its pass include it.
-typedef enum tp_kernel_kind {
-    TP_KERNEL_GEMM,      // `batch` products of m x k by k x n
-    TP_KERNEL_ATTENTION, // fused: `batch` heads of m queries, n keys and head size k
-    TP_KERNEL_ATTENTION_CAUSAL,
-} tp_kernel_kind;
-
-typedef struct tp_kernel {
-    tp_kernel_kind kind;
-    double batch, m, n, k;
-} tp_kernel;
-
 enum { TP_KERNELS_MAX = 2 };
 
 typedef struct tp_pass {
@@ -58,9 +45,8 @@ typedef struct tp_op {
     bool recomputed;     // the backward pass begins with the forward pass
 } tp_op;
 
-// Bytes of one element: of activations and weights, and of dropout masks.
+// Bytes of one entry of a dropout mask; tp_dtype_bytes has those of activations and weights.
 enum { TP_MASK_BYTES = 1 };
-double tp_dtype_bytes(tp_dtype dtype);
 
 // Y = X W. X is tokens x n_in, W is n_in x n_out. Saved: X.
 // reduce_axis: W is cut by its rows, so Y is reduce-scattered over that axis ("" = not).

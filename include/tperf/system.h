@@ -5,8 +5,10 @@
 #ifndef TPERF_SYSTEM_H
 #define TPERF_SYSTEM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "tperf/efficiency.h"
 #include "tperf/error.h"
 
 typedef enum tp_dtype {
@@ -24,12 +26,17 @@ typedef enum tp_dtype {
 // "fp64", "fp32" …: the names data files and scripts use, in the order of tp_dtype.
 extern const char *const tp_dtype_names[TP_DTYPE_COUNT];
 
+double tp_dtype_bytes(tp_dtype dtype); // of one element
+
 typedef struct tp_system {
     struct {
-        double tensor[TP_DTYPE_COUNT]; // FLOP/s of the matrix units, dense; 0 = unknown
-        double vector[TP_DTYPE_COUNT]; // FLOP/s of the vector units; 0 = unknown
-        double compute_efficiency;     // part of either peak that a kernel reaches, in (0, 1]
-        double launch_s;               // seconds of fixed latency per op and pass
+        double tensor[TP_DTYPE_COUNT];      // FLOP/s of the matrix units, dense; 0 = unknown
+        double vector[TP_DTYPE_COUNT];      // FLOP/s of the vector units; 0 = unknown
+        double compute_efficiency;          // part of either peak that a kernel reaches, in (0, 1]
+        double units;                       // streaming multiprocessors; 0 = unknown, and no curves
+        tp_gemm_curve gemm[TP_DTYPE_COUNT]; // these replace compute_efficiency where they exist
+        tp_attention_curve attention[TP_DTYPE_COUNT];
+        double launch_s; // seconds of fixed latency per op and pass
         struct {
             double bandwidth;  // bytes/s
             double capacity;   // bytes
@@ -41,13 +48,15 @@ typedef struct tp_system {
         struct {              // within a domain: NVLink and NVSwitch, Infinity Fabric
             double bandwidth; // bytes/s per GPU and direction
             double efficiency;
-            double latency_s; // seconds per hop
-            int64_t domain;   // GPUs that reach each other over the fast network
+            double latency_s;                     // seconds per hop
+            tp_link_curve curves[TP_LINK_CURVES]; // replace both; all exist or none
+            int64_t domain; // GPUs that reach each other over the fast network
         } fast;
         struct {              // between domains: InfiniBand, Ethernet
             double bandwidth; // bytes/s per NIC and direction
             double efficiency;
             double latency_s;    // seconds per hop
+            tp_slow_curve curve; // replaces both where it and the fast network's exist
             double nics_per_gpu; // may be fractional: 0.5 = two GPUs share one NIC
         } slow;
     } network;
@@ -56,5 +65,10 @@ typedef struct tp_system {
 // Refuses what no machine is: a NaN, an infinity, a zero or negative rate, a size beyond the limits
 // in system.c. The message names the field as data files do ("network.fast.bandwidth").
 tp_status tp_system_validate(const tp_system *system, tp_error *error);
+
+// Seconds of a kernel on the matrix units, launch included: compute, and HBM traffic beyond it.
+// False when the system has no curve for it.
+bool tp_system_kernel_time(const tp_system *system, tp_dtype dtype, const tp_kernel *kernel,
+                           bool backward, tp_kernel_time *time);
 
 #endif

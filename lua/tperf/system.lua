@@ -16,6 +16,73 @@ local function quantity(unit, options)
   return check.number(o)
 end
 
+-- Curves stand in place of a constant efficiency; include/tperf/efficiency.h says what their numbers mean. Each
+-- may say how well it fits: `error`, the median of |predicted / measured - 1| over `points` measurements, those held
+-- back from the fit included.
+local function curve(fields)
+  fields.error = check.number { min = 0, max = 10, optional = true }
+  fields.points = check.integer { min = 1, max = 1 << 31, optional = true }
+  fields.source = source
+  return check.record_of(fields, { optional = true })
+end
+
+local reached = { min = 1e-6, max = 2 } -- clocks may boost beyond the vendor's figure
+local part, elements = check.number { min = 0, max = 1 }, check.number { min = 0, max = 1e9 }
+local wait = quantity("s", { min = 0, max = 1e3 })
+local sustained = check.number { min = part_reached.min, max = 1 }
+local sustained_after = quantity("s", { min = 1e-12, max = 1e3 })
+
+local function gemm_curve()
+  return curve {
+    efficiency = check.number(reached), tile_loss = elements, depth = elements, quantisation = part,
+    sustained = sustained, sustained_after = sustained_after,
+  }
+end
+
+local function attention_curve()
+  return curve {
+    head_dim = check.list(check.integer { min = 1, max = 1000000 }, { min = 1, max = 6 }),
+    efficiency = check.list(check.number(reached), { min = 1, max = 6 }),
+    setup = wait, keys = elements, longest = check.number { min = 0, max = 1e3 },
+    sustained = sustained, sustained_after = sustained_after, backward = check.number { min = 1e-6, max = 1e6 },
+  }
+end
+
+local function by_dtype(make)
+  local fields = {}
+  for _, dtype in ipairs { "fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4" } do fields[dtype] = make() end
+  return check.record_of(fields, { optional = true })
+end
+
+local function link_curve()
+  return check.record_of {
+    latency = wait, hop = wait, small = check.number(reached), extra = wait, large = check.number(reached),
+    switch = quantity("bytes", { min = 0 }), growth = check.number { min = -4, max = 4, default = 0 },
+    in_network = check.number { min = 0, max = 2, default = 0 },
+    error = check.number { min = 0, max = 10, optional = true }, points = check.integer { min = 1, optional = true },
+  }
+end
+
+-- A constant, or curves by kind of kernel or collective.
+local compute_curves = check.record_of {
+  source = source, other = efficiency(), gemm = by_dtype(gemm_curve), attention = by_dtype(attention_curve),
+}
+local fast_curves = check.record_of {
+  source = source, send = efficiency(), all_reduce = link_curve(), all_gather = link_curve(),
+  reduce_scatter = link_curve(), all_to_all = link_curve(),
+}
+local slow_curve = check.record_of {
+  source = source, efficiency = check.number(reached), latency = wait, doubling = wait, hop = wait, ramp = wait,
+  error = check.number { min = 0, max = 10, optional = true }, points = check.integer { min = 1, optional = true },
+}
+
+local function constant_or(curves, default)
+  local constant = efficiency(default)
+  return function(value, path)
+    return (type(value) == "table" and curves or constant)(value, path)
+  end
+end
+
 local function peaks(...)
   local fields = { source = source }
   for _, dtype in ipairs { ... } do fields[dtype] = quantity("FLOP/s", { optional = true }) end
@@ -35,7 +102,8 @@ local schema = {
     -- Dense peaks of the matrix units (no sparsity) and of the vector units. fp16 and bf16 stand for each other.
     tensor = check.record_of(peaks("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")),
     vector = check.record_of(peaks("fp64", "fp32", "fp16", "bf16")),
-    compute_efficiency = efficiency(0.8),
+    units = check.integer { min = 1, max = 1000000, optional = true }, -- streaming multiprocessors; curves need them
+    compute_efficiency = constant_or(compute_curves, 0.8),
     launch = quantity("s", { min = 0, max = 1e3, default = "20 us" }), -- fixed latency of an op and pass
     hbm = check.record_of {
       source = source,
@@ -51,7 +119,7 @@ local schema = {
       source = source,
       name = check.string { optional = true },
       bandwidth = quantity "bytes/s", -- per GPU and direction
-      efficiency = efficiency(),
+      efficiency = constant_or(fast_curves),
       latency = quantity("s", latency), -- per hop
       domain = check.integer { min = 1, max = 1 << 31 }, -- GPUs
     },
@@ -59,7 +127,7 @@ local schema = {
       source = source,
       name = check.string { optional = true },
       bandwidth = quantity "bytes/s", -- per NIC and direction
-      efficiency = efficiency(),
+      efficiency = constant_or(slow_curve),
       latency = quantity("s", latency),
       nics_per_gpu = check.number { min = 1e-6, max = 1e3, default = 1 }, -- 0.5: two GPUs share one
     },
@@ -75,6 +143,17 @@ local peaks_metatable = {
   __index = function(peak, dtype) return twin[dtype] and rawget(peak, twin[dtype]) end,
 }
 
+local function check_attention(system)
+  local compute = system.accelerator.compute_efficiency
+  local curves = type(compute) == "table" and compute.attention or {}
+  for dtype, attention in pairs(curves) do
+    local path = "accelerator.compute_efficiency.attention." .. dtype
+    if #attention.head_dim ~= #attention.efficiency then
+      return string.format("'%s' needs as many efficiencies as head sizes", path), path
+    end
+  end
+end
+
 local function finish(system)
   for _, unit in ipairs { "tensor", "vector" } do
     local peak = setmetatable(system.accelerator[unit], peaks_metatable)
@@ -83,6 +162,7 @@ local function finish(system)
       return string.format("'%s' needs a peak for fp16 or bf16", path), path
     end
   end
+  return check_attention(system)
 end
 
 return resource.constructor { what = "tperf.system", kind = "systems", schema = schema, finish = finish }

@@ -29,6 +29,7 @@ void tp_bind_resource(lua_State *L);
 void tp_bind_system(lua_State *L);
 void tp_bind_collective(lua_State *L);
 void tp_bind_layer(lua_State *L);
+void tp_bind_machine(lua_State *L);
 void tp_bind_op(lua_State *L);
 void tp_bind_search(lua_State *L);
 void tp_bind_units(lua_State *L);

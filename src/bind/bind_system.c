@@ -1,4 +1,8 @@
 // bind_system.c: a system's Lua table (lua/tperf/system.lua) to the core's struct.
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
 #include "bind/bind.h"
 
 // The number at field `name` of the table on the top of the stack; `missing` when there is none.
@@ -25,11 +29,143 @@ static void read_peaks(lua_State *L, const char *name, double peaks[TP_DTYPE_COU
     lua_pop(L, 1);
 }
 
+// A curve's numbers, by field name. The table on the top of the stack has them.
+typedef struct number_slot {
+    const char *name;
+    size_t offset;
+} number_slot;
+
+#define SLOT(type, name, member)                                                                   \
+    { name, offsetof(type, member) }
+
+static const number_slot gemm_slots[] = {
+    SLOT(tp_gemm_curve, "efficiency", efficiency),
+    SLOT(tp_gemm_curve, "tile_loss", tile_loss),
+    SLOT(tp_gemm_curve, "depth", depth),
+    SLOT(tp_gemm_curve, "quantisation", quantisation),
+    SLOT(tp_gemm_curve, "sustained", sustained),
+    SLOT(tp_gemm_curve, "sustained_after", sustained_after_s),
+    {NULL, 0},
+};
+
+static const number_slot attention_slots[] = {
+    SLOT(tp_attention_curve, "setup", setup_s),
+    SLOT(tp_attention_curve, "keys", keys),
+    SLOT(tp_attention_curve, "longest", longest),
+    SLOT(tp_attention_curve, "sustained", sustained),
+    SLOT(tp_attention_curve, "sustained_after", sustained_after_s),
+    SLOT(tp_attention_curve, "backward", backward),
+    {NULL, 0},
+};
+
+static const number_slot link_slots[] = {
+    SLOT(tp_link_curve, "latency", latency_s),
+    SLOT(tp_link_curve, "hop", hop_s),
+    SLOT(tp_link_curve, "small", small),
+    SLOT(tp_link_curve, "extra", extra_s),
+    SLOT(tp_link_curve, "large", large),
+    SLOT(tp_link_curve, "switch", switch_bytes),
+    SLOT(tp_link_curve, "growth", growth),
+    SLOT(tp_link_curve, "in_network", in_network),
+    {NULL, 0},
+};
+
+static const number_slot slow_slots[] = {
+    SLOT(tp_slow_curve, "efficiency", efficiency), SLOT(tp_slow_curve, "latency", latency_s),
+    SLOT(tp_slow_curve, "doubling", doubling_s),   SLOT(tp_slow_curve, "hop", hop_s),
+    SLOT(tp_slow_curve, "ramp", ramp_s),           {NULL, 0},
+};
+
+static void read_numbers(lua_State *L, const number_slot *slots, void *curve) {
+    for (; slots->name; slots++)
+        *(double *)((char *)curve + slots->offset) = number_field(L, slots->name, 0);
+}
+
+// The list of numbers at field `name`; how many there are.
+static int read_list(lua_State *L, const char *name, double *out, int most) {
+    push_part(L, name);
+    int n = (int)lua_rawlen(L, -1);
+    for (int i = 0; i < n && i < most; i++) {
+        lua_rawgeti(L, -1, i + 1);
+        out[i] = lua_tonumber(L, -1);
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    return n;
+}
+
+// Whether the table on the top of the stack has a table at `name`, which is then pushed.
+static bool enter(lua_State *L, const char *name) {
+    if (lua_getfield(L, -1, name) == LUA_TTABLE) return true;
+    lua_pop(L, 1);
+    return false;
+}
+
+// Kernels by dtype, fp16 and bf16 standing for each other.
+static void read_kernels(lua_State *L, tp_system *out) {
+    for (int i = 0; i < TP_DTYPE_COUNT; i++) {
+        const char *name = tp_dtype_names[i];
+        const char *twin = i == TP_FP16 ? "bf16" : i == TP_BF16 ? "fp16" : name;
+        if (enter(L, "gemm")) {
+            if (enter(L, name) || enter(L, twin)) {
+                read_numbers(L, gemm_slots, &out->accelerator.gemm[i]);
+                lua_pop(L, 1);
+            }
+            lua_pop(L, 1);
+        }
+        if (!enter(L, "attention")) continue;
+        if (enter(L, name) || enter(L, twin)) {
+            tp_attention_curve *curve = &out->accelerator.attention[i];
+            read_numbers(L, attention_slots, curve);
+            curve->n_sizes = read_list(L, "head_dim", curve->head_size, TP_HEAD_SIZES_MAX);
+            read_list(L, "efficiency", curve->efficiency, TP_HEAD_SIZES_MAX);
+            lua_pop(L, 1);
+        }
+        lua_pop(L, 1);
+    }
+}
+
+static void read_compute_efficiency(lua_State *L, tp_system *out) {
+    out->accelerator.units = number_field(L, "units", 0);
+    if (!enter(L, "compute_efficiency")) {
+        out->accelerator.compute_efficiency = number_field(L, "compute_efficiency", 0);
+        return;
+    }
+    out->accelerator.compute_efficiency = number_field(L, "other", 0);
+    read_kernels(L, out);
+    lua_pop(L, 1);
+}
+
+static void read_fast_efficiency(lua_State *L, tp_system *out) {
+    static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
+    if (!enter(L, "efficiency")) {
+        out->network.fast.efficiency = number_field(L, "efficiency", 0);
+        return;
+    }
+    out->network.fast.efficiency = number_field(L, "send", 0);
+    for (int i = 0; i < TP_LINK_CURVES; i++) {
+        if (!enter(L, names[i])) continue;
+        read_numbers(L, link_slots, &out->network.fast.curves[i]);
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+}
+
+static void read_slow_efficiency(lua_State *L, tp_system *out) {
+    if (!enter(L, "efficiency")) {
+        out->network.slow.efficiency = number_field(L, "efficiency", 0);
+        return;
+    }
+    read_numbers(L, slow_slots, &out->network.slow.curve);
+    out->network.slow.efficiency = out->network.slow.curve.efficiency;
+    lua_pop(L, 1);
+}
+
 static void read_accelerator(lua_State *L, tp_system *out) {
     push_part(L, "accelerator");
     read_peaks(L, "tensor", out->accelerator.tensor);
     read_peaks(L, "vector", out->accelerator.vector);
-    out->accelerator.compute_efficiency = number_field(L, "compute_efficiency", 0);
+    read_compute_efficiency(L, out);
     out->accelerator.launch_s = number_field(L, "launch", 0);
     out->accelerator.power_W = number_field(L, "power", 0);
     push_part(L, "hbm");
@@ -43,7 +179,7 @@ static void read_network(lua_State *L, tp_system *out) {
     push_part(L, "network");
     push_part(L, "fast");
     out->network.fast.bandwidth = number_field(L, "bandwidth", 0);
-    out->network.fast.efficiency = number_field(L, "efficiency", 0);
+    read_fast_efficiency(L, out);
     out->network.fast.latency_s = number_field(L, "latency", 0);
     lua_getfield(L, -1, "domain");
     int whole;
@@ -52,7 +188,7 @@ static void read_network(lua_State *L, tp_system *out) {
     lua_pop(L, 2);
     push_part(L, "slow");
     out->network.slow.bandwidth = number_field(L, "bandwidth", 0);
-    out->network.slow.efficiency = number_field(L, "efficiency", 0);
+    read_slow_efficiency(L, out);
     out->network.slow.latency_s = number_field(L, "latency", 0);
     out->network.slow.nics_per_gpu = number_field(L, "nics_per_gpu", 0);
     lua_pop(L, 2);
@@ -60,7 +196,8 @@ static void read_network(lua_State *L, tp_system *out) {
 
 void tp_bind_check_system(lua_State *L, int index, tp_system *out) {
     luaL_checktype(L, index, LUA_TTABLE);
-    luaL_checkstack(L, 8, NULL);
+    luaL_checkstack(L, 12, NULL);
+    memset(out, 0, sizeof *out);
     lua_pushvalue(L, index);
     read_accelerator(L, out);
     read_network(L, out);

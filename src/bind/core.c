@@ -87,6 +87,7 @@ static const struct {
     {"check_system", tp_bind_system},
     {"collective", tp_bind_collective},
     {"layer", tp_bind_layer},
+    {"machine", tp_bind_machine},
     {"op", tp_bind_op},
     {"search", tp_bind_search},
     {"units", tp_bind_units},

@@ -44,6 +44,10 @@ static links links_of(const tp_system *system) {
     };
 }
 
+static bool has_curves(const tp_system *system) {
+    return system->network.fast.curves[0].large > 0 && system->network.slow.curve.efficiency > 0;
+}
+
 static double send_time(links l, double bytes, int64_t fast, double lone_nics) {
     return fast > 1 ? l.fast_s + bytes / l.fast : l.nic_s + bytes / (l.nic * lone_nics);
 }
@@ -72,9 +76,45 @@ static double all_to_all_time(links l, double bytes, tp_group group) {
            fmax((n - q) / n * bytes / (l.nic * l.nics), (q - 1) / n * bytes / l.fast);
 }
 
+// Bytes of V that pass the NICs of one domain, by the algorithms that NCCL has: rings for all but
+// the all-reduce, which has trees.
+static double leaving(tp_collective kind, double bytes, double n, double g) {
+    if (kind == TP_ALL_REDUCE) return 2 * (g - 1) / g * bytes;
+    if (kind == TP_ALL_TO_ALL) return (g - 1) / g * bytes * n / g;
+    return (n - 1) / n * bytes;
+}
+
+static const tp_link_curve *link_of(const tp_system *system, tp_collective kind) {
+    const tp_link_curve *curves = system->network.fast.curves;
+    if (kind == TP_ALL_REDUCE) return &curves[TP_LINK_ALL_REDUCE];
+    if (kind == TP_REDUCE_SCATTER || kind == TP_REDUCE) return &curves[TP_LINK_REDUCE_SCATTER];
+    if (kind == TP_ALL_TO_ALL) return &curves[TP_LINK_ALL_TO_ALL];
+    return &curves[TP_LINK_ALL_GATHER];
+}
+
+// With fitted curves; see tperf/efficiency.h. A broadcast, reduce, scatter or gather takes as long
+// as its part of an all-gather or a reduce-scatter.
+static double measured_time(const tp_system *system, tp_collective kind, double bytes,
+                            tp_group group) {
+    const tp_link_curve *link = link_of(system, kind);
+    bool all_reduce = kind == TP_ALL_REDUCE;
+    double n = (double)group.size, q = (double)group.fast, g = n / q;
+    double port = system->network.fast.bandwidth;
+    if (group.size == group.fast) return tp_link_time(link, all_reduce, port, n, bytes);
+    const tp_slow_curve *slow = &system->network.slow.curve;
+    double nics = q * system->network.slow.nics_per_gpu * system->network.slow.bandwidth;
+    double stream = leaving(kind, bytes, n, g) / (nics * slow->efficiency);
+    if (group.fast > 1) {
+        double part = kind == TP_ALL_TO_ALL ? q / n : 1; // the rest goes elsewhere
+        stream = fmax(stream, tp_link_stream(link, all_reduce, port, q, part * bytes));
+    }
+    return tp_slow_time(slow, stream, g);
+}
+
 double tp_collective_time(const tp_system *system, const tp_rules *rules, tp_collective kind,
                           double bytes, tp_group group) {
     if (bytes == 0 || group.size <= 1) return 0;
+    if (kind != TP_SEND && has_curves(system)) return measured_time(system, kind, bytes, group);
     links l = links_of(system);
     double lone_nics = rules->lone_gpus_use_all_nics ? l.nics : 1;
     double n = (double)group.size, shared = (n - 1) / n * bytes;

@@ -1,18 +1,43 @@
 // system.c: see tperf/system.h.
 #include "tperf/system.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 const char *const tp_dtype_names[TP_DTYPE_COUNT] = {"fp64", "fp32", "tf32", "fp16",
                                                     "bf16", "fp8",  "int8", "fp4"};
 
+double tp_dtype_bytes(tp_dtype dtype) {
+    switch (dtype) {
+    case TP_FP64:
+        return 8;
+    case TP_FP32:
+    case TP_TF32:
+        return 4;
+    case TP_FP16:
+    case TP_BF16:
+        return 2;
+    case TP_FP8:
+    case TP_INT8:
+        return 1;
+    case TP_FP4:
+        return 0.5;
+    case TP_DTYPE_COUNT:
+        break;
+    }
+    return 0;
+}
+
 // Far beyond any machine, and far enough from the ends of a double for every product and sum to
 // stay finite.
-#define MIN_RATE 1.0 // FLOP/s, bytes/s, bytes
-#define MAX_RATE 1e24
-#define MIN_PART 1e-6 // an efficiency, NICs per GPU
-#define MAX_NICS 1e3
-#define MAX_WAIT 1e3 // seconds
+#define MIN_RATE     1.0 // FLOP/s, bytes/s, bytes
+#define MAX_RATE     1e24
+#define MIN_PART     1e-6 // an efficiency, NICs per GPU
+#define MAX_NICS     1e3
+#define MAX_WAIT     1e3 // seconds
+#define MIN_WAIT     1e-12
+#define MAX_PART     2.0 // of a peak, in a fitted curve: a clock may boost beyond the vendor's
+#define MAX_ELEMENTS 1e9 // of a matrix, a head; units of a chip
 
 #define FIELD(path, low, high, zero)                                                               \
     { #path, offsetof(tp_system, path), low, high, zero }
@@ -47,6 +72,104 @@ static tp_status check_peaks(const double *peaks, const char *unit, tp_error *er
     return TP_OK;
 }
 
+// The number at `offset` of a curve lies from low to high. How long a wait, which part of a
+// peak, how many elements, an exponent.
+typedef struct range {
+    const char *field;
+    size_t offset;
+    double low, high;
+} range;
+
+#define GEMM(path, low, high)                                                                      \
+    { #path, offsetof(tp_gemm_curve, path), low, high }
+static const range gemm_ranges[] = {
+    GEMM(efficiency, MIN_PART, MAX_PART), GEMM(tile_loss, 0, MAX_ELEMENTS),
+    GEMM(depth, 0, MAX_ELEMENTS),         GEMM(quantisation, 0, 1),
+    GEMM(sustained, MIN_PART, 1),         GEMM(sustained_after_s, MIN_WAIT, MAX_WAIT),
+};
+
+#define ATTENTION(path, low, high)                                                                 \
+    { #path, offsetof(tp_attention_curve, path), low, high }
+static const range attention_ranges[] = {
+    ATTENTION(setup_s, 0, MAX_WAIT),
+    ATTENTION(keys, 0, MAX_ELEMENTS),
+    ATTENTION(longest, 0, 1e3),
+    ATTENTION(sustained, MIN_PART, 1),
+    ATTENTION(backward, MIN_PART, 1 / MIN_PART),
+    ATTENTION(sustained_after_s, MIN_WAIT, MAX_WAIT),
+};
+
+#define LINK(path, low, high)                                                                      \
+    { #path, offsetof(tp_link_curve, path), low, high }
+static const range link_ranges[] = {
+    LINK(latency_s, 0, MAX_WAIT), LINK(hop_s, 0, MAX_WAIT),        LINK(small, MIN_PART, MAX_PART),
+    LINK(extra_s, 0, MAX_WAIT),   LINK(large, MIN_PART, MAX_PART), LINK(switch_bytes, 0, MAX_RATE),
+    LINK(growth, -4, 4),          LINK(in_network, 0, MAX_PART),
+};
+
+#define SLOW(path, low, high)                                                                      \
+    { #path, offsetof(tp_slow_curve, path), low, high }
+static const range slow_ranges[] = {
+    SLOW(efficiency, MIN_PART, MAX_PART),
+    SLOW(latency_s, 0, MAX_WAIT),
+    SLOW(doubling_s, 0, MAX_WAIT),
+    SLOW(hop_s, 0, MAX_WAIT),
+    SLOW(ramp_s, 0, MAX_WAIT),
+};
+
+#define CHECK(curve, ranges, what, name)                                                           \
+    TP_TRY(check_ranges(curve, ranges, sizeof ranges / sizeof *ranges, what, name, error))
+
+static tp_status check_ranges(const void *curve, const range *list, size_t n, const char *what,
+                              const char *name, tp_error *error) {
+    for (size_t i = 0; i < n; i++) {
+        double value = *(const double *)((const char *)curve + list[i].offset);
+        if (!(value >= list[i].low && value <= list[i].high))
+            return tp_error_set(error, TP_INVALID, "%s%s.%s is %g, not from %g to %g", what, name,
+                                list[i].field, value, list[i].low, list[i].high);
+    }
+    return TP_OK;
+}
+
+static tp_status check_attention(const tp_attention_curve *curve, const char *name,
+                                 tp_error *error) {
+    CHECK(curve, attention_ranges, "accelerator.compute_efficiency.attention.", name);
+    bool sound = curve->n_sizes <= TP_HEAD_SIZES_MAX;
+    for (int i = 0; sound && i < curve->n_sizes; i++)
+        sound = curve->head_size[i] >= 1 && curve->head_size[i] <= MAX_ELEMENTS &&
+                curve->efficiency[i] >= MIN_PART && curve->efficiency[i] <= MAX_PART &&
+                (i == 0 || curve->head_size[i] > curve->head_size[i - 1]);
+    if (sound) return TP_OK;
+    return tp_error_set(error, TP_INVALID,
+                        "accelerator.compute_efficiency.attention.%s needs 1 to %d head sizes in "
+                        "rising order, and an efficiency of 0 to %g for each",
+                        name, TP_HEAD_SIZES_MAX, MAX_PART);
+}
+
+static tp_status check_curves(const tp_system *system, tp_error *error) {
+    static const char *const links[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
+    double units = system->accelerator.units;
+    if (units != 0 && !(units >= 1 && units <= MAX_ELEMENTS))
+        return tp_error_set(error, TP_INVALID, "accelerator.units is %g, not from 1 to %g", units,
+                            MAX_ELEMENTS);
+    for (int i = 0; i < TP_DTYPE_COUNT; i++) {
+        const tp_gemm_curve *gemm = &system->accelerator.gemm[i];
+        const tp_attention_curve *attention = &system->accelerator.attention[i];
+        if (gemm->efficiency != 0)
+            CHECK(gemm, gemm_ranges, "accelerator.compute_efficiency.gemm.", tp_dtype_names[i]);
+        if (attention->n_sizes != 0) TP_TRY(check_attention(attention, tp_dtype_names[i], error));
+        if (units == 0 && (gemm->efficiency != 0 || attention->n_sizes != 0))
+            return tp_error_set(error, TP_INVALID, "curves need accelerator.units");
+    }
+    for (int i = 0; i < TP_LINK_CURVES; i++)
+        if (system->network.fast.curves[i].large != 0)
+            CHECK(&system->network.fast.curves[i], link_ranges, "network.fast.efficiency.",
+                  links[i]);
+    if (system->network.slow.curve.efficiency != 0)
+        CHECK(&system->network.slow.curve, slow_ranges, "network.slow.efficiency", "");
+    return TP_OK;
+}
+
 tp_status tp_system_validate(const tp_system *system, tp_error *error) {
     TP_TRY(check_peaks(system->accelerator.tensor, "tensor", error));
     TP_TRY(check_peaks(system->accelerator.vector, "vector", error));
@@ -57,10 +180,32 @@ tp_status tp_system_validate(const tp_system *system, tp_error *error) {
             return tp_error_set(error, TP_INVALID, "%s is %g, not from %g to %g", ranges[i].field,
                                 value, ranges[i].low, ranges[i].high);
     }
+    TP_TRY(check_curves(system, error));
     int64_t domain = system->network.fast.domain;
     if (domain < 1 || domain > INT64_C(1) << 31)
         return tp_error_set(error, TP_INVALID,
                             "network.fast.domain is %lld, not from 1 to 2^31 GPUs",
                             (long long)domain);
     return TP_OK;
+}
+
+bool tp_system_kernel_time(const tp_system *system, tp_dtype dtype, const tp_kernel *kernel,
+                           bool backward, tp_kernel_time *time) {
+    tp_processor processor = {
+        .peak = system->accelerator.tensor[dtype],
+        .units = system->accelerator.units,
+        .bandwidth = system->accelerator.hbm.bandwidth * system->accelerator.hbm.efficiency,
+        .element = tp_dtype_bytes(dtype),
+    };
+    if (kernel->kind == TP_KERNEL_GEMM) {
+        const tp_gemm_curve *curve = &system->accelerator.gemm[dtype];
+        if (curve->efficiency == 0) return false;
+        *time = tp_gemm_time(curve, &processor, kernel);
+    } else {
+        const tp_attention_curve *curve = &system->accelerator.attention[dtype];
+        if (curve->n_sizes == 0) return false;
+        *time = tp_attention_time(curve, &processor, kernel, backward);
+    }
+    time->compute += system->accelerator.launch_s;
+    return true;
 }

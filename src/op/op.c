@@ -5,27 +5,6 @@
 
 #include "op/counts.h"
 
-double tp_dtype_bytes(tp_dtype dtype) {
-    switch (dtype) {
-    case TP_FP64:
-        return 8;
-    case TP_FP32:
-    case TP_TF32:
-        return 4;
-    case TP_FP16:
-    case TP_BF16:
-        return 2;
-    case TP_FP8:
-    case TP_INT8:
-        return 1;
-    case TP_FP4:
-        return 0.5;
-    case TP_DTYPE_COUNT:
-        break;
-    }
-    return 0;
-}
-
 tp_status tp_size_check(tp_error *error, const char *field, int64_t size) {
     if (size >= 0) return TP_OK;
     return tp_error_set(error, TP_INVALID, "'%s' must not be negative, got %lld", field,
@@ -44,7 +23,7 @@ void tp_pass_communicate(tp_pass *pass, tp_collective kind, const char *axis, do
 void tp_pass_kernel(tp_pass *pass, tp_kernel_kind kind, double batch, double m, double n,
                     double k) {
     assert(pass->n_kernels < TP_KERNELS_MAX);
-    pass->kernels[pass->n_kernels++] = (tp_kernel){kind, batch, m, n, k};
+    pass->kernels[pass->n_kernels++] = (tp_kernel){kind, batch, m, n, k, 0};
 }
 
 static bool count_is_sound(double count) {

@@ -48,19 +48,43 @@ static double comm_time(const tp_pass *pass, const tp_layer *layer, const tp_sys
     return time;
 }
 
-static tp_pass_cost pass_time(const tp_op *op, const tp_pass *pass, const tp_layer *layer,
-                              const tp_system *system, const tp_rules *rules,
-                              const tp_placement *placement) {
-    double work = 0, panels = op->panels ? (double)placement->panels : 1;
-    double efficiency = system->accelerator.compute_efficiency;
+// Compute and exposed memory of a pass whose efficiency is a constant.
+static tp_pass_cost constant_time(const tp_op *op, const tp_pass *pass, double bytes,
+                                  const tp_system *system, const tp_rules *rules) {
+    double work = 0, efficiency = system->accelerator.compute_efficiency;
     if (pass->tensor_flops > 0)
         work += pass->tensor_flops / (efficiency * system->accelerator.tensor[op->dtype]);
     if (pass->vector_flops > 0)
         work += pass->vector_flops / (efficiency * system->accelerator.vector[op->dtype]);
-    double memory = (pass->bytes + panels * pass->bytes_per_panel) /
-                    (system->accelerator.hbm.bandwidth * system->accelerator.hbm.efficiency);
+    double memory =
+        bytes / (system->accelerator.hbm.bandwidth * system->accelerator.hbm.efficiency);
     tp_pass_cost cost = {.compute = system->accelerator.launch_s + work};
     cost.exposed_memory = fmax(memory - (rules->launch_outside_roofline ? work : cost.compute), 0);
+    return cost;
+}
+
+// The same from the shapes of its kernels; false when the system has no curve for one of them.
+static bool kernels_time(const tp_op *op, const tp_pass *pass, const tp_system *system,
+                         tp_pass_cost *cost) {
+    *cost = (tp_pass_cost){0};
+    for (int i = 0; i < pass->n_kernels; i++) {
+        tp_kernel_time time;
+        bool backward = pass == &op->backward;
+        if (!tp_system_kernel_time(system, op->dtype, &pass->kernels[i], backward, &time))
+            return false;
+        cost->compute += time.compute;
+        cost->exposed_memory += time.exposed_memory;
+    }
+    return pass->n_kernels > 0;
+}
+
+static tp_pass_cost pass_time(const tp_op *op, const tp_pass *pass, const tp_layer *layer,
+                              const tp_system *system, const tp_rules *rules,
+                              const tp_placement *placement) {
+    double panels = op->panels ? (double)placement->panels : 1;
+    tp_pass_cost cost;
+    if (!kernels_time(op, pass, system, &cost))
+        cost = constant_time(op, pass, pass->bytes + panels * pass->bytes_per_panel, system, rules);
     double roofline = cost.compute + cost.exposed_memory;
     cost.comm = comm_time(pass, layer, system, rules, placement, panels);
     if (op->panels) { // cost.comm is one panel's; the next travels while this one is multiplied

@@ -1,0 +1,107 @@
+// efficiency.h: which part of a peak is reached, as a function of the size and shape of the work.
+// A curve is a handful of numbers with a meaning, fitted to measurements; a system without curves
+// uses constants. All curves were fitted by `tperf calibrate` to kernels timed on their own
+// (docs/accuracy.md), and describe the sizes between the smallest and the largest measured.
+#ifndef TPERF_EFFICIENCY_H
+#define TPERF_EFFICIENCY_H
+
+#include <stdbool.h>
+
+// A matrix product of m x k by k x n on U units (streaming multiprocessors) of P/U FLOP/s each.
+// The library picks, among tiles of 256 x 128 to 64 x 64, each with its k cut in up to 16 parts
+// when there are fewer tiles than units, the one that ends first:
+//   work(tile) = waves 2 t_m t_n (k/parts + depth) / (efficiency P/U) (1 + tile_loss (1/t_m + 1/t_n))
+//   waves      = tiles/U, of which the part `quantisation` is rounded up to whole waves
+// After some time at full load the clock drops: work grows to work / sustained, half of the growth
+// at sustained_after_s. Kernel = launch + longer + shorter^2 / (4 longer) of work and HBM traffic.
+typedef struct tp_gemm_curve {
+    double efficiency; // of the peak, for an endless product; 0: there is no curve
+    double tile_loss;  // elements: what loading a tile's edges costs
+    double depth;      // elements of k that starting and writing a tile costs
+    double quantisation;
+    double sustained, sustained_after_s;
+} tp_gemm_curve;
+
+enum { TP_HEAD_SIZES_MAX = 6 };
+
+// Fused attention of m queries and n keys, head size k, in blocks of 128 queries:
+//   work = all blocks / U + longest (1 - 1/U) x the longest block, at least the longest block
+// a block of q queries costing 4 q k (its keys + keys) FLOP at efficiency(k) P/U. Clock and memory
+// as above.
+typedef struct tp_attention_curve {
+    int n_sizes;                                                        // 0: there is no curve
+    double head_size[TP_HEAD_SIZES_MAX], efficiency[TP_HEAD_SIZES_MAX]; // between them: log-linear
+    double setup_s;                                                     // beyond the launch
+    double keys;    // what starting and ending a block costs, in keys
+    double longest; // how much of the longest block is not balanced out
+    double sustained, sustained_after_s;
+    double backward; // the backward pass's efficiency, relative to the forward pass's
+} tp_attention_curve;
+
+// A collective among n GPUs of one fast domain, x bytes through each GPU's port, V the vector.
+// Two protocols, for small and for large messages (NCCL: LL128 and Simple):
+//   small: latency + hop steps + x / (small B)            while V/n <= switch_bytes, if faster
+//   large: latency + hop steps + extra + x / (large B)    B: bandwidth x (min(n, 8) / 2)^growth
+// The switch (NVLink SHARP) can add up an all-reduce of more than 2 GPUs on its way: then
+// (n + 1) / n V bytes pass a port at in_network x bandwidth.
+typedef struct tp_link_curve {
+    double latency_s, hop_s, small, extra_s, large; // large = 0: there is no curve
+    double switch_bytes, growth, in_network;        // in_network = 0: the switch cannot add
+} tp_link_curve;
+
+enum {
+    TP_LINK_ALL_REDUCE,
+    TP_LINK_ALL_GATHER,
+    TP_LINK_REDUCE_SCATTER,
+    TP_LINK_ALL_TO_ALL,
+    TP_LINK_CURVES
+};
+
+// Between domains: s seconds of bytes at `efficiency` of the NICs' bandwidth take
+//   latency + doubling log2(domains) + hop (domains - 1) + s + sqrt(ramp s)
+// as the effective bandwidth grows with the message.
+typedef struct tp_slow_curve {
+    double efficiency; // 0: there is no curve
+    double latency_s, doubling_s, hop_s, ramp_s;
+} tp_slow_curve;
+
+// The shape of a kernel on the matrix units.
+typedef enum tp_kernel_kind {
+    TP_KERNEL_GEMM,      // `batch` products of m x k by k x n
+    TP_KERNEL_ATTENTION, // fused: `batch` heads of m queries, n keys and head size k
+    TP_KERNEL_ATTENTION_CAUSAL,
+} tp_kernel_kind;
+
+typedef struct tp_kernel {
+    tp_kernel_kind kind;
+    double batch, m, n, k;
+    double shared; // attention: heads that share their keys and values; 0 or 1 = none
+} tp_kernel;
+
+// What the curves need to know about the accelerator.
+typedef struct tp_processor {
+    double peak;      // FLOP/s at the kernel's dtype
+    double units;     // that share the work
+    double bandwidth; // bytes/s that the HBM reaches
+    double element;   // bytes of one element of the kernel's dtype
+} tp_processor;
+
+typedef struct tp_kernel_time {
+    double compute, exposed_memory; // seconds, without the launch
+} tp_kernel_time;
+
+tp_kernel_time tp_gemm_time(const tp_gemm_curve *curve, const tp_processor *processor,
+                            const tp_kernel *kernel);
+tp_kernel_time tp_attention_time(const tp_attention_curve *curve, const tp_processor *processor,
+                                 const tp_kernel *kernel, bool backward);
+
+// Seconds within one fast domain; `bandwidth` is one GPU's port.
+double tp_link_time(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
+                    double bytes);
+// The bandwidth-bound part of it: what a collective over several domains spends within each.
+double tp_link_stream(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
+                      double bytes);
+
+double tp_slow_time(const tp_slow_curve *curve, double seconds, double domains);
+
+#endif

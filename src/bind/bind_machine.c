@@ -1,0 +1,81 @@
+// bind_machine.c: tperf.core.machine(system): a system read once, to be asked for many times. What
+// the fits of tperf.calibrate and the predictions of tperf.validate are made of.
+#include <string.h>
+
+#include "bind/bind.h"
+#include "bind/model_args.h"
+#include "tperf/collective.h"
+
+static const char type_name[] = "tperf.machine";
+
+static const tp_system *check_machine(lua_State *L) {
+    return luaL_checkudata(L, 1, type_name);
+}
+
+static double check_size(lua_State *L, int index) {
+    double size = luaL_checknumber(L, index);
+    luaL_argcheck(L, size >= 0 && size <= 1e18, index, "a size from 0 to 1e18 is needed");
+    return size;
+}
+
+// machine:kernel(kind, dtype, batch, m, n, k, shared, backward): seconds of compute and seconds of
+// exposed memory, launch included; nil when the system has no curve for it.
+static int machine_kernel(lua_State *L) {
+    static const char *const kinds[] = {"gemm", "attention", "causal_attention", NULL};
+    const tp_system *system = check_machine(L);
+    tp_kernel kernel = {.kind = (tp_kernel_kind)luaL_checkoption(L, 2, NULL, kinds)};
+    const char *dtype = luaL_checkstring(L, 3);
+    kernel.batch = check_size(L, 4);
+    kernel.m = check_size(L, 5);
+    kernel.n = check_size(L, 6);
+    kernel.k = check_size(L, 7);
+    kernel.shared = luaL_optnumber(L, 8, 1);
+    for (int i = 0; i < TP_DTYPE_COUNT; i++) {
+        tp_kernel_time time;
+        if (strcmp(dtype, tp_dtype_names[i]) != 0) continue;
+        if (!(system->accelerator.tensor[i] > 0)) break;
+        if (!tp_system_kernel_time(system, (tp_dtype)i, &kernel, lua_toboolean(L, 9), &time)) break;
+        lua_pushnumber(L, time.compute);
+        lua_pushnumber(L, time.exposed_memory);
+        return 2;
+    }
+    lua_pushnil(L);
+    return 1;
+}
+
+// machine:collective(rules, kind, bytes, gpus, fast): seconds
+static int machine_collective(lua_State *L) {
+    const tp_system *system = check_machine(L);
+    tp_rules rules;
+    tp_bind_check_rules(L, 2, &rules);
+    int kind = luaL_checkoption(L, 3, NULL, tp_collective_names);
+    double bytes = check_size(L, 4);
+    tp_group group = {luaL_checkinteger(L, 5), luaL_checkinteger(L, 6)};
+    tp_error error;
+    if (tp_group_validate(group, system, &error) != TP_OK) return tp_bind_raise(L, &error);
+    lua_pushnumber(L, tp_collective_time(system, &rules, (tp_collective)kind, bytes, group));
+    return 1;
+}
+
+static int new_machine(lua_State *L) {
+    tp_system system;
+    tp_bind_check_system(L, 1, &system);
+    tp_system *machine = lua_newuserdatauv(L, sizeof *machine, 0);
+    *machine = system;
+    luaL_setmetatable(L, type_name);
+    return 1;
+}
+
+static const luaL_Reg methods[] = {
+    {"kernel", machine_kernel},
+    {"collective", machine_collective},
+    {NULL, NULL},
+};
+
+void tp_bind_machine(lua_State *L) {
+    luaL_newmetatable(L, type_name);
+    luaL_newlib(L, methods);
+    lua_setfield(L, -2, "__index");
+    lua_pop(L, 1);
+    lua_pushcfunction(L, new_machine);
+}

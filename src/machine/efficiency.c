@@ -1,0 +1,112 @@
+// efficiency.c: see tperf/efficiency.h, which states every formula.
+#include "tperf/efficiency.h"
+
+#include <math.h>
+#include <stddef.h>
+
+// Work slows as the clock drops, and shares the time with the HBM traffic.
+static tp_kernel_time overlap(double work, double sustained, double after_s, double memory) {
+    work *= 1 + (1 / sustained - 1) * work / (work + after_s);
+    double longer = fmax(work, memory), shorter = fmin(work, memory);
+    double time = longer > 0 ? longer + shorter * shorter / (4 * longer) : 0;
+    return (tp_kernel_time){work, time - work};
+}
+
+static const struct {
+    double rows, columns;
+} tiles[] = {{256, 128}, {128, 256}, {128, 128}, {64, 256}, {128, 64}, {64, 128}, {64, 64}};
+
+enum { MOST_PARTS = 16 };
+static const double least_depth = 256; // of k in a part
+
+static double waves_of(double blocks, double units, double quantisation) {
+    return quantisation * ceil(blocks / units) + (1 - quantisation) * fmax(blocks / units, 1);
+}
+
+tp_kernel_time tp_gemm_time(const tp_gemm_curve *curve, const tp_processor *p,
+                            const tp_kernel *kernel) {
+    double m = kernel->m, n = kernel->n, k = kernel->k, best = INFINITY;
+    if (!(m > 0 && n > 0 && k > 0 && kernel->batch > 0)) return (tp_kernel_time){0, 0};
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+        double tm = tiles[i].rows, tn = tiles[i].columns;
+        double blocks = kernel->batch * ceil(m / tm) * ceil(n / tn);
+        double rate =
+            curve->efficiency * p->peak / p->units / (1 + curve->tile_loss * (1 / tm + 1 / tn));
+        for (double parts = 1; parts <= MOST_PARTS; parts *= 2) {
+            if (parts > 1 && (k / parts < least_depth || blocks * parts / 2 > p->units)) break;
+            double block = 2 * tm * tn * (k / parts + curve->depth) / rate;
+            double sum = parts > 1 ? 2 * kernel->batch * m * n * (parts + 1) / p->bandwidth : 0;
+            double waves = waves_of(blocks * parts, p->units, curve->quantisation);
+            best = fmin(best, waves * block + sum);
+        }
+    }
+    // 16-bit results; narrower factors are made from 16-bit activations first.
+    double bytes = p->element * (m * k + k * n) + fmax(p->element, 2) * m * n;
+    if (p->element < 2) bytes += (2 + p->element) * m * k;
+    return overlap(best, curve->sustained, curve->sustained_after_s,
+                   kernel->batch * bytes / p->bandwidth);
+}
+
+static double efficiency_at(const tp_attention_curve *curve, double head_size) {
+    const double *x = curve->head_size, *y = curve->efficiency;
+    if (head_size <= x[0]) return y[0];
+    for (int i = 1; i < curve->n_sizes; i++) {
+        if (head_size > x[i]) continue;
+        double part = log(head_size / x[i - 1]) / log(x[i] / x[i - 1]);
+        return y[i - 1] * pow(y[i] / y[i - 1], part);
+    }
+    return y[curve->n_sizes - 1];
+}
+
+tp_kernel_time tp_attention_time(const tp_attention_curve *curve, const tp_processor *p,
+                                 const tp_kernel *kernel, bool backward) {
+    double q = kernel->m, keys = kernel->n, d = kernel->k;
+    if (!(q > 0 && keys > 0 && d > 0 && kernel->batch > 0)) return (tp_kernel_time){0, 0};
+    double rate = efficiency_at(curve, d) * p->peak / p->units;
+    bool causal = kernel->kind == TP_KERNEL_ATTENTION_CAUSAL;
+    // The last query sees all keys, the first keys - q + 1.
+    double seen = causal ? fmax(keys - (fmin(q, keys) - 1) / 2, 1) : keys;
+    double all = 4 * kernel->batch * d * q * (seen + curve->keys) / rate;
+    double longest = 4 * d * fmin(128, q) * (keys + curve->keys) / rate;
+    double work = fmax(all / p->units + curve->longest * longest * (1 - 1 / p->units), longest);
+    double bytes = 2 * p->element * kernel->batch * d *
+                   (q + keys / fmax(kernel->shared, 1)); // Q and O, K and V
+    if (backward) { // five products in place of two (arXiv 2307.08691), three times the tensors
+        work *= 2.5 / curve->backward;
+        bytes *= 2;
+    }
+    return overlap(work + curve->setup_s, curve->sustained, curve->sustained_after_s,
+                   bytes / p->bandwidth);
+}
+
+// Bytes through each port but for a switch that adds.
+static double through_port(bool all_reduce, double gpus, double bytes) {
+    return (all_reduce ? 2 : 1) * (gpus - 1) / gpus * bytes;
+}
+
+static double growth_of(const tp_link_curve *curve, double gpus) {
+    return pow(fmin(gpus, 8) / 2, curve->growth);
+}
+
+double tp_link_stream(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
+                      double bytes) {
+    double ring =
+        through_port(all_reduce, gpus, bytes) / (curve->large * bandwidth * growth_of(curve, gpus));
+    if (!all_reduce || gpus <= 2 || !(curve->in_network > 0)) return ring;
+    return fmin(ring, (gpus + 1) / gpus * bytes / (curve->in_network * bandwidth));
+}
+
+double tp_link_time(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
+                    double bytes) {
+    double steps = (all_reduce ? 2 : 1) * (gpus - 1);
+    double large = curve->extra_s + tp_link_stream(curve, all_reduce, bandwidth, gpus, bytes);
+    double small =
+        through_port(all_reduce, gpus, bytes) / (curve->small * bandwidth * growth_of(curve, gpus));
+    return curve->latency_s + curve->hop_s * steps +
+           (bytes / gpus <= curve->switch_bytes ? fmin(small, large) : large);
+}
+
+double tp_slow_time(const tp_slow_curve *curve, double seconds, double domains) {
+    return curve->latency_s + curve->doubling_s * log2(domains) + curve->hop_s * (domains - 1) +
+           seconds + sqrt(curve->ramp_s * seconds);
+}
