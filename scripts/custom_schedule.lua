@@ -47,7 +47,5 @@ local ok, message = pcall(tperf.schedule, { schedule = "too_late", devices = 2, 
 print(not ok and "\n" .. message)
 
 if arg and arg[1] then
-  local file = assert(io.open(arg[1], "w"))
-  file:write(timelines[1]:html { with = { table.unpack(timelines, 2) }, title = "Eager 1F1B" })
-  file:close()
+  timelines[1]:save(arg[1], { with = { table.unpack(timelines, 2) }, title = "Eager 1F1B" })
 end

@@ -104,6 +104,20 @@ describe("timeline:trace", function()
   end)
 end)
 
+describe("timeline:save", function()
+  it("writes what the name says", function()
+    local t = simulate("1f1b", 2, 2)
+    local folder = program.folder()
+    for name, form in pairs { ["a.svg"] = "svg", ["b.html"] = "html", ["c.json"] = "trace", ["d.txt"] = "text" } do
+      t:save(folder .. "/" .. name)
+      assert.equal(t[form](t), program.slurp(folder .. "/" .. name))
+    end
+    program.remove(folder)
+    refuses("the path must end in .svg, .html, .json or .txt, got \"x.png\"", t.save, t, "x.png")
+    refuses("cannot write", t.save, t, "/nowhere/x.svg")
+  end)
+end)
+
 describe("timeline:html", function()
   it("carries the data of all timelines, and asks for nothing else", function()
     local t = simulate("1f1b", 4, 8)
@@ -205,8 +219,13 @@ describe("tperf schedule", function()
   end)
 
   it("is what scripts/custom_schedule.lua extends", function()
-    local result = program.shell "tperf run scripts/custom_schedule.lua"
+    local folder = program.folder()
+    local script = program.slurp "scripts/custom_schedule.lua"
+    program.write(folder .. "/script.lua", script)
+    local result = program.shell("tperf run script.lua page.html", folder)
     assert.equal("", result.err)
+    assert.truthy(program.slurp(folder .. "/page.html"):find("<title>Eager 1F1B</title>", 1, true))
+    program.remove(folder)
     -- Twice the forwards ahead hide the latency that 1F1B waits for, at twice the memory.
     local one = tonumber(result.out:match "\n1f1b +([%d.]+)")
     local eager, memory = result.out:match "\neager_1f1b +([%d.]+) +[%d.]+ %% +(%d+)"

@@ -152,7 +152,7 @@ local function run(given)
   if not o.simulate then return c end
   local t = simulate.run(question, s, c, o.simulate)
   c.simulated = { schedule = t.schedule, time = t.iteration_time, makespan = t.makespan, bubble_rate = t.bubble_rate,
-    activations = math.max(table.unpack(t.peak_memory)) }
+    activations = t:most "peak_memory" }
   return c, t
 end
 

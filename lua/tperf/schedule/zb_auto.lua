@@ -12,7 +12,7 @@ end
 -- variant: { allow_bubble, prioritize_b, greedy }. Returns the stages and the longest stage time.
 local function plan(p, variant)
   local P, M, cost, memory, p2p, limit = p.stages, p.microbatches, p.cost, p.memory, p.p2p, p.limit
-  local stages = {}
+  local stages, largest_bubble = {}, 0.0
   for j = 1, P do stages[j] = new_stage() end
 
   local function put(j, pass)
@@ -21,16 +21,11 @@ local function plan(p, variant)
     local from = pass == "F" and stages[j - 1] or pass == "B" and stages[j + 1]
     if from then fin = math.max(fin, from["end_" .. pass][s[pass] + 1] + p2p + c) end
     if s.F > 0 then s.bubble = s.bubble + (fin - (s.clock + c)) end
+    largest_bubble = math.max(largest_bubble, s.bubble) -- bubbles only grow
     s.clock, s.memory = fin, s.memory + memory[pass][j]
     s[pass] = s[pass] + 1
     if pass ~= "W" then s["end_" .. pass][s[pass]] = fin end
     s.order[#s.order + 1] = pass
-  end
-
-  local function largest_bubble()
-    local most = 0.0
-    for j = 1, P do most = math.max(most, stages[j].bubble) end
-    return most
   end
 
   local function fit(j, change)
@@ -49,7 +44,7 @@ local function plan(p, variant)
     local s = stages[j]
     while s.W < s.B and s.clock + cost.W[j] <= arrival do put(j, "W") end
     if s.W < s.B and s.clock < arrival then
-      if arrival - s.clock > largest_bubble() - s.bubble or variant.greedy then put(j, "W") end
+      if arrival - s.clock > largest_bubble - s.bubble or variant.greedy then put(j, "W") end
     end
   end
 
@@ -90,7 +85,7 @@ local function plan(p, variant)
       weights, held, pending = weights + cost.W[j], held + memory.W[j], pending - 1
     end
     if s.clock + cost.F[j] + weights <= next_b then return true end
-    return next_b - s.clock > largest_bubble() - s.bubble
+    return next_b - s.clock > largest_bubble - s.bubble
   end
 
   warm_up()

@@ -2,7 +2,8 @@
 -- memory. Passes are F and B on two legs: F1 goes down the devices (chunk 1) and F2 back up (chunk 2); B1 goes
 -- down (chunk 2) and B2 back up (chunk 1). The best of four variants, each refined by the bubbles it left.
 local check = require "tperf.check"
-local mean = require "tperf.timeline.costs".mean
+local costs = require "tperf.timeline.costs"
+local mean = costs.mean
 
 local KINDS = { "F1", "F2", "B1", "B2" }
 local BEFORE = { F2 = "F1", B1 = "F2", B2 = "B1" }
@@ -14,7 +15,8 @@ local function plan(p, fill_b, fill_f, approved)
   local P, M, p2p, limit = p.stages, p.microbatches, p.p2p, p.limit
   local cost = { F1 = p.f, F2 = p.f, B1 = p.b, B2 = p.b, W = p.w }
   local memory = { F1 = p.mF, F2 = p.mF, B1 = p.mB, B2 = p.mB, W = p.mW }
-  local most_approved = math.max(table.unpack(approved))
+  local largest_bubble = 0.0
+  local most_approved = costs.most(approved)
   local stages = {}
   for i = 1, P do
     stages[i] = { clock = 0.0, memory = 0.0, bubble = 0.0, order = {}, weights = {}, taken = 0 }
@@ -40,6 +42,7 @@ local function plan(p, fill_b, fill_f, approved)
     end
     if arrival then fin = math.max(fin, arrival + p2p + c) end
     if s.F1 > 0 then s.bubble = s.bubble + (fin - (s.clock + c)) end
+    largest_bubble = math.max(largest_bubble, s.bubble) -- bubbles only grow
     s.clock, s.memory = fin, s.memory + memory[kind]
     s.order[#s.order + 1] = { weight and "W" .. weight[1] or kind, mb }
     if weight then return end
@@ -58,9 +61,7 @@ local function plan(p, fill_b, fill_f, approved)
   end
 
   local function allowed_bubble(i)
-    local most = math.max(0.0, most_approved - approved[i])
-    for j = 1, P do most = math.max(most, stages[j].bubble) end
-    return most
+    return math.max(largest_bubble, most_approved - approved[i])
   end
 
   -- Weight gradients into the time until the pass can start.
@@ -134,17 +135,16 @@ local function plan(p, fill_b, fill_f, approved)
       end
     end
   end
-  local largest, bubbles = 0.0, {}
+  local bubbles = {}
   for i = 1, P do
     while pending(stages[i]) > 0 do put_weight(i) end
     bubbles[i] = stages[i].bubble
-    largest = math.max(largest, bubbles[i])
   end
-  if most_approved < 0 or largest < most_approved then
+  if most_approved < 0 or largest_bubble < most_approved then
     local refined, smaller = plan(p, fill_b, fill_f, bubbles)
-    if smaller < largest then return refined, smaller end
+    if smaller < largest_bubble then return refined, smaller end
   end
-  return stages, largest
+  return stages, largest_bubble
 end
 
 return {
@@ -159,7 +159,11 @@ return {
       f = mean(s.times.forward), b = mean(s.times.backward_input), w = mean(s.times.backward_weight),
       mF = mean(s.memory.forward), mB = mean(s.memory.backward_input), mW = mean(s.memory.backward_weight),
     }
-    p.limit = s.memory_limit and math.min(table.unpack(s.memory_limit)) or 2 * P * p.mF
+    p.limit = 2 * P * p.mF
+    if s.memory_limit then
+      p.limit = math.huge
+      for _, limit in ipairs(s.memory_limit) do p.limit = math.min(p.limit, limit) end
+    end
     local best, least
     for variant = 0, 3 do
       local approved = {}

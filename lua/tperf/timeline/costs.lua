@@ -126,6 +126,13 @@ function costs.memory(memory, stages)
   return out
 end
 
+--- The largest of a list, however long.
+function costs.most(list)
+  local most = list[1]
+  for _, value in ipairs(list) do most = math.max(most, value) end
+  return most
+end
+
 --- The mean of a list; its value, to the last digit, when all are equal.
 function costs.mean(list)
   local sum, same = 0.0, true

@@ -1,6 +1,7 @@
 --- Timelines as one self-contained HTML page: all on one time axis, with zoom and pan, details of the pass under the
 -- pointer, memory per device, and a table that compares the schedules. The page makes no request to anywhere.
 local check = require "tperf.check"
+local most = require "tperf.timeline.costs".most
 local number = require "tperf.report.number"
 local palette = require "tperf.timeline.palette"
 local page = require "tperf.timeline.page"
@@ -40,8 +41,6 @@ local function data(t, put)
   end
   put "]}"
 end
-
-local function most(list) return math.max(table.unpack(list)) end
 
 local function comparison(timelines, put)
   local best = math.huge

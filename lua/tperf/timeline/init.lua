@@ -7,6 +7,7 @@
 --   longest_stage_time   the longest time from a device's first start to its last stop
 --   busy_time, peak_activations, peak_memory   lists by device
 local check = require "tperf.check"
+local costs = require "tperf.timeline.costs"
 
 local timeline = {}
 timeline.__index = timeline
@@ -17,7 +18,7 @@ for i, name in ipairs(timeline.PASSES) do NUMBER[name] = i - 1 end
 
 local function bubble_rate(t, kind)
   if kind == "longest_stage" then
-    local busiest = math.max(table.unpack(t.busy_time))
+    local busiest = costs.most(t.busy_time)
     return (t.longest_stage_time - busiest) / t.longest_stage_time
   end
   return (t.makespan - t.ideal_time) / t.ideal_time
@@ -35,6 +36,11 @@ function timeline.new(s, functions, summary)
   t.bubble_rate = bubble_rate(t, s.rules.bubble)
   return t
 end
+
+--- The largest of a list by device: timeline:most "peak_memory".
+---@param field string
+---@return number
+function timeline:most(field) return costs.most(self[field]) end
 
 local OP = {
   type = check.choice { timeline.PASSES },
@@ -87,6 +93,19 @@ end
 --- Pictures and exports; each module documents its options.
 for _, form in ipairs { "svg", "html", "trace", "text" } do
   timeline[form] = function(self, options) return require("tperf.timeline." .. form)(self, options) end
+end
+
+local FORM = { svg = "svg", html = "html", json = "trace", txt = "text" }
+
+--- Writes a picture or an export to a file; its name ends in .svg, .html, .json (a Chrome trace) or .txt.
+---@param path string
+---@param options? table  of the form
+function timeline:save(path, options)
+  local form = type(path) == "string" and FORM[path:match "%.(%w+)$"]
+  if not form then
+    check.fail("timeline:save: the path must end in .svg, .html, .json or .txt, got %s", check.show(path))
+  end
+  require "tperf.report.output".write(path, self[form](self, options))
 end
 
 return timeline

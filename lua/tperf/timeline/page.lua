@@ -45,8 +45,8 @@ page.controls = [[
 <span>drag to move, Ctrl + wheel to zoom; with the keyboard: + − 0, Shift + ← →, arrows go from pass to pass</span></p>
 ]]
 
--- All charts share the window [from, to]. A chart is drawn anew whenever it changes; passes outside are left out, and
--- so are passes that would cover less than half a pixel next to one that is drawn.
+-- All charts share the window [from, to]. A chart is drawn anew whenever it changes; passes outside are left out. Of
+-- passes narrower than a pixel those are drawn, a pixel wide, that lie over the edge of one: a fair sample.
 page.script = [==[
 "use strict";
 (() => {
@@ -89,15 +89,13 @@ const ticks = count => {
 
 function drawDevice(c, g, d, x) {
   const y = c.top + d * (c.row + GAP), p = c.t.passes[d], count = p.length / STEP;
-  let reached = [-1, -1, -1];
   for (let i = first(p, from); i < count && p[i * STEP + 4] < to; i++) {
     const o = pass(c, d, i);
     const left = Math.max(x(o.start), LEFT), right = Math.min(x(o.stop), c.width - RIGHT);
-    if (right - left < 0.5 && right < reached[o.half] + 0.5) continue;
-    reached[o.half] = right;
+    if (right - left < 1 && Math.floor(right) === Math.floor(left)) continue;
     const h = o.half ? c.row / 2 : c.row, top = o.half === 2 ? y + h : y, name = LETTER[o.kind] + o.shade;
     make(g, "rect", { class: `pass ${right - left > 3 ? "p " : ""}${name}`, "data-d": d, "data-i": i, "data-m": o.mb,
-      x: left, y: top, width: Math.max(right - left, 0.5), height: h });
+      x: left, y: top, width: Math.max(right - left, 1), height: h });
     const label = String(o.mb), size = h < 20 ? 10 : 12;
     if (right - left >= label.length * size * 0.6 + 3 && h > size)
       make(g, "text", { class: `mid t${name}${size === 10 ? " small" : ""}`, x: (left + right) / 2,

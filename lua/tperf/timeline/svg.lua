@@ -1,6 +1,7 @@
 --- A timeline as a self-contained SVG picture: a row per device, a time axis, a legend, and what each device holds in
 -- memory over time. Every pass has a tooltip.
 local check = require "tperf.check"
+local costs = require "tperf.timeline.costs"
 local palette = require "tperf.timeline.palette"
 
 local LEFT, RIGHT, GAP = 84, 76, 4 -- pixels
@@ -157,7 +158,7 @@ return function(t, options)
   end
   bottom = bottom + 26
   if o.memory then
-    local most = math.max(table.unpack(t.peak_memory))
+    local most = costs.most(t.peak_memory)
     body:put('<text class="soft" x="%d" y="%d">activations held, to one scale</text>\n', LEFT, bottom + 14)
     bottom = bottom + 22
     for d = 1, t.devices do body:memory_row(d, bottom + (d - 1) * MEMORY_ROW, most) end

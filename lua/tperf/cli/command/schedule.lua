@@ -63,7 +63,7 @@ local function rows_of(timelines)
     rows[i] = {
       schedule = t.schedule, devices = t.devices, stages = t.stages, microbatches = t.microbatches,
       makespan = t.makespan, slower = t.makespan / best - 1, bubble = t.bubble_rate,
-      longest_stage = t.longest_stage_time, peak_memory = math.max(table.unpack(t.peak_memory)),
+      longest_stage = t.longest_stage_time, peak_memory = t:most "peak_memory",
     }
   end
   return rows
