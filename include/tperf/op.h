@@ -13,7 +13,7 @@
 
 #include "tperf/collective.h"
 
-enum { TP_NAME_MAX = 24, TP_AXIS_NAME_MAX = 8, TP_COMMS_MAX = 4 };
+enum { TP_NAME_MAX = 24, TP_AXIS_NAME_MAX = 8, TP_COMMS_MAX = 6 };
 
 typedef struct tp_comm {
     tp_collective kind;
@@ -40,6 +40,8 @@ typedef struct tp_op {
     tp_dtype dtype; // which peaks apply
     tp_pass forward, backward;
     double weight_bytes; // on one GPU; gradients have as many
+    bool expert;         // the weights are those of experts, which the expert axis spreads
+    bool tied;           // the weights are those of the embedding: a copy of its own only elsewhere
     double saved_bytes;  // activations kept for the backward pass
     bool panels;         // communicates panel by panel, overlapped with its own compute
     bool recomputed;     // the backward pass begins with the forward pass
@@ -48,12 +50,24 @@ typedef struct tp_op {
 // Bytes of one entry of a dropout mask; tp_dtype_bytes has those of activations and weights.
 enum { TP_MASK_BYTES = 1 };
 
-// Y = X W. X is tokens x n_in, W is n_in x n_out. Saved: X.
-// reduce_axis: W is cut by its rows, so Y is reduce-scattered over that axis ("" = not).
-// grad_axis:   W is cut by its columns, so X's gradient is reduce-scattered over that axis.
+// Y = X W + bias. X is tokens x n_in, W is n_in x n_out. Saved: X, unless another op keeps it.
+// A product cut by W's columns takes a gathered X; one cut by its rows makes partial sums of Y.
+//   gather_axis:       X lies in shards of `shard` tokens (0: all of them); they are gathered before each
+//                      pass, and only the shard is kept (arXiv 2205.05198, section 4.2.2)
+//   reduce_axis, sum_axis:           Y is reduce-scattered, all-reduced
+//   grad_axis, grad_sum_axis:        X's gradient is reduce-scattered, all-reduced
+//   output_grad_axis:  Y's gradient is a shard, gathered for the backward pass
+//   parameter_axis, bias_axis:       weights, or the bias alone, are replicated: gradients all-reduced
+// experts > 0: as many products side by side, of experts; `tokens` counts the rows of all of them and
+// `active` how many have any rows, so that their weights are read (0: all).
 typedef struct tp_linear {
-    int64_t tokens, n_in, n_out;
-    const char *reduce_axis, *grad_axis;
+    int64_t tokens, n_in, n_out, shard, experts;
+    double active;
+    bool bias, input_kept_elsewhere, tied;
+    bool weights_elsewhere; // another op of this GPU has them: they are read, but not counted
+    double weight_element;  // bytes of one weight; 0: the op's dtype
+    const char *gather_axis, *reduce_axis, *sum_axis, *grad_axis, *grad_sum_axis, *output_grad_axis,
+        *parameter_axis, *bias_axis;
 } tp_linear;
 tp_status tp_op_linear(tp_op *op, const tp_linear *shape, tp_error *error);
 
@@ -62,7 +76,8 @@ tp_status tp_op_linear(tp_op *op, const tp_linear *shape, tp_error *error);
 // n_out are local.
 typedef struct tp_summa {
     int64_t tokens, n_in, n_out, n_in_columns, n_in_rows;
-    const char *columns_axis, *rows_axis;
+    bool bias, input_kept_elsewhere, tied; // as in tp_linear
+    const char *columns_axis, *rows_axis, *bias_axis;
 } tp_summa;
 tp_status tp_op_summa(tp_op *op, const tp_summa *shape, tp_error *error);
 
@@ -97,7 +112,9 @@ typedef struct tp_softmax {
 } tp_softmax;
 tp_status tp_op_softmax(tp_op *op, const tp_softmax *shape, tp_error *error);
 
-// Layer norm of `tokens` rows of `width`: mean 2, variance 3, normalise 2, scale and shift 2 FLOP.
+// Layer norm of `tokens` rows of `width`: mean 2, variance 3, normalise 2, scale and shift 2 FLOP; or root
+// mean square norm (arXiv 1910.07467): mean square 2, normalise 1, scale 1. Saved: the input.
+// The backward pass reads the input and the gradient twice, for the input's and the parameters' gradients.
 // gather_axis: the rows are a shard; the result, gathered_tokens x width (0: all shards together),
 //   is all-gathered for the next product, its gradient reduce-scattered.
 // statistics_axis: a row is spread over that axis; the row statistics are all-reduced, and in the
@@ -105,7 +122,9 @@ tp_status tp_op_softmax(tp_op *op, const tp_softmax *shape, tp_error *error);
 // grad_axis: scale and shift are replicated over that axis.
 typedef struct tp_norm {
     int64_t tokens, width, gathered_tokens;
+    int64_t parameters; // scale (and shift); -1: one of each for every element of a row
     double grad_statistics;
+    bool root_mean_square, input_kept_elsewhere;
     const char *gather_axis, *statistics_axis, *grad_axis;
 } tp_norm;
 tp_status tp_op_norm(tp_op *op, const tp_norm *shape, tp_error *error);
@@ -122,6 +141,71 @@ typedef struct tp_attention {
 tp_status tp_op_scores(tp_op *op, const tp_attention *shape, tp_error *error);          // Q K^T
 tp_status tp_op_attend(tp_op *op, const tp_attention *shape, tp_error *error);          // P V
 tp_status tp_op_flash_attention(tp_op *op, const tp_attention *shape, tp_error *error); // fused
+
+// Fused attention as training and serving run it (FlashAttention-2, arXiv 2307.08691, section 3): only the
+// pairs of a query and a key that see each other are computed.
+//   queries    local rows, the last of the sequence unless `shards` says that they are an even 1/shards of
+//              shards x queries rows; keys: the rows they may see, cached ones included
+//   causal     row i sees keys 1 … i; window: the last `window` of them (0: all)
+//   pairs      of one head: sum over its rows of the keys seen, so causal attention over s rows has
+//              s (s + 1) / 2, a window w < s has s w - w (w - 1) / 2
+//   kv_heads   shared by heads / kv_heads queries each; value_dim: of values and output (0: head_dim)
+//   values_in_keys   values are part of the keys, read once (absorbed latent attention, arXiv 2405.04434, 2.1.2)
+// Forward: Q K^T and P V, softmax 3 FLOP a pair, dropout 1. Backward: Q K^T and softmax again, then the
+// gradients of P, V, Q, K. Traffic: Q, O of every head, K, V of every key-value head once, and 4 bytes of
+// log-sum-exp a row. Saved: Q, K, V and those 4 bytes; O is the next product's input, which keeps it.
+typedef struct tp_fused_attention {
+    int64_t batch, heads, kv_heads, queries, keys, head_dim, value_dim, window, shards;
+    bool causal, dropout, values_in_keys, sinks;
+    double kv_element;       // bytes of one key or value element; 0: the op's dtype
+    const char *gather_axis; // keys and values are spread over it, as in tp_attention
+} tp_fused_attention;
+tp_status tp_op_attention(tp_op *op, const tp_fused_attention *shape, tp_error *error);
+double tp_attention_pairs(const tp_fused_attention *shape);
+
+// Looks `tokens` rows of `width` up in a table of which this GPU has `rows`; each GPU of the axis adds
+// what it has, and the result is reduce-scattered or all-reduced (Megatron-LM, arXiv 1909.08053, section 3).
+typedef struct tp_embedding {
+    int64_t tokens, rows, width;
+    bool tied;
+    double weight_element;
+    const char *reduce_axis, *sum_axis;
+} tp_embedding;
+tp_status tp_op_embedding(tp_op *op, const tp_embedding *shape, tp_error *error);
+
+// Cross-entropy of `tokens` rows of logits, of which this GPU has `vocab`; over the axis go the row maxima,
+// the targets' logits and the sums of exponentials, in fp32 (arXiv 1909.08053, section 3).
+// A logit costs 4 FLOP forward (maximum, difference, exponential, sum), 2 backward. Saved: the softmax in
+// fp32 (arXiv 2205.05198, section 4.3: 4 s b v).
+typedef struct tp_cross_entropy {
+    int64_t tokens, vocab;
+    const char *axis;
+} tp_cross_entropy;
+tp_status tp_op_cross_entropy(tp_op *op, const tp_cross_entropy *shape, tp_error *error);
+
+// Scores every token for `experts` experts, normalises the scores (3 FLOP each), and picks top_k of them
+// (one comparison a score and pick). Saved: the scores in fp32, and the input unless another op keeps it.
+typedef struct tp_router {
+    int64_t tokens, width, experts, top_k;
+    bool bias, input_kept_elsewhere;
+    const char *grad_axis; // the weights are replicated over it
+} tp_router;
+tp_status tp_op_router(tp_op *op, const tp_router *shape, tp_error *error);
+
+// The state-space scan of Mamba-2 in chunks of q tokens as matrix products (arXiv 2405.21060, section 6):
+// with G groups of state size N, H heads of size P, per token C B^T 2 q N G, its product with X 2 q P H,
+// the chunk's state 2 N P H and what the state before it adds 2 N P H. Backward: twice as much, and C B^T
+// and the states again. step: one token from the state kept (6 N P H vector FLOPs), which is read
+// and written in fp32. Saved: x, B, C and dt, as the convolution before it got them.
+typedef struct tp_scan {
+    int64_t batch, seq, heads, head_dim, groups, state, chunk;
+    bool step;
+} tp_scan;
+tp_status tp_op_scan(tp_op *op, const tp_scan *shape, tp_error *error);
+
+// The same op in full recomputation (arXiv 2205.05198, section 5): runs again before its backward pass
+// and keeps `saved_bytes`, the input of what is recomputed together, or nothing.
+void tp_op_recompute(tp_op *op, double saved_bytes);
 
 // Checks a finished op: every count finite and not negative.
 tp_status tp_op_validate(const tp_op *op, tp_error *error);

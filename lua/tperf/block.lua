@@ -1,8 +1,8 @@
 --- tperf.block: a named part of a layer: a function from the model and one GPU's share to a list of ops.
 --   tperf.block("mlp", function(model, share) return { op.linear { … }, … } end)
 -- The share holds micro_batch, seq, tokens (their product), the size of each axis of the strategy by its name
--- (share.tp), rules, and the strategy's cuts as methods (tperf/strategy/init.lua lists them), with
--- which one block serves every strategy.
+-- (share.tp), rules, what strategy.share documents (share.group, share.mode …), and the strategy's cuts as methods
+-- (tperf/strategy/init.lua lists them), with which one block serves every strategy, training and inference.
 local check = require "tperf.check"
 
 local block = {}
@@ -18,6 +18,7 @@ end
 
 --- The block's ops for a share, with `name`.
 function block:ops(model, share)
+  share.block = self.name -- for messages
   local ops = self.build(model, share)
   if type(ops) ~= "table" then check.fail("block '%s' returned %s, not a list of ops", self.name, check.show(ops)) end
   ops.name = self.name

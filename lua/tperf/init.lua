@@ -2,6 +2,7 @@
 local sweep = require "tperf.sweep"
 
 local tperf = {
+  architecture = require "tperf.arch",
   args = require "tperf.args",
   block = require "tperf.block",
   collective = require "tperf.collective".time,

@@ -1,15 +1,22 @@
 --- tperf.op: constructors of ops, the kernels that blocks are made of. Each takes one table and returns the
 -- counts of one kernel, forward and backward (include/tperf/op.h has the formulas). Sizes are what one GPU
 -- sees; an axis ("tp" …) names the collectives that go with the kernel. All take name = and dtype = ("bf16").
+local check = require "tperf.check"
 local core = require "tperf.core".op
 
 local BYTES, MASK_BYTES = 2, 1 -- of a 16-bit element, of an entry of a dropout mask
 
 local op = {}
 
---- Y = X W: tokens, n_in, n_out. reduce_scatter: the axis over which Y is reduced; input_grad: the axis over which
---- X's gradient is.
+--- Y = X W + bias: tokens, n_in, n_out, bias, input_kept_elsewhere, tied (W is the embedding), weights_elsewhere,
+--- weight_dtype. Axes: gather (X lies in shards of `shard` tokens), reduce_scatter or all_reduce (of Y), input_grad
+--- or input_grad_all_reduce (of X's gradient), output_grad (Y's gradient is gathered), parameter_grad and bias_grad
+--- (over which they are replicated).
 op.linear = core.linear
+
+--- As many products side by side, of `experts` experts of this GPU: tokens counts the rows of all of them, active
+--- how many experts have rows (all). Otherwise as linear.
+op.grouped_linear = core.grouped_linear
 
 --- The same on a grid by SUMMA: tokens, n_in, n_out, n_in_columns, n_in_rows, columns =, rows = axes.
 op.summa = core.summa
@@ -22,13 +29,44 @@ op.summa_scores, op.summa_attend = core.summa_scores, core.summa_attend
 --- gathered; grad_reads_gathered.
 op.flash_attention = core.flash_attention
 
+--- Fused attention over the pairs that see each other: batch, heads, head_dim, queries and keys (or seq for both);
+--- kv_heads (heads), value_dim (head_dim), causal, window, dropout, sinks, values_in_keys, kv_dtype, shards (queries
+--- are an even share of so many times more), gather: the axis over which keys and values are gathered.
+function op.attention(o)
+  if type(o) == "table" and o.seq then
+    if o.queries or o.keys then check.fail("op.attention: 'seq' stands for 'queries' and 'keys', given, too") end
+    local copy = {}
+    for name, value in pairs(o) do copy[name] = value end
+    copy.queries, copy.keys, copy.seq = o.seq, o.seq, nil
+    o = copy
+  end
+  return core.attention(o)
+end
+
 --- Attention's products as kernels of their own; like flash_attention, and keep_scores, recomputed.
 op.scores, op.attend = core.scores, core.attend
 
 --- Softmax as a kernel of its own: rows, width, keep_output, recomputed; row_sum: the axis over which a row is spread.
 op.softmax = core.softmax
 
---- Layer norm: tokens, width; gather: the axis over which the result is gathered (gathered_tokens when the
+--- Looks tokens rows of width up in a table with `rows` rows on this GPU; tied, weight_dtype; reduce_scatter or
+--- all_reduce: the axis over which the table is cut.
+op.embedding = core.embedding
+
+--- Cross-entropy of `tokens` rows of logits, of which this GPU has `vocab`; row_sum: the axis over which a row is
+--- spread.
+op.cross_entropy = core.cross_entropy
+
+--- Chooses top_k of `experts` experts for each token: tokens, width, experts, top_k, bias, input_kept_elsewhere;
+--- parameter_grad: the axis over which the weights are replicated.
+op.router = core.router
+
+--- The scan of Mamba-2: batch, seq, heads, head_dim, state, groups (1), chunk (256); step: one token from a state that
+--- is kept, in place of a sequence.
+op.scan = core.scan
+
+--- Layer norm: tokens, width; root_mean_square; parameters (2 width, width of a root-mean-square norm);
+--- input_kept_elsewhere; gather: the axis over which the result is gathered (gathered_tokens when the
 --- shards do not add up); statistics: the axis over which a row is spread; parameter_grad: the axis over which
 --- scale and shift are replicated.
 op.norm = core.norm
@@ -36,6 +74,88 @@ op.norm = core.norm
 --- A pass over elements: elements, forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes (each
 --- per element), parameters, parameter_grad, recomputed.
 op.elementwise = core.elementwise
+
+local count = check.number { min = 0, default = 0 }
+local comm = check.record_of {
+  kind = check.choice { { "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "scatter", "gather",
+    "all_to_all", "send" } },
+  axis = check.string(), bytes = check.number { min = 0 }, share = check.boolean { default = false },
+}
+local pass = check.record_of({
+  tensor_flops = count, vector_flops = count, bytes = count, comms = check.list(comm, { max = 6, default = {} }),
+}, { default = {} })
+local custom = {
+  name = check.string { default = "custom" }, dtype = check.string { default = "bf16" },
+  forward = pass, backward = pass,
+  weight_bytes = count, saved_bytes = count, expert = check.boolean { default = false },
+}
+
+--- Raw counts: name, dtype, forward and backward = { tensor_flops, vector_flops, bytes,
+--- comms = { { kind, axis, bytes, share } … } }, weight_bytes, saved_bytes, expert.
+function op.custom(o)
+  o = check.record("op.custom", o, custom)
+  local forward, backward = o.forward, o.backward
+  local made = core.custom {
+    name = o.name, dtype = o.dtype, weight_bytes = o.weight_bytes, saved_bytes = o.saved_bytes, expert = o.expert,
+    forward_tensor_flops = forward.tensor_flops, forward_vector_flops = forward.vector_flops,
+    forward_bytes = forward.bytes, backward_tensor_flops = backward.tensor_flops,
+    backward_vector_flops = backward.vector_flops, backward_bytes = backward.bytes,
+  }
+  for which, list in pairs { forward = forward.comms, backward = backward.comms } do
+    for _, c in ipairs(list) do made:communicate(which, c.kind, c.axis, c.bytes, c.share) end
+  end
+  return made
+end
+
+-- The collective that carries the gradient back.
+local back = {
+  all_reduce = "all_reduce", all_gather = "reduce_scatter", reduce_scatter = "all_gather", broadcast = "reduce",
+  reduce = "broadcast", scatter = "gather", gather = "scatter", all_to_all = "all_to_all", send = "send",
+}
+
+--- A collective alone, and in the backward pass its counterpart: kind, axis, bytes (see tperf.collective), share.
+function op.collective(o)
+  if type(o) ~= "table" then check.fail("op.collective needs a table of fields, got %s", check.show(o)) end
+  local function one(kind) return { comms = { { kind = kind, axis = o.axis, bytes = o.bytes, share = o.share } } } end
+  return op.custom { name = o.name or o.kind, forward = one(o.kind), backward = one(back[o.kind]) }
+end
+
+-- FLOPs of one element forward and backward. GELU as published (arXiv 2410.00273); SiLU x s(x) costs an exponential, a
+-- sum, a quotient and a product, its gradient s (1 + x (1 - s)) dy those and four more; the others what their
+-- formulas say.
+local activations = {
+  gelu = { 8, 13 }, quick_gelu = { 5, 9 }, silu = { 4, 8 }, tanh = { 1, 3 }, relu = { 1, 1 }, relu2 = { 2, 3 },
+}
+
+--- An activation of `elements` results: kind ("gelu", "silu", "relu", "relu2", "quick_gelu", "tanh"); gated: times a
+--- second input, as SwiGLU does (arXiv 2002.05202), in one kernel. Saved: the inputs.
+function op.activation(o)
+  local flops, inputs = activations[o.kind], o.gated and 2 or 1
+  if not flops then check.fail("op.activation: unknown kind %s", check.show(o.kind)) end
+  return core.elementwise {
+    name = o.name or o.kind, dtype = o.dtype, elements = o.elements,
+    forward_flops = flops[1] + inputs - 1, backward_flops = flops[2] + 3 * (inputs - 1),
+    forward_bytes = (inputs + 1) * BYTES, backward_bytes = (2 * inputs + 1) * BYTES, saved_bytes = inputs * BYTES,
+  }
+end
+
+--- Adds a branch to the residual stream; dropout: of the branch first, in the same kernel, its mask kept.
+function op.residual(o)
+  local mask = o.dropout and MASK_BYTES or 0
+  return core.elementwise {
+    name = o.name or "residual", dtype = o.dtype, elements = o.elements, forward_flops = o.dropout and 2 or 1,
+    backward_flops = o.dropout and 2 or 1, forward_bytes = 3 * BYTES + mask, backward_bytes = 3 * BYTES + mask,
+    saved_bytes = mask,
+  }
+end
+
+--- Rotates pairs of features by the position (arXiv 2104.09864): two products and a sum an element; nothing saved.
+function op.rotary(o)
+  return core.elementwise {
+    name = o.name or "rotary", dtype = o.dtype, elements = o.elements, forward_flops = 3, backward_flops = 3,
+    forward_bytes = 2 * BYTES, backward_bytes = 2 * BYTES,
+  }
+end
 
 --- Adds a vector of `width` to `tokens` rows.
 function op.bias(o)

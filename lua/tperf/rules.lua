@@ -43,6 +43,11 @@ local fields = {
     "Q18: of the longer side" },
   { "ends_take_time", "the first stage's embedding and the last one's logits and loss take time when simulated",
     "S2: only layers do" },
+  { "layers_from_description", "layers, embedding and head are those that the model describes",
+    "every layer is GPT-3's, norms last; neither embedding nor head" },
+  { "columns_gather", "a column product keeps its shard of the input and gathers it again in the backward pass; a "
+    .. "row product gathers its gradient (arXiv 2205.05198); sizes that do not divide are refused",
+    "the norm before gathers and what it gathered is kept; sizes are rounded down" },
   { "one_minimum_width", "hidden / tp is at least 128 in every strategy",
     "Q19: 3 hidden / tp in strategy tensor" },
 }

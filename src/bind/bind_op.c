@@ -1,175 +1,16 @@
-// bind_op.c: tperf.core.op: constructors of ops, each from one table of fields. tperf.op documents them.
+// bind_op.c: tperf.core.op: a constructor for each kind of op, and the methods of an op:
+//   op:recompute(saved_bytes)                     in full recomputation, see tperf/op.h
+//   op:communicate(pass, kind, axis, bytes, share)  adds a collective to "forward" or "backward"
+//   op:counts()                                   a record of all counts
+// The first two change the op, and are for the library, before anyone else has it.
+#include <math.h>
 #include <string.h>
 
 #include "bind/bind.h"
-#include "bind/fields.h"
 #include "bind/model_args.h"
+#include "bind/op_kinds.h"
 
 static const char type_name[] = "tperf.op";
-
-typedef struct arguments {
-    const char *name, *dtype;
-    union {
-        tp_linear linear;
-        tp_summa summa;
-        tp_summa_attention summa_attention;
-        tp_elementwise elementwise;
-        tp_softmax softmax;
-        tp_norm norm;
-        tp_attention attention;
-    };
-} arguments;
-
-#define INTEGER(field, member)                                                                     \
-    { field, TP_FIELD_INTEGER, offsetof(arguments, member), true }
-#define OPTIONAL(field, kind, member)                                                              \
-    { field, TP_FIELD_##kind, offsetof(arguments, member), false }
-#define NUMBER(field, member)                                                                      \
-    { field, TP_FIELD_NUMBER, offsetof(arguments, member), true }
-#define COMMON OPTIONAL("name", TEXT, name), OPTIONAL("dtype", TEXT, dtype)
-
-// What an op of one kind reads, where it starts from, and what counts it.
-typedef struct kind {
-    const char *what; // "op.linear"
-    const tp_field *fields;
-    arguments defaults;
-    tp_status (*count)(tp_op *op, const arguments *arguments, tp_error *error);
-} kind;
-
-static const tp_field linear_fields[] = {
-    COMMON,
-    INTEGER("tokens", linear.tokens),
-    INTEGER("n_in", linear.n_in),
-    INTEGER("n_out", linear.n_out),
-    OPTIONAL("reduce_scatter", TEXT, linear.reduce_axis),
-    OPTIONAL("input_grad", TEXT, linear.grad_axis),
-    {0},
-};
-static tp_status count_linear(tp_op *op, const arguments *a, tp_error *error) {
-    return tp_op_linear(op, &a->linear, error);
-}
-
-static const tp_field summa_fields[] = {
-    COMMON,
-    INTEGER("tokens", summa.tokens),
-    INTEGER("n_in", summa.n_in),
-    INTEGER("n_out", summa.n_out),
-    INTEGER("n_in_columns", summa.n_in_columns),
-    INTEGER("n_in_rows", summa.n_in_rows),
-    OPTIONAL("columns", TEXT, summa.columns_axis),
-    OPTIONAL("rows", TEXT, summa.rows_axis),
-    {0},
-};
-static tp_status count_summa(tp_op *op, const arguments *a, tp_error *error) {
-    return tp_op_summa(op, &a->summa, error);
-}
-
-static const tp_field summa_attention_fields[] = {
-    COMMON,
-    INTEGER("batch", summa_attention.batch),
-    INTEGER("heads", summa_attention.heads),
-    INTEGER("queries", summa_attention.queries),
-    INTEGER("queries_rows", summa_attention.queries_rows),
-    INTEGER("queries_columns", summa_attention.queries_columns),
-    INTEGER("head_dim_columns", summa_attention.head_dim_columns),
-    OPTIONAL("keep_scores", FLAG, summa_attention.keep_scores),
-    OPTIONAL("columns", TEXT, summa_attention.columns_axis),
-    OPTIONAL("rows", TEXT, summa_attention.rows_axis),
-    {0},
-};
-static tp_status count_summa_scores(tp_op *op, const arguments *a, tp_error *error) {
-    return tp_op_summa_scores(op, &a->summa_attention, error);
-}
-static tp_status count_summa_attend(tp_op *op, const arguments *a, tp_error *error) {
-    return tp_op_summa_attend(op, &a->summa_attention, error);
-}
-
-static const tp_field elementwise_fields[] = {
-    COMMON,
-    NUMBER("elements", elementwise.elements),
-    OPTIONAL("parameters", INTEGER, elementwise.parameters),
-    NUMBER("forward_flops", elementwise.forward_flops),
-    NUMBER("backward_flops", elementwise.backward_flops),
-    NUMBER("forward_bytes", elementwise.forward_bytes),
-    NUMBER("backward_bytes", elementwise.backward_bytes),
-    OPTIONAL("saved_bytes", NUMBER, elementwise.saved_bytes),
-    OPTIONAL("recomputed", FLAG, elementwise.recomputed),
-    OPTIONAL("parameter_grad", TEXT, elementwise.grad_axis),
-    {0},
-};
-static tp_status count_elementwise(tp_op *op, const arguments *a, tp_error *error) {
-    return tp_op_elementwise(op, &a->elementwise, error);
-}
-
-static const tp_field softmax_fields[] = {
-    COMMON,
-    NUMBER("rows", softmax.rows),
-    INTEGER("width", softmax.width),
-    OPTIONAL("keep_output", FLAG, softmax.keep_output),
-    OPTIONAL("recomputed", FLAG, softmax.recomputed),
-    OPTIONAL("row_sum", TEXT, softmax.sum_axis),
-    {0},
-};
-static tp_status count_softmax(tp_op *op, const arguments *a, tp_error *error) {
-    return tp_op_softmax(op, &a->softmax, error);
-}
-
-static const tp_field norm_fields[] = {
-    COMMON,
-    INTEGER("tokens", norm.tokens),
-    INTEGER("width", norm.width),
-    OPTIONAL("gather", TEXT, norm.gather_axis),
-    OPTIONAL("gathered_tokens", INTEGER, norm.gathered_tokens),
-    OPTIONAL("statistics", TEXT, norm.statistics_axis),
-    OPTIONAL("grad_statistics", NUMBER, norm.grad_statistics),
-    OPTIONAL("parameter_grad", TEXT, norm.grad_axis),
-    {0},
-};
-static tp_status count_norm(tp_op *op, const arguments *a, tp_error *error) {
-    return tp_op_norm(op, &a->norm, error);
-}
-
-static const tp_field attention_fields[] = {
-    COMMON,
-    INTEGER("batch", attention.batch),
-    INTEGER("heads", attention.heads),
-    INTEGER("queries", attention.queries),
-    INTEGER("keys", attention.keys),
-    INTEGER("head_dim", attention.head_dim),
-    OPTIONAL("keep_scores", FLAG, attention.keep_scores),
-    OPTIONAL("recomputed", FLAG, attention.recomputed),
-    OPTIONAL("gather", TEXT, attention.gather_axis),
-    OPTIONAL("grad_reads_gathered", FLAG, attention.grad_reads_gathered),
-    {0},
-};
-static tp_status count_scores(tp_op *op, const arguments *a, tp_error *error) {
-    return tp_op_scores(op, &a->attention, error);
-}
-static tp_status count_attend(tp_op *op, const arguments *a, tp_error *error) {
-    return tp_op_attend(op, &a->attention, error);
-}
-static tp_status count_flash_attention(tp_op *op, const arguments *a, tp_error *error) {
-    return tp_op_flash_attention(op, &a->attention, error);
-}
-
-static const kind kinds[] = {
-    {"op.linear", linear_fields, {.name = "linear"}, count_linear},
-    {"op.summa", summa_fields, {.name = "summa"}, count_summa},
-    {"op.summa_scores", summa_attention_fields, {.name = "scores"}, count_summa_scores},
-    {"op.summa_attend",
-     summa_attention_fields,
-     {.name = "attend", .summa_attention.keep_scores = true},
-     count_summa_attend},
-    {"op.elementwise", elementwise_fields, {.name = "elementwise"}, count_elementwise},
-    {"op.softmax", softmax_fields, {.name = "softmax", .softmax.keep_output = true}, count_softmax},
-    {"op.norm", norm_fields, {.name = "norm"}, count_norm},
-    {"op.scores", attention_fields, {.name = "scores"}, count_scores},
-    {"op.attend",
-     attention_fields,
-     {.name = "attend", .attention.keep_scores = true},
-     count_attend},
-    {"op.flash_attention", attention_fields, {.name = "attention"}, count_flash_attention},
-};
 
 static tp_dtype check_dtype(lua_State *L, const char *what, const char *name) {
     for (int i = 0; i < TP_DTYPE_COUNT; i++)
@@ -184,9 +25,13 @@ static void copy_name(lua_State *L, const char *what, const char *name, char *ou
     strcpy(out, name);
 }
 
-static void check_axes(lua_State *L, const kind *k, const arguments *a) {
+static double element_of(lua_State *L, const char *what, const char *dtype) {
+    return dtype ? tp_dtype_bytes(check_dtype(L, what, dtype)) : 0;
+}
+
+static void check_axes(lua_State *L, const tp_op_kind *k, const tp_op_arguments *a) {
     for (const tp_field *f = k->fields; f->name; f++) {
-        if (f->kind != TP_FIELD_TEXT || f->offset < offsetof(arguments, linear)) continue;
+        if (f->kind != TP_FIELD_TEXT || f->offset < offsetof(tp_op_arguments, linear)) continue;
         const char *axis = *(const char *const *)((const char *)a + f->offset);
         if (axis && strlen(axis) >= TP_AXIS_NAME_MAX)
             tp_bind_fail(L, "%s: the axis name '%s' is longer than %d bytes", k->what, axis,
@@ -195,8 +40,8 @@ static void check_axes(lua_State *L, const kind *k, const arguments *a) {
 }
 
 static int construct(lua_State *L) {
-    const kind *k = &kinds[lua_tointeger(L, lua_upvalueindex(1))];
-    arguments a = k->defaults;
+    const tp_op_kind *k = &tp_op_kinds[lua_tointeger(L, lua_upvalueindex(1))];
+    tp_op_arguments a = k->defaults;
     a.dtype = "bf16";
     tp_fields_read(L, 1, k->what, k->fields, &a);
     check_axes(L, k, &a);
@@ -205,6 +50,8 @@ static int construct(lua_State *L) {
     luaL_setmetatable(L, type_name);
     copy_name(L, k->what, a.name, op->name, sizeof op->name);
     op->dtype = check_dtype(L, k->what, a.dtype);
+    a.weight_element = element_of(L, k->what, a.weight_dtype);
+    a.kv_element = element_of(L, k->what, a.kv_dtype);
     tp_error error;
     if (k->count(op, &a, &error) != TP_OK)
         return tp_bind_fail(L, "%s '%s': %s", k->what, op->name, error.message);
@@ -225,15 +72,99 @@ static int to_string(lua_State *L) {
     return 1;
 }
 
+static int recompute(lua_State *L) {
+    tp_op *op = luaL_checkudata(L, 1, type_name);
+    tp_op_recompute(op, luaL_checknumber(L, 2));
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int communicate(lua_State *L) {
+    static const char *const passes[] = {"forward", "backward", NULL};
+    tp_op *op = luaL_checkudata(L, 1, type_name);
+    tp_pass *pass = luaL_checkoption(L, 2, NULL, passes) ? &op->backward : &op->forward;
+    tp_collective kind = (tp_collective)luaL_checkoption(L, 3, NULL, tp_collective_names);
+    const char *axis = luaL_checkstring(L, 4);
+    double bytes = luaL_checknumber(L, 5);
+    if (strlen(axis) == 0 || strlen(axis) >= TP_AXIS_NAME_MAX)
+        tp_bind_fail(L, "op '%s': an axis has a name of 1 to %d bytes, not '%s'", op->name,
+                     TP_AXIS_NAME_MAX - 1, axis);
+    if (!isfinite(bytes) || bytes < 0)
+        tp_bind_fail(L, "op '%s': a collective of %f bytes", op->name, bytes);
+    if (pass->n_comms == TP_COMMS_MAX)
+        tp_bind_fail(L, "op '%s': more than %d collectives in a pass", op->name, TP_COMMS_MAX);
+    tp_comm *comm = &pass->comms[pass->n_comms++];
+    *comm = (tp_comm){.kind = kind, .bytes = bytes, .share = lua_toboolean(L, 6)};
+    strcpy(comm->axis, axis);
+    lua_settop(L, 1);
+    return 1;
+}
+
+static void set_number(lua_State *L, const char *name, double value) {
+    lua_pushnumber(L, value);
+    lua_setfield(L, -2, name);
+}
+
+static void push_pass(lua_State *L, const tp_pass *pass) {
+    lua_createtable(L, 0, 4);
+    set_number(L, "tensor_flops", pass->tensor_flops);
+    set_number(L, "vector_flops", pass->vector_flops);
+    set_number(L, "bytes", pass->bytes);
+    lua_createtable(L, pass->n_comms, 0);
+    for (int i = 0; i < pass->n_comms; i++) {
+        lua_createtable(L, 0, 4);
+        lua_pushstring(L, tp_collective_names[pass->comms[i].kind]);
+        lua_setfield(L, -2, "kind");
+        lua_pushstring(L, pass->comms[i].axis);
+        lua_setfield(L, -2, "axis");
+        lua_pushboolean(L, pass->comms[i].share);
+        lua_setfield(L, -2, "share");
+        set_number(L, "bytes", pass->comms[i].bytes);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, "comms");
+}
+
+static int counts(lua_State *L) {
+    const tp_op *op = tp_bind_check_op(L, 1);
+    lua_createtable(L, 0, 8);
+    lua_pushstring(L, op->name);
+    lua_setfield(L, -2, "name");
+    lua_pushstring(L, tp_dtype_names[op->dtype]);
+    lua_setfield(L, -2, "dtype");
+    set_number(L, "weight_bytes", op->weight_bytes);
+    set_number(L, "saved_bytes", op->saved_bytes);
+    lua_pushboolean(L, op->expert);
+    lua_setfield(L, -2, "expert");
+    lua_pushboolean(L, op->tied);
+    lua_setfield(L, -2, "tied");
+    lua_pushboolean(L, op->recomputed);
+    lua_setfield(L, -2, "recomputed");
+    push_pass(L, &op->forward);
+    lua_setfield(L, -2, "forward");
+    push_pass(L, &op->backward);
+    lua_setfield(L, -2, "backward");
+    return 1;
+}
+
+static const luaL_Reg methods[] = {
+    {"recompute", recompute},
+    {"communicate", communicate},
+    {"counts", counts},
+    {NULL, NULL},
+};
+
 void tp_bind_op(lua_State *L) {
     luaL_newmetatable(L, type_name);
     lua_pushcfunction(L, to_string);
     lua_setfield(L, -2, "__tostring");
+    luaL_newlib(L, methods);
+    lua_setfield(L, -2, "__index");
     lua_pop(L, 1);
     lua_newtable(L);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        lua_pushinteger(L, (lua_Integer)i);
+    for (int i = 0; tp_op_kinds[i].what; i++) {
+        lua_pushinteger(L, i);
         lua_pushcclosure(L, construct, 1);
-        lua_setfield(L, -2, kinds[i].what + strlen("op."));
+        lua_setfield(L, -2, tp_op_kinds[i].what + strlen("op."));
     }
 }

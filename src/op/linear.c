@@ -2,23 +2,50 @@
 // docs/model.md section 1.1. Letters: N tokens, I and O features.
 #include "op/counts.h"
 
-tp_status tp_op_linear(tp_op *op, const tp_linear *shape, tp_error *error) {
+static tp_status check_linear(const tp_linear *shape, tp_error *error) {
     TP_TRY(tp_size_check(error, "tokens", shape->tokens));
     TP_TRY(tp_size_check(error, "n_in", shape->n_in));
     TP_TRY(tp_size_check(error, "n_out", shape->n_out));
-    double N = (double)shape->tokens, I = (double)shape->n_in, O = (double)shape->n_out;
+    TP_TRY(tp_size_check(error, "shard", shape->shard));
+    return tp_size_check(error, "experts", shape->experts);
+}
+
+static void communicate_linear(tp_op *op, const tp_linear *shape, double weights, double biases) {
     double element = tp_dtype_bytes(op->dtype);
+    double input = element * (double)shape->tokens * (double)shape->n_in;
+    double output = element * (double)shape->tokens * (double)shape->n_out;
+    tp_pass_communicate(&op->forward, TP_ALL_GATHER, shape->gather_axis, input);
+    tp_pass_communicate(&op->forward, TP_REDUCE_SCATTER, shape->reduce_axis, output);
+    tp_pass_communicate(&op->forward, TP_ALL_REDUCE, shape->sum_axis, output);
+    tp_pass_communicate(&op->backward, TP_ALL_GATHER, shape->output_grad_axis, output);
+    tp_pass_communicate(&op->backward, TP_ALL_GATHER, shape->gather_axis, input);
+    tp_pass_communicate(&op->backward, TP_REDUCE_SCATTER, shape->grad_axis, input);
+    tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->grad_sum_axis, input);
+    tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->parameter_axis,
+                        element * (weights + biases));
+    if (!shape->parameter_axis)
+        tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->bias_axis, element * biases);
+}
+
+tp_status tp_op_linear(tp_op *op, const tp_linear *shape, tp_error *error) {
+    TP_TRY(check_linear(shape, error));
+    double N = (double)shape->tokens, I = (double)shape->n_in, O = (double)shape->n_out;
+    double products = shape->experts ? (double)shape->experts : 1;
+    double used = shape->active > 0 ? shape->active : products;
+    double biases = shape->bias ? products * O : 0, kept = shape->shard ? (double)shape->shard : N;
+    double element = tp_dtype_bytes(op->dtype);
+    double weight = shape->weight_element > 0 ? shape->weight_element : element;
     op->forward.tensor_flops = N * O * (2 * I - 1);
-    op->backward.tensor_flops = N * I * (2 * O - 1) + I * O * (2 * N - 1); // dX, then dW
-    op->forward.bytes = element * (N * I + N * O + I * O);
-    op->backward.bytes = element * (2 * I * O + 2 * N * I + 2 * N * O);
-    op->weight_bytes = element * I * O;
-    op->saved_bytes = element * N * I;
-    tp_pass_kernel(&op->forward, TP_KERNEL_GEMM, 1, N, O, I);
-    tp_pass_kernel(&op->backward, TP_KERNEL_GEMM, 1, N, I, O);
-    tp_pass_kernel(&op->backward, TP_KERNEL_GEMM, 1, I, O, N);
-    tp_pass_communicate(&op->forward, TP_REDUCE_SCATTER, shape->reduce_axis, element * N * O);
-    tp_pass_communicate(&op->backward, TP_REDUCE_SCATTER, shape->grad_axis, element * N * I);
+    op->backward.tensor_flops = N * I * (2 * O - 1) + I * O * (2 * N - used); // dX, then dW
+    op->forward.vector_flops = op->backward.vector_flops = shape->bias ? N * O : 0;
+    op->forward.bytes = element * (N * I + N * O) + weight * used * I * O + weight * biases;
+    op->backward.bytes =
+        element * (2 * N * I + 2 * N * O) + 2 * weight * used * I * O + weight * biases;
+    op->weight_bytes = shape->weights_elsewhere ? 0 : weight * (products * I * O + biases);
+    op->saved_bytes = shape->input_kept_elsewhere ? 0 : element * kept * I;
+    op->expert = shape->experts > 0;
+    op->tied = shape->tied;
+    communicate_linear(op, shape, products * I * O, biases);
     return TP_OK;
 }
 
@@ -38,13 +65,17 @@ tp_status tp_op_summa(tp_op *op, const tp_summa *shape, tp_error *error) {
     op->backward.bytes = 2 * (X + W);
     op->forward.bytes_per_panel = element * N * O; // the accumulator is touched once a panel
     op->backward.bytes_per_panel = 2 * element * N * O;
-    op->weight_bytes = element * (double)shape->n_in_rows * O;
-    op->saved_bytes = element * N * (double)shape->n_in_columns;
+    double biases = shape->bias ? O : 0;
+    op->forward.vector_flops = op->backward.vector_flops = N * biases;
+    op->weight_bytes = element * ((double)shape->n_in_rows * O + biases);
+    op->saved_bytes = shape->input_kept_elsewhere ? 0 : element * N * (double)shape->n_in_columns;
+    op->tied = shape->tied;
     tp_pass_communicate(&op->forward, TP_BROADCAST, shape->columns_axis, X);
     tp_pass_communicate(&op->forward, TP_BROADCAST, shape->rows_axis, W);
     tp_pass_communicate(&op->backward, TP_BROADCAST, shape->rows_axis, W);
     tp_pass_communicate(&op->backward, TP_REDUCE, shape->columns_axis, X);
     tp_pass_communicate(&op->backward, TP_BROADCAST, shape->columns_axis, X);
     tp_pass_communicate(&op->backward, TP_REDUCE, shape->rows_axis, W);
+    tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->bias_axis, element * biases);
     return TP_OK;
 }

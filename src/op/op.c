@@ -50,3 +50,8 @@ tp_status tp_op_validate(const tp_op *op, tp_error *error) {
     return tp_error_set(error, TP_INVALID,
                         "op '%s': its weight or saved bytes are negative or not finite", op->name);
 }
+
+void tp_op_recompute(tp_op *op, double saved_bytes) {
+    op->recomputed = true;
+    op->saved_bytes = saved_bytes;
+}

@@ -47,16 +47,20 @@ tp_status tp_op_norm(tp_op *op, const tp_norm *shape, tp_error *error) {
     TP_TRY(tp_size_check(error, "gathered_tokens", shape->gathered_tokens));
     double r = (double)shape->tokens, w = (double)shape->width;
     double element = tp_dtype_bytes(op->dtype);
-    op->forward.vector_flops = 9 * r * w;
-    op->backward.vector_flops = 12 * r * w - 4 * r; // 8 an element, and 4 sums of w - 1 a row
-    op->forward.bytes = element * (2 * r * w + 2 * r + 2 * w);
-    op->backward.bytes = element * (5 * r * w + 2 * w);
-    op->weight_bytes = 2 * element * w;
-    op->saved_bytes = element * r * w;
+    double rms = shape->root_mean_square;
+    double parameters = shape->parameters < 0 ? (rms ? 1 : 2) * w : (double)shape->parameters;
+    op->forward.vector_flops = (rms ? 4 : 9) * r * w;
+    // layer norm 8 an element, and 4 sums of w - 1 a row; without the mean 7, and 2 sums
+    op->backward.vector_flops = rms ? 9 * r * w - 2 * r : 12 * r * w - 4 * r;
+    op->forward.bytes = element * (2 * r * w + (rms ? 1 : 2) * r + parameters);
+    op->backward.bytes = element * (5 * r * w + parameters);
+    op->weight_bytes = element * parameters;
+    op->saved_bytes = shape->input_kept_elsewhere ? 0 : element * r * w;
     count_gather(op, shape, element);
-    tp_pass_communicate(&op->forward, TP_ALL_REDUCE, shape->statistics_axis, 2 * element * r);
+    tp_pass_communicate(&op->forward, TP_ALL_REDUCE, shape->statistics_axis,
+                        (rms ? 1 : 2) * element * r);
     tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->statistics_axis,
                         element * shape->grad_statistics);
-    tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->grad_axis, 2 * element * w);
+    tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->grad_axis, element * parameters);
     return TP_OK;
 }

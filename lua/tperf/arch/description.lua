@@ -83,10 +83,12 @@ description.schema = {
   attention_sinks = flag(false), -- one learned score per head (gpt-oss)
   window = check.record_of({ size = size(), pattern = check.string { default = "w" } }, some),
   causal = flag(), -- else true, false for images
+  dropout = flag(), -- in training: of scores and of both branches; else as GPT-3 and its kin: LayerNorms, a plain MLP
   experts = check.record_of(experts, some), mla = check.record_of(mla, some), mamba = check.record_of(mamba, some),
   layer_pattern = check.string(some), -- hybrids, one letter a layer: M mamba, * attention, - MLP, E experts
   vision = check.record_of(vision, some),
   mtp = check.integer { min = 0, max = 64, default = 0 }, -- multi-token prediction modules
+  architecture = check.any(some), -- made by tperf.architecture; absent: what the other fields describe
 }
 
 local function all_biases(yes)
@@ -108,6 +110,7 @@ local derived = {
   context = function(m) return not m.unbounded and m.seq or nil end,
   position_rows = function(m) return m.positions == "learned" and m.context or nil end,
   causal = function(m) return not m.vision end,
+  dropout = function(m) return m.norm == "layernorm" and not (m.gated or m.parallel_block or m.vision) end,
   activation = function(m) return m.gated and "silu" or "gelu" end,
   biases = function(m) return all_biases(m.norm == "layernorm") end,
   layer_pattern = function(m) return m.mamba and ("M"):rep(m.layers) or nil end,
@@ -205,6 +208,9 @@ end
 function description.disagreement(m)
   local message, path = check_patterns(m)
   if message then return message, path end
+  if m.architecture and not require "tperf.arch".is(m.architecture) then
+    return "'architecture' must be what tperf.architecture returned", "architecture"
+  end
   if type(m.biases) == "boolean" then m.biases = all_biases(m.biases) end
   local uses = {}
   for _, group in ipairs(groups.of(m)) do

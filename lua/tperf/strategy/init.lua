@@ -8,12 +8,22 @@
 --   gradient_axes    the axes over which weights are replicated, beside dp: their gradients are reduced too
 --   attention        the variants of attention it can cut
 --   boundary         function(share, width) -> elements that a micro-batch sends to the next pipeline stage
+--   features         the axis that cuts heads and features
 -- and its cuts, methods of the share that blocks call. "Outer" is the residual stream as it lies between blocks,
 -- "inner" what lies between a column and a row product:
---   share:column{ name, n_in, n_out }  outer (gathered) -> inner     share:inner_bias{ name, width }
---   share:row{ name, n_in, n_out }     inner -> outer                share:outer_bias{ name, width, after_attention }
---   share:norm{ name, width }          outer -> gathered             share:heads(n) -> { heads, queries, gather }
+--   share:column{ name, n_in, n_out }  outer -> inner     share:row{ name, n_in, n_out }         inner -> outer
+--   share:norm{ name, width }          outer -> outer     share:replicated{ name, n_in, n_out }  outer -> outer
+--   share:embedding{ name, rows, width } -> outer         share:head{ name, n_in, n_out }        outer -> logits
+--   share:cross_entropy{ name, vocab }                    share:router{ name, width, experts, top_k }
+--   share:scan{ name, heads, head_dim, groups, state, chunk } -> a list of ops
+--   share:heads(n, kv_heads) -> { heads, kv_heads, queries, shards, gather }
 --   share:inner(width), share:outer(width) -> how many elements one GPU holds
+--   share:inner_tokens(), share:outer_tokens() -> how many rows
+--   share:inner_bias{ name, width }    share:outer_bias{ name, width, after_attention }  as kernels of their own
+-- Products take further: bias; input_kept_elsewhere (another op keeps the same input); local_out, local_in (what one
+-- GPU has of n_out, n_in); gathered (another column product gathers the same input); partial (the next row product
+-- sums up both); rows (on this GPU, in place of the stream's); experts, active (see op.grouped_linear); tied,
+-- weights_elsewhere. Norms: root_mean_square, parameters, input_kept_elsewhere.
 local check = require "tperf.check"
 
 local strategy = {}
@@ -29,9 +39,17 @@ local schema = {
   sequence_shards = check.func(), panels = check.func { optional = true },
   gradient_axes = check.list(check.string(), { default = {} }),
   attention = check.list(check.string(), { default = { "flash" } }), boundary = check.func(),
+  features = check.string { optional = true },
 }
-local cuts = { "column", "row", "inner", "outer", "inner_bias", "outer_bias", "norm", "heads" }
-for _, cut in ipairs(cuts) do schema[cut] = check.func { optional = true } end
+local cuts = {
+  "column", "row", "replicated", "inner", "outer", "inner_tokens", "outer_tokens", "inner_bias", "outer_bias", "norm",
+  "heads", "router", "scan", "embedding", "head", "cross_entropy",
+}
+local is_cut = {}
+for _, cut in ipairs(cuts) do
+  schema[cut] = check.func { optional = true }
+  is_cut[cut] = true
+end
 
 -- Axes that every configuration has; a strategy's own must not be called so.
 local reserved = { dp = true, pp = true }
@@ -52,7 +70,15 @@ local function prepare(given)
   end
   s.axis_names = {}
   for i, axis in ipairs(s.axes) do s.axis_names[i] = axis.name end
-  s.share_metatable = { __index = s } -- so that a share finds the cuts as methods
+  s.share_metatable = { -- so that a share finds the cuts as methods
+    __index = function(share, key)
+      local value = s[key]
+      if value == nil and is_cut[key] then
+        check.fail("strategy '%s' does not cover block '%s': it has no cut '%s'", s.name, share.block or "?", key)
+      end
+      return value
+    end,
+  }
   return s
 end
 
@@ -105,10 +131,23 @@ end
 
 --- One GPU's share of a layer: what blocks are given.
 ---@param sizes integer[]  of the strategy's axes
-function strategy.share(s, model, micro_batch, sizes, rules)
+---@param options table?  further fields:
+---  group              the record of model:groups() that the layer belongs to
+---  attention          "flash", "unfused", "recompute", "summa"
+---  recompute          "none", "selective" (attention between its projections), "full"
+---  sequence_parallel  whether the stream is cut by tokens over tp (true; false for decode)
+---  mode               "train", "prefill", "decode"; share.seq is then the number of new tokens of each sequence
+---  context            tokens before them, in the cache
+---  ep                 GPUs that experts are spread over
+---  dtype, weight_dtype, kv_dtype   "bf16"
+function strategy.share(s, model, micro_batch, sizes, rules, options)
   local share = {
-    micro_batch = micro_batch, seq = model.seq, tokens = micro_batch * model.seq, rules = rules,
+    micro_batch = micro_batch, seq = model.seq, rules = rules, ep = 1,
+    attention = "flash", recompute = "none", mode = "train", context = 0,
   }
+  for name, value in pairs(options or {}) do share[name] = value end
+  share.tokens = micro_batch * share.seq
+  if share.sequence_parallel == nil then share.sequence_parallel = share.mode ~= "decode" end
   for i, name in ipairs(s.axis_names) do share[name] = sizes[i] end
   return setmetatable(share, s.share_metatable)
 end

@@ -1,12 +1,15 @@
 --- Two-dimensional tensor parallelism by SUMMA on a tp1 x tp2 grid (2d in arXiv 2410.00273): activations are cut by
 -- tokens over tp2 and by features over tp1, weights by rows over tp2 and by columns over tp1; both travel in panels.
--- Attention keeps heads on tp1 and gathers keys and values over tp2, or uses SUMMA as well.
+-- Attention keeps heads on tp1 and gathers keys and values over tp2, or uses SUMMA as well. It has no cut for
+-- products with replicated weights, and so none for experts, latent attention and Mamba layers.
+local fitting = require "tperf.strategy.fitting"
 local op = require "tperf.op"
 
 local summa = {
   name = "summa",
   summary = "two-dimensional tensor parallelism (SUMMA), in panels",
   attention = { "flash", "unfused", "summa" },
+  features = "tp1",
 }
 
 local SMALLEST_PANEL = 512 -- features
@@ -14,17 +17,20 @@ local SMALLEST_PANEL = 512 -- features
 summa.axes = {
   {
     name = "tp1", meaning = "grid columns: heads and features of activations, columns of weights",
-    admits = function(m, p)
-      if m.heads % p.tp1 ~= 0 then return false, "does not divide the heads" end
-      if m.hidden % p.tp1 ~= 0 then return false, "does not divide the hidden size" end
+    admits = function(m, p, rules)
+      local fits, reason = fitting.cuts(m, p.tp1, rules)
+      if not fits then return false, reason end
       if m.hidden // p.tp1 < 128 then return false, "leaves fewer than 128 features" end
       return true
     end,
   },
   {
     name = "tp2", meaning = "grid rows: the sequence of activations, rows of weights",
-    admits = function(m, p)
+    admits = function(m, p, rules)
       if m.hidden % p.tp2 ~= 0 then return false, "does not divide the hidden size" end
+      if rules.columns_gather and m.ffn and m.ffn % p.tp2 ~= 0 then
+        return false, "does not divide the width of the MLP"
+      end
       if m.seq // p.tp2 < 128 then return false, "leaves fewer than 128 tokens" end
       return true
     end,
@@ -52,15 +58,22 @@ end
 
 local function rows(p) return p.micro_batch * (p.seq // p.tp2) end
 
+local function split(p, width, axis, o) return fitting.split(p, width, p[axis], axis, o.name) end
+
 local function grid(p, o)
   return op.summa {
-    name = o.name, tokens = rows(p), n_in = o.n_in, n_out = o.n_out // p.tp1,
-    n_in_columns = o.n_in // p.tp1, n_in_rows = o.n_in // p.tp2, columns = "tp1", rows = "tp2",
+    name = o.name, tokens = o.rows or rows(p), n_in = o.n_in, n_out = o.local_out or split(p, o.n_out, "tp1", o),
+    n_in_columns = split(p, o.n_in, "tp1", o), n_in_rows = split(p, o.n_in, "tp2", o), columns = "tp1", rows = "tp2",
+    bias = o.bias, bias_grad = o.bias and "tp2" or nil, input_kept_elsewhere = o.input_kept_elsewhere, tied = o.tied,
+    dtype = p.dtype,
   }
 end
 summa.column, summa.row = grid, grid
 
-local function local_elements(p, width) return 1.0 * rows(p) * (width // p.tp1) end
+summa.outer_tokens = rows
+function summa.inner_tokens(p, given) return given or rows(p) end
+
+local function local_elements(p, width) return 1.0 * rows(p) * split(p, width, "tp1", { name = "elements" }) end
 summa.inner, summa.outer = local_elements, local_elements
 
 local function bias(p, o)
@@ -78,14 +91,39 @@ end
 function summa.norm(p, o)
   local by_group = p.rules.norm_2d_grads_by_group
   return op.norm {
-    name = o.name, tokens = rows(p), width = norm_width(p, o.width), statistics = "tp1",
+    name = o.name, tokens = rows(p), width = norm_width(p, o.width), statistics = "tp1", dtype = p.dtype,
+    parameters = o.parameters and o.parameters // p.tp1, root_mean_square = o.root_mean_square,
+    input_kept_elsewhere = o.input_kept_elsewhere,
     grad_statistics = by_group and 2 * rows(p) or 2 * o.width // p.tp1 + 2 * p.tokens // p.tp2,
     parameter_grad = by_group and "tp2" or nil,
   }
 end
 
-function summa.heads(p, heads)
-  return { heads = heads // p.tp1, queries = p.seq // p.tp2, gather = "tp2" }
+function summa.heads(p, heads, kv_heads)
+  return {
+    heads = split(p, heads, "tp1", { name = "heads" }),
+    kv_heads = fitting.replicated(p, kv_heads or heads, p.tp1, "kv_heads"),
+    queries = p.seq // p.tp2, shards = p.tp2, gather = "tp2",
+  }
+end
+
+--- The table is cut by features over tp1 and by rows over tp2.
+function summa.embedding(p, o)
+  return op.embedding {
+    name = o.name, tokens = p.tokens, rows = fitting.padded(o.rows, p.tp2), width = split(p, o.width, "tp1", o),
+    tied = o.tied, reduce_scatter = "tp2", dtype = p.dtype,
+  }
+end
+
+function summa.head(p, o)
+  o.local_out = fitting.padded(o.n_out, p.tp1)
+  return grid(p, o)
+end
+
+function summa.cross_entropy(p, o)
+  return op.cross_entropy {
+    name = o.name, tokens = rows(p), vocab = fitting.padded(o.vocab, p.tp1), row_sum = "tp1", dtype = p.dtype,
+  }
 end
 
 function summa.boundary(p, width) return 1.0 * rows(p) * norm_width(p, width) end

@@ -1,19 +1,24 @@
---- Tensor parallelism in one dimension with sequence parallelism between (Megatron-LM, arXiv 2104.04473 and
--- 2205.05198; tp1d in arXiv 2410.00273). Heads and features are cut by tp; the residual stream by tokens.
+--- Tensor parallelism in one dimension (Megatron-LM, arXiv 1909.08053), with sequence parallelism between (arXiv
+-- 2205.05198; tp1d in arXiv 2410.00273). Heads, features and the vocabulary are cut by tp; the residual stream by
+-- tokens. With share.sequence_parallel = false every GPU holds the whole stream, and all-reduces take the place of
+-- gathers and scatters. Where tp is a multiple of kv_heads, key and value heads are replicated.
+-- The cuts know cp as well, for strategy context: the tokens of all products are those of one shard of the sequence.
+local fitting = require "tperf.strategy.fitting"
 local op = require "tperf.op"
 
 local tensor = {
   name = "tensor",
   summary = "one-dimensional tensor parallelism (Megatron-LM), sequence-parallel norms",
   attention = { "flash", "unfused", "recompute" },
+  features = "tp",
 }
 
 tensor.axes = {
   {
     name = "tp", meaning = "tensor parallelism: heads and features",
     admits = function(m, p, rules)
-      if m.heads % p.tp ~= 0 then return false, "does not divide the heads" end
-      if m.hidden % p.tp ~= 0 then return false, "does not divide the hidden size" end
+      local fits, reason = fitting.cuts(m, p.tp, rules)
+      if not fits then return false, reason end
       local width = (rules.one_minimum_width and 1 or 3) * m.hidden // p.tp
       if width < 128 then return false, "leaves fewer than 128 features" end
       return true
@@ -23,42 +28,154 @@ tensor.axes = {
 
 function tensor.sequence_shards(p) return p.tp end
 
+-- Rows of the products, and of the residual stream.
+local function whole(p) return p.micro_batch * (p.seq // (p.cp or 1)) end
+
+local function shard(p)
+  return p.sequence_parallel and p.micro_batch * (p.seq // (p.tp * (p.cp or 1))) or whole(p)
+end
+
+local function split(p, width, o) return fitting.split(p, width, p.tp, "tp", o.name) end
+
+-- The axis over which what a shard of the stream computed has to be summed, if there are shards.
+local function shards_axis(p) return p.sequence_parallel and "tp" or nil end
+
+--- Rows that a product works on: the stream's, or those that come of `rows` on each GPU.
+function tensor.inner_tokens(p, rows)
+  if not rows then return whole(p) end
+  return p.sequence_parallel and rows * p.tp or rows
+end
+tensor.outer_tokens = shard
+
+local function product(p, o, given)
+  given.name, given.bias, given.input_kept_elsewhere = o.name, o.bias, o.input_kept_elsewhere
+  given.dtype, given.weight_dtype = p.dtype, p.weight_dtype
+  if o.experts then
+    given.experts, given.active = o.experts, o.active
+    return op.grouped_linear(given)
+  end
+  given.tied, given.weights_elsewhere = o.tied, o.weights_elsewhere
+  return op.linear(given)
+end
+
 function tensor.column(p, o)
-  return op.linear { name = o.name, tokens = p.tokens, n_in = o.n_in, n_out = o.n_out // p.tp, input_grad = "tp" }
+  local rows = o.rows or shard(p)
+  local given = { tokens = tensor.inner_tokens(p, o.rows), n_in = o.n_in, n_out = o.local_out or split(p, o.n_out, o) }
+  if not p.rules.columns_gather then
+    given.input_grad = "tp"
+  elseif o.gathered then -- the product that gathered it sums up the gradient, too
+    given.shard = rows
+  elseif p.sequence_parallel then
+    given.shard, given.gather, given.input_grad = rows, "tp", "tp"
+  else
+    given.input_grad_all_reduce = "tp"
+  end
+  return product(p, o, given)
 end
 
 function tensor.row(p, o)
-  return op.linear { name = o.name, tokens = p.tokens, n_in = o.n_in // p.tp, n_out = o.n_out, reduce_scatter = "tp" }
+  local given = {
+    tokens = tensor.inner_tokens(p, o.rows), n_in = o.local_in or split(p, o.n_in, o), n_out = o.n_out,
+  }
+  if not p.rules.columns_gather then
+    given.reduce_scatter = "tp"
+  elseif not o.partial then -- else the next row product's output joins it before they are summed
+    given[p.sequence_parallel and "reduce_scatter" or "all_reduce"] = "tp"
+    given.output_grad = shards_axis(p)
+  end
+  given.bias_grad = o.bias and shards_axis(p) or nil
+  return product(p, o, given)
 end
 
-function tensor.inner(p, width) return 1.0 * p.tokens * (width // p.tp) end
+function tensor.replicated(p, o)
+  return product(p, o, { tokens = o.rows or shard(p), n_in = o.n_in, n_out = o.n_out, parameter_grad = shards_axis(p) })
+end
 
-function tensor.outer(p, width) return 1.0 * p.micro_batch * (p.seq // p.tp) * width end
+function tensor.router(p, o)
+  return op.router {
+    name = o.name, tokens = shard(p), width = o.width, experts = o.experts, top_k = o.top_k, bias = o.bias,
+    parameter_grad = shards_axis(p), dtype = p.dtype,
+  }
+end
+
+--- The scan of this GPU's rows; where the sequence is cut, every GPU's last state goes to the others (arXiv 2405.21060,
+--- section 8.2).
+function tensor.scan(p, o)
+  local ops = {
+    op.scan {
+      name = o.name, batch = p.micro_batch, seq = p.seq // (p.cp or 1), heads = o.heads, head_dim = o.head_dim,
+      groups = o.groups, state = o.state, chunk = o.chunk, step = p.mode == "decode", dtype = p.dtype,
+    },
+  }
+  if (p.cp or 1) > 1 then
+    ops[2] = op.collective {
+      name = "states", kind = "all_gather", axis = "cp", bytes = 4.0 * p.micro_batch * o.heads * o.head_dim * o.state,
+      share = true,
+    }
+  end
+  return ops
+end
+
+function tensor.inner(p, width) return 1.0 * whole(p) * split(p, width, { name = "inner" }) end
+
+function tensor.outer(p, width) return 1.0 * shard(p) * width end
 
 function tensor.inner_bias(p, o)
-  return op.bias { name = o.name, tokens = p.tokens, width = o.width // p.tp }
+  return op.bias { name = o.name, tokens = whole(p), width = o.width // p.tp }
 end
 
 function tensor.outer_bias(p, o)
-  local sharded = p.rules.outer_bias_on_shard
   return op.bias {
-    name = o.name, tokens = sharded and p.micro_batch * (p.seq // p.tp) or p.tokens, width = o.width,
+    name = o.name, tokens = p.rules.outer_bias_on_shard and shard(p) or whole(p), width = o.width,
     parameter_grad = p.rules.small_gradients_reduced and "tp" or nil,
   }
 end
 
 function tensor.norm(p, o)
-  return op.norm {
-    name = o.name, tokens = p.micro_batch * (p.seq // p.tp), width = o.width, gather = "tp",
-    gathered_tokens = p.tokens, parameter_grad = p.rules.small_gradients_reduced and "tp" or nil,
+  local given = {
+    name = o.name, tokens = shard(p), width = o.width, dtype = p.dtype, root_mean_square = o.root_mean_square,
+    parameters = o.parameters, input_kept_elsewhere = o.input_kept_elsewhere,
+  }
+  if p.rules.columns_gather then
+    given.parameter_grad = shards_axis(p)
+  else
+    given.gather, given.gathered_tokens = "tp", whole(p)
+    given.parameter_grad = p.rules.small_gradients_reduced and "tp" or nil
+  end
+  return op.norm(given)
+end
+
+--- kv_heads: absent when there are as many as heads.
+function tensor.heads(p, heads, kv_heads)
+  return {
+    heads = split(p, heads, { name = "heads" }), kv_heads = fitting.replicated(p, kv_heads or heads, p.tp, "kv_heads"),
+    queries = p.seq // (p.cp or 1), shards = p.cp or 1, gather = p.cp and "cp" or nil,
   }
 end
 
-function tensor.heads(p, heads)
-  return { heads = heads // p.tp, queries = p.seq }
+function tensor.embedding(p, o)
+  return op.embedding {
+    name = o.name, tokens = whole(p), rows = fitting.padded(o.rows, p.tp), width = o.width, tied = o.tied,
+    dtype = p.dtype, weight_dtype = p.weight_dtype, [p.sequence_parallel and "reduce_scatter" or "all_reduce"] = "tp",
+  }
+end
+
+--- The product with the output table, whose rows are o.n_out. o.rows: of the stream, in place of all; every GPU
+--- has them.
+function tensor.head(p, o)
+  local width = fitting.padded(o.n_out, p.tp)
+  if o.rows then return product(p, o, { tokens = o.rows, n_in = o.n_in, n_out = width }) end
+  o.local_out = width
+  return tensor.column(p, o)
+end
+
+function tensor.cross_entropy(p, o)
+  return op.cross_entropy {
+    name = o.name, tokens = whole(p), vocab = fitting.padded(o.vocab, p.tp), row_sum = "tp", dtype = p.dtype,
+  }
 end
 
 --- Elements that one micro-batch sends to the next pipeline stage.
-function tensor.boundary(p, width) return 1.0 * p.micro_batch * (p.seq // p.tp) * width end
+function tensor.boundary(p, width) return 1.0 * shard(p) * width end
 
 return tensor

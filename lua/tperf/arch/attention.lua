@@ -1,0 +1,116 @@
+--- Attention with as many key and value heads as the model says: multi-head, grouped-query (arXiv 2305.13245) and
+-- multi-query (arXiv 1911.02150); causal, windowed (share.group.window), rotary, with norms of queries and keys, or
+-- with sinks, as described. For training, prefill and decode: keys are the context's and the sequence's own.
+--
+-- Saved in training: the input of the projection; queries, keys and values (before the norms, too, where they have
+-- some: rotation needs no copy); with fused attention 4 bytes of log-sum-exp a row and head, with separate kernels the
+-- softmax, the dropout mask and what dropout left: 5 s bytes a row and head (arXiv 2205.05198, section 4.1); the
+-- output projection's input. Selective recomputation (section 5) drops the 5 s; fused attention never has them.
+local block = require "tperf.block"
+local op = require "tperf.op"
+local parts = require "tperf.arch.parts"
+
+local attention = {}
+
+local kernels = {}
+
+function kernels.flash(m, p, cut, shape)
+  return {
+    op.attention {
+      name = "attention", batch = p.micro_batch, heads = cut.heads, kv_heads = shape.kv_heads, queries = cut.queries,
+      keys = p.context + p.seq, shards = cut.shards, head_dim = shape.head_dim, value_dim = shape.value_dim,
+      causal = m.causal, window = p.group.window, dropout = m.dropout and p.mode == "train", sinks = m.attention_sinks,
+      values_in_keys = shape.values_in_keys, gather = cut.gather, dtype = p.dtype, kv_dtype = p.kv_dtype,
+    },
+  }
+end
+
+-- Kernels of their own work on every pair, masked or not, and repeat shared keys and values for every head.
+local function separate(m, p, cut, shape)
+  local again = p.recompute == "selective" or p.attention == "recompute"
+  local rows, keys = 1.0 * p.micro_batch * cut.heads * cut.queries, p.context + p.seq
+  local function product(make, name, width, recomputed)
+    return make {
+      name = name, batch = p.micro_batch, heads = cut.heads, queries = cut.queries, keys = keys, head_dim = width,
+      gather = cut.gather, keep_scores = not again and m.dropout, recomputed = recomputed, grad_reads_gathered = true,
+      dtype = p.dtype,
+    }
+  end
+  local ops = {
+    product(op.scores, "logits", shape.head_dim, again),
+    op.softmax {
+      name = "softmax", rows = rows, width = keys, keep_output = not again, recomputed = again, dtype = p.dtype,
+    },
+  }
+  if m.dropout and p.mode == "train" then
+    ops[3] = op.dropout { name = "dropout", elements = rows * keys, keep_mask = not again, recomputed = again }
+  end
+  ops[#ops + 1] = product(op.attend, "attend", shape.value_dim or shape.head_dim, false)
+  if m.attention_sinks then
+    ops[#ops + 1] = op.elementwise {
+      name = "sinks", elements = rows, parameters = cut.heads, forward_flops = 2, backward_flops = 2, forward_bytes = 4,
+      backward_bytes = 4, dtype = p.dtype,
+    }
+  end
+  return ops
+end
+kernels.unfused, kernels.recompute = separate, separate
+
+-- The score products by SUMMA too; strategy summa alone.
+function kernels.summa(m, p, _, shape)
+  local rows, columns = p.seq // p.tp2, p.seq // p.tp1
+  local elements = 1.0 * p.micro_batch * m.heads * rows
+  local function product(make, name, width)
+    return make {
+      name = name, batch = p.micro_batch, heads = m.heads, queries = p.seq, queries_rows = rows,
+      queries_columns = columns, head_dim_columns = width // p.tp1, columns = "tp1", rows = "tp2",
+    }
+  end
+  return {
+    product(op.summa_scores, "logits", shape.head_dim),
+    op.softmax { name = "softmax", rows = elements, width = columns, row_sum = "tp1" },
+    op.dropout { name = "dropout", elements = elements * columns },
+    product(op.summa_attend, "attend", shape.value_dim or shape.head_dim),
+  }
+end
+
+--- What lies between the projections. cut: p:heads(…); shape: kv_heads, head_dim, value_dim, values_in_keys.
+function attention.kernels(m, p, cut, shape)
+  return kernels[p.attention](m, p, cut, shape)
+end
+
+--- Rotation of `heads` heads of `width` features for every query of this GPU.
+function attention.rotary(p, cut, heads, width)
+  return op.rotary { elements = 1.0 * p.micro_batch * cut.queries * heads * width, dtype = p.dtype }
+end
+
+--- Everything between the norm and the residual sum. o: input_kept_elsewhere, gathered (the first product), partial
+--- (the last one).
+function attention.inside(m, p, o)
+  o = o or {}
+  local cut = p:heads(m.heads, m.kv_heads)
+  local rows, d = p.micro_batch * cut.queries, m.head_dim
+  local ops = {
+    p:column {
+      name = "qkv", n_in = m.hidden, local_out = (cut.heads + 2 * cut.kv_heads) * d, bias = m.biases.qkv,
+      input_kept_elsewhere = o.input_kept_elsewhere, gathered = o.gathered,
+    },
+  }
+  if m.qk_norm then
+    ops[2] = parts.head_norm(m, p, "q-norm", rows * cut.heads, d)
+    ops[3] = parts.head_norm(m, p, "k-norm", rows * cut.kv_heads, d)
+  end
+  if m.positions == "rotary" then ops[#ops + 1] = attention.rotary(p, cut, cut.heads + cut.kv_heads, d) end
+  parts.append(ops, attention.kernels(m, p, cut, { kv_heads = cut.kv_heads, head_dim = d }))
+  ops[#ops + 1] = p:row {
+    name = "proj", n_in = m.heads * d, n_out = m.hidden, bias = m.biases.attention_out, partial = o.partial,
+  }
+  return ops
+end
+
+--- The attention block, one of the layer's n sublayers, whose first it is.
+function attention.block(n)
+  return block("attention", function(m, p) return parts.sublayer(m, p, 1, n, attention.inside(m, p)) end)
+end
+
+return attention

@@ -1,0 +1,72 @@
+--- What stands before and after the layers: tables, patches of an image, the final norm, head and loss.
+-- The table and the head are cut by the vocabulary, padded to a multiple of the cut (arXiv 1909.08053, section 3).
+-- Saved: dropout's mask of the embedding; the final norm's input, the head's input, the logits in fp32 (arXiv
+-- 2205.05198, section 4.3).
+local block = require "tperf.block"
+local op = require "tperf.op"
+local parts = require "tperf.arch.parts"
+
+local ends = {}
+
+local BYTES = 2
+
+-- One GPU of the stream's shards computed its rows alone.
+local function shards_axis(p) return p.sequence_parallel and p.features or nil end
+
+-- The learned positions, and the token that stands for the whole image: added to every row.
+local function positions(m, p)
+  local class = m.vision and m.vision.class_token and m.hidden or 0
+  local rows = m.positions == "learned" and m.position_rows * m.hidden or 0
+  if class + rows == 0 then return nil end
+  return op.elementwise {
+    name = "positions", elements = p:outer(m.hidden), parameters = class + rows, forward_flops = 1, backward_flops = 1,
+    forward_bytes = 2 * BYTES, backward_bytes = 2 * BYTES, parameter_grad = shards_axis(p), dtype = p.dtype,
+  }
+end
+
+ends.embedding = block("embedding", function(m, p)
+  local ops, width = {}, m.embedding_width or m.hidden
+  local function add(one) ops[#ops + 1] = one end
+  if m.vocab then
+    add(p:embedding { name = "table", rows = m.vocab, width = width })
+    if width ~= m.hidden then add(p:replicated { name = "projection", n_in = width, n_out = m.hidden }) end
+  end
+  if m.vision then
+    local v = m.vision
+    add(p:replicated { name = "patches", n_in = v.channels * v.patch * v.patch, n_out = m.hidden, bias = true })
+  end
+  add(positions(m, p))
+  if m.embedding_norm then add(parts.norm(m, p, "norm")) end
+  if m.dropout and p.mode == "train" then add(op.dropout { name = "dropout", elements = p:outer(m.hidden) }) end
+  return ops
+end)
+
+--- The product with the output table and, in training, the loss. shared: this GPU has the table already.
+function ends.logits(m, p, shared)
+  local width = m.embedding_width or m.hidden
+  local rows = p.mode ~= "train" and p.micro_batch or nil -- only the last token of a prompt has a successor to find
+  local ops = {
+    p:head {
+      name = "head", n_in = width, n_out = m.vocab, bias = m.biases.head, tied = m.tied_embeddings,
+      weights_elsewhere = shared, rows = rows,
+    },
+  }
+  if p.mode == "train" then ops[2] = p:cross_entropy { name = "loss", vocab = m.vocab } end
+  return ops
+end
+
+ends.head = block("head", function(m, p)
+  local ops, width = {}, m.embedding_width or m.hidden
+  if m.final_norm then ops[1] = parts.norm(m, p, "norm") end
+  if m.vocab then
+    if width ~= m.hidden then ops[#ops + 1] = p:replicated { name = "projection", n_in = m.hidden, n_out = width } end
+    parts.append(ops, ends.logits(m, p))
+  elseif m.vision and m.vision.classes then
+    ops[#ops + 1] = p:replicated {
+      name = "classes", n_in = m.hidden, n_out = m.vision.classes, bias = true, rows = p.micro_batch,
+    }
+  end
+  return ops
+end)
+
+return ends

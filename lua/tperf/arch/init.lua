@@ -1,0 +1,85 @@
+--- tperf.architecture: what a model's layers and both its ends are made of.
+--   tperf.architecture { name = "mine", layer = { block … }, first = { block … }, last = { block … } }
+-- goes into a model: tperf.model { …, architecture = mine }. `layer` serves every group of layers (share.group tells
+-- them apart); without first and last the model has the usual embedding and head. Other models have the architecture
+-- that their description names (transformer.lua), or, under rules that say so, the published solver's layer (gpt.lua).
+local block = require "tperf.block"
+local check = require "tperf.check"
+local gpt = require "tperf.arch.gpt"
+local transformer = require "tperf.arch.transformer"
+
+local architecture = {}
+architecture.__index = architecture
+
+local is_block = function(value, path)
+  if block.is(value) then return value end
+  return nil, ("'%s' must be a block (see tperf.block), got %s"):format(path, check.show(value)), path
+end
+local some_blocks = check.list(is_block, { max = 64, optional = true })
+local schema = {
+  name = check.string(), layer = check.list(is_block, { min = 1, max = 64 }), first = some_blocks, last = some_blocks,
+}
+
+--- An architecture of one's own.
+---@param given table  name; layer, first, last: lists of blocks
+---@return table architecture
+function architecture.define(given)
+  return setmetatable(check.record("tperf.architecture", given, schema), architecture)
+end
+
+function architecture.is(value)
+  return getmetatable(value) == architecture
+end
+
+-- Under full recomputation a layer keeps its input alone, and runs again before its backward pass (arXiv 2205.05198,
+-- section 5; table 2 has 2 s b h).
+local function recomputable(original, opens)
+  return block(original.name, function(m, p)
+    local ops = original.build(m, p)
+    if p.recompute ~= "full" or type(ops) ~= "table" then return ops end
+    for i, one in ipairs(ops) do one:recompute(opens and i == 1 and 2 * p:outer(m.hidden) or 0) end
+    return ops
+  end)
+end
+
+local function layer_of(blocks)
+  local list = {}
+  for i, one in ipairs(blocks) do list[i] = recomputable(one, i == 1) end
+  return list
+end
+
+local published = {} -- variant -> the published solver's layer
+local function published_layer(m, p)
+  published[p.attention] = published[p.attention] or gpt.attention(p.attention)
+  return published[p.attention].build(m, p)
+end
+
+local function groups_of(model, given)
+  if given == gpt then
+    local blocks = { gpt.mlp, block("attention", published_layer) }
+    return { { first = 1, count = model.layers, key = "gpt", blocks = blocks } }
+  end
+  local groups = given and model:groups() or transformer.groups(model)
+  for _, group in ipairs(groups) do group.blocks = layer_of(given and given.layer or group.blocks) end
+  return groups
+end
+
+--- What a model is made of, in order.
+---@param model table
+---@param rules table?  the default rules' when absent
+---@return table parts
+---  groups  the runs of equal layers of model:groups(), each with `blocks`; equal `key`s have equal layers
+---  first   blocks before the first layer; last: after the last one
+function architecture.of(model, rules)
+  local given = model.architecture
+  if rules and not rules.layers_from_description then
+    return { groups = groups_of(model, gpt), first = {}, last = {} }
+  end
+  return {
+    groups = groups_of(model, given),
+    first = given and given.first or transformer.first,
+    last = given and given.last or transformer.last(model),
+  }
+end
+
+return setmetatable(architecture, { __call = function(_, given) return architecture.define(given) end })

@@ -1,0 +1,63 @@
+--- Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): queries, and keys with values, go through
+-- a narrow latent with a norm; all heads share one rotary key. The projections into the latents are whole on every
+-- GPU and work on the stream as it lies (as in Megatron-LM); those out of them are cut by heads.
+-- In training and prefill keys and values are made for every head. In decode the cache holds latents, and the
+-- projections out of them join the queries and the outputs (section 2.1.2, "absorbed"): their FLOPs are the same for
+-- one token, and attention is multi-query over keys of kv_rank + rope_dim, of which kv_rank are the values.
+--
+-- Saved: the inputs of all projections and norms; queries, keys and values of every head.
+local attention = require "tperf.arch.attention"
+local block = require "tperf.block"
+local op = require "tperf.op"
+local parts = require "tperf.arch.parts"
+
+local mla = {}
+
+local function queries(m, p, cut, ops)
+  local a = m.mla
+  local width = cut.heads * (a.nope_dim + a.rope_dim)
+  if not a.q_rank then
+    ops[#ops + 1] = p:column { name = "q", n_in = m.hidden, local_out = width }
+    return
+  end
+  ops[#ops + 1] = p:replicated { name = "q-down", n_in = m.hidden, n_out = a.q_rank, bias = m.biases.qkv }
+  ops[#ops + 1] = parts.norm(m, p, "q-norm", a.q_rank)
+  ops[#ops + 1] = p:column { name = "q-up", n_in = a.q_rank, local_out = width }
+end
+
+local function keys_and_values(m, p, cut, ops)
+  local a = m.mla
+  ops[#ops + 1] = p:replicated {
+    name = "kv-down", n_in = m.hidden, n_out = a.kv_rank + a.rope_dim, bias = m.biases.qkv,
+    input_kept_elsewhere = a.q_rank ~= nil,
+  }
+  ops[#ops + 1] = parts.norm(m, p, "kv-norm", a.kv_rank)
+  ops[#ops + 1] = p:column { name = "kv-up", n_in = a.kv_rank, local_out = cut.heads * (a.nope_dim + a.v_dim) }
+  if p.sequence_parallel then -- the shared rotary key is needed whole
+    ops[#ops + 1] = op.collective {
+      name = "k-rope", kind = "all_gather", axis = p.features, share = true,
+      bytes = 2.0 * p:outer_tokens() * a.rope_dim,
+    }
+  end
+end
+
+local function inside(m, p)
+  local a, ops, cut = m.mla, {}, p:heads(m.heads)
+  queries(m, p, cut, ops)
+  keys_and_values(m, p, cut, ops)
+  if m.positions == "rotary" then ops[#ops + 1] = attention.rotary(p, cut, cut.heads + 1, a.rope_dim) end
+  local shape = { kv_heads = cut.heads, head_dim = a.nope_dim + a.rope_dim, value_dim = a.v_dim }
+  if p.mode == "decode" then
+    shape = { kv_heads = 1, head_dim = a.kv_rank + a.rope_dim, value_dim = a.kv_rank, values_in_keys = true }
+  end
+  parts.append(ops, attention.kernels(m, p, cut, shape))
+  ops[#ops + 1] = p:row { name = "proj", n_in = m.heads * a.v_dim, n_out = m.hidden, bias = m.biases.attention_out }
+  return ops
+end
+
+--- The attention block, the first of the layer's n sublayers.
+function mla.block(n)
+  return block("attention", function(m, p) return parts.sublayer(m, p, 1, n, inside(m, p)) end)
+end
+
+return mla

@@ -1,0 +1,33 @@
+--- Multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2): after the last layer, m.mtp modules in a row,
+-- each a projection of the joined state and embedding, one more layer like the last, a norm and a loss of its
+-- own. Tables are the model's: the embedding is copied from the first stage, the head is the one before it.
+local block = require "tperf.block"
+local ends = require "tperf.arch.ends"
+local parts = require "tperf.arch.parts"
+
+local mtp = {}
+
+-- The same share, of a layer of the group.
+local function share_of(p, group)
+  return setmetatable({ group = group }, { __index = p })
+end
+
+--- group: the model's last, with its blocks.
+function mtp.block(group)
+  return block("mtp", function(m, p)
+    local ops, inner = {}, share_of(p, group)
+    for _ = 1, p.mode == "train" and m.mtp or 0 do -- in inference they are left out
+      parts.append(ops, {
+        p:embedding { name = "table", rows = m.vocab, width = m.embedding_width or m.hidden, tied = true },
+        parts.norm(m, p, "embedding-norm"), parts.norm(m, p, "state-norm"),
+        p:replicated { name = "join", n_in = 2 * m.hidden, n_out = m.hidden },
+      })
+      for _, b in ipairs(group.blocks) do parts.append(ops, b:ops(m, inner)) end
+      ops[#ops + 1] = parts.norm(m, p, "norm")
+      parts.append(ops, ends.logits(m, p, true))
+    end
+    return ops
+  end)
+end
+
+return mtp

@@ -1,0 +1,80 @@
+--- What several blocks are made of: norms, residual sums, an MLP's products.
+local op = require "tperf.op"
+
+local parts = {}
+
+local function has_shift(m) return m.norm == "layernorm" and m.biases.norm end
+
+-- How the model's norm is computed and how many parameters it has over `width` features.
+local function norm_fields(m, width)
+  return { root_mean_square = m.norm == "rmsnorm", parameters = has_shift(m) and 2 * width or width }
+end
+
+--- A norm of the residual stream. width: hidden; kept: another op keeps the same input.
+function parts.norm(m, p, name, width, kept)
+  local o = norm_fields(m, width or m.hidden)
+  o.name, o.width, o.input_kept_elsewhere = name, width or m.hidden, kept
+  return p:norm(o)
+end
+
+--- A norm of every head's query or key: `rows` heads x tokens of this GPU. All GPUs share its few parameters.
+function parts.head_norm(m, p, name, rows, width)
+  local o = norm_fields(m, width)
+  o.name, o.tokens, o.width, o.dtype, o.parameter_grad = name, rows, width, p.dtype, p.features
+  return op.norm(o)
+end
+
+--- The sum of the stream and a branch, after dropout of the branch in training.
+function parts.residual(m, p, name)
+  return op.residual {
+    name = name, elements = p:outer(m.hidden), dropout = m.dropout and p.mode == "train", dtype = p.dtype,
+  }
+end
+
+--- How many of the layer's norms each of its `n` sublayers has: the first before it, the others after.
+function parts.norms_of(p, i, n)
+  local all = p.group.norms
+  return all // n + (i <= all % n and 1 or 0)
+end
+
+--- A sublayer: norm, what `inside` lays out, further norms, residual sum.
+---@param i integer  which of the n sublayers of the layer
+function parts.sublayer(m, p, i, n, inside)
+  local ops, norms = {}, parts.norms_of(p, i, n)
+  if norms > 0 then ops[1] = parts.norm(m, p, "norm") end
+  table.move(inside, 1, #inside, #ops + 1, ops)
+  for k = 2, norms do ops[#ops + 1] = parts.norm(m, p, k == 2 and "post-norm" or "post-norm-" .. k - 1) end
+  ops[#ops + 1] = parts.residual(m, p, "residual")
+  return ops
+end
+
+--- An MLP of `width` between its products; o passes on to both (rows, experts, active) and to one of them
+--- (input_kept_elsewhere, gathered: fc1; partial: fc2). name: put before the ops' names.
+-- Saved: fc1's input; the activation's inputs (of a gated one both halves); fc2's input. Bias and activation run
+-- in one kernel, as do the halves of a gated activation (Megatron-LM's bias_gelu_fusion and bias_swiglu_fusion).
+function parts.mlp(m, p, width, o, name)
+  o, name = o or {}, name or ""
+  local halves = m.gated and 2 or 1
+  local fc1 = p:column {
+    name = name .. "fc1", n_in = m.hidden, n_out = halves * width, bias = m.biases.mlp, rows = o.rows,
+    experts = o.experts, active = o.active, input_kept_elsewhere = o.input_kept_elsewhere, gathered = o.gathered,
+  }
+  return {
+    fc1,
+    op.activation {
+      name = name .. m.activation, kind = m.activation, gated = m.gated, dtype = p.dtype,
+      elements = p:inner(width) / p:inner_tokens() * p:inner_tokens(o.rows),
+    },
+    p:row {
+      name = name .. "fc2", n_in = width, n_out = m.hidden, bias = m.biases.mlp, rows = o.rows, experts = o.experts,
+      active = o.active, partial = o.partial,
+    },
+  }
+end
+
+--- Appends a list of ops.
+function parts.append(ops, more)
+  return table.move(more, 1, #more, #ops + 1, ops)
+end
+
+return parts

@@ -1,0 +1,51 @@
+--- What fits how many GPUs: divisions that strategies share. The published solver rounds down what does not divide;
+-- the default rules refuse it, by the names of the block, the op and the size.
+local check = require "tperf.check"
+
+local fitting = {}
+
+--- width / n, of which `name` is the op.
+function fitting.split(p, width, n, axis, name)
+  if width % n ~= 0 and p.rules.columns_gather then
+    check.fail("block '%s', op '%s': a size of %d is not divided by %s = %d", p.block or "?", name, width, axis, n)
+  end
+  return width // n
+end
+
+--- Whether n GPUs can hold `heads`: an equal number each, or a copy of one on each of several GPUs.
+local function holds(heads, n)
+  return heads % n == 0 or n % heads == 0
+end
+
+--- How many of `heads` each of n GPUs has: heads / n, or one, of which n / heads GPUs have a copy.
+function fitting.replicated(p, heads, n, what)
+  if not holds(heads, n) and p.rules.columns_gather then
+    check.fail("block '%s': %s = %d neither divides the %d GPUs nor is divided by them", p.block or "?", what, heads, n)
+  end
+  return math.max(heads // n, 1)
+end
+
+--- Rows of a table on each of n GPUs, the last of which may be padded.
+function fitting.padded(rows, n)
+  return (rows + n - 1) // n
+end
+
+--- Whether what the layers of a model are made of can be cut n ways by heads and features.
+---@return boolean fits
+---@return string? reason
+function fitting.cuts(m, n, rules)
+  if m.heads and m.heads % n ~= 0 then return false, "does not divide the heads" end
+  if m.hidden % n ~= 0 then return false, "does not divide the hidden size" end
+  if not rules.columns_gather then return true end
+  if m.heads and not m.mla and not holds(m.kv_heads, n) then return false, "does not fit the key and value heads" end
+  if m.ffn and m.ffn % n ~= 0 then return false, "does not divide the width of the MLP" end
+  local e, s = m.experts, m.mamba
+  if e and (e.ffn % n ~= 0 or e.shared > 0 and (e.shared_ffn or e.ffn) % n ~= 0) then
+    return false, "does not divide the width of an expert"
+  end
+  if s and s.heads % n ~= 0 then return false, "does not divide the heads of the Mamba layers" end
+  if s and not holds(s.groups, n) then return false, "does not fit the groups of the Mamba layers" end
+  return true
+end
+
+return fitting

@@ -1,0 +1,76 @@
+// fused_attention.c: attention over the pairs that see each other, see tperf/op.h. Letters: H heads x batch,
+// G key-value heads x batch, r local query rows, k keys, d and v sizes of a key and a value, n pairs.
+#include <math.h>
+
+#include "op/counts.h"
+
+static tp_status check_shape(const tp_fused_attention *shape, tp_error *error) {
+    TP_TRY(tp_size_check(error, "batch", shape->batch));
+    TP_TRY(tp_size_check(error, "heads", shape->heads));
+    TP_TRY(tp_size_check(error, "kv_heads", shape->kv_heads));
+    TP_TRY(tp_size_check(error, "queries", shape->queries));
+    TP_TRY(tp_size_check(error, "keys", shape->keys));
+    TP_TRY(tp_size_check(error, "head_dim", shape->head_dim));
+    TP_TRY(tp_size_check(error, "value_dim", shape->value_dim));
+    TP_TRY(tp_size_check(error, "window", shape->window));
+    if (shape->kv_heads && shape->heads % shape->kv_heads != 0)
+        return tp_error_set(error, TP_INVALID, "'kv_heads' (%lld) must divide 'heads' (%lld)",
+                            (long long)shape->kv_heads, (long long)shape->heads);
+    if (shape->shards < 1)
+        return tp_error_set(error, TP_INVALID, "'shards' must be at least 1, got %lld",
+                            (long long)shape->shards);
+    if (shape->causal && (double)shape->queries * (double)shape->shards > (double)shape->keys)
+        return tp_error_set(
+            error, TP_INVALID,
+            "causal attention has at least as many keys as queries: %lld queries on "
+            "each of %lld shards, %lld keys",
+            (long long)shape->queries, (long long)shape->shards, (long long)shape->keys);
+    return TP_OK;
+}
+
+// Sum of min(i, w) for i = 1 … n.
+static double seen_up_to(double n, double w) {
+    double inside = fmin(n, w);
+    return inside * (inside + 1) / 2 + fmax(n - w, 0) * w;
+}
+
+double tp_attention_pairs(const tp_fused_attention *shape) {
+    double k = (double)shape->keys, r = (double)shape->queries, shards = (double)shape->shards;
+    double w = shape->window ? fmin((double)shape->window, k) : k;
+    if (!shape->causal) return r * w;
+    return (seen_up_to(k, w) - seen_up_to(k - r * shards, w)) / shards;
+}
+
+// Keys that any of the rows sees.
+static double keys_touched(const tp_fused_attention *shape) {
+    double k = (double)shape->keys, rows = (double)shape->queries * (double)shape->shards;
+    return shape->window ? fmin(k, rows + (double)shape->window - 1) : k;
+}
+
+tp_status tp_op_attention(tp_op *op, const tp_fused_attention *shape, tp_error *error) {
+    TP_TRY(check_shape(shape, error));
+    double kv_heads = (double)(shape->kv_heads ? shape->kv_heads : shape->heads);
+    double H = (double)shape->batch * (double)shape->heads, G = (double)shape->batch * kv_heads;
+    double d = (double)shape->head_dim, r = (double)shape->queries, k = keys_touched(shape);
+    double v = shape->value_dim ? (double)shape->value_dim : d, n = tp_attention_pairs(shape);
+    double element = tp_dtype_bytes(op->dtype), drop = shape->dropout;
+    double kv_element = shape->kv_element > 0 ? shape->kv_element : element;
+    double kv_width = shape->values_in_keys ? d : d + v;
+    double scores = n * (2 * d - 1), attend = v * (2 * n - r);
+    op->forward.tensor_flops = H * (scores + attend);
+    op->forward.vector_flops = H * ((3 + drop) * n - r);
+    // dQ, dK; dV; scores again and the gradient of P
+    op->backward.tensor_flops =
+        H * (d * (4 * n - r - k) + v * (2 * n - k) + scores + n * (2 * v - 1));
+    op->backward.vector_flops = H * ((7 + 2 * drop) * n - 2 * r);
+    op->forward.bytes = element * H * r * (d + v) + kv_element * G * k * kv_width + 4 * H * r;
+    op->backward.bytes =
+        2 * (element * H * r * (d + v) + kv_element * G * k * kv_width + 4 * H * r);
+    op->saved_bytes = element * (H * r * d + G * r * kv_width) + 4 * H * r;
+    op->weight_bytes = shape->sinks ? element * (double)shape->heads : 0;
+    double gathered = element * G * (double)shape->keys * kv_width;
+    tp_pass_communicate(&op->forward, TP_ALL_GATHER, shape->gather_axis, gathered);
+    tp_pass_communicate(&op->backward, TP_ALL_GATHER, shape->gather_axis, gathered);
+    tp_pass_communicate(&op->backward, TP_REDUCE_SCATTER, shape->gather_axis, gathered);
+    return TP_OK;
+}

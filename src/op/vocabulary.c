@@ -1,0 +1,38 @@
+// vocabulary.c: the ends of a language model, cut by its vocabulary: embedding and cross-entropy.
+// Letters: N tokens, h width, V rows of the vocabulary on this GPU.
+#include "op/counts.h"
+
+enum { FP32_BYTES = 4 };
+
+tp_status tp_op_embedding(tp_op *op, const tp_embedding *shape, tp_error *error) {
+    TP_TRY(tp_size_check(error, "tokens", shape->tokens));
+    TP_TRY(tp_size_check(error, "rows", shape->rows));
+    TP_TRY(tp_size_check(error, "width", shape->width));
+    double N = (double)shape->tokens, h = (double)shape->width, V = (double)shape->rows;
+    double element = tp_dtype_bytes(op->dtype);
+    double weight = shape->weight_element > 0 ? shape->weight_element : element;
+    op->backward.vector_flops = N * h;                    // rows are added up
+    op->forward.bytes = weight * N * h + element * N * h; // look up, write
+    op->backward.bytes = element * N * h + 2 * weight * N * h;
+    op->weight_bytes = weight * V * h; // the ids that it keeps are 8 bytes of h elements: nothing
+    op->tied = shape->tied;
+    tp_pass_communicate(&op->forward, TP_REDUCE_SCATTER, shape->reduce_axis, element * N * h);
+    tp_pass_communicate(&op->backward, TP_ALL_GATHER, shape->reduce_axis, element * N * h);
+    tp_pass_communicate(&op->forward, TP_ALL_REDUCE, shape->sum_axis, element * N * h);
+    return TP_OK;
+}
+
+tp_status tp_op_cross_entropy(tp_op *op, const tp_cross_entropy *shape, tp_error *error) {
+    TP_TRY(tp_size_check(error, "tokens", shape->tokens));
+    TP_TRY(tp_size_check(error, "vocab", shape->vocab));
+    double N = (double)shape->tokens, V = (double)shape->vocab;
+    double element = tp_dtype_bytes(op->dtype);
+    op->forward.vector_flops = 4 * N * V;
+    op->backward.vector_flops = 2 * N * V;
+    op->forward.bytes = (element + FP32_BYTES) * N * V;
+    op->backward.bytes = (element + FP32_BYTES) * N * V;
+    op->saved_bytes = FP32_BYTES * N * V;
+    for (int i = 0; i < 3; i++) // row maxima, targets' logits, sums of exponentials
+        tp_pass_communicate(&op->forward, TP_ALL_REDUCE, shape->axis, FP32_BYTES * N);
+    return TP_OK;
+}
