@@ -47,6 +47,17 @@ static double keys_touched(const tp_fused_attention *shape) {
     return shape->window ? fmin(k, rows + (double)shape->window - 1) : k;
 }
 
+// For systems whose efficiency depends on the shape. Rows that do not see a triangle of keys see their average number.
+static void shape_kernels(tp_op *op, const tp_fused_attention *shape, tp_kernel kernel) {
+    double pairs = tp_attention_pairs(shape), rows = (double)shape->queries;
+    bool triangle = shape->causal && !shape->window && shape->shards == 1;
+    kernel.kind = triangle ? TP_KERNEL_ATTENTION_CAUSAL : TP_KERNEL_ATTENTION;
+    kernel.m = rows;
+    kernel.n = triangle || rows == 0 ? (double)shape->keys : pairs / rows;
+    op->forward.kernels[op->forward.n_kernels++] = kernel;
+    op->backward.kernels[op->backward.n_kernels++] = kernel;
+}
+
 tp_status tp_op_attention(tp_op *op, const tp_fused_attention *shape, tp_error *error) {
     TP_TRY(check_shape(shape, error));
     double kv_heads = (double)(shape->kv_heads ? shape->kv_heads : shape->heads);
@@ -68,6 +79,10 @@ tp_status tp_op_attention(tp_op *op, const tp_fused_attention *shape, tp_error *
         2 * (element * H * r * (d + v) + kv_element * G * k * kv_width + 4 * H * r);
     op->saved_bytes = element * (H * r * d + G * r * kv_width) + 4 * H * r;
     op->weight_bytes = shape->sinks ? element * (double)shape->heads : 0;
+    shape_kernels(op, shape,
+                  (tp_kernel){.batch = H,
+                              .k = (d + v) / 2,
+                              .shared = H * element * (d + v) / (G * kv_element * kv_width)});
     double gathered = element * G * (double)shape->keys * kv_width;
     tp_pass_communicate(&op->forward, TP_ALL_GATHER, shape->gather_axis, gathered);
     tp_pass_communicate(&op->backward, TP_ALL_GATHER, shape->gather_axis, gathered);

@@ -37,6 +37,9 @@ tp_status tp_op_linear(tp_op *op, const tp_linear *shape, tp_error *error) {
     double weight = shape->weight_element > 0 ? shape->weight_element : element;
     op->forward.tensor_flops = N * O * (2 * I - 1);
     op->backward.tensor_flops = N * I * (2 * O - 1) + I * O * (2 * N - used); // dX, then dW
+    tp_pass_kernel(&op->forward, TP_KERNEL_GEMM, used, N / used, O, I);
+    tp_pass_kernel(&op->backward, TP_KERNEL_GEMM, used, N / used, I, O);
+    tp_pass_kernel(&op->backward, TP_KERNEL_GEMM, used, I, O, N / used);
     op->forward.vector_flops = op->backward.vector_flops = shape->bias ? N * O : 0;
     op->forward.bytes = element * (N * I + N * O) + weight * used * I * O + weight * biases;
     op->backward.bytes =
