@@ -116,6 +116,13 @@ local back = {
 --- A collective alone, and in the backward pass its counterpart: kind, axis, bytes (see tperf.collective), share.
 function op.collective(o)
   if type(o) ~= "table" then check.fail("op.collective needs a table of fields, got %s", check.show(o)) end
+  if not back[o.kind] then
+    local kinds = {}
+    for kind in pairs(back) do kinds[#kinds + 1] = kind end
+    table.sort(kinds)
+    check.fail("op.collective: unknown kind %s%s; there are: %s", check.show(o.kind), check.suggest(o.kind, kinds),
+      table.concat(kinds, ", "))
+  end
   local function one(kind) return { comms = { { kind = kind, axis = o.axis, bytes = o.bytes, share = o.share } } } end
   return op.custom { name = o.name or o.kind, forward = one(o.kind), backward = one(back[o.kind]) }
 end

@@ -1,0 +1,187 @@
+-- Blocks and architectures: what every shipped model's layers and ends add up to, against parameter counts, published
+-- activation memory and published FLOPs per token.
+local tperf = require "tperf"
+
+local MODELS = {
+  "bloom-176b", "deepseek-v2", "deepseek-v3", "falcon-180b", "gemma-2-27b", "gpt-oss-120b", "gpt2", "gpt3-175b",
+  "kimi-k2", "llama-2-70b", "llama-2-7b", "llama-3.1-405b", "llama-3.1-70b", "llama-3.1-8b", "llama-4-maverick",
+  "mamba2-2.7b", "megatron-530b", "mixtral-8x22b", "mixtral-8x7b", "opt-175b", "palm-540b", "qwen2.5-72b",
+  "qwen3-235b-a22b", "qwen3-32b", "vit-22b",
+}
+local BYTES = 2 -- of a parameter
+
+local rules = tperf.rules()
+
+-- Calls visit(counts, times, part) for every op that one GPU runs for a micro-batch; part is "layer", "first", "last"
+-- or "mtp".
+local function each_op(model, o, visit)
+  local s = tperf.strategy.of(o.strategy or "tensor")
+  local sizes = {}
+  for i, name in ipairs(s.axis_names) do sizes[i] = o[name] or 1 end
+  local made = tperf.architecture.of(model)
+  local function lay(blocks, group, times, part)
+    local options = { group = group }
+    for _, name in ipairs { "attention", "recompute", "sequence_parallel", "mode", "context", "ep" } do
+      options[name] = o[name]
+    end
+    local share = tperf.strategy.share(s, model, o.micro_batch or 1, sizes, rules, options)
+    for _, b in ipairs(blocks) do
+      for _, op in ipairs(b:ops(model, share)) do visit(op:counts(), times, b.name == "mtp" and "mtp" or part) end
+    end
+  end
+  lay(made.first, nil, 1, "first")
+  for _, group in ipairs(made.groups) do lay(group.blocks, group, group.count, "layer") end
+  lay(made.last, nil, 1, "last")
+end
+
+-- Parameters on one GPU by part, and each op's in order.
+local function weights(model, o)
+  local sum, list = { layer = 0, first = 0, last = 0, mtp = 0 }, {}
+  each_op(model, o, function(op, times, part)
+    local n = op.tied and 0 or op.weight_bytes / BYTES * times
+    sum[part] = sum[part] + n
+    list[#list + 1] = { name = op.name, n = n, expert = op.expert }
+  end)
+  return sum, list
+end
+
+-- Bytes of activations that one layer keeps.
+local function saved(model, o)
+  local sum = 0
+  each_op(model, o, function(op, times, part) sum = sum + (part == "layer" and times * op.saved_bytes or 0) end)
+  return sum / model.layers
+end
+
+local function fits(model, tp)
+  local s = tperf.strategy.of "tensor"
+  return s.axes[1].admits(model, { tp = tp, micro_batch = 1, seq = model.seq }, rules)
+    and (not model.vocab or model.vocab % tp == 0) and (model.mla or not model.kv_heads or model.kv_heads % tp == 0)
+    and (not model.mamba or model.mamba.groups % tp == 0)
+end
+
+describe("architectures", function()
+  for _, name in ipairs(MODELS) do
+    local model = tperf.model(name)
+
+    it("have every parameter of " .. name, function()
+      local count = model:parameters()
+      for _, strategy in ipairs { "tensor", "context" } do
+        local sum = weights(model, { strategy = strategy })
+        assert.equal(count.total, sum.layer + sum.first + sum.last)
+        assert.equal(count.mtp, sum.mtp)
+      end
+    end)
+
+    it("spread the parameters of " .. name .. " over tensor-parallel GPUs", function()
+      local _, whole = weights(model, {})
+      for _, tp in ipairs { 2, 4, 8 } do
+        if fits(model, tp) then
+          local sum, list = weights(model, { tp = tp })
+          local copies = 0 -- norms, biases after a sum, routers, latents: the same on every GPU
+          for i, one in ipairs(list) do
+            assert.equal(whole[i].name, one.name)
+            local extra = tp * one.n - whole[i].n
+            local cut = one.name:match "fc" or one.name:match "proj$" or one.name:match "^out$"
+              or one.name:match "up$" or one.name == "qkv" or one.name == "table" or one.name == "head"
+            -- What is cut is whole but for a bias of the stream's width; what is not is there in full or cut.
+            if cut then
+              local bias = extra / (tp - 1)
+              assert.is_true(bias == 0 or bias % model.hidden == 0 and bias < 5e-3 * one.n, one.name)
+            else
+              assert.is_true(extra == 0 or one.n == whole[i].n, one.name)
+            end
+            copies = copies + extra
+          end
+          local total = tp * (sum.layer + sum.first + sum.last + sum.mtp)
+          local count = model:parameters()
+          assert.equal(count.total + count.mtp, total - copies)
+        end
+      end
+    end)
+  end
+
+  it("spread experts over ep", function()
+    local model = tperf.model "mixtral-8x7b"
+    local _, whole = weights(model, {})
+    local _, list = weights(model, { ep = 8 })
+    local experts = 0
+    for i, one in ipairs(list) do
+      assert.equal(whole[i].n, one.expert and 8 * one.n or one.n)
+      if one.expert then experts = experts + 8 * one.n end
+    end
+    assert.equal(model:parameters().components.experts, experts)
+  end)
+
+  -- arXiv 2205.05198, tables 1 and 2 and section 5: a layer of GPT keeps, of a micro-batch, so many bytes.
+  describe("keep the published activations", function()
+    local model = tperf.model "gpt3-175b"
+    local a, h, s = model.heads, model.hidden, model.seq
+    for _, b in ipairs { 1, 2 } do
+      for _, t in ipairs { 1, 2, 8 } do
+        local function check(expected, o)
+          o.tp, o.micro_batch = t, b
+          assert.equal(s * b * h * expected, saved(model, o))
+        end
+        local scores = 5 * a * s / h
+
+        it(("for %d samples on %d GPUs"):format(b, t), function()
+          check(10 + 24 / t + scores / t, { attention = "unfused", sequence_parallel = false })
+          check((34 + scores) / t, { attention = "unfused" })
+        end)
+
+        it(("with selective recomputation, for %d samples on %d GPUs"):format(b, t), function()
+          for _, o in ipairs { { attention = "unfused", recompute = "selective" }, { attention = "recompute" } } do
+            check(34 / t, o)
+            o.sequence_parallel = false
+            check(10 + 24 / t, o)
+          end
+        end)
+
+        it(("with full recomputation, for %d samples on %d GPUs"):format(b, t), function()
+          for _, variant in ipairs { "flash", "unfused" } do
+            check(2, { attention = variant, recompute = "full", sequence_parallel = false })
+            check(2 / t, { attention = variant, recompute = "full" })
+          end
+        end)
+
+        it(("with fused attention, for %d samples on %d GPUs"):format(b, t), function()
+          check((34 + 4 * a / h) / t, { attention = "flash" }) -- and the log-sum-exp of every row
+        end)
+      end
+    end
+  end)
+
+  it("keep what Llama's fused kernels keep", function()
+    local m = tperf.model "llama-3.1-8b"
+    local s, h, kv = m.seq, m.hidden, m.kv_heads * m.head_dim
+    -- two norms' inputs and outputs, queries, keys, values, log-sum-exps, the projection's input, both halves of
+    -- SwiGLU and their product: 16 bits each
+    local expected = 2 * s * (4 * h + h + 2 * kv + h + 3 * m.ffn) + 4 * s * m.heads
+    assert.equal(expected, saved(m, {}))
+    assert.equal(expected / 8, saved(m, { tp = 8 }))
+    assert.equal(expected / 8, saved(m, { strategy = "context", tp = 2, cp = 4 }))
+  end)
+
+  -- Forward FLOPs on the matrix units against model:flops_per_token (arXiv 2204.02311, appendix B; the tables
+  -- that are only looked up left out), with the same pairs of attention.
+  for _, name in ipairs(MODELS) do
+    it("work as hard as published for " .. name, function()
+      local model = tperf.model(name)
+      local forward, backward, again = 0, 0, 0
+      each_op(model, {}, function(op, times, part)
+        if part == "mtp" then return end
+        forward = forward + times * op.forward.tensor_flops
+        backward = backward + times * op.backward.tensor_flops
+        if op.name == "attention" or op.name == "scan" then
+          again = again + times * (op.backward.tensor_flops - 2 * op.forward.tensor_flops)
+        end
+      end)
+      local options = { causal = model.causal, convention = "matmul", backward = false }
+      local published = model:flops_per_token(options).total * model.seq
+      assert.near(1, forward / published, 0.01)
+      -- Fused attention and scans compute again what they do not keep: a part of their forward pass.
+      assert.near(1, (backward - again) / (2 * published), 0.01)
+      assert.is_true(again >= 0)
+    end)
+  end
+end)

@@ -1,0 +1,212 @@
+-- Ops: counts against direct enumeration, against one another, and what they refuse.
+local tperf = require "tperf"
+local op = tperf.op
+
+local function attention(o)
+  o.batch, o.heads, o.head_dim = o.batch or 1, o.heads or 1, o.head_dim or 1
+  return op.attention(o):counts()
+end
+
+-- Pairs that see each other, counted one by one: the last `queries` of `keys` rows.
+local function pairs_of(queries, keys, causal, window)
+  local n = 0
+  for row = keys - queries + 1, keys do
+    for key = 1, causal and row or keys do
+      if not window or not causal or row - key < window then n = n + 1 end
+    end
+  end
+  return not causal and window and queries * math.min(window, keys) or n
+end
+
+describe("op.attention", function()
+  it("counts the pairs that see each other", function()
+    for _, causal in ipairs { true, false } do
+      for keys = 1, 9 do
+        for queries = 1, keys do
+          for window = 0, keys + 1 do
+            local c = attention { queries = queries, keys = keys, causal = causal, window = window, head_dim = 3 }
+            local n = pairs_of(queries, keys, causal, window > 0 and window or nil)
+            -- Scores: n inner products of 3; output: n terms in each of 3 columns, less one sum a row.
+            assert.equal(n * 5 + 3 * (2 * n - queries), c.forward.tensor_flops)
+          end
+        end
+      end
+    end
+  end)
+
+  it("deals causal rows out evenly", function()
+    local one = attention { queries = 64, keys = 64, causal = true, head_dim = 16 }
+    local shard = attention { queries = 16, keys = 64, shards = 4, causal = true, head_dim = 16 }
+    assert.equal(one.forward.tensor_flops / 4, shard.forward.tensor_flops)
+    assert.equal(one.saved_bytes / 4, shard.saved_bytes)
+  end)
+
+  it("agrees with the published fused attention where nothing is masked or shared", function()
+    local shape = { batch = 2, heads = 3, queries = 8, keys = 32, head_dim = 16 }
+    local published = op.flash_attention(shape):counts()
+    shape.dropout = true
+    local ours = op.attention(shape):counts()
+    for _, pass in ipairs { "forward", "backward" } do
+      assert.equal(published[pass].tensor_flops, ours[pass].tensor_flops)
+      assert.equal(published[pass].vector_flops, ours[pass].vector_flops)
+    end
+  end)
+
+  it("moves each key and value once for the heads that share it", function()
+    local function moved(kv_heads)
+      return attention { heads = 8, kv_heads = kv_heads, queries = 1, keys = 1000, head_dim = 64 }.forward.bytes
+    end
+    local own = 2 * 2 * 8 * 64 + 4 * 8 -- queries, output, log-sum-exps
+    for _, kv_heads in ipairs { 1, 2, 4, 8 } do assert.equal(own + 2 * 2 * kv_heads * 1000 * 64, moved(kv_heads)) end
+  end)
+
+  it("reads what a window reaches", function()
+    local c = attention { queries = 1, keys = 1000, window = 100, causal = true, head_dim = 64, kv_dtype = "fp8" }
+    assert.equal(2 * 2 * 64 + 4 + 2 * 100 * 64, c.forward.bytes)
+  end)
+
+  it("reads values that are part of the keys with them", function()
+    local c = attention { heads = 16, kv_heads = 1, queries = 1, keys = 1000, head_dim = 576, value_dim = 512,
+      values_in_keys = true }
+    assert.equal(2 * 16 * (576 + 512) + 4 * 16 + 2 * 1000 * 576, c.forward.bytes)
+  end)
+
+  it("takes seq for queries and keys", function()
+    assert.same(attention { queries = 8, keys = 8 }, attention { seq = 8 })
+    assert.has_error(function() attention { seq = 8, keys = 8 } end, nil)
+  end)
+
+  it("refuses what cannot be", function()
+    local function message(o)
+      local ok, text = pcall(attention, o)
+      assert.is_false(ok)
+      return text
+    end
+    assert.matches("'kv_heads' %(2%) must divide 'heads' %(3%)", message { heads = 3, kv_heads = 2, seq = 4 })
+    assert.matches("at least as many keys as queries", message { queries = 5, keys = 4, causal = true })
+    assert.matches("'queries' must not be negative", message { queries = -1, keys = 4 })
+    assert.matches("'shards' must be at least 1", message { seq = 4, shards = 0 })
+    assert.matches("unknown dtype 'bf17'", message { seq = 4, kv_dtype = "bf17" })
+    assert.matches("unknown field 'causual'", message { seq = 4, causual = true })
+    assert.matches("'causal' must be true or false", message { seq = 4, causal = 1 })
+    assert.matches("'heads' must be an integer", message { seq = 4, heads = 1.5 })
+    assert.matches("'queries' is missing", message { keys = 4 })
+  end)
+end)
+
+describe("op.grouped_linear", function()
+  it("is as many products as experts, of which some are read", function()
+    local one = op.linear { tokens = 10, n_in = 8, n_out = 16, bias = true }:counts()
+    local four = op.grouped_linear { tokens = 40, n_in = 8, n_out = 16, experts = 4, bias = true }:counts()
+    for _, pass in ipairs { "forward", "backward" } do
+      for _, field in ipairs { "tensor_flops", "vector_flops", "bytes" } do
+        assert.equal(4 * one[pass][field], four[pass][field], pass .. field)
+      end
+    end
+    assert.equal(4 * one.weight_bytes, four.weight_bytes)
+    assert.equal(4 * one.saved_bytes, four.saved_bytes)
+    assert.is_true(four.expert)
+    local two = op.grouped_linear { tokens = 40, n_in = 8, n_out = 16, experts = 4, active = 2 }:counts()
+    local all = op.grouped_linear { tokens = 40, n_in = 8, n_out = 16, experts = 4 }:counts()
+    assert.equal(2 * 2 * 8 * 16, all.forward.bytes - two.forward.bytes)
+    assert.equal(all.weight_bytes, two.weight_bytes)
+  end)
+end)
+
+describe("op.linear", function()
+  it("names each collective of a product that is cut", function()
+    local function comms(pass)
+      local list = {}
+      for i, c in ipairs(pass.comms) do list[i] = ("%s %s %.0f"):format(c.kind, c.axis, c.bytes) end
+      return list
+    end
+    local column = op.linear { tokens = 64, n_in = 8, n_out = 4, shard = 16, gather = "tp", input_grad = "tp" }:counts()
+    assert.same({ "all_gather tp 1024" }, comms(column.forward))
+    assert.same({ "all_gather tp 1024", "reduce_scatter tp 1024" }, comms(column.backward))
+    assert.equal(2 * 16 * 8, column.saved_bytes)
+    local row = op.linear {
+      tokens = 64, n_in = 8, n_out = 4, reduce_scatter = "tp", output_grad = "tp", bias = true, bias_grad = "tp",
+    }:counts()
+    assert.same({ "reduce_scatter tp 512" }, comms(row.forward))
+    assert.same({ "all_gather tp 512", "all_reduce tp 8" }, comms(row.backward))
+    local whole = op.linear { tokens = 64, n_in = 8, n_out = 4, parameter_grad = "tp", bias = true }:counts()
+    assert.same({ "all_reduce tp 72" }, comms(whole.backward))
+  end)
+
+  it("reads weights of another width", function()
+    local wide = op.linear { tokens = 1, n_in = 100, n_out = 100 }:counts()
+    local narrow = op.linear { tokens = 1, n_in = 100, n_out = 100, weight_dtype = "fp8" }:counts()
+    assert.equal(10000, wide.forward.bytes - narrow.forward.bytes)
+    assert.equal(10000, narrow.weight_bytes)
+  end)
+end)
+
+describe("op.scan", function()
+  it("counts the products of its chunks one by one", function()
+    local heads, width, groups, state, chunk, seq = 4, 8, 2, 16, 8, 32
+    local flops = 0
+    for _ = 1, seq // chunk do
+      flops = flops + groups * 2 * chunk * chunk * state -- C B^T
+        + heads * 2 * chunk * chunk * width -- times X
+        + heads * 2 * chunk * state * width -- the chunk's state
+        + heads * 2 * chunk * state * width -- what the state before it adds
+    end
+    local c = op.scan { batch = 3, seq = seq, heads = heads, head_dim = width, groups = groups, state = state,
+      chunk = chunk }:counts()
+    assert.equal(3 * flops, c.forward.tensor_flops)
+    assert.equal(3 * 2 * seq * (heads * width + 2 * groups * state + heads), c.saved_bytes)
+  end)
+end)
+
+describe("op.cross_entropy", function()
+  it("keeps 4 bytes a logit and sums rows three times", function()
+    local c = op.cross_entropy { tokens = 10, vocab = 100, row_sum = "tp" }:counts()
+    assert.equal(4 * 10 * 100, c.saved_bytes)
+    assert.equal(3, #c.forward.comms)
+    for _, one in ipairs(c.forward.comms) do
+      assert.same({ kind = "all_reduce", axis = "tp", share = false, bytes = 40 }, one)
+    end
+  end)
+end)
+
+describe("op.custom", function()
+  it("is what it is told", function()
+    local given = {
+      name = "mine", dtype = "fp16", weight_bytes = 5, saved_bytes = 6, expert = true,
+      forward = { tensor_flops = 1, vector_flops = 2, bytes = 3,
+        comms = { { kind = "all_to_all", axis = "ep", bytes = 4, share = true } } },
+      backward = { tensor_flops = 7, vector_flops = 8, bytes = 9, comms = {} },
+    }
+    local c = op.custom(given):counts()
+    assert.is_false(c.recomputed)
+    assert.is_false(c.tied)
+    c.recomputed, c.tied = nil, nil
+    assert.same(given, c)
+  end)
+
+  it("refuses counts and collectives that cannot be", function()
+    assert.error_matches(function() op.custom { forward = { bytes = -1 } } end, "'forward.bytes' must be")
+    assert.error_matches(function() op.custom { forward = { bytes = 0 / 0 } } end, "'forward.bytes' must be")
+    assert.error_matches(function() op.custom { weight_bytes = 1e999 } end, "'weight_bytes' must be")
+    local wrong = { { kind = "all_gathr", axis = "tp", bytes = 1 } }
+    assert.error_matches(function() op.custom { forward = { comms = wrong } } end, "forward.comms%[1%].kind")
+    assert.error_matches(function() op.collective { kind = "all_gather", axis = "ninechars", bytes = 1 } end,
+      "an axis has a name of 1 to 7 bytes")
+    assert.error_matches(function() op.collective { kind = "all_gather", bytes = 1 } end, "axis")
+    assert.error_matches(function() op.collective { kind = "nonsense", bytes = 1, axis = "tp" } end, "unknown kind \"nonsense\"")
+  end)
+
+  it("carries gradients back by the counterpart", function()
+    local c = op.collective { kind = "all_gather", axis = "cp", bytes = 10 }:counts()
+    assert.equal("all_gather", c.forward.comms[1].kind)
+    assert.equal("reduce_scatter", c.backward.comms[1].kind)
+  end)
+end)
+
+describe("op.activation", function()
+  it("keeps its inputs", function()
+    assert.equal(20, op.activation { kind = "gelu", elements = 10 }:counts().saved_bytes)
+    assert.equal(40, op.activation { kind = "silu", gated = true, elements = 10 }:counts().saved_bytes)
+    assert.error_matches(function() op.activation { kind = "swish", elements = 1 } end, 'unknown kind "swish"')
+  end)
+end)
