@@ -37,7 +37,7 @@ ALL_LDFLAGS = $(VARIANT_$(VARIANT)) -pthread $(LDFLAGS)
 LIBS = $(PKG_LIBS) -lm -ldl
 
 SOURCES   := $(sort $(filter-out src/tools/%,$(wildcard src/*/*.c)))
-OBJECTS   := $(SOURCES:src/%.c=$(B)/%.o) $(B)/embedded.o
+OBJECTS   := $(SOURCES:src/%.c=$(B)/%.o) $(B)/embedded.o $(B)/sources.o
 LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
@@ -106,6 +106,14 @@ $(B)/embedded.o: $(B)/embedded.c $(B)/flags
 $(B)/embedded.c: $(B)/embed $(LUA_FILES) $(B)/lua-files
 	@echo "  LUA $@"
 	$(Q)$(B)/embed $(LUA_FILES) > $@
+
+$(B)/sources.o: $(B)/sources.c $(B)/flags
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+# A checksum of everything that decides answers, so that caches of another build are not taken for this one's.
+$(B)/sources.c: $(C_FILES) $(LUA_FILES) $(B)/lua-files $(B)/flags
+	$(Q)echo '#include "bind/embedded.h"' > $@
+	$(Q)echo "const char tp_embedded_sources[] = \"$$(cat $^ | cksum | tr ' ' -)\";" >> $@
 
 $(B)/embed: src/tools/embed.c $(B)/flags
 	$(Q)$(CC) $(REQUIRED) $(WARNINGS) -O1 -o $@ $<

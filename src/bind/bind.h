@@ -37,5 +37,6 @@ void tp_bind_yaml(lua_State *L);
 void tp_bind_is_terminal(lua_State *L);
 void tp_bind_clock(lua_State *L);
 void tp_bind_schedule(lua_State *L);
+void tp_bind_file(lua_State *L);
 
 #endif

@@ -96,6 +96,7 @@ static const struct {
     {"is_terminal", tp_bind_is_terminal},
     {"clock", tp_bind_clock},
     {"schedule", tp_bind_schedule},
+    {"file", tp_bind_file},
     {NULL, NULL},
 };
 // clang-format on
@@ -105,6 +106,8 @@ __attribute__((visibility("default"))) int luaopen_tperf_core(lua_State *L) {
     lua_newtable(L);
     lua_pushliteral(L, TPERF_VERSION);
     lua_setfield(L, -2, "version");
+    lua_pushstring(L, tp_embedded_sources);
+    lua_setfield(L, -2, "sources");
     for (size_t i = 0; fields[i].name; i++) {
         fields[i].push(L);
         lua_setfield(L, -2, fields[i].name);

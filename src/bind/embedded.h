@@ -13,4 +13,6 @@ typedef struct tp_embedded {
 
 extern const tp_embedded tp_embedded_modules[]; // ends with a NULL module
 
+extern const char tp_embedded_sources[]; // a checksum of all sources and flags of this build
+
 #endif

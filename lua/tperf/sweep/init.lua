@@ -72,8 +72,8 @@ end
 
 --- Runs a function over points.
 ---@param given table
----  run        tperf.search (default), tperf.train, tperf.collective, or a function(arguments) of one's own that returns
----             a table, a number, or nil
+---  run        tperf.search (default), tperf.train, tperf.collective, or a function(arguments) of one's own that
+---             returns a table, a number, or nil
 ---  …          its arguments. Those that are tperf.vary{…} or the like make a grid, the first that was made
 ---             outermost; ["system.network.fast.domain"] = … sets a field of a system, a model or a table
 ---  [1] …      sets of points over several arguments: tperf.zip{…}, tperf.grid{…}, or a list of tables of arguments

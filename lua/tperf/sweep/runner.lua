@@ -49,11 +49,11 @@ end
 
 -- --- searches, many points in one ---
 
--- Pending points whose arguments differ only in gpus and system, in the order of their first points; in each group, the
--- points of each system.
-local function batches_of(pending)
+-- Points whose arguments differ only in gpus and system, in the order of their first points; in each group, the points
+-- of each system. Those that are known already count for the order, which must not depend on what a cache holds.
+local function batches_of(points)
   local groups, by_key = {}, {}
-  for _, p in ipairs(pending) do
+  for _, p in ipairs(points) do
     local rest = {}
     for name, value in pairs(p.args) do
       if name ~= "gpus" and name ~= "system" then rest[name] = value end
@@ -70,7 +70,7 @@ local function batches_of(pending)
       machine = { system = p.args.system, points = {} }
       group.by_system[of_system], group.systems[#group.systems + 1] = machine, machine
     end
-    table.insert(machine.points, p)
+    if not p.known then table.insert(machine.points, p) end
   end
   return groups
 end
@@ -104,12 +104,12 @@ local function is_plain(args)
     and (type(args.system) ~= "table" or args.system.network ~= nil)
 end
 
-local function run_searches(pending, done)
+local function run_searches(points, done)
   local plain = {}
-  for _, p in ipairs(pending) do
+  for _, p in ipairs(points) do
     if is_plain(p.args) then
       plain[#plain + 1] = p
-    else
+    elseif not p.known then
       local result = search.run(p.args)
       if result.candidates == nil then check.fail("%s: gpus and system are one each, at every point", WHAT) end
       if not result.complete then return false end
@@ -124,17 +124,19 @@ local function run_searches(pending, done)
         if not flush(group.rest, machines, done) then return false end
         machines, questions = {}, 0
       end
-      machines[#machines + 1], key, questions = machine, own, questions + #machine.points
+      if #machine.points > 0 then
+        machines[#machines + 1], key, questions = machine, own, questions + #machine.points
+      end
     end
     if #machines > 0 and not flush(group.rest, machines, done) then return false end
   end
   return true
 end
 
-local function run_each(run, pending, done)
-  for _, p in ipairs(pending) do
+local function run_each(run, points, done)
+  for _, p in ipairs(points) do
     if core.search.interrupted() then return false end
-    done(p, run(p.args))
+    if not p.known then done(p, run(p.args)) end
   end
   return not core.search.interrupted()
 end
@@ -159,16 +161,13 @@ function runner.run(job)
   local searched = run == search.run
   local cache <close> = open_cache(job, run)
   local show = job.quiet and function() end or progress.start(WHAT)
-  local results, pending, finished, total = {}, {}, 0, #job.points
+  local results, points, finished, total = {}, {}, 0, #job.points
   for i, values in ipairs(job.points) do
     local p = { index = i, args = job.build(values) }
     local found
     if cache then p.key, found = cache:find(p.args) end
-    if found ~= nil then
-      results[i], finished = found, finished + 1
-    else
-      pending[#pending + 1] = p
-    end
+    if found ~= nil then results[i], finished, p.known = found, finished + 1, true end
+    points[i] = p
   end
   local start = finished
   local function done(p, result)
@@ -179,7 +178,7 @@ function runner.run(job)
     show(finished - start, total - start)
   end
   local complete
-  if searched then complete = run_searches(pending, done) else complete = run_each(run, pending, done) end
+  if searched then complete = run_searches(points, done) else complete = run_each(run, points, done) end
   show()
   if not complete then
     check.fail("%s: interrupted after %d of %d points%s", WHAT, finished, total,
