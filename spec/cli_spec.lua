@@ -370,7 +370,7 @@ describe("the progress line", function()
     ]])
     local binary = program.absolute()
     local on_terminal = "script -qec '%s run --trust s.lua %s' /dev/null"
-    assert.equal("\rworking  75 %\27[K\r\27[K", shell(on_terminal:format(binary, "0.6"), folder).out)
+    assert.equal("\rworking  75 %, 0 s left\27[K\r\27[K", shell(on_terminal:format(binary, "0.6"), folder).out)
     assert.equal("", shell(on_terminal:format(binary, "0.1"), folder).out)
     assert.equal("", shell("tperf run --trust s.lua 0.6", folder).err)
     program.remove(folder)
