@@ -162,6 +162,106 @@ describe("architectures", function()
     assert.equal(expected / 8, saved(m, { strategy = "context", tp = 2, cp = 4 }))
   end)
 
+  -- Decode: one new token of each of b sequences, n tokens in the cache.
+  describe("in decode", function()
+    local b, n = 8, 1000
+
+    local function ops_of(name, o)
+      local ops = {}
+      o.mode, o.context, o.micro_batch = "decode", n, b
+      each_op(tperf.model(name):with { seq = 1 }, o, function(op) ops[op.name] = op end)
+      return ops
+    end
+
+    it("read the cache of grouped heads once", function()
+      for _, tp in ipairs { 1, 4, 8, 16 } do -- 8 key-value heads: beyond 8 GPUs each has a copy of one
+        local m, op = tperf.model "llama-3.1-70b", ops_of("llama-3.1-70b", { tp = tp }).attention
+        local kv, heads = math.max(m.kv_heads // tp, 1), m.heads // tp
+        local cached, own = 2 * kv * (n + 1) * m.head_dim * BYTES, heads * (2 * m.head_dim * BYTES + 4)
+        assert.equal(b * (cached + own), op.forward.bytes)
+      end
+    end)
+
+    it("read latents once for all heads, and multiply as many numbers as the absorbed form", function()
+      local m, ops = tperf.model "deepseek-v3", ops_of("deepseek-v3", {})
+      local a, h = m.mla, m.heads
+      local width = a.kv_rank + a.rope_dim
+      assert.equal(b * ((n + 1) * width * BYTES + h * ((width + a.kv_rank) * BYTES + 4)), ops.attention.forward.bytes)
+      local pairs_flops = 2 * b * h * (n + 1) * (width + a.kv_rank)
+      assert.near(1, ops.attention.forward.tensor_flops / pairs_flops, 0.01)
+      -- q W_UK and the latent output times W_UV, for every head and token.
+      local absorbed = 2 * b * h * a.kv_rank * (a.nope_dim + a.v_dim)
+      assert.near(1, ops["kv-up"].forward.tensor_flops / absorbed, 0.01)
+    end)
+
+    it("see no further than the window", function()
+      local m = tperf.model "gemma-2-27b" -- the last group sees all
+      local bytes = {}
+      each_op(m:with { seq = 1 }, { mode = "decode", context = 9999, micro_batch = 1 }, function(op)
+        if op.name == "attention" then bytes[op.forward.bytes] = true end
+      end)
+      local own = m.heads * (2 * m.head_dim * BYTES + 4)
+      local function read(keys) return own + 2 * m.kv_heads * m.head_dim * BYTES * keys end
+      assert.same({ [read(4096)] = true, [read(10000)] = true }, bytes)
+    end)
+
+    it("read the experts that some token chose", function()
+      local m = tperf.model "mixtral-8x7b"
+      local expected = 8 * (1 - (6 / 8) ^ b) -- of 8 experts, each left alone by a token with 6/8
+      local op = ops_of("mixtral-8x7b", {}).fc2
+      local rows = b * m.experts.top_k
+      local weights_read = expected * m.hidden * m.experts.ffn
+      assert.near(BYTES * (rows * (m.hidden + m.experts.ffn) + weights_read), op.forward.bytes, 1)
+    end)
+
+    it("step through the state of Mamba, and work on no prompt's logits but the last", function()
+      local m, ops = tperf.model "mamba2-2.7b", ops_of("mamba2-2.7b", {})
+      local s = m.mamba
+      assert.equal(6 * b * s.heads * s.head_dim * s.state, ops.scan.forward.vector_flops)
+      assert.equal(0, ops.scan.forward.tensor_flops)
+      local prefill
+      each_op(m, { mode = "prefill", micro_batch = b }, function(op) prefill = op.name == "head" and op or prefill end)
+      assert.equal(b * m.vocab * (2 * m.hidden - 1), prefill.forward.tensor_flops)
+      assert.is_nil(ops.loss)
+    end)
+  end)
+
+  it("leave no all-reduce out when every GPU holds the stream", function()
+    local function bytes_of(name, direction)
+      local model, sum = tperf.model(name), 0
+      each_op(model, { tp = 2, sequence_parallel = false }, function(op, times, part)
+        for _, c in ipairs(op[direction].comms) do
+          assert.equal("all_reduce", c.kind)
+          sum = sum + (part == "layer" and times * c.bytes or 0)
+        end
+      end)
+      return sum / (BYTES * model.layers * model.seq * model.hidden)
+    end
+    for _, direction in ipairs { "forward", "backward" } do
+      assert.equal(2, bytes_of("llama-3.1-8b", direction)) -- arXiv 1909.08053, section 3: two each way
+      assert.equal(2, bytes_of("mixtral-8x7b", direction))
+      assert.near(1, bytes_of("palm-540b", direction), 1e-9) -- one where attention and MLP share the stream
+    end
+  end)
+
+  it("refuse what a strategy has no cut for, by name", function()
+    for name, cut in pairs { ["mixtral-8x7b"] = "router", ["deepseek-v3"] = "replicated", ["mamba2-2.7b"] = "scan" } do
+      assert.error_matches(function() each_op(tperf.model(name), { strategy = "summa" }, function() end) end,
+        "strategy 'summa' does not cover block '%w+': it has no cut '" .. cut .. "'")
+    end
+  end)
+
+  it("refuse sizes that do not divide, by block, op and size", function()
+    local model = tperf.model "llama-3.1-8b"
+    assert.error_matches(function() each_op(model, { tp = 3 }, function() end) end,
+      "a size of %d+ is not divided by tp = 3")
+    local odd = model:with { kv_heads = 2, heads = 6, head_dim = 64 }
+    assert.error_matches(function() each_op(odd, { tp = 3 }, function() end) end,
+      "block 'attention': kv_heads = 2 neither divides the 3 GPUs nor is divided by them")
+    assert.error_matches(function() each_op(tperf.model "mixtral-8x7b", { ep = 3 }, function() end) end,
+      "block 'moe': the 8 experts are not divided by ep = 3")
+  end)
+
   -- Forward FLOPs on the matrix units against model:flops_per_token (arXiv 2204.02311, appendix B; the tables
   -- that are only looked up left out), with the same pairs of attention.
   for _, name in ipairs(MODELS) do

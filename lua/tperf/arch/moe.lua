@@ -51,9 +51,10 @@ local function shared(m, p, ops)
   end
 end
 
+-- Where every GPU has the whole stream, partial sums are all-reduced once, after they have come back: by the shared
+-- experts' last product, or on their own.
 local function inside(m, p)
-  local e = m.experts
-  local count = e.count // p.ep
+  local e, summed_later = m.experts, not p.sequence_parallel
   if e.count % p.ep ~= 0 then
     check.fail("block 'moe': the %d experts are not divided by ep = %d", e.count, p.ep)
   end
@@ -62,9 +63,16 @@ local function inside(m, p)
     p:router { name = "router", width = m.hidden, experts = e.count, top_k = e.top_k, bias = e.router_bias },
     exchange(m, p, "dispatch", rows),
   }
-  parts.append(ops, parts.mlp(m, p, e.ffn, { rows = rows, experts = count, active = active }))
+  parts.append(ops, parts.mlp(m, p, e.ffn, {
+    rows = rows, experts = e.count // p.ep, active = active, gathered = summed_later, partial = summed_later,
+  }))
   ops[#ops + 1] = exchange(m, p, "combine", rows)
   shared(m, p, ops)
+  if summed_later and e.shared == 0 then
+    ops[#ops + 1] = op.collective {
+      name = "sum", kind = "all_reduce", axis = p.features, bytes = BYTES * p:outer(m.hidden),
+    }
+  end
   return ops
 end
 

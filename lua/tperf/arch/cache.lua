@@ -1,0 +1,31 @@
+--- What one layer remembers between tokens in inference, on one GPU: keys and values, latents, or Mamba states.
+local fitting = require "tperf.strategy.fitting"
+
+local cache = {}
+
+local function elements(m, p, group)
+  if group.attention == "mla" then return m.mla.kv_rank + m.mla.rope_dim end -- the same on every GPU
+  if group.attention == "gqa" then return 2 * p:heads(m.heads, m.kv_heads).kv_heads * m.head_dim end
+  return 0
+end
+
+-- The scan's state in fp32, and the last inputs of the convolution.
+local function state(m, p)
+  local s, n = m.mamba, p[p.features]
+  local heads, groups = fitting.split(p, s.heads, n, p.features, "heads"), fitting.replicated(p, s.groups, n, "groups")
+  return 4.0 * heads * s.head_dim * s.state + 2.0 * (s.conv - 1) * (heads * s.head_dim + 2 * groups * s.state)
+end
+
+--- One layer of the group, for one sequence.
+---@param m table  a model
+---@param p table  a share, see tperf.strategy
+---@param group tperf.layer_group
+---@return table cache  elements (of keys and values, for each token), tokens (the most it keeps; nil: all of them),
+---  state_bytes (whatever the length)
+function cache.of(m, p, group)
+  return {
+    elements = elements(m, p, group), tokens = group.window, state_bytes = group.mamba and state(m, p) or 0,
+  }
+end
+
+return cache
