@@ -1,16 +1,76 @@
 // plan.h: one training configuration: the time of an iteration and the memory of a GPU.
-// Formulas: docs/model.md sections 5 and 6. All layers are equal and the stages hold as many each;
-// the pipeline runs 1F1B.
+// Formulas: docs/model.md sections 5 and 6.
 #ifndef TPERF_PLAN_H
 #define TPERF_PLAN_H
 
-#include "tperf/layer.h"
+#include "tperf/network.h"
 
-// One way to run a model on a machine. The layer's axes x dp x pp is the number of GPUs.
+// A run of equal layers.
+typedef struct tp_run {
+    int kind; // section of the network
+    int64_t layers;
+} tp_run;
+
+// Stages of a pipeline that hold the same.
+typedef struct tp_stage {
+    int64_t layers[TP_KINDS_MAX]; // of each kind
+    int leading;                  // kind of its first layer
+    bool first, last;             // holds the section `first` or `last`
+    int64_t repeats;              // stages like this
+    double in_flight;             // most micro-batches whose activations it keeps at a time
+} tp_stage;
+
+// A way to run a model in a pipeline: how many stages, which layers on each, which schedule. The
+// makespan of a schedule is that of its busiest stage and a bubble, linear in the times of one
+// micro-batch's forward pass, backward pass and weight gradients on one device.
+typedef struct tp_pipeline {
+    int64_t pp, virtual_stages; // devices; stages (chunks of layers) on each
+    int schedule;               // which of the caller's; orders candidates that are otherwise equal
+    double bubble_forward, bubble_backward, bubble_weight_grad;
+    int64_t min_microbatches, microbatch_multiple; // what the schedule demands
+    double weight_copies;                          // 2: every stage lives on two devices
+    size_t n_stages;
+    tp_stage *stages;
+} tp_pipeline;
+
+// Spreads the layers over pp x virtual_stages chunks as evenly as they divide; where they do not, the
+// last chunk, the first, the last but one … have one layer fewer, as the ends also hold head and
+// embedding. Chunk c is on device c mod pp. has_ends: networks have sections `first` or `last`.
+// in_flight[pp]: of every device. The pipeline's other fields are the caller's.
+tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_run *runs, size_t n_runs, bool has_ends,
+                            const double *in_flight, tp_error *error);
+void tp_pipeline_release(tp_pipeline *pipeline);
+
+// One micro-batch in the stages of a pipeline, on one GPU of each.
+typedef struct tp_stage_cost {
+    tp_pass_cost forward, backward;
+    double weight_grad, flops;
+} tp_stage_cost;
+
+typedef struct tp_pipeline_cost {
+    tp_stage_cost busiest;
+    double forward, backward, weight_grad; // seconds: the other stages on average
+    double flops;                          // all stages on average
+} tp_pipeline_cost;
+
+// Bytes for every parameter, by what they hold; ZeRO stages (arXiv 1910.02054) shard over
+// the data-parallel group: 1 optimizer, 2 gradients too, 3 weights too.
+typedef struct tp_training {
+    double weight_bytes;    // of one parameter, as the ops count it
+    double gradient_bytes;  // of one parameter
+    double optimizer_bytes; // of one parameter: master copy and moments
+    double reserved;        // part of the HBM that is kept free, in [0, 1)
+} tp_training;
+
+// One way to run a model on a machine. The network's axes, but for the expert axis, x dp x pp is
+// the number of GPUs.
 typedef struct tp_candidate {
     int strategy; // which of the caller's strategies; orders candidates that are otherwise equal
-    int64_t dp, sizes[TP_AXES_MAX], pp;
+    int variant;  // which of the caller's variants of the shape (recomputation …); likewise
+    int64_t dp, sizes[TP_AXES_MAX];
+    const tp_pipeline *pipeline;
     int64_t micro_batch; // samples
+    int zero;            // ZeRO stage
     tp_placement placement;
     int64_t dp_fast, pp_fast; // GPUs of that axis in one fast domain
 } tp_candidate;
@@ -19,7 +79,7 @@ typedef struct tp_candidate {
 typedef struct tp_job {
     const tp_system *system;
     const tp_rules *rules;
-    int64_t layers;       // of the model
+    const tp_training *training;
     int64_t global_batch; // samples per iteration
 } tp_job;
 
@@ -33,17 +93,29 @@ typedef struct tp_memory {
 typedef struct tp_iteration {
     double time;
     double compute, memory, tensor_comm, data_comm, pipeline_comm, bubble;
-    double flops; // on one GPU
+    double flops; // on one GPU, on average
 } tp_iteration;
 
 // Micro-batches that each pipeline runs per iteration. The candidate divides the job's batch.
-int64_t tp_candidate_microbatches(const tp_candidate *candidate, const tp_job *job);
+static inline int64_t tp_candidate_microbatches(const tp_candidate *candidate, const tp_job *job) {
+    return job->global_batch / candidate->dp / candidate->micro_batch;
+}
 
-// The layer's cost gives its bytes only; its times are not read.
-tp_memory tp_memory_of(const tp_candidate *candidate, const tp_job *job, const tp_layer *layer,
-                       const tp_layer_cost *cost);
+// The memory of the fullest GPU; costs give bytes only, their times are not read. per_stage[n_stages] may
+// be NULL.
+tp_memory tp_memory_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
+                       const tp_layer_cost *costs, tp_memory *per_stage);
 
+// Costs are those of every section, for the candidate's placement of the network's axes.
+tp_pipeline_cost tp_pipeline_time(const tp_pipeline *pipeline, const tp_network *network,
+                                  const tp_layer_cost *costs);
 tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
-                             const tp_layer *layer, const tp_layer_cost *cost);
+                             const tp_network *network, const tp_layer_cost *costs,
+                             const tp_pipeline_cost *pipeline);
+
+// A lower bound of the iteration's time that holds for every dp_fast, pp_fast and ZeRO stage: layers and
+// the bubble they make, no data-parallel or pipeline traffic.
+double tp_iteration_bound(const tp_candidate *candidate, const tp_job *job,
+                          const tp_pipeline_cost *pipeline);
 
 #endif

@@ -1,11 +1,11 @@
 // search.h: all ways to run a model on a machine, and the best of them.
 //
-// A search answers several questions (a system and a number of GPUs each) about one model at once.
-// The caller lays out layers, one per shape, and adds them; the search walks the rest of each
-// space: pipeline and data-parallel sizes, panels, and placements (docs/model.md section 7). Every
-// candidate whose memory fits is evaluated unless a bound proves that it cannot be among the best;
-// the counts are exact either way. The order is total (throughput descending, memory ascending,
-// candidate ascending), so the answer does not depend on threads.
+// A search answers several questions (a system and a number of GPUs each) about one model at once. The
+// caller lays out networks, one per shape; the search walks the rest of each space: pipelines,
+// data-parallel sizes, ZeRO stages, panels, and placements (docs/model.md section 7). Every candidate
+// whose memory fits is evaluated unless a bound proves that it cannot be among the best; the counts are
+// exact either way. The order is total (throughput descending, memory ascending, candidate ascending),
+// so the answer does not depend on threads.
 #ifndef TPERF_SEARCH_H
 #define TPERF_SEARCH_H
 
@@ -23,36 +23,41 @@ typedef struct tp_question {
 typedef struct tp_found {
     double throughput; // samples per second
     double memory;     // bytes on one GPU
-    bool feasible;     // memory <= the HBM's capacity
+    bool feasible;     // memory <= the HBM's capacity, less what is reserved
     tp_candidate candidate;
 } tp_found;
 
-// Whether to keep a candidate that would otherwise be kept; called on the thread of tp_search_run.
+// Whether to keep a candidate that would otherwise be kept; called on the thread of tp_search_walk.
 typedef bool (*tp_search_accept)(void *context, size_t question, const tp_found *found);
 
+// The arrays are the caller's and must outlive the search.
 typedef struct tp_search_options {
     tp_rules rules;
-    int64_t layers;         // of the model
-    size_t top;             // how many to keep per question
-    bool keep_all;          // keep every candidate, feasible or not
-    bool infeasible_too;    // let candidates that do not fit compete
-    bool no_pruning;        // evaluate what a bound rules out, too; never changes the answer
-    const int64_t *pp, *dp; // allowed sizes; NULL for any; the caller's
-    size_t n_pp, n_dp;
+    tp_training training;
+    const tp_pipeline *pipelines; // to try
+    size_t n_pipelines;
+    const int *zero; // ZeRO stages to try
+    size_t n_zero;
+    const int64_t *dp; // allowed sizes; NULL for any
+    size_t n_dp;
     int64_t dp_fast, pp_fast; // demanded placements; 0 for any
+    size_t top;               // how many to keep per question
+    bool keep_all;            // keep every candidate, feasible or not
+    bool infeasible_too;      // let candidates that do not fit compete
+    bool no_pruning;          // evaluate what a bound rules out, too; never changes the answer
     tp_search_accept accept;  // NULL to keep all; otherwise one thread does all the work
     void *accept_context;
     const atomic_int *stop; // not 0: leave the rest undone; may be NULL
 } tp_search_options;
 
-// A layer laid out for one shape.
+// A network laid out for one shape.
 typedef struct tp_shape {
-    int strategy; // see tp_candidate
-    const tp_layer *layer;
+    int strategy, variant; // see tp_candidate
+    const tp_network *network;
     int64_t micro_batch;   // samples
     const int64_t *panels; // the numbers of SUMMA panels to try, at least one
     size_t n_panels;
-    int64_t fast[TP_AXES_MAX]; // demanded placements of the layer's axes; 0 for any
+    int64_t fast[TP_AXES_MAX]; // demanded placements of the network's axes; 0 for any
 } tp_shape;
 
 typedef struct tp_answer {

@@ -16,26 +16,28 @@ local function utilisation(c, question)
 end
 
 --- The record of a candidate.
----@param question table  { model, system, gpus, global_batch, rules }
+---@param question table  { model, system, gpus, global_batch, rules, training, pipelines, pipeline_list }
 ---@param s table         its strategy
----@param layer userdata  laid out for it
----@param found table     sizes, fast, dp, pp, dp_fast, pp_fast, micro_batch, panels
+---@param network userdata  laid out for it
+---@param found table     sizes, fast, dp, pipeline, dp_fast, pp_fast, micro_batch, panels, zero
 ---@return table configuration
-function configuration.of(question, s, layer, found)
+function configuration.of(question, s, network, found)
   local run = {
-    layers = question.model.layers, global_batch = question.global_batch, dp = found.dp, pp = found.pp,
-    micro_batch = found.micro_batch, panels = found.panels, dp_fast = found.dp_fast, pp_fast = found.pp_fast,
+    global_batch = question.global_batch, dp = found.dp, pipeline = found.pipeline, micro_batch = found.micro_batch,
+    panels = found.panels, zero = found.zero, dp_fast = found.dp_fast, pp_fast = found.pp_fast,
   }
-  local c = layer:iteration(question.system, question.rules, run, found.fast)
+  local c = network:iteration(question.system, question.rules, question.training, question.pipelines, run, found.fast)
+  local pipeline = question.pipeline_list[found.pipeline]
   c.strategy, c.gpus, c.global_batch = s.name, question.gpus, question.global_batch
   for i, name in ipairs(s.axis_names) do c[name] = found.sizes[i] end
-  c.dp, c.pp, c.micro_batch = found.dp, found.pp, found.micro_batch
+  c.dp, c.pp, c.micro_batch, c.zero = found.dp, pipeline.pp, found.micro_batch, found.zero
+  c.schedule, c.virtual_stages = pipeline.schedule, pipeline.virtual_stages
   c.panels = s.panels and found.panels or nil
   c.microbatches = question.global_batch // found.dp // found.micro_batch
   c.fast = fast_of(s, found)
   c.throughput = question.global_batch / c.time
   c.tokens_per_second = c.throughput * question.model.seq
-  c.feasible = c.memory.total <= question.system.accelerator.hbm.capacity
+  c.feasible = c.memory.total <= question.system.accelerator.hbm.capacity * (1 - question.training.reserved)
   c.mfu = utilisation(c, question)
   return c
 end

@@ -60,7 +60,9 @@ local function schema_of(s)
   schema.rules = check.any { optional = true }
   schema.strategy = check.any { optional = true }
   schema.attention = layout.attention_checker
-  schema.micro_batch = size
+  schema.micro_batch, schema.kind = size, size
+  schema.recompute = check.choice { { "none", "selective", "full" }, default = "none" }
+  schema.sequence_parallel = check.boolean { default = true }
   schema.panels = check.integer { min = 1, max = 1 << 31, default = DEFAULT_PANELS }
   schema.seq = check.integer { min = 1, max = 1 << 31, optional = true }
   schema.fast = check.record_of(fast, { optional = true })
@@ -77,6 +79,8 @@ end
 ---  panels             of SUMMA products (4)
 ---  fast               GPUs of each axis in one fast domain: { tp = 8 }; as many as fit
 ---  seq                tokens, in place of the model's
+---  kind               which kind of layer, where a model mixes them: 1 is the first (default)
+---  recompute          "none" (default), "selective", "full"; sequence_parallel = true
 ---  rules              "default"
 ---@return table[] ops  { block, name, weight_bytes, weight_grad_bytes, saved_bytes, forward = { tensor_flops,
 ---  vector_flops, equivalent_flops, bytes, comms = { { kind, bytes, axis, gpus, fast } … }, time, compute_time,
@@ -89,8 +93,12 @@ function layer.ops(given)
   if o.micro_batch > MOST_TOKENS // network.seq then check.fail("tperf.layer: micro_batch x seq is beyond 2^53") end
   local set = rules(o.rules)
   local sizes, fast = layer.axes_of(s, o, machine.network.fast.domain)
-  local built = layout.layers(network, s, o.attention, set)(sizes, o.micro_batch)
-  return built:ops(machine, set, fast, o.panels)
+  local laid = layout.of(network, s, o.attention, set)
+  if not laid.kinds[o.kind] then
+    check.fail("tperf.layer: model '%s' has %d kinds of layers, there is no %d", network.name, #laid.kinds, o.kind)
+  end
+  local variant = { recompute = o.recompute, sequence_parallel = o.sequence_parallel }
+  return laid.network(sizes, o.micro_batch, variant):ops(o.kind, machine, set, fast, o.panels)
 end
 
 return layer

@@ -1,77 +1,115 @@
---- Lays out the ops of one layer of a model for one shape: the only place where Lua runs between the question and the
--- core, once for each shape.
+--- Lays out the ops of a model for one shape: the only place where Lua runs between the question and the core, once
+-- for each shape.
 local core = require "tperf.core"
 local check = require "tperf.check"
-local gpt = require "tperf.arch.gpt"
+local architecture = require "tperf.arch"
 local strategy = require "tperf.strategy"
 
 local layout = {}
 
 local ELEMENT_BYTES = 2 -- of the activations that travel between pipeline stages
-local CACHED = 4096     -- layers; a layer of 14 ops takes 6 KiB
+local CACHED = 4096     -- networks; one of 14 ops takes 6 KiB
 
 local VARIANTS = { "flash", "unfused", "recompute", "summa" }
 layout.attention_checker = check.choice { VARIANTS, default = "flash" }
 
-local attention = {}
-for _, variant in ipairs(VARIANTS) do attention[variant] = gpt.attention(variant) end
-
--- What the blocks of arch/gpt.lua do not describe, and what says so.
-local function refuse_unknown_parts(model)
-  local part = model.gated and "a gated MLP" or model.kv_heads ~= model.heads and "grouped key and value heads"
-    or model.experts and "experts" or model.mla and "multi-head latent attention"
-    or model.mamba and "Mamba layers" or model.window and "sliding-window attention"
-    or model.parallel_block and "parallel attention and MLP" or nil
-  if part then
-    check.fail("model '%s' has %s, which training time does not cover yet; its layers would be mistaken for GPT-3's",
-      model.name, part)
+-- The different kinds of layers, and the model's layers as runs of { kind, layers }.
+local function kinds_of(plan)
+  local kinds, runs, number = {}, {}, {}
+  for _, group in ipairs(plan.groups) do
+    if not number[group.key] then
+      kinds[#kinds + 1] = group
+      number[group.key] = #kinds
+    end
+    runs[#runs + 1] = { number[group.key], group.count }
   end
+  return kinds, runs
 end
 
---- Refuses a model or an attention variant that the strategy cannot lay out.
-function layout.check(model, s, variant)
-  refuse_unknown_parts(model)
+local function check_attention(s, attention)
   for _, name in ipairs(s.attention) do
-    if name == variant then return end
+    if name == attention then return end
   end
-  check.fail("strategy '%s' has no attention '%s' (it has %s)", s.name, variant, table.concat(s.attention, ", "))
+  check.fail("strategy '%s' has no attention '%s' (it has %s)", s.name, attention, table.concat(s.attention, ", "))
+end
+
+local function ops_of(blocks, model, share)
+  local list = {}
+  for i, block in ipairs(blocks) do list[i] = block:ops(model, share) end
+  return list
 end
 
 local cache, cached = {}, 0
 
--- Everything that decides a layer's ops, apart from the strategy and the shape.
-local function key_of(model, variant, rules)
-  return ("%d %d %d %d %d %s %s"):format(model.hidden, model.ffn, model.heads, model.head_dim, model.seq, variant,
-    rules.name)
+local function remembered(s, key)
+  return cache[s] and cache[s][key]
 end
 
-local function build(model, s, variant, rules, sizes, micro_batch)
-  local share = strategy.share(s, model, micro_batch, sizes, rules)
-  local blocks = { gpt.mlp:ops(model, share), attention[variant]:ops(model, share) }
-  local boundary = ELEMENT_BYTES * share:boundary(model.hidden)
-  return core.layer(s.axis_names, sizes, s.gradient_mask, boundary, blocks)
+local function remember(s, key, network)
+  if cached >= CACHED then cache, cached = {}, 0 end
+  cache[s] = cache[s] or {}
+  cache[s][key] = network
+  cached = cached + 1
+  return network
 end
 
---- A function(sizes, micro_batch) -> layer for one model, strategy, variant and set of rules.
-function layout.layers(model, s, variant, rules)
-  layout.check(model, s, variant)
-  local key = key_of(model, variant, rules)
-  return function(sizes, micro_batch)
-    local of_strategy = cache[s]
-    if not of_strategy then
-      of_strategy = {}
-      cache[s] = of_strategy
-    end
-    local shape = ("%s %d %s"):format(key, micro_batch, table.concat(sizes, " "))
-    local layer = of_strategy[shape]
-    if not layer then
-      if cached >= CACHED then cache, cached, of_strategy = {}, 0, {} cache[s] = of_strategy end
-      layer = build(model, s, variant, rules, sizes, micro_batch)
-      of_strategy[shape] = layer
-      cached = cached + 1
-    end
-    return layer
+-- A table's content as text, the same for equal content; functions stand for themselves.
+local function write(value, out)
+  if type(value) ~= "table" then
+    out[#out + 1] = type(value) == "number" and ("%.17g"):format(value) or tostring(value)
+    return
   end
+  local keys = {}
+  for key in next, value do keys[#keys + 1] = key end
+  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+  out[#out + 1] = "{"
+  for _, key in ipairs(keys) do
+    out[#out + 1] = tostring(key) .. "="
+    write(rawget(value, key), out)
+    out[#out + 1] = ";"
+  end
+  out[#out + 1] = "}"
+end
+
+local signatures = setmetatable({}, { __mode = "k" })
+
+-- What decides a model's ops apart from the strategy and the shape. Models are never changed in place.
+local function signature(model)
+  if not signatures[model] then
+    local out = {}
+    write(model, out)
+    signatures[model] = table.concat(out)
+  end
+  return signatures[model]
+end
+
+--- Lays a model out by one strategy: { kinds, runs, has_ends, network = function(sizes, micro_batch, variant) }.
+---@param variant table  recompute = "none" …, sequence_parallel = boolean
+function layout.of(model, s, attention, rules)
+  check_attention(s, attention)
+  local plan = architecture.of(model, rules)
+  local kinds, runs = kinds_of(plan)
+  local prefix = signature(model) .. attention .. " " .. rules.name
+  local function network(sizes, micro_batch, variant)
+    local key = ("%s %d %s %s %s"):format(prefix, micro_batch, variant.recompute, variant.sequence_parallel,
+      table.concat(sizes, " "))
+    local known = remembered(s, key)
+    if known then return known end
+    local share = strategy.share(s, model, micro_batch, sizes, rules, {
+      attention = attention, recompute = variant.recompute, sequence_parallel = variant.sequence_parallel,
+    })
+    local sections = {}
+    for i, group in ipairs(kinds) do
+      share.group = group
+      sections[i] = ops_of(group.blocks, model, share)
+    end
+    share.group = nil
+    sections[#kinds + 1] = ops_of(plan.first, model, share)
+    sections[#kinds + 2] = ops_of(plan.last, model, share)
+    local boundary = ELEMENT_BYTES * share:boundary(model.hidden)
+    return remember(s, key, core.network(s.axis_names, sizes, s.gradient_mask, s.expert_axis, boundary, sections))
+  end
+  return { kinds = kinds, runs = runs, has_ends = #plan.first + #plan.last > 0, network = network }
 end
 
 return layout

@@ -2,15 +2,9 @@
 -- What the closed form of tperf.train does not see: stages that differ, latency that a schedule hides or waits for,
 -- weight gradients that fill bubbles, communication that overlapped passes hide.
 local check = require "tperf.check"
-local core = require "tperf.core"
-local op = require "tperf.op"
 local schedule = require "tperf.schedule"
-local strategy = require "tperf.strategy"
 
 local simulate = {}
-
-local BYTES = 2 -- of a 16-bit element
-local PADDING = 128 -- the vocabulary is padded to this, on every GPU, for the tensor cores
 
 local OPTIONS = {
   schedule = check.string { default = "1f1b" },
@@ -22,8 +16,7 @@ local OPTIONS = {
 
 --- What `simulate` may be: true, the name of a schedule, or a table:
 --   schedule      its name ("1f1b")
---   stages        several per GPU where the schedule takes them; layers are dealt out evenly, the first stages get one
---                 more where they do not divide
+--   stages        several per GPU where the schedule takes them; layers are dealt out as evenly as they divide
 --   group_size, memory_limit (of activations, in bytes), rules   as for tperf.schedule
 function simulate.options(value, path)
   if value == nil or value == false then return nil end
@@ -48,62 +41,52 @@ local function cost_of(ops)
   return c
 end
 
--- The first stage looks up its tokens' rows of the embedding. Every GPU reads and writes its share of the result.
-local function embedding_ops(m, p)
-  return {
-    name = "embedding",
-    op.elementwise {
-      name = "lookup", elements = p:outer(m.hidden), forward_flops = 0, backward_flops = 1,
-      forward_bytes = 2 * BYTES, backward_bytes = 3 * BYTES,
-    },
-  }
+-- The kind of every layer, in order.
+local function kinds_of(runs)
+  local kinds = {}
+  for _, run in ipairs(runs) do
+    for _ = 1, run[2] do kinds[#kinds + 1] = run[1] end
+  end
+  return kinds
 end
 
--- The last stage turns features into logits over the vocabulary and their loss: per logit an exponential, its sum and
--- the maximum before it, and a division; backward a subtraction and a product.
-local function head_ops(m, p, gpus)
-  local width = PADDING * gpus
-  local vocab = (m.vocab + width - 1) // width * width
-  return {
-    name = "head",
-    p:norm { name = "norm", width = m.hidden },
-    p:column { name = "logits", n_in = m.hidden, n_out = vocab },
-    op.elementwise {
-      name = "loss", elements = p:inner(vocab), forward_flops = 4, backward_flops = 2, forward_bytes = 2 * BYTES,
-      backward_bytes = 2 * BYTES, saved_bytes = BYTES,
-    },
-  }
+-- How many of `layers` stage s holds: where they do not divide, the last stage, the first, the last but one … have one
+-- fewer, as in the closed form (src/plan/pipeline.c).
+local function layers_of(layers, stages, s)
+  local full = (layers + stages - 1) // stages
+  local turn = math.min(2 * (stages - s), 2 * s - 1)
+  return turn < full * stages - layers and full - 1 or full
 end
 
--- The costs of the embedding and the head, or nil where the rules or the model have none.
-local function ends_of(question, s, c)
-  local m, set = question.model, question.rules
-  if not set.ends_take_time or not m.vocab then return nil end
-  local sizes, fast, gpus = {}, {}, 1
-  for i, name in ipairs(s.axis_names) do
-    sizes[i], fast[i] = c[name], c.fast[name]
-    gpus = gpus * sizes[i]
+local PARTS = { "F", "B", "weight", "forward_comm", "backward_comm", "saved" }
+
+local function add(sum, cost)
+  for _, part in ipairs(PARTS) do sum[part] = sum[part] + cost[part] end
+end
+
+-- What every stage takes: its layers, and the ends of the model on the first and the last.
+local function stage_sums(c, runs, stages)
+  local of_kind, kinds, at, sums = {}, kinds_of(runs), 0, {}
+  for i, kind in ipairs(c.kinds) do of_kind[i] = cost_of(kind.ops) end
+  for s = 1, stages do
+    sums[s] = cost_of {}
+    for _ = 1, layers_of(#kinds, stages, s) do
+      at = at + 1
+      add(sums[s], of_kind[kinds[at]])
+    end
   end
-  local share = strategy.share(s, m, c.micro_batch, sizes, set)
-  local function cost(ops)
-    local layer = core.layer(s.axis_names, sizes, s.gradient_mask, 0.0, { ops })
-    return cost_of(layer:ops(question.system, set, fast, c.panels or 1))
-  end
-  return cost(embedding_ops(m, share)), cost(head_ops(m, share, gpus))
+  add(sums[1], cost_of(c.first))
+  add(sums[stages], cost_of(c.last))
+  return sums
 end
 
 -- Times and memory of every stage, for tperf.schedule.
-local function stage_costs(layer, embedding, head, layers, stages)
+local function stage_costs(c, runs, stages)
   local times, memory = { forward = {}, backward_input = {}, backward_weight = {}, overlapped = {} }, {}
-  for s = 1, stages do
-    local n = layers // stages + (s <= layers % stages and 1 or 0)
-    local function total(name)
-      return n * layer[name] + (s == 1 and embedding and embedding[name] or 0.0)
-        + (s == stages and head and head[name] or 0.0)
-    end
-    local F, B, weight, comm = total "F", total "B", total "weight", total "forward_comm" + total "backward_comm"
-    times.forward[s], times.backward_input[s], times.backward_weight[s] = F, B - weight, weight
-    memory[s] = total "saved"
+  for s, sum in ipairs(stage_sums(c, runs, stages)) do
+    local F, B, comm = sum.F, sum.B, sum.forward_comm + sum.backward_comm
+    times.forward[s], times.backward_input[s], times.backward_weight[s] = F, B - sum.weight, sum.weight
+    memory[s] = sum.saved
     -- One's communication hides behind the other's work, as far as there is any.
     times.overlapped[s] = math.max(F, B, F + B - comm, comm)
   end
@@ -111,18 +94,17 @@ local function stage_costs(layer, embedding, head, layers, stages)
 end
 
 --- Simulates a configuration of tperf.train.
----@param question table  { model, system, rules }: as resolved
----@param s table         the strategy
----@param c table         the configuration, with layers (ops)
----@param o table         simulate.options
+---@param c table     the configuration, with kinds, first and last (ops)
+---@param runs table  the model's layers as { kind, layers }, in order
+---@param o table     simulate.options
 ---@return table timeline in seconds and bytes; with iteration_time, which adds the data-parallel communication
-function simulate.run(question, s, c, o)
+function simulate.run(c, runs, o)
   local definition = schedule.get(o.schedule)
   local stages = o.stages or schedule.default_stages(definition, c.pp)
-  local layers = question.model.layers
+  local layers = 0
+  for _, run in ipairs(runs) do layers = layers + run[2] end
   if stages > layers then check.fail("tperf.train: %d stages are more than the model's %d layers", stages, layers) end
-  local embedding, head = ends_of(question, s, c)
-  local times, memory = stage_costs(cost_of(c.layers), embedding, head, layers, stages)
+  local times, memory = stage_costs(c, runs, stages)
   local t = schedule {
     schedule = o.schedule, devices = c.pp, stages = stages, microbatches = c.microbatches, group_size = o.group_size,
     times = times, memory = { forward = memory }, memory_limit = o.memory_limit, rules = o.rules,

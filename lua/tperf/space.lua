@@ -19,6 +19,20 @@ local function divisors(n)
 end
 space.divisors = divisors
 
+function space.gcd(a, b)
+  while b ~= 0 do a, b = b, a % b end
+  return a
+end
+
+-- The GPUs that the axes take together; the expert axis lies inside dp.
+local function gpus_of(s, sizes)
+  local product = 1
+  for i, size in ipairs(sizes) do
+    if i ~= s.expert_axis then product = product * size end
+  end
+  return product
+end
+
 local function divides_any(n, questions)
   for _, q in ipairs(questions) do
     if q.gpus % n == 0 then return true end
@@ -62,11 +76,13 @@ function space.each_size(s, model, rules, questions, fixed, refused, visit)
     local axis = s.axes[i]
     if not axis then return visit(sizes, share) end
     for _, size in ipairs(candidates) do
+      -- The expert axis lies inside dp: it leaves the other axes as many GPUs as before.
+      local taken = i == s.expert_axis and product or product * size
       if divides_any(product * size, questions) and contains(fixed[axis.name], size) then
         share[axis.name], sizes[i] = size, size
         local admitted, reason = axis.admits(model, share, rules)
         if admitted then
-          descend(i + 1, product * size)
+          descend(i + 1, taken)
         else
           local text = ("%s = %d %s"):format(axis.name, size, reason or "is not admitted")
           refused[#refused + 1] = #refused < 100 and text or nil
@@ -80,14 +96,13 @@ end
 
 -- What a data-parallel replica may run per iteration with these axes: global_batch / dp for every pipeline size,
 -- over all questions, as a set.
-local function replica_batches(product, layers, pipelines, questions)
+local function replica_batches(product, experts, pps, questions)
   local set = {}
   for _, q in ipairs(questions) do
     local gpus = q.gpus // product
-    for _, pp in ipairs(q.gpus % product == 0 and pipelines or {}) do
-      if pp > gpus then break end
+    for _, pp in ipairs(q.gpus % product == 0 and pps or {}) do
       local dp = gpus // pp
-      if gpus % pp == 0 and layers % pp == 0 and q.global_batch % dp == 0 then set[q.global_batch // dp] = true end
+      if gpus % pp == 0 and dp % experts == 0 and q.global_batch % dp == 0 then set[q.global_batch // dp] = true end
     end
   end
   return set
@@ -110,14 +125,23 @@ local function micro_batches(replicas, shards, model, rules, fixed)
   return list
 end
 
---- Calls visit(sizes, micro_batch, panels) for every shape of one strategy. fixed: micro_batch, panels, and axes' names
---- -> list of allowed values.
-function space.each_shape(s, model, rules, questions, fixed, refused, visit)
-  local pipelines = divisors(model.layers)
+--- The pipeline sizes that divide some question's GPUs: those that divide the layers, or all up to their number where
+--- the rules let stages differ. wanted: a list, or nil for any.
+function space.pipeline_sizes(model, rules, questions, wanted)
+  local list = {}
+  for _, pp in ipairs(gpu_divisors(questions)) do
+    if pp <= model.layers and contains(wanted, pp) and (rules.stages_may_differ or model.layers % pp == 0) then
+      list[#list + 1] = pp
+    end
+  end
+  return list
+end
+
+--- Calls visit(sizes, micro_batch, panels) for every shape of one strategy. pps: the pipeline sizes; fixed:
+--- micro_batch, panels, and axes' names -> list of allowed values.
+function space.each_shape(s, model, rules, questions, pps, fixed, refused, visit)
   space.each_size(s, model, rules, questions, fixed, refused, function(sizes, share)
-    local product = 1
-    for _, size in ipairs(sizes) do product = product * size end
-    local replicas = replica_batches(product, model.layers, pipelines, questions)
+    local replicas = replica_batches(gpus_of(s, sizes), sizes[s.expert_axis] or 1, pps, questions)
     local panels = fixed.panels or s.panels and s.panels(model, share, rules) or { 1 }
     local copy = table.move(sizes, 1, #sizes, 1, {})
     for _, b in ipairs(micro_batches(replicas, s.sequence_shards(share), model, rules, fixed.micro_batch)) do

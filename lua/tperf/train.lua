@@ -1,28 +1,27 @@
 --- tperf.train: one training configuration, explained op by op.
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
-local layer = require "tperf.layer"
-local layout = require "tperf.layout"
-local model = require "tperf.model"
-local rules = require "tperf.rules"
-local simulate = require "tperf.simulate"
+local problem = require "tperf.problem"
 local search = require "tperf.search"
+local simulate = require "tperf.simulate"
+local space = require "tperf.space"
 local strategy = require "tperf.strategy"
-local system = require "tperf.system"
+
+local train = {}
 
 local size = check.integer { min = 1, max = 1 << 31, default = 1 }
 local optional_size = check.integer { min = 1, max = 1 << 31, optional = true }
 
+-- Search's fields, with one value each.
 local function schema_of(s)
-  local schema, fast = layer.axis_fields(s, size)
-  fast.dp, fast.pp = optional_size, optional_size
-  schema.model, schema.system = check.any(), check.any()
-  schema.strategy, schema.rules = check.any { optional = true }, check.any { optional = true }
-  schema.attention = layout.attention_checker
-  schema.global_batch = check.integer { min = 1, max = 1 << 31 }
-  schema.micro_batch, schema.pp = size, size
-  schema.gpus, schema.dp, schema.panels, schema.seq = optional_size, optional_size, optional_size, optional_size
-  schema.fast = check.record_of(fast, { optional = true })
+  local schema = problem.schema { s }
+  for _, name in ipairs(s.axis_names) do schema[name] = size end
+  schema.micro_batch, schema.pp, schema.virtual_stages = size, size, optional_size
+  schema.gpus, schema.dp, schema.panels = optional_size, optional_size, optional_size
+  schema.schedule = check.string { default = "1f1b" }
+  schema.zero = check.integer { min = 0, max = 3, default = 1 }
+  schema.recompute = check.choice { { "none", "selective", "full" }, default = "none" }
+  schema.sequence_parallel = check.boolean { default = true }
   schema.simulate = simulate.options
   return schema
 end
@@ -37,9 +36,9 @@ end
 -- gpus and dp follow from each other.
 local function complete_sizes(o, s)
   local product = o.pp
-  for _, name in ipairs(s.axis_names) do
+  for i, name in ipairs(s.axis_names) do
     if o[name] > (1 << 31) // product then check.fail("tperf.train: more than 2^31 GPUs") end
-    product = product * o[name]
+    if i ~= s.expert_axis then product = product * o[name] end
   end
   if not o.dp then o.dp = o.gpus and divide(o.gpus, product, "the product of all axes but dp", "'gpus'") or 1 end
   if o.dp > (1 << 31) // product then check.fail("tperf.train: more than 2^31 GPUs") end
@@ -49,31 +48,31 @@ local function complete_sizes(o, s)
   o.gpus = product * o.dp
 end
 
-local function check_divisions(o, s, network, set)
-  divide(network.layers, o.pp, "pp", "the model's layers")
+local function check_divisions(o, s, p)
+  if #p.pps == 0 then
+    check.fail("tperf.train: pp = %d does not divide the model's %d layers", o.pp, p.model.layers)
+  end
   local replica = divide(o.global_batch, o.dp, "dp", "'global_batch'")
   divide(replica, o.micro_batch, "micro_batch", "the global batch of one replica,")
-  local share = strategy.share(s, network, o.micro_batch, {}, set)
+  if #p.pipeline_list == 0 then
+    check.fail("tperf.train: schedule '%s' has no closed form for pp = %d", o.schedule, o.pp)
+  end
+  local share = strategy.share(s, p.model, o.micro_batch, {}, p.rules)
   for _, axis in ipairs(s.axes) do
     share[axis.name] = o[axis.name]
-    local admitted, reason = axis.admits(network, share, set)
+    local admitted, reason = axis.admits(p.model, share, p.rules)
     if not admitted then check.fail("tperf.train: %s = %d %s", axis.name, o[axis.name], reason or "is not admitted") end
   end
-  local shards = s.sequence_shards(share)
-  divide(set.shards_divide_sequence and network.seq or o.micro_batch * network.seq, shards,
+  local experts = s.axis_names[s.expert_axis]
+  if experts then divide(o.dp, o[experts], experts, "dp") end
+  divide(p.rules.shards_divide_sequence and p.model.seq or o.micro_batch * p.model.seq, s.sequence_shards(share),
     "the number of sequence shards", "the sequence")
   return share
 end
 
--- Every placement given: no search. Otherwise the fastest placement of these sizes that fits what is given.
-local function placed(o, s, question, sizes)
-  local fast, given = {}, o.fast or {}
-  local domain, used, all = question.system.network.fast.domain, 1, given.dp and given.pp
-  for i, name in ipairs(s.axis_names) do
-    fast[i] = given[name]
-    all = all and given[name]
-  end
-  if not all then return nil end
+-- The placement when all of it is given, checked; nil otherwise.
+local function given_placement(o, s, domain)
+  local given, used, fast = o.fast or {}, 1, {}
   local function take(name, whole)
     divide(whole, given[name], "fast." .. name, name)
     if given[name] > domain // used then
@@ -81,46 +80,59 @@ local function placed(o, s, question, sizes)
     end
     used = used * given[name]
   end
-  for i, name in ipairs(s.axis_names) do take(name, sizes[i]) end
+  if not (given.dp and given.pp) then return nil end
+  for i, name in ipairs(s.axis_names) do
+    fast[i] = given[name] or i == s.expert_axis and space.gcd(o[name], given.dp)
+    if not fast[i] then return nil end
+  end
+  for i, name in ipairs(s.axis_names) do
+    if i ~= s.expert_axis then take(name, o[name]) end
+  end
   take("dp", o.dp)
   take("pp", o.pp)
-  return {
-    sizes = sizes, fast = fast, dp = o.dp, pp = o.pp, dp_fast = given.dp, pp_fast = given.pp,
-    micro_batch = o.micro_batch,
-  }
+  return fast
 end
 
 -- That candidate with the fastest of these numbers of panels.
-local function fastest(question, s, built, found, panels)
+local function fastest(question, s, network, found, panels)
   local best
   for _, number in ipairs(panels) do
     found.panels = number
-    local c = configuration.of(question, s, built, found)
+    local c = configuration.of(question, s, network, found)
     if not best or c.time < best.time then best = c end
   end
   return best
 end
 
 local function best_placement(o, s)
-  local request = {
-    model = o.model, system = o.system, strategy = o.strategy, attention = o.attention, rules = o.rules, seq = o.seq,
-    gpus = o.gpus, global_batch = o.global_batch, micro_batch = o.micro_batch, panels = o.panels, pp = o.pp,
-    dp = o.dp, fast = o.fast, top = 1, infeasible = true,
-  }
-  for _, name in ipairs(s.axis_names) do request[name] = o[name] end
+  local request = { top = 1, infeasible = true }
+  for name, value in pairs(o) do request[name] = value end
+  request.simulate, request.strategy = nil, s
   local found = search.run(request)
-  return found[1] or check.fail("tperf.train: no placement: %s", found.reason)
+  return found[1] or check.fail("tperf.train: %s", found.reason)
 end
 
-local function stages_of(c, network)
-  local stages = {}
-  for i = 1, c.pp do stages[i] = { stage = i, layers = network.layers // c.pp, memory = c.memory } end
-  return stages
+local function explain(c, o, p, network)
+  local fast = {}
+  for i, name in ipairs(p.strategies[1].axis_names) do fast[i] = c.fast[name] end
+  local machine = p.questions[1].system
+  local kinds = p.layouts[1].kinds
+  c.layers = network:ops(1, machine, p.rules, fast, c.panels or 1)
+  c.kinds = {}
+  for i, kind in ipairs(kinds) do
+    c.kinds[i] = { key = kind.key, count = 0, ops = network:ops(i, machine, p.rules, fast, c.panels or 1) }
+  end
+  for _, run in ipairs(p.layouts[1].runs) do c.kinds[run[1]].count = c.kinds[run[1]].count + run[2] end
+  c.first = network:ops(#kinds + 1, machine, p.rules, fast, c.panels or 1)
+  c.last = network:ops(#kinds + 2, machine, p.rules, fast, c.panels or 1)
+  c.recompute, c.sequence_parallel = o.recompute, o.sequence_parallel
+  return c
 end
 
 --- The time and memory of one configuration.
----@param given table
----  model, system, strategy, attention, rules, seq    as for tperf.search
+---@param given table  as for tperf.search, with one value each:
+---  model, system, strategy, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
+---  optimizer, gradients, reserve
 ---  global_batch       samples per iteration
 ---  tp | tp1, tp2 | tp, cp, pp, micro_batch            1 unless given
 ---  dp or gpus         either follows from the other
@@ -128,32 +140,35 @@ end
 ---  fast               GPUs of each axis in one fast domain, { tp =, dp =, pp = }; the fastest placement of what
 ---                     is left open
 ---  simulate           true, a schedule's name or a table (see tperf.simulate): the iteration pass by pass, too
----@return table configuration  as tperf.search returns it, with layers (the ops of tperf.layer) and stages,
----  and simulated = { schedule, time, makespan, bubble_rate, activations (bytes) } where asked for
+---@return table configuration  as tperf.search returns it, with
+---  layers  the ops of the first kind of layer, as tperf.layer returns them
+---  kinds   { key, count, ops } of every kind of layer; first, last: ops of the ends of the pipeline
+---  stages  { layers, repeats, in_flight, first, last, memory } of the stages that differ
+---  simulated  { schedule, time, makespan, bubble_rate, activations (bytes) } where asked for
 ---@return table|nil timeline  of the simulation
-local function run(given)
+function train.run(given)
   local s = strategy.of(type(given) == "table" and given.strategy or "tensor")
   local o = check.record("tperf.train", given, schema_of(s))
-  local machine, network, set = system(o.system), model(o.model), rules(o.rules)
-  if o.seq then network = network:with { seq = o.seq } end
   complete_sizes(o, s)
-  local share = check_divisions(o, s, network, set)
+  local p = problem.of(o, { s })
+  local share = check_divisions(o, s, p)
   local sizes = {}
   for i, name in ipairs(s.axis_names) do sizes[i] = o[name] end
-  local question = { model = network, system = machine, gpus = o.gpus, global_batch = o.global_batch, rules = set }
-  local panels = o.panels and { o.panels } or s.panels and s.panels(network, share, set) or { 1 }
-  local found = placed(o, s, question, sizes)
-  local built = layout.layers(network, s, o.attention, set)(sizes, o.micro_batch)
-  local c = found and fastest(question, s, built, found, panels) or best_placement(o, s)
-  local fast = {}
-  for i, name in ipairs(s.axis_names) do fast[i] = c.fast[name] end
-  c.layers = built:ops(machine, set, fast, c.panels or 1)
-  c.stages = stages_of(c, network)
+  local question = p.questions[1]
+  local fast = given_placement(o, s, question.system.network.fast.domain)
+  local network = p.layouts[1].network(sizes, o.micro_batch, p.variants[1])
+  local c = fast and fastest(question, s, network, {
+    sizes = sizes, fast = fast, dp = o.dp, pipeline = 1, dp_fast = o.fast.dp, pp_fast = o.fast.pp,
+    micro_batch = o.micro_batch, zero = o.zero,
+  }, o.panels and { o.panels } or s.panels and s.panels(p.model, share, p.rules) or { 1 }) or best_placement(o, s)
+  explain(c, o, p, network)
   if not o.simulate then return c end
-  local t = simulate.run(question, s, c, o.simulate)
-  c.simulated = { schedule = t.schedule, time = t.iteration_time, makespan = t.makespan, bubble_rate = t.bubble_rate,
-    activations = t:most "peak_memory" }
+  local t = simulate.run(c, p.layouts[1].runs, o.simulate)
+  c.simulated = {
+    schedule = t.schedule, time = t.iteration_time, makespan = t.makespan, bubble_rate = t.bubble_rate,
+    activations = t:most "peak_memory",
+  }
   return c, t
 end
 
-return { run = run }
+return train

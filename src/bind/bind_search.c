@@ -1,8 +1,9 @@
 // bind_search.c: tperf.core.search: the search of tperf/search.h for lua/tperf/search.lua.
-//   search.new(options, rules, questions, pp, dp, accept) -> search
-//     options: see option_fields; questions: list of { system, gpus, global_batch }; pp, dp: lists or nil
+//   search.new(options, rules, training, pipelines, questions, zero, dp, accept) -> search
+//     options: see option_fields; questions: list of { system, gpus, global_batch };
+//     zero: list of ZeRO stages; dp: list or nil
 //     accept: function(question, found) -> boolean, or nil
-//   search:walk(shapes)          shapes: list of { strategy, layer, micro_batch, panels, fast }; false when interrupted
+//   search:walk(shapes)          shapes: list of { strategy, variant, network, micro_batch, panels, fast }; false when interrupted
 //   search:answer(question)      { candidates, feasible, evaluated, found, found … }
 //   search.threads() -> the number of processors; search.clock() -> seconds, for durations
 //   search.interrupted() -> whether Ctrl-C was pressed; the caller honours it
@@ -30,6 +31,8 @@ typedef struct box {
     int self;     // where the box is on that stack
     bool failed;  // accept raised
     size_t n_questions;
+    const tp_pipeline *pipelines;
+    int zero[4]; // ZeRO stages to try
 } box;
 
 static box *check_search(lua_State *L) {
@@ -87,7 +90,7 @@ static void set_integer(lua_State *L, const char *name, int64_t value) {
     lua_setfield(L, -2, name);
 }
 
-static void push_found(lua_State *L, const tp_found *found) {
+static void push_found(lua_State *L, const tp_found *found, const tp_pipeline *first_pipeline) {
     const tp_candidate *c = &found->candidate;
     lua_createtable(L, 0, 12);
     lua_pushnumber(L, found->throughput);
@@ -97,8 +100,10 @@ static void push_found(lua_State *L, const tp_found *found) {
     lua_pushboolean(L, found->feasible);
     lua_setfield(L, -2, "feasible");
     set_integer(L, "strategy", c->strategy);
+    set_integer(L, "variant", c->variant);
     set_integer(L, "dp", c->dp);
-    set_integer(L, "pp", c->pp);
+    set_integer(L, "pipeline", c->pipeline - first_pipeline + 1);
+    set_integer(L, "zero", c->zero);
     set_integer(L, "micro_batch", c->micro_batch);
     set_integer(L, "panels", c->placement.panels);
     set_integer(L, "dp_fast", c->dp_fast);
@@ -116,7 +121,7 @@ static bool accept_in_lua(void *context, size_t question, const tp_found *found)
     if (b->failed || !lua_checkstack(L, 16)) return false;
     lua_getiuservalue(L, b->self, 1);
     lua_pushinteger(L, (lua_Integer)question + 1);
-    push_found(L, found);
+    push_found(L, found, b->pipelines);
     bool accepted = false;
     if (lua_pcall(L, 2, 1, 0) == LUA_OK) {
         accepted = lua_toboolean(L, -1);
@@ -129,12 +134,11 @@ static bool accept_in_lua(void *context, size_t question, const tp_found *found)
 }
 
 typedef struct options {
-    int64_t layers, top, threads, dp_fast, pp_fast;
+    int64_t top, threads, dp_fast, pp_fast;
     bool keep_all, infeasible_too, no_pruning;
 } options;
 
 static const tp_field option_fields[] = {
-    {"layers", TP_FIELD_INTEGER, offsetof(options, layers), true},
     {"top", TP_FIELD_INTEGER, offsetof(options, top), true},
     {"threads", TP_FIELD_INTEGER, offsetof(options, threads), true},
     {"dp_fast", TP_FIELD_INTEGER, offsetof(options, dp_fast), false},
@@ -176,15 +180,29 @@ static tp_question *push_questions(lua_State *L, int index, size_t *n) {
     return questions;
 }
 
-// search(options, rules, questions, pp, dp, accept)
+// The ZeRO stages of the list at index.
+static size_t read_zero(lua_State *L, int index, int zero[4]) {
+    luaL_checktype(L, index, LUA_TTABLE);
+    size_t n = lua_rawlen(L, index);
+    if (n < 1 || n > 4) tp_bind_fail(L, "1 to 4 ZeRO stages, got %d", (int)n);
+    for (size_t i = 0; i < n; i++) {
+        lua_rawgeti(L, index, (lua_Integer)i + 1);
+        lua_Integer stage = luaL_checkinteger(L, -1);
+        if (stage < 0 || stage > 3) tp_bind_fail(L, "there is no ZeRO stage %d", (int)stage);
+        zero[i] = (int)stage;
+        lua_pop(L, 1);
+    }
+    return n;
+}
+
+// new(options, rules, training, pipelines, questions, zero, dp, accept)
 static int new_search(lua_State *L) {
-    lua_settop(L, 6);
+    lua_settop(L, 8);
     options given = {0};
     tp_fields_read(L, 1, "search", option_fields, &given);
     if (given.top < 1 || given.threads < 1 || given.threads > 1024)
         return tp_bind_fail(L, "'top' must be at least 1, 'threads' from 1 to 1024");
     tp_search_options core = {
-        .layers = given.layers,
         .top = (size_t)given.top,
         .keep_all = given.keep_all,
         .infeasible_too = given.infeasible_too,
@@ -195,21 +213,26 @@ static int new_search(lua_State *L) {
     };
     tp_bind_check_rules(L, 2, &core.rules);
     size_t n_questions;
-    const tp_question *questions = push_questions(L, 3, &n_questions);
+    tp_bind_check_training(L, 3, &core.training);
+    core.pipelines = tp_bind_check_pipelines(L, 4, &core.n_pipelines);
+    const tp_question *questions = push_questions(L, 5, &n_questions);
     box *b = lua_newuserdatauv(L, sizeof *b, 5);
     int self = lua_gettop(L);
     memset(b, 0, sizeof *b);
     luaL_setmetatable(L, type_name);
-    core.pp = push_list(L, 4, &core.n_pp);
+    b->pipelines = core.pipelines;
+    lua_pushvalue(L, 4);
     lua_setiuservalue(L, self, 3);
-    core.dp = push_list(L, 5, &core.n_dp);
+    core.n_zero = read_zero(L, 6, b->zero);
+    core.zero = b->zero;
+    core.dp = push_list(L, 7, &core.n_dp);
     lua_setiuservalue(L, self, 4);
     b->pool = get_pool(L, (int)given.threads);
     lua_setiuservalue(L, self, 5);
-    if (!lua_isnil(L, 6)) {
+    if (!lua_isnil(L, 8)) {
         core.accept = accept_in_lua;
         core.accept_context = b;
-        lua_pushvalue(L, 6);
+        lua_pushvalue(L, 8);
         lua_setiuservalue(L, self, 1);
     }
     tp_error error;
@@ -227,19 +250,21 @@ static void read_shape(lua_State *L, tp_shape *shape) {
     memset(shape, 0, sizeof *shape);
     lua_getfield(L, at, "strategy");
     shape->strategy = (int)luaL_checkinteger(L, -1);
-    lua_getfield(L, at, "layer");
-    shape->layer = tp_bind_check_layer(L, -1);
+    lua_getfield(L, at, "variant");
+    shape->variant = (int)luaL_checkinteger(L, -1);
+    lua_getfield(L, at, "network");
+    shape->network = tp_bind_check_network(L, -1);
     lua_getfield(L, at, "micro_batch");
     shape->micro_batch = luaL_checkinteger(L, -1);
     if (shape->micro_batch < 1) tp_bind_fail(L, "a shape needs a micro-batch of at least 1");
     lua_getfield(L, at, "panels");
     lua_getfield(L, at, "fast");
-    for (int i = 0; lua_istable(L, -1) && i < shape->layer->n_axes; i++) {
+    for (int i = 0; lua_istable(L, -1) && i < shape->network->n_axes; i++) {
         lua_rawgeti(L, -1, i + 1);
         shape->fast[i] = luaL_optinteger(L, -1, 0);
         lua_pop(L, 1);
     }
-    shape->panels = push_list(L, at + 4, &shape->n_panels);
+    shape->panels = push_list(L, at + 5, &shape->n_panels);
     if (shape->n_panels < 1) tp_bind_fail(L, "a shape needs a number of panels");
     lua_replace(L, at + 1);
     lua_settop(L, at + 1);
@@ -250,7 +275,7 @@ static int walk(lua_State *L) {
     luaL_checktype(L, 2, LUA_TTABLE);
     size_t n = lua_rawlen(L, 2);
     tp_shape *shapes = lua_newuserdatauv(L, (n + 1) * sizeof *shapes, 0);
-    lua_createtable(L, (int)n, 0); // keeps the panels alive; the caller's table keeps the layers
+    lua_createtable(L, (int)n, 0); // keeps the panels alive; the caller's table keeps the networks
     for (size_t i = 0; i < n; i++) {
         lua_rawgeti(L, 2, (lua_Integer)i + 1);
         read_shape(L, &shapes[i]);
@@ -284,7 +309,7 @@ static int answer(lua_State *L) {
     set_integer(L, "feasible", found.feasible);
     set_integer(L, "evaluated", found.evaluated);
     for (size_t i = 0; i < found.n_found; i++) {
-        push_found(L, &found.found[i]);
+        push_found(L, &found.found[i], b->pipelines);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     return 1;

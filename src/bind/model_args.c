@@ -2,6 +2,7 @@
 #include "bind/model_args.h"
 
 #include "bind/bind.h"
+#include "bind/fields.h"
 
 static const struct {
     const char *name;
@@ -27,6 +28,25 @@ void tp_bind_check_rules(lua_State *L, int index, tp_rules *rules) {
         *(bool *)((char *)rules + rule_fields[i].offset) = lua_toboolean(L, -1);
         lua_pop(L, 1);
     }
+}
+
+static const tp_field training_fields[] = {
+#define FIELD(name)                                                                                \
+    { #name, TP_FIELD_NUMBER, offsetof(tp_training, name), true }
+    FIELD(weight_bytes),
+    FIELD(gradient_bytes),
+    FIELD(optimizer_bytes),
+    FIELD(reserved),
+#undef FIELD
+    {0},
+};
+
+void tp_bind_check_training(lua_State *L, int index, tp_training *training) {
+    tp_fields_read(L, index, "training", training_fields, training);
+    bool sound = training->weight_bytes > 0 && training->gradient_bytes >= 0 &&
+                 training->optimizer_bytes >= 0 && training->reserved >= 0 &&
+                 training->reserved < 1;
+    if (!sound) tp_bind_fail(L, "training: bytes must not be negative, 'reserved' be from 0 to 1");
 }
 
 size_t tp_bind_check_sizes(lua_State *L, int index, int64_t *out, size_t max) {

@@ -4,12 +4,16 @@
 
 #include <lua.h>
 
-#include "tperf/layer.h"
+#include "tperf/plan.h"
 
 const tp_op *tp_bind_check_op(lua_State *L, int index);
-const tp_layer *tp_bind_check_layer(lua_State *L, int index);
+const tp_network *tp_bind_check_network(lua_State *L, int index);
+// The pipelines that tperf.core.pipelines made.
+const tp_pipeline *tp_bind_check_pipelines(lua_State *L, int index, size_t *n);
 // A table of booleans, one for each field of tp_rules; further fields are for the layout in Lua.
 void tp_bind_check_rules(lua_State *L, int index, tp_rules *rules);
+// A table of the fields of tp_training.
+void tp_bind_check_training(lua_State *L, int index, tp_training *training);
 // A list of up to `max` integers of at least 1 into out; returns how many.
 size_t tp_bind_check_sizes(lua_State *L, int index, int64_t *out, size_t max);
 

@@ -7,14 +7,18 @@ static int compare_sizes(int64_t a, int64_t b) {
     return (a > b) - (a < b);
 }
 
-// Axes that a layer lacks have size and placement 0.
+// Axes that a network lacks have size and placement 0.
 static int compare_candidates(const tp_candidate *a, const tp_candidate *b) {
     int order = compare_sizes(a->strategy, b->strategy);
     if (!order) order = compare_sizes(a->dp, b->dp);
     for (int i = 0; !order && i < TP_AXES_MAX; i++)
         order = compare_sizes(a->sizes[i], b->sizes[i]);
-    if (!order) order = compare_sizes(a->pp, b->pp);
+    if (!order) order = compare_sizes(a->pipeline->pp, b->pipeline->pp);
     if (!order) order = compare_sizes(a->micro_batch, b->micro_batch);
+    if (!order) order = compare_sizes(a->variant, b->variant);
+    if (!order) order = compare_sizes(a->zero, b->zero);
+    if (!order) order = compare_sizes(a->pipeline->schedule, b->pipeline->schedule);
+    if (!order) order = compare_sizes(a->pipeline->virtual_stages, b->pipeline->virtual_stages);
     if (!order) order = compare_sizes(a->placement.panels, b->placement.panels);
     for (int i = 0; !order && i < TP_AXES_MAX; i++)
         order = compare_sizes(a->placement.fast[i], b->placement.fast[i]);

@@ -79,9 +79,9 @@ static bool find_splits(tp_divisors *d) {
     return true;
 }
 
-bool tp_divisors_init(tp_divisors *divisors, int64_t number, bool with_splits) {
+bool tp_divisors_init(tp_divisors *divisors, int64_t number) {
     memset(divisors, 0, sizeof *divisors);
-    if (find_values(divisors, number) && (!with_splits || find_splits(divisors))) return true;
+    if (find_values(divisors, number) && find_splits(divisors)) return true;
     tp_divisors_release(divisors);
     return false;
 }

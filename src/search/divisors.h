@@ -14,12 +14,12 @@ typedef struct tp_divisors {
     size_t n;
     int64_t *values; // ascending
     size_t
-        *first; // splits of values[i]: splits[first[i]] up to splits[first[i + 1]], left ascending
-    tp_split *splits; // NULL unless asked for
+        *first; // values[i] splits into splits[first[i]] … splits[first[i + 1] - 1], left ascending
+    tp_split *splits;
 } tp_divisors;
 
-// number >= 1. false when out of memory. with_splits: also all pairs whose product is a divisor.
-bool tp_divisors_init(tp_divisors *divisors, int64_t number, bool with_splits);
+// number >= 1. false when out of memory.
+bool tp_divisors_init(tp_divisors *divisors, int64_t number);
 void tp_divisors_release(tp_divisors *divisors);
 
 int64_t tp_gcd(int64_t a, int64_t b);

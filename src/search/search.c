@@ -24,7 +24,7 @@ static const tp_divisors *share_divisors(tp_search *search, int64_t filled) {
         if (known->values[known->n - 1] == filled) return known;
     }
     tp_divisors *divisors = &search->divisors[search->n_divisors];
-    if (!tp_divisors_init(divisors, filled, true)) return NULL;
+    if (!tp_divisors_init(divisors, filled)) return NULL;
     search->n_divisors++;
     return divisors;
 }
@@ -54,16 +54,11 @@ static bool prepare(tp_search *search, const tp_question *questions) {
         search->finds[i].best.limit = search->options.keep_all ? SIZE_MAX : search->options.top;
     for (size_t i = 0; i < search->n_topics; i++)
         if (!prepare_topic(search, &search->topics[i], &questions[i])) return false;
-    return tp_divisors_init(&search->layer_divisors, search->options.layers, false);
+    return true;
 }
 
 tp_search *tp_search_new(const tp_search_options *options, const tp_question *questions,
                          size_t n_questions, tp_pool *pool, tp_error *error) {
-    if (options->layers < 1 || options->layers > LARGEST) {
-        tp_error_set(error, TP_INVALID, "'layers' must be from 1 to 2^31, got %lld",
-                     (long long)options->layers);
-        return NULL;
-    }
     for (size_t i = 0; i < n_questions; i++)
         if (check_question(&questions[i], error) != TP_OK) return NULL;
     tp_search *search = calloc(1, sizeof *search);
@@ -89,11 +84,9 @@ void tp_search_free(tp_search *search) {
         free(s->costs);
         free(s->divides_dp);
         free(s->divides_pp);
-        free(s->layouts_with_rest);
     }
     for (size_t i = 0; i < search->n_divisors; i++)
         tp_divisors_release(&search->divisors[i]);
-    tp_divisors_release(&search->layer_divisors);
     free(search->topics);
     free(search->divisors);
     free(search->finds);

@@ -17,7 +17,7 @@ typedef struct tp_topic {
     const tp_divisors *divisors; // of `filled`, with splits
 } tp_topic;
 
-// One way to place the layer's axes, and the layer's cost with it for every number of panels.
+// One way to place the network's axes; the network's costs with it are timed when first needed.
 typedef struct tp_layout {
     int64_t fast[TP_AXES_MAX];
     uint32_t rest; // the divisor that dp and pp have to fill
@@ -28,9 +28,8 @@ typedef struct tp_layout {
 typedef struct tp_scratch {
     size_t n_layouts, layouts_capacity, costs_capacity, divisors_capacity;
     tp_layout *layouts;
-    tp_layer_cost *costs; // n_layouts x n_panels
+    tp_layer_cost *costs; // n_layouts x n_panels x sections
     bool *divides_dp, *divides_pp;
-    int64_t *layouts_with_rest;
 } tp_scratch;
 
 // What one worker has found for one question.
@@ -44,11 +43,10 @@ struct tp_search {
     tp_pool *pool; // may go before the search does
     size_t n_workers, n_topics, n_divisors;
     tp_topic *topics;
-    tp_divisors *divisors;      // of every `filled`
-    tp_divisors layer_divisors; // of the number of layers: the possible pp
-    tp_scratch *scratch;        // one a worker
-    tp_finds *finds;            // workers x topics
-    const tp_shape *shapes;     // of the walk under way
+    tp_divisors *divisors;  // of every `filled`
+    tp_scratch *scratch;    // one a worker
+    tp_finds *finds;        // workers x topics
+    const tp_shape *shapes; // of the walk under way
     size_t n_shapes;
     atomic_bool out_of_memory;
 };

@@ -1,4 +1,4 @@
-// walk.c: every candidate of one shape for one question: pipeline and data-parallel sizes,
+// walk.c: every candidate of one shape for one question: pipelines, data-parallel sizes, ZeRO stages,
 // placements, panels. docs/model.md section 7.1. Nothing is allocated per candidate.
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +10,15 @@ typedef struct walk {
     const tp_topic *topic;
     size_t topic_index;
     const tp_shape *shape;
-    const tp_layer *layer;
+    const tp_network *network;
+    size_t n_sections;
     tp_job job;
     tp_scratch *scratch;
     tp_finds *finds;
-    int64_t tensor_gpus;  // product of the layer's axes
+    int64_t tensor_gpus;  // product of the axes that multiply the GPUs
     tp_candidate partial; // what the loops have fixed so far
     tp_memory memory;
-    tp_layer_cost bytes; // of the layer, no times
+    tp_layer_cost bytes[TP_SECTIONS_MAX]; // no times
 } walk;
 
 static bool room_for(void **array, size_t *capacity, size_t n, size_t size) {
@@ -40,11 +41,25 @@ static bool add_layout(walk *w, const int64_t *fast, size_t rest) {
     return true;
 }
 
+// The part of the expert axis in one domain follows from dp's, inside which it lies: their greatest common
+// divisor. It takes nothing from the domain by itself.
+static bool lay_out_experts(walk *w, int axis, int64_t *fast, size_t rest,
+                            bool (*next)(walk *, int, int64_t *, size_t)) {
+    const tp_divisors *d = w->topic->divisors;
+    for (size_t i = d->first[rest]; i < d->first[rest + 1]; i++) {
+        fast[axis] = d->values[d->splits[i].left];
+        if (w->network->sizes[axis] % fast[axis] == 0 && !next(w, axis + 1, fast, rest))
+            return false;
+    }
+    return true;
+}
+
 // All ways to give axis `axis` and those after it a part of the divisor `rest` of the domain.
 static bool lay_out(walk *w, int axis, int64_t *fast, size_t rest) {
-    if (axis == w->layer->n_axes) return add_layout(w, fast, rest);
+    if (axis == w->network->n_axes) return add_layout(w, fast, rest);
+    if (axis == w->network->expert_axis) return lay_out_experts(w, axis, fast, rest, lay_out);
     const tp_divisors *d = w->topic->divisors;
-    int64_t size = w->layer->sizes[axis], demanded = w->shape->fast[axis];
+    int64_t size = w->network->sizes[axis], demanded = w->shape->fast[axis];
     for (size_t i = d->first[rest]; i < d->first[rest + 1]; i++) {
         fast[axis] = d->values[d->splits[i].left];
         if (size % fast[axis] != 0 || (demanded && demanded != fast[axis])) continue;
@@ -53,48 +68,46 @@ static bool lay_out(walk *w, int axis, int64_t *fast, size_t rest) {
     return true;
 }
 
+static bool lay_out_one_domain(walk *w) {
+    int64_t fast[TP_AXES_MAX] = {0};
+    for (int i = 0; i < w->network->n_axes; i++) {
+        fast[i] = w->network->sizes[i];
+        if (w->shape->fast[i] && w->shape->fast[i] != fast[i]) return true;
+    }
+    return add_layout(w, fast, 0);
+}
+
 static bool enumerate_layouts(walk *w) {
     tp_scratch *s = w->scratch;
     int64_t fast[TP_AXES_MAX] = {0};
     s->n_layouts = 0;
-    if (w->topic->one_domain) {
-        for (int i = 0; i < w->layer->n_axes; i++) {
-            fast[i] = w->layer->sizes[i];
-            if (w->shape->fast[i] && w->shape->fast[i] != fast[i]) return true;
-        }
-        if (!add_layout(w, fast, 0)) return false;
-    } else if (!lay_out(w, 0, fast, w->topic->divisors->n - 1)) {
+    if (!(w->topic->one_domain ? lay_out_one_domain(w)
+                               : lay_out(w, 0, fast, w->topic->divisors->n - 1)))
         return false;
-    }
-    if (!room_for((void **)&s->costs, &s->costs_capacity, s->n_layouts * w->shape->n_panels,
-                  sizeof *s->costs))
-        return false;
+    size_t n_costs = s->n_layouts * w->shape->n_panels * w->n_sections;
+    if (!room_for((void **)&s->costs, &s->costs_capacity, n_costs, sizeof *s->costs)) return false;
     size_t n = w->topic->divisors->n;
-    if (n > s->divisors_capacity) {
-        free(s->divides_dp);
-        free(s->divides_pp);
-        free(s->layouts_with_rest);
-        s->divides_dp = malloc(n * sizeof *s->divides_dp);
-        s->divides_pp = malloc(n * sizeof *s->divides_pp);
-        s->layouts_with_rest = malloc(n * sizeof *s->layouts_with_rest);
-        s->divisors_capacity = n;
-        if (!s->divides_dp || !s->divides_pp || !s->layouts_with_rest) return false;
-    }
-    memset(s->layouts_with_rest, 0, n * sizeof *s->layouts_with_rest);
-    for (size_t i = 0; i < s->n_layouts; i++)
-        s->layouts_with_rest[s->layouts[i].rest]++;
-    return true;
+    if (n <= s->divisors_capacity) return true;
+    free(s->divides_dp);
+    free(s->divides_pp);
+    s->divides_dp = malloc(n * sizeof *s->divides_dp);
+    s->divides_pp = malloc(n * sizeof *s->divides_pp);
+    s->divisors_capacity = n;
+    return s->divides_dp && s->divides_pp;
 }
 
+// The network's costs in a layout, for every number of panels.
 static const tp_layer_cost *costs_of(walk *w, size_t layout_index) {
     tp_layout *layout = &w->scratch->layouts[layout_index];
-    tp_layer_cost *costs = &w->scratch->costs[layout_index * w->shape->n_panels];
+    size_t stride = w->shape->n_panels * w->n_sections;
+    tp_layer_cost *costs = &w->scratch->costs[layout_index * stride];
     if (layout->timed) return costs;
     tp_placement placement;
     memcpy(placement.fast, layout->fast, sizeof placement.fast);
     for (size_t i = 0; i < w->shape->n_panels; i++) {
         placement.panels = w->shape->panels[i];
-        costs[i] = tp_layer_time(w->layer, w->job.system, w->job.rules, &placement);
+        tp_network_time(w->network, w->job.system, w->job.rules, &placement,
+                        &costs[i * w->n_sections]);
     }
     layout->timed = true;
     return costs;
@@ -109,50 +122,56 @@ static bool keep(walk *w, double throughput, bool feasible) {
     return tp_best_keep(&w->finds->best, &found);
 }
 
-// No candidate with this layer cost can be faster: the layers' work and the bubble it makes alone.
-// Rounding is monotonic and the terms come in the order of tp_iteration_of, so this holds to the
-// last bit.
-static bool ruled_out(const walk *w, const tp_layer_cost *cost) {
+static bool ruled_out(const walk *w, const tp_pipeline_cost *cost) {
     if (w->search->options.no_pruning) return false;
-    double microbatches = (double)tp_candidate_microbatches(&w->partial, &w->job);
-    double work = microbatches * (double)(w->job.layers / w->partial.pp) *
-                  (cost->forward.time + cost->backward.time);
-    double bubble = ((double)w->partial.pp - 1) * work / microbatches;
-    return !tp_best_admits(&w->finds->best, (double)w->job.global_batch / (work + bubble));
+    double bound = tp_iteration_bound(&w->partial, &w->job, cost);
+    return !tp_best_admits(&w->finds->best, (double)w->job.global_batch / bound);
 }
 
-static bool evaluate(walk *w, const tp_layer_cost *cost, bool feasible) {
+static bool evaluate(walk *w, const tp_layer_cost *costs, const tp_pipeline_cost *cost,
+                     bool feasible) {
     w->finds->evaluated++;
-    tp_iteration iteration = tp_iteration_of(&w->partial, &w->job, w->layer, cost);
+    tp_iteration iteration = tp_iteration_of(&w->partial, &w->job, w->network, costs, cost);
     double throughput = (double)w->job.global_batch / iteration.time;
     if (!tp_best_admits(&w->finds->best, throughput)) return true;
     return keep(w, throughput, feasible);
 }
 
-// Whether dp and pp may take the two sides of a split of what the layer's axes leave of a domain.
-static bool split_fits(const walk *w, tp_split split) {
-    return w->scratch->divides_dp[split.left] && w->scratch->divides_pp[split.right];
+// Whether dp and pp may take the two sides of a split of what a layout leaves of a domain.
+static bool split_fits(const walk *w, const tp_layout *layout, tp_split split) {
+    if (!w->scratch->divides_dp[split.left] || !w->scratch->divides_pp[split.right]) return false;
+    int experts = w->network->expert_axis;
+    return experts < 0 || layout->fast[experts] == tp_gcd(w->network->sizes[experts],
+                                                          w->topic->divisors->values[split.left]);
 }
 
-static bool walk_layout(walk *w, size_t index, bool feasible) {
-    const tp_layout *layout = &w->scratch->layouts[index];
+static bool walk_splits(walk *w, const tp_layout *layout, const tp_layer_cost *costs,
+                        const tp_pipeline_cost *cost, bool feasible) {
     const tp_divisors *d = w->topic->divisors;
-    const tp_layer_cost *costs = costs_of(w, index);
-    memcpy(w->partial.placement.fast, layout->fast, sizeof layout->fast);
-    for (size_t p = 0; p < w->shape->n_panels; p++) {
-        if (ruled_out(w, &costs[p])) continue;
-        w->partial.placement.panels = w->shape->panels[p];
-        if (w->topic->one_domain) {
-            w->partial.dp_fast = w->partial.dp;
-            w->partial.pp_fast = w->partial.pp;
-            if (!evaluate(w, &costs[p], feasible)) return false;
-            continue;
-        }
-        for (size_t i = d->first[layout->rest]; i < d->first[layout->rest + 1]; i++) {
-            if (!split_fits(w, d->splits[i])) continue;
-            w->partial.dp_fast = d->values[d->splits[i].left];
-            w->partial.pp_fast = d->values[d->splits[i].right];
-            if (!evaluate(w, &costs[p], feasible)) return false;
+    if (w->topic->one_domain) {
+        w->partial.dp_fast = w->partial.dp;
+        w->partial.pp_fast = w->partial.pipeline->pp;
+        return evaluate(w, costs, cost, feasible);
+    }
+    for (size_t i = d->first[layout->rest]; i < d->first[layout->rest + 1]; i++) {
+        if (!split_fits(w, layout, d->splits[i])) continue;
+        w->partial.dp_fast = d->values[d->splits[i].left];
+        w->partial.pp_fast = d->values[d->splits[i].right];
+        if (!evaluate(w, costs, cost, feasible)) return false;
+    }
+    return true;
+}
+
+static bool walk_layouts(walk *w, bool feasible) {
+    for (size_t i = 0; i < w->scratch->n_layouts; i++) {
+        const tp_layer_cost *costs = costs_of(w, i);
+        const tp_layout *layout = &w->scratch->layouts[i];
+        memcpy(w->partial.placement.fast, layout->fast, sizeof layout->fast);
+        for (size_t p = 0; p < w->shape->n_panels; p++, costs += w->n_sections) {
+            tp_pipeline_cost cost = tp_pipeline_time(w->partial.pipeline, w->network, costs);
+            if (ruled_out(w, &cost)) continue;
+            w->partial.placement.panels = w->shape->panels[p];
+            if (!walk_splits(w, layout, costs, &cost, feasible)) return false;
         }
     }
     return true;
@@ -162,24 +181,22 @@ static bool walk_layout(walk *w, size_t index, bool feasible) {
 static int64_t count_placements(walk *w) {
     const tp_divisors *d = w->topic->divisors;
     tp_scratch *s = w->scratch;
+    int64_t dp = w->partial.dp, pp = w->partial.pipeline->pp;
     int64_t dp_fast = w->search->options.dp_fast, pp_fast = w->search->options.pp_fast;
     if (w->topic->one_domain) {
-        bool demanded =
-            (!dp_fast || dp_fast == w->partial.dp) && (!pp_fast || pp_fast == w->partial.pp);
+        bool demanded = (!dp_fast || dp_fast == dp) && (!pp_fast || pp_fast == pp);
         return demanded ? (int64_t)s->n_layouts : 0;
     }
     for (size_t i = 0; i < d->n; i++) {
         int64_t value = d->values[i];
-        s->divides_dp[i] = w->partial.dp % value == 0 && (!dp_fast || dp_fast == value);
-        s->divides_pp[i] = w->partial.pp % value == 0 && (!pp_fast || pp_fast == value);
+        s->divides_dp[i] = dp % value == 0 && (!dp_fast || dp_fast == value);
+        s->divides_pp[i] = pp % value == 0 && (!pp_fast || pp_fast == value);
     }
     int64_t count = 0;
-    for (size_t rest = 0; rest < d->n; rest++) {
-        if (!s->layouts_with_rest[rest]) continue;
-        int64_t fitting = 0;
-        for (size_t i = d->first[rest]; i < d->first[rest + 1]; i++)
-            fitting += split_fits(w, d->splits[i]);
-        count += fitting * s->layouts_with_rest[rest];
+    for (size_t l = 0; l < s->n_layouts; l++) {
+        const tp_layout *layout = &s->layouts[l];
+        for (size_t i = d->first[layout->rest]; i < d->first[layout->rest + 1]; i++)
+            count += split_fits(w, layout, d->splits[i]);
     }
     return count;
 }
@@ -188,13 +205,16 @@ static bool walk_sizes(walk *w) {
     const tp_search_options *options = &w->search->options;
     int64_t count = count_placements(w) * (int64_t)w->shape->n_panels;
     if (count == 0) return true;
-    w->memory = tp_memory_of(&w->partial, &w->job, w->layer, &w->bytes);
-    bool feasible = w->memory.total <= w->job.system->accelerator.hbm.capacity;
-    w->finds->candidates += count;
-    if (feasible) w->finds->feasible += count;
-    if (!feasible && !options->keep_all && !options->infeasible_too) return true;
-    for (size_t i = 0; i < w->scratch->n_layouts; i++)
-        if (!walk_layout(w, i, feasible)) return false;
+    double capacity = w->job.system->accelerator.hbm.capacity * (1 - options->training.reserved);
+    for (size_t z = 0; z < options->n_zero; z++) {
+        w->partial.zero = options->zero[z];
+        w->memory = tp_memory_of(&w->partial, &w->job, w->network, w->bytes, NULL);
+        bool feasible = w->memory.total <= capacity;
+        w->finds->candidates += count;
+        if (feasible) w->finds->feasible += count;
+        if (!feasible && !options->keep_all && !options->infeasible_too) continue;
+        if (!walk_layouts(w, feasible)) return false;
+    }
     return true;
 }
 
@@ -205,19 +225,28 @@ static bool allowed(const int64_t *sizes, size_t n, int64_t size) {
     return false;
 }
 
+// Whether the sizes divide what they must and the schedule takes as many micro-batches.
+static bool divides(const walk *w, const tp_pipeline *pipeline, int64_t gpus) {
+    if (pipeline->pp > gpus || gpus % pipeline->pp != 0) return false;
+    int64_t dp = gpus / pipeline->pp, batch = w->job.global_batch;
+    if (batch % dp != 0 || batch / dp % w->shape->micro_batch != 0) return false;
+    int experts = w->network->expert_axis;
+    if (experts >= 0 && dp % w->network->sizes[experts] != 0) return false;
+    int64_t microbatches = batch / dp / w->shape->micro_batch;
+    return microbatches >= pipeline->min_microbatches &&
+           microbatches % pipeline->microbatch_multiple == 0;
+}
+
 static bool walk_pipelines(walk *w) {
     const tp_search_options *options = &w->search->options;
-    const tp_divisors *pipelines = &w->search->layer_divisors;
     int64_t gpus = w->topic->question.gpus / w->tensor_gpus;
-    int64_t batch = w->job.global_batch;
-    for (size_t i = 0; i < pipelines->n && pipelines->values[i] <= gpus; i++) {
+    for (size_t i = 0; i < options->n_pipelines; i++) {
+        const tp_pipeline *pipeline = &options->pipelines[i];
         if (tp_search_stopped(w->search)) return true;
-        int64_t pp = pipelines->values[i], dp = gpus / pp;
-        if (gpus % pp != 0 || batch % dp != 0 || batch / dp % w->shape->micro_batch != 0) continue;
-        if (!allowed(options->pp, options->n_pp, pp) || !allowed(options->dp, options->n_dp, dp))
-            continue;
-        w->partial.pp = pp;
-        w->partial.dp = dp;
+        if (!divides(w, pipeline, gpus)) continue;
+        w->partial.pipeline = pipeline;
+        w->partial.dp = gpus / pipeline->pp;
+        if (!allowed(options->dp, options->n_dp, w->partial.dp)) continue;
         if (!walk_sizes(w)) return false;
     }
     return true;
@@ -225,11 +254,12 @@ static bool walk_pipelines(walk *w) {
 
 bool tp_walk_shape(tp_search *search, size_t topic_index, const tp_shape *shape, int worker) {
     const tp_topic *topic = &search->topics[topic_index];
-    const tp_layer *layer = shape->layer;
+    const tp_network *network = shape->network;
     int64_t gpus = topic->question.gpus, tensor_gpus = 1;
-    for (int i = 0; i < layer->n_axes; i++) {
-        if (layer->sizes[i] > gpus / tensor_gpus) return true;
-        tensor_gpus *= layer->sizes[i];
+    for (int i = 0; i < network->n_axes; i++) {
+        if (i == network->expert_axis) continue;
+        if (network->sizes[i] > gpus / tensor_gpus) return true;
+        tensor_gpus *= network->sizes[i];
     }
     if (gpus % tensor_gpus != 0 || !topic->filled) return true;
     if (topic->question.global_batch % shape->micro_batch != 0) return true;
@@ -238,15 +268,18 @@ bool tp_walk_shape(tp_search *search, size_t topic_index, const tp_shape *shape,
         .topic = topic,
         .topic_index = topic_index,
         .shape = shape,
-        .layer = layer,
-        .job = {&topic->question.system, &search->options.rules, search->options.layers,
+        .network = network,
+        .n_sections = (size_t)network->n_kinds + 2,
+        .job = {&topic->question.system, &search->options.rules, &search->options.training,
                 topic->question.global_batch},
         .scratch = &search->scratch[worker],
         .finds = tp_search_finds(search, worker, topic_index),
         .tensor_gpus = tensor_gpus,
-        .partial = {.strategy = shape->strategy, .micro_batch = shape->micro_batch},
-        .bytes = tp_layer_bytes(layer),
+        .partial = {.strategy = shape->strategy,
+                    .variant = shape->variant,
+                    .micro_batch = shape->micro_batch},
     };
-    memcpy(w.partial.sizes, layer->sizes, sizeof w.partial.sizes);
+    memcpy(w.partial.sizes, network->sizes, sizeof w.partial.sizes);
+    tp_network_bytes(network, w.bytes);
     return enumerate_layouts(&w) && walk_pipelines(&w);
 }

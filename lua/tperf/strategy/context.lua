@@ -29,6 +29,7 @@ context.axes = {
       return true
     end,
   },
+  fitting.expert_axis,
 }
 
 function context.sequence_shards(p) return p.tp * p.cp end

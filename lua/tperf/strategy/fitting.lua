@@ -48,4 +48,15 @@ function fitting.cuts(m, n, rules)
   return true
 end
 
+--- The axis over which experts are spread; it lies inside dp, and is 1 for models without experts.
+fitting.expert_axis = {
+  name = "ep", experts = true, meaning = "expert parallelism, inside dp",
+  admits = function(m, p, rules)
+    if p.ep == 1 then return true end
+    if not m.experts or not rules.layers_from_description then return false, "has no experts to spread" end
+    if m.experts.count % p.ep ~= 0 then return false, "does not divide the experts" end
+    return true
+  end,
+}
+
 return fitting

@@ -3,6 +3,7 @@
 --   axes             a list of { name =, meaning =, admits = function(model, share, rules) -> true | false, reason }:
 --                    the ways of cutting a layer, in the order in which the search tries sizes. `share` has this
 --                    axis and those before it. Only sizes that divide the number of GPUs are asked about.
+--                    experts = true: experts are spread over it. Such an axis lies inside dp, and adds no GPUs.
 --   sequence_shards  function(share) -> integer: what must divide the sequence (rule shards_divide_sequence)
 --   panels           function(model, share, rules) -> list of integers to try; nil: no panels
 --   gradient_axes    the axes over which weights are replicated, beside dp: their gradients are reduced too
@@ -32,6 +33,7 @@ local known, order = {}, {}
 
 local axis_schema = {
   name = check.string(), meaning = check.string { optional = true }, admits = check.func(),
+  experts = check.boolean { default = false },
 }
 local schema = {
   name = check.string(), summary = check.string { optional = true },
@@ -68,8 +70,11 @@ local function prepare(given)
     if not index[name] then check.fail("tperf.strategy '%s': no axis '%s' to reduce gradients over", s.name, name) end
     s.gradient_mask = s.gradient_mask | 1 << (index[name] - 1)
   end
-  s.axis_names = {}
-  for i, axis in ipairs(s.axes) do s.axis_names[i] = axis.name end
+  s.axis_names, s.expert_axis = {}, 0
+  for i, axis in ipairs(s.axes) do
+    s.axis_names[i] = axis.name
+    if axis.experts then s.expert_axis = i end
+  end
   s.share_metatable = { -- so that a share finds the cuts as methods
     __index = function(share, key)
       local value = s[key]

@@ -4,6 +4,7 @@
 -- products with replicated weights, and so none for experts, latent attention and Mamba layers.
 local fitting = require "tperf.strategy.fitting"
 local op = require "tperf.op"
+local space = require "tperf.space"
 
 local summa = {
   name = "summa",
@@ -39,15 +40,10 @@ summa.axes = {
 
 function summa.sequence_shards(p) return p.tp2 end
 
-local function gcd(a, b)
-  while b ~= 0 do a, b = b, a % b end
-  return a
-end
-
 --- The numbers of panels to try: doublings while a panel keeps 512 features.
 function summa.panels(m, p, rules)
   local first = math.max(p.tp1, p.tp2)
-  if rules.panels_by_lcm then first = p.tp1 // gcd(p.tp1, p.tp2) * p.tp2 end
+  if rules.panels_by_lcm then first = p.tp1 // space.gcd(p.tp1, p.tp2) * p.tp2 end
   local list, n = {}, first
   while m.hidden % n == 0 and m.hidden // n >= SMALLEST_PANEL do
     list[#list + 1] = n

@@ -24,6 +24,7 @@ tensor.axes = {
       return true
     end,
   },
+  fitting.expert_axis,
 }
 
 function tensor.sequence_shards(p) return p.tp end

@@ -1,25 +1,26 @@
-// layer.c: see tperf/layer.h. Numbers Qn: tperf/rules.h.
-#include "tperf/layer.h"
+// network.c: see tperf/network.h. Numbers Qn: tperf/rules.h.
+#include "tperf/network.h"
 
 #include <math.h>
 #include <string.h>
 
-static int find_axis(const tp_layer *layer, const char *name) {
-    for (int i = 0; i < layer->n_axes; i++)
-        if (strcmp(layer->axes[i], name) == 0) return i;
+static int find_axis(const tp_network *network, const char *name) {
+    for (int i = 0; i < network->n_axes; i++)
+        if (strcmp(network->axes[i], name) == 0) return i;
     return -1;
 }
 
-static tp_status join_pass(const tp_layer *layer, const tp_op *op, tp_pass *pass, tp_error *error) {
+static tp_status join_pass(const tp_network *network, const tp_op *op, tp_pass *pass,
+                           tp_error *error) {
     int kept = 0;
     for (int i = 0; i < pass->n_comms; i++) {
         tp_comm comm = pass->comms[i];
-        comm.axis_index = find_axis(layer, comm.axis);
+        comm.axis_index = find_axis(network, comm.axis);
         if (comm.axis_index < 0)
             return tp_error_set(error, TP_INVALID,
                                 "op '%s' communicates over the axis '%s', which the strategy lacks",
                                 op->name, comm.axis);
-        int64_t size = layer->sizes[comm.axis_index];
+        int64_t size = network->sizes[comm.axis_index];
         if (comm.share) comm.bytes *= (double)size;
         comm.share = false;
         if (size > 1) pass->comms[kept++] = comm;
@@ -28,21 +29,21 @@ static tp_status join_pass(const tp_layer *layer, const tp_op *op, tp_pass *pass
     return TP_OK;
 }
 
-tp_status tp_layer_join(tp_layer *layer, const tp_op *op, tp_error *error) {
-    tp_op *joined = &layer->ops[layer->n_ops];
+tp_status tp_network_join(tp_network *network, const tp_op *op, tp_error *error) {
+    tp_op *joined = &network->ops[network->n_ops];
     *joined = *op;
-    TP_TRY(join_pass(layer, op, &joined->forward, error));
-    TP_TRY(join_pass(layer, op, &joined->backward, error));
-    layer->n_ops++;
+    TP_TRY(join_pass(network, op, &joined->forward, error));
+    TP_TRY(join_pass(network, op, &joined->backward, error));
+    network->n_ops++;
     return TP_OK;
 }
 
-static double comm_time(const tp_pass *pass, const tp_layer *layer, const tp_system *system,
+static double comm_time(const tp_pass *pass, const tp_network *network, const tp_system *system,
                         const tp_rules *rules, const tp_placement *placement, double parts) {
     double time = 0;
     for (int i = 0; i < pass->n_comms; i++) {
         const tp_comm *comm = &pass->comms[i];
-        tp_group group = {layer->sizes[comm->axis_index], placement->fast[comm->axis_index]};
+        tp_group group = {network->sizes[comm->axis_index], placement->fast[comm->axis_index]};
         time += tp_collective_time(system, rules, comm->kind, comm->bytes / parts, group);
     }
     return time;
@@ -78,7 +79,7 @@ static bool kernels_time(const tp_op *op, const tp_pass *pass, const tp_system *
     return pass->n_kernels > 0;
 }
 
-static tp_pass_cost pass_time(const tp_op *op, const tp_pass *pass, const tp_layer *layer,
+static tp_pass_cost pass_time(const tp_op *op, const tp_pass *pass, const tp_network *network,
                               const tp_system *system, const tp_rules *rules,
                               const tp_placement *placement) {
     double panels = op->panels ? (double)placement->panels : 1;
@@ -86,7 +87,7 @@ static tp_pass_cost pass_time(const tp_op *op, const tp_pass *pass, const tp_lay
     if (!kernels_time(op, pass, system, &cost))
         cost = constant_time(op, pass, pass->bytes + panels * pass->bytes_per_panel, system, rules);
     double roofline = cost.compute + cost.exposed_memory;
-    cost.comm = comm_time(pass, layer, system, rules, placement, panels);
+    cost.comm = comm_time(pass, network, system, rules, placement, panels);
     if (op->panels) { // cost.comm is one panel's; the next travels while this one is multiplied
         double late = rules->panels_overlap_exactly
                           ? (panels - 1) * fmax(cost.comm - roofline / panels, 0)
@@ -104,12 +105,16 @@ static void add_pass(tp_pass_cost *sum, const tp_pass_cost *part) {
     sum->time += part->time;
 }
 
-tp_op_cost tp_op_time(const tp_op *op, const tp_layer *layer, const tp_system *system,
+tp_op_cost tp_op_time(const tp_op *op, const tp_network *network, const tp_system *system,
                       const tp_rules *rules, const tp_placement *placement) {
     tp_op_cost cost = {
-        pass_time(op, &op->forward, layer, system, rules, placement),
-        pass_time(op, &op->backward, layer, system, rules, placement),
+        pass_time(op, &op->forward, network, system, rules, placement),
+        pass_time(op, &op->backward, network, system, rules, placement),
+        .weight_grad = 0,
     };
+    // The product dW = X^T dY is as large as dX = dY W^T, and nothing waits for it.
+    if (op->weight_bytes > 0 && op->backward.tensor_flops > 0)
+        cost.weight_grad = (cost.backward.compute + cost.backward.exposed_memory) / 2;
     if (op->recomputed) {
         if (rules->recompute_counts_everywhere)
             add_pass(&cost.backward, &cost.forward);
@@ -135,31 +140,44 @@ static double op_flops(const tp_op *op, const tp_system *system, const tp_rules 
     return forward * (again ? 2 : 1) + b->tensor_flops + b->vector_flops;
 }
 
-tp_layer_cost tp_layer_bytes(const tp_layer *layer) {
-    tp_layer_cost sum = {.boundary_bytes = layer->boundary_bytes};
-    for (size_t i = 0; i < layer->n_ops; i++) {
-        sum.weight_bytes += layer->ops[i].weight_bytes;
-        sum.saved_bytes += layer->ops[i].saved_bytes;
+void tp_network_bytes(const tp_network *network, tp_layer_cost *costs) {
+    for (int section = 0; section < network->n_kinds + 2; section++) {
+        tp_layer_cost sum = {0};
+        for (size_t i = tp_section_begin(network, section); i < network->section_end[section];
+             i++) {
+            const tp_op *op = &network->ops[i];
+            if (op->expert)
+                sum.expert_bytes += op->weight_bytes;
+            else
+                sum.weight_bytes += op->weight_bytes;
+            if (op->tied) sum.tied_bytes += op->weight_bytes;
+            sum.saved_bytes += op->saved_bytes;
+        }
+        costs[section] = sum;
     }
-    return sum;
 }
 
-tp_layer_cost tp_layer_time(const tp_layer *layer, const tp_system *system, const tp_rules *rules,
-                            const tp_placement *placement) {
-    tp_layer_cost sum = tp_layer_bytes(layer);
-    for (size_t i = 0; i < layer->n_ops; i++) {
-        const tp_op *op = &layer->ops[i];
-        tp_op_cost cost = tp_op_time(op, layer, system, rules, placement);
-        add_pass(&sum.forward, &cost.forward);
-        add_pass(&sum.backward, &cost.backward);
-        sum.flops += op_flops(op, system, rules);
+void tp_network_time(const tp_network *network, const tp_system *system, const tp_rules *rules,
+                     const tp_placement *placement, tp_layer_cost *costs) {
+    tp_network_bytes(network, costs);
+    for (int section = 0; section < network->n_kinds + 2; section++) {
+        tp_layer_cost *sum = &costs[section];
+        for (size_t i = tp_section_begin(network, section); i < network->section_end[section];
+             i++) {
+            const tp_op *op = &network->ops[i];
+            tp_op_cost cost = tp_op_time(op, network, system, rules, placement);
+            add_pass(&sum->forward, &cost.forward);
+            add_pass(&sum->backward, &cost.backward);
+            sum->weight_grad += cost.weight_grad;
+            sum->flops += op_flops(op, system, rules);
+        }
     }
-    return sum;
 }
 
-tp_status tp_layer_check_system(const tp_layer *layer, const tp_system *system, tp_error *error) {
-    for (size_t i = 0; i < layer->n_ops; i++) {
-        const tp_op *op = &layer->ops[i];
+tp_status tp_network_check_system(const tp_network *network, const tp_system *system,
+                                  tp_error *error) {
+    for (size_t i = 0; i < network->n_ops; i++) {
+        const tp_op *op = &network->ops[i];
         bool tensor = op->forward.tensor_flops > 0 || op->backward.tensor_flops > 0;
         bool vector = op->forward.vector_flops > 0 || op->backward.vector_flops > 0;
         const char *unit = tensor && !(system->accelerator.tensor[op->dtype] > 0)   ? "tensor"

@@ -1,0 +1,138 @@
+--- The pipelines that a search tries: how many stages, how the layers spread over them, and the schedule through its
+-- closed form. A schedule's makespan is the busiest stage's work and a bubble, linear in one micro-batch's forward,
+-- backward and weight-gradient time on a device (tperf/schedule says which schedules export it).
+local core = require "tperf.core"
+local check = require "tperf.check"
+local schedule = require "tperf.schedule"
+
+local pipelines = {}
+
+local UNLIMITED = 2.0 ^ 53 -- micro-batches in flight
+
+--- The schedules whose bubble and activations have a closed form, sorted.
+function pipelines.schedules()
+  local names = {}
+  for _, name in ipairs(schedule.names()) do
+    local definition = schedule.get(name)
+    if definition.closed_form and definition.in_flight then names[#names + 1] = name end
+  end
+  return names
+end
+
+-- A makespan in F, B, D, W and O as one in F, B and W: a pair takes as long as its halves, and B = D + W.
+local function in_passes(form)
+  local d, o = form.D or 0, form.O or 0
+  return { forward = (form.F or 0) + o, backward = (form.B or 0) + o + d, weight_grad = (form.W or 0) - d }
+end
+
+-- Devices that hold both a stage and its mirror image keep every weight twice.
+local function weight_copies(definition)
+  return definition.placement == "mirrored" and 2 or 1
+end
+
+-- The bubble for `microbatches`, in the times of a whole device, or nil where there is no closed form.
+local function bubble_at(definition, pp, chunks, microbatches)
+  local p = { devices = pp, stages = pp * chunks, microbatches = microbatches, rules = {} }
+  if definition.refuse and definition.refuse(p) then return nil end
+  local form = definition.closed_form(p)
+  if not form then return nil end
+  local total, work = in_passes(form), microbatches * chunks
+  return {
+    forward = (total.forward - work) / chunks, backward = (total.backward - work) / chunks,
+    weight_grad = total.weight_grad / chunks,
+  }
+end
+
+-- What the number of micro-batches must be a multiple of, and at least, for the closed form to hold.
+local function demands(definition, pp, chunks)
+  local multiple = pp
+  for _, n in ipairs { 1, 2 } do
+    if bubble_at(definition, pp, chunks, 4 * pp + n) then multiple = n break end
+  end
+  for microbatches = multiple, 8 * pp, multiple do
+    if bubble_at(definition, pp, chunks, microbatches) then return multiple, microbatches end
+  end
+  return multiple, nil
+end
+
+local function in_flight(definition, pp, chunks)
+  local list, many = {}, { devices = pp, stages = pp * chunks, microbatches = 64 * pp }
+  for device = 1, pp do
+    local n = definition.in_flight(many, device)
+    list[device] = n >= many.microbatches * chunks and UNLIMITED or n / chunks
+  end
+  return list
+end
+
+-- One pipeline, or nil when the schedule has no closed form for these sizes.
+local function describe(name, number, pp, chunks)
+  local one = {
+    pp = pp, virtual_stages = chunks, schedule = number, bubble_forward = 0, bubble_backward = 0,
+    bubble_weight_grad = 0, min_microbatches = 1, microbatch_multiple = 1, weight_copies = 1, in_flight = { 1 },
+  }
+  if pp == 1 then return one end
+  local definition = schedule.get(name)
+  local multiple, least = demands(definition, pp, chunks)
+  if not least then return nil end
+  local bubble = bubble_at(definition, pp, chunks, 16 * pp * multiple)
+  one.bubble_forward, one.bubble_backward = bubble.forward, bubble.backward
+  one.bubble_weight_grad = bubble.weight_grad
+  one.min_microbatches, one.microbatch_multiple = least, multiple
+  one.weight_copies = weight_copies(definition)
+  one.in_flight = in_flight(definition, pp, chunks)
+  return one
+end
+
+-- The numbers of chunks on a device that a schedule takes: its own, or the wanted ones from 2 on when it interleaves.
+local function chunks_of(definition, wanted)
+  if definition.stages_per_device then return { definition.stages_per_device } end
+  local list = {}
+  for _, chunks in ipairs(wanted) do
+    if chunks > 1 then list[#list + 1] = chunks end
+  end
+  return list
+end
+
+--- All pipelines of a search.
+---@param options table  pps = list of sizes, schedules = list of names, virtual_stages = list, layers, runs = list of
+---  { kind, layers }, has_ends
+---@return userdata made, table described  for the core; and { pp, virtual_stages, schedule = name } of each
+function pipelines.make(options)
+  local list, described = {}, {}
+  local function add(name, number, pp, chunks)
+    local one = pp * chunks <= options.layers and describe(name, number, pp, chunks)
+    if not one then return end
+    list[#list + 1] = one
+    described[#list] = { pp = pp, virtual_stages = chunks, schedule = name }
+  end
+  for _, pp in ipairs(options.pps) do
+    if pp == 1 then
+      add(options.schedules[1], 1, 1, 1)
+    else
+      for number, name in ipairs(options.schedules) do
+        for _, chunks in ipairs(chunks_of(schedule.get(name), options.virtual_stages)) do
+          add(name, number, pp, chunks)
+        end
+      end
+    end
+  end
+  return core.pipelines(options.runs, options.has_ends, list), described
+end
+
+--- The names of a search's `schedule` argument: a name, a list, or "any".
+function pipelines.names(value)
+  local known = pipelines.schedules()
+  if value == "any" then return known end
+  local list = type(value) == "table" and value or { value }
+  for _, name in ipairs(list) do
+    local found = false
+    for _, one in ipairs(known) do found = found or one == name end
+    if not found then
+      check.fail("schedule %s has no closed form%s; a search can take: %s", check.show(name),
+        check.suggest(name, known), table.concat(known, ", "))
+    end
+  end
+  return list
+end
+
+return pipelines

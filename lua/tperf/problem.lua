@@ -1,0 +1,119 @@
+--- What tperf.search and tperf.train share: arguments turned into a model, machines, layouts and pipelines.
+local check = require "tperf.check"
+local layer = require "tperf.layer"
+local layout = require "tperf.layout"
+local model = require "tperf.model"
+local pipelines = require "tperf.pipelines"
+local rules = require "tperf.rules"
+local space = require "tperf.space"
+local system = require "tperf.system"
+local training = require "tperf.training"
+
+local problem = {}
+
+local VIRTUAL_STAGES = { 2, 3, 4, 6, 8 } -- chunks a device that interleaving schedules try
+local RECOMPUTE = { "none", "selective", "full" }
+
+local function one_or_list(checker)
+  return function(value, path)
+    if value == nil then return nil end
+    return check.one_of(checker, check.list(checker, { min = 1 }))(value, path)
+  end
+end
+problem.one_or_list = one_or_list
+
+problem.sizes = one_or_list(check.integer { min = 1, max = 1 << 31 })
+
+--- The fields that search and train have in common, for some strategies.
+function problem.schema(strategies)
+  local schema = {
+    model = check.any(), system = check.any(), rules = check.any { optional = true },
+    strategy = check.any { optional = true }, attention = layout.attention_checker,
+    global_batch = check.integer { min = 1, max = 1 << 31 },
+    seq = check.integer { min = 1, max = 1 << 31, optional = true },
+    micro_batch = problem.sizes, panels = problem.sizes, pp = problem.sizes, dp = problem.sizes,
+    virtual_stages = one_or_list(check.integer { min = 1, max = 64 }),
+    schedule = check.any { default = "1f1b" },
+    zero = one_or_list(check.integer { min = 0, max = 3 }),
+    recompute = one_or_list(check.choice { RECOMPUTE }),
+    sequence_parallel = one_or_list(check.boolean()),
+  }
+  for name, checker in pairs(training.schema) do schema[name] = checker end
+  local placed = check.integer { min = 1, max = 1 << 31, optional = true }
+  local fast = { dp = placed, pp = placed }
+  for _, s in ipairs(strategies) do
+    local axes, axes_placed = layer.axis_fields(s, problem.sizes)
+    for name, checker in pairs(axes) do schema[name], fast[name] = checker, axes_placed[name] end
+  end
+  schema.fast = check.record_of(fast, { optional = true })
+  return schema
+end
+
+function problem.as_list(value)
+  if value == nil or type(value) == "table" then return value end
+  return { value }
+end
+local as_list = problem.as_list
+
+-- A list of systems: names, or tables without the fields of a system.
+local function systems_of(value)
+  if type(value) ~= "table" or value.network or value.accelerator then return { system(value) }, false end
+  local list = {}
+  for i, item in ipairs(value) do list[i] = system(item) end
+  if #list == 0 then check.fail("'system' is an empty list") end
+  return list, true
+end
+
+-- Every combination of what changes a shape's ops without changing its sizes.
+local function variants_of(o)
+  local list = {}
+  local parallel = o.sequence_parallel == nil and { true } or as_list(o.sequence_parallel)
+  for _, recompute in ipairs(as_list(o.recompute) or { "none" }) do
+    for _, sequence_parallel in ipairs(parallel) do
+      list[#list + 1] = { recompute = recompute, sequence_parallel = sequence_parallel }
+    end
+  end
+  return list
+end
+
+local function fixed_of(o, strategies)
+  local fixed = { micro_batch = as_list(o.micro_batch), panels = as_list(o.panels), dp = as_list(o.dp) }
+  for _, s in ipairs(strategies) do
+    for _, name in ipairs(s.axis_names) do fixed[name] = as_list(o[name]) end
+  end
+  return fixed
+end
+
+--- From checked arguments (problem.schema, and gpus as a number or a list) to all that the core needs.
+---@return table problem  { model, rules, training, strategies, layouts, variants, fixed, zero, questions, pipelines,
+---  pipeline_list, pps }; each question refers to what configuration.of wants
+---@return boolean many   whether gpus or system was a list
+function problem.of(o, strategies)
+  local p = { model = model(o.model), rules = rules(o.rules), strategies = strategies, layouts = {} }
+  if o.seq then p.model = p.model:with { seq = o.seq } end
+  p.training, p.variants, p.fixed = training.of(o, p.rules), variants_of(o), fixed_of(o, strategies)
+  p.zero = as_list(o.zero) or { 1 }
+  local systems, many = systems_of(o.system)
+  p.questions = {}
+  for _, machine in ipairs(systems) do
+    for _, gpus in ipairs(as_list(o.gpus)) do
+      p.questions[#p.questions + 1] = {
+        model = p.model, system = machine, gpus = gpus, global_batch = o.global_batch, rules = p.rules,
+        training = p.training,
+      }
+    end
+  end
+  for i, s in ipairs(strategies) do p.layouts[i] = layout.of(p.model, s, o.attention, p.rules) end
+  p.pps = space.pipeline_sizes(p.model, p.rules, p.questions, as_list(o.pp))
+  p.pipelines, p.pipeline_list = pipelines.make {
+    pps = p.pps, schedules = pipelines.names(o.schedule),
+    virtual_stages = as_list(o.virtual_stages) or VIRTUAL_STAGES,
+    layers = p.model.layers, runs = p.layouts[1].runs, has_ends = p.layouts[1].has_ends,
+  }
+  for _, question in ipairs(p.questions) do
+    question.pipelines, question.pipeline_list = p.pipelines, p.pipeline_list
+  end
+  return p, many or type(o.gpus) == "table"
+end
+
+return problem

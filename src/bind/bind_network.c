@@ -1,0 +1,305 @@
+// bind_network.c: tperf.core.network: the ops of a model for one shape.
+//   network(axes, sizes, gradient_axes, expert_axis, boundary_bytes, sections) -> network
+//     axes: list of names; sizes: list of integers; gradient_axes: bit mask; expert_axis: its place, 0: none;
+//     sections: list of lists of blocks { name =, op, op … }: each kind of layer, then first, then last
+//   network:ops(section, system, rules, fast, panels)   list of records, as tperf.layer documents them
+//   network:iteration(system, rules, training, pipelines, run, fast)   record, as tperf.train documents it
+#include <string.h>
+
+#include "bind/bind.h"
+#include "bind/fields.h"
+#include "bind/model_args.h"
+
+static const char type_name[] = "tperf.network";
+
+const tp_network *tp_bind_check_network(lua_State *L, int index) {
+    return luaL_checkudata(L, index, type_name);
+}
+
+// Leaves item i of the list at `list` on the stack.
+static void push_list_item(lua_State *L, int list, size_t i, const char *what) {
+    if (lua_rawgeti(L, list, (lua_Integer)i) != LUA_TTABLE)
+        tp_bind_fail(L, "%s %d is not a list", what, (int)i);
+}
+
+static size_t count_ops(lua_State *L, int sections) {
+    size_t count = 0;
+    for (size_t s = 1; s <= lua_rawlen(L, sections); s++) {
+        push_list_item(L, sections, s, "section");
+        for (size_t b = 1; b <= lua_rawlen(L, -1); b++) {
+            push_list_item(L, -1, b, "block");
+            count += lua_rawlen(L, -1);
+            lua_pop(L, 1);
+        }
+        lua_pop(L, 1);
+    }
+    return count;
+}
+
+// Joins the ops of the block at the top of the stack.
+static void join_block(lua_State *L, tp_network *network) {
+    int block = lua_gettop(L);
+    lua_getfield(L, block, "name");
+    const char *name = luaL_checkstring(L, -1);
+    if (strlen(name) >= TP_NAME_MAX)
+        tp_bind_fail(L, "the block name '%s' is longer than %d bytes", name, TP_NAME_MAX - 1);
+    for (size_t i = 1; i <= lua_rawlen(L, block); i++) {
+        lua_rawgeti(L, block, (lua_Integer)i);
+        tp_error error;
+        if (tp_network_join(network, tp_bind_check_op(L, -1), &error) != TP_OK)
+            tp_bind_raise(L, &error);
+        strcpy(network->ops[network->n_ops - 1].block, name);
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+}
+
+static void join_sections(lua_State *L, int sections, tp_network *network) {
+    size_t n = lua_rawlen(L, sections);
+    if (n < 3 || n > TP_SECTIONS_MAX)
+        tp_bind_fail(L, "a model needs 1 to %d kinds of layers, got %d", TP_KINDS_MAX, (int)n - 2);
+    network->n_kinds = (int)n - 2;
+    for (size_t s = 1; s <= n; s++) {
+        push_list_item(L, sections, s, "section");
+        for (size_t b = 1; b <= lua_rawlen(L, -1); b++) {
+            push_list_item(L, -1, b, "block");
+            join_block(L, network);
+            lua_pop(L, 1);
+        }
+        network->section_end[s - 1] = network->n_ops;
+        lua_pop(L, 1);
+    }
+}
+
+static void read_axes(lua_State *L, int names, int sizes, tp_network *network) {
+    size_t n = tp_bind_check_sizes(L, sizes, network->sizes, TP_AXES_MAX);
+    network->n_axes = (int)n;
+    for (size_t i = 0; i < n; i++) {
+        lua_rawgeti(L, names, (lua_Integer)i + 1);
+        const char *name = luaL_checkstring(L, -1);
+        if (strlen(name) >= TP_AXIS_NAME_MAX)
+            tp_bind_fail(L, "the axis name '%s' is longer than %d bytes", name,
+                         TP_AXIS_NAME_MAX - 1);
+        strcpy(network->axes[i], name);
+        lua_pop(L, 1);
+    }
+}
+
+static int new_network(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    luaL_checktype(L, 6, LUA_TTABLE);
+    size_t n_ops = count_ops(L, 6);
+    tp_network *network = lua_newuserdatauv(L, sizeof *network + n_ops * sizeof network->ops[0], 0);
+    memset(network, 0, sizeof *network);
+    luaL_setmetatable(L, type_name);
+    read_axes(L, 1, 2, network);
+    network->gradient_axes = (unsigned)luaL_checkinteger(L, 3);
+    network->expert_axis = (int)luaL_checkinteger(L, 4) - 1;
+    luaL_argcheck(L, network->expert_axis < network->n_axes, 4, "no such axis");
+    network->boundary_bytes = luaL_checknumber(L, 5);
+    join_sections(L, 6, network);
+    return 1;
+}
+
+static void set_number(lua_State *L, const char *name, double value) {
+    lua_pushnumber(L, value);
+    lua_setfield(L, -2, name);
+}
+
+static void push_pass(lua_State *L, const tp_network *network, const tp_op *op, const tp_pass *pass,
+                      const tp_pass_cost *cost, const tp_placement *placement,
+                      const tp_system *system) {
+    lua_createtable(L, 0, 9);
+    set_number(L, "tensor_flops", pass->tensor_flops);
+    set_number(L, "vector_flops", pass->vector_flops);
+    set_number(L, "equivalent_flops", tp_pass_equivalent_flops(op, pass, system));
+    double panels = op->panels ? (double)placement->panels : 1;
+    set_number(L, "bytes", pass->bytes + panels * pass->bytes_per_panel);
+    set_number(L, "time", cost->time);
+    set_number(L, "compute_time", cost->compute);
+    set_number(L, "exposed_memory_time", cost->exposed_memory);
+    set_number(L, "comm_time", cost->comm);
+    lua_createtable(L, pass->n_comms, 0);
+    for (int i = 0; i < pass->n_comms; i++) {
+        const tp_comm *comm = &pass->comms[i];
+        lua_createtable(L, 0, 5);
+        lua_pushstring(L, tp_collective_names[comm->kind]);
+        lua_setfield(L, -2, "kind");
+        lua_pushstring(L, comm->axis);
+        lua_setfield(L, -2, "axis");
+        set_number(L, "bytes", comm->bytes);
+        lua_pushinteger(L, network->sizes[comm->axis_index]);
+        lua_setfield(L, -2, "gpus");
+        lua_pushinteger(L, placement->fast[comm->axis_index]);
+        lua_setfield(L, -2, "fast");
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, "comms");
+}
+
+static void push_op(lua_State *L, const tp_network *network, const tp_op *op,
+                    const tp_op_cost *cost, const tp_placement *placement,
+                    const tp_system *system) {
+    lua_createtable(L, 0, 8);
+    lua_pushstring(L, op->name);
+    lua_setfield(L, -2, "name");
+    lua_pushstring(L, op->block);
+    lua_setfield(L, -2, "block");
+    set_number(L, "weight_bytes", op->weight_bytes);
+    set_number(L, "weight_grad_bytes", op->weight_bytes);
+    set_number(L, "saved_bytes", op->saved_bytes);
+    push_pass(L, network, op, &op->forward, &cost->forward, placement, system);
+    lua_setfield(L, -2, "forward");
+    push_pass(L, network, op, &op->backward, &cost->backward, placement, system);
+    lua_setfield(L, -2, "backward");
+}
+
+static int network_ops(lua_State *L) {
+    const tp_network *network = tp_bind_check_network(L, 1);
+    lua_Integer section = luaL_checkinteger(L, 2) - 1;
+    luaL_argcheck(L, section >= 0 && section < network->n_kinds + 2, 2, "no such section");
+    tp_system system;
+    tp_rules rules;
+    tp_placement placement = {.panels = luaL_checkinteger(L, 6)};
+    tp_bind_check_system(L, 3, &system);
+    tp_bind_check_rules(L, 4, &rules);
+    tp_bind_check_sizes(L, 5, placement.fast, TP_AXES_MAX);
+    tp_error error;
+    if (tp_network_check_system(network, &system, &error) != TP_OK) return tp_bind_raise(L, &error);
+    size_t begin = tp_section_begin(network, (int)section);
+    lua_newtable(L);
+    for (size_t i = begin; i < network->section_end[section]; i++) {
+        tp_op_cost cost = tp_op_time(&network->ops[i], network, &system, &rules, &placement);
+        push_op(L, network, &network->ops[i], &cost, &placement, &system);
+        lua_rawseti(L, -2, (lua_Integer)(i - begin) + 1);
+    }
+    return 1;
+}
+
+// The fifth argument of network:iteration.
+typedef struct run {
+    int64_t global_batch, dp, pipeline, micro_batch, panels, zero, dp_fast, pp_fast;
+} run;
+
+static const tp_field run_fields[] = {
+#define FIELD(name)                                                                                \
+    { #name, TP_FIELD_INTEGER, offsetof(run, name), true }
+    FIELD(global_batch),
+    FIELD(dp),
+    FIELD(pipeline),
+    FIELD(micro_batch),
+    FIELD(panels),
+    FIELD(zero),
+    FIELD(dp_fast),
+    FIELD(pp_fast),
+#undef FIELD
+    {0},
+};
+
+static void push_memory(lua_State *L, const tp_memory *m) {
+    lua_createtable(L, 0, 5);
+    set_number(L, "weights", m->weights);
+    set_number(L, "gradients", m->gradients);
+    set_number(L, "optimizer", m->optimizer);
+    set_number(L, "activations", m->activations);
+    set_number(L, "total", m->total);
+}
+
+static void push_breakdown(lua_State *L, const tp_iteration *t) {
+    lua_createtable(L, 0, 6);
+    set_number(L, "compute", t->compute);
+    set_number(L, "memory", t->memory);
+    set_number(L, "tensor_comm", t->tensor_comm);
+    set_number(L, "data_comm", t->data_comm);
+    set_number(L, "pipeline_comm", t->pipeline_comm);
+    set_number(L, "bubble", t->bubble);
+}
+
+// Stages that hold the same, with the memory of each.
+static void push_stages(lua_State *L, const tp_pipeline *pipeline, int n_kinds,
+                        const tp_memory *memory) {
+    lua_createtable(L, (int)pipeline->n_stages, 0);
+    for (size_t i = 0; i < pipeline->n_stages; i++) {
+        const tp_stage *stage = &pipeline->stages[i];
+        double layers = 0;
+        for (int kind = 0; kind < n_kinds; kind++)
+            layers += (double)stage->layers[kind];
+        lua_createtable(L, 0, 6);
+        set_number(L, "layers", layers);
+        set_number(L, "repeats", (double)stage->repeats);
+        set_number(L, "in_flight", stage->in_flight);
+        lua_pushboolean(L, stage->first);
+        lua_setfield(L, -2, "first");
+        lua_pushboolean(L, stage->last);
+        lua_setfield(L, -2, "last");
+        push_memory(L, &memory[i]);
+        lua_setfield(L, -2, "memory");
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+}
+
+static void read_candidate(lua_State *L, int run_index, int fast_index, const tp_network *network,
+                           int pipelines_index, tp_candidate *candidate, tp_job *job) {
+    run r;
+    tp_fields_read(L, run_index, "network:iteration", run_fields, &r);
+    tp_bind_check_sizes(L, fast_index, candidate->placement.fast, TP_AXES_MAX);
+    size_t n;
+    const tp_pipeline *pipelines = tp_bind_check_pipelines(L, pipelines_index, &n);
+    if (r.pipeline < 1 || (size_t)r.pipeline > n) tp_bind_fail(L, "no such pipeline");
+    candidate->pipeline = &pipelines[r.pipeline - 1];
+    candidate->dp = r.dp;
+    candidate->micro_batch = r.micro_batch;
+    candidate->zero = (int)r.zero;
+    candidate->placement.panels = r.panels;
+    candidate->dp_fast = r.dp_fast;
+    candidate->pp_fast = r.pp_fast;
+    memcpy(candidate->sizes, network->sizes, sizeof candidate->sizes);
+    job->global_batch = r.global_batch;
+}
+
+// The caller has checked that the run's sizes divide what they must.
+static int network_iteration(lua_State *L) {
+    const tp_network *network = tp_bind_check_network(L, 1);
+    tp_system system;
+    tp_rules rules;
+    tp_training training;
+    tp_candidate candidate = {0};
+    tp_job job = {&system, &rules, &training, 0};
+    tp_bind_check_system(L, 2, &system);
+    tp_bind_check_rules(L, 3, &rules);
+    tp_bind_check_training(L, 4, &training);
+    read_candidate(L, 6, 7, network, 5, &candidate, &job);
+    tp_error error;
+    if (tp_network_check_system(network, &system, &error) != TP_OK) return tp_bind_raise(L, &error);
+    tp_layer_cost costs[TP_SECTIONS_MAX];
+    tp_network_time(network, &system, &rules, &candidate.placement, costs);
+    tp_pipeline_cost pipeline = tp_pipeline_time(candidate.pipeline, network, costs);
+    tp_iteration iteration = tp_iteration_of(&candidate, &job, network, costs, &pipeline);
+    size_t n_stages = candidate.pipeline->n_stages;
+    tp_memory *stages = lua_newuserdatauv(L, n_stages * sizeof *stages, 0);
+    tp_memory memory = tp_memory_of(&candidate, &job, network, costs, stages);
+    lua_createtable(L, 0, 24);
+    set_number(L, "time", iteration.time);
+    set_number(L, "flops_per_gpu", iteration.flops);
+    push_breakdown(L, &iteration);
+    lua_setfield(L, -2, "breakdown");
+    push_memory(L, &memory);
+    lua_setfield(L, -2, "memory");
+    push_stages(L, candidate.pipeline, network->n_kinds, stages);
+    lua_setfield(L, -2, "stages");
+    return 1;
+}
+
+static const luaL_Reg methods[] = {
+    {"ops", network_ops},
+    {"iteration", network_iteration},
+    {NULL, NULL},
+};
+
+void tp_bind_network(lua_State *L) {
+    luaL_newmetatable(L, type_name);
+    luaL_newlib(L, methods);
+    lua_setfield(L, -2, "__index");
+    lua_pop(L, 1);
+    lua_pushcfunction(L, new_network);
+}

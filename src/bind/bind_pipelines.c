@@ -1,0 +1,135 @@
+// bind_pipelines.c: tperf.core.pipelines(runs, has_ends, list) -> pipelines, for a search or one iteration.
+//   runs: list of { kind, layers }: the model's layers in order, kind = section of its networks
+//   list: of { pp, virtual_stages, schedule, bubble_forward, bubble_backward, bubble_weight_grad,
+//     min_microbatches, microbatch_multiple, weight_copies, in_flight = list of pp numbers }
+#include <string.h>
+
+#include "bind/bind.h"
+#include "bind/fields.h"
+#include "bind/model_args.h"
+
+static const char type_name[] = "tperf.pipelines";
+
+typedef struct pipelines {
+    size_t n;
+    tp_pipeline list[];
+} pipelines;
+
+const tp_pipeline *tp_bind_check_pipelines(lua_State *L, int index, size_t *n) {
+    const pipelines *p = luaL_checkudata(L, index, type_name);
+    *n = p->n;
+    return p->list;
+}
+
+static int release(lua_State *L) {
+    pipelines *p = luaL_checkudata(L, 1, type_name);
+    for (size_t i = 0; i < p->n; i++)
+        tp_pipeline_release(&p->list[i]);
+    return 0;
+}
+
+typedef struct description {
+    int64_t pp, virtual_stages, schedule, min_microbatches, microbatch_multiple;
+    double bubble_forward, bubble_backward, bubble_weight_grad, weight_copies;
+} description;
+
+static const tp_field fields[] = {
+#define FIELD(kind, name)                                                                          \
+    { #name, TP_FIELD_##kind, offsetof(description, name), true }
+    FIELD(INTEGER, pp),
+    FIELD(INTEGER, virtual_stages),
+    FIELD(INTEGER, schedule),
+    FIELD(INTEGER, min_microbatches),
+    FIELD(INTEGER, microbatch_multiple),
+    FIELD(NUMBER, bubble_forward),
+    FIELD(NUMBER, bubble_backward),
+    FIELD(NUMBER, bubble_weight_grad),
+    FIELD(NUMBER, weight_copies),
+#undef FIELD
+    {0},
+};
+
+// A list of numbers as an array, on the stack.
+static double *push_numbers(lua_State *L, int index, size_t n) {
+    luaL_checktype(L, index, LUA_TTABLE);
+    if (lua_rawlen(L, index) != n) tp_bind_fail(L, "'in_flight' needs %d numbers", (int)n);
+    double *numbers = lua_newuserdatauv(L, n * sizeof *numbers, 0);
+    for (size_t i = 0; i < n; i++) {
+        lua_rawgeti(L, index, (lua_Integer)i + 1);
+        numbers[i] = luaL_checknumber(L, -1);
+        lua_pop(L, 1);
+    }
+    return numbers;
+}
+
+static tp_run *push_runs(lua_State *L, int index, size_t *n) {
+    luaL_checktype(L, index, LUA_TTABLE);
+    *n = lua_rawlen(L, index);
+    tp_run *runs = lua_newuserdatauv(L, (*n + 1) * sizeof *runs, 0);
+    for (size_t i = 0; i < *n; i++) {
+        int64_t run[2] = {0};
+        lua_rawgeti(L, index, (lua_Integer)i + 1);
+        tp_bind_check_sizes(L, -1, run, 2);
+        if (run[0] < 1 || run[0] > TP_KINDS_MAX || run[1] < 1)
+            tp_bind_fail(L, "a run of layers needs a kind from 1 to %d and layers", TP_KINDS_MAX);
+        runs[i] = (tp_run){(int)run[0] - 1, run[1]};
+        lua_pop(L, 1);
+    }
+    return runs;
+}
+
+// Fills the pipeline from the table at the top of the stack.
+static void read_pipeline(lua_State *L, tp_pipeline *pipeline, const tp_run *runs, size_t n_runs,
+                          bool has_ends) {
+    int at = lua_gettop(L);
+    lua_getfield(L, at, "in_flight");
+    lua_pushnil(L);
+    lua_setfield(L, at, "in_flight"); // so that the rest is plain fields
+    description d;
+    tp_fields_read(L, at, "pipeline", fields, &d);
+    if (d.pp < 1 || d.virtual_stages < 1 || d.min_microbatches < 1 || d.microbatch_multiple < 1)
+        tp_bind_fail(L, "a pipeline's sizes must be at least 1");
+    *pipeline = (tp_pipeline){
+        .pp = d.pp,
+        .virtual_stages = d.virtual_stages,
+        .schedule = (int)d.schedule,
+        .bubble_forward = d.bubble_forward,
+        .bubble_backward = d.bubble_backward,
+        .bubble_weight_grad = d.bubble_weight_grad,
+        .min_microbatches = d.min_microbatches,
+        .microbatch_multiple = d.microbatch_multiple,
+        .weight_copies = d.weight_copies,
+    };
+    const double *in_flight = push_numbers(L, at + 1, (size_t)d.pp);
+    tp_error error;
+    if (tp_pipeline_split(pipeline, runs, n_runs, has_ends, in_flight, &error) != TP_OK)
+        tp_bind_raise(L, &error);
+    lua_settop(L, at);
+}
+
+static int new_pipelines(lua_State *L) {
+    size_t n_runs;
+    const tp_run *runs = push_runs(L, 1, &n_runs);
+    bool has_ends = lua_toboolean(L, 2);
+    luaL_checktype(L, 3, LUA_TTABLE);
+    size_t n = lua_rawlen(L, 3);
+    pipelines *p = lua_newuserdatauv(L, sizeof *p + n * sizeof p->list[0], 0);
+    memset(p, 0, sizeof *p + n * sizeof p->list[0]);
+    luaL_setmetatable(L, type_name);
+    for (p->n = 0; p->n < n;) {
+        lua_rawgeti(L, 3, (lua_Integer)p->n + 1);
+        luaL_checktype(L, -1, LUA_TTABLE);
+        p->n++; // before it is filled: what a failure leaves behind is released
+        read_pipeline(L, &p->list[p->n - 1], runs, n_runs, has_ends);
+        lua_pop(L, 1);
+    }
+    return 1;
+}
+
+void tp_bind_pipelines(lua_State *L) {
+    luaL_newmetatable(L, type_name);
+    lua_pushcfunction(L, release);
+    lua_setfield(L, -2, "__gc");
+    lua_pop(L, 1);
+    lua_pushcfunction(L, new_pipelines);
+}

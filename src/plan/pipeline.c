@@ -1,0 +1,82 @@
+// pipeline.c: which layers every stage of a pipeline holds. See tperf/plan.h.
+#include <stdlib.h>
+#include <string.h>
+
+#include "tperf/plan.h"
+
+// How many layers chunk c of n holds. The order in which chunks go short: last, first, last but one …
+static int64_t chunk_layers(int64_t layers, int64_t n, int64_t c) {
+    int64_t full = (layers + n - 1) / n, missing = full * n - layers;
+    int64_t turn_from_end = 2 * (n - 1 - c), turn_from_start = 2 * c + 1;
+    int64_t turn = turn_from_end < turn_from_start ? turn_from_end : turn_from_start;
+    return full - (turn < missing);
+}
+
+// Adds layers [from, from + n) of the model to a stage.
+static void add_layers(tp_stage *stage, const tp_run *runs, size_t n_runs, int64_t from,
+                       int64_t n) {
+    bool empty = true;
+    for (int i = 0; i < TP_KINDS_MAX; i++)
+        empty = empty && stage->layers[i] == 0;
+    for (size_t r = 0; r < n_runs && n > 0; from -= runs[r++].layers) {
+        if (from >= runs[r].layers) continue;
+        int64_t here = runs[r].layers - from < n ? runs[r].layers - from : n;
+        if (empty) stage->leading = runs[r].kind;
+        empty = false;
+        stage->layers[runs[r].kind] += here;
+        n -= here;
+        from += here;
+    }
+}
+
+static bool same_layers(const tp_stage *a, const tp_stage *b) {
+    return memcmp(a->layers, b->layers, sizeof a->layers) == 0 && a->leading == b->leading &&
+           a->first == b->first && a->last == b->last;
+}
+
+static void add_stage(tp_pipeline *pipeline, const tp_stage *stage) {
+    for (size_t i = 0; i < pipeline->n_stages; i++) {
+        tp_stage *known = &pipeline->stages[i];
+        if (!same_layers(known, stage)) continue;
+        known->repeats++;
+        if (stage->in_flight > known->in_flight) known->in_flight = stage->in_flight;
+        return;
+    }
+    pipeline->stages[pipeline->n_stages++] = *stage;
+}
+
+tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_run *runs, size_t n_runs, bool has_ends,
+                            const double *in_flight, tp_error *error) {
+    int64_t layers = 0, pp = pipeline->pp, chunks = pp * pipeline->virtual_stages;
+    for (size_t r = 0; r < n_runs; r++)
+        layers += runs[r].layers;
+    if (layers < chunks)
+        return tp_error_set(error, TP_INVALID, "%lld layers cannot fill %lld pipeline stages",
+                            (long long)layers, (long long)chunks);
+    pipeline->n_stages = 0;
+    pipeline->stages = calloc((size_t)pp, sizeof *pipeline->stages);
+    int64_t *start = calloc((size_t)chunks + 1, sizeof *start);
+    if (!pipeline->stages || !start) {
+        free(start);
+        return tp_error_set(error, TP_NO_MEMORY, "out of memory for %lld pipeline stages",
+                            (long long)pp);
+    }
+    for (int64_t c = 0; c < chunks; c++)
+        start[c + 1] = start[c] + chunk_layers(layers, chunks, c);
+    for (int64_t device = 0; device < pp; device++) {
+        tp_stage stage = {.repeats = 1, .in_flight = in_flight[device]};
+        stage.first = has_ends && device == 0;
+        stage.last = has_ends && device == pp - 1;
+        for (int64_t c = device; c < chunks; c += pp)
+            add_layers(&stage, runs, n_runs, start[c], start[c + 1] - start[c]);
+        add_stage(pipeline, &stage);
+    }
+    free(start);
+    return TP_OK;
+}
+
+void tp_pipeline_release(tp_pipeline *pipeline) {
+    free(pipeline->stages);
+    pipeline->stages = NULL;
+    pipeline->n_stages = 0;
+}
