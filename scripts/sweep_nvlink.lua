@@ -6,7 +6,7 @@ local o = tperf.args {
   summary = "what a larger NVLink domain buys a training run",
   model = "subramanian2024/gpt3_1T",
   systems = "subramanian2024/A100,subramanian2024/H200,subramanian2024/B200",
-  domains = "4,8,64", gpus = "4..16384", batch = 4096, strategy = "tensor", tokens = 1e12, top = 1, rules = "default",
+  domains = "4,8,64", gpus = "4..16384", batch = 4096, strategy = "tensor", tokens = false, top = 1, rules = "default",
 }
 
 local rows = tperf.sweep {
@@ -23,7 +23,7 @@ for _, row in ipairs(rows) do
     local c = row.result[rank] or { reason = row.reason }
     local line = { system = row.system, domain = row.domain, gpus = row.gpus, rank = rank }
     for name, value in pairs(c) do line[name] = line[name] or value end
-    line.training_time = c.tokens_per_second and o.tokens / c.tokens_per_second
+    line.training_time = tperf.cost(c, { model = o.model, tokens = o.tokens }).seconds
     if rank == 1 then times[key][row.domain] = line.training_time end
     lines[#lines + 1] = line
   end

@@ -8,13 +8,14 @@ local args = {}
 -- defaults; `gpus` is a list unless its default is a number.
 local standard = {
   { long = "model", value = "NAME", help = "the model" },
+  { long = "models", value = "NAME,...", kind = "list", help = "the models" },
   { long = "system", value = "NAME", help = "the system" },
   { long = "systems", value = "NAME,...", kind = "list", help = "the systems" },
   { long = "domains", value = "N,...", kind = "integers", help = "sizes of the fast domain" },
   { long = "gpus", value = "N,...", kind = "integers", help = "numbers of GPUs; 4..64 is 4,8,16,32,64" },
   { long = "batch", value = "N", kind = "integer", help = "global batch, in sequences" },
   { long = "strategy", value = "NAME,...", kind = "list", help = "strategies to try" },
-  { long = "tokens", value = "N", kind = "number", help = "tokens of a training run" },
+  { long = "tokens", value = "N", kind = "number", help = "tokens of a training run (default: the model's own)" },
   { long = "top", value = "K", kind = "integer", help = "how many configurations of each" },
   { long = "rules", value = "NAME", help = "modelling rules" },
   { long = "cache", value = "FILE", help = "keep finished points here, and take up from there" },
@@ -78,8 +79,8 @@ local own -- what the program was told to hand to the script
 function args.set(list) own = list end
 
 --- Reads a script's arguments. Help, or a wrong argument, ends the script.
----@param given table  summary; standard options by name with their defaults (false: none): model, system, systems,
----  domains, gpus, batch, strategy, tokens, top, rules, cache; and, as a list, options of the script's own:
+---@param given table  summary; standard options by name with their defaults (false: none): model, models, system,
+---  systems, domains, gpus, batch, strategy, tokens, top, rules, cache; and, as a list, options of the script's own:
 ---  { long = "pp", value = "N", kind = "integer", default = 8, help = "…" }. kind: string, integer, number, integers
 ---  ("4,8", "4..64" by doubling), list, a unit such as "bytes"; without value it is a switch.
 ---@return table values  by long name, "_" for "-"

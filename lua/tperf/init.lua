@@ -6,6 +6,7 @@ local tperf = {
   args = require "tperf.args",
   block = require "tperf.block",
   collective = require "tperf.collective".time,
+  cost = require "tperf.cost",
   grid = sweep.grid,
   layer = require "tperf.layer".ops,
   linspace = sweep.linspace,

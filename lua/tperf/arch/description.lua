@@ -65,6 +65,7 @@ description.schema = {
   ffn = size(some), -- width between the matrices of a dense MLP; else 4 hidden
   vocab = size(some), -- else there are no tables
   seq = size(some), -- tokens of a training sequence; an image says itself how many it makes
+  training_tokens = check.number { min = 1, max = 1e18, optional = true }, -- of the run that trains it
   context = size(some), -- the most tokens it takes; else seq
   unbounded = flag(false), -- no limit of context: nothing in the model depends on it
   gated = flag(false), -- the MLP has three matrices (SwiGLU, GeGLU) instead of two

@@ -4,6 +4,7 @@ local json = require "tperf.report.json"
 local layout = require "tperf.report.layout"
 local markdown = require "tperf.report.markdown"
 local save = require "tperf.report.save"
+local shape = require "tperf.report.shape"
 local terminal = require "tperf.report.terminal"
 local text = require "tperf.report.text"
 
@@ -19,6 +20,9 @@ local report = {
   placement = layout.placement,
   save = save.rows,
   present = save.present,
+  groups = shape.groups,
+  pivot = shape.pivot,
+  short = shape.short,
 }
 
 --- Rows as one self-contained HTML page.

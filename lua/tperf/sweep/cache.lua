@@ -2,8 +2,8 @@
 --- something has changed since, is noticed by its checksum; it and what follows are cut off and computed again.
 --
 -- The file: HEADER, then records: the SHA-256 of the question, the length and the bytes of its answer (see
--- tperf/sweep/codec), and the SHA-256 of these three. A question is everything that decides the answer: the arguments in
--- full (systems and models by their content, not by their names), what was asked, and the build of tperf.
+-- tperf/sweep/codec), and the SHA-256 of these three. A question is everything that decides the answer: what was asked,
+-- the arguments (systems and models by their content, not by their names), and the build of tperf.
 local io, os, debug = io, os, debug
 local check = require "tperf.check"
 local codec = require "tperf.sweep.codec"

@@ -1,0 +1,42 @@
+--- tperf.cost: what a training run takes: time, GPU-hours, money, energy.
+local check = require "tperf.check"
+local model = require "tperf.model"
+local system = require "tperf.system"
+
+local HOUR <const>, DAY <const> = 3600.0, 86400.0 -- seconds
+
+local schema = {
+  tokens = check.number { min = 1, max = 1e18, optional = true },
+  model = check.any { optional = true }, system = check.any { optional = true },
+  price = check.number { min = 0, max = 1e9, optional = true }, -- dollars per GPU and hour
+  power = check.number { min = 0, max = 1e9, unit = "W", optional = true }, -- per GPU
+}
+
+--- What a training run takes with a configuration.
+---@param c table  a configuration, or a sweep's row: gpus and tokens_per_second
+---@param given table
+---  tokens    of the whole run; those of the model's own (`training_tokens`)
+---  model     a name, a file or a table
+---  system    whose price per GPU-hour and power limit count
+---  price     dollars per GPU-hour, in place of the system's
+---  power     watts per GPU, in place of the system's
+---@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J) }: dollars and energy only when price and
+---  power are known; empty for a row without a configuration, so that its fields are gaps
+return function(c, given)
+  local o = check.record("tperf.cost", given or {}, schema)
+  if type(c) ~= "table" then check.fail("tperf.cost needs a configuration, got %s", check.show(c)) end
+  if c.tokens_per_second == nil then return {} end
+  local machine = o.system and system(o.system)
+  local tokens = o.tokens or o.model and model(o.model).training_tokens
+  if not tokens then
+    check.fail("tperf.cost: how many tokens? Give tokens, or a model that says it (training_tokens)")
+  end
+  local price = o.price or machine and machine.price and machine.price.gpu_hour
+  local power = o.power or machine and machine.accelerator.power
+  local seconds = tokens / c.tokens_per_second
+  local gpu_hours = seconds / HOUR * c.gpus
+  return {
+    tokens = tokens, seconds = seconds, days = seconds / DAY, gpu_hours = gpu_hours,
+    dollars = price and price * gpu_hours, energy = power and power * c.gpus * seconds,
+  }
+end
