@@ -4,6 +4,7 @@
 -- (share.tp), rules, what strategy.share documents (share.group, share.mode …), and the strategy's cuts as methods
 -- (tperf/strategy/init.lua lists them), with which one block serves every strategy, training and inference.
 local check = require "tperf.check"
+local is_op = require "tperf.core".op.is
 
 local block = {}
 block.__index = block
@@ -21,6 +22,12 @@ function block:ops(model, share)
   share.block = self.name -- for messages
   local ops = self.build(model, share)
   if type(ops) ~= "table" then check.fail("block '%s' returned %s, not a list of ops", self.name, check.show(ops)) end
+  for key, one in next, ops do
+    if key ~= "name" and not (math.type(key) == "integer" and is_op(one)) then
+      check.fail("block '%s' returned a list with %s at [%s], where an op must be", self.name, check.show(one),
+        check.show(key))
+    end
+  end
   ops.name = self.name
   return ops
 end

@@ -1,4 +1,4 @@
-// bind_op.c: tperf.core.op: a constructor for each kind of op, and the methods of an op:
+// bind_op.c: tperf.core.op: a constructor for each kind of op, is(value), and the methods of an op:
 //   op:recompute(saved_bytes)                     in full recomputation, see tperf/op.h
 //   op:communicate(pass, kind, axis, bytes, share)  adds a collective to "forward" or "backward"
 //   op:counts()                                   a record of all counts
@@ -69,6 +69,11 @@ static int to_string(lua_State *L) {
                     op->forward.tensor_flops + op->forward.vector_flops,
                     op->backward.tensor_flops + op->backward.vector_flops, op->forward.bytes,
                     op->backward.bytes);
+    return 1;
+}
+
+static int is_op(lua_State *L) {
+    lua_pushboolean(L, luaL_testudata(L, 1, type_name) != NULL);
     return 1;
 }
 
@@ -162,6 +167,8 @@ void tp_bind_op(lua_State *L) {
     lua_setfield(L, -2, "__index");
     lua_pop(L, 1);
     lua_newtable(L);
+    lua_pushcfunction(L, is_op);
+    lua_setfield(L, -2, "is");
     for (int i = 0; tp_op_kinds[i].what; i++) {
         lua_pushinteger(L, i);
         lua_pushcclosure(L, construct, 1);

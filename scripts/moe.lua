@@ -1,0 +1,57 @@
+-- What a mixture of experts buys: Mixtral against a dense model of as many active parameters and one of as many in all,
+-- and how far to spread the experts over GPUs.
+local tperf = require "tperf"
+
+local o = tperf.args {
+  summary = "a mixture of experts against its dense equals, and expert parallelism swept", model = "mixtral-8x7b",
+  system = "h100-sxm", gpus = 64, batch = 512,
+}
+
+local moe = tperf.model(o.model)
+if not moe.experts then error(moe.name .. " has no experts", 0) end
+
+-- The same model with one MLP a layer, as wide as so many experts.
+local function dense(experts)
+  local fields = {}
+  for _, name in ipairs { "layers", "hidden", "heads", "kv_heads", "head_dim", "vocab", "seq", "context", "gated",
+    "activation", "norm", "positions", "tied_embeddings" } do
+    fields[name] = moe[name]
+  end
+  fields.name, fields.ffn = ("%d experts wide"):format(experts), experts * moe.experts.ffn
+  return tperf.model(fields)
+end
+
+local function best(model, ep)
+  return tperf.search {
+    model = model, system = o.system, gpus = o.gpus, global_batch = o.batch, strategy = "tensor", ep = ep, top = 1,
+  }
+end
+
+local report = tperf.report
+local columns = {
+  { key = "model" }, { key = "total", title = "parameters" }, { key = "active" },
+  { key = function(line) return line.found and report.layout(line.found) or line.reason end, title = "layout" },
+  { key = "found.memory.total", title = "memory", unit = "bytes" },
+  { key = "found.time", title = "iteration", unit = "s" },
+  { key = "found.tokens_per_second", title = "tokens/s" },
+}
+
+local function line_of(model, ep)
+  local result, count = best(model, ep), model:parameters()
+  return {
+    model = model.name, ep = ep, total = count.total, active = count.active, found = result[1], reason = result.reason,
+  }
+end
+
+report.print({
+  line_of(dense(moe.experts.top_k), 1), line_of(moe), line_of(dense(moe.experts.count), 1),
+}, columns, { title = ("%s between its dense equals, %d GPUs"):format(moe.name, o.gpus) })
+
+local swept, ep = {}, 1
+while moe.experts.count % ep == 0 and ep <= o.gpus do
+  swept[#swept + 1] = line_of(moe, ep)
+  ep = 2 * ep
+end
+columns[1] = { key = "ep", title = "expert parallel" }
+table.insert(columns, { key = "found.breakdown.tensor_comm", title = "exchange", unit = "s" })
+report.print(swept, columns, { title = "Experts spread over more and more GPUs" })
