@@ -2,6 +2,7 @@
 -- never change what they should not.
 local tperf = require "tperf"
 local csv = require "csv"
+local exact = require "exact"
 local published = require "published"
 local near = published.near
 
@@ -154,28 +155,6 @@ local function with(request, change)
   return copy
 end
 
--- Everything about the answer but how long it took and how much was skipped; floats to the last bit.
-local function text_of(found)
-  local list = {}
-  local function add(value)
-    if type(value) == "table" then
-      local names = {}
-      for name in pairs(value) do names[#names + 1] = name end
-      table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
-      for _, name in ipairs(names) do
-        if name ~= "seconds" and name ~= "evaluated" and name ~= "model" and name ~= "system" then
-          list[#list + 1] = tostring(name)
-          add(value[name])
-        end
-      end
-    else
-      list[#list + 1] = math.type(value) == "float" and ("%a"):format(value) or tostring(value)
-    end
-  end
-  add(found)
-  return table.concat(list, "|")
-end
-
 -- The total order that tperf/search.h promises: throughput, memory, then the strategy in the order asked for.
 local function in_order(a, b)
   if a.throughput ~= b.throughput then return a.throughput > b.throughput end
@@ -190,7 +169,7 @@ describe("pruning", function()
       local request = random.request()
       local at = ("search %d of seed %d"):format(i, random.seed)
       local pruned, whole = tperf.search(request), tperf.search(with(request, { prune = false }))
-      assert.equal(text_of(whole), text_of(pruned), at)
+      assert.equal(exact(whole), exact(pruned), at)
       local all = tperf.search(with(request, { keep = "all" }))
       assert.equal(all.candidates, #all, at)
       assert.equal(all.candidates, whole.candidates, at)
@@ -203,7 +182,7 @@ describe("pruning", function()
       assert.equal(#best, pruned.feasible, at)
       assert.equal(math.min(#best, request.top), #pruned, at)
       for j, c in ipairs(pruned) do
-        assert.equal(text_of(best[j]), text_of(c), at)
+        assert.equal(exact(best[j]), exact(c), at)
         kept = kept + 1
       end
       none = none + (#pruned == 0 and 1 or 0)

@@ -10,9 +10,9 @@ end
 -- Useful FLOPs of an iteration, over what the GPUs could do in that time at the tensor peak: model FLOPs utilisation
 -- as in PaLM (arXiv 2204.02311, appendix B), recomputation and attention's masked half not counted.
 local function utilisation(c, question)
-  local per_token = question.model:flops_per_token().total
+  question.flops_per_token = question.flops_per_token or question.model:flops_per_token().total
   local peak = question.system.accelerator.tensor.bf16
-  return per_token * c.tokens_per_second / (question.gpus * peak)
+  return question.flops_per_token * c.tokens_per_second / (question.gpus * peak)
 end
 
 --- The record of a candidate.

@@ -57,17 +57,18 @@ local function walk(p, o, core_search)
     shapes = {}
   end
   for number, s in ipairs(p.strategies) do
+    if not complete then break end
     local fast, network = {}, p.layouts[number].network
     for i, name in ipairs(s.axis_names) do fast[i] = o.fast and o.fast[name] or 0 end
     space.each_shape(s, p.model, p.rules, p.questions, p.pps, p.fixed, p.refused, function(sizes, micro_batch, panels)
       for v, variant in ipairs(p.variants) do
-        if not complete then return end
         shapes[#shapes + 1] = {
           strategy = number, variant = v, network = network(sizes, micro_batch, variant), micro_batch = micro_batch,
           panels = panels, fast = fast,
         }
         if #shapes == SHAPES_AT_ONCE then flush() end
       end
+      return not complete
     end)
   end
   flush()
@@ -102,6 +103,8 @@ local function answer(p, o, core_search, index, complete)
   elseif found.feasible == 0 then
     result.reason = ("none of %d candidates fits in %s of memory"):format(found.candidates,
       units.format(question.system.accelerator.hbm.capacity, "bytes"))
+  elseif #found == 0 and complete then
+    result.reason = ("'where' takes none of %d candidates that fit"):format(found.feasible)
   end
   return result
 end

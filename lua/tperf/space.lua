@@ -82,7 +82,7 @@ function space.each_size(s, model, rules, questions, fixed, refused, visit)
         share[axis.name], sizes[i] = size, size
         local admitted, reason = axis.admits(model, share, rules)
         if admitted then
-          descend(i + 1, taken)
+          if descend(i + 1, taken) then return true end
         else
           local text = ("%s = %d %s"):format(axis.name, size, reason or "is not admitted")
           refused[#refused + 1] = #refused < 100 and text or nil
@@ -108,10 +108,10 @@ local function replica_batches(product, experts, pps, questions)
   return set
 end
 
-local function micro_batches(replicas, shards, model, rules, fixed)
+local function micro_batches(replicas, shards, model, rules, fixed, divisors_of)
   local seen, list = {}, {}
   for batch in pairs(replicas) do
-    for _, b in ipairs(fixed or divisors(batch)) do
+    for _, b in ipairs(fixed or divisors_of[batch]) do
       if not seen[b] and batch % b == 0 and b <= MOST_TOKENS // model.seq then
         local cut = rules.shards_divide_sequence and model.seq or b * model.seq
         if cut % shards == 0 then
@@ -137,16 +137,22 @@ function space.pipeline_sizes(model, rules, questions, wanted)
   return list
 end
 
---- Calls visit(sizes, micro_batch, panels) for every shape of one strategy. pps: the pipeline sizes; fixed:
---- micro_batch, panels, and axes' names -> list of allowed values.
+--- Calls visit(sizes, micro_batch, panels) for every shape of one strategy, until it returns true. pps: the pipeline
+--- sizes; fixed: micro_batch, panels, and axes' names -> list of allowed values.
 function space.each_shape(s, model, rules, questions, pps, fixed, refused, visit)
+  local divisors_of = setmetatable({}, { __index = function(known, n)
+    known[n] = divisors(n)
+    return known[n]
+  end })
   space.each_size(s, model, rules, questions, fixed, refused, function(sizes, share)
     local replicas = replica_batches(gpus_of(s, sizes), sizes[s.expert_axis] or 1, pps, questions)
     local panels = fixed.panels or s.panels and s.panels(model, share, rules) or { 1 }
     local copy = table.move(sizes, 1, #sizes, 1, {})
-    for _, b in ipairs(micro_batches(replicas, s.sequence_shards(share), model, rules, fixed.micro_batch)) do
-      visit(copy, b, panels)
+    local list = micro_batches(replicas, s.sequence_shards(share), model, rules, fixed.micro_batch, divisors_of)
+    for _, b in ipairs(list) do
+      if visit(copy, b, panels) then return true end
     end
+    return false
   end)
 end
 
