@@ -42,7 +42,8 @@ typedef struct tp_attention_curve {
 // Two protocols, for small and for large messages (NCCL: LL128 and Simple):
 //   small: latency + hop steps + x / (small B)            while V/n <= switch_bytes, if faster
 //   large: latency + hop steps + extra + x / (large B)    B: bandwidth x (min(n, 8) / 2)^growth
-// The switch (NVLink SHARP) can add up an all-reduce of more than 2 GPUs on its way: then
+// The switch (NVLink SHARP) can add up an all-reduce of more than 4 GPUs on its way (NCCL prefers
+// rings for fewer): then
 // (n + 1) / n V bytes pass a port at in_network x bandwidth.
 typedef struct tp_link_curve {
     double latency_s, hop_s, small, extra_s, large; // large = 0: there is no curve

@@ -49,14 +49,14 @@ typedef struct tp_system {
             double bandwidth; // bytes/s per GPU and direction
             double efficiency;
             double latency_s;                     // seconds per hop
-            tp_link_curve curves[TP_LINK_CURVES]; // replace both; all exist or none
+            tp_link_curve curves[TP_LINK_CURVES]; // replace both where they exist
             int64_t domain; // GPUs that reach each other over the fast network
         } fast;
         struct {              // between domains: InfiniBand, Ethernet
             double bandwidth; // bytes/s per NIC and direction
             double efficiency;
             double latency_s;    // seconds per hop
-            tp_slow_curve curve; // replaces both where it and the fast network's exist
+            tp_slow_curve curve; // replaces both where it exists
             double nics_per_gpu; // may be fractional: 0.5 = two GPUs share one NIC
         } slow;
     } network;

@@ -5,6 +5,7 @@ local tperf = {
   architecture = require "tperf.arch",
   args = require "tperf.args",
   block = require "tperf.block",
+  calibrate = require "tperf.calibrate".run,
   collective = require "tperf.collective".time,
   cost = require "tperf.cost",
   grid = sweep.grid,
@@ -24,6 +25,7 @@ local tperf = {
   train = require "tperf.train".run,
   units = require "tperf.units",
   vary = sweep.vary,
+  validate = require "tperf.validate".run,
   version = require "tperf.core".version,
   zip = sweep.zip,
 }

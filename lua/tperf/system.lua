@@ -122,6 +122,7 @@ local schema = {
       efficiency = constant_or(fast_curves),
       latency = quantity("s", latency), -- per hop
       domain = check.integer { min = 1, max = 1 << 31 }, -- GPUs
+      reduces = check.boolean { default = false }, -- its switches add up (NVLink SHARP); in_network says how fast
     },
     slow = check.record_of { -- between domains: InfiniBand, Ethernet
       source = source,

@@ -44,10 +44,6 @@ static links links_of(const tp_system *system) {
     };
 }
 
-static bool has_curves(const tp_system *system) {
-    return system->network.fast.curves[0].large > 0 && system->network.slow.curve.efficiency > 0;
-}
-
 static double send_time(links l, double bytes, int64_t fast, double lone_nics) {
     return fast > 1 ? l.fast_s + bytes / l.fast : l.nic_s + bytes / (l.nic * lone_nics);
 }
@@ -92,6 +88,13 @@ static const tp_link_curve *link_of(const tp_system *system, tp_collective kind)
     return &curves[TP_LINK_ALL_GATHER];
 }
 
+static bool is_measured(const tp_system *system, tp_collective kind, tp_group group) {
+    if (kind == TP_SEND) return false;
+    bool link = link_of(system, kind)->large > 0;
+    if (group.size == group.fast) return link;
+    return system->network.slow.curve.efficiency > 0 && (link || group.fast == 1);
+}
+
 // With fitted curves; see tperf/efficiency.h. A broadcast, reduce, scatter or gather takes as long
 // as its part of an all-gather or a reduce-scatter.
 static double measured_time(const tp_system *system, tp_collective kind, double bytes,
@@ -114,7 +117,7 @@ static double measured_time(const tp_system *system, tp_collective kind, double 
 double tp_collective_time(const tp_system *system, const tp_rules *rules, tp_collective kind,
                           double bytes, tp_group group) {
     if (bytes == 0 || group.size <= 1) return 0;
-    if (kind != TP_SEND && has_curves(system)) return measured_time(system, kind, bytes, group);
+    if (is_measured(system, kind, group)) return measured_time(system, kind, bytes, group);
     links l = links_of(system);
     double lone_nics = rules->lone_gpus_use_all_nics ? l.nics : 1;
     double n = (double)group.size, shared = (n - 1) / n * bytes;

@@ -92,7 +92,7 @@ double tp_link_stream(const tp_link_curve *curve, bool all_reduce, double bandwi
                       double bytes) {
     double ring =
         through_port(all_reduce, gpus, bytes) / (curve->large * bandwidth * growth_of(curve, gpus));
-    if (!all_reduce || gpus <= 2 || !(curve->in_network > 0)) return ring;
+    if (!all_reduce || gpus <= 4 || !(curve->in_network > 0)) return ring;
     return fmin(ring, (gpus + 1) / gpus * bytes / (curve->in_network * bandwidth));
 }
 

@@ -1,0 +1,178 @@
+--- The curves that measurements of operators and collectives determine. Each: name, cases, parameters to fit,
+-- install(system, values), which sets them in a plain copy of a system, and `needs`, what would settle them.
+local curves = {}
+
+local SUSTAINED = { name = "sustained", start = 0.85, low = 0.4, high = 1 }
+local SUSTAINED_AFTER = { name = "sustained_after", start = 2e-3, low = 1e-4, high = 3e-2 }
+
+local function compute_of(system)
+  local accelerator = system.accelerator
+  if type(accelerator.compute_efficiency) ~= "table" then
+    accelerator.compute_efficiency = { other = accelerator.compute_efficiency or 0.8 }
+  end
+  return accelerator.compute_efficiency
+end
+
+-- The launch and the HBM's efficiency come with the 16-bit products.
+local function gemm(dtype, cases, with_memory)
+  local parameters = {
+    { name = "efficiency", start = 0.85, low = 0.05, high = 1.5 },
+    { name = "tile_loss", start = 4, low = 0.1, high = 100 },
+    { name = "depth", start = 100, low = 4, high = 2000 },
+    { name = "quantisation", start = 0.5, low = 0, high = 1 },
+    SUSTAINED, SUSTAINED_AFTER,
+  }
+  if with_memory then
+    table.insert(parameters, { name = "launch", start = 4e-6, low = 2e-7, high = 2e-4 })
+    table.insert(parameters, { name = "hbm", start = 0.85, low = 0.2, high = 1 })
+  end
+  return {
+    name = "gemm." .. dtype, cases = cases, parameters = parameters,
+    scope = function(case) return case.flops >= 1e9 end,
+    needs = "products of sizes from 1e8 to 1e13 FLOP: square ones, few rows or columns, and ones that take over 10 ms",
+    install = function(system, v)
+      local compute = compute_of(system)
+      compute.gemm = compute.gemm or {}
+      compute.gemm[dtype] = {
+        efficiency = v.efficiency, tile_loss = v.tile_loss, depth = v.depth, quantisation = v.quantisation,
+        sustained = v.sustained, sustained_after = v.sustained_after,
+      }
+      if with_memory then
+        system.accelerator.launch, system.accelerator.hbm.efficiency = v.launch, v.hbm
+      end
+    end,
+  }
+end
+
+local HEAD_SIZES = { 64, 128, 192, 256, 512 }
+
+-- The head sizes that at least ten cases have.
+local function head_sizes(cases)
+  local counts, sizes = {}, {}
+  for _, case in ipairs(cases) do counts[case.head_dim] = (counts[case.head_dim] or 0) + 1 end
+  for _, size in ipairs(HEAD_SIZES) do
+    if (counts[size] or 0) >= 10 then sizes[#sizes + 1] = size end
+  end
+  return sizes
+end
+
+-- FlashAttention-2 reaches 63 % of the peak backward and 73 % forward at best (arXiv 2307.08691, section 4).
+local BACKWARD <const> = 0.86
+
+local function attention(dtype, cases)
+  local sizes = head_sizes(cases)
+  if #sizes == 0 then return nil end
+  local parameters = {
+    { name = "setup", start = 8e-6, low = 1e-8, high = 1e-4 },
+    { name = "keys", start = 128, low = 1, high = 2000 },
+    { name = "longest", start = 0.5, low = 0, high = 2 },
+    SUSTAINED, SUSTAINED_AFTER,
+  }
+  for i, size in ipairs(sizes) do
+    table.insert(parameters, i, { name = "efficiency" .. size, start = 0.6, low = 0.02, high = 1.5 })
+  end
+  return {
+    name = "attention." .. dtype, cases = cases, parameters = parameters,
+    scope = function(case) return case.queries > 512 end,
+    needs = "prefill of 1,024 to 16,384 tokens with few and with many heads, for each head size",
+    install = function(system, v)
+      local compute = compute_of(system)
+      compute.attention = compute.attention or {}
+      local curve = {
+        head_dim = {}, efficiency = {}, setup = v.setup, keys = v.keys, longest = v.longest,
+        sustained = v.sustained, sustained_after = v.sustained_after, backward = BACKWARD,
+      }
+      for i, size in ipairs(sizes) do
+        curve.head_dim[i], curve.efficiency[i] = size, v["efficiency" .. size]
+      end
+      compute.attention[dtype] = curve
+    end,
+  }
+end
+
+local function fast_of(system)
+  local fast = system.network.fast
+  if type(fast.efficiency) ~= "table" then fast.efficiency = { send = fast.efficiency } end
+  return fast.efficiency
+end
+
+-- with_switch: the switch can add up.
+local function link(kind, cases, with_switch)
+  local parameters = {
+    { name = "latency", start = 8e-6, low = 1e-7, high = 1e-3 },
+    { name = "hop", start = 7e-7, low = 1e-8, high = 1e-4 },
+    { name = "small", start = 0.3, low = 0.01, high = 1.5 },
+    { name = "extra", start = 1e-5, low = 1e-7, high = 1e-3 },
+    { name = "large", start = 0.6, low = 0.01, high = 1.5 },
+    { name = "switch", start = 1.2e6, low = 3e4, high = 3e7 },
+    { name = "growth", start = 0.15, low = -2.5, high = 0.8 },
+  }
+  if with_switch then
+    table.insert(parameters, { name = "in_network", start = 0.5, low = 0.02, high = 1.2 })
+  end
+  return {
+    name = "network.fast." .. kind, cases = cases, parameters = parameters,
+    scope = function(case) return case.bytes >= 1 << 20 end,
+    needs = "messages from 64 KiB to 512 MiB among 2, 4 and 8 GPUs of one node",
+    install = function(system, v)
+      local curve = { in_network = 0 }
+      for name, value in pairs(v) do curve[name] = value end
+      fast_of(system)[kind] = curve
+    end,
+  }
+end
+
+local function group(cases, key, accept)
+  local groups, names = {}, {}
+  for _, case in ipairs(cases) do
+    if accept(case) then
+      local name = case[key]
+      if not groups[name] then
+        groups[name] = {}
+        names[#names + 1] = name
+      end
+      table.insert(groups[name], case)
+    end
+  end
+  table.sort(names)
+  return groups, names
+end
+
+local makers = {}
+
+function makers.gemm(cases, add)
+  local groups, names = group(cases, "dtype", function(case) return case.flops >= 1e8 and not case.blockwise end)
+  table.sort(names, function(a, b) return (a == "bf16" and "" or a) < (b == "bf16" and "" or b) end)
+  for _, dtype in ipairs(names) do add(gemm(dtype, groups[dtype], dtype == "bf16" or dtype == "fp16")) end
+end
+
+function makers.attention(cases, add)
+  local groups, names = group(cases, "dtype", function(case)
+    return case.kind == "causal_attention" and not case.portable and case.queries > 512
+  end)
+  for _, dtype in ipairs(names) do add(attention(dtype, groups[dtype])) end
+end
+
+function makers.collective(cases, add, system)
+  local groups, names = group(cases, "kind", function(case) return case.nodes == 1 and case.bytes >= 1 << 16 end)
+  for _, kind in ipairs(names) do
+    if kind == "all_reduce" or kind == "all_gather" or kind == "reduce_scatter" or kind == "all_to_all" then
+      add(link(kind, groups[kind], kind == "all_reduce" and system.network.fast.reduces))
+    end
+  end
+end
+
+--- The curves that cases of one kind of table can determine.
+---@param kind string  the reader's name
+---@param cases table[]
+---@param system table
+function curves.of(kind, cases, system)
+  local list = {}
+  local function add(curve)
+    if curve then list[#list + 1] = curve end
+  end
+  if makers[kind] then makers[kind](cases, add, system) end
+  return list
+end
+
+return curves

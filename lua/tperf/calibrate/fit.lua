@@ -1,0 +1,129 @@
+--- Robust fits of a few parameters: minimises a bounded loss of log(predicted / measured), so that an outlier counts
+-- little and a factor of two high as much as a factor of two low.
+local fit = {}
+
+local BEND <const> = 0.3 -- where the loss of a residual stops growing in full
+
+--- The mean loss of residuals log(predicted / measured).
+function fit.loss(residuals)
+  local sum = 0
+  for _, r in ipairs(residuals) do
+    local size = math.abs(r)
+    sum = sum + (size < BEND and size or BEND + 0.3 * (size - BEND))
+  end
+  return sum / math.max(#residuals, 1)
+end
+
+--- The middle of a list of numbers, or the value below which `part` of them lie.
+function fit.quantile(list, part)
+  local sorted = table.move(list, 1, #list, 1, {})
+  table.sort(sorted)
+  local at = 1 + (part or 0.5) * (#sorted - 1)
+  local low = math.floor(at)
+  local high = math.min(low + 1, #sorted)
+  return #sorted > 0 and sorted[low] + (at - low) * (sorted[high] - sorted[low]) or nil
+end
+
+-- Parameters live between bounds: positive ones by their logarithm.
+local function inward(p, value)
+  local low, high = p.low, p.high
+  if low > 0 then low, high, value = math.log(low), math.log(high), math.log(value) end
+  local part = math.min(math.max((value - low) / (high - low), 1e-6), 1 - 1e-6)
+  return math.log(part / (1 - part))
+end
+
+local function outward(p, x)
+  local part = 1 / (1 + math.exp(-math.min(math.max(x, -40), 40)))
+  if p.low > 0 then return math.exp(math.log(p.low) + part * (math.log(p.high) - math.log(p.low))) end
+  return p.low + part * (p.high - p.low)
+end
+
+-- The simplex of Nelder and Mead (1965), from `start`, for so many steps.
+local function simplex(f, start, step, steps)
+  local n, points = #start, {}
+  local function point(x) return { x = x, value = f(x) } end
+  points[1] = point(start)
+  for i = 1, n do
+    local x = table.move(start, 1, n, 1, {})
+    x[i] = x[i] + step
+    points[i + 1] = point(x)
+  end
+  local function toward(centre, worst, factor)
+    local x = {}
+    for i = 1, n do x[i] = centre[i] + factor * (centre[i] - worst.x[i]) end
+    return point(x)
+  end
+  for _ = 1, steps do
+    table.sort(points, function(a, b) return a.value < b.value end)
+    local worst, centre = points[n + 1], {}
+    for i = 1, n do
+      centre[i] = 0
+      for j = 1, n do centre[i] = centre[i] + points[j].x[i] / n end
+    end
+    local mirrored = toward(centre, worst, 1)
+    if mirrored.value < points[1].value then
+      local further = toward(centre, worst, 2)
+      points[n + 1] = further.value < mirrored.value and further or mirrored
+    elseif mirrored.value < points[n].value then
+      points[n + 1] = mirrored
+    else
+      local inner = toward(centre, worst, -0.5)
+      if inner.value < worst.value then
+        points[n + 1] = inner
+      else
+        for j = 2, n + 1 do
+          local x = {}
+          for i = 1, n do x[i] = 0.5 * (points[1].x[i] + points[j].x[i]) end
+          points[j] = point(x)
+        end
+      end
+    end
+  end
+  table.sort(points, function(a, b) return a.value < b.value end)
+  return points[1].x, points[1].value
+end
+
+--- The values of parameters { name =, start =, low =, high = } for which objective(values) is least; values are by name.
+---@return table values
+---@return number least
+function fit.minimise(parameters, objective, steps)
+  local function values_of(x)
+    local values = {}
+    for i, p in ipairs(parameters) do values[p.name] = outward(p, x[i]) end
+    return values
+  end
+  local function f(x)
+    local value = objective(values_of(x))
+    return value == value and value or math.huge
+  end
+  local x, best = {}, nil
+  for i, p in ipairs(parameters) do x[i] = inward(p, p.start) end
+  for round = 1, 3 do x, best = simplex(f, x, ({ 1, 0.5, -0.5 })[round], steps or 40 * #parameters) end
+  return values_of(x), best
+end
+
+--- The names of parameters that the data leave open: moving one a quarter of its range either way changes the loss by
+--- less than `least` (relative).
+function fit.undetermined(parameters, values, objective, least)
+  local open, base = {}, objective(values)
+  for _, p in ipairs(parameters) do
+    local change = 0
+    for _, move in ipairs { -1.5, 1.5 } do
+      local moved = {}
+      for name, value in pairs(values) do moved[name] = value end
+      moved[p.name] = outward(p, inward(p, values[p.name]) + move)
+      change = math.max(change, objective(moved) - base)
+    end
+    if change < (least or 1e-3) * math.max(base, 1e-3) then open[#open + 1] = p.name end
+  end
+  return open
+end
+
+--- Whether row i is held back from a fit: every third, scattered, always the same.
+function fit.held_back(i, salt)
+  local h = (i * 2654435761 + (salt or 0) * 40503) & 0xffffffff
+  h = (h ~ h >> 15) * 2246822519 & 0xffffffff
+  return (h ~ h >> 13) % 3 == 0
+end
+
+return fit

@@ -1,0 +1,144 @@
+--- tperf.calibrate: from measurements of one machine to its system file.
+local check = require "tperf.check"
+local core = require "tperf.core"
+local curves = require "tperf.calibrate.curves"
+local fit = require "tperf.calibrate.fit"
+local gpus = require "tperf.measured.gpus"
+local measured = require "tperf.measured"
+local rules = require "tperf.rules"
+local system = require "tperf.system"
+
+local calibrate = {}
+
+local FEWEST <const> = 3 -- cases per parameter
+
+-- A copy to be changed: the checked object's fields, its metatables kept (fp16 and bf16 stand for each other).
+local function copy(value)
+  if type(value) ~= "table" then return value end
+  local made = {}
+  for key, item in next, value do made[key] = copy(item) end
+  return setmetatable(made, getmetatable(value))
+end
+
+local function reader_named(name)
+  for _, reader in ipairs(measured.readers) do
+    if reader.name == name then return reader end
+  end
+end
+
+-- log(predicted / measured) of the cases for which want(i) holds.
+local function residuals(curve, reader, trial, values, want, set)
+  curve.install(trial, values)
+  local machine, list, kept = core.machine(trial), {}, {}
+  for i, case in ipairs(curve.cases) do
+    if want(i) then
+      local seconds = reader.predict(case, machine, trial, set)
+      if seconds and seconds > 0 then
+        list[#list + 1] = math.log(seconds / case.measured)
+        kept[#kept + 1] = case
+      end
+    end
+  end
+  return list, kept
+end
+
+-- The median and 90th percentile of |predicted / measured - 1| of the cases in the curve's scope.
+local function errors_of(curve, list, cases)
+  local errors = {}
+  for i, r in ipairs(list) do
+    if curve.scope(cases[i]) then errors[#errors + 1] = math.abs(math.exp(r) - 1) end
+  end
+  return { rows = #errors, median = fit.quantile(errors), p90 = fit.quantile(errors, 0.9) }
+end
+
+local function always() return true end
+
+-- The values that fit the cases of want(i) best, and the loss as a function of them.
+local function best_values(curve, trial, want, set)
+  local reader = reader_named(curve.reader)
+  local function loss(values) return fit.loss((residuals(curve, reader, trial, values, want, set))) end
+  return (fit.minimise(curve.parameters, loss)), loss
+end
+
+-- Fits one curve: its error on the third of the cases that is held back, its values from all of them.
+local function fit_curve(curve, trial, o, set)
+  local reader = reader_named(curve.reader)
+  if #curve.cases < FEWEST * #curve.parameters then
+    check.fail("tperf.calibrate: %s has %d parameters, too many for %d measurements; it needs %s", curve.name,
+      #curve.parameters, #curve.cases, curve.needs)
+  end
+  local values, loss = best_values(curve, trial, always, set)
+  local open = fit.undetermined(curve.parameters, values, loss)
+  if #open > 0 and not o.keep then
+    check.fail("tperf.calibrate: the measurements do not determine %s of %s; it needs %s (or keep = true, which takes the fit's value)",
+      table.concat(open, ", "), curve.name, curve.needs)
+  end
+  local function held_back(i) return fit.held_back(i, o.salt) end
+  local function fitted(i) return not held_back(i) end
+  local partial = best_values(curve, trial, fitted, set)
+  local held = errors_of(curve, residuals(curve, reader, trial, partial, held_back, set))
+  local all = errors_of(curve, residuals(curve, reader, trial, values, always, set))
+  return {
+    curve = curve.name, values = values, undetermined = open, fitted = all, held = held, points = #curve.cases,
+    install = curve.install, cases = curve.cases, reader = reader,
+  }
+end
+
+-- Says in the system how well a curve fits.
+local function note(trial, result)
+  local kind, name = result.curve:match "^(.*)%.([^.]*)$"
+  local target = kind == "network.fast" and trial.network.fast.efficiency[name]
+    or trial.accelerator.compute_efficiency[kind][name]
+  target.error, target.points = result.held.median, result.points
+end
+
+local schema = {
+  system = check.any(), files = check.list(check.any(), { min = 1, max = 100 }), gpu = check.string { optional = true },
+  keep = check.boolean { default = false }, salt = check.integer { default = 0 }, name = check.string { optional = true },
+  source = check.string { optional = true },
+}
+
+local function cases_of(file, o)
+  if type(file) == "table" then return file.cases, reader_named(file.kind) end
+  local rows, reader = measured.open(file)
+  local cases = {}
+  for _, row in ipairs(rows) do
+    local case = reader.case(row)
+    local known = case and (not case.flops or o.system.accelerator.tensor[case.dtype])
+    if known and (not o.gpu or gpus.system(case.gpu) == o.gpu) then cases[#cases + 1] = case end
+  end
+  return cases, reader
+end
+
+--- Fits a system's curves to measurements. A third of them is held back from each fit and tells its error.
+---@param given table
+---  system  what to start from: its peaks and bandwidths stay
+---  files   CSV files of matrix products, attention or collectives, or { kind =, cases = } as tperf.measured reads them
+---  gpu     use only the rows whose GPU is that of this system
+---  keep    accept values that the measurements leave open
+---  name, source  of the new system
+---@return table result { system, fits = { { curve, values, undetermined, fitted, held, points } … } }
+function calibrate.run(given)
+  local o = check.record("tperf.calibrate", given, schema)
+  o.system = system(o.system)
+  local trial, set, fits = copy(o.system), rules(), {}
+  for _, file in ipairs(o.files) do
+    local cases, reader = cases_of(file, o)
+    local list = curves.of(reader.name, cases, o.system)
+    if #list == 0 then
+      check.fail("tperf.calibrate: %s has no measurement%s that a curve can be fitted to",
+        type(file) == "string" and file or "a table", o.gpu and " of " .. o.gpu or "")
+    end
+    for _, curve in ipairs(list) do
+      curve.reader = reader.name
+      local result = fit_curve(curve, trial, o, set)
+      result.install(trial, result.values)
+      note(trial, result)
+      fits[#fits + 1] = result
+    end
+  end
+  trial.name, trial.source = o.name or trial.name, o.source or trial.source
+  return { system = system(trial), fits = fits }
+end
+
+return calibrate

@@ -1,0 +1,63 @@
+local options = require "tperf.cli.options"
+
+local COLUMNS = {
+  { key = "source" }, { key = "rows" }, { key = "median", unit = "%" }, { key = "mean", unit = "%" },
+  { key = "p90", unit = "%" }, { key = "max", unit = "%" }, { key = "bias", unit = "%" },
+}
+
+-- A prediction per row, for --out.
+local function predictions(result)
+  local rows = {}
+  for i, case in ipairs(result.cases) do
+    rows[i] = {
+      id = case.row.id, line = case.row.line, source = case.source, system = case.system, case = case.label,
+      measured = case.measured, predicted = case.predicted, error = case.predicted / case.measured - 1,
+    }
+  end
+  return rows
+end
+
+local PREDICTION_COLUMNS = {
+  { key = "id" }, { key = "line" }, { key = "source" }, { key = "system" }, { key = "case" }, { key = "measured" },
+  { key = "predicted" }, { key = "error" },
+}
+
+local function write(path, text)
+  local file, message = io.open(path, "wb")
+  if not file then error(message, 0) end
+  file:write(text)
+  file:close()
+end
+
+return {
+  summary = "compare predictions with published measurements",
+  arguments = "FILE.csv",
+  details = [[
+FILE has the columns of a table of training runs, collectives, matrix products or attention kernels
+(docs/accuracy.md). For example: tperf validate measured.csv --out predictions.csv --plot scatter.svg]],
+  options = options.join({
+    { long = "system", short = "s", value = "NAME", help = "the system of all rows (default: by the GPU a row names)" },
+    { long = "rules", value = "NAME", help = "modelling rules (`tperf list rules`)" },
+    { long = "out", short = "o", value = "FILE", help = "write every row's prediction as CSV" },
+    { long = "plot", value = "FILE", help = "draw predicted against measured (.svg)" },
+  }, options.formats),
+  run = function(values, arguments)
+    if not arguments[1] then return false, "FILE is missing" end
+    if arguments[2] then return false, "validate takes one file" end
+    local result = require "tperf".validate { file = arguments[1], system = values.system, rules = values.rules }
+    local report = require "tperf.report"
+    if values.out then write(values.out, report.csv(predictions(result), PREDICTION_COLUMNS)) end
+    if values.plot then write(values.plot, require "tperf.validate".plot(result)) end
+    if values.json then
+      io.stdout:write(require "tperf.report.json".encode {
+        kind = result.kind, rows = result.rows, predicted = #result.cases, sources = result.sources,
+        left_out = result.left_out,
+      }, "\n")
+      return
+    end
+    require "tperf.cli.table"(values, result.sources, COLUMNS)
+    if values.csv then return end
+    print(("\n%d of %d rows predicted"):format(#result.cases, result.rows))
+    for _, left in ipairs(result.left_out) do print(("%6d left out: %s"):format(left.rows, left.reason)) end
+  end,
+}

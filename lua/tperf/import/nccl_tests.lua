@@ -1,0 +1,103 @@
+--- Logs of nccl-tests and rccl-tests (all_reduce_perf and the others), as printed, and their two bandwidths.
+-- algbw = size / time; busbw = algbw x a factor by collective, so that it compares with the link's speed
+-- (PERFORMANCE.md of nccl-tests). Size is the larger of the buffers, time the out-of-place one.
+local check = require "tperf.check"
+
+local nccl_tests = {}
+
+-- Program or column name -> collective of tperf.collective.
+local kinds = {
+  all_reduce = "all_reduce", all_gather = "all_gather", reduce_scatter = "reduce_scatter",
+  alltoall = "all_to_all", all_to_all = "all_to_all", broadcast = "broadcast", reduce = "reduce",
+  scatter = "scatter", gather = "gather", sendrecv = "send",
+}
+
+--- The collective that a name as nccl-tests writes it stands for, or nil.
+function nccl_tests.kind(name)
+  return kinds[name]
+end
+
+--- busbw / algbw of a collective among n GPUs.
+---@param kind string  as tperf.collective names it
+---@param gpus integer
+---@return number
+function nccl_tests.bus_factor(kind, gpus)
+  if kind == "all_reduce" then return 2 * (gpus - 1) / gpus end
+  if kind == "broadcast" or kind == "reduce" or kind == "send" then return 1 end
+  return (gpus - 1) / gpus
+end
+
+--- Bytes per second of a collective that took so many seconds: algorithm and bus bandwidth.
+function nccl_tests.bandwidths(kind, gpus, bytes, seconds)
+  local algorithm = bytes / seconds
+  return algorithm, algorithm * nccl_tests.bus_factor(kind, gpus)
+end
+
+-- "1048576 262144 float sum -1 45.2 23.2 40.6 0 …": size, count, type, [redop], [root], time, algbw, busbw, and so on
+-- in place. Old versions print no root, and no redop where nothing is reduced.
+local function measurement(line)
+  local bytes, dtype, rest = line:match "^%s*(%d+)%s+%d+%s+(%a%w*)%s+(.*)$"
+  if not bytes then return nil end
+  rest = rest:gsub("^%a+%s+", "") -- redop, or "none"
+  if rest:find "^%-?%d+%s+[%d.]+%s+[%d.]+%s+[%d.]+" and tonumber(rest:match "^%-?%d+") <= 0 then
+    rest = rest:gsub("^%-?%d+%s+", "") -- root
+  end
+  local time, algorithm, bus = rest:match "^([%d.]+)%s+([%d.]+)%s+([%d.]+)"
+  time, algorithm, bus, bytes = tonumber(time), tonumber(algorithm), tonumber(bus), tonumber(bytes)
+  if not (time and algorithm and bus) or time <= 0 or bytes <= 0 then return nil end
+  return { bytes = bytes, dtype = dtype, seconds = time * 1e-6, algorithm = algorithm * 1e9, bus = bus * 1e9 }
+end
+
+local function header_kind(text)
+  for name, kind in pairs(kinds) do
+    if text:find(name .. "_perf", 1, true) then return kind end
+  end
+end
+
+-- How many ranks a log lists ("#  Rank  0 Group …"), and on how many hosts.
+local function ranks_of(text)
+  local ranks, hosts, n_hosts = 0, {}, 0
+  for host in text:gmatch "#%s+Rank%s+%d+[^\n]-%s+on%s+(%S+)%s+device" do
+    ranks = ranks + 1
+    if not hosts[host] then hosts[host], n_hosts = true, n_hosts + 1 end
+  end
+  return ranks, n_hosts
+end
+
+-- The collective whose bus factor the printed bandwidths show.
+local function kind_of_ratio(rows, gpus)
+  local last = rows[#rows]
+  local ratio = last.bus / last.algorithm
+  if math.abs(ratio - 2 * (gpus - 1) / gpus) < 0.02 and gpus > 2 then return "all_reduce" end
+end
+
+--- The measurements in a log.
+---@param text string
+---@param name string    for messages
+---@param given table?   { kind =, gpus =, nodes = } where the log does not say
+---@return table[] cases { kind, gpus, nodes, bytes, seconds, algorithm, bus } in SI units
+function nccl_tests.parse(text, name, given)
+  given = given or {}
+  local rows = {}
+  for line in text:gmatch "[^\r\n]+" do
+    local row = not line:find "^%s*#" and measurement(line)
+    if row then rows[#rows + 1] = row end
+  end
+  if #rows == 0 then check.fail("%s: no line of nccl-tests measurements (size, count, type, …, time, algbw, busbw)", name) end
+  local ranks, hosts = ranks_of(text)
+  local gpus = given.gpus or ranks > 0 and ranks
+  if not gpus then check.fail("%s: the log lists no ranks; say how many GPUs took part", name) end
+  local kind = given.kind or header_kind(text) or header_kind(name) or kind_of_ratio(rows, gpus)
+  if not kind then check.fail("%s: the log does not name its collective; say which it is", name) end
+  for _, row in ipairs(rows) do
+    row.kind, row.gpus, row.nodes = kind, gpus, given.nodes or math.max(hosts, 1)
+    local expected = row.algorithm * nccl_tests.bus_factor(kind, gpus)
+    if row.bus > 1e9 and math.abs(row.bus / expected - 1) > 0.05 then
+      check.fail("%s: a bus bandwidth of %g GB/s at an algorithm bandwidth of %g GB/s is no %s among %d GPUs", name,
+        row.bus / 1e9, row.algorithm / 1e9, kind, gpus)
+    end
+  end
+  return rows
+end
+
+return nccl_tests

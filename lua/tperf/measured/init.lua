@@ -1,0 +1,102 @@
+--- tperf.measured: tables of measurements as cases that can be predicted. A reader is a module with
+--   name, columns       by which a table is recognised
+--   case(row)           { gpu =, measured = seconds, source =, label =, … }, or nil and why the row is left out
+--   system(case, system) -> the system of the case, and what of the row changed it (optional)
+--   predict(case, machine, system, rules) -> seconds, or nil and a reason
+local check = require "tperf.check"
+local core = require "tperf.core"
+local csv = require "tperf.import.csv"
+local gpus = require "tperf.measured.gpus"
+local rules = require "tperf.rules"
+local system = require "tperf.system"
+
+local measured = {}
+
+measured.readers = {
+  require "tperf.measured.gemm", require "tperf.measured.attention", require "tperf.measured.collective",
+}
+
+--- The reader that knows a table with these columns; nil when none does.
+function measured.reader(columns)
+  local has = {}
+  for _, column in ipairs(columns) do has[column] = true end
+  for _, reader in ipairs(measured.readers) do
+    local known = true
+    for _, column in ipairs(reader.columns) do known = known and has[column] end
+    if known then return reader end
+  end
+end
+
+--- The rows of a file, and the reader for them. Raises at the user's line.
+function measured.open(path)
+  local rows, columns = csv.read(path)
+  local reader = measured.reader(columns)
+  if not reader then
+    check.fail("%s: no known table of measurements has the columns %s …", path,
+      table.concat(columns, ", ", 1, math.min(#columns, 6)))
+  end
+  return rows, reader
+end
+
+-- Systems, read once each, and with the changes that rows make to them.
+local function machines(given)
+  local named, made = {}, {}
+  local function of(name)
+    if named[name] == nil then
+      local ok, result = pcall(system, name)
+      named[name] = ok and result or false
+    end
+    return named[name]
+  end
+  return function(reader, case)
+    local name, reason = given, nil
+    if not name then
+      name, reason = gpus.system(case.gpu)
+      if not name then return nil, reason end
+    end
+    local base = of(name)
+    if not base then return nil, "no system file " .. tostring(name) end
+    local machine, change = base, ""
+    local key = tostring(name)
+    if reader.system then
+      machine, change = reader.system(case, base)
+      if not machine then return nil, change end
+      key = key .. "\0" .. change
+    end
+    made[key] = made[key] or { system = machine, machine = core.machine(machine) }
+    return made[key]
+  end
+end
+
+--- Predicts the rows: a list of cases with `predicted`, `system` and `row`, and a list of { reason =, rows = } left out.
+---@param rows table[]
+---@param reader table
+---@param options table?  { system = a system for all rows, rules = }
+function measured.predict(rows, reader, options)
+  options = options or {}
+  local machine_of, set = machines(options.system), rules(options.rules)
+  local cases, left = {}, {}
+  for _, row in ipairs(rows) do
+    local case, reason = reader.case(row)
+    if case then
+      local on
+      on, reason = machine_of(reader, case)
+      if on then
+        case.predicted, reason = reader.predict(case, on.machine, on.system, set, options)
+        case.system = on.system.name
+      end
+    end
+    if case and case.predicted then
+      case.row = row
+      cases[#cases + 1] = case
+    else
+      left[reason] = (left[reason] or 0) + 1
+    end
+  end
+  local list = {}
+  for reason, count in pairs(left) do list[#list + 1] = { reason = reason, rows = count } end
+  table.sort(list, function(a, b) return a.rows > b.rows or a.rows == b.rows and a.reason < b.reason end)
+  return cases, list
+end
+
+return measured

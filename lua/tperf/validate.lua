@@ -1,0 +1,65 @@
+--- tperf.validate: how far predictions are from published measurements.
+local check = require "tperf.check"
+local fit = require "tperf.calibrate.fit"
+local measured = require "tperf.measured"
+
+local validate = {}
+
+local schema = {
+  file = check.string(), system = check.any { optional = true }, rules = check.any { optional = true },
+  software = check.any { optional = true },
+}
+
+--- Rows, median, mean, 90th percentile and maximum of the absolute error, and the bias (the median of the signed
+--- error), each as a part of the measured value.
+---@param cases table[]  with predicted and measured
+function validate.statistics(cases)
+  local errors, signed, sum = {}, {}, 0
+  for i, case in ipairs(cases) do
+    signed[i] = case.predicted / case.measured - 1
+    errors[i] = math.abs(signed[i])
+    sum = sum + errors[i]
+  end
+  return {
+    rows = #cases, median = fit.quantile(errors), mean = sum / #cases, p90 = fit.quantile(errors, 0.9),
+    max = fit.quantile(errors, 1), bias = fit.quantile(signed),
+  }
+end
+
+--- Statistics by one of the cases' fields, in its order, or of what `key` returns.
+---@param cases table[]
+---@param key string|function
+function validate.by(cases, key)
+  local groups, names = {}, {}
+  for _, case in ipairs(cases) do
+    local name = type(key) == "function" and key(case) or case[key]
+    if not groups[name] then
+      groups[name] = {}
+      names[#names + 1] = name
+    end
+    table.insert(groups[name], case)
+  end
+  table.sort(names)
+  local rows = {}
+  for i, name in ipairs(names) do
+    rows[i] = validate.statistics(groups[name])
+    rows[i].source = name
+  end
+  return rows
+end
+
+--- Predicts every row of a table of measurements that names enough.
+---@param given table
+---  file      a CSV file with the columns of one of the published tables (docs/accuracy.md)
+---  system    for all rows; by default the one that describes the GPU a row names
+---  rules     "default"
+---@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … },
+---  left_out = { { reason, rows } … }, sources = { { source, rows, median, mean, p90, max, bias } … } }
+function validate.run(given)
+  local o = check.record("tperf.validate", given, schema)
+  local rows, reader = measured.open(o.file)
+  local cases, left = measured.predict(rows, reader, o)
+  return { kind = reader.name, rows = #rows, cases = cases, left_out = left, sources = validate.by(cases, "source") }
+end
+
+return validate

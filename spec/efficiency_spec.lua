@@ -1,0 +1,129 @@
+local core = require "tperf.core"
+local tperf = require "tperf"
+
+local h100 = tperf.system "h100-sxm"
+
+-- A machine without waste: every loss switched off.
+local function ideal(changes)
+  local curve = {
+    efficiency = 1, tile_loss = 0, depth = 0, quantisation = 0, sustained = 1, sustained_after = 1e-3,
+  }
+  for name, value in pairs(changes or {}) do curve[name] = value end
+  return core.machine(h100:with {
+    accelerator = { compute_efficiency = { other = 0.8, gemm = { bf16 = curve } }, launch = 0, hbm = { efficiency = 1 } },
+  })
+end
+
+local function time(machine, m, n, k)
+  local compute, memory = machine:kernel("gemm", "bf16", 1, m, n, k)
+  return compute + memory, compute
+end
+
+describe("efficiency curves of products", function()
+  local peak, bandwidth = 989.4e12, 3.35e12
+
+  it("reach the peak when nothing is lost, and the HBM's bandwidth when memory is the bound", function()
+    local _, compute = time(ideal(), 8192, 8192, 8192)
+    assert.near(2 * 8192 ^ 3 / peak, compute, 1e-9 * compute)
+    local skinny = time(ideal(), 64, 65536, 65536) -- the weights dominate
+    local bytes = 2 * (64 * 65536 * 2 + 65536 * 65536)
+    assert.is_true(skinny >= bytes / bandwidth and skinny < 1.3 * bytes / bandwidth)
+  end)
+
+  it("round up to whole waves of whole tiles", function()
+    local machine = ideal { quantisation = 1 }
+    local _, full = time(machine, 256 * 12, 128 * 11, 8192) -- 132 tiles: one wave
+    local _, more = time(machine, 256 * 12, 128 * 11 + 1, 8192)
+    assert.near(2 * 256 * 128 * 8192 / (peak / 132), full, 1e-9 * full)
+    assert.is_true(more > full * 1.1)
+  end)
+
+  it("cost what a tile's edges, its start and a dropping clock cost", function()
+    local _, base = time(ideal(), 8192, 8192, 8192)
+    local _, edges = time(ideal { tile_loss = 10 }, 8192, 8192, 8192)
+    assert.near(base * (1 + 10 * (1 / 256 + 1 / 128)), edges, 1e-9 * base)
+    local _, starts = time(ideal { depth = 819.2 }, 8192, 8192, 8192)
+    assert.near(1.1 * base, starts, 1e-9 * base)
+    local _, hot = time(ideal { sustained = 0.5, sustained_after = base }, 8192, 8192, 8192)
+    assert.near(1.5 * base, hot, 1e-9 * base)
+  end)
+
+  it("never take less time for more work, but for what another tile saves", function()
+    local machine = core.machine(h100)
+    for _, size in ipairs { 64, 256, 1024, 4096 } do
+      local small, large = time(machine, size, size, size), time(machine, 2 * size, 2 * size, 2 * size)
+      assert.is_true(large > small)
+    end
+    assert.equal(h100.accelerator.launch, (time(machine, 0, 1, 1)))
+  end)
+
+  it("give way to a constant", function()
+    local constant = h100:with { accelerator = { compute_efficiency = 0.5 } }
+    assert.is_nil(core.machine(constant):kernel("gemm", "bf16", 1, 64, 64, 64))
+    local op = tperf.layer { model = "gpt3-175b", system = constant, tp = 8 }[1].forward
+    local expected = 20e-6 + op.tensor_flops / (0.5 * 989.4e12)
+    assert.near(expected - 20e-6 + h100.accelerator.launch, op.compute_time, 1e-9)
+  end)
+
+  it("are refused when they make no sense", function()
+    local function refusal(change)
+      local ok, message = pcall(function()
+        return core.machine(h100:with { accelerator = { compute_efficiency = { gemm = { bf16 = change } } } })
+      end)
+      assert.is_false(ok)
+      return message
+    end
+    assert.truthy(refusal { efficiency = 0 }:find("'accelerator.compute_efficiency.gemm.bf16.efficiency' must be a number", 1, true))
+    assert.truthy(refusal { depth = 0 / 0 }:find("gemm.bf16.depth", 1, true))
+    assert.truthy(refusal { waves = 1 }:find("unknown field 'accelerator.compute_efficiency.gemm.bf16.waves'", 1, true))
+    local units = pcall(function()
+      return core.machine(tperf.system "mi300x":with {
+        accelerator = { compute_efficiency = h100.accelerator.compute_efficiency },
+      })
+    end)
+    assert.is_false(units)
+  end)
+end)
+
+describe("efficiency curves of attention", function()
+  local machine = core.machine(h100)
+  local function attention(kind, batch, tokens, backward)
+    local compute, memory = machine:kernel(kind, "bf16", batch, tokens, tokens, 128, 1, backward)
+    return compute + memory
+  end
+
+  it("count half the pairs under a causal mask, and more FLOPs backward", function()
+    local full, causal = attention("attention", 512, 16384), attention("causal_attention", 512, 16384)
+    assert.is_true(causal > 0.5 * full and causal < 0.56 * full)
+    local ratio = attention("causal_attention", 512, 16384, true) / causal
+    assert.near(2.5 / 0.86, ratio, 0.05)
+  end)
+
+  it("wait for the longest block when there are few", function()
+    local one, many = attention("causal_attention", 1, 4096), attention("causal_attention", 8, 4096)
+    assert.is_true(many < 4 * one)
+  end)
+end)
+
+describe("efficiency curves of collectives", function()
+  local function all_reduce(gpus, bytes, system)
+    return tperf.collective { system = system or h100, kind = "all_reduce", bytes = bytes, gpus = gpus }
+  end
+
+  it("reduce in the switch where it can", function()
+    local without = h100:with { network = { fast = { efficiency = { all_reduce = { in_network = 0 } } } } }
+    assert.is_true(all_reduce(8, 8e9) < 0.9 * all_reduce(8, 8e9, without))
+    assert.equal(all_reduce(4, 8e9), all_reduce(4, 8e9, without)) -- rings for few
+  end)
+
+  it("grow with the message, from a latency, and over more domains", function()
+    local before = 0
+    for exponent = 10, 33 do
+      local now = all_reduce(8, 2 ^ exponent)
+      assert.is_true(now > before * 0.9)
+      before = now
+    end
+    assert.is_true(all_reduce(16, 2 ^ 26) > all_reduce(8, 2 ^ 26))
+    assert.is_true(all_reduce(128, 2 ^ 26) > all_reduce(16, 2 ^ 26))
+  end)
+end)
