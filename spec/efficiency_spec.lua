@@ -10,7 +10,9 @@ local function ideal(changes)
   }
   for name, value in pairs(changes or {}) do curve[name] = value end
   return core.machine(h100:with {
-    accelerator = { compute_efficiency = { other = 0.8, gemm = { bf16 = curve } }, launch = 0, hbm = { efficiency = 1 } },
+    accelerator = {
+      compute_efficiency = { other = 0.8, gemm = { bf16 = curve } }, launch = 0, hbm = { efficiency = 1 },
+    },
   })
 end
 
@@ -60,9 +62,16 @@ describe("efficiency curves of products", function()
   it("give way to a constant", function()
     local constant = h100:with { accelerator = { compute_efficiency = 0.5 } }
     assert.is_nil(core.machine(constant):kernel("gemm", "bf16", 1, 64, 64, 64))
-    local op = tperf.layer { model = "gpt3-175b", system = constant, tp = 8 }[1].forward
-    local expected = 20e-6 + op.tensor_flops / (0.5 * 989.4e12)
-    assert.near(expected - 20e-6 + h100.accelerator.launch, op.compute_time, 1e-9)
+    local checked = 0
+    for _, op in ipairs(tperf.layer { model = "gpt3-175b", system = constant, tp = 8 }) do
+      local pass = op.forward
+      if pass.tensor_flops > 0 and pass.vector_flops == 0 then
+        local expected = h100.accelerator.launch + pass.tensor_flops / (0.5 * 989.4e12)
+        assert.near(expected, pass.compute_time, 1e-6 * expected)
+        checked = checked + 1
+      end
+    end
+    assert.is_true(checked >= 4)
   end)
 
   it("are refused when they make no sense", function()
@@ -73,7 +82,7 @@ describe("efficiency curves of products", function()
       assert.is_false(ok)
       return message
     end
-    assert.truthy(refusal { efficiency = 0 }:find("'accelerator.compute_efficiency.gemm.bf16.efficiency' must be a number", 1, true))
+    assert.truthy(refusal { efficiency = 0 }:find("gemm.bf16.efficiency' must be a number", 1, true))
     assert.truthy(refusal { depth = 0 / 0 }:find("gemm.bf16.depth", 1, true))
     assert.truthy(refusal { waves = 1 }:find("unknown field 'accelerator.compute_efficiency.gemm.bf16.waves'", 1, true))
     local units = pcall(function()

@@ -83,7 +83,7 @@ local function simplex(f, start, step, steps)
   return points[1].x, points[1].value
 end
 
---- The values of parameters { name =, start =, low =, high = } for which objective(values) is least; values are by name.
+--- The values, by name, of parameters { name =, start =, low =, high = } for which objective(values) is least.
 ---@return table values
 ---@return number least
 function fit.minimise(parameters, objective, steps)

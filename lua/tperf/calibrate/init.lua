@@ -70,8 +70,8 @@ local function fit_curve(curve, trial, o, set)
   local values, loss = best_values(curve, trial, always, set)
   local open = fit.undetermined(curve.parameters, values, loss)
   if #open > 0 and not o.keep then
-    check.fail("tperf.calibrate: the measurements do not determine %s of %s; it needs %s (or keep = true, which takes the fit's value)",
-      table.concat(open, ", "), curve.name, curve.needs)
+    check.fail("tperf.calibrate: the measurements do not determine %s of %s; it needs %s (keep = true takes the fit's "
+      .. "values all the same)", table.concat(open, ", "), curve.name, curve.needs)
   end
   local function held_back(i) return fit.held_back(i, o.salt) end
   local function fitted(i) return not held_back(i) end

@@ -83,7 +83,9 @@ function nccl_tests.parse(text, name, given)
     local row = not line:find "^%s*#" and measurement(line)
     if row then rows[#rows + 1] = row end
   end
-  if #rows == 0 then check.fail("%s: no line of nccl-tests measurements (size, count, type, …, time, algbw, busbw)", name) end
+  if #rows == 0 then
+    check.fail("%s: no line of nccl-tests measurements (size, count, type, …, time, algbw, busbw)", name)
+  end
   local ranks, hosts = ranks_of(text)
   local gpus = given.gpus or ranks > 0 and ranks
   if not gpus then check.fail("%s: the log lists no ranks; say how many GPUs took part", name) end

@@ -9,7 +9,8 @@ local KINDS = { context = "causal_attention", encoder = "attention" }
 local function source_of(row, causal, tokens)
   local kernel = row.kernel_source or ""
   return ("%s attention %s%s, %s"):format(causal and "causal" or "full", row.attn_dtype or "bf16",
-    kernel:find "triton" and ", portable kernel (Triton)" or "", tokens > 512 and "over 512 tokens" or "up to 512 tokens")
+    kernel:find "triton" and ", portable kernel (Triton)" or "",
+    tokens > 512 and "over 512 tokens" or "up to 512 tokens")
 end
 
 --- A case, or nil and why the row is left out.
@@ -17,7 +18,8 @@ function attention.case(row)
   local kind = KINDS[row.phase]
   if not kind then return nil, "decoding is memory-bound, without a curve" end
   local case = {
-    gpu = row.gpu, kind = kind, dtype = row.attn_dtype or "bf16", portable = (row.kernel_source or ""):find "triton" ~= nil,
+    gpu = row.gpu, kind = kind, dtype = row.attn_dtype or "bf16",
+    portable = (row.kernel_source or ""):find "triton" ~= nil,
     measured = read.positive(row.time_s), batch = read.positive(row.batch), queries = read.positive(row.seq_q),
     keys = read.positive(row.kv_len), heads = read.positive(row.heads),
     kv_heads = read.positive(row.kv_heads) or read.positive(row.heads), head_dim = read.positive(row.head_dim),

@@ -14,7 +14,8 @@ function gemm.case(row)
   local seconds = read.positive(row.time_s)
   if not (m and n and k and seconds) then return nil, "m, n, k or time_s is not a positive number" end
   return {
-    gpu = row.gpu, dtype = dtype, blockwise = row.dtype == "fp8_block", m = m, n = n, k = k, measured = seconds, flops = 2 * m * n * k,
+    gpu = row.gpu, dtype = dtype, blockwise = row.dtype == "fp8_block",
+    m = m, n = n, k = k, measured = seconds, flops = 2 * m * n * k,
     source = ("GEMM %s, %s"):format(row.dtype, 2 * m * n * k >= 1e9 and "at least 1e9 FLOP" or "less than 1e9 FLOP"),
     label = ("%dx%dx%d"):format(m, n, k),
   }

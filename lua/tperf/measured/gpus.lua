@@ -6,7 +6,8 @@ local patterns = {
   { "gb300", "gb300-nvl72" }, { "gb200", "gb200-nvl72" }, { "b300", "b300-sxm" }, { "b200", "b200-sxm" },
   { "h200", "h200-sxm" }, { "h100.*pcie", "h100-pcie" }, { "h100", "h100-sxm" },
   { "a100.*40gb", "a100-sxm-40gb" }, { "a100", "a100-sxm-80gb" },
-  { "l40s", "l40s" }, { "rtx[_ ]pro[_ ]6000", "rtx-pro-6000" }, { "mi300x", "mi300x" }, { "v100", "v100-sxm" }, { "b60", "arc-pro-b60" },
+  { "l40s", "l40s" }, { "rtx[_ ]pro[_ ]6000", "rtx-pro-6000" }, { "mi300x", "mi300x" }, { "v100", "v100-sxm" },
+  { "b60", "arc-pro-b60" },
 }
 
 -- Chips that the patterns would take for a faster relative.

@@ -49,16 +49,14 @@ local function machines(given)
     return named[name]
   end
   return function(reader, case)
-    local name, reason = given, nil
-    if not name then
-      name, reason = gpus.system(case.gpu)
-      if not name then return nil, reason end
-    end
+    local name, unknown = given, nil
+    if not name then name, unknown = gpus.system(case.gpu) end
+    if not name then return nil, unknown end
     local base = of(name)
     if not base then return nil, "no system file " .. tostring(name) end
-    local machine, change = base, ""
-    local key = tostring(name)
+    local machine, key = base, tostring(name)
     if reader.system then
+      local change
       machine, change = reader.system(case, base)
       if not machine then return nil, change end
       key = key .. "\0" .. change
@@ -68,7 +66,7 @@ local function machines(given)
   end
 end
 
---- Predicts the rows: a list of cases with `predicted`, `system` and `row`, and a list of { reason =, rows = } left out.
+--- Predicts the rows: a list of cases with `predicted`, `system` and `row`, and { reason =, rows = } of those left out.
 ---@param rows table[]
 ---@param reader table
 ---@param options table?  { system = a system for all rows, rules = }
