@@ -93,7 +93,8 @@ local function note(trial, result)
 end
 
 local schema = {
-  system = check.any(), files = check.list(check.any(), { min = 1, max = 100 }), gpu = check.string { optional = true },
+  system = check.any(), files = check.list(check.any(), { min = 1, max = 100 }),
+  gpu = check.string { optional = true },
   keep = check.boolean { default = false }, salt = check.integer { default = 0 }, name = check.string { optional = true },
   source = check.string { optional = true },
 }
