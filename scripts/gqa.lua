@@ -14,7 +14,7 @@ local attention = tperf.block("attention", function(m, p)
   return {
     op.norm { tokens = shard, width = m.hidden, root_mean_square = true, parameter_grad = "tp" },
     op.linear { name = "qkv", tokens = rows, shard = shard, n_in = m.hidden, n_out = (heads + 2 * kv) * d,
-      gather = "tp", input_grad = "tp" },
+      gather = "tp", input_grad = "tp", overlap = true },
     op.rotary { elements = 1.0 * rows * (heads + kv) * d },
     op.attention { batch = p.micro_batch, heads = heads, kv_heads = kv, seq = p.seq, head_dim = d, causal = true },
     op.linear { name = "proj", tokens = rows, n_in = heads * d, n_out = m.hidden, reduce_scatter = "tp",
@@ -27,8 +27,8 @@ local mlp = tperf.block("mlp", function(m, p)
   local rows, shard, width = p.micro_batch * p.seq, p.micro_batch * p.seq // p.tp, m.ffn // p.tp
   return {
     op.norm { tokens = shard, width = m.hidden, root_mean_square = true, parameter_grad = "tp" },
-    op.linear { name = "fc1", tokens = rows, shard = shard, n_in = m.hidden, n_out = 2 * width, gather = "tp",
-      input_grad = "tp" },
+    op.linear { name = "fc1", tokens = rows, shard = shard, n_in = m.hidden, n_out = 2 * width,
+      gather = "tp", input_grad = "tp", overlap = true },
     op.activation { kind = "silu", gated = true, elements = 1.0 * rows * width },
     op.linear { name = "fc2", tokens = rows, n_in = width, n_out = m.hidden, reduce_scatter = "tp",
       output_grad = "tp" },

@@ -21,7 +21,7 @@ local function each_op(model, o, visit)
   local made = tperf.architecture.of(model)
   local function lay(blocks, group, times, part)
     local options = { group = group }
-    for _, name in ipairs { "attention", "recompute", "sequence_parallel", "mode", "context", "ep" } do
+    for _, name in ipairs { "seq", "attention", "recompute", "sequence_parallel", "mode", "context", "ep" } do
       options[name] = o[name]
     end
     local share = tperf.strategy.share(s, model, o.micro_batch or 1, sizes, rules, options)
@@ -168,8 +168,8 @@ describe("architectures", function()
 
     local function ops_of(name, o)
       local ops = {}
-      o.mode, o.context, o.micro_batch = "decode", n, b
-      each_op(tperf.model(name):with { seq = 1 }, o, function(op) ops[op.name] = op end)
+      o.mode, o.seq, o.context, o.micro_batch = "decode", 1, n, b
+      each_op(tperf.model(name), o, function(op) ops[op.name] = op end)
       return ops
     end
 
@@ -197,7 +197,7 @@ describe("architectures", function()
     it("see no further than the window", function()
       local m = tperf.model "gemma-2-27b" -- the last group sees all
       local bytes = {}
-      each_op(m:with { seq = 1 }, { mode = "decode", context = 9999, micro_batch = 1 }, function(op)
+      each_op(m, { mode = "decode", seq = 1, context = 9999, micro_batch = 1 }, function(op)
         if op.name == "attention" then bytes[op.forward.bytes] = true end
       end)
       local own = m.heads * (2 * m.head_dim * BYTES + 4)
@@ -249,6 +249,16 @@ describe("architectures", function()
       assert.error_matches(function() each_op(tperf.model(name), { strategy = "summa" }, function() end) end,
         "strategy 'summa' does not cover block '%w+': it has no cut '" .. cut .. "'")
     end
+  end)
+
+  it("leave such strategies out of a search through all of them", function()
+    local function search(strategy)
+      return tperf.search { model = "mixtral-8x7b", system = "h100-sxm", gpus = 64, global_batch = 64, strategy = strategy }
+    end
+    assert.is_true(search "all".feasible > 0)
+    local none = search "summa"
+    assert.equal(0, none.candidates)
+    assert.matches("is not for models with experts", none.reason)
   end)
 
   it("refuse sizes that do not divide, by block, op and size", function()

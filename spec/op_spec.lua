@@ -164,7 +164,7 @@ describe("op.cross_entropy", function()
     assert.equal(4 * 10 * 100, c.saved_bytes)
     assert.equal(3, #c.forward.comms)
     for _, one in ipairs(c.forward.comms) do
-      assert.same({ kind = "all_reduce", axis = "tp", share = false, bytes = 40 }, one)
+      assert.same({ kind = "all_reduce", axis = "tp", share = false, beside = false, bytes = 40 }, one)
     end
   end)
 end)
@@ -174,7 +174,7 @@ describe("op.custom", function()
     local given = {
       name = "mine", dtype = "fp16", weight_bytes = 5, saved_bytes = 6, expert = true,
       forward = { tensor_flops = 1, vector_flops = 2, bytes = 3,
-        comms = { { kind = "all_to_all", axis = "ep", bytes = 4, share = true } } },
+        comms = { { kind = "all_to_all", axis = "ep", bytes = 4, share = true, beside = true } } },
       backward = { tensor_flops = 7, vector_flops = 8, bytes = 9, comms = {} },
     }
     local c = op.custom(given):counts()

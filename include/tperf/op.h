@@ -20,6 +20,7 @@ typedef struct tp_comm {
     char axis[TP_AXIS_NAME_MAX]; // "tp", "cp" …
     int axis_index;              // its place among the layer's axes, set by tp_layer_join
     bool share;                  // bytes are one GPU's share of the vector; until it joins a layer
+    bool beside;                 // runs beside the op's own work: only what exceeds that takes time
     double bytes;                // the full vector, see tperf/collective.h
 } tp_comm;
 
@@ -56,6 +57,8 @@ enum { TP_MASK_BYTES = 1 };
 //                      pass, and only the shard is kept (arXiv 2205.05198, section 4.2.2)
 //   reduce_axis, sum_axis:           Y is reduce-scattered, all-reduced
 //   grad_axis, grad_sum_axis:        X's gradient is reduce-scattered, all-reduced
+//   overlap:           in the backward pass, gathering X and reducing its gradient run beside the products (as
+//                      in Megatron-LM: the one beside X's gradient, the other beside W's)
 //   output_grad_axis:  Y's gradient is a shard, gathered for the backward pass
 //   parameter_axis, bias_axis:       weights, or the bias alone, are replicated: gradients all-reduced
 // experts > 0: as many products side by side, of experts; `tokens` counts the rows of all of them and
@@ -63,7 +66,7 @@ enum { TP_MASK_BYTES = 1 };
 typedef struct tp_linear {
     int64_t tokens, n_in, n_out, shard, experts;
     double active;
-    bool bias, input_kept_elsewhere, tied;
+    bool bias, input_kept_elsewhere, tied, overlap;
     bool weights_elsewhere; // another op of this GPU has them: they are read, but not counted
     double weight_element;  // bytes of one weight; 0: the op's dtype
     const char *gather_axis, *reduce_axis, *sum_axis, *grad_axis, *grad_sum_axis, *output_grad_axis,

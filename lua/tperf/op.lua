@@ -11,7 +11,8 @@ local op = {}
 --- Y = X W + bias: tokens, n_in, n_out, bias, input_kept_elsewhere, tied (W is the embedding), weights_elsewhere,
 --- weight_dtype. Axes: gather (X lies in shards of `shard` tokens), reduce_scatter or all_reduce (of Y), input_grad
 --- or input_grad_all_reduce (of X's gradient), output_grad (Y's gradient is gathered), parameter_grad and bias_grad
---- (over which they are replicated).
+--- (over which they are replicated). overlap: of the backward pass, gathering X and reducing its gradient run beside
+--- the products.
 op.linear = core.linear
 
 --- As many products side by side, of `experts` experts of this GPU: tokens counts the rows of all of them, active
@@ -80,6 +81,7 @@ local comm = check.record_of {
   kind = check.choice { { "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "scatter", "gather",
     "all_to_all", "send" } },
   axis = check.string(), bytes = check.number { min = 0 }, share = check.boolean { default = false },
+  beside = check.boolean { default = false },
 }
 local pass = check.record_of({
   tensor_flops = count, vector_flops = count, bytes = count, comms = check.list(comm, { max = 6, default = {} }),
@@ -91,7 +93,8 @@ local custom = {
 }
 
 --- Raw counts: name, dtype, forward and backward = { tensor_flops, vector_flops, bytes,
---- comms = { { kind, axis, bytes, share } … } }, weight_bytes, saved_bytes, expert.
+--- comms = { { kind, axis, bytes, share, beside } … } } (share: bytes are one GPU's part; beside: it runs
+--- beside the op's own work), weight_bytes, saved_bytes, expert.
 function op.custom(o)
   o = check.record("op.custom", o, custom)
   local forward, backward = o.forward, o.backward
@@ -102,7 +105,7 @@ function op.custom(o)
     backward_vector_flops = backward.vector_flops, backward_bytes = backward.bytes,
   }
   for which, list in pairs { forward = forward.comms, backward = backward.comms } do
-    for _, c in ipairs(list) do made:communicate(which, c.kind, c.axis, c.bytes, c.share) end
+    for _, c in ipairs(list) do made:communicate(which, c.kind, c.axis, c.bytes, c.share, c.beside) end
   end
   return made
 end

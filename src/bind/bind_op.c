@@ -1,6 +1,6 @@
 // bind_op.c: tperf.core.op: a constructor for each kind of op, is(value), and the methods of an op:
 //   op:recompute(saved_bytes)                     in full recomputation, see tperf/op.h
-//   op:communicate(pass, kind, axis, bytes, share)  adds a collective to "forward" or "backward"
+//   op:communicate(pass, kind, axis, bytes, share, beside)  adds a collective to "forward" or "backward"
 //   op:counts()                                   a record of all counts
 // The first two change the op, and are for the library, before anyone else has it.
 #include <math.h>
@@ -99,7 +99,8 @@ static int communicate(lua_State *L) {
     if (pass->n_comms == TP_COMMS_MAX)
         tp_bind_fail(L, "op '%s': more than %d collectives in a pass", op->name, TP_COMMS_MAX);
     tp_comm *comm = &pass->comms[pass->n_comms++];
-    *comm = (tp_comm){.kind = kind, .bytes = bytes, .share = lua_toboolean(L, 6)};
+    *comm = (tp_comm){
+        .kind = kind, .bytes = bytes, .share = lua_toboolean(L, 6), .beside = lua_toboolean(L, 7)};
     strcpy(comm->axis, axis);
     lua_settop(L, 1);
     return 1;
@@ -124,6 +125,8 @@ static void push_pass(lua_State *L, const tp_pass *pass) {
         lua_setfield(L, -2, "axis");
         lua_pushboolean(L, pass->comms[i].share);
         lua_setfield(L, -2, "share");
+        lua_pushboolean(L, pass->comms[i].beside);
+        lua_setfield(L, -2, "beside");
         set_number(L, "bytes", pass->comms[i].bytes);
         lua_rawseti(L, -2, i + 1);
     }

@@ -14,7 +14,7 @@
 #define LINEAR                                                                                     \
     COMMON, INTEGER("tokens", linear.tokens), INTEGER("n_in", linear.n_in),                        \
         INTEGER("n_out", linear.n_out), OPTIONAL("shard", INTEGER, linear.shard),                  \
-        OPTIONAL("bias", FLAG, linear.bias),                                                       \
+        OPTIONAL("bias", FLAG, linear.bias), OPTIONAL("overlap", FLAG, linear.overlap),            \
         OPTIONAL("input_kept_elsewhere", FLAG, linear.input_kept_elsewhere),                       \
         OPTIONAL("weight_dtype", TEXT, weight_dtype),                                              \
         OPTIONAL("gather", TEXT, linear.gather_axis),                                              \

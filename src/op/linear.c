@@ -18,9 +18,12 @@ static void communicate_linear(tp_op *op, const tp_linear *shape, double weights
     tp_pass_communicate(&op->forward, TP_REDUCE_SCATTER, shape->reduce_axis, output);
     tp_pass_communicate(&op->forward, TP_ALL_REDUCE, shape->sum_axis, output);
     tp_pass_communicate(&op->backward, TP_ALL_GATHER, shape->output_grad_axis, output);
+    int from = op->backward.n_comms;
     tp_pass_communicate(&op->backward, TP_ALL_GATHER, shape->gather_axis, input);
     tp_pass_communicate(&op->backward, TP_REDUCE_SCATTER, shape->grad_axis, input);
     tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->grad_sum_axis, input);
+    for (int i = from; i < op->backward.n_comms; i++)
+        op->backward.comms[i].beside = shape->overlap;
     tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->parameter_axis,
                         element * (weights + biases));
     if (!shape->parameter_axis)

@@ -47,7 +47,7 @@ tp_status tp_op_norm(tp_op *op, const tp_norm *shape, tp_error *error) {
     TP_TRY(tp_size_check(error, "gathered_tokens", shape->gathered_tokens));
     double r = (double)shape->tokens, w = (double)shape->width;
     double element = tp_dtype_bytes(op->dtype);
-    double rms = shape->root_mean_square;
+    bool rms = shape->root_mean_square;
     double parameters = shape->parameters < 0 ? (rms ? 1 : 2) * w : (double)shape->parameters;
     op->forward.vector_flops = (rms ? 4 : 9) * r * w;
     // layer norm 8 an element, and 4 sums of w - 1 a row; without the mean 7, and 2 sums

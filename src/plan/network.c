@@ -38,13 +38,17 @@ tp_status tp_network_join(tp_network *network, const tp_op *op, tp_error *error)
     return TP_OK;
 }
 
+// Seconds of collectives; *beside: of those that run beside the pass's own work.
 static double comm_time(const tp_pass *pass, const tp_network *network, const tp_system *system,
-                        const tp_rules *rules, const tp_placement *placement, double parts) {
+                        const tp_rules *rules, const tp_placement *placement, double parts,
+                        double *beside) {
     double time = 0;
+    *beside = 0;
     for (int i = 0; i < pass->n_comms; i++) {
         const tp_comm *comm = &pass->comms[i];
         tp_group group = {network->sizes[comm->axis_index], placement->fast[comm->axis_index]};
-        time += tp_collective_time(system, rules, comm->kind, comm->bytes / parts, group);
+        double own = tp_collective_time(system, rules, comm->kind, comm->bytes / parts, group);
+        *(comm->beside ? beside : &time) += own;
     }
     return time;
 }
@@ -87,7 +91,9 @@ static tp_pass_cost pass_time(const tp_op *op, const tp_pass *pass, const tp_net
     if (!kernels_time(op, pass, system, &cost))
         cost = constant_time(op, pass, pass->bytes + panels * pass->bytes_per_panel, system, rules);
     double roofline = cost.compute + cost.exposed_memory;
-    cost.comm = comm_time(pass, network, system, rules, placement, panels);
+    double beside;
+    cost.comm = comm_time(pass, network, system, rules, placement, panels, &beside);
+    cost.comm += fmax(beside - roofline, 0);
     if (op->panels) { // cost.comm is one panel's; the next travels while this one is multiplied
         double late = rules->panels_overlap_exactly
                           ? (panels - 1) * fmax(cost.comm - roofline / panels, 0)

@@ -141,8 +141,8 @@ end
 ---  attention          "flash", "unfused", "recompute", "summa"
 ---  recompute          "none", "selective" (attention between its projections), "full"
 ---  sequence_parallel  whether the stream is cut by tokens over tp (true; false for decode)
----  mode               "train", "prefill", "decode"; share.seq is then the number of new tokens of each sequence
----  context            tokens before them, in the cache
+---  mode               "train", "prefill", "decode"
+---  seq                new tokens of each sequence (the model's seq), and context: tokens before them, in the cache
 ---  ep                 GPUs that experts are spread over
 ---  dtype, weight_dtype, kv_dtype   "bf16"
 function strategy.share(s, model, micro_batch, sizes, rules, options)

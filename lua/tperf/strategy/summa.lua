@@ -15,10 +15,19 @@ local summa = {
 
 local SMALLEST_PANEL = 512 -- features
 
+-- What this strategy has no cuts for.
+local function uncovered(m, rules)
+  if not rules.layers_from_description or m.architecture then return nil end
+  return m.experts and "experts" or m.mla and "latent attention" or m.mamba and "Mamba layers"
+    or m.vision and "image patches" or nil
+end
+
 summa.axes = {
   {
     name = "tp1", meaning = "grid columns: heads and features of activations, columns of weights",
     admits = function(m, p, rules)
+      local part = uncovered(m, rules)
+      if part then return false, "is not for models with " .. part .. ": strategy summa cannot cut them" end
       local fits, reason = fitting.cuts(m, p.tp1, rules)
       if not fits then return false, reason end
       if m.hidden // p.tp1 < 128 then return false, "leaves fewer than 128 features" end

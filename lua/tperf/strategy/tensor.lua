@@ -67,9 +67,9 @@ function tensor.column(p, o)
   elseif o.gathered then -- the product that gathered it sums up the gradient, too
     given.shard = rows
   elseif p.sequence_parallel then
-    given.shard, given.gather, given.input_grad = rows, "tp", "tp"
+    given.shard, given.gather, given.input_grad, given.overlap = rows, "tp", "tp", not o.experts
   else
-    given.input_grad_all_reduce = "tp"
+    given.input_grad_all_reduce, given.overlap = "tp", not o.experts
   end
   return product(p, o, given)
 end
