@@ -253,7 +253,9 @@ describe("architectures", function()
 
   it("leave such strategies out of a search through all of them", function()
     local function search(strategy)
-      return tperf.search { model = "mixtral-8x7b", system = "h100-sxm", gpus = 64, global_batch = 64, strategy = strategy }
+      return tperf.search {
+        model = "mixtral-8x7b", system = "h100-sxm", gpus = 64, global_batch = 64, strategy = strategy,
+      }
     end
     assert.is_true(search "all".feasible > 0)
     local none = search "summa"
