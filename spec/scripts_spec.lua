@@ -5,10 +5,10 @@ local program = require "program"
 local here = io.popen("pwd"):read "l"
 
 -- Runs a script as a user does; the folder that it wrote to must be removed.
-local function run(name, arguments)
+local function run(name, arguments, options)
   local folder = program.folder()
-  local result = program.shell(("tperf run --out %s %s/scripts/%s.lua %s"):format(folder, here, name, arguments or ""),
-    folder)
+  local result = program.shell(("tperf run %s --out %s %s/scripts/%s.lua %s"):format(options or "", folder, here, name,
+    arguments or ""), folder)
   result.folder = folder
   assert.equal(0, result.code, result.err)
   assert.equal("", result.err)
@@ -68,5 +68,162 @@ describe("scripts/strong_scaling.lua", function()
     end
     assert.same({ 360, 117 }, { compared, infeasible })
     program.remove(result.folder)
+  end)
+end)
+
+local function numbers(row, ...)
+  local list = {}
+  for i, name in ipairs { ... } do list[i] = tonumber(row[name]) end
+  return table.unpack(list)
+end
+
+-- Runs a script on one thread and on three: the same bytes.
+local function outputs(name, arguments, ...)
+  local one = run(name, arguments, "--threads 1")
+  local three = run(name, arguments, "--threads 3")
+  assert.equal(one.out, three.out)
+  local rows
+  for _, file in ipairs { ... } do
+    local text = program.slurp(one.folder .. "/" .. file)
+    assert.is_true(text == program.slurp(three.folder .. "/" .. file), file)
+    if file:find "csv$" then rows = csv.rows(one.folder .. "/" .. file) end
+    if file:find "svg$" then assert.truthy(text:find("^<%?xml") or text:find "^<svg", file) end
+  end
+  program.remove(one.folder)
+  program.remove(three.folder)
+  return rows, one.out
+end
+
+describe("the other scripts", function()
+  local tperf = require "tperf"
+  local MODEL, B200 = "subramanian2024/gpt3", "subramanian2024/B200"
+  local SMALL = "--model " .. MODEL .. " --batch 512 "
+  local machine = tperf.system(B200):with { network = { fast = { domain = 8 } } }
+
+  it("best_configuration.lua", function()
+    local rows = outputs("best_configuration", SMALL .. "--gpus 1,64,256 --strategy all", "best_configuration.csv",
+      "best_configuration.svg")
+    assert.truthy(rows[1].reason:find "fits in")
+    for i = 2, 3 do
+      local found = tperf.search { model = MODEL, system = machine, gpus = tonumber(rows[i].gpus), global_batch = 512,
+        strategy = "all", top = 1 }[1]
+      assert.same({ found.time, found.memory.total, found.pp }, { numbers(rows[i], "time", "memory.total", "pp") })
+    end
+  end)
+
+  it("compare_strategies.lua", function()
+    local rows = outputs("compare_strategies", SMALL .. "--gpus 64,512 --domains 8 --strategy tensor,context "
+      .. "--systems " .. B200, "compare_strategies.csv", "compare_strategies.svg")
+    assert.equal(2, #rows)
+    for _, row in ipairs(rows) do
+      local tensor, context, ratio = numbers(row, "tensor", "context", "ratio")
+      assert.equal(tensor / context, ratio)
+      assert.is_true(ratio >= 1) -- context with cp = 1 is tensor
+    end
+  end)
+
+  it("sweep_parallel.lua", function()
+    local rows = outputs("sweep_parallel", SMALL .. "--gpus 256 --tp 4,8 --pp 1..96", "sweep_parallel.csv",
+      "sweep_parallel.svg")
+    assert.equal(12, #rows) -- pp 1, 2, 4 … 32, for each tp
+    for _, row in ipairs(rows) do
+      local tp, pp, dp, time = numbers(row, "tp", "pp", "dp", "time")
+      assert.equal(256, tp * pp * dp)
+      local trained = tperf.train { model = MODEL, system = machine, global_batch = 512, tp = tp, pp = pp, dp = dp }
+      assert.equal(trained.time, time)
+    end
+  end)
+
+  it("sweep_memory.lua: more memory and more bandwidth never harm", function()
+    local rows = outputs("sweep_memory", SMALL .. "--gpus 64,128 --figure-gpus 128 --capacities 4 --bandwidths 3",
+      "sweep_memory.csv", "sweep_memory.svg")
+    assert.equal(24, #rows)
+    local at = {}
+    for _, row in ipairs(rows) do
+      local capacity, bandwidth, gpus, days = numbers(row, "capacity", "bandwidth", "gpus", "days")
+      at[#at + 1] = { capacity, bandwidth, gpus, days or math.huge }
+    end
+    for _, x in ipairs(at) do
+      for _, y in ipairs(at) do
+        if x[1] <= y[1] and x[2] <= y[2] and x[3] == y[3] then assert.is_true(y[4] <= x[4]) end
+      end
+    end
+  end)
+
+  it("sweep_flops.lua: passes through the machines that exist", function()
+    local rows, out = outputs("sweep_flops", SMALL .. "--gpus 64 --memory-steps 1 --flops-steps 2", "sweep_flops.csv",
+      "sweep_flops.svg")
+    assert.equal(4 * 7, #rows)
+    local B200_peak, H200_peak = 2500e12, tperf.system "subramanian2024/H200".accelerator.tensor.fp16
+    local between = 0
+    for _, row in ipairs(rows) do
+      if tonumber(row["tensor.fp16"]) == (B200_peak + H200_peak) / 2 then between = between + 1 end
+    end
+    assert.equal(4, between)
+    for _, name in ipairs { "A100", "H200", "B200", "B200-next" } do assert.truthy(out:find("\n" .. name, 1, true)) end
+  end)
+
+  it("layer_breakdown.lua", function()
+    local rows, out = outputs("layer_breakdown", "--model " .. MODEL .. " --strategy context --tp 2 --cp 4",
+      "layer_breakdown.svg", "layer_roofline.svg", "layer_breakdown.csv")
+    local ops = tperf.layer { model = MODEL, system = machine, strategy = "context", tp = 2, cp = 4 }
+    assert.equal(2 * #ops, #rows)
+    for i, op in ipairs(ops) do
+      for k, pass in ipairs { "forward", "backward" } do
+        local bytes, time, comm = numbers(rows[2 * i - 2 + k], "bytes", "time", "comm_time")
+        assert.equal(op[pass].bytes, bytes)
+        assert.near(op[pass].time, time + comm, 1e-12)
+      end
+    end
+    assert.truthy(out:find "\nforward %d")
+  end)
+
+  it("bottlenecks.lua: nothing that gets better harms, and cutting anew helps no less", function()
+    local rows = outputs("bottlenecks", SMALL .. "--gpus 256 --factor 2", "bottlenecks.csv", "bottlenecks.svg")
+    assert.equal(10, #rows)
+    for _, row in ipairs(rows) do
+      local same, best = numbers(row, "same", "best")
+      assert.is_true(same >= -1e-12 and best >= same - 1e-12, row.what)
+      assert.is_true(best <= 1 + 1e-9 or row.what == "fast domain size" or row.what == "memory capacity", row.what)
+    end
+  end)
+
+  it("batch_size.lua", function()
+    local rows = outputs("batch_size", "--model " .. MODEL .. " --gpus 64,256 --batches 64..512", "batch_size.csv",
+      "batch_size.svg")
+    assert.equal(8, #rows)
+    for _, row in ipairs(rows) do
+      local batch, time, speed = numbers(row, "global_batch", "time", "tokens_per_second")
+      assert.near(batch * 2048 / time, speed, 1e-9 * speed)
+    end
+  end)
+
+  it("cost.lua", function()
+    local rows = outputs("cost", "--gpus 128,256 --systems h100-sxm,b200-sxm --prices 2,4 --tokens 1e12", "cost.csv",
+      "cost.svg")
+    assert.equal(4, #rows)
+    for _, row in ipairs(rows) do
+      local gpus, days, hours, dollars, energy = numbers(row, "gpus", "days", "gpu_hours", "dollars", "energy")
+      assert.near(days * 24 * gpus, hours, 1e-9 * hours)
+      assert.near(hours * (row.system == "h100-sxm" and 2 or 4), dollars, 1e-9 * dollars)
+      assert.near(hours * 3600 * (row.system == "h100-sxm" and 700 or 1000), energy, 1e-9 * energy)
+    end
+  end)
+
+  it("say what does not work", function()
+    local cases = {
+      { "sweep_parallel --pp 7", "no such configuration divides" }, { "cost --prices 1", "as many prices as systems" },
+      { "compare_strategies --strategy tensor", "two strategies are needed" }, { "bottlenecks --gpus 1", "fits in" },
+      { "sweep_memory --gpus 0", "integers such as 4,8 or 4..64 are needed" },
+      { "batch_size --model nosuch", "unknown model \"nosuch\"" },
+    }
+    for _, case in ipairs(cases) do
+      local name, arguments = case[1]:match "^(%S+) (.*)$"
+      local folder = program.folder()
+      local result = program.shell(("tperf run --out %s scripts/%s.lua %s"):format(folder, name, arguments))
+      assert.truthy(result.code == 1 or result.code == 2, case[1])
+      assert.truthy(result.err:find(case[2], 1, true), result.err)
+      program.remove(folder)
+    end
   end)
 end)

@@ -7,6 +7,7 @@ local INSTRUCTIONS <const> = 20000000000 -- some minutes of pure Lua; searches r
 limits.options = {
   { long = "out", short = "o", value = "DIR", help = "folder that files may be written to (default: the current one)" },
   { long = "trust", short = "t", help = "lift the sandbox: the whole standard library, no instruction limit" },
+  { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per core)" },
   { long = "max-memory", value = "SIZE", kind = "bytes", help = "memory for Lua (default 4 GiB)" },
   { long = "max-instructions", value = "N", kind = "integer", help = "Lua instructions (default 20 billion)" },
 }
@@ -16,6 +17,10 @@ function limits.apply(values, host)
   local memory, instructions = values.max_memory or MEMORY, values.max_instructions
   if memory < 1 or memory >= 2 ^ 62 then return false, "--max-memory: a size of at least one byte is needed" end
   if instructions and instructions < 1 then return false, "--max-instructions: a positive number is needed" end
+  if values.threads then
+    if values.threads < 1 or values.threads > 1024 then return false, "--threads: 1 to 1024" end
+    require "tperf.core".search.threads = function() return values.threads end
+  end
   local folder, message = host.output.folder(values.out or ".")
   if not folder then error("cannot use the output folder " .. message, 0) end
   host.limits.memory(math.floor(memory))

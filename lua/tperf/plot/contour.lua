@@ -20,7 +20,29 @@ local schema = map.schema {
     check.list(check.number {}, { min = 1, max = 50 })),
 }
 
--- Levels at round numbers: evenly spaced, or on a log scale 1, 2, 5 … .
+-- Round numbers of a decade, about evenly spaced by their logarithms.
+local decades = {
+  { 1, 2, 5 }, { 1, 1.5, 2, 3, 5, 7 }, { 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8 },
+  { 1, 1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2, 2.2, 2.5, 2.8, 3.2, 3.6, 4, 4.5, 5, 5.6, 6.3, 7.1, 8, 9 },
+}
+
+-- The coarsest of them that gives at least half as many levels between lo and hi as asked for; nil when none does.
+local function log_levels(lo, hi, count)
+  local first, last = math.floor(math.log(lo, 10)), math.ceil(math.log(hi, 10))
+  if last - first > count then return nil end
+  for _, numbers in ipairs(decades) do
+    local list = {}
+    for k = first, last do
+      for _, number in ipairs(numbers) do
+        local level = k < 0 and number / 10.0 ^ -k or number * 10.0 ^ k
+        if level > lo and level < hi then list[#list + 1] = level end
+      end
+    end
+    if 2 * #list >= count then return list end
+  end
+end
+
+-- Levels at round numbers, evenly spaced, or by their logarithms.
 local function levels_of(o, grid)
   if type(o.levels) == "table" then
     local list = {}
@@ -32,7 +54,9 @@ local function levels_of(o, grid)
   local list = {}
   if grid.hi - grid.lo <= 1e-12 * math.abs(grid.hi) then return list end
   local s
-  if o.logz then
+  local by_logarithm = o.logz and log_levels(grid.lo, grid.hi, count)
+  if by_logarithm then return by_logarithm end
+  if o.logz and grid.hi > 1.5 * grid.lo then
     s = scale.log(grid.lo, grid.hi, { unit = grid.z.unit })
   else
     s = scale.linear(grid.lo, grid.hi, { unit = grid.z.unit, count = count })

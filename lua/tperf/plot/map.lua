@@ -153,8 +153,9 @@ function map.name_marks(c, box, points)
       local w = canvas.text_width(text) + 8
       local left = p.px + 10
       if left + w > box.left + box.width then left = p.px - 10 - w end
-      c:rect(left, p.py - 9, w, 18, { color = "#ffffff", opacity = 0.85 })
-      c:text(left + 4, p.py + 4, text, { color = "#1b1f24", class = "tp-fixed" })
+      local y = math.max(box.top + 10, math.min(box.top + box.height - 10, p.py)) -- clear of the axes' labels
+      c:rect(left, y - 9, w, 18, { color = "#ffffff", opacity = 0.85 })
+      c:text(left + 4, y + 4, text, { color = "#1b1f24", class = "tp-fixed" })
     end
   end
 end

@@ -14,7 +14,7 @@ end
 local function list(c, values)
   local parts = {}
   for _, name in ipairs(axes_of(c)) do
-    if values[name] and (values[name] > 1 or #parts > 0 or name == "dp") then
+    if values[name] and (values[name] > 1 or name ~= "ep") then
       parts[#parts + 1] = ("%s %d"):format(name, values[name])
     end
   end

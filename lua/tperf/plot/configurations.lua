@@ -1,0 +1,85 @@
+--- Configurations side by side: above, how each cuts its work, and its memory; below, where its time goes.
+local bars = require "tperf.plot.bars"
+local check = require "tperf.check"
+local columns = require "tperf.report.columns"
+local panels = require "tperf.plot.panels"
+local strategy = require "tperf.strategy"
+
+local WHAT = "plot.configurations"
+
+local schema = {
+  rows = check.any {},
+  x = check.one_of(check.string {}, check.func {}, check.any {}),
+  xlabel = check.string { optional = true },
+  title = check.string { optional = true },
+  subtitle = check.string { optional = true },
+  width = check.integer { min = 240, max = 4000, default = 860 },
+}
+
+local parts = {
+  { key = "compute", title = "compute" }, { key = "memory", title = "memory" },
+  { key = "tensor_comm", title = "tensor communication" }, { key = "expert_comm", title = "expert communication" },
+  { key = "data_comm", title = "data communication" }, { key = "pipeline_comm", title = "pipeline communication" },
+  { key = "bubble", title = "bubble" },
+}
+
+-- Only what some row has: the axes of the strategies at hand.
+local function present(rows, list)
+  local kept = {}
+  for _, field in ipairs(list) do
+    for _, row in ipairs(rows) do
+      local value = columns.at(row, field.key)
+      if value ~= nil and not (field.above and value <= field.above) then
+        kept[#kept + 1] = { key = field.key, title = field.title, unit = field.unit }
+        break
+      end
+    end
+  end
+  return kept
+end
+
+local function axes_of(rows)
+  local list, seen = { { key = "microbatches", title = "micro-batches" } }, {}
+  for _, row in ipairs(rows) do
+    for _, name in ipairs(row.strategy and strategy.of(row.strategy).axis_names or {}) do
+      if not seen[name] then
+        seen[name] = true
+        list[#list + 1] = { key = name, title = name, above = name == "ep" and 1 or nil }
+      end
+    end
+  end
+  list[#list + 1] = { key = "dp", title = "dp" }
+  list[#list + 1] = { key = "pp", title = "pp" }
+  return present(rows, list)
+end
+
+--- Bars of the sizes of each configuration's axes with its memory as a line, over bars of the shares of its time with
+--- the time of an iteration as a line.
+---@param options table  rows: configurations; x: a field or function that names them; xlabel, title, subtitle, width
+---@return tperf.Plot
+return function(options)
+  local o = check.record(WHAT, options, schema)
+  columns.check_rows(WHAT, o.rows)
+  local fastest, slowest = math.huge, 0
+  for _, row in ipairs(o.rows) do
+    fastest, slowest = math.min(fastest, row.time or fastest), math.max(slowest, row.time or slowest)
+  end
+  local shares = {}
+  for i, part in ipairs(parts) do
+    shares[i] = { key = "breakdown." .. part.key, title = part.title, above = part.key == "expert_comm" and 0 or nil }
+  end
+  return panels {
+    title = o.title,
+    bars {
+      rows = o.rows, x = o.x, xlabel = o.xlabel, y = axes_of(o.rows), mode = "grouped", logy = 2, width = o.width,
+      height = 330, ylabel = "GPUs along an axis, micro-batches", subtitle = o.subtitle,
+      y2 = { { key = "memory.total", title = "memory", unit = "bytes" } }, y2label = "memory of a GPU",
+    },
+    bars {
+      rows = o.rows, x = o.x, xlabel = o.xlabel, y = present(o.rows, shares), share = true, width = o.width,
+      height = 330, ylabel = "share of the time",
+      y2 = { { key = "time", title = "iteration", unit = "s" } }, y2label = "time of an iteration",
+      logy2 = slowest > 10 * fastest,
+    },
+  }
+end

@@ -1,0 +1,78 @@
+-- What holds a training run back: the machine with one thing twice as good at a time, first with the configuration as
+-- it is, then with the best configuration for the better machine.
+local tperf = require "tperf"
+local report = tperf.report
+
+local o = tperf.args {
+  summary = "which part of a machine, if it were better, would make training faster",
+  model = "subramanian2024/gpt3_1T", system = "subramanian2024/B200", gpus = 4096, batch = 4096, strategy = "tensor",
+  rules = "default",
+  { long = "domain", value = "N", kind = "integer", default = 8, help = "size of the fast domain" },
+  { long = "factor", value = "X", kind = "number", default = 2, help = "how much better" },
+}
+if not (o.factor > 1) then error("--factor must be above 1", 0) end
+
+local base = tperf.system(o.system):with { network = { fast = { domain = o.domain } } }
+local a, network = base.accelerator, base.network
+
+local function faster(peaks)
+  local changed = {}
+  for dtype, peak in pairs(peaks) do changed[dtype] = type(peak) == "number" and peak * o.factor or nil end
+  return changed
+end
+local better = {
+  { "tensor FLOP/s", { accelerator = { tensor = faster(a.tensor) } } },
+  { "vector FLOP/s", { accelerator = { vector = faster(a.vector) } } },
+  { "launch latency", { accelerator = { launch = a.launch / o.factor } } },
+  { "memory bandwidth", { accelerator = { hbm = { bandwidth = a.hbm.bandwidth * o.factor } } } },
+  { "memory capacity", { accelerator = { hbm = { capacity = a.hbm.capacity * o.factor } } } },
+  { "fast link bandwidth", { network = { fast = { bandwidth = network.fast.bandwidth * o.factor } } } },
+  { "fast link latency", { network = { fast = { latency = network.fast.latency / o.factor } } } },
+  { "fast domain size", { network = { fast = { domain = math.floor(o.domain * o.factor) } } } },
+  { "slow link bandwidth", { network = { slow = { bandwidth = network.slow.bandwidth * o.factor } } } },
+  { "slow link latency", { network = { slow = { latency = network.slow.latency / o.factor } } } },
+}
+
+local function search(machine)
+  return tperf.search { model = o.model, system = machine, gpus = o.gpus, global_batch = o.batch, strategy = o.strategy,
+    rules = o.rules, top = 1 }
+end
+local found = search(base)
+local now = found[1] or error(found.reason, 0)
+
+-- The same configuration on another machine: every size and placement as it is.
+local function same(machine)
+  local question = { model = o.model, system = machine, strategy = now.strategy, global_batch = o.batch,
+    rules = o.rules }
+  for _, axis in ipairs(tperf.strategy.of(now.strategy).axis_names) do question[axis] = now[axis] end
+  for _, name in ipairs { "pp", "dp", "micro_batch", "panels", "fast" } do question[name] = now[name] end
+  return tperf.train(question)
+end
+
+local rows = {}
+for i, item in ipairs(better) do
+  local machine = base:with(item[2])
+  local best = search(machine)[1]
+  rows[i] = { what = item[1], same = now.time / same(machine).time - 1, best = now.time / best.time - 1,
+    time = best.time, layout = report.layout(best) }
+end
+table.sort(rows, function(x, y)
+  if x.best ~= y.best then return x.best > y.best end
+  return x.what < y.what
+end)
+
+print(("%s on %d GPUs of %s: %s, %s an iteration\n"):format(o.model, o.gpus, o.system, report.layout(now),
+  tperf.units.format(now.time, "s")))
+report.print(rows, {
+  { key = "what", title = ("%g times better"):format(o.factor) },
+  { key = "same", title = "faster as it is", unit = "%", digits = 3 },
+  { key = "best", title = "faster when cut anew", unit = "%", digits = 3 }, { key = "layout", title = "cut anew" },
+})
+report.save("bottlenecks.csv", rows, { "what", "same", "best", "time", "layout" })
+tperf.plot.bars({
+  rows = rows, x = { key = "what", title = ("%g times better"):format(o.factor) }, mode = "grouped",
+  y = { { key = "same", title = "as it is" }, { key = "best", title = "cut anew" } }, yunit = "%",
+  ylabel = "faster training", width = 1100,
+  title = ("What holds %s back on %d x %s"):format(report.short(o.model), o.gpus, report.short(o.system)),
+  subtitle = ("%s; fast domain of %d GPUs, global batch %d"):format(report.layout(now), o.domain, o.batch),
+}):save "bottlenecks.svg"

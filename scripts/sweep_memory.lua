@@ -1,0 +1,54 @@
+-- What memory buys: days of training over the capacity and the bandwidth of a GPU's memory, 896 machines by default,
+-- each with every number of GPUs. The CSV has them all; the figure shows one number of GPUs.
+local tperf = require "tperf"
+local report = tperf.report
+
+local o = tperf.args {
+  summary = "training time over the capacity and the bandwidth of GPU memory",
+  model = "subramanian2024/gpt3_1T", system = "subramanian2024/B200", gpus = "4..16384", batch = 4096, strategy = "all",
+  tokens = false, rules = "default", cache = false,
+  { long = "domain", value = "N", kind = "integer", default = 8, help = "size of the fast domain" },
+  { long = "capacities", value = "N", kind = "integer", default = 32, help = "how many capacities, 80 GB to 1 TB" },
+  { long = "bandwidths", value = "N", kind = "integer", default = 28, help = "how many bandwidths, 0.5 to 16 TB/s" },
+  { long = "figure-gpus", value = "N", kind = "integer", default = 8192, help = "GPUs that the figure shows" },
+}
+local base = tperf.system(o.system):with { network = { fast = { domain = o.domain } } }
+
+local rows = tperf.sweep {
+  model = o.model, global_batch = o.batch, strategy = o.strategy, rules = o.rules, top = 1, cache = o.cache,
+  system = base,
+  ["system.accelerator.hbm.capacity"] = tperf.linspace(80e9, 1000e9, o.capacities),
+  ["system.accelerator.hbm.bandwidth"] = tperf.linspace(500e9, 16000e9, o.bandwidths),
+  gpus = tperf.vary(o.gpus),
+}
+local shown = {}
+for _, row in ipairs(rows) do
+  row.days = tperf.cost(row, { model = o.model, tokens = o.tokens }).days
+  shown[#shown + 1] = row.gpus == o.figure_gpus and row or nil
+end
+report.save("sweep_memory.csv", rows, report.present(rows, {
+  "capacity", "bandwidth", "gpus", "days", "time", "strategy", "tp", "tp1", "tp2", "cp", "pp", "dp", "micro_batch",
+  "panels", "memory.total",
+}))
+
+local days = 0
+for _, row in ipairs(shown) do days = days + (row.days or 0) end
+if days == 0 then
+  print(("Nothing fits on %d GPUs of any of these machines."):format(o.figure_gpus))
+  return
+end
+local best, at = math.huge, nil
+for _, row in ipairs(shown) do
+  if row.days and row.days < best then best, at = row.days, row end
+end
+print(("%s on %d GPUs: %.4g days at best, from %s of memory at %s."):format(o.model, o.figure_gpus, best,
+  tperf.units.format(at.capacity, "bytes"), tperf.units.format(at.bandwidth, "bytes/s")))
+tperf.plot.contour({
+  rows = shown, x = { key = "capacity", title = "memory", unit = "bytes" },
+  y = { key = "bandwidth", title = "bandwidth", unit = "bytes/s" }, z = { key = "days", title = "training (days)" },
+  logz = true, missing = "does not fit",
+  marks = { { x = base.accelerator.hbm.capacity, y = base.accelerator.hbm.bandwidth, label = report.short(o.system) } },
+  title = ("Days to train %s on %d GPUs"):format(report.short(o.model), o.figure_gpus),
+  subtitle = ("%s with other memory; fast domain of %d GPUs, global batch %d"):format(report.short(o.system), o.domain,
+    o.batch),
+}):save "sweep_memory.svg"

@@ -1,0 +1,83 @@
+-- The bumps of the design space: at a fixed number of GPUs, some axes held and the others swept. Each configuration
+-- gets its fastest placement; those that do not fit are shown too, with the memory that they would need.
+local tperf = require "tperf"
+local report = tperf.report
+
+local strategies = { "tensor", "summa", "context" }
+local o = tperf.args {
+  summary = "all ways to cut a model along some axes, the others held",
+  model = "subramanian2024/gpt3_1T", system = "subramanian2024/B200", gpus = 16384, batch = 4096, strategy = "tensor",
+  rules = "default",
+  { long = "domain", value = "N", kind = "integer", default = 8, help = "size of the fast domain" },
+  { long = "micro-batch", value = "N", kind = "integer", default = 1, help = "samples of a micro-batch" },
+  { long = "tp", value = "N,...", kind = "integers", default = "8", help = "tensor parallelism: tensor, context" },
+  { long = "tp1", value = "N,...", kind = "integers", default = "8", help = "rows of the grid: summa" },
+  { long = "tp2", value = "N,...", kind = "integers", default = "4", help = "columns of the grid: summa" },
+  { long = "cp", value = "N,...", kind = "integers", default = "4", help = "context parallelism: context" },
+  { long = "pp", value = "N,...", kind = "integers", default = "1..128", help = "pipeline stages" },
+  { long = "dp", value = "N,...", kind = "integers", help = "replicas (default: any)" },
+}
+if #o.strategy ~= 1 then error("one strategy is needed: " .. table.concat(strategies, ", "), 0) end
+
+local network = tperf.model(o.model)
+local axes = tperf.strategy.of(o.strategy[1]).axis_names
+
+local wanted = {}
+for _, dp in ipairs(o.dp or {}) do wanted[dp] = true end
+
+-- Every point whose sizes divide what they cut.
+local points = { {} }
+local function cross(name, sizes)
+  local longer = {}
+  for _, point in ipairs(points) do
+    for _, size in ipairs(sizes) do
+      local copy = { [name] = size }
+      for key, value in pairs(point) do copy[key] = value end
+      longer[#longer + 1] = copy
+    end
+  end
+  points = longer
+end
+for _, name in ipairs(axes) do cross(name, o[name] or { 1 }) end
+cross("pp", o.pp)
+
+local possible = {}
+for _, point in ipairs(points) do
+  local product = 1
+  for _, size in pairs(point) do product = product * size end
+  local dp = o.gpus // product
+  if o.gpus % product == 0 and network.layers % point.pp == 0 and o.batch % (dp * o.micro_batch) == 0
+    and (not o.dp or wanted[dp]) then
+    point.dp = dp
+    possible[#possible + 1] = point
+  end
+end
+if #possible == 0 then error("no such configuration divides the GPUs, the layers and the batch", 0) end
+
+local rows = tperf.sweep {
+  run = tperf.train, model = network, global_batch = o.batch, strategy = o.strategy[1], rules = o.rules,
+  micro_batch = o.micro_batch, possible,
+  system = tperf.system(o.system):with { network = { fast = { domain = o.domain } } },
+}
+for i, row in ipairs(rows) do
+  row.label = i <= 26 and string.char(64 + i) or tostring(i)
+  row.strategy = o.strategy[1]
+end
+
+report.print(rows, report.present(rows, {
+  { key = "label", title = "" }, { key = report.layout, title = "layout" },
+  { key = report.placement, title = "within a domain" }, { key = "panels" },
+  { key = "microbatches", title = "micro-batches" },
+  { key = "memory.total", title = "memory", unit = "bytes" }, { key = "feasible", title = "fits" },
+  { key = "time", title = "iteration", unit = "s" }, { key = "mfu", title = "MFU", unit = "%", digits = 3 },
+}))
+report.save("sweep_parallel.csv", rows, report.present(rows, {
+  "label", "tp", "tp1", "tp2", "cp", "ep", "pp", "dp", "microbatches", "panels", "memory.total", "feasible", "time",
+  "breakdown.compute", "breakdown.memory", "breakdown.tensor_comm", "breakdown.data_comm", "breakdown.pipeline_comm",
+  "breakdown.bubble",
+}))
+tperf.plot.configurations({
+  rows = rows, x = { key = "label", title = "configuration" },
+  title = ("%s on %d x %s, strategy %s"):format(report.short(o.model), o.gpus, report.short(o.system), o.strategy[1]),
+  subtitle = ("fast domain of %d GPUs, global batch %d"):format(o.domain, o.batch),
+}):save "sweep_parallel.svg"
