@@ -79,7 +79,8 @@ describe("options", function()
     usage("--max-instructions: an integer is needed, got 'many'", "tperf run --max-instructions=many x.lua")
     usage("--max-instructions: a positive number is needed", "tperf run --max-instructions=-5 x.lua")
     usage("--out: a value is needed", "tperf run --out= x.lua")
-    usage("--gpus: an integer is needed, got '1e99'", "tperf search gpt3-175b -g 1e99")
+    usage("--gpus: an integer is needed, got '1e99'", "tperf train gpt3-175b -g 1e99")
+    usage("--gpus: integers such as 4,8 or 4..64 are needed, got '1e99'", "tperf search gpt3-175b -g 1e99")
   end)
 
   it("are written in all the usual ways", function()
@@ -277,7 +278,51 @@ describe("tperf search, train and collective", function()
     local result = shell("tperf search " .. QUESTION .. " -g 64 -k 2 --strategy tensor,context")
     assert.equal(4, select(2, result.out:gsub("\n", "")))
     assert.truthy(result.err:find "^%d+ candidates, %d+ feasible\n$")
-    assert.truthy(shell("tperf train " .. QUESTION .. " --tp 4 -g 64").out:find "memory.total +[%d.]+ GB")
+    local out = shell("tperf train " .. QUESTION .. " --tp 4 --pp 2 -g 64").out
+    for _, text in ipairs { "time of an iteration", "pipeline bubble", "which has 80.00 GB", "optimizer state",
+      "\nStages", "\n     1 +%d", "layers dense/", "\nattention qkv +[%d.]+ .s", "After the last layer" } do
+      assert.truthy(out:find(text), text)
+    end
+  end)
+
+  it("take every knob of a search as a list, and of a configuration as a value", function()
+    local knobs = " --optimizer sgd --gradients bf16 --fast tp=4 --reserve 0.1 --json"
+    local rows = json(("tperf search %s%s -g 64,128 -k 2000 --tp 4,8 --pp 2..8 --zero 0,3 --recompute none,full"
+      .. " --sequence-parallel yes,no --schedule 1f1b,interleaved_1f1b --virtual-stages 2"):format(QUESTION, knobs))
+    local seen = {}
+    for _, c in ipairs(rows) do
+      assert.equal(4, c.fast.tp)
+      for _, name in ipairs { "gpus", "tp", "pp", "zero", "recompute", "sequence_parallel", "schedule" } do
+        seen[name .. "=" .. tostring(c[name])] = true
+      end
+    end
+    local values = {}
+    for name in pairs(seen) do values[#values + 1] = name end
+    table.sort(values)
+    assert.equal("gpus=128 gpus=64 pp=2 pp=4 pp=8 recompute=full recompute=none schedule=1f1b "
+      .. "schedule=interleaved_1f1b sequence_parallel=false sequence_parallel=true tp=4 tp=8 zero=0 zero=3",
+      table.concat(values, " "))
+    local best = rows[1]
+    local same = json(("tperf train %s%s --tp %d --pp %d --dp %d -m %d --zero %d --recompute %s --schedule %s"
+      .. " --virtual-stages %d --sequence-parallel %s"):format(QUESTION, knobs, best.tp, best.pp, best.dp,
+      best.micro_batch, best.zero, best.recompute, best.schedule, best.virtual_stages,
+      best.sequence_parallel and "yes" or "no"))[1]
+    assert.equal(best.time, same.time)
+    assert.same(best.memory, same.memory)
+    usage("--zero: integers such as", "tperf search x --zero 0..2")
+    usage("--fast: NAME=NUMBER is needed, got 'tp'", "tperf search x --fast tp")
+    usage("--fast: 'tp' is given twice", "tperf search x --fast tp=1,tp=2")
+    usage("--sequence-parallel: yes or no", "tperf search " .. QUESTION .. " -g 8 --sequence-parallel yes,maybe")
+  end)
+
+  it("leave out columns that say the usual", function()
+    local function heading(options)
+      return shell("tperf search " .. QUESTION .. " -g 64 -k 3 " .. options).out:match "^[^\n]+"
+    end
+    assert.equal("tp pp dp mbs m-batches placement time mfu tokens/s/GPU memory", (heading "":gsub(" +", " ")))
+    assert.truthy(heading "--recompute full":find " recompute ")
+    assert.truthy(heading "-g 64,128":find "^gpus")
+    assert.truthy(heading "--csv":find "^strategy,tp,ep,pp,virtual_stages,schedule,.*feasible$")
   end)
 
   it("say why there is no answer", function()

@@ -3,33 +3,119 @@ local options = require "tperf.cli.options"
 
 local configuration = {}
 
-configuration.options = {
+local question = {
   { long = "system", short = "s", value = "NAME", help = "the system (`tperf list systems`, or a file)" },
-  { long = "gpus", short = "g", value = "N", kind = "integer", help = "GPUs" },
   { long = "batch", short = "b", value = "N", kind = "integer", help = "global batch, in sequences" },
   { long = "seq", value = "N", kind = "integer", help = "sequence length (default: the model's)" },
   { long = "rules", value = "NAME", help = "modelling rules (`tperf list rules`)" },
+  { long = "attention", value = "NAME", help = "flash (default), unfused, recompute or summa" },
+  { long = "optimizer", value = "NAME", help = "adam (default), adam_8bit, lion, muon or sgd" },
+  { long = "gradients", value = "TYPE", help = "fp32 or bf16 (default: what the rules say)" },
+  { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free, such as 0.1" },
+  { long = "fast", value = "tp=8,dp=2", kind = "pairs", help = "GPUs of each axis in one fast domain (default: best)" },
 }
 
-configuration.columns = {
-  { key = "strategy" }, { key = "tp" }, { key = "tp1" }, { key = "tp2" }, { key = "cp" }, { key = "ep" },
-  { key = "pp" }, { key = "dp" }, { key = "micro_batch" }, { key = "panels" }, { key = "schedule" },
-  { key = "time", unit = "s" }, { key = "tokens_per_second", title = "tokens/s" },
-  { key = "mfu", unit = "%" }, { key = "memory.total", title = "memory", unit = "bytes" }, { key = "feasible" },
+-- What may have one value in `train`, and several in `search`.
+local knobs = {
+  { long = "gpus", short = "g", kind = "integer", help = "GPUs" },
+  { long = "tp", kind = "integer", help = "tensor parallelism" },
+  { long = "tp1", kind = "integer", help = "first axis of 2-D tensor parallelism (summa)" },
+  { long = "tp2", kind = "integer", help = "second axis of 2-D tensor parallelism (summa)" },
+  { long = "cp", kind = "integer", help = "context parallelism (strategy context)" },
+  { long = "ep", kind = "integer", help = "expert parallelism, inside dp" },
+  { long = "pp", kind = "integer", help = "pipeline stages" },
+  { long = "dp", kind = "integer", help = "data parallelism" },
+  { long = "micro-batch", short = "m", kind = "integer", help = "sequences in a micro-batch" },
+  { long = "panels", kind = "integer", help = "panels of a SUMMA multiplication" },
+  { long = "schedule", kind = "string", help = "pipeline schedule: 1f1b (default), interleaved_1f1b, ... or any" },
+  { long = "virtual-stages", kind = "integer", help = "chunks of layers on a device, for interleaved schedules" },
+  { long = "zero", kind = "integer", help = "ZeRO stage, 0 to 3 (default 1)" },
+  { long = "recompute", kind = "string", help = "none (default), selective or full" },
+  { long = "sequence-parallel", kind = "string", help = "yes (default) or no" },
 }
 
---- The options of a command: the shared ones, its own, and the formats.
-function configuration.options_with(own)
-  return options.join(configuration.options, own, options.formats)
-end
+local TRUTH = { yes = true, no = false }
 
---- Which of the named options is missing, as a message; nil when none is.
-function configuration.missing(values, arguments, names)
-  if not arguments[1] then return "MODEL is missing" end
-  if arguments[2] then return ("one MODEL is needed, got '%s' too"):format(arguments[2]) end
-  for _, name in ipairs(names) do
-    if values[name] == nil then return ("--%s is missing"):format((name:gsub("_", "-"))) end
+-- The knobs as options: with lists of values, or with one. Which numbers make sense is tperf.search's to say.
+local function knob_options(many)
+  local list = {}
+  for i, knob in ipairs(knobs) do
+    local number = knob.kind == "integer"
+    list[i] = {
+      long = knob.long, short = knob.short, min = 0, help = knob.help,
+      value = (number and "N" or "NAME") .. (many and ",..." or ""),
+      kind = many and (number and "integers" or "list") or knob.kind,
+    }
   end
+  return list
 end
+
+--- All options of a command: the question, the knobs, its own, and the formats.
+---@param many boolean  whether knobs take lists
+function configuration.options(many, own)
+  return options.join(question, knob_options(many), own, options.formats)
+end
+
+-- "yes" or a list of such.
+local function as_booleans(value)
+  if type(value) ~= "table" then
+    if TRUTH[value] == nil then return nil, ("--sequence-parallel: yes or no is needed, got '%s'"):format(value) end
+    return TRUTH[value]
+  end
+  local list = {}
+  for i, item in ipairs(value) do
+    local truth, message = as_booleans(item)
+    if message then return nil, message end
+    list[i] = truth
+  end
+  return list
+end
+
+--- The arguments of tperf.search or tperf.train that the options spell; nil and a message when something is missing
+--- or wrong. Lists of one value stand for the value.
+---@param needed string[]  options that must be there
+function configuration.question(values, arguments, needed)
+  if not arguments[1] then return nil, "MODEL is missing" end
+  if arguments[2] then return nil, ("one MODEL is needed, got '%s' too"):format(arguments[2]) end
+  for _, name in ipairs(needed) do
+    if values[name] == nil then return nil, ("--%s is missing"):format((name:gsub("_", "-"))) end
+  end
+  local asked = { model = arguments[1], global_batch = values.batch, strategy = values.strategy or "tensor" }
+  for _, option in ipairs(options.join(question, knobs)) do
+    local name = option.long:gsub("-", "_")
+    if name ~= "batch" then asked[name] = values[name] end
+  end
+  if values.sequence_parallel then
+    local message
+    asked.sequence_parallel, message = as_booleans(values.sequence_parallel)
+    if message then return nil, message end
+  end
+  for name, value in pairs(asked) do
+    if type(value) == "table" and #value == 1 then asked[name] = value[1] end
+  end
+  return asked
+end
+
+-- "tp 4, dp 2": the axes that a fast domain (the GPUs of one NVLink switch) holds more than one GPU of.
+local function placement(c)
+  local parts = {}
+  for _, axis in ipairs { "tp", "tp1", "tp2", "cp", "ep", "pp", "dp" } do
+    if (c.fast[axis] or 1) > 1 then parts[#parts + 1] = axis .. " " .. c.fast[axis] end
+  end
+  return table.concat(parts, ", ")
+end
+
+--- A configuration in one row. `usual`: people are spared the column where every row has this value.
+configuration.columns = {
+  { key = "strategy", usual = "tensor" }, { key = "tp" }, { key = "tp1" }, { key = "tp2" }, { key = "cp" },
+  { key = "ep", usual = 1 }, { key = "pp" }, { key = "virtual_stages", title = "vpp", usual = 1 },
+  { key = "schedule", usual = "1f1b" }, { key = "dp" }, { key = "zero", usual = 1 },
+  { key = "micro_batch", title = "mbs" }, { key = "microbatches", title = "m-batches" },
+  { key = "panels", usual = 1 }, { key = "recompute", usual = "none" },
+  { key = "sequence_parallel", title = "seq. parallel", usual = true },
+  { key = placement, title = "placement" }, { key = "time", unit = "s" }, { key = "mfu", unit = "%", digits = 3 },
+  { key = function(c) return c.tokens_per_second / c.gpus end, title = "tokens/s/GPU" },
+  { key = "memory.total", title = "memory", unit = "bytes" }, { key = "feasible", title = "fits", usual = true },
+}
 
 return configuration

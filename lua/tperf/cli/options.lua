@@ -1,8 +1,9 @@
 --- Command lines, described as data: parsing, usage and help all come from a command's declaration.
 -- An option: { long = "system", short = "s", value = "NAME", kind = "string", help = "…" }. Without `value`
 -- it is a switch. kind: "string" (default), "integer", "number", "list" (comma-separated, repeatable), "integers"
--- ("4,8", or "4..64" by doubling), or a unit of tperf.units, such as "bytes". Its value arrives under the long name
--- with "_" for "-". A command's `common` options replace the ones that every command takes.
+-- ("4,8", or "4..64" by doubling; from `min` or 1 on), "pairs" ("tp=8,dp=2": { tp = 8, dp = 2 }), or a unit of
+-- tperf.units, such as "bytes". Its value arrives under the long name with "_" for "-". A command's `common` options
+-- replace the ones that every command takes.
 local check = require "tperf.check"
 local units = require "tperf.units"
 
@@ -43,25 +44,39 @@ local function as_number(kind, text)
 end
 
 -- "4,8,64", and "4..64": 4, 8, 16, 32, 64.
-local function as_integers(text)
+local function as_integers(text, min)
   local list = {}
   for item in (text .. ","):gmatch "([^,]*)," do
     local first, last = item:match "^(%d+)%.%.(%d+)$"
     local low, high = math.tointeger(tonumber(first or item)), math.tointeger(tonumber(last or item))
-    if not low or not high or low < 1 or high < low then
+    if not low or not high or low < min or high < low or low == 0 and high > 0 then
       return nil, ("integers such as 4,8 or 4..64 are needed, got '%s'"):format(text)
     end
-    while low <= high and low > 0 do -- until it overflows
+    repeat
       list[#list + 1] = low
       low = low * 2
-    end
+    until low > high or low <= 0 -- it overflows, or began at 0
   end
   return list
 end
 
+-- "tp=8,dp=2": { tp = 8, dp = 2 }.
+local function as_pairs(text)
+  local pairs_of = {}
+  for item in (text .. ","):gmatch "([^,]*)," do
+    local name, value = item:match "^([%w_]+)=(.+)$"
+    local number = value and as_number("number", value)
+    if not number then return nil, ("NAME=NUMBER is needed, got '%s'"):format(item) end
+    if pairs_of[name] then return nil, ("'%s' is given twice"):format(name) end
+    pairs_of[name] = number
+  end
+  return pairs_of
+end
+
 local function convert(option, text)
   local kind = option.kind or "string"
-  if kind == "integers" then return as_integers(text) end
+  if kind == "integers" then return as_integers(text, option.min or 1) end
+  if kind == "pairs" then return as_pairs(text) end
   if kind == "integer" or kind == "number" then return as_number(kind, text) end
   if kind == "string" or kind == "list" then
     if text == "" then return nil, "a value is needed" end

@@ -2,22 +2,36 @@
 local at = require "tperf.report.columns".at
 local report = require "tperf.report"
 
+-- Whether any row has something in that column, and something unusual.
 local function present(rows, column)
+  local some, unusual = #rows == 0, #rows == 0 or column.usual == nil
   for _, row in ipairs(rows) do
-    if at(row, column.key) ~= nil then return true end
+    local value = type(column.key) ~= "function" and at(row, column.key)
+    if type(column.key) == "function" then value = column.key(row) end
+    some = some or value ~= nil
+    unusual = unusual or value ~= nil and value ~= column.usual
   end
-  return #rows == 0
+  return some, unusual
 end
 
---- Prints rows. Columns that no row has are left out; JSON carries every field of the rows.
+local function plain(column)
+  local copy = {}
+  for name, value in pairs(column) do copy[name] = value end
+  copy.usual = nil
+  return copy
+end
+
+--- Prints rows. Columns that no row has are left out, for people also those where every row has the `usual` value; JSON
+--- carries every field of the rows.
 ---@param values table   the command's options (see options.formats)
 ---@param rows table[]
----@param columns tperf.Column[]
+---@param columns tperf.Column[]  with usual
 return function(values, rows, columns)
   if values.json then return io.stdout:write(report.json(rows)) end
   local wanted = {}
   for _, column in ipairs(columns) do
-    if present(rows, column) then wanted[#wanted + 1] = column end
+    local some, unusual = present(rows, column)
+    if some and (values.csv or unusual) then wanted[#wanted + 1] = plain(column) end
   end
   if values.csv then return io.stdout:write(report.csv(rows, wanted)) end
   report.print(rows, wanted)

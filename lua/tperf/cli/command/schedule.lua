@@ -4,18 +4,17 @@ local output = require "tperf.report.output"
 
 local PASS = { f = "forward", b = "backward", d = "backward_input", w = "backward_weight", o = "overlapped" }
 
--- {"f=1", "b=2"} -> { forward = 1, backward = 2 }.
-local function read_times(list)
+local IS_PASS = {}
+for _, pass in pairs(PASS) do IS_PASS[pass] = true end
+
+-- { f = 1, b = 2 } -> { forward = 1, backward = 2 }.
+local function read_times(given)
   local times = {}
-  for _, item in ipairs(list or {}) do
-    local key, value = item:match "^([%a_]+)=(.+)$"
-    local name, number = PASS[key] or key, tonumber(value)
-    if not key or not number then return nil, ("--times: '%s' is not PASS=NUMBER, such as f=1"):format(item) end
-    local known = false
-    for _, pass in pairs(PASS) do known = known or pass == name end
-    if not known then return nil, ("--times: '%s' is none of f, b, d, w, o"):format(key) end
-    if times[name] then return nil, ("--times: %s is given twice"):format(name) end
-    times[name] = number
+  for name, number in pairs(given or {}) do
+    local pass = PASS[name] or name
+    if not IS_PASS[pass] then return nil, ("--times: '%s' is none of f, b, d, w, o"):format(name) end
+    if times[pass] then return nil, ("--times: %s is given twice"):format(pass) end
+    times[pass] = number
   end
   return times
 end
@@ -81,7 +80,7 @@ is in micro-batches of a device's activations. Files of several schedules are na
     { long = "microbatches", short = "m", value = "N", kind = "integer", help = "micro-batches per iteration" },
     { long = "stages", value = "N", kind = "integer", help = "stages, where the schedule leaves them open" },
     { long = "group-size", value = "N", kind = "integer", help = "micro-batches per group of interleaved schedules" },
-    { long = "times", value = "f=1,b=2", kind = "list",
+    { long = "times", value = "f=1,b=2", kind = "pairs",
       help = "forward f, backward b, its halves d (input) and w (weight), overlapped o" },
     { long = "p2p", value = "TIME", kind = "number", help = "from a stage to the next (default 0)" },
     { long = "memory-limit", value = "N", kind = "number", help = "refuse a higher peak; zb_auto keeps to it" },

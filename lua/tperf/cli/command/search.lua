@@ -1,33 +1,54 @@
 local configuration = require "tperf.cli.configuration"
 
+local columns = table.move(configuration.columns, 1, #configuration.columns, 2, { { key = "gpus" } })
+
+-- The rows of one result, or of one for every number of GPUs; tells what was counted, and why some have no rows.
+local function rows_of(found)
+  local results, rows = found.candidates and { found } or found, {}
+  local reason
+  for _, result in ipairs(results) do
+    table.move(result, 1, #result, #rows + 1, rows)
+    reason = #result == 0 and result.complete and result.reason or reason
+    io.stderr:write(results[2] and ("%d GPUs: "):format(result.gpus) or "",
+      ("%d candidates, %d feasible"):format(result.candidates, result.feasible),
+      results[2] and #result == 0 and result.reason and ": " .. result.reason or "", "\n")
+  end
+  if not results[1].complete then io.stderr:write "interrupted: the best so far\n" end
+  return rows, reason
+end
+
 return {
   summary = "the best ways to train a model on a cluster",
   arguments = "MODEL",
   details = [[
-For example: tperf search gpt3-175b -s h100-sxm -g 1024 -b 1536 --top 5]],
-  options = configuration.options_with {
+For example: tperf search gpt3-175b -s h100-sxm -g 1024 -b 1536 --top 5
+An option that takes a list tries each of its values: --recompute none,full --zero 1,3; 256..1024 is
+256,512,1024. Columns that say the usual in every row (no recomputation, ZeRO 1, it fits) are left out.
+The placement is what one fast domain (the GPUs behind one NVLink switch) holds of each axis.]],
+  options = configuration.options(true, {
     { long = "strategy", value = "NAME,...", kind = "list",
       help = "strategies to try, or all (`tperf list strategies`)" },
     { long = "top", short = "k", value = "K", kind = "integer", help = "how many to print (default 10)" },
     { long = "all", short = "a", help = "print every candidate, those that do not fit too" },
     { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per core)" },
-  },
+  }),
   run = function(values, arguments)
-    local missing = configuration.missing(values, arguments, { "system", "gpus", "batch" })
-    if missing then return false, missing end
-    local tperf, strategies = require "tperf", values.strategy or { "tensor" }
+    local asked, message = configuration.question(values, arguments, { "system", "gpus", "batch" })
+    if not asked then return false, message end
+    asked.top, asked.keep, asked.threads = values.top, values.all and "all" or nil, values.threads
     local progress = require "tperf.progress".start "searching"
-    local found = tperf.search {
-      model = arguments[1], system = values.system, gpus = values.gpus, global_batch = values.batch, seq = values.seq,
-      strategy = strategies[2] and strategies or strategies[1], top = values.top, keep = values.all and "all" or nil,
-      threads = values.threads, rules = values.rules, progress = progress,
-    }
+    asked.progress = progress
+    local found = require "tperf".search(asked)
     progress()
-    if #found > 0 then
-      require "tperf.cli.table"(values, table.move(found, 1, #found, 1, {}), configuration.columns)
+    local rows, reason = rows_of(found)
+    if #rows > 0 then
+      local first = found.candidates and 2 or 1 -- one number of GPUs needs no column
+      require "tperf.cli.table"(values, rows, table.move(columns, first, #columns, 1, {}))
+    elseif reason then
+      if found.feasible == 0 and found.candidates > 0 then
+        reason = reason .. "; --recompute full, --zero 3 and more GPUs save memory, --all shows what each takes"
+      end
+      error(reason, 0)
     end
-    io.stderr:write(("%d candidates, %d feasible\n"):format(found.candidates, found.feasible))
-    if not found.complete then io.stderr:write "interrupted: the best so far\n" end
-    if #found == 0 and found.complete then error(found.reason, 0) end
   end,
 }

@@ -1,60 +1,130 @@
 local configuration = require "tperf.cli.configuration"
+local format = require "tperf.report.format"
 
-local AXES = { "tp", "tp1", "tp2", "cp", "pp", "dp", "micro_batch", "panels" }
+-- What the parts of an iteration and of the memory are, in the order in which they are told.
+local TIME = {
+  { "compute", "computing" }, { "memory", "waiting for memory" }, { "tensor_comm", "communication inside a layer" },
+  { "pipeline_comm", "communication between stages" }, { "data_comm", "gradients and weights over dp" },
+  { "bubble", "pipeline bubble" },
+}
+local MEMORY = {
+  { "weights", "weights" }, { "gradients", "gradients" }, { "optimizer", "optimizer state" },
+  { "activations", "activations" },
+}
 
--- A record as rows of name and value, nested tables and the axes' order kept.
-local UNITS = { memory = "bytes", breakdown = "s" }
-local SIMULATED = { time = "s", makespan = "s", activations = "bytes", bubble_rate = "%" }
+-- The parts of a record of numbers, in the order of names, then whatever else it has; the total last. With columns.
+local function parts_of(title, record, names, total, unit)
+  local rows, seen = {}, { total = true }
+  local function add(name, words)
+    local value = record[name]
+    if type(value) == "number" and not seen[name] then rows[#rows + 1] = { part = words, value = value } end
+    seen[name] = true
+  end
+  for _, name in ipairs(names) do add(name[1], name[2]) end
+  local others = {}
+  for name in pairs(record) do others[#others + 1] = name end
+  table.sort(others)
+  for _, name in ipairs(others) do add(name, name) end
+  rows[#rows + 1] = { part = "total", value = total }
+  for _, row in ipairs(rows) do row.share = total > 0 and row.value / total or 0.0 end
+  return rows, {
+    { key = "part", title = title }, { key = "value", title = "", unit = unit },
+    { key = "share", title = "", unit = "%", digits = 3 },
+  }
+end
 
-local function details(result)
+-- A row for each op, both passes summed, and one for all.
+local function op_rows(ops)
   local rows = {}
-  for _, group in ipairs { "breakdown", "memory", "simulated" } do
-    local names = {}
-    for name in pairs(result[group] or {}) do names[#names + 1] = name end
-    table.sort(names)
-    for _, name in ipairs(names) do
-      if type(result[group][name]) == "number" then
-        rows[#rows + 1] = { item = group .. "." .. name, value = result[group][name],
-          unit = UNITS[group] or SIMULATED[name] }
-      end
-    end
+  for _, op in ipairs(ops) do
+    rows[#rows + 1] = {
+      op = op.block .. " " .. op.name, forward = op.forward.time, backward = op.backward.time,
+      comm = op.forward.comm_time + op.backward.comm_time,
+      stall = op.forward.exposed_memory_time + op.backward.exposed_memory_time,
+      flops = op.forward.tensor_flops + op.backward.tensor_flops + op.forward.vector_flops + op.backward.vector_flops,
+      weights = op.weight_bytes, saved = op.saved_bytes,
+    }
+  end
+  local sum = { op = "all" }
+  for _, name in ipairs { "forward", "backward", "comm", "stall", "flops", "weights", "saved" } do
+    sum[name] = 0
+    for _, row in ipairs(rows) do sum[name] = sum[name] + row[name] end
+  end
+  rows[#rows + 1] = sum
+  return rows
+end
+
+local OP_COLUMNS = {
+  { key = "op" }, { key = "forward", unit = "s" }, { key = "backward", unit = "s" },
+  { key = "comm", title = "incl. comm.", unit = "s" }, { key = "stall", title = "incl. memory", unit = "s" },
+  { key = "flops", title = "FLOPs", unit = "FLOP" }, { key = "weights", unit = "bytes" },
+  { key = "saved", title = "activations", unit = "bytes" },
+}
+
+local function stage_rows(c)
+  local rows, at = {}, 1
+  for i, stage in ipairs(c.stages) do
+    local memory = stage.memory
+    rows[i] = {
+      stages = (stage.repeats > 1 and "%d-%d" or "%d"):format(at, at + stage.repeats - 1),
+      layers = stage.layers, in_flight = stage.in_flight, weights = memory.weights, gradients = memory.gradients,
+      optimizer = memory.optimizer, activations = memory.activations, total = memory.total,
+      ends = (stage.first and "first" or "") .. (stage.first and stage.last and ", " or "")
+        .. (stage.last and "last" or ""),
+    }
+    at = at + stage.repeats
   end
   return rows
+end
+
+local STAGE_COLUMNS = {
+  { key = "stages", align = "right" }, { key = "layers" }, { key = "in_flight", title = "in flight" },
+  { key = "weights", unit = "bytes" }, { key = "gradients", unit = "bytes" }, { key = "optimizer", unit = "bytes" },
+  { key = "activations", unit = "bytes" }, { key = "total", unit = "bytes" }, { key = "ends", title = "" },
+}
+
+local function print_details(c, machine)
+  local report = require "tperf.report"
+  local function section(title, rows, columns)
+    print(("\n%s"):format(title))
+    report.print(rows, columns)
+  end
+  print()
+  report.print(parts_of("time of an iteration", c.breakdown, TIME, c.time, "s"))
+  print()
+  local capacity = format.number(machine.accelerator.hbm.capacity, "bytes")
+  report.print(parts_of("memory of the fullest GPU, which has " .. capacity, c.memory, MEMORY, c.memory.total, "bytes"))
+  if c.pp > 1 then section("Stages, and the memory of a GPU of each", stage_rows(c), STAGE_COLUMNS) end
+  for _, kind in ipairs(c.kinds) do
+    section(("One of %d layers %s, one micro-batch on one GPU"):format(kind.count, kind.key), op_rows(kind.ops),
+      OP_COLUMNS)
+  end
+  if #c.first > 0 then section("Before the first layer", op_rows(c.first), OP_COLUMNS) end
+  if #c.last > 0 then section("After the last layer", op_rows(c.last), OP_COLUMNS) end
+  if c.simulated then
+    local s = c.simulated
+    print(("\nSimulated as %s: %s an iteration, bubble %s, activations of %s"):format(s.schedule,
+      format.number(s.time, "s"), format.number(s.bubble_rate, "%", 3), format.number(s.activations, "bytes")))
+  end
 end
 
 return {
   summary = "time and memory of one configuration",
   arguments = "MODEL",
   details = [[
-For example: tperf train gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --micro-batch 1]],
-  options = configuration.options_with {
+For example: tperf train gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --micro-batch 1
+Prints where the time of an iteration and the memory go, by stage and by op.]],
+  options = configuration.options(false, {
     { long = "strategy", value = "NAME", help = "how a layer is cut up (default tensor)" },
-    { long = "tp", value = "N", kind = "integer", help = "tensor parallelism" },
-    { long = "tp1", value = "N", kind = "integer", help = "first axis of 2-D tensor parallelism" },
-    { long = "tp2", value = "N", kind = "integer", help = "second axis of 2-D tensor parallelism" },
-    { long = "cp", value = "N", kind = "integer", help = "context parallelism" },
-    { long = "pp", value = "N", kind = "integer", help = "pipeline stages" },
-    { long = "dp", value = "N", kind = "integer", help = "data parallelism" },
-    { long = "micro-batch", short = "m", value = "N", kind = "integer", help = "sequences in a micro-batch" },
-    { long = "panels", value = "N", kind = "integer", help = "panels of a SUMMA multiplication" },
     { long = "simulate", value = "NAME", help = "also simulate the pipeline (`tperf list schedules`)" },
-  },
+  }),
   run = function(values, arguments)
-    local missing = configuration.missing(values, arguments, { "system", "batch" })
-    if missing then return false, missing end
-    local question = { model = arguments[1], system = values.system, gpus = values.gpus, global_batch = values.batch,
-      seq = values.seq, rules = values.rules, strategy = values.strategy or "tensor" }
-    for _, axis in ipairs(AXES) do question[axis] = values[axis] end
-    question.simulate = values.simulate
-    local result = require "tperf".train(question)
-    require "tperf.cli.table"(values, { result }, configuration.columns)
-    if values.json or values.csv then return end
-    local report = require "tperf.report"
-    print()
-    report.print(details(result), {
-      { key = "item" },
-      { title = "value", align = "right",
-        key = function(row) return require "tperf.report.format".number(row.value, row.unit) end },
-    })
+    local asked, message = configuration.question(values, arguments, { "system", "batch" })
+    if not asked then return false, message end
+    asked.simulate = values.simulate
+    local tperf = require "tperf"
+    local c = tperf.train(asked)
+    require "tperf.cli.table"(values, { c }, configuration.columns)
+    if not values.json and not values.csv then print_details(c, tperf.system(asked.system)) end
   end,
 }
