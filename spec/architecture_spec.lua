@@ -151,6 +151,31 @@ describe("architectures", function()
     end
   end)
 
+  -- Section 4.3: 4 s b h / t (1 + v / h) at the end, and the dropout mask of the embedding.
+  it("keep the published activations of both ends", function()
+    local model = tperf.model "megatron-530b" -- its vocabulary is padded
+    local h, s, v, t = model.hidden, model.seq, model.vocab, 8
+    local ends = { first = 0, last = 0 }
+    each_op(model, { tp = t, micro_batch = 2 }, function(op, _, part)
+      if ends[part] then ends[part] = ends[part] + op.saved_bytes end
+    end)
+    assert.equal(2 * s * h / t, ends.first)
+    assert.equal(4 * s * 2 * h / t * (1 + v / h), ends.last)
+  end)
+
+  it("gather shared keys and values before they are repeated", function()
+    for _, variant in ipairs { "flash", "unfused" } do
+      local model, bytes = tperf.model "llama-3.1-8b", 0
+      each_op(model, { strategy = "context", cp = 4, attention = variant }, function(op, times)
+        for _, c in ipairs(op.forward.comms) do
+          assert.is_true(c.axis == "tp" or c.axis == "cp")
+          if c.axis == "cp" then bytes = bytes + times * c.bytes end
+        end
+      end)
+      assert.equal(model.layers * 2 * BYTES * model.seq * model.kv_heads * model.head_dim, bytes)
+    end
+  end)
+
   it("keep what Llama's fused kernels keep", function()
     local m = tperf.model "llama-3.1-8b"
     local s, h, kv = m.seq, m.hidden, m.kv_heads * m.head_dim

@@ -110,3 +110,29 @@ describe("tperf.architecture", function()
     end, "op.linear 'c': 'n_out' must not be negative, got %-4")
   end)
 end)
+
+describe("docs/architectures.md", function()
+  it("shows code that runs", function()
+    local page, ran = program.slurp "docs/architectures.md", 0
+    for code in page:gmatch "```lua\n(.-)```" do
+      local prelude = code:find("require", 1, true) and "" or "local op = require 'tperf'.op\nreturn "
+      local result = assert(load(prelude .. code .. (prelude == "" and "return model" or "")))()
+      if prelude == "" then
+        assert.equal(5, #tperf.layer { model = result, system = "h100-sxm", tp = 2 })
+      else
+        assert.equal(1e8, result:counts().forward.comms[1].bytes)
+      end
+      ran = ran + 1
+    end
+    assert.equal(2, ran)
+  end)
+
+  it("names every op", function()
+    local page = program.slurp "docs/architectures.md"
+    for _, name in ipairs { "linear", "grouped_linear", "attention", "norm", "elementwise", "embedding",
+      "cross_entropy", "router", "scan", "collective", "custom" } do
+      assert.is_function(tperf.op[name])
+      assert.truthy(page:find("`" .. name .. "`", 1, true), name)
+    end
+  end)
+end)

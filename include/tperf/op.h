@@ -138,6 +138,7 @@ tp_status tp_op_norm(tp_op *op, const tp_norm *shape, tp_error *error);
 // grad_reads_gathered: the backward pass reads the gathered keys and values, not the local (Q14).
 typedef struct tp_attention {
     int64_t batch, heads, queries, keys, head_dim;
+    int64_t kv_heads; // that are gathered, and then repeated for every head; 0: heads
     bool keep_scores, recomputed, grad_reads_gathered;
     const char *gather_axis;
 } tp_attention;

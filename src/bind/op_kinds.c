@@ -139,6 +139,7 @@ static const tp_field attention_fields[] = {
     INTEGER("queries", attention.queries),
     INTEGER("keys", attention.keys),
     INTEGER("head_dim", attention.head_dim),
+    OPTIONAL("kv_heads", INTEGER, attention.kv_heads),
     OPTIONAL("keep_scores", FLAG, attention.keep_scores),
     OPTIONAL("recomputed", FLAG, attention.recomputed),
     OPTIONAL("gather", TEXT, attention.gather_axis),

@@ -8,13 +8,15 @@ static tp_status check_attention(const tp_attention *shape, tp_error *error) {
     TP_TRY(tp_size_check(error, "heads", shape->heads));
     TP_TRY(tp_size_check(error, "queries", shape->queries));
     TP_TRY(tp_size_check(error, "keys", shape->keys));
+    TP_TRY(tp_size_check(error, "kv_heads", shape->kv_heads));
     return tp_size_check(error, "head_dim", shape->head_dim);
 }
 
 // Keys, values or both (tensors = 1 or 2), gathered for both passes, their gradients scattered.
 static void gather_keys(tp_op *op, const tp_attention *shape, double tensors) {
-    double bytes = tensors * tp_dtype_bytes(op->dtype) * (double)shape->batch *
-                   (double)shape->heads * (double)shape->keys * (double)shape->head_dim;
+    double heads = (double)(shape->kv_heads ? shape->kv_heads : shape->heads);
+    double bytes = tensors * tp_dtype_bytes(op->dtype) * (double)shape->batch * heads *
+                   (double)shape->keys * (double)shape->head_dim;
     tp_pass_communicate(&op->forward, TP_ALL_GATHER, shape->gather_axis, bytes);
     tp_pass_communicate(&op->backward, TP_ALL_GATHER, shape->gather_axis, bytes);
     tp_pass_communicate(&op->backward, TP_REDUCE_SCATTER, shape->gather_axis, bytes);

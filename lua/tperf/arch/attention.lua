@@ -32,8 +32,8 @@ local function separate(m, p, cut, shape)
   local function product(make, name, width, recomputed)
     return make {
       name = name, batch = p.micro_batch, heads = cut.heads, queries = cut.queries, keys = keys, head_dim = width,
-      gather = cut.gather, keep_scores = not again and m.dropout, recomputed = recomputed, grad_reads_gathered = true,
-      dtype = p.dtype,
+      kv_heads = shape.kv_heads, gather = cut.gather, keep_scores = not again and m.dropout, recomputed = recomputed,
+      grad_reads_gathered = true, dtype = p.dtype,
     }
   end
   local ops = {
