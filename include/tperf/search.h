@@ -58,6 +58,7 @@ typedef struct tp_shape {
     const int64_t *panels; // the numbers of SUMMA panels to try, at least one
     size_t n_panels;
     int64_t fast[TP_AXES_MAX]; // demanded placements of the network's axes; 0 for any
+    bool hopeless; // known not to fit: only counted; network may be a smaller micro-batch's
 } tp_shape;
 
 typedef struct tp_answer {
@@ -74,6 +75,11 @@ typedef struct tp_search tp_search;
 tp_search *tp_search_new(const tp_search_options *options, const tp_question *questions,
                          size_t n_questions, tp_pool *pool, tp_error *error);
 void tp_search_free(tp_search *search); // NULL is fine
+
+// Whether no candidate of the shape, nor of a larger micro-batch with the same sizes, can fit for any
+// question: weights and half of the activations alone exceed the memory. Activations grow with the
+// micro-batch; rounding inside a layer cannot halve them. The caller may then add larger ones as hopeless.
+bool tp_search_hopeless(const tp_search *search, const tp_shape *shape);
 
 // Walks the spaces of these shapes for every question that they suit. TP_INTERRUPTED when stopped.
 tp_status tp_search_walk(tp_search *search, const tp_shape *shapes, size_t n_shapes,

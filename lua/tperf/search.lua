@@ -9,7 +9,7 @@ local units = require "tperf.units"
 
 local search = {}
 
-local SHAPES_AT_ONCE = 512 -- laid out before the core walks them
+local SHAPES_AT_ONCE = 256 -- laid out before the core walks them
 
 local function schema_of(strategies)
   local schema = problem.schema(strategies)
@@ -45,6 +45,19 @@ local function new_core_search(p, o)
   }, p.rules, p.training, p.pipelines, p.questions, p.zero, p.fixed.dp, accept)
 end
 
+-- Calls add(shape) for the micro-batches of one size of the axes. Once one of them is hopeless, the larger ones are
+-- added without being laid out, to be counted.
+local function add_micro_batches(core_search, network, shape_of, micro_batches, add)
+  local hopeless
+  for _, micro_batch in ipairs(micro_batches) do
+    local shape = shape_of(hopeless or network(micro_batch), micro_batch)
+    shape.hopeless = hopeless ~= nil
+    if not hopeless and core_search:hopeless(shape) then hopeless = shape.network end
+    if add(shape) then return true end
+  end
+  return false
+end
+
 -- Lays out the shapes of all strategies and walks them, some hundred at a time. false when interrupted.
 local function walk(p, o, core_search)
   local shapes, complete, done = {}, true, 0
@@ -56,19 +69,26 @@ local function walk(p, o, core_search)
     end
     shapes = {}
   end
+  local function add(shape)
+    shapes[#shapes + 1] = shape
+    if #shapes == SHAPES_AT_ONCE then flush() end
+    return not complete
+  end
   for number, s in ipairs(p.strategies) do
     if not complete then break end
     local fast, network = {}, p.layouts[number].network
     for i, name in ipairs(s.axis_names) do fast[i] = o.fast and o.fast[name] or 0 end
-    space.each_shape(s, p.model, p.rules, p.questions, p.pps, p.fixed, p.refused, function(sizes, micro_batch, panels)
+    space.each_shape(s, p.model, p.rules, p.questions, p.pps, p.fixed, p.refused, function(sizes, micro_batches, panels)
       for v, variant in ipairs(p.variants) do
-        shapes[#shapes + 1] = {
-          strategy = number, variant = v, network = network(sizes, micro_batch, variant), micro_batch = micro_batch,
-          panels = panels, fast = fast,
-        }
-        if #shapes == SHAPES_AT_ONCE then flush() end
+        local function shape_of(laid_out, micro_batch)
+          return {
+            strategy = number, variant = v, network = laid_out, micro_batch = micro_batch, panels = panels, fast = fast,
+          }
+        end
+        local function lay_out(micro_batch) return network(sizes, micro_batch, variant) end
+        if add_micro_batches(core_search, lay_out, shape_of, micro_batches, add) then return true end
       end
-      return not complete
+      return false
     end)
   end
   flush()

@@ -137,7 +137,7 @@ function space.pipeline_sizes(model, rules, questions, wanted)
   return list
 end
 
---- Calls visit(sizes, micro_batch, panels) for every shape of one strategy, until it returns true. pps: the pipeline
+--- Calls visit(sizes, micro_batches, panels) for the shapes of one strategy, until it returns true. pps: the pipeline
 --- sizes; fixed: micro_batch, panels, and axes' names -> list of allowed values.
 function space.each_shape(s, model, rules, questions, pps, fixed, refused, visit)
   local divisors_of = setmetatable({}, { __index = function(known, n)
@@ -148,11 +148,8 @@ function space.each_shape(s, model, rules, questions, pps, fixed, refused, visit
     local replicas = replica_batches(gpus_of(s, sizes), sizes[s.expert_axis] or 1, pps, questions)
     local panels = fixed.panels or s.panels and s.panels(model, share, rules) or { 1 }
     local copy = table.move(sizes, 1, #sizes, 1, {})
-    local list = micro_batches(replicas, s.sequence_shards(share), model, rules, fixed.micro_batch, divisors_of)
-    for _, b in ipairs(list) do
-      if visit(copy, b, panels) then return true end
-    end
-    return false
+    return visit(copy, micro_batches(replicas, s.sequence_shards(share), model, rules, fixed.micro_batch, divisors_of),
+      panels)
   end)
 end
 

@@ -3,6 +3,7 @@
 //     axes: list of names; sizes: list of integers; gradient_axes: bit mask; expert_axis: its place, 0: none;
 //     sections: list of lists of blocks { name =, op, op … }: each kind of layer, then first, then last
 //   network:ops(section, system, rules, fast, panels)   list of records, as tperf.layer documents them
+//   #network   how many ops it has
 //   network:iteration(system, rules, training, pipelines, run, fast)   record, as tperf.train documents it
 #include <string.h>
 
@@ -290,6 +291,11 @@ static int network_iteration(lua_State *L) {
     return 1;
 }
 
+static int count_of_ops(lua_State *L) {
+    lua_pushinteger(L, (lua_Integer)tp_bind_check_network(L, 1)->n_ops);
+    return 1;
+}
+
 static const luaL_Reg methods[] = {
     {"ops", network_ops},
     {"iteration", network_iteration},
@@ -300,6 +306,8 @@ void tp_bind_network(lua_State *L) {
     luaL_newmetatable(L, type_name);
     luaL_newlib(L, methods);
     lua_setfield(L, -2, "__index");
+    lua_pushcfunction(L, count_of_ops);
+    lua_setfield(L, -2, "__len");
     lua_pop(L, 1);
     lua_pushcfunction(L, new_network);
 }

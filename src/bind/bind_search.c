@@ -3,7 +3,8 @@
 //     options: see option_fields; questions: list of { system, gpus, global_batch };
 //     zero: list of ZeRO stages; dp: list or nil
 //     accept: function(question, found) -> boolean, or nil
-//   search:walk(shapes)          shapes: list of { strategy, variant, network, micro_batch, panels, fast }; false when interrupted
+//   search:walk(shapes)          shapes: list of { strategy, variant, network, micro_batch, panels, fast, hopeless }; false when interrupted
+//   search:hopeless(shape)       whether neither this shape nor one of a larger micro-batch can fit
 //   search:answer(question)      { candidates, feasible, evaluated, found, found … }
 //   search.threads() -> the number of processors; search.clock() -> seconds, for durations
 //   search.interrupted() -> whether Ctrl-C was pressed; the caller honours it
@@ -254,6 +255,9 @@ static void read_shape(lua_State *L, tp_shape *shape) {
     shape->variant = (int)luaL_checkinteger(L, -1);
     lua_getfield(L, at, "network");
     shape->network = tp_bind_check_network(L, -1);
+    lua_getfield(L, at, "hopeless");
+    shape->hopeless = lua_toboolean(L, -1);
+    lua_pop(L, 1);
     lua_getfield(L, at, "micro_batch");
     shape->micro_batch = luaL_checkinteger(L, -1);
     if (shape->micro_batch < 1) tp_bind_fail(L, "a shape needs a micro-batch of at least 1");
@@ -268,6 +272,15 @@ static void read_shape(lua_State *L, tp_shape *shape) {
     if (shape->n_panels < 1) tp_bind_fail(L, "a shape needs a number of panels");
     lua_replace(L, at + 1);
     lua_settop(L, at + 1);
+}
+
+static int hopeless(lua_State *L) {
+    box *b = check_search(L);
+    tp_shape shape;
+    lua_settop(L, 2);
+    read_shape(L, &shape);
+    lua_pushboolean(L, tp_search_hopeless(b->search, &shape));
+    return 1;
 }
 
 static int walk(lua_State *L) {
@@ -342,6 +355,7 @@ static const luaL_Reg functions[] = {
 };
 
 static const luaL_Reg methods[] = {
+    {"hopeless", hopeless},
     {"walk", walk},
     {"answer", answer},
     {NULL, NULL},

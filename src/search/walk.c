@@ -211,6 +211,7 @@ static bool walk_sizes(walk *w) {
         w->memory = tp_memory_of(&w->partial, &w->job, w->network, w->bytes, NULL);
         bool feasible = w->memory.total <= capacity;
         w->finds->candidates += count;
+        if (w->shape->hopeless) continue;
         if (feasible) w->finds->feasible += count;
         if (!feasible && !options->keep_all && !options->infeasible_too) continue;
         if (!walk_layouts(w, feasible)) return false;
@@ -252,16 +253,57 @@ static bool walk_pipelines(walk *w) {
     return true;
 }
 
+// The GPUs that the network's axes take together, the expert axis apart; 0 when they do not divide the topic's.
+static int64_t gpus_of(const tp_network *network, int64_t gpus) {
+    int64_t product = 1;
+    for (int i = 0; i < network->n_axes; i++) {
+        if (i == network->expert_axis) continue;
+        if (network->sizes[i] > gpus / product) return 0;
+        product *= network->sizes[i];
+    }
+    return gpus % product == 0 ? product : 0;
+}
+
+// Whether some pipeline and ZeRO stage leaves room for half of the activations.
+static bool might_fit(const tp_search *search, const tp_topic *topic, const tp_shape *shape,
+                      const tp_layer_cost *bytes) {
+    const tp_search_options *options = &search->options;
+    tp_job job = {&topic->question.system, &options->rules, &options->training,
+                  topic->question.global_batch};
+    int64_t tensor_gpus = gpus_of(shape->network, topic->question.gpus);
+    double capacity = job.system->accelerator.hbm.capacity * (1 - options->training.reserved);
+    if (!tensor_gpus) return false;
+    int64_t gpus = topic->question.gpus / tensor_gpus;
+    tp_candidate candidate = {.micro_batch = shape->micro_batch};
+    memcpy(candidate.sizes, shape->network->sizes, sizeof candidate.sizes);
+    for (size_t i = 0; i < options->n_pipelines; i++) {
+        candidate.pipeline = &options->pipelines[i];
+        if (gpus % candidate.pipeline->pp != 0) continue;
+        candidate.dp = gpus / candidate.pipeline->pp;
+        for (size_t z = 0; z < options->n_zero; z++) {
+            candidate.zero = options->zero[z];
+            tp_memory m = tp_memory_of(&candidate, &job, shape->network, bytes, NULL);
+            if (m.total - m.activations / 2 <= capacity) return true;
+        }
+    }
+    return false;
+}
+
+bool tp_search_hopeless(const tp_search *search, const tp_shape *shape) {
+    if (search->options.keep_all || search->options.infeasible_too || search->options.no_pruning)
+        return false;
+    tp_layer_cost bytes[TP_SECTIONS_MAX];
+    tp_network_bytes(shape->network, bytes);
+    for (size_t i = 0; i < search->n_topics; i++)
+        if (might_fit(search, &search->topics[i], shape, bytes)) return false;
+    return true;
+}
+
 bool tp_walk_shape(tp_search *search, size_t topic_index, const tp_shape *shape, int worker) {
     const tp_topic *topic = &search->topics[topic_index];
     const tp_network *network = shape->network;
-    int64_t gpus = topic->question.gpus, tensor_gpus = 1;
-    for (int i = 0; i < network->n_axes; i++) {
-        if (i == network->expert_axis) continue;
-        if (network->sizes[i] > gpus / tensor_gpus) return true;
-        tensor_gpus *= network->sizes[i];
-    }
-    if (gpus % tensor_gpus != 0 || !topic->filled) return true;
+    int64_t tensor_gpus = gpus_of(network, topic->question.gpus);
+    if (!tensor_gpus || !topic->filled) return true;
     if (topic->question.global_batch % shape->micro_batch != 0) return true;
     walk w = {
         .search = search,
