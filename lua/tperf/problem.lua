@@ -76,9 +76,15 @@ local function variants_of(o)
   return list
 end
 
-local function fixed_of(o, strategies)
-  local fixed = { micro_batch = as_list(o.micro_batch), panels = as_list(o.panels), dp = as_list(o.dp) }
+-- What the arguments demand of the sizes. A strategy that is another one of the search where an axis is 1 leaves that
+-- case to it; the published solver counts it twice.
+local function fixed_of(o, strategies, set)
+  local fixed = { micro_batch = as_list(o.micro_batch), panels = as_list(o.panels), dp = as_list(o.dp), least = {} }
+  local present = {}
+  for _, s in ipairs(strategies) do present[s.name] = true end
   for _, s in ipairs(strategies) do
+    local same = s.same_as
+    if same and present[same.strategy] and set.layers_from_description then fixed.least[same.without] = 2 end
     for _, name in ipairs(s.axis_names) do fixed[name] = as_list(o[name]) end
   end
   return fixed
@@ -96,9 +102,12 @@ local function lay_out(p, o, strategies)
       made.network(ones, 1, p.variants[1])
       return made
     end
-    local laid, result = true, nil
-    if o.strategy == "all" then laid, result = pcall(attempt) else result = attempt() end
-    if laid then able[#able + 1], layouts[#layouts + 1] = s, result end
+    if o.strategy ~= "all" then
+      able[#able + 1], layouts[#layouts + 1] = s, attempt()
+    else
+      local laid, layout_of_s = pcall(attempt)
+      if laid then able[#able + 1], layouts[#layouts + 1] = s, layout_of_s end
+    end
   end
   if #able == 0 then check.fail("no strategy can lay out model '%s'", p.model.name) end
   return able, layouts
@@ -111,7 +120,7 @@ end
 function problem.of(o, strategies)
   local p = { model = model(o.model), rules = rules(o.rules) }
   if o.seq then p.model = p.model:with { seq = o.seq } end
-  p.training, p.variants, p.fixed = training.of(o, p.rules), variants_of(o), fixed_of(o, strategies)
+  p.training, p.variants = training.of(o, p.rules), variants_of(o)
   p.zero = as_list(o.zero) or { 1 }
   local systems, many = systems_of(o.system)
   p.questions = {}
@@ -124,6 +133,7 @@ function problem.of(o, strategies)
     end
   end
   p.strategies, p.layouts = lay_out(p, o, strategies)
+  p.fixed = fixed_of(o, p.strategies, p.rules)
   p.pps = space.pipeline_sizes(p.model, p.rules, p.questions, as_list(o.pp))
   p.pipelines, p.pipeline_list = pipelines.make {
     pps = p.pps, schedules = pipelines.names(o.schedule),

@@ -78,7 +78,8 @@ function space.each_size(s, model, rules, questions, fixed, refused, visit)
     for _, size in ipairs(candidates) do
       -- The expert axis lies inside dp: it leaves the other axes as many GPUs as before.
       local taken = i == s.expert_axis and product or product * size
-      if divides_any(product * size, questions) and contains(fixed[axis.name], size) then
+      local wanted = contains(fixed[axis.name], size) and size >= (fixed.least[axis.name] or 1)
+      if wanted and divides_any(product * size, questions) then
         share[axis.name], sizes[i] = size, size
         local admitted, reason = axis.admits(model, share, rules)
         if admitted then

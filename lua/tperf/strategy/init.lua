@@ -7,6 +7,7 @@
 --   sequence_shards  function(share) -> integer: what must divide the sequence (rule shards_divide_sequence)
 --   panels           function(model, share, rules) -> list of integers to try; nil: no panels
 --   gradient_axes    the axes over which weights are replicated, beside dp: their gradients are reduced too
+--   same_as          { strategy =, without = axis }: what it is where that axis is 1; searches of both try that once
 --   attention        the variants of attention it can cut
 --   boundary         function(share, width) -> elements that a micro-batch sends to the next pipeline stage
 --   features         the axis that cuts heads and features
@@ -40,6 +41,7 @@ local schema = {
   axes = check.list(check.record_of(axis_schema), { min = 1, max = 4 }),
   sequence_shards = check.func(), panels = check.func { optional = true },
   gradient_axes = check.list(check.string(), { default = {} }),
+  same_as = check.record_of({ strategy = check.string(), without = check.string() }, { optional = true }),
   attention = check.list(check.string(), { default = { "flash" } }), boundary = check.func(),
   features = check.string { optional = true },
 }
