@@ -69,15 +69,24 @@ describe("tperf.search", function()
   end)
 
   it("returns the best across strategies", function()
+    local function of(strategy) return search { strategy = strategy, rules = "subramanian2024" } end
     local merged = {}
     for _, strategy in ipairs { "tensor", "context" } do
-      for _, c in ipairs(search { strategy = strategy }) do merged[#merged + 1] = c end
+      for _, c in ipairs(of(strategy)) do merged[#merged + 1] = c end
     end
     table.sort(merged, function(a, b) return a.throughput > b.throughput end)
-    local both = search { strategy = { "tensor", "context" } }
+    local both = of { "tensor", "context" }
     for i = 1, 10 do assert.equal(merged[i].throughput, both[i].throughput) end
-    local tensor, context = search { strategy = "tensor" }, search { strategy = "context" }
-    assert.equal(tensor.candidates + context.candidates, both.candidates)
+    assert.equal(of "tensor".candidates + of "context".candidates, both.candidates)
+  end)
+
+  it("tries what two strategies share once by the default rules", function()
+    local both, shared = search { strategy = { "tensor", "context" }, keep = "all" }, 0
+    for _, c in ipairs(both) do assert.is_true(c.strategy == "tensor" or c.cp > 1) end
+    local tensor, context = search { strategy = "tensor" }, search { strategy = "context", keep = "all" }
+    for _, c in ipairs(context) do shared = shared + (c.cp == 1 and 1 or 0) end
+    assert.is_true(shared > 0)
+    assert.equal(tensor.candidates + context.candidates - shared, both.candidates)
   end)
 
   describe("where", function()

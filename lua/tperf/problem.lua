@@ -90,35 +90,12 @@ local function fixed_of(o, strategies, set)
   return fixed
 end
 
--- The strategies that can lay out the model, and their layouts. Of "all" strategies others drop out; a strategy that
--- was asked for by name says what it lacks.
-local function lay_out(p, o, strategies)
-  local able, layouts = {}, {}
-  for _, s in ipairs(strategies) do
-    local ones = {}
-    for axis in ipairs(s.axis_names) do ones[axis] = 1 end
-    local function attempt()
-      local made = layout.of(p.model, s, o.attention, p.rules)
-      made.network(ones, 1, p.variants[1])
-      return made
-    end
-    if o.strategy ~= "all" then
-      able[#able + 1], layouts[#layouts + 1] = s, attempt()
-    else
-      local laid, layout_of_s = pcall(attempt)
-      if laid then able[#able + 1], layouts[#layouts + 1] = s, layout_of_s end
-    end
-  end
-  if #able == 0 then check.fail("no strategy can lay out model '%s'", p.model.name) end
-  return able, layouts
-end
-
 --- From checked arguments (problem.schema, and gpus as a number or a list) to all that the core needs.
 ---@return table problem  { model, rules, training, strategies, layouts, variants, fixed, zero, questions, pipelines,
 ---  pipeline_list, pps }; each question refers to what configuration.of wants
 ---@return boolean many   whether gpus or system was a list
 function problem.of(o, strategies)
-  local p = { model = model(o.model), rules = rules(o.rules) }
+  local p = { model = model(o.model), rules = rules(o.rules), strategies = strategies, layouts = {} }
   if o.seq then p.model = p.model:with { seq = o.seq } end
   p.training, p.variants = training.of(o, p.rules), variants_of(o)
   p.zero = as_list(o.zero) or { 1 }
@@ -132,8 +109,8 @@ function problem.of(o, strategies)
       }
     end
   end
-  p.strategies, p.layouts = lay_out(p, o, strategies)
-  p.fixed = fixed_of(o, p.strategies, p.rules)
+  for i, s in ipairs(strategies) do p.layouts[i] = layout.of(p.model, s, o.attention, p.rules) end
+  p.fixed = fixed_of(o, strategies, p.rules)
   p.pps = space.pipeline_sizes(p.model, p.rules, p.questions, as_list(o.pp))
   p.pipelines, p.pipeline_list = pipelines.make {
     pps = p.pps, schedules = pipelines.names(o.schedule),
