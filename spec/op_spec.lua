@@ -24,8 +24,9 @@ describe("op.attention", function()
       for keys = 1, 9 do
         for queries = 1, keys do
           for window = 0, keys + 1 do
-            local c = attention { queries = queries, keys = keys, causal = causal, window = window, head_dim = 3 }
-            local n = pairs_of(queries, keys, causal, window > 0 and window or nil)
+            local w = window > 0 and window or nil
+            local c = attention { queries = queries, keys = keys, causal = causal, window = w, head_dim = 3 }
+            local n = pairs_of(queries, keys, causal, w)
             -- Scores: n inner products of 3; output: n terms in each of 3 columns, less one sum a row.
             assert.equal(n * 5 + 3 * (2 * n - queries), c.forward.tensor_flops)
           end
@@ -210,4 +211,69 @@ describe("op.activation", function()
     assert.equal(40, op.activation { kind = "silu", gated = true, elements = 10 }:counts().saved_bytes)
     assert.error_matches(function() op.activation { kind = "swish", elements = 1 } end, 'unknown kind "swish"')
   end)
+end)
+
+-- Every constructor with fields that it takes, in turn replaced by what nobody should pass.
+describe("every op", function()
+  local sound = {
+    linear = { tokens = 8, n_in = 4, n_out = 4, shard = 2, bias = true, gather = "tp", parameter_grad = "tp" },
+    grouped_linear = { tokens = 8, n_in = 4, n_out = 4, experts = 2, active = 1.5 },
+    summa = { tokens = 8, n_in = 4, n_out = 4, n_in_columns = 2, n_in_rows = 2, columns = "tp1", rows = "tp2" },
+    norm = { tokens = 8, width = 4, parameters = 4, statistics = "tp", grad_statistics = 3, root_mean_square = true },
+    attention = { batch = 1, heads = 4, kv_heads = 2, queries = 4, keys = 8, head_dim = 4, value_dim = 2, window = 3,
+      causal = true, shards = 2, gather = "cp", kv_dtype = "fp8" },
+    scores = { batch = 1, heads = 4, queries = 4, keys = 8, head_dim = 4, kv_heads = 2, gather = "cp" },
+    elementwise = { elements = 8, parameters = 2, forward_flops = 1, backward_flops = 1, forward_bytes = 1,
+      backward_bytes = 1, saved_bytes = 1, parameter_grad = "tp" },
+    softmax = { rows = 8, width = 4, row_sum = "tp" },
+    embedding = { tokens = 8, rows = 4, width = 4, reduce_scatter = "tp" },
+    cross_entropy = { tokens = 8, vocab = 4, row_sum = "tp" },
+    router = { tokens = 8, width = 4, experts = 4, top_k = 2, bias = true, parameter_grad = "tp" },
+    scan = { batch = 1, seq = 8, heads = 4, head_dim = 4, state = 2, groups = 2, chunk = 4, step = false },
+    custom = { name = "c", weight_bytes = 1, saved_bytes = 1, forward = { bytes = 1 } },
+    collective = { kind = "all_gather", axis = "tp", bytes = 5 },
+  }
+  local hostile = {
+    -1, -0.5, 0, 0.5, 1e999, -1e999, 0 / 0, 2 ^ 53, 1e300, math.mininteger, math.maxinteger, "", "x", ("x"):rep(1000),
+    "\0", true, {}, print,
+  }
+
+  local function finite(pass)
+    for _, field in ipairs { "tensor_flops", "vector_flops", "bytes" } do
+      assert.is_true(pass[field] >= 0 and pass[field] < math.huge, field)
+    end
+    for _, c in ipairs(pass.comms) do assert.is_true(c.bytes >= 0 and c.bytes < math.huge) end
+  end
+
+  for name, fields in pairs(sound) do
+    it("counts or refuses, and says what: op." .. name, function()
+      op[name](fields)
+      for field in pairs(fields) do
+        for _, value in ipairs(hostile) do
+          local given = {}
+          for key, kept in pairs(fields) do given[key] = kept end
+          given[field] = value
+          local ok, made = pcall(op[name], given)
+          if ok then
+            local c = made:counts()
+            finite(c.forward)
+            finite(c.backward)
+            assert.is_true(c.weight_bytes >= 0 and c.saved_bytes >= 0)
+            assert.is_true(c.weight_bytes < math.huge and c.saved_bytes < math.huge)
+            if type(value) == "number" then -- taken as it is: a size or a count
+              assert.is_true(value == value and value >= 0 and value < math.huge, field .. " = " .. tostring(value))
+            end
+          else
+            assert.matches("^spec/op_spec.lua:%d+: op[. ]", made)
+          end
+        end
+      end
+      for _, other in ipairs { "tokns", 1, true } do
+        assert.error_matches(function() op[name] { [other] = 1 } end, "op%.%w+")
+      end
+      for _, value in ipairs { 1, "x", true } do
+        assert.error_matches(function() op[name](value) end, "table")
+      end
+    end)
+  end
 end)

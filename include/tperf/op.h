@@ -123,9 +123,10 @@ tp_status tp_op_softmax(tp_op *op, const tp_softmax *shape, tp_error *error);
 // statistics_axis: a row is spread over that axis; the row statistics are all-reduced, and in the
 //   backward pass grad_statistics elements.
 // grad_axis: scale and shift are replicated over that axis.
+#define TP_NORM_WHOLE INT64_MIN
 typedef struct tp_norm {
     int64_t tokens, width, gathered_tokens;
-    int64_t parameters; // scale (and shift); -1: one of each for every element of a row
+    int64_t parameters; // scale (and shift); TP_NORM_WHOLE: one of each for every element of a row
     double grad_statistics;
     bool root_mean_square, input_kept_elsewhere;
     const char *gather_axis, *statistics_axis, *grad_axis;

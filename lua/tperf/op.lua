@@ -34,6 +34,9 @@ op.flash_attention = core.flash_attention
 --- kv_heads (heads), value_dim (head_dim), causal, window, dropout, sinks, values_in_keys, kv_dtype, shards (queries
 --- are an even share of so many times more), gather: the axis over which keys and values are gathered.
 function op.attention(o)
+  for _, name in ipairs { "kv_heads", "value_dim", "window" } do -- 0 means absent to the core
+    if type(o) == "table" and o[name] == 0 then check.fail("op.attention: '%s' must be at least 1, got 0", name) end
+  end
   if type(o) == "table" and o.seq then
     if o.queries or o.keys then check.fail("op.attention: 'seq' stands for 'queries' and 'keys', given, too") end
     local copy = {}

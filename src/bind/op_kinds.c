@@ -274,7 +274,7 @@ const tp_op_kind tp_op_kinds[] = {
      count_summa_attend},
     {"op.elementwise", elementwise_fields, {.name = "elementwise"}, count_elementwise},
     {"op.softmax", softmax_fields, {.name = "softmax", .softmax.keep_output = true}, count_softmax},
-    {"op.norm", norm_fields, {.name = "norm", .norm.parameters = -1}, count_norm},
+    {"op.norm", norm_fields, {.name = "norm", .norm.parameters = TP_NORM_WHOLE}, count_norm},
     {"op.scores", attention_fields, {.name = "scores"}, count_scores},
     {"op.attend",
      attention_fields,

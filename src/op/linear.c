@@ -7,7 +7,10 @@ static tp_status check_linear(const tp_linear *shape, tp_error *error) {
     TP_TRY(tp_size_check(error, "n_in", shape->n_in));
     TP_TRY(tp_size_check(error, "n_out", shape->n_out));
     TP_TRY(tp_size_check(error, "shard", shape->shard));
-    return tp_size_check(error, "experts", shape->experts);
+    TP_TRY(tp_size_check(error, "experts", shape->experts));
+    if (shape->active >= 0 && shape->active <= (double)shape->experts) return TP_OK;
+    return tp_error_set(error, TP_INVALID, "'active' must be from 0 to the %lld experts, got %g",
+                        (long long)shape->experts, shape->active);
 }
 
 static void communicate_linear(tp_op *op, const tp_linear *shape, double weights, double biases) {

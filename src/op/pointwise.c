@@ -1,9 +1,30 @@
 // pointwise.c: work that touches every element a few times: bias, activation, dropout, softmax,
 // norm. docs/model.md sections 1.2 to 1.4.
+#include <stddef.h>
+
 #include "op/counts.h"
 
+static tp_status check_elementwise(const tp_elementwise *shape, tp_error *error) {
+    const struct {
+        const char *name;
+        double value;
+    } counts[] = {
+        {"elements", shape->elements},
+        {"forward_flops", shape->forward_flops},
+        {"backward_flops", shape->backward_flops},
+        {"forward_bytes", shape->forward_bytes},
+        {"backward_bytes", shape->backward_bytes},
+        {"saved_bytes", shape->saved_bytes},
+    };
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (!(counts[i].value >= 0))
+            return tp_error_set(error, TP_INVALID, "'%s' must not be negative, got %g",
+                                counts[i].name, counts[i].value);
+    return tp_size_check(error, "parameters", shape->parameters);
+}
+
 tp_status tp_op_elementwise(tp_op *op, const tp_elementwise *shape, tp_error *error) {
-    TP_TRY(tp_size_check(error, "parameters", shape->parameters));
+    TP_TRY(check_elementwise(shape, error));
     double n = shape->elements, parameters = (double)shape->parameters;
     double parameter_bytes = tp_dtype_bytes(op->dtype) * parameters;
     op->forward.vector_flops = shape->forward_flops * n;
@@ -45,10 +66,12 @@ tp_status tp_op_norm(tp_op *op, const tp_norm *shape, tp_error *error) {
     TP_TRY(tp_size_check(error, "tokens", shape->tokens));
     TP_TRY(tp_size_check(error, "width", shape->width));
     TP_TRY(tp_size_check(error, "gathered_tokens", shape->gathered_tokens));
+    bool whole = shape->parameters == TP_NORM_WHOLE;
+    if (!whole) TP_TRY(tp_size_check(error, "parameters", shape->parameters));
     double r = (double)shape->tokens, w = (double)shape->width;
     double element = tp_dtype_bytes(op->dtype);
     bool rms = shape->root_mean_square;
-    double parameters = shape->parameters < 0 ? (rms ? 1 : 2) * w : (double)shape->parameters;
+    double parameters = whole ? (rms ? 1 : 2) * w : (double)shape->parameters;
     op->forward.vector_flops = (rms ? 4 : 9) * r * w;
     // layer norm 8 an element, and 4 sums of w - 1 a row; without the mean 7, and 2 sums
     op->backward.vector_flops = rms ? 9 * r * w - 2 * r : 12 * r * w - 4 * r;
