@@ -215,6 +215,19 @@ describe("a sweep's cache", function()
     assert.is_true(points == select(2, run(3, "threads = 1,"))) -- which decides nothing
   end)
 
+  it("looks into files, not at their names", function()
+    local yaml = program.slurp "systems/subramanian2024/B200.yaml"
+    program.write(folder .. "/machine.yaml", yaml)
+    local script = SCRIPT:gsub('"subramanian2024/B200"', '"machine.yaml"'):format("", 3)
+    program.write(folder .. "/s.lua", script)
+    assert.equal(0, program.shell("tperf run s.lua", folder).code)
+    local before, points = program.slurp(folder .. "/rows.csv"), program.slurp(folder .. "/points")
+    program.write(folder .. "/machine.yaml", (yaml:gsub("2500 TFLOP/s", "1250 TFLOP/s")))
+    assert.equal(0, program.shell("tperf run s.lua", folder).code)
+    assert.is_true(before ~= program.slurp(folder .. "/rows.csv"))
+    assert.is_true(#program.slurp(folder .. "/points") > 1.9 * #points)
+  end)
+
   it("notices damage anywhere, says so, and computes again", function()
     local rows, points = run(4)
     for i = 1, 12 do

@@ -25,6 +25,30 @@ local function roots()
   return list
 end
 
+--- A path below one of the roots as it is relative to that: "systems/h100-sxm.yaml"; nil for others.
+---@param path string
+---@return string?
+function resource.below_root(path)
+  for _, root in ipairs(roots()) do
+    local name = path:sub(1, #root + 1) == root .. "/" and path:sub(#root + 2)
+    if name and (name:find "^systems/" or name:find "^models/") then return name end
+  end
+end
+
+--- The path of such a name, below the first root that has it; nil when none has.
+---@param name string
+---@return string?
+function resource.in_roots(name)
+  for _, root in ipairs(roots()) do
+    local path = root .. "/" .. name
+    local file = io.open(path, "rb")
+    if file then
+      file:close()
+      return path
+    end
+  end
+end
+
 local function has_extension(name)
   for _, extension in ipairs(extensions) do
     if name:sub(-#extension) == extension then return true end

@@ -80,13 +80,27 @@ function rules.describe()
   return list
 end
 
+local used = {} -- the names of the sets that were asked for
+
+--- The names of the sets of rules that this run has used so far, sorted.
+---@return string[]
+function rules.used()
+  local names = {}
+  for name in pairs(used) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
 local made = setmetatable({}, { __mode = "k" }) -- tables that came from here, so that they pass as they are
 
 --- A set of rules: by name, or a table of fields over a base.
 ---@param value string|table|nil  "default" when nil
 ---@return table<string, boolean> rules  with `name`
 function rules.of(value)
-  if made[value] then return value end
+  if made[value] then
+    used[value.name] = true
+    return value
+  end
   if value == nil then value = "default" end
   if type(value) == "string" then value = { base = value } end
   local given = check.record("rules", value, schema)
@@ -99,7 +113,7 @@ function rules.of(value)
       set.name = set.name .. (given[name] and " +" or " -") .. name
     end
   end
-  made[set] = true
+  made[set], used[set.name] = true, true
   return set
 end
 

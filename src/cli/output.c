@@ -186,10 +186,65 @@ static int output_rename(lua_State *L) {
     return luaL_fileresult(L, result == 0, lua_tostring(L, 1));
 }
 
+// output.make_folder(path): a folder below the output folder; nil and a message when it cannot be made.
+static int make_folder(lua_State *L) {
+    char plain[PATH_MAX];
+    const char *name;
+    int at = resolve(L, 1, plain, &name);
+    int result = at < 0 ? -1 : mkdirat(at, name, 0777);
+    int error = errno;
+    if (at >= 0) close(at);
+    errno = error;
+    return luaL_fileresult(L, result == 0, lua_tostring(L, 1));
+}
+
+// output.temporary(): makes a new folder, the output folder from now on, and returns its path.
+static int temporary_folder(lua_State *L) {
+    const char *base = getenv("TMPDIR");
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%s/tperf-XXXXXX", base && *base ? base : "/tmp");
+    if (length < 0 || (size_t)length >= sizeof path || !mkdtemp(path))
+        return luaL_error(L, "cannot make a temporary folder: %s", strerror(errno));
+    lua_settop(L, 0);
+    lua_pushstring(L, path);
+    return set_folder(L);
+}
+
+// output.remove_folder(path): an empty folder, anywhere; for the program, not for scripts.
+static int remove_folder(lua_State *L) {
+    const char *path = luaL_checkstring(L, 1);
+    return luaL_fileresult(L, rmdir(path) == 0, path);
+}
+
+// output.silence(on): sends standard output to nowhere, and back.
+static int silence(lua_State *L) {
+    static int kept = -1;
+    fflush(stdout);
+    if (lua_toboolean(L, 1) && kept < 0) {
+        int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+        if (nowhere < 0 || kept < 0 || dup2(nowhere, STDOUT_FILENO) < 0)
+            return luaL_error(L, "cannot silence standard output: %s", strerror(errno));
+        close(nowhere);
+    } else if (!lua_toboolean(L, 1) && kept >= 0) {
+        dup2(kept, STDOUT_FILENO);
+        close(kept);
+        kept = -1;
+    }
+    return 0;
+}
+
 void tp_output_push(lua_State *L) {
     static const luaL_Reg functions[] = {
-        {"folder", set_folder},    {"open", output_open}, {"remove", output_remove},
-        {"rename", output_rename}, {NULL, NULL},
+        {"folder", set_folder},
+        {"open", output_open},
+        {"remove", output_remove},
+        {"rename", output_rename},
+        {"make_folder", make_folder},
+        {"temporary", temporary_folder},
+        {"remove_folder", remove_folder},
+        {"silence", silence},
+        {NULL, NULL},
     };
     luaL_newlib(L, functions);
 }

@@ -4,6 +4,7 @@
 --   host.exit(status)                 ends the process, standard output flushed and checked
 --   host.limits.memory(bytes), .instructions(count), .interactive()
 --   host.output.folder(dir), .open(path, mode), .remove(path), .rename(from, to)   below one folder only
+--   host.output.make_folder(path), .temporary(), .remove_folder(dir), .silence(on)   for `tperf verify`
 --   host.safe.NAME                    stand-ins for standard functions (see cli/sandbox.lua)
 -- and the arguments, from 0. Returns the exit status: 0 done, 1 error (raised), 2 wrong usage.
 local check = require "tperf.check"

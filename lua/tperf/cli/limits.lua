@@ -1,18 +1,23 @@
 --- The options of commands that run scripts, and what they do.
+local options = require "tperf.cli.options"
+
 local limits = {}
 
 local MEMORY <const> = 4 << 30 -- bytes
 local INSTRUCTIONS <const> = 20000000000 -- some minutes of pure Lua; searches run in C and do not count
 
-limits.options = {
-  { long = "out", short = "o", value = "DIR", help = "folder that files may be written to (default: the current one)" },
-  { long = "trust", short = "t", help = "lift the sandbox: the whole standard library, no instruction limit" },
+limits.budgets = {
   { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per core)" },
   { long = "max-memory", value = "SIZE", kind = "bytes", help = "memory for Lua (default 4 GiB)" },
   { long = "max-instructions", value = "N", kind = "integer", help = "Lua instructions (default 20 billion)" },
 }
 
---- Sets the limits; returns false and a message when a value makes no sense.
+limits.options = options.join({
+  { long = "out", short = "o", value = "DIR", help = "folder that files may be written to (default: the current one)" },
+  { long = "trust", short = "t", help = "lift the sandbox: the whole standard library, no instruction limit" },
+}, limits.budgets)
+
+--- Sets the limits and the output folder, and returns its path; false and a message when a value makes no sense.
 function limits.apply(values, host)
   local memory, instructions = values.max_memory or MEMORY, values.max_instructions
   if memory < 1 or memory >= 2 ^ 62 then return false, "--max-memory: a size of at least one byte is needed" end
@@ -25,7 +30,7 @@ function limits.apply(values, host)
   if not folder then error("cannot use the output folder " .. message, 0) end
   host.limits.memory(math.floor(memory))
   if instructions or not values.trust then host.limits.instructions(instructions or INSTRUCTIONS) end
-  return true
+  return folder
 end
 
 return limits

@@ -8,7 +8,11 @@ local io, os, debug = io, os, debug
 local check = require "tperf.check"
 local codec = require "tperf.sweep.codec"
 local core = require "tperf.core"
+local model = require "tperf.model"
+local resource = require "tperf.resource"
+local rules = require "tperf.rules"
 local strategy = require "tperf.strategy"
+local system = require "tperf.system"
 
 local WHAT <const> = "tperf.sweep"
 local HEADER <const> = "tperf sweep cache 1\n"
@@ -48,11 +52,26 @@ local function refuse_own_strategies(args)
   end
 end
 
+local by_name = { system = { "systems", system }, model = { "models", model } }
+
+-- What the name of a system, a model or a set of rules stands for: a file may change while its name stays.
+local function meant(self, name, value)
+  if name == "rules" then return rules(value) end
+  local kind = type(value) == "string" and by_name[name]
+  if not kind or not (self.question or resource.find(kind[1], value)) then return value end
+  local key = name .. " " .. value
+  self.named[key] = self.named[key] or kind[2](value)
+  return self.named[key]
+end
+
 -- The bytes of arguments; those of systems and models are made once, as many points share them.
 local function question_bytes(self, args)
-  local plain, parts = {}, {}
+  local plain, parts = { rules = not args.rules and rules() or nil }, {}
   for name, value in pairs(args) do
-    if type(value) == "table" and getmetatable(value) ~= nil then
+    value = meant(self, name, value)
+    if name == "rules" then
+      plain.rules = value
+    elseif type(value) == "table" and getmetatable(value) ~= nil then
       local bytes = self.known[value]
       if not bytes then
         local ok, message = pcall(codec.encode, value)
@@ -135,7 +154,8 @@ function cache.open(path, question, key)
   end
   local file = must(path, io.open(path, "a+b"))
   local self = setmetatable({
-    path = path, file = file, question = question, key = key, answers = {}, known = setmetatable({}, { __mode = "k" }),
+    path = path, file = file, question = question, key = key, answers = {}, named = {},
+    known = setmetatable({}, { __mode = "k" }),
     prefix = codec.encode { build_id(), question or "own", key or "" },
   }, cache)
   function self.refuse(name, problem)

@@ -1,10 +1,22 @@
 local limits = require "tperf.cli.limits"
+local options = require "tperf.cli.options"
+local script = require "tperf.cli.script"
 
--- The script's own arguments: the table `arg`, as stock Lua fills it, and "...".
-local function arguments_of(list, program)
-  local arguments = { [-1] = program }
-  for i, argument in ipairs(list) do arguments[i - 1] = argument end
-  return arguments
+-- Runs the script and says in the output folder what it depended on and what it wrote.
+local function run_recorded(values, arguments, host, folder)
+  local manifest = require "tperf.cli.manifest"
+  host.output.remove(manifest.NAME) -- of an earlier run; this one may fail
+  local run = {
+    script = arguments[1], arguments = table.move(arguments, 2, #arguments, 1, {}), folder = folder,
+    record = require "tperf.cli.recorder".start(host, folder), stamp = values.stamp,
+  }
+  local exit = host.exit
+  function host.exit(status)
+    if status == 0 then manifest.write(run, host) end
+    exit(status)
+  end
+  script.run(arguments, false, host)
+  manifest.write(run, host)
 end
 
 return {
@@ -15,20 +27,19 @@ return {
 The script sees the standard library less what reaches outside: no processes, no native
 or binary code, no clock, no unseeded random numbers; it reads files, but writes them only
 below the output folder. "-" reads the script from standard input. What follows SCRIPT
-belongs to the script (its table arg).]],
-  options = limits.options,
+belongs to the script (its table arg). With --out, DIR also gets a manifest.json: the
+script, its arguments, the rules, every file read and every file written, each with its
+SHA-256; `tperf verify DIR` runs the script again and says what changed.]],
+  options = options.join(limits.options, {
+    { long = "stamp", help = "put the date and the host's name into the manifest" },
+  }),
   run = function(values, arguments, host)
     if not arguments[1] then return false, "SCRIPT is missing" end
-    local ok, message = limits.apply(values, host)
-    if not ok then return false, message end
-    local env = _G
-    if not values.trust then env = require "tperf.cli.sandbox".environment(host) end
-    local own = arguments_of(arguments, host.program)
-    rawset(env, "arg", own)
-    require "tperf.args".set(own)
-    local path = arguments[1] ~= "-" and arguments[1] or nil
-    local chunk, problem = loadfile(path, values.trust and "bt" or "t", env)
-    if not chunk then error(problem, 0) end
-    chunk(table.unpack(arguments, 2))
+    local folder, message = limits.apply(values, host)
+    if not folder then return false, message end
+    if values.out and not values.trust and arguments[1] ~= "-" then
+      return run_recorded(values, arguments, host, folder)
+    end
+    script.run(arguments, values.trust, host)
   end,
 }

@@ -1,0 +1,90 @@
+--- manifest.json: what a run of a script depended on and what it wrote, with the SHA-256 of each.
+local core = require "tperf.core"
+local json = require "tperf.report.json"
+local recorder = require "tperf.cli.recorder"
+local resource = require "tperf.resource"
+
+local manifest = { NAME = "manifest.json" }
+
+local FORMAT <const> = 1
+
+local clock, machine_name = os.date, "/proc/sys/kernel/hostname"
+
+local function sorted(set)
+  local list = {}
+  for name in pairs(set) do list[#list + 1] = name end
+  table.sort(list)
+  return list
+end
+
+local function inputs_of(record, script)
+  local list = {}
+  for _, path in ipairs(sorted(record.read)) do
+    local shipped = resource.below_root(path)
+    if path ~= script then
+      list[#list + 1] = { file = shipped or path, shipped = shipped and true, sha256 = record.read[path] }
+    end
+  end
+  return list
+end
+
+local function outputs_of(record, folder)
+  local list = {}
+  for _, name in ipairs(sorted(record.written)) do
+    local text = not record.kept[name] and recorder.slurp(folder .. "/" .. name)
+    if text then list[#list + 1] = { file = name, bytes = #text, sha256 = core.file.sha256(text) } end
+  end
+  return list
+end
+
+--- Writes the manifest of a run that ended well.
+---@param run table  { script, arguments, folder, record, stamp }
+function manifest.write(run, host)
+  local function must(ok, message)
+    if not ok then error(("cannot write the manifest: %s"):format(message), 0) end
+    return ok
+  end
+  if run.record.written[manifest.NAME] then
+    error(("the script wrote '%s', which is the name of the run's manifest"):format(manifest.NAME), 0)
+  end
+  local content = {
+    format = FORMAT, tperf = core.version, script = { file = run.script, sha256 = run.record.read[run.script] },
+    arguments = run.arguments, rules = require "tperf.rules".used(), inputs = inputs_of(run.record, run.script),
+    outputs = outputs_of(run.record, run.folder),
+  }
+  if next(run.record.kept) then content.kept = sorted(run.record.kept) end
+  if run.stamp then
+    content.stamp = { date = clock "!%Y-%m-%dT%H:%M:%SZ", host = (recorder.slurp(machine_name) or ""):match "%S+" }
+  end
+  local file = must(host.output.open(manifest.NAME, "w"))
+  must(file:write(json.encode(content), "\n"))
+  must(file:close())
+end
+
+--- Reads a manifest; raises when it is none.
+---@param folder string
+---@return table
+function manifest.read(folder)
+  local path = folder .. "/" .. manifest.NAME
+  local content, message = resource.read(path)
+  if content == nil then error(message, 0) end
+  local function needs(ok)
+    if not ok then error(("%s is no manifest of `tperf run --out`"):format(path), 0) end
+  end
+  local function files(list)
+    needs(type(list) == "table")
+    for _, item in ipairs(list) do
+      needs(type(item) == "table" and type(item.file) == "string" and type(item.sha256) == "string")
+      needs(not item.file:find("..", 1, true) or list ~= content.outputs)
+    end
+  end
+  needs(type(content) == "table" and content.format == FORMAT and type(content.script) == "table")
+  needs(type(content.script.file) == "string" and type(content.tperf) == "string")
+  needs(type(content.arguments) == "table")
+  files(content.inputs)
+  files(content.outputs)
+  for _, argument in ipairs(content.arguments) do needs(type(argument) == "string") end
+  return content
+end
+
+return manifest

@@ -1,0 +1,129 @@
+local program = require "program"
+local reference = require "sha256"
+
+local SCRIPT = [[
+local tperf = require "tperf"
+local helper = require "helper"
+local o = tperf.args { summary = "a test", gpus = "64,128", rules = "default" }
+local rows = tperf.sweep {
+  model = "subramanian2024/gpt3", system = "machine.yaml", global_batch = 256, gpus = tperf.vary(o.gpus),
+  rules = o.rules, top = 1, cache = "points",
+}
+tperf.report.save("rows.csv", rows, { "gpus", "time", "memory.total" })
+helper.write("sub/notes.txt", "best is " .. rows[1].time .. " s with " .. rows[1].pp .. " stages\n")
+print "done"
+]]
+local HELPER = [[
+return { write = function(path, text)
+  local file = assert(io.open(path, "w"))
+  file:write(text)
+  file:close()
+end }
+]]
+
+describe("tperf run --out and tperf verify", function()
+  local folder, path
+  before_each(function()
+    folder = program.folder()
+    path = folder .. "/out"
+    local system = program.slurp "systems/subramanian2024/B200.yaml"
+    program.write(folder .. "/machine.yaml", system)
+    program.write(folder .. "/s.lua", SCRIPT)
+    program.write(folder .. "/helper.lua", HELPER)
+    program.shell("mkdir -p out/sub", folder)
+  end)
+  after_each(function() program.remove(folder) end)
+
+  local function shell(command) return program.shell(command, folder) end
+
+  local function ran(options, arguments)
+    local result = shell(("tperf run %s --out out s.lua %s"):format(options or "", arguments or ""))
+    assert.equal(0, result.code, result.err)
+    return program.slurp(path .. "/manifest.json")
+  end
+
+  it("say what the run depended on and what it wrote", function()
+    local text = ran("", "--gpus 64")
+    local core = require "tperf.core"
+    local manifest = core.yaml(text, "manifest.json")
+    assert.same({ "--gpus", "64" }, manifest.arguments)
+    assert.same({ "default" }, manifest.rules)
+    assert.equal(core.version, manifest.tperf)
+    assert.same({ file = "s.lua", sha256 = reference(SCRIPT) }, manifest.script)
+    local files = {}
+    for _, list in ipairs { manifest.inputs, manifest.outputs } do
+      for _, item in ipairs(list) do files[item.file] = item.sha256 end
+    end
+    assert.same({
+      ["./helper.lua"] = reference(HELPER), ["machine.yaml"] = reference(program.slurp(folder .. "/machine.yaml")),
+      ["models/subramanian2024/gpt3.yaml"] = reference(program.slurp "models/subramanian2024/gpt3.yaml"),
+      ["rows.csv"] = reference(program.slurp(path .. "/rows.csv")),
+      ["sub/notes.txt"] = reference(program.slurp(path .. "/sub/notes.txt")),
+    }, files)
+    assert.same({ "points" }, manifest.kept)
+    assert.is_nil(manifest.stamp)
+    assert.falsy(text:find(folder, 1, true)) -- nothing of this machine
+    assert.equal(text, ran("--threads 3", "--gpus 64")) -- nor of this run
+    assert.truthy(ran("--stamp"):find '"date": "20%d%d%-%d%d%-%d%dT')
+  end)
+
+  it("find nothing changed where nothing is", function()
+    ran()
+    local result = shell "tperf verify out"
+    assert.same({ "2 of 2 outputs are the same, to the byte\n", "", 0 }, { result.out, result.err, result.code })
+  end)
+
+  it("tell what changed, to the figure", function()
+    ran()
+    shell [[sed -i 's/2500 TFLOP/1250 TFLOP/' machine.yaml && grep -q 1250 machine.yaml]]
+    local result = shell "tperf verify out"
+    assert.equal(1, result.code)
+    assert.truthy(result.out:find("machine.yaml: has changed since the run\n", 1, true), result.out)
+    assert.truthy(result.out:find "\nrows.csv: changed\n  line 2, time: %d+%.%d+ %-> %d+%.%d+ %(%+%d+%.?%d* %%%)\n")
+    assert.truthy(result.out:find("\nsub/notes.txt: changed\n  line 1: %d+%.%d+ %-> %d+%.%d+ "), result.out)
+    assert.truthy(result.out:find("\n0 of 2 outputs are the same", 1, true))
+  end)
+
+  it("tell when an output was changed, is gone, new or not written any more", function()
+    ran()
+    shell [[echo x >> out/rows.csv && rm out/sub/notes.txt]]
+    local result = shell "tperf verify out"
+    assert.equal(1, result.code)
+    assert.truthy(result.out:find("rows.csv: was changed after the run, which still writes what it did\n", 1, true))
+    assert.truthy(result.out:find("sub/notes.txt: is gone\n", 1, true))
+    ran()
+    program.write(folder .. "/s.lua", (SCRIPT:gsub("sub/notes", "sub/other")))
+    result = shell "tperf verify out"
+    assert.equal(1, result.code)
+    for _, line in ipairs { "s.lua: has changed since the run", "sub/notes.txt: is not written any more",
+      "sub/other.txt: is new", "1 of 2 outputs are the same, to the byte" } do
+      assert.truthy(result.out:find(line, 1, true), result.out)
+    end
+    assert.equal("", shell("ls -d ${TMPDIR:-/tmp}/tperf-?????? 2> /dev/null").out) -- nothing stays behind
+  end)
+
+  it("fail clearly", function()
+    local function fails(command, message, code)
+      local result = shell(command)
+      assert.equal(code or 1, result.code)
+      assert.truthy(result.err:find(message, 1, true), result.err)
+    end
+    fails("tperf verify", "DIR is missing", 2)
+    fails("tperf verify nowhere", "nowhere/manifest.json")
+    program.write(path .. "/manifest.json", '{"format": 1, "script": 7}')
+    fails("tperf verify out", "is no manifest of `tperf run --out`")
+    ran()
+    program.write(folder .. "/s.lua", "error 'broken'")
+    fails("tperf verify out", "the script fails now: s.lua:1: broken")
+    fails("tperf run --out out s.lua", "broken")
+    assert.is_nil(io.open(path .. "/manifest.json")) -- of the run before: it would be wrong
+    program.write(folder .. "/s.lua", "io.open('manifest.json', 'w'):close()")
+    fails("tperf run --out out s.lua", "which is the name of the run's manifest")
+  end)
+
+  it("work for scripts that end themselves", function()
+    program.write(folder .. "/s.lua", "io.open('a.txt', 'w'):close() os.exit(0)")
+    ran()
+    assert.equal("1 of 1 outputs are the same, to the byte\n", shell("tperf verify out").out)
+  end)
+end)
