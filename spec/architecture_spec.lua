@@ -163,6 +163,24 @@ describe("architectures", function()
     assert.equal(4 * s * 2 * h / t * (1 + v / h), ends.last)
   end)
 
+  it("recompute the layers of prediction modules, too", function()
+    local function kept(recompute)
+      local sum, whole = 0, 0
+      each_op(tperf.model "deepseek-v3", { recompute = recompute }, function(op, _, part)
+        if part == "mtp" and op.recomputed then sum = sum + op.saved_bytes end
+        if part == "mtp" then whole = whole + op.saved_bytes end
+      end)
+      return sum, whole
+    end
+    local m = tperf.model "deepseek-v3"
+    local input, few = kept "full"
+    assert.equal(2 * m.seq * m.hidden, input)
+    local _, all = kept "none"
+    -- What else the module keeps: three norms' inputs, the joined state and embedding, the head's input, the logits.
+    assert.equal(input + 2 * m.seq * m.hidden * (3 + 2 + 1) + 4 * m.seq * m.vocab, few)
+    assert.is_true(all > few)
+  end)
+
   it("gather shared keys and values before they are repeated", function()
     for _, variant in ipairs { "flash", "unfused" } do
       local model, bytes = tperf.model "llama-3.1-8b", 0

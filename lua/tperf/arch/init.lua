@@ -75,10 +75,11 @@ function architecture.of(model, rules)
   if rules and not rules.layers_from_description then
     return { groups = groups_of(model, gpt), first = {}, last = {} }
   end
+  local groups = groups_of(model, given)
   return {
-    groups = groups_of(model, given),
+    groups = groups,
     first = given and given.first or transformer.first,
-    last = given and given.last or transformer.last(model),
+    last = given and given.last or transformer.last(model, groups),
   }
 end
 

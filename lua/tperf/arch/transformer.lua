@@ -34,13 +34,9 @@ end
 
 transformer.first = { ends.embedding }
 
-function transformer.last(m)
-  local blocks = { ends.head }
-  if m.mtp > 0 then
-    local groups = transformer.groups(m)
-    blocks[2] = mtp.block(groups[#groups])
-  end
-  return blocks
+--- groups: the model's, with their blocks.
+function transformer.last(m, groups)
+  return { ends.head, m.mtp > 0 and mtp.block(groups[#groups]) or nil }
 end
 
 return transformer
