@@ -76,6 +76,7 @@ typedef enum tp_kernel_kind {
 typedef struct tp_kernel {
     tp_kernel_kind kind;
     double batch, m, n, k;
+    double second; // product: bytes of one element of the k x n factor; 0: as of the others
     double shared; // attention: heads that share their keys and values; 0 or 1 = none
 } tp_kernel;
 

@@ -51,6 +51,11 @@ typedef struct tp_op_cost {
     double weight_grad; // seconds of the backward pass that a schedule may put off
 } tp_op_cost;
 
+// One pass of an op that joined the network: its own, or one with other counts.
+tp_pass_cost tp_pass_time(const tp_op *op, const tp_pass *pass, const tp_network *network,
+                          const tp_system *system, const tp_rules *rules,
+                          const tp_placement *placement);
+
 tp_op_cost tp_op_time(const tp_op *op, const tp_network *network, const tp_system *system,
                       const tp_rules *rules, const tp_placement *placement);
 

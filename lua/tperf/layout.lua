@@ -83,21 +83,28 @@ local function signature(model)
   return signatures[model]
 end
 
+local VARIANT = { "recompute", "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype" }
+
+local function key_of(prefix, sizes, micro_batch, variant)
+  local words = { prefix, micro_batch, table.concat(sizes, " ") }
+  for i, name in ipairs(VARIANT) do words[3 + i] = tostring(variant[name]) end
+  return table.concat(words, " ")
+end
+
 --- Lays a model out by one strategy: { kinds, runs, has_ends, network = function(sizes, micro_batch, variant) }.
----@param variant table  recompute = "none" …, sequence_parallel = boolean
+---@param variant table  recompute = "none" …, sequence_parallel = boolean; for inference also mode, seq, context and
+---  dtypes, as options of strategy.share
 function layout.of(model, s, attention, rules)
   check_attention(s, attention)
   local plan = architecture.of(model, rules)
   local kinds, runs = kinds_of(plan)
   local prefix = signature(model) .. attention .. " " .. rules.name
   local function network(sizes, micro_batch, variant)
-    local key = ("%s %d %s %s %s"):format(prefix, micro_batch, variant.recompute, variant.sequence_parallel,
-      table.concat(sizes, " "))
+    local key = key_of(prefix, sizes, micro_batch, variant)
     local known = remembered(s, key)
     if known then return known end
-    local share = strategy.share(s, model, micro_batch, sizes, rules, {
-      attention = attention, recompute = variant.recompute, sequence_parallel = variant.sequence_parallel,
-    })
+    local share = strategy.share(s, model, micro_batch, sizes, rules, variant)
+    share.attention = attention
     local sections = {}
     for i, group in ipairs(kinds) do
       share.group = group

@@ -155,12 +155,32 @@ local function merge(what, base, changes, depth)
   return copy
 end
 
+-- Whether a table holds what it held when the copy was made.
+local function unchanged(copy, value)
+  local left = 0
+  for key, old in next, copy do
+    local now = rawget(value, key)
+    if now ~= old and (type(old) ~= "table" or type(now) ~= "table" or not unchanged(old, now)) then return false end
+    left = left + 1
+  end
+  for _ in next, value do left = left - 1 end
+  return left == 0
+end
+
+local function copy_of(value)
+  if type(value) ~= "table" then return value end
+  local copy = {}
+  for key, one in next, value do copy[key] = copy_of(one) end
+  return copy
+end
+
 --- A constructor of checked objects: from a name, a path, a table of the same content, or such an object.
 --- options: what ("tperf.system"), kind ("systems"), schema, methods (optional), and hooks that may be absent:
 --- import(content, origin) -> content, before the check; finish(object) -> message, path when it is wrong.
 ---@return fun(value: string|table): table
 function resource.constructor(options)
   local what, methods = options.what, options.methods or {}
+  local made = setmetatable({}, { __mode = "k" }) -- object -> what it held, so that one that still does needs no check
   local metatable = {
     __index = function(object, key) return methods[key] or options.derive and options.derive(object, key) end,
     __tostring = function(object) return rawget(object, "name") or what end,
@@ -178,6 +198,7 @@ function resource.constructor(options)
       local at = place(origin, path, is_unknown) .. (named and content.name .. ": " or "")
       check.fail("%s: %s%s", label, at, message)
     end
+    made[object] = copy_of(object)
     return object
   end
 
@@ -191,6 +212,7 @@ function resource.constructor(options)
 
   return function(value)
     local origin
+    if made[value] and unchanged(made[value], value) then return value end
     if type(value) == "string" then
       value, origin = open(what, options.kind, value)
     elseif type(value) ~= "table" then

@@ -41,7 +41,8 @@ tp_kernel_time tp_gemm_time(const tp_gemm_curve *curve, const tp_processor *p,
         }
     }
     // 16-bit results; narrower factors are made from 16-bit activations first.
-    double bytes = p->element * (m * k + k * n) + fmax(p->element, 2) * m * n;
+    double second = kernel->second > 0 ? kernel->second : p->element;
+    double bytes = p->element * m * k + second * k * n + fmax(p->element, 2) * m * n;
     if (p->element < 2) bytes += (2 + p->element) * m * k;
     return overlap(best, curve->sustained, curve->sustained_after_s,
                    kernel->batch * bytes / p->bandwidth);

@@ -46,6 +46,7 @@ tp_status tp_op_linear(tp_op *op, const tp_linear *shape, tp_error *error) {
     tp_pass_kernel(&op->forward, TP_KERNEL_GEMM, used, N / used, O, I);
     tp_pass_kernel(&op->backward, TP_KERNEL_GEMM, used, N / used, I, O);
     tp_pass_kernel(&op->backward, TP_KERNEL_GEMM, used, I, O, N / used);
+    op->forward.kernels[0].second = op->backward.kernels[0].second = weight;
     op->forward.vector_flops = op->backward.vector_flops = shape->bias ? N * O : 0;
     op->forward.bytes = element * (N * I + N * O) + weight * used * I * O + weight * biases;
     op->backward.bytes =

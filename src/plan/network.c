@@ -83,9 +83,9 @@ static bool kernels_time(const tp_op *op, const tp_pass *pass, const tp_system *
     return pass->n_kernels > 0;
 }
 
-static tp_pass_cost pass_time(const tp_op *op, const tp_pass *pass, const tp_network *network,
-                              const tp_system *system, const tp_rules *rules,
-                              const tp_placement *placement) {
+tp_pass_cost tp_pass_time(const tp_op *op, const tp_pass *pass, const tp_network *network,
+                          const tp_system *system, const tp_rules *rules,
+                          const tp_placement *placement) {
     double panels = op->panels ? (double)placement->panels : 1;
     tp_pass_cost cost;
     if (!kernels_time(op, pass, system, &cost))
@@ -114,8 +114,8 @@ static void add_pass(tp_pass_cost *sum, const tp_pass_cost *part) {
 tp_op_cost tp_op_time(const tp_op *op, const tp_network *network, const tp_system *system,
                       const tp_rules *rules, const tp_placement *placement) {
     tp_op_cost cost = {
-        pass_time(op, &op->forward, network, system, rules, placement),
-        pass_time(op, &op->backward, network, system, rules, placement),
+        tp_pass_time(op, &op->forward, network, system, rules, placement),
+        tp_pass_time(op, &op->backward, network, system, rules, placement),
         .weight_grad = 0,
     };
     // The product dW = X^T dY is as large as dX = dY W^T, and nothing waits for it.

@@ -1,0 +1,195 @@
+--- What tperf.infer and tperf.search_inference share: arguments turned into what the core serves, and its answer
+-- turned into a record. docs/inference.md.
+local cache = require "tperf.arch.cache"
+local check = require "tperf.check"
+local core = require "tperf.core"
+local layer = require "tperf.layer"
+local layout = require "tperf.layout"
+local model = require "tperf.model"
+local pipelines = require "tperf.pipelines"
+local rules = require "tperf.rules"
+local strategy = require "tperf.strategy"
+local system = require "tperf.system"
+
+local serving = {}
+
+local CACHED <const> = 512 -- shapes
+local HOUR <const>, MILLION <const> = 3600, 1e6
+
+-- Bytes of an element, and what ops call it: storage of 4 bits is as large whatever the bits mean.
+local BYTES = { fp32 = 4, fp16 = 2, bf16 = 2, fp8 = 1, int8 = 1, fp4 = 0.5, int4 = 0.5 }
+local STORED = { "fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4" }
+local op_dtype = { int4 = "fp4" }
+
+local size = check.integer { min = 1, max = 1 << 31, default = 1 }
+local optional_size = check.integer { min = 1, max = 1 << 31, optional = true }
+
+--- The fields of both questions.
+serving.schema = {
+  model = check.any(), system = check.any(), rules = check.any { optional = true },
+  attention = check.choice { { "flash", "unfused" }, default = "flash" },
+  prompt = check.integer { min = 1, max = 1 << 31 }, generate = check.integer { min = 1, max = 1 << 31 },
+  prefill_batch = size,
+  weight_dtype = check.choice { STORED, default = "bf16" }, kv_dtype = check.choice { STORED, default = "bf16" },
+  sequence_parallel = check.boolean { default = false },
+  reserve = check.number { min = 0, max = 0.99, default = 0.1 },
+  gpu_hour = check.number { min = 0, max = 1e6, optional = true },
+}
+serving.size, serving.optional_size = size, optional_size
+
+local tensor = strategy.of "tensor"
+
+local function check_model(what, m, o, set)
+  if not set.layers_from_description then
+    check.fail("%s: rules '%s' know GPT-3's layer in training alone; use \"default\"", what, set.name)
+  end
+  if not m.vocab or not m.causal then check.fail("%s: model '%s' generates no tokens", what, m.name) end
+  if m.context and o.prompt + o.generate > m.context then
+    check.fail("%s: 'prompt' + 'generate' (%d + %d) must be at most the model's context of %d tokens", what, o.prompt,
+      o.generate, m.context)
+  end
+end
+
+local known = setmetatable({}, { __mode = "k" }) -- model -> rules' name and attention -> { layout, shapes, count }
+
+local function plan_of(m, set, attention)
+  local plans, key = known[m] or {}, set.name .. " " .. attention
+  known[m] = plans
+  plans[key] = plans[key] or { layout = layout.of(m, tensor, attention, set), shapes = {}, count = 0 }
+  return plans[key]
+end
+
+--- From checked arguments to a problem: model, system, rules and what has been laid out for them before.
+---@return table problem  { what, o, model, system, rules, plan, price }
+function serving.problem(what, o)
+  local p = { what = what, o = o, model = model(o.model), system = system(o.system), rules = rules(o.rules) }
+  check_model(what, p.model, o, p.rules)
+  p.plan = plan_of(p.model, p.rules, o.attention)
+  p.price = o.gpu_hour or p.system.price and p.system.price.gpu_hour
+  return p
+end
+
+-- Numbers of keys between which the counts of a step are affine: windows fill up, and nothing else happens.
+local function lengths(kinds, tokens)
+  local top, list, seen = 2, { 1 }, {}
+  while top < tokens do top = top * 2 end -- so that networks serve many prompts
+  for _, kind in ipairs(kinds) do
+    local window = kind.window
+    if window and window > 1 and window < top and not seen[window] then
+      seen[window] = true
+      list[#list + 1] = window
+    end
+  end
+  list[#list + 1] = top
+  table.sort(list)
+  return list
+end
+
+local function caches_of(p, sizes)
+  local o, list = p.o, {}
+  local share = strategy.share(tensor, p.model, 1, sizes, p.rules, { mode = "decode", seq = 1 })
+  for i, kind in ipairs(p.plan.layout.kinds) do
+    local one = cache.of(p.model, share, kind)
+    list[i] = {
+      token_bytes = one.elements * BYTES[o.kv_dtype], most_tokens = one.tokens or 0, state_bytes = one.state_bytes,
+    }
+  end
+  return list
+end
+
+local function lay_out(p, sizes, pp, micro_batch, prefill_batch)
+  local o, laid = p.o, p.plan.layout
+  local function network(batch, mode, seq, context)
+    return laid.network(sizes, batch, {
+      recompute = "none", sequence_parallel = mode == "prefill" and o.sequence_parallel, mode = mode, seq = seq,
+      context = context, weight_dtype = op_dtype[o.weight_dtype] or o.weight_dtype,
+      kv_dtype = op_dtype[o.kv_dtype] or o.kv_dtype,
+    })
+  end
+  local keys, steps = lengths(laid.kinds, o.prompt + o.generate), {}
+  for i, n in ipairs(keys) do steps[i] = network(micro_batch, "decode", 1, n - 1) end
+  return {
+    prefill = network(prefill_batch, "prefill", o.prompt, 0), single = network(1, "decode", 1, 0),
+    decode = o.generate > 1 and core.decode(keys, steps) or nil, caches = caches_of(p, sizes),
+    pipelines = pipelines.make {
+      pps = { pp }, schedules = { "1f1b" }, virtual_stages = {}, layers = p.model.layers, runs = laid.runs,
+      has_ends = laid.has_ends,
+    },
+  }
+end
+
+local function shape_of(p, c, micro_batch)
+  local o, plan = p.o, p.plan
+  local key = ("%d %d %d %d %d %d %d %s %s %s"):format(c.tp, c.ep, c.pp, micro_batch, c.prefill_batch, o.prompt,
+    o.generate, o.weight_dtype, o.kv_dtype, o.sequence_parallel)
+  local shape = plan.shapes[key]
+  if not shape then
+    if plan.count >= CACHED then plan.shapes, plan.count = {}, 0 end
+    shape = lay_out(p, { c.tp, c.ep }, c.pp, micro_batch, c.prefill_batch)
+    plan.shapes[key], plan.count = shape, plan.count + 1
+  end
+  return shape
+end
+
+local function placement_of(p, c)
+  local domain, given = p.system.network.fast.domain, c.fast or {}
+  local sizes, fast, left = { "tp", "ep", "pp" }, {}, domain
+  for i, name in ipairs(sizes) do
+    fast[i] = given[name] or layer.fitting(c[name], left)
+    if c[name] % fast[i] ~= 0 then
+      check.fail("%s: 'fast.%s' = %d does not divide %s = %d", p.what, name, fast[i], name, c[name])
+    end
+    left = left // fast[i]
+  end
+  if left < 1 then check.fail("%s: the placement takes more GPUs than the %d of a fast domain", p.what, domain) end
+  return { fast[1], fast[2] }, fast[3]
+end
+
+-- Dollars of a million tokens, and joules of one; of prompts, of answers and of all.
+local function add_cost(p, r, prompts, steps)
+  local o, gpus = p.o, r.tp * r.pp -- those of a replica
+  local all, generated = r.batch * (o.prompt + o.generate), r.batch * o.generate
+  if p.price then
+    local rate = p.price / HOUR * gpus * MILLION
+    r.cost = {
+      input = rate * prompts / (r.batch * o.prompt), output = rate * steps / generated,
+      total = rate * (prompts + steps) / all, generated = rate * (prompts + steps) / generated,
+    }
+  end
+  local power = p.system.accelerator.power
+  if power then r.energy_per_token = power * gpus * (prompts + steps) / generated end
+end
+
+--- The record of a choice { tp, pp, ep, dp, batch, prefill_batch, fast }, whether it fits or not.
+function serving.evaluate(p, c)
+  local o = p.o
+  local microbatches = math.min(c.pp, c.batch)
+  local micro_batch = (c.batch + microbatches - 1) // microbatches
+  local shape = shape_of(p, c, micro_batch)
+  local fast, pp_fast = placement_of(p, c)
+  local r = core.serve(p.system, p.rules, shape.pipelines, shape.prefill, shape.decode, shape.single, shape.caches,
+    fast, {
+      batch = c.batch, prefill_batch = c.prefill_batch, micro_batch = micro_batch, microbatches = microbatches,
+      prompt = o.prompt, generate = o.generate, pp_fast = pp_fast, reserved = o.reserve,
+    })
+  local prompts = (c.batch + c.prefill_batch - 1) // c.prefill_batch * r.prefill_busiest
+  local steps = r.decode.time
+  r.tp, r.pp, r.ep, r.dp, r.gpus = c.tp, c.pp, c.ep, c.dp, c.tp * c.pp * c.dp
+  r.batch, r.sequences, r.prefill_batch, r.microbatches = c.batch, c.batch * c.dp, c.prefill_batch, microbatches
+  r.prompt, r.generate = o.prompt, o.generate
+  r.fast = { tp = fast[1], ep = fast[2], pp = pp_fast }
+  r.ttft = r.prefill.time
+  r.tpot = shape.decode and steps / (o.generate - 1) or nil
+  r.latency = r.ttft + steps
+  r.tokens_per_second = r.sequences * o.generate / (prompts + steps)
+  r.tokens_per_second_per_gpu = r.tokens_per_second / r.gpus
+  r.total_tokens_per_second = r.sequences * (o.prompt + o.generate) / (prompts + steps)
+  r.prefill_tokens_per_second = c.dp * c.prefill_batch * o.prompt / r.prefill_busiest
+  r.decode_tokens_per_second = r.tpot and r.sequences / r.tpot
+  r.memory.capacity = p.system.accelerator.hbm.capacity * (1 - o.reserve)
+  r.feasible = c.batch <= r.max_batch
+  add_cost(p, r, prompts, steps)
+  return r, shape
+end
+
+return serving

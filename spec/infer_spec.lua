@@ -1,0 +1,273 @@
+-- tperf.infer: published sizes and speeds, bounds that physics sets, and what must grow with what.
+local tperf = require "tperf"
+
+local h100 = tperf.system "h100-sxm"
+-- A machine whose kernels reach constant parts of their peaks, so that bounds are sharp.
+local plain = h100:with {
+  accelerator = { compute_efficiency = 1, launch = 0, hbm = { efficiency = 1, capacity = "10 TB" } },
+}
+
+local function infer(changes)
+  local question = { model = "llama-3.1-70b", system = plain, tp = 8, prompt = 1000, generate = 100 }
+  for name, value in pairs(changes or {}) do question[name] = value end
+  return tperf.infer(question)
+end
+
+local function refuses(changes, pattern)
+  local ok, message = pcall(infer, changes)
+  assert.is_false(ok)
+  assert.matches(pattern, message)
+  assert.matches("infer_spec.lua:%d+: ", message)
+end
+
+describe("the cache of", function()
+  -- Bytes of one token over all layers, in 16 bits: arXiv 2505.09343, table 1.
+  local published = { ["deepseek-v3"] = 70272, ["qwen2.5-72b"] = 327680, ["llama-3.1-405b"] = 516096 }
+  for name, bytes in pairs(published) do
+    it(name .. " is as large as published", function()
+      local r = infer { model = name, tp = 1, prompt = 900, generate = 124 }
+      assert.equal(1024 * bytes, r.cache_sequence)
+      assert.equal(r.cache_sequence, r.memory.cache)
+    end)
+  end
+
+  it("a grouped-query model is 2 L kv_heads d bytes a token, cut by tp until heads are copied", function()
+    local m = tperf.model "llama-3.1-70b"
+    local token = 2 * m.layers * m.kv_heads * m.head_dim
+    for _, tp in ipairs { 1, 2, 8 } do assert.equal(1100 * token * 2 / tp, infer({ tp = tp }).cache_sequence) end
+    assert.equal(1100 * token * 2 / 8, infer({ tp = 64 }).cache_sequence)
+    assert.equal(1100 * token / 8, infer({ kv_dtype = "fp8" }).cache_sequence)
+    assert.equal(1100 * token / 16, infer({ kv_dtype = "int4" }).cache_sequence)
+  end)
+
+  it("windowed layers is no longer than the window", function()
+    local m = tperf.model "gemma-2-27b"
+    local layer = 2 * m.kv_heads * m.head_dim * 2
+    local r = infer { model = m, tp = 1, prompt = 8000, generate = 100 }
+    assert.equal(layer * m.layers / 2 * (8100 + m.window.size), r.cache_sequence)
+  end)
+
+  it("Mamba layers has one size for every length", function()
+    local m = tperf.model "mamba2-2.7b"
+    local s = m.mamba
+    local state = 4 * s.heads * s.head_dim * s.state
+      + 2 * (s.conv - 1) * (s.heads * s.head_dim + 2 * s.groups * s.state)
+    for _, prompt in ipairs { 10, 100000 } do
+      assert.equal(m.layers * state, infer({ model = m, tp = 1, prompt = prompt }).cache_sequence)
+    end
+  end)
+end)
+
+describe("infer", function()
+  it("holds every weight once", function()
+    for name, dtype in pairs { ["llama-3.1-70b"] = "bf16", ["llama-3.1-8b"] = "bf16", ["mixtral-8x7b"] = "bf16" } do
+      local total = tperf.model(name):parameters().total
+      assert.equal(2 * total, infer({ model = name, tp = 1, weight_dtype = dtype }).memory.weights)
+    end
+    local p = tperf.model("llama-3.1-70b"):parameters()
+    local eight = infer({ tp = 1, weight_dtype = "fp8" }).memory.weights
+    assert.equal(p.total + p.components.norms, eight) -- norms stay in 16 bits
+  end)
+
+  it("decodes no faster than the weights are read, and prefills no faster than the peak", function()
+    for _, name in ipairs { "llama-3.1-8b", "llama-2-70b", "mixtral-8x7b" } do
+      local m = tperf.model(name)
+      local p = m:parameters()
+      for _, tp in ipairs { 1, 4 } do
+        local r = infer { model = m, tp = tp }
+        local read = 2 * (p.active - p.embedding) / tp -- one token looks one row of the table up
+        local cache = r.cache_sequence * (r.prompt + 1) / (r.prompt + r.generate)
+        assert.is_true(r.first_step > (read + cache) / plain.accelerator.hbm.bandwidth)
+        if tp == 1 then assert.near(1, (read + cache) / plain.accelerator.hbm.bandwidth / r.first_step, 0.03) end
+        local flops = m:flops_per_token({ seq = 1000, causal = true, convention = "matmul", backward = false }).total * 1000
+        flops = flops - 999 * 2 * p.head / 1 -- the last token's logits alone
+        assert.is_true(r.ttft > 0.999 * flops / tp / plain.accelerator.tensor.bf16)
+      end
+    end
+  end)
+
+  -- PyTorch's gpt-fast, README of commit 0f925b5d, batch 1 on A100-80GB limited to 330 W, a prompt of 5 tokens: tokens
+  -- per second. With several GPUs it runs all-reduces of its own, faster than the nccl-tests behind our curves.
+  it("is near what gpt-fast reports", function()
+    local rows = {
+      { "llama-2-7b", 1, "bf16", 104.9 }, { "llama-2-7b", 1, "int8", 155.58 }, { "llama-2-7b", 1, "int4", 196.80 },
+      { "llama-2-7b", 2, "bf16", 168.84 }, { "llama-2-7b", 4, "bf16", 254.02 }, { "llama-2-7b", 8, "bf16", 328.43 },
+      { "llama-2-70b", 1, "int4", 25.25 }, { "llama-2-70b", 2, "bf16", 21.32 }, { "llama-2-70b", 4, "bf16", 38.01 },
+      { "llama-2-70b", 8, "bf16", 62.50 }, { "llama-2-70b", 8, "int8", 80.44 }, { "llama-2-70b", 8, "int4", 90.77 },
+    }
+    local off = {}
+    for i, row in ipairs(rows) do
+      local r = tperf.infer {
+        model = row[1], system = "a100-sxm-80gb", tp = row[2], weight_dtype = row[3], prompt = 5, generate = 200,
+        reserve = 0.01,
+      }
+      local ratio = 1 / r.tpot / row[4]
+      assert.is_true(ratio > 0.65 and ratio < 1.15, ("%s tp %d %s: %.3f"):format(row[1], row[2], row[3], ratio))
+      off[i] = math.abs(ratio - 1)
+    end
+    table.sort(off)
+    assert.is_true(off[#off // 2] < 0.25)
+  end)
+
+  it("sums parts and ops to the whole", function()
+    for _, name in ipairs { "llama-3.1-8b", "gemma-2-27b", "deepseek-v3", "mamba2-2.7b" } do
+      for _, machine in ipairs { plain, h100:with { accelerator = { hbm = { capacity = "10 TB" } } } } do
+        local r = infer { model = name, system = machine, tp = 4, ops = true, prompt = 3000, generate = 3000, batch = 3 }
+        local sums = { prefill = 0, decode = 0 }
+        for _, op in ipairs(r.ops) do sums[op.phase] = sums[op.phase] + op.layers * op.time end
+        assert.near(r.ttft, sums.prefill, 1e-9 * r.ttft)
+        assert.near(r.tpot, sums.decode, 1e-7 * r.tpot)
+        for _, phase in ipairs { r.prefill, r.decode } do
+          local parts = phase.compute + phase.memory + phase.tensor_comm + phase.pipeline_comm + phase.wait
+          assert.near(phase.time, parts, 1e-7 * phase.time)
+        end
+        local m = r.memory
+        assert.near(m.total, m.weights + m.cache + m.buffers, 1)
+      end
+    end
+  end)
+
+  it("adds decode steps up as if one by one", function()
+    for _, name in ipairs { "llama-3.1-8b", "gemma-2-27b", "deepseek-v3" } do
+      for _, machine in ipairs { plain, h100:with { accelerator = { hbm = { capacity = "10 TB" } } } } do
+        for _, pp in ipairs { 1, 3 } do
+          local question = { model = name, system = machine, batch = 7, pp = pp, prompt = 4000, generate = 300 }
+          local sum, whole = 0, infer(question)
+          for step = 1, 299 do
+            question.prompt, question.generate = 4000 + step - 1, 2
+            sum = sum + infer(question).tpot
+          end
+          assert.near(1, whole.decode.time / sum, 1e-7)
+        end
+      end
+    end
+  end)
+
+  it("lays the steps of any length out as the ops say", function()
+    for _, name in ipairs { "llama-3.1-8b", "gemma-2-27b" } do
+      local m = tperf.model(name)
+      for _, keys in ipairs { 2, 100, 4095, 4096, 4097, 8000 } do
+        local ops = infer({ model = m, tp = 1, prompt = keys - 1, generate = 2, ops = true }).ops
+        for _, op in ipairs(ops) do
+          if op.phase == "decode" and op.name == "attention" then
+            local window = tonumber(op.part:match "(%d+)$") or keys
+            local read = 2 * m.kv_heads * m.head_dim * 2 * math.min(window, keys)
+            assert.near(read + m.heads * (2 * m.head_dim * 2 + 4), op.bytes, 1e-3)
+          end
+        end
+      end
+    end
+  end)
+
+  it("grows with length and batch, and shrinks with bandwidth", function()
+    local before
+    for _, prompt in ipairs { 1, 10, 1000, 8000, 60000 } do
+      local r = infer { prompt = prompt }
+      if before then
+        assert.is_true(r.ttft > before.ttft and r.tpot > before.tpot and r.memory.cache > before.memory.cache)
+      end
+      before = r
+    end
+    before = nil
+    for _, batch in ipairs { 1, 2, 7, 64, 300 } do
+      local r = infer { batch = batch, pp = 2, tp = 4 }
+      if before then
+        assert.is_true(r.tpot >= before.tpot and r.decode_tokens_per_second > before.decode_tokens_per_second)
+      end
+      before = r
+    end
+    before = nil
+    for _, bandwidth in ipairs { "1 TB/s", "2 TB/s", "4 TB/s", "40 TB/s" } do
+      local r = infer { system = plain:with { accelerator = { hbm = { bandwidth = bandwidth } } } }
+      if before then assert.is_true(r.tpot < before.tpot and r.ttft <= before.ttft) end
+      before = r
+    end
+  end)
+
+  it("knows the largest batch that fits, to the sequence", function()
+    local questions = {
+      {}, { model = "deepseek-v3", ep = 8, prefill_batch = 4 }, { model = "gemma-2-27b", pp = 3, kv_dtype = "fp8" },
+      { model = "mamba2-2.7b", tp = 1 }, { pp = 7, tp = 2, prompt = 13, generate = 3 },
+    }
+    for _, question in ipairs(questions) do
+      question.system = h100
+      question.batch = question.prefill_batch
+      local largest = infer(question).max_batch
+      question.batch = largest
+      local r = infer(question)
+      assert.is_true(r.memory.total <= r.memory.capacity)
+      assert.equal(largest, r.max_batch)
+      question.batch = largest + 1
+      refuses(question, ("'batch' = %d does not fit: .* more than the .*; the largest batch that fits is %d"):format(
+        largest + 1, largest))
+    end
+  end)
+
+  it("puts stages in a row, and keeps all of them busy", function()
+    local one, two = infer { tp = 4 }, infer { tp = 4, pp = 2, batch = 2 }
+    assert.equal(1, one.microbatches)
+    assert.equal(2, two.microbatches)
+    assert.is_true(two.ttft > one.ttft) -- a message on the way
+    assert.near(one.tpot, two.tpot, 0.05 * one.tpot)
+    assert.near(2 * one.decode_tokens_per_second, two.decode_tokens_per_second, 0.1 * two.decode_tokens_per_second)
+    assert.is_true(two.memory.weights < 0.51 * one.memory.weights + 2.1e9)
+  end)
+
+  it("spreads experts over replicas", function()
+    local one, eight = infer { model = "mixtral-8x7b", tp = 1 }, infer { model = "mixtral-8x7b", tp = 1, ep = 8 }
+    local p = tperf.model("mixtral-8x7b"):parameters()
+    assert.equal(8, eight.dp)
+    assert.equal(2 * (p.total - p.components.experts * 7 / 8), eight.memory.weights)
+    assert.equal(8, eight.gpus)
+    assert.is_true(eight.tokens_per_second > one.tokens_per_second)
+  end)
+
+  it("splits the bill between prompts and answers", function()
+    local r = infer { gpu_hour = 2, prompt = 300, generate = 700, batch = 16 }
+    assert.near(r.cost.total * 1000, r.cost.input * 300 + r.cost.output * 700, 1e-9)
+    assert.near(r.cost.generated, 2 / 3600 * r.gpus / r.tokens_per_second * 1e6, 1e-9)
+    assert.near(r.energy_per_token, 700 * r.gpus / r.tokens_per_second, 1e-9)
+    assert.near(r.total_tokens_per_second, r.tokens_per_second * 1000 / 700, 1e-6)
+    assert.is_nil(infer().cost)
+  end)
+
+  it("stops after the first token where no more is wanted", function()
+    local r = infer { generate = 1 }
+    assert.is_nil(r.tpot)
+    assert.equal(r.ttft, r.latency)
+    assert.equal(0, r.decode.time)
+  end)
+
+  it("notices what changed in a model or system since it was used", function()
+    local m, s = tperf.model "llama-3.1-8b", h100:with {}
+    local before = infer { model = m, system = s, tp = 1 }
+    m.layers, s.accelerator.hbm.bandwidth = 16, 1e12
+    local after = infer { model = m, system = s, tp = 1 }
+    assert.is_true(after.memory.weights < 0.7 * before.memory.weights)
+    assert.is_true(after.tpot > before.tpot)
+    m.layers = -1
+    refuses({ model = m }, "'layers' must be an integer")
+  end)
+
+  it("refuses nonsense by its name, and says what would do", function()
+    refuses({ batch = -1 }, "'batch' must be an integer from 1 to")
+    refuses({ prompt = 0 }, "'prompt' must be an integer from 1 to")
+    refuses({ generate = 0 / 0 }, "'generate' must be an integer from 1 to %d+, got nan")
+    refuses({ tp = 3 }, "'tp' = 3 does not divide the heads; allowed: 1, 2, 4, 8, 16, 32, 64")
+    refuses({ ep = 2 }, "'ep' = 2 has no experts to spread; allowed: 1")
+    refuses({ model = "mixtral-8x7b", ep = 3 }, "'ep' = 3 does not divide the experts; allowed: 1, 2, 4, 8")
+    refuses({ model = "mixtral-8x7b", ep = 4, dp = 6 }, "'ep' = 4 does not divide 'dp' = 6")
+    refuses({ pp = 81 }, "'pp' = 81 is more than the model's 80 layers")
+    refuses({ prompt = 131000 }, "'prompt' %+ 'generate' %(131000 %+ 100%) must be at most the model's context of 131072")
+    refuses({ kv_dtype = "fp7" }, "'kv_dtype' must be .*fp8")
+    refuses({ weight_dtype = 8 }, "'weight_dtype' must be")
+    refuses({ prefill_batch = 2 }, "'prefill_batch' = 2 is more than 'batch' = 1")
+    refuses({ promt = 1 }, "unknown field 'promt' %(did you mean 'prompt'%?%)")
+    refuses({ model = "vit-22b" }, "generates no tokens")
+    refuses({ rules = "subramanian2024" }, "rules 'subramanian2024' know GPT%-3's layer in training alone")
+    refuses({ system = h100, model = "llama-3.1-405b", tp = 1 }, "not even one sequence fits")
+    refuses({ sequence_parallel = true, prompt = 1001 }, "'prompt' = 1001 is not divided by 'tp' = 8")
+    refuses({ fast = { tp = 3 } }, "'fast.tp' = 3 does not divide tp = 8")
+    refuses({ tp = 64, pp = 80, dp = 1 << 31 }, "more than 2^31 GPUs")
+  end)
+end)

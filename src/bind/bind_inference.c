@@ -1,0 +1,236 @@
+// bind_inference.c: inference on one replica, see tperf/inference.h.
+//   tperf.core.decode(keys, networks) -> decode     one step, laid out for each of an ascending list of numbers of keys
+//   decode:ops(section, system, rules, fast, first, last)   records of the section's ops, on average over the steps
+//     with first … last keys, as network:ops gives their forward pass
+//   tperf.core.serve(system, rules, pipelines, prefill, decode or nil, single, caches, fast, run) -> record
+//     caches: of each kind of layer { token_bytes =, most_tokens =, state_bytes = }
+#include <string.h>
+
+#include "bind/bind.h"
+#include "bind/fields.h"
+#include "bind/model_args.h"
+#include "tperf/inference.h"
+
+static const char type_name[] = "tperf.decode";
+
+static int new_decode(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    int64_t keys[TP_LENGTHS_MAX];
+    size_t n = tp_bind_check_sizes(L, 1, keys, TP_LENGTHS_MAX);
+    if (n < 1 || lua_rawlen(L, 2) != n) tp_bind_fail(L, "a decode needs a network for each length");
+    lua_rawgeti(L, 2, 1);
+    const tp_network *first = tp_bind_check_network(L, -1);
+    tp_decode *decode =
+        lua_newuserdatauv(L, sizeof *decode + first->n_ops * sizeof decode->varying[0], 1);
+    memset(decode, 0, sizeof *decode);
+    luaL_setmetatable(L, type_name);
+    lua_pushvalue(L, 2); // keeps the networks alive
+    lua_setiuservalue(L, -2, 1);
+    decode->n = (int)n;
+    for (size_t i = 0; i < n; i++) {
+        lua_rawgeti(L, 2, (lua_Integer)i + 1);
+        decode->networks[i] = tp_bind_check_network(L, -1);
+        decode->keys[i] = (double)keys[i];
+        if (i && keys[i] <= keys[i - 1]) tp_bind_fail(L, "a decode's lengths must ascend");
+        lua_pop(L, 1);
+    }
+    tp_error error;
+    if (tp_decode_compare(decode, &error) != TP_OK) tp_bind_raise(L, &error);
+    return 1;
+}
+
+static void set_number(lua_State *L, const char *name, double value) {
+    lua_pushnumber(L, value);
+    lua_setfield(L, -2, name);
+}
+
+// One op, summed over steps.
+typedef struct op_steps {
+    const tp_decode *decode;
+    const tp_system *system;
+    const tp_rules *rules;
+    const tp_placement *placement;
+    size_t op;
+} op_steps;
+
+static const char *const op_values[TP_STEP_VALUES] = {
+    "time",         "compute_time", "exposed_memory_time", "comm_time", "tensor_flops",
+    "vector_flops", "bytes"};
+
+static void op_step(const void *context, double keys, double values[TP_STEP_VALUES]) {
+    const op_steps *o = context;
+    const tp_network *network = o->decode->networks[0];
+    tp_pass pass;
+    tp_decode_pass(o->decode, o->op, keys, &pass);
+    tp_pass_cost cost =
+        tp_pass_time(&network->ops[o->op], &pass, network, o->system, o->rules, o->placement);
+    values[0] = cost.time;
+    values[1] = cost.compute;
+    values[2] = cost.exposed_memory;
+    values[3] = cost.comm;
+    values[4] = pass.tensor_flops;
+    values[5] = pass.vector_flops;
+    values[6] = pass.bytes;
+    values[7] = 0;
+}
+
+static int decode_ops(lua_State *L) {
+    const tp_decode *decode = luaL_checkudata(L, 1, type_name);
+    const tp_network *network = decode->networks[0];
+    int section = (int)luaL_checkinteger(L, 2) - 1;
+    luaL_argcheck(L, section >= 0 && section < network->n_kinds + 2, 2, "no such section");
+    tp_system system;
+    tp_rules rules;
+    tp_placement placement = {.panels = 1};
+    tp_bind_check_system(L, 3, &system);
+    tp_bind_check_rules(L, 4, &rules);
+    tp_bind_check_sizes(L, 5, placement.fast, TP_AXES_MAX);
+    double first = luaL_checknumber(L, 6), last = luaL_checknumber(L, 7);
+    luaL_argcheck(L, first >= decode->keys[0] && last >= first, 6, "no such steps");
+    op_steps o = {decode, &system, &rules, &placement, 0};
+    lua_newtable(L);
+    size_t begin = tp_section_begin(network, section);
+    for (o.op = begin; o.op < network->section_end[section]; o.op++) {
+        double sum[TP_STEP_VALUES];
+        tp_decode_sum(decode, first, last, op_step, &o, sum);
+        lua_createtable(L, 0, 10);
+        lua_pushstring(L, network->ops[o.op].name);
+        lua_setfield(L, -2, "name");
+        lua_pushstring(L, network->ops[o.op].block);
+        lua_setfield(L, -2, "block");
+        set_number(L, "weight_bytes", network->ops[o.op].weight_bytes);
+        for (int i = 0; i < TP_STEP_VALUES; i++)
+            if (op_values[i]) set_number(L, op_values[i], sum[i] / (last - first + 1));
+        lua_rawseti(L, -2, (lua_Integer)(o.op - begin) + 1);
+    }
+    return 1;
+}
+
+typedef struct run {
+    int64_t batch, prefill_batch, micro_batch, microbatches, prompt, generate, pp_fast;
+    double reserved;
+} run;
+
+static const tp_field run_fields[] = {
+#define FIELD(kind, name)                                                                          \
+    { #name, TP_FIELD_##kind, offsetof(run, name), true }
+    FIELD(INTEGER, batch),
+    FIELD(INTEGER, prefill_batch),
+    FIELD(INTEGER, micro_batch),
+    FIELD(INTEGER, microbatches),
+    FIELD(INTEGER, prompt),
+    FIELD(INTEGER, generate),
+    FIELD(INTEGER, pp_fast),
+    FIELD(NUMBER, reserved),
+#undef FIELD
+    {0},
+};
+
+static const tp_field cache_fields[] = {
+#define FIELD(name)                                                                                \
+    { #name, TP_FIELD_NUMBER, offsetof(tp_cache, name), true }
+    FIELD(token_bytes),
+    FIELD(most_tokens),
+    FIELD(state_bytes),
+#undef FIELD
+    {0},
+};
+
+static void read_caches(lua_State *L, int index, int n_kinds, tp_cache *caches) {
+    luaL_checktype(L, index, LUA_TTABLE);
+    if ((int)lua_rawlen(L, index) != n_kinds) tp_bind_fail(L, "every kind of layer needs a cache");
+    for (int i = 0; i < n_kinds; i++) {
+        lua_rawgeti(L, index, i + 1);
+        tp_fields_read(L, -1, "cache", cache_fields, &caches[i]);
+        lua_pop(L, 1);
+    }
+}
+
+static void push_phase(lua_State *L, const char *name, const tp_phase *phase) {
+    lua_createtable(L, 0, 6);
+    set_number(L, "time", phase->time);
+    set_number(L, "compute", phase->compute);
+    set_number(L, "memory", phase->memory);
+    set_number(L, "tensor_comm", phase->tensor_comm);
+    set_number(L, "pipeline_comm", phase->pipeline_comm);
+    set_number(L, "wait", phase->wait);
+    lua_setfield(L, -2, name);
+}
+
+static void push_service(lua_State *L, const tp_service *s) {
+    lua_createtable(L, 0, 8);
+    push_phase(L, "prefill", &s->prefill);
+    push_phase(L, "decode", &s->decode);
+    set_number(L, "prefill_busiest", s->prefill_busiest);
+    set_number(L, "first_step", s->first_step);
+    set_number(L, "last_step", s->last_step);
+    set_number(L, "cache_sequence", s->cache_sequence);
+    lua_pushinteger(L, (lua_Integer)s->max_batch);
+    lua_setfield(L, -2, "max_batch");
+    lua_createtable(L, 0, 4);
+    set_number(L, "weights", s->memory.weights);
+    set_number(L, "cache", s->memory.cache);
+    set_number(L, "buffers", s->memory.buffers);
+    set_number(L, "total", s->memory.total);
+    lua_setfield(L, -2, "memory");
+}
+
+static void check_run(lua_State *L, const run *r, const tp_serving *s) {
+    bool sound = r->batch >= 1 && r->prefill_batch >= 1 && r->micro_batch >= 1 &&
+                 r->microbatches >= 1 && r->prompt >= 1 && r->generate >= 1 && r->pp_fast >= 1 &&
+                 r->reserved >= 0 && r->reserved < 1 && s->pipeline->virtual_stages == 1;
+    if (!sound) tp_bind_fail(L, "serve: sizes must be at least 1, 'reserved' be from 0 to 1");
+    const tp_decode *d = s->decode;
+    if (d && (d->keys[0] > (double)r->prompt + 1 ||
+              d->keys[d->n - 1] < (double)(r->prompt + r->generate - 1)))
+        tp_bind_fail(L, "serve: the decode is not laid out for so many tokens");
+}
+
+static int serve(lua_State *L) {
+    tp_system system;
+    tp_rules rules;
+    run r;
+    size_t n;
+    tp_cache caches[TP_KINDS_MAX];
+    tp_serving s = {.system = &system, .rules = &rules, .caches = caches, .placement.panels = 1};
+    tp_bind_check_system(L, 1, &system);
+    tp_bind_check_rules(L, 2, &rules);
+    s.pipeline = tp_bind_check_pipelines(L, 3, &n);
+    if (n != 1) tp_bind_fail(L, "serve: one pipeline is needed");
+    s.prefill = tp_bind_check_network(L, 4);
+    if (!lua_isnil(L, 5)) s.decode = luaL_checkudata(L, 5, type_name);
+    s.single = tp_bind_check_network(L, 6);
+    read_caches(L, 7, s.prefill->n_kinds, caches);
+    tp_bind_check_sizes(L, 8, s.placement.fast, TP_AXES_MAX);
+    tp_fields_read(L, 9, "serve", run_fields, &r);
+    check_run(L, &r, &s);
+    s.batch = r.batch;
+    s.prefill_batch = r.prefill_batch;
+    s.micro_batch = r.micro_batch;
+    s.microbatches = r.microbatches;
+    s.prompt = r.prompt;
+    s.generate = r.generate;
+    s.pp_fast = r.pp_fast;
+    s.reserved = r.reserved;
+    tp_error error;
+    if (tp_network_check_system(s.prefill, &system, &error) != TP_OK ||
+        (s.decode && tp_network_check_system(s.decode->networks[0], &system, &error) != TP_OK))
+        return tp_bind_raise(L, &error);
+    tp_service service = tp_serve(&s);
+    push_service(L, &service);
+    return 1;
+}
+
+void tp_bind_decode(lua_State *L) {
+    static const luaL_Reg methods[] = {{"ops", decode_ops}, {NULL, NULL}};
+    luaL_newmetatable(L, type_name);
+    luaL_newlib(L, methods);
+    lua_setfield(L, -2, "__index");
+    lua_pop(L, 1);
+    lua_pushcfunction(L, new_decode);
+}
+
+void tp_bind_serve(lua_State *L) {
+    lua_pushcfunction(L, serve);
+}

@@ -1,0 +1,208 @@
+// inference.c: a prompt's time, all decode steps, and memory, of one replica. See tperf/inference.h.
+#include "tperf/inference.h"
+
+#include <math.h>
+
+enum { TOKEN_BYTES = 4 }; // a token's number, which goes back to the first stage
+
+// One micro-batch through all stages.
+typedef struct trip {
+    tp_pass_cost sum;
+    double busiest; // seconds of the busiest stage
+} trip;
+
+static void add_cost(tp_pass_cost *sum, const tp_pass_cost *part, double times) {
+    sum->compute += times * part->compute;
+    sum->exposed_memory += times * part->exposed_memory;
+    sum->comm += times * part->comm;
+    sum->time += times * part->time;
+}
+
+static trip trip_of(const tp_pipeline *pipeline, int n_kinds, const tp_pass_cost *sections) {
+    trip t = {0};
+    for (size_t i = 0; i < pipeline->n_stages; i++) {
+        const tp_stage *stage = &pipeline->stages[i];
+        tp_pass_cost cost = {0};
+        for (int kind = 0; kind < n_kinds; kind++)
+            add_cost(&cost, &sections[kind], (double)stage->layers[kind]);
+        if (stage->first) add_cost(&cost, &sections[n_kinds], 1);
+        if (stage->last) add_cost(&cost, &sections[n_kinds + 1], 1);
+        add_cost(&t.sum, &cost, (double)stage->repeats);
+        t.busiest = fmax(t.busiest, cost.time);
+    }
+    return t;
+}
+
+static double send_time(const tp_serving *s, double bytes) {
+    tp_group group = {s->pipeline->pp, s->pp_fast};
+    return group.size > 1 ? tp_collective_time(s->system, s->rules, TP_SEND, bytes, group) : 0;
+}
+
+static tp_phase phase_of(const trip *t, double sends, double time) {
+    return (tp_phase){time,        t->sum.compute, t->sum.exposed_memory,
+                      t->sum.comm, sends,          fmax(time - t->sum.time - sends, 0)};
+}
+
+// Sums over the ops of every section, but for those that vary (which are in order).
+static void section_times(const tp_serving *s, const tp_network *network, const tp_varying *varying,
+                          size_t n_varying, tp_pass_cost *sections) {
+    for (int section = 0; section < network->n_kinds + 2; section++) {
+        sections[section] = (tp_pass_cost){0};
+        for (size_t i = tp_section_begin(network, section); i < network->section_end[section];
+             i++) {
+            if (n_varying && varying->op == i) {
+                varying++, n_varying--;
+                continue;
+            }
+            const tp_op *op = &network->ops[i];
+            tp_pass_cost cost =
+                tp_pass_time(op, &op->forward, network, s->system, s->rules, &s->placement);
+            add_cost(&sections[section], &cost, 1);
+        }
+    }
+}
+
+static void serve_prompts(const tp_serving *s, tp_service *out) {
+    tp_pass_cost sections[TP_SECTIONS_MAX];
+    section_times(s, s->prefill, NULL, 0, sections);
+    trip t = trip_of(s->pipeline, s->prefill->n_kinds, sections);
+    double hops = (double)(s->pipeline->pp - 1);
+    double sends = hops > 0 ? hops * send_time(s, s->prefill->boundary_bytes) : 0;
+    out->prefill = phase_of(&t, sends, t.sum.time + sends);
+    out->prefill_busiest = t.busiest;
+}
+
+// What the steps of a micro-batch have in common.
+typedef struct stepper {
+    const tp_serving *serving;
+    double sends;
+    tp_pass_cost fixed[TP_SECTIONS_MAX]; // of the ops that do not depend on the number of keys
+} stepper;
+
+// With m micro-batches on their way, one returns to the first stage when it has passed all of them, but not before
+// the busiest stage has worked on the others.
+static void step_at(const void *context, double keys, double values[TP_STEP_VALUES]) {
+    const stepper *p = context;
+    const tp_serving *s = p->serving;
+    const tp_network *network = s->decode->networks[0];
+    tp_pass_cost sections[TP_SECTIONS_MAX];
+    for (int i = 0; i < network->n_kinds + 2; i++)
+        sections[i] = p->fixed[i];
+    for (size_t i = 0; i < s->decode->n_varying; i++) {
+        const tp_varying *v = &s->decode->varying[i];
+        tp_pass pass;
+        tp_decode_pass(s->decode, v->op, keys, &pass);
+        tp_pass_cost cost =
+            tp_pass_time(&network->ops[v->op], &pass, network, s->system, s->rules, &s->placement);
+        add_cost(&sections[v->section], &cost, 1);
+    }
+    trip t = trip_of(s->pipeline, network->n_kinds, sections);
+    double time = fmax(t.sum.time + p->sends, (double)s->microbatches * t.busiest);
+    tp_phase phase = phase_of(&t, p->sends, time);
+    values[0] = phase.time;
+    values[1] = phase.compute;
+    values[2] = phase.memory;
+    values[3] = phase.tensor_comm;
+    values[4] = phase.pipeline_comm;
+    values[5] = phase.wait;
+    values[6] = values[7] = 0;
+}
+
+static void serve_tokens(const tp_serving *s, tp_service *out) {
+    const tp_network *network = s->decode->networks[0];
+    stepper p = {.serving = s};
+    section_times(s, network, s->decode->varying, s->decode->n_varying, p.fixed);
+    double hops = (double)(s->pipeline->pp - 1);
+    if (hops > 0)
+        p.sends = hops * send_time(s, network->boundary_bytes) +
+                  send_time(s, TOKEN_BYTES * (double)s->micro_batch);
+    double first = (double)s->prompt + 1, last = (double)(s->prompt + s->generate - 1);
+    double sum[TP_STEP_VALUES], values[TP_STEP_VALUES];
+    tp_decode_sum(s->decode, first, last, step_at, &p, sum);
+    out->decode = (tp_phase){sum[0], sum[1], sum[2], sum[3], sum[4], sum[5]};
+    step_at(&p, first, values);
+    out->first_step = values[0];
+    step_at(&p, last, values);
+    out->last_step = values[0];
+}
+
+// Bytes that the widest op of a section reads and writes beside weights.
+static double widest(const tp_network *network, int section) {
+    double most = 0;
+    for (size_t i = tp_section_begin(network, section); i < network->section_end[section]; i++)
+        most = fmax(most, network->ops[i].forward.bytes - network->ops[i].weight_bytes);
+    return most;
+}
+
+// Buffers of a stage: the residual stream and what the widest of its ops works on.
+static double buffers_of(const tp_stage *stage, const tp_network *network) {
+    double most = 0;
+    for (int kind = 0; kind < network->n_kinds; kind++)
+        if (stage->layers[kind]) most = fmax(most, widest(network, kind));
+    if (stage->first) most = fmax(most, widest(network, network->n_kinds));
+    if (stage->last) most = fmax(most, widest(network, network->n_kinds + 1));
+    return network->boundary_bytes + most;
+}
+
+// A GPU of one stage: weights + batch x cache + max(prompts, batch x step) bytes.
+typedef struct holdings {
+    double weights, cache, prompts, step;
+} holdings;
+
+static double total_of(const holdings *h, double batch) {
+    return h->weights + batch * h->cache + fmax(h->prompts, batch * h->step);
+}
+
+static holdings holdings_of(const tp_serving *s, const tp_stage *stage,
+                            const tp_layer_cost *costs) {
+    int n_kinds = s->prefill->n_kinds;
+    double length = (double)(s->prompt + s->generate);
+    holdings h = {.prompts = buffers_of(stage, s->prefill), .step = buffers_of(stage, s->single)};
+    for (int kind = 0; kind < n_kinds; kind++) {
+        const tp_cache *c = &s->caches[kind];
+        double layers = (double)stage->layers[kind];
+        double kept = c->most_tokens > 0 ? fmin(c->most_tokens, length) : length;
+        h.weights += layers * (costs[kind].weight_bytes + costs[kind].expert_bytes);
+        h.cache += layers * (kept * c->token_bytes + c->state_bytes);
+    }
+    const tp_layer_cost *first = &costs[n_kinds], *last = &costs[n_kinds + 1];
+    if (stage->first) h.weights += first->weight_bytes + first->expert_bytes;
+    if (stage->last) h.weights += last->weight_bytes + last->expert_bytes;
+    if (stage->first && stage->last) h.weights -= last->tied_bytes;
+    return h;
+}
+
+// The largest batch with total_of <= room. Both sides of the maximum bound it; a quotient that rounding moved across an
+// integer is put right.
+static double largest_batch(const holdings *h, double room) {
+    double left = room - h->weights;
+    double batch = floor(fmin((left - h->prompts) / h->cache, left / (h->cache + h->step)));
+    if (total_of(h, batch + 1) <= room) batch++;
+    if (total_of(h, batch) > room) batch--;
+    return fmin(fmax(batch, 0), 9007199254740992.0); // 2^53
+}
+
+static void account(const tp_serving *s, tp_service *out) {
+    tp_layer_cost costs[TP_SECTIONS_MAX];
+    tp_network_bytes(s->prefill, costs);
+    double room = s->system->accelerator.hbm.capacity * (1 - s->reserved);
+    double batch = (double)s->batch;
+    out->max_batch = INFINITY;
+    for (size_t i = 0; i < s->pipeline->n_stages; i++) {
+        const tp_stage *stage = &s->pipeline->stages[i];
+        holdings h = holdings_of(s, stage, costs);
+        out->cache_sequence += h.cache * (double)stage->repeats;
+        out->max_batch = fmin(out->max_batch, largest_batch(&h, room));
+        tp_serving_memory m = {h.weights, batch * h.cache, fmax(h.prompts, batch * h.step),
+                               total_of(&h, batch)};
+        if (m.total > out->memory.total) out->memory = m;
+    }
+}
+
+tp_service tp_serve(const tp_serving *serving) {
+    tp_service out = {0};
+    account(serving, &out);
+    serve_prompts(serving, &out);
+    if (serving->decode) serve_tokens(serving, &out);
+    return out;
+}
