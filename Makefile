@@ -42,7 +42,7 @@ LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
-.PHONY: all run test check bench fuzz lint format lua-module deps deps-test deps-lint install install-lua \
+.PHONY: all run test check bench fuzz gallery lint format lua-module deps deps-test deps-lint install install-lua \
         uninstall clean help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -80,6 +80,12 @@ lint: deps-test deps-lint ## luacheck and clang-format, changing nothing
 
 format: deps-lint ## let clang-format rewrite the C files
 	$(Q)clang-format -i $(C_FILES)
+
+gallery: deps ## draw the pictures of docs/gallery.md again
+	@$(MAKE) all
+	@sed -n 's|^    \./tperf |$(B)/tperf |p' docs/gallery.md | while read -r line; do \
+	  echo "  $$line"; $$line > /dev/null || exit 1; done
+	@rm -f docs/gallery/*.csv docs/gallery/manifest.json
 
 lua-module: $(MODULE) ## build tperf/core.so, for stock lua5.4
 
