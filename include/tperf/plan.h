@@ -41,17 +41,15 @@ tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_run *runs, size_t n_
                             const double *in_flight, tp_error *error);
 void tp_pipeline_release(tp_pipeline *pipeline);
 
-// One micro-batch in the stages of a pipeline, on one GPU of each.
-typedef struct tp_stage_cost {
-    tp_pass_cost forward, backward;
-    double weight_grad, flops;
-} tp_stage_cost;
+// Seconds of one micro-batch in a stage of a pipeline.
+typedef struct tp_stage_time {
+    double forward, backward, weight_grad;
+} tp_stage_time;
 
-typedef struct tp_pipeline_cost {
-    tp_stage_cost busiest;
-    double forward, backward, weight_grad; // seconds: the other stages on average
-    double flops;                          // all stages on average
-} tp_pipeline_cost;
+typedef struct tp_pipeline_time {
+    const tp_stage *busiest;
+    tp_stage_time busy, others; // of the busiest stage; of the other ones on average
+} tp_pipeline_time;
 
 // Bytes for every parameter, by what they hold; ZeRO stages (arXiv 1910.02054) shard over
 // the data-parallel group: 1 optimizer, 2 gradients too, 3 weights too.
@@ -69,8 +67,9 @@ typedef struct tp_candidate {
     int variant;  // which of the caller's variants of the shape (recomputation …); likewise
     int64_t dp, sizes[TP_AXES_MAX];
     const tp_pipeline *pipeline;
-    int64_t micro_batch; // samples
-    int zero;            // ZeRO stage
+    int64_t micro_batch;  // samples
+    int64_t microbatches; // that each pipeline runs per iteration: global batch / dp / micro_batch
+    int zero;             // ZeRO stage
     tp_placement placement;
     int64_t dp_fast, pp_fast; // GPUs of that axis in one fast domain
 } tp_candidate;
@@ -96,26 +95,43 @@ typedef struct tp_iteration {
     double flops; // on one GPU, on average
 } tp_iteration;
 
-// Micro-batches that each pipeline runs per iteration. The candidate divides the job's batch.
-static inline int64_t tp_candidate_microbatches(const tp_candidate *candidate, const tp_job *job) {
-    return job->global_batch / candidate->dp / candidate->micro_batch;
-}
-
 // The memory of the fullest GPU; costs give bytes only, their times are not read. per_stage[n_stages] may
 // be NULL.
 tp_memory tp_memory_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
                        const tp_layer_cost *costs, tp_memory *per_stage);
 
-// Costs are those of every section, for the candidate's placement of the network's axes.
-tp_pipeline_cost tp_pipeline_time(const tp_pipeline *pipeline, const tp_network *network,
-                                  const tp_layer_cost *costs);
+// The time of a candidate, whole. Costs are those of every section, for the candidate's placement of the
+// network's axes.
 tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
-                             const tp_network *network, const tp_layer_cost *costs,
-                             const tp_pipeline_cost *pipeline);
+                             const tp_network *network, const tp_layer_cost *costs);
+
+// The same in steps, each of which holds for many candidates of a search.
+
+tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_network *network,
+                                     const tp_layer_cost *costs);
+
+// Seconds that the replicas of a layer take to gather its weights and to reduce its gradients.
+typedef struct tp_exchange {
+    double gather, reduce;
+} tp_exchange;
+
+// exchanges[n_kinds + 2]: every section's; they depend on the replicas' placement (dp_fast and that of the
+// gradient axes and experts) and on the ZeRO stage. Costs give bytes only.
+void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
+                       const tp_layer_cost *costs, tp_exchange *exchanges);
+
+// Seconds of one activation's way to the next stage, averaged over the links between stages; depends on
+// the pipeline and pp_fast.
+double tp_hop_time(const tp_candidate *candidate, const tp_job *job, const tp_network *network);
+
+// Equal to tp_iteration_of's time, to the last bit.
+double tp_iteration_time(const tp_candidate *candidate, const tp_job *job,
+                         const tp_network *network, const tp_layer_cost *costs,
+                         const tp_pipeline_time *pipeline, const tp_exchange *exchanges,
+                         double hop);
 
 // A lower bound of the iteration's time that holds for every dp_fast, pp_fast and ZeRO stage: layers and
 // the bubble they make, no data-parallel or pipeline traffic.
-double tp_iteration_bound(const tp_candidate *candidate, const tp_job *job,
-                          const tp_pipeline_cost *pipeline);
+double tp_iteration_bound(const tp_candidate *candidate, const tp_pipeline_time *pipeline);
 
 #endif

@@ -250,6 +250,7 @@ static void read_candidate(lua_State *L, int run_index, int fast_index, const tp
     candidate->pipeline = &pipelines[r.pipeline - 1];
     candidate->dp = r.dp;
     candidate->micro_batch = r.micro_batch;
+    candidate->microbatches = r.global_batch / r.dp / r.micro_batch;
     candidate->zero = (int)r.zero;
     candidate->placement.panels = r.panels;
     candidate->dp_fast = r.dp_fast;
@@ -274,8 +275,7 @@ static int network_iteration(lua_State *L) {
     if (tp_network_check_system(network, &system, &error) != TP_OK) return tp_bind_raise(L, &error);
     tp_layer_cost costs[TP_SECTIONS_MAX];
     tp_network_time(network, &system, &rules, &candidate.placement, costs);
-    tp_pipeline_cost pipeline = tp_pipeline_time(candidate.pipeline, network, costs);
-    tp_iteration iteration = tp_iteration_of(&candidate, &job, network, costs, &pipeline);
+    tp_iteration iteration = tp_iteration_of(&candidate, &job, network, costs);
     size_t n_stages = candidate.pipeline->n_stages;
     tp_memory *stages = lua_newuserdatauv(L, n_stages * sizeof *stages, 0);
     tp_memory memory = tp_memory_of(&candidate, &job, network, costs, stages);

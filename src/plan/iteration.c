@@ -3,62 +3,54 @@
 
 #include "tperf/plan.h"
 
-static void add_pass(tp_pass_cost *sum, const tp_pass_cost *part, double times) {
-    sum->compute += times * part->compute;
-    sum->exposed_memory += times * part->exposed_memory;
-    sum->comm += times * part->comm;
-    sum->time += times * part->time;
-}
-
-static void add_cost(tp_stage_cost *sum, const tp_layer_cost *cost, double layers) {
-    add_pass(&sum->forward, &cost->forward, layers);
-    add_pass(&sum->backward, &cost->backward, layers);
+static void add_time(tp_stage_time *sum, const tp_layer_cost *cost, double layers) {
+    sum->forward += layers * cost->forward.time;
+    sum->backward += layers * cost->backward.time;
     sum->weight_grad += layers * cost->weight_grad;
-    sum->flops += layers * cost->flops;
 }
 
-static tp_stage_cost cost_of_stage(const tp_stage *stage, const tp_network *network,
+static tp_stage_time time_of_stage(const tp_stage *stage, const tp_network *network,
                                    const tp_layer_cost *costs) {
-    tp_stage_cost sum = {0};
+    tp_stage_time sum = {0, 0, 0};
     for (int kind = 0; kind < network->n_kinds; kind++)
-        if (stage->layers[kind]) add_cost(&sum, &costs[kind], (double)stage->layers[kind]);
-    if (stage->first) add_cost(&sum, &costs[network->n_kinds], 1);
-    if (stage->last) add_cost(&sum, &costs[network->n_kinds + 1], 1);
+        add_time(&sum, &costs[kind], (double)stage->layers[kind]);
+    if (stage->first) add_time(&sum, &costs[network->n_kinds], 1);
+    if (stage->last) add_time(&sum, &costs[network->n_kinds + 1], 1);
     return sum;
 }
 
-tp_pipeline_cost tp_pipeline_time(const tp_pipeline *pipeline, const tp_network *network,
-                                  const tp_layer_cost *costs) {
-    tp_pipeline_cost p = {.busiest = cost_of_stage(&pipeline->stages[0], network, costs)};
-    p.forward = p.busiest.forward.time;
-    p.backward = p.busiest.backward.time;
-    p.weight_grad = p.busiest.weight_grad;
-    p.flops = p.busiest.flops;
-    if (pipeline->n_stages == 1) return p;
-    double forward = 0, backward = 0, weight_grad = 0, flops = 0;
-    for (size_t i = 0; i < pipeline->n_stages; i++) {
-        tp_stage_cost s = cost_of_stage(&pipeline->stages[i], network, costs);
-        double repeats = (double)pipeline->stages[i].repeats;
-        forward += repeats * s.forward.time;
-        backward += repeats * s.backward.time;
-        weight_grad += repeats * s.weight_grad;
-        flops += repeats * s.flops;
-        if (s.forward.time + s.backward.time > p.busiest.forward.time + p.busiest.backward.time)
-            p.busiest = s;
+tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_network *network,
+                                     const tp_layer_cost *costs) {
+    const tp_stage *stages = pipeline->stages;
+    tp_stage_time busy = time_of_stage(&stages[0], network, costs);
+    if (pipeline->n_stages == 1) return (tp_pipeline_time){&stages[0], busy, busy};
+    double repeats = (double)stages[0].repeats;
+    tp_stage_time all = {repeats * busy.forward, repeats * busy.backward,
+                         repeats * busy.weight_grad};
+    const tp_stage *busiest = &stages[0];
+    for (size_t i = 1; i < pipeline->n_stages; i++) {
+        tp_stage_time s = time_of_stage(&stages[i], network, costs);
+        repeats = (double)stages[i].repeats;
+        all.forward += repeats * s.forward;
+        all.backward += repeats * s.backward;
+        all.weight_grad += repeats * s.weight_grad;
+        if (s.forward + s.backward <= busy.forward + busy.backward) continue;
+        busy = s;
+        busiest = &stages[i];
     }
     double others = (double)pipeline->pp - 1;
-    p.forward = (forward - p.busiest.forward.time) / others;
-    p.backward = (backward - p.busiest.backward.time) / others;
-    p.weight_grad = (weight_grad - p.busiest.weight_grad) / others;
-    p.flops = flops / (double)pipeline->pp;
-    return p;
+    return (tp_pipeline_time){busiest,
+                              busy,
+                              {(all.forward - busy.forward) / others,
+                               (all.backward - busy.backward) / others,
+                               (all.weight_grad - busy.weight_grad) / others}};
 }
 
 // hop: seconds that each pass of a stage takes longer for its message.
-static double bubble_of(const tp_pipeline *pipeline, const tp_pipeline_cost *cost, double hop) {
-    return pipeline->bubble_forward * (cost->forward + hop) +
-           pipeline->bubble_backward * (cost->backward + hop) +
-           pipeline->bubble_weight_grad * cost->weight_grad;
+static double bubble_of(const tp_pipeline *pipeline, const tp_stage_time *others, double hop) {
+    return pipeline->bubble_forward * (others->forward + hop) +
+           pipeline->bubble_backward * (others->backward + hop) +
+           pipeline->bubble_weight_grad * others->weight_grad;
 }
 
 // The collectives that gather a layer's weights and reduce its gradients, among all replicas.
@@ -93,6 +85,20 @@ static double exchange(const replicas *r, tp_collective kind, const tp_layer_cos
     return time;
 }
 
+void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
+                       const tp_layer_cost *costs, tp_exchange *exchanges) {
+    replicas r = replicas_of(candidate, job, network);
+    // Gradients are reduced in the precision that they are kept in.
+    double ratio = job->training->gradient_bytes / job->training->weight_bytes;
+    tp_collective reduction = candidate->zero ? TP_REDUCE_SCATTER : TP_ALL_REDUCE;
+    for (int i = 0; i < network->n_kinds + 2; i++) {
+        tp_exchange *e = &exchanges[i];
+        e->gather = candidate->zero ? exchange(&r, TP_ALL_GATHER, &costs[i], 1) : 0;
+        e->reduce = exchange(&r, reduction, &costs[i], ratio);
+        if (candidate->zero >= 3) e->reduce += e->gather; // the backward pass gathers again
+    }
+}
+
 // A layer's exchange hides behind the pass of the layer before.
 typedef struct exposure {
     double whole, late; // seconds; what remains when hidden
@@ -101,7 +107,7 @@ typedef struct exposure {
 static exposure expose(double exchange_time, const tp_pass_cost *pass, const tp_job *job) {
     double window = pass->time;
     if (job->rules->data_overlap_excludes_comm) window -= pass->comm;
-    return (exposure){exchange_time, fmax(exchange_time - window, 0)};
+    return (exposure){exchange_time, exchange_time > window ? exchange_time - window : 0};
 }
 
 // Exposed time of the exchanges around one pass of every layer of a stage; the first has nothing before it.
@@ -116,36 +122,28 @@ static double exposed_time(const tp_stage *stage, const tp_network *network,
 }
 
 static double data_parallel_time(const tp_candidate *candidate, const tp_job *job,
-                                 const tp_network *network, const tp_layer_cost *costs) {
-    replicas r = replicas_of(candidate, job, network);
-    if (r.dense.size == 1 && r.expert.size == 1) return 0;
+                                 const tp_network *network, const tp_layer_cost *costs,
+                                 const tp_exchange *exchanges) {
     exposure forward[TP_SECTIONS_MAX], backward[TP_SECTIONS_MAX];
-    // Gradients are reduced in the precision that they are kept in.
-    double ratio = job->training->gradient_bytes / job->training->weight_bytes;
     for (int i = 0; i < network->n_kinds + 2; i++) {
-        double gather = candidate->zero ? exchange(&r, TP_ALL_GATHER, &costs[i], 1) : 0;
-        double reduce =
-            exchange(&r, candidate->zero ? TP_REDUCE_SCATTER : TP_ALL_REDUCE, &costs[i], ratio);
-        if (candidate->zero >= 3) reduce += gather; // the backward pass gathers weights again
-        forward[i] = expose(gather, &costs[i].forward, job);
-        backward[i] = expose(reduce, &costs[i].backward, job);
+        forward[i] = expose(exchanges[i].gather, &costs[i].forward, job);
+        backward[i] = expose(exchanges[i].reduce, &costs[i].backward, job);
     }
-    double microbatches = (double)tp_candidate_microbatches(candidate, job), worst = 0;
+    double microbatches = (double)candidate->microbatches, worst = 0;
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
         const tp_stage *stage = &candidate->pipeline->stages[i];
         double time =
             exposed_time(stage, network, forward) * (candidate->zero >= 3 ? microbatches : 1) +
             exposed_time(stage, network, backward) * (candidate->zero >= 2 ? microbatches : 1);
-        worst = fmax(worst, time);
+        if (time > worst) worst = time;
     }
     return worst;
 }
 
-// One activation to the next stage, averaged over the links between stages.
-static double hop_time(const tp_candidate *candidate, const tp_job *job, double bytes) {
+double tp_hop_time(const tp_candidate *candidate, const tp_job *job, const tp_network *network) {
     int64_t pp = candidate->pipeline->pp;
     if (pp == 1) return 0;
-    double slow = 0;
+    double slow = 0, bytes = network->boundary_bytes;
     if (candidate->pp_fast == 1 || job->rules->slow_pipeline_links_cost)
         slow = tp_collective_time(job->system, job->rules, TP_SEND, bytes, (tp_group){2, 1});
     if (candidate->pp_fast == 1) return slow;
@@ -155,33 +153,95 @@ static double hop_time(const tp_candidate *candidate, const tp_job *job, double 
     return ((links - slow_links) * fast + slow_links * slow) / links;
 }
 
-tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
-                             const tp_network *network, const tp_layer_cost *costs,
-                             const tp_pipeline_cost *cost) {
-    const tp_pipeline *pipeline = candidate->pipeline;
-    double microbatches = (double)tp_candidate_microbatches(candidate, job);
-    const tp_pass_cost *forward = &cost->busiest.forward, *backward = &cost->busiest.backward;
-    double work = microbatches * (forward->time + backward->time);
-    double hop =
-        (double)pipeline->virtual_stages * hop_time(candidate, job, network->boundary_bytes);
-    tp_iteration iteration = {
-        .compute = microbatches * (forward->compute + backward->compute),
-        .memory = microbatches * (forward->exposed_memory + backward->exposed_memory),
-        .tensor_comm = microbatches * (forward->comm + backward->comm),
-        .data_comm = data_parallel_time(candidate, job, network, costs),
+// The parts of an iteration that add up to its time.
+typedef struct parts {
+    double work, data_comm, pipeline_comm, bubble;
+} parts;
+
+static parts parts_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
+                      const tp_layer_cost *costs, const tp_pipeline_time *pipeline,
+                      const tp_exchange *exchanges, double hop) {
+    double microbatches = (double)candidate->microbatches;
+    hop *= (double)candidate->pipeline->virtual_stages;
+    return (parts){
+        .work = microbatches * (pipeline->busy.forward + pipeline->busy.backward),
+        .data_comm = data_parallel_time(candidate, job, network, costs, exchanges),
         .pipeline_comm = 2 * microbatches * hop,
-        .bubble = bubble_of(pipeline, cost, hop),
-        .flops = microbatches * cost->flops,
+        .bubble = bubble_of(candidate->pipeline, &pipeline->others, hop),
     };
-    iteration.time = work + iteration.data_comm + iteration.pipeline_comm + iteration.bubble;
-    return iteration;
 }
 
-double tp_iteration_bound(const tp_candidate *candidate, const tp_job *job,
-                          const tp_pipeline_cost *cost) {
-    // The terms come in the order of tp_iteration_of and rounding is monotonic, so the bound holds to the
-    // last bit.
-    double microbatches = (double)tp_candidate_microbatches(candidate, job);
-    double work = microbatches * (cost->busiest.forward.time + cost->busiest.backward.time);
-    return work + bubble_of(candidate->pipeline, cost, 0);
+static double whole(const parts *p) {
+    return p->work + p->bubble + p->data_comm + p->pipeline_comm;
+}
+
+double tp_iteration_time(const tp_candidate *candidate, const tp_job *job,
+                         const tp_network *network, const tp_layer_cost *costs,
+                         const tp_pipeline_time *pipeline, const tp_exchange *exchanges,
+                         double hop) {
+    parts p = parts_of(candidate, job, network, costs, pipeline, exchanges, hop);
+    return whole(&p);
+}
+
+double tp_iteration_bound(const tp_candidate *candidate, const tp_pipeline_time *pipeline) {
+    // The terms come in the order of whole() and rounding is monotonic, so the bound holds to the last bit.
+    parts p = {
+        .work =
+            (double)candidate->microbatches * (pipeline->busy.forward + pipeline->busy.backward),
+        .bubble = bubble_of(candidate->pipeline, &pipeline->others, 0),
+    };
+    return whole(&p);
+}
+
+static void add_pass(tp_pass_cost *sum, const tp_pass_cost *part, double times) {
+    sum->compute += times * part->compute;
+    sum->exposed_memory += times * part->exposed_memory;
+    sum->comm += times * part->comm;
+}
+
+// Seconds of compute, memory and collectives of one micro-batch in a stage, both passes; and its FLOPs.
+static tp_pass_cost breakdown_of_stage(const tp_stage *stage, const tp_network *network,
+                                       const tp_layer_cost *costs, double *flops) {
+    tp_pass_cost sum = {0};
+    *flops = 0;
+    for (int i = 0; i < network->n_kinds + 2; i++) {
+        double layers = i < network->n_kinds    ? (double)stage->layers[i]
+                        : i == network->n_kinds ? stage->first
+                                                : stage->last;
+        add_pass(&sum, &costs[i].forward, layers);
+        add_pass(&sum, &costs[i].backward, layers);
+        *flops += layers * costs[i].flops;
+    }
+    return sum;
+}
+
+static double average_flops(const tp_pipeline *pipeline, const tp_network *network,
+                            const tp_layer_cost *costs) {
+    double all = 0, flops;
+    for (size_t i = 0; i < pipeline->n_stages; i++) {
+        breakdown_of_stage(&pipeline->stages[i], network, costs, &flops);
+        all += (double)pipeline->stages[i].repeats * flops;
+    }
+    return all / (double)pipeline->pp;
+}
+
+tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
+                             const tp_network *network, const tp_layer_cost *costs) {
+    tp_pipeline_time pipeline = tp_pipeline_time_of(candidate->pipeline, network, costs);
+    tp_exchange exchanges[TP_SECTIONS_MAX];
+    tp_exchange_times(candidate, job, network, costs, exchanges);
+    parts p = parts_of(candidate, job, network, costs, &pipeline, exchanges,
+                       tp_hop_time(candidate, job, network));
+    double microbatches = (double)candidate->microbatches, flops;
+    tp_pass_cost busy = breakdown_of_stage(pipeline.busiest, network, costs, &flops);
+    return (tp_iteration){
+        .time = whole(&p),
+        .compute = microbatches * busy.compute,
+        .memory = microbatches * busy.exposed_memory,
+        .tensor_comm = microbatches * busy.comm,
+        .data_comm = p.data_comm,
+        .pipeline_comm = p.pipeline_comm,
+        .bubble = p.bubble,
+        .flops = microbatches * average_flops(candidate->pipeline, network, costs),
+    };
 }

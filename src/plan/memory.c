@@ -53,7 +53,7 @@ static tp_memory stage_memory(const tp_candidate *candidate, const tp_job *job, 
 tp_memory tp_memory_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
                        const tp_layer_cost *costs, tp_memory *per_stage) {
     const tp_pipeline *pipeline = candidate->pipeline;
-    double microbatches = (double)tp_candidate_microbatches(candidate, job);
+    double microbatches = (double)candidate->microbatches;
     double shards = (double)candidate->dp;
     for (int i = 0; i < network->n_axes; i++)
         if (network->gradient_axes >> i & 1) shards *= (double)candidate->sizes[i];

@@ -13,7 +13,7 @@ int64_t tp_gcd(int64_t a, int64_t b) {
     return a;
 }
 
-static size_t index_of(const tp_divisors *d, int64_t value) {
+size_t tp_divisors_index(const tp_divisors *d, int64_t value) {
     size_t low = 0, high = d->n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -71,7 +71,7 @@ static bool find_splits(tp_divisors *d) {
                 if (!grown) return false;
                 d->splits = grown;
             }
-            size_t right = index_of(d, d->values[i] / d->values[left]);
+            size_t right = tp_divisors_index(d, d->values[i] / d->values[left]);
             d->splits[count++] = (tp_split){(uint32_t)left, (uint32_t)right};
         }
     }

@@ -22,6 +22,9 @@ typedef struct tp_divisors {
 bool tp_divisors_init(tp_divisors *divisors, int64_t number);
 void tp_divisors_release(tp_divisors *divisors);
 
+// The place of a divisor among the values.
+size_t tp_divisors_index(const tp_divisors *divisors, int64_t divisor);
+
 int64_t tp_gcd(int64_t a, int64_t b);
 
 #endif

@@ -20,16 +20,27 @@ typedef struct tp_topic {
 // One way to place the network's axes; the network's costs with it are timed when first needed.
 typedef struct tp_layout {
     int64_t fast[TP_AXES_MAX];
-    uint32_t rest; // the divisor that dp and pp have to fill
+    int64_t gradient_fast; // product of those that gradients are reduced over, beside dp's
+    uint32_t rest;         // the divisor that dp and pp have to fill
     bool timed;
 } tp_layout;
 
+// What depends on one divisor of what is filled, apart from the sizes at hand.
+typedef struct tp_slot {
+    int64_t experts_fast; // the expert axis's part when this is dp's
+    bool divides_dp, divides_pp;
+    double hop; // tp_hop_time when this is pp's part
+    // tp_exchange_times when this is the replicas' part, dp's times that of the gradient axes
+    int64_t exchanges_for; // the expert axis's part they hold for; 0: not timed
+    tp_exchange exchanges[TP_SECTIONS_MAX];
+} tp_slot;
+
 // What one worker needs while it walks one shape for one question; grows, and is used again.
 typedef struct tp_scratch {
-    size_t n_layouts, layouts_capacity, costs_capacity, divisors_capacity;
+    size_t n_layouts, layouts_capacity, costs_capacity, slots_capacity;
     tp_layout *layouts;
     tp_layer_cost *costs; // n_layouts x n_panels x sections
-    bool *divides_dp, *divides_pp;
+    tp_slot *slots;       // one a divisor of what is filled
 } tp_scratch;
 
 // What one worker has found for one question.

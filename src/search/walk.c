@@ -18,6 +18,7 @@ typedef struct walk {
     int64_t tensor_gpus;  // product of the axes that multiply the GPUs
     tp_candidate partial; // what the loops have fixed so far
     tp_memory memory;
+    bool feasible;
     tp_layer_cost bytes[TP_SECTIONS_MAX]; // no times
 } walk;
 
@@ -36,8 +37,10 @@ static bool add_layout(walk *w, const int64_t *fast, size_t rest) {
     if (!room_for((void **)&s->layouts, &s->layouts_capacity, s->n_layouts + 1, sizeof *s->layouts))
         return false;
     tp_layout *layout = &s->layouts[s->n_layouts++];
-    *layout = (tp_layout){.rest = (uint32_t)rest};
+    *layout = (tp_layout){.rest = (uint32_t)rest, .gradient_fast = 1};
     memcpy(layout->fast, fast, sizeof layout->fast);
+    for (int i = 0; i < w->network->n_axes; i++)
+        if (w->network->gradient_axes >> i & 1) layout->gradient_fast *= fast[i];
     return true;
 }
 
@@ -86,14 +89,13 @@ static bool enumerate_layouts(walk *w) {
         return false;
     size_t n_costs = s->n_layouts * w->shape->n_panels * w->n_sections;
     if (!room_for((void **)&s->costs, &s->costs_capacity, n_costs, sizeof *s->costs)) return false;
-    size_t n = w->topic->divisors->n;
-    if (n <= s->divisors_capacity) return true;
-    free(s->divides_dp);
-    free(s->divides_pp);
-    s->divides_dp = malloc(n * sizeof *s->divides_dp);
-    s->divides_pp = malloc(n * sizeof *s->divides_pp);
-    s->divisors_capacity = n;
-    return s->divides_dp && s->divides_pp;
+    const tp_divisors *d = w->topic->divisors;
+    if (!room_for((void **)&s->slots, &s->slots_capacity, d->n, sizeof *s->slots)) return false;
+    int experts = w->network->expert_axis;
+    for (size_t i = 0; i < d->n; i++)
+        s->slots[i].experts_fast =
+            experts < 0 ? 1 : tp_gcd(w->network->sizes[experts], d->values[i]);
+    return true;
 }
 
 // The network's costs in a layout, for every number of panels.
@@ -113,8 +115,8 @@ static const tp_layer_cost *costs_of(walk *w, size_t layout_index) {
     return costs;
 }
 
-static bool keep(walk *w, double throughput, bool feasible) {
-    tp_found found = {throughput, w->memory.total, feasible, w->partial};
+static bool keep(walk *w, double throughput) {
+    tp_found found = {throughput, w->memory.total, w->feasible, w->partial};
     const tp_search_options *options = &w->search->options;
     if (!tp_best_wants(&w->finds->best, &found)) return true;
     if (options->accept && !options->accept(options->accept_context, w->topic_index, &found))
@@ -122,75 +124,105 @@ static bool keep(walk *w, double throughput, bool feasible) {
     return tp_best_keep(&w->finds->best, &found);
 }
 
-static bool ruled_out(const walk *w, const tp_pipeline_cost *cost) {
+static bool ruled_out(const walk *w, const tp_pipeline_time *pipeline) {
     if (w->search->options.no_pruning) return false;
-    double bound = tp_iteration_bound(&w->partial, &w->job, cost);
+    double bound = tp_iteration_bound(&w->partial, pipeline);
     return !tp_best_admits(&w->finds->best, (double)w->job.global_batch / bound);
 }
 
-static bool evaluate(walk *w, const tp_layer_cost *costs, const tp_pipeline_cost *cost,
-                     bool feasible) {
+// The exchanges between the replicas, of which `dp_index` is dp's part of a domain.
+static const tp_exchange *exchanges_of(walk *w, const tp_layout *layout, size_t dp_index) {
+    size_t index = dp_index;
+    if (!w->topic->one_domain && layout->gradient_fast > 1)
+        index = tp_divisors_index(w->topic->divisors, layout->gradient_fast * w->partial.dp_fast);
+    tp_slot *slot = &w->scratch->slots[index];
+    int experts = w->network->expert_axis;
+    int64_t experts_fast = experts < 0 ? 1 : layout->fast[experts];
+    if (slot->exchanges_for != experts_fast)
+        tp_exchange_times(&w->partial, &w->job, w->network, w->bytes, slot->exchanges);
+    slot->exchanges_for = experts_fast;
+    return slot->exchanges;
+}
+
+static bool evaluate(walk *w, const tp_layout *layout, tp_split split, const tp_layer_cost *costs,
+                     const tp_pipeline_time *pipeline) {
     w->finds->evaluated++;
-    tp_iteration iteration = tp_iteration_of(&w->partial, &w->job, w->network, costs, cost);
-    double throughput = (double)w->job.global_batch / iteration.time;
+    const tp_exchange *exchanges = exchanges_of(w, layout, split.left);
+    double hop = w->scratch->slots[split.right].hop;
+    double time =
+        tp_iteration_time(&w->partial, &w->job, w->network, costs, pipeline, exchanges, hop);
+    double throughput = (double)w->job.global_batch / time;
     if (!tp_best_admits(&w->finds->best, throughput)) return true;
-    return keep(w, throughput, feasible);
+    return keep(w, throughput);
 }
 
 // Whether dp and pp may take the two sides of a split of what a layout leaves of a domain.
 static bool split_fits(const walk *w, const tp_layout *layout, tp_split split) {
-    if (!w->scratch->divides_dp[split.left] || !w->scratch->divides_pp[split.right]) return false;
+    const tp_slot *dp = &w->scratch->slots[split.left], *pp = &w->scratch->slots[split.right];
+    if (!dp->divides_dp || !pp->divides_pp) return false;
     int experts = w->network->expert_axis;
-    return experts < 0 || layout->fast[experts] == tp_gcd(w->network->sizes[experts],
-                                                          w->topic->divisors->values[split.left]);
+    return experts < 0 || layout->fast[experts] == dp->experts_fast;
 }
 
 static bool walk_splits(walk *w, const tp_layout *layout, const tp_layer_cost *costs,
-                        const tp_pipeline_cost *cost, bool feasible) {
+                        const tp_pipeline_time *pipeline) {
     const tp_divisors *d = w->topic->divisors;
     if (w->topic->one_domain) {
         w->partial.dp_fast = w->partial.dp;
         w->partial.pp_fast = w->partial.pipeline->pp;
-        return evaluate(w, costs, cost, feasible);
+        return evaluate(w, layout, (tp_split){0, 0}, costs, pipeline);
     }
     for (size_t i = d->first[layout->rest]; i < d->first[layout->rest + 1]; i++) {
         if (!split_fits(w, layout, d->splits[i])) continue;
         w->partial.dp_fast = d->values[d->splits[i].left];
         w->partial.pp_fast = d->values[d->splits[i].right];
-        if (!evaluate(w, costs, cost, feasible)) return false;
+        if (!evaluate(w, layout, d->splits[i], costs, pipeline)) return false;
     }
     return true;
 }
 
-static bool walk_layouts(walk *w, bool feasible) {
+// Times the ways to the next stage; the exchanges are timed when first needed.
+static void prepare_slots(walk *w) {
+    const tp_divisors *d = w->topic->divisors;
+    for (size_t i = 0; i < d->n; i++) {
+        tp_slot *slot = &w->scratch->slots[i];
+        slot->exchanges_for = 0;
+        w->partial.pp_fast = w->topic->one_domain ? w->partial.pipeline->pp : d->values[i];
+        if (slot->divides_pp) slot->hop = tp_hop_time(&w->partial, &w->job, w->network);
+    }
+}
+
+static bool walk_layouts(walk *w) {
+    prepare_slots(w);
     for (size_t i = 0; i < w->scratch->n_layouts; i++) {
         const tp_layer_cost *costs = costs_of(w, i);
         const tp_layout *layout = &w->scratch->layouts[i];
         memcpy(w->partial.placement.fast, layout->fast, sizeof layout->fast);
         for (size_t p = 0; p < w->shape->n_panels; p++, costs += w->n_sections) {
-            tp_pipeline_cost cost = tp_pipeline_time(w->partial.pipeline, w->network, costs);
-            if (ruled_out(w, &cost)) continue;
+            tp_pipeline_time pipeline = tp_pipeline_time_of(w->partial.pipeline, w->network, costs);
+            if (ruled_out(w, &pipeline)) continue;
             w->partial.placement.panels = w->shape->panels[p];
-            if (!walk_splits(w, layout, costs, &cost, feasible)) return false;
+            if (!walk_splits(w, layout, costs, &pipeline)) return false;
         }
     }
     return true;
 }
 
-// Fills divides_dp and divides_pp for the sizes at hand, and counts the placements.
+// Finds which divisors divide the sizes at hand, and counts the placements.
 static int64_t count_placements(walk *w) {
     const tp_divisors *d = w->topic->divisors;
     tp_scratch *s = w->scratch;
     int64_t dp = w->partial.dp, pp = w->partial.pipeline->pp;
     int64_t dp_fast = w->search->options.dp_fast, pp_fast = w->search->options.pp_fast;
     if (w->topic->one_domain) {
+        s->slots[0].divides_pp = true;
         bool demanded = (!dp_fast || dp_fast == dp) && (!pp_fast || pp_fast == pp);
         return demanded ? (int64_t)s->n_layouts : 0;
     }
     for (size_t i = 0; i < d->n; i++) {
         int64_t value = d->values[i];
-        s->divides_dp[i] = dp % value == 0 && (!dp_fast || dp_fast == value);
-        s->divides_pp[i] = pp % value == 0 && (!pp_fast || pp_fast == value);
+        s->slots[i].divides_dp = dp % value == 0 && (!dp_fast || dp_fast == value);
+        s->slots[i].divides_pp = pp % value == 0 && (!pp_fast || pp_fast == value);
     }
     int64_t count = 0;
     for (size_t l = 0; l < s->n_layouts; l++) {
@@ -209,12 +241,12 @@ static bool walk_sizes(walk *w) {
     for (size_t z = 0; z < options->n_zero; z++) {
         w->partial.zero = options->zero[z];
         w->memory = tp_memory_of(&w->partial, &w->job, w->network, w->bytes, NULL);
-        bool feasible = w->memory.total <= capacity;
+        w->feasible = w->memory.total <= capacity;
         w->finds->candidates += count;
         if (w->shape->hopeless) continue;
-        if (feasible) w->finds->feasible += count;
-        if (!feasible && !options->keep_all && !options->infeasible_too) continue;
-        if (!walk_layouts(w, feasible)) return false;
+        if (w->feasible) w->finds->feasible += count;
+        if (!w->feasible && !options->keep_all && !options->infeasible_too) continue;
+        if (!walk_layouts(w)) return false;
     }
     return true;
 }
@@ -226,16 +258,21 @@ static bool allowed(const int64_t *sizes, size_t n, int64_t size) {
     return false;
 }
 
-// Whether the sizes divide what they must and the schedule takes as many micro-batches.
-static bool divides(const walk *w, const tp_pipeline *pipeline, int64_t gpus) {
+// Whether the sizes divide what they must and the schedule takes as many micro-batches; then they are set.
+static bool set_sizes(walk *w, const tp_pipeline *pipeline, int64_t gpus) {
     if (pipeline->pp > gpus || gpus % pipeline->pp != 0) return false;
     int64_t dp = gpus / pipeline->pp, batch = w->job.global_batch;
     if (batch % dp != 0 || batch / dp % w->shape->micro_batch != 0) return false;
     int experts = w->network->expert_axis;
     if (experts >= 0 && dp % w->network->sizes[experts] != 0) return false;
     int64_t microbatches = batch / dp / w->shape->micro_batch;
-    return microbatches >= pipeline->min_microbatches &&
-           microbatches % pipeline->microbatch_multiple == 0;
+    if (microbatches < pipeline->min_microbatches ||
+        microbatches % pipeline->microbatch_multiple != 0)
+        return false;
+    w->partial.pipeline = pipeline;
+    w->partial.dp = dp;
+    w->partial.microbatches = microbatches;
+    return true;
 }
 
 static bool walk_pipelines(walk *w) {
@@ -244,9 +281,7 @@ static bool walk_pipelines(walk *w) {
     for (size_t i = 0; i < options->n_pipelines; i++) {
         const tp_pipeline *pipeline = &options->pipelines[i];
         if (tp_search_stopped(w->search)) return true;
-        if (!divides(w, pipeline, gpus)) continue;
-        w->partial.pipeline = pipeline;
-        w->partial.dp = gpus / pipeline->pp;
+        if (!set_sizes(w, pipeline, gpus)) continue;
         if (!allowed(options->dp, options->n_dp, w->partial.dp)) continue;
         if (!walk_sizes(w)) return false;
     }
