@@ -390,7 +390,7 @@ describe("Ctrl-C", function()
 
   it("of `tperf search` prints the best so far and says so", function()
     local folder = program.folder()
-    program.write(folder .. "/m.yaml", "name: m\nlayers: 720\nhidden: 12288\nheads: 96\nffn: 49152\nseq: 46080\n")
+    program.write(folder .. "/m.yaml", "name: m\nlayers: 6\nhidden: 1536\nheads: 12\nffn: 6144\nseq: 184320\n")
     local result = program.shell([[
       sh -c 'echo $$ > pid; exec ]] .. program.quote(program.absolute()):gsub("'", "") .. [[ search m.yaml \
         -s h200-sxm -g 522547200 -b 522547200 --strategy all --csv' > out & job=$!
