@@ -96,12 +96,14 @@ function schedule.define(name, definition)
   definitions[name] = check.record("tperf.schedule.define", definition, DEFINITION)
 end
 
+local MOST = (1 << 31) - 1 -- of anything counted: the core counts in int
+
 local SCHEMA = {
   schedule = check.any(),
-  devices = check.integer { min = 1 },
-  stages = check.integer { min = 1, optional = true },
-  microbatches = check.integer { min = 1 },
-  group_size = check.integer { min = 1, optional = true },
+  devices = check.integer { min = 1, max = MOST },
+  stages = check.integer { min = 1, max = MOST, optional = true },
+  microbatches = check.integer { min = 1, max = MOST },
+  group_size = check.integer { min = 1, max = MOST, optional = true },
   times = check.record_of({
     forward = costs.by_stage { min = 0 },
     backward = costs.by_stage { min = 0 },
@@ -226,14 +228,8 @@ function schedule.simulate(arguments)
   return timeline.new(s, functions, summary)
 end
 
-local SHAPE = {
-  schedule = check.any(),
-  devices = check.integer { min = 1 },
-  stages = check.integer { min = 1, optional = true },
-  microbatches = check.integer { min = 1 },
-  group_size = check.integer { min = 1, optional = true },
-  device = check.integer { min = 1, optional = true },
-}
+local SHAPE = { device = check.integer { min = 1, optional = true } }
+for _, name in ipairs { "schedule", "devices", "stages", "microbatches", "group_size" } do SHAPE[name] = SCHEMA[name] end
 
 local function shape(arguments, what)
   local p = check.record("tperf.schedule." .. what, arguments, SHAPE)

@@ -18,7 +18,8 @@ local function sorted_keys(t)
   return keys
 end
 
-local function write(out, value, path, odd, depth)
+-- above: the tables that this value is within, as a set.
+local function write(out, value, path, odd, depth, above)
   local kind = math.type(value) or type(value)
   if kind == "integer" then
     out[#out + 1] = string.pack("<c1i8", "i", value)
@@ -30,14 +31,16 @@ local function write(out, value, path, odd, depth)
     out[#out + 1] = value and "T" or "F"
   elseif kind == "nil" then
     out[#out + 1] = "N"
-  elseif kind == "table" and depth < DEEPEST then
+  elseif kind == "table" and depth < DEEPEST and not above[value] then
+    above[value] = true
     local keys = sorted_keys(value)
     out[#out + 1] = string.pack("<c1I4", "t", #keys)
     for _, key in ipairs(keys) do
-      write(out, key, path, odd, depth + 1)
+      write(out, key, path, odd, depth + 1, above)
       local below = path and (path == "" and "" or path .. ".") .. tostring(key)
-      write(out, rawget(value, key), below, odd, depth + 1)
+      write(out, rawget(value, key), below, odd, depth + 1, above)
     end
+    above[value] = nil
   else
     odd(out, value, path, kind)
   end
@@ -49,8 +52,8 @@ end
 function codec.encode(value)
   local out = {}
   write(out, value, "", function(_, _, path, kind)
-    error(("'%s' is a %s%s"):format(path, kind, kind == "table" and " that lies too deep" or ""), 0)
-  end, 0)
+    error(("'%s' is a %s%s"):format(path, kind, kind == "table" and " that lies too deep, or within itself" or ""), 0)
+  end, 0, {})
   return table.concat(out)
 end
 
@@ -58,17 +61,19 @@ end
 --- themselves.
 ---@return string
 function codec.identity(value)
-  local out = {}
+  local out, above = {}, {}
   local function odd(to, thing) to[#to + 1] = ("o%p"):format(thing) end
   local function each(item, depth)
-    if type(item) ~= "table" then return write(out, item, nil, odd, depth) end
-    if depth > 0 and (getmetatable(item) ~= nil or depth >= DEEPEST) then return odd(out, item) end
+    if type(item) ~= "table" then return write(out, item, nil, odd, depth, above) end
+    if depth > 0 and (getmetatable(item) ~= nil or depth >= DEEPEST or above[item]) then return odd(out, item) end
+    above[item] = true
     local keys = sorted_keys(item)
     out[#out + 1] = string.pack("<c1I4", "t", #keys)
     for _, key in ipairs(keys) do
-      write(out, key, nil, odd, depth)
-      each(item[key], depth + 1)
+      write(out, key, nil, odd, depth, above)
+      each(rawget(item, key), depth + 1)
     end
+    above[item] = nil
   end
   each(value, 0)
   return table.concat(out)

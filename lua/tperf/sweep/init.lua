@@ -8,11 +8,16 @@ local WHAT <const> = "tperf.sweep"
 
 local own_fields = { run = true, cache = true, key = true, progress = true }
 
+local DEEPEST <const>, MOST_FIELDS <const> = 30, 1 << 20
+
 -- Variations among the arguments, also within plain tables of arguments, as sets; the rest is what stays fixed.
-local function split(given, prefix, sets)
+local function split(given, prefix, sets, depth)
   local fixed = {}
+  if depth > DEEPEST then check.fail("%s: '%s' is nested too deep, or contains itself", WHAT, prefix) end
   for name, value in pairs(given) do
     local path = prefix and prefix .. "." .. tostring(name) or name
+    sets.fields = sets.fields + 1
+    if sets.fields > MOST_FIELDS then check.fail("%s: '%s' has too many fields, or contains itself", WHAT, path) end
     if vary.is(value) then
       if type(name) ~= "string" then
         check.fail("%s: '%s' varies an item of a list; vary the list as a whole", WHAT, path)
@@ -21,7 +26,7 @@ local function split(given, prefix, sets)
     elseif not prefix and path:find(".", 1, true) then
       sets[#sets + 1] = { points = { { [path] = value } }, names = {}, id = -1 }
     elseif type(value) == "table" and getmetatable(value) == nil then
-      fixed[name] = split(value, path, sets)
+      fixed[name] = split(value, path, sets, depth + 1)
     else
       fixed[name] = value
     end
@@ -64,7 +69,8 @@ local function take_apart(given)
   for i, value in ipairs(given) do
     sets[#sets + 1] = vary.is_set(value) and value or vary.list(WHAT, value, i * 1e-9)
   end
-  o.fixed = split(args, nil, sets)
+  sets.fields = 0 -- looked at
+  o.fixed = split(args, nil, sets, 1)
   table.sort(sets, function(a, b) return a.id < b.id end)
   o.sets = sets
   return o
