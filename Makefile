@@ -42,7 +42,7 @@ LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
-.PHONY: all run test check bench fuzz gallery lint format lua-module deps deps-test deps-lint install install-lua \
+.PHONY: all run test check docs bench fuzz gallery lint format lua-module deps deps-test deps-lint install install-lua \
         uninstall clean help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -64,6 +64,9 @@ check: lint ## luacheck, clang-format, and the specs under address and undefined
 	@$(MAKE) VARIANT=asan build/asan/tperf
 	$(Q)build/asan/tperf run --trust spec/run.lua spec
 
+docs: all ## write docs/api.md and meta/tperf.lua from the library's comments and schemas
+	$(Q)$(B)/tperf run --trust tools/write_docs.lua
+
 bench: deps ## candidates and collectives per second, and the time of the main script
 	@$(MAKE) all
 	$(Q)$(B)/tperf run --trust bench/all.lua
@@ -75,7 +78,7 @@ fuzz: deps ## feed the YAML reader hostile bytes for FUZZ_SECONDS (needs clang)
 	build/fuzz/yaml -max_total_time=$(FUZZ_SECONDS) -max_len=4096 build/fuzz/corpus systems models
 
 lint: deps-test deps-lint ## luacheck and clang-format, changing nothing
-	$(Q)luacheck --no-color --quiet lua spec $(wildcard scripts bench)
+	$(Q)luacheck --no-color --quiet lua spec tools $(wildcard scripts bench)
 	$(Q)clang-format --dry-run -Werror $(C_FILES)
 
 format: deps-lint ## let clang-format rewrite the C files
@@ -177,7 +180,7 @@ install: $(B)/tperf ## install the program, its data and man page below PREFIX (
 	install -m 755 $(B)/tperf $(DESTDIR)$(PREFIX)/bin/tperf
 	$(B)/tperf help --man > $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1
 	chmod 644 $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1
-	for d in $(wildcard models systems scripts); do rm -rf $(SHARE)/$$d && cp -R $$d $(SHARE)/ || exit 1; done
+	for d in $(wildcard models systems scripts meta); do rm -rf $(SHARE)/$$d && cp -R $$d $(SHARE)/ || exit 1; done
 
 install-lua: $(MODULE) ## install the module for stock lua5.4 below PREFIX
 	install -d $(LUA_LIB)/tperf $(LUA_SHARE)

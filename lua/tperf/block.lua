@@ -9,6 +9,7 @@ local is_op = require "tperf.core".op.is
 local block = {}
 block.__index = block
 
+--- A block of one's own: a function from the model and one GPU's share to a list of ops.
 ---@param name string
 ---@param build fun(model: table, share: table): table  a list of ops
 local function new(name, build)
@@ -32,6 +33,7 @@ function block:ops(model, share)
   return ops
 end
 
+--- Whether a value is what tperf.block returned.
 function block.is(value)
   return getmetatable(value) == block
 end

@@ -84,9 +84,20 @@ local function join(path, key)
   return path == "" and key or path .. "." .. key
 end
 
--- Turns test(value, path) into a checker that knows default= and optional=.
-local function checker(options, test)
-  return function(value, path)
+local described = setmetatable({}, { __mode = "k" }) -- checker -> what it accepts
+
+--- What a checker accepts, for documentation: { kind =, default, optional, min, max, unit …, element, schema, choices },
+--- or nil. The second form says it of a checker of one's own.
+---@param one function
+---@param description table?
+function check.describe(one, description)
+  described[one] = description or described[one]
+  return described[one]
+end
+
+-- Turns test(value, path) into a checker that knows default= and optional=. kind, inner: see check.describe.
+local function checker(options, test, kind, inner)
+  local function checked(value, path)
     if value == nil then value = options.default end
     if value == nil then
       if options.optional then return nil end
@@ -94,6 +105,11 @@ local function checker(options, test)
     end
     return test(value, path)
   end
+  local description = { kind = kind }
+  for name, value in next, options do description[name] = value end
+  for name, value in next, inner or {} do description[name] = value end
+  described[checked] = description
+  return checked
 end
 
 local function wrong(path, expected, value)
@@ -121,7 +137,7 @@ function check.integer(options)
     local integer = type(value) == "number" and math.tointeger(value)
     if not integer or not inside(integer, o) then return wrong(path, expected, value) end
     return integer
-  end)
+  end, "integer")
 end
 
 --- A finite number: min, max, above (exclusive), default, optional; with unit also a string such as "900 GB/s".
@@ -139,7 +155,7 @@ function check.number(options)
       return wrong(path, expected, value)
     end
     return number
-  end)
+  end, "number")
 end
 
 local function of_type(kind, expected)
@@ -147,7 +163,7 @@ local function of_type(kind, expected)
     return checker(options or {}, function(value, path)
       if type(value) ~= kind then return wrong(path, expected, value) end
       return value
-    end)
+    end, kind)
   end
 end
 
@@ -160,12 +176,12 @@ function check.string(options)
   return checker(o, function(value, path)
     if type(value) ~= "string" or value == "" and not o.empty then return wrong(path, "a string", value) end
     return value
-  end)
+  end, "string")
 end
 
 --- Any value at all.
 function check.any(options)
-  return checker(options or {}, function(value) return value end)
+  return checker(options or {}, function(value) return value end, "any")
 end
 
 --- One of the strings of options[1].
@@ -176,7 +192,7 @@ function check.choice(options)
     if type(value) == "string" and valid[value] then return value end
     local _, message = wrong(path, "one of " .. table.concat(names, ", "), value)
     return nil, message .. check.suggest(value, names), path
-  end)
+  end, "choice", { names = names })
 end
 
 --- A list whose elements all pass `element`: min, max (lengths), default, optional.
@@ -200,13 +216,13 @@ function check.list(element, options)
       copy[i] = item
     end
     return copy
-  end)
+  end, "list", { element = element })
 end
 
 --- The first of several checkers that accepts the value; when none does, all their messages.
 function check.one_of(...)
   local choices = { ... }
-  return function(value, path)
+  local function one(value, path)
     local messages = {}
     for i, choice in ipairs(choices) do
       local result, message = choice(value, path)
@@ -215,6 +231,8 @@ function check.one_of(...)
     end
     return nil, table.concat(messages, "; or "), path
   end
+  described[one] = { kind = "one_of", choices = choices }
+  return one
 end
 
 local sorted_names = setmetatable({}, { __mode = "k" }) -- schema -> its field names, sorted
@@ -258,7 +276,8 @@ end
 
 --- A nested record: a table that passes `schema`; default, optional.
 function check.record_of(schema, options)
-  return checker(options or {}, function(value, path) return check.fields(value, path, schema) end)
+  return checker(options or {}, function(value, path) return check.fields(value, path, schema) end, "record",
+    { schema = schema })
 end
 
 --- Copies a table of arguments, fills in defaults, and raises at the user's line when something is unknown,

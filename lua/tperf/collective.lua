@@ -18,7 +18,8 @@ local collective = { kinds = kinds }
 
 --- Seconds that a collective takes.
 ---@param given table
----  system, rules
+---  system   a name, a file or a table
+---  rules    "default"
 ---  kind     "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "scatter", "gather", "all_to_all" or
 ---           "send"
 ---  bytes    the full vector: the gathered result, the unreduced input; "64 MiB" or a number

@@ -1,6 +1,64 @@
 --- Configurations: what tperf.search returns and tperf.train explains.
 local configuration = {}
 
+---@class tperf.memory bytes on the GPU that holds most
+---@field total number
+---@field weights number
+---@field gradients number
+---@field optimizer number
+---@field activations number
+
+---@class tperf.breakdown seconds of an iteration; they add up to its time
+---@field compute number launches and arithmetic
+---@field memory number HBM traffic that arithmetic does not hide
+---@field tensor_comm number collectives within layers
+---@field data_comm number exposed exchange of weights and gradients
+---@field pipeline_comm number messages between stages
+---@field bubble number devices that wait
+
+---@class tperf.stage pipeline stages that hold the same
+---@field layers integer on one of them
+---@field repeats integer how many stages are like this
+---@field in_flight number most micro-batches whose activations one keeps
+---@field first boolean has the embedding
+---@field last boolean has the head
+---@field memory tperf.memory
+
+---@class tperf.configuration one way to train a model on a machine
+---@field strategy string
+---@field gpus integer
+---@field global_batch integer sequences of an iteration
+---@field tp? integer GPUs along the axis: tensor parallelism
+---@field tp1? integer columns of a SUMMA grid
+---@field tp2? integer rows of a SUMMA grid
+---@field cp? integer context parallelism
+---@field ep? integer expert parallelism, inside dp
+---@field pp integer pipeline stages
+---@field dp integer data-parallel replicas
+---@field micro_batch integer sequences
+---@field microbatches integer of each replica in an iteration
+---@field panels? integer of SUMMA products
+---@field schedule string
+---@field virtual_stages integer chunks of layers on a device
+---@field zero integer ZeRO stage
+---@field recompute "none"|"selective"|"full"
+---@field sequence_parallel boolean
+---@field fast table<string, integer> GPUs of each axis in one fast domain
+---@field time number seconds of an iteration
+---@field throughput number sequences a second
+---@field tokens_per_second number
+---@field flops_per_gpu number FLOP of an iteration, average of the GPUs
+---@field mfu number model FLOPs utilisation, a part of the tensor peak for bf16
+---@field feasible boolean the memory suffices
+---@field memory tperf.memory
+---@field breakdown tperf.breakdown
+---@field stages tperf.stage[]
+---@field layers? tperf.layer_op[] of tperf.train: the ops of the first kind of layer
+---@field kinds? table[] of tperf.train: { key, count, ops } of every kind of layer
+---@field first? tperf.layer_op[] of tperf.train: the ops before the first layer
+---@field last? tperf.layer_op[] of tperf.train: the ops after the last layer
+---@field simulated? table of tperf.train: { schedule, time, makespan, bubble_rate, activations (bytes) } where asked for
+
 local function fast_of(s, found)
   local fast = { dp = found.dp_fast, pp = found.pp_fast }
   for i, name in ipairs(s.axis_names) do fast[name] = found.fast[i] end

@@ -14,6 +14,33 @@ local DEFAULT_PANELS = 4
 
 local layer = {}
 
+---@class tperf.comm a collective
+---@field kind string
+---@field bytes number the full vector
+---@field axis string
+---@field gpus integer
+---@field fast integer of them in one fast domain
+
+---@class tperf.pass one pass of an op on one GPU
+---@field tensor_flops number
+---@field vector_flops number
+---@field equivalent_flops number with vector work times tensor peak / vector peak, as the published solver reports it
+---@field bytes number through the HBM
+---@field comms tperf.comm[]
+---@field time number seconds, the sum of the following
+---@field compute_time number
+---@field exposed_memory_time number
+---@field comm_time number
+
+---@class tperf.layer_op an op of a layer, for one micro-batch on one GPU
+---@field block string
+---@field name string
+---@field weight_bytes number
+---@field weight_grad_bytes number
+---@field saved_bytes number activations kept for the backward pass
+---@field forward tperf.pass
+---@field backward tperf.pass
+
 --- Sizes and placements of a strategy's axes from fields named like the axes; a placement defaults to as many GPUs as
 --- the fast domain still takes.
 function layer.axes_of(s, given, domain)
@@ -75,16 +102,15 @@ end
 ---  strategy           "tensor" (default), "summa", "context" or one of your own
 ---  attention          "flash" (default), "unfused", "recompute", "summa"
 ---  micro_batch        samples (1)
----  tp | tp1, tp2 | tp, cp   GPUs along each axis of the strategy (1)
+---  tp, tp1, tp2, cp, ep   GPUs along each axis of the strategy (1)
 ---  panels             of SUMMA products (4)
 ---  fast               GPUs of each axis in one fast domain: { tp = 8 }; as many as fit
 ---  seq                tokens, in place of the model's
 ---  kind               which kind of layer, where a model mixes them: 1 is the first (default)
----  recompute          "none" (default), "selective", "full"; sequence_parallel = true
+---  recompute          "none" (default), "selective", "full"
+---  sequence_parallel  true (default) or false
 ---  rules              "default"
----@return table[] ops  { block, name, weight_bytes, weight_grad_bytes, saved_bytes, forward = { tensor_flops,
----  vector_flops, equivalent_flops, bytes, comms = { { kind, bytes, axis, gpus, fast } … }, time, compute_time,
----  exposed_memory_time, comm_time }, backward = { the same } }
+---@return tperf.layer_op[] ops
 function layer.ops(given)
   local s = strategy.of(type(given) == "table" and given.strategy or "tensor")
   local o = check.record("tperf.layer", given, schema_of(s))

@@ -8,6 +8,7 @@ local parameters = require "tperf.arch.parameters"
 local flops = require "tperf.arch.flops"
 local hf = require "tperf.import.hf"
 
+---@class tperf.model a checked description; fields are those of tperf.model { … }
 local methods = {}
 
 --- The layers 1 .. layers as runs of equal ones, in order.
@@ -51,6 +52,10 @@ local function import(content, origin)
   }
 end
 
+--- A model: models/NAME.yaml, a file of that format, a Hugging Face config.json, or a table of the same fields.
+-- model:with { … } is a changed copy; model:groups(), model:parameters() and model:flops_per_token() tell more.
+---@param value string|table
+---@return tperf.model
 return resource.constructor {
   what = "tperf.model", kind = "models", schema = description.schema, methods = methods,
   derive = description.derive, finish = description.disagreement, import = import,

@@ -1,6 +1,49 @@
 --- tperf.op: constructors of ops, the kernels that blocks are made of. Each takes one table and returns the
 -- counts of one kernel, forward and backward (include/tperf/op.h has the formulas). Sizes are what one GPU
--- sees; an axis ("tp" …) names the collectives that go with the kernel. All take name = and dtype = ("bf16").
+-- sees; an axis ("tp" …) names the collectives that go with the kernel. The fields, which mean the same in all:
+--  name                  of the op, in tables and messages
+--  dtype                 of its elements, and whose peak applies ("bf16")
+--  weight_dtype, kv_dtype   of weights, of cached keys and values, where they differ
+--  tokens, rows          rows that this GPU works on
+--  n_in, n_out, width    features of a row: in, out
+--  elements              how many numbers
+--  batch                 samples
+--  bias                  true: the product adds one
+--  input_kept_elsewhere  true: another op keeps the same input
+--  tied                  true: the weights are the embedding's
+--  weights_elsewhere     true: another op of this GPU has them
+--  shard                 rows of X on each GPU of the axis `gather` (all of them)
+--  gather                axis over which X, or keys and values, or a norm's result, are gathered
+--  reduce_scatter, all_reduce         axis over which Y is summed
+--  input_grad, input_grad_all_reduce  axis over which X's gradient is summed: scattered, or whole
+--  output_grad           axis over which Y's gradient is gathered
+--  parameter_grad, bias_grad          axis over which weights, or a bias, are replicated
+--  experts               of this GPU; of a router: of the layer
+--  active                experts that have any rows (all)
+--  top_k                 experts a token goes to
+--  n_in_columns, n_in_rows   n_in over the columns and the rows of the grid
+--  columns               axis of the grid's columns
+--  heads, kv_heads       heads of queries; of keys and values (heads)
+--  queries, keys, seq    rows of queries, of keys; seq for both
+--  head_dim, value_dim   sizes of a key and of a value (head_dim)
+--  queries_rows, queries_columns, head_dim_columns   queries and head_dim over the grid's sides
+--  causal, window        what a query sees: those before it; the last `window` of them
+--  dropout               true: with dropout of the scores
+--  sinks                 true: one learned score a head
+--  values_in_keys        true: values are part of the keys
+--  shards                queries are an even share of so many times more (1)
+--  keep_scores           true: scores are kept for the backward pass
+--  recomputed            true: the backward pass runs the forward pass again
+--  grad_reads_gathered   true: the backward pass reads all keys and values (Q14 of docs/model.md)
+--  keep_output           true: the softmax is kept
+--  row_sum, statistics   axis over which a row is spread
+--  grad_statistics       numbers all-reduced over it in the backward pass
+--  root_mean_square      true: RMSNorm
+--  gathered_tokens       rows after the gather, where the shards do not add up
+--  parameters            how many
+--  forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes   of one element
+--  vocab                 logits of a row on this GPU
+--  groups, state, chunk, step   of a scan: groups of B and C, size of a state, tokens of a chunk, one token
 local check = require "tperf.check"
 local core = require "tperf.core".op
 
@@ -96,9 +139,12 @@ local custom = {
   weight_bytes = count, saved_bytes = count, expert = check.boolean { default = false },
 }
 
---- Raw counts: name, dtype, forward and backward = { tensor_flops, vector_flops, bytes,
---- comms = { { kind, axis, bytes, share, beside } … } } (share: bytes are one GPU's part; beside: it runs
---- beside the op's own work), weight_bytes, saved_bytes, expert.
+--- Raw counts.
+---@param o table
+---  forward, backward          { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } }
+---                             (share: bytes are one GPU's part; beside: it runs beside the op's own work)
+---  weight_bytes, saved_bytes  of weights; of activations kept for the backward pass
+---  expert                     true: the weights are experts'
 function op.custom(o)
   o = check.record("op.custom", o, custom)
   local forward, backward = o.forward, o.backward

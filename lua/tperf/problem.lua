@@ -15,10 +15,12 @@ local VIRTUAL_STAGES = { 2, 3, 4, 6, 8 } -- chunks a device that interleaving sc
 local RECOMPUTE = { "none", "selective", "full" }
 
 local function one_or_list(checker)
-  return function(value, path)
-    if value == nil then return nil end
-    return check.one_of(checker, check.list(checker, { min = 1 }))(value, path)
+  local either = check.one_of(checker, check.list(checker, { min = 1 }))
+  local function optional(value, path)
+    if value ~= nil then return either(value, path) end
   end
+  check.describe(optional, { kind = "one_of", optional = true, choices = check.describe(either).choices })
+  return optional
 end
 problem.one_or_list = one_or_list
 

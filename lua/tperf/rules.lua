@@ -94,7 +94,8 @@ end
 local made = setmetatable({}, { __mode = "k" }) -- tables that came from here, so that they pass as they are
 
 --- A set of rules: by name, or a table of fields over a base.
----@param value string|table|nil  "default" when nil
+---@param value string|table|nil  a name ("default" when nil), or a table of fields and
+---  base  the set that the others are taken from
 ---@return table<string, boolean> rules  with `name`
 function rules.of(value)
   if made[value] then

@@ -9,6 +9,19 @@ local units = require "tperf.units"
 
 local search = {}
 
+---@class tperf.found the configurations that a search found, best first
+---@field [integer] tperf.configuration
+---@field candidates integer how many there are
+---@field feasible integer how many of them fit in memory
+---@field evaluated? integer how many were timed, when prune is false
+---@field complete boolean false when Ctrl-C ended the search
+---@field seconds number that the search took
+---@field reason? string why nothing was found
+---@field model tperf.model
+---@field system tperf.system
+---@field gpus integer
+---@field global_batch integer
+
 local SHAPES_AT_ONCE = 256 -- laid out before the core walks them
 
 local function schema_of(strategies)
@@ -138,14 +151,17 @@ end
 ---  attention          "flash" (default), "unfused", "recompute", "summa"
 ---  seq                tokens, in place of the model's
 ---  rules              "default", "subramanian2024" or a table, see tperf.rules
----  micro_batch, panels, pp, dp, tp …   a number or a list: only these; any that divides
+---  micro_batch, pp, dp   a number or a list: only these; any that divides
+---  tp, tp1, tp2, cp, ep  GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
+---  panels             of SUMMA products, likewise
 ---  fast               { tp =, dp = … }: only these placements
 ---  schedule           "1f1b" (default), a list, or "any" that has a closed form
 ---  virtual_stages     chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
 ---  zero               ZeRO stage 0 to 3, or a list (1)
 ---  recompute          "none" (default), "selective", "full", or a list
 ---  sequence_parallel  true (default), false, or a list
----  optimizer          "adam" (default), "adam_8bit", "lion", "muon", "sgd"; gradients = "fp32" or "bf16"
+---  optimizer          "adam" (default), "adam_8bit", "lion", "muon", "sgd"
+---  gradients          "fp32" or "bf16": kept and reduced in; as the rules say
 ---  reserve            part of the memory to keep free (0)
 ---  top                how many configurations to return (10)
 ---  keep               "all": every candidate, feasible or not
@@ -155,10 +171,7 @@ end
 ---  prune              false: evaluate what bounds rule out as well; the answer is the same
 ---  threads            as many as there are processors
 ---  progress           function(shapes done)
----@return table result  { [1 … top] = configuration, candidates, feasible, complete, seconds, reason }, best
----  first; complete is false when Ctrl-C ended the search, reason says why nothing was found, and evaluated counts the
----  candidates that were timed when prune is false. A list of such results, systems outermost, when gpus or system is a
----  list.
+---@return tperf.found|tperf.found[] result  a list of them, systems outermost, when gpus or system is a list
 function search.run(given)
   local start = core.clock()
   local strategies = strategy.list(type(given) == "table" and given.strategy or "tensor")

@@ -92,48 +92,49 @@ end
 local latency = { min = 0, max = 1e3 }
 
 local schema = {
-  name = check.string(),
-  vendor = check.string { optional = true },
-  generation = check.string { optional = true },
+  name = check.string(), -- what messages and reports call it
+  vendor = check.string { optional = true }, -- for people
+  generation = check.string { optional = true }, -- of the accelerator, for people
   source = source,
-  accelerator = check.record_of {
+  accelerator = check.record_of { -- one GPU
     source = source,
-    name = check.string { optional = true },
+    name = check.string { optional = true }, -- of the GPU
     -- Dense peaks of the matrix units (no sparsity) and of the vector units. fp16 and bf16 stand for each other.
     tensor = check.record_of(peaks("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")),
+    -- Dense peaks of the vector units.
     vector = check.record_of(peaks("fp64", "fp32", "fp16", "bf16")),
     units = check.integer { min = 1, max = 1000000, optional = true }, -- streaming multiprocessors; curves need them
-    compute_efficiency = constant_or(compute_curves, 0.8),
+    compute_efficiency = constant_or(compute_curves, 0.8), -- the part of a peak that kernels reach, or curves
     launch = quantity("s", { min = 0, max = 1e3, default = "20 us" }), -- fixed latency of an op and pass
-    hbm = check.record_of {
+    hbm = check.record_of { -- its memory
       source = source,
-      bandwidth = quantity "bytes/s",
-      capacity = quantity "bytes",
-      efficiency = efficiency(1),
+      bandwidth = quantity "bytes/s", -- the vendor's
+      capacity = quantity "bytes", -- of which searches may use all but `reserve`
+      efficiency = efficiency(1), -- the part of the bandwidth that kernels reach
     },
     power = quantity("W", { optional = true }), -- the board's limit (TDP)
   },
-  network = check.record_of {
+  network = check.record_of { -- between GPUs
     source = source,
     fast = check.record_of { -- within a domain: NVLink, Infinity Fabric
       source = source,
-      name = check.string { optional = true },
+      name = check.string { optional = true }, -- for people
       bandwidth = quantity "bytes/s", -- per GPU and direction
-      efficiency = constant_or(fast_curves),
+      efficiency = constant_or(fast_curves), -- the part of the bandwidth that messages reach, or curves
       latency = quantity("s", latency), -- per hop
       domain = check.integer { min = 1, max = 1 << 31 }, -- GPUs
       reduces = check.boolean { default = false }, -- its switches add up (NVLink SHARP); in_network says how fast
     },
     slow = check.record_of { -- between domains: InfiniBand, Ethernet
       source = source,
-      name = check.string { optional = true },
+      name = check.string { optional = true }, -- for people
       bandwidth = quantity "bytes/s", -- per NIC and direction
-      efficiency = constant_or(slow_curve),
-      latency = quantity("s", latency),
+      efficiency = constant_or(slow_curve), -- the part of the bandwidth that messages reach, or a curve
+      latency = quantity("s", latency), -- per hop
       nics_per_gpu = check.number { min = 1e-6, max = 1e3, default = 1 }, -- 0.5: two GPUs share one
     },
   },
-  price = check.record_of({
+  price = check.record_of({ -- for tperf.cost
     source = source,
     gpu_hour = check.number { min = 0, max = 1e6 }, -- US dollars
   }, { optional = true }),
@@ -166,4 +167,8 @@ local function finish(system)
   return check_attention(system)
 end
 
+--- A machine: systems/NAME.yaml, a file of that format, or a table of the same fields. system:with { … } is a changed
+-- copy.
+---@param value string|table
+---@return tperf.system
 return resource.constructor { what = "tperf.system", kind = "systems", schema = schema, finish = finish }

@@ -134,18 +134,14 @@ end
 ---  model, system, strategy, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
 ---  optimizer, gradients, reserve
 ---  global_batch       samples per iteration
----  tp | tp1, tp2 | tp, cp, pp, micro_batch            1 unless given
----  dp or gpus         either follows from the other
+---  tp, tp1, tp2, cp, ep, pp, micro_batch            1 unless given
+---  dp, gpus           either follows from the other
 ---  panels             of strategy summa; the fastest
 ---  fast               GPUs of each axis in one fast domain, { tp =, dp =, pp = }; the fastest placement of what
 ---                     is left open
 ---  simulate           true, a schedule's name or a table (see tperf.simulate): the iteration pass by pass, too
----@return table configuration  as tperf.search returns it, with
----  layers  the ops of the first kind of layer, as tperf.layer returns them
----  kinds   { key, count, ops } of every kind of layer; first, last: ops of the ends of the pipeline
----  stages  { layers, repeats, in_flight, first, last, memory } of the stages that differ
----  simulated  { schedule, time, makespan, bubble_rate, activations (bytes) } where asked for
----@return table|nil timeline  of the simulation
+---@return tperf.configuration configuration
+---@return tperf.timeline? timeline  of the simulation
 function train.run(given)
   local s = strategy.of(type(given) == "table" and given.strategy or "tensor")
   local o = check.record("tperf.train", given, schema_of(s))

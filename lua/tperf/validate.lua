@@ -53,6 +53,7 @@ end
 ---  file      a CSV file with the columns of one of the published tables (docs/accuracy.md)
 ---  system    for all rows; by default the one that describes the GPU a row names
 ---  rules     "default"
+---  software  the software profile that all rows ran with; by default the one that the row names
 ---@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … },
 ---  left_out = { { reason, rows } … }, sources = { { source, rows, median, mean, p90, max, bias } … } }
 function validate.run(given)

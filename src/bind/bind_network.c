@@ -222,12 +222,14 @@ static void push_stages(lua_State *L, const tp_pipeline *pipeline, int n_kinds,
     lua_createtable(L, (int)pipeline->n_stages, 0);
     for (size_t i = 0; i < pipeline->n_stages; i++) {
         const tp_stage *stage = &pipeline->stages[i];
-        double layers = 0;
+        int64_t layers = 0;
         for (int kind = 0; kind < n_kinds; kind++)
-            layers += (double)stage->layers[kind];
+            layers += stage->layers[kind];
         lua_createtable(L, 0, 6);
-        set_number(L, "layers", layers);
-        set_number(L, "repeats", (double)stage->repeats);
+        lua_pushinteger(L, layers);
+        lua_setfield(L, -2, "layers");
+        lua_pushinteger(L, stage->repeats);
+        lua_setfield(L, -2, "repeats");
         set_number(L, "in_flight", stage->in_flight);
         lua_pushboolean(L, stage->first);
         lua_setfield(L, -2, "first");

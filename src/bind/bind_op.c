@@ -2,6 +2,7 @@
 //   op:recompute(saved_bytes)                     in full recomputation, see tperf/op.h
 //   op:communicate(pass, kind, axis, bytes, share, beside)  adds a collective to "forward" or "backward"
 //   op:counts()                                   a record of all counts
+// and fields(), see there.
 // The first two change the op, and are for the library, before anyone else has it.
 #include <math.h>
 #include <string.h>
@@ -162,6 +163,27 @@ static const luaL_Reg methods[] = {
     {NULL, NULL},
 };
 
+// fields(): for documentation, what each constructor reads: { linear = { { name, kind, required } … } … }
+static int fields(lua_State *L) {
+    static const char *const kinds[] = {"integer", "number", "flag", "text"};
+    lua_newtable(L);
+    for (const tp_op_kind *k = tp_op_kinds; k->what; k++) {
+        lua_newtable(L);
+        for (int i = 0; k->fields[i].name; i++) {
+            lua_createtable(L, 0, 3);
+            lua_pushstring(L, k->fields[i].name);
+            lua_setfield(L, -2, "name");
+            lua_pushstring(L, kinds[k->fields[i].kind]);
+            lua_setfield(L, -2, "kind");
+            lua_pushboolean(L, k->fields[i].required);
+            lua_setfield(L, -2, "required");
+            lua_rawseti(L, -2, i + 1);
+        }
+        lua_setfield(L, -2, k->what + strlen("op."));
+    }
+    return 1;
+}
+
 void tp_bind_op(lua_State *L) {
     luaL_newmetatable(L, type_name);
     lua_pushcfunction(L, to_string);
@@ -172,6 +194,8 @@ void tp_bind_op(lua_State *L) {
     lua_newtable(L);
     lua_pushcfunction(L, is_op);
     lua_setfield(L, -2, "is");
+    lua_pushcfunction(L, fields);
+    lua_setfield(L, -2, "fields");
     for (int i = 0; tp_op_kinds[i].what; i++) {
         lua_pushinteger(L, i);
         lua_pushcclosure(L, construct, 1);

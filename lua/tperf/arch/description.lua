@@ -14,18 +14,21 @@ local some = { optional = true }
 local function flag(default) return check.boolean { default = default, optional = default == nil } end
 
 local biases = {
-  qkv = flag(false), attention_out = flag(false), mlp = flag(false), head = flag(false),
+  qkv = flag(false), -- of the projections to queries, keys and values
+  attention_out = flag(false), -- of attention's output projection
+  mlp = flag(false), -- of the MLP's products
+  head = flag(false), -- of the product with the output table
   norm = flag(true), -- of LayerNorms; an RMSNorm has none
 }
 
 local experts = {
-  count = size { min = 2, max = 1 << 16 },
-  top_k = size { max = 1 << 16 },
+  count = size { min = 2, max = 1 << 16 }, -- routed experts of a layer
+  top_k = size { max = 1 << 16 }, -- of them a token goes to
   ffn = size(), -- width of one routed expert
   shared = check.integer { min = 0, max = 1 << 16, default = 0 }, -- experts every token meets
   shared_ffn = size(some), -- width of one shared expert; that of a routed one if absent
   shared_gate = flag(false), -- one learned vector scales the shared experts' output (Qwen1.5-MoE, Qwen2-MoE)
-  router_bias = flag(false),
+  router_bias = flag(false), -- of the router's scores
   capacity_factor = check.number { above = 0, max = 1e6, optional = true }, -- absent: dropless
   imbalance = check.number { min = 1, max = 1e6, default = 1 }, -- load of the busiest expert over the mean
   -- The first k layers, or these, are dense.
@@ -36,29 +39,39 @@ local experts = {
 
 local mla = {
   q_rank = size(some), -- absent: one full query projection
-  kv_rank = size(), nope_dim = size(), rope_dim = size(), v_dim = size(),
+  kv_rank = size(), -- width of the latent of keys and values
+  nope_dim = size(), -- of a key, not rotated
+  rope_dim = size(), -- of a key, rotated; shared by all heads
+  v_dim = size(), -- of a value
 }
 
 local mamba = {
-  state = size(), heads = size(), head_dim = size(), groups = size { default = 1 }, conv = size { default = 4 },
+  state = size(), -- numbers of state for each feature
+  heads = size(), -- of the scan
+  head_dim = size(), -- features of a head
+  groups = size { default = 1 }, -- of B and C
+  conv = size { default = 4 }, -- taps of the convolution
   expand = check.number { above = 0, max = 1024, optional = true }, -- heads head_dim / hidden, checked when given
   chunk = size { default = 256 }, -- tokens of one block of the scan
-  bias = flag(false), conv_bias = flag(true),
+  bias = flag(false), -- of both projections
+  conv_bias = flag(true), -- of the convolution
 }
 
 local vision = {
-  image = size(), patch = size(), channels = size { default = 3 }, -- pixels
+  image = size(), -- pixels along a side
+  patch = size(), -- pixels along a side
+  channels = size { default = 3 }, -- numbers of a pixel
   classes = size(some), -- of the classification head; absent: a bare encoder
-  class_token = flag(true),
+  class_token = flag(true), -- a token that stands for the whole image
 }
 
 --- Field -> checker: the whole format of models/*.yaml.
 description.schema = {
-  name = check.string(),
+  name = check.string(), -- what messages and reports call it
   source = check.string(some), -- where the numbers come from
-  family = check.string(some),
-  layers = size { max = 1 << 16 },
-  hidden = size(),
+  family = check.string(some), -- of models, for people
+  layers = size { max = 1 << 16 }, -- how many
+  hidden = size(), -- width of the residual stream
   heads = size(some), -- of queries; a model without attention has none
   kv_heads = size(some), -- of keys and values; else heads
   head_dim = size(some), -- else hidden // heads
@@ -72,22 +85,29 @@ description.schema = {
   activation = check.choice { -- else gelu, silu if gated
     { "gelu", "relu", "relu2", "silu", "quick_gelu", "tanh" }, optional = true,
   },
-  norm = check.choice { { "layernorm", "rmsnorm" }, default = "layernorm" },
-  norms_per_layer = check.integer { min = 0, max = 8, default = 2 },
-  embedding_norm = flag(false), final_norm = flag(true), qk_norm = flag(false),
+  norm = check.choice { { "layernorm", "rmsnorm" }, default = "layernorm" }, -- of which kind
+  norms_per_layer = check.integer { min = 0, max = 8, default = 2 }, -- those inside attention not counted
+  embedding_norm = flag(false), -- a norm after the tables
+  final_norm = flag(true), -- a norm before the head
+  qk_norm = flag(false), -- norms of every head's queries and keys
   tied_embeddings = flag(false), -- the output table is the input's
   embedding_width = size(some), -- of the tables, when it differs from hidden (OPT-350m)
-  positions = check.choice { { "learned", "rotary", "alibi", "none" }, default = "none" },
+  positions = check.choice { { "learned", "rotary", "alibi", "none" }, default = "none" }, -- how positions enter
   position_rows = size(some), -- of the learned table, if not context (OPT: 2 more)
   parallel_block = flag(false), -- attention and MLP side by side (PaLM, Falcon)
   biases = check.one_of(check.boolean(some), check.record_of(biases, some)), -- else all, none with RMSNorm
   attention_sinks = flag(false), -- one learned score per head (gpt-oss)
-  window = check.record_of({ size = size(), pattern = check.string { default = "w" } }, some),
+  window = check.record_of({ -- attention to the last tokens only
+    size = size(), -- tokens
+    pattern = check.string { default = "w" }, -- over the layers, repeated: w windowed, f full
+  }, some),
   causal = flag(), -- else true, false for images
   dropout = flag(), -- in training: of scores and of both branches; else as GPT-3 and its kin: LayerNorms, a plain MLP
-  experts = check.record_of(experts, some), mla = check.record_of(mla, some), mamba = check.record_of(mamba, some),
+  experts = check.record_of(experts, some), -- mixture of experts
+  mla = check.record_of(mla, some), -- multi-head latent attention
+  mamba = check.record_of(mamba, some), -- Mamba-2 layers
   layer_pattern = check.string(some), -- hybrids, one letter a layer: M mamba, * attention, - MLP, E experts
-  vision = check.record_of(vision, some),
+  vision = check.record_of(vision, some), -- images in place of tokens
   mtp = check.integer { min = 0, max = 64, default = 0 }, -- multi-token prediction modules
   architecture = check.any(some), -- made by tperf.architecture; absent: what the other fields describe
 }

@@ -51,7 +51,7 @@ end
 ---@field mamba boolean
 ---@field mlp "dense"|"experts"|"none"
 ---@field norms integer norms per layer, those inside attention or Mamba not counted
----@field window integer? keys a token sees, at most (nil: all)
+---@field window? integer keys a token sees, at most (nil: all)
 ---@field key string equal for groups of equal layers, so that a caller need cost each kind once
 
 --- The model's layers 1 .. layers as runs of equal ones.

@@ -21,12 +21,16 @@ local schema = {
 }
 
 --- An architecture of one's own.
----@param given table  name; layer, first, last: lists of blocks
+---@param given table
+---  name          for messages
+---  layer         the blocks of every layer
+---  first, last   blocks before the first layer and after the last; the usual embedding and head
 ---@return table architecture
 function architecture.define(given)
   return setmetatable(check.record("tperf.architecture", given, schema), architecture)
 end
 
+--- Whether a value is what tperf.architecture returned.
 function architecture.is(value)
   return getmetatable(value) == architecture
 end

@@ -117,6 +117,7 @@ end
 ---  files   CSV files of matrix products, attention or collectives, or { kind =, cases = } as tperf.measured reads them
 ---  gpu     use only the rows whose GPU is that of this system
 ---  keep    accept values that the measurements leave open
+---  salt    another number holds back another third of the measurements (0)
 ---  name, source  of the new system
 ---@return table result { system, fits = { { curve, values, undetermined, fitted, held, points } … } }
 function calibrate.run(given)

@@ -225,7 +225,12 @@ end
 --- A bar chart: a bar for each x, made of several y fields (or of the rows' y, one part per series), stacked
 --- (mode = "stacked") or side by side (mode = "grouped"). share: every bar is 100 %. y2: fields drawn as lines on a
 --- second axis, at the right. A value that is nil or NaN is left out.
----@param options table  rows, x, y, series, mode, share, logy, y2, y2unit, y2label, logy2 and the common fields
+---@param options table
+---  y        a field or a list of fields, each a part of the bar
+---  mode     "stacked" (default) or "grouped"
+---  share    true: every bar is 100 %
+---  y2       a field or a list of fields, drawn as lines on a second axis
+---  y2unit, y2label, logy2   of the second axis
 ---@return tperf.Plot
 return function(options)
   local o = check.record(WHAT, options, schema)

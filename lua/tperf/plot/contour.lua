@@ -99,7 +99,9 @@ end
 --- Filled contours of z over x and y, from rows that lie on a grid (of any spacing). A place without a value is
 --- left blank (missing says what that means). marks: points { x =, y =, label = } of interest. x2: a field that
 --- goes with x, for a second axis on top. levels: how many, or a list of values.
----@param options table  rows, x, y, z, logx, logy, logz, levels, marks, missing, x2, zlabel, zunit, the common fields
+---@param options table
+---  x2      a field that goes with x, for a second axis on top
+---  levels  how many, or a list of values
 ---@return tperf.Plot
 return function(options)
   local o = check.record(WHAT, options, schema)

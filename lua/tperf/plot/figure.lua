@@ -14,6 +14,10 @@ local figure = {}
 figure.__index = figure
 
 --- Fields that every kind of plot takes.
+--  title, subtitle   above the plot
+--  xlabel, ylabel    of the axes; the fields' own titles
+--  xunit, yunit      "bytes", "s", "FLOP/s" …: ticks get SI prefixes
+--  width, height     px
 figure.common = {
   title = check.string { optional = true },
   subtitle = check.string { optional = true },

@@ -54,7 +54,8 @@ end
 
 --- A heat map: z for each pair of x and y, which are names or numbers (numbers in their order, names in the rows').
 --- values: false leaves the cells without their number. A pair without a value is hatched; missing says why.
----@param options table  rows, x, y, z, logz, values, marks, missing, zlabel, zunit and the common fields
+---@param options table
+---  values  false leaves the cells without their number
 ---@return tperf.Plot
 return function(options)
   local o = check.record(WHAT, options, schema)

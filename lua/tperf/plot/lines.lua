@@ -73,9 +73,9 @@ end
 --- A line chart. A row whose y is nil or NaN leaves a gap; zero and negative values on a log axis are refused.
 --- logx, logy: true (base 2 when all values are powers of two, else 10) or the base. guides: horizontal ({ y = }),
 --- vertical ({ x = }) or curved ({ f = function(x) … }) lines, each with a label. Several y fields are several series.
----@param options { rows: table[], x: any, y: any, series?: any, title?: string, logx?: boolean|integer,
----  logy?: boolean|integer, xunit?: string, yunit?: string, xlabel?: string, ylabel?: string, guides?: table[],
----  xmin?: number, xmax?: number, ymin?: number, ymax?: number, markers?: boolean, width?: integer, height?: integer }
+---@param options table
+---  y        a field or a list of fields, each a series
+---  markers  false: lines alone
 ---@return tperf.Plot
 return function(options)
   local o = check.record(WHAT, options, schema)

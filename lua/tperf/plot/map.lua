@@ -12,6 +12,11 @@ local map = { BAR = 16 } -- px, the colour bar's width
 local BAR = map.BAR
 
 --- Adds the fields both kinds take.
+--  z        the value: a field, a path, a function of the row or { key =, title =, unit = }
+--  zlabel, zunit   of the value
+--  logz     whether shades go by the logarithm
+--  marks    points { x =, y =, label = } of interest
+--  missing  what a place without a value means
 function map.schema(own)
   own.rows, own.x, own.y, own.z = check.any {}, rows.field, rows.field, rows.field
   own.zunit, own.zlabel = check.string { optional = true }, check.string { optional = true }

@@ -16,7 +16,8 @@ local function align(plots)
 end
 
 --- Plots one above the other, under one title: plot.panels { title =, plot1, plot2, … }.
----@param options table  the plots in order, and title
+---@param options table  the plots in order, and
+---  title  above all of them
 ---@return tperf.Plot
 return function(options)
   if type(options) ~= "table" then check.fail("%s needs a table of plots, got %s", WHAT, check.show(options)) end

@@ -78,7 +78,12 @@ end
 --- The roofs are those of a system (name, path or tperf.system) for a dtype ("bf16"), or
 --- peaks: { { title = "tensor", flops = 312e12 }, … } and bandwidths: { { title = "HBM", bytes = 2e12 }, … }, also as
 --- "312 TFLOP/s" and "2 TB/s".
----@param options table  rows, system, dtype, peaks, bandwidths, name, flops, bytes, time, series, guides …
+---@param options table
+---  name, flops, bytes, time   fields, paths or functions of the row, if not called so
+---  system      whose roofs: a name, a file or a table
+---  dtype       at which ("bf16")
+---  peaks       in place of a system: { { title =, flops = } … }
+---  bandwidths  { { title =, bytes = } … }, bytes/s
 ---@return tperf.Plot
 return function(options)
   local o = check.record(WHAT, options, schema)

@@ -51,7 +51,9 @@ end
 
 --- A scatter plot. label: a field that names points (only those of the front, when there is one). pareto: which way is
 --- better, as in { x = "min", y = "max" }: draws the front of the points that no other beats in both.
----@param options table  rows, x, y, series, label, pareto, logx, logy, guides and the common fields
+---@param options table
+---  label   a field that names points
+---  pareto  { x = "min", y = "max" }: which way is better
 ---@return tperf.Plot
 return function(options)
   local o = check.record(WHAT, options, schema)

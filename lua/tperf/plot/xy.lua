@@ -14,6 +14,12 @@ local xy = {}
 xy.log_flag = check.one_of(check.boolean { optional = true }, check.integer { min = 2, max = 10 })
 
 --- Limits and guide lines, for the schemas of plots with two numeric axes.
+--  rows         the data: a list of records
+--  x, y         a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
+--  series       a field: rows with the same value are one series
+--  logx, logy   true (base 2 when all values are powers of two, else 10) or the base
+--  xmin, xmax, ymin, ymax   limits
+--  guides       lines { y = }, { x = } or { f = function(x) … end }, each with a label
 function xy.schema(own)
   for _, name in ipairs { "xmin", "xmax", "ymin", "ymax" } do own[name] = check.number { optional = true } end
   own.logx, own.logy = xy.log_flag, xy.log_flag

@@ -28,7 +28,9 @@ end
 --- SI units with every digit they need to be read back as they were; nil is an empty field.
 ---@param rows table[]
 ---@param wanted? (string|tperf.Column)[]
----@param options? { newline: string, header: boolean }
+---@param options? table
+---  newline  "\n" (default) or "\r\n"
+---  header   false: no line of headings
 ---@return string
 return function(rows, wanted, options)
   local list = columns.resolve("report.csv", rows, wanted)

@@ -195,7 +195,8 @@ function document:save(path)
 end
 
 --- A new, empty report.
----@param options { title: string }
+---@param options table
+---  title  of the whole report
 ---@return tperf.Report
 return function(options)
   local o = check.record("report.new", options or {}, { title = check.string {} })

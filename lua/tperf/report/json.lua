@@ -173,7 +173,9 @@ end
 --- Rows as JSON: whole, or only the columns named (one object per row, keyed by the column's key).
 ---@param rows any
 ---@param wanted? (string|tperf.Column)[]
----@param options? { indent: integer, nonfinite: "error"|"null" }
+---@param options? table
+---  indent     blanks a level
+---  nonfinite  "error" (default), or "null" for NaN and infinity
 ---@return string
 function json.rows(rows, wanted, options)
   if not wanted then return json.encode(rows, options) .. "\n" end

@@ -52,8 +52,11 @@ end
 --- Rows as an aligned table with a rule under the headings.
 ---@param rows table[]
 ---@param wanted? (string|tperf.Column)[]
----@param options? { color: boolean, ascii: boolean, title: string, empty: string }
----  color: bold headings (report.print decides by the terminal; here the default is no colour); ascii: no "─"
+---@param options? table
+---  title  a line above
+---  color  bold headings (report.print decides by the terminal; here the default is no colour)
+---  ascii  no "─"
+---  empty  what stands in place of a table without rows
 ---@return string
 function text.table(rows, wanted, options)
   local o = check.record("report.text", options or {}, options_schema)

@@ -74,19 +74,24 @@ local DEFINITION = {
   in_flight = check.func { optional = true },
 }
 
---- Adds a schedule. `definition` is a function(s) that fills the queues in order:
+--- Adds a schedule: a function(s) that fills the queues in order, or a table with that function as `order`. It calls
 --    s:forward(device, stage, microbatch), s:backward(…), s:backward_input(…), s:backward_weight(…),
 --    s:overlapped(device, forward_stage, forward_microbatch, backward_stage, backward_microbatch);
 --    s:hold(device, stage) declares where a stage may run (default: anywhere);
+-- and reads
 --    s.devices, s.stages, s.microbatches, s.group_size, s.times, s.p2p, s.memory, s.memory_limit, s.rules
--- or a table with that function as `order` and the optional fields
---    summary, stages_per_device (refuse others), placement ("block", "round_robin" or "mirrored"),
---    refuse = function(s) -> why a shape is impossible ("needs …"), or nil;
---    remedy = function(s) -> what to do about a deadlock;
---    least_microbatches = function(s) -> integer (refuse fewer where the rules say so), grouped (takes group_size),
---    closed_form = function(p), in_flight = function(p, device): see schedule.closed_form and in_flight.
 ---@param name string
 ---@param definition function|table
+--  order               function(s), as above
+--  summary             one line for lists
+--  stages_per_device   refuse any other number
+--  placement           "block", "round_robin" or "mirrored": which stages a device holds
+--  refuse              function(s): why a shape is impossible ("needs …"), or nil
+--  remedy              function(s): what to do about a deadlock
+--  least_microbatches  function(s): refuse fewer where the rules say so
+--  grouped             takes group_size
+--  closed_form         function(p), see tperf.schedule.closed_form
+--  in_flight           function(p, device), see tperf.schedule.in_flight
 function schedule.define(name, definition)
   if type(name) ~= "string" or not name:find "^[%w_%-]+$" then
     check.fail("tperf.schedule.define: the name must be letters, digits, _ and -, got %s", check.show(name))
@@ -202,7 +207,10 @@ end
 --- Simulates a schedule.
 ---@param arguments table
 --   schedule      name
---   devices, stages (default: what the schedule has per device), microbatches, group_size
+--   devices       in the pipeline
+--   stages        of the model; by default what the schedule has per device
+--   microbatches  of an iteration
+--   group_size    micro-batches of a group, for schedules that interleave
 --   times         { forward=, backward=, backward_input=, backward_weight=, overlapped= }: each a number, or a
 --                 list or map by stage; any unit
 --   p2p           time between the end of a pass and its neighbour's start
@@ -212,7 +220,7 @@ end
 --   rules         "default", "pp-visualization" or "zero-bubble"
 -- or, for the times and memory of a model: schedule, stages, group_size, memory_limit, and a configuration as
 -- tperf.train takes it (rules may be of either kind); the timeline then has iteration_time and configuration.
----@return table  a timeline, see tperf.timeline
+---@return tperf.timeline
 function schedule.simulate(arguments)
   if type(arguments) == "table" and arguments.model ~= nil then return of_model(arguments) end
   local s = check.record("tperf.schedule", arguments, SCHEMA)
@@ -243,7 +251,9 @@ end
 -- stages are alike, no input or weight gradient takes longer than a forward, no weight gradient longer than an input
 -- gradient, and an overlapped pair no less than either half nor more than both. Without a coefficient for p2p only
 -- where p2p is 0. Nil where there is no such form for the shape.
----@param arguments table  { schedule=, devices=, stages=, microbatches=, group_size= }
+---@param arguments table
+--  schedule, devices, stages, microbatches, group_size   as for tperf.schedule
+--  device   not used here
 ---@return table|nil
 function schedule.closed_form(arguments)
   local p, definition = shape(arguments, "closed_form")
@@ -251,7 +261,9 @@ function schedule.closed_form(arguments)
 end
 
 --- The most micro-batches of one stage whose activations a device holds at once, or nil where no formula says.
----@param arguments table  { schedule=, device=, devices=, stages=, microbatches=, group_size= }
+---@param arguments table
+--  schedule, devices, stages, microbatches, group_size   as for tperf.schedule
+--  device   which, from 1
 ---@return integer|nil
 function schedule.in_flight(arguments)
   local p, definition = shape(arguments, "in_flight")

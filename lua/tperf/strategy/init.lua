@@ -1,5 +1,5 @@
 --- tperf.strategy: how one layer is cut over GPUs. A strategy is a table, see tensor.lua for a short one:
---   name, summary
+--   name, summary    what messages call it; a line for lists
 --   axes             a list of { name =, meaning =, admits = function(model, share, rules) -> true | false, reason }:
 --                    the ways of cutting a layer, in the order in which the search tries sizes. `share` has this
 --                    axis and those before it. Only sizes that divide the number of GPUs are asked about.
@@ -11,7 +11,9 @@
 --   attention        the variants of attention it can cut
 --   boundary         function(share, width) -> elements that a micro-batch sends to the next pipeline stage
 --   features         the axis that cuts heads and features
--- and its cuts, methods of the share that blocks call. "Outer" is the residual stream as it lies between blocks,
+--   column, row, replicated, norm, heads, router, scan, embedding, head, cross_entropy   cuts, see below
+--   inner, outer, inner_tokens, outer_tokens, inner_bias, outer_bias                     cuts, see below
+-- Its cuts are methods of the share that blocks call. "Outer" is the residual stream as it lies between blocks,
 -- "inner" what lies between a column and a row product:
 --   share:column{ name, n_in, n_out }  outer -> inner     share:row{ name, n_in, n_out }         inner -> outer
 --   share:norm{ name, width }          outer -> outer     share:replicated{ name, n_in, n_out }  outer -> outer
@@ -105,6 +107,8 @@ function strategy.all()
   return table.move(order, 1, #order, 1, {})
 end
 
+--- Their names, in the same order.
+---@return string[]
 function strategy.names()
   local names = {}
   for i, s in ipairs(order) do names[i] = s.name end

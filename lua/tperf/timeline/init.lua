@@ -1,14 +1,22 @@
 --- A simulated schedule.
--- Fields, in the caller's units of time and memory:
---   schedule, devices, stages, microbatches, ops (number of passes)
---   makespan             from 0 to the last stop
---   ideal_time           all the work divided evenly, nothing overlapped
---   bubble_rate          see tperf.timeline.rules
---   longest_stage_time   the longest time from a device's first start to its last stop
---   busy_time, peak_activations, peak_memory   lists by device
 local check = require "tperf.check"
 local costs = require "tperf.timeline.costs"
 
+---@class tperf.timeline a simulated schedule, in the caller's units of time and memory
+---@field schedule string
+---@field devices integer
+---@field stages integer
+---@field microbatches integer
+---@field ops integer number of passes
+---@field makespan number from 0 to the last stop
+---@field ideal_time number all the work divided evenly, nothing overlapped
+---@field bubble_rate number (makespan - ideal_time) / ideal_time, or as the rules say
+---@field longest_stage_time number the longest time from a device's first start to its last stop
+---@field busy_time number[] by device
+---@field peak_activations integer[] by device
+---@field peak_memory number[] by device
+---@field iteration_time? number of a model's configuration: with data-parallel communication
+---@field configuration? tperf.configuration of tperf.schedule with a model
 local timeline = {}
 timeline.__index = timeline
 

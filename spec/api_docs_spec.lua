@@ -1,0 +1,114 @@
+-- docs/api.md and meta/tperf.lua are what the generator writes now; comments and schemas agree; records are as they
+-- are described.
+local program = require "program"
+local tperf = require "tperf"
+package.path = "./tools/?.lua;" .. package.path
+local records = require "apidoc.records"
+local reference = require "apidoc.reference"
+
+describe("the reference", function()
+  it("describes every field that functions take, and no other", function()
+    assert.same({}, reference.problems())
+  end)
+
+  it("is what `make docs` writes now", function()
+    for path, text in pairs(reference.pages()) do
+      assert.truthy(text == program.slurp(path), path .. " is not what its sources say: run `make docs` and commit it")
+    end
+  end)
+
+  it("has every function of tperf", function()
+    local page, meta = program.slurp "docs/api.md", program.slurp "meta/tperf.lua"
+    local count = 0
+    for key, value in pairs(tperf) do
+      local names = type(value) == "table" and {} or { key }
+      for member, f in pairs(type(value) == "table" and value or {}) do
+        if type(f) == "function" then names[#names + 1] = key .. "." .. member end
+      end
+      local called = getmetatable(value) and getmetatable(value).__call
+      for _, name in ipairs(names) do
+        local is_called = called and page:find("### tperf." .. key .. "\n", 1, true)
+        if key ~= "version" then
+          count = count + 1
+          assert.truthy(page:find("### tperf." .. name .. "\n", 1, true) or is_called, name)
+        end
+      end
+    end
+    assert.truthy(count > 60)
+    assert(load(meta, "@meta/tperf.lua", "t"))
+  end)
+
+  it("sees what is missing and what is too much", function()
+    local search = tperf.search
+    local check = require "tperf.check"
+    local record = check.record
+    check.record = function(what, value, schema)
+      if what == "tperf.search" then schema.brand_new, schema.gpus = check.any(), nil end
+      return record(what, value, schema)
+    end
+    local list = table.concat(reference.problems(), "\n")
+    check.record = record
+    assert.equal(search, tperf.search)
+    assert.truthy(list:find("tperf.search takes 'brand_new', which lua/tperf/search.lua does not describe", 1, true))
+    assert.truthy(list:find("describes 'gpus', which tperf.search does not take", 1, true))
+  end)
+end)
+
+-- Every field of a record is described, and those that are always there are.
+local function holds(class_name, value, where)
+  local class
+  for _, one in ipairs(records.all()) do
+    if one.name == class_name then class = one end
+  end
+  local known = {}
+  for _, field in ipairs(class.fields) do
+    known[field.name] = field
+    if not field.optional and field.name ~= "[integer]" then
+      assert.truthy(value[field.name] ~= nil, ("%s lacks '%s'"):format(where, field.name))
+    end
+    local inner = field.type:match "^(tperf%.[%w_]+)"
+    local item = value[field.name]
+    if inner and item ~= nil and inner ~= "tperf.model" and inner ~= "tperf.system" then
+      local of = field.type:find "%[%]$" and "[1]" or ""
+      item = of == "" and item or item[1]
+      if item ~= nil then holds(inner, item, where .. "." .. field.name .. of) end
+    end
+    if math.type(item) and not field.type:find "number" then
+      assert.equal("integer", math.type(item), ("%s.%s"):format(where, field.name))
+    end
+  end
+  for name, item in pairs(value) do
+    if math.type(name) ~= "integer" and type(item) ~= "function" then
+      assert.truthy(known[name], ("%s has a field '%s' that its ---@class does not describe: add ---@field %s, run "
+        .. "`make docs`"):format(where, name, name))
+    end
+  end
+end
+
+describe("records hold what ---@class says:", function()
+  local question = { model = "gpt2", system = "h100-sxm", global_batch = 64 }
+  local function with(more)
+    for name, value in pairs(question) do more[name] = value end
+    return more
+  end
+
+  it("searches and configurations", function()
+    local found = tperf.search(with { gpus = 8, top = 1, strategy = "all", prune = false })
+    holds("tperf.found", found, "found")
+    holds("tperf.configuration", found[1], "found[1]")
+  end)
+
+  it("training, layers and timelines", function()
+    local c, t = tperf.train(with { tp = 2, pp = 2, dp = 2, simulate = true })
+    holds("tperf.configuration", c, "configuration")
+    assert.truthy(c.kinds and c.first and c.last and c.simulated)
+    t.memory_change = nil -- the library's own
+    holds("tperf.timeline", t, "timeline")
+    holds("tperf.layer_op", tperf.layer { model = "gpt2", system = "h100-sxm", tp = 2 }[2], "op")
+  end)
+
+  it("groups and parameters", function()
+    holds("tperf.layer_group", tperf.model "deepseek-v3":groups()[1], "group")
+    holds("tperf.parameters", tperf.model "deepseek-v3":parameters(), "parameters")
+  end)
+end)

@@ -1,0 +1,232 @@
+--- The reference of the library: its public functions with what they accept and return, from comments and schemas.
+local check = require "tperf.check"
+local comments = require "apidoc.comments"
+local formats = require "apidoc.formats"
+local schemas = require "apidoc.schemas"
+local tperf = require "tperf"
+
+local reference = {}
+
+-- Which function a callable table calls.
+local CALLED = { architecture = "define", args = "read", block = "new", rules = "of", schedule = "simulate" }
+
+-- What to call functions with to see their schemas, where an empty table is not enough.
+local strategies = { { { strategy = "tensor" } }, { { strategy = "summa" } }, { { strategy = "context" } } }
+local ARGUMENTS = {
+  ["tperf.train"] = strategies, ["tperf.layer"] = strategies, ["tperf.search"] = { { { strategy = "all" } } },
+  ["tperf.report.csv"] = { { { { a = 1 } }, what = "report.csv" } },
+  ["tperf.schedule.define"] = { { "x", {} } }, ["tperf.cost"] = { { {}, {} } },
+}
+
+-- Where fields are described that a function's own comment leaves out.
+local INHERITED = { ["tperf.train"] = "tperf.search", ["tperf.layer"] = "tperf.search" }
+local SHARED = {
+  ["tperf.plot."] = { { "lua/tperf/plot/figure.lua", "figure.common" }, { "lua/tperf/plot/xy.lua", "xy.schema" },
+    { "lua/tperf/plot/map.lua", "map.schema" } },
+  ["tperf.op."] = { { "lua/tperf/op.lua", 1 } }, ["tperf.strategy.define"] = { { "lua/tperf/strategy/init.lua", 1 } },
+  ["tperf.report.print"] = { { "lua/tperf/report/text.lua", "text.table", "options?" } },
+}
+
+-- What checks its arguments in another way.
+local NO_SCHEMA = { ["tperf.sweep"] = true, ["tperf.args.set"] = true }
+
+local function is_callable(value)
+  local meta = getmetatable(value)
+  return type(value) == "table" and meta and meta.__call ~= nil
+end
+
+local function exists(path)
+  local file = io.open(path, "rb")
+  if file then file:close() end
+  return file ~= nil
+end
+
+-- The file of a member of tperf: lua/tperf/NAME.lua or lua/tperf/NAME/init.lua.
+local function file_of(name)
+  for _, pattern in ipairs { "lua/tperf/%s.lua", "lua/tperf/%s/init.lua" } do
+    if exists(pattern:format(name)) then return pattern:format(name) end
+  end
+  if name == "architecture" then return "lua/tperf/arch/init.lua" end
+end
+
+-- The comment of a function: above its definition, above the assignment of that name, or at the head of its file.
+local function comment_of(f, owner, key)
+  local info = debug.getinfo(f, "S")
+  local path = info.source:match "^@(.*)$"
+  local found = path and exists(path) and comments.find(path, function(b) return b.line == info.linedefined end)
+  if found then return found end
+  path = owner and file_of(owner) or file_of(key)
+  if not path then return nil end
+  if owner then
+    local assigned = "%f[%w]" .. owner .. "%." .. key .. "%f[^%w_]"
+    return comments.find(path, function(b) return b.code and b.code:find(assigned) ~= nil end)
+  end
+  local call = CALLED[key]
+  return comments.find(path, function(b)
+    return call ~= nil and (b.name == call or b.name == key .. "." .. call)
+  end) or comments.find(path, function(b) return b.code ~= nil and b.code:find "^return resource" ~= nil end)
+end
+
+local function merged_schema(name, f)
+  local all
+  for _, arguments in ipairs(ARGUMENTS[name] or { { {} } }) do
+    for field, checker in pairs(schemas.demanded(f, arguments, arguments.what) or {}) do
+      all = all or {}
+      all[field] = all[field] or checker
+    end
+  end
+  return all
+end
+
+local core_op = require "tperf.core".op
+local op_fields = core_op.fields()
+
+local function schema_of(name, f)
+  local op = name:match "^tperf%.op%.(.*)$"
+  if op and (core_op[op] == f or op == "attention") then
+    local schema = schemas.of_op(op_fields[op])
+    if op == "attention" then schema.seq = check.integer { optional = true } end -- added in Lua
+    return schema
+  end
+  if NO_SCHEMA[name] then return nil end
+  return merged_schema(name, f)
+end
+
+-- The parameter that is a table of arguments, and its fields as the comment has them.
+local function described_fields(comment)
+  for _, tag in ipairs(comment.tags) do
+    if tag.tag == "param" and (tag.type:find "table" or tag.type:find "^{") then
+      local fields = comments.fields(tag.lines)
+      if #fields > 0 then return fields, tag end
+    end
+  end
+  return comments.fields(comment.text)
+end
+
+local function inherited_fields(name, entries)
+  local list = {}
+  for prefix, places in pairs(SHARED) do
+    for _, where in ipairs(name:sub(1, #prefix) == prefix and places or {}) do
+      local block = comments.find(where[1], function(b) return b.name == where[2] or b.first == where[2] end)
+      local lines = block.text
+      for _, tag in ipairs(block.tags) do lines = tag.name == where[3] and tag.lines or lines end
+      for _, field in ipairs(comments.fields(lines)) do list[field.name] = field end
+    end
+  end
+  for _, rule in ipairs(name == "tperf.rules" and tperf.rules.describe() or {}) do
+    list[rule.name] = { name = rule.name, text = rule.meaning }
+  end
+  if INHERITED[name] then
+    list = entries[INHERITED[name]].described
+  end
+  return list
+end
+
+-- Joins what the schema says with what the comment says.
+local function join_fields(e, entries)
+  local inherited, names = inherited_fields(e.name, entries), {}
+  e.fields = {}
+  for _, field in ipairs(e.described) do names[#names + 1] = field.name end
+  for _, name in ipairs(e.schema and schemas.names(e.schema) or {}) do
+    if not e.described[name] then names[#names + 1] = name end
+  end
+  for _, name in ipairs(names) do
+    local checker = e.schema and e.schema[name]
+    local text = (e.described[name] or inherited[name] or {}).text
+    if checker or not e.schema then
+      local optional, default
+      if checker then optional, default = schemas.default_of(checker) end
+      e.fields[#e.fields + 1] = {
+        name = name, type = checker and schemas.type_of(checker, name) or "any", optional = optional ~= false,
+        default = default, text = text,
+      }
+    end
+  end
+end
+
+-- Names of a function's parameters, where its comment does not say them.
+local function parameters_of(f)
+  local names = {}
+  for i = 1, debug.getinfo(f, "u").nparams do names[i] = debug.getlocal(f, i) end
+  return names
+end
+
+local function add(entries, name, f, owner, key)
+  local callable = type(f) == "table"
+  local comment = comment_of(callable and getmetatable(f).__call or f, owner, key)
+  local e = { name = name, comment = comment, schema = schema_of(name, f), callable = callable, described = {} }
+  e.parameters = callable and {} or parameters_of(f)
+  if comment then e.described, e.request = described_fields(comment) end
+  entries[#entries + 1], entries[name] = e, e
+end
+
+local function sorted(map)
+  local keys = {}
+  for key in pairs(map) do keys[#keys + 1] = key end
+  table.sort(keys)
+  return keys
+end
+
+--- All public functions, in the order of the reference.
+function reference.entries()
+  local entries = {}
+  for _, key in ipairs(sorted(tperf)) do
+    local value, name = tperf[key], "tperf." .. key
+    if type(value) == "function" then
+      add(entries, name, value, nil, key)
+    elseif type(value) == "table" then
+      if is_callable(value) then add(entries, name, value, nil, key) end
+      for _, member in ipairs(sorted(value)) do
+        local f = value[member]
+        if type(f) == "function" and member:sub(1, 2) ~= "__" and CALLED[key] ~= member then
+          add(entries, name .. "." .. member, f, key, member)
+        end
+      end
+    end
+  end
+  for _, e in ipairs(entries) do
+    if e.name == "tperf.model" or e.name == "tperf.system" then
+      e.fields, e.schema, e.is_format = formats.fields(e.name:sub(7), e.schema), nil, true
+    else
+      join_fields(e, entries)
+    end
+  end
+  return entries
+end
+
+--- What the comments lack or have too much, each in words that say what to do.
+---@return string[]
+function reference.problems()
+  local list = {}
+  local function say(...) list[#list + 1] = string.format(...) end
+  for _, e in ipairs(reference.entries()) do
+    if not e.comment then
+      say("%s has no comment: write one above its definition, then run `make docs`", e.name)
+    else
+      for _, field in ipairs(e.fields) do
+        if not field.text then
+          say("%s takes '%s', which %s does not describe: add a line '---  %s   what it means' to the comment at line %d,"
+            .. " then run `make docs`", e.name, field.name, e.comment.path, field.name, e.comment.first)
+        end
+      end
+      for _, field in ipairs(e.schema and e.described or {}) do
+        if not e.schema[field.name] then
+          say("%s:%d describes '%s', which %s does not take%s: mend the comment, then run `make docs`", e.comment.path,
+            e.comment.first, field.name, e.name, check.suggest(field.name, schemas.names(e.schema)))
+        end
+      end
+    end
+  end
+  return list
+end
+
+--- The files that are generated, by path.
+---@return table<string, string>
+function reference.pages()
+  local entries = reference.entries()
+  return {
+    ["docs/api.md"] = require "apidoc.markdown"(entries), ["meta/tperf.lua"] = require "apidoc.meta"(entries),
+  }
+end
+
+return reference

@@ -1,0 +1,99 @@
+--- What the library accepts, as data: the schema that a function checks its arguments with, and types of checkers.
+local check = require "tperf.check"
+
+local schemas = {}
+
+--- The schema that a function checks its table of arguments with: what check.fields is called with first, or, with
+--- `what`, check.record for that.
+function schemas.demanded(f, arguments, what)
+  local fields, record, schema = check.fields, check.record, nil
+  local function take(wanted)
+    schema = wanted
+    error("enough", 0)
+  end
+  function check.fields(value, path, wanted)
+    if what then return fields(value, path, wanted) end
+    take(wanted)
+  end
+  function check.record(name, value, wanted)
+    if name == what then take(wanted) end
+    return record(name, value, wanted)
+  end
+  pcall(f, table.unpack(arguments))
+  check.fields, check.record = fields, record
+  return schema
+end
+
+local MAKE = { integer = check.integer, number = check.number, flag = check.boolean, text = check.string }
+
+--- The same for a constructor of ops that is written in C, from what the core says of it.
+function schemas.of_op(fields)
+  local schema = {}
+  for _, field in ipairs(fields) do schema[field.name] = MAKE[field.kind] { optional = not field.required } end
+  return schema
+end
+
+--- A schema's field names, sorted.
+function schemas.names(schema)
+  local names = {}
+  for name in pairs(schema) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+-- What the checker "any" does not say, by the field's name.
+local BY_NAME = {
+  model = "string|table", models = "(string|table)[]", system = "string|table", rules = "string|table",
+  strategy = "string|string[]|table", architecture = "table", rows = "table[]", schedule = "string|string[]",
+  software = "string|table",
+}
+
+local function quote(text) return (("%q"):format(text):gsub("\\\n", "\\n"):gsub("\\13", "\\r")) end
+
+local function quoted(names)
+  local list = {}
+  for i, name in ipairs(names) do list[i] = quote(name) end
+  return table.concat(list, "|")
+end
+
+local simple = {
+  boolean = function() return "boolean" end,
+  integer = function() return "integer" end,
+  string = function() return "string" end,
+  ["function"] = function() return "function" end,
+  number = function(d) return d.unit and "number|string" or "number" end,
+  choice = function(d) return quoted(d.names) end,
+  record = function() return "table" end,
+}
+
+local function list_of(of) return (of:find "|" and "(%s)[]" or "%s[]"):format(of) end
+
+--- The LuaCATS type of a checker of the field of that name.
+function schemas.type_of(one, name)
+  local d = check.describe(one)
+  if not d or d.kind == "any" then return BY_NAME[name] or "any" end
+  if simple[d.kind] then return simple[d.kind](d) end
+  if d.kind == "list" then return list_of(schemas.type_of(d.element, name)) end
+  local seen, list = {}, {}
+  for _, choice in ipairs(d.choices) do
+    local of = schemas.type_of(choice, name)
+    if not seen[of] then list[#list + 1] = of end
+    seen[of] = true
+  end
+  return table.concat(list, "|")
+end
+
+--- Whether a field may be left out, and what it then is, as text (nil when that is no plain value).
+---@return boolean optional, string? default
+function schemas.default_of(one)
+  local value, message = one(nil, "")
+  if message then return false end
+  local d = check.describe(one)
+  if value == nil then return not (d and d.kind == "any" and not d.optional) end
+  local given = d and d.default
+  if type(given) == "string" then return true, quote(given) end
+  if type(value) == "table" then return true end
+  return true, type(value) == "string" and quote(value) or tostring(value)
+end
+
+return schemas
