@@ -148,6 +148,7 @@
 ---@field heads integer heads of queries; of keys and values (heads)
 ---@field keep_scores? boolean true: scores are kept for the backward pass
 ---@field keys integer rows of queries, of keys; seq for both
+---@field kv_heads? integer heads of queries; of keys and values (heads)
 ---@field name? string of the op, in tables and messages
 ---@field queries integer rows of queries, of keys; seq for both
 ---@field recomputed? boolean true: the backward pass runs the forward pass again
@@ -180,8 +181,8 @@
 ---@field vocab integer logits of a row on this GPU
 
 ---@class tperf.op.custom.request
----@field forward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share } … } }
----@field backward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share } … } }
+---@field forward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } } (share: bytes are one GPU's part; beside: it runs beside the op's own work)
+---@field backward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } } (share: bytes are one GPU's part; beside: it runs beside the op's own work)
 ---@field weight_bytes? number of weights; of activations kept for the backward pass
 ---@field saved_bytes? number of weights; of activations kept for the backward pass
 ---@field expert? boolean true: the weights are experts'
@@ -221,6 +222,7 @@
 ---@field heads integer heads of queries; of keys and values (heads)
 ---@field keep_scores? boolean true: scores are kept for the backward pass
 ---@field keys integer rows of queries, of keys; seq for both
+---@field kv_heads? integer heads of queries; of keys and values (heads)
 ---@field name? string of the op, in tables and messages
 ---@field queries integer rows of queries, of keys; seq for both
 ---@field recomputed? boolean true: the backward pass runs the forward pass again
@@ -240,6 +242,7 @@
 ---@field n_out integer features of a row: in, out
 ---@field name? string of the op, in tables and messages
 ---@field output_grad? string axis over which Y's gradient is gathered
+---@field overlap? boolean true: in the backward pass, gathering X and reducing its gradient run beside the products
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
 ---@field reduce_scatter? string axis over which Y is summed
 ---@field shard? integer rows of X on each GPU of the axis `gather` (all of them)
@@ -259,6 +262,7 @@
 ---@field n_out integer features of a row: in, out
 ---@field name? string of the op, in tables and messages
 ---@field output_grad? string axis over which Y's gradient is gathered
+---@field overlap? boolean true: in the backward pass, gathering X and reducing its gradient run beside the products
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
 ---@field reduce_scatter? string axis over which Y is summed
 ---@field shard? integer rows of X on each GPU of the axis `gather` (all of them)
@@ -313,6 +317,7 @@
 ---@field heads integer heads of queries; of keys and values (heads)
 ---@field keep_scores? boolean true: scores are kept for the backward pass
 ---@field keys integer rows of queries, of keys; seq for both
+---@field kv_heads? integer heads of queries; of keys and values (heads)
 ---@field name? string of the op, in tables and messages
 ---@field queries integer rows of queries, of keys; seq for both
 ---@field recomputed? boolean true: the backward pass runs the forward pass again
@@ -387,6 +392,14 @@
 ---@field xunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
 ---@field ylabel? string of the axes; the fields' own titles
 ---@field yunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
+
+---@class tperf.plot.configurations.request
+---@field rows table[] the data: a list of records
+---@field subtitle? string above the plot
+---@field title? string above the plot
+---@field width? integer px
+---@field x string|function|any a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
+---@field xlabel? string of the axes; the fields' own titles
 
 ---@class tperf.plot.contour.request
 ---@field x2? string|function|table a field that goes with x, for a second axis on top
@@ -532,7 +545,7 @@
 ---@class tperf.rules.request
 ---@field base? "default"|"subramanian2024" the set that the others are taken from
 ---@field all_reduce_is_two_passes? boolean an all-reduce takes a reduce-scatter and an all-gather everywhere
----@field columns_gather? boolean a column product keeps its shard of the input and gathers it again in the backward pass; a row product gathers its gradient (arXiv 2205.05198); sizes that do not divide are refused
+---@field columns_gather? boolean a column product keeps its shard of the input, and gathers it again in the backward pass beside its work; a row product gathers its gradient (arXiv 2205.05198); sizes that do not divide are refused
 ---@field context_biases_alike? boolean both biases on the residual stream are cut alike
 ---@field context_grad_reads_gathered? boolean attention's backward pass reads the keys and values that it gathers
 ---@field data_overlap_excludes_comm? boolean data-parallel traffic hides behind compute only
@@ -652,6 +665,7 @@
 ---@field replicated? function cuts, see below
 ---@field router? function cuts, see below
 ---@field row? function cuts, see below
+---@field same_as? table { strategy =, without = axis }: what it is where that axis is 1; searches of both try that once
 ---@field scan? function cuts, see below
 ---@field sequence_shards function function(share) -> integer: what must divide the sequence (rule shards_divide_sequence)
 ---@field summary? string what messages call it; a line for lists
@@ -661,8 +675,8 @@
 ---@field attention? any "flash", "unfused", "recompute", "summa"
 ---@field recompute? any "none", "selective" (attention between its projections), "full"
 ---@field sequence_parallel? any whether the stream is cut by tokens over tp (true; false for decode)
----@field mode? any "train", "prefill", "decode"; share.seq is then the number of new tokens of each sequence
----@field context? any tokens before them, in the cache
+---@field mode? any "train", "prefill", "decode"
+---@field seq? any new tokens of each sequence (the model's seq), and context: tokens before them, in the cache
 ---@field ep? any GPUs that experts are spread over
 ---@field dtype? any "bf16"
 ---@field weight_dtype? any "bf16"
@@ -891,7 +905,7 @@ function tperf_Report:save(path) end
 ---@field kinds? table[] of tperf.train: { key, count, ops } of every kind of layer
 ---@field first? tperf.layer_op[] of tperf.train: the ops before the first layer
 ---@field last? tperf.layer_op[] of tperf.train: the ops after the last layer
----@field simulated? table of tperf.train: { schedule, time, makespan, bubble_rate, activations (bytes) } where asked for
+---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
 ---The configurations that a search found, best first.
 ---@class tperf.found
@@ -1112,7 +1126,8 @@ tperf.op = {}
 ---@param o any
 function tperf.op.activation(o) end
 
----Attention's products as kernels of their own; like flash_attention, and keep_scores, recomputed.
+---Attention's products as kernels of their own; like flash_attention, and keep_scores, recomputed, kv_heads (that are
+---gathered, and then repeated for every head).
 function tperf.op.attend() end
 
 ---Fused attention over the pairs that see each other: batch, heads, head_dim, queries and keys (or seq for both);
@@ -1164,7 +1179,8 @@ function tperf.op.grouped_linear() end
 ---Y = X W + bias: tokens, n_in, n_out, bias, input_kept_elsewhere, tied (W is the embedding), weights_elsewhere,
 ---weight_dtype. Axes: gather (X lies in shards of `shard` tokens), reduce_scatter or all_reduce (of Y), input_grad
 ---or input_grad_all_reduce (of X's gradient), output_grad (Y's gradient is gathered), parameter_grad and bias_grad
----(over which they are replicated).
+---(over which they are replicated). overlap: of the backward pass, gathering X and reducing its gradient run beside
+---the products.
 function tperf.op.linear() end
 
 ---Layer norm: tokens, width; root_mean_square; parameters (2 width, width of a root-mean-square norm);
@@ -1189,7 +1205,8 @@ function tperf.op.router() end
 ---is kept, in place of a sequence.
 function tperf.op.scan() end
 
----Attention's products as kernels of their own; like flash_attention, and keep_scores, recomputed.
+---Attention's products as kernels of their own; like flash_attention, and keep_scores, recomputed, kv_heads (that are
+---gathered, and then repeated for every head).
 function tperf.op.scores() end
 
 ---Softmax as a kernel of its own: rows, width, keep_output, recomputed; row_sum: the axis over which a row is spread.
@@ -1214,6 +1231,12 @@ tperf.plot = {}
 ---@param options tperf.plot.bars.request
 ---@return tperf.Plot
 function tperf.plot.bars(options) end
+
+---Bars of the sizes of each configuration's axes with its memory as a line, over bars of the shares of its time with
+---the time of an iteration as a line.
+---@param options table rows: configurations; x: a field or function that names them; xlabel, title, subtitle, width
+---@return tperf.Plot
+function tperf.plot.configurations(options) end
 
 ---Filled contours of z over x and y, from rows that lie on a grid (of any spacing). A place without a value is
 ---left blank (missing says what that means). marks: points { x =, y =, label = } of interest. x2: a field that
@@ -1355,6 +1378,10 @@ function tperf.rules.describe() end
 
 ---The names of the sets, in order.
 function tperf.rules.names() end
+
+---The names of the sets of rules that this run has used so far, sorted.
+---@return string[]
+function tperf.rules.used() end
 
 ---Simulates a schedule.
 ---@class tperf.schedule.functions

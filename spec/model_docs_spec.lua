@@ -49,7 +49,8 @@ describe("docs/model.md", function()
   it("has every section that the code cites", function()
     local sections, cited = {}, 0
     for number in page:gmatch "\n##+ (%d+%.?%d*)" do sections[number:gsub("%.$", "")] = true end
-    for _, path in ipairs(files "lua/tperf/*.lua lua/tperf/*/*.lua src/*/*.[ch] include/tperf/*.h spec/*.lua scripts/*.lua") do
+    local everything = "lua/tperf/*.lua lua/tperf/*/*.lua src/*/*.[ch] include/tperf/*.h spec/*.lua scripts/*.lua"
+    for _, path in ipairs(files(everything)) do
       local text = program.slurp(path):gsub("\n%s*[-/]+%s*", " ")
       for list in text:gmatch "docs/model%.md,? sections? ([%d][%d%. ,andto]*)" do
         for number in list:gmatch "%d+%.?%d*" do

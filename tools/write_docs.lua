@@ -1,4 +1,4 @@
--- Writes what is generated from the library's comments and schemas: docs/api.md and meta/tperf.lua. `make docs` runs it.
+-- Writes what is generated from the comments and schemas of lua/tperf: docs/api.md and meta/tperf.lua (`make docs`).
 package.path = "./tools/?.lua;" .. package.path
 local reference = require "apidoc.reference"
 

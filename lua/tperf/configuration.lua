@@ -57,7 +57,7 @@ local configuration = {}
 ---@field kinds? table[] of tperf.train: { key, count, ops } of every kind of layer
 ---@field first? tperf.layer_op[] of tperf.train: the ops before the first layer
 ---@field last? tperf.layer_op[] of tperf.train: the ops after the last layer
----@field simulated? table of tperf.train: { schedule, time, makespan, bubble_rate, activations (bytes) } where asked for
+---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
 local function fast_of(s, found)
   local fast = { dp = found.dp_fast, pp = found.pp_fast }

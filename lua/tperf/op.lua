@@ -17,6 +17,7 @@
 --  reduce_scatter, all_reduce         axis over which Y is summed
 --  input_grad, input_grad_all_reduce  axis over which X's gradient is summed: scattered, or whole
 --  output_grad           axis over which Y's gradient is gathered
+--  overlap               true: in the backward pass, gathering X and reducing its gradient run beside the products
 --  parameter_grad, bias_grad          axis over which weights, or a bias, are replicated
 --  experts               of this GPU; of a router: of the layer
 --  active                experts that have any rows (all)
@@ -141,10 +142,10 @@ local custom = {
 
 --- Raw counts.
 ---@param o table
----  forward, backward          { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } }
----                             (share: bytes are one GPU's part; beside: it runs beside the op's own work)
----  weight_bytes, saved_bytes  of weights; of activations kept for the backward pass
----  expert                     true: the weights are experts'
+---  forward, backward   { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } }
+---                      (share: bytes are one GPU's part; beside: it runs beside the op's own work)
+---  weight_bytes, saved_bytes   of weights; of activations kept for the backward pass
+---  expert              true: the weights are experts'
 function op.custom(o)
   o = check.record("op.custom", o, custom)
   local forward, backward = o.forward, o.backward

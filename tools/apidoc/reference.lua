@@ -205,8 +205,8 @@ function reference.problems()
     else
       for _, field in ipairs(e.fields) do
         if not field.text then
-          say("%s takes '%s', which %s does not describe: add a line '---  %s   what it means' to the comment at line %d,"
-            .. " then run `make docs`", e.name, field.name, e.comment.path, field.name, e.comment.first)
+          say("%s takes '%s', which %s does not describe: add a line '---  %s   what it means' to the comment at line "
+            .. "%d, then run `make docs`", e.name, field.name, e.comment.path, field.name, e.comment.first)
         end
       end
       for _, field in ipairs(e.schema and e.described or {}) do

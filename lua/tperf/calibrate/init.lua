@@ -95,7 +95,8 @@ end
 local schema = {
   system = check.any(), files = check.list(check.any(), { min = 1, max = 100 }),
   gpu = check.string { optional = true },
-  keep = check.boolean { default = false }, salt = check.integer { default = 0 }, name = check.string { optional = true },
+  keep = check.boolean { default = false }, salt = check.integer { default = 0 },
+  name = check.string { optional = true },
   source = check.string { optional = true },
 }
 
