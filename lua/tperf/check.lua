@@ -86,8 +86,8 @@ end
 
 local described = setmetatable({}, { __mode = "k" }) -- checker -> what it accepts
 
---- What a checker accepts, for documentation: { kind =, default, optional, unit …, element, schema, names, choices }, or
---- nil. The second form says it of a checker of one's own.
+--- What a checker accepts, for documentation: { kind =, default, optional, unit …, element, schema, names, choices };
+--- nil when unknown. The second form says it of a checker of one's own.
 ---@param one function
 ---@param description table?
 function check.describe(one, description)
