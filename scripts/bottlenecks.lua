@@ -42,11 +42,7 @@ local now = found[1] or error(found.reason, 0)
 
 -- The same configuration on another machine: every size and placement as it is.
 local function same(machine)
-  local question = { model = o.model, system = machine, strategy = now.strategy, global_batch = o.batch,
-    rules = o.rules }
-  for _, axis in ipairs(tperf.strategy.of(now.strategy).axis_names) do question[axis] = now[axis] end
-  for _, name in ipairs { "pp", "dp", "micro_batch", "panels", "fast" } do question[name] = now[name] end
-  return tperf.train(question)
+  return tperf.train { model = o.model, system = machine, rules = o.rules, configuration = now }
 end
 
 local rows = {}

@@ -260,8 +260,9 @@ describe("tperf search, train and collective", function()
     assert.equal(3, #found)
     local best = found[1]
     assert.equal(512, best.tp * best.pp * best.dp)
-    local same = json(("tperf train %s --tp %d --pp %d --dp %d -m %d --json"):format(QUESTION, best.tp, best.pp,
-      best.dp, best.micro_batch))[1]
+    local same = json(("tperf train %s --tp %d --pp %d --dp %d -m %d --schedule %s --virtual-stages %d --recompute %s "
+      .. "--json"):format(QUESTION, best.tp, best.pp, best.dp, best.micro_batch, best.schedule, best.virtual_stages,
+      best.recompute))[1]
     assert.equal(best.time, same.time)
     assert.same(best.memory, same.memory)
   end)
@@ -317,7 +318,7 @@ describe("tperf search, train and collective", function()
 
   it("leave out columns that say the usual", function()
     local function heading(options)
-      return shell("tperf search " .. QUESTION .. " -g 64 -k 3 " .. options).out:match "^[^\n]+"
+      return shell("tperf search " .. QUESTION .. " -g 64 -k 3 --schedule 1f1b " .. options).out:match "^[^\n]+"
     end
     assert.equal("tp pp dp mbs m-batches placement time mfu tokens/s/GPU memory", (heading "":gsub(" +", " ")))
     assert.truthy(heading "--recompute full":find " recompute ")

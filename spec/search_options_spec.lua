@@ -284,7 +284,7 @@ describe("odd sizes", function()
   end
 
   it("give one candidate for one GPU and one sample", function()
-    local found = search { strategy = "tensor", gpus = 1, global_batch = 1, keep = "all" }
+    local found = search { strategy = "tensor", gpus = 1, global_batch = 1, keep = "all", recompute = { "none" } }
     assert.equal(1, #found)
     local c = found[1]
     assert.same({ 1, 1, 1, 1, 1 }, { c.tp, c.dp, c.pp, c.micro_batch, c.microbatches })
@@ -373,7 +373,8 @@ describe("Ctrl-C", function()
       local found = tperf.search { -- minutes of work
         model = { name = "m", layers = 5040, hidden = 61440, heads = 480, ffn = 245760, seq = 46080 },
         system = tperf.system "h200-sxm":with { network = { fast = { domain = 720 } } },
-        gpus = 522547200, global_batch = 522547200, strategy = "all", threads = 2, prune = false, infeasible = true,
+        gpus = 522547200, global_batch = 522547200, strategy = "all", schedule = "1f1b", threads = 2,
+        prune = false, infeasible = true,
       }
       print(found.complete, found.candidates > 0)
     ]])

@@ -166,3 +166,23 @@ describe("tperf.train", function()
     refusal({ cp = 7, dp = 1, rules = "default", fast = "none", global_batch = 7 }, "does not divide the sequence", "E")
   end)
 end)
+
+describe("tperf.train of a configuration", function()
+  it("gives what the search found, and what is given instead", function()
+    local question = { model = "llama-3.1-8b", system = "h100-sxm", gpus = 64, global_batch = 256 }
+    local found = tperf.search(question)
+    for _, c in ipairs(found) do
+      local same = tperf.train { model = question.model, system = question.system, configuration = c }
+      assert.equal(c.time, same.time)
+      assert.same(c.memory, same.memory)
+    end
+    local faster = tperf.train { model = question.model, system = "h200-sxm", configuration = found[1] }
+    assert.is_true(faster.time <= found[1].time)
+  end)
+
+  it("refuses what is none", function()
+    local ok, message = pcall(tperf.train, { model = "llama-3.1-8b", system = "h100-sxm", configuration = 3 })
+    assert.is_false(ok)
+    assert.truthy(message:find("'configuration' must be a table, got 3", 1, true))
+  end)
+end)

@@ -35,7 +35,7 @@ function problem.schema(strategies)
     seq = check.integer { min = 1, max = 1 << 31, optional = true },
     micro_batch = problem.sizes, panels = problem.sizes, pp = problem.sizes, dp = problem.sizes,
     virtual_stages = one_or_list(check.integer { min = 1, max = 64 }),
-    schedule = check.any { default = "1f1b" },
+    schedule = check.any { optional = true },
     zero = one_or_list(check.integer { min = 0, max = 3 }),
     recompute = one_or_list(check.choice { RECOMPUTE }),
     sequence_parallel = one_or_list(check.boolean()),
@@ -66,11 +66,21 @@ local function systems_of(value)
   return list, true
 end
 
+-- What a search tries of the knobs that it leaves open: what people choose most. Fused attention recomputes its scores
+-- by itself, so selective recomputation is for unfused attention.
+local function free_knobs(o, set)
+  if not set.layers_from_description then return { recompute = { "none" }, schedule = { "1f1b" } } end
+  return {
+    recompute = o.attention == "unfused" and RECOMPUTE or { "none", "full" },
+    schedule = { "1f1b", "interleaved_1f1b" },
+  }
+end
+
 -- Every combination of what changes a shape's ops without changing its sizes.
-local function variants_of(o)
+local function variants_of(o, free)
   local list = {}
   local parallel = o.sequence_parallel == nil and { true } or as_list(o.sequence_parallel)
-  for _, recompute in ipairs(as_list(o.recompute) or { "none" }) do
+  for _, recompute in ipairs(as_list(o.recompute) or free.recompute) do
     for _, sequence_parallel in ipairs(parallel) do
       list[#list + 1] = { recompute = recompute, sequence_parallel = sequence_parallel }
     end
@@ -98,8 +108,9 @@ end
 ---@return boolean many   whether gpus or system was a list
 function problem.of(o, strategies)
   local p = { model = model(o.model), rules = rules(o.rules), strategies = strategies, layouts = {} }
+  local free = free_knobs(o, p.rules)
   if o.seq then p.model = p.model:with { seq = o.seq } end
-  p.training, p.variants = training.of(o, p.rules), variants_of(o)
+  p.training, p.variants = training.of(o, p.rules), variants_of(o, free)
   p.zero = as_list(o.zero) or { 1 }
   local systems, many = systems_of(o.system)
   p.questions = {}
@@ -115,7 +126,7 @@ function problem.of(o, strategies)
   p.fixed = fixed_of(o, strategies, p.rules)
   p.pps = space.pipeline_sizes(p.model, p.rules, p.questions, as_list(o.pp))
   p.pipelines, p.pipeline_list = pipelines.make {
-    pps = p.pps, schedules = pipelines.names(o.schedule),
+    pps = p.pps, schedules = pipelines.names(o.schedule or free.schedule),
     virtual_stages = as_list(o.virtual_stages) or VIRTUAL_STAGES,
     layers = p.model.layers, runs = p.layouts[1].runs, has_ends = p.layouts[1].has_ends,
   }

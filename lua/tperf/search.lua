@@ -155,10 +155,10 @@ end
 ---  tp, tp1, tp2, cp, ep  GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
 ---  panels             of SUMMA products, likewise
 ---  fast               { tp =, dp = … }: only these placements
----  schedule           "1f1b" (default), a list, or "any" that has a closed form
+---  schedule           a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" })
 ---  virtual_stages     chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
 ---  zero               ZeRO stage 0 to 3, or a list (1)
----  recompute          "none" (default), "selective", "full", or a list
+---  recompute          "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---  sequence_parallel  true (default), false, or a list
 ---  optimizer          "adam" (default), "adam_8bit", "lion", "muon", "sgd"
 ---  gradients          "fp32" or "bf16": kept and reduced in; as the rules say

@@ -129,6 +129,23 @@ local function explain(c, o, p, network)
   return c
 end
 
+-- What a configuration that a search found says of itself.
+local CHOSEN = {
+  "strategy", "global_batch", "pp", "dp", "micro_batch", "panels", "fast", "zero", "schedule", "virtual_stages",
+  "recompute", "sequence_parallel",
+}
+
+-- The arguments with what they do not say taken from their `configuration`.
+local function with_configuration(given)
+  local c, merged = given.configuration, {}
+  if type(c) ~= "table" then check.fail("tperf.train: 'configuration' must be a table, got %s", check.show(c)) end
+  for _, name in ipairs(CHOSEN) do merged[name] = c[name] end
+  for _, name in ipairs(strategy.of(given.strategy or c.strategy).axis_names) do merged[name] = c[name] end
+  for name, value in pairs(given) do merged[name] = value end
+  merged.configuration = nil
+  return merged
+end
+
 --- The time and memory of one configuration.
 ---@param given table  as for tperf.search, with one value each:
 ---  model, system, strategy, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
@@ -139,10 +156,12 @@ end
 ---  panels             of strategy summa; the fastest
 ---  fast               GPUs of each axis in one fast domain, { tp =, dp =, pp = }; the fastest placement of what
 ---                     is left open
+---  configuration      one that a search found: all that is not given is taken from it
 ---  simulate           true, a schedule's name or a table (see tperf.simulate): the iteration pass by pass, too
 ---@return tperf.configuration configuration
 ---@return tperf.timeline? timeline  of the simulation
 function train.run(given)
+  if type(given) == "table" and given.configuration ~= nil then given = with_configuration(given) end
   local s = strategy.of(type(given) == "table" and given.strategy or "tensor")
   local o = check.record("tperf.train", given, schema_of(s))
   complete_sizes(o, s)
