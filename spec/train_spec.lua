@@ -65,7 +65,8 @@ describe("tperf.train", function()
         for _, part in pairs(c.breakdown) do time = time + part end
         near(c.time, time, name .. " time", 1e-12)
         local m = c.memory
-        near(m.total, m.weights + m.gradients + m.optimizer + m.activations, name .. " memory", 1e-12)
+        local parts = m.weights + m.gradients + m.optimizer + m.activations + m.passing + m.buffers
+        near(m.total, parts, name .. " memory", 1e-12)
         for _, op in ipairs(c.layers) do
           compute = compute + op.forward.compute_time + op.backward.compute_time
         end

@@ -73,6 +73,9 @@ typedef struct tp_layer_cost {
     double
         tied_bytes; // part of weight_bytes that the section `first` holds, too, if on the same GPU
     double saved_bytes; // activations kept per micro-batch
+    double input_bytes; // part of saved_bytes: the input of a layer that is recomputed as a whole
+    double again_bytes; // activations that recomputation makes again, before the backward pass
+    double work_bytes; // the most that one of its kernels reads and writes beside these and weights
 } tp_layer_cost;
 
 // costs[n_kinds + 2]: every section's. tp_network_bytes fills in the bytes alone, which no placement

@@ -44,6 +44,7 @@ typedef struct tp_op {
     bool expert;         // the weights are those of experts, which the expert axis spreads
     bool tied;           // the weights are those of the embedding: a copy of its own only elsewhere
     double saved_bytes;  // activations kept for the backward pass
+    double again_bytes;  // and those made again for it, if recomputed
     bool panels;         // communicates panel by panel, overlapped with its own compute
     bool recomputed;     // the backward pass begins with the forward pass
 } tp_op;

@@ -29,8 +29,11 @@ typedef struct tp_pipeline {
     double bubble_forward, bubble_backward, bubble_weight_grad;
     int64_t min_microbatches, microbatch_multiple; // what the schedule demands
     double weight_copies;                          // 2: every stage lives on two devices
+    double last_in_flight; // most micro-batches of which the section `last` keeps activations
     size_t n_stages;
     tp_stage *stages;
+    size_t n_devices; // runs of devices that hold the same, in flight, too
+    tp_stage *devices;
 } tp_pipeline;
 
 // Spreads the layers over pp x virtual_stages chunks as evenly as they divide; where they do not, the
@@ -54,10 +57,15 @@ typedef struct tp_pipeline_time {
 // Bytes for every parameter, by what they hold; ZeRO stages (arXiv 1910.02054) shard over
 // the data-parallel group: 1 optimizer, 2 gradients too, 3 weights too.
 typedef struct tp_training {
-    double weight_bytes;    // of one parameter, as the ops count it
-    double gradient_bytes;  // of one parameter
-    double optimizer_bytes; // of one parameter: master copy and moments
-    double reserved;        // part of the HBM that is kept free, in [0, 1)
+    double weight_bytes;        // of one parameter, as the ops count it
+    double kept_bytes;          // of one parameter between its uses; FSDP keeps 4 and gathers 2
+    double gradient_bytes;      // of one parameter, kept and reduced
+    double optimizer_bytes;     // of one parameter of a layer: master copy and moments
+    double end_optimizer_bytes; // of one parameter of the sections `first` and `last`
+    double recompute_layers;    // that are recomputed as one, from one input
+    double workspace_bytes;     // of libraries, on every GPU
+    double communicator_bytes;  // of every group that a GPU belongs to
+    double reserved;            // part of the HBM that is kept free, in [0, 1)
 } tp_training;
 
 // One way to run a model on a machine. The network's axes, but for the expert axis, x dp x pp is
@@ -82,9 +90,9 @@ typedef struct tp_job {
     int64_t global_batch; // samples per iteration
 } tp_job;
 
-// Bytes on the GPU that holds most.
+// Bytes on one GPU. passing: what lives during one pass only; buffers: of libraries.
 typedef struct tp_memory {
-    double weights, gradients, optimizer, activations, total;
+    double weights, gradients, optimizer, activations, passing, buffers, total;
 } tp_memory;
 
 // Seconds of an iteration; the parts add up to time unless attention is recomputed under rules
@@ -95,10 +103,13 @@ typedef struct tp_iteration {
     double flops; // on one GPU, on average
 } tp_iteration;
 
-// The memory of the fullest GPU; costs give bytes only, their times are not read. per_stage[n_stages] may
-// be NULL.
+// The memory of the fullest GPU, and of each of the pipeline's n_devices; costs give bytes only, their times
+// are not read.
 tp_memory tp_memory_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
-                       const tp_layer_cost *costs, tp_memory *per_stage);
+                       const tp_layer_cost *costs);
+void tp_memory_of_devices(const tp_candidate *candidate, const tp_job *job,
+                          const tp_network *network, const tp_layer_cost *costs,
+                          tp_memory *devices);
 
 // The time of a candidate, whole. Costs are those of every section, for the candidate's placement of the
 // network's axes.

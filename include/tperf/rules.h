@@ -18,6 +18,7 @@ typedef struct tp_rules {
     bool data_overlap_excludes_comm;  // Q15: data-parallel traffic hides behind compute only
     bool placements_may_underfill;    // Q16: the fullest placement, where none fills the domain
     bool recompute_counts_everywhere; // Q17: in FLOPs and in the time's parts too
+    bool memory_counts_passing;       // memory that lives during one pass, and buffers, count (S7)
 } tp_rules;
 
 #endif

@@ -1,12 +1,14 @@
 --- Configurations: what tperf.search returns and tperf.train explains.
 local configuration = {}
 
----@class tperf.memory bytes on the GPU that holds most
+---@class tperf.memory bytes on a GPU, for a configuration on the one that holds most
 ---@field total number
 ---@field weights number
 ---@field gradients number
----@field optimizer number
----@field activations number
+---@field optimizer number master copy of the weights, and moments
+---@field activations number kept from forward to backward passes, of all micro-batches in flight
+---@field passing number that lives during one pass only
+---@field buffers number of libraries
 
 ---@class tperf.breakdown seconds of an iteration; they add up to its time
 ---@field compute number launches and arithmetic
@@ -16,9 +18,10 @@ local configuration = {}
 ---@field pipeline_comm number messages between stages
 ---@field bubble number devices that wait
 
----@class tperf.stage pipeline stages that hold the same
+---@class tperf.stage neighbouring devices of a pipeline that hold the same
+---@field device integer the first of them
 ---@field layers integer on one of them
----@field repeats integer how many stages are like this
+---@field repeats integer how many there are
 ---@field in_flight number most micro-batches whose activations one keeps
 ---@field first boolean has the embedding
 ---@field last boolean has the head
@@ -52,7 +55,7 @@ local configuration = {}
 ---@field feasible boolean the memory suffices
 ---@field memory tperf.memory
 ---@field breakdown tperf.breakdown
----@field stages tperf.stage[]
+---@field stages? tperf.stage[] of tperf.train: the devices of the pipeline, neighbours that hold the same once
 ---@field layers? tperf.layer_op[] of tperf.train: the ops of the first kind of layer
 ---@field kinds? table[] of tperf.train: { key, count, ops } of every kind of layer
 ---@field first? tperf.layer_op[] of tperf.train: the ops before the first layer
@@ -73,6 +76,25 @@ local function utilisation(c, question)
   return question.flops_per_token * c.tokens_per_second / (question.gpus * peak)
 end
 
+local function run_of(question, found)
+  return {
+    global_batch = question.global_batch, dp = found.dp, pipeline = found.pipeline, micro_batch = found.micro_batch,
+    panels = found.panels, zero = found.zero, dp_fast = found.dp_fast, pp_fast = found.pp_fast,
+  }
+end
+
+--- What each device of a candidate's pipeline holds; those of neighbours that hold the same once.
+---@return tperf.stage[]
+function configuration.stages(question, network, found)
+  local list = network:devices(question.system, question.rules, question.training, question.pipelines,
+    run_of(question, found), found.fast)
+  local device = 1
+  for _, stage in ipairs(list) do
+    stage.device, device = device, device + stage.repeats
+  end
+  return list
+end
+
 --- The record of a candidate.
 ---@param question table  { model, system, gpus, global_batch, rules, training, pipelines, pipeline_list }
 ---@param s table         its strategy
@@ -80,11 +102,8 @@ end
 ---@param found table     sizes, fast, dp, pipeline, dp_fast, pp_fast, micro_batch, panels, zero
 ---@return table configuration
 function configuration.of(question, s, network, found)
-  local run = {
-    global_batch = question.global_batch, dp = found.dp, pipeline = found.pipeline, micro_batch = found.micro_batch,
-    panels = found.panels, zero = found.zero, dp_fast = found.dp_fast, pp_fast = found.pp_fast,
-  }
-  local c = network:iteration(question.system, question.rules, question.training, question.pipelines, run, found.fast)
+  local c = network:iteration(question.system, question.rules, question.training, question.pipelines,
+    run_of(question, found), found.fast)
   local pipeline = question.pipeline_list[found.pipeline]
   c.strategy, c.gpus, c.global_batch = s.name, question.gpus, question.global_batch
   for i, name in ipairs(s.axis_names) do c[name] = found.sizes[i] end

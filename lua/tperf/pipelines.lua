@@ -39,7 +39,7 @@ local function bubble_at(definition, pp, chunks, microbatches)
   local total, work = in_passes(form), microbatches * chunks
   return {
     forward = (total.forward - work) / chunks, backward = (total.backward - work) / chunks,
-    weight_grad = total.weight_grad / chunks,
+    weight_grad = total.weight_grad / chunks, overlapped = (form.O or 0) > 0,
   }
 end
 
@@ -64,11 +64,19 @@ local function in_flight(definition, pp, chunks)
   return list
 end
 
+-- Micro-batches of which the head keeps something. In the last of several chunks each goes back before the next one
+-- comes, or while it comes where passes overlap.
+local function last_in_flight(list, chunks, overlapped)
+  local n = list[#list]
+  return chunks > 1 and n < UNLIMITED and (overlapped and 2 or 1) or n
+end
+
 -- One pipeline, or nil when the schedule has no closed form for these sizes.
 local function describe(name, number, pp, chunks)
   local one = {
     pp = pp, virtual_stages = chunks, schedule = number, bubble_forward = 0, bubble_backward = 0,
     bubble_weight_grad = 0, min_microbatches = 1, microbatch_multiple = 1, weight_copies = 1, in_flight = { 1 },
+    last_in_flight = 1,
   }
   if pp == 1 then return one end
   local definition = schedule.get(name)
@@ -80,6 +88,7 @@ local function describe(name, number, pp, chunks)
   one.min_microbatches, one.microbatch_multiple = least, multiple
   one.weight_copies = weight_copies(definition)
   one.in_flight = in_flight(definition, pp, chunks)
+  one.last_in_flight = last_in_flight(one.in_flight, chunks, bubble.overlapped)
   return one
 end
 

@@ -38,6 +38,7 @@ function problem.schema(strategies)
     schedule = check.any { optional = true },
     zero = one_or_list(check.integer { min = 0, max = 3 }),
     recompute = one_or_list(check.choice { RECOMPUTE }),
+    recompute_layers = check.integer { min = 1, max = 1 << 16, default = 1 },
     sequence_parallel = one_or_list(check.boolean()),
   }
   for name, checker in pairs(training.schema) do schema[name] = checker end
@@ -110,7 +111,7 @@ function problem.of(o, strategies)
   local p = { model = model(o.model), rules = rules(o.rules), strategies = strategies, layouts = {} }
   local free = free_knobs(o, p.rules)
   if o.seq then p.model = p.model:with { seq = o.seq } end
-  p.training, p.variants = training.of(o, p.rules), variants_of(o, free)
+  p.training, p.variants = training.of(o, p.rules, p.model), variants_of(o, free)
   p.zero = as_list(o.zero) or { 1 }
   local systems, many = systems_of(o.system)
   p.questions = {}

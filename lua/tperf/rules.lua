@@ -45,6 +45,8 @@ local fields = {
     "the number of stages divides the layers" },
   { "gradients_in_fp32", "gradients are kept and reduced in 32 bits, as Megatron-LM does",
     "in 16 bits (S6)" },
+  { "memory_counts_passing", "memory includes what lives during one pass only, and buffers of libraries",
+    "what lies there between passes (S7)" },
   { "panels_by_lcm", "the number of panels is a multiple of both sides of the grid",
     "Q18: of the longer side" },
   { "columns_gather", "a column product keeps its shard of the input, and gathers it again in the backward pass "

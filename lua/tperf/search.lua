@@ -160,8 +160,12 @@ end
 ---  zero               ZeRO stage 0 to 3, or a list (1)
 ---  recompute          "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---  sequence_parallel  true (default), false, or a list
----  optimizer          "adam" (default), "adam_8bit", "lion", "muon", "sgd"
----  gradients          "fp32" or "bf16": kept and reduced in; as the rules say
+---  recompute_layers   how many layers keep one input under full recomputation (1)
+---  optimizer          "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
+---  weights            "bf16" (default), "fp32" …: the dtype that they are kept in (docs/memory.md)
+---  gradients          "fp32", "bf16" or "fp16": kept and reduced in; as the rules say
+---  master             "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
+---  moments            dtype of the optimizer's moments; the optimizer's
 ---  reserve            part of the memory to keep free (0)
 ---  top                how many configurations to return (10)
 ---  keep               "all": every candidate, feasible or not

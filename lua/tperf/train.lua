@@ -126,6 +126,10 @@ local function explain(c, o, p, network)
   c.first = network:ops(#kinds + 1, machine, p.rules, fast, c.panels or 1)
   c.last = network:ops(#kinds + 2, machine, p.rules, fast, c.panels or 1)
   c.recompute, c.sequence_parallel = o.recompute, o.sequence_parallel
+  c.stages = configuration.stages(p.questions[1], network, {
+    fast = fast, dp = c.dp, pipeline = 1, micro_batch = c.micro_batch, panels = c.panels or 1, zero = c.zero,
+    dp_fast = c.fast.dp, pp_fast = c.fast.pp,
+  })
   return c
 end
 
@@ -149,7 +153,7 @@ end
 --- The time and memory of one configuration.
 ---@param given table  as for tperf.search, with one value each:
 ---  model, system, strategy, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
----  optimizer, gradients, reserve
+---  recompute_layers, optimizer, weights, gradients, master, moments, reserve
 ---  global_batch       samples per iteration
 ---  tp, tp1, tp2, cp, ep, pp, micro_batch            1 unless given
 ---  dp, gpus           either follows from the other

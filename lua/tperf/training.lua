@@ -1,34 +1,68 @@
---- What training keeps in memory for every parameter.
+--- What training keeps in memory for every parameter: dtypes and optimizers, as data.
 local check = require "tperf.check"
 
 local training = {}
 
-local WEIGHT_BYTES = 2 -- of a weight, as ops count them
+local COMPUTE_BYTES = 2 -- of a weight as ops count it, in bf16
 
--- Bytes of optimizer state for every parameter: a 32-bit copy of the weights, and moments.
+-- Bytes of a value in memory; tf32 is how the tensor cores read fp32.
+local BYTES = { fp32 = 4, tf32 = 4, bf16 = 2, fp16 = 2, fp8 = 1, int8 = 1, int4 = 0.5 }
+local DTYPES = { "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "int4" }
+
+-- Values that share one fp32 scale in quantised optimizer states: bitsandbytes' and torchao's blocks (arXiv
+-- 2110.02861 has 2048).
+local BLOCKS = { fp8 = 256, int8 = 256, int4 = 128 }
+
+-- moments: values for every parameter, in fp32 unless dtype says otherwise; end_moments: of the embedding and the head,
+-- where they differ; factored: a sum for each row and each column of a matrix instead of each entry.
 local optimizers = {
-  adam = 12,     -- copy, momentum, variance of 4 bytes each
-  adam_8bit = 6, -- 8-bit moments (arXiv 2110.02861)
-  lion = 8,      -- copy, momentum (arXiv 2302.06675)
-  sgd = 8,       -- copy, momentum
-  muon = 8,      -- copy, momentum
+  adam = { moments = 2 },                      -- arXiv 1412.6980
+  adamw = { moments = 2 },                     -- arXiv 1711.05101
+  adam_8bit = { moments = 2, dtype = "int8" }, -- arXiv 2110.02861
+  adamw_8bit = { moments = 2, dtype = "int8" },
+  adafactor = { moments = 0, factored = true }, -- arXiv 1804.04235, without momentum
+  lion = { moments = 1 },                      -- arXiv 2302.06675
+  sgd = { moments = 1 },                       -- with momentum
+  -- arXiv 2502.16982: momentum alone for matrices; AdamW for embedding and head (and norms, which do not count)
+  muon = { moments = 1, end_moments = 2 },
 }
-training.optimizers = { "adam", "adam_8bit", "lion", "muon", "sgd" }
+training.optimizers = {}
+for name in pairs(optimizers) do training.optimizers[#training.optimizers + 1] = name end
+table.sort(training.optimizers)
 
-local GRADIENTS = { fp32 = 4, bf16 = 2 }
+-- What libraries take on each GPU, as far as they say: cuBLAS's workspace as PyTorch asks for it on Hopper; for every
+-- communicator NCCL's buffer of NCCL_BUFFSIZE = 4 MiB in each of at most 32 channels (NCCL_MAX_CTAS).
+local WORKSPACE, COMMUNICATOR = 32 << 20, 32 * (4 << 20)
 
 --- The fields of tperf.search and tperf.train that say so.
 training.schema = {
   optimizer = check.choice { training.optimizers, default = "adam" },
-  gradients = check.choice { { "fp32", "bf16" }, optional = true },
+  weights = check.choice { DTYPES, default = "bf16" },
+  master = check.choice { { "fp32", "bf16", "none" }, optional = true },
+  gradients = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
+  moments = check.choice { DTYPES, optional = true },
   reserve = check.number { min = 0, max = 0.99, default = 0 },
 }
 
---- For the core: bytes of weights, gradients and optimizer state for every parameter.
-function training.of(o, rules)
+-- A value with its share of the scale.
+local function moment_bytes(dtype)
+  return BYTES[dtype] + (BLOCKS[dtype] and 4 / BLOCKS[dtype] or 0)
+end
+
+--- For the core: bytes of weights, gradients and optimizer state for every parameter, as Megatron-LM keeps them unless
+--- told otherwise: bf16 weights; gradients, a master copy of the weights and moments in fp32: 2 + 4 + 12.
+function training.of(o, rules, model)
   local gradients = o.gradients or rules.gradients_in_fp32 and "fp32" or "bf16"
+  local master = o.master or BYTES[o.weights] < 4 and "fp32" or "none"
+  local optimizer = optimizers[o.optimizer]
+  local one = moment_bytes(o.moments or optimizer.dtype or "fp32")
+  -- A matrix has rows + columns such sums: 1 / rows + 1 / columns for every entry.
+  local copy = (BYTES[master] or 0) + (optimizer.factored and 2 * one / model.hidden or 0)
   return {
-    weight_bytes = WEIGHT_BYTES, gradient_bytes = GRADIENTS[gradients], optimizer_bytes = optimizers[o.optimizer],
+    weight_bytes = COMPUTE_BYTES, kept_bytes = BYTES[o.weights], gradient_bytes = BYTES[gradients],
+    optimizer_bytes = copy + optimizer.moments * one,
+    end_optimizer_bytes = copy + (optimizer.end_moments or optimizer.moments) * one,
+    recompute_layers = o.recompute_layers, workspace_bytes = WORKSPACE, communicator_bytes = COMMUNICATOR,
     reserved = o.reserve,
   }
 end

@@ -5,6 +5,7 @@
 //   network:ops(section, system, rules, fast, panels)   list of records, as tperf.layer documents them
 //   #network   how many ops it has
 //   network:iteration(system, rules, training, pipelines, run, fast)   record, as tperf.train documents it
+//   network:devices(the same)          list of what the devices of the pipeline hold, its `stages`
 #include <string.h>
 
 #include "bind/bind.h"
@@ -198,11 +199,13 @@ static const tp_field run_fields[] = {
 };
 
 static void push_memory(lua_State *L, const tp_memory *m) {
-    lua_createtable(L, 0, 5);
+    lua_createtable(L, 0, 7);
     set_number(L, "weights", m->weights);
     set_number(L, "gradients", m->gradients);
     set_number(L, "optimizer", m->optimizer);
     set_number(L, "activations", m->activations);
+    set_number(L, "passing", m->passing);
+    set_number(L, "buffers", m->buffers);
     set_number(L, "total", m->total);
 }
 
@@ -216,29 +219,23 @@ static void push_breakdown(lua_State *L, const tp_iteration *t) {
     set_number(L, "bubble", t->bubble);
 }
 
-// Stages that hold the same, with the memory of each.
-static void push_stages(lua_State *L, const tp_pipeline *pipeline, int n_kinds,
+static void push_device(lua_State *L, const tp_stage *device, int n_kinds,
                         const tp_memory *memory) {
-    lua_createtable(L, (int)pipeline->n_stages, 0);
-    for (size_t i = 0; i < pipeline->n_stages; i++) {
-        const tp_stage *stage = &pipeline->stages[i];
-        int64_t layers = 0;
-        for (int kind = 0; kind < n_kinds; kind++)
-            layers += stage->layers[kind];
-        lua_createtable(L, 0, 6);
-        lua_pushinteger(L, layers);
-        lua_setfield(L, -2, "layers");
-        lua_pushinteger(L, stage->repeats);
-        lua_setfield(L, -2, "repeats");
-        set_number(L, "in_flight", stage->in_flight);
-        lua_pushboolean(L, stage->first);
-        lua_setfield(L, -2, "first");
-        lua_pushboolean(L, stage->last);
-        lua_setfield(L, -2, "last");
-        push_memory(L, &memory[i]);
-        lua_setfield(L, -2, "memory");
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
+    int64_t layers = 0;
+    for (int kind = 0; kind < n_kinds; kind++)
+        layers += device->layers[kind];
+    lua_createtable(L, 0, 6);
+    lua_pushinteger(L, layers);
+    lua_setfield(L, -2, "layers");
+    lua_pushinteger(L, device->repeats);
+    lua_setfield(L, -2, "repeats");
+    set_number(L, "in_flight", device->in_flight);
+    lua_pushboolean(L, device->first);
+    lua_setfield(L, -2, "first");
+    lua_pushboolean(L, device->last);
+    lua_setfield(L, -2, "last");
+    push_memory(L, memory);
+    lua_setfield(L, -2, "memory");
 }
 
 static void read_candidate(lua_State *L, int run_index, int fast_index, const tp_network *network,
@@ -261,26 +258,37 @@ static void read_candidate(lua_State *L, int run_index, int fast_index, const tp
     job->global_batch = r.global_batch;
 }
 
-// The caller has checked that the run's sizes divide what they must.
-static int network_iteration(lua_State *L) {
-    const tp_network *network = tp_bind_check_network(L, 1);
+// What network:iteration and network:devices are asked about.
+typedef struct setting {
     tp_system system;
     tp_rules rules;
     tp_training training;
-    tp_candidate candidate = {0};
-    tp_job job = {&system, &rules, &training, 0};
-    tp_bind_check_system(L, 2, &system);
-    tp_bind_check_rules(L, 3, &rules);
-    tp_bind_check_training(L, 4, &training);
-    read_candidate(L, 6, 7, network, 5, &candidate, &job);
+    tp_candidate candidate;
+    tp_job job;
+} setting;
+
+// The caller has checked that the run's sizes divide what they must.
+static const tp_network *read_setting(lua_State *L, setting *s) {
+    const tp_network *network = tp_bind_check_network(L, 1);
+    memset(s, 0, sizeof *s);
+    s->job = (tp_job){&s->system, &s->rules, &s->training, 0};
+    tp_bind_check_system(L, 2, &s->system);
+    tp_bind_check_rules(L, 3, &s->rules);
+    tp_bind_check_training(L, 4, &s->training);
+    read_candidate(L, 6, 7, network, 5, &s->candidate, &s->job);
+    return network;
+}
+
+static int network_iteration(lua_State *L) {
+    setting s;
+    const tp_network *network = read_setting(L, &s);
     tp_error error;
-    if (tp_network_check_system(network, &system, &error) != TP_OK) return tp_bind_raise(L, &error);
+    if (tp_network_check_system(network, &s.system, &error) != TP_OK)
+        return tp_bind_raise(L, &error);
     tp_layer_cost costs[TP_SECTIONS_MAX];
-    tp_network_time(network, &system, &rules, &candidate.placement, costs);
-    tp_iteration iteration = tp_iteration_of(&candidate, &job, network, costs);
-    size_t n_stages = candidate.pipeline->n_stages;
-    tp_memory *stages = lua_newuserdatauv(L, n_stages * sizeof *stages, 0);
-    tp_memory memory = tp_memory_of(&candidate, &job, network, costs, stages);
+    tp_network_time(network, &s.system, &s.rules, &s.candidate.placement, costs);
+    tp_iteration iteration = tp_iteration_of(&s.candidate, &s.job, network, costs);
+    tp_memory memory = tp_memory_of(&s.candidate, &s.job, network, costs);
     lua_createtable(L, 0, 24);
     set_number(L, "time", iteration.time);
     set_number(L, "flops_per_gpu", iteration.flops);
@@ -288,8 +296,22 @@ static int network_iteration(lua_State *L) {
     lua_setfield(L, -2, "breakdown");
     push_memory(L, &memory);
     lua_setfield(L, -2, "memory");
-    push_stages(L, candidate.pipeline, network->n_kinds, stages);
-    lua_setfield(L, -2, "stages");
+    return 1;
+}
+
+static int network_devices(lua_State *L) {
+    setting s;
+    const tp_network *network = read_setting(L, &s);
+    tp_layer_cost costs[TP_SECTIONS_MAX];
+    tp_network_bytes(network, costs);
+    const tp_pipeline *pipeline = s.candidate.pipeline;
+    tp_memory *memory = lua_newuserdatauv(L, pipeline->n_devices * sizeof *memory, 0);
+    tp_memory_of_devices(&s.candidate, &s.job, network, costs, memory);
+    lua_createtable(L, (int)pipeline->n_devices, 0);
+    for (size_t i = 0; i < pipeline->n_devices; i++) {
+        push_device(L, &pipeline->devices[i], network->n_kinds, &memory[i]);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
     return 1;
 }
 
@@ -301,6 +323,7 @@ static int count_of_ops(lua_State *L) {
 static const luaL_Reg methods[] = {
     {"ops", network_ops},
     {"iteration", network_iteration},
+    {"devices", network_devices},
     {NULL, NULL},
 };
 

@@ -1,7 +1,7 @@
 // bind_pipelines.c: tperf.core.pipelines(runs, has_ends, list) -> pipelines, for a search or one iteration.
 //   runs: list of { kind, layers }: the model's layers in order, kind = section of its networks
 //   list: of { pp, virtual_stages, schedule, bubble_forward, bubble_backward, bubble_weight_grad,
-//     min_microbatches, microbatch_multiple, weight_copies, in_flight = list of pp numbers }
+//     min_microbatches, microbatch_multiple, weight_copies, last_in_flight, in_flight = list of pp numbers }
 #include <string.h>
 
 #include "bind/bind.h"
@@ -30,7 +30,7 @@ static int release(lua_State *L) {
 
 typedef struct description {
     int64_t pp, virtual_stages, schedule, min_microbatches, microbatch_multiple;
-    double bubble_forward, bubble_backward, bubble_weight_grad, weight_copies;
+    double bubble_forward, bubble_backward, bubble_weight_grad, weight_copies, last_in_flight;
 } description;
 
 static const tp_field fields[] = {
@@ -45,6 +45,7 @@ static const tp_field fields[] = {
     FIELD(NUMBER, bubble_backward),
     FIELD(NUMBER, bubble_weight_grad),
     FIELD(NUMBER, weight_copies),
+    FIELD(NUMBER, last_in_flight),
 #undef FIELD
     {0},
 };
@@ -99,6 +100,7 @@ static void read_pipeline(lua_State *L, tp_pipeline *pipeline, const tp_run *run
         .min_microbatches = d.min_microbatches,
         .microbatch_multiple = d.microbatch_multiple,
         .weight_copies = d.weight_copies,
+        .last_in_flight = d.last_in_flight,
     };
     const double *in_flight = push_numbers(L, at + 1, (size_t)d.pp);
     tp_error error;

@@ -14,7 +14,7 @@ static const struct {
     RULE(slow_pipeline_links_cost),    RULE(flops_without_equivalents),
     RULE(panels_overlap_exactly),      RULE(launch_outside_roofline),
     RULE(data_overlap_excludes_comm),  RULE(placements_may_underfill),
-    RULE(recompute_counts_everywhere),
+    RULE(recompute_counts_everywhere), RULE(memory_counts_passing),
 #undef RULE
 };
 _Static_assert(sizeof rule_fields / sizeof *rule_fields == sizeof(tp_rules) / sizeof(bool),
@@ -35,7 +35,12 @@ static const tp_field training_fields[] = {
     { #name, TP_FIELD_NUMBER, offsetof(tp_training, name), true }
     FIELD(weight_bytes),
     FIELD(gradient_bytes),
+    FIELD(kept_bytes),
     FIELD(optimizer_bytes),
+    FIELD(end_optimizer_bytes),
+    FIELD(recompute_layers),
+    FIELD(workspace_bytes),
+    FIELD(communicator_bytes),
     FIELD(reserved),
 #undef FIELD
     {0},
@@ -43,9 +48,11 @@ static const tp_field training_fields[] = {
 
 void tp_bind_check_training(lua_State *L, int index, tp_training *training) {
     tp_fields_read(L, index, "training", training_fields, training);
-    bool sound = training->weight_bytes > 0 && training->gradient_bytes >= 0 &&
-                 training->optimizer_bytes >= 0 && training->reserved >= 0 &&
-                 training->reserved < 1;
+    bool sound = training->weight_bytes > 0 && training->kept_bytes > 0 &&
+                 training->gradient_bytes >= 0 && training->optimizer_bytes >= 0 &&
+                 training->end_optimizer_bytes >= 0 && training->recompute_layers >= 1 &&
+                 training->workspace_bytes >= 0 && training->communicator_bytes >= 0 &&
+                 training->reserved >= 0 && training->reserved < 1;
     if (!sound) tp_bind_fail(L, "training: bytes must not be negative, 'reserved' be from 0 to 1");
 }
 

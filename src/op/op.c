@@ -53,5 +53,6 @@ tp_status tp_op_validate(const tp_op *op, tp_error *error) {
 
 void tp_op_recompute(tp_op *op, double saved_bytes) {
     op->recomputed = true;
+    op->again_bytes += fmax(op->saved_bytes - saved_bytes, 0);
     op->saved_bytes = saved_bytes;
 }

@@ -46,7 +46,9 @@ tp_status tp_op_softmax(tp_op *op, const tp_softmax *shape, tp_error *error) {
     op->backward.vector_flops = rows * (4 * k - 1); // two products, a sum, k - 1 additions
     op->forward.bytes = 2 * element * rows * k;
     op->backward.bytes = 3 * element * rows * k;
-    op->saved_bytes = shape->keep_output ? element * rows * k : 0;
+    double output = element * rows * k;
+    op->saved_bytes = shape->keep_output ? output : 0;
+    op->again_bytes = output - op->saved_bytes;
     op->recomputed = shape->recomputed;
     tp_pass_communicate(&op->forward, TP_ALL_REDUCE, shape->sum_axis, element * rows);
     tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->sum_axis, element * rows);

@@ -89,11 +89,14 @@ void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const t
                        const tp_layer_cost *costs, tp_exchange *exchanges) {
     replicas r = replicas_of(candidate, job, network);
     // Gradients are reduced in the precision that they are kept in.
-    double ratio = job->training->gradient_bytes / job->training->weight_bytes;
+    const tp_training *t = job->training;
+    double ratio = t->gradient_bytes / t->weight_bytes;
+    // Weights travel as they are kept, or cast to what is computed with where that is less.
+    double gathered = fmin(t->kept_bytes, t->weight_bytes) / t->weight_bytes;
     tp_collective reduction = candidate->zero ? TP_REDUCE_SCATTER : TP_ALL_REDUCE;
     for (int i = 0; i < network->n_kinds + 2; i++) {
         tp_exchange *e = &exchanges[i];
-        e->gather = candidate->zero ? exchange(&r, TP_ALL_GATHER, &costs[i], 1) : 0;
+        e->gather = candidate->zero ? exchange(&r, TP_ALL_GATHER, &costs[i], gathered) : 0;
         e->reduce = exchange(&r, reduction, &costs[i], ratio);
         if (candidate->zero >= 3) e->reduce += e->gather; // the backward pass gathers again
     }

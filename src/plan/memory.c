@@ -1,71 +1,166 @@
-// memory.c: what one GPU holds. See tperf/plan.h.
+// memory.c: what one GPU holds. See tperf/plan.h, and docs/memory.md for the sources.
 #include <math.h>
 
 #include "tperf/plan.h"
 
-// Weight bytes of a stage, spread like the rest or over the expert axis, and saved bytes.
-typedef struct holdings {
-    double weights, experts, saved;
-} holdings;
+// Bytes of the weights of a stage: of its layers and of the ends of the pipeline, each spread like the
+// rest or over the expert axis.
+typedef struct weights {
+    double layers, layer_experts, ends, end_experts;
+} weights;
 
-static void hold(holdings *h, const tp_layer_cost *cost, double layers) {
-    h->weights += layers * cost->weight_bytes;
-    h->experts += layers * cost->expert_bytes;
-    h->saved += layers * cost->saved_bytes;
+// Activation bytes of a stage: for every micro-batch in flight; of the section `last`; of one pass.
+typedef struct activations {
+    double saved, last_saved, again, work;
+} activations;
+
+typedef struct question {
+    const tp_candidate *candidate;
+    const tp_job *job;
+    const tp_network *network;
+    const tp_layer_cost *costs;
+    double microbatches;
+    double shards, expert_shards; // replicas of a weight
+    int groups;                   // that a GPU communicates in
+} question;
+
+// The stage runs the pipeline in both directions: whoever has one end has the other.
+static bool has_first(const question *q, const tp_stage *stage) {
+    return stage->first || (stage->last && q->candidate->pipeline->weight_copies > 1);
 }
 
-static holdings holdings_of(const tp_stage *stage, const tp_network *network,
-                            const tp_layer_cost *costs) {
-    holdings h = {0};
-    for (int kind = 0; kind < network->n_kinds; kind++)
-        hold(&h, &costs[kind], (double)stage->layers[kind]);
-    if (stage->first) hold(&h, &costs[network->n_kinds], 1);
-    if (stage->last) hold(&h, &costs[network->n_kinds + 1], 1);
-    if (stage->first && stage->last) h.weights -= costs[network->n_kinds + 1].tied_bytes;
-    return h;
+static bool has_last(const question *q, const tp_stage *stage) {
+    return stage->last || (stage->first && q->candidate->pipeline->weight_copies > 1);
 }
 
-// The bytes of a tensor as large as the weights but with `ratio` bytes to one of them, sharded or not.
-static double spread(holdings h, double ratio, double shards, double expert_shards) {
-    return ratio * h.weights / shards + ratio * h.experts / expert_shards;
+static weights weights_of(const question *q, const tp_stage *stage) {
+    weights w = {0};
+    int kinds = q->network->n_kinds;
+    for (int kind = 0; kind < kinds; kind++) {
+        double layers = q->candidate->pipeline->weight_copies * (double)stage->layers[kind];
+        w.layers += layers * q->costs[kind].weight_bytes;
+        w.layer_experts += layers * q->costs[kind].expert_bytes;
+    }
+    for (int end = kinds; end < kinds + 2; end++) {
+        if (!(end == kinds ? has_first(q, stage) : has_last(q, stage))) continue;
+        w.ends += q->costs[end].weight_bytes;
+        w.end_experts += q->costs[end].expert_bytes;
+    }
+    if (has_first(q, stage) && has_last(q, stage)) w.ends -= q->costs[kinds + 1].tied_bytes;
+    return w;
 }
 
-static tp_memory stage_memory(const tp_candidate *candidate, const tp_job *job, holdings h,
-                              double in_flight, double shards, double expert_shards) {
-    const tp_training *t = job->training;
-    double copies = candidate->pipeline->weight_copies;
-    h.weights *= copies;
-    h.experts *= copies;
-    bool split_gradients = candidate->zero >= 2, split_weights = candidate->zero >= 3;
-    bool split_optimizer = candidate->zero >= 1;
+// k layers that are recomputed as one keep one input; when they are, the inputs in between come back, too.
+static void recompute_groups(const question *q, const tp_layer_cost *cost, double layers,
+                             activations *a) {
+    double chunks = (double)q->candidate->pipeline->virtual_stages;
+    double k = fmin(q->job->training->recompute_layers, ceil(layers / chunks));
+    double groups = fmin(layers, chunks * ceil(layers / chunks / k));
+    a->saved -= (layers - groups) * cost->input_bytes;
+    a->again = fmax(a->again, k * cost->again_bytes + (k - 1) * cost->input_bytes);
+}
+
+static activations activations_of(const question *q, const tp_stage *stage) {
+    activations a = {0};
+    int kinds = q->network->n_kinds;
+    for (int kind = 0; kind < kinds; kind++) {
+        double layers = (double)stage->layers[kind];
+        if (layers == 0) continue;
+        const tp_layer_cost *cost = &q->costs[kind];
+        a.saved += layers * cost->saved_bytes;
+        a.work = fmax(a.work, cost->work_bytes);
+        if (cost->input_bytes > 0)
+            recompute_groups(q, cost, layers, &a);
+        else
+            a.again = fmax(a.again, cost->again_bytes);
+    }
+    if (has_first(q, stage)) a.saved += q->costs[kinds].saved_bytes;
+    if (!has_last(q, stage)) return a;
+    a.last_saved = q->costs[kinds + 1].saved_bytes;
+    a.work = fmax(a.work, q->costs[kinds + 1].work_bytes);
+    return a;
+}
+
+// The bytes of what has `bytes` for a parameter of a layer and `end_bytes` for one of the ends.
+static double spread(const question *q, const weights *w, double bytes, double end_bytes,
+                     bool sharded) {
+    double element = q->job->training->weight_bytes;
+    double shards = sharded ? q->shards : 1, expert_shards = sharded ? q->expert_shards : 1;
+    return bytes / element * w->layers / shards +
+           bytes / element * w->layer_experts / expert_shards +
+           end_bytes / element * w->ends / shards +
+           end_bytes / element * w->end_experts / expert_shards;
+}
+
+// The layer at hand and the one that is fetched ahead are whole, as are the gradients of one (torch.distributed.fsdp,
+// BackwardPrefetch.BACKWARD_PRE); where gradients alone are sharded, these.
+static double whole_layers(const question *q, const tp_stage *stage) {
+    int zero = q->candidate->zero, kinds = q->network->n_kinds;
+    double largest = 0;
+    if (zero < 2 || q->shards == 1) return 0;
+    for (int i = 0; i < kinds + 2; i++) {
+        bool held = i < kinds    ? stage->layers[i] > 0
+                    : i == kinds ? has_first(q, stage)
+                                 : has_last(q, stage);
+        double experts = q->expert_shards > 1 ? q->costs[i].expert_bytes : 0;
+        if (held) largest = fmax(largest, q->costs[i].weight_bytes + experts);
+    }
+    const tp_training *t = q->job->training;
+    return largest * (t->gradient_bytes / t->weight_bytes + (zero >= 3 ? 2 : 0));
+}
+
+static tp_memory memory_of(const question *q, const tp_stage *stage) {
+    const tp_training *t = q->job->training;
+    const tp_pipeline *pipeline = q->candidate->pipeline;
+    int zero = q->candidate->zero;
+    weights w = weights_of(q, stage);
+    activations a = activations_of(q, stage);
     tp_memory m = {
-        .weights = spread(h, 1, split_weights ? shards : 1, split_weights ? expert_shards : 1),
-        .gradients = spread(h, t->gradient_bytes / t->weight_bytes, split_gradients ? shards : 1,
-                            split_gradients ? expert_shards : 1),
-        .optimizer = spread(h, t->optimizer_bytes / t->weight_bytes, split_optimizer ? shards : 1,
-                            split_optimizer ? expert_shards : 1),
-        .activations = in_flight * h.saved,
+        .weights = spread(q, &w, t->kept_bytes, t->kept_bytes, zero >= 3),
+        .gradients = spread(q, &w, t->gradient_bytes, t->gradient_bytes, zero >= 2),
+        .optimizer = spread(q, &w, t->optimizer_bytes, t->end_optimizer_bytes, zero >= 1),
+        .activations = fmin(stage->in_flight, q->microbatches) * a.saved +
+                       fmin(pipeline->last_in_flight, q->microbatches) * a.last_saved,
     };
-    m.total = m.weights + m.gradients + m.optimizer + m.activations;
+    if (q->job->rules->memory_counts_passing) {
+        double messages = pipeline->pp > 1 ? 2 * q->network->boundary_bytes : 0;
+        m.passing = a.again + a.work + whole_layers(q, stage) + messages;
+        m.buffers = t->workspace_bytes + q->groups * t->communicator_bytes;
+    }
+    m.total = m.weights + m.gradients + m.optimizer + m.activations + m.passing + m.buffers;
     return m;
 }
 
+static question question_of(const tp_candidate *candidate, const tp_job *job,
+                            const tp_network *network, const tp_layer_cost *costs) {
+    question q = {candidate, job, network, costs, .shards = (double)candidate->dp};
+    q.microbatches = (double)candidate->microbatches;
+    q.groups = (candidate->dp > 1) + (candidate->pipeline->pp > 1);
+    for (int i = 0; i < network->n_axes; i++) {
+        q.groups += candidate->sizes[i] > 1;
+        if (network->gradient_axes >> i & 1) q.shards *= (double)candidate->sizes[i];
+    }
+    q.expert_shards = q.shards;
+    if (network->expert_axis >= 0)
+        q.expert_shards /= (double)candidate->sizes[network->expert_axis];
+    return q;
+}
+
 tp_memory tp_memory_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
-                       const tp_layer_cost *costs, tp_memory *per_stage) {
-    const tp_pipeline *pipeline = candidate->pipeline;
-    double microbatches = (double)candidate->microbatches;
-    double shards = (double)candidate->dp;
-    for (int i = 0; i < network->n_axes; i++)
-        if (network->gradient_axes >> i & 1) shards *= (double)candidate->sizes[i];
-    double expert_shards = shards;
-    if (network->expert_axis >= 0) expert_shards /= (double)candidate->sizes[network->expert_axis];
+                       const tp_layer_cost *costs) {
+    question q = question_of(candidate, job, network, costs);
     tp_memory fullest = {0};
-    for (size_t i = 0; i < pipeline->n_stages; i++) {
-        const tp_stage *stage = &pipeline->stages[i];
-        tp_memory m = stage_memory(candidate, job, holdings_of(stage, network, costs),
-                                   fmin(stage->in_flight, microbatches), shards, expert_shards);
+    for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
+        tp_memory m = memory_of(&q, &candidate->pipeline->stages[i]);
         if (m.total > fullest.total) fullest = m;
-        if (per_stage) per_stage[i] = m;
     }
     return fullest;
+}
+
+void tp_memory_of_devices(const tp_candidate *candidate, const tp_job *job,
+                          const tp_network *network, const tp_layer_cost *costs,
+                          tp_memory *devices) {
+    question q = question_of(candidate, job, network, costs);
+    for (size_t i = 0; i < candidate->pipeline->n_devices; i++)
+        devices[i] = memory_of(&q, &candidate->pipeline->devices[i]);
 }

@@ -149,6 +149,7 @@ static double op_flops(const tp_op *op, const tp_system *system, const tp_rules 
 void tp_network_bytes(const tp_network *network, tp_layer_cost *costs) {
     for (int section = 0; section < network->n_kinds + 2; section++) {
         tp_layer_cost sum = {0};
+        bool whole = true; // all of it is recomputed
         for (size_t i = tp_section_begin(network, section); i < network->section_end[section];
              i++) {
             const tp_op *op = &network->ops[i];
@@ -158,7 +159,14 @@ void tp_network_bytes(const tp_network *network, tp_layer_cost *costs) {
                 sum.weight_bytes += op->weight_bytes;
             if (op->tied) sum.tied_bytes += op->weight_bytes;
             sum.saved_bytes += op->saved_bytes;
+            sum.again_bytes += op->again_bytes;
+            whole = whole && op->recomputed;
+            double panels = op->panels ? op->forward.bytes_per_panel : 0;
+            double work =
+                op->forward.bytes + panels - op->weight_bytes - op->saved_bytes - op->again_bytes;
+            sum.work_bytes = fmax(sum.work_bytes, work);
         }
+        sum.input_bytes = whole ? sum.saved_bytes : 0;
         costs[section] = sum;
     }
 }

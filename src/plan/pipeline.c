@@ -34,6 +34,15 @@ static bool same_layers(const tp_stage *a, const tp_stage *b) {
            a->first == b->first && a->last == b->last;
 }
 
+// Runs of neighbours that hold the same.
+static void add_device(tp_pipeline *pipeline, const tp_stage *stage) {
+    tp_stage *before = pipeline->n_devices ? &pipeline->devices[pipeline->n_devices - 1] : NULL;
+    if (before && same_layers(before, stage) && before->in_flight == stage->in_flight)
+        before->repeats++;
+    else
+        pipeline->devices[pipeline->n_devices++] = *stage;
+}
+
 static void add_stage(tp_pipeline *pipeline, const tp_stage *stage) {
     for (size_t i = 0; i < pipeline->n_stages; i++) {
         tp_stage *known = &pipeline->stages[i];
@@ -53,10 +62,11 @@ tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_run *runs, size_t n_
     if (layers < chunks)
         return tp_error_set(error, TP_INVALID, "%lld layers cannot fill %lld pipeline stages",
                             (long long)layers, (long long)chunks);
-    pipeline->n_stages = 0;
+    pipeline->n_stages = pipeline->n_devices = 0;
     pipeline->stages = calloc((size_t)pp, sizeof *pipeline->stages);
+    pipeline->devices = calloc((size_t)pp, sizeof *pipeline->devices);
     int64_t *start = calloc((size_t)chunks + 1, sizeof *start);
-    if (!pipeline->stages || !start) {
+    if (!pipeline->stages || !pipeline->devices || !start) {
         free(start);
         return tp_error_set(error, TP_NO_MEMORY, "out of memory for %lld pipeline stages",
                             (long long)pp);
@@ -70,6 +80,7 @@ tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_run *runs, size_t n_
         for (int64_t c = device; c < chunks; c += pp)
             add_layers(&stage, runs, n_runs, start[c], start[c + 1] - start[c]);
         add_stage(pipeline, &stage);
+        add_device(pipeline, &stage);
     }
     free(start);
     return TP_OK;
@@ -77,6 +88,7 @@ tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_run *runs, size_t n_
 
 void tp_pipeline_release(tp_pipeline *pipeline) {
     free(pipeline->stages);
-    pipeline->stages = NULL;
-    pipeline->n_stages = 0;
+    free(pipeline->devices);
+    pipeline->stages = pipeline->devices = NULL;
+    pipeline->n_stages = pipeline->n_devices = 0;
 }

@@ -240,7 +240,7 @@ static bool walk_sizes(walk *w) {
     double capacity = w->job.system->accelerator.hbm.capacity * (1 - options->training.reserved);
     for (size_t z = 0; z < options->n_zero; z++) {
         w->partial.zero = options->zero[z];
-        w->memory = tp_memory_of(&w->partial, &w->job, w->network, w->bytes, NULL);
+        w->memory = tp_memory_of(&w->partial, &w->job, w->network, w->bytes);
         w->feasible = w->memory.total <= capacity;
         w->finds->candidates += count;
         if (w->shape->hopeless) continue;
@@ -315,10 +315,11 @@ static bool might_fit(const tp_search *search, const tp_topic *topic, const tp_s
         candidate.pipeline = &options->pipelines[i];
         if (gpus % candidate.pipeline->pp != 0) continue;
         candidate.dp = gpus / candidate.pipeline->pp;
+        candidate.microbatches = job.global_batch / candidate.dp / candidate.micro_batch;
         for (size_t z = 0; z < options->n_zero; z++) {
             candidate.zero = options->zero[z];
-            tp_memory m = tp_memory_of(&candidate, &job, shape->network, bytes, NULL);
-            if (m.total - m.activations / 2 <= capacity) return true;
+            tp_memory m = tp_memory_of(&candidate, &job, shape->network, bytes);
+            if (m.total - (m.activations + m.passing) / 2 <= capacity) return true;
         }
     }
     return false;
