@@ -648,10 +648,10 @@
 ---@field ep? integer|integer[] GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
 ---@field panels? integer|integer[] of SUMMA products, likewise
 ---@field fast? table { tp =, dp = … }: only these placements
----@field schedule? string|string[] "1f1b" (default), a list, or "any" that has a closed form
+---@field schedule? string|string[] a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" })
 ---@field virtual_stages? integer|integer[] chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
 ---@field zero? integer|integer[] ZeRO stage 0 to 3, or a list (1)
----@field recompute? "none"|"selective"|"full"|("none"|"selective"|"full")[] "none" (default), "selective", "full", or a list
+---@field recompute? "none"|"selective"|"full"|("none"|"selective"|"full")[] "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---@field sequence_parallel? boolean|boolean[] true (default), false, or a list
 ---@field recompute_layers? integer how many layers keep one input under full recomputation (1)
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
@@ -804,11 +804,11 @@
 ---@field model string|table a name, a file or a table; system may be a list
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
----@field recompute? "none"|"selective"|"full" "none" (default), "selective", "full", or a list
+---@field recompute? "none"|"selective"|"full" "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---@field recompute_layers? integer how many layers keep one input under full recomputation (1)
 ---@field reserve? number part of the memory to keep free (0)
 ---@field rules? string|table "default", "subramanian2024" or a table, see tperf.rules
----@field schedule? string "1f1b" (default), a list, or "any" that has a closed form
+---@field schedule? string a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" })
 ---@field seq? integer tokens, in place of the model's
 ---@field sequence_parallel? boolean true (default), false, or a list
 ---@field strategy? string|string[]|table a name ("tensor"), a list of names, or "all"; the best across them
