@@ -797,6 +797,7 @@
 ---@field gpus? integer either follows from the other
 ---@field panels? integer of strategy summa; the fastest
 ---@field fast? table GPUs of each axis in one fast domain, { tp =, dp =, pp = }; the fastest placement of what is left open
+---@field configuration? any one that a search found: all that is not given is taken from it
 ---@field simulate? any true, a schedule's name or a table (see tperf.simulate): the iteration pass by pass, too
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
 ---@field gradients? "fp32"|"bf16"|"fp16" "fp32", "bf16" or "fp16": kept and reduced in; as the rules say

@@ -23,6 +23,7 @@ local function schema_of(s)
   schema.recompute = check.choice { { "none", "selective", "full" }, default = "none" }
   schema.sequence_parallel = check.boolean { default = true }
   schema.simulate = simulate.options
+  schema.configuration = check.any { optional = true }
   return schema
 end
 
