@@ -391,11 +391,11 @@ describe("Ctrl-C", function()
 
   it("of `tperf search` prints the best so far and says so", function()
     local folder = program.folder()
-    program.write(folder .. "/m.yaml", "name: m\nlayers: 6\nhidden: 1536\nheads: 12\nffn: 6144\nseq: 184320\n")
+    program.write(folder .. "/m.yaml", "name: m\nlayers: 24\nhidden: 1536\nheads: 12\nffn: 6144\nseq: 92160\n")
     local result = program.shell([[
       sh -c 'echo $$ > pid; exec ]] .. program.quote(program.absolute()):gsub("'", "") .. [[ search m.yaml \
         -s h200-sxm -g 522547200 -b 522547200 --strategy all --csv' > out & job=$!
-      sleep 1; read pid < pid; kill -INT $pid
+      sleep 0.5; read pid < pid; kill -INT $pid
       (sleep 10; kill -KILL $pid) 2> /dev/null &
       wait $job; code=$?; wc -l < out; exit $code]], folder)
     program.remove(folder)
