@@ -78,11 +78,21 @@ typedef struct tp_layer_cost {
     double work_bytes; // the most that one of its kernels reads and writes beside these and weights
 } tp_layer_cost;
 
+// What no placement changes about an op: its passes without collectives (comm and time are 0), its FLOPs.
+typedef struct tp_op_work {
+    tp_pass_cost forward, backward;
+    double flops;
+} tp_op_work;
+
+// works[n_ops], for a number of panels.
+void tp_network_work(const tp_network *network, const tp_system *system, const tp_rules *rules,
+                     int64_t panels, tp_op_work *works);
+
 // costs[n_kinds + 2]: every section's. tp_network_bytes fills in the bytes alone, which no placement
-// changes, and zeroes the rest.
+// changes, and zeroes the rest. works: as tp_network_work left them for the placement's panels, or NULL.
 void tp_network_bytes(const tp_network *network, tp_layer_cost *costs);
 void tp_network_time(const tp_network *network, const tp_system *system, const tp_rules *rules,
-                     const tp_placement *placement, tp_layer_cost *costs);
+                     const tp_placement *placement, const tp_op_work *works, tp_layer_cost *costs);
 
 // Refuses a system that lacks a peak which an op needs, its dtype on the tensor or vector units.
 tp_status tp_network_check_system(const tp_network *network, const tp_system *system,

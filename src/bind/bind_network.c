@@ -286,7 +286,7 @@ static int network_iteration(lua_State *L) {
     if (tp_network_check_system(network, &s.system, &error) != TP_OK)
         return tp_bind_raise(L, &error);
     tp_layer_cost costs[TP_SECTIONS_MAX];
-    tp_network_time(network, &s.system, &s.rules, &s.candidate.placement, costs);
+    tp_network_time(network, &s.system, &s.rules, &s.candidate.placement, NULL, costs);
     tp_iteration iteration = tp_iteration_of(&s.candidate, &s.job, network, costs);
     tp_memory memory = tp_memory_of(&s.candidate, &s.job, network, costs);
     lua_createtable(L, 0, 24);

@@ -1,7 +1,6 @@
 // collective.c: see tperf/collective.h, which states every formula.
 #include "tperf/collective.h"
 
-#include <math.h>
 #include <stddef.h>
 
 const char *const tp_collective_names[TP_COLLECTIVE_COUNT + 1] = {
@@ -44,6 +43,10 @@ static links links_of(const tp_system *system) {
     };
 }
 
+static double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
 static double send_time(links l, double bytes, int64_t fast, double lone_nics) {
     return fast > 1 ? l.fast_s + bytes / l.fast : l.nic_s + bytes / (l.nic * lone_nics);
 }
@@ -55,7 +58,7 @@ static double ring_time(links l, double bytes, tp_group group, double lone_nics)
     if (group.size == group.fast) return l.fast_s * (n - 1) + bytes / l.fast;
     double g = n / q;
     return l.nic_s * (g - 1) + l.fast_s * (n - g) +
-           fmax(bytes / (l.nics * q * l.nic), bytes / l.fast);
+           larger(bytes / (l.nics * q * l.nic), bytes / l.fast);
 }
 
 static double rooted_time(links l, double bytes, tp_group group) {
@@ -63,13 +66,13 @@ static double rooted_time(links l, double bytes, tp_group group) {
     double leaving = (n - q) / n * bytes, passing = (n - 1) / n * bytes;
     if (group.fast == 1) return l.nic_s * (n - 1) + passing / (l.nic * l.nics);
     return l.nic_s * (g - 1) + l.fast_s * (n - g) +
-           fmax(leaving / (l.nics * q * l.nic), passing / l.fast);
+           larger(leaving / (l.nics * q * l.nic), passing / l.fast);
 }
 
 static double all_to_all_time(links l, double bytes, tp_group group) {
     double n = (double)group.size, q = (double)group.fast;
     return l.nic_s * (n - q) + l.fast_s * (q - 1) +
-           fmax((n - q) / n * bytes / (l.nic * l.nics), (q - 1) / n * bytes / l.fast);
+           larger((n - q) / n * bytes / (l.nic * l.nics), (q - 1) / n * bytes / l.fast);
 }
 
 // Bytes of V that pass the NICs of one domain, by the algorithms that NCCL has: rings for all but
@@ -109,7 +112,7 @@ static double measured_time(const tp_system *system, tp_collective kind, double 
     double stream = leaving(kind, bytes, n, g) / (nics * slow->efficiency);
     if (group.fast > 1) {
         double part = kind == TP_ALL_TO_ALL ? q / n : 1; // the rest goes elsewhere
-        stream = fmax(stream, tp_link_stream(link, all_reduce, port, q, part * bytes));
+        stream = larger(stream, tp_link_stream(link, all_reduce, port, q, part * bytes));
     }
     return tp_slow_time(slow, stream, g);
 }

@@ -38,6 +38,10 @@ tp_status tp_network_join(tp_network *network, const tp_op *op, tp_error *error)
     return TP_OK;
 }
 
+static double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
 // Seconds of collectives; *beside: of those that run beside the pass's own work.
 static double comm_time(const tp_pass *pass, const tp_network *network, const tp_system *system,
                         const tp_rules *rules, const tp_placement *placement, double parts,
@@ -64,7 +68,8 @@ static tp_pass_cost constant_time(const tp_op *op, const tp_pass *pass, double b
     double memory =
         bytes / (system->accelerator.hbm.bandwidth * system->accelerator.hbm.efficiency);
     tp_pass_cost cost = {.compute = system->accelerator.launch_s + work};
-    cost.exposed_memory = fmax(memory - (rules->launch_outside_roofline ? work : cost.compute), 0);
+    cost.exposed_memory =
+        larger(memory - (rules->launch_outside_roofline ? work : cost.compute), 0);
     return cost;
 }
 
@@ -83,24 +88,40 @@ static bool kernels_time(const tp_op *op, const tp_pass *pass, const tp_system *
     return pass->n_kernels > 0;
 }
 
+// Compute and exposed memory of a pass.
+static tp_pass_cost work_of_pass(const tp_op *op, const tp_pass *pass, const tp_system *system,
+                                 const tp_rules *rules, double panels) {
+    tp_pass_cost cost;
+    if (!kernels_time(op, pass, system, &cost))
+        cost = constant_time(op, pass, pass->bytes + panels * pass->bytes_per_panel, system, rules);
+    return cost;
+}
+
+// Adds the collectives, and the sum.
+static void communicate(tp_pass_cost *cost, const tp_op *op, const tp_pass *pass,
+                        const tp_network *network, const tp_system *system, const tp_rules *rules,
+                        const tp_placement *placement) {
+    double roofline = cost->compute + cost->exposed_memory;
+    cost->time = roofline;
+    if (pass->n_comms == 0) return;
+    double beside, panels = op->panels ? (double)placement->panels : 1;
+    cost->comm = comm_time(pass, network, system, rules, placement, panels, &beside);
+    cost->comm += larger(beside - roofline, 0);
+    if (op->panels) { // cost->comm is one panel's; the next travels while this one is multiplied
+        double late = rules->panels_overlap_exactly
+                          ? (panels - 1) * larger(cost->comm - roofline / panels, 0)
+                          : larger(panels * cost->comm - roofline, 0);
+        cost->comm += late;
+    }
+    cost->time = roofline + cost->comm;
+}
+
 tp_pass_cost tp_pass_time(const tp_op *op, const tp_pass *pass, const tp_network *network,
                           const tp_system *system, const tp_rules *rules,
                           const tp_placement *placement) {
     double panels = op->panels ? (double)placement->panels : 1;
-    tp_pass_cost cost;
-    if (!kernels_time(op, pass, system, &cost))
-        cost = constant_time(op, pass, pass->bytes + panels * pass->bytes_per_panel, system, rules);
-    double roofline = cost.compute + cost.exposed_memory;
-    double beside;
-    cost.comm = comm_time(pass, network, system, rules, placement, panels, &beside);
-    cost.comm += fmax(beside - roofline, 0);
-    if (op->panels) { // cost.comm is one panel's; the next travels while this one is multiplied
-        double late = rules->panels_overlap_exactly
-                          ? (panels - 1) * fmax(cost.comm - roofline / panels, 0)
-                          : fmax(panels * cost.comm - roofline, 0);
-        cost.comm += late;
-    }
-    cost.time = roofline + cost.comm;
+    tp_pass_cost cost = work_of_pass(op, pass, system, rules, panels);
+    communicate(&cost, op, pass, network, system, rules, placement);
     return cost;
 }
 
@@ -109,25 +130,6 @@ static void add_pass(tp_pass_cost *sum, const tp_pass_cost *part) {
     sum->exposed_memory += part->exposed_memory;
     sum->comm += part->comm;
     sum->time += part->time;
-}
-
-tp_op_cost tp_op_time(const tp_op *op, const tp_network *network, const tp_system *system,
-                      const tp_rules *rules, const tp_placement *placement) {
-    tp_op_cost cost = {
-        tp_pass_time(op, &op->forward, network, system, rules, placement),
-        tp_pass_time(op, &op->backward, network, system, rules, placement),
-        .weight_grad = 0,
-    };
-    // The product dW = X^T dY is as large as dX = dY W^T, and nothing waits for it.
-    if (op->weight_bytes > 0 && op->backward.tensor_flops > 0)
-        cost.weight_grad = (cost.backward.compute + cost.backward.exposed_memory) / 2;
-    if (op->recomputed) {
-        if (rules->recompute_counts_everywhere)
-            add_pass(&cost.backward, &cost.forward);
-        else
-            cost.backward.time += cost.forward.time;
-    }
-    return cost;
 }
 
 double tp_pass_equivalent_flops(const tp_op *op, const tp_pass *pass, const tp_system *system) {
@@ -144,6 +146,40 @@ static double op_flops(const tp_op *op, const tp_system *system, const tp_rules 
     double forward = f->tensor_flops + f->vector_flops;
     bool again = op->recomputed && rules->recompute_counts_everywhere;
     return forward * (again ? 2 : 1) + b->tensor_flops + b->vector_flops;
+}
+
+static tp_op_work work_of_op(const tp_op *op, const tp_system *system, const tp_rules *rules,
+                             int64_t panels) {
+    double parts = op->panels ? (double)panels : 1;
+    return (tp_op_work){
+        work_of_pass(op, &op->forward, system, rules, parts),
+        work_of_pass(op, &op->backward, system, rules, parts),
+        op_flops(op, system, rules),
+    };
+}
+
+static tp_op_cost cost_of_op(const tp_op *op, const tp_op_work *work, const tp_network *network,
+                             const tp_system *system, const tp_rules *rules,
+                             const tp_placement *placement) {
+    tp_op_cost cost = {work->forward, work->backward, 0};
+    communicate(&cost.forward, op, &op->forward, network, system, rules, placement);
+    communicate(&cost.backward, op, &op->backward, network, system, rules, placement);
+    // The product dW = X^T dY is as large as dX = dY W^T, and nothing waits for it.
+    if (op->weight_bytes > 0 && op->backward.tensor_flops > 0)
+        cost.weight_grad = (cost.backward.compute + cost.backward.exposed_memory) / 2;
+    if (op->recomputed) {
+        if (rules->recompute_counts_everywhere)
+            add_pass(&cost.backward, &cost.forward);
+        else
+            cost.backward.time += cost.forward.time;
+    }
+    return cost;
+}
+
+tp_op_cost tp_op_time(const tp_op *op, const tp_network *network, const tp_system *system,
+                      const tp_rules *rules, const tp_placement *placement) {
+    tp_op_work work = work_of_op(op, system, rules, placement->panels);
+    return cost_of_op(op, &work, network, system, rules, placement);
 }
 
 void tp_network_bytes(const tp_network *network, tp_layer_cost *costs) {
@@ -171,19 +207,26 @@ void tp_network_bytes(const tp_network *network, tp_layer_cost *costs) {
     }
 }
 
+void tp_network_work(const tp_network *network, const tp_system *system, const tp_rules *rules,
+                     int64_t panels, tp_op_work *works) {
+    for (size_t i = 0; i < network->n_ops; i++)
+        works[i] = work_of_op(&network->ops[i], system, rules, panels);
+}
+
 void tp_network_time(const tp_network *network, const tp_system *system, const tp_rules *rules,
-                     const tp_placement *placement, tp_layer_cost *costs) {
+                     const tp_placement *placement, const tp_op_work *works, tp_layer_cost *costs) {
     tp_network_bytes(network, costs);
     for (int section = 0; section < network->n_kinds + 2; section++) {
         tp_layer_cost *sum = &costs[section];
         for (size_t i = tp_section_begin(network, section); i < network->section_end[section];
              i++) {
             const tp_op *op = &network->ops[i];
-            tp_op_cost cost = tp_op_time(op, network, system, rules, placement);
+            tp_op_work work = works ? works[i] : work_of_op(op, system, rules, placement->panels);
+            tp_op_cost cost = cost_of_op(op, &work, network, system, rules, placement);
             add_pass(&sum->forward, &cost.forward);
             add_pass(&sum->backward, &cost.backward);
             sum->weight_grad += cost.weight_grad;
-            sum->flops += op_flops(op, system, rules);
+            sum->flops += work.flops;
         }
     }
 }

@@ -82,6 +82,7 @@ void tp_search_free(tp_search *search) {
         tp_scratch *s = &search->scratch[i];
         free(s->layouts);
         free(s->costs);
+        free(s->works);
         free(s->slots);
     }
     for (size_t i = 0; i < search->n_divisors; i++)

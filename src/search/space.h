@@ -37,9 +37,10 @@ typedef struct tp_slot {
 
 // What one worker needs while it walks one shape for one question; grows, and is used again.
 typedef struct tp_scratch {
-    size_t n_layouts, layouts_capacity, costs_capacity, slots_capacity;
+    size_t n_layouts, layouts_capacity, costs_capacity, works_capacity, slots_capacity;
     tp_layout *layouts;
     tp_layer_cost *costs; // n_layouts x n_panels x sections
+    tp_op_work *works;    // n_panels x ops, once a layout has been timed
     tp_slot *slots;       // one a divisor of what is filled
 } tp_scratch;
 

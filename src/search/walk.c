@@ -18,7 +18,7 @@ typedef struct walk {
     int64_t tensor_gpus;  // product of the axes that multiply the GPUs
     tp_candidate partial; // what the loops have fixed so far
     tp_memory memory;
-    bool feasible;
+    bool feasible, worked_out;
     tp_layer_cost bytes[TP_SECTIONS_MAX]; // no times
 } walk;
 
@@ -89,6 +89,8 @@ static bool enumerate_layouts(walk *w) {
         return false;
     size_t n_costs = s->n_layouts * w->shape->n_panels * w->n_sections;
     if (!room_for((void **)&s->costs, &s->costs_capacity, n_costs, sizeof *s->costs)) return false;
+    size_t n_works = w->shape->n_panels * w->network->n_ops;
+    if (!room_for((void **)&s->works, &s->works_capacity, n_works, sizeof *s->works)) return false;
     const tp_divisors *d = w->topic->divisors;
     if (!room_for((void **)&s->slots, &s->slots_capacity, d->n, sizeof *s->slots)) return false;
     int experts = w->network->expert_axis;
@@ -98,18 +100,26 @@ static bool enumerate_layouts(walk *w) {
     return true;
 }
 
+static void prepare_works(walk *w) {
+    for (size_t i = 0; !w->worked_out && i < w->shape->n_panels; i++)
+        tp_network_work(w->network, w->job.system, w->job.rules, w->shape->panels[i],
+                        &w->scratch->works[i * w->network->n_ops]);
+    w->worked_out = true;
+}
+
 // The network's costs in a layout, for every number of panels.
 static const tp_layer_cost *costs_of(walk *w, size_t layout_index) {
     tp_layout *layout = &w->scratch->layouts[layout_index];
     size_t stride = w->shape->n_panels * w->n_sections;
     tp_layer_cost *costs = &w->scratch->costs[layout_index * stride];
     if (layout->timed) return costs;
+    prepare_works(w);
     tp_placement placement;
     memcpy(placement.fast, layout->fast, sizeof placement.fast);
     for (size_t i = 0; i < w->shape->n_panels; i++) {
         placement.panels = w->shape->panels[i];
         tp_network_time(w->network, w->job.system, w->job.rules, &placement,
-                        &costs[i * w->n_sections]);
+                        &w->scratch->works[i * w->network->n_ops], &costs[i * w->n_sections]);
     }
     layout->timed = true;
     return costs;
