@@ -41,14 +41,16 @@ end
 
 local cache, cached = {}, 0
 
-local function remembered(s, key)
-  return cache[s] and cache[s][key]
+-- The networks of one strategy and `prefix`, which is long, by what else decides them.
+local function shapes_of(s, prefix)
+  cache[s] = cache[s] or {}
+  cache[s][prefix] = cache[s][prefix] or {}
+  return cache[s][prefix]
 end
 
-local function remember(s, key, network)
+local function remember(s, prefix, key, network)
   if cached >= CACHED then cache, cached = {}, 0 end
-  cache[s] = cache[s] or {}
-  cache[s][key] = network
+  shapes_of(s, prefix)[key] = network
   cached = cached + #network
   return network
 end
@@ -85,9 +87,9 @@ end
 
 local VARIANT = { "recompute", "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype" }
 
-local function key_of(prefix, sizes, micro_batch, variant)
-  local words = { prefix, micro_batch, table.concat(sizes, " ") }
-  for i, name in ipairs(VARIANT) do words[3 + i] = tostring(variant[name]) end
+local function key_of(sizes, micro_batch, variant)
+  local words = { micro_batch, table.concat(sizes, " ") }
+  for i, name in ipairs(VARIANT) do words[2 + i] = tostring(variant[name]) end
   return table.concat(words, " ")
 end
 
@@ -100,8 +102,8 @@ function layout.of(model, s, attention, rules)
   local kinds, runs = kinds_of(plan)
   local prefix = signature(model) .. attention .. " " .. rules.name
   local function network(sizes, micro_batch, variant)
-    local key = key_of(prefix, sizes, micro_batch, variant)
-    local known = remembered(s, key)
+    local key = key_of(sizes, micro_batch, variant)
+    local known = shapes_of(s, prefix)[key]
     if known then return known end
     local share = strategy.share(s, model, micro_batch, sizes, rules, variant)
     share.attention = attention
@@ -114,7 +116,8 @@ function layout.of(model, s, attention, rules)
     sections[#kinds + 1] = ops_of(plan.first, model, share)
     sections[#kinds + 2] = ops_of(plan.last, model, share)
     local boundary = ELEMENT_BYTES * share:boundary(model.hidden)
-    return remember(s, key, core.network(s.axis_names, sizes, s.gradient_mask, s.expert_axis, boundary, sections))
+    local built = core.network(s.axis_names, sizes, s.gradient_mask, s.expert_axis, boundary, sections)
+    return remember(s, prefix, key, built)
   end
   return { kinds = kinds, runs = runs, has_ends = #plan.first + #plan.last > 0, network = network }
 end
