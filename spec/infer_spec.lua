@@ -79,8 +79,8 @@ describe("infer", function()
         local cache = r.cache_sequence * (r.prompt + 1) / (r.prompt + r.generate)
         assert.is_true(r.first_step > (read + cache) / plain.accelerator.hbm.bandwidth)
         if tp == 1 then assert.near(1, (read + cache) / plain.accelerator.hbm.bandwidth / r.first_step, 0.03) end
-        local flops = m:flops_per_token({ seq = 1000, causal = true, convention = "matmul", backward = false }).total * 1000
-        flops = flops - 999 * 2 * p.head / 1 -- the last token's logits alone
+        local count = { seq = 1000, causal = true, convention = "matmul", backward = false }
+        local flops = m:flops_per_token(count).total * 1000 - 999 * 2 * p.head -- the last token's logits alone
         assert.is_true(r.ttft > 0.999 * flops / tp / plain.accelerator.tensor.bf16)
       end
     end
@@ -112,7 +112,9 @@ describe("infer", function()
   it("sums parts and ops to the whole", function()
     for _, name in ipairs { "llama-3.1-8b", "gemma-2-27b", "deepseek-v3", "mamba2-2.7b" } do
       for _, machine in ipairs { plain, h100:with { accelerator = { hbm = { capacity = "10 TB" } } } } do
-        local r = infer { model = name, system = machine, tp = 4, ops = true, prompt = 3000, generate = 3000, batch = 3 }
+        local r = infer {
+          model = name, system = machine, tp = 4, ops = true, prompt = 3000, generate = 3000, batch = 3,
+        }
         local sums = { prefill = 0, decode = 0 }
         for _, op in ipairs(r.ops) do sums[op.phase] = sums[op.phase] + op.layers * op.time end
         assert.near(r.ttft, sums.prefill, 1e-9 * r.ttft)
@@ -258,7 +260,7 @@ describe("infer", function()
     refuses({ model = "mixtral-8x7b", ep = 3 }, "'ep' = 3 does not divide the experts; allowed: 1, 2, 4, 8")
     refuses({ model = "mixtral-8x7b", ep = 4, dp = 6 }, "'ep' = 4 does not divide 'dp' = 6")
     refuses({ pp = 81 }, "'pp' = 81 is more than the model's 80 layers")
-    refuses({ prompt = 131000 }, "'prompt' %+ 'generate' %(131000 %+ 100%) must be at most the model's context of 131072")
+    refuses({ prompt = 131000 }, "%(131000 %+ 100%) must be at most the model's context of 131072 tokens")
     refuses({ kv_dtype = "fp7" }, "'kv_dtype' must be .*fp8")
     refuses({ weight_dtype = 8 }, "'weight_dtype' must be")
     refuses({ prefill_batch = 2 }, "'prefill_batch' = 2 is more than 'batch' = 1")

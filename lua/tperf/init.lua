@@ -20,6 +20,7 @@ local tperf = {
   rules = require "tperf.rules",
   schedule = require "tperf.schedule",
   search = require "tperf.search".run,
+  search_inference = require "tperf.search_inference".run,
   strategy = require "tperf.strategy",
   sweep = sweep.run,
   system = require "tperf.system",

@@ -1,0 +1,122 @@
+local format = require "tperf.report.format"
+local options = require "tperf.cli.options"
+
+local QUESTION = { "prompt", "generate", "prefill_batch", "weight_dtype", "kv_dtype", "attention", "rules", "reserve",
+  "gpu_hour", "tp", "pp", "ep", "batch" }
+local SEARCH = { "gpus", "ttft", "tpot", "objective", "top" }
+
+local columns = {
+  { key = "tp" }, { key = "pp" }, { key = "ep", usual = 1 }, { key = "dp" }, { key = "batch" }, { key = "max_batch" },
+  { key = "ttft", unit = "s" }, { key = "tpot", unit = "s" }, { key = "tokens_per_second", title = "tokens/s" },
+  { key = "tokens_per_second_per_gpu", title = "per GPU" },
+  { key = "memory.total", title = "memory", unit = "bytes" }, { key = "cost.generated", title = "$/Mtoken" },
+}
+local op_columns = {
+  { key = "phase" }, { key = "part" }, { key = "layers" }, { key = "block" }, { key = "name" },
+  { key = "time", unit = "s" }, { key = "flops", unit = "FLOP" }, { key = "bytes", unit = "bytes" },
+  { key = "intensity", title = "FLOP/byte" }, { key = "bound" },
+}
+
+-- What one answer consists of, as rows of name, value and unit.
+local DETAILS = {
+  { "prefill", { "compute", "memory", "tensor_comm", "pipeline_comm" }, "s" },
+  { "decode", { "compute", "memory", "tensor_comm", "pipeline_comm", "wait" }, "s" },
+  { "memory", { "weights", "cache", "buffers", "capacity" }, "bytes" },
+  { "cost", { "input", "output", "total", "generated" }, "$" },
+}
+
+local function details(r)
+  local rows = {}
+  local function add(item, value, unit) rows[#rows + 1] = { item = item, value = value, unit = unit } end
+  add("latency", r.latency, "s")
+  add("first_step", r.first_step, "s")
+  add("last_step", r.last_step, "s")
+  add("prefill_tokens_per_second", r.prefill_tokens_per_second)
+  add("decode_tokens_per_second", r.decode_tokens_per_second)
+  add("cache_sequence", r.cache_sequence, "bytes")
+  add("energy_per_token", r.energy_per_token, "J")
+  for _, group in ipairs(DETAILS) do
+    local name, fields, unit = table.unpack(group)
+    for _, field in ipairs(r[name] and fields or {}) do add(name .. "." .. field, r[name][field], unit) end
+  end
+  return rows
+end
+
+local function one(values, question)
+  question.dp, question.ops = values.dp, values.ops or nil
+  local show, report = require "tperf.cli.table", require "tperf.report"
+  local r = require "tperf".infer(question)
+  if values.ops then return show(values, r.ops, op_columns) end
+  show(values, { r }, columns)
+  if values.json or values.csv then return end
+  print()
+  report.print(details(r), {
+    { key = "item" },
+    { title = "value", align = "right", key = function(row) return format.number(row.value, row.unit) end },
+  })
+end
+
+local function search(values, question)
+  for _, name in ipairs(SEARCH) do question[name] = values[name] end
+  local found = require "tperf".search_inference(question)
+  if found.reason then error(found.reason, 0) end
+  local rows = values.pareto and found.pareto or table.move(found, 1, #found, 1, {})
+  require "tperf.cli.table"(values, rows, columns)
+  io.stderr:write(("%d candidates, %d feasible\n"):format(found.candidates, found.feasible))
+end
+
+return {
+  summary = "latency, throughput, memory and cost of serving a model",
+  arguments = "MODEL",
+  details = [[
+For example: tperf infer llama-3.1-70b -s h100-sxm --tp 8 -b 32 -p 2048 -n 256
+With -g, the best ways to use so many GPUs, in place of one:
+             tperf infer llama-3.1-70b -s h100-sxm -g 16 -p 2048 -n 256 --tpot 20ms --pareto]],
+  options = options.join({
+    { long = "system", short = "s", value = "NAME", help = "the system (`tperf list systems`, or a file)" },
+    { long = "prompt", short = "p", value = "N", min = 0, kind = "integer", help = "tokens of a prompt" },
+    { long = "generate", short = "n", value = "N", kind = "integer", help = "tokens of an answer" },
+    { long = "batch", short = "b", value = "N,...", min = 0, kind = "integers", help = "sequences that a replica decodes at a time" },
+    { long = "prefill-batch", value = "N", kind = "integer", help = "prompts that it takes in at a time (default 1)" },
+    { long = "tp", value = "N,...", min = 0, kind = "integers", help = "tensor parallelism" },
+    { long = "pp", value = "N,...", min = 0, kind = "integers", help = "pipeline stages" },
+    { long = "ep", value = "N,...", min = 0, kind = "integers", help = "replicas that share experts" },
+    { long = "dp", value = "N", kind = "integer", help = "replicas (default: as ep)" },
+    { long = "weight-dtype", value = "NAME", help = "how weights are stored (default bf16)" },
+    { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
+    { long = "attention", value = "NAME", help = "flash (default) or unfused" },
+    { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free (default 0.1)" },
+    { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },
+    { long = "rules", value = "NAME", help = "modelling rules (`tperf list rules`)" },
+    { long = "ops", help = "every op of both phases, on the machine's roofline" },
+    { long = "gpus", short = "g", value = "N", kind = "integer", help = "search: all GPUs there are" },
+    { long = "ttft", value = "TIME", kind = "s", help = "search: the most until the first token, such as 500ms" },
+    { long = "tpot", value = "TIME", kind = "s", help = "search: the most for each further token" },
+    { long = "objective", value = "NAME", help = "search: throughput (default), tpot, ttft, latency, cost" },
+    { long = "top", short = "k", value = "K", kind = "integer", help = "search: how many to print (default 10)" },
+    { long = "pareto", help = "search: print the Pareto front of time per token and throughput per GPU" },
+  }, options.formats),
+  run = function(values, arguments)
+    if not arguments[1] then return false, "MODEL is missing" end
+    if arguments[2] then return false, ("one MODEL is needed, got '%s' too"):format(arguments[2]) end
+    for _, name in ipairs { "system", "prompt", "generate" } do
+      if values[name] == nil then return false, ("--%s is missing"):format(name) end
+    end
+    local question = { model = arguments[1], system = values.system }
+    for _, name in ipairs(QUESTION) do
+      local value = values[name]
+      question[name] = type(value) == "table" and #value == 1 and value[1] or value
+    end
+    if values.gpus then
+      for _, name in ipairs { "dp", "ops" } do
+        if values[name] then return false, ("--%s does not go with --gpus"):format(name) end
+      end
+      return search(values, question)
+    end
+    for _, name in ipairs(SEARCH) do
+      if values[name] then return false, ("--%s needs --gpus"):format(name) end
+    end
+    if values.pareto then return false, "--pareto needs --gpus" end
+    return one(values, question)
+  end,
+}

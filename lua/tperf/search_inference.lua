@@ -1,0 +1,170 @@
+--- tperf.search_inference: the best ways to serve a model on a number of GPUs under limits of latency.
+local check = require "tperf.check"
+local infer = require "tperf.infer"
+local pareto = require "tperf.plot.pareto"
+local serving = require "tperf.serving"
+local space = require "tperf.space"
+local strategy = require "tperf.strategy"
+
+local search_inference = {}
+
+local some = check.integer { min = 1, max = 1 << 31 }
+local sizes = check.one_of(some, check.list(some, { min = 1 }))
+local function optional_sizes(value, path)
+  if value == nil then return nil end
+  return sizes(value, path)
+end
+local seconds = check.number { above = 0, max = 1e9, unit = "s", optional = true }
+
+-- What of a record is to be least.
+local objectives = {
+  throughput = function(r) return -r.tokens_per_second_per_gpu end,
+  tpot = function(r) return r.tpot end,
+  ttft = function(r) return r.ttft end,
+  latency = function(r) return r.latency end,
+  cost = function(r) return r.cost.generated end,
+}
+
+local schema = {
+  gpus = some, tp = optional_sizes, pp = optional_sizes, ep = optional_sizes, batch = optional_sizes,
+  ttft = seconds, tpot = seconds, top = check.integer { min = 1, max = 1 << 20, default = 10 },
+  objective = check.choice { { "throughput", "tpot", "ttft", "latency", "cost" }, default = "throughput" },
+}
+for name, checker in pairs(serving.schema) do schema[name] = schema[name] or checker end
+
+local tensor = strategy.of "tensor"
+
+-- The sizes that divide n, are wanted and admitted.
+local function choices(n, wanted, admitted)
+  local list = {}
+  for _, size in ipairs(space.divisors(n)) do
+    local is_wanted = not wanted
+    for _, one in ipairs(type(wanted) == "table" and wanted or { wanted }) do is_wanted = is_wanted or one == size end
+    if is_wanted and admitted(size) then list[#list + 1] = size end
+  end
+  return list
+end
+
+-- Calls visit for every { tp, pp, ep, dp }.
+local function each_split(p, visit)
+  local o, tp_axis, ep_axis = p.o, tensor.axes[1], tensor.axes[2]
+  local function fits_tp(tp)
+    return not infer.refusal(p, tp_axis, { tp = tp, ep = 1 }) and (not o.sequence_parallel or o.prompt % tp == 0)
+  end
+  for _, tp in ipairs(choices(o.gpus, o.tp, fits_tp)) do
+    for _, pp in ipairs(choices(o.gpus // tp, o.pp, function(pp) return pp <= p.model.layers end)) do
+      local dp = o.gpus // tp // pp
+      local function fits_ep(ep) return not infer.refusal(p, ep_axis, { tp = tp, ep = ep }) end
+      for _, ep in ipairs(choices(dp, o.ep, fits_ep)) do visit { tp = tp, pp = pp, ep = ep, dp = dp } end
+    end
+  end
+end
+
+local function within(o, r)
+  return r.feasible and (not o.ttft or r.ttft <= o.ttft) and (not o.tpot or r.tpot <= o.tpot)
+end
+
+-- Doublings up to what fits, the most that fits, and the most that keeps within the limits: times grow with the batch.
+local function each_batch(p, split, visit)
+  local o = p.o
+  local function at(batch)
+    local c = { batch = batch, prefill_batch = o.prefill_batch }
+    for name, size in pairs(split) do c[name] = size end
+    return (serving.evaluate(p, c))
+  end
+  if o.batch then
+    for _, batch in ipairs(type(o.batch) == "table" and o.batch or { o.batch }) do
+      if batch >= o.prefill_batch then visit(at(batch)) end
+    end
+    return
+  end
+  local r = at(o.prefill_batch)
+  local good, bad = r, nil
+  visit(r)
+  while r.batch < r.max_batch do
+    r = at(math.min(2 * r.batch, r.max_batch))
+    visit(r)
+    if within(o, r) then good = r else bad = bad or r end
+  end
+  if not bad or not within(o, good) then return end
+  local doubling, low, high = good.batch, good, bad.batch
+  while high - low.batch > 1 do
+    r = at((low.batch + high) // 2)
+    if within(o, r) then low = r else high = r.batch end
+  end
+  if low.batch > doubling then visit(low) end
+end
+
+local ORDER = { "tp", "pp", "ep", "batch" }
+
+-- Which of two records is better; what is equal is ordered by sizes, so that the answer is one.
+local function better(o)
+  local least = objectives[o.objective]
+  return function(a, b)
+    local x, y = least(a), least(b)
+    if x ~= y then return x < y end
+    if a.tokens_per_second ~= b.tokens_per_second then return a.tokens_per_second > b.tokens_per_second end
+    for _, name in ipairs(ORDER) do
+      if a[name] ~= b[name] then return a[name] < b[name] end
+    end
+    return false
+  end
+end
+
+-- The records that no other beats both in time per token and in throughput per GPU, by rising time per token.
+local function front_of(records)
+  local points, front = {}, {}
+  for i, r in ipairs(records) do points[i] = { x = r.tpot, y = r.tokens_per_second_per_gpu } end
+  for i, index in ipairs(pareto.front(points, "min", "max")) do front[i] = records[index] end
+  return front
+end
+
+local function reason_of(o, counts)
+  if counts.candidates == 0 then
+    return ("no sizes of tp, pp and ep are admitted that divide %d GPUs"):format(o.gpus)
+  end
+  if counts.fitting == 0 then return "the model does not fit: try more GPUs, or smaller dtypes" end
+  local best = counts.fastest
+  return ("nothing keeps within the limits: of what fits, the least ttft is %.3g s, the least tpot %.3g s"):format(
+    best.ttft, best.tpot)
+end
+
+--- The best ways to serve a model on a number of GPUs: every split of them into tp, pp, ep and replicas, and batches in
+--- doublings, the largest that fits, and the largest within the limits.
+---@param given table  as for tperf.infer (model, system, prompt, generate, prefill_batch, dtypes …), and
+---  gpus                 all of them; replicas take what tp and pp leave
+---  tp, pp, ep, batch    a size or a list; all that are possible
+---  ttft, tpot           limits in seconds
+---  objective            what is best: "throughput" (tokens per second and GPU, default), "tpot", "ttft", "latency",
+---                       "cost" (of a million generated tokens)
+---  top                  how many to return (10)
+---@return table records  the best first, as tperf.infer returns them; with
+---  pareto       the records that no other beats in both tpot and throughput per GPU
+---  candidates, feasible   how many were tried; how many fit and keep the limits
+---  reason       why there are none
+function search_inference.run(given)
+  local o = check.record("tperf.search_inference", given, schema)
+  if o.generate < 2 then check.fail("tperf.search_inference: 'generate' must be at least 2, so that there is a tpot") end
+  local p = serving.problem("tperf.search_inference", o)
+  if o.objective == "cost" and not p.price then
+    check.fail("tperf.search_inference: objective \"cost\" needs 'gpu_hour', or a system with a price")
+  end
+  local found, counts = {}, { candidates = 0, fitting = 0, fastest = { ttft = math.huge, tpot = math.huge } }
+  each_split(p, function(split)
+    each_batch(p, split, function(r)
+      counts.candidates = counts.candidates + 1
+      if within(o, r) then found[#found + 1] = r end
+      if r.feasible then
+        counts.fitting = counts.fitting + 1
+        for name, least in pairs(counts.fastest) do counts.fastest[name] = math.min(least, r[name]) end
+      end
+    end)
+  end)
+  table.sort(found, better(o))
+  local best = table.move(found, 1, math.min(o.top, #found), 1, {})
+  best.pareto, best.candidates, best.feasible = front_of(found), counts.candidates, #found
+  if #found == 0 then best.reason = reason_of(o, counts) end
+  return best
+end
+
+return search_inference
