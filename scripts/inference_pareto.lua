@@ -1,5 +1,5 @@
--- What serving a model can be: fast for each user or cheap for each token. For every system the Pareto front of the time
--- per token and the throughput per GPU, over all splits of the GPUs and all batches, and the best within a limit.
+-- Serving a model is fast for each user or cheap for each token: for every system the Pareto front of the time per
+-- token and the throughput per GPU, over all splits of the GPUs and all batches, and the best within a limit.
 local tperf = require "tperf"
 local report = tperf.report
 

@@ -18,11 +18,9 @@ local function split(line)
   return fields
 end
 
----@param path string
----@return table[]
-function csv.rows(path)
+local function rows_of(lines)
   local rows, header = {}, nil
-  for line in io.lines(path) do
+  for line in lines do
     local fields = split(line)
     if not header then
       header = fields
@@ -34,5 +32,12 @@ function csv.rows(path)
   end
   return rows
 end
+
+---@param path string
+---@return table[]
+function csv.rows(path) return rows_of(io.lines(path)) end
+
+--- The same from text.
+function csv.parse(text) return rows_of(text:gmatch "[^\n]+") end
 
 return csv

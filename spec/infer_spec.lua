@@ -233,6 +233,22 @@ describe("infer", function()
     assert.is_nil(infer().cost)
   end)
 
+  it("multiplies in fewer bits where the machine can", function()
+    local function of(dtype) return infer { weight_dtype = "fp8", compute_dtype = dtype, prompt = 100000, tp = 1 } end
+    local half, eight = of "bf16", of "fp8"
+    assert.is_true(eight.ttft < half.ttft)
+    -- Only products with weights are faster: twice, as the peaks say.
+    local attention = infer({ weight_dtype = "fp8", prompt = 100000, tp = 1, ops = true }).ops
+    local products = 0
+    for _, op in ipairs(attention) do
+      local weights = op.weight_bytes > 1e6 and op.phase == "prefill" and op.name ~= "table"
+      products = products + (weights and op.part ~= "last" and op.layers * op.time or 0)
+    end
+    assert.near(products * (1 - 989.4 / 1978.9), half.ttft - eight.ttft, 0.01 * products)
+    refuses({ system = "a100-sxm-80gb", model = "llama-3.1-8b", compute_dtype = "fp8" },
+      "needs the system's accelerator.tensor.fp8")
+  end)
+
   it("stops after the first token where no more is wanted", function()
     local r = infer { generate = 1 }
     assert.is_nil(r.tpot)

@@ -227,3 +227,22 @@ describe("the other scripts", function()
     end
   end)
 end)
+
+describe("scripts/inference_pareto.lua", function()
+  it("draws the front that tperf.search_inference finds, and says what is best within the limit", function()
+    local tperf = require "tperf"
+    local result = run("inference_pareto", "--model llama-3.1-8b --systems h100-sxm --gpus 2 --tpot 8ms")
+    local found = tperf.search_inference {
+      model = "llama-3.1-8b", system = "h100-sxm", gpus = 2, prompt = 2048, generate = 512,
+    }
+    local rows = csv.rows(result.folder .. "/inference_pareto.csv")
+    assert.equal(#found.pareto, #rows)
+    for i, row in ipairs(rows) do
+      assert.equal(found.pareto[i].tpot, tonumber(row.tpot))
+      assert.equal(found.pareto[i].tokens_per_second_per_gpu, tonumber(row.tokens_per_second_per_gpu))
+    end
+    assert.truthy(program.slurp(result.folder .. "/inference_pareto.svg"):find("Serving llama-3.1-8b on 2 GPUs", 1, true))
+    assert.truthy(result.out:find "the best within 8.000 ms per token")
+    program.remove(result.folder)
+  end)
+end)

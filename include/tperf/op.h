@@ -38,7 +38,8 @@ typedef struct tp_pass {
 
 typedef struct tp_op {
     char name[TP_NAME_MAX], block[TP_NAME_MAX];
-    tp_dtype dtype; // which peaks apply
+    tp_dtype dtype;        // of activations; which peaks of the vector units apply
+    tp_dtype matrix_dtype; // in which the matrix units multiply
     tp_pass forward, backward;
     double weight_bytes; // on one GPU; gradients have as many
     bool expert;         // the weights are those of experts, which the expert axis spreads

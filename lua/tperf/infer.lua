@@ -117,6 +117,7 @@ end
 ---  tp, pp, ep, dp         GPUs: tensor and pipeline parallel ones of a replica, replicas, replicas that share experts
 ---                         (1; dp: ep)
 ---  weight_dtype, kv_dtype  how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
+---  compute_dtype          in which products with weights multiply ("bf16"; fp16, fp8, int8, fp4)
 ---  attention              "flash" (default), "unfused"
 ---  sequence_parallel      whether tp cuts the residual stream of prompts by tokens (false)
 ---  fast                   GPUs of each axis in one fast domain: { tp =, ep =, pp = }; as many as fit

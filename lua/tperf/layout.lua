@@ -85,7 +85,8 @@ local function signature(model)
   return signatures[model]
 end
 
-local VARIANT = { "recompute", "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype" }
+local VARIANT = { "recompute", "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype",
+  "matrix_dtype" }
 
 local function key_of(sizes, micro_batch, variant)
   local words = { micro_batch, table.concat(sizes, " ") }

@@ -53,7 +53,7 @@ local BYTES, MASK_BYTES = 2, 1 -- of a 16-bit element, of an entry of a dropout 
 local op = {}
 
 --- Y = X W + bias: tokens, n_in, n_out, bias, input_kept_elsewhere, tied (W is the embedding), weights_elsewhere,
---- weight_dtype. Axes: gather (X lies in shards of `shard` tokens), reduce_scatter or all_reduce (of Y), input_grad
+--- weight_dtype, matrix_dtype (in which it multiplies). Axes: gather (X lies in shards of `shard` tokens), reduce_scatter or all_reduce (of Y), input_grad
 --- or input_grad_all_reduce (of X's gradient), output_grad (Y's gradient is gathered), parameter_grad and bias_grad
 --- (over which they are replicated). overlap: of the backward pass, gathering X and reducing its gradient run beside
 --- the products.

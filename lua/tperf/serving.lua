@@ -31,13 +31,14 @@ serving.schema = {
   prompt = check.integer { min = 1, max = 1 << 31 }, generate = check.integer { min = 1, max = 1 << 31 },
   prefill_batch = size,
   weight_dtype = check.choice { STORED, default = "bf16" }, kv_dtype = check.choice { STORED, default = "bf16" },
+  compute_dtype = check.choice { { "bf16", "fp16", "fp8", "int8", "fp4" }, default = "bf16" },
   sequence_parallel = check.boolean { default = false },
   reserve = check.number { min = 0, max = 0.99, default = 0.1 },
   gpu_hour = check.number { min = 0, max = 1e6, optional = true },
 }
 serving.size, serving.optional_size = size, optional_size
 
-local tensor = strategy.of "tensor"
+local tensor, usual = strategy.of "tensor", rules()
 
 local function check_model(what, m, o, set)
   if not set.layers_from_description then
@@ -62,7 +63,8 @@ end
 --- From checked arguments to a problem: model, system, rules and what has been laid out for them before.
 ---@return table problem  { what, o, model, system, rules, plan, price }
 function serving.problem(what, o)
-  local p = { what = what, o = o, model = model(o.model), system = system(o.system), rules = rules(o.rules) }
+  local p = { what = what, o = o, model = model(o.model), system = system(o.system) }
+  p.rules = o.rules and rules(o.rules) or usual
   check_model(what, p.model, o, p.rules)
   p.plan = plan_of(p.model, p.rules, o.attention)
   p.price = o.gpu_hour or p.system.price and p.system.price.gpu_hour
@@ -103,7 +105,7 @@ local function lay_out(p, sizes, pp, micro_batch, prefill_batch)
     return laid.network(sizes, batch, {
       recompute = "none", sequence_parallel = mode == "prefill" and o.sequence_parallel, mode = mode, seq = seq,
       context = context, weight_dtype = op_dtype[o.weight_dtype] or o.weight_dtype,
-      kv_dtype = op_dtype[o.kv_dtype] or o.kv_dtype,
+      kv_dtype = op_dtype[o.kv_dtype] or o.kv_dtype, matrix_dtype = o.compute_dtype,
     })
   end
   local keys, steps = lengths(laid.kinds, o.prompt + o.generate), {}
@@ -120,8 +122,8 @@ end
 
 local function shape_of(p, c, micro_batch)
   local o, plan = p.o, p.plan
-  local key = ("%d %d %d %d %d %d %d %s %s %s"):format(c.tp, c.ep, c.pp, micro_batch, c.prefill_batch, o.prompt,
-    o.generate, o.weight_dtype, o.kv_dtype, o.sequence_parallel)
+  local key = ("%d %d %d %d %d %d %d %s %s %s %s"):format(c.tp, c.ep, c.pp, micro_batch, c.prefill_batch, o.prompt,
+    o.generate, o.weight_dtype, o.kv_dtype, o.compute_dtype, o.sequence_parallel)
   local shape = plan.shapes[key]
   if not shape then
     if plan.count >= CACHED then plan.shapes, plan.count = {}, 0 end

@@ -51,6 +51,7 @@ static int construct(lua_State *L) {
     luaL_setmetatable(L, type_name);
     copy_name(L, k->what, a.name, op->name, sizeof op->name);
     op->dtype = check_dtype(L, k->what, a.dtype);
+    op->matrix_dtype = a.matrix_dtype ? check_dtype(L, k->what, a.matrix_dtype) : op->dtype;
     a.weight_element = element_of(L, k->what, a.weight_dtype);
     a.kv_element = element_of(L, k->what, a.kv_dtype);
     tp_error error;

@@ -17,6 +17,7 @@
         OPTIONAL("bias", FLAG, linear.bias), OPTIONAL("overlap", FLAG, linear.overlap),            \
         OPTIONAL("input_kept_elsewhere", FLAG, linear.input_kept_elsewhere),                       \
         OPTIONAL("weight_dtype", TEXT, weight_dtype),                                              \
+        OPTIONAL("matrix_dtype", TEXT, matrix_dtype),                                              \
         OPTIONAL("gather", TEXT, linear.gather_axis),                                              \
         OPTIONAL("reduce_scatter", TEXT, linear.reduce_axis),                                      \
         OPTIONAL("all_reduce", TEXT, linear.sum_axis),                                             \

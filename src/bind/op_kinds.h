@@ -6,7 +6,7 @@
 #include "tperf/op.h"
 
 typedef struct tp_op_arguments {
-    const char *name, *dtype, *weight_dtype, *kv_dtype;
+    const char *name, *dtype, *weight_dtype, *kv_dtype, *matrix_dtype;
     double weight_element, kv_element; // bytes, from the dtypes; 0: as dtype
     union {                            // a field of text in here is the name of an axis
         tp_linear linear;

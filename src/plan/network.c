@@ -62,7 +62,7 @@ static tp_pass_cost constant_time(const tp_op *op, const tp_pass *pass, double b
                                   const tp_system *system, const tp_rules *rules) {
     double work = 0, efficiency = system->accelerator.compute_efficiency;
     if (pass->tensor_flops > 0)
-        work += pass->tensor_flops / (efficiency * system->accelerator.tensor[op->dtype]);
+        work += pass->tensor_flops / (efficiency * system->accelerator.tensor[op->matrix_dtype]);
     if (pass->vector_flops > 0)
         work += pass->vector_flops / (efficiency * system->accelerator.vector[op->dtype]);
     double memory =
@@ -80,7 +80,7 @@ static bool kernels_time(const tp_op *op, const tp_pass *pass, const tp_system *
     for (int i = 0; i < pass->n_kernels; i++) {
         tp_kernel_time time;
         bool backward = pass == &op->backward;
-        if (!tp_system_kernel_time(system, op->dtype, &pass->kernels[i], backward, &time))
+        if (!tp_system_kernel_time(system, op->matrix_dtype, &pass->kernels[i], backward, &time))
             return false;
         cost->compute += time.compute;
         cost->exposed_memory += time.exposed_memory;
@@ -135,7 +135,7 @@ static void add_pass(tp_pass_cost *sum, const tp_pass_cost *part) {
 double tp_pass_equivalent_flops(const tp_op *op, const tp_pass *pass, const tp_system *system) {
     if (pass->tensor_flops == 0 || pass->vector_flops == 0)
         return pass->tensor_flops + pass->vector_flops;
-    return pass->tensor_flops + pass->vector_flops * system->accelerator.tensor[op->dtype] /
+    return pass->tensor_flops + pass->vector_flops * system->accelerator.tensor[op->matrix_dtype] /
                                     system->accelerator.vector[op->dtype];
 }
 
@@ -237,13 +237,13 @@ tp_status tp_network_check_system(const tp_network *network, const tp_system *sy
         const tp_op *op = &network->ops[i];
         bool tensor = op->forward.tensor_flops > 0 || op->backward.tensor_flops > 0;
         bool vector = op->forward.vector_flops > 0 || op->backward.vector_flops > 0;
-        const char *unit = tensor && !(system->accelerator.tensor[op->dtype] > 0)   ? "tensor"
-                           : vector && !(system->accelerator.vector[op->dtype] > 0) ? "vector"
-                                                                                    : NULL;
-        if (unit)
+        tensor = tensor && !(system->accelerator.tensor[op->matrix_dtype] > 0);
+        vector = vector && !(system->accelerator.vector[op->dtype] > 0);
+        if (tensor || vector)
             return tp_error_set(error, TP_INVALID,
                                 "op '%s' needs the system's accelerator.%s.%s, which is not given",
-                                op->name, unit, tp_dtype_names[op->dtype]);
+                                op->name, tensor ? "tensor" : "vector",
+                                tp_dtype_names[tensor ? op->matrix_dtype : op->dtype]);
     }
     return TP_OK;
 }

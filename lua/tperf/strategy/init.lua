@@ -150,7 +150,7 @@ end
 ---  mode               "train", "prefill", "decode"
 ---  seq                new tokens of each sequence (the model's seq), and context: tokens before them, in the cache
 ---  ep                 GPUs that experts are spread over
----  dtype, weight_dtype, kv_dtype   "bf16"
+---  dtype, weight_dtype, kv_dtype   "bf16"; matrix_dtype: in which products with weights multiply (dtype)
 function strategy.share(s, model, micro_batch, sizes, rules, options)
   local share = {
     micro_batch = micro_batch, seq = model.seq, rules = rules, ep = 1,

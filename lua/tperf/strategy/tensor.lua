@@ -50,7 +50,7 @@ tensor.outer_tokens = shard
 
 local function product(p, o, given)
   given.name, given.bias, given.input_kept_elsewhere = o.name, o.bias, o.input_kept_elsewhere
-  given.dtype, given.weight_dtype = p.dtype, p.weight_dtype
+  given.dtype, given.weight_dtype, given.matrix_dtype = p.dtype, p.weight_dtype, p.matrix_dtype
   if o.experts then
     given.experts, given.active = o.experts, o.active
     return op.grouped_linear(given)

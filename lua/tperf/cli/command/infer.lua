@@ -1,7 +1,7 @@
 local format = require "tperf.report.format"
 local options = require "tperf.cli.options"
 
-local QUESTION = { "prompt", "generate", "prefill_batch", "weight_dtype", "kv_dtype", "attention", "rules", "reserve",
+local QUESTION = { "prompt", "generate", "prefill_batch", "weight_dtype", "kv_dtype", "compute_dtype", "attention", "rules", "reserve",
   "gpu_hour", "tp", "pp", "ep", "batch" }
 local SEARCH = { "gpus", "ttft", "tpot", "objective", "top" }
 
@@ -84,6 +84,7 @@ With -g, the best ways to use so many GPUs, in place of one:
     { long = "dp", value = "N", kind = "integer", help = "replicas (default: as ep)" },
     { long = "weight-dtype", value = "NAME", help = "how weights are stored (default bf16)" },
     { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
+    { long = "compute-dtype", value = "NAME", help = "in which weights are multiplied (default bf16)" },
     { long = "attention", value = "NAME", help = "flash (default) or unfused" },
     { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free (default 0.1)" },
     { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },
