@@ -1,5 +1,5 @@
---- How many ways to serve a model one thread evaluates per second. `make bench` runs it; the Python original of this kind,
--- llm-analysis, gives about 3,900 on a comparable core.
+--- How many ways to serve a model one thread evaluates per second. `make bench` runs it; llm-analysis, in Python, gives
+-- about 3,900 on a comparable core.
 local tperf = require "tperf"
 
 local TARGET = 10000 -- per second, shapes laid out before

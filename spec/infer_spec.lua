@@ -92,16 +92,19 @@ describe("infer", function()
     local rows = {
       { "llama-2-7b", 1, "bf16", 104.9 }, { "llama-2-7b", 1, "int8", 155.58 }, { "llama-2-7b", 1, "int4", 196.80 },
       { "llama-2-7b", 2, "bf16", 168.84 }, { "llama-2-7b", 4, "bf16", 254.02 }, { "llama-2-7b", 8, "bf16", 328.43 },
-      { "llama-2-70b", 1, "int4", 25.25 }, { "llama-2-70b", 2, "bf16", 21.32 }, { "llama-2-70b", 4, "bf16", 38.01 },
+      { "llama-2-70b", 1, "int8", 19.13 }, { "llama-2-70b", 1, "int4", 25.25 }, { "llama-2-70b", 2, "bf16", 21.32 }, { "llama-2-70b", 4, "bf16", 38.01 },
       { "llama-2-70b", 8, "bf16", 62.50 }, { "llama-2-70b", 8, "int8", 80.44 }, { "llama-2-70b", 8, "int4", 90.77 },
     }
-    local off = {}
+    local off, page = {}, require "program".slurp "docs/inference.md"
     for i, row in ipairs(rows) do
       local r = tperf.infer {
         model = row[1], system = "a100-sxm-80gb", tp = row[2], weight_dtype = row[3], prompt = 5, generate = 200,
         reserve = 0.01,
       }
       local ratio = 1 / r.tpot / row[4]
+      local line = ("| %s | %d | %s | %g | %.1f | %+.0f %% |"):format(row[1], row[2], row[3], row[4], 1 / r.tpot,
+        100 * (ratio - 1))
+      assert.truthy(page:find(line, 1, true), "docs/inference.md lacks " .. line)
       assert.is_true(ratio > 0.65 and ratio < 1.15, ("%s tp %d %s: %.3f"):format(row[1], row[2], row[3], ratio))
       off[i] = math.abs(ratio - 1)
     end

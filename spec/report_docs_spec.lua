@@ -1,8 +1,8 @@
--- The examples of docs/reports.md and docs/plots.md run, sandboxed as a user's scripts are, and write what they say.
+-- The examples of the pages below run, sandboxed as a user's scripts are, and write what they say.
 local program = require "program"
 
 describe("the documentation's examples", function()
-  for _, page in ipairs { "docs/reports.md", "docs/plots.md" } do
+  for _, page in ipairs { "docs/reports.md", "docs/plots.md", "docs/inference.md" } do
     it("run: " .. page, function()
       local count = 0
       for code in program.slurp(page):gmatch "```lua\n(.-)```" do

@@ -121,7 +121,9 @@ describe("tperf infer", function()
   local COMMAND = "tperf infer llama-3.1-8b -s h100-sxm -p 1000 -n 100 "
 
   it("prints what tperf.infer says, as text, CSV and JSON", function()
-    local r = tperf.infer { model = "llama-3.1-8b", system = "h100-sxm", prompt = 1000, generate = 100, batch = 4, tp = 2 }
+    local r = tperf.infer {
+      model = "llama-3.1-8b", system = "h100-sxm", prompt = 1000, generate = 100, batch = 4, tp = 2,
+    }
     local rows = csv.parse(program.shell(COMMAND .. "-b 4 --tp 2 --csv").out)
     assert.equal(r.tpot, tonumber(rows[1].tpot))
     assert.equal(r.memory.total, tonumber(rows[1]["memory.total"]))
@@ -150,6 +152,19 @@ describe("tperf infer", function()
     for i, row in ipairs(best) do assert.equal(found[i].tokens_per_second, tonumber(row.tokens_per_second)) end
     local front = csv.parse(program.shell(COMMAND .. "-g 4 --tpot 10ms --pareto --csv").out)
     assert.equal(#found.pareto, #front)
+  end)
+
+  it("runs as the documentation shows it", function()
+    local count = 0
+    for _, page in ipairs { "README.md", "docs/inference.md" } do
+      for line in program.slurp(page):gmatch "\n    (tperf infer %l[^\n]*)" do
+        local result = program.shell(line)
+        assert.equal(0, result.code, line .. result.err)
+        assert.truthy(#result.out > 100)
+        count = count + 1
+      end
+    end
+    assert.equal(6, count)
   end)
 
   it("refuses what does not go together", function()

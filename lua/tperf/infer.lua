@@ -114,8 +114,9 @@ end
 ---  prompt, generate       tokens that a request brings and wants
 ---  batch                  sequences that one replica decodes at a time (1)
 ---  prefill_batch          prompts that it takes in at a time (1)
----  tp, pp, ep, dp         GPUs: tensor and pipeline parallel ones of a replica, replicas, replicas that share experts
----                         (1; dp: ep)
+---  tp, pp                 GPUs of a replica: that cut layers, that hold layers in turn (1)
+---  ep                     replicas that share experts, and so run in step (1)
+---  dp                     replicas, a multiple of ep (ep)
 ---  weight_dtype, kv_dtype  how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
 ---  compute_dtype          in which products with weights multiply ("bf16"; fp16, fp8, int8, fp4)
 ---  attention              "flash" (default), "unfused"
@@ -136,7 +137,7 @@ end
 ---  prefill, decode        { time, compute, memory, tensor_comm, pipeline_comm, wait } of one prefill, of all steps
 ---  cost                   dollars per million tokens { input, output, total, generated }; energy_per_token (J)
 ---  ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time,
----                         flops, bytes, intensity, bound, weight_bytes } of one layer or end, on average over the steps
+---                         flops, bytes, intensity, bound, weight_bytes } of one layer or end, averaged over steps
 function infer.run(given)
   local o = check.record("tperf.infer", given, schema)
   local p = serving.problem("tperf.infer", o)

@@ -4,6 +4,7 @@
 --  name                  of the op, in tables and messages
 --  dtype                 of its elements, and whose peak applies ("bf16")
 --  weight_dtype, kv_dtype   of weights, of cached keys and values, where they differ
+--  matrix_dtype          in which the matrix units multiply, where it differs
 --  tokens, rows          rows that this GPU works on
 --  n_in, n_out, width    features of a row: in, out
 --  elements              how many numbers
@@ -53,10 +54,10 @@ local BYTES, MASK_BYTES = 2, 1 -- of a 16-bit element, of an entry of a dropout 
 local op = {}
 
 --- Y = X W + bias: tokens, n_in, n_out, bias, input_kept_elsewhere, tied (W is the embedding), weights_elsewhere,
---- weight_dtype, matrix_dtype (in which it multiplies). Axes: gather (X lies in shards of `shard` tokens), reduce_scatter or all_reduce (of Y), input_grad
---- or input_grad_all_reduce (of X's gradient), output_grad (Y's gradient is gathered), parameter_grad and bias_grad
---- (over which they are replicated). overlap: of the backward pass, gathering X and reducing its gradient run beside
---- the products.
+--- weight_dtype, matrix_dtype. Axes: gather (X lies in shards of `shard` tokens),
+--- reduce_scatter or all_reduce (of Y), input_grad or input_grad_all_reduce (of X's gradient), output_grad (Y's
+--- gradient is gathered), parameter_grad and bias_grad (over which they are replicated). overlap: of the backward
+--- pass, gathering X and reducing its gradient run beside the products.
 op.linear = core.linear
 
 --- As many products side by side, of `experts` experts of this GPU: tokens counts the rows of all of them, active

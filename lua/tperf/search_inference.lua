@@ -131,20 +131,30 @@ end
 
 --- The best ways to serve a model on a number of GPUs: every split of them into tp, pp, ep and replicas, and batches in
 --- doublings, the largest that fits, and the largest within the limits.
----@param given table  as for tperf.infer (model, system, prompt, generate, prefill_batch, dtypes …), and
----  gpus                 all of them; replicas take what tp and pp leave
----  tp, pp, ep, batch    a size or a list; all that are possible
----  ttft, tpot           limits in seconds
----  objective            what is best: "throughput" (tokens per second and GPU, default), "tpot", "ttft", "latency",
----                       "cost" (of a million generated tokens)
----  top                  how many to return (10)
+---@param given table
+---  model, system          a name, a file, a table
+---  prompt, generate       tokens that a request brings and wants
+---  gpus                   all of them; replicas take what tp and pp leave
+---  tp, pp, ep, batch      a size or a list; all that are possible
+---  ttft, tpot             limits in seconds
+---  objective              what is best: "throughput" (tokens per second and GPU, default), "tpot", "ttft", "latency",
+---                         "cost" (of generated tokens)
+---  top                    how many to return (10)
+---  prefill_batch          prompts that a replica takes in at a time (1)
+---  weight_dtype, kv_dtype  how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
+---  compute_dtype          in which products with weights multiply ("bf16"; fp16, fp8, int8, fp4)
+---  attention              "flash" (default), "unfused"
+---  sequence_parallel      whether tp cuts the residual stream of prompts by tokens (false)
+---  reserve                part of the HBM that stays free (0.1)
+---  gpu_hour               dollars per GPU-hour, in place of the system's price
+---  rules                  "default"
 ---@return table records  the best first, as tperf.infer returns them; with
 ---  pareto       the records that no other beats in both tpot and throughput per GPU
 ---  candidates, feasible   how many were tried; how many fit and keep the limits
 ---  reason       why there are none
 function search_inference.run(given)
   local o = check.record("tperf.search_inference", given, schema)
-  if o.generate < 2 then check.fail("tperf.search_inference: 'generate' must be at least 2, so that there is a tpot") end
+  if o.generate < 2 then check.fail("tperf.search_inference: 'generate' must be at least 2: there is no tpot") end
   local p = serving.problem("tperf.search_inference", o)
   if o.objective == "cost" and not p.price then
     check.fail("tperf.search_inference: objective \"cost\" needs 'gpu_hour', or a system with a price")

@@ -1,8 +1,10 @@
 local format = require "tperf.report.format"
 local options = require "tperf.cli.options"
 
-local QUESTION = { "prompt", "generate", "prefill_batch", "weight_dtype", "kv_dtype", "compute_dtype", "attention", "rules", "reserve",
-  "gpu_hour", "tp", "pp", "ep", "batch" }
+local QUESTION = {
+  "prompt", "generate", "prefill_batch", "weight_dtype", "kv_dtype", "compute_dtype", "attention", "rules", "reserve",
+  "gpu_hour", "tp", "pp", "ep", "batch",
+}
 local SEARCH = { "gpus", "ttft", "tpot", "objective", "top" }
 
 local columns = {
@@ -76,7 +78,8 @@ With -g, the best ways to use so many GPUs, in place of one:
     { long = "system", short = "s", value = "NAME", help = "the system (`tperf list systems`, or a file)" },
     { long = "prompt", short = "p", value = "N", min = 0, kind = "integer", help = "tokens of a prompt" },
     { long = "generate", short = "n", value = "N", kind = "integer", help = "tokens of an answer" },
-    { long = "batch", short = "b", value = "N,...", min = 0, kind = "integers", help = "sequences that a replica decodes at a time" },
+    { long = "batch", short = "b", value = "N,...", min = 0, kind = "integers",
+      help = "sequences that a replica decodes at a time" },
     { long = "prefill-batch", value = "N", kind = "integer", help = "prompts that it takes in at a time (default 1)" },
     { long = "tp", value = "N,...", min = 0, kind = "integers", help = "tensor parallelism" },
     { long = "pp", value = "N,...", min = 0, kind = "integers", help = "pipeline stages" },
