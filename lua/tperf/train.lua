@@ -5,7 +5,9 @@ local problem = require "tperf.problem"
 local search = require "tperf.search"
 local simulate = require "tperf.simulate"
 local space = require "tperf.space"
+local software = require "tperf.software"
 local strategy = require "tperf.strategy"
+local system = require "tperf.system"
 
 local train = {}
 
@@ -23,7 +25,7 @@ local function schema_of(s)
   schema.recompute = check.choice { { "none", "selective", "full" }, default = "none" }
   schema.sequence_parallel = check.boolean { default = true }
   schema.simulate = simulate.options
-  schema.configuration = check.any { optional = true }
+  schema.software, schema.configuration = check.any { optional = true }, check.any { optional = true }
   return schema
 end
 
@@ -163,6 +165,7 @@ end
 ---                     is left open
 ---  configuration      one that a search found: all that is not given is taken from it
 ---  simulate           true, a schedule's name or a table (see tperf.simulate): the iteration pass by pass, too
+---  software           what a training stack adds (see tperf.software): its name, a file or a table
 ---@return tperf.configuration configuration
 ---@return tperf.timeline? timeline  of the simulation
 function train.run(given)
@@ -170,6 +173,9 @@ function train.run(given)
   local s = strategy.of(type(given) == "table" and given.strategy or "tensor")
   local o = check.record("tperf.train", given, schema_of(s))
   complete_sizes(o, s)
+  local profile = o.software and software(o.software)
+  if profile then o.system = software.machine(system(o.system)) end
+  o.software = nil
   local p = problem.of(o, { s })
   local share = check_divisions(o, s, p)
   local sizes = {}
@@ -182,6 +188,7 @@ function train.run(given)
     micro_batch = o.micro_batch, zero = o.zero,
   }, o.panels and { o.panels } or s.panels and s.panels(p.model, share, p.rules) or { 1 }) or best_placement(o, s)
   explain(c, o, p, network)
+  if profile then software.apply(c, profile, { model = p.model, system = question.system, rules = p.rules }) end
   if not o.simulate then return c end
   local t = simulate.run(c, p.layouts[1].runs, o.simulate)
   c.simulated = {

@@ -48,6 +48,18 @@ function validate.by(cases, key)
   return rows
 end
 
+--- The same of the peak memory that training runs report, by source; nil when none does.
+---@param cases table[]
+function validate.memory(cases)
+  local list = {}
+  for _, case in ipairs(cases) do
+    if case.memory and case.predicted_memory then
+      list[#list + 1] = { predicted = case.predicted_memory, measured = case.memory * 2 ^ 30, source = case.source }
+    end
+  end
+  return #list > 0 and validate.by(list, "source") or nil
+end
+
 --- Predicts every row of a table of measurements that names enough.
 ---@param given table
 ---  file      a CSV file with the columns of one of the published tables (docs/accuracy.md)
@@ -55,12 +67,30 @@ end
 ---  rules     "default"
 ---  software  the software profile that all rows ran with; by default the one that the row names
 ---@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … },
----  left_out = { { reason, rows } … }, sources = { { source, rows, median, mean, p90, max, bias } … } }
+---  left_out = { { reason, rows } … }, memory = the same for peak memory, sources = { { source, rows, median, mean, p90, max, bias } … } }
 function validate.run(given)
   local o = check.record("tperf.validate", given, schema)
   local rows, reader = measured.open(o.file)
   local cases, left = measured.predict(rows, reader, o)
-  return { kind = reader.name, rows = #rows, cases = cases, left_out = left, sources = validate.by(cases, "source") }
+  return {
+    kind = reader.name, rows = #rows, cases = cases, left_out = left, sources = validate.by(cases, "source"),
+    memory = validate.memory(cases),
+  }
+end
+
+--- Predicted against measured, with the line where both are equal.
+---@param result table  of validate.run
+---@return tperf.Plot
+function validate.plot(result)
+  local rows = {}
+  for i, case in ipairs(result.cases) do
+    rows[i] = { source = case.source, measured = case.measured, predicted = case.predicted }
+  end
+  return require "tperf.plot".scatter {
+    rows = rows, x = "measured", y = "predicted", series = "source", logx = true, logy = true, xunit = "s", yunit = "s",
+    title = "Predicted against measured time", xlabel = "measured", ylabel = "predicted",
+    guides = { { f = function(x) return x end, label = "equal" } },
+  }
 end
 
 return validate

@@ -3,7 +3,7 @@
 local curves = {}
 
 local SUSTAINED = { name = "sustained", start = 0.85, low = 0.4, high = 1 }
-local SUSTAINED_AFTER = { name = "sustained_after", start = 2e-3, low = 1e-4, high = 3e-2 }
+local SUSTAINED_AFTER = { name = "sustained_after", start = 2e-3, low = 1e-4, high = 2e-2 }
 
 local function compute_of(system)
   local accelerator = system.accelerator

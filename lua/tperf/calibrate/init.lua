@@ -6,6 +6,7 @@ local fit = require "tperf.calibrate.fit"
 local gpus = require "tperf.measured.gpus"
 local measured = require "tperf.measured"
 local rules = require "tperf.rules"
+local sources = require "tperf.calibrate.sources"
 local system = require "tperf.system"
 
 local calibrate = {}
@@ -34,7 +35,7 @@ local function residuals(curve, reader, trial, values, want, set)
     if want(i) then
       local seconds = reader.predict(case, machine, trial, set)
       if seconds and seconds > 0 then
-        list[#list + 1] = math.log(seconds / case.measured)
+        list[#list + 1] = math.log(seconds / (case.achieved or case.measured))
         kept[#kept + 1] = case
       end
     end
@@ -56,7 +57,10 @@ local function always() return true end
 -- The values that fit the cases of want(i) best, and the loss as a function of them.
 local function best_values(curve, trial, want, set)
   local reader = reader_named(curve.reader)
-  local function loss(values) return fit.loss((residuals(curve, reader, trial, values, want, set))) end
+  -- Too few long kernels to tell how far the clock drops: then it does not.
+  local function loss(values)
+    return fit.loss((residuals(curve, reader, trial, values, want, set))) + 0.02 * (1 - (values.sustained or 1))
+  end
   return (fit.minimise(curve.parameters, loss)), loss
 end
 
@@ -70,8 +74,8 @@ local function fit_curve(curve, trial, o, set)
   local values, loss = best_values(curve, trial, always, set)
   local open = fit.undetermined(curve.parameters, values, loss)
   if #open > 0 and not o.keep then
-    check.fail("tperf.calibrate: the measurements do not determine %s of %s; it needs %s (keep = true takes the fit's "
-      .. "values all the same)", table.concat(open, ", "), curve.name, curve.needs)
+    check.fail("tperf.calibrate: the measurements do not determine %s of %s; it needs %s (keep = true takes the "
+      .. "fit's values all the same)", table.concat(open, ", "), curve.name, curve.needs)
   end
   local function held_back(i) return fit.held_back(i, o.salt) end
   local function fitted(i) return not held_back(i) end
@@ -101,15 +105,17 @@ local schema = {
 }
 
 local function cases_of(file, o)
-  if type(file) == "table" then return file.cases, reader_named(file.kind) end
-  local rows, reader = measured.open(file)
-  local cases = {}
-  for _, row in ipairs(rows) do
-    local case = reader.case(row)
-    local known = case and (not case.flops or o.system.accelerator.tensor[case.dtype])
-    if known and (not o.gpu or gpus.system(case.gpu) == o.gpu) then cases[#cases + 1] = case end
+  local cases, kind
+  if type(file) == "table" then
+    cases, kind = file.cases, file.kind
+  else
+    cases, kind = sources.open(file, function(case) return not o.gpu or gpus.system(case.gpu) == o.gpu end)
   end
-  return cases, reader
+  local known = {}
+  for _, case in ipairs(cases) do
+    if not case.flops or o.system.accelerator.tensor[case.dtype] then known[#known + 1] = case end
+  end
+  return known, reader_named(kind)
 end
 
 --- Fits a system's curves to measurements. A third of them is held back from each fit and tells its error.
@@ -142,6 +148,34 @@ function calibrate.run(given)
   end
   trial.name, trial.source = o.name or trial.name, o.source or trial.source
   return { system = system(trial), fits = fits }
+end
+
+-- What a case is drawn at: size, and work done per second.
+local axes = {
+  gemm = { x = "flops", xunit = "FLOP", yunit = "FLOP/s", work = function(case) return case.flops end },
+  attention = {
+    x = "queries", xunit = "tokens", yunit = "FLOP/s",
+    work = function(case) return 2 * case.batch * case.heads * case.queries * case.keys * case.head_dim end,
+  },
+  collective = { x = "bytes", xunit = "bytes", yunit = "bytes/s", work = function(case) return case.bytes end },
+}
+
+--- One fit drawn: the points measured and those of the fitted curve.
+---@param result table  of calibrate.run
+---@param index integer which of its fits
+---@return tperf.Plot
+function calibrate.plot(result, index)
+  local f, rows = result.fits[index], {}
+  local axis, machine, set = axes[f.reader.name], core.machine(result.system), rules()
+  for _, case in ipairs(f.cases) do
+    local x, work = case[axis.x], axis.work(case)
+    rows[#rows + 1] = { x = x, y = work / (case.achieved or case.measured), series = "measured" }
+    rows[#rows + 1] = { x = x, y = work / f.reader.predict(case, machine, result.system, set), series = "fitted" }
+  end
+  return require "tperf.plot".scatter {
+    rows = rows, x = "x", y = "y", series = "series", logx = true, logy = true, xunit = axis.xunit, yunit = axis.yunit,
+    title = f.curve, xlabel = axis.x, ylabel = "work per second",
+  }
 end
 
 return calibrate

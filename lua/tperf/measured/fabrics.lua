@@ -7,6 +7,8 @@ fabrics.infiniband = { efficiency = 0.95, latency = 22e-6, doubling = 25e-6, hop
 -- Ethernet with the cloud providers' transports: Elastic Fabric Adapter, GPUDirect-TCPXO.
 fabrics.ethernet = { efficiency = 0.81, latency = 10e-6, doubling = 161e-6, hop = 4.1e-6, ramp = 0.16e-3 }
 
+local OMNI_PATH <const> = 100e9 / 8 -- bytes/s of a link
+
 -- "4x100 Gbps", "8x50 GBps" per node, in bytes/s; the largest figure when there are several.
 local function node_bandwidth(text)
   local best
@@ -14,6 +16,8 @@ local function node_bandwidth(text)
     local bytes = tonumber(count) * tonumber(speed) * (unit == "GBps" and 1e9 or 1e9 / 8)
     best = math.max(best or 0, bytes)
   end
+  local links = text:match "^(%d+) Omni%-Path links per node"
+  if links then return tonumber(links) * OMNI_PATH end
   local whole = text:match "^(%d+) Gbps/node"
   return best or whole and tonumber(whole) * 1e9 / 8
 end

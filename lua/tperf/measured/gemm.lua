@@ -13,7 +13,10 @@ function gemm.case(row)
   local m, n, k = read.positive(row.m), read.positive(row.n), read.positive(row.k)
   local seconds = read.positive(row.time_s)
   if not (m and n and k and seconds) then return nil, "m, n, k or time_s is not a positive number" end
+  -- One library's narrow products have badly tuned pockets: a system can do what the better of two does.
+  local other = dtype ~= "bf16" and dtype ~= "fp16" and read.positive(row.time_alt_s)
   return {
+    achieved = other and math.min(other, seconds) or seconds,
     gpu = row.gpu, dtype = dtype, blockwise = row.dtype == "fp8_block",
     m = m, n = n, k = k, measured = seconds, flops = 2 * m * n * k,
     source = ("GEMM %s, %s"):format(row.dtype, 2 * m * n * k >= 1e9 and "at least 1e9 FLOP" or "less than 1e9 FLOP"),

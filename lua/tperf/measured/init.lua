@@ -14,6 +14,7 @@ local measured = {}
 
 measured.readers = {
   require "tperf.measured.gemm", require "tperf.measured.attention", require "tperf.measured.collective",
+  require "tperf.measured.step",
 }
 
 --- The reader that knows a table with these columns; nil when none does.

@@ -16,6 +16,7 @@ end
 
 local SUBJECTS = {
   models = function() return named(require "tperf.resource".list "models") end,
+  software = function() return named(require "tperf.resource".list "software") end,
   systems = function() return named(require "tperf.resource".list "systems") end,
   strategies = function()
     local strategy = require "tperf.strategy"
@@ -33,7 +34,7 @@ local SUBJECTS = {
     return rules.describe(), columns
   end,
 }
-local NAMES = { "models", "systems", "strategies", "schedules", "rules" }
+local NAMES = { "models", "systems", "software", "strategies", "schedules", "rules" }
 
 return {
   summary = "list what there is to choose from",

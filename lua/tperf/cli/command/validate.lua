@@ -47,16 +47,20 @@ FILE has the columns of a table of training runs, collectives, matrix products o
     local result = require "tperf".validate { file = arguments[1], system = values.system, rules = values.rules }
     local report = require "tperf.report"
     if values.out then write(values.out, report.csv(predictions(result), PREDICTION_COLUMNS)) end
-    if values.plot then write(values.plot, require "tperf.validate".plot(result)) end
+    if values.plot then require "tperf.validate".plot(result):save(values.plot) end
     if values.json then
       io.stdout:write(require "tperf.report.json".encode {
         kind = result.kind, rows = result.rows, predicted = #result.cases, sources = result.sources,
-        left_out = result.left_out,
+        memory = result.memory, left_out = result.left_out,
       }, "\n")
       return
     end
     require "tperf.cli.table"(values, result.sources, COLUMNS)
     if values.csv then return end
+    if result.memory then
+      print "\npeak memory:"
+      require "tperf.cli.table"(values, result.memory, COLUMNS)
+    end
     print(("\n%d of %d rows predicted"):format(#result.cases, result.rows))
     for _, left in ipairs(result.left_out) do print(("%6d left out: %s"):format(left.rows, left.reason)) end
   end,

@@ -1,0 +1,148 @@
+--- Fits software profiles to step times: six numbers a stack, shared by all its runs.
+local check = require "tperf.check"
+local fit = require "tperf.calibrate.fit"
+local software = require "tperf.software"
+
+local profile = {}
+
+profile.parameters = {
+  { name = "compute", start = 1.1, low = 0.8, high = 2 },
+  { name = "attention", start = 1.2, low = 0.7, high = 6 },
+  { name = "memory", start = 1.5, low = 0.5, high = 5 },
+  { name = "comm", start = 1, low = 0.05, high = 3 },
+  { name = "host", start = 8e-6, low = 1e-7, high = 1e-4 },
+  { name = "overlap", start = 0.5, low = 0, high = 1 },
+}
+
+-- A parameter that the runs leave open stays where it usually is: a pull far weaker than any run.
+local PULL <const> = 0.002
+
+local function pull(values)
+  local sum = 0
+  for _, p in ipairs(profile.parameters) do
+    local span = p.low > 0 and math.log(p.high / p.low) or p.high - p.low
+    local away = p.low > 0 and math.log(values[p.name] / p.start) or values[p.name] - p.start
+    sum = sum + (away / span) ^ 2
+  end
+  return PULL * sum
+end
+
+local function residuals(cases, values, want)
+  local list = {}
+  for i, case in ipairs(cases) do
+    if want(i) then list[#list + 1] = math.log(software.step(case.parts, values) / case.measured) end
+  end
+  return list
+end
+
+-- A source counts by the cube root of its runs: one of a thousand does not drown one of a dozen.
+local function loss_of(cases, values, want)
+  local of, sources, loss, n = {}, {}, 0, 0
+  for i, case in ipairs(cases) do
+    if want(i) then
+      local list = of[case.source]
+      if not list then
+        list = {}
+        of[case.source], sources[#sources + 1] = list, list
+      end
+      list[#list + 1] = math.log(software.step(case.parts, values) / case.measured)
+    end
+  end
+  for _, list in ipairs(sources) do
+    local weight = (#list) ^ (1 / 3)
+    loss, n = loss + weight * fit.loss(list), n + weight
+  end
+  return loss / math.max(n, 1)
+end
+
+local function errors(list)
+  local sizes, sum = {}, 0
+  for i, r in ipairs(list) do
+    sizes[i] = math.abs(math.exp(r) - 1)
+    sum = sum + sizes[i]
+  end
+  return { rows = #list, median = fit.quantile(sizes), mean = sum / #list, p90 = fit.quantile(sizes, 0.9) }
+end
+
+--- The best profile of some cases of one stack.
+---@param cases table[]  of tperf.measured.step, predicted once so that they have `parts`
+---@param want function  which of them to fit to
+function profile.best(cases, want)
+  return (fit.minimise(profile.parameters, function(values)
+    return loss_of(cases, values, want) + pull(values)
+  end))
+end
+
+--- The profile of all cases, and the error on a third that a fit to the others did not see.
+---@param cases table[]
+---@param salt integer?  another third
+function profile.fit(cases, salt)
+  local function held(i) return fit.held_back(i, salt) end
+  local function seen(i) return not held(i) end
+  local function all() return true end
+  local partial = profile.best(cases, seen)
+  local values = profile.best(cases, all)
+  return values, errors(residuals(cases, values, all)), errors(residuals(cases, partial, held))
+end
+
+local function span_of(cases, value)
+  local low, high = math.huge, 0
+  for _, case in ipairs(cases) do low, high = math.min(low, value(case)), math.max(high, value(case)) end
+  return ("[%d, %d]"):format(low, high)
+end
+
+local function systems_of(cases)
+  local seen, names = {}, {}
+  for _, case in ipairs(cases) do
+    if not seen[case.system] then
+      seen[case.system] = true
+      names[#names + 1] = case.system
+    end
+  end
+  table.sort(names)
+  return names
+end
+
+--- The text of a profile's file.
+---@param base table     the profile fitted before: its name and kernel stay
+---@param cases table[]
+---@param salt integer?
+function profile.text(base, cases, salt)
+  local values, all, held = profile.fit(cases, salt)
+  local lines = { "name: " .. base.name, "source: >-" }
+  lines[3] = "  fitted by `tperf calibrate --software` to the published runs of the stack (docs/accuracy.md); on a third"
+  lines[4] = ("  that another fit did not see, half of the predictions are within %.1f %%"):format(100 * (held.median or 0))
+  lines[5] = "kernel: " .. base.kernel
+  for _, p in ipairs(profile.parameters) do
+    local value = values[p.name]
+    local text = p.name == "host" and ("%.3g us"):format(value * 1e6) or ("%.3g"):format(value)
+    lines[#lines + 1] = p.name .. ": " .. text
+  end
+  local more = {
+    "error: " .. ("%.3g"):format(all.median), "error90: " .. ("%.3g"):format(all.p90), "runs: " .. #cases,
+    "systems: [" .. table.concat(systems_of(cases), ", ") .. "]",
+    "gpus: " .. span_of(cases, function(case) return case.sizes.gpus end),
+    "hidden: " .. span_of(cases, function(case) return case.model.hidden end),
+    "seq: " .. span_of(cases, function(case) return case.model.seq end),
+  }
+  table.move(more, 1, #more, #lines + 1, lines)
+  return table.concat(lines, "\n") .. "\n", all, held
+end
+
+--- The cases of a table of training runs by stack, predicted once; small runs timed for other ends are left out.
+---@param path string
+function profile.stacks(path)
+  local measured = require "tperf.measured"
+  local rows, reader = measured.open(path)
+  if reader.name ~= "step" then check.fail("%s is no table of training runs", path) end
+  local stacks = {}
+  for _, case in ipairs((measured.predict(rows, reader))) do
+    if not case.source:find "CI small" then
+      stacks[case.stack] = stacks[case.stack] or {}
+      table.insert(stacks[case.stack], case)
+    end
+  end
+  return stacks
+end
+
+return profile

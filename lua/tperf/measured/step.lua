@@ -1,0 +1,190 @@
+--- Published training runs, one per row: the columns of the measured tables (docs/accuracy.md).
+local fabrics = require "tperf.measured.fabrics"
+local read = require "tperf.measured.read"
+local fitting = require "tperf.layer".fitting
+local software = require "tperf.software"
+local stacks = require "tperf.measured.stacks"
+
+local step = { name = "step", columns = { "workload", "gpus", "layers", "hidden", "global_batch", "iter_s" } }
+
+-- The first of the patterns' values that the text has; `otherwise` when none.
+local function first_of(text, patterns, otherwise)
+  text = text:lower()
+  for _, pattern in ipairs(patterns) do
+    if text:find(pattern[1]) then return pattern[2] end
+  end
+  return otherwise
+end
+
+-- What a table leaves to a recipe, and what saves parts of an MLP, is taken as none: an assumption.
+local RECOMPUTE = {
+  { "^full", "full" }, { "^none", "none" }, { "^selective", "selective" }, { "^$", "none" }, { "^per recipe", "none" },
+  { "^norm", "none" },
+}
+local ZERO = {
+  { "full_shard", 3 }, { "fsdp", 3 }, { "shard_grad_op", 2 }, { "zero%-?3", 3 }, { "zero%-?2", 2 },
+  { "distributed optimizer", 1 }, { "zero%-?1", 1 }, { "optimizer_sharding=true", 1 },
+}
+
+-- The precision of the products: nil where the row leaves it open.
+local function precision_of(text)
+  text = text:lower()
+  if text:find " or " then return nil end
+  if text:find "fp4" then return "fp4" end
+  return text:find "fp8" and "fp8" or "bf16"
+end
+
+local function model_of(row)
+  local count = {}
+  for _, name in ipairs { "layers", "hidden", "ffn", "heads", "kv_heads", "head_dim", "seq", "vocab" } do
+    count[name] = read.count(row[name])
+  end
+  if not (count.layers and count.hidden and count.heads and count.seq) then
+    return nil, "the model's layers, hidden size, heads or sequence are not given"
+  end
+  local gated = row.mlp == "swiglu"
+  if gated and not count.ffn then return nil, "the width of the MLP is not given" end
+  count.name, count.gated = row.model ~= "" and row.model or "a model", gated
+  count.vocab = count.vocab or 50257
+  count.norm = gated and "rmsnorm" or "layernorm"
+  count.positions = gated and "rotary" or "learned"
+  count.activation = row.mlp == "squared-relu" and "relu2" or nil
+  count.tied_embeddings, count.biases = not gated, not gated
+  local experts, top_k, width = read.count(row.experts), read.count(row.topk), read.count(row.moe_ffn)
+  if row.mla == "1" then return nil, "latent attention, whose ranks the row does not give" end
+  if experts and experts > 1 then
+    if not (top_k and width) then return nil, "top-k or the width of the experts is not given" end
+    count.experts = { count = experts, top_k = top_k, ffn = width }
+  end
+  return count
+end
+
+-- The sizes of the axes; data parallelism follows from the number of GPUs.
+local function sizes_of(row)
+  local s = { gpus = read.count(row.gpus) }
+  for _, name in ipairs { "tp", "pp", "cp", "ep" } do s[name] = read.count(row[name]) or 1 end
+  s.vp = read.count(row.vp) or 1
+  if row.tp == "" and row.pp == "" and not row.zero_fsdp:find "FSDP" then return nil, "the parallelism is not given" end
+  if not s.gpus then return nil, "the number of GPUs is not given" end
+  local product = s.tp * s.pp * s.cp
+  if s.gpus % product ~= 0 then return nil, "tp x pp x cp does not divide the GPUs" end
+  s.dp = s.gpus // product
+  if s.dp % s.ep ~= 0 then return nil, "experts spread over tensor-parallel GPUs" end
+  return s
+end
+
+-- Megatron's order of ranks: tensor, context, data, pipeline.
+local function placement_of(s, domain)
+  local fast, left = {}, domain
+  for _, name in ipairs { "tp", "cp", "dp", "pp" } do
+    fast[name] = fitting(s[name], left)
+    left = left // fast[name]
+  end
+  return fast
+end
+
+-- Micro-batch: given, or the whole share of a replica.
+local function micro_batch_of(row, s)
+  local batch = read.count(row.global_batch)
+  if not batch then return nil, nil, "the global batch is not given" end
+  if batch % s.dp ~= 0 then return nil, nil, "the global batch is no multiple of dp" end
+  local micro = read.count(row.micro_batch)
+  if not micro then return nil, nil, "the micro-batch is not given" end
+  if (batch // s.dp) % micro ~= 0 then return nil, nil, "the micro-batch does not divide a replica's batch" end
+  return batch, micro
+end
+
+local function common_reason(row)
+  if row.workload ~= "pretrain" then return "not pretraining (" .. row.workload .. ")" end
+  if row.notes:find "INVALID" or row.notes:find "wrong%-ffn" then return "the table itself says that it is wrong" end
+  if not read.positive(row.iter_s) then return "no step time is given" end
+  if not stacks.of(row.source) then return "the software stack is not known" end
+end
+
+--- A case, or nil and why the row is left out.
+function step.case(row)
+  local reason = common_reason(row)
+  if reason then return nil, reason end
+  local recompute = first_of(row.recompute, RECOMPUTE)
+  if not recompute then return nil, "recomputation: " .. row.recompute end
+  local precision = precision_of(row.dtype)
+  if not precision then return nil, "the precision is not settled" end
+  local model, sizes, batch, micro
+  model, reason = model_of(row)
+  if model then sizes, reason = sizes_of(row) end
+  if sizes then batch, micro, reason = micro_batch_of(row, sizes) end
+  if not batch then return nil, reason end
+  return {
+    gpu = row.gpu, measured = read.positive(row.iter_s), source = row.source, stack = stacks.of(row.source),
+    label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
+    zero = first_of(row.zero_fsdp, ZERO, 0), sequence_parallel = row.sp == "1", precision = precision,
+    gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
+    memory = read.positive(row.peak_mem_gib),
+  }
+end
+
+-- Products in 8 or 4 bits: their curve in place of the 16-bit one, relative to the 16-bit peak.
+local function with_precision(system, precision)
+  if precision == "bf16" then return system end
+  local compute, peaks = system.accelerator.compute_efficiency, system.accelerator.tensor
+  local curve = type(compute) == "table" and compute.gemm and compute.gemm[precision]
+  if not (curve and peaks[precision]) then return nil, "the system has no curve for " .. precision .. " products" end
+  local relative = { efficiency = curve.efficiency * peaks[precision] / peaks.bf16 }
+  for _, name in ipairs { "tile_loss", "depth", "quantisation", "sustained", "sustained_after" } do
+    relative[name] = curve[name]
+  end
+  return system:with { accelerator = { compute_efficiency = { gemm = { bf16 = relative } } } }
+end
+
+--- The system of a case: its nodes and its network, where the row names them.
+function step.system(case, system)
+  local domain = case.intra:find "NVL72" and system.network.fast.domain or case.gpus_per_node
+  local change = { fast = { domain = math.min(domain, math.max(system.network.fast.domain, case.gpus_per_node)) } }
+  local network = case.inter ~= "" and fabrics.of(case.inter, case.gpus_per_node) or nil
+  if network and network.bandwidth then
+    change.slow = { bandwidth = network.bandwidth, nics_per_gpu = 1, efficiency = network.curve }
+  end
+  local precise, reason = with_precision(software.machine(system), case.precision)
+  if not precise then return nil, reason end
+  return precise:with { network = change },
+    ("%d %s %s"):format(domain, network and network.bandwidth or "", case.precision)
+end
+
+--- The arguments of tperf.train for a case.
+function step.request(case, system, attention)
+  local s = case.sizes
+  local interleaved = s.vp > 1 and s.pp > 1
+  return {
+    model = case.model, system = system, strategy = s.cp > 1 and "context" or "tensor", gpus = s.gpus, tp = s.tp,
+    cp = s.cp > 1 and s.cp or nil, ep = s.ep, pp = s.pp, dp = s.dp, global_batch = case.global_batch,
+    micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
+    virtual_stages = interleaved and s.vp or nil, zero = case.zero, recompute = case.recompute,
+    sequence_parallel = case.sequence_parallel, attention = attention,
+    fast = (function()
+      local fast = placement_of(s, system.network.fast.domain)
+      if s.cp == 1 then fast.cp = nil end
+      return fast
+    end)(),
+  }
+end
+
+-- The message of an error without its place: a reason.
+local function reason_of(message)
+  return "tperf.train: " .. (tostring(message):match "tperf%.train: (.*)$" or tostring(message)):gsub("%d+", "N")
+end
+
+--- Seconds predicted; nil and a reason when the row cannot be.
+function step.predict(case, _, system, rules)
+  local train = require "tperf.train".run
+  local ok, profile = pcall(software, case.stack)
+  if not ok then return nil, "no profile of the software " .. case.stack end
+  if not case.parts then
+    local done, c = pcall(train, step.request(case, system, profile.kernel))
+    if not done then return nil, reason_of(c) end
+    case.parts = software.parts(c, system, rules)
+    case.predicted_memory = c.memory.total
+  end
+  return (software.step(case.parts, profile))
+end
+
+return step
