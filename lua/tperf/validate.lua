@@ -67,7 +67,8 @@ end
 ---  rules     "default"
 ---  software  the software profile that all rows ran with; by default the one that the row names
 ---@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … },
----  left_out = { { reason, rows } … }, memory = the same for peak memory, sources = { { source, rows, median, mean, p90, max, bias } … } }
+---  left_out = { { reason, rows } … }, memory = as sources, for peak memory,
+---  sources = { { source, rows, median, mean, p90, max, bias } … } }
 function validate.run(given)
   local o = check.record("tperf.validate", given, schema)
   local rows, reader = measured.open(o.file)

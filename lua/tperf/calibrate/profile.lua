@@ -110,8 +110,8 @@ end
 function profile.text(base, cases, salt)
   local values, all, held = profile.fit(cases, salt)
   local lines = { "name: " .. base.name, "source: >-" }
-  lines[3] = "  fitted by `tperf calibrate --software` to the published runs of the stack (docs/accuracy.md); on a third"
-  lines[4] = ("  that another fit did not see, half of the predictions are within %.1f %%"):format(100 * (held.median or 0))
+  lines[3] = "  fitted by `tperf calibrate --software` to published runs of the stack (docs/accuracy.md); on a third"
+  lines[4] = ("  that another fit did not see, half are within %.1f %%"):format(100 * (held.median or 0))
   lines[5] = "kernel: " .. base.kernel
   for _, p in ipairs(profile.parameters) do
     local value = values[p.name]

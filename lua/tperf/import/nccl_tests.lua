@@ -48,9 +48,14 @@ local function measurement(line)
   return { bytes = bytes, dtype = dtype, seconds = time * 1e-6, algorithm = algorithm * 1e9, bus = bus * 1e9 }
 end
 
+-- Names of programs, the longest first: "all_reduce_perf" has "reduce_perf" in it.
+local programs = {}
+for name in pairs(kinds) do programs[#programs + 1] = name end
+table.sort(programs, function(a, b) return #a > #b or #a == #b and a < b end)
+
 local function header_kind(text)
-  for name, kind in pairs(kinds) do
-    if text:find(name .. "_perf", 1, true) then return kind end
+  for _, name in ipairs(programs) do
+    if text:find(name .. "_perf", 1, true) then return kinds[name] end
   end
 end
 

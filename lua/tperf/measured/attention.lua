@@ -30,7 +30,8 @@ function attention.case(row)
   local window = tonumber(row.window) or 0
   if window > 0 and window < case.keys then return nil, "a window that is narrower than the sequence" end
   case.source = source_of(row, kind == "causal_attention", case.queries)
-  case.label = ("%dx%d heads %d/%d of %d"):format(case.batch, case.queries, case.heads, case.kv_heads, case.head_dim)
+  case.label = ("%.15gx%.15g heads %.15g/%.15g of %.15g"):format(case.batch, case.queries, case.heads, case.kv_heads,
+    case.head_dim)
   return case
 end
 

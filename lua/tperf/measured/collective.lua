@@ -39,7 +39,7 @@ function collective.case(row)
     measured = seconds, inter = row.inter or "", intra = row.intra or "",
     source = ("collectives, %s, %s"):format(nodes > 1 and "multi-node" or "single-node",
       bytes >= 1 << 20 and "at least 1 MiB" or "less than 1 MiB"),
-    label = ("%s %d GPUs %d B"):format(kind, gpus, bytes),
+    label = ("%s %d GPUs %.15g B"):format(kind, gpus, bytes),
   }
 end
 

@@ -20,7 +20,7 @@ function gemm.case(row)
     gpu = row.gpu, dtype = dtype, blockwise = row.dtype == "fp8_block",
     m = m, n = n, k = k, measured = seconds, flops = 2 * m * n * k,
     source = ("GEMM %s, %s"):format(row.dtype, 2 * m * n * k >= 1e9 and "at least 1e9 FLOP" or "less than 1e9 FLOP"),
-    label = ("%dx%dx%d"):format(m, n, k),
+    label = ("%.15gx%.15gx%.15g"):format(m, n, k),
   }
 end
 

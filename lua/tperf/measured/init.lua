@@ -12,10 +12,10 @@ local system = require "tperf.system"
 
 local measured = {}
 
-measured.readers = {
-  require "tperf.measured.gemm", require "tperf.measured.attention", require "tperf.measured.collective",
-  require "tperf.measured.step",
-}
+measured.readers = {}
+for i, name in ipairs { "gemm", "attention", "collective", "step" } do
+  measured.readers[i] = require("tperf.measured." .. name)
+end
 
 --- The reader that knows a table with these columns; nil when none does.
 function measured.reader(columns)

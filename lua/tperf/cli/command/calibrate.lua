@@ -49,10 +49,13 @@ return {
   summary = "fit a system's efficiency curves to measurements",
   arguments = "SYSTEM FILE ...",
   details = [[
-SYSTEM is what to start from: its peaks and bandwidths stay. A FILE is a log of nccl-tests as printed, or a CSV table of
-matrix products (columns dtype, m, n, k, time_s), attention (phase, attn_dtype, batch, seq_q, kv_len, heads, kv_heads,
-head_dim, time_s) or collectives (collective, gpus, nodes, size_bytes, time_us). A third of the measurements is held
-back from each fit and tells its error. For example: tperf calibrate h100-sxm all_reduce.log gemm.csv --out mine.yaml]],
+SYSTEM is what to start from: its peaks and bandwidths stay. A FILE is a log of
+nccl-tests as printed, or a CSV table: of matrix products (dtype, m, n, k, time_s),
+attention (phase, attn_dtype, batch, seq_q, kv_len, heads, kv_heads, head_dim,
+time_s) or collectives (collective, gpus, nodes, size_bytes, time_us). A third of
+the measurements is held back from each fit and tells its error. For example:
+  tperf calibrate h100-sxm all_reduce.log gemm.csv --out mine.yaml
+With --software, the FILEs are tables of training runs.]],
   options = options.join({
     { long = "out", short = "o", value = "FILE", help = "write the system file (default: standard output)" },
     { long = "gpu", value = "SYSTEM", help = "use only the rows whose GPU is that of this system" },

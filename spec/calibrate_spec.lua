@@ -1,0 +1,200 @@
+local core = require "tperf.core"
+local csv = require "tperf.import.csv"
+local fit = require "tperf.calibrate.fit"
+local measured = require "tperf.measured"
+local nccl_tests = require "tperf.import.nccl_tests"
+local tperf = require "tperf"
+
+local function refusal(f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  return message
+end
+
+-- As all_reduce_perf of nccl-tests 2.13 prints it, shortened.
+local LOG = [[
+# nThread 1 nGpus 8 minBytes 1048576 maxBytes 4194304 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1
+# Using devices
+#  Rank  0 Group  0 Pid  91 on   node-a device  0 [0x1b] NVIDIA H100 80GB HBM3
+#  Rank  1 Group  0 Pid  91 on   node-a device  1 [0x43] NVIDIA H100 80GB HBM3
+#  Rank  2 Group  0 Pid  92 on   node-b device  0 [0x52] NVIDIA H100 80GB HBM3
+#  Rank  3 Group  0 Pid  92 on   node-b device  1 [0x61] NVIDIA H100 80GB HBM3
+#
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+     1048576        262144     float     sum      -1    52.43   20.00   30.00      0    52.43   20.00   30.00      0
+     2097152        524288     float     sum      -1      100   20.97   31.46    N/A      100   20.97   31.46    N/A
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 30.7
+]]
+
+describe("logs of nccl-tests", function()
+  it("are read as printed, in SI units", function()
+    local rows = nccl_tests.parse(LOG, "all_reduce_perf.log")
+    assert.equal(2, #rows)
+    assert.same({ "all_reduce", 4, 2, 1048576, 52.43e-6 },
+      { rows[1].kind, rows[1].gpus, rows[1].nodes, rows[1].bytes, rows[1].seconds })
+    assert.near(100e-6, rows[2].seconds, 1e-12) -- a time without a decimal point is no root
+    assert.near(31.46e9, rows[2].bus, 1)
+  end)
+
+  it("of old versions have neither root nor, without a reduction, an operation", function()
+    local old = "  8388608  2097152  float  55.1  152.2  133.2  1e-07\n"
+    local row = nccl_tests.parse(old, "all_gather_perf", { gpus = 8 })[1]
+    assert.equal("all_gather", row.kind)
+    assert.near(55.1e-6, row.seconds, 1e-12)
+    assert.near(133.2e9, row.bus, 1)
+  end)
+
+  it("define bus bandwidth as nccl-tests does", function()
+    assert.equal(1.75, nccl_tests.bus_factor("all_reduce", 8))
+    for _, kind in ipairs { "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter" } do
+      assert.equal(0.875, nccl_tests.bus_factor(kind, 8))
+    end
+    for _, kind in ipairs { "broadcast", "reduce", "send" } do assert.equal(1, nccl_tests.bus_factor(kind, 8)) end
+  end)
+
+  it("that say too little, or contradict themselves, are refused", function()
+    assert.truthy(refusal(nccl_tests.parse, "hello\n", "x.log"):find("x.log: no line of nccl-tests", 1, true))
+    local bare = LOG:gsub("#[^\n]*\n", "")
+    assert.truthy(refusal(nccl_tests.parse, bare, "x.log"):find("the log lists no ranks", 1, true))
+    assert.truthy(refusal(nccl_tests.parse, LOG, "all_gather_perf.log"):find("is no all_gather among 4 GPUs", 1, true))
+  end)
+end)
+
+describe("the reader of CSV", function()
+  it("knows quotes, line ends and empty fields", function()
+    local rows, columns = csv.parse('a,b,c\r\n1,"x, ""y""\nz",\r\n\r\n4,5,6', "t.csv")
+    assert.same({ "a", "b", "c" }, columns)
+    assert.same({ line = 2, a = "1", b = 'x, "y"\nz', c = "" }, rows[1])
+    assert.same({ line = 5, a = "4", b = "5", c = "6" }, rows[2])
+  end)
+
+  it("says where a table is wrong", function()
+    assert.truthy(refusal(csv.parse, "", "t.csv"):find("t.csv: no line that names the columns", 1, true))
+    assert.truthy(refusal(csv.parse, 'a\n"x', "t.csv"):find("t.csv:2: a quoted field", 1, true))
+    assert.truthy(refusal(csv.parse, "a\n1,2", "t.csv"):find("t.csv:2: 2 fields", 1, true))
+    assert.truthy(refusal(csv.parse, 'a\n"x"y', "t.csv"):find("t.csv:2: ", 1, true))
+  end)
+end)
+
+describe("a fit", function()
+  it("finds the least of a bounded function", function()
+    local values = fit.minimise({
+      { name = "a", start = 1, low = 0.01, high = 100 }, { name = "b", start = 0, low = -1, high = 1 },
+    }, function(v) return (math.log(v.a / 7)) ^ 2 + (v.b - 0.25) ^ 2 end)
+    assert.near(7, values.a, 1e-3)
+    assert.near(0.25, values.b, 1e-3)
+  end)
+
+  it("tells which parameters the data leave open", function()
+    local parameters = {
+      { name = "a", start = 1, low = 0.1, high = 10 }, { name = "b", start = 1, low = 0.1, high = 10 },
+    }
+    assert.same({ "b" }, fit.undetermined(parameters, { a = 1, b = 1 }, function(v) return 1 + math.abs(v.a - 1) end))
+  end)
+
+  it("holds a third back, another for another salt", function()
+    local held, same = 0, 0
+    for i = 1, 3000 do
+      if fit.held_back(i) then held = held + 1 end
+      if fit.held_back(i) and fit.held_back(i, 1) then same = same + 1 end
+    end
+    assert.near(1000, held, 90)
+    assert.near(333, same, 80)
+  end)
+end)
+
+-- What a machine with this curve would measure, 3 % of noise included.
+local function synthetic(truth)
+  local machine, cases, seed = core.machine(truth), {}, 12345
+  local function noise()
+    seed = (seed * 1103515245 + 12345) & 0x7fffffff
+    return 1 + 0.06 * (seed / 0x7fffffff - 0.5)
+  end
+  for _, m in ipairs { 64, 256, 384, 1024, 2304, 4096, 16384 } do
+    for _, n in ipairs { 512, 1280, 4096, 12288, 28672 } do
+      for _, k in ipairs { 256, 1024, 4096, 16384 } do
+        local compute, memory = machine:kernel("gemm", "bf16", 1, m, n, k)
+        cases[#cases + 1] = {
+          gpu = "", dtype = "bf16", m = m, n = n, k = k, flops = 2 * m * n * k, measured = (compute + memory) * noise(),
+        }
+      end
+    end
+  end
+  return { kind = "gemm", cases = cases }
+end
+
+describe("tperf.calibrate", function()
+  local a100 = tperf.system "a100-sxm-80gb"
+  local truth = a100:with {
+    accelerator = {
+      launch = 6e-6, hbm = { efficiency = 0.7 },
+      compute_efficiency = {
+        gemm = { bf16 = { efficiency = 0.6, tile_loss = 12, depth = 300, quantisation = 0.8, sustained = 0.7,
+          sustained_after = 1e-3 } },
+      },
+    },
+  }
+
+  it("recovers the machine that was measured", function()
+    local result = tperf.calibrate { system = a100, files = { synthetic(truth) }, keep = true, name = "mine" }
+    local found, f = result.system.accelerator, result.fits[1]
+    assert.equal("mine", result.system.name)
+    assert.is_true(f.held.median < 0.03 and f.fitted.median < 0.03)
+    assert.near(0.7, found.hbm.efficiency, 0.05)
+    assert.near(6e-6, found.launch, 2e-6)
+    -- Parameters trade against each other; what they predict does not.
+    local before, after = core.machine(truth), core.machine(result.system)
+    for _, shape in ipairs { { 8192, 8192, 8192 }, { 512, 2048, 2048 }, { 128, 8192, 8192 }, { 3000, 5000, 7000 } } do
+      local c1, m1 = before:kernel("gemm", "bf16", 1, table.unpack(shape))
+      local c2, m2 = after:kernel("gemm", "bf16", 1, table.unpack(shape))
+      assert.near(1, (c2 + m2) / (c1 + m1), 0.08)
+    end
+  end)
+
+  it("writes what it found as a system file that reads back", function()
+    local text = require "tperf.calibrate.write"(truth)
+    local path = os.tmpname()
+    local file = assert(io.open(path .. ".yaml", "w"))
+    file:write(text)
+    file:close()
+    local back = tperf.system(path .. ".yaml")
+    os.remove(path .. ".yaml")
+    os.remove(path)
+    assert.same(truth.accelerator.compute_efficiency, back.accelerator.compute_efficiency)
+    assert.same(truth.network, back.network)
+  end)
+
+  it("refuses too few measurements, and those that leave a parameter open", function()
+    local all = synthetic(truth).cases
+    local function with(cases) return { system = a100, files = { { kind = "gemm", cases = cases } } } end
+    local few = table.move(all, 1, 20, 1, {})
+    assert.truthy(refusal(tperf.calibrate, with(few)):find("too many for", 1, true))
+    local alike = {}
+    for i = 1, 60 do alike[i] = all[#all] end
+    assert.truthy(refusal(tperf.calibrate, with(alike)):find("do not determine", 1, true))
+    assert.truthy(refusal(tperf.calibrate, with {}):find("no measurement", 1, true))
+  end)
+
+  it("finds collectives the same whichever third is held back", function()
+    local rows, reader = measured.open "spec/data/measured/collectives.csv"
+    local cases, errors = {}, {}
+    for _, row in ipairs(rows) do
+      local case = reader.case(row)
+      local wanted = case and (case.kind == "all_reduce" or case.kind == "reduce_scatter")
+      if wanted and row.source == "aiconfigurator h200_sxm" then cases[#cases + 1] = case end
+    end
+    for salt = 0, 2 do
+      local result = tperf.calibrate {
+        system = "h200-sxm", files = { { kind = "collective", cases = cases } }, keep = true, salt = salt,
+      }
+      local sum = 0
+      for _, f in ipairs(result.fits) do sum = sum + f.held.median end
+      errors[#errors + 1] = sum / #result.fits
+    end
+    assert.is_true(math.max(table.unpack(errors)) < 0.12)
+    assert.is_true(math.max(table.unpack(errors)) - math.min(table.unpack(errors)) < 0.05)
+  end)
+end)

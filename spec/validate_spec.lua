@@ -1,0 +1,159 @@
+local measured = require "tperf.measured"
+local profile = require "tperf.calibrate.profile"
+local tperf = require "tperf"
+local validate = require "tperf.validate"
+
+local function run(name) return tperf.validate { file = "spec/data/measured/" .. name } end
+
+local function matching(result, pattern)
+  local list = {}
+  for _, case in ipairs(result.cases) do
+    if case.source:find(pattern) then list[#list + 1] = case end
+  end
+  return validate.statistics(list)
+end
+
+describe("tperf.validate", function()
+  it("holds products, attention and collectives to the errors promised", function()
+    assert.is_true(matching(run "gemm.csv", "bf16, at least").median <= 0.08)
+    assert.is_true(matching(run "attention.csv", "^causal attention bf16, over").median <= 0.08)
+    local collectives = run "collectives.csv"
+    assert.is_true(matching(collectives, "single%-node, at least").median <= 0.08)
+    assert.is_true(matching(collectives, "multi%-node, at least").median <= 0.15)
+  end)
+
+  it("predicts the steps of stacks, and accounts for every row", function()
+    local result = run "steps.csv"
+    local rows = #result.cases
+    for _, left in ipairs(result.left_out) do rows = rows + left.rows end
+    assert.equal(result.rows, rows)
+    assert.is_true(matching(result, "2205%.05198").mean <= 0.04)
+    assert.is_true(matching(result, "ground_truth_multi").mean <= 0.08)
+    assert.is_true(matching(result, "ground_truth_single").mean <= 0.12)
+    assert.is_true(matching(result, "llm%-foundry").median <= 0.10)
+  end)
+
+  it("states errors as parts of the measured value", function()
+    local cases = {}
+    for i, predicted in ipairs { 0.5, 0.9, 1, 1.2, 3 } do
+      cases[i] = { predicted = predicted, measured = 1, source = i < 3 and "a" or "b" }
+    end
+    local s = validate.statistics(cases)
+    assert.same({ 5, 0.2, 2 }, { s.rows, tonumber(("%.12g"):format(s.median)), s.max })
+    assert.near((0.5 + 0.1 + 0 + 0.2 + 2) / 5, s.mean, 1e-12)
+    assert.near(0, s.bias, 1e-12)
+    local by = validate.by(cases, "source")
+    assert.same({ "a", 2, "b", 3 }, { by[1].source, by[1].rows, by[2].source, by[2].rows })
+  end)
+
+  it("says what it does not know", function()
+    local ok, message = pcall(run, "none.csv")
+    assert.is_false(ok)
+    assert.truthy(message:find("none.csv", 1, true))
+    ok, message = pcall(function() return tperf.validate { file = "spec/data/llm_analysis/train.csv" } end)
+    assert.is_false(ok)
+    assert.truthy(message:find("no known table of measurements", 1, true))
+    ok, message = pcall(function() return tperf.validate { fil = "x" } end)
+    assert.is_false(ok)
+    assert.truthy(message:find("unknown field 'fil'", 1, true))
+  end)
+
+  it("draws predicted against measured", function()
+    local svg = validate.plot(run "attention.csv"):svg()
+    assert.truthy(svg:find("^<svg"))
+  end)
+
+  it("bears any text in any column", function()
+    local nasty = { "", "nan", "-1", "0", "1e999", "x", "1.5", "99999999999999999999", "inf" }
+    for _, name in ipairs { "steps.csv", "collectives.csv", "gemm.csv", "attention.csv" } do
+      local rows, reader = measured.open("spec/data/measured/" .. name)
+      local tried = {}
+      for i = 1, 12 do
+        local row, column = rows[1 + i * 7], 0
+        for key in pairs(row) do
+          if key ~= "line" then
+            column = column + 1
+            local changed = {}
+            for k, v in pairs(row) do changed[k] = v end
+            changed[key] = nasty[(i + column) % #nasty + 1]
+            tried[#tried + 1] = changed
+          end
+        end
+      end
+      local cases = measured.predict(tried, reader)
+      for _, case in ipairs(cases) do
+        assert.is_true(case.predicted > 0 and case.predicted < math.huge, case.label)
+      end
+    end
+  end)
+end)
+
+describe("software profiles", function()
+  local rows, reader = measured.open "spec/data/measured/steps.csv"
+  local cases = measured.predict(rows, reader)
+
+  local function of(stack)
+    local list = {}
+    for _, case in ipairs(cases) do
+      if case.stack == stack then list[#list + 1] = case end
+    end
+    return list
+  end
+
+  it("err little more on runs that they were not fitted to, whichever those are", function()
+    for _, stack in ipairs { "megatron-deepspeed-2022", "llm-foundry-fsdp" } do
+      local errors = {}
+      for salt = 1, 3 do
+        local _, all, held = profile.fit(of(stack), salt)
+        assert.is_true(held.rows >= 15)
+        assert.is_true(held.mean < all.mean + 0.04, stack)
+        errors[salt] = held.mean
+      end
+      assert.is_true(math.max(table.unpack(errors)) - math.min(table.unpack(errors)) < 0.05, stack)
+    end
+  end)
+
+  it("have at most six numbers to fit", function()
+    assert.is_true(#profile.parameters <= 6)
+  end)
+
+  it("tell the interval in which like runs lie", function()
+    local list, inside = of "llm-foundry-fsdp", 0
+    local p = tperf.software "llm-foundry-fsdp"
+    for _, case in ipairs(list) do
+      local error = math.abs(case.predicted / case.measured - 1)
+      if error <= p.error90 then inside = inside + 1 end
+    end
+    assert.is_true(inside >= 0.8 * #list)
+  end)
+
+  it("turn a configuration into a step, and warn of what no run resembled", function()
+    local question = {
+      model = "gpt3-175b", system = "a100-sxm-80gb", global_batch = 1536, tp = 8, pp = 8, dp = 8, micro_batch = 4,
+      recompute = "full", sequence_parallel = false, zero = 0, attention = "unfused",
+    }
+    local bare = tperf.train(question)
+    question.software = "megatron-deepspeed-2022"
+    local real = tperf.train(question)
+    assert.near(58.24, real.time, 0.15 * 58.24) -- vTrain's measurement of these sizes
+    assert.is_true(real.interval.low < real.time and real.time < real.interval.high)
+    assert.same({}, real.warnings)
+    local sum = 0
+    for _, part in pairs(real.breakdown) do sum = sum + part end
+    assert.near(real.time, sum, 1e-9 * sum)
+    assert.near(bare.mfu * bare.time, real.mfu * real.time, 1e-9)
+    question.system = "h100-sxm"
+    assert.truthy(tperf.train(question).warnings[1]:find("no run of megatron-deepspeed-2022 on h100-sxm", 1, true))
+  end)
+
+  it("never take less for a slower stack", function()
+    local parts = cases[1].parts
+    local base = tperf.software "megatron-core"
+    for _, p in ipairs(profile.parameters) do
+      local slower = {}
+      for name, value in pairs(base) do slower[name] = value end
+      slower[p.name] = p.name == "overlap" and 0 or 2 * base[p.name] + 1e-9
+      assert.is_true((tperf.software.step(parts, slower)) >= (tperf.software.step(parts, base)), p.name)
+    end
+  end)
+end)
