@@ -38,13 +38,12 @@
 ---@field generate integer tokens that a request brings and wants
 ---@field batch? integer sequences that one replica decodes at a time (1)
 ---@field prefill_batch? integer prompts that it takes in at a time (1)
----@field tp? integer GPUs of a replica: that cut layers, that hold layers in turn (1)
----@field pp? integer GPUs of a replica: that cut layers, that hold layers in turn (1)
----@field ep? integer replicas that share experts, and so run in step (1)
----@field dp? integer replicas, a multiple of ep (ep)
+---@field tp? integer GPUs: tensor and pipeline parallel ones of a replica, replicas, replicas that share experts (1; dp: ep)
+---@field pp? integer GPUs: tensor and pipeline parallel ones of a replica, replicas, replicas that share experts (1; dp: ep)
+---@field ep? integer GPUs: tensor and pipeline parallel ones of a replica, replicas, replicas that share experts (1; dp: ep)
+---@field dp? integer GPUs: tensor and pipeline parallel ones of a replica, replicas, replicas that share experts (1; dp: ep)
 ---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
----@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" in which products with weights multiply ("bf16"; fp16, fp8, int8, fp4)
 ---@field attention? "flash"|"unfused" "flash" (default), "unfused"
 ---@field sequence_parallel? boolean whether tp cuts the residual stream of prompts by tokens (false)
 ---@field fast? table GPUs of each axis in one fast domain: { tp =, ep =, pp = }; as many as fit
@@ -260,7 +259,6 @@
 ---@field input_grad? string axis over which X's gradient is summed: scattered, or whole
 ---@field input_grad_all_reduce? string axis over which X's gradient is summed: scattered, or whole
 ---@field input_kept_elsewhere? boolean true: another op keeps the same input
----@field matrix_dtype? string in which the matrix units multiply, where it differs
 ---@field n_in integer features of a row: in, out
 ---@field n_out integer features of a row: in, out
 ---@field name? string of the op, in tables and messages
@@ -281,7 +279,6 @@
 ---@field input_grad? string axis over which X's gradient is summed: scattered, or whole
 ---@field input_grad_all_reduce? string axis over which X's gradient is summed: scattered, or whole
 ---@field input_kept_elsewhere? boolean true: another op keeps the same input
----@field matrix_dtype? string in which the matrix units multiply, where it differs
 ---@field n_in integer features of a row: in, out
 ---@field n_out integer features of a row: in, out
 ---@field name? string of the op, in tables and messages
@@ -578,7 +575,6 @@
 ---@field launch_outside_roofline? boolean an op's launch adds to the longer of compute and memory time
 ---@field layers_from_description? boolean layers, embedding and head are those that the model describes
 ---@field lone_gpus_use_all_nics? boolean a GPU alone in its domain sends through all its NICs
----@field memory_counts_passing? boolean memory includes what lives during one pass only, and buffers of libraries
 ---@field norm_2d_grads_by_group? boolean its backward pass reduces statistics over tp1, parameters over tp2
 ---@field norm_2d_splits_hidden? boolean a two-dimensional layer norm holds hidden / tp1 features
 ---@field one_minimum_width? boolean hidden / tp is at least 128 in every strategy
@@ -656,12 +652,8 @@
 ---@field zero? integer|integer[] ZeRO stage 0 to 3, or a list (1)
 ---@field recompute? "none"|"selective"|"full"|("none"|"selective"|"full")[] "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---@field sequence_parallel? boolean|boolean[] true (default), false, or a list
----@field recompute_layers? integer how many layers keep one input under full recomputation (1)
----@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
----@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" "bf16" (default), "fp32" …: the dtype that they are kept in (docs/memory.md)
----@field gradients? "fp32"|"bf16"|"fp16" "fp32", "bf16" or "fp16": kept and reduced in; as the rules say
----@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
----@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
+---@field optimizer? "adam"|"adam_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adam_8bit", "lion", "muon", "sgd"
+---@field gradients? "fp32"|"bf16" "fp32" or "bf16": kept and reduced in; as the rules say
 ---@field reserve? number part of the memory to keep free (0)
 ---@field top? integer how many configurations to return (10)
 ---@field keep? "all"|"best" "all": every candidate, feasible or not
@@ -671,29 +663,23 @@
 ---@field threads? integer as many as there are processors
 ---@field progress? function function(shapes done)
 
----@class tperf.search_inference.request
----@field model string|table a name, a file, a table
----@field system string|table a name, a file, a table
----@field prompt integer tokens that a request brings and wants
----@field generate integer tokens that a request brings and wants
----@field gpus integer all of them; replicas take what tp and pp leave
----@field tp? any a size or a list; all that are possible
----@field pp? any a size or a list; all that are possible
----@field ep? any a size or a list; all that are possible
----@field batch? any a size or a list; all that are possible
----@field ttft? number|string limits in seconds
----@field tpot? number|string limits in seconds
----@field objective? "throughput"|"tpot"|"ttft"|"latency"|"cost" what is best: "throughput" (tokens per second and GPU, default), "tpot", "ttft", "latency", "cost" (of generated tokens)
----@field top? integer how many to return (10)
----@field prefill_batch? integer prompts that a replica takes in at a time (1)
----@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
----@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
----@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" in which products with weights multiply ("bf16"; fp16, fp8, int8, fp4)
----@field attention? "flash"|"unfused" "flash" (default), "unfused"
----@field sequence_parallel? boolean whether tp cuts the residual stream of prompts by tokens (false)
----@field reserve? number part of the HBM that stays free (0.1)
----@field gpu_hour? number dollars per GPU-hour, in place of the system's price
----@field rules? string|table "default"
+---@class tperf.software.request
+---@field name string what it is called, where its numbers come from
+---@field source? string what it is called, where its numbers come from
+---@field kernel? "flash"|"unfused" how attention runs where a run does not say: "flash", one fused kernel, or "unfused", several
+---@field compute number by how much the matrix products take longer than timed on their own
+---@field attention number the same for attention's kernels
+---@field memory number by how much exposed memory traffic takes longer than the formulas have it
+---@field comm number the same for tensor-parallel and expert-parallel communication
+---@field host number|string seconds that the host takes to launch a kernel; a GPU that is faster waits
+---@field overlap number part of the data-parallel traffic that is hidden
+---@field runs? integer how many published runs it was fitted to
+---@field error? number half of them are within this part of the measured time
+---@field error90? number nine tenths of them are within this part of the measured time
+---@field systems? string[] on which they ran
+---@field gpus? integer[] their range, { from, to }
+---@field hidden? integer[] their range, { from, to }
+---@field seq? integer[] their range, { from, to }
 
 ---@class tperf.strategy.define.request
 ---@field attention? string[] the variants of attention it can cut
@@ -731,9 +717,9 @@
 ---@field mode? any "train", "prefill", "decode"
 ---@field seq? any new tokens of each sequence (the model's seq), and context: tokens before them, in the cache
 ---@field ep? any GPUs that experts are spread over
----@field dtype? any "bf16"; matrix_dtype: in which products with weights multiply (dtype)
----@field weight_dtype? any "bf16"; matrix_dtype: in which products with weights multiply (dtype)
----@field kv_dtype? any "bf16"; matrix_dtype: in which products with weights multiply (dtype)
+---@field dtype? any "bf16"
+---@field weight_dtype? any "bf16"
+---@field kv_dtype? any "bf16"
 
 ---@class tperf.sweep.request
 ---@field run? any tperf.search (default), tperf.train, tperf.collective, or a function(arguments) of one's own that returns a table, a number, or nil
@@ -826,14 +812,12 @@
 ---@field fast? table GPUs of each axis in one fast domain, { tp =, dp =, pp = }; the fastest placement of what is left open
 ---@field configuration? any one that a search found: all that is not given is taken from it
 ---@field simulate? any true, a schedule's name or a table (see tperf.simulate): the iteration pass by pass, too
+---@field software? string|table what a training stack adds (see tperf.software): its name, a file or a table
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
----@field gradients? "fp32"|"bf16"|"fp16" "fp32", "bf16" or "fp16": kept and reduced in; as the rules say
----@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
+---@field gradients? "fp32"|"bf16" "fp32" or "bf16": kept and reduced in; as the rules say
 ---@field model string|table a name, a file or a table; system may be a list
----@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
----@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
+---@field optimizer? "adam"|"adam_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adam_8bit", "lion", "muon", "sgd"
 ---@field recompute? "none"|"selective"|"full" "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
----@field recompute_layers? integer how many layers keep one input under full recomputation (1)
 ---@field reserve? number part of the memory to keep free (0)
 ---@field rules? string|table "default", "subramanian2024" or a table, see tperf.rules
 ---@field schedule? string a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" })
@@ -842,7 +826,6 @@
 ---@field strategy? string|string[]|table a name ("tensor"), a list of names, or "all"; the best across them
 ---@field system string|table a name, a file or a table; system may be a list
 ---@field virtual_stages? integer chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
----@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" "bf16" (default), "fp32" …: the dtype that they are kept in (docs/memory.md)
 ---@field zero? integer ZeRO stage 0 to 3, or a list (1)
 
 ---@class tperf.validate.request
@@ -920,6 +903,8 @@ function tperf_Report:save(path) end
 ---@field data_comm number exposed exchange of weights and gradients
 ---@field pipeline_comm number messages between stages
 ---@field bubble number devices that wait
+---@field host? number with a software profile: kernels that wait to be launched
+---@field optimizer? number with a software profile: the optimizer's step
 
 ---A collective.
 ---@class tperf.comm
@@ -958,11 +943,14 @@ function tperf_Report:save(path) end
 ---@field feasible boolean the memory suffices
 ---@field memory tperf.memory
 ---@field breakdown tperf.breakdown
----@field stages? tperf.stage[] of tperf.train: the devices of the pipeline, neighbours that hold the same once
+---@field stages tperf.stage[]
 ---@field layers? tperf.layer_op[] of tperf.train: the ops of the first kind of layer
 ---@field kinds? table[] of tperf.train: { key, count, ops } of every kind of layer
 ---@field first? tperf.layer_op[] of tperf.train: the ops before the first layer
 ---@field last? tperf.layer_op[] of tperf.train: the ops after the last layer
+---@field software? string of tperf.train, if asked for: the profile that made a step of the iteration
+---@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
+---@field warnings? string[] then: what no run that was compared resembled
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
 ---The configurations that a search found, best first.
@@ -1000,15 +988,13 @@ function tperf_Report:save(path) end
 ---@field forward tperf.pass
 ---@field backward tperf.pass
 
----Bytes on a GPU, for a configuration on the one that holds most.
+---Bytes on the GPU that holds most.
 ---@class tperf.memory
 ---@field total number
 ---@field weights number
 ---@field gradients number
----@field optimizer number master copy of the weights, and moments
----@field activations number kept from forward to backward passes, of all micro-batches in flight
----@field passing number that lives during one pass only
----@field buffers number of libraries
+---@field optimizer number
+---@field activations number
 
 ---A checked description; fields are those of tperf.model { … }
 ---@class tperf.model
@@ -1049,11 +1035,10 @@ function tperf_model:flops_per_token(options) end
 ---@field exposed_memory_time number
 ---@field comm_time number
 
----Neighbouring devices of a pipeline that hold the same.
+---Pipeline stages that hold the same.
 ---@class tperf.stage
----@field device integer the first of them
 ---@field layers integer on one of them
----@field repeats integer how many there are
+---@field repeats integer how many stages are like this
 ---@field in_flight number most micro-batches whose activations one keeps
 ---@field first boolean has the embedding
 ---@field last boolean has the head
@@ -1159,7 +1144,7 @@ function tperf.grid(given) end
 
 ---How one way of serving a model answers. Times in seconds, sizes in bytes.
 ---@param given tperf.infer.request
----@return table record ttft, tpot, latency    to the first token of prefill_batch prompts; of each further token, on average (nil without); of all tokens of a request first_step, last_step  the first and the last decode step tokens_per_second      generated by all replicas, prompts included in the time; _per_gpu; total_ with prompts' tokens; prefill_ and decode_ of each phase on its own memory                 of the fullest GPU: { weights, cache, buffers, total, capacity }; max_batch cache_sequence         the cache of one sequence, on one GPU of each stage prefill, decode        { time, compute, memory, tensor_comm, pipeline_comm, wait } of one prefill, of all steps cost                   dollars per million tokens { input, output, total, generated }; energy_per_token (J) ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time, flops, bytes, intensity, bound, weight_bytes } of one layer or end, averaged over steps
+---@return table record ttft, tpot, latency    to the first token of prefill_batch prompts; of each further token, on average (nil without); of all tokens of a request first_step, last_step  the first and the last decode step tokens_per_second      generated by all replicas, prompts included in the time; _per_gpu; total_ with prompts' tokens prefill_tokens_per_second, decode_tokens_per_second   of each phase on its own memory                 of the GPU that is full first: { weights, cache, buffers, total, capacity }; max_batch cache_sequence         the cache of one sequence, on one GPU of each stage prefill, decode        { time, compute, memory, tensor_comm, pipeline_comm, wait } of one prefill, of all steps cost                   dollars per million tokens { input, output, total, generated }; energy_per_token (J) ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time, flops, bytes, intensity, bound, weight_bytes } of one layer or end, decode's on average over the steps
 function tperf.infer(given) end
 
 ---The ops of one layer for one micro-batch on one GPU, in order. Bytes and FLOPs are counts, times are seconds.
@@ -1243,10 +1228,10 @@ function tperf.op.gelu(o) end
 function tperf.op.grouped_linear() end
 
 ---Y = X W + bias: tokens, n_in, n_out, bias, input_kept_elsewhere, tied (W is the embedding), weights_elsewhere,
----weight_dtype, matrix_dtype. Axes: gather (X lies in shards of `shard` tokens),
----reduce_scatter or all_reduce (of Y), input_grad or input_grad_all_reduce (of X's gradient), output_grad (Y's
----gradient is gathered), parameter_grad and bias_grad (over which they are replicated). overlap: of the backward
----pass, gathering X and reducing its gradient run beside the products.
+---weight_dtype. Axes: gather (X lies in shards of `shard` tokens), reduce_scatter or all_reduce (of Y), input_grad
+---or input_grad_all_reduce (of X's gradient), output_grad (Y's gradient is gathered), parameter_grad and bias_grad
+---(over which they are replicated). overlap: of the backward pass, gathering X and reducing its gradient run beside
+---the products.
 function tperf.op.linear() end
 
 ---Layer norm: tokens, width; root_mean_square; parameters (2 width, width of a root-mean-square norm);
@@ -1497,11 +1482,10 @@ function tperf.schedule.names() end
 ---@return tperf.found|tperf.found[] result  a list of them, systems outermost, when gpus or system is a list
 function tperf.search(given) end
 
----The best ways to serve a model on a number of GPUs: every split of them into tp, pp, ep and replicas, and batches in
----doublings, the largest that fits, and the largest within the limits.
----@param given tperf.search_inference.request
----@return table records  the best first, as tperf.infer returns them; with pareto       the records that no other beats in both tpot and throughput per GPU candidates, feasible   how many were tried; how many fit and keep the limits reason       why there are none
-function tperf.search_inference(given) end
+---What a training stack adds to the formulas: software/NAME.yaml, a file of that format, or a table of its fields.
+---@param value tperf.software.request
+---@return table profile
+function tperf.software(value) end
 
 tperf.strategy = {}
 
@@ -1565,7 +1549,7 @@ function tperf.units.parse(text, unit) end
 
 ---Predicts every row of a table of measurements that names enough.
 ---@param given tperf.validate.request
----@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … }, left_out = { { reason, rows } … }, sources = { { source, rows, median, mean, p90, max, bias } … } }
+---@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … }, left_out = { { reason, rows } … }, memory = as sources, for peak memory, sources = { { source, rows, median, mean, p90, max, bias } … } }
 function tperf.validate(given) end
 
 ---Values that an argument of tperf.sweep takes in turn.

@@ -1,5 +1,6 @@
 local measured = require "tperf.measured"
 local profile = require "tperf.calibrate.profile"
+local step = require "tperf.stack".step
 local tperf = require "tperf"
 local validate = require "tperf.validate"
 
@@ -153,7 +154,7 @@ describe("software profiles", function()
       local slower = {}
       for name, value in pairs(base) do slower[name] = value end
       slower[p.name] = p.name == "overlap" and 0 or 2 * base[p.name] + 1e-9
-      assert.is_true((tperf.software.step(parts, slower)) >= (tperf.software.step(parts, base)), p.name)
+      assert.is_true((step(parts, slower)) >= (step(parts, base)), p.name)
     end
   end)
 end)

@@ -17,6 +17,8 @@ local configuration = {}
 ---@field data_comm number exposed exchange of weights and gradients
 ---@field pipeline_comm number messages between stages
 ---@field bubble number devices that wait
+---@field host? number with a software profile: kernels that wait to be launched
+---@field optimizer? number with a software profile: the optimizer's step
 
 ---@class tperf.stage neighbouring devices of a pipeline that hold the same
 ---@field device integer the first of them
@@ -60,6 +62,9 @@ local configuration = {}
 ---@field kinds? table[] of tperf.train: { key, count, ops } of every kind of layer
 ---@field first? tperf.layer_op[] of tperf.train: the ops before the first layer
 ---@field last? tperf.layer_op[] of tperf.train: the ops after the last layer
+---@field software? string of tperf.train, if asked for: the profile that made a step of the iteration
+---@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
+---@field warnings? string[] then: what no run that was compared resembled
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
 local function fast_of(s, found)

@@ -6,6 +6,7 @@ local search = require "tperf.search"
 local simulate = require "tperf.simulate"
 local space = require "tperf.space"
 local software = require "tperf.software"
+local stack = require "tperf.stack"
 local strategy = require "tperf.strategy"
 local system = require "tperf.system"
 
@@ -174,7 +175,7 @@ function train.run(given)
   local o = check.record("tperf.train", given, schema_of(s))
   complete_sizes(o, s)
   local profile = o.software and software(o.software)
-  if profile then o.system = software.machine(system(o.system)) end
+  if profile then o.system = stack.machine(system(o.system)) end
   o.software = nil
   local p = problem.of(o, { s })
   local share = check_divisions(o, s, p)
@@ -188,7 +189,7 @@ function train.run(given)
     micro_batch = o.micro_batch, zero = o.zero,
   }, o.panels and { o.panels } or s.panels and s.panels(p.model, share, p.rules) or { 1 }) or best_placement(o, s)
   explain(c, o, p, network)
-  if profile then software.apply(c, profile, { model = p.model, system = question.system, rules = p.rules }) end
+  if profile then stack.apply(c, profile, { model = p.model, system = question.system, rules = p.rules }) end
   if not o.simulate then return c end
   local t = simulate.run(c, p.layouts[1].runs, o.simulate)
   c.simulated = {

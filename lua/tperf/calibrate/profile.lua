@@ -1,7 +1,7 @@
 --- Fits software profiles to step times: six numbers a stack, shared by all its runs.
 local check = require "tperf.check"
 local fit = require "tperf.calibrate.fit"
-local software = require "tperf.software"
+local stack = require "tperf.stack"
 
 local profile = {}
 
@@ -30,7 +30,7 @@ end
 local function residuals(cases, values, want)
   local list = {}
   for i, case in ipairs(cases) do
-    if want(i) then list[#list + 1] = math.log(software.step(case.parts, values) / case.measured) end
+    if want(i) then list[#list + 1] = math.log(stack.step(case.parts, values) / case.measured) end
   end
   return list
 end
@@ -45,7 +45,7 @@ local function loss_of(cases, values, want)
         list = {}
         of[case.source], sources[#sources + 1] = list, list
       end
-      list[#list + 1] = math.log(software.step(case.parts, values) / case.measured)
+      list[#list + 1] = math.log(stack.step(case.parts, values) / case.measured)
     end
   end
   for _, list in ipairs(sources) do

@@ -3,6 +3,7 @@ local fabrics = require "tperf.measured.fabrics"
 local read = require "tperf.measured.read"
 local fitting = require "tperf.layer".fitting
 local software = require "tperf.software"
+local stack = require "tperf.stack"
 local stacks = require "tperf.measured.stacks"
 
 local step = { name = "step", columns = { "workload", "gpus", "layers", "hidden", "global_batch", "iter_s" } }
@@ -144,7 +145,7 @@ function step.system(case, system)
   if network and network.bandwidth then
     change.slow = { bandwidth = network.bandwidth, nics_per_gpu = 1, efficiency = network.curve }
   end
-  local precise, reason = with_precision(software.machine(system), case.precision)
+  local precise, reason = with_precision(stack.machine(system), case.precision)
   if not precise then return nil, reason end
   return precise:with { network = change },
     ("%d %s %s"):format(domain, network and network.bandwidth or "", case.precision)
@@ -181,10 +182,10 @@ function step.predict(case, _, system, rules)
   if not case.parts then
     local done, c = pcall(train, step.request(case, system, profile.kernel))
     if not done then return nil, reason_of(c) end
-    case.parts = software.parts(c, system, rules)
+    case.parts = stack.parts(c, system, rules)
     case.predicted_memory = c.memory.total
   end
-  return (software.step(case.parts, profile))
+  return (stack.step(case.parts, profile))
 end
 
 return step

@@ -1,0 +1,140 @@
+--- A software profile turns the parts of a configuration's time into what a step takes:
+--   work      compute x C + attention x A + memory x M + comm x T: the time of attention's kernels and of all others,
+--             exposed memory time and tensor-parallel communication of one device, as slow beside each other as the
+--             stack makes them; at least host x kernels, as the host launches them one by one
+--   bubble    in proportion to the work
+--   data      the part of the data-parallel traffic that is not hidden, 1 - overlap
+--   optimizer reads and writes every parameter's state (38 bytes with Adam: gradient twice, master copy, moments,
+--             weight, norm) at 0.7 of the HBM's bandwidth
+local core = require "tperf.core"
+
+local stack = {}
+
+local ADAM_BYTES <const> = 12      -- of optimizer state per parameter, see tperf.training
+local OPTIMIZER_TRAFFIC <const> = 38 -- bytes read and written per parameter and step
+local OPTIMIZER_PART <const> = 0.7   -- of the HBM's bandwidth that its many small kernels reach; an assumption
+
+-- Kernels that one device launches in an iteration: forward, twice as many backward, and again when recomputed.
+local function kernels_of(c)
+  local per_layer = 0
+  for _, kind in ipairs(c.kinds) do per_layer = per_layer + kind.count * #kind.ops end
+  local passes = c.recompute == "full" and 4 or 3
+  return c.microbatches * passes * (per_layer / c.pp + #c.first + #c.last)
+end
+
+local ATTENTION = { attention = true, logits = true, softmax = true, dropout = true, attend = true }
+
+-- Which part of the layers' compute time is attention's kernels.
+local function attention_part(c)
+  local attention, all = 0, 0
+  for _, kind in ipairs(c.kinds) do
+    for _, op in ipairs(kind.ops) do
+      local time = kind.count * (op.forward.compute_time + op.backward.compute_time)
+      all = all + time
+      if ATTENTION[op.name] then attention = attention + time end
+    end
+  end
+  return all > 0 and attention / all or 0
+end
+
+-- Seconds of an iteration's data-parallel traffic if nothing hid it.
+local function data_time(c, machine, rules)
+  local size, fast = c.dp * (c.cp or 1), c.fast.dp * (c.cp and c.fast.cp or 1)
+  if size == 1 then return 0 end
+  local function time(kind, bytes) return machine:collective(rules, kind, bytes, size, fast) end
+  local weights, gradients = c.memory.weights, c.memory.gradients
+  if c.zero == 0 then return time("all_reduce", gradients) end
+  if c.zero == 1 then return time("reduce_scatter", gradients) + time("all_gather", weights) end
+  gradients = gradients * size
+  local repeats = c.microbatches
+  if c.zero == 2 then return repeats * time("reduce_scatter", gradients) + time("all_gather", weights) end
+  return repeats * (time("reduce_scatter", gradients) + 2 * time("all_gather", weights * size))
+end
+
+--- A system as training finds it: kernels follow each other for hours, so that its clock is the sustained one however
+--- short each of them is.
+---@param system table
+function stack.machine(system)
+  local compute = system.accelerator.compute_efficiency
+  if type(compute) ~= "table" then return system end
+  local change = {}
+  for _, kind in ipairs { "gemm", "attention" } do
+    change[kind] = {}
+    for dtype in pairs(compute[kind] or {}) do change[kind][dtype] = { sustained_after = 1e-12 } end
+  end
+  return system:with { accelerator = { compute_efficiency = change } }
+end
+
+--- What of a configuration a profile works on: seconds and counts.
+---@param c table        a configuration of tperf.train
+---@param system table
+---@param rules table
+function stack.parts(c, system, rules)
+  local b, hbm = c.breakdown, system.accelerator.hbm
+  local work = b.compute + b.memory + b.tensor_comm
+  local attention = attention_part(c) * b.compute
+  return {
+    compute = b.compute - attention, attention = attention, memory = b.memory,
+    comm = b.tensor_comm, pipeline = b.pipeline_comm,
+    data = data_time(c, core.machine(system), rules), kernels = kernels_of(c),
+    bubble = work > 0 and b.bubble / work or 0,
+    optimizer = c.memory.optimizer / ADAM_BYTES * OPTIMIZER_TRAFFIC
+      / (hbm.bandwidth * OPTIMIZER_PART),
+  }
+end
+
+--- Seconds of a step, and its parts.
+function stack.step(parts, profile)
+  local compute = profile.compute * parts.compute + profile.attention * parts.attention
+  local work = compute + profile.memory * parts.memory + profile.comm * parts.comm
+  local host = math.max(profile.host * parts.kernels - work, 0)
+  local bubble = parts.bubble * (work + host)
+  local data = (1 - profile.overlap) * parts.data
+  return work + host + bubble + parts.pipeline + data + parts.optimizer, {
+    compute = compute, memory = profile.memory * parts.memory,
+    tensor_comm = profile.comm * parts.comm, host = host, bubble = bubble, pipeline_comm = parts.pipeline,
+    data_comm = data, optimizer = parts.optimizer,
+  }
+end
+
+local function outside(value, range)
+  return range and value and (value < range[1] or value > range[2])
+end
+
+-- What of a configuration no run of the stack resembled.
+local function warnings_of(profile, c, question)
+  local list = {}
+  local function warn(...) list[#list + 1] = string.format(...) end
+  if not profile.error90 then warn("no run of %s was ever compared with a prediction", profile.name) end
+  local known = #profile.systems == 0
+  for _, name in ipairs(profile.systems) do known = known or name == question.system.name end
+  if not known then warn("no run of %s on %s was compared", profile.name, question.system.name) end
+  local function range(what, value, known_span)
+    if outside(value, known_span) then
+      warn("%s %d is outside the %d to %d of the runs compared", what, value, known_span[1], known_span[2])
+    end
+  end
+  range("gpus", c.gpus, profile.gpus)
+  range("hidden", question.model.hidden, profile.hidden)
+  range("seq", question.model.seq, profile.seq)
+  return list
+end
+
+--- Makes of a configuration's time what a step takes: time, its parts, the interval in which nine tenths of the like
+--- runs lie, and what no run resembled.
+---@param c table         a configuration of tperf.train, changed in place
+---@param profile table
+---@param question table  { model, system, rules }
+function stack.apply(c, profile, question)
+  local before = c.time
+  c.time, c.breakdown = stack.step(stack.parts(c, question.system, question.rules), profile)
+  c.software, c.warnings = profile.name, warnings_of(profile, c, question)
+  local part = before / c.time
+  c.throughput, c.tokens_per_second, c.mfu = c.throughput * part, c.tokens_per_second * part, c.mfu * part
+  if profile.error90 then
+    local error = math.min(profile.error90, 0.9)
+    c.interval = { low = c.time / (1 + error), high = c.time / (1 - error) }
+  end
+end
+
+return stack
