@@ -575,6 +575,7 @@
 ---@field launch_outside_roofline? boolean an op's launch adds to the longer of compute and memory time
 ---@field layers_from_description? boolean layers, embedding and head are those that the model describes
 ---@field lone_gpus_use_all_nics? boolean a GPU alone in its domain sends through all its NICs
+---@field memory_counts_passing? boolean memory includes what lives during one pass only, and buffers of libraries
 ---@field norm_2d_grads_by_group? boolean its backward pass reduces statistics over tp1, parameters over tp2
 ---@field norm_2d_splits_hidden? boolean a two-dimensional layer norm holds hidden / tp1 features
 ---@field one_minimum_width? boolean hidden / tp is at least 128 in every strategy
@@ -652,8 +653,12 @@
 ---@field zero? integer|integer[] ZeRO stage 0 to 3, or a list (1)
 ---@field recompute? "none"|"selective"|"full"|("none"|"selective"|"full")[] "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---@field sequence_parallel? boolean|boolean[] true (default), false, or a list
----@field optimizer? "adam"|"adam_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adam_8bit", "lion", "muon", "sgd"
----@field gradients? "fp32"|"bf16" "fp32" or "bf16": kept and reduced in; as the rules say
+---@field recompute_layers? integer how many layers keep one input under full recomputation (1)
+---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
+---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" "bf16" (default), "fp32" …: the dtype that they are kept in (docs/memory.md)
+---@field gradients? "fp32"|"bf16"|"fp16" "fp32", "bf16" or "fp16": kept and reduced in; as the rules say
+---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
+---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
 ---@field reserve? number part of the memory to keep free (0)
 ---@field top? integer how many configurations to return (10)
 ---@field keep? "all"|"best" "all": every candidate, feasible or not
@@ -814,10 +819,13 @@
 ---@field simulate? any true, a schedule's name or a table (see tperf.simulate): the iteration pass by pass, too
 ---@field software? string|table what a training stack adds (see tperf.software): its name, a file or a table
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
----@field gradients? "fp32"|"bf16" "fp32" or "bf16": kept and reduced in; as the rules say
+---@field gradients? "fp32"|"bf16"|"fp16" "fp32", "bf16" or "fp16": kept and reduced in; as the rules say
+---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---@field model string|table a name, a file or a table; system may be a list
----@field optimizer? "adam"|"adam_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adam_8bit", "lion", "muon", "sgd"
+---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
+---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
 ---@field recompute? "none"|"selective"|"full" "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
+---@field recompute_layers? integer how many layers keep one input under full recomputation (1)
 ---@field reserve? number part of the memory to keep free (0)
 ---@field rules? string|table "default", "subramanian2024" or a table, see tperf.rules
 ---@field schedule? string a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" })
@@ -826,6 +834,7 @@
 ---@field strategy? string|string[]|table a name ("tensor"), a list of names, or "all"; the best across them
 ---@field system string|table a name, a file or a table; system may be a list
 ---@field virtual_stages? integer chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
+---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" "bf16" (default), "fp32" …: the dtype that they are kept in (docs/memory.md)
 ---@field zero? integer ZeRO stage 0 to 3, or a list (1)
 
 ---@class tperf.validate.request
@@ -943,7 +952,7 @@ function tperf_Report:save(path) end
 ---@field feasible boolean the memory suffices
 ---@field memory tperf.memory
 ---@field breakdown tperf.breakdown
----@field stages tperf.stage[]
+---@field stages? tperf.stage[] of tperf.train: the devices of the pipeline, neighbours that hold the same once
 ---@field layers? tperf.layer_op[] of tperf.train: the ops of the first kind of layer
 ---@field kinds? table[] of tperf.train: { key, count, ops } of every kind of layer
 ---@field first? tperf.layer_op[] of tperf.train: the ops before the first layer
@@ -988,13 +997,15 @@ function tperf_Report:save(path) end
 ---@field forward tperf.pass
 ---@field backward tperf.pass
 
----Bytes on the GPU that holds most.
+---Bytes on a GPU, for a configuration on the one that holds most.
 ---@class tperf.memory
 ---@field total number
 ---@field weights number
 ---@field gradients number
----@field optimizer number
----@field activations number
+---@field optimizer number master copy of the weights, and moments
+---@field activations number kept from forward to backward passes, of all micro-batches in flight
+---@field passing number that lives during one pass only
+---@field buffers number of libraries
 
 ---A checked description; fields are those of tperf.model { … }
 ---@class tperf.model
@@ -1035,10 +1046,11 @@ function tperf_model:flops_per_token(options) end
 ---@field exposed_memory_time number
 ---@field comm_time number
 
----Pipeline stages that hold the same.
+---Neighbouring devices of a pipeline that hold the same.
 ---@class tperf.stage
+---@field device integer the first of them
 ---@field layers integer on one of them
----@field repeats integer how many stages are like this
+---@field repeats integer how many there are
 ---@field in_flight number most micro-batches whose activations one keeps
 ---@field first boolean has the embedding
 ---@field last boolean has the head

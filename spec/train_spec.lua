@@ -177,7 +177,7 @@ describe("tperf.train of a configuration", function()
       assert.equal(c.time, same.time)
       assert.same(c.memory, same.memory)
     end
-    local faster = tperf.train { model = question.model, system = "h200-sxm", configuration = found[1] }
+    local faster = tperf.train { model = question.model, system = "b200-sxm", configuration = found[1] }
     assert.is_true(faster.time <= found[1].time)
   end)
 
