@@ -38,12 +38,13 @@
 ---@field generate integer tokens that a request brings and wants
 ---@field batch? integer sequences that one replica decodes at a time (1)
 ---@field prefill_batch? integer prompts that it takes in at a time (1)
----@field tp? integer GPUs: tensor and pipeline parallel ones of a replica, replicas, replicas that share experts (1; dp: ep)
----@field pp? integer GPUs: tensor and pipeline parallel ones of a replica, replicas, replicas that share experts (1; dp: ep)
----@field ep? integer GPUs: tensor and pipeline parallel ones of a replica, replicas, replicas that share experts (1; dp: ep)
----@field dp? integer GPUs: tensor and pipeline parallel ones of a replica, replicas, replicas that share experts (1; dp: ep)
+---@field tp? integer GPUs of a replica: that cut layers, that hold layers in turn (1)
+---@field pp? integer GPUs of a replica: that cut layers, that hold layers in turn (1)
+---@field ep? integer replicas that share experts, and so run in step (1)
+---@field dp? integer replicas, a multiple of ep (ep)
 ---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
+---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" in which products with weights multiply ("bf16"; fp16, fp8, int8, fp4)
 ---@field attention? "flash"|"unfused" "flash" (default), "unfused"
 ---@field sequence_parallel? boolean whether tp cuts the residual stream of prompts by tokens (false)
 ---@field fast? table GPUs of each axis in one fast domain: { tp =, ep =, pp = }; as many as fit
@@ -259,6 +260,7 @@
 ---@field input_grad? string axis over which X's gradient is summed: scattered, or whole
 ---@field input_grad_all_reduce? string axis over which X's gradient is summed: scattered, or whole
 ---@field input_kept_elsewhere? boolean true: another op keeps the same input
+---@field matrix_dtype? string in which the matrix units multiply, where it differs
 ---@field n_in integer features of a row: in, out
 ---@field n_out integer features of a row: in, out
 ---@field name? string of the op, in tables and messages
@@ -279,6 +281,7 @@
 ---@field input_grad? string axis over which X's gradient is summed: scattered, or whole
 ---@field input_grad_all_reduce? string axis over which X's gradient is summed: scattered, or whole
 ---@field input_kept_elsewhere? boolean true: another op keeps the same input
+---@field matrix_dtype? string in which the matrix units multiply, where it differs
 ---@field n_in integer features of a row: in, out
 ---@field n_out integer features of a row: in, out
 ---@field name? string of the op, in tables and messages
@@ -668,6 +671,30 @@
 ---@field threads? integer as many as there are processors
 ---@field progress? function function(shapes done)
 
+---@class tperf.search_inference.request
+---@field model string|table a name, a file, a table
+---@field system string|table a name, a file, a table
+---@field prompt integer tokens that a request brings and wants
+---@field generate integer tokens that a request brings and wants
+---@field gpus integer all of them; replicas take what tp and pp leave
+---@field tp? any a size or a list; all that are possible
+---@field pp? any a size or a list; all that are possible
+---@field ep? any a size or a list; all that are possible
+---@field batch? any a size or a list; all that are possible
+---@field ttft? number|string limits in seconds
+---@field tpot? number|string limits in seconds
+---@field objective? "throughput"|"tpot"|"ttft"|"latency"|"cost" what is best: "throughput" (tokens per second and GPU, default), "tpot", "ttft", "latency", "cost" (of generated tokens)
+---@field top? integer how many to return (10)
+---@field prefill_batch? integer prompts that a replica takes in at a time (1)
+---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
+---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
+---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" in which products with weights multiply ("bf16"; fp16, fp8, int8, fp4)
+---@field attention? "flash"|"unfused" "flash" (default), "unfused"
+---@field sequence_parallel? boolean whether tp cuts the residual stream of prompts by tokens (false)
+---@field reserve? number part of the HBM that stays free (0.1)
+---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
+---@field rules? string|table "default"
+
 ---@class tperf.software.request
 ---@field name string what it is called, where its numbers come from
 ---@field source? string what it is called, where its numbers come from
@@ -722,9 +749,9 @@
 ---@field mode? any "train", "prefill", "decode"
 ---@field seq? any new tokens of each sequence (the model's seq), and context: tokens before them, in the cache
 ---@field ep? any GPUs that experts are spread over
----@field dtype? any "bf16"
----@field weight_dtype? any "bf16"
----@field kv_dtype? any "bf16"
+---@field dtype? any "bf16"; matrix_dtype: in which products with weights multiply (dtype)
+---@field weight_dtype? any "bf16"; matrix_dtype: in which products with weights multiply (dtype)
+---@field kv_dtype? any "bf16"; matrix_dtype: in which products with weights multiply (dtype)
 
 ---@class tperf.sweep.request
 ---@field run? any tperf.search (default), tperf.train, tperf.collective, or a function(arguments) of one's own that returns a table, a number, or nil
@@ -1156,7 +1183,7 @@ function tperf.grid(given) end
 
 ---How one way of serving a model answers. Times in seconds, sizes in bytes.
 ---@param given tperf.infer.request
----@return table record ttft, tpot, latency    to the first token of prefill_batch prompts; of each further token, on average (nil without); of all tokens of a request first_step, last_step  the first and the last decode step tokens_per_second      generated by all replicas, prompts included in the time; _per_gpu; total_ with prompts' tokens prefill_tokens_per_second, decode_tokens_per_second   of each phase on its own memory                 of the GPU that is full first: { weights, cache, buffers, total, capacity }; max_batch cache_sequence         the cache of one sequence, on one GPU of each stage prefill, decode        { time, compute, memory, tensor_comm, pipeline_comm, wait } of one prefill, of all steps cost                   dollars per million tokens { input, output, total, generated }; energy_per_token (J) ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time, flops, bytes, intensity, bound, weight_bytes } of one layer or end, decode's on average over the steps
+---@return table record ttft, tpot, latency    to the first token of prefill_batch prompts; of each further token, on average (nil without); of all tokens of a request first_step, last_step  the first and the last decode step tokens_per_second      generated by all replicas, prompts included in the time; _per_gpu; total_ with prompts' tokens; prefill_ and decode_ of each phase on its own memory                 of the fullest GPU: { weights, cache, buffers, total, capacity }; max_batch cache_sequence         the cache of one sequence, on one GPU of each stage prefill, decode        { time, compute, memory, tensor_comm, pipeline_comm, wait } of one prefill, of all steps cost                   dollars per million tokens { input, output, total, generated }; energy_per_token (J) ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time, flops, bytes, intensity, bound, weight_bytes } of one layer or end, averaged over steps
 function tperf.infer(given) end
 
 ---The ops of one layer for one micro-batch on one GPU, in order. Bytes and FLOPs are counts, times are seconds.
@@ -1240,10 +1267,10 @@ function tperf.op.gelu(o) end
 function tperf.op.grouped_linear() end
 
 ---Y = X W + bias: tokens, n_in, n_out, bias, input_kept_elsewhere, tied (W is the embedding), weights_elsewhere,
----weight_dtype. Axes: gather (X lies in shards of `shard` tokens), reduce_scatter or all_reduce (of Y), input_grad
----or input_grad_all_reduce (of X's gradient), output_grad (Y's gradient is gathered), parameter_grad and bias_grad
----(over which they are replicated). overlap: of the backward pass, gathering X and reducing its gradient run beside
----the products.
+---weight_dtype, matrix_dtype. Axes: gather (X lies in shards of `shard` tokens),
+---reduce_scatter or all_reduce (of Y), input_grad or input_grad_all_reduce (of X's gradient), output_grad (Y's
+---gradient is gathered), parameter_grad and bias_grad (over which they are replicated). overlap: of the backward
+---pass, gathering X and reducing its gradient run beside the products.
 function tperf.op.linear() end
 
 ---Layer norm: tokens, width; root_mean_square; parameters (2 width, width of a root-mean-square norm);
@@ -1493,6 +1520,12 @@ function tperf.schedule.names() end
 ---@param given tperf.search.request
 ---@return tperf.found|tperf.found[] result  a list of them, systems outermost, when gpus or system is a list
 function tperf.search(given) end
+
+---The best ways to serve a model on a number of GPUs: every split of them into tp, pp, ep and replicas, and batches in
+---doublings, the largest that fits, and the largest within the limits.
+---@param given tperf.search_inference.request
+---@return table records  the best first, as tperf.infer returns them; with pareto       the records that no other beats in both tpot and throughput per GPU candidates, feasible   how many were tried; how many fit and keep the limits reason       why there are none
+function tperf.search_inference(given) end
 
 ---What a training stack adds to the formulas: software/NAME.yaml, a file of that format, or a table of its fields.
 ---@param value tperf.software.request
