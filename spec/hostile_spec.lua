@@ -51,8 +51,8 @@ local values = {
   function() return "1 GB" end, function() return "." end, function() return "/dev/full" end,
   function(random) return random(9) end, function(random) return random(9) end, function(random) return random(9) end,
   function(random) return random(1 << 20) end, function(random) return { random(8), random(8) } end,
-  function() return tperf.vary { 1, 2 } end, function() return tperf.vary { cyclic() } end, function() return tperf.system "h100-sxm" end,
-  function() return tperf.model "gpt2" end,
+  function() return tperf.vary { 1, 2 } end, function() return tperf.vary { cyclic() } end,
+  function() return tperf.system "h100-sxm" end, function() return tperf.model "gpt2" end,
 }
 
 local keys = { "x", "tp", 1, -1, 0.5, true, "fast", "system", "name", "a\0b", ("k"):rep(1000) }
@@ -73,9 +73,8 @@ local function place(value, random)
   table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
   local key = names[random(math.max(1, #names))]
   local inner = value[key]
-  if type(inner) == "table" and not LIVE[inner] and not getmetatable(inner) and next(inner) ~= nil and random(4) > 1 then
-    return place(inner, random)
-  end
+  local open = type(inner) == "table" and not LIVE[inner] and not getmetatable(inner) and next(inner) ~= nil
+  if open and random(4) > 1 then return place(inner, random) end
   return value, key
 end
 

@@ -284,7 +284,10 @@ describe("a sweep's cache", function()
 
   it("keeps what Ctrl-C left", function()
     program.write(folder .. "/s.lua", SCRIPT:format("", 400))
-    local result = program.shell(("timeout -s INT 0.3 %s run s.lua"):format(program.quote(program.absolute())), folder)
+    local result = program.shell(([[
+      %s run s.lua & job=$!
+      until test -s points; do sleep 0.02; done
+      kill -INT $job; wait $job]]):format(program.quote(program.absolute())), folder)
     assert.truthy(result.err:find("s.lua:2: tperf.sweep: interrupted after %d+ of 1200 points; 'points' keeps them"),
       result.err)
     assert.is_nil(io.open(folder .. "/rows.csv"))

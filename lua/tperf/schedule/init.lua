@@ -237,7 +237,9 @@ function schedule.simulate(arguments)
 end
 
 local SHAPE = { device = check.integer { min = 1, optional = true } }
-for _, name in ipairs { "schedule", "devices", "stages", "microbatches", "group_size" } do SHAPE[name] = SCHEMA[name] end
+for _, name in ipairs { "schedule", "devices", "stages", "microbatches", "group_size" } do
+  SHAPE[name] = SCHEMA[name]
+end
 
 local function shape(arguments, what)
   local p = check.record("tperf.schedule." .. what, arguments, SHAPE)
