@@ -6,24 +6,19 @@ local terminal = require "tperf.report.terminal"
 local blocks = { "█", "▒", "▓", "░", "▚", "▞", "▤" }
 local letters = { "#", "=", "*", ":", "+", "o", "%" }
 
----@param options { width: integer, height: integer, ascii: boolean, color: boolean }
----@param plot table  title, names, parts, over, mode, y
----@return string
-return function(options, plot)
-  local glyphs = options.ascii and letters or blocks
-  local function glyph(k) return glyphs[(k - 1) % #glyphs + 1] end
-  local gutter, sums, widest = 0, {}, 0
-  for i, name in ipairs(plot.names) do
-    gutter = math.max(gutter, math.min(24, format.width(format.printable(name))))
-    sums[i] = 0
-    for _, part in ipairs(plot.parts) do sums[i] = sums[i] + (part.values[name] or 0) end
-  end
-  local out, lines = {}, {}
-  local stacked = plot.mode == "stacked"
-  for i, name in ipairs(plot.names) do
+local function sum_of(plot, name)
+  local sum = 0
+  for _, part in ipairs(plot.parts) do sum = sum + (part.values[name] or 0) end
+  return sum
+end
+
+-- The lines of the picture: { label, name, parts, value (as text), only (the part's number, where it is alone) }.
+local function lines_of(plot, gutter)
+  local lines = {}
+  for _, name in ipairs(plot.names) do
     local label = format.clip(format.printable(name), gutter)
-    if stacked then
-      local value = plot.y.unit == "%" and "" or format.number(sums[i], plot.parts[1].unit)
+    if plot.mode == "stacked" then
+      local value = plot.y.unit == "%" and "" or format.number(sum_of(plot, name), plot.parts[1].unit)
       lines[#lines + 1] = { label = label, name = name, value = value, parts = plot.parts }
     else
       for k, part in ipairs(plot.parts) do
@@ -32,15 +27,29 @@ return function(options, plot)
           value = value and format.number(value, part.unit) or "" }
       end
     end
+    local last = lines[#lines]
     for _, line in ipairs(plot.over) do
       local value = line.values[name]
-      local last = lines[#lines]
       if value then
         last.value = (last.value ~= "" and last.value .. ", " or "") .. (line.title or "") .. " "
           .. format.number(value, line.unit)
       end
     end
   end
+  return lines
+end
+
+---@param options { width: integer, height: integer, ascii: boolean, color: boolean }
+---@param plot table  title, names, parts, over, mode, y
+---@return string
+return function(options, plot)
+  local glyphs = options.ascii and letters or blocks
+  local function glyph(k) return glyphs[(k - 1) % #glyphs + 1] end
+  local gutter, widest, out = 0, 0, {}
+  for _, name in ipairs(plot.names) do
+    gutter = math.max(gutter, math.min(24, format.width(format.printable(name))))
+  end
+  local lines = lines_of(plot, gutter)
   for _, line in ipairs(lines) do widest = math.max(widest, format.width(line.value)) end
   local room = math.max(10, options.width - gutter - 3 - widest)
   if plot.title then out[1], out[2] = terminal.bold(format.printable(plot.title), options.color), "" end

@@ -5,6 +5,7 @@ local format = require "tperf.report.format"
 local rows = require "tperf.plot.rows"
 local scale = require "tperf.plot.scale"
 local style = require "tperf.plot.style"
+local guides = require "tperf.plot.guides"
 local xy = require "tperf.plot.xy"
 
 local WHAT = "plot.lines"
@@ -80,7 +81,7 @@ end
 return function(options)
   local o = check.record(WHAT, options, schema)
   rows.check(WHAT, o.rows)
-  xy.check_guides(WHAT, o.guides, o.logx, o.logy)
+  guides.check(WHAT, o.guides, o.logx, o.logy)
   local fields = (type(o.y) == "table" and not o.y.key) and o.y or { o.y }
   local x = rows.column(WHAT, o.rows, o.x, o.xunit)
   local split = o.series and rows.column(WHAT, o.rows, o.series)

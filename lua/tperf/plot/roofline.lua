@@ -5,6 +5,7 @@ local format = require "tperf.report.format"
 local rows = require "tperf.plot.rows"
 local style = require "tperf.plot.style"
 local system = require "tperf.system"
+local guides = require "tperf.plot.guides"
 local xy = require "tperf.plot.xy"
 
 local WHAT = "plot.roofline"
@@ -88,7 +89,7 @@ end
 return function(options)
   local o = check.record(WHAT, options, schema)
   rows.check(WHAT, o.rows)
-  xy.check_guides(WHAT, o.guides, true, true)
+  guides.check(WHAT, o.guides, true, true)
   local fields = {}
   for _, name in ipairs { "flops", "bytes" } do fields[name] = rows.column(WHAT, o.rows, o[name]) end
   -- Names and times may be absent from every row.

@@ -5,6 +5,7 @@ local format = require "tperf.report.format"
 local pareto = require "tperf.plot.pareto"
 local rows = require "tperf.plot.rows"
 local style = require "tperf.plot.style"
+local guides = require "tperf.plot.guides"
 local xy = require "tperf.plot.xy"
 
 local WHAT = "plot.scatter"
@@ -58,7 +59,7 @@ end
 return function(options)
   local o = check.record(WHAT, options, schema)
   rows.check(WHAT, o.rows)
-  xy.check_guides(WHAT, o.guides, o.logx, o.logy)
+  guides.check(WHAT, o.guides, o.logx, o.logy)
   local x, y = rows.column(WHAT, o.rows, o.x, o.xunit), rows.column(WHAT, o.rows, o.y, o.yunit)
   local split, label = o.series and rows.column(WHAT, o.rows, o.series), o.label and rows.column(WHAT, o.rows, o.label)
   local all, series, xs, ys = {}, {}, {}, {}

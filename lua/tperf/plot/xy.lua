@@ -6,6 +6,7 @@ local check = require "tperf.check"
 local clip = require "tperf.plot.clip"
 local figure = require "tperf.plot.figure"
 local format = require "tperf.report.format"
+local guides = require "tperf.plot.guides"
 local scale = require "tperf.plot.scale"
 local style = require "tperf.plot.style"
 
@@ -68,42 +69,6 @@ function xy.scale(what, values, o)
   return s
 end
 
--- A guide as points of the unit square, before clipping. (path: points { x1, y1, … } of a line, for plots of ours.)
-local function guide_points(guide, x, y)
-  if guide.path then
-    local points = {}
-    for i = 1, #guide.path, 2 do points[i], points[i + 1] = x.at(guide.path[i]), y.at(guide.path[i + 1]) end
-    return points
-  end
-  if guide.y then return { 0, y.at(guide.y), 1, y.at(guide.y) } end
-  if guide.x then return { x.at(guide.x), 0, x.at(guide.x), 1 } end
-  local points, count = {}, 96
-  for i = 0, count do
-    local u = i / count
-    local value = x.kind == "log" and x.lo * (x.hi / x.lo) ^ u or x.lo + (x.hi - x.lo) * u
-    local result = guide.f(value)
-    if type(result) ~= "number" then
-      check.fail("the function of a guide line must return a number, got %s for %s", check.show(result),
-        check.show(value))
-    end
-    if result == result and (y.kind ~= "log" or result > 0) then
-      points[#points + 1], points[#points + 2] = u, y.at(result)
-    end
-  end
-  return points
-end
-
---- Checks guides against the axes; each has exactly one of x, y and f.
-function xy.check_guides(what, guides, logx, logy)
-  for i, guide in ipairs(guides) do
-    local given = (guide.x and 1 or 0) + (guide.y and 1 or 0) + (guide.f and 1 or 0)
-    if given ~= 1 then check.fail("%s: guides[%d] needs one of x, y and f", what, i) end
-    if logx and guide.x and guide.x <= 0 or logy and guide.y and guide.y <= 0 then
-      check.fail("%s: guides[%d] is at %s, which a log axis cannot show", what, i, check.show(guide.x or guide.y))
-    end
-  end
-end
-
 -- The series' lines as runs of places in the unit square; a gap ends a run.
 local function runs_of(series, x, y)
   local runs, run = {}, nil
@@ -157,13 +122,18 @@ local function name_along(c, line, text)
   c:text(x, y, text, { anchor = "middle", rotate = math.deg(math.atan(dy, dx)), class = "tp-soft", color = style.soft })
 end
 
+-- Turns places in the unit square into places in the box.
+local function into_box(box, piece)
+  for i = 1, #piece, 2 do
+    piece[i], piece[i + 1] = box.left + piece[i] * box.width, box.top + (1 - piece[i + 1]) * box.height
+  end
+end
+
 local function draw_guides(c, box, plot, side)
   for _, guide in ipairs(plot.guides) do
-    local pieces = clip.line(guide_points(guide, plot.x, plot.y))
+    local pieces = clip.line(guides.points(guide, plot.x, plot.y))
     for _, piece in ipairs(pieces) do
-      for i = 1, #piece, 2 do
-        piece[i], piece[i + 1] = box.left + piece[i] * box.width, box.top + (1 - piece[i + 1]) * box.height
-      end
+      into_box(box, piece)
       c:line(piece, { class = "tp-axis", color = style.soft, width = 1.2, dash = guide.solid and {} or { 5, 4 },
         title = guide.label })
     end
@@ -200,9 +170,7 @@ local function draw_series(c, box, plot, series, side, labelled, taken)
   if series.connect then
     for _, run in ipairs(runs_of(series, plot.x, plot.y)) do
       for _, piece in ipairs(clip.line(run)) do
-        for i = 1, #piece, 2 do
-          piece[i], piece[i + 1] = box.left + piece[i] * box.width, box.top + (1 - piece[i + 1]) * box.height
-        end
+        into_box(box, piece)
         c:line(piece, { color = look.color, width = series.width or 2, dash = look.dash, title = series.name })
         keep_clear(piece, taken)
       end
@@ -219,7 +187,7 @@ local function draw_series(c, box, plot, series, side, labelled, taken)
         local before, after = series.points[i - 1], series.points[i + 1]
         local alone = not (before and before.y) and not (after and after.y)
         if series.markers and (i % stride == 0 or alone or stride == 1) then
-            local radius = point.radius or series.radius or 3.4
+          local radius = point.radius or series.radius or 3.4
           c:marker(px, py, look.marker, radius, { color = look.color, title = point.title })
         end
         last = py
@@ -265,18 +233,15 @@ local function text_lines(plot, options)
     end
   end
   return braille.plot(options, plot, function(grid)
-    for _, guide in ipairs(plot.guides) do
-      for _, piece in ipairs(clip.line(guide_points(guide, plot.x, plot.y))) do
-        for i = 1, #piece - 3, 2 do grid:line(piece[i], piece[i + 1], piece[i + 2], piece[i + 3], 7) end
+    local function lines(points, color)
+      for _, piece in ipairs(clip.line(points)) do
+        for i = 1, #piece - 3, 2 do grid:line(piece[i], piece[i + 1], piece[i + 2], piece[i + 3], color) end
       end
     end
+    for _, guide in ipairs(plot.guides) do lines(guides.points(guide, plot.x, plot.y), 7) end
     for i, series in ipairs(plot.series) do
       for _, run in ipairs(runs_of(series, plot.x, plot.y)) do
-        if series.connect then
-          for _, piece in ipairs(clip.line(run)) do
-            for k = 1, #piece - 3, 2 do grid:line(piece[k], piece[k + 1], piece[k + 2], piece[k + 3], i) end
-          end
-        end
+        if series.connect then lines(run, i) end
         if not series.unmarked and (#plot.series > 1 or not series.connect) then
           for k = 1, #run, 2 do grid:mark(run[k], run[k + 1], braille.mark_of(i), i) end
         elseif #run == 2 then
