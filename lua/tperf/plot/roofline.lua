@@ -109,17 +109,17 @@ return function(options)
     series[i] = { name = group.name, points = points, look = style.series(i), markers = true, radius = 4.5 }
     for _, point in ipairs(points) do xs[#xs + 1], ys[#ys + 1] = point.x, point.y end
   end
-  local guides = {}
+  local lines = {}
   for _, peak in ipairs(peaks) do
-    guides[#guides + 1] = { solid = true, label = titled(peak.title, peak.flops, "FLOP/s"),
+    lines[#lines + 1] = { solid = true, label = titled(peak.title, peak.flops, "FLOP/s"),
       path = { peak.flops / best.bytes, peak.flops, 1e300, peak.flops } }
     xs[#xs + 1] = 4 * peak.flops / best.bytes
   end
   for _, band in ipairs(bandwidths) do
-    guides[#guides + 1] = { solid = true, along = true, label = titled(band.title, band.bytes, "bytes/s"),
+    lines[#lines + 1] = { solid = true, along = true, label = titled(band.title, band.bytes, "bytes/s"),
       path = { 1e-300, 1e-300 * band.bytes, best.flops / band.bytes, best.flops } }
   end
-  for _, guide in ipairs(o.guides) do guides[#guides + 1] = guide end
+  for _, guide in ipairs(o.guides) do lines[#lines + 1] = guide end
   local lo = math.huge
   for _, x in ipairs(xs) do lo = math.min(lo, x) end
   xs[#xs + 1] = lo / 2
