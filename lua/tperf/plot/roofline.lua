@@ -130,7 +130,7 @@ return function(options)
     subtitle = subtitle and subtitle .. "; " .. note or note
   end
   local plot = figure.start(WHAT, o)
-  plot.subtitle, plot.series, plot.guides = subtitle, series, guides
+  plot.subtitle, plot.series, plot.guides = subtitle, series, lines
   plot.x = xy.scale(WHAT, xs, { log = 10, min = o.xmin, max = o.xmax, name = "x",
     label = o.xlabel or "Arithmetic intensity (FLOP/byte)" })
   plot.y = xy.scale(WHAT, ys, { log = 10, unit = "FLOP/s", min = o.ymin, max = o.ymax, name = "y",
