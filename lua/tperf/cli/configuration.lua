@@ -15,7 +15,7 @@ local question = {
   { long = "fast", value = "tp=8,dp=2", kind = "pairs", help = "GPUs of each axis in one fast domain (default: best)" },
 }
 
--- What may have one value in `train`, and several in `search`.
+-- What may have one value in `train` (or else the default), and several in `search` (which tries left_open otherwise).
 local knobs = {
   { long = "gpus", short = "g", kind = "integer", help = "GPUs" },
   { long = "tp", kind = "integer", help = "tensor parallelism" },
@@ -27,11 +27,13 @@ local knobs = {
   { long = "dp", kind = "integer", help = "data parallelism" },
   { long = "micro-batch", short = "m", kind = "integer", help = "sequences in a micro-batch" },
   { long = "panels", kind = "integer", help = "panels of a SUMMA multiplication" },
-  { long = "schedule", kind = "string", help = "pipeline schedule: 1f1b (default), interleaved_1f1b, ... or any" },
-  { long = "virtual-stages", kind = "integer", help = "chunks of layers on a device, for interleaved schedules" },
-  { long = "zero", kind = "integer", help = "ZeRO stage, 0 to 3 (default 1)" },
-  { long = "recompute", kind = "string", help = "none (default), selective or full" },
-  { long = "sequence-parallel", kind = "string", help = "yes (default) or no" },
+  { long = "schedule", kind = "string", help = "pipeline schedule (`tperf list schedules`)",
+    left_open = "1f1b,interleaved_1f1b; or any", default = "1f1b" },
+  { long = "virtual-stages", kind = "integer", help = "chunks of layers on a device, for interleaved schedules",
+    left_open = "2,3,4,6,8" },
+  { long = "zero", kind = "integer", help = "ZeRO stage, 0 to 3", left_open = "1", default = "1" },
+  { long = "recompute", kind = "string", help = "none, selective or full", left_open = "none,full", default = "none" },
+  { long = "sequence-parallel", kind = "string", help = "yes or no", left_open = "yes", default = "yes" },
 }
 
 local TRUTH = { yes = true, no = false }
@@ -40,9 +42,11 @@ local TRUTH = { yes = true, no = false }
 local function knob_options(many)
   local list = {}
   for i, knob in ipairs(knobs) do
-    local number = knob.kind == "integer"
+    local number, usual = knob.kind == "integer", knob.default
+    if many then usual = knob.left_open end
     list[i] = {
-      long = knob.long, short = knob.short, min = 0, help = knob.help,
+      long = knob.long, short = knob.short, min = 0,
+      help = knob.help .. (usual and (" (default %s)"):format(usual) or ""),
       value = (number and "N" or "NAME") .. (many and ",..." or ""),
       kind = many and (number and "integers" or "list") or knob.kind,
     }
