@@ -27,7 +27,7 @@ local knobs = {
   { long = "dp", kind = "integer", help = "data parallelism" },
   { long = "micro-batch", short = "m", kind = "integer", help = "sequences in a micro-batch" },
   { long = "panels", kind = "integer", help = "panels of a SUMMA multiplication" },
-  { long = "schedule", kind = "string", help = "pipeline schedule (`tperf list schedules`)",
+  { long = "schedule", kind = "string", help = "pipeline schedules",
     left_open = "1f1b,interleaved_1f1b; or any", default = "1f1b" },
   { long = "virtual-stages", kind = "integer", help = "chunks of layers on a device, for interleaved schedules",
     left_open = "2,3,4,6,8" },
