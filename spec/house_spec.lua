@@ -162,9 +162,9 @@ describe("the Lua files", function()
       local own = path:match "^lua/tperf/(%w+)/"
       for module in program.slurp(path):gmatch 'require%s*%(?%s*"(tperf%.[%w_.]+)"' do
         local part = module:match "^tperf%.(%w+)"
-        local above = part == "cli" or part == "report" or part == "plot" or part == "compat"
+        local above = part == "cli" or part == "report" or part == "compat"
         local inside = path:find "^lua/tperf/init%.lua$" or path:find "^scripts/" or own == "cli" or own == part
-          or own == "plot" and part == "report" or own == "report" and part == "plot"
+          or own == "plot"
         -- tperf.args reads the options of scripts as the command line reads its own
         local shared = anybody[module] or path == "lua/tperf/args.lua" and module == "tperf.cli.options"
         if above and not inside and not shared then wrong[#wrong + 1] = path .. " requires " .. module end

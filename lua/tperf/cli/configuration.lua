@@ -29,7 +29,7 @@ local knobs = {
   { long = "panels", kind = "integer", help = "panels of a SUMMA multiplication" },
   { long = "schedule", kind = "string", help = "pipeline schedules",
     left_open = "1f1b,interleaved_1f1b; or any", default = "1f1b" },
-  { long = "virtual-stages", kind = "integer", help = "chunks of layers on a device, for interleaved schedules",
+  { long = "virtual-stages", kind = "integer", help = "chunks of layers on a device, if interleaved",
     left_open = "2,3,4,6,8" },
   { long = "zero", kind = "integer", help = "ZeRO stage, 0 to 3", left_open = "1", default = "1" },
   { long = "recompute", kind = "string", help = "none, selective or full", left_open = "none,full", default = "none" },
