@@ -45,6 +45,7 @@ typedef struct tp_search_options {
     bool keep_all;            // keep every candidate, feasible or not
     bool infeasible_too;      // let candidates that do not fit compete
     bool no_pruning;          // evaluate what a bound rules out, too; never changes the answer
+    bool memory_only;         // time nothing: count what fits, find who needs least
     tp_search_accept accept;  // NULL to keep all; otherwise one thread does all the work
     void *accept_context;
     const atomic_int *stop; // not 0: leave the rest undone; may be NULL
@@ -65,7 +66,8 @@ typedef struct tp_answer {
     int64_t candidates, feasible; // counted before `accept`
     int64_t evaluated;            // of them timed, the rest ruled out by memory or by a bound
     size_t n_found;
-    tp_found *found; // best first; the search's
+    tp_found *found;       // best first; the search's
+    const tp_found *least; // needs least memory, any placement; NULL without candidates
 } tp_answer;
 
 typedef struct tp_search tp_search;

@@ -57,6 +57,7 @@ local configuration = {}
 ---@field feasible boolean the memory suffices
 ---@field memory tperf.memory
 ---@field breakdown tperf.breakdown
+---@field reason? string of tperf.train, where it does not fit: by how much, and which single change would help
 ---@field stages? tperf.stage[] of tperf.train: the devices of the pipeline, neighbours that hold the same once
 ---@field layers? tperf.layer_op[] of tperf.train: the ops of the first kind of layer
 ---@field kinds? table[] of tperf.train: { key, count, ops } of every kind of layer

@@ -2,6 +2,7 @@
 local core = require "tperf.core".search
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
+local fit = require "tperf.fit"
 local problem = require "tperf.problem"
 local space = require "tperf.space"
 local strategy = require "tperf.strategy"
@@ -54,7 +55,7 @@ local function new_core_search(p, o)
   end
   return core.new({
     top = o.top, threads = o.threads or core.threads(), keep_all = o.keep == "all", no_pruning = not o.prune,
-    infeasible_too = o.infeasible, dp_fast = fast.dp, pp_fast = fast.pp,
+    infeasible_too = o.infeasible, memory_only = o.memory_only, dp_fast = fast.dp, pp_fast = fast.pp,
   }, p.rules, p.training, p.pipelines, p.questions, p.zero, p.fixed.dp, accept)
 end
 
@@ -122,6 +123,31 @@ local function why_none(p, question)
   return refused == "" and text or text .. "; " .. refused
 end
 
+--- What needs least memory of all ways to answer one question: { memory, feasible, sizes … }; nil without any.
+---@param o table  checked arguments
+function search.least(o, strategies)
+  local p = problem.of(o, strategies)
+  local options = { top = 1, threads = o.threads, prune = true, memory_only = true, fast = o.fast }
+  p.refused = {}
+  local core_search = new_core_search(p, options)
+  walk(p, options, core_search)
+  return core_search:answer(1).least
+end
+
+-- By how much the candidate that needs least misses, and what would help.
+local function why_too_big(p, o, question, found)
+  local least, sizes = found.least, {}
+  local text = ("none of %d candidates fits in %s of memory"):format(found.candidates,
+    units.format(question.system.accelerator.hbm.capacity, "bytes"))
+  if not least then return text end
+  for i, name in ipairs(p.strategies[least.strategy].axis_names) do
+    sizes[i] = ("%s = %d"):format(name, least.sizes[i])
+  end
+  return ("%s: the smallest, %s, pp = %d, dp = %d, micro_batch = %d, needs %s; %s"):format(text,
+    table.concat(sizes, ", "), p.pipeline_list[least.pipeline].pp, least.dp, least.micro_batch,
+    fit.miss(least.memory, question), fit.advice(o, p.strategies, question, search.least))
+end
+
 local function answer(p, o, core_search, index, complete)
   local question = p.questions[index]
   local found = core_search:answer(index)
@@ -134,8 +160,7 @@ local function answer(p, o, core_search, index, complete)
   if found.candidates == 0 then
     result.reason = why_none(p, question)
   elseif found.feasible == 0 then
-    result.reason = ("none of %d candidates fits in %s of memory"):format(found.candidates,
-      units.format(question.system.accelerator.hbm.capacity, "bytes"))
+    result.reason = why_too_big(p, o, question, found)
   elseif #found == 0 and complete then
     result.reason = ("'where' takes none of %d candidates that fit"):format(found.feasible)
   end

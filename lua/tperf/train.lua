@@ -1,6 +1,7 @@
 --- tperf.train: one training configuration, explained op by op.
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
+local fit = require "tperf.fit"
 local problem = require "tperf.problem"
 local search = require "tperf.search"
 local simulate = require "tperf.simulate"
@@ -116,6 +117,12 @@ local function best_placement(o, s)
   return found[1] or check.fail("tperf.train: %s", found.reason)
 end
 
+-- By how much it misses, and what would help.
+local function why_too_big(c, o, s, question)
+  return ("does not fit: the fullest GPU needs %s; %s"):format(fit.miss(c.memory.total, question),
+    fit.advice(o, { s }, question, search.least))
+end
+
 local function explain(c, o, p, network)
   local fast = {}
   for i, name in ipairs(p.strategies[1].axis_names) do fast[i] = c.fast[name] end
@@ -190,6 +197,7 @@ function train.run(given)
   }, o.panels and { o.panels } or s.panels and s.panels(p.model, share, p.rules) or { 1 }) or best_placement(o, s)
   explain(c, o, p, network)
   if profile then stack.apply(c, profile, { model = p.model, system = question.system, rules = p.rules }) end
+  if not c.feasible then c.reason = why_too_big(c, o, s, question) end
   if not o.simulate then return c end
   local t = simulate.run(c, p.layouts[1].runs, o.simulate)
   c.simulated = {

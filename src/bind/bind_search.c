@@ -136,7 +136,7 @@ static bool accept_in_lua(void *context, size_t question, const tp_found *found)
 
 typedef struct options {
     int64_t top, threads, dp_fast, pp_fast;
-    bool keep_all, infeasible_too, no_pruning;
+    bool keep_all, infeasible_too, no_pruning, memory_only;
 } options;
 
 static const tp_field option_fields[] = {
@@ -147,6 +147,7 @@ static const tp_field option_fields[] = {
     {"keep_all", TP_FIELD_FLAG, offsetof(options, keep_all), false},
     {"infeasible_too", TP_FIELD_FLAG, offsetof(options, infeasible_too), false},
     {"no_pruning", TP_FIELD_FLAG, offsetof(options, no_pruning), false},
+    {"memory_only", TP_FIELD_FLAG, offsetof(options, memory_only), false},
     {0},
 };
 
@@ -208,6 +209,7 @@ static int new_search(lua_State *L) {
         .keep_all = given.keep_all,
         .infeasible_too = given.infeasible_too,
         .no_pruning = given.no_pruning,
+        .memory_only = given.memory_only,
         .dp_fast = given.dp_fast,
         .pp_fast = given.pp_fast,
         .stop = tp_interrupt_flag(),
@@ -321,6 +323,10 @@ static int answer(lua_State *L) {
     set_integer(L, "candidates", found.candidates);
     set_integer(L, "feasible", found.feasible);
     set_integer(L, "evaluated", found.evaluated);
+    if (found.least) {
+        push_found(L, found.least, b->pipelines);
+        lua_setfield(L, -2, "least");
+    }
     for (size_t i = 0; i < found.n_found; i++) {
         push_found(L, &found.found[i], b->pipelines);
         lua_rawseti(L, -2, (lua_Integer)i + 1);

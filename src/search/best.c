@@ -32,6 +32,12 @@ int tp_found_compare(const tp_found *a, const tp_found *b) {
     return compare_candidates(&a->candidate, &b->candidate);
 }
 
+bool tp_needs_less(const tp_found *a, const tp_found *b) {
+    if (!a->candidate.pipeline || !b->candidate.pipeline) return a->candidate.pipeline;
+    if (a->memory != b->memory) return a->memory < b->memory;
+    return compare_candidates(&a->candidate, &b->candidate) < 0;
+}
+
 bool tp_best_wants(const tp_best *best, const tp_found *found) {
     return best->n < best->limit || tp_found_compare(found, &best->found[0]) < 0;
 }

@@ -14,6 +14,9 @@ typedef struct tp_best {
 // Negative when a comes before b; 0 only for the same candidate.
 int tp_found_compare(const tp_found *a, const tp_found *b);
 
+// Whether a needs less memory, or comes before b; nothing (no pipeline) needs most.
+bool tp_needs_less(const tp_found *a, const tp_found *b);
+
 // Whether a candidate of this throughput could still be kept.
 static inline bool tp_best_admits(const tp_best *best, double throughput) {
     return best->n < best->limit || throughput >= best->found[0].throughput;

@@ -130,11 +130,13 @@ tp_status tp_search_answer(tp_search *search, size_t question, tp_answer *answer
             if (tp_best_wants(&all->best, found) && !tp_best_keep(&all->best, found))
                 return tp_error_set(error, TP_NO_MEMORY, "out of memory for the results");
         }
+        if (tp_needs_less(&part->least, &all->least)) all->least = part->least;
         tp_best_release(&part->best);
         *part = (tp_finds){0};
     }
     tp_best_sort(&all->best);
-    *answer =
-        (tp_answer){all->candidates, all->feasible, all->evaluated, all->best.n, all->best.found};
+    *answer = (tp_answer){all->candidates, all->feasible,
+                          all->evaluated,  all->best.n,
+                          all->best.found, all->least.candidate.pipeline ? &all->least : NULL};
     return TP_OK;
 }

@@ -48,6 +48,7 @@ typedef struct tp_scratch {
 typedef struct tp_finds {
     int64_t candidates, feasible, evaluated;
     tp_best best;
+    tp_found least; // needs least memory of those laid out; no pipeline: none yet
 } tp_finds;
 
 struct tp_search {

@@ -243,6 +243,13 @@ static int64_t count_placements(walk *w) {
     return count;
 }
 
+static void note_least(walk *w) {
+    tp_found found = {0, w->memory.total, w->feasible, w->partial};
+    found.candidate.placement = (tp_placement){0};
+    found.candidate.dp_fast = found.candidate.pp_fast = 0;
+    if (tp_needs_less(&found, &w->finds->least)) w->finds->least = found;
+}
+
 static bool walk_sizes(walk *w) {
     const tp_search_options *options = &w->search->options;
     int64_t count = count_placements(w) * (int64_t)w->shape->n_panels;
@@ -254,7 +261,9 @@ static bool walk_sizes(walk *w) {
         w->feasible = w->memory.total <= capacity;
         w->finds->candidates += count;
         if (w->shape->hopeless) continue;
+        note_least(w);
         if (w->feasible) w->finds->feasible += count;
+        if (options->memory_only) continue;
         if (!w->feasible && !options->keep_all && !options->infeasible_too) continue;
         if (!walk_layouts(w)) return false;
     }

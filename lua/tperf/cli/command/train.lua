@@ -1,5 +1,6 @@
 local configuration = require "tperf.cli.configuration"
 local format = require "tperf.report.format"
+local stages = require "tperf.cli.stages"
 
 -- What the parts of an iteration and of the memory are, in the order in which they are told.
 local TIME = {
@@ -9,7 +10,7 @@ local TIME = {
 }
 local MEMORY = {
   { "weights", "weights" }, { "gradients", "gradients" }, { "optimizer", "optimizer state" },
-  { "activations", "activations" },
+  { "activations", "activations" }, { "passing", "during one pass" }, { "buffers", "libraries' buffers" },
 }
 
 -- The parts of a record of numbers, in the order of names, then whatever else it has; the total last. With columns.
@@ -61,28 +62,6 @@ local OP_COLUMNS = {
   { key = "saved", title = "activations", unit = "bytes" },
 }
 
-local function stage_rows(c)
-  local rows, at = {}, 1
-  for i, stage in ipairs(c.stages) do
-    local memory = stage.memory
-    rows[i] = {
-      stages = (stage.repeats > 1 and "%d-%d" or "%d"):format(at, at + stage.repeats - 1),
-      layers = stage.layers, in_flight = stage.in_flight, weights = memory.weights, gradients = memory.gradients,
-      optimizer = memory.optimizer, activations = memory.activations, total = memory.total,
-      ends = (stage.first and "first" or "") .. (stage.first and stage.last and ", " or "")
-        .. (stage.last and "last" or ""),
-    }
-    at = at + stage.repeats
-  end
-  return rows
-end
-
-local STAGE_COLUMNS = {
-  { key = "stages", align = "right" }, { key = "layers" }, { key = "in_flight", title = "in flight" },
-  { key = "weights", unit = "bytes" }, { key = "gradients", unit = "bytes" }, { key = "optimizer", unit = "bytes" },
-  { key = "activations", unit = "bytes" }, { key = "total", unit = "bytes" }, { key = "ends", title = "" },
-}
-
 local function print_details(c, machine)
   local report = require "tperf.report"
   local function section(title, rows, columns)
@@ -94,7 +73,7 @@ local function print_details(c, machine)
   print()
   local capacity = format.number(machine.accelerator.hbm.capacity, "bytes")
   report.print(parts_of("memory of the fullest GPU, which has " .. capacity, c.memory, MEMORY, c.memory.total, "bytes"))
-  if c.pp > 1 then section("Stages, and the memory of a GPU of each", stage_rows(c), STAGE_COLUMNS) end
+  if c.pp > 1 then section("Stages, and the memory of a GPU of each", stages.rows(c), stages.columns) end
   for _, kind in ipairs(c.kinds) do
     section(("One of %d layers %s, one micro-batch on one GPU"):format(kind.count, kind.key), op_rows(kind.ops),
       OP_COLUMNS)
@@ -126,5 +105,6 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
     local c = tperf.train(asked)
     require "tperf.cli.table"(values, { c }, configuration.columns)
     if not values.json and not values.csv then print_details(c, tperf.system(asked.system)) end
+    if c.reason then io.stderr:write("tperf: ", c.reason, "\n") end
   end,
 }
