@@ -308,6 +308,11 @@ describe("a sweep's cache", function()
     assert.equal("5\n", message 'key = "y", run = function() return 5 end, x = tperf.vary { 1 }')
     local question = 'model = "subramanian2024/gpt3", system = "subramanian2024/B200", gpus = 64, global_batch = 64, '
     assert.truthy(message(question .. "where = function() return true end")
-      :find("cannot tell what 'where' is: it is a function", 1, true))
+      :find("cannot tell what 'where' is: '' is a function", 1, true))
+    program.write(folder .. "/s.lua", [[
+      local tperf = require "tperf"
+      tperf.schedule.define("mine", function() end)
+      tperf.sweep { cache = "c", schedule = tperf.vary { "1f1b", "mine" }, ]] .. question .. "}")
+    assert.truthy(program.shell("tperf run s.lua", folder).err:find("the schedule 'mine' does", 1, true))
   end)
 end)

@@ -12,6 +12,16 @@ local schema = {
   power = check.number { min = 0, max = 1e9, unit = "W", optional = true }, -- per GPU
 }
 
+-- Sweeps ask for many rows about the same few names.
+local made = { [model] = {}, [system] = {} }
+local function once(constructor, value)
+  if value == nil or type(value) == "table" and getmetatable(value) then return value end
+  if type(value) ~= "string" then return constructor(value) end
+  local known = made[constructor]
+  known[value] = known[value] or constructor(value)
+  return known[value]
+end
+
 --- What a training run takes with a configuration.
 ---@param c table  a configuration, or a sweep's row: gpus and tokens_per_second
 ---@param given table
@@ -26,8 +36,8 @@ return function(c, given)
   local o = check.record("tperf.cost", given or {}, schema)
   if type(c) ~= "table" then check.fail("tperf.cost needs a configuration, got %s", check.show(c)) end
   if c.tokens_per_second == nil then return {} end
-  local machine = o.system and system(o.system)
-  local tokens = o.tokens or o.model and model(o.model).training_tokens
+  local machine, network = once(system, o.system), once(model, o.model)
+  local tokens = o.tokens or network and network.training_tokens
   if not tokens then
     check.fail("tperf.cost: how many tokens? Give tokens, or a model that says it (training_tokens)")
   end

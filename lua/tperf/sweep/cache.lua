@@ -11,6 +11,7 @@ local core = require "tperf.core"
 local model = require "tperf.model"
 local resource = require "tperf.resource"
 local rules = require "tperf.rules"
+local schedule = require "tperf.schedule"
 local strategy = require "tperf.strategy"
 local system = require "tperf.system"
 
@@ -42,13 +43,23 @@ end
 
 local library = debug.getinfo(1, "S").source:match "^(.*)sweep/cache%.lua$"
 
--- Strategies that scripts define are code of theirs, which a name says nothing about.
-local function refuse_own_strategies(args)
+local function is_own(f) return debug.getinfo(f, "S").source:sub(1, #library) ~= library end
+
+-- Strategies and schedules that scripts define are code of theirs, which a name says nothing about.
+local function refuse_own_code(args)
+  local function refuse(what, name)
+    check.fail("%s: the cache cannot tell what the %s '%s' does; name it with key = \"…\", and change the key when it "
+      .. "changes", WHAT, what, name)
+  end
   for _, s in ipairs(strategy.list(args.strategy or "tensor")) do
-    if debug.getinfo(s.sequence_shards, "S").source:sub(1, #library) ~= library then
-      check.fail("%s: the cache cannot tell what the strategy '%s' does; name it with key = \"…\", and change the key "
-        .. "when the strategy changes", WHAT, s.name)
-    end
+    if is_own(s.sequence_shards) then refuse("strategy", s.name) end
+  end
+  local wanted = type(args.schedule) == "table" and args.schedule or { args.schedule }
+  if wanted[1] == "any" then wanted = schedule.names() end
+  local known = {}
+  for _, name in ipairs(schedule.names()) do known[name] = true end
+  for _, name in ipairs(wanted) do
+    if known[name] and is_own(schedule.get(name).order) then refuse("schedule", name) end
   end
 end
 
@@ -58,37 +69,32 @@ local by_name = { system = { "systems", system }, model = { "models", model } }
 local function meant(self, name, value)
   if name == "rules" then return rules(value) end
   local kind = type(value) == "string" and by_name[name]
-  if not kind or not (self.question or resource.find(kind[1], value)) then return value end
-  local key = name .. " " .. value
-  self.named[key] = self.named[key] or kind[2](value)
-  return self.named[key]
+  if kind and (self.question or resource.find(kind[1], value)) then return kind[2](value) end
+  return value
 end
 
--- The bytes of arguments; those of systems and models are made once, as many points share them.
-local function question_bytes(self, args)
-  local plain, parts = { rules = not args.rules and rules() or nil }, {}
-  for name, value in pairs(args) do
-    value = meant(self, name, value)
-    if name == "rules" then
-      plain.rules = value
-    elseif type(value) == "table" and getmetatable(value) ~= nil then
-      local bytes = self.known[value]
-      if not bytes then
-        local ok, message = pcall(codec.encode, value)
-        bytes = ok and message or self.key and "" or nil
-        if not bytes then self.refuse(name, message) end
-        self.known[value] = bytes
-      end
-      parts[name] = sha256(bytes)
-    elseif type(value) == "function" then
-      if not self.key then self.refuse(name, "it is a function") end
-    elseif name ~= "threads" and name ~= "progress" then
-      plain[name] = value
+-- What stands for one argument in a question; made once for each name and table, as many points share them.
+local function part_of(self, name, value)
+  if name == "threads" or name == "progress" then return nil end -- they decide nothing
+  local kind = type(value)
+  if kind == "number" or kind == "boolean" then return value end
+  local known = self.known[name] or {}
+  self.known[name] = known
+  if not known[value] then
+    local ok, bytes = pcall(codec.encode, meant(self, name, value))
+    if not ok and not self.key then
+      check.fail("%s: the cache cannot tell what '%s' is: %s; name it with key = \"…\", and change the key when it "
+        .. "changes", WHAT, name, bytes)
     end
+    known[value] = sha256(ok and bytes or "")
   end
-  local ok, bytes = pcall(codec.encode, { plain = plain, parts = parts })
-  if not ok then self.refuse("the arguments", bytes) end
-  return bytes
+  return known[value]
+end
+
+local function question_bytes(self, args)
+  local parts = { rules = args.rules == nil and part_of(self, "rules", "default") or nil }
+  for name, value in pairs(args) do parts[name] = part_of(self, name, value) end
+  return codec.encode(parts)
 end
 
 --- The key of a point, and its answer if it is known.
@@ -96,7 +102,7 @@ end
 ---@return string key
 ---@return any answer
 function cache:find(args)
-  if self.question == "search" and not self.key then refuse_own_strategies(args) end
+  if self.question and self.question ~= "collective" and not self.key then refuse_own_code(args) end
   local key = sha256(self.prefix .. question_bytes(self, args))
   return key, self.answers[key]
 end
@@ -154,14 +160,9 @@ function cache.open(path, question, key)
   end
   local file = must(path, io.open(path, "a+b"))
   local self = setmetatable({
-    path = path, file = file, question = question, key = key, answers = {}, named = {},
-    known = setmetatable({}, { __mode = "k" }),
+    path = path, file = file, question = question, key = key, answers = {}, known = {},
     prefix = codec.encode { build_id(), question or "own", key or "" },
   }, cache)
-  function self.refuse(name, problem)
-    check.fail("%s: the cache cannot tell what '%s' is: %s; name it with key = \"…\", and change the key when it "
-      .. "changes", WHAT, name, problem)
-  end
   local locked, problem = core.file.lock(file)
   if locked == nil then must(path, nil, problem) end
   if not locked then

@@ -1,0 +1,73 @@
+local tperf = require "tperf"
+
+describe("tperf.cost", function()
+  local row = { gpus = 1000, tokens_per_second = 1e6 }
+
+  it("follows from the speed", function()
+    local cost = tperf.cost(row, { tokens = 86400e6, price = 2, power = 500 })
+    assert.same({ tokens = 86400e6, seconds = 86400, days = 1, gpu_hours = 24000, dollars = 48000, energy = 43.2e9 },
+      cost)
+  end)
+
+  it("takes tokens from the model, power from the system, and knows no price of its own", function()
+    local cost = tperf.cost(row, { model = "subramanian2024/gpt3_1T", system = "h100-sxm" })
+    assert.equal(1e12, cost.tokens)
+    assert.equal(700 * 1000 * 1e6, cost.energy)
+    assert.is_nil(cost.dollars)
+  end)
+
+  it("gives gaps for a row without a configuration, and says what is missing", function()
+    assert.same({}, tperf.cost({ gpus = 8, reason = "does not fit" }, { tokens = 1 }))
+    for pattern, call in pairs {
+      ["how many tokens%?"] = function() tperf.cost(row, { model = "llama-2-7b" }) end,
+      ["unknown field 'token'"] = function() tperf.cost(row, { token = 5 }) end,
+      ["'tokens' must be"] = function() tperf.cost(row, { tokens = 0 / 0 }) end,
+      ["needs a configuration, got 5"] = function() tperf.cost(5, { tokens = 5 }) end,
+    } do
+      local ok, message = pcall(call)
+      assert.is_false(ok)
+      assert.truthy(message:find("^spec/cost_spec.lua:%d+: ") and message:find(pattern), message)
+    end
+  end)
+end)
+
+describe("tperf.args", function()
+  local program = require "program"
+
+  local function run(declaration, arguments)
+    local result = program.script("local o = require 'tperf'.args { summary = 'a test', " .. declaration .. [[ }
+      for _, name in ipairs { "gpus", "batch", "deep", "size", "model" } do
+        local v = o[name]
+        print(name, type(v) == "table" and table.concat(v, " ") or v)
+      end]], "", "true")
+    local again = program.shell("tperf run script.lua " .. arguments, result.folder)
+    program.remove(result.folder)
+    return again
+  end
+
+  it("reads values and defaults", function()
+    local own = 'gpus = "4..32", batch = 8, model = false, { long = "deep", help = "x" }, '
+      .. '{ long = "size", value = "B", kind = "bytes", default = 5, help = "x" }'
+    assert.equal("gpus\t4 8 16 32\nbatch\t8\ndeep\tnil\nsize\t5\nmodel\tnil\n", run(own, "").out)
+    assert.equal("gpus\t3 6\nbatch\t9\ndeep\ttrue\nsize\t" .. 2 ^ 30 .. "\nmodel\tm\n",
+      run(own, "--gpus 3..8 --batch=9 --deep --size 1GiB --model m").out)
+    assert.truthy(run(own, "--help").out:find("numbers of GPUs; 4..64 is 4,8,16,32,64 (default 4..32)", 1, true))
+  end)
+
+  it("refuses what it does not know", function()
+    local function refuses(declaration, arguments, message, code)
+      local result = run(declaration, arguments)
+      assert.same({ code or 2, "" }, { result.code, result.out })
+      assert.truthy(result.err:find(message, 1, true), result.err)
+    end
+    refuses("batch = 8", "--batch x", "--batch: an integer is needed, got 'x'")
+    refuses("batch = 8", "--btach 4", "unknown option '--btach' (did you mean '--batch'?)")
+    refuses("batch = 8", "8", "unexpected argument '8'")
+    for _, text in ipairs { "4..", "0", "8..4", "x", "4,,8", "1e99", "-4" } do
+      refuses('gpus = "4"', "--gpus=" .. text, "integers such as 4,8 or 4..64 are needed")
+    end
+    refuses("bacth = 8", "", "no standard option 'bacth' (did you mean 'batch'?)", 1)
+    refuses('gpus = "x"', "", "the default of --gpus: integers such as", 1)
+    refuses('{ long = "deep" }', "", "option 1: 'help' is missing", 1)
+  end)
+end)
