@@ -5,17 +5,17 @@ local report = tperf.report
 local o = tperf.args {
   summary = "training speed against the global batch",
   model = "subramanian2024/gpt3_1T", system = "subramanian2024/B200", gpus = "1024,4096,16384", strategy = "tensor",
+  schedule = false, recompute = false,
   rules = "default",
   { long = "batches", value = "N,...", kind = "integers", default = "256..16384",
     help = "global batches, in sequences" },
   { long = "domain", value = "N", kind = "integer", default = 8, help = "size of the fast domain" },
 }
 
-local rows = tperf.sweep {
-  model = o.model, strategy = o.strategy, rules = o.rules, top = 1,
-  system = tperf.system(o.system):with { network = { fast = { domain = o.domain } } },
+local rows = tperf.sweep(o:question {
+  top = 1, system = tperf.system(o.system):with { network = { fast = { domain = o.domain } } },
   gpus = tperf.vary(o.gpus), global_batch = tperf.vary(o.batches),
-}
+})
 for _, row in ipairs(rows) do row.machine = ("%d GPUs"):format(row.gpus) end
 
 report.print(rows, report.present(rows, {
@@ -27,10 +27,7 @@ report.print(rows, report.present(rows, {
   { key = function(row) return row.time and row.breakdown.bubble / row.time end, title = "bubble", unit = "%",
     digits = 3 },
 }))
-report.save("batch_size.csv", rows, report.present(rows, {
-  "gpus", "global_batch", "time", "tokens_per_second", "mfu", "tp", "tp1", "tp2", "cp", "pp", "dp", "micro_batch",
-  "microbatches", "memory.total", "breakdown.bubble", "breakdown.data_comm", "reason",
-}))
+report.save("batch_size.csv", rows, report.configurations(rows, { "gpus", "global_batch" }))
 local fitting = {}
 for _, row in ipairs(rows) do fitting[#fitting + 1] = row.time and row or nil end
 if #fitting > 0 then

@@ -5,14 +5,14 @@ local report = tperf.report
 local o = tperf.args {
   summary = "the best configuration of a model on a machine, for each number of GPUs",
   model = "subramanian2024/gpt3_1T", system = "subramanian2024/B200", gpus = "128..16384", batch = 4096,
-  strategy = "tensor", rules = "default",
+  strategy = "tensor", schedule = false, recompute = false, rules = "default",
   { long = "domain", value = "N", kind = "integer", default = 8, help = "size of the fast domain" },
 }
 
-local rows = tperf.sweep {
-  model = o.model, global_batch = o.batch, strategy = o.strategy, rules = o.rules, top = 1,
-  system = tperf.system(o.system):with { network = { fast = { domain = o.domain } } }, gpus = tperf.vary(o.gpus),
-}
+local rows = tperf.sweep(o:question {
+  top = 1, system = tperf.system(o.system):with { network = { fast = { domain = o.domain } } },
+  gpus = tperf.vary(o.gpus),
+})
 local fitting = {}
 for _, row in ipairs(rows) do fitting[#fitting + 1] = row.feasible and row or nil end
 
@@ -24,11 +24,7 @@ report.print(rows, report.present(rows, {
   { key = "memory.total", title = "memory", unit = "bytes" }, { key = "time", title = "iteration", unit = "s" },
   { key = "mfu", title = "MFU", unit = "%", digits = 3 },
 }))
-report.save("best_configuration.csv", rows, report.present(rows, {
-  "gpus", "strategy", "tp", "tp1", "tp2", "cp", "ep", "pp", "dp", "micro_batch", "microbatches", "panels",
-  "memory.total", "time", "mfu", "breakdown.compute", "breakdown.memory", "breakdown.tensor_comm",
-  "breakdown.data_comm", "breakdown.pipeline_comm", "breakdown.bubble", "reason",
-}))
+report.save("best_configuration.csv", rows, report.configurations(rows, { "gpus" }))
 if #fitting > 0 then
   tperf.plot.configurations({
     rows = fitting, x = { key = "gpus", title = "GPUs" },

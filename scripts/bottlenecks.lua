@@ -6,6 +6,7 @@ local report = tperf.report
 local o = tperf.args {
   summary = "which part of a machine, if it were better, would make training faster",
   model = "subramanian2024/gpt3_1T", system = "subramanian2024/B200", gpus = 4096, batch = 4096, strategy = "tensor",
+  schedule = false, recompute = false,
   rules = "default",
   { long = "domain", value = "N", kind = "integer", default = 8, help = "size of the fast domain" },
   { long = "factor", value = "X", kind = "number", default = 2, help = "how much better" },
@@ -34,13 +35,12 @@ local better = {
 }
 
 local function search(machine)
-  return tperf.search { model = o.model, system = machine, gpus = o.gpus, global_batch = o.batch, strategy = o.strategy,
-    rules = o.rules, top = 1 }
+  return tperf.search(o:question { system = machine, gpus = o.gpus, top = 1 })
 end
 local found = search(base)
 local now = found[1] or error(found.reason, 0)
 
--- The same configuration on another machine: every size and placement as it is.
+-- The same configuration on another machine: every size, placement and choice as it is.
 local function same(machine)
   return tperf.train { model = o.model, system = machine, rules = o.rules, configuration = now }
 end

@@ -6,15 +6,16 @@ local o = tperf.args {
   summary = "how much faster one strategy is than another, on every machine",
   model = "subramanian2024/gpt3_1T",
   systems = "subramanian2024/A100,subramanian2024/H200,subramanian2024/B200",
-  domains = "4,8,64", gpus = "4..16384", batch = 4096, strategy = "tensor,summa", rules = "default",
+  domains = "4,8,64", gpus = "4..16384", batch = 4096, strategy = "tensor,summa", schedule = "1f1b",
+  recompute = "none", rules = "default",
 }
 local before, after = o.strategy[1], o.strategy[2]
 if #o.strategy ~= 2 or before == after then error("two strategies are needed: --strategy tensor,summa", 0) end
 
-local rows = tperf.sweep {
-  model = o.model, global_batch = o.batch, rules = o.rules, top = 1, system = tperf.vary(o.systems),
-  ["system.network.fast.domain"] = tperf.vary(o.domains), gpus = tperf.vary(o.gpus), strategy = tperf.vary(o.strategy),
-}
+local rows = tperf.sweep(o:question {
+  top = 1, system = tperf.vary(o.systems), ["system.network.fast.domain"] = tperf.vary(o.domains),
+  gpus = tperf.vary(o.gpus), strategy = tperf.vary(o.strategy),
+})
 
 local lines = {}
 for _, group in ipairs(report.groups(rows, "system", "domain", "gpus")) do

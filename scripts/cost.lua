@@ -6,7 +6,7 @@ local report = tperf.report
 local o = tperf.args {
   summary = "time, money and energy of a training run",
   model = "gpt3-175b", systems = "a100-sxm-80gb,h100-sxm,h200-sxm,b200-sxm", gpus = "128..8192", batch = 1536,
-  strategy = "tensor", tokens = 300e9, rules = "default",
+  strategy = "tensor", schedule = false, recompute = false, tokens = 300e9, rules = "default",
   { long = "prices", value = "N,...", kind = "list", default = "1.5,2.5,3.5,5",
     help = "dollars per GPU-hour, one for each system (yours to set: they change by the month)" },
 }
@@ -17,10 +17,7 @@ for i, text in ipairs(o.prices) do
   price[o.systems[i]] = tonumber(text) or error(("'%s' is no price"):format(text), 0)
 end
 
-local rows = tperf.sweep {
-  model = o.model, global_batch = o.batch, strategy = o.strategy, rules = o.rules, top = 1,
-  system = tperf.vary(o.systems), gpus = tperf.vary(o.gpus),
-}
+local rows = tperf.sweep(o:question { top = 1, system = tperf.vary(o.systems), gpus = tperf.vary(o.gpus) })
 local fitting, machines = {}, {}
 for _, name in ipairs(o.systems) do machines[name] = tperf.system(name) end
 for _, row in ipairs(rows) do
@@ -38,9 +35,8 @@ report.print(rows, report.present(rows, {
   { key = "gpu_hours", title = "GPU-hours", digits = 3 }, { key = "dollars", title = "cost", unit = "$" },
   { key = function(row) return row.energy and row.energy / 3.6e9 end, title = "MWh", digits = 3 },
 }), { title = ("Training %s on %.4g tokens; energy at the boards' power limits"):format(o.model, o.tokens) })
-report.save("cost.csv", rows, report.present(rows, {
-  "system", "gpus", "tp", "tp1", "tp2", "cp", "pp", "dp", "micro_batch", "time", "mfu", "days", "gpu_hours", "dollars",
-  "energy", "reason",
+report.save("cost.csv", rows, report.configurations(rows, {
+  "system", "gpus", "days", "gpu_hours", "dollars", "energy",
 }))
 if #fitting > 0 then
   tperf.plot.scatter({

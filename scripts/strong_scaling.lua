@@ -8,16 +8,16 @@ local o = tperf.args {
   summary = "training time against GPUs, for every machine and strategy",
   models = "subramanian2024/gpt3_1T,subramanian2024/vit_era5",
   systems = "subramanian2024/A100,subramanian2024/H200,subramanian2024/B200",
-  domains = "4,8,64", gpus = "4..16384", batch = 4096, strategy = "tensor,summa,context", tokens = false, top = 1,
+  domains = "4,8,64", gpus = "4..16384", batch = 4096, strategy = "tensor,summa,context", schedule = "1f1b",
+  recompute = "none", tokens = false, top = 1,
   rules = "default", cache = false,
   { long = "no-figures", help = "only tables and CSV" },
 }
 
-local rows = tperf.sweep {
+local rows = tperf.sweep(o:question {
   model = tperf.vary(o.models), strategy = tperf.vary(o.strategy), system = tperf.vary(o.systems),
   ["system.network.fast.domain"] = tperf.vary(o.domains), gpus = tperf.vary(o.gpus),
-  global_batch = o.batch, top = o.top, rules = o.rules, cache = o.cache,
-}
+})
 for _, row in ipairs(rows) do
   row.machine = ("%s, %d"):format(report.short(row.system), row.domain)
   row.days = tperf.cost(row, { model = row.model, tokens = o.tokens }).days
@@ -32,12 +32,8 @@ for _, row in ipairs(rows) do
     ranked[#ranked + 1] = line
   end
 end
-report.save("strong_scaling.csv", ranked, report.present(ranked, {
-  "model", "strategy", "system", "domain", "gpus", "rank", "throughput", "time", "days", "tp", "tp1", "tp2", "cp", "pp",
-  "dp", "micro_batch", "panels", "fast.tp", "fast.tp1", "fast.tp2", "fast.cp", "fast.pp", "fast.dp", "memory.total",
-  "memory.weights", "memory.gradients", "memory.optimizer", "memory.activations", "breakdown.compute",
-  "breakdown.memory", "breakdown.tensor_comm", "breakdown.data_comm", "breakdown.pipeline_comm", "breakdown.bubble",
-  "flops_per_gpu", "mfu",
+report.save("strong_scaling.csv", ranked, report.configurations(ranked, {
+  "model", "strategy", "system", "domain", "gpus", "rank", "days",
 }))
 
 local function first(list)

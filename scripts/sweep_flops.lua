@@ -7,7 +7,8 @@ local o = tperf.args {
   summary = "training time over memory and compute, from one generation of GPUs to the next",
   model = "subramanian2024/gpt3_1T",
   systems = "subramanian2024/A100,subramanian2024/H200,subramanian2024/B200,subramanian2024/B200-next",
-  gpus = 8192, batch = 4096, strategy = "all", tokens = false, rules = "default", cache = false,
+  gpus = 8192, batch = 4096, strategy = "all", schedule = "1f1b",
+  recompute = "none", tokens = false, rules = "default", cache = false,
   { long = "network", value = "NAME", default = "subramanian2024/B200", help = "the system whose network all have" },
   { long = "domain", value = "N", kind = "integer", default = 8, help = "size of the fast domain" },
   { long = "memory-steps", value = "N", kind = "integer", default = 3, help = "memories from one system to the next" },
@@ -29,9 +30,8 @@ local function through(steps, get)
   return values
 end
 
-local rows = tperf.sweep {
-  model = o.model, global_batch = o.batch, strategy = o.strategy, rules = o.rules, top = 1, cache = o.cache,
-  gpus = o.gpus, system = tperf.system(o.network):with { network = { fast = { domain = o.domain } } },
+local rows = tperf.sweep(o:question {
+  top = 1, gpus = o.gpus, system = tperf.system(o.network):with { network = { fast = { domain = o.domain } } },
   tperf.zip {
     ["system.accelerator.hbm.capacity"] = through(o.memory_steps, function(a) return a.hbm.capacity end),
     ["system.accelerator.hbm.bandwidth"] = through(o.memory_steps, function(a) return a.hbm.bandwidth end),
@@ -41,15 +41,14 @@ local rows = tperf.sweep {
     ["system.accelerator.vector.fp16"] = through(o.flops_steps, function(a) return a.vector.fp16 end),
     ["system.accelerator.vector.fp32"] = through(o.flops_steps, function(a) return a.vector.fp32 end),
   },
-}
+})
 local found = false
 for _, row in ipairs(rows) do
   row.days = tperf.cost(row, { model = o.model, tokens = o.tokens }).days
   found = found or row.days ~= nil
 end
-report.save("sweep_flops.csv", rows, report.present(rows, {
-  "capacity", "bandwidth", "tensor.fp16", "vector.fp16", "vector.fp32", "gpus", "days", "time", "strategy", "tp", "tp1",
-  "tp2", "cp", "pp", "dp", "micro_batch", "panels", "memory.total",
+report.save("sweep_flops.csv", rows, report.configurations(rows, {
+  "capacity", "bandwidth", "tensor.fp16", "vector.fp16", "vector.fp32", "gpus", "days",
 }))
 if not found then
   print(("Nothing fits on %d GPUs of any of these machines."):format(o.gpus))

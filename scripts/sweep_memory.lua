@@ -6,6 +6,7 @@ local report = tperf.report
 local o = tperf.args {
   summary = "training time over the capacity and the bandwidth of GPU memory",
   model = "subramanian2024/gpt3_1T", system = "subramanian2024/B200", gpus = "4..16384", batch = 4096, strategy = "all",
+  schedule = "1f1b", recompute = "none",
   tokens = false, rules = "default", cache = false,
   { long = "domain", value = "N", kind = "integer", default = 8, help = "size of the fast domain" },
   { long = "capacities", value = "N", kind = "integer", default = 32, help = "how many capacities, 80 GB to 1 TB" },
@@ -14,22 +15,18 @@ local o = tperf.args {
 }
 local base = tperf.system(o.system):with { network = { fast = { domain = o.domain } } }
 
-local rows = tperf.sweep {
-  model = o.model, global_batch = o.batch, strategy = o.strategy, rules = o.rules, top = 1, cache = o.cache,
-  system = base,
+local rows = tperf.sweep(o:question {
+  top = 1, system = base,
   ["system.accelerator.hbm.capacity"] = tperf.linspace(80e9, 1000e9, o.capacities),
   ["system.accelerator.hbm.bandwidth"] = tperf.linspace(500e9, 16000e9, o.bandwidths),
   gpus = tperf.vary(o.gpus),
-}
+})
 local shown = {}
 for _, row in ipairs(rows) do
   row.days = tperf.cost(row, { model = o.model, tokens = o.tokens }).days
   shown[#shown + 1] = row.gpus == o.figure_gpus and row or nil
 end
-report.save("sweep_memory.csv", rows, report.present(rows, {
-  "capacity", "bandwidth", "gpus", "days", "time", "strategy", "tp", "tp1", "tp2", "cp", "pp", "dp", "micro_batch",
-  "panels", "memory.total",
-}))
+report.save("sweep_memory.csv", rows, report.configurations(rows, { "capacity", "bandwidth", "gpus", "days" }))
 
 local days = 0
 for _, row in ipairs(shown) do days = days + (row.days or 0) end

@@ -6,13 +6,13 @@ local o = tperf.args {
   summary = "what a larger NVLink domain buys a training run",
   model = "subramanian2024/gpt3_1T",
   systems = "subramanian2024/A100,subramanian2024/H200,subramanian2024/B200",
-  domains = "4,8,64", gpus = "4..16384", batch = 4096, strategy = "tensor", tokens = false, top = 1, rules = "default",
+  domains = "4,8,64", gpus = "4..16384", batch = 4096, strategy = "tensor", schedule = false,
+  recompute = false, tokens = false, top = 1, rules = "default",
 }
 
-local rows = tperf.sweep {
-  model = o.model, global_batch = o.batch, strategy = o.strategy, top = o.top, rules = o.rules,
+local rows = tperf.sweep(o:question {
   system = tperf.vary(o.systems), ["system.network.fast.domain"] = tperf.vary(o.domains), gpus = tperf.vary(o.gpus),
-}
+})
 
 -- One line for each of the best configurations, and one where there is none.
 local lines, times = {}, {}
@@ -40,10 +40,8 @@ local columns = {
 if o.top > 1 then table.insert(columns, 4, { key = "rank" }) end
 report.print(lines, columns, { title = ("Training %s, global batch %d"):format(o.model, o.batch) })
 
-report.save("sweep_nvlink.csv", lines, report.present(lines, {
-  "system", "domain", "gpus", "rank", "strategy", "tp", "tp1", "tp2", "cp", "pp", "dp", "micro_batch", "panels",
-  "fast.tp", "fast.tp1", "fast.tp2", "fast.cp", "fast.pp", "fast.dp", "memory.total", "time", "throughput", "mfu",
-  "training_time", "reason",
+report.save("sweep_nvlink.csv", lines, report.configurations(lines, {
+  "system", "domain", "gpus", "rank", "training_time",
 }))
 
 -- The paragraph: every figure comes from the rows.

@@ -71,11 +71,7 @@ report.print(rows, report.present(rows, {
   { key = "memory.total", title = "memory", unit = "bytes" }, { key = "feasible", title = "fits" },
   { key = "time", title = "iteration", unit = "s" }, { key = "mfu", title = "MFU", unit = "%", digits = 3 },
 }))
-report.save("sweep_parallel.csv", rows, report.present(rows, {
-  "label", "tp", "tp1", "tp2", "cp", "ep", "pp", "dp", "microbatches", "panels", "memory.total", "feasible", "time",
-  "breakdown.compute", "breakdown.memory", "breakdown.tensor_comm", "breakdown.data_comm", "breakdown.pipeline_comm",
-  "breakdown.bubble",
-}))
+report.save("sweep_parallel.csv", rows, report.configurations(rows, { "label", "feasible" }))
 tperf.plot.configurations({
   rows = rows, x = { key = "label", title = "configuration" },
   title = ("%s on %d x %s, strategy %s"):format(report.short(o.model), o.gpus, report.short(o.system), o.strategy[1]),

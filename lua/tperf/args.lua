@@ -15,6 +15,8 @@ local standard = {
   { long = "gpus", value = "N,...", kind = "integers", help = "numbers of GPUs; 4..64 is 4,8,16,32,64" },
   { long = "batch", value = "N", kind = "integer", help = "global batch, in sequences" },
   { long = "strategy", value = "NAME,...", kind = "list", help = "strategies to try" },
+  { long = "schedule", value = "NAME,...", kind = "list", help = "pipeline schedules to try, or any" },
+  { long = "recompute", value = "NAME,...", kind = "list", help = "recomputation to try: none, selective, full" },
   { long = "tokens", value = "N", kind = "number", help = "tokens of a training run (default: the model's own)" },
   { long = "top", value = "K", kind = "integer", help = "how many configurations of each" },
   { long = "rules", value = "NAME", help = "modelling rules" },
@@ -73,6 +75,20 @@ local function default_of(option)
   return values[option.long:gsub("-", "_")]
 end
 
+-- What standard options say of a question: option -> argument.
+local arguments = { model = "model", batch = "global_batch", strategy = "strategy", schedule = "schedule",
+  recompute = "recompute", top = "top", rules = "rules", cache = "cache" }
+
+local methods = {}
+
+--- The arguments of tperf.search or tperf.sweep that the options say, with `own` ones added or in their place.
+function methods.question(values, own)
+  local question = {}
+  for option, argument in pairs(arguments) do question[argument] = rawget(values, option) end
+  for key, value in pairs(own) do question[key] = value end
+  return question
+end
+
 local own -- what the program was told to hand to the script
 
 --- What follows the script's name on the command line; for the program.
@@ -80,10 +96,12 @@ function args.set(list) own = list end
 
 --- Reads a script's arguments. Help, or a wrong argument, ends the script.
 ---@param given table  summary; standard options by name with their defaults (false: none): model, models, system,
----  systems, domains, gpus, batch, strategy, tokens, top, rules, cache; and, as a list, options of the script's own:
+---  systems, domains, gpus, batch, strategy, schedule, recompute, tokens, top, rules, cache; and, as a list, options of
+---  the script's own:
 ---  { long = "pp", value = "N", kind = "integer", default = 8, help = "…" }. kind: string, integer, number, integers
 ---  ("4,8", "4..64" by doubling), list, a unit such as "bytes"; without value it is a switch.
----@return table values  by long name, "_" for "-"
+---@return table values  by long name, "_" for "-"; values:question{…} gives the arguments of a search that model,
+---  batch, strategy, schedule, recompute, top, rules and cache say, with those given added or in their place
 function args.read(given)
   if type(given) ~= "table" or type(given.summary) ~= "string" then
     check.fail "tperf.args needs a table with a summary"
@@ -108,7 +126,7 @@ function args.read(given)
     local key = option.long:gsub("-", "_")
     if values[key] == nil then values[key] = default_of(option) end
   end
-  return values
+  return setmetatable(values, { __index = methods })
 end
 
 return setmetatable(args, { __call = function(_, given) return args.read(given) end })

@@ -16,6 +16,7 @@ local report = {
   json = json.rows,
   markdown = markdown.table,
   new = require "tperf.report.document",
+  configurations = layout.columns,
   layout = layout.sizes,
   placement = layout.placement,
   save = save.rows,

@@ -1,4 +1,5 @@
 --- How a configuration cuts its work, in a few words.
+local save = require "tperf.report.save"
 local strategy = require "tperf.strategy"
 
 local layout = {}
@@ -21,11 +22,16 @@ local function list(c, values)
   return table.concat(parts, ", ")
 end
 
---- The GPUs along each axis: "tp 8, pp 16, dp 4".
+--- The GPUs along each axis, and what else is unusual: "tp 8, pp 16, dp 4, 2 chunks, full recomputation".
 ---@param c table  a configuration
 ---@return string? text
 function layout.sizes(c)
-  return c.dp and list(c, c) or nil
+  if not c.dp then return nil end
+  local text = list(c, c)
+  if c.schedule and c.schedule ~= "1f1b" and c.schedule ~= "interleaved_1f1b" then text = text .. ", " .. c.schedule end
+  if c.virtual_stages and c.virtual_stages > 1 then text = ("%s, %d chunks"):format(text, c.virtual_stages) end
+  if c.recompute and c.recompute ~= "none" then text = ("%s, %s recomputation"):format(text, c.recompute) end
+  return text
 end
 
 --- How many of them share a fast domain: "tp 8, pp 1, dp 1".
@@ -33,6 +39,32 @@ end
 ---@return string? text
 function layout.placement(c)
   return c.fast and list(c, c.fast) or nil
+end
+
+local fields = {
+  "strategy", "tp", "tp1", "tp2", "cp", "ep", "pp", "dp", "micro_batch", "microbatches", "panels", "schedule",
+  "virtual_stages", "recompute", "zero", "fast.tp", "fast.tp1", "fast.tp2", "fast.cp", "fast.ep", "fast.pp", "fast.dp",
+  "time", "throughput", "tokens_per_second", "mfu", "flops_per_gpu", "memory.total", "memory.weights",
+  "memory.gradients", "memory.optimizer", "memory.activations", "breakdown.compute", "breakdown.memory",
+  "breakdown.tensor_comm", "breakdown.expert_comm", "breakdown.data_comm", "breakdown.pipeline_comm",
+  "breakdown.bubble", "reason",
+}
+
+--- Columns for rows with configurations in them: the ones named, then all that configurations have, as far as some row
+--- has a value.
+---@param rows table[]
+---@param first (string|tperf.Column)[]
+---@return (string|tperf.Column)[]
+function layout.columns(rows, first)
+  local wanted, seen = {}, {}
+  for i, column in ipairs(first) do
+    wanted[i] = column
+    seen[column] = true
+  end
+  for _, name in ipairs(fields) do
+    if not seen[name] then wanted[#wanted + 1] = name end
+  end
+  return save.present(rows, wanted)
 end
 
 return layout
