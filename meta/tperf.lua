@@ -1371,6 +1371,13 @@ function tperf.plot.scatter(options) end
 
 tperf.report = {}
 
+---Columns for rows with configurations in them: the ones named, then all that configurations have, as far as some row
+---has a value.
+---@param rows table[]
+---@param first (string|tperf.Column)[]
+---@return (string|tperf.Column)[]
+function tperf.report.configurations(rows, first) end
+
 ---Rows as CSV. The heading is the column's key (or the title, for a column that is a function); numbers are in
 ---SI units with every digit they need to be read back as they were; nil is an empty field.
 ---@param rows table[]
@@ -1399,7 +1406,7 @@ function tperf.report.html(rows, wanted, options) end
 ---@return string
 function tperf.report.json(rows, wanted, options) end
 
----The GPUs along each axis: "tp 8, pp 16, dp 4".
+---The GPUs along each axis, and what else is unusual: "tp 8, pp 16, dp 4, 2 chunks, full recomputation".
 ---@param c table a configuration
 ---@return string? text
 function tperf.report.layout(c) end
