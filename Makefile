@@ -42,7 +42,7 @@ LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
-.PHONY: all run test check docs bench fuzz gallery lint format lua-module deps deps-test deps-lint install install-lua \
+.PHONY: all run test check accuracy docs bench fuzz gallery lint format lua-module deps deps-test deps-lint install install-lua \
         uninstall clean help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -63,6 +63,10 @@ check: lint ## luacheck, clang-format, and the specs under address and undefined
 	@$(MAKE) VARIANT=asan deps deps-test
 	@$(MAKE) VARIANT=asan build/asan/tperf
 	$(Q)build/asan/tperf run --trust spec/run.lua spec
+
+accuracy: all ## write docs/accuracy.md from the tables of measurements in the folder MEASURED
+	$(Q)$(B)/tperf run --trust tools/write_accuracy.lua $(MEASURED)/operators/gemm_visible.csv \
+	  $(MEASURED)/operators/attention_visible.csv $(MEASURED)/nccl_visible.csv $(MEASURED)/measured_visible.csv
 
 docs: all ## write docs/api.md and meta/tperf.lua from the library's comments and schemas
 	$(Q)$(B)/tperf run --trust tools/write_docs.lua

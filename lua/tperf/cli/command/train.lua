@@ -6,7 +6,7 @@ local stages = require "tperf.cli.stages"
 local TIME = {
   { "compute", "computing" }, { "memory", "waiting for memory" }, { "tensor_comm", "communication inside a layer" },
   { "pipeline_comm", "communication between stages" }, { "data_comm", "gradients and weights over dp" },
-  { "bubble", "pipeline bubble" },
+  { "bubble", "pipeline bubble" }, { "host", "waiting for launches" }, { "optimizer", "the optimizer's step" },
 }
 local MEMORY = {
   { "weights", "weights" }, { "gradients", "gradients" }, { "optimizer", "optimizer state" },
@@ -80,6 +80,13 @@ local function print_details(c, machine)
   end
   if #c.first > 0 then section("Before the first layer", op_rows(c.first), OP_COLUMNS) end
   if #c.last > 0 then section("After the last layer", op_rows(c.last), OP_COLUMNS) end
+  if c.software then
+    if c.interval then
+      print(("\nAs %s runs it; nine tenths of its runs that were compared lie between %s and %s"):format(c.software,
+        format.number(c.interval.low, "s"), format.number(c.interval.high, "s")))
+    end
+    for _, warning in ipairs(c.warnings) do io.stderr:write("tperf: ", warning, "\n") end
+  end
   if c.simulated then
     local s = c.simulated
     print(("\nSimulated as %s: %s an iteration, bubble %s, activations of %s"):format(s.schedule,
@@ -95,12 +102,13 @@ For example: tperf train gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --m
 Prints where the time of an iteration and the memory go, by stage and by op.]],
   options = configuration.options(false, {
     { long = "strategy", value = "NAME", help = "how a layer is cut up (default tensor)" },
+    { long = "software", value = "NAME", help = "what a training stack adds (`tperf list software`)" },
     { long = "simulate", value = "NAME", help = "also simulate the pipeline (`tperf list schedules`)" },
   }),
   run = function(values, arguments)
     local asked, message = configuration.question(values, arguments, { "system", "batch" })
     if not asked then return false, message end
-    asked.simulate = values.simulate
+    asked.simulate, asked.software = values.simulate, values.software
     local tperf = require "tperf"
     local c = tperf.train(asked)
     require "tperf.cli.table"(values, { c }, configuration.columns)
