@@ -85,15 +85,17 @@ end
 ---@param o table           checked arguments of a search
 ---@param strategies table[]
 ---@param question table    as problem.of makes them
----@param least function    function(o, strategies) -> what needs least memory, or nil
+---@param least function    search.least
 function fit.advice(o, strategies, question, least)
-  local found = {}
+  local found, stopped = {}, false
   local function try(change)
     for _, value in ipairs(change.values) do
-      local tried, best = pcall(least, with(o, question, change, value), strategies)
+      if stopped then return end
+      local tried, best, complete = pcall(least, with(o, question, change, value), strategies)
+      stopped = tried and not complete
       if tried and best and best.feasible then
         found[#found + 1] = ("%s (%s)"):format(show(change.name, value), bytes(best.memory))
-        break
+        return
       end
     end
   end

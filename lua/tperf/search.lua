@@ -125,21 +125,22 @@ end
 
 --- What needs least memory of all ways to answer one question: { memory, feasible, sizes … }; nil without any.
 ---@param o table  checked arguments
+---@return table|nil least, boolean complete  false when Ctrl-C ended it
 function search.least(o, strategies)
   local p = problem.of(o, strategies)
   local options = { top = 1, threads = o.threads, prune = true, memory_only = true, fast = o.fast }
   p.refused = {}
   local core_search = new_core_search(p, options)
-  walk(p, options, core_search)
-  return core_search:answer(1).least
+  local complete = walk(p, options, core_search)
+  return core_search:answer(1).least, complete
 end
 
 -- By how much the candidate that needs least misses, and what would help.
-local function why_too_big(p, o, question, found)
+local function why_too_big(p, o, question, found, complete)
   local least, sizes = found.least, {}
   local text = ("none of %d candidates fits in %s of memory"):format(found.candidates,
     units.format(question.system.accelerator.hbm.capacity, "bytes"))
-  if not least then return text end
+  if not least or not complete then return text end
   for i, name in ipairs(p.strategies[least.strategy].axis_names) do
     sizes[i] = ("%s = %d"):format(name, least.sizes[i])
   end
@@ -160,7 +161,7 @@ local function answer(p, o, core_search, index, complete)
   if found.candidates == 0 then
     result.reason = why_none(p, question)
   elseif found.feasible == 0 then
-    result.reason = why_too_big(p, o, question, found)
+    result.reason = why_too_big(p, o, question, found, complete)
   elseif #found == 0 and complete then
     result.reason = ("'where' takes none of %d candidates that fit"):format(found.feasible)
   end
