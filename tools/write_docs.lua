@@ -1,10 +1,13 @@
--- Writes what is generated from the comments and schemas of lua/tperf: docs/api.md and meta/tperf.lua (`make docs`).
-package.path = "./tools/?.lua;" .. package.path
+-- Writes what is generated from the comments and schemas of lua/tperf, docs/api.md and meta/tperf.lua, and what the
+-- examples of some pages print. `make docs` runs it.
+package.path = "./tools/?.lua;./spec/?.lua;" .. package.path
+local examples = require "examples"
+local program = require "program"
 local reference = require "apidoc.reference"
 
 for _, problem in ipairs(reference.problems()) do io.stderr:write("tperf: ", problem, "\n") end
-for path, text in pairs(reference.pages()) do
-  local file = assert(io.open(path, "wb"))
-  assert(file:write(text))
-  file:close()
+for path, text in pairs(reference.pages()) do program.write(path, text) end
+for _, path in ipairs { "README.md", "docs/scripting.md" } do
+  local done, text = pcall(examples.refresh, program.slurp(path))
+  if done then program.write(path, text) else io.stderr:write(("tperf: %s: %s\n"):format(path, text)) end
 end

@@ -28,7 +28,7 @@ local LONGEST = 1500 -- characters of a message: names are the user's, and may b
 ---@param format string
 function check.fail(format, ...)
   local message = select("#", ...) > 0 and string.format(format, ...) or format
-  message = message:gsub("[%z\1-\9\11-\31\127]", function(c) return string.format("\\%d", c:byte()) end)
+  message = message:gsub("[\0-\9\11-\31\127]", function(c) return string.format("\\%d", c:byte()) end)
   if #message > LONGEST then message = message:sub(1, LONGEST) .. "..." end
   error(check.where() .. message, 0)
 end

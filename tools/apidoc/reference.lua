@@ -67,8 +67,11 @@ local function comment_of(f, owner, key)
   end) or comments.find(path, function(b) return b.code ~= nil and b.code:find "^return resource" ~= nil end)
 end
 
+-- What a function takes beside its schema.
+local FURTHER = { ["tperf.train"] = { configuration = check.any { optional = true } } }
+
 local function merged_schema(name, f)
-  local all
+  local all = FURTHER[name]
   for _, arguments in ipairs(ARGUMENTS[name] or { { {} } }) do
     for field, checker in pairs(schemas.demanded(f, arguments, arguments.what) or {}) do
       all = all or {}

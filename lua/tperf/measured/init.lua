@@ -33,8 +33,12 @@ function measured.open(path)
   local rows, columns = csv.read(path)
   local reader = measured.reader(columns)
   if not reader then
-    check.fail("%s: no known table of measurements has the columns %s …", path,
-      table.concat(columns, ", ", 1, math.min(#columns, 6)))
+    local known = {}
+    for i, one in ipairs(measured.readers) do
+      known[i] = ("%s (%s)"):format(one.name, table.concat(one.columns, ", "))
+    end
+    check.fail("%s: its columns (%s) are those of no known table of measurements: %s", path,
+      table.concat(columns, ", ", 1, math.min(#columns, 12)), table.concat(known, "; "))
   end
   return rows, reader
 end

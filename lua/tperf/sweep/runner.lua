@@ -13,7 +13,7 @@ local QUESTIONS_AT_ONCE <const> = 208 -- of a search: a fraction of a second, so
 
 local runner = {}
 
--- Facts about a run rather than its answer, and what the row has anyway.
+-- Of a search: facts about the run rather than its answer, and what the row has anyway.
 local left_out = { seconds = true, evaluated = true, complete = true, system = true, model = true }
 
 local function answer_of(result)
@@ -171,7 +171,7 @@ function runner.run(job)
   end
   local start = finished
   local function done(p, result)
-    result = answer_of(result)
+    if searched then result = answer_of(result) end
     if cache then cache:add(p.key, result) end
     results[p.index] = result == nil and false or result
     finished = finished + 1

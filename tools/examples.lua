@@ -1,0 +1,53 @@
+--- The examples of a page: its ```lua and ```sh blocks, run as a user runs them, in a folder of their own; a ```text
+--- block after one is what it prints.
+local program = require "program" -- spec/program.lua
+
+local examples = {}
+
+--- The examples in order: { kind = "lua" or "sh", code, line, output (or nil), first, last (of the output's text) }.
+function examples.of(page)
+  local list, at = {}, 1
+  while true do
+    local start, stop, kind = page:find("```(%a*)\n", at)
+    if not start then return list end
+    local finish = assert(page:find("\n```", stop, true), "a code block without an end")
+    local body = page:sub(stop + 1, finish)
+    if kind == "lua" or kind == "sh" then
+      local _, lines = page:sub(1, start):gsub("\n", "")
+      list[#list + 1] = { kind = kind, code = body, line = lines + 1 }
+    elseif kind == "text" and #list > 0 and not list[#list].output then
+      local last = list[#list]
+      last.output, last.first, last.last = body, stop + 1, finish
+    end
+    at = finish + 4
+  end
+end
+
+--- Runs one: what it prints, what it says on standard error, its exit status. A Lua block may read ./data.csv, which
+--- the last ```sh block may have made: blocks of one page share a folder.
+function examples.run(example, folder)
+  local command = example.code
+  if example.kind == "lua" then
+    program.write(folder .. "/example.lua", example.code)
+    command = "./tperf run example.lua"
+  end
+  return program.shell(("ln -sfn %s tperf; %s"):format(program.quote(program.absolute()), command), folder)
+end
+
+--- The page with the outputs that its examples have now.
+function examples.refresh(page)
+  local folder, pieces, at = program.folder(), {}, 1
+  for _, example in ipairs(examples.of(page)) do
+    local result = examples.run(example, folder)
+    if result.code ~= 0 then
+      error(("the example at line %d fails: %s"):format(example.line, result.err), 0)
+    elseif example.output then
+      pieces[#pieces + 1] = page:sub(at, example.first - 1) .. result.out:gsub("\n*$", "\n")
+      at = example.last + 1
+    end
+  end
+  program.remove(folder)
+  return table.concat(pieces) .. page:sub(at)
+end
+
+return examples
