@@ -663,6 +663,7 @@
 ---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
 ---@field reserve? number part of the memory to keep free (0)
+---@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
 ---@field top? integer how many configurations to return (10)
 ---@field keep? "all"|"best" "all": every candidate, feasible or not
 ---@field where? function function(configuration) -> boolean: which may be returned. Called only for those good enough to be; `candidates` and `feasible` count before it
@@ -846,6 +847,7 @@
 ---@field simulate? any true, a schedule's name or a table (see tperf.simulate): the iteration pass by pass, too
 ---@field software? string|table what a training stack adds (see tperf.software): its name, a file or a table
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
+---@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
 ---@field gradients? "fp32"|"bf16"|"fp16" "fp32", "bf16" or "fp16": kept and reduced in; as the rules say
 ---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---@field model string|table a name, a file or a table; system may be a list

@@ -187,3 +187,24 @@ describe("tperf.train of a configuration", function()
     assert.truthy(message:find("'configuration' must be a table, got 3", 1, true))
   end)
 end)
+
+describe("tperf.train without data_overlap", function()
+  it("waits for every layer's exchange: as many times a layer's gather and scatter as the stage has layers", function()
+    local question = {
+      model = "subramanian2024/gpt3", system = "subramanian2024/A100", rules = "subramanian2024", global_batch = 512,
+      tp = 4, pp = 8, dp = 16, fast = { tp = 4, dp = 1, pp = 1 },
+    }
+    local hidden = tperf.train(question)
+    question.data_overlap = false
+    local c = tperf.train(question)
+    local layer = hidden.memory.weights / 12
+    local function exchange(kind)
+      return tperf.collective {
+        system = question.system, rules = question.rules, kind = kind, bytes = layer, gpus = 16, fast = 1,
+      }
+    end
+    local expected = 12 * (exchange "all_gather" + exchange "reduce_scatter")
+    assert.near(expected, c.breakdown.data_comm, 1e-9 * expected)
+    assert.is_true(hidden.breakdown.data_comm < c.breakdown.data_comm)
+  end)
+end)

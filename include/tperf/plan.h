@@ -65,6 +65,7 @@ typedef struct tp_training {
     double recompute_layers;    // that are recomputed as one, from one input
     double workspace_bytes;     // of libraries, on every GPU
     double communicator_bytes;  // of every group that a GPU belongs to
+    double data_overlap;        // part of a pass that data-parallel traffic can hide behind, [0, 1]
     double reserved;            // part of the HBM that is kept free, in [0, 1)
 } tp_training;
 

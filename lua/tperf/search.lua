@@ -193,6 +193,7 @@ end
 ---  master             "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---  moments            dtype of the optimizer's moments; the optimizer's
 ---  reserve            part of the memory to keep free (0)
+---  data_overlap       false: data-parallel traffic waits for compute instead of hiding behind it (true)
 ---  top                how many configurations to return (10)
 ---  keep               "all": every candidate, feasible or not
 ---  where              function(configuration) -> boolean: which may be returned. Called only for those good enough to

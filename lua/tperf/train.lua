@@ -164,7 +164,7 @@ end
 --- The time and memory of one configuration.
 ---@param given table  as for tperf.search, with one value each:
 ---  model, system, strategy, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
----  recompute_layers, optimizer, weights, gradients, master, moments, reserve
+---  recompute_layers, optimizer, weights, gradients, master, moments, reserve, data_overlap
 ---  global_batch       samples per iteration
 ---  tp, tp1, tp2, cp, ep, pp, micro_batch            1 unless given
 ---  dp, gpus           either follows from the other

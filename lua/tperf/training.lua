@@ -42,6 +42,7 @@ training.schema = {
   gradients = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   moments = check.choice { DTYPES, optional = true },
   reserve = check.number { min = 0, max = 0.99, default = 0 },
+  data_overlap = check.boolean { default = true },
 }
 
 -- A value with its share of the scale.
@@ -63,7 +64,7 @@ function training.of(o, rules, model)
     optimizer_bytes = copy + optimizer.moments * one,
     end_optimizer_bytes = copy + (optimizer.end_moments or optimizer.moments) * one,
     recompute_layers = o.recompute_layers, workspace_bytes = WORKSPACE, communicator_bytes = COMMUNICATOR,
-    reserved = o.reserve,
+    data_overlap = o.data_overlap and 1 or 0, reserved = o.reserve,
   }
 end
 

@@ -41,6 +41,7 @@ static const tp_field training_fields[] = {
     FIELD(recompute_layers),
     FIELD(workspace_bytes),
     FIELD(communicator_bytes),
+    FIELD(data_overlap),
     FIELD(reserved),
 #undef FIELD
     {0},
@@ -52,8 +53,9 @@ void tp_bind_check_training(lua_State *L, int index, tp_training *training) {
                  training->gradient_bytes >= 0 && training->optimizer_bytes >= 0 &&
                  training->end_optimizer_bytes >= 0 && training->recompute_layers >= 1 &&
                  training->workspace_bytes >= 0 && training->communicator_bytes >= 0 &&
+                 training->data_overlap >= 0 && training->data_overlap <= 1 &&
                  training->reserved >= 0 && training->reserved < 1;
-    if (!sound) tp_bind_fail(L, "training: bytes must not be negative, 'reserved' be from 0 to 1");
+    if (!sound) tp_bind_fail(L, "training: bytes must not be negative, parts be from 0 to 1");
 }
 
 size_t tp_bind_check_sizes(lua_State *L, int index, int64_t *out, size_t max) {

@@ -110,6 +110,7 @@ typedef struct exposure {
 static exposure expose(double exchange_time, const tp_pass_cost *pass, const tp_job *job) {
     double window = pass->time;
     if (job->rules->data_overlap_excludes_comm) window -= pass->comm;
+    window *= job->training->data_overlap;
     return (exposure){exchange_time, exchange_time > window ? exchange_time - window : 0};
 }
 
