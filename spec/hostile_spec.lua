@@ -182,6 +182,8 @@ local questions = {
     memory = { forward = 1 }, memory_limit = 100, group_size = 4 } },
   { "sweep", tperf.sweep, { model = MODEL, system = SYSTEM, gpus = tperf.vary { 8, 16 }, global_batch = 16, tp = 2,
     ["system.network.fast.domain"] = tperf.vary { 4, 8 } } },
+  { "search_inference", tperf.search_inference, { model = MODEL, system = SYSTEM, gpus = 4, tp = { 1, 2 }, pp = 1,
+    batch = { 1, 4 }, prompt = 64, generate = 16, tpot = "20 ms", ttft = 0.5, objective = "tpot", top = 3 } },
   { "infer", tperf.infer, { model = MODEL, system = SYSTEM, tp = 2, batch = 4, prompt = 64, generate = 16 } },
 }
 
