@@ -92,8 +92,9 @@ describe("infer", function()
     local rows = {
       { "llama-2-7b", 1, "bf16", 104.9 }, { "llama-2-7b", 1, "int8", 155.58 }, { "llama-2-7b", 1, "int4", 196.80 },
       { "llama-2-7b", 2, "bf16", 168.84 }, { "llama-2-7b", 4, "bf16", 254.02 }, { "llama-2-7b", 8, "bf16", 328.43 },
-      { "llama-2-70b", 1, "int8", 19.13 }, { "llama-2-70b", 1, "int4", 25.25 }, { "llama-2-70b", 2, "bf16", 21.32 }, { "llama-2-70b", 4, "bf16", 38.01 },
-      { "llama-2-70b", 8, "bf16", 62.50 }, { "llama-2-70b", 8, "int8", 80.44 }, { "llama-2-70b", 8, "int4", 90.77 },
+      { "llama-2-70b", 1, "int8", 19.13 }, { "llama-2-70b", 1, "int4", 25.25 }, { "llama-2-70b", 2, "bf16", 21.32 },
+      { "llama-2-70b", 4, "bf16", 38.01 }, { "llama-2-70b", 8, "bf16", 62.50 }, { "llama-2-70b", 8, "int8", 80.44 },
+      { "llama-2-70b", 8, "int4", 90.77 },
     }
     local off, page = {}, require "program".slurp "docs/inference.md"
     for i, row in ipairs(rows) do
