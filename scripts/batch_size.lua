@@ -20,7 +20,7 @@ for _, row in ipairs(rows) do row.machine = ("%d GPUs"):format(row.gpus) end
 
 report.print(rows, report.present(rows, {
   { key = "gpus", title = "GPUs" }, { key = "global_batch", title = "batch" },
-  { key = function(row) return report.layout(row) or row.reason end, title = "layout" },
+  { key = report.layout, title = "layout" },
   { key = "micro_batch", title = "micro-batch" }, { key = "memory.total", title = "memory", unit = "bytes" },
   { key = "time", title = "iteration", unit = "s" }, { key = "tokens_per_second", unit = "tokens/s", title = "speed" },
   { key = "mfu", title = "MFU", unit = "%", digits = 3 },

@@ -18,7 +18,7 @@ for _, row in ipairs(rows) do fitting[#fitting + 1] = row.feasible and row or ni
 
 report.print(rows, report.present(rows, {
   { key = "gpus", title = "GPUs" }, { key = "strategy" },
-  { key = function(row) return report.layout(row) or row.reason end, title = "layout" },
+  { key = report.layout, title = "layout" },
   { key = report.placement, title = "within a domain" }, { key = "micro_batch", title = "micro-batch" },
   { key = "panels" },
   { key = "memory.total", title = "memory", unit = "bytes" }, { key = "time", title = "iteration", unit = "s" },

@@ -30,7 +30,7 @@ end
 
 report.print(rows, report.present(rows, {
   { key = "system" }, { key = "gpus", title = "GPUs" },
-  { key = function(row) return report.layout(row) or row.reason end, title = "layout" },
+  { key = report.layout, title = "layout" },
   { key = "mfu", title = "MFU", unit = "%", digits = 3 }, { key = "days", title = "days" },
   { key = "gpu_hours", title = "GPU-hours", digits = 3 }, { key = "dollars", title = "cost", unit = "$" },
   { key = function(row) return row.energy and row.energy / 3.6e9 end, title = "MWh", digits = 3 },

@@ -32,7 +32,7 @@ end
 local report = tperf.report
 local columns = {
   { key = "system" }, { key = "domain" }, { key = "gpus", title = "GPUs" }, { key = "strategy" },
-  { key = function(line) return report.layout(line) or line.reason end, title = "layout" },
+  { key = report.layout, title = "layout" },
   { key = report.placement, title = "within a domain" }, { key = "micro_batch", title = "micro-batch" },
   { key = "memory.total", title = "memory", unit = "bytes" }, { key = "time", title = "iteration", unit = "s" },
   { key = "mfu", title = "MFU", unit = "%", digits = 3 }, { key = "training_time", title = "training", unit = "s" },

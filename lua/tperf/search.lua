@@ -135,7 +135,8 @@ function search.least(o, strategies)
   return core_search:answer(1).least, complete
 end
 
--- By how much the candidate that needs least misses, and what would help.
+-- By how much the candidate that needs least misses, and what would help. That is found by more searches, which many
+-- questions at once are not worth: most points of a sweep's corner do not fit.
 local function why_too_big(p, o, question, found, complete)
   local least, sizes = found.least, {}
   local text = ("none of %d candidates fits in %s of memory"):format(found.candidates,
@@ -144,9 +145,9 @@ local function why_too_big(p, o, question, found, complete)
   for i, name in ipairs(p.strategies[least.strategy].axis_names) do
     sizes[i] = ("%s = %d"):format(name, least.sizes[i])
   end
-  return ("%s: the smallest, %s, pp = %d, dp = %d, micro_batch = %d, needs %s; %s"):format(text,
-    table.concat(sizes, ", "), p.pipeline_list[least.pipeline].pp, least.dp, least.micro_batch,
-    fit.miss(least.memory, question), fit.advice(o, p.strategies, question, search.least))
+  text = ("%s: the smallest, %s, pp = %d, dp = %d, micro_batch = %d, needs %s"):format(text, table.concat(sizes, ", "),
+    p.pipeline_list[least.pipeline].pp, least.dp, least.micro_batch, fit.miss(least.memory, question))
+  return p.many and text or ("%s; %s"):format(text, fit.advice(o, p.strategies, question, search.least))
 end
 
 local function answer(p, o, core_search, index, complete)
@@ -208,7 +209,7 @@ function search.run(given)
   local strategies = strategy.list(type(given) == "table" and given.strategy or "tensor")
   local o = check.record("tperf.search", given, schema_of(strategies))
   local p, many = problem.of(o, strategies)
-  p.refused = {}
+  p.refused, p.many = {}, many
   local core_search = new_core_search(p, o)
   local complete = walk(p, o, core_search)
   local results = {}

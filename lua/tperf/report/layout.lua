@@ -22,11 +22,12 @@ local function list(c, values)
   return table.concat(parts, ", ")
 end
 
---- The GPUs along each axis, and what else is unusual: "tp 8, pp 16, dp 4, 2 chunks, full recomputation".
----@param c table  a configuration
+--- The GPUs along each axis, and what else is unusual: "tp 8, pp 16, dp 4, 2 chunks, full recomputation". For a row
+--- without a configuration, why there is none, in few words.
+---@param c table  a configuration, or a row of a sweep
 ---@return string? text
 function layout.sizes(c)
-  if not c.dp then return nil end
+  if not c.dp then return c.reason and c.reason:match "^[^:;]*" end
   local text = list(c, c)
   if c.schedule and c.schedule ~= "1f1b" and c.schedule ~= "interleaved_1f1b" then text = text .. ", " .. c.schedule end
   if c.virtual_stages and c.virtual_stages > 1 then text = ("%s, %d chunks"):format(text, c.virtual_stages) end
