@@ -1,45 +1,86 @@
---- Candidates per second of a search with every knob open, every candidate timed (no pruning), and what pruning gains.
--- Targets are per thread: 10 million tensor candidates, 4 million of the other strategies. One thread is measured in
--- processor time, which others' work does not touch; several in wall time, the median of some runs.
+--- How many candidates one thread and all threads evaluate per second, what pruning gains, how many collectives a
+-- second, and how long the main script takes. `make bench` runs it. Processor seconds on one thread, so that what else
+-- runs on the machine counts little; wall seconds on all.
 local tperf = require "tperf"
-local threads = require "tperf.core".search.threads()
+local core = require "tperf.core".search
 
-local RUNS = 3
-local CASES = { -- strategy, target, GPUs: enough of them for some million candidates
-  { "tensor", 10e6, { 6144, 12288, 24576, 49152 } }, { "summa", 4e6, { 49152 } }, { "context", 4e6, { 49152 } },
-}
+local GPUS = 2 ^ 9 * 3 ^ 3 * 5 // 1 | 0 -- 69,120
 
-local question = {
-  model = "gpt3-175b", system = "h100-sxm", global_batch = 49152, schedule = "any",
-  zero = { 0, 1, 2, 3 }, recompute = { "none", "full" }, sequence_parallel = { true, false },
-}
+-- A machine of 72-GPU domains, and a model whose sizes have many divisors, so that there is much to choose from.
+local function question(strategy, seq, change)
+  local request = {
+    model = { name = "bench", layers = 720, hidden = 61440, heads = 480, ffn = 245760, seq = seq },
+    system = tperf.system "subramanian2024/H200":with { network = { fast = { domain = 72 } } },
+    gpus = { GPUS // 8, GPUS // 4, GPUS // 2, GPUS, 2 * GPUS, 4 * GPUS }, global_batch = GPUS, strategy = strategy,
+    infeasible = true,
+  }
+  for field, value in pairs(change) do request[field] = value end
+  return request
+end
 
--- Seconds of the median run, and candidates.
-local function median(strategy, count, prune)
-  local seconds, candidates = {}, 0
-  question.strategy, question.threads, question.prune = strategy, count, prune
-  for i = 1, RUNS + 1 do -- the first lays out shapes
-    local start = os.clock()
-    local found = tperf.search(question)
-    seconds[i] = count == 1 and os.clock() - start or found[1].seconds
-    candidates = 0
-    for _, result in ipairs(found) do candidates = candidates + result.candidates end
+local function count(answers, field)
+  local sum = 0
+  for _, answer in ipairs(answers) do sum = sum + answer[field] end
+  return sum
+end
+
+-- Processor and wall seconds of a search, the best of `times`, and its answers.
+local function measure(request, times)
+  local processor, wall, answers = math.huge, math.huge, nil
+  for _ = 1, times do
+    collectgarbage()
+    local from, start = os.clock(), core.clock()
+    answers = tperf.search(request)
+    processor, wall = math.min(processor, os.clock() - from), math.min(wall, core.clock() - start)
   end
-  table.remove(seconds, 1)
-  table.sort(seconds)
-  return seconds[(RUNS + 1) // 2], candidates
+  return processor, wall, answers
 end
 
-local late = {}
+local CASES = { -- strategy, sequence, millions of candidates per second on one thread at least
+  { "tensor", 2048, 10 },
+  { "context", 8192, 4 },
+  { "summa", 8192, 4 },
+}
+
+local late = false
+local all = core.threads()
+print(("%-10s %12s %14s %16s %10s %8s"):format("strategy", "candidates", "M/s, 1 thread", ("M/s, %d threads"):format(all),
+  "pruning", "target"))
 for _, case in ipairs(CASES) do
-  local strategy, target = case[1], case[2]
-  question.gpus = case[3]
-  local one, candidates = median(strategy, 1, false)
-  local all, pruned = median(strategy, threads, false), median(strategy, 1, true)
-  print(("search %s, 1 thread: %.1f million candidates/s (of %.1f million; target %.0f)"):format(strategy,
-    candidates / one / 1e6, candidates / 1e6, target / 1e6))
-  print(("search %s, %d threads: %.1f million candidates/s"):format(strategy, threads, candidates / all / 1e6))
-  print(("search %s, pruning: %.1f times as fast"):format(strategy, one / pruned))
-  if candidates / one < target then late[#late + 1] = strategy end
+  local strategy, seq, target = table.unpack(case)
+  for _, rules in ipairs { "default", "subramanian2024" } do
+    local function run(change)
+      change.rules = rules
+      return measure(question(strategy, seq, change), 3)
+    end
+    local one, _, answers = run { threads = 1, prune = false }
+    local _, many = run { prune = false }
+    local pruned = run { threads = 1 }
+    local evaluated = count(answers, "evaluated")
+    local speed = evaluated / one / 1e6
+    print(("%-10s %12d %14.1f %16.1f %9.1fx %8d  rules %s"):format(strategy, evaluated, speed, evaluated / many / 1e6,
+      one / pruned, target, rules))
+    late = late or speed < target
+  end
 end
-if #late > 0 then error("slower than the target: " .. table.concat(late, ", "), 0) end
+
+do
+  local system, calls = tperf.system "h200-sxm", 200000
+  local request = { system = system, kind = "all_reduce", bytes = 64 << 20, gpus = 64, fast = 8 }
+  local from = os.clock()
+  for _ = 1, calls do tperf.collective(request) end
+  print(("%-34s %.2f M/s"):format("collectives, each asked from Lua", calls / (os.clock() - from) / 1e6))
+end
+
+do
+  local program, i = nil, 0
+  repeat program, i = arg[i], i - 1 until not arg[i]
+  local start = core.clock()
+  assert(os.execute(("%s run scripts/sweep_nvlink.lua --no-files > /dev/null 2> /dev/null"):format(program))
+    or os.execute(("%s run scripts/sweep_nvlink.lua > /dev/null"):format(program)))
+  local seconds = core.clock() - start
+  print(("%-34s %.2f s, target 0.5 s"):format("scripts/sweep_nvlink.lua", seconds))
+  late = late or seconds > 0.5
+end
+
+if late then error("slower than the target", 0) end
