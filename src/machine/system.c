@@ -37,7 +37,7 @@ double tp_dtype_bytes(tp_dtype dtype) {
 #define MAX_WAIT     1e3 // seconds
 #define MIN_WAIT     1e-12
 #define MAX_PART     10.0 // of a peak, in a fitted curve: a clock may boost beyond the vendor's
-#define MAX_ELEMENTS 1e9 // of a matrix, a head; units of a chip
+#define MAX_ELEMENTS 1e9  // of a matrix, a head; units of a chip
 
 #define FIELD(path, low, high, zero)                                                               \
     { #path, offsetof(tp_system, path), low, high, zero }
