@@ -132,9 +132,14 @@ typedef struct tp_exchange {
 void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
                        const tp_layer_cost *costs, tp_exchange *exchanges);
 
-// Seconds of one activation's way to the next stage, averaged over the links between stages; depends on
-// the pipeline and pp_fast.
-double tp_hop_time(const tp_candidate *candidate, const tp_job *job, const tp_network *network);
+// Seconds of one activation's way to a stage in the same fast domain, and in another.
+typedef struct tp_hop {
+    double fast, slow;
+} tp_hop;
+tp_hop tp_hop_times(const tp_job *job, const tp_network *network);
+
+// The average over the links between stages; depends on the pipeline and pp_fast.
+double tp_hop_time(const tp_candidate *candidate, const tp_job *job, tp_hop hop);
 
 // Equal to tp_iteration_of's time, to the last bit.
 double tp_iteration_time(const tp_candidate *candidate, const tp_job *job,

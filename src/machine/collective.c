@@ -47,32 +47,32 @@ static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
-static double send_time(links l, double bytes, int64_t fast, double lone_nics) {
-    return fast > 1 ? l.fast_s + bytes / l.fast : l.nic_s + bytes / (l.nic * lone_nics);
+static double send_time(const links *l, double bytes, int64_t fast, double lone_nics) {
+    return fast > 1 ? l->fast_s + bytes / l->fast : l->nic_s + bytes / (l->nic * lone_nics);
 }
 
 // The pass of a ring in which `bytes` cross every link.
-static double ring_time(links l, double bytes, tp_group group, double lone_nics) {
+static double ring_time(const links *l, double bytes, tp_group group, double lone_nics) {
     double n = (double)group.size, q = (double)group.fast;
-    if (group.fast == 1) return l.nic_s * (n - 1) + bytes / (l.nic * lone_nics);
-    if (group.size == group.fast) return l.fast_s * (n - 1) + bytes / l.fast;
+    if (group.fast == 1) return l->nic_s * (n - 1) + bytes / (l->nic * lone_nics);
+    if (group.size == group.fast) return l->fast_s * (n - 1) + bytes / l->fast;
     double g = n / q;
-    return l.nic_s * (g - 1) + l.fast_s * (n - g) +
-           larger(bytes / (l.nics * q * l.nic), bytes / l.fast);
+    return l->nic_s * (g - 1) + l->fast_s * (n - g) +
+           larger(bytes / (l->nics * q * l->nic), bytes / l->fast);
 }
 
-static double rooted_time(links l, double bytes, tp_group group) {
+static double rooted_time(const links *l, double bytes, tp_group group) {
     double n = (double)group.size, q = (double)group.fast, g = n / q;
     double leaving = (n - q) / n * bytes, passing = (n - 1) / n * bytes;
-    if (group.fast == 1) return l.nic_s * (n - 1) + passing / (l.nic * l.nics);
-    return l.nic_s * (g - 1) + l.fast_s * (n - g) +
-           larger(leaving / (l.nics * q * l.nic), passing / l.fast);
+    if (group.fast == 1) return l->nic_s * (n - 1) + passing / (l->nic * l->nics);
+    return l->nic_s * (g - 1) + l->fast_s * (n - g) +
+           larger(leaving / (l->nics * q * l->nic), passing / l->fast);
 }
 
-static double all_to_all_time(links l, double bytes, tp_group group) {
+static double all_to_all_time(const links *l, double bytes, tp_group group) {
     double n = (double)group.size, q = (double)group.fast;
-    return l.nic_s * (n - q) + l.fast_s * (q - 1) +
-           larger((n - q) / n * bytes / (l.nic * l.nics), (q - 1) / n * bytes / l.fast);
+    return l->nic_s * (n - q) + l->fast_s * (q - 1) +
+           larger((n - q) / n * bytes / (l->nic * l->nics), (q - 1) / n * bytes / l->fast);
 }
 
 // Bytes of V that pass the NICs of one domain, by the algorithms that NCCL has: rings for all but
@@ -121,8 +121,8 @@ double tp_collective_time(const tp_system *system, const tp_rules *rules, tp_col
                           double bytes, tp_group group) {
     if (bytes == 0 || group.size <= 1) return 0;
     if (is_measured(system, kind, group)) return measured_time(system, kind, bytes, group);
-    links l = links_of(system);
-    double lone_nics = rules->lone_gpus_use_all_nics ? l.nics : 1;
+    const links known = links_of(system), *l = &known;
+    double lone_nics = rules->lone_gpus_use_all_nics ? l->nics : 1;
     double n = (double)group.size, shared = (n - 1) / n * bytes;
     switch (kind) {
     case TP_SEND:

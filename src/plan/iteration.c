@@ -102,19 +102,30 @@ void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const t
     }
 }
 
-// A layer's exchange hides behind the pass of the layer before.
+// Seconds of a section's exchanges in an iteration, all of them, and what remains where they hide behind
+// the pass of the layer before.
 typedef struct exposure {
-    double whole, late; // seconds; what remains when hidden
+    double whole, late;
 } exposure;
 
-static exposure expose(double exchange_time, const tp_pass_cost *pass, const tp_job *job) {
+static double beyond(double exchange_time, const tp_pass_cost *pass, const tp_job *job) {
     double window = pass->time;
     if (job->rules->data_overlap_excludes_comm) window -= pass->comm;
     window *= job->training->data_overlap;
-    return (exposure){exchange_time, exchange_time > window ? exchange_time - window : 0};
+    return exchange_time > window ? exchange_time - window : 0;
 }
 
-// Exposed time of the exchanges around one pass of every layer of a stage; the first has nothing before it.
+// Weights are gathered once, or for every micro-batch when they are sharded (ZeRO 3), gradients likewise (ZeRO 2).
+static exposure expose(const tp_exchange *exchange, const tp_layer_cost *cost, const tp_job *job,
+                       double gathers, double reductions) {
+    return (exposure){
+        gathers * exchange->gather + reductions * exchange->reduce,
+        gathers * beyond(exchange->gather, &cost->forward, job) +
+            reductions * beyond(exchange->reduce, &cost->backward, job),
+    };
+}
+
+// Exposed time of the exchanges of a stage; its first layer has nothing before it.
 static double exposed_time(const tp_stage *stage, const tp_network *network,
                            const exposure *sections) {
     double time = sections[stage->leading].whole - sections[stage->leading].late;
@@ -128,33 +139,35 @@ static double exposed_time(const tp_stage *stage, const tp_network *network,
 static double data_parallel_time(const tp_candidate *candidate, const tp_job *job,
                                  const tp_network *network, const tp_layer_cost *costs,
                                  const tp_exchange *exchanges) {
-    exposure forward[TP_SECTIONS_MAX], backward[TP_SECTIONS_MAX];
-    for (int i = 0; i < network->n_kinds + 2; i++) {
-        forward[i] = expose(exchanges[i].gather, &costs[i].forward, job);
-        backward[i] = expose(exchanges[i].reduce, &costs[i].backward, job);
-    }
+    exposure sections[TP_SECTIONS_MAX];
     double microbatches = (double)candidate->microbatches, worst = 0;
+    double gathers = candidate->zero >= 3 ? microbatches : 1;
+    double reductions = candidate->zero >= 2 ? microbatches : 1;
+    for (int i = 0; i < network->n_kinds + 2; i++)
+        sections[i] = expose(&exchanges[i], &costs[i], job, gathers, reductions);
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
-        const tp_stage *stage = &candidate->pipeline->stages[i];
-        double time =
-            exposed_time(stage, network, forward) * (candidate->zero >= 3 ? microbatches : 1) +
-            exposed_time(stage, network, backward) * (candidate->zero >= 2 ? microbatches : 1);
+        double time = exposed_time(&candidate->pipeline->stages[i], network, sections);
         if (time > worst) worst = time;
     }
     return worst;
 }
 
-double tp_hop_time(const tp_candidate *candidate, const tp_job *job, const tp_network *network) {
+tp_hop tp_hop_times(const tp_job *job, const tp_network *network) {
+    double bytes = network->boundary_bytes;
+    return (tp_hop){
+        tp_collective_time(job->system, job->rules, TP_SEND, bytes, (tp_group){2, 2}),
+        tp_collective_time(job->system, job->rules, TP_SEND, bytes, (tp_group){2, 1}),
+    };
+}
+
+double tp_hop_time(const tp_candidate *candidate, const tp_job *job, tp_hop hop) {
     int64_t pp = candidate->pipeline->pp;
     if (pp == 1) return 0;
-    double slow = 0, bytes = network->boundary_bytes;
-    if (candidate->pp_fast == 1 || job->rules->slow_pipeline_links_cost)
-        slow = tp_collective_time(job->system, job->rules, TP_SEND, bytes, (tp_group){2, 1});
-    if (candidate->pp_fast == 1) return slow;
+    if (candidate->pp_fast == 1) return hop.slow;
     double links = (double)pp - 1;
     double slow_links = trunc((double)pp / (double)candidate->pp_fast - 1);
-    double fast = tp_collective_time(job->system, job->rules, TP_SEND, bytes, (tp_group){2, 2});
-    return ((links - slow_links) * fast + slow_links * slow) / links;
+    double slow = job->rules->slow_pipeline_links_cost ? hop.slow : 0;
+    return ((links - slow_links) * hop.fast + slow_links * slow) / links;
 }
 
 // The parts of an iteration that add up to its time.
@@ -235,7 +248,7 @@ tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
     tp_exchange exchanges[TP_SECTIONS_MAX];
     tp_exchange_times(candidate, job, network, costs, exchanges);
     parts p = parts_of(candidate, job, network, costs, &pipeline, exchanges,
-                       tp_hop_time(candidate, job, network));
+                       tp_hop_time(candidate, job, tp_hop_times(job, network)));
     double microbatches = (double)candidate->microbatches, flops;
     tp_pass_cost busy = breakdown_of_stage(pipeline.busiest, network, costs, &flops);
     return (tp_iteration){

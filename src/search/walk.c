@@ -19,8 +19,14 @@ typedef struct walk {
     tp_candidate partial; // what the loops have fixed so far
     tp_memory memory;
     bool feasible, worked_out;
+    tp_hop hop;
     tp_layer_cost bytes[TP_SECTIONS_MAX]; // no times
 } walk;
+
+// Sizes are at most 2^31, and division of 32 bits is several times as fast as that of 64.
+static bool divides(int64_t part, int64_t whole) {
+    return (uint32_t)whole % (uint32_t)part == 0;
+}
 
 static bool room_for(void **array, size_t *capacity, size_t n, size_t size) {
     if (n <= *capacity) return true;
@@ -198,7 +204,7 @@ static void prepare_slots(walk *w) {
         tp_slot *slot = &w->scratch->slots[i];
         slot->exchanges_for = 0;
         w->partial.pp_fast = w->topic->one_domain ? w->partial.pipeline->pp : d->values[i];
-        if (slot->divides_pp) slot->hop = tp_hop_time(&w->partial, &w->job, w->network);
+        if (slot->divides_pp) slot->hop = tp_hop_time(&w->partial, &w->job, w->hop);
     }
 }
 
@@ -231,8 +237,8 @@ static int64_t count_placements(walk *w) {
     }
     for (size_t i = 0; i < d->n; i++) {
         int64_t value = d->values[i];
-        s->slots[i].divides_dp = dp % value == 0 && (!dp_fast || dp_fast == value);
-        s->slots[i].divides_pp = pp % value == 0 && (!pp_fast || pp_fast == value);
+        s->slots[i].divides_dp = divides(value, dp) && (!dp_fast || dp_fast == value);
+        s->slots[i].divides_pp = divides(value, pp) && (!pp_fast || pp_fast == value);
     }
     int64_t count = 0;
     for (size_t l = 0; l < s->n_layouts; l++) {
@@ -244,6 +250,8 @@ static int64_t count_placements(walk *w) {
 }
 
 static void note_least(walk *w) {
+    const tp_found *least = &w->finds->least;
+    if (least->candidate.pipeline && w->memory.total > least->memory) return;
     tp_found found = {0, w->memory.total, w->feasible, w->partial};
     found.candidate.placement = (tp_placement){0};
     found.candidate.dp_fast = found.candidate.pp_fast = 0;
@@ -279,11 +287,13 @@ static bool allowed(const int64_t *sizes, size_t n, int64_t size) {
 
 // Whether the sizes divide what they must and the schedule takes as many micro-batches; then they are set.
 static bool set_sizes(walk *w, const tp_pipeline *pipeline, int64_t gpus) {
-    if (pipeline->pp > gpus || gpus % pipeline->pp != 0) return false;
+    if (pipeline->pp > gpus || !divides(pipeline->pp, gpus)) return false;
     int64_t dp = gpus / pipeline->pp, batch = w->job.global_batch;
-    if (batch % dp != 0 || batch / dp % w->shape->micro_batch != 0) return false;
+    if (!divides(dp, batch) || !divides(w->shape->micro_batch, batch / dp)) return false;
     int experts = w->network->expert_axis;
-    if (experts >= 0 && dp % w->network->sizes[experts] != 0) return false;
+    if (experts >= 0 &&
+        (w->network->sizes[experts] > dp || !divides(w->network->sizes[experts], dp)))
+        return false;
     int64_t microbatches = batch / dp / w->shape->micro_batch;
     if (microbatches < pipeline->min_microbatches ||
         microbatches % pipeline->microbatch_multiple != 0)
@@ -378,5 +388,6 @@ bool tp_walk_shape(tp_search *search, size_t topic_index, const tp_shape *shape,
     };
     memcpy(w.partial.sizes, network->sizes, sizeof w.partial.sizes);
     tp_network_bytes(network, w.bytes);
+    w.hop = tp_hop_times(&w.job, network);
     return enumerate_layouts(&w) && walk_pipelines(&w);
 }
