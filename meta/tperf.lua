@@ -1408,8 +1408,9 @@ function tperf.report.html(rows, wanted, options) end
 ---@return string
 function tperf.report.json(rows, wanted, options) end
 
----The GPUs along each axis, and what else is unusual: "tp 8, pp 16, dp 4, 2 chunks, full recomputation".
----@param c table a configuration
+---The GPUs along each axis, and what else is unusual: "tp 8, pp 16, dp 4, 2 chunks, full recomputation". For a row
+---without a configuration, why there is none, in few words.
+---@param c table a configuration, or a row of a sweep
 ---@return string? text
 function tperf.report.layout(c) end
 
