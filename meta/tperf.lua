@@ -721,6 +721,8 @@
 ---@field column? function cuts, see below
 ---@field cross_entropy? function cuts, see below
 ---@field embedding? function cuts, see below
+---@field exchange? function function(share, cut, shape) -> ops before, ops after attention's kernels; nil: none. cut: what heads returned; shape: kv_heads, head_dim, value_dim
+---@field extends? any the strategy that has what this table leaves out (context.lua extends tensor)
 ---@field features? string the axis that cuts heads and features
 ---@field gradient_axes? string[] the axes over which weights are replicated, beside dp: their gradients are reduced too
 ---@field head? function cuts, see below

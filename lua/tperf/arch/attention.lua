@@ -76,12 +76,12 @@ end
 
 --- What lies between the projections. cut: p:heads(…); shape: kv_heads, head_dim, value_dim, values_in_keys.
 function attention.kernels(m, p, cut, shape)
-  return kernels[p.attention](m, p, cut, shape)
+  return parts.exchanged(p, kernels[p.attention](m, p, cut, shape), cut, shape)
 end
 
---- Rotation of `heads` heads of `width` features for every query of this GPU.
-function attention.rotary(p, cut, heads, width)
-  return op.rotary { elements = 1.0 * p.micro_batch * cut.queries * heads * width, dtype = p.dtype }
+--- Rotation of `heads` heads of `width` features for every query that this GPU projects.
+function attention.rotary(p, made, heads, width)
+  return op.rotary { elements = 1.0 * p.micro_batch * made.queries * heads * width, dtype = p.dtype }
 end
 
 --- Everything between the norm and the residual sum. o: input_kept_elsewhere, gathered (the first product), partial
@@ -89,18 +89,19 @@ end
 function attention.inside(m, p, o)
   o = o or {}
   local cut = p:heads(m.heads, m.kv_heads)
-  local rows, d = p.micro_batch * cut.queries, m.head_dim
+  local made = cut.projected or cut
+  local rows, d = p.micro_batch * made.queries, m.head_dim
   local ops = {
     p:column {
-      name = "qkv", n_in = m.hidden, local_out = (cut.heads + 2 * cut.kv_heads) * d, bias = m.biases.qkv,
+      name = "qkv", n_in = m.hidden, local_out = (made.heads + 2 * made.kv_heads) * d, bias = m.biases.qkv,
       input_kept_elsewhere = o.input_kept_elsewhere, gathered = o.gathered,
     },
   }
   if m.qk_norm then
-    ops[2] = parts.head_norm(m, p, "q-norm", rows * cut.heads, d)
-    ops[3] = parts.head_norm(m, p, "k-norm", rows * cut.kv_heads, d)
+    ops[2] = parts.head_norm(m, p, "q-norm", rows * made.heads, d)
+    ops[3] = parts.head_norm(m, p, "k-norm", rows * made.kv_heads, d)
   end
-  if m.positions == "rotary" then ops[#ops + 1] = attention.rotary(p, cut, cut.heads + cut.kv_heads, d) end
+  if m.positions == "rotary" then ops[#ops + 1] = attention.rotary(p, made, made.heads + made.kv_heads, d) end
   parts.append(ops, attention.kernels(m, p, cut, { kv_heads = cut.kv_heads, head_dim = d }))
   ops[#ops + 1] = p:row {
     name = "proj", n_in = m.heads * d, n_out = m.hidden, bias = m.biases.attention_out, partial = o.partial,

@@ -3,6 +3,7 @@
 -- differs are the cuts.
 local block = require "tperf.block"
 local op = require "tperf.op"
+local parts = require "tperf.arch.parts"
 
 local gpt = {}
 
@@ -79,14 +80,15 @@ function gpt.attention(variant)
   local between = core[variant]
   return block("attention", function(m, p)
     local ops = { p:column { name = "qkv", n_in = m.hidden, n_out = 3 * m.hidden } }
-    table.move(between(m, p, p:heads(m.heads)), 1, 4, 2, ops)
-    local rest = {
+    local cut = p:heads(m.heads)
+    local kernels = between(m, p, cut)
+    parts.append(ops, parts.exchanged(p, kernels, cut, { kv_heads = cut.kv_heads, head_dim = m.head_dim }))
+    return parts.append(ops, {
       p:row { name = "vproj", n_in = m.hidden, n_out = m.hidden },
       p:outer_bias { name = "vproj-bias", width = m.hidden, after_attention = true },
       op.dropout { name = "dpr_v", elements = p:outer(m.hidden) },
       p:norm { name = "ln2", width = m.hidden },
-    }
-    return table.move(rest, 1, #rest, #ops + 1, ops)
+    })
   end)
 end
 

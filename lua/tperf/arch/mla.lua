@@ -13,9 +13,9 @@ local parts = require "tperf.arch.parts"
 
 local mla = {}
 
-local function queries(m, p, cut, ops)
+local function queries(m, p, made, ops)
   local a = m.mla
-  local width = cut.heads * (a.nope_dim + a.rope_dim)
+  local width = made.heads * (a.nope_dim + a.rope_dim)
   if not a.q_rank then
     ops[#ops + 1] = p:column { name = "q", n_in = m.hidden, local_out = width }
     return
@@ -25,14 +25,14 @@ local function queries(m, p, cut, ops)
   ops[#ops + 1] = p:column { name = "q-up", n_in = a.q_rank, local_out = width }
 end
 
-local function keys_and_values(m, p, cut, ops)
+local function keys_and_values(m, p, made, ops)
   local a = m.mla
   ops[#ops + 1] = p:replicated {
     name = "kv-down", n_in = m.hidden, n_out = a.kv_rank + a.rope_dim, bias = m.biases.qkv,
     input_kept_elsewhere = a.q_rank ~= nil,
   }
   ops[#ops + 1] = parts.norm(m, p, "kv-norm", a.kv_rank)
-  ops[#ops + 1] = p:column { name = "kv-up", n_in = a.kv_rank, local_out = cut.heads * (a.nope_dim + a.v_dim) }
+  ops[#ops + 1] = p:column { name = "kv-up", n_in = a.kv_rank, local_out = made.heads * (a.nope_dim + a.v_dim) }
   if p.sequence_parallel then -- the shared rotary key is needed whole
     ops[#ops + 1] = op.collective {
       name = "k-rope", kind = "all_gather", axis = p.features, share = true,
@@ -43,9 +43,10 @@ end
 
 local function inside(m, p)
   local a, ops, cut = m.mla, {}, p:heads(m.heads)
-  queries(m, p, cut, ops)
-  keys_and_values(m, p, cut, ops)
-  if m.positions == "rotary" then ops[#ops + 1] = attention.rotary(p, cut, cut.heads + 1, a.rope_dim) end
+  local made = cut.projected or cut
+  queries(m, p, made, ops)
+  keys_and_values(m, p, made, ops)
+  if m.positions == "rotary" then ops[#ops + 1] = attention.rotary(p, made, made.heads + 1, a.rope_dim) end
   local shape = { kv_heads = cut.heads, head_dim = a.nope_dim + a.rope_dim, value_dim = a.v_dim }
   if p.mode == "decode" then
     shape = { kv_heads = 1, head_dim = a.kv_rank + a.rope_dim, value_dim = a.kv_rank, values_in_keys = true }

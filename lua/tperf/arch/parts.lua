@@ -77,4 +77,11 @@ function parts.append(ops, more)
   return table.move(more, 1, #more, #ops + 1, ops)
 end
 
+--- Attention's kernels between what the strategy exchanges before and after them.
+function parts.exchanged(p, kernels, cut, shape)
+  if not p.exchange then return kernels end
+  local before, after = p:exchange(cut, shape)
+  return parts.append(parts.append(before, kernels), after)
+end
+
 return parts

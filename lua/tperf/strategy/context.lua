@@ -2,15 +2,14 @@
 -- everywhere. Attention gathers keys and values over cp; weights are replicated over it.
 local fitting = require "tperf.strategy.fitting"
 local op = require "tperf.op"
-local tensor = require "tperf.strategy.tensor"
 
 local context = {
   name = "context",
+  extends = "tensor",
   summary = "tensor x context parallelism, keys and values gathered",
   attention = { "flash", "unfused" },
   gradient_axes = { "cp" },
   same_as = { strategy = "tensor", without = "cp" },
-  features = "tp",
 }
 
 context.axes = {
@@ -34,12 +33,6 @@ context.axes = {
 }
 
 function context.sequence_shards(p) return p.tp * p.cp end
-
-local shared = {
-  "column", "row", "replicated", "inner", "outer", "inner_tokens", "outer_tokens", "inner_bias", "norm", "heads",
-  "router", "scan", "embedding", "head", "cross_entropy", "boundary",
-}
-for _, cut in ipairs(shared) do context[cut] = tensor[cut] end
 
 function context.outer_bias(p, o)
   if o.after_attention and not p.rules.context_biases_alike then

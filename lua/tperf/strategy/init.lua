@@ -1,5 +1,6 @@
 --- tperf.strategy: how one layer is cut over GPUs. A strategy is a table, see tensor.lua for a short one:
 --   name, summary    what messages call it; a line for lists
+--   extends          the strategy that has what this table leaves out (context.lua extends tensor)
 --   axes             a list of { name =, meaning =, admits = function(model, share, rules) -> true | false, reason }:
 --                    the ways of cutting a layer, in the order in which the search tries sizes. `share` has this
 --                    axis and those before it. Only sizes that divide the number of GPUs are asked about.
@@ -10,6 +11,8 @@
 --   same_as          { strategy =, without = axis }: what it is where that axis is 1; searches of both try that once
 --   attention        the variants of attention it can cut
 --   boundary         function(share, width) -> elements that a micro-batch sends to the next pipeline stage
+--   exchange         function(share, cut, shape) -> ops before, ops after attention's kernels; nil: none. cut: what
+--                    heads returned; shape: kv_heads, head_dim, value_dim
 --   features         the axis that cuts heads and features
 --   column, row, replicated, norm, heads, router, scan, embedding, head, cross_entropy   cuts, see below
 --   inner, outer, inner_tokens, outer_tokens, inner_bias, outer_bias                     cuts, see below
@@ -20,7 +23,8 @@
 --   share:embedding{ name, rows, width } -> outer         share:head{ name, n_in, n_out }        outer -> logits
 --   share:cross_entropy{ name, vocab }                    share:router{ name, width, experts, top_k }
 --   share:scan{ name, heads, head_dim, groups, state, chunk } -> a list of ops
---   share:heads(n, kv_heads) -> { heads, kv_heads, queries, shards, gather }
+--   share:heads(n, kv_heads) -> { heads, kv_heads, queries, shards, gather, projected }
+--     what attention sees; projected: the same of the products before it, where an exchange lies between
 --   share:inner(width), share:outer(width) -> how many elements one GPU holds
 --   share:inner_tokens(), share:outer_tokens() -> how many rows
 --   share:inner_bias{ name, width }    share:outer_bias{ name, width, after_attention }  as kernels of their own
@@ -39,7 +43,8 @@ local axis_schema = {
   experts = check.boolean { default = false },
 }
 local schema = {
-  name = check.string(), summary = check.string { optional = true },
+  name = check.string(), extends = check.any { optional = true }, summary = check.string { optional = true },
+  exchange = check.func { optional = true },
   axes = check.list(check.record_of(axis_schema), { min = 1, max = 4 }),
   sequence_shards = check.func(), panels = check.func { optional = true },
   gradient_axes = check.list(check.string(), { default = {} }),
@@ -60,8 +65,17 @@ end
 -- Axes that every configuration has; a strategy's own must not be called so.
 local reserved = { dp = true, pp = true }
 
+-- The table with what it leaves out, as the strategy that it extends has it.
+local function extended(given)
+  if type(given) ~= "table" or given.extends == nil then return given end
+  local base, whole = strategy.of(given.extends), {}
+  for field in pairs(schema) do whole[field] = base[field] end
+  for field, value in pairs(given) do whole[field] = value end
+  return whole
+end
+
 local function prepare(given)
-  local s = check.record("tperf.strategy", given, schema)
+  local s = check.record("tperf.strategy", extended(given), schema)
   local index = {}
   for i, axis in ipairs(s.axes) do
     if reserved[axis.name] or index[axis.name] then
