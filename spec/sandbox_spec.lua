@@ -184,7 +184,11 @@ describe("files", function()
     assert.equal("", result.err)
     assert.equal("1", program.slurp(result.folder .. "/results/x.csv"))
     program.remove(result.folder)
-    fails("cannot use the output folder none", "print(1)", "--out none")
+    result = program.script("io.open('x.csv', 'w'):write('2'):close()", "--out new/sub/folder/")
+    assert.equal("", result.err)
+    assert.equal("2", program.slurp(result.folder .. "/new/sub/folder/x.csv"))
+    program.remove(result.folder)
+    fails("cannot use the output folder script.lua/x: Not a directory", "print(1)", "--out script.lua/x")
   end)
 
   local outside = {

@@ -24,9 +24,23 @@ static struct {
 
 static const char outside[] = "is outside the output folder";
 
-// output.folder(path): where files may be written. Returns its real path, or nil and a message.
+// Makes the folders of a path that are missing. What fails shows when the path is opened.
+static void make_folders(const char *path) {
+    char part[PATH_MAX];
+    size_t length = strlen(path);
+    if (length >= sizeof part) return;
+    for (size_t i = 1; i <= length; i++) {
+        if (path[i] != '/' && path[i] != '\0') continue;
+        memcpy(part, path, i);
+        part[i] = '\0';
+        mkdir(part, 0777);
+    }
+}
+
+// output.folder(path): where files may be written; made if it is missing. Returns its real path, or nil and a message.
 static int set_folder(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
+    make_folders(path);
     char real[PATH_MAX];
     int descriptor = realpath(path, real) ? open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (descriptor < 0) return luaL_fileresult(L, 0, path);
