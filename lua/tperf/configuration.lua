@@ -74,12 +74,14 @@ local function fast_of(s, found)
   return fast
 end
 
+local per_token = setmetatable({}, { __mode = "k" }) -- FLOPs of models, which are never changed in place
+
 -- Useful FLOPs of an iteration, over what the GPUs could do in that time at the tensor peak: model FLOPs utilisation
 -- as in PaLM (arXiv 2204.02311, appendix B), recomputation and attention's masked half not counted.
 local function utilisation(c, question)
-  question.flops_per_token = question.flops_per_token or question.model:flops_per_token().total
-  local peak = question.system.accelerator.tensor.bf16
-  return question.flops_per_token * c.tokens_per_second / (question.gpus * peak)
+  local model, peak = question.model, question.system.accelerator.tensor.bf16
+  per_token[model] = per_token[model] or model:flops_per_token().total
+  return per_token[model] * c.tokens_per_second / (question.gpus * peak)
 end
 
 local function run_of(question, found)

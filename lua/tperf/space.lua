@@ -40,17 +40,24 @@ local function divides_any(n, questions)
   return false
 end
 
+-- One question for each number of GPUs: on which system they are asked decides no size. The batch is one for all.
+local function of_each_count(questions)
+  local seen, list = {}, {}
+  for _, q in ipairs(questions) do
+    if not seen[q.gpus] then list[#list + 1] = q end
+    seen[q.gpus] = true
+  end
+  return list
+end
+
 -- The divisors of all the questions' GPU counts, ascending.
 local function gpu_divisors(questions)
   local seen, list = {}, {}
-  for _, q in ipairs(questions) do
-    if not seen[-q.gpus] then
-      seen[-q.gpus] = true
-      for _, d in ipairs(divisors(q.gpus)) do
-        if not seen[d] then
-          seen[d] = true
-          list[#list + 1] = d
-        end
+  for _, q in ipairs(of_each_count(questions)) do
+    for _, d in ipairs(divisors(q.gpus)) do
+      if not seen[d] then
+        seen[d] = true
+        list[#list + 1] = d
       end
     end
   end
@@ -145,6 +152,7 @@ function space.each_shape(s, model, rules, questions, pps, fixed, refused, visit
     known[n] = divisors(n)
     return known[n]
   end })
+  questions = of_each_count(questions)
   space.each_size(s, model, rules, questions, fixed, refused, function(sizes, share)
     local replicas = replica_batches(gpus_of(s, sizes), sizes[s.expert_axis] or 1, pps, questions)
     local panels = fixed.panels or s.panels and s.panels(model, share, rules) or { 1 }

@@ -43,17 +43,35 @@ static bool prepare_topic(tp_search *search, tp_topic *topic, const tp_question 
     return topic->divisors != NULL;
 }
 
+static bool same_place(const tp_topic *a, const tp_topic *b) {
+    return a->one_domain == b->one_domain && a->filled == b->filled &&
+           memcmp(&a->question.system, &b->question.system, sizeof a->question.system) == 0;
+}
+
+static void prepare_places(tp_search *search) {
+    const tp_topic *topics = search->topics;
+    for (size_t i = 0; i < search->n_topics; i++) {
+        if (i == 0 || !same_place(&topics[i - 1], &topics[i]))
+            search->places[search->n_places++] = (tp_place){i, i};
+        search->places[search->n_places - 1].end++;
+    }
+}
+
 static bool prepare(tp_search *search, const tp_question *questions) {
     size_t workers = search->n_workers;
     search->topics = calloc(search->n_topics, sizeof *search->topics);
+    search->places = calloc(search->n_topics, sizeof *search->places);
     search->divisors = calloc(search->n_topics, sizeof *search->divisors);
     search->finds = calloc(workers * search->n_topics, sizeof *search->finds);
     search->scratch = calloc(workers, sizeof *search->scratch);
-    if (!search->topics || !search->divisors || !search->finds || !search->scratch) return false;
+    if (!search->topics || !search->places || !search->divisors || !search->finds ||
+        !search->scratch)
+        return false;
     for (size_t i = 0; i < workers * search->n_topics; i++)
         search->finds[i].best.limit = search->options.keep_all ? SIZE_MAX : search->options.top;
     for (size_t i = 0; i < search->n_topics; i++)
         if (!prepare_topic(search, &search->topics[i], &questions[i])) return false;
+    prepare_places(search);
     return true;
 }
 
@@ -88,6 +106,7 @@ void tp_search_free(tp_search *search) {
     for (size_t i = 0; i < search->n_divisors; i++)
         tp_divisors_release(&search->divisors[i]);
     free(search->topics);
+    free(search->places);
     free(search->divisors);
     free(search->finds);
     free(search->scratch);
@@ -97,15 +116,15 @@ void tp_search_free(tp_search *search) {
 static void walk_job(void *context, size_t index, int worker) {
     tp_search *search = context;
     if (tp_search_stopped(search) || atomic_load(&search->out_of_memory)) return;
-    const tp_shape *shape = &search->shapes[index / search->n_topics];
-    if (!tp_walk_shape(search, index % search->n_topics, shape, worker))
+    const tp_shape *shape = &search->shapes[index / search->n_places];
+    if (!tp_walk_shape(search, &search->places[index % search->n_places], shape, worker))
         atomic_store(&search->out_of_memory, true);
 }
 
 tp_status tp_search_walk(tp_search *search, const tp_shape *shapes, size_t n_shapes,
                          tp_error *error) {
     search->shapes = shapes;
-    size_t jobs = n_shapes * search->n_topics;
+    size_t jobs = n_shapes * search->n_places;
     if (search->options.accept) { // calls back, so stays on the caller's thread
         for (size_t i = 0; i < jobs; i++)
             walk_job(search, i, 0);

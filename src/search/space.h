@@ -17,6 +17,12 @@ typedef struct tp_topic {
     const tp_divisors *divisors; // of `filled`, with splits
 } tp_topic;
 
+// Neighbouring topics of one system in which the axes of a network can be placed in the same ways: what a
+// shape's layouts cost is the same for all of them.
+typedef struct tp_place {
+    size_t first, end;
+} tp_place;
+
 // One way to place the network's axes; the network's costs with it are timed when first needed.
 typedef struct tp_layout {
     int64_t fast[TP_AXES_MAX];
@@ -35,7 +41,7 @@ typedef struct tp_slot {
     tp_exchange exchanges[TP_SECTIONS_MAX];
 } tp_slot;
 
-// What one worker needs while it walks one shape for one question; grows, and is used again.
+// What one worker needs while it walks one shape for one place; grows, and is used again.
 typedef struct tp_scratch {
     size_t n_layouts, layouts_capacity, costs_capacity, works_capacity, slots_capacity;
     tp_layout *layouts;
@@ -54,8 +60,9 @@ typedef struct tp_finds {
 struct tp_search {
     tp_search_options options;
     tp_pool *pool; // may go before the search does
-    size_t n_workers, n_topics, n_divisors;
+    size_t n_workers, n_topics, n_places, n_divisors;
     tp_topic *topics;
+    tp_place *places;       // of all topics, in their order
     tp_divisors *divisors;  // of every `filled`
     tp_scratch *scratch;    // one a worker
     tp_finds *finds;        // workers x topics
@@ -72,7 +79,7 @@ static inline bool tp_search_stopped(const tp_search *search) {
     return search->options.stop && atomic_load(search->options.stop);
 }
 
-// Walks one shape for one topic. false: no memory.
-bool tp_walk_shape(tp_search *search, size_t topic, const tp_shape *shape, int worker);
+// Walks one shape for the topics of one place. false: no memory.
+bool tp_walk_shape(tp_search *search, const tp_place *place, const tp_shape *shape, int worker);
 
 #endif

@@ -1,4 +1,4 @@
-// walk.c: every candidate of one shape for one question: pipelines, data-parallel sizes, ZeRO stages,
+// walk.c: every candidate of one shape for one place: questions, pipelines, data-parallel sizes, ZeRO stages,
 // placements, panels. docs/model.md section 7.1. Nothing is allocated per candidate.
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 
 typedef struct walk {
     tp_search *search;
+    int worker;
     const tp_topic *topic;
     size_t topic_index;
     const tp_shape *shape;
@@ -18,7 +19,7 @@ typedef struct walk {
     int64_t tensor_gpus;  // product of the axes that multiply the GPUs
     tp_candidate partial; // what the loops have fixed so far
     tp_memory memory;
-    bool feasible, worked_out;
+    bool feasible, laid_out, worked_out;
     tp_hop hop;
     tp_layer_cost bytes[TP_SECTIONS_MAX]; // no times
 } walk;
@@ -89,6 +90,8 @@ static bool lay_out_one_domain(walk *w) {
 static bool enumerate_layouts(walk *w) {
     tp_scratch *s = w->scratch;
     int64_t fast[TP_AXES_MAX] = {0};
+    if (w->laid_out) return true;
+    w->laid_out = true;
     s->n_layouts = 0;
     if (!(w->topic->one_domain ? lay_out_one_domain(w)
                                : lay_out(w, 0, fast, w->topic->divisors->n - 1)))
@@ -364,24 +367,30 @@ bool tp_search_hopeless(const tp_search *search, const tp_shape *shape) {
     return true;
 }
 
-bool tp_walk_shape(tp_search *search, size_t topic_index, const tp_shape *shape, int worker) {
-    const tp_topic *topic = &search->topics[topic_index];
+static bool walk_topic(walk *w, size_t topic_index) {
+    const tp_topic *topic = &w->search->topics[topic_index];
+    w->tensor_gpus = gpus_of(w->network, topic->question.gpus);
+    w->job.global_batch = topic->question.global_batch;
+    if (!w->tensor_gpus || !topic->filled) return true;
+    if (w->job.global_batch % w->shape->micro_batch != 0) return true;
+    w->topic = topic;
+    w->topic_index = topic_index;
+    w->finds = tp_search_finds(w->search, w->worker, topic_index);
+    return enumerate_layouts(w) && walk_pipelines(w);
+}
+
+bool tp_walk_shape(tp_search *search, const tp_place *place, const tp_shape *shape, int worker) {
     const tp_network *network = shape->network;
-    int64_t tensor_gpus = gpus_of(network, topic->question.gpus);
-    if (!tensor_gpus || !topic->filled) return true;
-    if (topic->question.global_batch % shape->micro_batch != 0) return true;
     walk w = {
         .search = search,
-        .topic = topic,
-        .topic_index = topic_index,
+        .worker = worker,
         .shape = shape,
         .network = network,
         .n_sections = (size_t)network->n_kinds + 2,
-        .job = {&topic->question.system, &search->options.rules, &search->options.training,
-                topic->question.global_batch},
+        .job = {.system = &search->topics[place->first].question.system,
+                .rules = &search->options.rules,
+                .training = &search->options.training},
         .scratch = &search->scratch[worker],
-        .finds = tp_search_finds(search, worker, topic_index),
-        .tensor_gpus = tensor_gpus,
         .partial = {.strategy = shape->strategy,
                     .variant = shape->variant,
                     .micro_batch = shape->micro_batch},
@@ -389,5 +398,7 @@ bool tp_walk_shape(tp_search *search, size_t topic_index, const tp_shape *shape,
     memcpy(w.partial.sizes, network->sizes, sizeof w.partial.sizes);
     tp_network_bytes(network, w.bytes);
     w.hop = tp_hop_times(&w.job, network);
-    return enumerate_layouts(&w) && walk_pipelines(&w);
+    for (size_t topic = place->first; topic < place->end; topic++)
+        if (!walk_topic(&w, topic)) return false;
+    return true;
 }

@@ -13,7 +13,7 @@ limits.budgets = {
 }
 
 limits.options = options.join({
-  { long = "out", short = "o", value = "DIR", help = "folder for what is written, made if missing (default: the current one)" },
+  { long = "out", short = "o", value = "DIR", help = "folder for what is written, made if missing (default: .)" },
   { long = "trust", short = "t", help = "lift the sandbox: the whole standard library, no instruction limit" },
 }, limits.budgets)
 
