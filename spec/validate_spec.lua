@@ -89,6 +89,82 @@ describe("tperf.validate", function()
   end)
 end)
 
+-- A row of a table of training runs, all that it needs.
+local function row_of(fields)
+  local row = {}
+  for column in ([[source workload gpu gpus gpus_per_node intra inter model layers hidden ffn heads kv_heads head_dim
+    seq vocab experts topk moe_ffn mla mlp dtype tp pp vp cp ep sp micro_batch global_batch recompute zero_fsdp iter_s
+    tflops_gpu tflops_kind tokens_s_gpu samples_s peak_mem_gib notes]]):gmatch "%S+" do row[column] = "" end
+  row.source, row.workload, row.gpu, row.gpus, row.dtype = "Megatron-LM", "pretrain", "A100-80GB", "32", "bf16"
+  row.tp, row.pp, row.global_batch = "1", "1", "512"
+  for column, value in pairs(fields) do row[column] = value end
+  return row
+end
+
+describe("a training run's row", function()
+  local names = require "tperf.measured.names"
+  local step_reader = measured.reader { "workload", "gpus", "layers", "hidden", "global_batch", "iter_s" }
+
+  it("may name its model as people do", function()
+    for text, name in pairs {
+      ["LLAMA3.1_405B"] = "llama-3.1-405b", ["Llama3 70B 2-node"] = "llama-3-70b",
+      ["DeepSeek V3 671B"] = "deepseek-v3",
+      ["deepseekv2-L4"] = "deepseek-v2", ["DeepSeekV3 (w/o MTP)"] = "deepseek-v3", ["Kimi_K2"] = "kimi-k2",
+      ["GPT OSS 120B"] = "gpt-oss-120b", ["Qwen3-235B"] = "qwen3-235b-a22b", ["Qwen3 MoE 30B"] = "qwen3-30b-a3b",
+      ["Qwen2.5 7B"] = "qwen2.5-7b", ["Nemotron V3 Nano 30B (26.02)"] = "nemotron-3-nano-30b-a3b",
+      ["Mixtral 8x7B"] = "mixtral-8x7b", ["GPT3-175B"] = "gpt3-175b",
+    } do
+      assert.equal(name, names.model(text), text)
+    end
+    for _, text in ipairs { "", "GPT-1.7B", "Llama-like-7B", "Mixtral", "Qwen3", "3", "GPT-181B-h14336-L72" } do
+      assert.is_nil(names.model(text), text)
+    end
+  end)
+
+  it("wins over the model of its name, and may have cut it short", function()
+    local case = assert(step_reader.case(row_of {
+      model = "deepseekv3-L4", layers = "4", hidden = "7168", experts = "64", topk = "8", moe_ffn = "2048", mla = "1",
+      seq = "2048", iter_s = "1",
+    }))
+    local m = case.model
+    assert.same({ 4, 64, 2048, 0, 1, 1536 },
+      { m.layers, m.experts.count, m.seq, m.mtp, m.experts.dense_layers, m.mla.q_rank })
+    assert.equal(129280, m.vocab)
+    -- Another model that has a known one's name at its beginning.
+    local _, reason = step_reader.case(row_of { model = "GPT-2B", hidden = "2304", iter_s = "1" })
+    assert.truthy(reason:find "not given")
+  end)
+
+  it("may state FLOPs in place of a time, as its source counts them", function()
+    -- arXiv 2104.04473, table 1: 1.7 billion parameters, 137 TFLOP/s; 96 B s l h^2 (1 + s / 6h + V / 16lh).
+    local l, h, s, v = 24, 2304, 2048, 51200
+    local fields = {
+      model = "GPT-1.7B", layers = "24", hidden = "2304", heads = "24", seq = "2048", vocab = "51200", mlp = "gelu",
+      recompute = "full", tflops_gpu = "137", tflops_kind = "hardware incl. recompute (factor 4)",
+    }
+    local flops = 96.0 * 512 * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h))
+    assert.near(flops / (137e12 * 32), assert(step_reader.case(row_of(fields))).measured, 0.002 * flops / 4.4e15)
+    fields.tflops_kind = "model"
+    flops = 72.0 * 512 * s * l * h * h * (1 + s / (6 * h) + v / (12 * l * h))
+    assert.near(flops / (137e12 * 32), assert(step_reader.case(row_of(fields))).measured, 0.002 * flops / 4.4e15)
+    fields.tflops_gpu, fields.tokens_s_gpu = "", "1000"
+    assert.near(512 * 2048 / 32e3, assert(step_reader.case(row_of(fields))).measured, 1e-9)
+    fields.tokens_s_gpu = ""
+    local _, reason = step_reader.case(row_of(fields))
+    assert.equal("no step time is given", reason)
+  end)
+
+  it("is left out when its FLOPs are those of adapters", function()
+    -- Two thirds of what training all weights of Llama 3 8B takes, for the same time.
+    local fields = { model = "Llama3 8B", seq = "4096", gpus = "1", global_batch = "32", micro_batch = "2",
+      gpu = "H100", iter_s = "10.51", tflops_kind = "model", tflops_gpu = "402" }
+    local _, reason = step_reader.case(row_of(fields))
+    assert.truthy(reason:find "not those of training all weights")
+    fields.tflops_gpu = "580"
+    assert.truthy(step_reader.case(row_of(fields)))
+  end)
+end)
+
 describe("software profiles", function()
   local rows, reader = measured.open "spec/data/measured/steps.csv"
   local cases = measured.predict(rows, reader)

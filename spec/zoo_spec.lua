@@ -9,6 +9,8 @@ local published = {
   { "gpt3-175b", 175e9, nil, 0.005 },
   { "llama-2-7b", 6738415616 },
   { "llama-2-70b", 68976648192 },
+  { "llama-3-8b", 8030261248 },
+  { "llama-3-70b", 70553706496 },
   { "llama-3.1-8b", 8030261248 },
   { "llama-3.1-70b", 70553706496 },
   { "llama-3.1-405b", 405853388800 },
@@ -17,11 +19,17 @@ local published = {
   { "deepseek-v2", 235741434880, 21e9, 0.02 },
   { "deepseek-v3", 671e9, 37e9, 0.02 },
   { "kimi-k2", 1.04e12, 32e9, 0.03 }, -- the paper counts 1.04T and 32.6B
+  { "moonlight-16b-a3b", 15.29e9 + 2 * 163840 * 2048, 2.24e9 + 2 * 163840 * 2048, 0.002 }, -- without tables
+  { "qwen2.5-7b", 7615616512 },
+  { "qwen2.5-32b", 32763876352 },
   { "qwen2.5-72b", 72706203648 },
   { "qwen3-32b", 32.8e9, nil, 0.002 },
+  { "qwen3-30b-a3b", 30532122624, 3.35e9, 0.005 }, -- the card's 3.3B
   { "qwen3-235b-a22b", 235093634560, 22e9, 0.01 },
   { "llama-4-maverick", 400e9, 17e9, 0.015 },
   { "gpt-oss-120b", 116829156672, 5.71e9, 0.001 }, -- the card's 5.13B leaves the input table out; see below
+  { "gpt-oss-20b", 20914757184, 3.61e9 + 201088 * 2880, 0.001 },
+  { "nemotron-3-nano-30b-a3b", 31.6e9, 3.6e9, 0.01 },
   { "gemma-2-27b", 27227128320 },
   { "falcon-180b", 179522565120 - 65024 * 14848 }, -- the files store the tied table twice
   { "bloom-176b", 176247271424 },
@@ -33,8 +41,9 @@ local published = {
 }
 
 -- The same models as their config.json files say them (spec/data/hf).
-local imported = { "mixtral-8x7b", "mixtral-8x22b", "deepseek-v2", "deepseek-v3", "kimi-k2", "qwen2.5-72b", "qwen3-32b",
-  "qwen3-235b-a22b", "llama-4-maverick", "gpt-oss-120b", "gemma-2-27b", "opt-175b", "gpt2",
+local imported = { "mixtral-8x7b", "mixtral-8x22b", "deepseek-v2", "deepseek-v3", "kimi-k2", "qwen2.5-7b",
+  "qwen2.5-72b", "qwen3-30b-a3b", "qwen3-32b", "gpt-oss-20b", "qwen3-235b-a22b",
+  "llama-4-maverick", "gpt-oss-120b", "gemma-2-27b", "opt-175b", "gpt2",
   "llama-2-7b", "llama-2-70b", "llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b" }
 
 local function near(expected, actual, tolerance)

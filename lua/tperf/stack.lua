@@ -6,8 +6,6 @@
 --   data      the part of the data-parallel traffic that is not hidden, 1 - overlap
 --   optimizer reads and writes every parameter's state (38 bytes with Adam: gradient twice, master copy, moments,
 --             weight, norm) at 0.7 of the HBM's bandwidth
-local core = require "tperf.core"
-
 local stack = {}
 
 local ADAM_BYTES <const> = 12      -- of optimizer state per parameter, see tperf.training
@@ -37,20 +35,6 @@ local function attention_part(c)
   return all > 0 and attention / all or 0
 end
 
--- Seconds of an iteration's data-parallel traffic if nothing hid it.
-local function data_time(c, machine, rules)
-  local size, fast = c.dp * (c.cp or 1), c.fast.dp * (c.cp and c.fast.cp or 1)
-  if size == 1 then return 0 end
-  local function time(kind, bytes) return machine:collective(rules, kind, bytes, size, fast) end
-  local weights, gradients = c.memory.weights, c.memory.gradients
-  if c.zero == 0 then return time("all_reduce", gradients) end
-  if c.zero == 1 then return time("reduce_scatter", gradients) + time("all_gather", weights) end
-  gradients = gradients * size
-  local repeats = c.microbatches
-  if c.zero == 2 then return repeats * time("reduce_scatter", gradients) + time("all_gather", weights) end
-  return repeats * (time("reduce_scatter", gradients) + 2 * time("all_gather", weights * size))
-end
-
 --- A system as training finds it: kernels follow each other for hours, so that its clock is the sustained one however
 --- short each of them is.
 ---@param system table
@@ -66,17 +50,16 @@ function stack.machine(system)
 end
 
 --- What of a configuration a profile works on: seconds and counts.
----@param c table        a configuration of tperf.train
+---@param c table        a configuration of tperf.train, none of its data-parallel traffic hidden
 ---@param system table
----@param rules table
-function stack.parts(c, system, rules)
+function stack.parts(c, system)
   local b, hbm = c.breakdown, system.accelerator.hbm
   local work = b.compute + b.memory + b.tensor_comm
   local attention = attention_part(c) * b.compute
   return {
     compute = b.compute - attention, attention = attention, memory = b.memory,
     comm = b.tensor_comm, pipeline = b.pipeline_comm,
-    data = data_time(c, core.machine(system), rules), kernels = kernels_of(c),
+    data = b.data_comm, kernels = kernels_of(c),
     bubble = work > 0 and b.bubble / work or 0,
     optimizer = c.memory.optimizer / ADAM_BYTES * OPTIMIZER_TRAFFIC
       / (hbm.bandwidth * OPTIMIZER_PART),
@@ -124,10 +107,10 @@ end
 --- runs lie, and what no run resembled.
 ---@param c table         a configuration of tperf.train, changed in place
 ---@param profile table
----@param question table  { model, system, rules }
+---@param question table  { model, system }
 function stack.apply(c, profile, question)
   local before = c.time
-  c.time, c.breakdown = stack.step(stack.parts(c, question.system, question.rules), profile)
+  c.time, c.breakdown = stack.step(stack.parts(c, question.system), profile)
   c.software, c.warnings = profile.name, warnings_of(profile, c, question)
   local part = before / c.time
   c.throughput, c.tokens_per_second, c.mfu = c.throughput * part, c.tokens_per_second * part, c.mfu * part

@@ -182,7 +182,7 @@ function train.run(given)
   local o = check.record("tperf.train", given, schema_of(s))
   complete_sizes(o, s)
   local profile = o.software and software(o.software)
-  if profile then o.system = stack.machine(system(o.system)) end
+  if profile then o.system, o.data_overlap = stack.machine(system(o.system)), false end -- the profile hides its part
   o.software = nil
   local p = problem.of(o, { s })
   local share = check_divisions(o, s, p)
@@ -196,7 +196,7 @@ function train.run(given)
     micro_batch = o.micro_batch, zero = o.zero,
   }, o.panels and { o.panels } or s.panels and s.panels(p.model, share, p.rules) or { 1 }) or best_placement(o, s)
   explain(c, o, p, network)
-  if profile then stack.apply(c, profile, { model = p.model, system = question.system, rules = p.rules }) end
+  if profile then stack.apply(c, profile, { model = p.model, system = question.system }) end
   if not c.feasible then c.reason = why_too_big(c, o, s, question) end
   if not o.simulate then return c end
   local t = simulate.run(c, p.layouts[1].runs, o.simulate)

@@ -1,6 +1,8 @@
 --- Published training runs, one per row: the columns of the measured tables (docs/accuracy.md).
 local fabrics = require "tperf.measured.fabrics"
+local rates = require "tperf.measured.rates"
 local read = require "tperf.measured.read"
+local network = require "tperf.measured.network"
 local fitting = require "tperf.layer".fitting
 local software = require "tperf.software"
 local stack = require "tperf.stack"
@@ -35,31 +37,6 @@ local function precision_of(text)
   return text:find "fp8" and "fp8" or "bf16"
 end
 
-local function model_of(row)
-  local count = {}
-  for _, name in ipairs { "layers", "hidden", "ffn", "heads", "kv_heads", "head_dim", "seq", "vocab" } do
-    count[name] = read.count(row[name])
-  end
-  if not (count.layers and count.hidden and count.heads and count.seq) then
-    return nil, "the model's layers, hidden size, heads or sequence are not given"
-  end
-  local gated = row.mlp == "swiglu"
-  if gated and not count.ffn then return nil, "the width of the MLP is not given" end
-  count.name, count.gated = row.model ~= "" and row.model or "a model", gated
-  count.vocab = count.vocab or 50257
-  count.norm = gated and "rmsnorm" or "layernorm"
-  count.positions = gated and "rotary" or "learned"
-  count.activation = row.mlp == "squared-relu" and "relu2" or nil
-  count.tied_embeddings, count.biases = not gated, not gated
-  local experts, top_k, width = read.count(row.experts), read.count(row.topk), read.count(row.moe_ffn)
-  if row.mla == "1" then return nil, "latent attention, whose ranks the row does not give" end
-  if experts and experts > 1 then
-    if not (top_k and width) then return nil, "top-k or the width of the experts is not given" end
-    count.experts = { count = experts, top_k = top_k, ffn = width }
-  end
-  return count
-end
-
 -- The sizes of the axes; data parallelism follows from the number of GPUs.
 local function sizes_of(row)
   local s = { gpus = read.count(row.gpus) }
@@ -84,13 +61,15 @@ local function placement_of(s, domain)
   return fast
 end
 
--- Micro-batch: given, or the whole share of a replica.
+-- Of a run whose micro-batch is not given: an assumption.
+local USUAL_MICRO_BATCH <const> = 1
+
 local function micro_batch_of(row, s)
   local batch = read.count(row.global_batch)
   if not batch then return nil, nil, "the global batch is not given" end
   if batch % s.dp ~= 0 then return nil, nil, "the global batch is no multiple of dp" end
   local micro = read.count(row.micro_batch)
-  if not micro then return nil, nil, "the micro-batch is not given" end
+  if not micro then micro = row.notes:find "micro batch = batch/DP" and batch // s.dp or USUAL_MICRO_BATCH end
   if (batch // s.dp) % micro ~= 0 then return nil, nil, "the micro-batch does not divide a replica's batch" end
   return batch, micro
 end
@@ -98,7 +77,6 @@ end
 local function common_reason(row)
   if row.workload ~= "pretrain" then return "not pretraining (" .. row.workload .. ")" end
   if row.notes:find "INVALID" or row.notes:find "wrong%-ffn" then return "the table itself says that it is wrong" end
-  if not read.positive(row.iter_s) then return "no step time is given" end
   if not stacks.of(row.source) then return "the software stack is not known" end
 end
 
@@ -111,17 +89,20 @@ function step.case(row)
   local precision = precision_of(row.dtype)
   if not precision then return nil, "the precision is not settled" end
   local model, sizes, batch, micro
-  model, reason = model_of(row)
+  model, reason = network.of(row)
   if model then sizes, reason = sizes_of(row) end
   if sizes then batch, micro, reason = micro_batch_of(row, sizes) end
   if not batch then return nil, reason end
-  return {
-    gpu = row.gpu, measured = read.positive(row.iter_s), source = row.source, stack = stacks.of(row.source),
+  local case = {
+    gpu = row.gpu, source = row.source, stack = stacks.of(row.source),
     label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
     zero = first_of(row.zero_fsdp, ZERO, 0), sequence_parallel = row.sp == "1", precision = precision,
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
     memory = read.positive(row.peak_mem_gib),
   }
+  case.measured, reason = rates.seconds(case, row)
+  if not case.measured then return nil, reason end
+  return case
 end
 
 -- Products in 8 or 4 bits: their curve in place of the 16-bit one, relative to the 16-bit peak.
@@ -141,14 +122,14 @@ end
 function step.system(case, system)
   local domain = case.intra:find "NVL72" and system.network.fast.domain or case.gpus_per_node
   local change = { fast = { domain = math.min(domain, math.max(system.network.fast.domain, case.gpus_per_node)) } }
-  local network = case.inter ~= "" and fabrics.of(case.inter, case.gpus_per_node) or nil
-  if network and network.bandwidth then
-    change.slow = { bandwidth = network.bandwidth, nics_per_gpu = 1, efficiency = network.curve }
+  local fabric = case.inter ~= "" and fabrics.of(case.inter, case.gpus_per_node) or nil
+  if fabric and fabric.bandwidth then
+    change.slow = { bandwidth = fabric.bandwidth, nics_per_gpu = 1, efficiency = fabric.curve }
   end
   local precise, reason = with_precision(stack.machine(system), case.precision)
   if not precise then return nil, reason end
   return precise:with { network = change },
-    ("%d %s %s"):format(domain, network and network.bandwidth or "", case.precision)
+    ("%d %s %s"):format(domain, fabric and fabric.bandwidth or "", case.precision)
 end
 
 --- The arguments of tperf.train for a case.
@@ -160,7 +141,7 @@ function step.request(case, system, attention)
     cp = s.cp > 1 and s.cp or nil, ep = s.ep, pp = s.pp, dp = s.dp, global_batch = case.global_batch,
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
     virtual_stages = interleaved and s.vp or nil, zero = case.zero, recompute = case.recompute,
-    sequence_parallel = case.sequence_parallel, attention = attention,
+    sequence_parallel = case.sequence_parallel, attention = attention, data_overlap = false,
     fast = (function()
       local fast = placement_of(s, system.network.fast.domain)
       if s.cp == 1 then fast.cp = nil end
@@ -175,14 +156,14 @@ local function reason_of(message)
 end
 
 --- Seconds predicted; nil and a reason when the row cannot be.
-function step.predict(case, _, system, rules)
+function step.predict(case, _, system)
   local train = require "tperf.train".run
   local ok, profile = pcall(software, case.stack)
   if not ok then return nil, "no profile of the software " .. case.stack end
   if not case.parts then
     local done, c = pcall(train, step.request(case, system, profile.kernel))
     if not done then return nil, reason_of(c) end
-    case.parts = stack.parts(c, system, rules)
+    case.parts = stack.parts(c, system)
     case.predicted_memory = c.memory.total
   end
   return (stack.step(case.parts, profile))
