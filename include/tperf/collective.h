@@ -60,4 +60,13 @@ tp_status tp_group_validate(tp_group group, const tp_system *system, tp_error *e
 double tp_collective_time(const tp_system *system, const tp_rules *rules, tp_collective kind,
                           double bytes, tp_group group);
 
+// What a collective without fitted curves takes: latency_s + bytes x per_byte_s, for any bytes but none.
+typedef struct tp_rate {
+    double latency_s, per_byte_s;
+} tp_rate;
+
+// false when the system has a curve for this collective, whose rate depends on the bytes.
+bool tp_collective_rate(const tp_system *system, const tp_rules *rules, tp_collective kind,
+                        tp_group group, tp_rate *rate);
+
 #endif

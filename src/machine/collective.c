@@ -47,32 +47,33 @@ static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
-static double send_time(const links *l, double bytes, int64_t fast, double lone_nics) {
-    return fast > 1 ? l->fast_s + bytes / l->fast : l->nic_s + bytes / (l->nic * lone_nics);
+static tp_rate send_rate(const links *l, int64_t fast, double lone_nics) {
+    if (fast > 1) return (tp_rate){l->fast_s, 1 / l->fast};
+    return (tp_rate){l->nic_s, 1 / (l->nic * lone_nics)};
 }
 
-// The pass of a ring in which `bytes` cross every link.
-static double ring_time(const links *l, double bytes, tp_group group, double lone_nics) {
+// The pass of a ring in which `part` of the bytes cross every link.
+static tp_rate ring_rate(const links *l, double part, tp_group group, double lone_nics) {
     double n = (double)group.size, q = (double)group.fast;
-    if (group.fast == 1) return l->nic_s * (n - 1) + bytes / (l->nic * lone_nics);
-    if (group.size == group.fast) return l->fast_s * (n - 1) + bytes / l->fast;
+    if (group.fast == 1) return (tp_rate){l->nic_s * (n - 1), part / (l->nic * lone_nics)};
+    if (group.size == group.fast) return (tp_rate){l->fast_s * (n - 1), part / l->fast};
     double g = n / q;
-    return l->nic_s * (g - 1) + l->fast_s * (n - g) +
-           larger(bytes / (l->nics * q * l->nic), bytes / l->fast);
+    return (tp_rate){l->nic_s * (g - 1) + l->fast_s * (n - g),
+                     larger(part / (l->nics * q * l->nic), part / l->fast)};
 }
 
-static double rooted_time(const links *l, double bytes, tp_group group) {
+static tp_rate rooted_rate(const links *l, tp_group group) {
     double n = (double)group.size, q = (double)group.fast, g = n / q;
-    double leaving = (n - q) / n * bytes, passing = (n - 1) / n * bytes;
-    if (group.fast == 1) return l->nic_s * (n - 1) + passing / (l->nic * l->nics);
-    return l->nic_s * (g - 1) + l->fast_s * (n - g) +
-           larger(leaving / (l->nics * q * l->nic), passing / l->fast);
+    double leaving = (n - q) / n, passing = (n - 1) / n;
+    if (group.fast == 1) return (tp_rate){l->nic_s * (n - 1), passing / (l->nic * l->nics)};
+    return (tp_rate){l->nic_s * (g - 1) + l->fast_s * (n - g),
+                     larger(leaving / (l->nics * q * l->nic), passing / l->fast)};
 }
 
-static double all_to_all_time(const links *l, double bytes, tp_group group) {
+static tp_rate all_to_all_rate(const links *l, tp_group group) {
     double n = (double)group.size, q = (double)group.fast;
-    return l->nic_s * (n - q) + l->fast_s * (q - 1) +
-           larger((n - q) / n * bytes / (l->nic * l->nics), (q - 1) / n * bytes / l->fast);
+    return (tp_rate){l->nic_s * (n - q) + l->fast_s * (q - 1),
+                     larger((n - q) / n / (l->nic * l->nics), (q - 1) / n / l->fast)};
 }
 
 // Bytes of V that pass the NICs of one domain, by the algorithms that NCCL has: rings for all but
@@ -117,33 +118,49 @@ static double measured_time(const tp_system *system, tp_collective kind, double 
     return tp_slow_time(slow, stream, g);
 }
 
-double tp_collective_time(const tp_system *system, const tp_rules *rules, tp_collective kind,
-                          double bytes, tp_group group) {
-    if (bytes == 0 || group.size <= 1) return 0;
-    if (is_measured(system, kind, group)) return measured_time(system, kind, bytes, group);
-    const links known = links_of(system), *l = &known;
+static tp_rate rate_of(const links *l, const tp_rules *rules, tp_collective kind, tp_group group) {
     double lone_nics = rules->lone_gpus_use_all_nics ? l->nics : 1;
-    double n = (double)group.size, shared = (n - 1) / n * bytes;
+    double n = (double)group.size, shared = (n - 1) / n;
     switch (kind) {
     case TP_SEND:
-        return send_time(l, bytes, group.fast, lone_nics);
+        return send_rate(l, group.fast, lone_nics);
     case TP_BROADCAST:
     case TP_REDUCE:
-        return ring_time(l, bytes, group, lone_nics);
+        return ring_rate(l, 1, group, lone_nics);
     case TP_SCATTER:
     case TP_GATHER:
-        return rooted_time(l, bytes, group);
+        return rooted_rate(l, group);
     case TP_ALL_TO_ALL:
-        return all_to_all_time(l, bytes, group);
+        return all_to_all_rate(l, group);
     case TP_ALL_REDUCE:
-        if (rules->all_reduce_is_two_passes) return 2 * ring_time(l, shared, group, lone_nics);
+        if (rules->all_reduce_is_two_passes) {
+            tp_rate once = ring_rate(l, shared, group, lone_nics);
+            return (tp_rate){2 * once.latency_s, 2 * once.per_byte_s};
+        }
         // The published solver doubles the bytes only when they cross domains, and no latency (Q4).
-        return ring_time(l, group.fast > 1 && group.size > group.fast ? 2 * shared : shared, group,
+        return ring_rate(l, group.fast > 1 && group.size > group.fast ? 2 * shared : shared, group,
                          lone_nics);
     case TP_ALL_GATHER:
     case TP_REDUCE_SCATTER:
     case TP_COLLECTIVE_COUNT:
         break;
     }
-    return ring_time(l, shared, group, lone_nics);
+    return ring_rate(l, shared, group, lone_nics);
+}
+
+bool tp_collective_rate(const tp_system *system, const tp_rules *rules, tp_collective kind,
+                        tp_group group, tp_rate *rate) {
+    if (is_measured(system, kind, group)) return false;
+    links l = links_of(system);
+    *rate = rate_of(&l, rules, kind, group);
+    return true;
+}
+
+double tp_collective_time(const tp_system *system, const tp_rules *rules, tp_collective kind,
+                          double bytes, tp_group group) {
+    if (bytes == 0 || group.size <= 1) return 0;
+    tp_rate rate;
+    if (!tp_collective_rate(system, rules, kind, group, &rate))
+        return measured_time(system, kind, bytes, group);
+    return rate.latency_s + bytes * rate.per_byte_s;
 }

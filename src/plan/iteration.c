@@ -75,29 +75,52 @@ static replicas replicas_of(const tp_candidate *candidate, const tp_job *job,
     return r;
 }
 
-static double exchange(const replicas *r, tp_collective kind, const tp_layer_cost *cost,
-                       double ratio) {
-    double time = tp_collective_time(r->job->system, r->job->rules, kind,
-                                     ratio * cost->weight_bytes, r->dense);
-    if (cost->expert_bytes > 0)
-        time += tp_collective_time(r->job->system, r->job->rules, kind, ratio * cost->expert_bytes,
-                                   r->expert);
-    return time;
+// A collective among replicas, ready for any number of bytes.
+typedef struct exchanger {
+    const tp_job *job;
+    tp_collective kind;
+    tp_group group;
+    bool has_rate;
+    tp_rate rate;
+} exchanger;
+
+static exchanger exchanger_of(const tp_job *job, tp_collective kind, tp_group group) {
+    exchanger e = {.job = job, .kind = kind, .group = group};
+    if (group.size > 1)
+        e.has_rate = tp_collective_rate(job->system, job->rules, kind, group, &e.rate);
+    return e;
+}
+
+static double exchange(const exchanger *e, double bytes) {
+    if (!e->has_rate)
+        return tp_collective_time(e->job->system, e->job->rules, e->kind, bytes, e->group);
+    return bytes > 0 ? e->rate.latency_s + bytes * e->rate.per_byte_s : 0;
 }
 
 void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
                        const tp_layer_cost *costs, tp_exchange *exchanges) {
     replicas r = replicas_of(candidate, job, network);
-    // Gradients are reduced in the precision that they are kept in.
     const tp_training *t = job->training;
-    double ratio = t->gradient_bytes / t->weight_bytes;
-    // Weights travel as they are kept, or cast to what is computed with where that is less.
-    double gathered = fmin(t->kept_bytes, t->weight_bytes) / t->weight_bytes;
+    // Weights travel as they are kept, or cast to what is computed with where that is less; gradients are
+    // reduced in the precision that they are kept in.
+    double gathered = candidate->zero ? fmin(t->kept_bytes, t->weight_bytes) / t->weight_bytes : 0;
+    double reduced = t->gradient_bytes / t->weight_bytes;
     tp_collective reduction = candidate->zero ? TP_REDUCE_SCATTER : TP_ALL_REDUCE;
+    exchanger gather = exchanger_of(job, TP_ALL_GATHER, r.dense);
+    exchanger reduce = exchanger_of(job, reduction, r.dense);
+    exchanger gather_experts = {0}, reduce_experts = {0};
+    if (network->expert_axis >= 0) {
+        gather_experts = exchanger_of(job, TP_ALL_GATHER, r.expert);
+        reduce_experts = exchanger_of(job, reduction, r.expert);
+    }
     for (int i = 0; i < network->n_kinds + 2; i++) {
         tp_exchange *e = &exchanges[i];
-        e->gather = candidate->zero ? exchange(&r, TP_ALL_GATHER, &costs[i], gathered) : 0;
-        e->reduce = exchange(&r, reduction, &costs[i], ratio);
+        e->gather = exchange(&gather, gathered * costs[i].weight_bytes);
+        e->reduce = exchange(&reduce, reduced * costs[i].weight_bytes);
+        if (costs[i].expert_bytes > 0) {
+            e->gather += exchange(&gather_experts, gathered * costs[i].expert_bytes);
+            e->reduce += exchange(&reduce_experts, reduced * costs[i].expert_bytes);
+        }
         if (candidate->zero >= 3) e->reduce += e->gather; // the backward pass gathers again
     }
 }
