@@ -9,7 +9,7 @@
 
 ---@class tperf.calibrate.request
 ---@field system string|table what to start from: its peaks and bandwidths stay
----@field files any[] CSV files of matrix products, attention or collectives, or { kind =, cases = } as tperf.measured reads them
+---@field files any[] CSV files of products, attention, memory kernels or collectives, or { kind =, cases = } as tperf.measured reads them
 ---@field gpu? string use only the rows whose GPU is that of this system
 ---@field keep? boolean accept values that the measurements leave open
 ---@field salt? integer another number holds back another third of the measurements (0)
@@ -772,6 +772,7 @@
 ---@field vendor? string for people
 
 ---@class tperf.system.accelerator
+---@field cache? tperf.system.accelerator.cache its last level, from which tables of measurements read what they repeat
 ---@field compute_efficiency? any the part of a peak that kernels reach, or curves
 ---@field hbm tperf.system.accelerator.hbm its memory
 ---@field launch? number|string fixed latency of an op and pass
@@ -782,10 +783,23 @@
 ---@field units? integer streaming multiprocessors; curves need them
 ---@field vector tperf.system.accelerator.vector Dense peaks of the vector units.
 
+---@class tperf.system.accelerator.cache
+---@field bandwidth number|string in place of the HBM's: the same efficiencies apply
+---@field capacity number|string of all units together
+---@field source? string where the numbers come from
+
 ---@class tperf.system.accelerator.hbm
 ---@field bandwidth number|string the vendor's
 ---@field capacity number|string of which searches may use all but `reserve`
 ---@field efficiency? number the part of the bandwidth that kernels reach
+---@field source? string where the numbers come from
+---@field stream? tperf.system.accelerator.hbm.stream kernels that only read and write
+
+---@class tperf.system.accelerator.hbm.stream
+---@field efficiency number the part of the bandwidth
+---@field error? number the fit's median error
+---@field points? integer measurements of the fit
+---@field setup number|string seconds of fixed latency, the launch included
 ---@field source? string where the numbers come from
 
 ---@class tperf.system.accelerator.tensor

@@ -114,6 +114,57 @@ describe("efficiency curves of attention", function()
   end)
 end)
 
+describe("curves of decoding", function()
+  local decode = { efficiency = 0.5, setup = 7e-6, block = 3e-6, ramp = 0 }
+  local function step_time(changes, batch, keys, shared, element)
+    local curve = {}
+    for name, value in pairs(decode) do curve[name] = changes[name] or value end
+    local machine = core.machine(h100:with {
+      accelerator = { launch = 2e-6, compute_efficiency = { decode = { bf16 = curve, fp8 = curve } } },
+    })
+    local compute, memory = machine:kernel("attention", "bf16", batch, 1, keys, 128, shared or 1, false, element or 2)
+    return compute + memory
+  end
+  local bytes = 4 * 128 * 64 * 1e6 -- of keys and values, 64 heads
+
+  it("read the cache at their efficiency, and start beside it", function()
+    local quick = { block = 0 } -- the shorter work adds its square: FLOPs of a query are few
+    local stream = bytes / (0.5 * 3.35e12)
+    assert.near(9e-6 + stream, step_time(quick, 64, 1e6), 0.02 * stream)
+    assert.near(9e-6 + stream / 8, step_time(quick, 64, 1e6, 8), 0.02 * stream)
+    assert.near(9e-6, step_time({ block = 0 }, 1, 1), 1e-8)
+    local slower = step_time({ ramp = 4e-4, block = 0 }, 64, 1e6) - step_time(quick, 64, 1e6)
+    assert.near(math.sqrt(4e-4 * stream), slower, 0.01 * slower)
+  end)
+
+  it("spend a fixed time on each key-value head that the units work off", function()
+    local many = step_time({}, 132 * 100, 1) - 9e-6
+    assert.near(100 * 3e-6, many, 0.01 * many)
+    local grouped = step_time({}, 132 * 100, 1, 4) - 9e-6
+    assert.near(25 * 3e-6, grouped, 0.01 * grouped + 1e-6)
+  end)
+
+  it("go by the dtype of the cache, and leave attention of several queries alone", function()
+    local system = h100:with { accelerator = { compute_efficiency = { decode = { fp8 = { efficiency = 0.25 } } } } }
+    local slow, fast = core.machine(system), core.machine(h100)
+    local function kernel(machine, queries, element)
+      local compute, memory = machine:kernel("attention", "bf16", 64, queries, 1e6, 128, 2 / element, false, element)
+      return compute + memory
+    end
+    assert.equal(kernel(fast, 1, 2), kernel(slow, 1, 2))
+    assert.is_true(kernel(slow, 1, 1) > 1.5 * kernel(fast, 1, 1))
+    assert.equal(kernel(fast, 2, 1), kernel(slow, 2, 1))
+  end)
+
+  it("find what is warm in the cache", function()
+    local system = h100:with { accelerator = { cache = { bandwidth = "33.5 TB/s", capacity = "50 MB" } } }
+    local machine, stream = core.machine(system), h100.accelerator.hbm.stream
+    local cold, warm = machine:stream(3e7), machine:stream(3e7, true)
+    assert.near(stream.setup + 3e7 / (stream.efficiency * 3.35e12), cold, 1e-12)
+    assert.near((cold - stream.setup) / 10, warm - stream.setup, 1e-12)
+  end)
+end)
+
 describe("efficiency curves of collectives", function()
   local function all_reduce(gpus, bytes, system)
     return tperf.collective { system = system or h100, kind = "all_reduce", bytes = bytes, gpus = gpus }

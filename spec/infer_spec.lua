@@ -87,7 +87,7 @@ describe("infer", function()
   end)
 
   -- PyTorch's gpt-fast, README of commit 0f925b5d, batch 1 on A100-80GB limited to 330 W, a prompt of 5 tokens: tokens
-  -- per second. With several GPUs it runs all-reduces of its own, faster than the nccl-tests behind our curves.
+  -- per second. With several GPUs it runs all-reduces of its own, as the engines behind our curves do.
   it("is near what gpt-fast reports", function()
     local rows = {
       { "llama-2-7b", 1, "bf16", 104.9 }, { "llama-2-7b", 1, "int8", 155.58 }, { "llama-2-7b", 1, "int4", 196.80 },
@@ -106,11 +106,11 @@ describe("infer", function()
       -- The page says what the model said when it was written, of which later fits may not stray.
       local line = ("| %s | %d | %s | %g | "):format(table.unpack(row)):gsub("%p", "%%%0") .. "([%d.]+)"
       assert.near(tonumber((page:match(line))), 1 / r.tpot, 0.05 / r.tpot, "docs/inference.md: " .. line)
-      assert.is_true(ratio > 0.65 and ratio < 1.15, ("%s tp %d %s: %.3f"):format(row[1], row[2], row[3], ratio))
+      assert.is_true(ratio > 0.75 and ratio < 1.15, ("%s tp %d %s: %.3f"):format(row[1], row[2], row[3], ratio))
       off[i] = math.abs(ratio - 1)
     end
     table.sort(off)
-    assert.is_true(off[#off // 2] < 0.25)
+    assert.is_true(off[#off // 2] < 0.16)
   end)
 
   it("sums parts and ops to the whole", function()

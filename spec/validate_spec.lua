@@ -23,6 +23,17 @@ describe("tperf.validate", function()
     assert.is_true(matching(collectives, "multi%-node, at least").median <= 0.15)
   end)
 
+  it("predicts decoding, kernels of memory and serving engines' all-reduces, and says what it leaves out", function()
+    local decode = run "decode.csv"
+    assert.equal(decode.rows, #decode.cases)
+    assert.is_true(matching(decode, "^decoding attention bf16, at least").median <= 0.12)
+    assert.is_true(matching(decode, "^decoding attention bf16, less").median <= 0.15)
+    local memory = run "memory.csv"
+    assert.is_true(matching(memory, "scale given").median <= 0.06)
+    assert.truthy(memory.left_out[1].reason:find("of no kernel", 1, true))
+    assert.is_true(matching(run "direct.csv", "engines").median <= 0.12)
+  end)
+
   it("predicts the steps of stacks, and accounts for every row", function()
     local result = run "steps.csv"
     local rows = #result.cases
@@ -66,7 +77,7 @@ describe("tperf.validate", function()
 
   it("bears any text in any column", function()
     local nasty = { "", "nan", "-1", "0", "1e999", "x", "1.5", "99999999999999999999", "inf" }
-    for _, name in ipairs { "steps.csv", "collectives.csv", "gemm.csv", "attention.csv" } do
+    for _, name in ipairs { "steps.csv", "collectives.csv", "gemm.csv", "attention.csv", "memory.csv", "direct.csv" } do
       local rows, reader = measured.open("spec/data/measured/" .. name)
       local tried = {}
       for i = 1, 12 do

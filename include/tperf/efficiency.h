@@ -38,6 +38,23 @@ typedef struct tp_attention_curve {
     double backward; // the backward pass's efficiency, relative to the forward pass's
 } tp_attention_curve;
 
+// Decoding: one query of every head against n cached keys, H heads of which `shared` read the same keys.
+// With s seconds of HBM traffic at `efficiency`, and FLOPs at the efficiency that attention reaches:
+//   work = max(H/shared x block_s (1/2 + k/256) / U, FLOPs)   a block starts and ends for each cache
+//   time = setup + longer + shorter^2 / (4 longer) of work and s + sqrt(ramp s)
+typedef struct tp_decode_curve {
+    double efficiency; // of the HBM's bandwidth, for an endless cache; 0: there is no curve
+    double setup_s;    // beyond the launch
+    double block_s;    // that a unit spends on a head of 128 without keys
+    double ramp_s;     // the effective bandwidth grows with the bytes
+} tp_decode_curve;
+
+// A kernel that only reads and writes: setup + bytes at `efficiency`, its launch included.
+typedef struct tp_stream_curve {
+    double efficiency; // of the HBM's bandwidth; 0: there is no curve
+    double setup_s;
+} tp_stream_curve;
+
 // A collective among n GPUs of one fast domain, x bytes through each GPU's port, V the vector.
 // Two protocols, for small and for large messages (NCCL: LL128 and Simple):
 //   small: latency + hop steps + x / (small B)            while V/n <= switch_bytes, if faster
@@ -49,6 +66,13 @@ typedef struct tp_link_curve {
     double latency_s, hop_s, small, extra_s, large; // large = 0: there is no curve
     double switch_bytes, growth, in_network;        // in_network = 0: the switch cannot add
 } tp_link_curve;
+
+// An all-reduce by kernels that read the other GPUs' memory, as engines for serving have (vLLM,
+// SGLang, TensorRT-LLM): of all vectors at once, or of a part each, whose sums are read in turn.
+//   latency + hop (n - 1) + min((n - 1) V / (one_shot B), extra + 2 (n - 1) / n V / (two_shot B))
+typedef struct tp_direct_curve {
+    double latency_s, hop_s, one_shot, extra_s, two_shot; // one_shot = 0: there is no curve
+} tp_direct_curve;
 
 enum {
     TP_LINK_ALL_REDUCE,
@@ -76,15 +100,16 @@ typedef enum tp_kernel_kind {
 typedef struct tp_kernel {
     tp_kernel_kind kind;
     double batch, m, n, k;
-    double second; // product: bytes of one element of the k x n factor; 0: as of the others
-    double shared; // attention: heads that share their keys and values; 0 or 1 = none
+    double second; // bytes of one element of the k x n factor, or of keys; 0: as of the others
+    double shared; // attention: heads that share their keys and values, in bytes; 0 or 1 = none
+    bool warm;     // its operands still lie in the last-level cache
 } tp_kernel;
 
 // What the curves need to know about the accelerator.
 typedef struct tp_processor {
     double peak;      // FLOP/s at the kernel's dtype
     double units;     // that share the work
-    double bandwidth; // bytes/s that the HBM reaches
+    double bandwidth; // bytes/s of the HBM: that it reaches or, for decoding, its peak
     double element;   // bytes of one element of the kernel's dtype
 } tp_processor;
 
@@ -97,6 +122,10 @@ tp_kernel_time tp_gemm_time(const tp_gemm_curve *curve, const tp_processor *proc
 tp_kernel_time tp_attention_time(const tp_attention_curve *curve, const tp_processor *processor,
                                  const tp_kernel *kernel, bool backward);
 
+tp_kernel_time tp_decode_time(const tp_decode_curve *curve, const tp_attention_curve *attention,
+                              const tp_processor *processor, const tp_kernel *kernel);
+double tp_stream_time(const tp_stream_curve *curve, double bandwidth, double bytes);
+
 // Seconds within one fast domain; `bandwidth` is one GPU's port.
 double tp_link_time(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
                     double bytes);
@@ -104,6 +133,7 @@ double tp_link_time(const tp_link_curve *curve, bool all_reduce, double bandwidt
 double tp_link_stream(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
                       double bytes);
 
+double tp_direct_time(const tp_direct_curve *curve, double bandwidth, double gpus, double bytes);
 double tp_slow_time(const tp_slow_curve *curve, double seconds, double domains);
 
 #endif

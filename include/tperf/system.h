@@ -36,13 +36,19 @@ typedef struct tp_system {
         double units;                       // streaming multiprocessors; 0 = unknown, and no curves
         tp_gemm_curve gemm[TP_DTYPE_COUNT]; // these replace compute_efficiency where they exist
         tp_attention_curve attention[TP_DTYPE_COUNT];
-        double launch_s; // seconds of fixed latency per op and pass
+        tp_decode_curve decode[TP_DTYPE_COUNT]; // by the dtype of the cache
+        double launch_s;                        // seconds of fixed latency per op and pass
         struct {
-            double bandwidth;  // bytes/s
-            double capacity;   // bytes
-            double efficiency; // part of the bandwidth that a kernel reaches, in (0, 1]
+            double bandwidth;       // bytes/s
+            double capacity;        // bytes
+            double efficiency;      // part of the bandwidth that a kernel reaches, in (0, 1]
+            tp_stream_curve stream; // of kernels that only read and write
         } hbm;
-        double power_W; // watts, the board's limit (TDP); 0 = unknown
+        struct {
+            double bandwidth; // bytes/s of what still lies in it; 0 = unknown
+            double capacity;  // bytes
+        } cache;              // the last level
+        double power_W;       // watts, the board's limit (TDP); 0 = unknown
     } accelerator;
     struct {
         struct {              // within a domain: NVLink and NVSwitch, Infinity Fabric
@@ -50,6 +56,8 @@ typedef struct tp_system {
             double efficiency;
             double latency_s;                     // seconds per hop
             tp_link_curve curves[TP_LINK_CURVES]; // replace both where they exist
+            tp_direct_curve direct;               // of all-reduces, where it is faster, if `serves`
+            bool serves;    // what runs on the machine is an engine for serving
             int64_t domain; // GPUs that reach each other over the fast network
         } fast;
         struct {              // between domains: InfiniBand, Ethernet
@@ -70,5 +78,8 @@ tp_status tp_system_validate(const tp_system *system, tp_error *error);
 // False when the system has no curve for it.
 bool tp_system_kernel_time(const tp_system *system, tp_dtype dtype, const tp_kernel *kernel,
                            bool backward, tp_kernel_time *time);
+
+// Seconds of a kernel that only reads and writes, launch included; `warm`: what lies in the cache.
+double tp_system_stream_time(const tp_system *system, double bytes, bool warm);
 
 #endif

@@ -100,7 +100,7 @@ local function rows_of(p, r, shape)
     for section = 1, shape[phase] and #kinds + 2 or 0 do
       local kind = kinds[section]
       local part = kind and kind.key or section == #kinds + 1 and "first" or "last"
-      local ops = phase == "prefill" and shape.prefill:ops(section, p.system, p.rules, fast, 1)
+      local ops = phase == "prefill" and shape.prefill:ops(section, p.system, p.rules, fast, 1, true)
         or shape.decode:ops(section, p.system, p.rules, fast, o.prompt + 1, o.prompt + o.generate - 1)
       add_rows(rows, phase, part, counts[section] or 1, ops, p.system.accelerator)
     end

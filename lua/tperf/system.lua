@@ -48,6 +48,10 @@ local function attention_curve()
   }
 end
 
+local function decode_curve()
+  return curve { efficiency = check.number(reached), setup = wait, block = wait, ramp = wait }
+end
+
 local function by_dtype(make)
   local fields = {}
   for _, dtype in ipairs { "fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4" } do fields[dtype] = make() end
@@ -63,13 +67,21 @@ local function link_curve()
   }
 end
 
+-- All-reduces of engines for serving.
+local function direct_curve()
+  return curve {
+    latency = wait, hop = wait, one_shot = check.number(reached), extra = wait, two_shot = check.number(reached),
+  }
+end
+
 -- A constant, or curves by kind of kernel or collective.
 local compute_curves = check.record_of {
   source = source, other = efficiency(), gemm = by_dtype(gemm_curve), attention = by_dtype(attention_curve),
+  decode = by_dtype(decode_curve), -- by the dtype of the cache
 }
 local fast_curves = check.record_of {
   source = source, send = efficiency(), all_reduce = link_curve(), all_gather = link_curve(),
-  reduce_scatter = link_curve(), all_to_all = link_curve(),
+  reduce_scatter = link_curve(), all_to_all = link_curve(), direct = direct_curve(),
 }
 local slow_curve = check.record_of {
   source = source, efficiency = check.number(reached), latency = wait, doubling = wait, hop = wait, ramp = wait,
@@ -111,7 +123,19 @@ local schema = {
       bandwidth = quantity "bytes/s", -- the vendor's
       capacity = quantity "bytes", -- of which searches may use all but `reserve`
       efficiency = efficiency(1), -- the part of the bandwidth that kernels reach
+      stream = check.record_of({ -- kernels that only read and write
+        source = source,
+        efficiency = check.number(reached), -- the part of the bandwidth
+        setup = wait, -- seconds of fixed latency, the launch included
+        error = check.number { min = 0, max = 10, optional = true }, -- the fit's median error
+        points = check.integer { min = 1, max = 1 << 31, optional = true }, -- measurements of the fit
+      }, { optional = true }),
     },
+    cache = check.record_of({ -- its last level, from which tables of measurements read what they repeat
+      source = source,
+      bandwidth = quantity "bytes/s", -- in place of the HBM's: the same efficiencies apply
+      capacity = quantity "bytes", -- of all units together
+    }, { optional = true }),
     power = quantity("W", { optional = true }), -- the board's limit (TDP)
   },
   network = check.record_of { -- between GPUs

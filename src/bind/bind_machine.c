@@ -18,7 +18,7 @@ static double check_size(lua_State *L, int index) {
     return size;
 }
 
-// machine:kernel(kind, dtype, batch, m, n, k, shared, backward): seconds of compute and seconds of
+// machine:kernel(kind, dtype, batch, m, n, k, shared, backward, second, warm): seconds of compute and seconds of
 // exposed memory, launch included; nil when the system has no curve for it.
 static int machine_kernel(lua_State *L) {
     static const char *const kinds[] = {"gemm", "attention", "causal_attention", NULL};
@@ -30,6 +30,8 @@ static int machine_kernel(lua_State *L) {
     kernel.n = check_size(L, 6);
     kernel.k = check_size(L, 7);
     kernel.shared = luaL_optnumber(L, 8, 1);
+    kernel.second = luaL_optnumber(L, 10, 0);
+    kernel.warm = lua_toboolean(L, 11);
     for (int i = 0; i < TP_DTYPE_COUNT; i++) {
         tp_kernel_time time;
         if (strcmp(dtype, tp_dtype_names[i]) != 0) continue;
@@ -43,7 +45,15 @@ static int machine_kernel(lua_State *L) {
     return 1;
 }
 
-// machine:collective(rules, kind, bytes, gpus, fast): seconds
+// machine:stream(bytes, warm): seconds of a kernel that only reads and writes
+static int machine_stream(lua_State *L) {
+    const tp_system *system = check_machine(L);
+    double bytes = check_size(L, 2);
+    lua_pushnumber(L, tp_system_stream_time(system, bytes, lua_toboolean(L, 3)));
+    return 1;
+}
+
+// machine:collective(rules, kind, bytes, gpus, fast, serves): seconds
 static int machine_collective(lua_State *L) {
     const tp_system *system = check_machine(L);
     tp_rules rules;
@@ -53,7 +63,9 @@ static int machine_collective(lua_State *L) {
     tp_group group = {luaL_checkinteger(L, 5), luaL_checkinteger(L, 6)};
     tp_error error;
     if (tp_group_validate(group, system, &error) != TP_OK) return tp_bind_raise(L, &error);
-    lua_pushnumber(L, tp_collective_time(system, &rules, (tp_collective)kind, bytes, group));
+    tp_system served = *system;
+    served.network.fast.serves = lua_toboolean(L, 7);
+    lua_pushnumber(L, tp_collective_time(&served, &rules, (tp_collective)kind, bytes, group));
     return 1;
 }
 
@@ -68,6 +80,7 @@ static int new_machine(lua_State *L) {
 
 static const luaL_Reg methods[] = {
     {"kernel", machine_kernel},
+    {"stream", machine_stream},
     {"collective", machine_collective},
     {NULL, NULL},
 };

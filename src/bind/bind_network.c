@@ -2,7 +2,7 @@
 //   network(axes, sizes, gradient_axes, expert_axis, boundary_bytes, sections) -> network
 //     axes: list of names; sizes: list of integers; gradient_axes: bit mask; expert_axis: its place, 0: none;
 //     sections: list of lists of blocks { name =, op, op … }: each kind of layer, then first, then last
-//   network:ops(section, system, rules, fast, panels)   list of records, as tperf.layer documents them
+//   network:ops(section, system, rules, fast, panels, serves)   list of records, as tperf.layer documents them
 //   #network   how many ops it has
 //   network:iteration(system, rules, training, pipelines, run, fast)   record, as tperf.train documents it
 //   network:devices(the same)          list of what the devices of the pipeline hold, its `stages`
@@ -164,6 +164,7 @@ static int network_ops(lua_State *L) {
     tp_rules rules;
     tp_placement placement = {.panels = luaL_checkinteger(L, 6)};
     tp_bind_check_system(L, 3, &system);
+    system.network.fast.serves = lua_toboolean(L, 7);
     tp_bind_check_rules(L, 4, &rules);
     tp_bind_check_sizes(L, 5, placement.fast, TP_AXES_MAX);
     tp_error error;

@@ -58,6 +58,20 @@ static const number_slot attention_slots[] = {
     {NULL, 0},
 };
 
+static const number_slot decode_slots[] = {
+    SLOT(tp_decode_curve, "efficiency", efficiency),
+    SLOT(tp_decode_curve, "setup", setup_s),
+    SLOT(tp_decode_curve, "block", block_s),
+    SLOT(tp_decode_curve, "ramp", ramp_s),
+    {NULL, 0},
+};
+
+static const number_slot stream_slots[] = {
+    SLOT(tp_stream_curve, "efficiency", efficiency),
+    SLOT(tp_stream_curve, "setup", setup_s),
+    {NULL, 0},
+};
+
 static const number_slot link_slots[] = {
     SLOT(tp_link_curve, "latency", latency_s),
     SLOT(tp_link_curve, "hop", hop_s),
@@ -68,6 +82,12 @@ static const number_slot link_slots[] = {
     SLOT(tp_link_curve, "growth", growth),
     SLOT(tp_link_curve, "in_network", in_network),
     {NULL, 0},
+};
+
+static const number_slot direct_slots[] = {
+    SLOT(tp_direct_curve, "latency", latency_s), SLOT(tp_direct_curve, "hop", hop_s),
+    SLOT(tp_direct_curve, "one_shot", one_shot), SLOT(tp_direct_curve, "extra", extra_s),
+    SLOT(tp_direct_curve, "two_shot", two_shot), {NULL, 0},
 };
 
 static const number_slot slow_slots[] = {
@@ -101,27 +121,33 @@ static bool enter(lua_State *L, const char *name) {
     return false;
 }
 
-// Kernels by dtype, fp16 and bf16 standing for each other.
+// Whether the table on the top of the stack has a curve of this kind and dtype, fp16 and bf16 standing for each other.
+// Then both are pushed.
+static bool enter_curve(lua_State *L, const char *kind, int dtype) {
+    const char *name = tp_dtype_names[dtype];
+    const char *twin = dtype == TP_FP16 ? "bf16" : dtype == TP_BF16 ? "fp16" : name;
+    if (!enter(L, kind)) return false;
+    if (enter(L, name) || enter(L, twin)) return true;
+    lua_pop(L, 1);
+    return false;
+}
+
 static void read_kernels(lua_State *L, tp_system *out) {
     for (int i = 0; i < TP_DTYPE_COUNT; i++) {
-        const char *name = tp_dtype_names[i];
-        const char *twin = i == TP_FP16 ? "bf16" : i == TP_BF16 ? "fp16" : name;
-        if (enter(L, "gemm")) {
-            if (enter(L, name) || enter(L, twin)) {
-                read_numbers(L, gemm_slots, &out->accelerator.gemm[i]);
-                lua_pop(L, 1);
-            }
-            lua_pop(L, 1);
+        if (enter_curve(L, "gemm", i)) {
+            read_numbers(L, gemm_slots, &out->accelerator.gemm[i]);
+            lua_pop(L, 2);
         }
-        if (!enter(L, "attention")) continue;
-        if (enter(L, name) || enter(L, twin)) {
-            tp_attention_curve *curve = &out->accelerator.attention[i];
-            read_numbers(L, attention_slots, curve);
-            curve->n_sizes = read_list(L, "head_dim", curve->head_size, TP_HEAD_SIZES_MAX);
-            read_list(L, "efficiency", curve->efficiency, TP_HEAD_SIZES_MAX);
-            lua_pop(L, 1);
+        if (enter_curve(L, "decode", i)) {
+            read_numbers(L, decode_slots, &out->accelerator.decode[i]);
+            lua_pop(L, 2);
         }
-        lua_pop(L, 1);
+        if (!enter_curve(L, "attention", i)) continue;
+        tp_attention_curve *curve = &out->accelerator.attention[i];
+        read_numbers(L, attention_slots, curve);
+        curve->n_sizes = read_list(L, "head_dim", curve->head_size, TP_HEAD_SIZES_MAX);
+        read_list(L, "efficiency", curve->efficiency, TP_HEAD_SIZES_MAX);
+        lua_pop(L, 2);
     }
 }
 
@@ -148,6 +174,10 @@ static void read_fast_efficiency(lua_State *L, tp_system *out) {
         read_numbers(L, link_slots, &out->network.fast.curves[i]);
         lua_pop(L, 1);
     }
+    if (enter(L, "direct")) {
+        read_numbers(L, direct_slots, &out->network.fast.direct);
+        lua_pop(L, 1);
+    }
     lua_pop(L, 1);
 }
 
@@ -172,7 +202,17 @@ static void read_accelerator(lua_State *L, tp_system *out) {
     out->accelerator.hbm.bandwidth = number_field(L, "bandwidth", 0);
     out->accelerator.hbm.capacity = number_field(L, "capacity", 0);
     out->accelerator.hbm.efficiency = number_field(L, "efficiency", 0);
-    lua_pop(L, 2);
+    if (enter(L, "stream")) {
+        read_numbers(L, stream_slots, &out->accelerator.hbm.stream);
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    if (enter(L, "cache")) {
+        out->accelerator.cache.bandwidth = number_field(L, "bandwidth", 0);
+        out->accelerator.cache.capacity = number_field(L, "capacity", 0);
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
 }
 
 static void read_network(lua_State *L, tp_system *out) {

@@ -1,6 +1,7 @@
 // collective.c: see tperf/collective.h, which states every formula.
 #include "tperf/collective.h"
 
+#include <math.h>
 #include <stddef.h>
 
 const char *const tp_collective_names[TP_COLLECTIVE_COUNT + 1] = {
@@ -107,7 +108,12 @@ static double measured_time(const tp_system *system, tp_collective kind, double 
     bool all_reduce = kind == TP_ALL_REDUCE;
     double n = (double)group.size, q = (double)group.fast, g = n / q;
     double port = system->network.fast.bandwidth;
-    if (group.size == group.fast) return tp_link_time(link, all_reduce, port, n, bytes);
+    if (group.size == group.fast) {
+        double time = tp_link_time(link, all_reduce, port, n, bytes);
+        const tp_direct_curve *direct = &system->network.fast.direct;
+        if (!all_reduce || !system->network.fast.serves || direct->one_shot == 0) return time;
+        return fmin(time, tp_direct_time(direct, port, n, bytes));
+    }
     const tp_slow_curve *slow = &system->network.slow.curve;
     double nics = q * system->network.slow.nics_per_gpu * system->network.slow.bandwidth;
     double stream = leaving(kind, bytes, n, g) / (nics * slow->efficiency);

@@ -80,6 +80,26 @@ tp_kernel_time tp_attention_time(const tp_attention_curve *curve, const tp_proce
                    bytes / p->bandwidth);
 }
 
+tp_kernel_time tp_decode_time(const tp_decode_curve *curve, const tp_attention_curve *attention,
+                              const tp_processor *p, const tp_kernel *kernel) {
+    double heads = kernel->batch, keys = kernel->n, d = kernel->k, shared = fmax(kernel->shared, 1);
+    double bytes = 2 * p->element * heads * d * (1 + keys / shared);
+    double memory = bytes / (curve->efficiency * p->bandwidth);
+    double narrow = kernel->second > 0 ? kernel->second / p->element : 1;
+    double caches = heads / fmax(shared * narrow, 1);
+    double work = caches * curve->block_s * (0.5 + d / 256) / p->units;
+    if (attention->n_sizes > 0)
+        work = fmax(work, 4 * heads * d * keys / (efficiency_at(attention, d) * p->peak));
+    tp_kernel_time time = overlap(work, 1, 1, memory);
+    time.compute += curve->setup_s;
+    time.exposed_memory += sqrt(curve->ramp_s * memory);
+    return time;
+}
+
+double tp_stream_time(const tp_stream_curve *curve, double bandwidth, double bytes) {
+    return curve->setup_s + bytes / (curve->efficiency * bandwidth);
+}
+
 // Bytes through each port but for a switch that adds.
 static double through_port(bool all_reduce, double gpus, double bytes) {
     return (all_reduce ? 2 : 1) * (gpus - 1) / gpus * bytes;
@@ -105,6 +125,12 @@ double tp_link_time(const tp_link_curve *curve, bool all_reduce, double bandwidt
         through_port(all_reduce, gpus, bytes) / (curve->small * bandwidth * growth_of(curve, gpus));
     return curve->latency_s + curve->hop_s * steps +
            (bytes / gpus <= curve->switch_bytes ? fmin(small, large) : large);
+}
+
+double tp_direct_time(const tp_direct_curve *curve, double bandwidth, double gpus, double bytes) {
+    double one = (gpus - 1) * bytes / (curve->one_shot * bandwidth);
+    double two = curve->extra_s + through_port(true, gpus, bytes) / (curve->two_shot * bandwidth);
+    return curve->latency_s + curve->hop_s * (gpus - 1) + fmin(one, two);
 }
 
 double tp_slow_time(const tp_slow_curve *curve, double seconds, double domains) {

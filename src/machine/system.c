@@ -53,6 +53,8 @@ static const struct {
     FIELD(accelerator.hbm.bandwidth, MIN_RATE, MAX_RATE, 0),
     FIELD(accelerator.hbm.capacity, MIN_RATE, MAX_RATE, 0),
     FIELD(accelerator.hbm.efficiency, MIN_PART, 1, 0),
+    FIELD(accelerator.cache.bandwidth, MIN_RATE, MAX_RATE, 1),
+    FIELD(accelerator.cache.capacity, MIN_RATE, MAX_RATE, 1),
     FIELD(accelerator.power_W, MIN_PART, MAX_RATE, 1),
     FIELD(network.fast.bandwidth, MIN_RATE, MAX_RATE, 0),
     FIELD(network.fast.efficiency, MIN_PART, 1, 0),
@@ -99,12 +101,36 @@ static const range attention_ranges[] = {
     ATTENTION(sustained_after_s, MIN_WAIT, MAX_WAIT),
 };
 
+#define DECODE(path, low, high)                                                                    \
+    { #path, offsetof(tp_decode_curve, path), low, high }
+static const range decode_ranges[] = {
+    DECODE(efficiency, MIN_PART, MAX_PART),
+    DECODE(setup_s, 0, MAX_WAIT),
+    DECODE(block_s, 0, MAX_WAIT),
+    DECODE(ramp_s, 0, MAX_WAIT),
+};
+
+#define STREAM(path, low, high)                                                                    \
+    { #path, offsetof(tp_stream_curve, path), low, high }
+static const range stream_ranges[] = {
+    STREAM(efficiency, MIN_PART, MAX_PART),
+    STREAM(setup_s, 0, MAX_WAIT),
+};
+
 #define LINK(path, low, high)                                                                      \
     { #path, offsetof(tp_link_curve, path), low, high }
 static const range link_ranges[] = {
     LINK(latency_s, 0, MAX_WAIT), LINK(hop_s, 0, MAX_WAIT),        LINK(small, MIN_PART, MAX_PART),
     LINK(extra_s, 0, MAX_WAIT),   LINK(large, MIN_PART, MAX_PART), LINK(switch_bytes, 0, MAX_RATE),
     LINK(growth, -4, 4),          LINK(in_network, 0, MAX_PART),
+};
+
+#define DIRECT(path, low, high)                                                                    \
+    { #path, offsetof(tp_direct_curve, path), low, high }
+static const range direct_ranges[] = {
+    DIRECT(latency_s, 0, MAX_WAIT),       DIRECT(hop_s, 0, MAX_WAIT),
+    DIRECT(one_shot, MIN_PART, MAX_PART), DIRECT(extra_s, 0, MAX_WAIT),
+    DIRECT(two_shot, MIN_PART, MAX_PART),
 };
 
 #define SLOW(path, low, high)                                                                      \
@@ -146,8 +172,7 @@ static tp_status check_attention(const tp_attention_curve *curve, const char *na
                         name, TP_HEAD_SIZES_MAX, MAX_PART);
 }
 
-static tp_status check_curves(const tp_system *system, tp_error *error) {
-    static const char *const links[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
+static tp_status check_kernels(const tp_system *system, tp_error *error) {
     double units = system->accelerator.units;
     if (units != 0 && !(units >= 1 && units <= MAX_ELEMENTS))
         return tp_error_set(error, TP_INVALID, "accelerator.units is %g, not from 1 to %g", units,
@@ -155,16 +180,31 @@ static tp_status check_curves(const tp_system *system, tp_error *error) {
     for (int i = 0; i < TP_DTYPE_COUNT; i++) {
         const tp_gemm_curve *gemm = &system->accelerator.gemm[i];
         const tp_attention_curve *attention = &system->accelerator.attention[i];
+        const tp_decode_curve *decode = &system->accelerator.decode[i];
         if (gemm->efficiency != 0)
             CHECK(gemm, gemm_ranges, "accelerator.compute_efficiency.gemm.", tp_dtype_names[i]);
         if (attention->n_sizes != 0) TP_TRY(check_attention(attention, tp_dtype_names[i], error));
-        if (units == 0 && (gemm->efficiency != 0 || attention->n_sizes != 0))
+        if (decode->efficiency != 0)
+            CHECK(decode, decode_ranges, "accelerator.compute_efficiency.decode.",
+                  tp_dtype_names[i]);
+        bool curves = gemm->efficiency != 0 || attention->n_sizes != 0 || decode->efficiency != 0;
+        if (units == 0 && curves)
             return tp_error_set(error, TP_INVALID, "curves need accelerator.units");
     }
+    if (system->accelerator.hbm.stream.efficiency != 0)
+        CHECK(&system->accelerator.hbm.stream, stream_ranges, "accelerator.hbm.stream", "");
+    return TP_OK;
+}
+
+static tp_status check_curves(const tp_system *system, tp_error *error) {
+    static const char *const links[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
+    TP_TRY(check_kernels(system, error));
     for (int i = 0; i < TP_LINK_CURVES; i++)
         if (system->network.fast.curves[i].large != 0)
             CHECK(&system->network.fast.curves[i], link_ranges, "network.fast.efficiency.",
                   links[i]);
+    if (system->network.fast.direct.one_shot != 0)
+        CHECK(&system->network.fast.direct, direct_ranges, "network.fast.efficiency.direct", "");
     if (system->network.slow.curve.efficiency != 0)
         CHECK(&system->network.slow.curve, slow_ranges, "network.slow.efficiency", "");
     return TP_OK;
@@ -189,23 +229,49 @@ tp_status tp_system_validate(const tp_system *system, tp_error *error) {
     return TP_OK;
 }
 
+// The curve of one query's attention to cached keys; NULL: there is none, or there are more queries.
+static const tp_decode_curve *decode_curve(const tp_system *system, tp_dtype dtype,
+                                           const tp_kernel *kernel) {
+    if (kernel->kind == TP_KERNEL_GEMM || kernel->m != 1) return NULL;
+    bool bytes = kernel->second == 1 && tp_dtype_bytes(dtype) != 1;
+    const tp_decode_curve *curve = &system->accelerator.decode[bytes ? TP_FP8 : dtype];
+    if (curve->efficiency == 0) curve = &system->accelerator.decode[dtype];
+    return curve->efficiency != 0 ? curve : NULL;
+}
+
+static double bandwidth_of(const tp_system *system, bool warm) {
+    bool cached = warm && system->accelerator.cache.bandwidth > 0;
+    return cached ? system->accelerator.cache.bandwidth : system->accelerator.hbm.bandwidth;
+}
+
 bool tp_system_kernel_time(const tp_system *system, tp_dtype dtype, const tp_kernel *kernel,
                            bool backward, tp_kernel_time *time) {
+    const tp_decode_curve *decode = backward ? NULL : decode_curve(system, dtype, kernel);
+    const tp_attention_curve *attention = &system->accelerator.attention[dtype];
+    const tp_gemm_curve *gemm = &system->accelerator.gemm[dtype];
     tp_processor processor = {
         .peak = system->accelerator.tensor[dtype],
         .units = system->accelerator.units,
-        .bandwidth = system->accelerator.hbm.bandwidth * system->accelerator.hbm.efficiency,
+        .bandwidth = bandwidth_of(system, kernel->warm),
         .element = tp_dtype_bytes(dtype),
     };
-    if (kernel->kind == TP_KERNEL_GEMM) {
-        const tp_gemm_curve *curve = &system->accelerator.gemm[dtype];
-        if (curve->efficiency == 0) return false;
-        *time = tp_gemm_time(curve, &processor, kernel);
+    if (!decode) processor.bandwidth *= system->accelerator.hbm.efficiency;
+    if (decode) {
+        *time = tp_decode_time(decode, attention, &processor, kernel);
+    } else if (kernel->kind == TP_KERNEL_GEMM) {
+        if (gemm->efficiency == 0) return false;
+        *time = tp_gemm_time(gemm, &processor, kernel);
     } else {
-        const tp_attention_curve *curve = &system->accelerator.attention[dtype];
-        if (curve->n_sizes == 0) return false;
-        *time = tp_attention_time(curve, &processor, kernel, backward);
+        if (attention->n_sizes == 0) return false;
+        *time = tp_attention_time(attention, &processor, kernel, backward);
     }
     time->compute += system->accelerator.launch_s;
     return true;
+}
+
+double tp_system_stream_time(const tp_system *system, double bytes, bool warm) {
+    const tp_stream_curve *curve = &system->accelerator.hbm.stream;
+    double bandwidth = bandwidth_of(system, warm);
+    if (curve->efficiency != 0) return tp_stream_time(curve, bandwidth, bytes);
+    return system->accelerator.launch_s + bytes / (bandwidth * system->accelerator.hbm.efficiency);
 }

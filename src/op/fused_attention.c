@@ -47,13 +47,16 @@ static double keys_touched(const tp_fused_attention *shape) {
     return shape->window ? fmin(k, rows + (double)shape->window - 1) : k;
 }
 
-// For systems whose efficiency depends on the shape. Rows that do not see a triangle of keys see their average number.
+// For systems whose efficiency depends on the shape. Rows that do not see a triangle of keys see their average number;
+// with a window, a block of 128 rows meets keys that half of its rows do not see at both ends, not at one.
 static void shape_kernels(tp_op *op, const tp_fused_attention *shape, tp_kernel kernel) {
     double pairs = tp_attention_pairs(shape), rows = (double)shape->queries;
     bool triangle = shape->causal && !shape->window && shape->shards == 1;
     kernel.kind = triangle ? TP_KERNEL_ATTENTION_CAUSAL : TP_KERNEL_ATTENTION;
     kernel.m = rows;
     kernel.n = triangle || rows == 0 ? (double)shape->keys : pairs / rows;
+    if (shape->window && rows > 1)
+        kernel.n = fmin(kernel.n + fmin(rows, 128) / 2, (double)shape->keys);
     op->forward.kernels[op->forward.n_kernels++] = kernel;
     op->backward.kernels[op->backward.n_kernels++] = kernel;
 }
@@ -82,6 +85,7 @@ tp_status tp_op_attention(tp_op *op, const tp_fused_attention *shape, tp_error *
     shape_kernels(op, shape,
                   (tp_kernel){.batch = H,
                               .k = (d + v) / 2,
+                              .second = kv_element,
                               .shared = H * element * (d + v) / (G * kv_element * kv_width)});
     double gathered = element * G * (double)shape->keys * kv_width;
     tp_pass_communicate(&op->forward, TP_ALL_GATHER, shape->gather_axis, gathered);

@@ -23,7 +23,8 @@ void tp_pass_communicate(tp_pass *pass, tp_collective kind, const char *axis, do
 void tp_pass_kernel(tp_pass *pass, tp_kernel_kind kind, double batch, double m, double n,
                     double k) {
     assert(pass->n_kernels < TP_KERNELS_MAX);
-    pass->kernels[pass->n_kernels++] = (tp_kernel){kind, batch, m, n, k, 0, 0};
+    pass->kernels[pass->n_kernels++] =
+        (tp_kernel){.kind = kind, .batch = batch, .m = m, .n = n, .k = k};
 }
 
 static bool count_is_sound(double count) {

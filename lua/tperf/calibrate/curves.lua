@@ -90,6 +90,48 @@ local function attention(dtype, cases)
   }
 end
 
+-- What decoding takes beyond the launch, from the bytes of the cache.
+local function decode(dtype, cases)
+  return {
+    name = "decode." .. dtype, cases = cases,
+    parameters = {
+      { name = "efficiency", start = 0.85, low = 0.05, high = 1.5 },
+      { name = "setup", start = 5e-6, low = 1e-8, high = 1e-3 },
+      { name = "block", start = 2e-6, low = 1e-8, high = 1e-4 },
+      { name = "ramp", start = 1e-6, low = 1e-8, high = 1e-3 },
+    },
+    scope = function(case) return case.bytes >= 1e7 end,
+    needs = "decode steps of caches from 10 KB to 10 GB, of few and of many sequences",
+    install = function(system, v)
+      local compute = compute_of(system)
+      compute.decode = compute.decode or {}
+      compute.decode[dtype] = { efficiency = v.efficiency, setup = v.setup, block = v.block, ramp = v.ramp }
+    end,
+  }
+end
+
+-- What kernels that only read and write reach of the HBM and, where its size is known, of the cache.
+local function stream(cases, system)
+  local cache = system.accelerator.cache
+  local bandwidth = system.accelerator.hbm.bandwidth
+  local parameters = {
+    { name = "efficiency", start = 0.85, low = 0.05, high = 1.5 },
+    { name = "setup", start = 3e-6, low = 1e-8, high = 1e-4 },
+  }
+  if cache then
+    parameters[3] = { name = "cache", start = 2 * bandwidth, low = bandwidth, high = 10 * bandwidth }
+  end
+  return {
+    name = "hbm.stream", cases = cases, parameters = parameters,
+    scope = function(case) return case.bytes >= 1e7 end,
+    needs = "kernels of 1 KB to 1 GB",
+    install = function(trial, v)
+      trial.accelerator.hbm.stream = { efficiency = v.efficiency, setup = v.setup }
+      if cache then trial.accelerator.cache.bandwidth = v.cache end
+    end,
+  }
+end
+
 local function fast_of(system)
   local fast = system.network.fast
   if type(fast.efficiency) ~= "table" then fast.efficiency = { send = fast.efficiency } end
@@ -118,6 +160,26 @@ local function link(kind, cases, with_switch)
       local curve = { in_network = 0 }
       for name, value in pairs(v) do curve[name] = value end
       fast_of(system)[kind] = curve
+    end,
+  }
+end
+
+local function direct(cases)
+  return {
+    name = "network.fast.direct", cases = cases,
+    parameters = {
+      { name = "latency", start = 4e-6, low = 1e-7, high = 1e-4 },
+      { name = "hop", start = 2e-7, low = 1e-9, high = 1e-5 },
+      { name = "one_shot", start = 0.5, low = 0.01, high = 1.5 },
+      { name = "extra", start = 5e-6, low = 1e-7, high = 1e-4 },
+      { name = "two_shot", start = 0.6, low = 0.01, high = 1.5 },
+    },
+    scope = function(case) return case.bytes <= 8 << 20 end,
+    needs = "messages from 1 KiB to 8 MiB among 2, 4 and 8 GPUs of one node",
+    install = function(system, v)
+      fast_of(system).direct = {
+        latency = v.latency, hop = v.hop, one_shot = v.one_shot, extra = v.extra, two_shot = v.two_shot,
+      }
     end,
   }
 end
@@ -151,6 +213,16 @@ function makers.attention(cases, add)
     return case.kind == "causal_attention" and not case.portable and case.queries > 512
   end)
   for _, dtype in ipairs(names) do add(attention(dtype, groups[dtype])) end
+  groups, names = group(cases, "kv_dtype", function(case) return case.kind == "decode" and not case.portable end)
+  for _, dtype in ipairs(names) do add(decode(dtype, groups[dtype])) end
+end
+
+function makers.memory(cases, add, system)
+  local list = {}
+  for _, case in ipairs(cases) do
+    if #case.kernels == 1 then list[#list + 1] = case end
+  end
+  if #list > 0 then add(stream(list, system)) end
 end
 
 function makers.collective(cases, add, system)
@@ -160,6 +232,15 @@ function makers.collective(cases, add, system)
       add(link(kind, groups[kind], kind == "all_reduce" and system.network.fast.reduces))
     end
   end
+end
+
+-- Engines leave long messages to NCCL.
+function makers.direct(cases, add)
+  local short = {}
+  for _, case in ipairs(cases) do
+    if case.bytes <= 16 << 20 then short[#short + 1] = case end
+  end
+  if #short > 0 then add(direct(short)) end
 end
 
 --- The curves that cases of one kind of table can determine.

@@ -91,8 +91,10 @@ end
 -- Says in the system how well a curve fits.
 local function note(trial, result)
   local kind, name = result.curve:match "^(.*)%.([^.]*)$"
-  local target = kind == "network.fast" and trial.network.fast.efficiency[name]
-    or trial.accelerator.compute_efficiency[kind][name]
+  local accelerator = trial.accelerator
+  local curves_of = kind == "network.fast" and trial.network.fast.efficiency or kind == "hbm" and accelerator.hbm
+    or accelerator.compute_efficiency[kind]
+  local target = curves_of[name]
   target.error, target.points = result.held.median, result.points
 end
 
@@ -121,7 +123,8 @@ end
 --- Fits a system's curves to measurements. A third of them is held back from each fit and tells its error.
 ---@param given table
 ---  system  what to start from: its peaks and bandwidths stay
----  files   CSV files of matrix products, attention or collectives, or { kind =, cases = } as tperf.measured reads them
+---  files   CSV files of products, attention, memory kernels or collectives, or { kind =, cases = } as tperf.measured
+---          reads them
 ---  gpu     use only the rows whose GPU is that of this system
 ---  keep    accept values that the measurements leave open
 ---  salt    another number holds back another third of the measurements (0)
@@ -157,6 +160,8 @@ local axes = {
     x = "queries", xunit = "tokens", yunit = "FLOP/s",
     work = function(case) return 2 * case.batch * case.heads * case.queries * case.keys * case.head_dim end,
   },
+  memory = { x = "bytes", xunit = "bytes", yunit = "bytes/s", work = function(case) return case.bytes end },
+  direct = { x = "bytes", xunit = "bytes", yunit = "bytes/s", work = function(case) return case.bytes end },
   collective = { x = "bytes", xunit = "bytes", yunit = "bytes/s", work = function(case) return case.bytes end },
 }
 

@@ -36,9 +36,14 @@ local function list(values)
   return "[" .. table.concat(items, ", ") .. "]"
 end
 
--- A curve, a table of numbers and short texts, stands on one line.
+-- A curve, a table of numbers and short texts, stands on one line. One that is not noted yet has one of these.
+local CURVES = { "error", "sustained", "ramp", "switch", "one_shot" }
+
 local function is_curve(value)
-  return value.error ~= nil or value.sustained ~= nil or value.ramp ~= nil or value.switch ~= nil
+  for _, name in ipairs(CURVES) do
+    if value[name] ~= nil then return true end
+  end
+  return false
 end
 
 local function flow(value)

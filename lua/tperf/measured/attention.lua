@@ -1,24 +1,46 @@
---- Timed attention kernels, prefill and encoder: columns phase, attn_dtype, batch, seq_q, kv_len, heads, kv_heads,
---- head_dim, window, time_s (seconds).
+--- Timed attention kernels, prefill, encoder and decoding: columns phase, attn_dtype, kv_dtype, batch, seq_q, kv_len,
+--- heads, kv_heads, head_dim, window, time_s (seconds).
 local read = require "tperf.measured.read"
 
 local attention = { name = "attention", columns = { "phase", "seq_q", "kv_len", "heads", "head_dim", "time_s" } }
 
-local KINDS = { context = "causal_attention", encoder = "attention" }
+local KINDS = { context = "causal_attention", encoder = "attention", generation = "decode" }
+local NAMES = { causal_attention = "causal attention", attention = "full attention", decode = "decoding attention" }
+local LONG <const> = 1e7 -- bytes of keys and values: below, decoding is launches and latencies
 
-local function source_of(row, causal, tokens)
-  local kernel = row.kernel_source or ""
-  return ("%s attention %s%s, %s"):format(causal and "causal" or "full", row.attn_dtype or "bf16",
-    kernel:find "triton" and ", portable kernel (Triton)" or "",
-    tokens > 512 and "over 512 tokens" or "up to 512 tokens")
+-- What keys, values, queries and results have together.
+local function bytes_of(case)
+  local groups, d = case.batch * case.kv_heads, case.head_dim
+  return 2 * case.kv_element * groups * case.keys * d + 4 * case.batch * case.heads * case.queries * d
+end
+
+local function source_of(case)
+  local decode = case.kind == "decode"
+  local dtype = decode and case.kv_dtype or case.dtype
+  return ("%s %s%s%s, %s"):format(case.window and not decode and "windowed attention" or NAMES[case.kind], dtype,
+    decode and case.window and ", window" or "",
+    case.portable and ", portable kernel (Triton)" or "",
+    decode and (case.bytes >= LONG and "at least 10 MB" or "less than 10 MB")
+      or (case.queries > 512 and "over 512 tokens" or "up to 512 tokens"))
+end
+
+-- A window: the queries see so many keys on average (as include/tperf/op.h has it).
+local function narrow(case, window)
+  case.window = window
+  if case.kind == "decode" then
+    case.keys = window
+    return
+  end
+  local seen = window * (window + 1) / 2 + (case.queries - window) * window
+  case.kind, case.seen = "attention", math.min(seen / case.queries + math.min(case.queries, 128) / 2, case.keys)
 end
 
 --- A case, or nil and why the row is left out.
 function attention.case(row)
   local kind = KINDS[row.phase]
-  if not kind then return nil, "decoding is memory-bound, without a curve" end
+  if not kind then return nil, "a phase that is neither context, encoder nor generation" end
   local case = {
-    gpu = row.gpu, kind = kind, dtype = row.attn_dtype or "bf16",
+    gpu = row.gpu, kind = kind, dtype = row.attn_dtype or "bf16", kv_element = row.kv_dtype == "fp8" and 1 or 2,
     portable = (row.kernel_source or ""):find "triton" ~= nil,
     measured = read.positive(row.time_s), batch = read.positive(row.batch), queries = read.positive(row.seq_q),
     keys = read.positive(row.kv_len), heads = read.positive(row.heads),
@@ -27,26 +49,43 @@ function attention.case(row)
   if not (case.measured and case.batch and case.queries and case.keys and case.heads and case.head_dim) then
     return nil, "a size or time_s is not a positive number"
   end
-  local window = tonumber(row.window) or 0
-  if window > 0 and window < case.keys then return nil, "a window that is narrower than the sequence" end
-  case.source = source_of(row, kind == "causal_attention", case.queries)
+  if kind == "decode" and case.queries ~= 1 then return nil, "a decode step of several queries" end
   case.label = ("%.15gx%.15g heads %.15g/%.15g of %.15g"):format(case.batch, case.queries, case.heads, case.kv_heads,
     case.head_dim)
+  local window = tonumber(row.window) or 0
+  if window > 0 and window < case.keys then
+    if kind == "context" and case.keys ~= case.queries then return nil, "a window over earlier tokens" end
+    narrow(case, window)
+  end
+  case.bytes, case.kv_dtype = bytes_of(case), case.kv_element == 1 and "fp8" or "bf16"
+  case.source = source_of(case)
   return case
 end
 
 -- The tables of prefill time the write of keys and values to their cache along with the kernel: read and written once.
 local function cache_write(case, system)
-  if case.kind ~= "causal_attention" then return 0 end
+  if case.kind ~= "causal_attention" and not case.window then return 0 end
   local hbm = system.accelerator.hbm
   local bytes = 2 * 2 * 2 * case.batch * case.keys * case.kv_heads * case.head_dim
   return bytes / (hbm.bandwidth * hbm.efficiency)
 end
 
+-- The tables of decoding read the same keys and values again and again.
+local function decode_time(case, machine, system)
+  local compute = system.accelerator.compute_efficiency
+  if type(compute) ~= "table" or not compute.decode then return nil, "the system has no curve for decoding" end
+  local cache = system.accelerator.cache
+  local exact, memory = machine:kernel("attention", case.dtype, case.batch * case.heads, 1, case.keys, case.head_dim,
+    case.heads / case.kv_heads * 2 / case.kv_element, false, case.kv_element, cache and case.bytes <= cache.capacity)
+  if not exact then return nil, "the system has no curve for decoding" end
+  return exact + memory
+end
+
 --- Seconds predicted; nil and a reason when the system cannot.
 function attention.predict(case, machine, system)
-  local compute, memory = machine:kernel(case.kind, case.dtype, case.batch * case.heads, case.queries, case.keys,
-    case.head_dim, case.heads / case.kv_heads)
+  if case.kind == "decode" then return decode_time(case, machine, system) end
+  local compute, memory = machine:kernel(case.kind, case.dtype, case.batch * case.heads, case.queries,
+    case.seen or case.keys, case.head_dim, case.heads / case.kv_heads)
   if not compute then return nil, "the system has no curve for " .. case.dtype .. " attention" end
   return compute + memory + cache_write(case, system)
 end

@@ -33,7 +33,7 @@ return {
   summary = "compare predictions with published measurements",
   arguments = "FILE.csv",
   details = [[
-FILE has the columns of a table of training runs, collectives, matrix products or attention kernels
+FILE has the columns of a table of training runs, collectives, matrix products, attention or other kernels
 (docs/accuracy.md). For example: tperf validate measured.csv --out predictions.csv --plot scatter.svg]],
   options = options.join({
     { long = "system", short = "s", value = "NAME", help = "the system of all rows (default: by the GPU a row names)" },
