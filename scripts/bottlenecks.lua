@@ -61,13 +61,14 @@ print(("%s on %d GPUs of %s: %s, %s an iteration\n"):format(o.model, o.gpus, o.s
   tperf.units.format(now.time, "s")))
 report.print(rows, {
   { key = "what", title = ("%g times better"):format(o.factor) },
-  { key = "same", title = "faster as it is", unit = "%", digits = 3 },
-  { key = "best", title = "faster when cut anew", unit = "%", digits = 3 }, { key = "layout", title = "cut anew" },
+  { key = "same", title = "faster as it is cut", unit = "%", digits = 3 },
+  { key = "best", title = "faster when cut best", unit = "%", digits = 3 },
+  { key = "layout", title = "best cut" },
 })
 report.save("bottlenecks.csv", rows, { "what", "same", "best", "time", "layout" })
 tperf.plot.bars({
   rows = rows, x = { key = "what", title = ("%g times better"):format(o.factor) }, mode = "grouped",
-  y = { { key = "same", title = "as it is" }, { key = "best", title = "cut anew" } }, yunit = "%",
+  y = { { key = "same", title = "same configuration" }, { key = "best", title = "best configuration" } }, yunit = "%",
   ylabel = "faster training", width = 1100,
   title = ("What holds %s back on %d x %s"):format(report.short(o.model), o.gpus, report.short(o.system)),
   subtitle = ("%s; fast domain of %d GPUs, global batch %d"):format(report.layout(now), o.domain, o.batch),

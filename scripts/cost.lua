@@ -34,7 +34,8 @@ report.print(rows, report.present(rows, {
   { key = "mfu", title = "MFU", unit = "%", digits = 3 }, { key = "days", title = "days" },
   { key = "gpu_hours", title = "GPU-hours", digits = 3 }, { key = "dollars", title = "cost", unit = "$" },
   { key = function(row) return row.energy and row.energy / 3.6e9 end, title = "MWh", digits = 3 },
-}), { title = ("Training %s on %.4g tokens; energy at the boards' power limits"):format(o.model, o.tokens) })
+}), { title = ("Training %s on %g billion tokens; energy at the boards' power limits"):format(o.model,
+    o.tokens / 1e9) })
 report.save("cost.csv", rows, report.configurations(rows, {
   "system", "gpus", "days", "gpu_hours", "dollars", "energy",
 }))
@@ -44,6 +45,7 @@ if #fitting > 0 then
     y = { key = "dollars", title = "cost", unit = "$" }, series = "system", label = "gpus",
     pareto = { x = "min", y = "min" }, logx = true,
     title = ("Training %s: days and dollars"):format(report.short(o.model)),
-    subtitle = "labels: GPUs, of those that no other beats in both; prices are the command line's",
+    subtitle = ("labels: GPUs, of those that no other beats in both; at $%s per GPU-hour"):format(
+      table.concat(o.prices, ", $")),
   }):save "cost.svg"
 end

@@ -48,6 +48,6 @@ if #fronts > 0 then
     y = { key = "tokens_per_second_per_gpu", title = "tokens/s per GPU" },
     title = ("Serving %s on %d GPUs"):format(report.short(o.model), o.gpus),
     subtitle = ("the best splits and batches; prompts of %d, answers of %d tokens"):format(o.prompt, o.generate),
-    guides = { { x = 1 / o.tpot, label = tperf.units.format(o.tpot, "s") .. " per token" } },
+    guides = { { x = 1 / o.tpot, label = ("%g ms per token"):format(1e3 * o.tpot) } },
   }):save "inference_pareto.svg"
 end

@@ -54,7 +54,7 @@ local function figures(group, base)
   local guides = {}
   for i, factor in ipairs { 1, 4, 12 } do
     guides[i] = { f = function(gpus) return base.days * base.gpus / gpus / factor end,
-      label = factor == 1 and "perfect scaling" or ("%d x"):format(factor) }
+      label = factor == 1 and "perfect scaling" or ("%d x as fast"):format(factor) }
   end
   plot({ y = { key = "days", title = "training time (days)" }, logy = true, guides = guides,
     title = ("Training %s, strategy %s"):format(report.short(group.model), group.strategy),

@@ -73,7 +73,8 @@ report.print(rows, report.present(rows, {
 }))
 report.save("sweep_parallel.csv", rows, report.configurations(rows, { "label", "feasible" }))
 tperf.plot.configurations({
-  rows = rows, x = { key = "label", title = "configuration" },
+  rows = rows, x = { key = function(row) return row.feasible and row.label or ("(%s)"):format(row.label) end,
+    title = "configuration, in brackets if it does not fit" },
   title = ("%s on %d x %s, strategy %s"):format(report.short(o.model), o.gpus, report.short(o.system), o.strategy[1]),
   subtitle = ("fast domain of %d GPUs, global batch %d"):format(o.domain, o.batch),
 }):save "sweep_parallel.svg"

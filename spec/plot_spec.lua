@@ -327,6 +327,10 @@ describe("scale", function()
         assert.equal(name, got)
       end
     end
+    -- One whose ticks would mostly be fractions of a unit takes the smaller one.
+    assert.equal("GB", scale.linear(80e9, 1000e9, { unit = "bytes" }).unit)
+    assert.equal("TB", scale.linear(80e9, 2000e9, { unit = "bytes" }).unit)
+    assert.equal("s", scale.log(2.5, 280, { unit = "s" }).unit)
   end)
 end)
 
@@ -452,6 +456,19 @@ describe("plot.contour and plot.heatmap", function()
     end
   end)
 
+  it("tick their axes as text as in a picture", function()
+    local rows = {}
+    for i, capacity in ipairs { 40e9, 80e9, 1.5e12 } do
+      for j, name in ipairs { "a", "b" } do rows[#rows + 1] = { x = capacity, y = name, n = j, z = i + j } end
+    end
+    local text = plot.heatmap { rows = rows, x = { key = "x", unit = "bytes" }, y = "y", z = "z" }:text()
+    for _, label in ipairs { "40 GB", "80 GB", "1.5 TB", "\na ┤", "\nb ┤" } do
+      assert.truthy(("\n" .. text):find(label, 1, true), label)
+    end
+    text = plot.contour { rows = rows, x = { key = "x", unit = "bytes" }, y = "n", z = "z" }:text()
+    assert.truthy(text:find("500", 1, true) and text:find("x (GB)", 1, true))
+  end)
+
   it("take one value everywhere", function()
     local rows = grid_rows()
     for _, row in ipairs(rows) do row.z = 3 end
@@ -562,6 +579,15 @@ describe("plot.roofline", function()
       plot.roofline { rows = { { flops = 1, bytes = 1, time = 0 } }, peaks = { { flops = 1 } },
         bandwidths = { { bytes = 1 } } }
     end)
+  end)
+
+  it("names points that lie on each other together, and no name twice", function()
+    local svg = plot.roofline { peaks = { { flops = 100e12 } }, bandwidths = { { bytes = 1e12 } }, rows = {
+      { name = "qkv", flops = 1e12, bytes = 1e10, time = 0.1 }, { name = "fc", flops = 1e12, bytes = 1e10, time = 0.1 },
+      { name = "qkv", flops = 1e12, bytes = 1e10, time = 0.1 }, { name = "norm", flops = 1e9, bytes = 1e9, time = 0.1 },
+    } }:svg()
+    assert.truthy(svg:find(">qkv, fc</text>", 1, true) and svg:find(">norm</text>", 1, true))
+    assert.falsy(svg:find(">qkv</text>", 1, true) or svg:find(">fc</text>", 1, true))
   end)
 end)
 

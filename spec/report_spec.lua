@@ -184,6 +184,7 @@ describe("report.text", function()
   end)
 
   it("shows numbers with SI prefixes and units", function()
+    assert.truthy(report.text({ { hours = 422522.5 } }, { "hours" }):find("\n422500\n", 1, true))
     local text = report.text({ { b = 80e9, f = 312e12, w = 900e9, p = 0.5, d = 1234567.5, t = 7 } }, {
       { key = "b", unit = "bytes" }, { key = "f", unit = "FLOP/s" }, { key = "w", unit = "bytes/s" },
       { key = "p", unit = "%" }, { key = "t", unit = "tokens/s" }, { key = "d", unit = "$" } })

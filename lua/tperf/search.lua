@@ -142,8 +142,9 @@ local function why_too_big(p, o, question, found, complete)
   local text = ("none of %d candidates fits in %s of memory"):format(found.candidates,
     units.format(question.system.accelerator.hbm.capacity, "bytes"))
   if not least or not complete then return text end
-  for i, name in ipairs(p.strategies[least.strategy].axis_names) do
-    sizes[i] = ("%s = %d"):format(name, least.sizes[i])
+  local s = p.strategies[least.strategy]
+  for i, name in ipairs(s.axis_names) do
+    if i ~= s.expert_axis or p.model.experts then sizes[#sizes + 1] = ("%s = %d"):format(name, least.sizes[i]) end
   end
   text = ("%s: the smallest, %s, pp = %d, dp = %d, micro_batch = %d, needs %s"):format(text, table.concat(sizes, ", "),
     p.pipeline_list[least.pipeline].pp, least.dp, least.micro_batch, fit.miss(least.memory, question))

@@ -56,6 +56,9 @@ function braille:mark(u, v, character, color)
   if not self.marks[cell] then self.marks[cell], self.colors[cell] = character, color end
 end
 
+--- A character in a cell, counted from the top left from 1.
+function braille:put(column, row, character) self.marks[(row - 1) * self.columns + column - 1] = character end
+
 --- The grid's lines of text.
 ---@return string[]
 function braille:render(color)

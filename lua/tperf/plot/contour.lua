@@ -146,7 +146,7 @@ return function(options)
     map.name_marks(c, box, map.marks(c, box, plot, o.marks))
     map.legend(c, box, plot, bar)
   end
-  plot.lines = function(how) return map_text(how, plot, grid, shade, bar) end
+  plot.lines = function(how) return map_text(how, plot, grid, shade, bar, o.zlabel or grid.z.title or "z") end
   plot.description = map.describe("Filled contours", o, plot, grid)
   return figure.new(plot)
 end

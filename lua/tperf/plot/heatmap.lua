@@ -15,12 +15,10 @@ local WHAT = "plot.heatmap"
 local schema = map.schema { values = check.boolean { optional = true } }
 
 local function axis(values, column, label)
-  local names = {}
-  for i, value in ipairs(values) do
-    names[i] = tonumber(value) and column.unit and format.number(tonumber(value), column.unit, 3) or value
-  end
   local s = scale.band(values)
-  for i, tick in ipairs(s.ticks) do tick.label = names[i] end
+  for _, tick in ipairs(s.ticks) do
+    tick.label = column.unit and tonumber(tick.value) and scale.text(tonumber(tick.value), column.unit) or tick.value
+  end
   s.title, s.bare = label or column.title or "", true
   return s
 end
@@ -82,7 +80,7 @@ return function(options)
     map.name_marks(c, box, map.marks(c, box, plot, o.marks))
     map.legend(c, box, plot, bar)
   end
-  plot.lines = function(how) return map_text(how, plot, grid, shade, bar) end
+  plot.lines = function(how) return map_text(how, plot, grid, shade, bar, o.zlabel or grid.z.title or "z") end
   plot.description = map.describe("Heat map", o, plot, grid)
   return figure.new(plot)
 end

@@ -120,9 +120,8 @@ return function(options)
       path = { 1e-300, 1e-300 * band.bytes, best.flops / band.bytes, best.flops } }
   end
   for _, guide in ipairs(o.guides) do lines[#lines + 1] = guide end
-  local lo = math.huge
-  for _, x in ipairs(xs) do lo = math.min(lo, x) end
-  xs[#xs + 1] = lo / 2
+  local lo, hi = rows.range(xs)
+  xs[#xs + 1], xs[#xs + 2] = lo / 2, 4 * hi -- room for names
   ys[#ys + 1] = math.min(best.flops, best.bytes * lo / 2)
   local subtitle = o.subtitle
   if left_out > 0 then
@@ -132,9 +131,9 @@ return function(options)
   local plot = figure.start(WHAT, o)
   plot.subtitle, plot.series, plot.guides = subtitle, series, lines
   plot.x = xy.scale(WHAT, xs, { log = 10, min = o.xmin, max = o.xmax, name = "x",
-    label = o.xlabel or "Arithmetic intensity (FLOP/byte)" })
+    label = o.xlabel or "arithmetic intensity (FLOP/byte)" })
   plot.y = xy.scale(WHAT, ys, { log = 10, unit = "FLOP/s", min = o.ymin, max = o.ymax, name = "y",
-    label = o.ylabel or "Attained speed" })
+    label = o.ylabel or "attained speed" })
   plot.description = string.format("Roofline of %d kernels; peak %s, bandwidth %s.", #o.rows - left_out,
     format.number(best.flops, "FLOP/s"), format.number(best.bytes, "bytes/s"))
   return xy.new(plot)

@@ -34,8 +34,9 @@ end
 --- The unit to show values up to `largest` in: how much of the base unit it is, and its name.
 ---@param largest number   of the values' sizes
 ---@param unit? string
+---@param least? number    how many of a unit with a prefix make it worth using (1)
 ---@return number factor, string name
-function scale.unit(largest, unit)
+function scale.unit(largest, unit, least)
   if unit == "%" then return 0.01, "%" end
   if largest == 0 then return 1, symbols[unit] or unit or "" end
   if unit == "s" then
@@ -43,7 +44,7 @@ function scale.unit(largest, unit)
       if largest >= clock[1] then return clock[2], clock[3] end
     end
   end
-  local power = power_below(largest, 10) // 3
+  local power = power_below(math.max(largest / (least or 1), SMALLEST), 10) // 3
   if not prefixed[unit] then
     local plain = largest < 1e6 and largest >= 1e-3
     if plain then return 1, unit or "" end
@@ -103,7 +104,8 @@ function scale.linear(lo, hi, options)
     if options.zero then hi = lo == 0 and hi == 0 and 1 or hi else lo, hi = lo - pad, hi + pad end
     lo, hi = math.max(lo, -LARGEST), math.min(hi, LARGEST)
   end
-  local factor, name = scale.unit(math.max(math.abs(lo), math.abs(hi)), options.unit)
+  -- As with the clock's units: an axis up to 1 TB has most of its ticks at hundreds of GB.
+  local factor, name = scale.unit(math.max(math.abs(lo), math.abs(hi)), options.unit, 2)
   local a, b, count = lo / factor, hi / factor, options.count or 6
   local step = scale.step(b / count - a / count, 1) -- b - a may overflow
   if options.nice then
@@ -147,7 +149,7 @@ local function log_style(lo, hi, base, unit)
   if unit == "bytes" and base == 2 then return "binary" end
   if unit == "s" and hi >= 100 then
     if lo < 43200 and #clock_ticks(lo, hi) >= 3 then return "clock" end
-    return "once", scale.unit(hi, unit)
+    return "once", scale.unit(math.sqrt(lo) * math.sqrt(hi), unit)
   end
   if prefixed[unit] then return "each" end
   if unit == "%" then return "once", scale.unit(hi, unit) end
@@ -164,15 +166,21 @@ local function label_once(ticks, lo, hi, base, factor)
   end
 end
 
+--- A value with the unit that suits it: "80 GB".
+---@return string
+function scale.text(value, unit)
+  local factor, name = scale.unit(math.abs(value), unit)
+  if unit == "s" and value >= 1 then factor, name = 1, "s" end
+  return short(value / factor) .. (name == "" and "" or " " .. name)
+end
+
 local function label_each(ticks, how, unit)
   for _, tick in ipairs(ticks) do
     if how == "binary" then
       local p = math.max(0, math.min(6, power_below(tick.value, 2) // 10))
       tick.label = short(tick.value / 1024.0 ^ p) .. " " .. binary[p] .. "B"
     else
-      local factor, name = scale.unit(tick.value, unit)
-      if unit == "s" and tick.value >= 1 then factor, name = 1, "s" end
-      tick.label = short(tick.value / factor) .. " " .. name
+      tick.label = scale.text(tick.value, unit)
     end
   end
 end

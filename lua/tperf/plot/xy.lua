@@ -93,14 +93,33 @@ local function overlaps(a, list)
   return false
 end
 
--- Names points where there is room: right, left, above, below; a name that would cover something is left out
--- (the tooltip has it).
+-- The names of a point and of those after it that touch it, each once; they need no name of their own.
+local function names_at(points, from, named)
+  local p, list, seen = points[from], {}, {}
+  for i = from, #points do
+    local q = points[i]
+    if q.label and not named[q] and math.max(math.abs(p.px - q.px), math.abs(p.py - q.py)) < 8 then
+      list[#list + 1] = not seen[q.label] and q.label or nil
+      named[q], seen[q.label] = true, true
+    end
+  end
+  return table.concat(list, ", ")
+end
+
+-- Where a name of width w may stand, from its point: right, left, above, below, the last two within the box.
+local function places(p, w, box)
+  local middle = math.max(box.left + 1, math.min(p.px - w / 2, box.left + box.width - w - 1)) - p.px
+  return { { 8, 4 }, { -8 - w, 4 }, { middle, -8 }, { middle, 18 } }
+end
+
+-- Names points where there is room; a name that would cover something is left out (the tooltip has it).
 function xy.point_labels(c, box, points, taken)
   for _, p in ipairs(points) do taken[#taken + 1] = { p.px - 4, p.py - 4, p.px + 4, p.py + 4 } end
-  for _, p in ipairs(points) do
-    local text = p.label and canvas.fit(p.label, 170)
+  local named = {}
+  for i, p in ipairs(points) do
+    local text = p.label and not named[p] and canvas.fit(names_at(points, i, named), 170)
     local w = text and canvas.text_width(text) or 0
-    for _, at in ipairs(text and { { 8, 4 }, { -8 - w, 4 }, { -w / 2, -8 }, { -w / 2, 18 } } or {}) do
+    for _, at in ipairs(text and places(p, w, box) or {}) do
       local left, base = p.px + at[1], p.py + at[2]
       local area = { left, base - 10, left + w, base + 3 }
       if left > box.left and left + w < box.left + box.width and base - 10 > box.top
@@ -129,13 +148,27 @@ local function into_box(box, piece)
   end
 end
 
-local function draw_guides(c, box, plot, side)
+-- Marks the way of a line as taken, so that no name is written across it.
+local function keep_clear(line, taken)
+  for i = 1, #line - 3, 2 do
+    local x1, y1, x2, y2 = line[i], line[i + 1], line[i + 2], line[i + 3]
+    local steps = math.ceil(math.max(math.abs(x2 - x1), math.abs(y2 - y1)) / 6)
+    for k = 0, math.max(1, steps) do
+      local t = k / math.max(1, steps)
+      local x, y = x1 + t * (x2 - x1), y1 + t * (y2 - y1)
+      taken[#taken + 1] = { x - 1, y - 1, x + 1, y + 1 }
+    end
+  end
+end
+
+local function draw_guides(c, box, plot, side, taken)
   for _, guide in ipairs(plot.guides) do
     local pieces = clip.line(guides.points(guide, plot.x, plot.y))
     for _, piece in ipairs(pieces) do
       into_box(box, piece)
       c:line(piece, { class = "tp-axis", color = style.soft, width = 1.2, dash = guide.solid and {} or { 5, 4 },
         title = guide.label })
+      keep_clear(piece, taken)
     end
     local last = pieces[#pieces]
     if guide.label and last then
@@ -148,19 +181,6 @@ local function draw_guides(c, box, plot, side)
         side[#side + 1] = { y = last[#last], text = guide.label, class = "tp-soft", color = style.soft,
           key = function(cc, lx, ly) cc:line({ lx, ly, lx + 26, ly }, look) end }
       end
-    end
-  end
-end
-
--- Marks the way of a line as taken, so that no name is written across it.
-local function keep_clear(line, taken)
-  for i = 1, #line - 3, 2 do
-    local x1, y1, x2, y2 = line[i], line[i + 1], line[i + 2], line[i + 3]
-    local steps = math.ceil(math.max(math.abs(x2 - x1), math.abs(y2 - y1)) / 6)
-    for k = 0, math.max(1, steps) do
-      local t = k / math.max(1, steps)
-      local x, y = x1 + t * (x2 - x1), y1 + t * (y2 - y1)
-      taken[#taken + 1] = { x - 1, y - 1, x + 1, y + 1 }
     end
   end
 end
@@ -217,8 +237,8 @@ local function draw(c, plot)
   box.label_room = room + 1
   axes.draw(c, plot, box)
   local side, labelled = {}, {}
-  draw_guides(c, box, plot, side)
   local taken = {}
+  draw_guides(c, box, plot, side, taken)
   for _, series in ipairs(plot.series) do draw_series(c, box, plot, series, side, labelled, taken) end
   xy.point_labels(c, box, labelled, taken)
   axes.side_labels(c, box, side)

@@ -18,6 +18,8 @@ local function plain(value, digits)
   local text = string.format("%." .. digits .. "g", value)
   -- A count that merely is a float (4096.0, 16384.0) stays whole.
   if value == math.floor(value) and math.abs(value) < 1e15 then return string.format("%.0f", value) end
+  -- 422522.3 to four digits is easier to read as 422500 than as 4.225e+05.
+  if math.abs(value) < 1e7 and text:find("e+", 1, true) then return string.format("%.0f", tonumber(text)) end
   return text
 end
 
