@@ -171,6 +171,7 @@
 ---@field keep_scores? boolean true: scores are kept for the backward pass
 ---@field keys integer rows of queries, of keys; seq for both
 ---@field kv_heads? integer heads of queries; of keys and values (heads)
+---@field matrix_dtype? string in which the matrix units multiply, where it differs
 ---@field name? string of the op, in tables and messages
 ---@field queries integer rows of queries, of keys; seq for both
 ---@field recomputed? boolean true: the backward pass runs the forward pass again
@@ -245,6 +246,7 @@
 ---@field keep_scores? boolean true: scores are kept for the backward pass
 ---@field keys integer rows of queries, of keys; seq for both
 ---@field kv_heads? integer heads of queries; of keys and values (heads)
+---@field matrix_dtype? string in which the matrix units multiply, where it differs
 ---@field name? string of the op, in tables and messages
 ---@field queries integer rows of queries, of keys; seq for both
 ---@field recomputed? boolean true: the backward pass runs the forward pass again
@@ -342,6 +344,7 @@
 ---@field keep_scores? boolean true: scores are kept for the backward pass
 ---@field keys integer rows of queries, of keys; seq for both
 ---@field kv_heads? integer heads of queries; of keys and values (heads)
+---@field matrix_dtype? string in which the matrix units multiply, where it differs
 ---@field name? string of the op, in tables and messages
 ---@field queries integer rows of queries, of keys; seq for both
 ---@field recomputed? boolean true: the backward pass runs the forward pass again
@@ -1235,8 +1238,8 @@ tperf.op = {}
 ---@param o any
 function tperf.op.activation(o) end
 
----Attention's products as kernels of their own; like flash_attention, and keep_scores, recomputed, kv_heads (that are
----gathered, and then repeated for every head).
+---Attention's products as kernels of their own; like flash_attention, and keep_scores, recomputed, matrix_dtype,
+---kv_heads (that are gathered, and then repeated for every head).
 function tperf.op.attend() end
 
 ---Fused attention over the pairs that see each other: batch, heads, head_dim, queries and keys (or seq for both);
@@ -1314,8 +1317,8 @@ function tperf.op.router() end
 ---is kept, in place of a sequence.
 function tperf.op.scan() end
 
----Attention's products as kernels of their own; like flash_attention, and keep_scores, recomputed, kv_heads (that are
----gathered, and then repeated for every head).
+---Attention's products as kernels of their own; like flash_attention, and keep_scores, recomputed, matrix_dtype,
+---kv_heads (that are gathered, and then repeated for every head).
 function tperf.op.scores() end
 
 ---Softmax as a kernel of its own: rows, width, keep_output, recomputed; row_sum: the axis over which a row is spread.

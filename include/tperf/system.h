@@ -30,7 +30,7 @@ double tp_dtype_bytes(tp_dtype dtype); // of one element
 
 typedef struct tp_system {
     struct {
-        double tensor[TP_DTYPE_COUNT];      // FLOP/s of the matrix units, dense; 0 = unknown
+        double tensor[TP_DTYPE_COUNT];      // FLOP/s of matrix products, dense; 0 = unknown
         double vector[TP_DTYPE_COUNT];      // FLOP/s of the vector units; 0 = unknown
         double compute_efficiency;          // part of either peak that a kernel reaches, in (0, 1]
         double units;                       // streaming multiprocessors; 0 = unknown, and no curves

@@ -92,8 +92,8 @@ function op.attention(o)
   return core.attention(o)
 end
 
---- Attention's products as kernels of their own; like flash_attention, and keep_scores, recomputed, kv_heads (that are
---- gathered, and then repeated for every head).
+--- Attention's products as kernels of their own; like flash_attention, and keep_scores, recomputed, matrix_dtype,
+--- kv_heads (that are gathered, and then repeated for every head).
 op.scores, op.attend = core.scores, core.attend
 
 --- Softmax as a kernel of its own: rows, width, keep_output, recomputed; row_sum: the axis over which a row is spread.

@@ -195,6 +195,9 @@ static void read_accelerator(lua_State *L, tp_system *out) {
     push_part(L, "accelerator");
     read_peaks(L, "tensor", out->accelerator.tensor);
     read_peaks(L, "vector", out->accelerator.vector);
+    // Matrix units that do not take 32-bit numbers leave such products to the vector units.
+    if (out->accelerator.tensor[TP_FP32] == 0)
+        out->accelerator.tensor[TP_FP32] = out->accelerator.vector[TP_FP32];
     read_compute_efficiency(L, out);
     out->accelerator.launch_s = number_field(L, "launch", 0);
     out->accelerator.power_W = number_field(L, "power", 0);

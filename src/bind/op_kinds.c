@@ -145,6 +145,7 @@ static const tp_field attention_fields[] = {
     OPTIONAL("recomputed", FLAG, attention.recomputed),
     OPTIONAL("gather", TEXT, attention.gather_axis),
     OPTIONAL("grad_reads_gathered", FLAG, attention.grad_reads_gathered),
+    OPTIONAL("matrix_dtype", TEXT, matrix_dtype),
     {0},
 };
 static tp_status count_scores(tp_op *op, const tp_op_arguments *a, tp_error *error) {

@@ -25,6 +25,15 @@ function kernels.flash(m, p, cut, shape)
   }
 end
 
+-- The library's products need rows of a multiple of 8 bytes for the matrix units; others run on the vector units, in 32
+-- bits (arXiv 2401.14489 has throughput by the size of a head). In the BLOOM prequel's tables heads of 150 features
+-- cost a third of the whole step, heads of 108 nothing. Fused kernels pad.
+local ALIGNED <const> = 4 -- 16-bit numbers
+
+local function matrix_dtype(width)
+  return width % ALIGNED ~= 0 and "fp32" or nil
+end
+
 -- Kernels of their own work on every pair, masked or not, and repeat shared keys and values for every head.
 local function separate(m, p, cut, shape)
   local again = p.recompute == "selective" or p.attention == "recompute"
@@ -33,7 +42,7 @@ local function separate(m, p, cut, shape)
     return make {
       name = name, batch = p.micro_batch, heads = cut.heads, queries = cut.queries, keys = keys, head_dim = width,
       kv_heads = shape.kv_heads, gather = cut.gather, keep_scores = not again and m.dropout, recomputed = recomputed,
-      grad_reads_gathered = true, dtype = p.dtype,
+      grad_reads_gathered = true, dtype = p.dtype, matrix_dtype = matrix_dtype(width),
     }
   end
   local ops = {
