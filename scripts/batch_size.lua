@@ -9,7 +9,7 @@ local o = tperf.args {
   rules = "default",
   { long = "batches", value = "N,...", kind = "integers", default = "256..16384",
     help = "global batches, in sequences" },
-  { long = "domain", value = "N", kind = "integer", default = 8, help = "size of the fast domain" },
+  { long = "domain", value = "N", kind = "integer", min = 1, default = 8, help = "size of the fast domain" },
 }
 
 local rows = tperf.sweep(o:question {

@@ -6,7 +6,7 @@ local o = tperf.args {
   summary = "the best configuration of a model on a machine, for each number of GPUs",
   model = "subramanian2024/gpt3_1T", system = "subramanian2024/B200", gpus = "128..16384", batch = 4096,
   strategy = "tensor", schedule = false, recompute = false, rules = "default",
-  { long = "domain", value = "N", kind = "integer", default = 8, help = "size of the fast domain" },
+  { long = "domain", value = "N", kind = "integer", min = 1, default = 8, help = "size of the fast domain" },
 }
 
 local rows = tperf.sweep(o:question {

@@ -8,7 +8,7 @@ local o = tperf.args {
   model = "subramanian2024/gpt3_1T", system = "subramanian2024/B200", gpus = 4096, batch = 4096, strategy = "tensor",
   schedule = false, recompute = false,
   rules = "default",
-  { long = "domain", value = "N", kind = "integer", default = 8, help = "size of the fast domain" },
+  { long = "domain", value = "N", kind = "integer", min = 1, default = 8, help = "size of the fast domain" },
   { long = "factor", value = "X", kind = "number", default = 2, help = "how much better" },
 }
 if not (o.factor > 1) then error("--factor must be above 1", 0) end

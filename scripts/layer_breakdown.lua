@@ -5,8 +5,8 @@ local report = tperf.report
 local o = tperf.args {
   summary = "one layer of a model on a machine, op by op",
   model = "subramanian2024/gpt3_1T", system = "subramanian2024/B200", strategy = "tensor", rules = "default",
-  { long = "domain", value = "N", kind = "integer", default = 8, help = "size of the fast domain" },
-  { long = "micro-batch", value = "N", kind = "integer", default = 1, help = "samples of a micro-batch" },
+  { long = "domain", value = "N", kind = "integer", min = 1, default = 8, help = "size of the fast domain" },
+  { long = "micro-batch", value = "N", kind = "integer", min = 1, default = 1, help = "samples of a micro-batch" },
   { long = "attention", value = "NAME", help = "flash, unfused, recompute or summa" },
   { long = "tp", value = "N", kind = "integer", default = 8, help = "tensor parallelism: tensor, context" },
   { long = "tp1", value = "N", kind = "integer", default = 4, help = "rows of the grid: summa" },

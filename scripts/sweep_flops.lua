@@ -10,7 +10,7 @@ local o = tperf.args {
   gpus = 8192, batch = 4096, strategy = "all", schedule = "1f1b",
   recompute = "none", tokens = false, rules = "default", cache = false,
   { long = "network", value = "NAME", default = "subramanian2024/B200", help = "the system whose network all have" },
-  { long = "domain", value = "N", kind = "integer", default = 8, help = "size of the fast domain" },
+  { long = "domain", value = "N", kind = "integer", min = 1, default = 8, help = "size of the fast domain" },
   { long = "memory-steps", value = "N", kind = "integer", default = 3, help = "memories from one system to the next" },
   { long = "flops-steps", value = "N", kind = "integer", default = 7, help = "computes from one system to the next" },
 }

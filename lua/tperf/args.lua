@@ -13,19 +13,20 @@ local standard = {
   { long = "systems", value = "NAME,...", kind = "list", help = "the systems" },
   { long = "domains", value = "N,...", kind = "integers", help = "sizes of the fast domain" },
   { long = "gpus", value = "N,...", kind = "integers", help = "numbers of GPUs; 4..64 is 4,8,16,32,64" },
-  { long = "batch", value = "N", kind = "integer", help = "global batch, in sequences" },
+  { long = "batch", value = "N", kind = "integer", min = 1, help = "global batch, in sequences" },
   { long = "strategy", value = "NAME,...", kind = "list", help = "strategies to try" },
   { long = "schedule", value = "NAME,...", kind = "list", help = "pipeline schedules to try, or any" },
   { long = "recompute", value = "NAME,...", kind = "list", help = "recomputation to try: none, selective, full" },
   { long = "tokens", value = "N", kind = "number", help = "tokens of a training run (default: the model's own)" },
-  { long = "top", value = "K", kind = "integer", help = "how many configurations of each" },
+  { long = "top", value = "K", kind = "integer", min = 1, help = "how many configurations of each" },
   { long = "rules", value = "NAME", help = "modelling rules" },
   { long = "cache", value = "FILE", help = "keep finished points here, and take up from there" },
 }
 
 local own_schema = {
   long = check.string(), short = check.string { optional = true }, value = check.string { optional = true },
-  kind = check.string { optional = true }, help = check.string(), default = check.any { optional = true },
+  kind = check.string { optional = true }, min = check.number { optional = true }, help = check.string(),
+  default = check.any { optional = true },
 }
 
 local function shown(value)
@@ -41,7 +42,7 @@ local function with_default(option, default)
   for name, value in pairs(option) do copy[name] = value end
   copy.default = default or nil
   if copy.long == "gpus" and type(default) == "number" then
-    copy.kind, copy.value, copy.help = "integer", "N", "number of GPUs"
+    copy.kind, copy.value, copy.min, copy.help = "integer", "N", 1, "number of GPUs"
   end
   if copy.default ~= nil then copy.help = ("%s (default %s)"):format(copy.help, shown(default)) end
   return copy
@@ -99,7 +100,8 @@ function args.set(list) own = list end
 ---  systems, domains, gpus, batch, strategy, schedule, recompute, tokens, top, rules, cache; and, as a list, options of
 ---  the script's own:
 ---  { long = "pp", value = "N", kind = "integer", default = 8, help = "…" }. kind: string, integer, number, integers
----  ("4,8", "4..64" by doubling), list, a unit such as "bytes"; without value it is a switch.
+---  ("4,8", "4..64" by doubling), list, a unit such as "bytes"; min: the least of a number; without value it is a
+---  switch.
 ---@return table values  by long name, "_" for "-"; values:question{…} gives the arguments of a search that model,
 ---  batch, strategy, schedule, recompute, top, rules and cache say, with those given added or in their place
 function args.read(given)

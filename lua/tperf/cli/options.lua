@@ -1,9 +1,9 @@
 --- Command lines, described as data: parsing, usage and help all come from a command's declaration.
 -- An option: { long = "system", short = "s", value = "NAME", kind = "string", help = "…" }. Without `value`
 -- it is a switch. kind: "string" (default), "integer", "number", "list" (comma-separated, repeatable), "integers"
--- ("4,8", or "4..64" by doubling; from `min` or 1 on), "pairs" ("tp=8,dp=2": { tp = 8, dp = 2 }), or a unit of
--- tperf.units, such as "bytes". Its value arrives under the long name with "_" for "-". A command's `common` options
--- replace the ones that every command takes.
+-- ("4,8", or "4..64" by doubling; from 1 on), "pairs" ("tp=8,dp=2": { tp = 8, dp = 2 }), or a unit of
+-- tperf.units, such as "bytes". min: the least of a number or of integers. Its value arrives under the long name with
+-- "_" for "-". A command's `common` options replace the ones that every command takes.
 local check = require "tperf.check"
 local units = require "tperf.units"
 
@@ -34,12 +34,13 @@ function options.of(command)
   return options.join(command.options or {}, command.common or options.common)
 end
 
-local function as_number(kind, text)
+local function as_number(kind, text, min)
   local number = tonumber(text)
   if kind == "integer" then number = number and math.tointeger(number) end
   if not number or number ~= number or math.abs(number) == math.huge then
     return nil, ("%s is needed, got '%s'"):format(kind == "integer" and "an integer" or "a number", text)
   end
+  if min and number < min then return nil, ("a number from %g on is needed, got '%s'"):format(min, text) end
   return number
 end
 
@@ -77,7 +78,7 @@ local function convert(option, text)
   local kind = option.kind or "string"
   if kind == "integers" then return as_integers(text, option.min or 1) end
   if kind == "pairs" then return as_pairs(text) end
-  if kind == "integer" or kind == "number" then return as_number(kind, text) end
+  if kind == "integer" or kind == "number" then return as_number(kind, text, option.min) end
   if kind == "string" or kind == "list" then
     if text == "" then return nil, "a value is needed" end
     return text

@@ -15,7 +15,7 @@ local function check_inputs(content)
   for _, input in ipairs(inputs) do
     local hash = recorder.hash(input.shipped and resource.in_roots(input.file) or input.file)
     if not hash then
-      say("%s: cannot be read", input.file)
+      say("%s: cannot be read%s", input.file, input.shipped and "" or " (verify in the folder that the run started in)")
     elseif hash ~= input.sha256 then
       say("%s: has changed since the run", input.file)
     end
@@ -107,7 +107,11 @@ is 1 when an output differs.]],
     end
     clean(host, folder, record, content)
     if problem then error(("the script fails now: %s"):format(tostring(problem)), 0) end
-    say("%d of %d outputs are the same, to the byte", same, #content.outputs)
+    if #content.outputs == 0 then
+      say "the run wrote no files, so there is none to compare"
+    else
+      say("%d of %d outputs are the same, to the byte", same, #content.outputs)
+    end
     local changed = same < #content.outputs
     for name in pairs(record.written) do changed = changed or not expected[name] end
     return changed and 1 or 0
