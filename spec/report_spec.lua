@@ -222,7 +222,7 @@ describe("report.text", function()
       assert.is_false(ok)
       return text
     end
-    assert.truthy(message(report.text, rows, { "tim" }):find "no row has a field 'tim' %(did you mean 'time'%?%)")
+    assert.truthy(message(report.text, rows, { "tim" }):find "no row has a field 'tim' %(did you mean 'time'")
     assert.truthy(message(report.text, rows, { "memory.totl" }):find "did you mean 'memory.total'")
     assert.truthy(message(report.text, rows, { "memory" }):find "column 'memory' holds a table")
     assert.truthy(message(report.text, rows, { { key = "gpus", unti = "s" } }):find "did you mean 'unit'")

@@ -3,6 +3,8 @@
 -- or nil, message, failing_path. Nil without a message is an absent optional field.
 local debug, math, string, table = debug, math, string, table
 
+local suggest = require "tperf.suggest"
+
 local check = {}
 
 -- Frames whose source starts like this file's belong to the library, not to the user.
@@ -45,38 +47,7 @@ function check.show(value)
   return '"' .. text:gsub("[%c\"\\]", function(c) return string.format("\\%d", c:byte()) end) .. '"'
 end
 
--- Edits (insert, delete, replace, swap neighbours) that turn a into b.
-local function distance(a, b)
-  local before, last = nil, {}
-  for j = 0, #b do last[j] = j end
-  for i = 1, #a do
-    local row = { [0] = i }
-    for j = 1, #b do
-      local same = a:byte(i) == b:byte(j)
-      row[j] = math.min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (same and 0 or 1))
-      if i > 1 and j > 1 and a:byte(i) == b:byte(j - 1) and a:byte(i - 1) == b:byte(j) then
-        row[j] = math.min(row[j], before[j - 2] + 1)
-      end
-    end
-    before, last = last, row
-  end
-  return last[#b]
-end
-
---- " (did you mean 'x'?)" when a candidate is close to the name or contains it, else "".
----@param name any
----@param candidates string[]
----@return string
-function check.suggest(name, candidates)
-  if type(name) ~= "string" or #name > 64 then return "" end
-  local best, fewest = nil, math.max(1, #name // 3) + 1
-  for _, candidate in ipairs(candidates) do
-    local a, b = name:lower(), candidate:lower()
-    local edits = #a > 2 and b:find(a, 1, true) and 1 or distance(a, b)
-    if edits < fewest and edits < #candidate then best, fewest = candidate, edits end
-  end
-  return best and string.format(" (did you mean '%s'?)", best) or ""
-end
+check.suggest = suggest -- see there
 
 local function join(path, key)
   if type(key) == "number" then return string.format("%s[%s]", path, key) end
@@ -219,17 +190,24 @@ function check.list(element, options)
   end, "list", { element = element })
 end
 
---- The first of several checkers that accepts the value; when none does, all their messages.
+local function takes_table(one)
+  local kind = described[one] and described[one].kind
+  return kind == "list" or kind == "record"
+end
+
+--- The first of several checkers that accepts the value; when none does, the messages of those that take values of its
+--- kind, tables or not.
 function check.one_of(...)
   local choices = { ... }
   local function one(value, path)
-    local messages = {}
-    for i, choice in ipairs(choices) do
+    local messages, near = {}, {}
+    for _, choice in ipairs(choices) do
       local result, message = choice(value, path)
       if not message then return result end
-      messages[i] = message
+      messages[#messages + 1] = message
+      if (type(value) == "table") == takes_table(choice) then near[#near + 1] = message end
     end
-    return nil, table.concat(messages, "; or "), path
+    return nil, table.concat(#near > 0 and near or messages, "; or "), path
   end
   described[one] = { kind = "one_of", choices = choices }
   return one
