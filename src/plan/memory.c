@@ -84,12 +84,11 @@ static activations activations_of(const question *q, const tp_stage *stage) {
 // The bytes of what has `bytes` for a parameter of a layer and `end_bytes` for one of the ends.
 static double spread(const question *q, const weights *w, double bytes, double end_bytes,
                      bool sharded) {
-    double element = q->job->training->weight_bytes;
-    double shards = sharded ? q->shards : 1, expert_shards = sharded ? q->expert_shards : 1;
-    return bytes / element * w->layers / shards +
-           bytes / element * w->layer_experts / expert_shards +
-           end_bytes / element * w->ends / shards +
-           end_bytes / element * w->end_experts / expert_shards;
+    double all = bytes * w->layers + end_bytes * w->ends;
+    double experts = bytes * w->layer_experts + end_bytes * w->end_experts;
+    if (sharded) all /= q->shards;
+    if (sharded && experts > 0) experts /= q->expert_shards;
+    return (all + experts) / q->job->training->weight_bytes;
 }
 
 // The layer at hand and the one that is fetched ahead are whole, as are the gradients of one (torch.distributed.fsdp,
