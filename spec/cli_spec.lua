@@ -236,6 +236,11 @@ describe("tperf list and show", function()
     result = shell "tperf show --json subramanian2024/A100"
     assert.equal("", result.err)
     assert.truthy(result.out:find '^{.*"name".*}\n$')
+    -- A file is of the one kind or the other: printed once, and checked as what it describes.
+    result = shell "tperf show systems/h100-sxm.yaml"
+    assert.equal(program.slurp "systems/h100-sxm.yaml", result.out)
+    assert.truthy(shell("tperf show --json ./systems/h100-sxm.yaml").out:find '"accelerator": {')
+    assert.truthy(shell("tperf show --json ./models/gpt2.yaml").out:find '"layers": 12')
   end)
 
   it("suggest the nearest name", function()

@@ -111,6 +111,28 @@ describe("the other scripts", function()
     end
   end)
 
+  it("collectives.lua: every measurement of the groups asked for, and how far the model is", function()
+    local measured = here .. "/spec/data/measured/collectives.csv"
+    local rows = outputs("collectives", "--systems a100-sxm-80gb --gpus 16 --file " .. measured, "collectives.csv",
+      "collectives.svg")
+    local times, count = {}, 0
+    for _, row in ipairs(csv.rows(measured)) do
+      if row.gpu:find "A100%-80GB" and row.gpus == "16" and row.nodes == "2" and row.collective == "all_reduce" then
+        times[("%d %.8g"):format(row.size_bytes, row.time_us)], count = true, count + 1
+      end
+    end
+    assert.is_true(count > 10)
+    assert.equal(count, #rows)
+    local before = 0
+    for _, row in ipairs(rows) do
+      local bytes, time, modelled, off = numbers(row, "bytes", "measured", "modelled", "error")
+      assert.is_true(times[("%d %.8g"):format(bytes, time * 1e6)], row.bytes)
+      assert.near(modelled / time - 1, off, 1e-12)
+      assert.is_true(modelled >= before) -- more bytes never take less time
+      before = modelled
+    end
+  end)
+
   it("compare_strategies.lua", function()
     local rows = outputs("compare_strategies", SMALL .. "--gpus 64,512 --domains 8 --strategy tensor,context "
       .. "--systems " .. B200, "compare_strategies.csv", "compare_strategies.svg")

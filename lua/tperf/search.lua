@@ -110,7 +110,7 @@ local function walk(p, o, core_search)
 end
 
 -- Why a question has no candidate, in words.
-local function why_none(p, question)
+local function why_none(p, question, fast)
   local domain = question.system.network.fast.domain
   if not p.rules.placements_may_underfill and question.gpus > domain and question.gpus % domain ~= 0 then
     return ("%d GPUs do not fill fast domains of %d exactly, as the rules '%s' demand"):format(question.gpus, domain,
@@ -119,6 +119,12 @@ local function why_none(p, question)
   local text = ("no split of %d GPUs into %s, pp and dp has pp fitting %d layers, dp x micro-batch dividing the "
     .. "global batch of %d and the sequence of %d cut evenly"):format(question.gpus,
     table.concat(p.strategies[1].axis_names, ", "), p.model.layers, question.global_batch, p.model.seq)
+  local placed = {}
+  for axis, gpus in pairs(fast or {}) do placed[#placed + 1] = ("%s = %d"):format(axis, gpus) end
+  if #placed > 0 then
+    table.sort(placed)
+    text = ("%s, and %s in a fast domain that holds %d and is filled"):format(text, table.concat(placed, ", "), domain)
+  end
   local refused = table.concat(p.refused, "; ", 1, math.min(3, #p.refused))
   return refused == "" and text or text .. "; " .. refused
 end
@@ -161,7 +167,7 @@ local function answer(p, o, core_search, index, complete)
   }
   for i, item in ipairs(found) do result[i] = describe(p, question, item) end
   if found.candidates == 0 then
-    result.reason = why_none(p, question)
+    result.reason = why_none(p, question, o.fast)
   elseif found.feasible == 0 then
     result.reason = why_too_big(p, o, question, found, complete)
   elseif #found == 0 and complete then

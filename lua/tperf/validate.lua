@@ -89,7 +89,7 @@ function validate.plot(result)
   end
   return require "tperf.plot".scatter {
     rows = rows, x = "measured", y = "predicted", series = "source", logx = true, logy = true, xunit = "s", yunit = "s",
-    title = "Predicted against measured time", xlabel = "measured", ylabel = "predicted",
+    width = 900, title = "Predicted against measured time", xlabel = "measured", ylabel = "predicted",
     guides = { { f = function(x) return x end, label = "equal" } },
   }
 end

@@ -3,13 +3,24 @@ local resource = require "tperf.resource"
 
 local KINDS = { "models", "systems" }
 
+-- What a file describes, which its name does not say.
+local function kind_of(path)
+  local content = resource.read(path)
+  return type(content) == "table" and (content.accelerator or content.network) and "systems" or "models"
+end
+
 -- "models/gpt2" names the kind too.
 local function find_all(name)
   local found = {}
   for _, kind in ipairs(KINDS) do
     local below = name:match("^" .. kind .. "/(.+)$")
     local path = resource.find(kind, below or name)
-    if path then found[#found + 1] = { kind = kind, path = path, name = below or name } end
+    local last = found[#found]
+    if path and last and last.path == path then
+      last.kind = kind_of(path)
+    elseif path then
+      found[#found + 1] = { kind = kind, path = path, name = below or name }
+    end
   end
   return found
 end
