@@ -1162,7 +1162,7 @@ function tperf.architecture.is(value) end
 ---What a model is made of, in order.
 ---@param model table
 ---@param rules table? the default rules' when absent
----@return table parts groups  the runs of equal layers of model:groups(), each with `blocks`; equal `key`s have equal layers first   blocks before the first layer; last: after the last one
+---@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (those of equal `key` are equal), first = the blocks before the first layer, last = those after the last one }
 function tperf.architecture.of(model, rules) end
 
 ---Reads a script's arguments. Help, or a wrong argument, ends the script.
@@ -1585,9 +1585,13 @@ function tperf.strategy.names() end
 function tperf.strategy.of(value) end
 
 ---One GPU's share of a layer: what blocks are given.
+---@param s table the strategy
+---@param model table
+---@param micro_batch integer sequences
 ---@param sizes integer[] of the strategy's axes
+---@param rules table a set of rules, as tperf.rules gives it
 ---@param options tperf.strategy.share.request
-function tperf.strategy.share(sizes, options) end
+function tperf.strategy.share(s, model, micro_batch, sizes, rules, options) end
 
 ---Runs a function over points.
 ---@param given tperf.sweep.request

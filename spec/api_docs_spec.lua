@@ -38,6 +38,22 @@ describe("the reference", function()
     assert(load(meta, "@meta/tperf.lua", "t"))
   end)
 
+  it("calls functions with the arguments that they have", function()
+    local count = 0
+    for name, given in program.slurp "docs/api.md":gmatch "\n### tperf%.([^\n]+)\n+`[^\n(]+%(([^\n]*)%)`\n" do
+      local f, own = tperf, {}
+      for part in name:gmatch "[^.]+" do f = type(f) == "table" and f[part] or nil end
+      local info = type(f) == "function" and debug.getinfo(f, "u")
+      for i = 1, info and info.nparams or 0 do own[i] = debug.getlocal(f, i) end
+      if info and info.isvararg then own[#own + 1] = "..." end
+      if info then
+        count = count + 1
+        assert.equal(table.concat(own, ", "), given, name)
+      end
+    end
+    assert.truthy(count > 30)
+  end)
+
   it("sees what is missing and what is too much", function()
     local search = tperf.search
     local check = require "tperf.check"

@@ -90,6 +90,10 @@ describe("documentation", function()
     for name in pairs(tperf.op) do
       assert.truthy(page:find("`" .. name .. "`", 1, true), "docs/scripting.md does not name op." .. name)
     end
+    local functions = program.slurp("docs/api.md"):match "\n## Functions\n(.-)\n## Records\n"
+    for name in functions:gmatch "\n### tperf%.([^\n]+)" do -- tperf.plot may be at hand as plot
+      assert.truthy(name:find "^op%." or page:find(name, 1, true), "docs/scripting.md does not show tperf." .. name)
+    end
   end)
 
   it("names every command in the README", function()

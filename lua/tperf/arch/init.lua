@@ -71,9 +71,8 @@ end
 --- What a model is made of, in order.
 ---@param model table
 ---@param rules table?  the default rules' when absent
----@return table parts
----  groups  the runs of equal layers of model:groups(), each with `blocks`; equal `key`s have equal layers
----  first   blocks before the first layer; last: after the last one
+---@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (those of equal `key`
+---  are equal), first = the blocks before the first layer, last = those after the last one }
 function architecture.of(model, rules)
   local given = model.architecture
   if rules and not rules.layers_from_description then

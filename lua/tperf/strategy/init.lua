@@ -155,7 +155,11 @@ function strategy.list(value)
 end
 
 --- One GPU's share of a layer: what blocks are given.
+---@param s table  the strategy
+---@param model table
+---@param micro_batch integer  sequences
 ---@param sizes integer[]  of the strategy's axes
+---@param rules table  a set of rules, as tperf.rules gives it
 ---@param options table?  further fields:
 ---  group              the record of model:groups() that the layer belongs to
 ---  attention          "flash", "unfused", "recompute", "summa"
