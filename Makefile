@@ -66,7 +66,8 @@ check: lint ## luacheck, clang-format, and the specs under address and undefined
 
 accuracy: all ## write docs/accuracy.md from the tables of measurements in the folder MEASURED
 	$(Q)$(B)/tperf run --trust tools/write_accuracy.lua $(MEASURED)/operators/gemm_visible.csv \
-	  $(MEASURED)/operators/attention_visible.csv $(MEASURED)/operators/memory_ops_visible.csv \
+	  $(MEASURED)/operators/attention_visible.csv $(MEASURED)/operators/moe_visible.csv \
+	  $(MEASURED)/operators/mla_visible.csv $(MEASURED)/operators/memory_ops_visible.csv \
 	  $(MEASURED)/nccl_visible.csv $(MEASURED)/operators/custom_allreduce_visible.csv $(MEASURED)/measured_visible.csv
 
 docs: all ## write docs/api.md and meta/tperf.lua from the library's comments and schemas

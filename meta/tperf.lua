@@ -208,6 +208,7 @@
 ---@field backward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } } (share: bytes are one GPU's part; beside: it runs beside the op's own work)
 ---@field weight_bytes? number of weights; of activations kept for the backward pass
 ---@field saved_bytes? number of weights; of activations kept for the backward pass
+---@field routed? number pairs of a token and an expert that the forward pass sorts, which takes time in inference
 ---@field expert? boolean true: the weights are experts'
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
 ---@field name? string of the op, in tables and messages
@@ -781,6 +782,7 @@
 ---@field launch? number|string fixed latency of an op and pass
 ---@field name? string of the GPU
 ---@field power? number|string the board's limit (TDP)
+---@field routing? tperf.system.accelerator.routing kernels of serving engines that choose experts and sort tokens by them
 ---@field source? string where the numbers come from
 ---@field tensor tperf.system.accelerator.tensor Dense peaks of the matrix units (no sparsity) and of the vector units. fp16 and bf16 stand for each other.
 ---@field units? integer streaming multiprocessors; curves need them
@@ -803,6 +805,13 @@
 ---@field error? number the fit's median error
 ---@field points? integer measurements of the fit
 ---@field setup number|string seconds of fixed latency, the launch included
+---@field source? string where the numbers come from
+
+---@class tperf.system.accelerator.routing
+---@field error? number the fit's median, of whole blocks
+---@field pair number|string seconds for each token and expert that it goes to
+---@field points? integer measurements of the fit
+---@field setup number|string seconds of fixed latency
 ---@field source? string where the numbers come from
 
 ---@class tperf.system.accelerator.tensor

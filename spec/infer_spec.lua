@@ -4,7 +4,9 @@ local tperf = require "tperf"
 local h100 = tperf.system "h100-sxm"
 -- A machine whose kernels reach constant parts of their peaks, so that bounds are sharp.
 local plain = h100:with {
-  accelerator = { compute_efficiency = 1, launch = 0, hbm = { efficiency = 1, capacity = "10 TB" } },
+  accelerator = {
+    compute_efficiency = 1, launch = 0, hbm = { efficiency = 1, capacity = "10 TB" }, routing = { setup = 0, pair = 0 },
+  },
 }
 
 local function infer(changes)
@@ -111,6 +113,20 @@ describe("infer", function()
     end
     table.sort(off)
     assert.is_true(off[#off // 2] < 0.16)
+  end)
+
+  it("has engines choose experts and sort tokens by them, and read their peers' memory", function()
+    local function tpot(changes, model, tp)
+      local machine = h100:with { accelerator = changes.accelerator, network = changes.network }
+      return infer { model = model, system = machine, tp = tp, prompt = 100, generate = 10, batch = 4 }.tpot
+    end
+    local routing = h100.accelerator.routing
+    local function routed(setup, pair) return { accelerator = { routing = { setup = setup, pair = pair } } } end
+    local none = tpot(routed(0, 0), "mixtral-8x7b", 2)
+    local pairs_of = 4 * 2 -- tokens and experts of each
+    assert.near(32 * (routing.setup + pairs_of * routing.pair), tpot({}, "mixtral-8x7b", 2) - none, 1e-9)
+    local slow = { network = { fast = { efficiency = { direct = { latency = 1 } } } } }
+    assert.is_true(tpot(slow, "llama-3.1-8b", 8) > 1.1 * tpot({}, "llama-3.1-8b", 8))
   end)
 
   it("sums parts and ops to the whole", function()

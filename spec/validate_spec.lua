@@ -1,3 +1,4 @@
+local loads = require "tperf.measured.loads"
 local measured = require "tperf.measured"
 local profile = require "tperf.calibrate.profile"
 local step = require "tperf.stack".step
@@ -32,6 +33,28 @@ describe("tperf.validate", function()
     assert.is_true(matching(memory, "scale given").median <= 0.06)
     assert.truthy(memory.left_out[1].reason:find("of no kernel", 1, true))
     assert.is_true(matching(run "direct.csv", "engines").median <= 0.12)
+  end)
+
+  it("predicts blocks of experts and layers of latent attention by composing kernels", function()
+    local experts = run "moe.csv"
+    assert.is_true(matching(experts, "experts bf16, [af]").median <= 0.16)
+    assert.is_true(matching(experts, "experts fp8, [af]").median <= 0.16)
+    local latent = run "mla.csv"
+    assert.is_true(matching(latent, "layer of latent attention, prefill, bf16").median <= 0.12)
+    assert.is_true(matching(latent, "layer of latent attention, decoding, bf16").median <= 0.16)
+  end)
+
+  it("spreads tokens over experts as unevenly as a table says", function()
+    local function rows(exponent, ep)
+      local case = { tokens = 4096, experts = 128, topk = 8, ep = ep }
+      return loads.power_law(case, exponent)
+    end
+    local all, hit = rows(1.01, 1)
+    assert.is_true(all <= 4096 * 8 and all > 0.7 * 4096 * 8) -- no expert gets a token twice
+    assert.is_true(hit <= 128)
+    local mild, steep = rows(1.01, 16), rows(1.6, 16)
+    assert.is_true(4096 * 8 / 16 < mild and mild < steep and steep < 4096 * 8)
+    assert.equal(mild, (rows(1.01, 16)))
   end)
 
   it("predicts the steps of stacks, and accounts for every row", function()
@@ -77,7 +100,8 @@ describe("tperf.validate", function()
 
   it("bears any text in any column", function()
     local nasty = { "", "nan", "-1", "0", "1e999", "x", "1.5", "99999999999999999999", "inf" }
-    for _, name in ipairs { "steps.csv", "collectives.csv", "gemm.csv", "attention.csv", "memory.csv", "direct.csv" } do
+    for _, name in ipairs { "steps.csv", "collectives.csv", "gemm.csv", "attention.csv", "memory.csv", "direct.csv",
+      "moe.csv", "mla.csv" } do
       local rows, reader = measured.open("spec/data/measured/" .. name)
       local tried = {}
       for i = 1, 12 do

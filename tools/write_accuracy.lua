@@ -16,7 +16,8 @@ local function statistics_table(out, sources)
 end
 
 local TITLES = {
-  gemm = "Matrix products", attention = "Attention kernels", memory = "Kernels that only read and write",
+  gemm = "Matrix products", attention = "Attention kernels", moe = "Blocks of experts", mla = "Latent attention",
+  memory = "Kernels that only read and write",
   collective = "Collectives", direct = "All-reduces of serving engines", step = "Training steps",
 }
 

@@ -32,6 +32,7 @@ typedef struct tp_pass {
     tp_kernel kernels[TP_KERNELS_MAX]; // one after the other
     double bytes;                      // HBM traffic
     double bytes_per_panel;            // further traffic for each SUMMA panel
+    double routed;                     // pairs of a token and an expert that it sorts
     int n_comms;
     tp_comm comms[TP_COMMS_MAX]; // one after the other
 } tp_pass;

@@ -29,6 +29,7 @@ extern const char *const tp_dtype_names[TP_DTYPE_COUNT];
 double tp_dtype_bytes(tp_dtype dtype); // of one element
 
 typedef struct tp_system {
+    bool serves; // what runs on it is an engine for serving, which has kernels of its own
     struct {
         double tensor[TP_DTYPE_COUNT];      // FLOP/s of matrix products, dense; 0 = unknown
         double vector[TP_DTYPE_COUNT];      // FLOP/s of the vector units; 0 = unknown
@@ -48,7 +49,10 @@ typedef struct tp_system {
             double bandwidth; // bytes/s of what still lies in it; 0 = unknown
             double capacity;  // bytes
         } cache;              // the last level
-        double power_W;       // watts, the board's limit (TDP); 0 = unknown
+        struct {
+            double setup_s, pair_s;
+        } routing; // choosing experts and sorting: seconds, and for each token and expert; if `serves`
+        double power_W; // watts, the board's limit (TDP); 0 = unknown
     } accelerator;
     struct {
         struct {              // within a domain: NVLink and NVSwitch, Infinity Fabric
@@ -57,7 +61,6 @@ typedef struct tp_system {
             double latency_s;                     // seconds per hop
             tp_link_curve curves[TP_LINK_CURVES]; // replace both where they exist
             tp_direct_curve direct;               // of all-reduces, where it is faster, if `serves`
-            bool serves;    // what runs on the machine is an engine for serving
             int64_t domain; // GPUs that reach each other over the fast network
         } fast;
         struct {              // between domains: InfiniBand, Ethernet

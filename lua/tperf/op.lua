@@ -138,7 +138,7 @@ local pass = check.record_of({
 local custom = {
   name = check.string { default = "custom" }, dtype = check.string { default = "bf16" },
   forward = pass, backward = pass,
-  weight_bytes = count, saved_bytes = count, expert = check.boolean { default = false },
+  weight_bytes = count, saved_bytes = count, routed = count, expert = check.boolean { default = false },
 }
 
 --- Raw counts.
@@ -146,6 +146,7 @@ local custom = {
 ---  forward, backward   { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } }
 ---                      (share: bytes are one GPU's part; beside: it runs beside the op's own work)
 ---  weight_bytes, saved_bytes   of weights; of activations kept for the backward pass
+---  routed              pairs of a token and an expert that the forward pass sorts, which takes time in inference
 ---  expert              true: the weights are experts'
 function op.custom(o)
   o = check.record("op.custom", o, custom)
@@ -153,7 +154,7 @@ function op.custom(o)
   local made = core.custom {
     name = o.name, dtype = o.dtype, weight_bytes = o.weight_bytes, saved_bytes = o.saved_bytes, expert = o.expert,
     forward_tensor_flops = forward.tensor_flops, forward_vector_flops = forward.vector_flops,
-    forward_bytes = forward.bytes, backward_tensor_flops = backward.tensor_flops,
+    forward_bytes = forward.bytes, forward_routed = o.routed, backward_tensor_flops = backward.tensor_flops,
     backward_vector_flops = backward.vector_flops, backward_bytes = backward.bytes,
   }
   for which, list in pairs { forward = forward.comms, backward = backward.comms } do

@@ -131,6 +131,13 @@ local schema = {
         points = check.integer { min = 1, max = 1 << 31, optional = true }, -- measurements of the fit
       }, { optional = true }),
     },
+    routing = check.record_of({ -- kernels of serving engines that choose experts and sort tokens by them
+      source = source,
+      setup = wait, -- seconds of fixed latency
+      pair = wait, -- seconds for each token and expert that it goes to
+      error = check.number { min = 0, max = 10, optional = true }, -- the fit's median, of whole blocks
+      points = check.integer { min = 1, max = 1 << 31, optional = true }, -- measurements of the fit
+    }, { optional = true }),
     cache = check.record_of({ -- its last level, from which tables of measurements read what they repeat
       source = source,
       bandwidth = quantity "bytes/s", -- in place of the HBM's: the same efficiencies apply

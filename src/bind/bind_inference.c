@@ -84,7 +84,7 @@ static int decode_ops(lua_State *L) {
     tp_rules rules;
     tp_placement placement = {.panels = 1};
     tp_bind_check_system(L, 3, &system);
-    system.network.fast.serves = true;
+    system.serves = true;
     tp_bind_check_rules(L, 4, &rules);
     tp_bind_check_sizes(L, 5, placement.fast, TP_AXES_MAX);
     double first = luaL_checknumber(L, 6), last = luaL_checknumber(L, 7);
@@ -196,7 +196,7 @@ static int serve(lua_State *L) {
     tp_cache caches[TP_KINDS_MAX];
     tp_serving s = {.system = &system, .rules = &rules, .caches = caches, .placement.panels = 1};
     tp_bind_check_system(L, 1, &system);
-    system.network.fast.serves = true;
+    system.serves = true;
     tp_bind_check_rules(L, 2, &rules);
     s.pipeline = tp_bind_check_pipelines(L, 3, &n);
     if (n != 1) tp_bind_fail(L, "serve: one pipeline is needed");

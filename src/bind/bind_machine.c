@@ -53,6 +53,14 @@ static int machine_stream(lua_State *L) {
     return 1;
 }
 
+// machine:routing(pairs): seconds of choosing experts and sorting so many pairs of token and expert
+static int machine_routing(lua_State *L) {
+    const tp_system *system = check_machine(L);
+    lua_pushnumber(L, system->accelerator.routing.setup_s +
+                          check_size(L, 2) * system->accelerator.routing.pair_s);
+    return 1;
+}
+
 // machine:collective(rules, kind, bytes, gpus, fast, serves): seconds
 static int machine_collective(lua_State *L) {
     const tp_system *system = check_machine(L);
@@ -64,7 +72,7 @@ static int machine_collective(lua_State *L) {
     tp_error error;
     if (tp_group_validate(group, system, &error) != TP_OK) return tp_bind_raise(L, &error);
     tp_system served = *system;
-    served.network.fast.serves = lua_toboolean(L, 7);
+    served.serves = lua_toboolean(L, 7);
     lua_pushnumber(L, tp_collective_time(&served, &rules, (tp_collective)kind, bytes, group));
     return 1;
 }
@@ -81,6 +89,7 @@ static int new_machine(lua_State *L) {
 static const luaL_Reg methods[] = {
     {"kernel", machine_kernel},
     {"stream", machine_stream},
+    {"routing", machine_routing},
     {"collective", machine_collective},
     {NULL, NULL},
 };

@@ -164,7 +164,7 @@ static int network_ops(lua_State *L) {
     tp_rules rules;
     tp_placement placement = {.panels = luaL_checkinteger(L, 6)};
     tp_bind_check_system(L, 3, &system);
-    system.network.fast.serves = lua_toboolean(L, 7);
+    system.serves = lua_toboolean(L, 7);
     tp_bind_check_rules(L, 4, &rules);
     tp_bind_check_sizes(L, 5, placement.fast, TP_AXES_MAX);
     tp_error error;

@@ -210,6 +210,11 @@ static void read_accelerator(lua_State *L, tp_system *out) {
         lua_pop(L, 1);
     }
     lua_pop(L, 1);
+    if (enter(L, "routing")) {
+        out->accelerator.routing.setup_s = number_field(L, "setup", 0);
+        out->accelerator.routing.pair_s = number_field(L, "pair", 0);
+        lua_pop(L, 1);
+    }
     if (enter(L, "cache")) {
         out->accelerator.cache.bandwidth = number_field(L, "bandwidth", 0);
         out->accelerator.cache.capacity = number_field(L, "capacity", 0);

@@ -247,6 +247,7 @@ static const tp_field custom_fields[] = {
     OPTIONAL("forward_tensor_flops", NUMBER, custom.forward.tensor_flops),
     OPTIONAL("forward_vector_flops", NUMBER, custom.forward.vector_flops),
     OPTIONAL("forward_bytes", NUMBER, custom.forward.bytes),
+    OPTIONAL("forward_routed", NUMBER, custom.forward.routed),
     OPTIONAL("backward_tensor_flops", NUMBER, custom.backward.tensor_flops),
     OPTIONAL("backward_vector_flops", NUMBER, custom.backward.vector_flops),
     OPTIONAL("backward_bytes", NUMBER, custom.backward.bytes),

@@ -111,7 +111,7 @@ static double measured_time(const tp_system *system, tp_collective kind, double 
     if (group.size == group.fast) {
         double time = tp_link_time(link, all_reduce, port, n, bytes);
         const tp_direct_curve *direct = &system->network.fast.direct;
-        if (!all_reduce || !system->network.fast.serves || direct->one_shot == 0) return time;
+        if (!all_reduce || !system->serves || direct->one_shot == 0) return time;
         return fmin(time, tp_direct_time(direct, port, n, bytes));
     }
     const tp_slow_curve *slow = &system->network.slow.curve;

@@ -55,6 +55,8 @@ static const struct {
     FIELD(accelerator.hbm.efficiency, MIN_PART, 1, 0),
     FIELD(accelerator.cache.bandwidth, MIN_RATE, MAX_RATE, 1),
     FIELD(accelerator.cache.capacity, MIN_RATE, MAX_RATE, 1),
+    FIELD(accelerator.routing.setup_s, 0, MAX_WAIT, 1),
+    FIELD(accelerator.routing.pair_s, 0, MAX_WAIT, 1),
     FIELD(accelerator.power_W, MIN_PART, MAX_RATE, 1),
     FIELD(network.fast.bandwidth, MIN_RATE, MAX_RATE, 0),
     FIELD(network.fast.efficiency, MIN_PART, 1, 0),

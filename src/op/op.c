@@ -34,7 +34,8 @@ static bool count_is_sound(double count) {
 static tp_status validate_pass(const tp_op *op, const tp_pass *pass, const char *which,
                                tp_error *error) {
     bool sound = count_is_sound(pass->tensor_flops) && count_is_sound(pass->vector_flops) &&
-                 count_is_sound(pass->bytes) && count_is_sound(pass->bytes_per_panel);
+                 count_is_sound(pass->bytes) && count_is_sound(pass->bytes_per_panel) &&
+                 count_is_sound(pass->routed);
     for (int i = 0; i < pass->n_comms; i++)
         sound = sound && count_is_sound(pass->comms[i].bytes);
     if (sound) return TP_OK;

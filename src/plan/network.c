@@ -70,6 +70,9 @@ static tp_pass_cost constant_time(const tp_op *op, const tp_pass *pass, double b
     tp_pass_cost cost = {.compute = system->accelerator.launch_s + work};
     cost.exposed_memory =
         larger(memory - (rules->launch_outside_roofline ? work : cost.compute), 0);
+    if (system->serves && pass->routed > 0)
+        cost.compute +=
+            system->accelerator.routing.setup_s + pass->routed * system->accelerator.routing.pair_s;
     return cost;
 }
 

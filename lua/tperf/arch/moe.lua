@@ -27,7 +27,7 @@ local function load(m, p)
 end
 
 -- Copies every row to its places (or back, adding up), and exchanges them over ep.
-local function exchange(m, p, name, rows)
+local function exchange(m, p, name, rows, routed)
   local bytes = BYTES * 1.0 * m.hidden
   local function pass()
     return {
@@ -35,7 +35,7 @@ local function exchange(m, p, name, rows)
       comms = p.ep > 1 and { { kind = "all_to_all", axis = "ep", bytes = bytes * rows } } or {},
     }
   end
-  return op.custom { name = name, dtype = p.dtype, forward = pass(), backward = pass() }
+  return op.custom { name = name, dtype = p.dtype, forward = pass(), backward = pass(), routed = routed }
 end
 
 local function shared(m, p, ops)
@@ -61,7 +61,7 @@ local function inside(m, p)
   local rows, active = load(m, p)
   local ops = {
     p:router { name = "router", width = m.hidden, experts = e.count, top_k = e.top_k, bias = e.router_bias },
-    exchange(m, p, "dispatch", rows),
+    exchange(m, p, "dispatch", rows, rows),
   }
   parts.append(ops, parts.mlp(m, p, e.ffn, {
     rows = rows, experts = e.count // p.ep, active = active, gathered = summed_later, partial = summed_later,

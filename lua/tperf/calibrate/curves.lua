@@ -132,6 +132,20 @@ local function stream(cases, system)
   }
 end
 
+-- What choosing experts and sorting tokens by them takes, as part of whole blocks of experts.
+local function routing(cases)
+  return {
+    name = "accelerator.routing", cases = cases,
+    parameters = {
+      { name = "setup", start = 1e-5, low = 1e-7, high = 1e-3 },
+      { name = "pair", start = 5e-10, low = 1e-12, high = 1e-7 },
+    },
+    scope = function(case) return case.rows >= 16 * case.hit end,
+    needs = "blocks of experts with 1 to 16,384 tokens, on one and on several GPUs",
+    install = function(system, v) system.accelerator.routing = { setup = v.setup, pair = v.pair } end,
+  }
+end
+
 local function fast_of(system)
   local fast = system.network.fast
   if type(fast.efficiency) ~= "table" then fast.efficiency = { send = fast.efficiency } end
@@ -215,6 +229,16 @@ function makers.attention(cases, add)
   for _, dtype in ipairs(names) do add(attention(dtype, groups[dtype])) end
   groups, names = group(cases, "kv_dtype", function(case) return case.kind == "decode" and not case.portable end)
   for _, dtype in ipairs(names) do add(decode(dtype, groups[dtype])) end
+end
+
+function makers.moe(cases, add)
+  local list = {}
+  for _, case in ipairs(cases) do
+    if (case.format == "bf16" or case.format == "fp8") and not case.portable and not case.sglang then
+      list[#list + 1] = case
+    end
+  end
+  if #list > 0 then add(routing(list)) end
 end
 
 function makers.memory(cases, add, system)

@@ -93,7 +93,7 @@ local function note(trial, result)
   local kind, name = result.curve:match "^(.*)%.([^.]*)$"
   local accelerator = trial.accelerator
   local curves_of = kind == "network.fast" and trial.network.fast.efficiency or kind == "hbm" and accelerator.hbm
-    or accelerator.compute_efficiency[kind]
+    or kind == "accelerator" and accelerator or accelerator.compute_efficiency[kind]
   local target = curves_of[name]
   target.error, target.points = result.held.median, result.points
 end
@@ -160,6 +160,7 @@ local axes = {
     x = "queries", xunit = "tokens", yunit = "FLOP/s",
     work = function(case) return 2 * case.batch * case.heads * case.queries * case.keys * case.head_dim end,
   },
+  moe = { x = "rows", xunit = "rows", yunit = "rows/s", work = function(case) return case.rows end },
   memory = { x = "bytes", xunit = "bytes", yunit = "bytes/s", work = function(case) return case.bytes end },
   direct = { x = "bytes", xunit = "bytes", yunit = "bytes/s", work = function(case) return case.bytes end },
   collective = { x = "bytes", xunit = "bytes", yunit = "bytes/s", work = function(case) return case.bytes end },

@@ -13,7 +13,7 @@ local system = require "tperf.system"
 local measured = {}
 
 measured.readers = {}
-for i, name in ipairs { "gemm", "attention", "memory", "collective", "direct", "step" } do
+for i, name in ipairs { "gemm", "attention", "moe", "mla", "memory", "collective", "direct", "step" } do
   measured.readers[i] = require("tperf.measured." .. name)
 end
 
