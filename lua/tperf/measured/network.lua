@@ -63,6 +63,18 @@ local function described(size, experts, row)
   return size
 end
 
+-- The busiest GPU's load of tokens over the mean where a run's router was left to itself: an assumption.
+local UNBALANCED <const> = 2
+
+-- Tables say of a run that its routing was balanced by force; of SimuMax's and NeMo AutoModel's the scripts do
+-- (--moe-pad-expert-input-to-capacity with a capacity of 1; fake_balanced_gate).
+local function imbalance_of(row)
+  local text = (row.source .. " " .. row.notes):lower()
+  local balanced = text:find "force%-balanced" or text:find "force balanced" or text:find "forced balance"
+    or text:find "simumax" or text:find "automodel"
+  return balanced and 1 or UNBALANCED
+end
+
 --- The model of a row: a description, or nil and why there is none.
 ---@param row table
 ---@return table? model
@@ -77,6 +89,7 @@ function network.of(row)
   local known = published_of(row, size.hidden)
   if not known then return described(size, experts, row) end
   local ok, model = pcall(changed, known, size, experts, row)
+  if ok and model.experts then model = model:with { experts = { imbalance = imbalance_of(row) } } end
   if not ok then return nil, "the row's sizes do not go with the model of its name" end
   return model
 end

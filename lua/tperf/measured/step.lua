@@ -77,7 +77,7 @@ end
 local function common_reason(row)
   if row.workload ~= "pretrain" then return "not pretraining (" .. row.workload .. ")" end
   if row.notes:find "INVALID" or row.notes:find "wrong%-ffn" then return "the table itself says that it is wrong" end
-  if not stacks.of(row.source) then return "the software stack is not known" end
+  if not stacks.of(row.source, row.table) then return "the software stack is not known" end
 end
 
 --- A case, or nil and why the row is left out.
@@ -94,7 +94,7 @@ function step.case(row)
   if sizes then batch, micro, reason = micro_batch_of(row, sizes) end
   if not batch then return nil, reason end
   local case = {
-    gpu = row.gpu, source = row.source, stack = stacks.of(row.source),
+    gpu = row.gpu, source = row.source, stack = stacks.of(row.source, row.table),
     label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
     zero = first_of(row.zero_fsdp, ZERO, 0), sequence_parallel = row.sp == "1", precision = precision,
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
