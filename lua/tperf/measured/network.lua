@@ -43,8 +43,13 @@ local function changed(m, size, experts, row)
   return m:with(change)
 end
 
+local USUAL_HEAD <const> = 128 -- features of a head that a row does not tell: an assumption
+
 -- A model that only the row describes; what it leaves open is as in GPT-3, or in Llama where its MLP is gated.
 local function described(size, experts, row)
+  if not size.heads and size.hidden and size.hidden % USUAL_HEAD == 0 then
+    size.heads = size.hidden // USUAL_HEAD
+  end
   if not (size.layers and size.hidden and size.heads and size.seq) then
     return nil, "the model's layers, hidden size, heads or sequence are not given"
   end
