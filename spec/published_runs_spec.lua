@@ -22,7 +22,7 @@ end)
 describe("scripts/deepseek_v3.lua", function()
   local out = output("scripts/deepseek_v3.lua", "")
   local function hours(schedule)
-    return tonumber((out:match(schedule .. " +none .- (%d%.?%d*e%+?%d+) ")))
+    return tonumber((out:match(schedule .. " +none [^\n]- %% +(%d%d%d%d+) ")))
   end
 
   it("finds that DualPipe hides the all-to-all that other schedules wait for", function()
