@@ -23,7 +23,7 @@ local schema = map.schema {
 -- Round numbers of a decade, about evenly spaced by their logarithms.
 local decades = {
   { 1, 2, 5 }, { 1, 1.5, 2, 3, 5, 7 }, { 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8 },
-  { 1, 1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2, 2.2, 2.5, 2.8, 3.2, 3.6, 4, 4.5, 5, 5.6, 6.3, 7.1, 8, 9 },
+  { 1, 1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2, 2.2, 2.5, 2.8, 3.2, 3.6, 4, 4.5, 5, 5.5, 6, 7, 8, 9 },
 }
 
 -- The coarsest of them that gives at least half as many levels between lo and hi as asked for; nil when none does.
