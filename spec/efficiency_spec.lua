@@ -108,6 +108,17 @@ describe("efficiency curves of attention", function()
     assert.near(2.5 / 0.86, ratio, 0.05)
   end)
 
+  it("work in whole tiles: queries, keys of full attention, head size", function()
+    local tiles = core.machine(h100:with {
+      accelerator = { launch = 0, compute_efficiency = { attention = { bf16 = { setup = 0, longest = 0 } } } },
+    })
+    local function work(kind, queries, keys, size) return (tiles:kernel(kind, "bf16", 4096, queries, keys, size)) end
+    assert.near(work("attention", 448, 512, 128), work("attention", 400, 400, 128), 1e-12)
+    assert.is_true(work("attention", 449, 512, 128) > 1.1 * work("attention", 448, 512, 128))
+    assert.near(work("attention", 512, 512, 80), work("attention", 512, 512, 72), 1e-12)
+    assert.near(work("causal_attention", 64, 64, 128), work("causal_attention", 33, 64 - 15.5, 128), 1e-12)
+  end)
+
   it("wait for the longest block when there are few", function()
     local one, many = attention("causal_attention", 1, 4096), attention("causal_attention", 8, 4096)
     assert.is_true(many < 4 * one)

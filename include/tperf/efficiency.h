@@ -26,8 +26,8 @@ enum { TP_HEAD_SIZES_MAX = 6 };
 
 // Fused attention of m queries and n keys, head size k, in blocks of 128 queries:
 //   work = all blocks / U + longest (1 - 1/U) x the longest block, at least the longest block
-// a block of q queries costing 4 q k (its keys + keys) FLOP at efficiency(k) P/U. Clock and memory
-// as above.
+// a block of q queries costing 4 q k (its keys + keys) FLOP at efficiency(k) P/U, in whole tiles: q
+// of 64, its keys of 128 but for a causal mask's, and k of 16. Clock and memory as above.
 typedef struct tp_attention_curve {
     int n_sizes;                                                        // 0: there is no curve
     double head_size[TP_HEAD_SIZES_MAX], efficiency[TP_HEAD_SIZES_MAX]; // between them: log-linear

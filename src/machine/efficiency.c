@@ -59,16 +59,23 @@ static double efficiency_at(const tp_attention_curve *curve, double head_size) {
     return y[curve->n_sizes - 1];
 }
 
+static double whole(double size, double step) {
+    return ceil(size / step) * step;
+}
+
 tp_kernel_time tp_attention_time(const tp_attention_curve *curve, const tp_processor *p,
                                  const tp_kernel *kernel, bool backward) {
     double q = kernel->m, keys = kernel->n, d = kernel->k;
     if (!(q > 0 && keys > 0 && d > 0 && kernel->batch > 0)) return (tp_kernel_time){0, 0};
-    double rate = efficiency_at(curve, d) * p->peak / p->units;
+    double wide = whole(d, 16), rate = efficiency_at(curve, wide) * p->peak / p->units;
     bool causal = kernel->kind == TP_KERNEL_ATTENTION_CAUSAL;
-    // The last query sees all keys, the first keys - q + 1.
-    double seen = causal ? fmax(keys - (fmin(q, keys) - 1) / 2, 1) : keys;
-    double all = 4 * kernel->batch * d * q * (seen + curve->keys) / rate;
-    double longest = 4 * d * fmin(128, q) * (keys + curve->keys) / rate;
+    // The last query sees all keys, the first keys - q + 1. The masked part of a tile is in curve->keys.
+    double seen = causal  ? fmax(keys - (fmin(q, keys) - 1) / 2, 1)
+                  : q > 1 ? whole(keys, 128)
+                          : keys;
+    double rows = q > 1 ? whole(q, 64) : q;
+    double all = 4 * kernel->batch * wide * rows * (seen + curve->keys) / rate;
+    double longest = 4 * wide * fmin(128, rows) * (keys + curve->keys) / rate;
     double work = fmax(all / p->units + curve->longest * longest * (1 - 1 / p->units), longest);
     double bytes = 2 * p->element * kernel->batch * d *
                    (q + keys / fmax(kernel->shared, 1)); // Q and O, K and V
