@@ -24,6 +24,15 @@ local RECOMPUTE = {
   { "^full", "full" }, { "^none", "none" }, { "^selective", "selective" }, { "^$", "none" }, { "^per recipe", "none" },
   { "^norm", "none" },
 }
+-- PyTorch's selective checkpointing of an operator, as torchtitan has it: every other product is done twice, and all
+-- between them.
+local EVERY_OTHER <const> = { torchtitan = true }
+
+local function recompute_of(row, stack_name)
+  if EVERY_OTHER[stack_name] and row.recompute:lower():find "selective" then return "half" end
+  return first_of(row.recompute, RECOMPUTE)
+end
+
 local ZERO = {
   { "full_shard", 3 }, { "fsdp", 3 }, { "shard_grad_op", 2 }, { "zero%-?3", 3 }, { "zero%-?2", 2 },
   { "distributed optimizer", 1 }, { "zero%-?1", 1 }, { "optimizer_sharding=true", 1 },
@@ -84,7 +93,7 @@ end
 function step.case(row)
   local reason = common_reason(row)
   if reason then return nil, reason end
-  local recompute = first_of(row.recompute, RECOMPUTE)
+  local recompute = recompute_of(row, stacks.of(row.source, row.table))
   if not recompute then return nil, "recomputation: " .. row.recompute end
   local precision = precision_of(row.dtype)
   if not precision then return nil, "the precision is not settled" end
@@ -133,14 +142,14 @@ function step.system(case, system)
 end
 
 --- The arguments of tperf.train for a case.
-function step.request(case, system, attention)
+function step.request(case, system, attention, recompute)
   local s = case.sizes
   local interleaved = s.vp > 1 and s.pp > 1
   return {
     model = case.model, system = system, strategy = s.cp > 1 and "context" or "tensor", gpus = s.gpus, tp = s.tp,
     cp = s.cp > 1 and s.cp or nil, ep = s.ep, pp = s.pp, dp = s.dp, global_batch = case.global_batch,
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
-    virtual_stages = interleaved and s.vp or nil, zero = case.zero, recompute = case.recompute,
+    virtual_stages = interleaved and s.vp or nil, zero = case.zero, recompute = recompute or case.recompute,
     sequence_parallel = case.sequence_parallel, attention = attention, data_overlap = false,
     fast = (function()
       local fast = placement_of(s, system.network.fast.domain)
@@ -155,16 +164,28 @@ local function reason_of(message)
   return "tperf.train: " .. (tostring(message):match "tperf%.train: (.*)$" or tostring(message)):gsub("%d+", "N")
 end
 
+-- What a profile works on. Half of the layers' products done twice: half way from none to all.
+local function add_parts(case, system, profile)
+  local train = require "tperf.train".run
+  local ways = case.recompute == "half" and { "none", "full" } or { case.recompute }
+  local parts, memory = {}, 0
+  for _, way in ipairs(ways) do
+    local c = train(step.request(case, system, profile.kernel, way))
+    for name, value in pairs(stack.parts(c, system)) do
+      parts[name] = (parts[name] or 0) + value / #ways
+    end
+    memory = memory + c.memory.total / #ways
+  end
+  case.parts, case.predicted_memory = parts, memory
+end
+
 --- Seconds predicted; nil and a reason when the row cannot be.
 function step.predict(case, _, system)
-  local train = require "tperf.train".run
   local ok, profile = pcall(software, case.stack)
   if not ok then return nil, "no profile of the software " .. case.stack end
   if not case.parts then
-    local done, c = pcall(train, step.request(case, system, profile.kernel))
-    if not done then return nil, reason_of(c) end
-    case.parts = stack.parts(c, system)
-    case.predicted_memory = c.memory.total
+    local done, reason = pcall(add_parts, case, system, profile)
+    if not done then return nil, reason_of(reason) end
   end
   return (stack.step(case.parts, profile))
 end
