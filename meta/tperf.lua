@@ -131,6 +131,7 @@
 ---@field shared_ffn? integer width of one shared expert; that of a routed one if absent
 ---@field shared_gate? boolean one learned vector scales the shared experts' output (Qwen1.5-MoE, Qwen2-MoE)
 ---@field top_k integer of them a token goes to
+---@field whole? boolean tensor-parallel GPUs share the experts out, too, instead of cutting each of them
 
 ---@class tperf.model.mamba
 ---@field bias? boolean of both projections

@@ -1,6 +1,7 @@
 --- Mixture of experts (arXiv 2101.03961): a router sends each token to top_k of the experts, which p.ep GPUs share;
 -- an all-to-all over "ep" takes the tokens there, another brings the results back. Each expert is cut by tp like a
--- dense MLP. Shared experts (arXiv 2401.06066) meet every token.
+-- dense MLP, or stays whole on one of tp x ep GPUs (Megatron-LM's expert-tensor-parallel size of 1), which takes one
+-- all-to-all over "tp" more. Shared experts (arXiv 2401.06066) meet every token.
 --   load   every GPU works as hard as the busiest: imbalance times the mean; with a capacity factor, exactly its slots,
 --          filled or not (GShard, arXiv 2006.16668)
 --   reads  an expert's weights are read if it has any token: of E experts, each taken with k / E by each of n tokens,
@@ -18,21 +19,30 @@ local moe = {}
 
 local BYTES = 2
 
+-- GPUs of the tensor-parallel axis over which experts are spread whole: where each holds its part of the stream.
+local function spread(m, p)
+  return m.experts.whole and p.sequence_parallel and p.tp or 1
+end
+
 -- Rows for the experts of one GPU, after dispatch; and how many of these experts have any.
 local function load(m, p)
   local e = m.experts
   local rows = math.ceil(1.0 * p:outer_tokens() * e.top_k * (e.capacity_factor or e.imbalance))
   local tokens = 1.0 * p:inner_tokens() * p.ep -- that choose among all experts
-  return rows, (e.count / p.ep) * (1 - (1 - e.top_k / e.count) ^ tokens)
+  return rows, (e.count / (p.ep * spread(m, p))) * (1 - (1 - e.top_k / e.count) ^ tokens)
 end
 
 -- Copies every row to its places (or back, adding up), and exchanges them over ep.
 local function exchange(m, p, name, rows, routed)
   local bytes = BYTES * 1.0 * m.hidden
   local function pass()
+    local comms = {}
+    for _, axis in ipairs { { "ep", p.ep }, { p.features, spread(m, p) } } do
+      if axis[2] > 1 then comms[#comms + 1] = { kind = "all_to_all", axis = axis[1], bytes = bytes * rows } end
+    end
     return {
       bytes = bytes * (p:outer_tokens() + rows), vector_flops = 1.0 * rows * m.hidden,
-      comms = p.ep > 1 and { { kind = "all_to_all", axis = "ep", bytes = bytes * rows } } or {},
+      comms = comms,
     }
   end
   return op.custom { name = name, dtype = p.dtype, forward = pass(), backward = pass(), routed = routed }
@@ -53,18 +63,28 @@ end
 
 -- Where every GPU has the whole stream, partial sums are all-reduced once, after they have come back: by the shared
 -- experts' last product, or on their own.
+-- The same share of the work with features that nothing cuts.
+local function uncut(p)
+  local share = {}
+  for name, value in next, p do share[name] = value end
+  share.tp = 1
+  return setmetatable(share, getmetatable(p))
+end
+
 local function inside(m, p)
   local e, summed_later = m.experts, not p.sequence_parallel
-  if e.count % p.ep ~= 0 then
-    check.fail("block 'moe': the %d experts are not divided by ep = %d", e.count, p.ep)
+  local gpus = p.ep * spread(m, p)
+  if e.count % gpus ~= 0 then
+    check.fail("block 'moe': the %d experts are not divided by %s = %d", e.count, gpus > p.ep and "ep x tp" or "ep", gpus)
   end
   local rows, active = load(m, p)
   local ops = {
     p:router { name = "router", width = m.hidden, experts = e.count, top_k = e.top_k, bias = e.router_bias },
     exchange(m, p, "dispatch", rows, rows),
   }
-  parts.append(ops, parts.mlp(m, p, e.ffn, {
-    rows = rows, experts = e.count // p.ep, active = active, gathered = summed_later, partial = summed_later,
+  local alone = summed_later or gpus > p.ep -- no exchange with the GPUs that cut the stream's other products
+  parts.append(ops, parts.mlp(m, gpus > p.ep and uncut(p) or p, e.ffn, {
+    rows = rows, experts = e.count // gpus, active = active, gathered = alone, partial = alone,
   }))
   ops[#ops + 1] = exchange(m, p, "combine", rows)
   shared(m, p, ops)

@@ -56,7 +56,10 @@ local function sizes_of(row)
   local product = s.tp * s.pp * s.cp
   if s.gpus % product ~= 0 then return nil, "tp x pp x cp does not divide the GPUs" end
   s.dp = s.gpus // product
-  if s.dp % s.ep ~= 0 then return nil, "experts spread over tensor-parallel GPUs" end
+  -- Megatron's recipes leave experts whole, so that their GPUs are the tensor-parallel ones first.
+  s.whole = s.tp > 1 and s.ep % s.tp == 0
+  if s.whole then s.ep = s.ep // s.tp end
+  if s.dp % s.ep ~= 0 then return nil, "experts spread over context-parallel GPUs" end
   return s
 end
 
@@ -89,6 +92,10 @@ local function common_reason(row)
   if not stacks.of(row.source, row.table) then return "the software stack is not known" end
 end
 
+local function with_whole_experts(model)
+  return require "tperf.model"(model):with { experts = { whole = true } }
+end
+
 --- A case, or nil and why the row is left out.
 function step.case(row)
   local reason = common_reason(row)
@@ -100,6 +107,7 @@ function step.case(row)
   local model, sizes, batch, micro
   model, reason = network.of(row)
   if model then sizes, reason = sizes_of(row) end
+  if sizes and sizes.whole and model.experts then model = with_whole_experts(model) end
   if sizes then batch, micro, reason = micro_batch_of(row, sizes) end
   if not batch then return nil, reason end
   local case = {
