@@ -75,7 +75,8 @@ local function inside(m, p)
   local e, summed_later = m.experts, not p.sequence_parallel
   local gpus = p.ep * spread(m, p)
   if e.count % gpus ~= 0 then
-    check.fail("block 'moe': the %d experts are not divided by %s = %d", e.count, gpus > p.ep and "ep x tp" or "ep", gpus)
+    check.fail("block 'moe': the %d experts are not divided by %s = %d", e.count,
+      gpus > p.ep and "ep x tp" or "ep", gpus)
   end
   local rows, active = load(m, p)
   local ops = {
