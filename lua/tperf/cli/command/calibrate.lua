@@ -54,9 +54,10 @@ nccl-tests as printed, or a CSV table: of matrix products (dtype, m, n, k, time_
 attention (phase, attn_dtype, kv_dtype, batch, seq_q, kv_len, heads, kv_heads,
 head_dim, time_s), kernels that only read and write (op, elements, bytes_min,
 time_s), blocks of experts (tokens, hidden, moe_inter, experts, topk, tp, ep,
-distribution, dtype, time_s), collectives (collective, gpus, nodes, size_bytes, time_us) or all-reduces
-of serving engines (num_gpus, size_bytes, busbw_GBps, time_s). A third of
-the measurements is held back from each fit and tells its error. For example:
+distribution, dtype, time_s), collectives (collective, gpus, nodes, size_bytes,
+time_us) or all-reduces of serving engines (num_gpus, size_bytes, busbw_GBps,
+time_s). A third of the measurements is held back from each fit and tells its error.
+For example:
   tperf calibrate h100-sxm all_reduce.log gemm.csv --out mine.yaml
 With --software, the FILEs are tables of training runs.]],
   options = options.join({
