@@ -669,6 +669,7 @@
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
 ---@field reserve? number part of the memory to keep free (0)
 ---@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
+---@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does (false)
 ---@field top? integer how many configurations to return (10)
 ---@field keep? "all"|"best" "all": every candidate, feasible or not
 ---@field where? function function(configuration) -> boolean: which may be returned. Called only for those good enough to be; `candidates` and `feasible` count before it
@@ -705,6 +706,7 @@
 ---@field name string what it is called, where its numbers come from
 ---@field source? string what it is called, where its numbers come from
 ---@field kernel? "flash"|"unfused" how attention runs where a run does not say: "flash", one fused kernel, or "unfused", several
+---@field gradient_shard? boolean whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
 ---@field compute number by how much the matrix products take longer than timed on their own
 ---@field attention number the same for attention's kernels
 ---@field memory number by how much exposed memory traffic takes longer than the formulas have it
@@ -877,6 +879,7 @@
 ---@field software? string|table what a training stack adds (see tperf.software): its name, a file or a table
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
 ---@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
+---@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does (false)
 ---@field gradients? "fp32"|"bf16"|"fp16" "fp32", "bf16" or "fp16": kept and reduced in; as the rules say
 ---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---@field model string|table a name, a file or a table; system may be a list

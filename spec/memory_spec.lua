@@ -49,6 +49,17 @@ describe("bytes of a parameter", function()
     end
   end)
 
+  it("have DeepSpeed's fp32 shard of the gradients in addition, when asked for", function()
+    local question = {
+      model = "llama-3.1-8b", system = "h100-sxm", tp = 2, dp = 4, global_batch = 16, zero = 1, recompute = "full",
+    }
+    local usual = tperf.train(question).memory
+    question.gradient_shard = true
+    local more = tperf.train(question).memory
+    assert.near(usual.optimizer * 16 / 12, more.optimizer, 1e-6 * usual.optimizer)
+    assert.near(usual.total + usual.optimizer / 3, more.total, 1e-6 * usual.total)
+  end)
+
   it("are those of figure 1 of arXiv 1910.02054: 7.5 billion parameters on 64 GPUs", function()
     for zero, gb in pairs { [0] = 120, 31.4, 16.6, 1.9 } do
       local m = train { zero = zero, dp = 64, gradients = "fp16" }.memory

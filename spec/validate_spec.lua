@@ -129,7 +129,9 @@ local function row_of(fields)
   local row = {}
   for column in ([[source workload gpu gpus gpus_per_node intra inter model layers hidden ffn heads kv_heads head_dim
     seq vocab experts topk moe_ffn mla mlp dtype tp pp vp cp ep sp micro_batch global_batch recompute zero_fsdp iter_s
-    tflops_gpu tflops_kind tokens_s_gpu samples_s peak_mem_gib notes]]):gmatch "%S+" do row[column] = "" end
+    tflops_gpu tflops_kind tokens_s_gpu samples_s peak_mem_gib mem_note schedule notes]]):gmatch "%S+" do
+    row[column] = ""
+  end
   row.source, row.workload, row.gpu, row.gpus, row.dtype = "Megatron-LM", "pretrain", "A100-80GB", "32", "bf16"
   row.tp, row.pp, row.global_batch = "1", "1", "512"
   for column, value in pairs(fields) do row[column] = value end
@@ -197,6 +199,49 @@ describe("a training run's row", function()
     assert.truthy(reason:find "not those of training all weights")
     fields.tflops_gpu = "580"
     assert.truthy(step_reader.case(row_of(fields)))
+  end)
+end)
+
+describe("tables of training runs", function()
+  local gpus = require "tperf.measured.gpus"
+  local peak = require "tperf.measured.peak"
+
+  it("tell a GPU's power limit and memory by its name", function()
+    local h100 = tperf.system "h100-sxm"
+    assert.is_nil(gpus.variant("H100-80GB", h100))
+    assert.is_nil(gpus.variant("H100-80GB 700W", h100))
+    local slow = h100:with(gpus.variant("H100-96GB HBM2e 500W", h100)).accelerator
+    assert.near(989.4e12 * (500 / 700) ^ (1 / 3), slow.tensor.bf16, 1e8)
+    assert.near(133.8e12 * (500 / 700) ^ (1 / 3), slow.vector.bf16, 1e8)
+    assert.equal(500, slow.power)
+    assert.equal(96e9, slow.hbm.capacity)
+    assert.near(2.4e12, slow.hbm.bandwidth, 1) -- six stacks; the H100 PCIe's five have 2 TB/s
+  end)
+
+  it("may be of a stack that the question names, and need no more columns than they use", function()
+    local path = os.tmpname()
+    local file = assert(io.open(path, "w"))
+    file:write("workload,gpus,layers,hidden,heads,seq,global_batch,iter_s,gpu,tp,pp,dtype\n",
+      "pretrain,8,24,1024,16,2048,64,1.5,A100,1,1,bf16\n")
+    file:close()
+    local left = tperf.validate { file = path }.left_out
+    assert.truthy(left[1].reason:find("the software stack is not known", 1, true))
+    local cases = tperf.validate { file = path, software = "megatron-lm-2022" }.cases
+    assert.equal(1, #cases)
+    local slow = { name = "slow", compute = 3, attention = 3, memory = 3, comm = 3, host = 1e-5, overlap = 0 }
+    local slower = tperf.validate { file = path, software = slow }.cases
+    assert.is_true(slower[1].predicted > 1.5 * cases[1].predicted)
+    local ok, message = pcall(tperf.validate, { file = path, software = "megatron-lm-2202" })
+    assert.is_false(ok)
+    assert.truthy(message:find("did you mean 'megatron-lm-2022'", 1, true))
+    os.remove(path)
+  end)
+
+  it("show peak memory as the tool at hand does", function()
+    assert.equal(40e9, peak.shown(40e9, ""))
+    assert.equal(40e9, peak.shown(40e9, "max allocated over ranks; reserved 41 GiB"))
+    assert.near(42e9, peak.shown(40e9, "max reserved over ranks as logged (GiB)"), 1)
+    assert.near(42e9 + 1.5 * 2 ^ 30, peak.shown(40e9, "GB as reported (nvidia-smi class)"), 1)
   end)
 end)
 

@@ -202,6 +202,7 @@ end
 ---  moments            dtype of the optimizer's moments; the optimizer's
 ---  reserve            part of the memory to keep free (0)
 ---  data_overlap       false: data-parallel traffic waits for compute instead of hiding behind it (true)
+---  gradient_shard     true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does (false)
 ---  top                how many configurations to return (10)
 ---  keep               "all": every candidate, feasible or not
 ---  where              function(configuration) -> boolean: which may be returned. Called only for those good enough to

@@ -12,6 +12,7 @@ local schema = {
   name = check.string(), source = check.string { optional = true },
   -- How attention runs when a run does not say: fused, or kernels of their own.
   kernel = check.choice { { "flash", "unfused" }, default = "flash" },
+  gradient_shard = check.boolean { default = false },
   compute = factor(0.1, 10), attention = factor(0.1, 20), memory = factor(0, 20), comm = factor(0, 20),
   host = check.number { min = 0, max = 1, unit = "s" }, -- seconds to launch a kernel
   overlap = factor(0, 1),
@@ -26,6 +27,7 @@ local schema = {
 ---@param value string|table
 ---  name, source   what it is called, where its numbers come from
 ---  kernel         how attention runs where a run does not say: "flash", one fused kernel, or "unfused", several
+---  gradient_shard   whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
 ---  compute        by how much the matrix products take longer than timed on their own
 ---  attention      the same for attention's kernels
 ---  memory         by how much exposed memory traffic takes longer than the formulas have it

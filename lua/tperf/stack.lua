@@ -9,6 +9,7 @@
 local stack = {}
 
 local ADAM_BYTES <const> = 12      -- of optimizer state per parameter, see tperf.training
+local GRADIENT_BYTES <const> = 4   -- of a parameter's gradient, where the optimizer keeps it too
 local OPTIMIZER_TRAFFIC <const> = 38 -- bytes read and written per parameter and step
 local OPTIMIZER_PART <const> = 0.7   -- of the HBM's bandwidth that its many small kernels reach; an assumption
 
@@ -52,16 +53,18 @@ end
 --- What of a configuration a profile works on: seconds and counts.
 ---@param c table        a configuration of tperf.train, none of its data-parallel traffic hidden
 ---@param system table
-function stack.parts(c, system)
+---@param profile table  whose gradient_shard c's memory has
+function stack.parts(c, system, profile)
   local b, hbm = c.breakdown, system.accelerator.hbm
   local work = b.compute + b.memory + b.tensor_comm
   local attention = attention_part(c) * b.compute
+  local state = ADAM_BYTES + (profile.gradient_shard and GRADIENT_BYTES or 0)
   return {
     compute = b.compute - attention, attention = attention, memory = b.memory,
     comm = b.tensor_comm, pipeline = b.pipeline_comm,
     data = b.data_comm, kernels = kernels_of(c),
     bubble = work > 0 and b.bubble / work or 0,
-    optimizer = c.memory.optimizer / ADAM_BYTES * OPTIMIZER_TRAFFIC
+    optimizer = c.memory.optimizer / state * OPTIMIZER_TRAFFIC
       / (hbm.bandwidth * OPTIMIZER_PART),
   }
 end
@@ -110,7 +113,7 @@ end
 ---@param question table  { model, system }
 function stack.apply(c, profile, question)
   local before = c.time
-  c.time, c.breakdown = stack.step(stack.parts(c, question.system), profile)
+  c.time, c.breakdown = stack.step(stack.parts(c, question.system, profile), profile)
   c.software, c.warnings = profile.name, warnings_of(profile, c, question)
   local part = before / c.time
   c.throughput, c.tokens_per_second, c.mfu = c.throughput * part, c.tokens_per_second * part, c.mfu * part

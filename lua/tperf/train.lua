@@ -164,7 +164,7 @@ end
 --- The time and memory of one configuration.
 ---@param given table  as for tperf.search, with one value each:
 ---  model, system, strategy, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
----  recompute_layers, optimizer, weights, gradients, master, moments, reserve, data_overlap
+---  recompute_layers, optimizer, weights, gradients, master, moments, reserve, data_overlap, gradient_shard
 ---  global_batch       samples per iteration
 ---  tp, tp1, tp2, cp, ep, pp, micro_batch            1 unless given
 ---  dp, gpus           either follows from the other
@@ -182,7 +182,10 @@ function train.run(given)
   local o = check.record("tperf.train", given, schema_of(s))
   complete_sizes(o, s)
   local profile = o.software and software(o.software)
-  if profile then o.system, o.data_overlap = stack.machine(system(o.system)), false end -- the profile hides its part
+  if profile then
+    o.system, o.data_overlap = stack.machine(system(o.system)), false -- the profile hides its part
+    o.gradient_shard = o.gradient_shard or profile.gradient_shard
+  end
   o.software = nil
   local p = problem.of(o, { s })
   local share = check_divisions(o, s, p)

@@ -43,6 +43,7 @@ training.schema = {
   moments = check.choice { DTYPES, optional = true },
   reserve = check.number { min = 0, max = 0.99, default = 0 },
   data_overlap = check.boolean { default = true },
+  gradient_shard = check.boolean { default = false },
 }
 
 -- A value with its share of the scale.
@@ -59,6 +60,7 @@ function training.of(o, rules, model)
   local one = moment_bytes(o.moments or optimizer.dtype or "fp32")
   -- A matrix has rows + columns such sums: 1 / rows + 1 / columns for every entry.
   local copy = (BYTES[master] or 0) + (optimizer.factored and 2 * one / model.hidden or 0)
+  if o.gradient_shard then copy = copy + BYTES.fp32 end
   return {
     weight_bytes = COMPUTE_BYTES, kept_bytes = BYTES[o.weights], gradient_bytes = BYTES[gradients],
     optimizer_bytes = copy + optimizer.moments * one,

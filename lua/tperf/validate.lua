@@ -2,6 +2,7 @@
 local check = require "tperf.check"
 local fit = require "tperf.calibrate.fit"
 local measured = require "tperf.measured"
+local software = require "tperf.software"
 
 local validate = {}
 
@@ -71,6 +72,7 @@ end
 ---  sources = { { source, rows, median, mean, p90, max, bias } … } }
 function validate.run(given)
   local o = check.record("tperf.validate", given, schema)
+  if o.software then o.software = software(o.software) end
   local rows, reader = measured.open(o.file)
   local cases, left = measured.predict(rows, reader, o)
   return {

@@ -125,7 +125,7 @@ local function systems_of(cases)
 end
 
 --- The text of a profile's file.
----@param base table     the profile fitted before: its name and kernel stay
+---@param base table     the profile fitted before: its name, kernel and gradient_shard stay
 ---@param cases table[]
 ---@param salt integer?
 function profile.text(base, cases, salt)
@@ -134,6 +134,7 @@ function profile.text(base, cases, salt)
   lines[3] = "  fitted by `tperf calibrate --software` to published runs of the stack (docs/accuracy.md); on a third"
   lines[4] = ("  that another fit did not see, half are within %.1f %%"):format(100 * (held.median or 0))
   lines[5] = "kernel: " .. base.kernel
+  if base.gradient_shard then lines[6] = "gradient_shard: true" end
   for _, p in ipairs(profile.parameters) do
     local value = values[p.name]
     local text = p.name == "host" and ("%.3g us"):format(value * 1e6) or ("%.3g"):format(value)

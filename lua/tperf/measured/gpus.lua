@@ -27,4 +27,28 @@ function gpus.system(name)
   return nil, "no system describes the GPU " .. name
 end
 
+local HBM2E_STACK_GB <const>, HBM2E_STACK <const> = 16, 0.4e12 -- bytes/s; H100 PCIe: 80 GB, 2 TB/s
+
+--- What of a system a GPU's name changes: a power limit ("500W") slows the clock as its cube root, as power goes with
+--- frequency times voltage squared and one with the other; "96GB HBM2e" is that many stacks. nil: nothing.
+---@param name string
+---@param system table
+---@return table? change  for system:with
+function gpus.variant(name, system)
+  local a = system.accelerator
+  local watts, stacks = tonumber(name:match "(%d+) ?W%f[%A]"), tonumber(name:match "(%d+) ?GB HBM2e")
+  local slower = watts and a.power and watts < a.power
+  if not slower and not stacks then return nil end
+  local change = { tensor = {}, vector = {} }
+  local clock = slower and (watts / a.power) ^ (1 / 3) or 1
+  for _, unit in ipairs { "tensor", "vector" } do
+    for dtype, peak in pairs(a[unit]) do
+      if type(peak) == "number" then change[unit][dtype] = clock * peak end
+    end
+  end
+  change.power = slower and watts or nil
+  change.hbm = stacks and { capacity = stacks * 1e9, bandwidth = stacks / HBM2E_STACK_GB * HBM2E_STACK } or nil
+  return { accelerator = change }
+end
+
 return gpus

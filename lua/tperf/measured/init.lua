@@ -28,6 +28,8 @@ function measured.reader(columns)
   end
 end
 
+local absent = { __index = function() return "" end } -- a column that the table does not have
+
 --- The rows of a file, and the reader for them. Raises at the user's line.
 function measured.open(path)
   local rows, columns = csv.read(path)
@@ -40,6 +42,7 @@ function measured.open(path)
     check.fail("%s: its columns (%s) are those of no known table of measurements: %s", path,
       table.concat(columns, ", ", 1, math.min(#columns, 12)), table.concat(known, "; "))
   end
+  for _, row in ipairs(rows) do setmetatable(row, absent) end
   return rows, reader
 end
 
@@ -74,13 +77,13 @@ end
 --- Predicts the rows: a list of cases with `predicted`, `system` and `row`, and { reason =, rows = } of those left out.
 ---@param rows table[]
 ---@param reader table
----@param options table?  { system = a system for all rows, rules = }
+---@param options table?  { system = a system for all rows, rules =, software = a profile for all rows }
 function measured.predict(rows, reader, options)
   options = options or {}
   local machine_of, set = machines(options.system), rules(options.rules)
   local cases, left = {}, {}
   for _, row in ipairs(rows) do
-    local case, reason = reader.case(row)
+    local case, reason = reader.case(row, options)
     if case then
       local on
       on, reason = machine_of(reader, case)

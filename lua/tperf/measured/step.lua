@@ -2,7 +2,9 @@
 local fabrics = require "tperf.measured.fabrics"
 local rates = require "tperf.measured.rates"
 local read = require "tperf.measured.read"
+local gpus = require "tperf.measured.gpus"
 local network = require "tperf.measured.network"
+local peak = require "tperf.measured.peak"
 local fitting = require "tperf.layer".fitting
 local software = require "tperf.software"
 local stack = require "tperf.stack"
@@ -38,6 +40,13 @@ local ZERO = {
   { "distributed optimizer", 1 }, { "zero%-?1", 1 }, { "optimizer_sharding=true", 1 },
 }
 
+-- PyTorch's FSDP keeps a pipeline stage's weights gathered and its gradients unreduced until the last micro-batch
+-- (torchtitan: reshard_after_forward), as ZeRO 1 does.
+local function zero_of(row, sizes)
+  local stage = first_of(row.zero_fsdp, ZERO, 0)
+  return sizes.pp > 1 and row.zero_fsdp:find "FSDP" and math.min(stage, 1) or stage
+end
+
 -- The precision of the products: nil where the row leaves it open.
 local function precision_of(text)
   text = text:lower()
@@ -46,11 +55,14 @@ local function precision_of(text)
   return text:find "fp8" and "fp8" or "bf16"
 end
 
+-- Chunks of a stage that is interleaved, where their number is not given: torchtitan's default.
+local USUAL_CHUNKS <const> = 2
+
 -- The sizes of the axes; data parallelism follows from the number of GPUs.
 local function sizes_of(row)
   local s = { gpus = read.count(row.gpus) }
   for _, name in ipairs { "tp", "pp", "cp", "ep" } do s[name] = read.count(row[name]) or 1 end
-  s.vp = read.count(row.vp) or 1
+  s.vp = read.count(row.vp) or row.schedule:lower():find "^interleaved 1f1b$" and USUAL_CHUNKS or 1
   if row.tp == "" and row.pp == "" and not row.zero_fsdp:find "FSDP" then return nil, "the parallelism is not given" end
   if not s.gpus then return nil, "the number of GPUs is not given" end
   local product = s.tp * s.pp * s.cp
@@ -73,34 +85,38 @@ local function placement_of(s, domain)
   return fast
 end
 
--- Of a run whose micro-batch is not given: an assumption.
-local USUAL_MICRO_BATCH <const> = 1
+-- Of a run whose micro-batch is not given: torchtitan makes as many of a replica's batch as there are stages (its
+-- default); else an assumption.
+local function usual_micro_batch(row, s, share)
+  if row.notes:find "micro batch = batch/DP" then return share end
+  return row.zero_fsdp:find "FSDP" and share % s.pp == 0 and share // s.pp or 1
+end
 
 local function micro_batch_of(row, s)
   local batch = read.count(row.global_batch)
   if not batch then return nil, nil, "the global batch is not given" end
   if batch % s.dp ~= 0 then return nil, nil, "the global batch is no multiple of dp" end
-  local micro = read.count(row.micro_batch)
-  if not micro then micro = row.notes:find "micro batch = batch/DP" and batch // s.dp or USUAL_MICRO_BATCH end
+  local micro = read.count(row.micro_batch) or usual_micro_batch(row, s, batch // s.dp)
   if (batch // s.dp) % micro ~= 0 then return nil, nil, "the micro-batch does not divide a replica's batch" end
   return batch, micro
 end
 
-local function common_reason(row)
+local function common_reason(row, software_stack)
   if row.workload ~= "pretrain" then return "not pretraining (" .. row.workload .. ")" end
   if row.notes:find "INVALID" or row.notes:find "wrong%-ffn" then return "the table itself says that it is wrong" end
-  if not stacks.of(row.source, row.table) then return "the software stack is not known" end
+  if not software_stack then return "the software stack is not known (software = NAME says it for all rows)" end
 end
 
 local function with_whole_experts(model)
   return require "tperf.model"(model):with { experts = { whole = true } }
 end
 
---- A case, or nil and why the row is left out.
-function step.case(row)
-  local reason = common_reason(row)
+--- A case, or nil and why the row is left out. options.software: the profile of all rows, as tperf.software returns it.
+function step.case(row, options)
+  local software_stack = options and options.software and options.software.name or stacks.of(row.source, row.table)
+  local reason = common_reason(row, software_stack)
   if reason then return nil, reason end
-  local recompute = recompute_of(row, stacks.of(row.source, row.table))
+  local recompute = recompute_of(row, software_stack)
   if not recompute then return nil, "recomputation: " .. row.recompute end
   local precision = precision_of(row.dtype)
   if not precision then return nil, "the precision is not settled" end
@@ -111,11 +127,11 @@ function step.case(row)
   if sizes then batch, micro, reason = micro_batch_of(row, sizes) end
   if not batch then return nil, reason end
   local case = {
-    gpu = row.gpu, source = row.source, stack = stacks.of(row.source, row.table),
+    gpu = row.gpu, source = row.source, stack = software_stack,
     label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
-    zero = first_of(row.zero_fsdp, ZERO, 0), sequence_parallel = row.sp == "1", precision = precision,
+    zero = zero_of(row, sizes), sequence_parallel = row.sp == "1", precision = precision,
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
-    memory = read.positive(row.peak_mem_gib),
+    memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
   }
   case.measured, reason = rates.seconds(case, row)
   if not case.measured then return nil, reason end
@@ -143,14 +159,16 @@ function step.system(case, system)
   if fabric and fabric.bandwidth then
     change.slow = { bandwidth = fabric.bandwidth, nics_per_gpu = 1, efficiency = fabric.curve }
   end
+  local variant = gpus.variant(case.gpu, system)
+  if variant then system = system:with(variant) end
   local precise, reason = with_precision(stack.machine(system), case.precision)
   if not precise then return nil, reason end
   return precise:with { network = change },
-    ("%d %s %s"):format(domain, fabric and fabric.bandwidth or "", case.precision)
+    ("%d %s %s %s"):format(domain, fabric and fabric.bandwidth or "", case.precision, variant and case.gpu or "")
 end
 
 --- The arguments of tperf.train for a case.
-function step.request(case, system, attention, recompute)
+function step.request(case, system, profile, recompute)
   local s = case.sizes
   local interleaved = s.vp > 1 and s.pp > 1
   return {
@@ -158,7 +176,8 @@ function step.request(case, system, attention, recompute)
     cp = s.cp > 1 and s.cp or nil, ep = s.ep, pp = s.pp, dp = s.dp, global_batch = case.global_batch,
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
     virtual_stages = interleaved and s.vp or nil, zero = case.zero, recompute = recompute or case.recompute,
-    sequence_parallel = case.sequence_parallel, attention = attention, data_overlap = false,
+    sequence_parallel = case.sequence_parallel, attention = profile.kernel, data_overlap = false,
+    gradient_shard = profile.gradient_shard,
     fast = (function()
       local fast = placement_of(s, system.network.fast.domain)
       if s.cp == 1 then fast.cp = nil end
@@ -178,18 +197,18 @@ local function add_parts(case, system, profile)
   local ways = case.recompute == "half" and { "none", "full" } or { case.recompute }
   local parts, memory = {}, 0
   for _, way in ipairs(ways) do
-    local c = train(step.request(case, system, profile.kernel, way))
-    for name, value in pairs(stack.parts(c, system)) do
+    local c = train(step.request(case, system, profile, way))
+    for name, value in pairs(stack.parts(c, system, profile)) do
       parts[name] = (parts[name] or 0) + value / #ways
     end
-    memory = memory + c.memory.total / #ways
+    memory = memory + peak.shown(c.memory.total, case.memory_note) / #ways
   end
   case.parts, case.predicted_memory = parts, memory
 end
 
 --- Seconds predicted; nil and a reason when the row cannot be.
-function step.predict(case, _, system)
-  local ok, profile = pcall(software, case.stack)
+function step.predict(case, _, system, _, options)
+  local ok, profile = pcall(software, options and options.software or case.stack)
   if not ok then return nil, "no profile of the software " .. case.stack end
   if not case.parts then
     local done, reason = pcall(add_parts, case, system, profile)

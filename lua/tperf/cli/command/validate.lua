@@ -37,6 +37,8 @@ FILE has the columns of a table of training runs, collectives, matrix products, 
 (docs/accuracy.md). For example: tperf validate measured.csv --out predictions.csv --plot scatter.svg]],
   options = options.join({
     { long = "system", short = "s", value = "NAME", help = "the system of all rows (default: by the GPU a row names)" },
+    { long = "software", value = "NAME",
+      help = "the stack of all rows, of training runs (default: by the source a row names)" },
     { long = "rules", value = "NAME", help = "modelling rules (`tperf list rules`)" },
     { long = "out", short = "o", value = "FILE", help = "write every row's prediction as CSV" },
     { long = "plot", value = "FILE", help = "draw predicted against measured (.svg)" },
@@ -44,7 +46,9 @@ FILE has the columns of a table of training runs, collectives, matrix products, 
   run = function(values, arguments)
     if not arguments[1] then return false, "FILE is missing" end
     if arguments[2] then return false, "validate takes one file" end
-    local result = require "tperf".validate { file = arguments[1], system = values.system, rules = values.rules }
+    local result = require "tperf".validate {
+      file = arguments[1], system = values.system, rules = values.rules, software = values.software,
+    }
     local report = require "tperf.report"
     if values.out then write(values.out, report.csv(predictions(result), PREDICTION_COLUMNS)) end
     if values.plot then require "tperf.validate".plot(result):save(values.plot) end
