@@ -299,6 +299,17 @@ describe("software profiles", function()
     for _, part in pairs(real.breakdown) do sum = sum + part end
     assert.near(real.time, sum, 1e-9 * sum)
     assert.near(bare.mfu * bare.time, real.mfu * real.time, 1e-9)
+    -- CUDA graphs: the host never holds the kernels up.
+    question.software = tperf.software "megatron-deepspeed-2022":with { host = 0.01 }
+    local slow_host = tperf.train(question)
+    assert.is_true(slow_host.breakdown.host > 0)
+    question.software = question.software:with { host = 0 }
+    local graphs = tperf.train(question)
+    local function work(c) return c.time - c.breakdown.bubble - c.breakdown.host end
+    assert.equal(0, graphs.breakdown.host)
+    assert.near(work(slow_host), work(graphs), 1e-9 * graphs.time)
+    assert.is_true(graphs.breakdown.bubble < slow_host.breakdown.bubble)
+    question.software = "megatron-deepspeed-2022"
     question.system = "h100-sxm"
     assert.truthy(tperf.train(question).warnings[1]:find("no run of megatron-deepspeed-2022 on h100-sxm", 1, true))
   end)
