@@ -167,6 +167,19 @@ describe("curves of decoding", function()
     assert.equal(kernel(fast, 2, 1), kernel(slow, 2, 1))
   end)
 
+  it("of streams stand before products in 8 bits, which need narrow activations", function()
+    local function time_of(dtype, setup)
+      local curve = { efficiency = 0.5, setup = setup }
+      local machine = core.machine(h100:with { accelerator = { hbm = { stream = curve } } })
+      local compute, memory = machine:kernel("gemm", dtype, 1, 4096, 4096, 4096)
+      return compute + memory, (machine:stream(3 * 4096 * 4096))
+    end
+    local fast, stream = time_of("fp8", 1e-6)
+    assert.near(1e-6 + 3 * 4096 ^ 2 / (0.5 * 3.35e12), stream, 1e-12)
+    assert.near(fast + 1e-4, (time_of("fp8", 1.01e-4)), 1e-12)
+    assert.equal((time_of("bf16", 1e-6)), (time_of("bf16", 1e-4)))
+  end)
+
   it("find what is warm in the cache", function()
     local system = h100:with { accelerator = { cache = { bandwidth = "33.5 TB/s", capacity = "50 MB" } } }
     local machine, stream = core.machine(system), h100.accelerator.hbm.stream

@@ -111,6 +111,7 @@ typedef struct tp_processor {
     double units;     // that share the work
     double bandwidth; // bytes/s of the HBM: that it reaches or, for decoding, its peak
     double element;   // bytes of one element of the kernel's dtype
+    bool quantised;   // a kernel of its own has made narrow factors of 16-bit activations
 } tp_processor;
 
 typedef struct tp_kernel_time {

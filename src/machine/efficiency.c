@@ -40,10 +40,10 @@ tp_kernel_time tp_gemm_time(const tp_gemm_curve *curve, const tp_processor *p,
             best = fmin(best, waves * block + sum);
         }
     }
-    // 16-bit results; narrower factors are made from 16-bit activations first.
+    // 16-bit results; narrower factors are made from 16-bit activations first, here or before.
     double second = kernel->second > 0 ? kernel->second : p->element;
     double bytes = p->element * m * k + second * k * n + fmax(p->element, 2) * m * n;
-    if (p->element < 2) bytes += (2 + p->element) * m * k;
+    if (p->element < 2 && !p->quantised) bytes += (2 + p->element) * m * k;
     return overlap(best, curve->sustained, curve->sustained_after_s,
                    kernel->batch * bytes / p->bandwidth);
 }

@@ -13,11 +13,12 @@ local function compute_of(system)
   return accelerator.compute_efficiency
 end
 
--- The launch and the HBM's efficiency come with the 16-bit products.
+-- The launch and the HBM's efficiency come with the 16-bit products. Kernels for fewer bits have fewer tiles to choose
+-- from, which shows as a larger loss of the smaller ones.
 local function gemm(dtype, cases, with_memory)
   local parameters = {
     { name = "efficiency", start = 0.85, low = 0.05, high = 1.5 },
-    { name = "tile_loss", start = 4, low = 0.1, high = 100 },
+    { name = "tile_loss", start = 4, low = 0.1, high = with_memory and 100 or 300 },
     { name = "depth", start = 100, low = 4, high = 2000 },
     { name = "quantisation", start = 0.5, low = 0, high = 1 },
     SUSTAINED, SUSTAINED_AFTER,
