@@ -714,8 +714,8 @@
 ---@field host number|string seconds that the host takes to launch a kernel; a GPU that is faster waits
 ---@field overlap number part of the data-parallel traffic that is hidden
 ---@field runs? integer how many published runs it was fitted to
----@field error? number half of them are within this part of the measured time
----@field error90? number nine tenths of them are within this part of the measured time
+---@field error? number half of them are within this part of the measured time, predicted by a fit to others of them
+---@field error90? number nine tenths of them are
 ---@field systems? string[] on which they ran
 ---@field gpus? integer[] their range, { from, to }
 ---@field hidden? integer[] their range, { from, to }

@@ -43,7 +43,9 @@ local NUMBERS = { "compute", "attention", "memory", "comm", "host", "overlap" }
 
 local function profiles(out)
   out[#out + 1] = "## Software profiles\n"
-  out[#out + 1] = "| stack | runs | " .. table.concat(NUMBERS, " | ") .. " | median % | p90 % |"
+  out[#out + 1] = "Held back: the error on each third of the runs of a fit to the other two. It is what a new run"
+  out[#out + 1] = "may expect, and what the interval of a prediction is made of.\n"
+  out[#out + 1] = ("| stack | runs | %s | held back: median %% | p90 %% |"):format(table.concat(NUMBERS, " | "))
   out[#out + 1] = "|---|" .. ("---:|"):rep(#NUMBERS + 3)
   for _, name in ipairs(software) do
     local p, cells = tperf.software(name), {}

@@ -16,8 +16,8 @@ local schema = {
   compute = factor(0.1, 10), attention = factor(0.1, 20), memory = factor(0, 20), comm = factor(0, 20),
   host = check.number { min = 0, max = 1, unit = "s" }, -- seconds to launch a kernel
   overlap = factor(0, 1),
-  -- How it fits its runs: half of the predictions are within `error` of the measured time, nine tenths within error90;
-  -- and what the runs were.
+  -- How it fits runs that it was not fitted to: half of the predictions are within `error` of the measured time, nine
+  -- tenths within error90; and what the runs were.
   runs = check.integer { min = 1, optional = true }, error = factor_or_none, error90 = factor_or_none,
   systems = check.list(check.string(), { default = {} }),
   gpus = span, hidden = span, seq = span,
@@ -35,8 +35,8 @@ local schema = {
 ---  host           seconds that the host takes to launch a kernel; a GPU that is faster waits
 ---  overlap        part of the data-parallel traffic that is hidden
 ---  runs           how many published runs it was fitted to
----  error          half of them are within this part of the measured time
----  error90        nine tenths of them are within this part of the measured time
+---  error          half of them are within this part of the measured time, predicted by a fit to others of them
+---  error90        nine tenths of them are
 ---  systems        on which they ran
 ---  gpus, hidden, seq   their range, { from, to }
 ---@return table profile

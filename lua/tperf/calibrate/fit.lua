@@ -119,11 +119,16 @@ function fit.undetermined(parameters, values, objective, least)
   return open
 end
 
---- Whether row i is held back from a fit: every third, scattered, always the same.
-function fit.held_back(i, salt)
+--- The third, 0 to 2, that row i belongs to: scattered, always the same for a salt.
+function fit.third(i, salt)
   local h = (i * 2654435761 + (salt or 0) * 40503) & 0xffffffff
   h = (h ~ h >> 15) * 2246822519 & 0xffffffff
-  return (h ~ h >> 13) % 3 == 0
+  return (h ~ h >> 13) % 3
+end
+
+--- Whether row i is held back from a fit: the first third.
+function fit.held_back(i, salt)
+  return fit.third(i, salt) == 0
 end
 
 return fit
