@@ -58,7 +58,7 @@ describe("tperf run --out and tperf verify", function()
       ["./helper.lua"] = reference(HELPER), ["machine.yaml"] = reference(program.slurp(folder .. "/machine.yaml")),
       ["models/subramanian2024/gpt3.yaml"] = reference(program.slurp "models/subramanian2024/gpt3.yaml"),
       ["rows.csv"] = reference(program.slurp(path .. "/rows.csv")),
-      ["sub/notes.txt"] = reference(program.slurp(path .. "/sub/notes.txt")),
+      ["sub/notes.txt"] = reference(program.slurp(path .. "/sub/notes.txt")), ["stdout.txt"] = reference "done\n",
     }, files)
     assert.same({ "points" }, manifest.kept)
     assert.is_nil(manifest.stamp)
@@ -70,7 +70,7 @@ describe("tperf run --out and tperf verify", function()
   it("find nothing changed where nothing is", function()
     ran()
     local result = shell "tperf verify out"
-    assert.same({ "2 of 2 outputs are the same, to the byte\n", "", 0 }, { result.out, result.err, result.code })
+    assert.same({ "3 of 3 outputs are the same, to the byte\n", "", 0 }, { result.out, result.err, result.code })
   end)
 
   it("tell what changed, to the figure", function()
@@ -81,7 +81,7 @@ describe("tperf run --out and tperf verify", function()
     assert.truthy(result.out:find("machine.yaml: has changed since the run\n", 1, true), result.out)
     assert.truthy(result.out:find "\nrows.csv: changed\n  line 2, time: %d+%.%d+ %-> %d+%.%d+ %(%+%d+%.?%d* %%%)\n")
     assert.truthy(result.out:find("\nsub/notes.txt: changed\n  line 1: %d+%.%d+ %-> %d+%.%d+ "), result.out)
-    assert.truthy(result.out:find("\n0 of 2 outputs are the same", 1, true))
+    assert.truthy(result.out:find("\n1 of 3 outputs are the same", 1, true))
   end)
 
   it("tell when an output was changed, is gone, new or not written any more", function()
@@ -96,7 +96,7 @@ describe("tperf run --out and tperf verify", function()
     result = shell "tperf verify out"
     assert.equal(1, result.code)
     for _, line in ipairs { "s.lua: has changed since the run", "sub/notes.txt: is not written any more",
-      "sub/other.txt: is new", "1 of 2 outputs are the same, to the byte" } do
+      "sub/other.txt: is new", "2 of 3 outputs are the same, to the byte" } do
       assert.truthy(result.out:find(line, 1, true), result.out)
     end
     assert.equal("", shell("ls -d ${TMPDIR:-/tmp}/tperf-?????? 2> /dev/null").out) -- nothing stays behind
@@ -118,7 +118,44 @@ describe("tperf run --out and tperf verify", function()
     fails("tperf run --out out s.lua", "broken")
     assert.is_nil(io.open(path .. "/manifest.json")) -- of the run before: it would be wrong
     program.write(folder .. "/s.lua", "io.open('manifest.json', 'w'):close()")
-    fails("tperf run --out out s.lua", "which is the name of the run's manifest")
+    fails("tperf run --out out s.lua", "cannot write 'manifest.json': that is where the run's manifest goes")
+    program.write(folder .. "/s.lua", "io.open('a', 'w'):close() os.rename('a', 'x/../stdout.txt')")
+    fails("tperf run --out out s.lua", "cannot write 'x/../stdout.txt': that is where what the script prints goes")
+  end)
+
+  it("keep what the script prints, whatever way it does", function()
+    local lines = {
+      'print("a", 1, 2.0, nil)', 'io.write("b ", 3, " ", 0.5, "\\n")', 'io.stdout:write("c\\n"):write "d\\n"',
+      'io.output():write "e\\n"', 'local tperf = require "tperf"', 'tperf.report.print({ { f = 6 } }, { "f" })',
+      'tperf.plot.bars { rows = { { g = 7, n = "h" } }, x = "n", y = "g" }:print()',
+      'io.open("own.txt", "w"):write("not printed"):close()' }
+    program.write(folder .. "/s.lua", table.concat(lines, "\n"))
+    local plain = shell "tperf run s.lua"
+    assert.truthy(plain.out:find("^a\t1\t2.0\tnil\nb 3 0.5\nc\nd\ne\n"), plain.out .. plain.err)
+    local recorded = shell "LC_ALL=C tperf run --out out s.lua"
+    assert.same({ plain.out, "", 0 }, { recorded.out, recorded.err, recorded.code })
+    assert.equal(plain.out, program.slurp(path .. "/stdout.txt"))
+    assert.equal("2 of 2 outputs are the same, to the byte\n", shell("tperf verify out").out)
+    lines[3] = 'io.stdout:write("C\\n")'
+    program.write(folder .. "/s.lua", table.concat(lines, "\n"))
+    local changed = shell "tperf verify out"
+    assert.equal(1, changed.code)
+    assert.truthy(changed.out:find("stdout.txt: changed\n  line 3: c -> C\n", 1, true), changed.out)
+    program.write(folder .. "/s.lua", "return")
+    shell "tperf run --out out s.lua"
+    assert.is_nil(io.open(path .. "/stdout.txt")) -- of the run before
+    assert.truthy(shell("tperf verify out").out:find("there is nothing to compare", 1, true))
+  end)
+
+  it("point at the line of the script that writes what cannot be written", function()
+    for code, message in pairs {
+      ["\nio.write(1, {})"] = "s.lua:2: bad argument #2 to 'write' (string expected, got table)",
+      ["\nio.stdout:write(nil)"] = "s.lua:2: bad argument #1 to 'write' (string expected, got nil)",
+    } do
+      program.write(folder .. "/s.lua", code)
+      local result = shell "tperf run --out out s.lua"
+      assert.equal("tperf: " .. message .. "\n", result.err)
+    end
   end)
 
   it("work for scripts that end themselves", function()

@@ -4,7 +4,7 @@ local json = require "tperf.report.json"
 local recorder = require "tperf.cli.recorder"
 local resource = require "tperf.resource"
 
-local manifest = { NAME = "manifest.json" }
+local manifest = {}
 
 local FORMAT <const> = 1
 
@@ -37,15 +37,12 @@ local function outputs_of(record, folder)
   return list
 end
 
---- Writes the manifest of a run that ended well.
+--- Writes the manifest of a run that ended well and whose record is finished.
 ---@param run table  { script, arguments, folder, record, stamp }
 function manifest.write(run, host)
   local function must(ok, message)
     if not ok then error(("cannot write the manifest: %s"):format(message), 0) end
     return ok
-  end
-  if run.record.written[manifest.NAME] then
-    error(("the script wrote '%s', which is the name of the run's manifest"):format(manifest.NAME), 0)
   end
   local content = {
     format = FORMAT, tperf = core.version, script = { file = run.script, sha256 = run.record.read[run.script] },
@@ -56,7 +53,7 @@ function manifest.write(run, host)
   if run.stamp then
     content.stamp = { date = clock "!%Y-%m-%dT%H:%M:%SZ", host = (recorder.slurp(machine_name) or ""):match "%S+" }
   end
-  local file = must(host.output.open(manifest.NAME, "w"))
+  local file = must(host.output.open(recorder.MANIFEST, "w"))
   must(file:write(json.encode(content), "\n"))
   must(file:close())
 end
@@ -65,7 +62,7 @@ end
 ---@param folder string
 ---@return table
 function manifest.read(folder)
-  local path = folder .. "/" .. manifest.NAME
+  local path = folder .. "/" .. recorder.MANIFEST
   local content, message = resource.read(path)
   if content == nil then error(message, 0) end
   local function needs(ok)

@@ -6,7 +6,7 @@ local output = require "tperf.report.output"
 local svg = require "tperf.plot.svg"
 local terminal = require "tperf.report.terminal"
 
-local write = io.write -- scripts may lose io; standard output stays open to plots
+local stdout = io.output -- scripts may lose io; standard output stays open to plots
 
 ---@class tperf.Plot
 ---@field title string
@@ -77,9 +77,9 @@ end
 function figure:print(options)
   local o = {}
   for name, value in pairs(options or {}) do o[name] = value end
-  if o.ascii == nil then o.ascii = not terminal.utf8() end
+  if o.ascii == nil then o.ascii = terminal.ascii() end
   if o.color == nil then o.color = terminal.color() end
-  write(self:text(o))
+  stdout():write(self:text(o))
 end
 
 --- Saves the plot; the name's ending says how: .svg always, .png and .pdf where gnuplot is installed, .txt.

@@ -8,7 +8,7 @@ local shape = require "tperf.report.shape"
 local terminal = require "tperf.report.terminal"
 local text = require "tperf.report.text"
 
-local write = io.write -- scripts may lose io; standard output stays open to reports
+local stdout = io.output -- scripts may lose io; standard output stays open to reports
 
 local report = {
   text = text.table,
@@ -43,8 +43,8 @@ function report.print(rows, wanted, options)
   local o = {}
   for name, value in pairs(options or {}) do o[name] = value end
   if o.color == nil then o.color = terminal.color() end
-  if o.ascii == nil then o.ascii = terminal.is_output() and not terminal.utf8() end
-  write(text.table(rows, wanted, o))
+  if o.ascii == nil then o.ascii = terminal.ascii() end
+  stdout():write(text.table(rows, wanted, o))
 end
 
 return report

@@ -1,22 +1,26 @@
 local limits = require "tperf.cli.limits"
+local manifest = require "tperf.cli.manifest"
 local options = require "tperf.cli.options"
+local recorder = require "tperf.cli.recorder"
 local script = require "tperf.cli.script"
 
 -- Runs the script and says in the output folder what it depended on and what it wrote.
 local function run_recorded(values, arguments, host, folder)
-  local manifest = require "tperf.cli.manifest"
-  host.output.remove(manifest.NAME) -- of an earlier run; this one may fail
   local run = {
     script = arguments[1], arguments = table.move(arguments, 2, #arguments, 1, {}), folder = folder,
-    record = require "tperf.cli.recorder".start(host, folder), stamp = values.stamp,
+    record = recorder.start(host, folder), stamp = values.stamp,
   }
+  local function keep()
+    recorder.finish(run.record, host)
+    manifest.write(run, host)
+  end
   local exit = host.exit
   function host.exit(status)
-    if status == 0 then manifest.write(run, host) end
+    if status == 0 then keep() end
     exit(status)
   end
   script.run(arguments, false, host)
-  manifest.write(run, host)
+  keep()
 end
 
 return {
@@ -27,9 +31,10 @@ return {
 The script sees the standard library less what reaches outside: no processes, no native
 or binary code, no clock, no unseeded random numbers; it reads files, but writes them only
 below the output folder. "-" reads the script from standard input. What follows SCRIPT
-belongs to the script (its table arg). With --out, DIR also gets a manifest.json: the
-script, its arguments, the rules, every file read and every file written, each with its
-SHA-256; `tperf verify DIR` runs the script again and says what changed.]],
+belongs to the script (its table arg). With --out, DIR also gets stdout.txt, what the
+script prints, and manifest.json: the script, its arguments, the rules, every file read
+and every file written, each with its SHA-256; `tperf verify DIR` runs the script again
+and says what changed.]],
   options = options.join(limits.options, {
     { long = "stamp", help = "put the date and the host's name into the manifest" },
   }),

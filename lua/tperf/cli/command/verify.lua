@@ -37,6 +37,7 @@ local function run_again(content, host)
   host.output.silence(true)
   local list = table.move(content.arguments, 1, #content.arguments, 2, { content.script.file })
   local ok, message = xpcall(script.run, function(problem) return problem end, list, false, host)
+  recorder.finish(record, host)
   host.output.silence(false)
   return folder, record, (not ok and message ~= ended) and message or nil
 end
@@ -108,7 +109,7 @@ is 1 when an output differs.]],
     clean(host, folder, record, content)
     if problem then error(("the script fails now: %s"):format(tostring(problem)), 0) end
     if #content.outputs == 0 then
-      say "the run wrote no files, so there is none to compare"
+      say "the run wrote no files and printed nothing, so there is nothing to compare"
     else
       say("%d of %d outputs are the same, to the byte", same, #content.outputs)
     end
