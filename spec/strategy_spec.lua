@@ -42,6 +42,17 @@ describe("tperf.strategy.define", function()
   end)
 end)
 
+describe("strategy summa", function()
+  it("leaves out rows that do not divide the features of the heads", function()
+    local model = { name = "m", layers = 4, hidden = 4096, heads = 24, seq = 4096, vocab = 1000 } -- 24 x 170 = 4080
+    local found = tperf.search { model = model, system = "h100-sxm", gpus = 32, global_batch = 32, strategy = "summa",
+      keep = "all", infeasible = true }
+    local largest = 0
+    for _, c in ipairs(found) do largest = math.max(largest, c.tp2) end
+    assert.equal(16, largest) -- 4080 is not divided by 32, 4096 is
+  end)
+end)
+
 describe("scripts/custom_strategy.lua", function()
   define_ulysses()
 

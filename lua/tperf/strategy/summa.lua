@@ -41,6 +41,9 @@ summa.axes = {
       if rules.columns_gather and m.ffn and m.ffn % p.tp2 ~= 0 then
         return false, "does not divide the width of the MLP"
       end
+      if rules.columns_gather and m.heads and m.heads * m.head_dim % p.tp2 ~= 0 then
+        return false, "does not divide the features of the heads"
+      end
       if m.seq // p.tp2 < 128 then return false, "leaves fewer than 128 tokens" end
       return true
     end,
