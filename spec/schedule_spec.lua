@@ -266,6 +266,7 @@ describe("tperf.schedule", function()
     refuses("'times.backward_input' is longer than 'times.backward' at stage 1", call,
       { times = { backward_input = 3, backward = 2 } })
     refuses("all times are 0", call, { times = { forward = 0, backward = 0 } })
+    refuses("the passes take no time", call, { times = { forward = 0, backward = 0 }, p2p = 0.1 })
     refuses("their sum overflows", call, { times = { forward = 1e308, backward = 1e308 } })
     refuses("'memory.forward' must be a number above 0", call, { memory = { forward = 0 } })
     refuses("'memory' must add up to 0 at stage 1: forward 2 and backward -1 leave 1", call,

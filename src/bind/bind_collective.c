@@ -18,7 +18,8 @@ static int collective(lua_State *L) {
     if (tp_group_validate(group, &system, &error) != TP_OK) return tp_bind_raise(L, &error);
     if (!(bytes >= 0) || !isfinite(bytes)) return tp_bind_fail(L, "'bytes' must not be negative");
     if (kind == TP_SEND && group.size > 2)
-        return tp_bind_fail(L, "a send takes place between 2 GPUs, not %d", (int)group.size);
+        return tp_bind_fail(L, "a send takes place between 2 GPUs: gpus = 2, not %I",
+                            (LUAI_UACINT)group.size);
     lua_pushnumber(L, tp_collective_time(&system, &rules, (tp_collective)kind, bytes, group));
     return 1;
 }

@@ -42,6 +42,9 @@ function timeline.new(s, functions, summary)
   t.memory_change, t.at, t.find = s.memory, functions.at, functions.find
   if t.makespan == 0 then check.fail("tperf.schedule: all times are 0: there is nothing to simulate") end
   t.bubble_rate = bubble_rate(t, s.rules.bubble)
+  if t.bubble_rate == math.huge then
+    check.fail("tperf.schedule: the passes take no time, or next to none beside the messages")
+  end
   return t
 end
 
