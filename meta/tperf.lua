@@ -845,6 +845,7 @@
 ---@field domain integer GPUs
 ---@field efficiency any the part of the bandwidth that messages reach, or curves
 ---@field latency number|string per hop
+---@field mesh? boolean a link between each two, no switch: fewer GPUs have fewer links
 ---@field name? string for people
 ---@field reduces? boolean its switches add up (NVLink SHARP); in_network says how fast
 ---@field source? string where the numbers come from

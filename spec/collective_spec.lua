@@ -70,6 +70,20 @@ describe("tperf.collective", function()
     for i, c in ipairs(cases) do near(c[5], seconds(c[1], c[2], 8e9, c[3], c[4]), c[2] .. " #" .. i, 1e-13) end
   end)
 
+  it("has one link between each two GPUs of a mesh, of those of a whole domain", function()
+    local mesh = machine { fast = { mesh = true } } -- 100/7 GB/s a link
+    near(7e-6 + 7e9 / 100e9, seconds(mesh, "all_gather", 8e9, 8, 8), "all of it", 1e-13)
+    near(1e-6 + 4e9 / (100e9 / 7), seconds(mesh, "all_gather", 8e9, 2, 2), "one link", 1e-13)
+    near(1e-6 + 8e9 / (100e9 / 7), seconds(mesh, "send", 8e9, 2, 2), "one link", 1e-13)
+    near(3e-6 + 2e9 / (100e9 / 7), seconds(mesh, "all_to_all", 8e9, 4, 4), "a quarter over each link", 1e-13)
+    near(seconds(plain, "all_gather", 8e9, 2, 1), seconds(mesh, "all_gather", 8e9, 2, 1), "between domains", 1e-13)
+    -- all_reduce_bench.py of stas00/ml-engineering, 4 GiB on MI300X: bus bandwidth (that of the algorithm x 2 (n-1)/n)
+    for gpus, measured in pairs { [2] = 47.671e9, [8] = 312.912e9 } do
+      local bus = 2 * (gpus - 1) / gpus * 2 ^ 32 / seconds("mi300x", "all_reduce", 2 ^ 32, gpus)
+      near(measured, bus, gpus .. " GPUs", 0.07)
+    end
+  end)
+
   it("costs nothing for no bytes or one GPU", function()
     for _, kind in ipairs(KINDS) do
       assert.equal(0, seconds(plain, kind, 0, 2, 1))

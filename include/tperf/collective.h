@@ -12,6 +12,8 @@
 //   q = 1          l_s (n-1) + k V / B_s                    (B_s nu: rule lone_gpus_use_all_nics)
 //   g = 1          l_f (n-1) + k V / B_f
 //   otherwise      l_s (g-1) + l_f (n-g) + max(k V / (nu q B_s), k V / B_f): q parallel rings
+// In a mesh (network.fast.mesh), where each two GPUs of a domain have a link of their own, q GPUs have
+// (q-1) / (domain-1) of B_f among them.
 // An all-reduce is a reduce-scatter followed by an all-gather: see rule all_reduce_is_two_passes.
 //   send           l_s + V / B_s when q = 1 (same rule), else l_f + V / B_f
 //

@@ -62,6 +62,7 @@ typedef struct tp_system {
             tp_link_curve curves[TP_LINK_CURVES]; // replace both where they exist
             tp_direct_curve direct;               // of all-reduces, where it is faster, if `serves`
             int64_t domain; // GPUs that reach each other over the fast network
+            bool mesh;      // a link of its own between each two of them, not a switch
         } fast;
         struct {              // between domains: InfiniBand, Ethernet
             double bandwidth; // bytes/s per NIC and direction

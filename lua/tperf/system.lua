@@ -154,6 +154,7 @@ local schema = {
       efficiency = constant_or(fast_curves), -- the part of the bandwidth that messages reach, or curves
       latency = quantity("s", latency), -- per hop
       domain = check.integer { min = 1, max = 1 << 31 }, -- GPUs
+      mesh = check.boolean { default = false }, -- a link between each two, no switch: fewer GPUs have fewer links
       reduces = check.boolean { default = false }, -- its switches add up (NVLink SHARP); in_network says how fast
     },
     slow = check.record_of { -- between domains: InfiniBand, Ethernet

@@ -233,6 +233,9 @@ static void read_network(lua_State *L, tp_system *out) {
     int whole;
     out->network.fast.domain = lua_tointegerx(L, -1, &whole);
     if (!whole) luaL_error(L, "the system's network.fast.domain must be an integer");
+    lua_pop(L, 1);
+    lua_getfield(L, -1, "mesh");
+    out->network.fast.mesh = lua_toboolean(L, -1);
     lua_pop(L, 2);
     push_part(L, "slow");
     out->network.slow.bandwidth = number_field(L, "bandwidth", 0);

@@ -34,9 +34,19 @@ typedef struct links {
     double fast_s, nic_s; // latencies
 } links;
 
-static links links_of(const tp_system *system) {
+// What one GPU sends at most, bytes/s, to the other q - 1 GPUs of its group in the domain: in a mesh
+// through the links to them, of which there are domain - 1.
+static double port_of(const tp_system *system, int64_t q) {
+    double port = system->network.fast.bandwidth;
+    int64_t others = system->network.fast.domain - 1;
+    return system->network.fast.mesh && q > 1 && others > 0
+               ? port * (double)(q - 1) / (double)others
+               : port;
+}
+
+static links links_of(const tp_system *system, tp_group group) {
     return (links){
-        .fast = system->network.fast.bandwidth * system->network.fast.efficiency,
+        .fast = port_of(system, group.fast) * system->network.fast.efficiency,
         .nic = system->network.slow.bandwidth * system->network.slow.efficiency,
         .nics = system->network.slow.nics_per_gpu,
         .fast_s = system->network.fast.latency_s,
@@ -107,7 +117,7 @@ static double measured_time(const tp_system *system, tp_collective kind, double 
     const tp_link_curve *link = link_of(system, kind);
     bool all_reduce = kind == TP_ALL_REDUCE;
     double n = (double)group.size, q = (double)group.fast, g = n / q;
-    double port = system->network.fast.bandwidth;
+    double port = port_of(system, group.fast);
     if (group.size == group.fast) {
         double time = tp_link_time(link, all_reduce, port, n, bytes);
         const tp_direct_curve *direct = &system->network.fast.direct;
@@ -157,7 +167,7 @@ static tp_rate rate_of(const links *l, const tp_rules *rules, tp_collective kind
 bool tp_collective_rate(const tp_system *system, const tp_rules *rules, tp_collective kind,
                         tp_group group, tp_rate *rate) {
     if (is_measured(system, kind, group)) return false;
-    links l = links_of(system);
+    links l = links_of(system, group);
     *rate = rate_of(&l, rules, kind, group);
     return true;
 }
