@@ -97,6 +97,12 @@ static double exchange(const exchanger *e, double bytes) {
     return bytes > 0 ? e->rate.latency_s + bytes * e->rate.per_byte_s : 0;
 }
 
+static bool has_experts(const tp_network *network, const tp_layer_cost *costs) {
+    for (int i = 0; i < network->n_kinds + 2; i++)
+        if (costs[i].expert_bytes > 0) return true;
+    return false;
+}
+
 void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
                        const tp_layer_cost *costs, tp_exchange *exchanges) {
     replicas r = replicas_of(candidate, job, network);
@@ -109,7 +115,7 @@ void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const t
     exchanger gather = exchanger_of(job, TP_ALL_GATHER, r.dense);
     exchanger reduce = exchanger_of(job, reduction, r.dense);
     exchanger gather_experts = {0}, reduce_experts = {0};
-    if (network->expert_axis >= 0) {
+    if (has_experts(network, costs)) {
         gather_experts = exchanger_of(job, TP_ALL_GATHER, r.expert);
         reduce_experts = exchanger_of(job, reduction, r.expert);
     }
