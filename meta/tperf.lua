@@ -9,7 +9,7 @@
 
 ---@class tperf.calibrate.request
 ---@field system string|table what to start from: its peaks and bandwidths stay
----@field files any[] CSV files of products, attention, memory kernels or collectives, or { kind =, cases = } as tperf.measured reads them
+---@field files any[] CSV files of products, attention, experts, memory kernels or collectives, logs of nccl-tests, or { kind =, cases = } as tperf.measured reads them
 ---@field gpu? string use only the rows whose GPU is that of this system
 ---@field keep? boolean accept values that the measurements leave open
 ---@field salt? integer another number holds back another third of the measurements (0)

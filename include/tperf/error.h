@@ -7,13 +7,11 @@
 typedef enum tp_status {
     TP_OK = 0,
     TP_INVALID,     // an argument is out of its range or contradicts another
-    TP_INFEASIBLE,  // the question is sound but has no answer
     TP_NO_MEMORY,   // an allocation failed
     TP_INTERRUPTED, // the caller asked to stop
 } tp_status;
 
 typedef struct tp_error {
-    tp_status status;
     char message[512]; // no trailing newline or full stop; truncated when longer
 } tp_error;
 

@@ -51,9 +51,6 @@ typedef struct tp_op {
     bool recomputed;     // the backward pass begins with the forward pass
 } tp_op;
 
-// Bytes of one entry of a dropout mask; tp_dtype_bytes has those of activations and weights.
-enum { TP_MASK_BYTES = 1 };
-
 // Y = X W + bias. X is tokens x n_in, W is n_in x n_out. Saved: X, unless another op keeps it.
 // A product cut by W's columns takes a gathered X; one cut by its rows makes partial sums of Y.
 //   gather_axis:       X lies in shards of `shard` tokens (0: all of them); they are gathered before each
@@ -169,7 +166,6 @@ typedef struct tp_fused_attention {
     const char *gather_axis; // keys and values are spread over it, as in tp_attention
 } tp_fused_attention;
 tp_status tp_op_attention(tp_op *op, const tp_fused_attention *shape, tp_error *error);
-double tp_attention_pairs(const tp_fused_attention *shape);
 
 // Looks `tokens` rows of `width` up in a table of which this GPU has `rows`; each GPU of the axis adds
 // what it has, and the result is reduce-scattered or all-reduced (Megatron-LM, arXiv 1909.08053, section 3).

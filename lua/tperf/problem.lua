@@ -22,7 +22,6 @@ local function one_or_list(checker)
   check.describe(optional, { kind = "one_of", optional = true, choices = check.describe(either).choices })
   return optional
 end
-problem.one_or_list = one_or_list
 
 problem.sizes = one_or_list(check.integer { min = 1, max = 1 << 31 })
 

@@ -2,8 +2,8 @@
 local core = require "tperf.core".search
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
-local fit = require "tperf.fit"
 local problem = require "tperf.problem"
+local shortage = require "tperf.shortage"
 local space = require "tperf.space"
 local strategy = require "tperf.strategy"
 local units = require "tperf.units"
@@ -153,8 +153,8 @@ local function why_too_big(p, o, question, found, complete)
     if i ~= s.expert_axis or p.model.experts then sizes[#sizes + 1] = ("%s = %d"):format(name, least.sizes[i]) end
   end
   text = ("%s: the smallest, %s, pp = %d, dp = %d, micro_batch = %d, needs %s"):format(text, table.concat(sizes, ", "),
-    p.pipeline_list[least.pipeline].pp, least.dp, least.micro_batch, fit.miss(least.memory, question))
-  return p.many and text or ("%s; %s"):format(text, fit.advice(o, p.strategies, question, search.least))
+    p.pipeline_list[least.pipeline].pp, least.dp, least.micro_batch, shortage.miss(least.memory, question))
+  return p.many and text or ("%s; %s"):format(text, shortage.advice(o, p.strategies, question, search.least))
 end
 
 local function answer(p, o, core_search, index, complete)

@@ -73,10 +73,10 @@ local function contains(list, value)
   return false
 end
 
---- Calls visit(sizes, share) for every combination of the strategy's axes that divides a question's GPUs, keeps to
---- `fixed` (axis name -> list of allowed sizes) and that the strategy admits. Adds to `refused` why sizes were not
---- admitted.
-function space.each_size(s, model, rules, questions, fixed, refused, visit)
+-- Calls visit(sizes, share) for every combination of the strategy's axes that divides a question's GPUs, keeps to
+-- `fixed` (axis name -> list of allowed sizes) and that the strategy admits. Adds to `refused` why sizes were not
+-- admitted.
+local function each_size(s, model, rules, questions, fixed, refused, visit)
   local candidates = gpu_divisors(questions)
   local share, sizes = { micro_batch = 1, seq = model.seq }, {}
   local function descend(i, product)
@@ -153,7 +153,7 @@ function space.each_shape(s, model, rules, questions, pps, fixed, refused, visit
     return known[n]
   end })
   questions = of_each_count(questions)
-  space.each_size(s, model, rules, questions, fixed, refused, function(sizes, share)
+  each_size(s, model, rules, questions, fixed, refused, function(sizes, share)
     local replicas = replica_batches(gpus_of(s, sizes), sizes[s.expert_axis] or 1, pps, questions)
     local panels = fixed.panels or s.panels and s.panels(model, share, rules) or { 1 }
     local copy = table.move(sizes, 1, #sizes, 1, {})

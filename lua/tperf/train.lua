@@ -1,9 +1,9 @@
 --- tperf.train: one training configuration, explained op by op.
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
-local fit = require "tperf.fit"
 local problem = require "tperf.problem"
 local search = require "tperf.search"
+local shortage = require "tperf.shortage"
 local simulate = require "tperf.simulate"
 local space = require "tperf.space"
 local software = require "tperf.software"
@@ -119,8 +119,8 @@ end
 
 -- By how much it misses, and what would help.
 local function why_too_big(c, o, s, question)
-  return ("does not fit: the fullest GPU needs %s; %s"):format(fit.miss(c.memory.total, question),
-    fit.advice(o, { s }, question, search.least))
+  return ("does not fit: the fullest GPU needs %s; %s"):format(shortage.miss(c.memory.total, question),
+    shortage.advice(o, { s }, question, search.least))
 end
 
 local function explain(c, o, p, network)

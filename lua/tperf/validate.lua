@@ -15,31 +15,16 @@ local schema = {
 --- error), each as a part of the measured value.
 ---@param cases table[]  with predicted and measured
 function validate.statistics(cases)
-  local errors, signed, sum = {}, {}, 0
-  for i, case in ipairs(cases) do
-    signed[i] = case.predicted / case.measured - 1
-    errors[i] = math.abs(signed[i])
-    sum = sum + errors[i]
-  end
-  return {
-    rows = #cases, median = fit.quantile(errors), mean = sum / #cases, p90 = fit.quantile(errors, 0.9),
-    max = fit.quantile(errors, 1), bias = fit.quantile(signed),
-  }
+  local ratios = {}
+  for i, case in ipairs(cases) do ratios[i] = case.predicted / case.measured end
+  return fit.errors(ratios)
 end
 
 --- Statistics by one of the cases' fields, in its order, or of what `key` returns.
 ---@param cases table[]
 ---@param key string|function
 function validate.by(cases, key)
-  local groups, names = {}, {}
-  for _, case in ipairs(cases) do
-    local name = type(key) == "function" and key(case) or case[key]
-    if not groups[name] then
-      groups[name] = {}
-      names[#names + 1] = name
-    end
-    table.insert(groups[name], case)
-  end
+  local groups, names = fit.groups(cases, key)
   table.sort(names)
   local rows = {}
   for i, name in ipairs(names) do

@@ -8,7 +8,6 @@ tp_status tp_error_set(tp_error *error, tp_status status, const char *format, ..
     if (error) {
         va_list arguments;
         va_start(arguments, format);
-        error->status = status;
         vsnprintf(error->message, sizeof error->message, format, arguments);
         va_end(arguments);
     }

@@ -34,7 +34,7 @@ static double seen_up_to(double n, double w) {
     return inside * (inside + 1) / 2 + fmax(n - w, 0) * w;
 }
 
-double tp_attention_pairs(const tp_fused_attention *shape) {
+static double pairs_of(const tp_fused_attention *shape) {
     double k = (double)shape->keys, r = (double)shape->queries, shards = (double)shape->shards;
     double w = shape->window ? fmin((double)shape->window, k) : k;
     if (!shape->causal) return r * w;
@@ -50,7 +50,7 @@ static double keys_touched(const tp_fused_attention *shape) {
 // For systems whose efficiency depends on the shape. Rows that do not see a triangle of keys see their average number;
 // with a window, a block of 128 rows meets keys that half of its rows do not see at both ends, not at one.
 static void shape_kernels(tp_op *op, const tp_fused_attention *shape, tp_kernel kernel) {
-    double pairs = tp_attention_pairs(shape), rows = (double)shape->queries;
+    double pairs = pairs_of(shape), rows = (double)shape->queries;
     bool triangle = shape->causal && !shape->window && shape->shards == 1;
     kernel.kind = triangle ? TP_KERNEL_ATTENTION_CAUSAL : TP_KERNEL_ATTENTION;
     kernel.m = rows;
@@ -66,7 +66,7 @@ tp_status tp_op_attention(tp_op *op, const tp_fused_attention *shape, tp_error *
     double kv_heads = (double)(shape->kv_heads ? shape->kv_heads : shape->heads);
     double H = (double)shape->batch * (double)shape->heads, G = (double)shape->batch * kv_heads;
     double d = (double)shape->head_dim, r = (double)shape->queries, k = keys_touched(shape);
-    double v = shape->value_dim ? (double)shape->value_dim : d, n = tp_attention_pairs(shape);
+    double v = shape->value_dim ? (double)shape->value_dim : d, n = pairs_of(shape);
     double element = tp_dtype_bytes(op->dtype), drop = shape->dropout;
     double kv_element = shape->kv_element > 0 ? shape->kv_element : element;
     double kv_width = shape->values_in_keys ? d : d + v;

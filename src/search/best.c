@@ -26,7 +26,9 @@ static int compare_candidates(const tp_candidate *a, const tp_candidate *b) {
     return order ? order : compare_sizes(a->pp_fast, b->pp_fast);
 }
 
-int tp_found_compare(const tp_found *a, const tp_found *b) {
+// The total order: throughput descending, memory ascending, candidate ascending.
+// Negative when a comes before b; 0 only for the same candidate.
+static int total_order(const tp_found *a, const tp_found *b) {
     if (a->throughput != b->throughput) return a->throughput > b->throughput ? -1 : 1;
     if (a->memory != b->memory) return a->memory < b->memory ? -1 : 1;
     return compare_candidates(&a->candidate, &b->candidate);
@@ -39,7 +41,7 @@ bool tp_needs_less(const tp_found *a, const tp_found *b) {
 }
 
 bool tp_best_wants(const tp_best *best, const tp_found *found) {
-    return best->n < best->limit || tp_found_compare(found, &best->found[0]) < 0;
+    return best->n < best->limit || total_order(found, &best->found[0]) < 0;
 }
 
 static void swap(tp_found *a, tp_found *b) {
@@ -51,17 +53,16 @@ static void swap(tp_found *a, tp_found *b) {
 static void sift_up(tp_best *best, size_t i) {
     for (; i > 0; i = (i - 1) / 2) {
         tp_found *parent = &best->found[(i - 1) / 2];
-        if (tp_found_compare(&best->found[i], parent) <= 0) return;
+        if (total_order(&best->found[i], parent) <= 0) return;
         swap(&best->found[i], parent);
     }
 }
 
 static void sift_down(tp_best *best) {
     for (size_t i = 0, child; (child = 2 * i + 1) < best->n; i = child) {
-        if (child + 1 < best->n &&
-            tp_found_compare(&best->found[child + 1], &best->found[child]) > 0)
+        if (child + 1 < best->n && total_order(&best->found[child + 1], &best->found[child]) > 0)
             child++;
-        if (tp_found_compare(&best->found[child], &best->found[i]) <= 0) return;
+        if (total_order(&best->found[child], &best->found[i]) <= 0) return;
         swap(&best->found[i], &best->found[child]);
     }
 }
@@ -85,7 +86,7 @@ bool tp_best_keep(tp_best *best, const tp_found *found) {
 }
 
 static int compare_found(const void *a, const void *b) {
-    return tp_found_compare(a, b);
+    return total_order(a, b);
 }
 
 void tp_best_sort(tp_best *best) {

@@ -10,10 +10,6 @@ typedef struct tp_best {
     tp_found *found; // a heap whose root is the worst, until sorted
 } tp_best;
 
-// The total order: throughput descending, memory ascending, candidate ascending.
-// Negative when a comes before b; 0 only for the same candidate.
-int tp_found_compare(const tp_found *a, const tp_found *b);
-
 // Whether a needs less memory, or comes before b; nothing (no pipeline) needs most.
 bool tp_needs_less(const tp_found *a, const tp_found *b);
 

@@ -31,8 +31,8 @@ function parts.residual(m, p, name)
   }
 end
 
---- How many of the layer's norms each of its `n` sublayers has: the first before it, the others after.
-function parts.norms_of(p, i, n)
+-- How many of the layer's norms each of its `n` sublayers has: the first before it, the others after.
+local function norms_of(p, i, n)
   local all = p.group.norms
   return all // n + (i <= all % n and 1 or 0)
 end
@@ -40,7 +40,7 @@ end
 --- A sublayer: norm, what `inside` lays out, further norms, residual sum.
 ---@param i integer  which of the n sublayers of the layer
 function parts.sublayer(m, p, i, n, inside)
-  local ops, norms = {}, parts.norms_of(p, i, n)
+  local ops, norms = {}, norms_of(p, i, n)
   if norms > 0 then ops[1] = parts.norm(m, p, "norm") end
   table.move(inside, 1, #inside, #ops + 1, ops)
   for k = 2, norms do ops[#ops + 1] = parts.norm(m, p, k == 2 and "post-norm" or "post-norm-" .. k - 1) end

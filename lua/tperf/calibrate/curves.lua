@@ -1,5 +1,7 @@
 --- The curves that measurements of operators and collectives determine. Each: name, cases, parameters to fit,
 -- install(system, values), which sets them in a plain copy of a system, and `needs`, what would settle them.
+local fit = require "tperf.calibrate.fit"
+
 local curves = {}
 
 local SUSTAINED = { name = "sustained", start = 0.85, low = 0.4, high = 1 }
@@ -199,72 +201,67 @@ local function direct(cases)
   }
 end
 
-local function group(cases, key, accept)
-  local groups, names = {}, {}
+local function those(cases, accept)
+  local list = {}
   for _, case in ipairs(cases) do
-    if accept(case) then
-      local name = case[key]
-      if not groups[name] then
-        groups[name] = {}
-        names[#names + 1] = name
-      end
-      table.insert(groups[name], case)
-    end
+    if accept(case) then list[#list + 1] = case end
   end
-  table.sort(names)
-  return groups, names
+  return list
 end
 
+local function is_decode(case) return case.kind == "decode" and not case.portable end
+
+local function is_long_prefill(case)
+  return case.kind == "causal_attention" and not case.portable and case.queries > 512
+end
+
+local NCCL_CURVES <const> = { all_reduce = true, all_gather = true, reduce_scatter = true, all_to_all = true }
+
+-- For each kind of table: adds the curves that its cases determine.
 local makers = {}
 
 function makers.gemm(cases, add)
-  local groups, names = group(cases, "dtype", function(case) return case.flops >= 1e8 and not case.blockwise end)
+  local groups, names = fit.groups(those(cases, function(case)
+    return case.flops >= 1e8 and not case.blockwise
+  end), "dtype")
   table.sort(names, function(a, b) return (a == "bf16" and "" or a) < (b == "bf16" and "" or b) end)
   for _, dtype in ipairs(names) do add(gemm(dtype, groups[dtype], dtype == "bf16" or dtype == "fp16")) end
 end
 
 function makers.attention(cases, add)
-  local groups, names = group(cases, "dtype", function(case)
-    return case.kind == "causal_attention" and not case.portable and case.queries > 512
-  end)
+  local groups, names = fit.groups(those(cases, is_long_prefill), "dtype")
+  table.sort(names)
   for _, dtype in ipairs(names) do add(attention(dtype, groups[dtype])) end
-  groups, names = group(cases, "kv_dtype", function(case) return case.kind == "decode" and not case.portable end)
+  groups, names = fit.groups(those(cases, is_decode), "kv_dtype")
+  table.sort(names)
   for _, dtype in ipairs(names) do add(decode(dtype, groups[dtype])) end
 end
 
 function makers.moe(cases, add)
-  local list = {}
-  for _, case in ipairs(cases) do
-    if (case.format == "bf16" or case.format == "fp8") and not case.portable and not case.sglang then
-      list[#list + 1] = case
-    end
-  end
+  local list = those(cases, function(case)
+    return (case.format == "bf16" or case.format == "fp8") and not case.portable and not case.sglang
+  end)
   if #list > 0 then add(routing(list)) end
 end
 
 function makers.memory(cases, add, system)
-  local list = {}
-  for _, case in ipairs(cases) do
-    if #case.kernels == 1 then list[#list + 1] = case end
-  end
+  local list = those(cases, function(case) return #case.kernels == 1 end)
   if #list > 0 then add(stream(list, system)) end
 end
 
 function makers.collective(cases, add, system)
-  local groups, names = group(cases, "kind", function(case) return case.nodes == 1 and case.bytes >= 1 << 16 end)
+  local groups, names = fit.groups(those(cases, function(case)
+    return case.nodes == 1 and case.bytes >= 1 << 16 and NCCL_CURVES[case.kind]
+  end), "kind")
+  table.sort(names)
   for _, kind in ipairs(names) do
-    if kind == "all_reduce" or kind == "all_gather" or kind == "reduce_scatter" or kind == "all_to_all" then
-      add(link(kind, groups[kind], kind == "all_reduce" and system.network.fast.reduces))
-    end
+    add(link(kind, groups[kind], kind == "all_reduce" and system.network.fast.reduces))
   end
 end
 
 -- Engines leave long messages to NCCL.
 function makers.direct(cases, add)
-  local short = {}
-  for _, case in ipairs(cases) do
-    if case.bytes <= 16 << 20 then short[#short + 1] = case end
-  end
+  local short = those(cases, function(case) return case.bytes <= 16 << 20 end)
   if #short > 0 then add(direct(short)) end
 end
 

@@ -24,6 +24,40 @@ function fit.quantile(list, part)
   return #sorted > 0 and sorted[low] + (at - low) * (sorted[high] - sorted[low]) or nil
 end
 
+--- Cases by one of their fields, or by what `key` returns.
+---@param cases table[]
+---@param key string|function
+---@return table<any, table[]> groups
+---@return any[] names  as they come
+function fit.groups(cases, key)
+  local groups, names = {}, {}
+  for _, case in ipairs(cases) do
+    local name = type(key) == "function" and key(case) or case[key]
+    if not groups[name] then
+      groups[name] = {}
+      names[#names + 1] = name
+    end
+    table.insert(groups[name], case)
+  end
+  return groups, names
+end
+
+--- How far predictions are off, as parts of the measured: their number, the median, mean, 90th percentile and maximum
+--- of the absolute errors, and the bias, the median of the signed ones.
+---@param ratios number[]  predicted / measured
+function fit.errors(ratios)
+  local errors, signed, sum = {}, {}, 0
+  for i, ratio in ipairs(ratios) do
+    signed[i] = ratio - 1
+    errors[i] = math.abs(signed[i])
+    sum = sum + errors[i]
+  end
+  return {
+    rows = #ratios, median = fit.quantile(errors), mean = sum / #ratios, p90 = fit.quantile(errors, 0.9),
+    max = fit.quantile(errors, 1), bias = fit.quantile(signed),
+  }
+end
+
 -- Parameters live between bounds: positive ones by their logarithm.
 local function inward(p, value)
   local low, high = p.low, p.high

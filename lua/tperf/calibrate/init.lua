@@ -43,13 +43,13 @@ local function residuals(curve, reader, trial, values, want, set)
   return list, kept
 end
 
--- The median and 90th percentile of |predicted / measured - 1| of the cases in the curve's scope.
+-- How far the predictions of the cases in the curve's scope are off.
 local function errors_of(curve, list, cases)
-  local errors = {}
+  local ratios = {}
   for i, r in ipairs(list) do
-    if curve.scope(cases[i]) then errors[#errors + 1] = math.abs(math.exp(r) - 1) end
+    if curve.scope(cases[i]) then ratios[#ratios + 1] = math.exp(r) end
   end
-  return { rows = #errors, median = fit.quantile(errors), p90 = fit.quantile(errors, 0.9) }
+  return fit.errors(ratios)
 end
 
 local function always() return true end
@@ -123,8 +123,8 @@ end
 --- Fits a system's curves to measurements. A third of them is held back from each fit and tells its error.
 ---@param given table
 ---  system  what to start from: its peaks and bandwidths stay
----  files   CSV files of products, attention, memory kernels or collectives, or { kind =, cases = } as tperf.measured
----          reads them
+---  files   CSV files of products, attention, experts, memory kernels or collectives, logs of nccl-tests, or
+---          { kind =, cases = } as tperf.measured reads them
 ---  gpu     use only the rows whose GPU is that of this system
 ---  keep    accept values that the measurements leave open
 ---  salt    another number holds back another third of the measurements (0)

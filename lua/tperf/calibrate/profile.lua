@@ -42,72 +42,61 @@ local function parameters_from(start)
   return list
 end
 
-local function residuals(cases, values, want)
+-- log(predicted / measured)
+local function residual(case, values) return math.log(stack.step(case.parts, values) / case.measured) end
+
+-- The cases for which want(i) holds.
+local function wanted(cases, want)
   local list = {}
   for i, case in ipairs(cases) do
-    if want(i) then list[#list + 1] = math.log(stack.step(case.parts, values) / case.measured) end
+    if want(i) then list[#list + 1] = case end
   end
   return list
 end
 
 -- A source counts by the cube root of its runs: one of a thousand does not drown one of a dozen.
-local function loss_of(cases, values, want)
-  local of, sources, loss, n = {}, {}, 0, 0
-  for i, case in ipairs(cases) do
-    if want(i) then
-      local list = of[case.source]
-      if not list then
-        list = {}
-        of[case.source], sources[#sources + 1] = list, list
-      end
-      list[#list + 1] = math.log(stack.step(case.parts, values) / case.measured)
-    end
-  end
-  for _, list in ipairs(sources) do
+local function loss_of(groups, names, values)
+  local loss, n = 0, 0
+  for _, name in ipairs(names) do
+    local list = {}
+    for i, case in ipairs(groups[name]) do list[i] = residual(case, values) end
     local weight = (#list) ^ (1 / 3)
     loss, n = loss + weight * fit.loss(list), n + weight
   end
   return loss / math.max(n, 1)
 end
 
-local function errors(list)
-  local sizes, sum = {}, 0
-  for i, r in ipairs(list) do
-    sizes[i] = math.abs(math.exp(r) - 1)
-    sum = sum + sizes[i]
-  end
-  return { rows = #list, median = fit.quantile(sizes), mean = sum / #list, p90 = fit.quantile(sizes, 0.9) }
+-- Adds predicted / measured of the cases to a list.
+local function add_ratios(list, cases, values)
+  for _, case in ipairs(cases) do list[#list + 1] = math.exp(residual(case, values)) end
+  return list
 end
 
---- The best profile of some cases of one stack.
----@param cases table[]  of tperf.measured.step, predicted once so that they have `parts`
----@param want function  which of them to fit to
-function profile.best(cases, want)
-  local runs, best, least = 0, nil, math.huge
-  for i in ipairs(cases) do runs = runs + (want(i) and 1 or 0) end
+-- The best profile of some cases of one stack.
+local function best(cases)
+  local groups, names = fit.groups(cases, "source")
+  local found, least = nil, math.huge
   for _, start in ipairs(STARTS) do
     local values, loss = fit.minimise(parameters_from(start), function(values)
-      return loss_of(cases, values, want) + pull(values, runs)
+      return loss_of(groups, names, values) + pull(values, #cases)
     end)
-    if loss < least then best, least = values, loss end
+    if loss < least then found, least = values, loss end
   end
-  return best
+  return found
 end
 
 --- The profile of all cases, its error on them, and the error on each third of a fit to the other two.
----@param cases table[]
+---@param cases table[]  of one stack, of tperf.measured.step, predicted once so that they have `parts`
 ---@param salt integer?  other thirds
 function profile.fit(cases, salt)
   local held_back = {}
   for third = 0, 2 do
     local function held(i) return fit.third(i, salt) == third end
-    local partial = profile.best(cases, function(i) return not held(i) end)
-    local list = residuals(cases, partial, held)
-    table.move(list, 1, #list, #held_back + 1, held_back)
+    local partial = best(wanted(cases, function(i) return not held(i) end))
+    add_ratios(held_back, wanted(cases, held), partial)
   end
-  local function all() return true end
-  local values = profile.best(cases, all)
-  return values, errors(residuals(cases, values, all)), errors(held_back)
+  local values = best(cases)
+  return values, fit.errors(add_ratios({}, cases, values)), fit.errors(held_back)
 end
 
 local function span_of(cases, value)

@@ -4,9 +4,10 @@
 local sha256 = require "tperf.core".file.sha256
 local terminal = require "tperf.report.terminal"
 
-local recorder = { STDOUT = "stdout.txt", MANIFEST = "manifest.json" }
+local recorder = { MANIFEST = "manifest.json" }
 
-local RESERVED = { [recorder.STDOUT] = "what the script prints", [recorder.MANIFEST] = "the run's manifest" }
+local STDOUT <const> = "stdout.txt"
+local RESERVED = { [STDOUT] = "what the script prints", [recorder.MANIFEST] = "the run's manifest" }
 
 local open, io_type = io.open, io.type -- the standard ones
 
@@ -92,8 +93,8 @@ local function watch_printing(record, write_to)
     end
     if file ~= stdout or not record.running then return write(file, ...) end
     if not record.printed then
-      record.printed = assert(write_to(recorder.STDOUT, "w"))
-      record.written[recorder.STDOUT] = true
+      record.printed = assert(write_to(STDOUT, "w"))
+      record.written[STDOUT] = true
     end
     assert(write(record.printed, ...))
     return write(file, ...)
@@ -115,7 +116,7 @@ end
 function recorder.start(host, folder)
   local record = { read = {}, written = {}, kept = {}, running = true }
   host.output.remove(recorder.MANIFEST) -- of an earlier run; this one may fail
-  host.output.remove(recorder.STDOUT)
+  host.output.remove(STDOUT)
   watch_reading(record)
   record.before = watch_writing(record, host, folder)
   watch_printing(record, record.before.open)

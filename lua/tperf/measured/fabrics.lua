@@ -3,9 +3,9 @@
 -- them; InfiniBand's latencies to the smaller messages of clusters whose bandwidth the logs do not state.
 local fabrics = {}
 
-fabrics.infiniband = { efficiency = 0.95, latency = 22e-6, doubling = 25e-6, hop = 4.8e-6, ramp = 0.64e-3 }
+local INFINIBAND <const> = { efficiency = 0.95, latency = 22e-6, doubling = 25e-6, hop = 4.8e-6, ramp = 0.64e-3 }
 -- Ethernet with the cloud providers' transports: Elastic Fabric Adapter, GPUDirect-TCPXO.
-fabrics.ethernet = { efficiency = 0.81, latency = 10e-6, doubling = 161e-6, hop = 4.1e-6, ramp = 0.16e-3 }
+local ETHERNET <const> = { efficiency = 0.81, latency = 10e-6, doubling = 161e-6, hop = 4.1e-6, ramp = 0.16e-3 }
 
 local OMNI_PATH <const> = 100e9 / 8 -- bytes/s of a link
 
@@ -31,13 +31,13 @@ function fabrics.of(text, gpus_per_node)
   local ethernet = lower:find "efa" or lower:find "tcp" or lower:find "roce" or lower:find "ethernet"
   local node = node_bandwidth(text)
   if node then
-    return { bandwidth = node / gpus_per_node, curve = ethernet and fabrics.ethernet or fabrics.infiniband }
+    return { bandwidth = node / gpus_per_node, curve = ethernet and ETHERNET or INFINIBAND }
   end
   if lower:find "not stated" or lower:find "not named" or lower:find "omni%-path" then
     return nil, "the network between the nodes is not named"
   end
-  if lower:find "infiniband" or lower:find "ndr" or lower:find "hdr" then return { curve = fabrics.infiniband } end
-  if lower:find "ethernet" or lower:find "roce" or lower:find "efa" then return { curve = fabrics.ethernet } end
+  if lower:find "infiniband" or lower:find "ndr" or lower:find "hdr" then return { curve = INFINIBAND } end
+  if lower:find "ethernet" or lower:find "roce" or lower:find "efa" then return { curve = ETHERNET } end
   return nil, "the network between the nodes is not named"
 end
 

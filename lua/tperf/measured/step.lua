@@ -3,7 +3,7 @@ local fabrics = require "tperf.measured.fabrics"
 local rates = require "tperf.measured.rates"
 local read = require "tperf.measured.read"
 local gpus = require "tperf.measured.gpus"
-local network = require "tperf.measured.network"
+local models = require "tperf.measured.models"
 local peak = require "tperf.measured.peak"
 local fitting = require "tperf.layer".fitting
 local software = require "tperf.software"
@@ -75,12 +75,13 @@ local function sizes_of(row)
   return s
 end
 
--- Megatron's order of ranks: tensor, context, data, pipeline.
+-- Megatron's order of ranks: tensor, context, data, pipeline. Context parallelism has a strategy of its own.
 local function placement_of(s, domain)
   local fast, left = {}, domain
   for _, name in ipairs { "tp", "cp", "dp", "pp" } do
-    fast[name] = fitting(s[name], left)
-    left = left // fast[name]
+    local placed = fitting(s[name], left)
+    left = left // placed
+    if name ~= "cp" or s.cp > 1 then fast[name] = placed end
   end
   return fast
 end
@@ -121,7 +122,7 @@ function step.case(row, options)
   local precision = precision_of(row.dtype)
   if not precision then return nil, "the precision is not settled" end
   local model, sizes, batch, micro
-  model, reason = network.of(row)
+  model, reason = models.of(row)
   if model then sizes, reason = sizes_of(row) end
   if sizes and sizes.whole and model.experts then model = with_whole_experts(model) end
   if sizes then batch, micro, reason = micro_batch_of(row, sizes) end
@@ -178,11 +179,7 @@ function step.request(case, system, profile, recompute)
     virtual_stages = interleaved and s.vp or nil, zero = case.zero, recompute = recompute or case.recompute,
     sequence_parallel = case.sequence_parallel, attention = profile.kernel, data_overlap = false,
     gradient_shard = profile.gradient_shard,
-    fast = (function()
-      local fast = placement_of(s, system.network.fast.domain)
-      if s.cp == 1 then fast.cp = nil end
-      return fast
-    end)(),
+    fast = placement_of(s, system.network.fast.domain),
   }
 end
 

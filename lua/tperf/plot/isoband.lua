@@ -43,6 +43,21 @@ local function pieces_of(xs, ys, z, i, j)
   return pieces, corners
 end
 
+-- Adds the piece of line on which a triangle's value is the level.
+local function level_edge(piece, level, segments)
+  local ends = {}
+  for i = 1, 9, 3 do
+    local k = i % 9 + 3 > 9 and 1 or i + 3
+    local x1, y1, z1, x2, y2, z2 = piece[i], piece[i + 1], piece[i + 2], piece[k], piece[k + 1], piece[k + 2]
+    if (z1 >= level) ~= (z2 >= level) then
+      if z1 > z2 then x1, y1, z1, x2, y2, z2 = x2, y2, z2, x1, y1, z1 end
+      local t = (level - z1) / (z2 - z1)
+      ends[#ends + 1], ends[#ends + 2] = x1 + t * (x2 - x1), y1 + t * (y2 - y1)
+    end
+  end
+  if #ends == 4 then segments[#segments + 1] = ends end
+end
+
 --- The areas where z >= level.
 ---@param xs number[]    places of the columns, rising
 ---@param ys number[]    places of the rows, rising
@@ -68,28 +83,13 @@ function isoband.area(xs, ys, z, level)
         for _, piece in ipairs(inside > 0 and pieces or {}) do
           local cut = above(piece, level)
           if #cut >= 9 then rings[#rings + 1] = without_z(cut) end
-          isoband.level_edge(piece, level, segments)
+          level_edge(piece, level, segments)
         end
       end
     end
     flush(#xs)
   end
   return rings, segments
-end
-
---- Adds the piece of line on which a triangle's value is the level.
-function isoband.level_edge(piece, level, segments)
-  local ends = {}
-  for i = 1, 9, 3 do
-    local k = i % 9 + 3 > 9 and 1 or i + 3
-    local x1, y1, z1, x2, y2, z2 = piece[i], piece[i + 1], piece[i + 2], piece[k], piece[k + 1], piece[k + 2]
-    if (z1 >= level) ~= (z2 >= level) then
-      if z1 > z2 then x1, y1, z1, x2, y2, z2 = x2, y2, z2, x1, y1, z1 end
-      local t = (level - z1) / (z2 - z1)
-      ends[#ends + 1], ends[#ends + 2] = x1 + t * (x2 - x1), y1 + t * (y2 - y1)
-    end
-  end
-  if #ends == 4 then segments[#segments + 1] = ends end
 end
 
 --- Joins pieces of line into lines as long as they go.

@@ -113,7 +113,7 @@ local function places(p, w, box)
 end
 
 -- Names points where there is room; a name that would cover something is left out (the tooltip has it).
-function xy.point_labels(c, box, points, taken)
+local function point_labels(c, box, points, taken)
   for _, p in ipairs(points) do taken[#taken + 1] = { p.px - 4, p.py - 4, p.px + 4, p.py + 4 } end
   local named = {}
   for i, p in ipairs(points) do
@@ -240,7 +240,7 @@ local function draw(c, plot)
   local taken = {}
   draw_guides(c, box, plot, side, taken)
   for _, series in ipairs(plot.series) do draw_series(c, box, plot, series, side, labelled, taken) end
-  xy.point_labels(c, box, labelled, taken)
+  point_labels(c, box, labelled, taken)
   axes.side_labels(c, box, side)
 end
 

@@ -12,12 +12,12 @@ local F_DOWN, B_DOWN, B_UP, W = 1, 3, 4, 5
 local v_half = {}
 
 -- Slots of micro-batch 1 on stage i (from 0) of P, by kind.
-function v_half.half_block(P, i)
+local function half_block(P, i)
   local gap = P % 2 == 0 and 3 or 0
   return { 2 * i, 3 * P - i - 2, 3 * P + gap + 2 * i - 1, 6 * P + gap - i - 2 }
 end
 
-function v_half.min_block(P, i)
+local function min_block(P, i)
   local gap = P % 3 == 0 and 2 or 0
   return { i, 2 * P - i - 1, 2 * P + gap + i, 4 * P + gap - i - 1 }
 end
@@ -234,7 +234,7 @@ function v_half.definition(summary, block)
   }
 end
 
-v_half.half = v_half.definition("zero bubble on a V, at about half of 1f1b's memory", v_half.half_block)
-v_half.min = v_half.definition("zero bubble on a V, at about a third of 1f1b's memory", v_half.min_block)
+v_half.half = v_half.definition("zero bubble on a V, at about half of 1f1b's memory", half_block)
+v_half.min = v_half.definition("zero bubble on a V, at about a third of 1f1b's memory", min_block)
 
 return v_half

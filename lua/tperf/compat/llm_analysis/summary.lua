@@ -17,7 +17,7 @@ local PARAMETERS = "num_params_total num_params_total_mlp num_params_total_embed
 
 local function breakdown(prefix) return (BREAKDOWN:gsub("%%s", prefix)) end
 
-summary.train_keys = words("batch_size_per_gpu max_batch_size_per_gpu gradient_accumulation_steps global_batch_size "
+local TRAIN_KEYS = words("batch_size_per_gpu max_batch_size_per_gpu gradient_accumulation_steps global_batch_size "
   .. "dp_size rdp_size tp_size pp_size sp_size ep_size ds_zero total_num_gpus seq_len total_num_tokens " .. PARAMETERS
   .. " activation_recomputation layernorm_dtype_bytes mlp_activation_quant_bits mlp_recompute_gelu "
   .. "mlp_gated_linear_units achieved_flops flops_efficiency hbm_memory_efficiency num_flops_total_per_micro_batch "
@@ -33,7 +33,7 @@ summary.train_keys = words("batch_size_per_gpu max_batch_size_per_gpu gradient_a
   .. breakdown "" .. " latency_per_iter device_tokens_per_sec total_training_latency latency_per_iter_using_flops "
   .. "total_training_latency_using_flops gpu_hours")
 
-summary.infer_keys = words("batch_size_per_gpu seq_len tp_size ep_size pp_size num_tokens_to_generate " .. PARAMETERS
+local INFER_KEYS = words("batch_size_per_gpu seq_len tp_size ep_size pp_size num_tokens_to_generate " .. PARAMETERS
   .. " flops_efficiency hbm_memory_efficiency layernorm_dtype_bytes use_kv_cache kv_cache_latency "
   .. "kv_cache_memory_per_gpu weight_memory_per_gpu weight_memory_embedding_per_gpu prefill_activation_memory_per_gpu "
   .. "prefill_max_batch_size_per_gpu prefill_num_flops_fwd_total decode_activation_memory_per_gpu "
@@ -48,8 +48,8 @@ local COST_KEYS = words "prefill_cost_per_1k_tokens decode_cost_per_1k_tokens to
 ---@return string[]
 function summary.keys(result)
   if type(result) ~= "table" then check.fail("llm_analysis needs a summary, got %s", check.show(result)) end
-  if not result.prefill_latency then return summary.train_keys end
-  local keys = table.move(summary.infer_keys, 1, #summary.infer_keys, 1, {})
+  if not result.prefill_latency then return TRAIN_KEYS end
+  local keys = table.move(INFER_KEYS, 1, #INFER_KEYS, 1, {})
   return result.total_cost_per_1k_tokens and table.move(COST_KEYS, 1, #COST_KEYS, #keys + 1, keys) or keys
 end
 
@@ -104,10 +104,10 @@ function summary.json(result)
   return "{\n" .. table.concat(lines, ",\n") .. "\n}"
 end
 
---- The name both files of a run start with.
----@param m table       the setup of the run
----@return string
-function summary.file_name(m)
+-- The name both files of a run start with.
+--@param m table       the setup of the run
+--@return string
+local function file_name(m)
   local args = m.args
   return ("%s%s-%s-%s-tp%d-pp%d-dp%d-sp%d-fe%s-ep%d-hbme%s%s"):format(args.output_file_prefix or "", m.model.name,
     m.gpu.name, m.dtype.name, m.t, m.p, m.n_dp, m.sp, python.repr(python.round(m.e_f, 2)), m.ep,
@@ -127,7 +127,7 @@ end
 ---@param m table       the setup of the run
 ---@param result table  what train or infer returned
 function summary.write(m, result)
-  local path = m.args.output_dir .. "/" .. summary.file_name(m)
+  local path = m.args.output_dir .. "/" .. file_name(m)
   write_file(m.what, path .. "-summary.json", summary.json(result))
   write_file(m.what, path .. "-summary-readable.txt", summary.text(result))
 end

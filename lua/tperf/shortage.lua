@@ -1,7 +1,7 @@
 --- What to say when nothing fits in memory: by how much, and which single change would help, found by trying.
 local units = require "tperf.units"
 
-local fit = {}
+local shortage = {}
 
 local function as_list(value)
   return type(value) == "table" and value or { value }
@@ -76,7 +76,7 @@ end
 local function bytes(value) return units.format(value, "bytes") end
 
 --- "96 GB, 16 GB too much": what is needed and by how much it misses.
-function fit.miss(needed, question)
+function shortage.miss(needed, question)
   local room = question.system.accelerator.hbm.capacity * (1 - question.training.reserved)
   return ("%s, %s too much"):format(bytes(needed), bytes(needed - room))
 end
@@ -86,7 +86,7 @@ end
 ---@param strategies table[]
 ---@param question table    as problem.of makes them
 ---@param least function    search.least
-function fit.advice(o, strategies, question, least)
+function shortage.advice(o, strategies, question, least)
   local found, stopped = {}, false
   local function try(change)
     for _, value in ipairs(change.values) do
@@ -105,4 +105,4 @@ function fit.advice(o, strategies, question, least)
   return "it would fit with " .. table.concat(found, ", or ")
 end
 
-return fit
+return shortage

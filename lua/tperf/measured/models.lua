@@ -3,7 +3,7 @@
 local names = require "tperf.measured.names"
 local read = require "tperf.measured.read"
 
-local network = {}
+local models = {}
 
 local SIZES <const> = { "layers", "hidden", "ffn", "heads", "kv_heads", "head_dim", "seq", "vocab" }
 
@@ -84,7 +84,7 @@ end
 ---@param row table
 ---@return table? model
 ---@return string? reason
-function network.of(row)
+function models.of(row)
   local size, experts = {}, nil
   for _, name in ipairs(SIZES) do size[name] = read.count(row[name]) end
   local count = read.count(row.experts)
@@ -94,9 +94,8 @@ function network.of(row)
   local known = published_of(row, size.hidden)
   if not known then return described(size, experts, row) end
   local ok, model = pcall(changed, known, size, experts, row)
-  if ok and model.experts then model = model:with { experts = { imbalance = imbalance_of(row) } } end
   if not ok then return nil, "the row's sizes do not go with the model of its name" end
-  return model
+  return model.experts and model:with { experts = { imbalance = imbalance_of(row) } } or model
 end
 
-return network
+return models
