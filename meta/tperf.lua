@@ -574,7 +574,7 @@
 ---@class tperf.rules.request
 ---@field base? "default"|"subramanian2024" the set that the others are taken from
 ---@field all_reduce_is_two_passes? boolean an all-reduce takes a reduce-scatter and an all-gather everywhere
----@field columns_gather? boolean a column product keeps its shard of the input, and gathers it again in the backward pass beside its work; a row product gathers its gradient (arXiv 2205.05198); sizes that do not divide are refused
+---@field columns_gather? boolean products gather their input's shards, again in backward passes; sizes must divide
 ---@field context_biases_alike? boolean both biases on the residual stream are cut alike
 ---@field context_grad_reads_gathered? boolean attention's backward pass reads the keys and values that it gathers
 ---@field data_overlap_excludes_comm? boolean data-parallel traffic hides behind compute only

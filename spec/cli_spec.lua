@@ -114,6 +114,10 @@ describe("wrong usage", function()
     ["tperf search a b"] = "one MODEL is needed, got 'b' too",
     ["tperf search a -s b"] = "--gpus is missing",
     ["tperf train a -s b"] = "--batch is missing",
+    ["tperf list models --json --csv"] = "--json and --csv exclude each other",
+    ["tperf list models --jso"] = "unknown option '--jso' (did you mean '--json'?)",
+    ["tperf compat"] = "the tool is missing: llm-analysis",
+    ["tperf infer gpt2 -s h100-sxm -p 8 -n 8 -b 1,2 --ops"] = "--ops takes one value of --batch",
   }
   for command, message in pairs(cases) do
     it(command, function() usage(message, command) end)
@@ -245,8 +249,8 @@ describe("tperf list and show", function()
 
   it("suggest the nearest name", function()
     local result = shell "tperf show subramanian2024/A10"
-    assert.equal("tperf: unknown model or system 'subramanian2024/A10' (did you mean 'subramanian2024/A100'?)\n",
-      result.err)
+    assert.equal("tperf: unknown model, system or software 'subramanian2024/A10' "
+      .. "(did you mean 'subramanian2024/A100'?)\n", result.err)
     assert.equal(1, result.code)
   end)
 end)
@@ -346,6 +350,11 @@ describe("tperf search, train and collective", function()
     -- a send costs latency + bytes / bandwidth: equal steps in bytes, equal steps in time
     assert.is_near(2 * (rows[2].time - rows[1].time), rows[3].time - rows[2].time, 1e-15)
     assert.equal(1e6 / rows[1].time, rows[1].bandwidth)
+    assert.equal(rows[1].bandwidth, rows[1].bus_bandwidth)
+    rows = json "tperf collective all_reduce -s subramanian2024/A100 -n 1MiB..5MiB,1GB -g 4 --json"
+    assert.same({ 2 ^ 20, 2 ^ 21, 2 ^ 22, 1e9 }, { rows[1].bytes, rows[2].bytes, rows[3].bytes, rows[4].bytes })
+    assert.is_near(1.5, rows[4].bus_bandwidth / rows[4].bandwidth, 1e-12) -- nccl-tests: 2 (n - 1) / n
+    usage("--bytes: sizes such as", "tperf collective all_reduce -s subramanian2024/A100 -n 4MiB..1MiB -g 4")
     usage("--bytes: ", "tperf collective send -s subramanian2024/A100 -n 1furlong -g 2")
     assert.truthy(shell("tperf collective sned -s subramanian2024/A100 -n 1 -g 2").err:find "did you mean 'send'")
   end)

@@ -304,6 +304,9 @@ describe("infer", function()
     refuses({ model = "vit-22b" }, "generates no tokens")
     refuses({ rules = "subramanian2024" }, "rules 'subramanian2024' know GPT%-3's layer in training alone")
     refuses({ system = h100, model = "llama-3.1-405b", tp = 1 }, "not even one sequence fits")
+    -- 405.85e9 weights in bf16 on 8 GPUs of 80 GB, 8 of them free: 101 GB each, but 51 on twice as many or in 8 bits
+    refuses({ system = h100, model = "llama-3.1-405b", tp = 8 },
+      'not even one sequence fits; it would with weight_dtype = "fp8", or tp = 16, or pp = 2$')
     refuses({ sequence_parallel = true, prompt = 1001 }, "'prompt' = 1001 is not divided by 'tp' = 8")
     refuses({ fast = { tp = 3 } }, "'fast.tp' = 3 does not divide tp = 8")
     refuses({ tp = 64, pp = 80, dp = 1 << 31 }, "more than 2^31 GPUs")

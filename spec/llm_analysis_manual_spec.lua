@@ -28,7 +28,7 @@ describe("tperf.compat.llm_analysis", function()
         assert.are.equal("", result.out)
         assert.is_truthy(result.err:find(text, 1, true), result.err)
       end
-      fails("", 2, "the tool must be llm-analysis")
+      fails("", 2, "the tool is missing: llm-analysis")
       fails("llm-analysis", 2, "needs one question, train or infer")
       fails("llm-analysis train --flash_attn yes", 2, "--flash_attn must be true or false")
       fails("llm-analysis train --fixed --pp_size 30", 1, "pp_size (30) must be at most num_layers (24)")

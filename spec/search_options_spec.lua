@@ -294,6 +294,22 @@ describe("odd sizes", function()
     })
   end)
 
+  it("that do not exist are explained, with the nearest numbers of GPUs that have some", function()
+    local question = { model = "llama-3.1-70b", system = "h100-sxm", global_batch = 1024 }
+    local function reason(gpus, change)
+      question.gpus = gpus
+      local asked = {}
+      for name, value in pairs(question) do asked[name] = value end
+      for name, value in pairs(change or {}) do asked[name] = value end
+      return tperf.search(asked).reason
+    end
+    -- of 80 layers and a batch of 1024, with tp a divisor of 64: 504 = 8 x 63 stages, 512 = 8 x 64
+    assert.truthy(reason(509):find("; tp = 509 does not divide the heads; 504 or 512 GPUs have one", 1, true))
+    assert.falsy(reason(509):find("ep", 1, true))
+    assert.truthy(reason(509, { ep = 2 }):find("ep = 2 does not divide 509", 1, true))
+    assert.truthy(reason(256, { tp = 3 }):find("; tp = 3 does not divide 256", 1, true))
+  end)
+
   it("that do not fill the fast domain have the fullest placements, by rule", function()
     local found = search { strategy = "tensor", gpus = 12, global_batch = 12, keep = "all" }
     each(found, function(c) assert.equal(4, c.fast.tp * c.fast.dp * c.fast.pp) end)
@@ -322,7 +338,8 @@ describe("tperf.search refuses", function()
   refusal({ global_batch = 2.5 }, "'global_batch' must be an integer from 1 to 2147483648, got 2.5")
   refusal({ global_batch = "none" }, "'global_batch' is missing")
   refusal({ gpu = 8 }, "unknown field 'gpu' (did you mean 'gpus'?)")
-  refusal({ cp = 2, strategy = "tensor" }, "unknown field 'cp'")
+  refusal({ cp = 2, strategy = "tensor" }, "'cp' is an axis of strategy context, not of tensor")
+  refusal({ schedule = "1f1b", virtual_stages = 4 }, "'virtual_stages' = 4 wants a schedule that interleaves")
   refusal({ fast = { cp = 2 }, strategy = "tensor" }, "unknown field 'fast.cp'")
   refusal({ strategy = "suma" }, "unknown strategy \"suma\" (did you mean 'summa'?)")
   refusal({ strategy = {} }, "'strategy' is an empty list")

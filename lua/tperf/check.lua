@@ -84,6 +84,7 @@ local function checker(options, test, kind, inner)
 end
 
 local function wrong(path, expected, value)
+  if path == "" then return nil, string.format("%s is needed, got %s", expected, check.show(value)), path end
   return nil, string.format("'%s' must be %s, got %s", path, expected, check.show(value)), path
 end
 

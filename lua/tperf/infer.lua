@@ -56,11 +56,44 @@ local function check_sizes(p, c)
   end
 end
 
-local function refuse(r)
+-- Single changes with which one sequence fits, least first, found by trying: { name, values … }.
+local CHANGES = {
+  { "weight_dtype", "fp8", "int4" }, { "tp", 2, 4, 8, 16, 32, 64 }, { "pp", 2, 4, 8, 16, 32, 64 },
+  { "ep", 2, 4, 8, 16, 32, 64, 128, 256 },
+}
+
+local function fits_with(o, name, value)
+  local changed = { batch = 1, prefill_batch = 1 }
+  for field, old in pairs(o) do changed[field] = changed[field] or old end
+  changed[name] = value
+  if name == "ep" then changed.dp = value end
+  local tried, fits = pcall(function()
+    local p = serving.problem("tperf.infer", changed)
+    check_sizes(p, changed)
+    return serving.evaluate(p, changed).feasible
+  end)
+  return tried and fits
+end
+
+local function advice(o)
+  local list = {}
+  for _, change in ipairs(CHANGES) do
+    for i = 2, #change do
+      local name, value = change[1], change[i]
+      if (math.type(value) == nil or value > o[name]) and fits_with(o, name, value) then
+        list[#list + 1] = ("%s = %s"):format(name, check.show(value))
+        break
+      end
+    end
+  end
+  return #list > 0 and "it would with " .. table.concat(list, ", or ") or "try more tp and pp, and smaller dtypes"
+end
+
+local function refuse(r, o)
   local m = r.memory
   local function bytes(n) return units.format(n, "bytes") end
   local remedy = r.max_batch > 0 and ("the largest batch that fits is %d"):format(r.max_batch)
-    or "not even one sequence fits: try more tp or pp, or smaller dtypes"
+    or "not even one sequence fits; " .. advice(o)
   check.fail("tperf.infer: 'batch' = %d does not fit: it needs %s per GPU (weights %s, cache %s, buffers %s), %s more "
     .. "than the %s there are; %s", r.batch, bytes(m.total), bytes(m.weights), bytes(m.cache), bytes(m.buffers),
     bytes(m.total - m.capacity), bytes(m.capacity), remedy)
@@ -144,7 +177,7 @@ function infer.run(given)
   o.dp = o.dp or o.ep
   check_sizes(p, o)
   local r, shape = serving.evaluate(p, o)
-  if not r.feasible then refuse(r) end
+  if not r.feasible then refuse(r, o) end
   if o.ops then r.ops = rows_of(p, r, shape) end
   return r
 end

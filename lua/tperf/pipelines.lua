@@ -102,6 +102,23 @@ local function chunks_of(definition, wanted)
   return list
 end
 
+--- Refuses numbers of chunks on a device that none of these schedules takes.
+---@param names string[]  schedules
+---@param wanted integer[]?
+function pipelines.check_chunks(names, wanted)
+  for _, chunks in ipairs(wanted or {}) do
+    local taken = chunks == 1
+    for _, name in ipairs(names) do
+      local own = schedule.get(name).stages_per_device
+      taken = taken or not own or own == chunks
+    end
+    if not taken then
+      check.fail("'virtual_stages' = %d wants a schedule that interleaves, such as interleaved_1f1b, not %s", chunks,
+        table.concat(names, ", "))
+    end
+  end
+end
+
 --- All pipelines of a search.
 ---@param options table  pps = list of sizes, schedules = list of names, virtual_stages = list, layers, runs = list of
 ---  { kind, layers }, has_ends
@@ -133,6 +150,7 @@ function pipelines.names(value)
   local known = pipelines.schedules()
   if value == "any" then return known end
   local list = type(value) == "table" and value or { value }
+  if list[1] == nil then check.fail("'schedule' must be a name or a list of names, got %s", check.show(value)) end
   for _, name in ipairs(list) do
     local found = false
     for _, one in ipairs(known) do found = found or one == name end

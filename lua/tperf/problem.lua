@@ -6,6 +6,7 @@ local model = require "tperf.model"
 local pipelines = require "tperf.pipelines"
 local rules = require "tperf.rules"
 local space = require "tperf.space"
+local strategy = require "tperf.strategy"
 local system = require "tperf.system"
 local training = require "tperf.training"
 
@@ -24,6 +25,23 @@ local function one_or_list(checker)
 end
 
 problem.sizes = one_or_list(check.integer { min = 1, max = 1 << 31 })
+
+--- Refuses arguments that are axes of strategies which were not asked for.
+---@param what string  whose arguments: "tperf.search"
+function problem.refuse_axes(what, given, strategies)
+  local asked, own = {}, {}
+  for i, s in ipairs(strategies) do
+    asked[i] = s.name
+    for _, name in ipairs(s.axis_names) do own[name] = true end
+  end
+  for _, s in ipairs(strategy.all()) do
+    for _, name in ipairs(s.axis_names) do
+      if type(given) == "table" and given[name] ~= nil and not own[name] then
+        check.fail("%s: '%s' is an axis of strategy %s, not of %s", what, name, s.name, table.concat(asked, ", "))
+      end
+    end
+  end
+end
 
 --- The fields that search and train have in common, for some strategies.
 function problem.schema(strategies)
@@ -124,9 +142,12 @@ function problem.of(o, strategies)
   end
   for i, s in ipairs(strategies) do p.layouts[i] = layout.of(p.model, s, o.attention, p.rules) end
   p.fixed = fixed_of(o, strategies, p.rules)
-  p.pps = space.pipeline_sizes(p.model, p.rules, p.questions, as_list(o.pp))
+  p.wanted_pps = as_list(o.pp)
+  p.pps = space.pipeline_sizes(p.model, p.rules, p.questions, p.wanted_pps)
+  local schedules = pipelines.names(o.schedule or free.schedule)
+  pipelines.check_chunks(schedules, as_list(o.virtual_stages))
   p.pipelines, p.pipeline_list = pipelines.make {
-    pps = p.pps, schedules = pipelines.names(o.schedule or free.schedule),
+    pps = p.pps, schedules = schedules,
     virtual_stages = as_list(o.virtual_stages) or VIRTUAL_STAGES,
     layers = p.model.layers, runs = p.layouts[1].runs, has_ends = p.layouts[1].has_ends,
   }

@@ -31,7 +31,7 @@ end
 function resource.below_root(path)
   for _, root in ipairs(roots()) do
     local name = path:sub(1, #root + 1) == root .. "/" and path:sub(#root + 2)
-    if name and (name:find "^systems/" or name:find "^models/") then return name end
+    if name and (name:find "^systems/" or name:find "^models/" or name:find "^software/") then return name end
   end
 end
 
@@ -74,7 +74,7 @@ local function collect(root, below, names, depth)
 end
 
 --- The sorted names that can be loaded.
----@param kind string  "systems" or "models"
+---@param kind string  "systems", "models" or "software"
 ---@return string[]
 function resource.list(kind)
   local names, sorted = {}, {}

@@ -49,8 +49,7 @@ local fields = {
     "what lies there between passes (S7)" },
   { "panels_by_lcm", "the number of panels is a multiple of both sides of the grid",
     "Q18: of the longer side" },
-  { "columns_gather", "a column product keeps its shard of the input, and gathers it again in the backward pass "
-    .. "beside its work; a row product gathers its gradient (arXiv 2205.05198); sizes that do not divide are refused",
+  { "columns_gather", "products gather their input's shards, again in backward passes; sizes must divide",
     "the norm before gathers and what it gathered is kept; sizes are rounded down" },
   { "one_minimum_width", "hidden / tp is at least 128 in every strategy",
     "Q19: 3 hidden / tp in strategy tensor" },

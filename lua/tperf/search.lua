@@ -5,6 +5,7 @@ local configuration = require "tperf.configuration"
 local problem = require "tperf.problem"
 local shortage = require "tperf.shortage"
 local space = require "tperf.space"
+local splits = require "tperf.splits"
 local strategy = require "tperf.strategy"
 local units = require "tperf.units"
 
@@ -109,26 +110,6 @@ local function walk(p, o, core_search)
   return complete
 end
 
--- Why a question has no candidate, in words.
-local function why_none(p, question, fast)
-  local domain = question.system.network.fast.domain
-  if not p.rules.placements_may_underfill and question.gpus > domain and question.gpus % domain ~= 0 then
-    return ("%d GPUs do not fill fast domains of %d exactly, as the rules '%s' demand"):format(question.gpus, domain,
-      p.rules.name)
-  end
-  local text = ("no split of %d GPUs into %s, pp and dp has pp fitting %d layers, dp x micro-batch dividing the "
-    .. "global batch of %d and the sequence of %d cut evenly"):format(question.gpus,
-    table.concat(p.strategies[1].axis_names, ", "), p.model.layers, question.global_batch, p.model.seq)
-  local placed = {}
-  for axis, gpus in pairs(fast or {}) do placed[#placed + 1] = ("%s = %d"):format(axis, gpus) end
-  if #placed > 0 then
-    table.sort(placed)
-    text = ("%s, and %s in a fast domain that holds %d and is filled"):format(text, table.concat(placed, ", "), domain)
-  end
-  local refused = table.concat(p.refused, "; ", 1, math.min(3, #p.refused))
-  return refused == "" and text or text .. "; " .. refused
-end
-
 --- What needs least memory of all ways to answer one question: { memory, feasible, sizes … }; nil without any.
 ---@param o table  checked arguments
 ---@return table|nil least, boolean complete  false when Ctrl-C ended it
@@ -167,7 +148,7 @@ local function answer(p, o, core_search, index, complete)
   }
   for i, item in ipairs(found) do result[i] = describe(p, question, item) end
   if found.candidates == 0 then
-    result.reason = why_none(p, question, o.fast)
+    result.reason = splits.why_none(p, question, o.fast)
   elseif found.feasible == 0 then
     result.reason = why_too_big(p, o, question, found, complete)
   elseif #found == 0 and complete then
@@ -215,6 +196,7 @@ end
 function search.run(given)
   local start = core.clock()
   local strategies = strategy.list(type(given) == "table" and given.strategy or "tensor")
+  problem.refuse_axes("tperf.search", given, strategies)
   local o = check.record("tperf.search", given, schema_of(strategies))
   local p, many = problem.of(o, strategies)
   p.refused, p.many = {}, many

@@ -179,6 +179,7 @@ end
 function train.run(given)
   if type(given) == "table" and given.configuration ~= nil then given = with_configuration(given) end
   local s = strategy.of(type(given) == "table" and given.strategy or "tensor")
+  problem.refuse_axes("tperf.train", given, { s })
   local o = check.record("tperf.train", given, schema_of(s))
   complete_sizes(o, s)
   local profile = o.software and software(o.software)

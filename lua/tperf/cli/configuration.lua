@@ -88,6 +88,9 @@ function configuration.question(values, arguments, needed)
   for _, name in ipairs(needed) do
     if values[name] == nil then return nil, ("--%s is missing"):format((name:gsub("_", "-"))) end
   end
+  if arguments[1]:find "%.json$" and not values.seq then
+    io.stderr:write("tperf: ", arguments[1], ": sequences as long as its context; --seq sets training's\n")
+  end
   local asked = { model = arguments[1], global_batch = values.batch, strategy = values.strategy or "tensor" }
   for _, option in ipairs(options.join(question, knobs)) do
     local name = option.long:gsub("-", "_")

@@ -37,6 +37,7 @@ return function(host, arguments)
     io.stdout:write(options.help(name, command))
     return 0
   end
+  if values.json and values.csv then return wrong(name, "--json and --csv exclude each other") end
   host.verbose(values.verbose)
   local status, message = command.run(values, rest, host)
   if status == false then return wrong(name, message) end

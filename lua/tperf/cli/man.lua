@@ -9,6 +9,19 @@ local function escape(text)
   return (text:gsub("^%.", "\\&."):gsub("\n%.", "\n\\&."))
 end
 
+-- Details: text that is filled, and commands, which stay on lines of their own.
+local function detail_lines(lines, details)
+  for line in details:gsub("%s+$", ""):gmatch "[^\n]+" do
+    local before, command = line:match "^(.*)(%f[%w]tperf %l[%w_-]* .*)$"
+    if before and (before:match "^%s*$" or before:match "For example: $") then
+      if before:find "%S" then lines[#lines + 1] = escape((before:gsub("%s+$", ""))) end
+      table.move({ ".RS", ".nf", escape(command), ".fi", ".RE" }, 1, 5, #lines + 1, lines)
+    else
+      lines[#lines + 1] = escape(line)
+    end
+  end
+end
+
 local function option_lines(lines, list)
   for _, option in ipairs(list) do
     local name = (option.short and "-" .. option.short .. ", " or "") .. "--" .. option.long
@@ -76,7 +89,7 @@ return function()
     local command = commands.find(name)
     lines[#lines + 1] = (".SS tperf %s%s"):format(name, command.arguments and " " .. escape(command.arguments) or "")
     lines[#lines + 1] = escape(command.summary:sub(1, 1):upper() .. command.summary:sub(2) .. ".")
-    if command.details then lines[#lines + 1] = escape(command.details:gsub("%s+$", "")) end
+    if command.details then detail_lines(lines, command.details) end
     option_lines(lines, command.options or {})
   end
   return table.concat(lines, "\n") .. "\n" .. TAIL

@@ -113,7 +113,7 @@ end
 local function unknown_long(declared, name)
   local names = {}
   for i, option in ipairs(declared) do names[i] = option.long end
-  return ("unknown option '--%s'%s"):format(name, (check.suggest(name, names):gsub("'([^']*)'%?", "'--%1'?")))
+  return ("unknown option '--%s'%s"):format(name, (check.suggest(name, names):gsub("'([^']*)'", "'--%1'")))
 end
 
 -- One argument that starts with "-". Returns how many of the following arguments it used, or nil, message.

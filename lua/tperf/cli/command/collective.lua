@@ -1,12 +1,34 @@
 local options = require "tperf.cli.options"
+local bandwidths = require "tperf.import.nccl_tests".bandwidths
 local units = require "tperf.units"
+
+local MOST_SIZES <const> = 1024
+
+-- Bytes of "1MiB", or of "1MiB..1GiB": that, twice that … up to the last.
+local function add_sizes(sizes, text)
+  local first, last = text:match "^(.-)%.%.(.+)$"
+  local low, message = units.parse(first or text, "bytes")
+  local high = low
+  if low and last then high, message = units.parse(last, "bytes") end
+  if not low or not high then return nil, message end
+  if low < 0 or last and (low == 0 or high < low) then
+    return nil, ("sizes such as 1MiB or 1MiB..1GiB are needed, got '%s'"):format(text)
+  end
+  repeat
+    sizes[#sizes + 1] = low
+    low = 2 * low
+  until low > high or low == 0 or #sizes > MOST_SIZES
+  return true
+end
 
 return {
   summary = "time of one collective operation",
   arguments = "KIND",
   details = [[
 KIND is all_reduce, all_gather, reduce_scatter, broadcast, reduce, scatter, gather,
-all_to_all or send. SIZE is the full vector (the gathered result, the unreduced input).]],
+all_to_all or send. SIZE is the full vector (the gathered result, the unreduced input);
+1MiB..8MiB is 1MiB,2MiB,4MiB,8MiB. algbw is SIZE over the time, busbw what nccl-tests call so.
+For example: tperf collective all_reduce -s h100-sxm -g 64 -n 1MiB..8GiB]],
   options = options.join({
     { long = "system", short = "s", value = "NAME", help = "the system (`tperf list systems`, or a file)" },
     { long = "bytes", short = "n", value = "SIZE,...", kind = "list", help = "sizes, such as 1MiB,1GiB" },
@@ -23,17 +45,23 @@ all_to_all or send. SIZE is the full vector (the gathered result, the unreduced 
     end
     local tperf = require "tperf"
     local system, rows = tperf.system(values.system), {}
-    for i, text in ipairs(values.bytes) do
-      local bytes, message = units.parse(text, "bytes")
-      if not bytes then return false, "--bytes: " .. message end
+    local sizes = {}
+    for _, text in ipairs(values.bytes) do
+      local ok, message = add_sizes(sizes, text)
+      if not ok then return false, "--bytes: " .. message end
+    end
+    for i, bytes in ipairs(sizes) do
       local seconds = tperf.collective { system = system, kind = kind, bytes = bytes, gpus = values.gpus,
         fast = values.fast, rules = values.rules }
-      rows[i] = { kind = kind, bytes = bytes, gpus = values.gpus, fast = values.fast, time = seconds,
-        bandwidth = seconds > 0 and bytes / seconds or nil }
+      rows[i] = { kind = kind, bytes = bytes, gpus = values.gpus, fast = values.fast, time = seconds }
+      if seconds > 0 then
+        rows[i].bandwidth, rows[i].bus_bandwidth = bandwidths(kind, values.gpus, bytes, seconds)
+      end
     end
     require "tperf.cli.table"(values, rows, {
       { key = "kind" }, { key = "bytes", unit = "bytes" }, { key = "gpus" }, { key = "fast" },
-      { key = "time", unit = "s" }, { key = "bandwidth", unit = "bytes/s" },
+      { key = "time", unit = "s" }, { key = "bandwidth", title = "algbw", unit = "bytes/s" },
+      { key = "bus_bandwidth", title = "busbw", unit = "bytes/s" },
     })
   end,
 }

@@ -36,6 +36,7 @@ docs/compat_llm_analysis.md tells which.]],
 
 function command.run(values, arguments)
   local tool, question = arguments[1], arguments[2]
+  if not tool then return false, "the tool is missing: llm-analysis" end
   if tool ~= "llm-analysis" then
     return false, ("the tool must be llm-analysis, got %s"):format(check.show(tool))
   end

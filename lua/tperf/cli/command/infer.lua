@@ -44,9 +44,32 @@ local function details(r)
   return rows
 end
 
+-- Every combination of the options that are lists, as a table without details.
+local function several(values, question, lists)
+  local rows, tperf = {}, require "tperf"
+  local function each(i)
+    local name = lists[i]
+    if not name then
+      rows[#rows + 1] = tperf.infer(question)
+      return
+    end
+    for _, value in ipairs(values[name]) do
+      question[name] = value
+      each(i + 1)
+    end
+  end
+  each(1)
+  require "tperf.cli.table"(values, rows, columns)
+end
+
 local function one(values, question)
   question.dp, question.ops = values.dp, values.ops or nil
-  local show, report = require "tperf.cli.table", require "tperf.report"
+  local show, report, lists = require "tperf.cli.table", require "tperf.report", {}
+  for _, name in ipairs { "tp", "pp", "ep", "batch" } do
+    if type(question[name]) == "table" then lists[#lists + 1] = name end
+  end
+  if lists[1] and values.ops then return false, ("--ops takes one value of --%s"):format(lists[1]) end
+  if lists[1] then return several(values, question, lists) end
   local r = require "tperf".infer(question)
   if values.ops then return show(values, r.ops, op_columns) end
   show(values, { r }, columns)
@@ -72,8 +95,8 @@ return {
   arguments = "MODEL",
   details = [[
 For example: tperf infer llama-3.1-70b -s h100-sxm --tp 8 -b 32 -p 2048 -n 256
-With -g, the best ways to use so many GPUs, in place of one:
-             tperf infer llama-3.1-70b -s h100-sxm -g 16 -p 2048 -n 256 --tpot 20ms --pareto]],
+A row for each value of --tp, --pp, --ep and --batch. With -g, the best ways to use so many GPUs:
+  tperf infer llama-3.1-70b -s h100-sxm -g 16 -p 2048 -n 256 --tpot 20ms --pareto]],
   options = options.join({
     { long = "system", short = "s", value = "NAME", help = "the system (`tperf list systems`, or a file)" },
     { long = "prompt", short = "p", value = "N", min = 0, kind = "integer", help = "tokens of a prompt" },

@@ -27,7 +27,6 @@ docs/memory.md says what the parts are. Where it does not fit, a single change t
   run = function(values, arguments)
     local asked, message = configuration.question(values, arguments, { "system", "batch" })
     if not asked then return false, message end
-    if values.json and values.csv then return false, "--json and --csv exclude each other" end
     local tperf = require "tperf"
     local c = tperf.train(asked)
     local rows, capacity = stages.rows(c), tperf.system(asked.system).accelerator.hbm.capacity
@@ -36,7 +35,10 @@ docs/memory.md says what the parts are. Where it does not fit, a single change t
       print(("\n%s on the fullest GPU, which has %s"):format(format.number(c.memory.total, "bytes"),
         format.number(capacity, "bytes")))
     end
-    if c.reason then io.stderr:write("tperf: ", c.reason, "\n") end
+    if c.reason then
+      io.stdout:flush()
+      io.stderr:write("tperf: ", c.reason, "\n")
+    end
     if values.svg then save_chart(values.svg, rows, arguments[1], c, capacity) end
   end,
 }

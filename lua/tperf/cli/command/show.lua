@@ -1,12 +1,13 @@
 local check = require "tperf.check"
 local resource = require "tperf.resource"
 
-local KINDS = { "models", "systems" }
+local KINDS = { "models", "systems", "software" }
 
 -- What a file describes, which its name does not say.
 local function kind_of(path)
   local content = resource.read(path)
-  return type(content) == "table" and (content.accelerator or content.network) and "systems" or "models"
+  if type(content) ~= "table" then return "models" end
+  return (content.accelerator or content.network) and "systems" or content.overlap and "software" or "models"
 end
 
 -- "models/gpt2" names the kind too.
@@ -35,9 +36,9 @@ local function all_names()
 end
 
 return {
-  summary = "print a model or a system with its sources",
+  summary = "print a model, a system or a software profile with its sources",
   arguments = "NAME",
-  details = "NAME is one that `tperf list models` or `tperf list systems` prints, or a file.",
+  details = "NAME is one that `tperf list models`, `systems` or `software` prints, or a file.",
   options = { { long = "json", help = "print JSON: the checked values, in SI units" } },
   run = function(values, arguments)
     local name = arguments[1]
@@ -45,7 +46,7 @@ return {
     if arguments[2] then return false, "show takes one name" end
     local found = find_all(name)
     if #found == 0 then
-      error(("unknown model or system '%s'%s"):format(name, check.suggest(name, all_names())), 0)
+      error(("unknown model, system or software '%s'%s"):format(name, check.suggest(name, all_names())), 0)
     end
     for _, item in ipairs(found) do
       if values.json then

@@ -113,6 +113,9 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
     local c = tperf.train(asked)
     require "tperf.cli.table"(values, { c }, configuration.columns)
     if not values.json and not values.csv then print_details(c, tperf.system(asked.system)) end
-    if c.reason then io.stderr:write("tperf: ", c.reason, "\n") end
+    if c.reason then
+      io.stdout:flush()
+      io.stderr:write("tperf: ", c.reason, "\n")
+    end
   end,
 }
