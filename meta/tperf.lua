@@ -677,6 +677,7 @@
 ---@field prune? boolean false: evaluate what bounds rule out as well; the answer is the same
 ---@field threads? integer as many as there are processors
 ---@field progress? function function(shapes done)
+---@field software? string|table what a training stack adds (see tperf.software): the 256 best by the formulas, or `top`, timed and ordered as that stack runs them
 
 ---@class tperf.search_inference.request
 ---@field model string|table a name, a file, a table

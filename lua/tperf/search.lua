@@ -37,6 +37,7 @@ local function schema_of(strategies)
   schema.threads = check.integer { min = 1, max = 1024, optional = true }
   schema.where = check.func { optional = true }
   schema.progress = check.func { optional = true }
+  schema.software = check.any { optional = true }
   return schema
 end
 
@@ -192,12 +193,15 @@ end
 ---  prune              false: evaluate what bounds rule out as well; the answer is the same
 ---  threads            as many as there are processors
 ---  progress           function(shapes done)
+---  software           what a training stack adds (see tperf.software): the 256 best by the formulas, or `top`, timed
+---                     and ordered as that stack runs them
 ---@return tperf.found|tperf.found[] result  a list of them, systems outermost, when gpus or system is a list
 function search.run(given)
   local start = core.clock()
   local strategies = strategy.list(type(given) == "table" and given.strategy or "tensor")
   problem.refuse_axes("tperf.search", given, strategies)
   local o = check.record("tperf.search", given, schema_of(strategies))
+  if o.software then return require "tperf.search_software".run(given, search.run) end
   local p, many = problem.of(o, strategies)
   p.refused, p.many = {}, many
   local core_search = new_core_search(p, o)

@@ -96,9 +96,10 @@ local function warnings_of(profile, c, question)
   for _, name in ipairs(profile.systems) do known = known or name == question.system.name end
   if not known then warn("no run of %s on %s was compared", profile.name, question.system.name) end
   local function range(what, value, known_span)
-    if outside(value, known_span) then
-      warn("%s %d is outside the %d to %d of the runs compared", what, value, known_span[1], known_span[2])
-    end
+    if not outside(value, known_span) then return end
+    local low, high = known_span[1], known_span[2]
+    local compared = low == high and ("not the %d"):format(low) or ("outside the %d to %d"):format(low, high)
+    warn("%s %d is %s of the runs compared", what, value, compared)
   end
   range("gpus", c.gpus, profile.gpus)
   range("hidden", question.model.hidden, profile.hidden)

@@ -186,6 +186,7 @@ function train.run(given)
   if profile then
     o.system, o.data_overlap = stack.machine(system(o.system)), false -- the profile hides its part
     o.gradient_shard = o.gradient_shard or profile.gradient_shard
+    if given.attention == nil then o.attention = profile.kernel end
   end
   o.software = nil
   local p = problem.of(o, { s })

@@ -2,6 +2,23 @@ local configuration = require "tperf.cli.configuration"
 
 local columns = table.move(configuration.columns, 1, #configuration.columns, 2, { { key = "gpus" } })
 
+-- With a profile: nine tenths of the like runs lie between these.
+local INTERVAL = {
+  { key = "interval.low", title = "from", unit = "s" }, { key = "interval.high", title = "to", unit = "s" },
+}
+
+local function columns_for(one_count, software)
+  local list = table.move(columns, one_count and 2 or 1, #columns, 1, {}) -- one number of GPUs needs no column
+  if not software then return list end
+  for i, column in ipairs(list) do
+    if column.key == "time" then
+      table.insert(list, i + 1, INTERVAL[1])
+      table.insert(list, i + 2, INTERVAL[2])
+      return list
+    end
+  end
+end
+
 -- The rows of one result, or of one for every number of GPUs; tells what was counted, and why some have no rows.
 local function rows_of(found)
   local results, rows = found.candidates and { found } or found, {}
@@ -28,6 +45,7 @@ The placement is what one fast domain (the GPUs behind one NVLink switch) holds 
   options = configuration.options(true, {
     { long = "strategy", value = "NAME,...", kind = "list",
       help = "strategies to try, or all (`tperf list strategies`)" },
+    { long = "software", value = "NAME", help = "time and rank as a training stack runs (`tperf list software`)" },
     { long = "top", short = "k", value = "K", kind = "integer", help = "how many to print (default 10)" },
     { long = "all", short = "a", help = "print every candidate, those that do not fit too" },
     { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per core)" },
@@ -36,14 +54,15 @@ The placement is what one fast domain (the GPUs behind one NVLink switch) holds 
     local asked, message = configuration.question(values, arguments, { "system", "gpus", "batch" })
     if not asked then return false, message end
     asked.top, asked.keep, asked.threads = values.top, values.all and "all" or nil, values.threads
+    asked.software = values.software
     local progress = require "tperf.progress".start "searching"
     asked.progress = progress
     local found = require "tperf".search(asked)
     progress()
     local rows, reason = rows_of(found)
     if #rows > 0 then
-      local first = found.candidates and 2 or 1 -- one number of GPUs needs no column
-      require "tperf.cli.table"(values, rows, table.move(columns, first, #columns, 1, {}))
+      require "tperf.cli.table"(values, rows, columns_for(found.candidates, values.software))
+      for _, warning in ipairs(rows[1].warnings or {}) do io.stderr:write("tperf: ", warning, "\n") end
     elseif reason then
       if found.feasible == 0 and found.candidates > 0 then
         reason = reason .. "; --recompute full, --zero 3 and more GPUs save memory, --all shows what each takes"
