@@ -230,6 +230,27 @@ describe("a sweep's cache", function()
     assert.is_true(#program.slurp(folder .. "/points") > 1.9 * #points)
   end)
 
+  it("looks into profiles of software, too, whose fields a sweep may vary", function()
+    local yaml = program.slurp "software/torchtitan.yaml"
+    program.write(folder .. "/mine.yaml", yaml)
+    program.write(folder .. "/s.lua", [[
+      local tperf = require "tperf"
+      for _, row in ipairs(tperf.sweep {
+        model = "gpt2", system = "h100-sxm", gpus = 8, global_batch = 64, software = "mine.yaml", cache = "points",
+        ["software.compute"] = tperf.vary { 1, 1.5 },
+      }) do print(row.compute, row.time) end
+    ]])
+    local function times()
+      local out = program.shell("tperf run s.lua", folder).out
+      local low, high = out:match "^1\t(%S+)\n1.5\t(%S+)\n$"
+      return tonumber(low), tonumber(high)
+    end
+    local low, high = times()
+    assert.is_true(low < high)
+    program.write(folder .. "/mine.yaml", (yaml:gsub("\nattention: [%d.]+", "\nattention: 6")))
+    assert.is_true(times() > low)
+  end)
+
   it("notices damage anywhere, says so, and computes again", function()
     local rows, points = run(4)
     for i = 1, 12 do
@@ -316,5 +337,10 @@ describe("a sweep's cache", function()
       tperf.schedule.define("mine", function() end)
       tperf.sweep { cache = "c", schedule = tperf.vary { "1f1b", "mine" }, ]] .. question .. "}")
     assert.truthy(program.shell("tperf run s.lua", folder).err:find("the schedule 'mine' does", 1, true))
+    program.write(folder .. "/s.lua", [[
+      local tperf = require "tperf"
+      tperf.strategy.define { name = "mine", extends = "tensor" }
+      tperf.sweep { cache = "c", strategy = tperf.vary { "tensor", "mine" }, ]] .. question .. "}")
+    assert.truthy(program.shell("tperf run s.lua", folder).err:find("the strategy 'mine' does", 1, true))
   end)
 end)

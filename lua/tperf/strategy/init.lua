@@ -181,6 +181,8 @@ function strategy.share(s, model, micro_batch, sizes, rules, options)
   return setmetatable(share, s.share_metatable)
 end
 
-for _, name in ipairs { "tensor", "summa", "context" } do strategy.define(require("tperf.strategy." .. name)) end
+for _, name in ipairs { "tensor", "summa", "context" } do
+  strategy.define(require("tperf.strategy." .. name)).built_in = true -- not a script's
+end
 
 return strategy

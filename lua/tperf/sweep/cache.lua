@@ -12,6 +12,7 @@ local model = require "tperf.model"
 local resource = require "tperf.resource"
 local rules = require "tperf.rules"
 local schedule = require "tperf.schedule"
+local software = require "tperf.software"
 local strategy = require "tperf.strategy"
 local system = require "tperf.system"
 
@@ -52,7 +53,7 @@ local function refuse_own_code(args)
       .. "changes", WHAT, what, name)
   end
   for _, s in ipairs(strategy.list(args.strategy or "tensor")) do
-    if is_own(s.sequence_shards) then refuse("strategy", s.name) end
+    if not s.built_in then refuse("strategy", s.name) end
   end
   local wanted = type(args.schedule) == "table" and args.schedule or { args.schedule }
   if wanted[1] == "any" then wanted = schedule.names() end
@@ -63,9 +64,11 @@ local function refuse_own_code(args)
   end
 end
 
-local by_name = { system = { "systems", system }, model = { "models", model } }
+local by_name = {
+  system = { "systems", system }, model = { "models", model }, software = { "software", software },
+}
 
--- What the name of a system, a model or a set of rules stands for: a file may change while its name stays.
+-- What the name of a system, a model, a profile or a set of rules stands for: a file may change while its name stays.
 local function meant(self, name, value)
   if name == "rules" then return rules(value) end
   local kind = type(value) == "string" and by_name[name]

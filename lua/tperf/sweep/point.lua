@@ -2,11 +2,12 @@
 local check = require "tperf.check"
 local codec = require "tperf.sweep.codec"
 local model = require "tperf.model"
+local software = require "tperf.software"
 local system = require "tperf.system"
 
 local point = {}
 
-local constructors = { system = system, model = model }
+local constructors = { system = system, model = model, software = software }
 
 local function parts_of(path)
   local parts = {}
