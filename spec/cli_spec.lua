@@ -165,8 +165,17 @@ describe("errors", function()
     assert.equal(1, result.code)
     result = with_script("print 'x' os.exit(0)", "tperf run s.lua > /dev/full")
     assert.equal(1, result.code)
-    result = shell "(trap '' PIPE; tperf help --man; echo $? >&2) | true; sleep 0.1"
-    assert.truthy(result.err == "0\n" or result.err:find "^tperf: cannot write to standard output[^\n]*\n1\n$")
+  end)
+
+  it("tell of a reader that has gone", function()
+    local folder = program.folder()
+    local result = program.shell([[
+      mkfifo pipe; trap '' PIPE
+      (exec 3< pipe) & exec 4> pipe; wait
+      tperf help --man >&4]], folder)
+    program.remove(folder)
+    assert.truthy(result.err:find "^tperf: cannot write to standard output[^\n]*\n$", result.err)
+    assert.equal(1, result.code)
   end)
 end)
 

@@ -2,6 +2,12 @@
 -- search took and how much of it was skipped.
 local skipped = { seconds = true, evaluated = true, model = true, system = true }
 
+local function before(a, b) -- numbers, then strings
+  local x, y = type(a), type(b)
+  if x ~= y then return x < y end
+  return a < b
+end
+
 local function add(list, value)
   if type(value) ~= "table" then
     list[#list + 1] = math.type(value) == "float" and ("%a"):format(value) or tostring(value)
@@ -9,10 +15,7 @@ local function add(list, value)
   end
   local names = {}
   for name in pairs(value) do names[#names + 1] = name end
-  table.sort(names, function(a, b)
-    if math.type(a) and math.type(b) then return a < b end
-    return tostring(a) < tostring(b)
-  end)
+  table.sort(names, before)
   for _, name in ipairs(names) do
     if not skipped[name] then
       list[#list + 1] = tostring(name)

@@ -175,7 +175,7 @@ end)
 local SCRIPT = [[
 local tperf = require "tperf"
 local rows = tperf.sweep {
-  model = "subramanian2024/gpt3", system = "subramanian2024/B200", global_batch = 256, strategy = "all",
+  model = "subramanian2024/gpt3", system = "subramanian2024/B200", global_batch = 256, strategy = "tensor",
   cache = "points", gpus = tperf.vary { 64, 128, 512 }, %s
   ["system.accelerator.hbm.capacity"] = tperf.linspace(20e9, 200e9, %d),
 }
@@ -195,14 +195,15 @@ describe("a sweep's cache", function()
   end
 
   it("takes up from finished points, and asks nothing twice", function()
-    local rows, points = run(8)
-    local again, same_points = run(8)
+    local all = 'strategy = "all",'
+    local rows, points = run(8, all)
+    local again, same_points = run(8, all)
     assert.is_true(rows == again and points == same_points)
-    local _, more = run(15) -- linspace(20, 200, 8) lies within
+    local _, more = run(15, all) -- linspace(20, 200, 8) lies within
     assert.is_true(points == more:sub(1, #points))
     assert.is_true(#more > #points and #more < 2.2 * #points)
     os.remove(folder .. "/points")
-    assert.is_true((run(8)) == rows)
+    assert.is_true((run(8, all)) == rows)
   end)
 
   it("tells questions apart by all that decides them", function()

@@ -3,6 +3,7 @@
 --             exposed memory time and tensor-parallel communication of one device, as slow beside each other as the
 --             stack makes them; at least host x kernels, as the host launches them one by one
 --   bubble    in proportion to the work
+--   pipeline  what stages send each other and do not hide, as predicted
 --   data      the part of the data-parallel traffic that is not hidden, 1 - overlap
 --   optimizer reads and writes every parameter's state (38 bytes with Adam: gradient twice, master copy, moments,
 --             weight, norm) at 0.7 of the HBM's bandwidth
@@ -69,17 +70,27 @@ function stack.parts(c, system, profile)
   }
 end
 
---- Seconds of a step, and its parts.
-function stack.step(parts, profile)
+local function split(parts, profile)
   local compute = profile.compute * parts.compute + profile.attention * parts.attention
   local work = compute + profile.memory * parts.memory + profile.comm * parts.comm
   local host = math.max(profile.host * parts.kernels - work, 0)
-  local bubble = parts.bubble * (work + host)
-  local data = (1 - profile.overlap) * parts.data
-  return work + host + bubble + parts.pipeline + data + parts.optimizer, {
-    compute = compute, memory = profile.memory * parts.memory,
-    tensor_comm = profile.comm * parts.comm, host = host, bubble = bubble, pipeline_comm = parts.pipeline,
-    data_comm = data, optimizer = parts.optimizer,
+  return compute, work, host, parts.bubble * (work + host), (1 - profile.overlap) * parts.data
+end
+
+--- Seconds of a step.
+---@param parts table    of stack.parts
+---@param profile table  the six numbers suffice
+function stack.seconds(parts, profile)
+  local _, work, host, bubble, data = split(parts, profile)
+  return work + host + bubble + parts.pipeline + data + parts.optimizer
+end
+
+-- What a step takes, part by part.
+local function breakdown(parts, profile)
+  local compute, _, host, bubble, data = split(parts, profile)
+  return {
+    compute = compute, memory = profile.memory * parts.memory, tensor_comm = profile.comm * parts.comm, host = host,
+    bubble = bubble, pipeline_comm = parts.pipeline, data_comm = data, optimizer = parts.optimizer,
   }
 end
 
@@ -114,7 +125,8 @@ end
 ---@param question table  { model, system }
 function stack.apply(c, profile, question)
   local before = c.time
-  c.time, c.breakdown = stack.step(stack.parts(c, question.system, profile), profile)
+  local parts = stack.parts(c, question.system, profile)
+  c.time, c.breakdown = stack.seconds(parts, profile), breakdown(parts, profile)
   c.software, c.warnings = profile.name, warnings_of(profile, c, question)
   local part = before / c.time
   c.throughput, c.tokens_per_second, c.mfu = c.throughput * part, c.tokens_per_second * part, c.mfu * part

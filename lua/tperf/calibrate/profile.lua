@@ -43,7 +43,7 @@ local function parameters_from(start)
 end
 
 -- log(predicted / measured)
-local function residual(case, values) return math.log(stack.step(case.parts, values) / case.measured) end
+local function residual(case, values) return math.log(stack.seconds(case.parts, values) / case.measured) end
 
 -- The cases for which want(i) holds.
 local function wanted(cases, want)

@@ -211,7 +211,7 @@ function step.predict(case, _, system, _, options)
     local done, reason = pcall(add_parts, case, system, profile)
     if not done then return nil, reason_of(reason) end
   end
-  return (stack.step(case.parts, profile))
+  return stack.seconds(case.parts, profile)
 end
 
 return step
