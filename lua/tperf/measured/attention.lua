@@ -31,6 +31,7 @@ local function narrow(case, window)
     case.keys = window
     return
   end
+  window = math.min(window, case.queries)
   local seen = window * (window + 1) / 2 + (case.queries - window) * window
   case.kind, case.seen = "attention", math.min(seen / case.queries + math.min(case.queries, 128) / 2, case.keys)
 end
@@ -42,13 +43,14 @@ function attention.case(row)
   local case = {
     gpu = row.gpu, kind = kind, dtype = row.attn_dtype or "bf16", kv_element = row.kv_dtype == "fp8" and 1 or 2,
     portable = (row.kernel_source or ""):find "triton" ~= nil,
-    measured = read.positive(row.time_s), batch = read.positive(row.batch), queries = read.positive(row.seq_q),
-    keys = read.positive(row.kv_len), heads = read.positive(row.heads),
-    kv_heads = read.positive(row.kv_heads) or read.positive(row.heads), head_dim = read.positive(row.head_dim),
+    measured = read.positive(row.time_s), batch = read.count(row.batch), queries = read.count(row.seq_q),
+    keys = read.count(row.kv_len), heads = read.count(row.heads),
+    kv_heads = read.count(row.kv_heads) or read.count(row.heads), head_dim = read.count(row.head_dim),
   }
   if not (case.measured and case.batch and case.queries and case.keys and case.heads and case.head_dim) then
     return nil, "a size or time_s is not a positive number"
   end
+  if case.kv_heads > case.heads then return nil, "more key-value heads than heads" end
   if kind == "decode" and case.queries ~= 1 then return nil, "a decode step of several queries" end
   case.label = ("%.15gx%.15g heads %.15g/%.15g of %.15g"):format(case.batch, case.queries, case.heads, case.kv_heads,
     case.head_dim)

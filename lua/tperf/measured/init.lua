@@ -46,6 +46,14 @@ function measured.open(path)
   return rows, reader
 end
 
+-- Results, or nil and the message of the error without its place: a table may hold sizes that no machine has, and layouts
+-- that no model can have. Numbers are left out, so that like reasons are counted together.
+local function attempt(f, ...)
+  local done, result, more = pcall(f, ...)
+  if done then return result, more end
+  return nil, (tostring(result):gsub("^[^:]*:%d+: ", ""):gsub("%d+", "N"))
+end
+
 -- Systems, read once each, and with the changes that rows make to them.
 local function machines(given)
   local named, made = {}, {}
@@ -65,7 +73,7 @@ local function machines(given)
     local machine, key = base, tostring(name)
     if reader.system then
       local change
-      machine, change = reader.system(case, base)
+      machine, change = attempt(reader.system, case, base)
       if not machine then return nil, change end
       key = key .. "\0" .. change
     end
@@ -88,7 +96,7 @@ function measured.predict(rows, reader, options)
       local on
       on, reason = machine_of(reader, case)
       if on then
-        case.predicted, reason = reader.predict(case, on.machine, on.system, set, options)
+        case.predicted, reason = attempt(reader.predict, case, on.machine, on.system, set, options)
         case.system = on.system.name
       end
     end

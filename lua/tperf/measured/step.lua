@@ -183,11 +183,6 @@ function step.request(case, system, profile, recompute)
   }
 end
 
--- The message of an error without its place: a reason.
-local function reason_of(message)
-  return "tperf.train: " .. (tostring(message):match "tperf%.train: (.*)$" or tostring(message)):gsub("%d+", "N")
-end
-
 -- What a profile works on. Half of the layers' products done twice: half way from none to all.
 local function add_parts(case, system, profile)
   local train = require "tperf.train".run
@@ -207,10 +202,7 @@ end
 function step.predict(case, _, system, _, options)
   local ok, profile = pcall(software, options and options.software or case.stack)
   if not ok then return nil, "no profile of the software " .. case.stack end
-  if not case.parts then
-    local done, reason = pcall(add_parts, case, system, profile)
-    if not done then return nil, reason_of(reason) end
-  end
+  if not case.parts then add_parts(case, system, profile) end
   return stack.seconds(case.parts, profile)
 end
 
