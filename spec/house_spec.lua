@@ -127,7 +127,37 @@ describe("the C files", function()
   end)
 end)
 
+-- Of the library, what describes (DESIGN: questions use it, not the other way round) and what asks.
+local DESCRIBES = { "arch/", "strategy/", "schedule/", "model%.lua$", "system%.lua$", "rules%.lua$", "op%.lua$",
+  "block%.lua$", "check%.lua$" }
+local ASKS = { search = true, search_inference = true, train = true, infer = true, sweep = true, problem = true,
+  space = true, shortage = true, layer = true, serving = true, cost = true, calibrate = true, validate = true,
+  measured = true }
+
+local function describes(path)
+  for _, pattern in ipairs(DESCRIBES) do
+    if path:find("^lua/tperf/" .. pattern) then return true end
+  end
+  return false
+end
+
 describe("the Lua files", function()
+  it("that describe models and machines require no question", function()
+    local wrong, seen = {}, 0
+    for _, path in ipairs(lua_files) do
+      if describes(path) then
+        seen = seen + 1
+        for module in program.slurp(path):gmatch 'require%s*%(?%s*"tperf%.(%w+)' do
+          -- tperf.schedule takes the arguments of tperf.train for the times of its passes
+          local shared = path == "lua/tperf/schedule/init.lua" and module == "train"
+          if ASKS[module] and not shared then wrong[#wrong + 1] = path .. " requires " .. module end
+        end
+      end
+    end
+    assert.is_true(seen > 30)
+    none(wrong)
+  end)
+
   it("are of a size to be read", function()
     local wrong = {}
     for _, path in ipairs(lua_files) do

@@ -12,6 +12,8 @@
 // when there are fewer tiles than units, the one that ends first:
 //   work(tile) = waves 2 t_m t_n (k/parts + depth) / (efficiency P/U) (1 + tile_loss (1/t_m + 1/t_n))
 //   waves      = tiles/U, of which the part `quantisation` is rounded up to whole waves
+// Parts are written and added up at the HBM's bandwidth; factors of 8 or 4 bits are made first from 16-bit
+// activations, which are read and written once more. Results have 16 bits.
 // After some time at full load the clock drops: work grows to work / sustained, half of the growth
 // at sustained_after_s. Kernel = launch + longer + shorter^2 / (4 longer) of work and HBM traffic.
 typedef struct tp_gemm_curve {

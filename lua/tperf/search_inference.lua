@@ -1,9 +1,9 @@
 --- tperf.search_inference: the best ways to serve a model on a number of GPUs under limits of latency.
 local check = require "tperf.check"
+local divisors = require "tperf.divisors"
 local infer = require "tperf.infer"
 local pareto = require "tperf.plot.pareto"
 local serving = require "tperf.serving"
-local space = require "tperf.space"
 local strategy = require "tperf.strategy"
 
 local search_inference = {}
@@ -37,7 +37,7 @@ local tensor = strategy.of "tensor"
 -- The sizes that divide n, are wanted and admitted.
 local function choices(n, wanted, admitted)
   local list = {}
-  for _, size in ipairs(space.divisors(n)) do
+  for _, size in ipairs(divisors.of(n)) do
     local is_wanted = not wanted
     for _, one in ipairs(type(wanted) == "table" and wanted or { wanted }) do is_wanted = is_wanted or one == size end
     if is_wanted and admitted(size) then list[#list + 1] = size end

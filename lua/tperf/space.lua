@@ -1,28 +1,10 @@
 --- The shapes of a search: every size of a strategy's axes, and every micro-batch, that some question allows.
 -- docs/model.md section 7. The core walks what is left: pipelines, placements, panels.
+local divisors = require "tperf.divisors"
+
 local space = {}
 
 local MOST_TOKENS = 1 << 53 -- exactly representable; no GPU holds as many
-
-local function divisors(n)
-  local low, high = {}, {}
-  local d = 1
-  while d * d <= n do
-    if n % d == 0 then
-      low[#low + 1] = d
-      if d * d ~= n then high[#high + 1] = n // d end
-    end
-    d = d + 1
-  end
-  for i = #high, 1, -1 do low[#low + 1] = high[i] end
-  return low
-end
-space.divisors = divisors
-
-function space.gcd(a, b)
-  while b ~= 0 do a, b = b, a % b end
-  return a
-end
 
 -- The GPUs that the axes take together; the expert axis lies inside dp.
 local function gpus_of(s, sizes)
@@ -54,7 +36,7 @@ end
 local function gpu_divisors(questions)
   local seen, list = {}, {}
   for _, q in ipairs(of_each_count(questions)) do
-    for _, d in ipairs(divisors(q.gpus)) do
+    for _, d in ipairs(divisors.of(q.gpus)) do
       if not seen[d] then
         seen[d] = true
         list[#list + 1] = d
@@ -149,7 +131,7 @@ end
 --- sizes; fixed: micro_batch, panels, and axes' names -> list of allowed values.
 function space.each_shape(s, model, rules, questions, pps, fixed, refused, visit)
   local divisors_of = setmetatable({}, { __index = function(known, n)
-    known[n] = divisors(n)
+    known[n] = divisors.of(n)
     return known[n]
   end })
   questions = of_each_count(questions)

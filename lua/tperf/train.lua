@@ -1,11 +1,11 @@
 --- tperf.train: one training configuration, explained op by op.
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
+local divisors = require "tperf.divisors"
 local problem = require "tperf.problem"
 local search = require "tperf.search"
 local shortage = require "tperf.shortage"
 local simulate = require "tperf.simulate"
-local space = require "tperf.space"
 local software = require "tperf.software"
 local stack = require "tperf.stack"
 local strategy = require "tperf.strategy"
@@ -87,7 +87,7 @@ local function given_placement(o, s, domain)
   end
   if not (given.dp and given.pp) then return nil end
   for i, name in ipairs(s.axis_names) do
-    fast[i] = given[name] or i == s.expert_axis and space.gcd(o[name], given.dp)
+    fast[i] = given[name] or i == s.expert_axis and divisors.gcd(o[name], given.dp)
     if not fast[i] then return nil end
   end
   for i, name in ipairs(s.axis_names) do

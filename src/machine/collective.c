@@ -110,8 +110,8 @@ static bool is_measured(const tp_system *system, tp_collective kind, tp_group gr
     return system->network.slow.curve.efficiency > 0 && (link || group.fast == 1);
 }
 
-// With fitted curves; see tperf/efficiency.h. A broadcast, reduce, scatter or gather takes as long
-// as its part of an all-gather or a reduce-scatter.
+// With fitted curves; see tperf/efficiency.h. A broadcast, scatter or gather takes as long as an
+// all-gather of the same vector, a reduce as long as a reduce-scatter.
 static double measured_time(const tp_system *system, tp_collective kind, double bytes,
                             tp_group group) {
     const tp_link_curve *link = link_of(system, kind);

@@ -46,8 +46,8 @@ function measured.open(path)
   return rows, reader
 end
 
--- Results, or nil and the message of the error without its place: a table may hold sizes that no machine has, and layouts
--- that no model can have. Numbers are left out, so that like reasons are counted together.
+-- Results, or nil and the message of the error without its place: a table may hold sizes that no machine has, and
+-- layouts that no model can have. Numbers are left out, so that like reasons are counted together.
 local function attempt(f, ...)
   local done, result, more = pcall(f, ...)
   if done then return result, more end

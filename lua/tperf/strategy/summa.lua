@@ -2,9 +2,9 @@
 -- tokens over tp2 and by features over tp1, weights by rows over tp2 and by columns over tp1; both travel in panels.
 -- Attention keeps heads on tp1 and gathers keys and values over tp2, or uses SUMMA as well. It has no cut for
 -- products with replicated weights, and so none for experts, latent attention and Mamba layers.
+local divisors = require "tperf.divisors"
 local fitting = require "tperf.strategy.fitting"
 local op = require "tperf.op"
-local space = require "tperf.space"
 
 local summa = {
   name = "summa",
@@ -55,7 +55,7 @@ function summa.sequence_shards(p) return p.tp2 end
 --- The numbers of panels to try: doublings while a panel keeps 512 features.
 function summa.panels(m, p, rules)
   local first = math.max(p.tp1, p.tp2)
-  if rules.panels_by_lcm then first = p.tp1 // space.gcd(p.tp1, p.tp2) * p.tp2 end
+  if rules.panels_by_lcm then first = p.tp1 // divisors.gcd(p.tp1, p.tp2) * p.tp2 end
   local list, n = {}, first
   while m.hidden % n == 0 and m.hidden // n >= SMALLEST_PANEL do
     list[#list + 1] = n
