@@ -18,6 +18,9 @@ describe("tperf.cost", function()
 
   it("gives gaps for a row without a configuration, and says what is missing", function()
     assert.same({}, tperf.cost({ gpus = 8, reason = "does not fit" }, { tokens = 1 }))
+    local taken, why = pcall(tperf.cost, { { gpus = 8, tokens_per_second = 1 } }, { tokens = 1 })
+    assert.is_false(taken)
+    assert.truthy(why:find("one configuration, such as found[1]", 1, true))
     for pattern, call in pairs {
       ["how many tokens%?"] = function() tperf.cost(row, { model = "llama-2-7b" }) end,
       ["unknown field 'token'"] = function() tperf.cost(row, { token = 5 }) end,

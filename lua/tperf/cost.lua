@@ -35,7 +35,10 @@ end
 return function(c, given)
   local o = check.record("tperf.cost", given or {}, schema)
   if type(c) ~= "table" then check.fail("tperf.cost needs a configuration, got %s", check.show(c)) end
-  if c.tokens_per_second == nil then return {} end
+  if c.tokens_per_second == nil then
+    if c[1] then check.fail("tperf.cost needs one configuration, such as found[1], not a list of them") end
+    return {}
+  end
   local machine, network = once(system, o.system), once(model, o.model)
   local tokens = o.tokens or network and network.training_tokens
   if not tokens then

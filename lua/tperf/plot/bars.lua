@@ -53,7 +53,8 @@ local function table_of(o, x, ys)
     for _, r in ipairs(of_rows) do
       local name = rows.name(WHAT, x, o.rows, r)
       if part.from[name] then
-        check.fail("%s: rows %d and %d both have %s for '%s'", WHAT, part.from[name], r, title or "a value", name)
+        check.fail("%s: rows %d and %d both have %s for '%s'; one plot for each of report.groups(rows, …) tells them "
+          .. "apart", WHAT, part.from[name], r, title or "a value", name)
       end
       local value = rows.number(WHAT, column, o.rows, r, o.logy)
       if value and value < 0 and o.mode == "stacked" then
