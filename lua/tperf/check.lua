@@ -216,15 +216,19 @@ end
 
 local sorted_names = setmetatable({}, { __mode = "k" }) -- schema -> its field names, sorted
 
-local function names_of(schema)
-  local names = sorted_names[schema]
-  if not names then
-    names = {}
-    for name in pairs(schema) do names[#names + 1] = name end
-    table.sort(names)
-    sorted_names[schema] = names
-  end
+--- The names in a map, sorted: for messages, and for orders that never change.
+---@param map table<string, any>
+---@return string[]
+function check.names(map)
+  local names = {}
+  for name in pairs(map) do names[#names + 1] = name end
+  table.sort(names)
   return names
+end
+
+local function names_of(schema)
+  sorted_names[schema] = sorted_names[schema] or check.names(schema)
+  return sorted_names[schema]
 end
 
 --- What check.record does, without raising: the checked copy, or nil, message, failing path, and whether that

@@ -173,9 +173,7 @@ local back = {
 function op.collective(o)
   if type(o) ~= "table" then check.fail("op.collective needs a table of fields, got %s", check.show(o)) end
   if not back[o.kind] then
-    local kinds = {}
-    for kind in pairs(back) do kinds[#kinds + 1] = kind end
-    table.sort(kinds)
+    local kinds = check.names(back)
     check.fail("op.collective: unknown kind %s%s; there are: %s", check.show(o.kind), check.suggest(o.kind, kinds),
       table.concat(kinds, ", "))
   end

@@ -86,10 +86,7 @@ local used = {} -- the names of the sets that were asked for
 --- The names of the sets of rules that this run has used so far, sorted.
 ---@return string[]
 function rules.used()
-  local names = {}
-  for name in pairs(used) do names[#names + 1] = name end
-  table.sort(names)
-  return names
+  return check.names(used)
 end
 
 local made = setmetatable({}, { __mode = "k" }) -- tables that came from here, so that they pass as they are

@@ -40,11 +40,6 @@ static int new_decode(lua_State *L) {
     return 1;
 }
 
-static void set_number(lua_State *L, const char *name, double value) {
-    lua_pushnumber(L, value);
-    lua_setfield(L, -2, name);
-}
-
 // One op, summed over steps.
 typedef struct op_steps {
     const tp_decode *decode;
@@ -100,9 +95,9 @@ static int decode_ops(lua_State *L) {
         lua_setfield(L, -2, "name");
         lua_pushstring(L, network->ops[o.op].block);
         lua_setfield(L, -2, "block");
-        set_number(L, "weight_bytes", network->ops[o.op].weight_bytes);
+        tp_fields_set(L, "weight_bytes", network->ops[o.op].weight_bytes);
         for (int i = 0; i < TP_STEP_VALUES; i++)
-            if (op_values[i]) set_number(L, op_values[i], sum[i] / (last - first + 1));
+            if (op_values[i]) tp_fields_set(L, op_values[i], sum[i] / (last - first + 1));
         lua_rawseti(L, -2, (lua_Integer)(o.op - begin) + 1);
     }
     return 1;
@@ -150,12 +145,12 @@ static void read_caches(lua_State *L, int index, int n_kinds, tp_cache *caches) 
 
 static void push_phase(lua_State *L, const char *name, const tp_phase *phase) {
     lua_createtable(L, 0, 6);
-    set_number(L, "time", phase->time);
-    set_number(L, "compute", phase->compute);
-    set_number(L, "memory", phase->memory);
-    set_number(L, "tensor_comm", phase->tensor_comm);
-    set_number(L, "pipeline_comm", phase->pipeline_comm);
-    set_number(L, "wait", phase->wait);
+    tp_fields_set(L, "time", phase->time);
+    tp_fields_set(L, "compute", phase->compute);
+    tp_fields_set(L, "memory", phase->memory);
+    tp_fields_set(L, "tensor_comm", phase->tensor_comm);
+    tp_fields_set(L, "pipeline_comm", phase->pipeline_comm);
+    tp_fields_set(L, "wait", phase->wait);
     lua_setfield(L, -2, name);
 }
 
@@ -163,17 +158,17 @@ static void push_service(lua_State *L, const tp_service *s) {
     lua_createtable(L, 0, 8);
     push_phase(L, "prefill", &s->prefill);
     push_phase(L, "decode", &s->decode);
-    set_number(L, "prefill_busiest", s->prefill_busiest);
-    set_number(L, "first_step", s->first_step);
-    set_number(L, "last_step", s->last_step);
-    set_number(L, "cache_sequence", s->cache_sequence);
+    tp_fields_set(L, "prefill_busiest", s->prefill_busiest);
+    tp_fields_set(L, "first_step", s->first_step);
+    tp_fields_set(L, "last_step", s->last_step);
+    tp_fields_set(L, "cache_sequence", s->cache_sequence);
     lua_pushinteger(L, (lua_Integer)s->max_batch);
     lua_setfield(L, -2, "max_batch");
     lua_createtable(L, 0, 4);
-    set_number(L, "weights", s->memory.weights);
-    set_number(L, "cache", s->memory.cache);
-    set_number(L, "buffers", s->memory.buffers);
-    set_number(L, "total", s->memory.total);
+    tp_fields_set(L, "weights", s->memory.weights);
+    tp_fields_set(L, "cache", s->memory.cache);
+    tp_fields_set(L, "buffers", s->memory.buffers);
+    tp_fields_set(L, "total", s->memory.total);
     lua_setfield(L, -2, "memory");
 }
 

@@ -103,24 +103,19 @@ static int new_network(lua_State *L) {
     return 1;
 }
 
-static void set_number(lua_State *L, const char *name, double value) {
-    lua_pushnumber(L, value);
-    lua_setfield(L, -2, name);
-}
-
 static void push_pass(lua_State *L, const tp_network *network, const tp_op *op, const tp_pass *pass,
                       const tp_pass_cost *cost, const tp_placement *placement,
                       const tp_system *system) {
     lua_createtable(L, 0, 9);
-    set_number(L, "tensor_flops", pass->tensor_flops);
-    set_number(L, "vector_flops", pass->vector_flops);
-    set_number(L, "equivalent_flops", tp_pass_equivalent_flops(op, pass, system));
+    tp_fields_set(L, "tensor_flops", pass->tensor_flops);
+    tp_fields_set(L, "vector_flops", pass->vector_flops);
+    tp_fields_set(L, "equivalent_flops", tp_pass_equivalent_flops(op, pass, system));
     double panels = op->panels ? (double)placement->panels : 1;
-    set_number(L, "bytes", pass->bytes + panels * pass->bytes_per_panel);
-    set_number(L, "time", cost->time);
-    set_number(L, "compute_time", cost->compute);
-    set_number(L, "exposed_memory_time", cost->exposed_memory);
-    set_number(L, "comm_time", cost->comm);
+    tp_fields_set(L, "bytes", pass->bytes + panels * pass->bytes_per_panel);
+    tp_fields_set(L, "time", cost->time);
+    tp_fields_set(L, "compute_time", cost->compute);
+    tp_fields_set(L, "exposed_memory_time", cost->exposed_memory);
+    tp_fields_set(L, "comm_time", cost->comm);
     lua_createtable(L, pass->n_comms, 0);
     for (int i = 0; i < pass->n_comms; i++) {
         const tp_comm *comm = &pass->comms[i];
@@ -129,7 +124,7 @@ static void push_pass(lua_State *L, const tp_network *network, const tp_op *op, 
         lua_setfield(L, -2, "kind");
         lua_pushstring(L, comm->axis);
         lua_setfield(L, -2, "axis");
-        set_number(L, "bytes", comm->bytes);
+        tp_fields_set(L, "bytes", comm->bytes);
         lua_pushinteger(L, network->sizes[comm->axis_index]);
         lua_setfield(L, -2, "gpus");
         lua_pushinteger(L, placement->fast[comm->axis_index]);
@@ -147,9 +142,9 @@ static void push_op(lua_State *L, const tp_network *network, const tp_op *op,
     lua_setfield(L, -2, "name");
     lua_pushstring(L, op->block);
     lua_setfield(L, -2, "block");
-    set_number(L, "weight_bytes", op->weight_bytes);
-    set_number(L, "weight_grad_bytes", op->weight_bytes);
-    set_number(L, "saved_bytes", op->saved_bytes);
+    tp_fields_set(L, "weight_bytes", op->weight_bytes);
+    tp_fields_set(L, "weight_grad_bytes", op->weight_bytes);
+    tp_fields_set(L, "saved_bytes", op->saved_bytes);
     push_pass(L, network, op, &op->forward, &cost->forward, placement, system);
     lua_setfield(L, -2, "forward");
     push_pass(L, network, op, &op->backward, &cost->backward, placement, system);
@@ -201,23 +196,23 @@ static const tp_field run_fields[] = {
 
 static void push_memory(lua_State *L, const tp_memory *m) {
     lua_createtable(L, 0, 7);
-    set_number(L, "weights", m->weights);
-    set_number(L, "gradients", m->gradients);
-    set_number(L, "optimizer", m->optimizer);
-    set_number(L, "activations", m->activations);
-    set_number(L, "passing", m->passing);
-    set_number(L, "buffers", m->buffers);
-    set_number(L, "total", m->total);
+    tp_fields_set(L, "weights", m->weights);
+    tp_fields_set(L, "gradients", m->gradients);
+    tp_fields_set(L, "optimizer", m->optimizer);
+    tp_fields_set(L, "activations", m->activations);
+    tp_fields_set(L, "passing", m->passing);
+    tp_fields_set(L, "buffers", m->buffers);
+    tp_fields_set(L, "total", m->total);
 }
 
 static void push_breakdown(lua_State *L, const tp_iteration *t) {
     lua_createtable(L, 0, 6);
-    set_number(L, "compute", t->compute);
-    set_number(L, "memory", t->memory);
-    set_number(L, "tensor_comm", t->tensor_comm);
-    set_number(L, "data_comm", t->data_comm);
-    set_number(L, "pipeline_comm", t->pipeline_comm);
-    set_number(L, "bubble", t->bubble);
+    tp_fields_set(L, "compute", t->compute);
+    tp_fields_set(L, "memory", t->memory);
+    tp_fields_set(L, "tensor_comm", t->tensor_comm);
+    tp_fields_set(L, "data_comm", t->data_comm);
+    tp_fields_set(L, "pipeline_comm", t->pipeline_comm);
+    tp_fields_set(L, "bubble", t->bubble);
 }
 
 static void push_device(lua_State *L, const tp_stage *device, int n_kinds,
@@ -230,7 +225,7 @@ static void push_device(lua_State *L, const tp_stage *device, int n_kinds,
     lua_setfield(L, -2, "layers");
     lua_pushinteger(L, device->repeats);
     lua_setfield(L, -2, "repeats");
-    set_number(L, "in_flight", device->in_flight);
+    tp_fields_set(L, "in_flight", device->in_flight);
     lua_pushboolean(L, device->first);
     lua_setfield(L, -2, "first");
     lua_pushboolean(L, device->last);
@@ -291,8 +286,8 @@ static int network_iteration(lua_State *L) {
     tp_iteration iteration = tp_iteration_of(&s.candidate, &s.job, network, costs);
     tp_memory memory = tp_memory_of(&s.candidate, &s.job, network, costs);
     lua_createtable(L, 0, 24);
-    set_number(L, "time", iteration.time);
-    set_number(L, "flops_per_gpu", iteration.flops);
+    tp_fields_set(L, "time", iteration.time);
+    tp_fields_set(L, "flops_per_gpu", iteration.flops);
     push_breakdown(L, &iteration);
     lua_setfield(L, -2, "breakdown");
     push_memory(L, &memory);

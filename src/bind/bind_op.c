@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "bind/bind.h"
+#include "bind/fields.h"
 #include "bind/model_args.h"
 #include "bind/op_kinds.h"
 
@@ -108,16 +109,11 @@ static int communicate(lua_State *L) {
     return 1;
 }
 
-static void set_number(lua_State *L, const char *name, double value) {
-    lua_pushnumber(L, value);
-    lua_setfield(L, -2, name);
-}
-
 static void push_pass(lua_State *L, const tp_pass *pass) {
     lua_createtable(L, 0, 4);
-    set_number(L, "tensor_flops", pass->tensor_flops);
-    set_number(L, "vector_flops", pass->vector_flops);
-    set_number(L, "bytes", pass->bytes);
+    tp_fields_set(L, "tensor_flops", pass->tensor_flops);
+    tp_fields_set(L, "vector_flops", pass->vector_flops);
+    tp_fields_set(L, "bytes", pass->bytes);
     lua_createtable(L, pass->n_comms, 0);
     for (int i = 0; i < pass->n_comms; i++) {
         lua_createtable(L, 0, 4);
@@ -129,7 +125,7 @@ static void push_pass(lua_State *L, const tp_pass *pass) {
         lua_setfield(L, -2, "share");
         lua_pushboolean(L, pass->comms[i].beside);
         lua_setfield(L, -2, "beside");
-        set_number(L, "bytes", pass->comms[i].bytes);
+        tp_fields_set(L, "bytes", pass->comms[i].bytes);
         lua_rawseti(L, -2, i + 1);
     }
     lua_setfield(L, -2, "comms");
@@ -142,8 +138,8 @@ static int counts(lua_State *L) {
     lua_setfield(L, -2, "name");
     lua_pushstring(L, tp_dtype_names[op->dtype]);
     lua_setfield(L, -2, "dtype");
-    set_number(L, "weight_bytes", op->weight_bytes);
-    set_number(L, "saved_bytes", op->saved_bytes);
+    tp_fields_set(L, "weight_bytes", op->weight_bytes);
+    tp_fields_set(L, "saved_bytes", op->saved_bytes);
     lua_pushboolean(L, op->expert);
     lua_setfield(L, -2, "expert");
     lua_pushboolean(L, op->tied);

@@ -80,3 +80,8 @@ void tp_fields_read(lua_State *L, int index, const char *what, const tp_field *f
         if (f->required && !(seen >> (f - fields) & 1))
             tp_bind_fail(L, "%s: '%s' is missing", what, f->name);
 }
+
+void tp_fields_set(lua_State *L, const char *name, double value) {
+    lua_pushnumber(L, value);
+    lua_setfield(L, -2, name);
+}

@@ -25,4 +25,7 @@ typedef struct tp_field {
 void tp_fields_read(lua_State *L, int index, const char *what, const tp_field *fields,
                     void *record);
 
+// Sets a field of the table on top of the stack.
+void tp_fields_set(lua_State *L, const char *name, double value);
+
 #endif

@@ -27,7 +27,7 @@ local function meanings(path)
 end
 
 local function flatten(schema, prefix, texts, list)
-  for _, name in ipairs(schemas.names(schema)) do
+  for _, name in ipairs(check.names(schema)) do
     local d = check.describe(schema[name])
     local nested = d and d.kind == "record" and d.schema
     for _, choice in ipairs(d and d.choices or {}) do

@@ -130,7 +130,7 @@ local function join_fields(e, entries)
   local inherited, names = inherited_fields(e.name, entries), {}
   e.fields = {}
   for _, field in ipairs(e.described) do names[#names + 1] = field.name end
-  for _, name in ipairs(e.schema and schemas.names(e.schema) or {}) do
+  for _, name in ipairs(e.schema and check.names(e.schema) or {}) do
     if not e.described[name] then names[#names + 1] = name end
   end
   for _, name in ipairs(names) do
@@ -163,23 +163,16 @@ local function add(entries, name, f, owner, key)
   entries[#entries + 1], entries[name] = e, e
 end
 
-local function sorted(map)
-  local keys = {}
-  for key in pairs(map) do keys[#keys + 1] = key end
-  table.sort(keys)
-  return keys
-end
-
 --- All public functions, in the order of the reference.
 function reference.entries()
   local entries = {}
-  for _, key in ipairs(sorted(tperf)) do
+  for _, key in ipairs(check.names(tperf)) do
     local value, name = tperf[key], "tperf." .. key
     if type(value) == "function" then
       add(entries, name, value, nil, key)
     elseif type(value) == "table" then
       if is_callable(value) then add(entries, name, value, nil, key) end
-      for _, member in ipairs(sorted(value)) do
+      for _, member in ipairs(check.names(value)) do
         local f = value[member]
         if type(f) == "function" and member:sub(1, 2) ~= "__" and CALLED[key] ~= member then
           add(entries, name .. "." .. member, f, key, member)
@@ -215,7 +208,7 @@ function reference.problems()
       for _, field in ipairs(e.schema and e.described or {}) do
         if not e.schema[field.name] then
           say("%s:%d describes '%s', which %s does not take%s: mend the comment, then run `make docs`", e.comment.path,
-            e.comment.first, field.name, e.name, check.suggest(field.name, schemas.names(e.schema)))
+            e.comment.first, field.name, e.name, check.suggest(field.name, check.names(e.schema)))
         end
       end
     end

@@ -33,14 +33,6 @@ function schemas.of_op(fields)
   return schema
 end
 
---- A schema's field names, sorted.
-function schemas.names(schema)
-  local names = {}
-  for name in pairs(schema) do names[#names + 1] = name end
-  table.sort(names)
-  return names
-end
-
 -- What the checker "any" does not say, by the field's name.
 local BY_NAME = {
   model = "string|table", models = "(string|table)[]", system = "string|table", rules = "string|table",

@@ -1,4 +1,5 @@
 --- manifest.json: what a run of a script depended on and what it wrote, with the SHA-256 of each.
+local check = require "tperf.check"
 local core = require "tperf.core"
 local json = require "tperf.report.json"
 local recorder = require "tperf.cli.recorder"
@@ -10,16 +11,9 @@ local FORMAT <const> = 1
 
 local clock, machine_name = os.date, "/proc/sys/kernel/hostname"
 
-local function sorted(set)
-  local list = {}
-  for name in pairs(set) do list[#list + 1] = name end
-  table.sort(list)
-  return list
-end
-
 local function inputs_of(record, script)
   local list = {}
-  for _, path in ipairs(sorted(record.read)) do
+  for _, path in ipairs(check.names(record.read)) do
     local shipped = resource.below_root(path)
     if path ~= script then
       list[#list + 1] = { file = shipped or path, shipped = shipped and true, sha256 = record.read[path] }
@@ -30,7 +24,7 @@ end
 
 local function outputs_of(record, folder)
   local list = {}
-  for _, name in ipairs(sorted(record.written)) do
+  for _, name in ipairs(check.names(record.written)) do
     local text = not record.kept[name] and recorder.slurp(folder .. "/" .. name)
     if text then list[#list + 1] = { file = name, bytes = #text, sha256 = core.file.sha256(text) } end
   end
@@ -49,7 +43,7 @@ function manifest.write(run, host)
     arguments = run.arguments, rules = require "tperf.rules".used(), inputs = inputs_of(run.record, run.script),
     outputs = outputs_of(run.record, run.folder),
   }
-  if next(run.record.kept) then content.kept = sorted(run.record.kept) end
+  if next(run.record.kept) then content.kept = check.names(run.record.kept) end
   if run.stamp then
     content.stamp = { date = clock "!%Y-%m-%dT%H:%M:%SZ", host = (recorder.slurp(machine_name) or ""):match "%S+" }
   end

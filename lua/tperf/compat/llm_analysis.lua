@@ -50,10 +50,7 @@ function llm_analysis.names(kind)
   if not configs[kind] then
     check.fail("llm_analysis.names needs models, gpus or dtypes, got %s", check.show(kind))
   end
-  local names = {}
-  for name in pairs(configs[kind]) do names[#names + 1] = name end
-  table.sort(names)
-  return names
+  return check.names(configs[kind])
 end
 
 return llm_analysis

@@ -9,10 +9,7 @@ local hf = {}
 --- The architectures that are known, sorted.
 ---@return string[]
 function hf.known()
-  local names = {}
-  for name in pairs(types) do names[#names + 1] = name end
-  table.sort(names)
-  return names
+  return check.names(types)
 end
 
 --- Does a parsed file look like a Hugging Face configuration?

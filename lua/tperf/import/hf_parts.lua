@@ -18,9 +18,7 @@ local activations = {
   relu = "relu", relu2 = "relu2", silu = "silu", swish = "silu", quick_gelu = "quick_gelu", tanh = "tanh",
 }
 
-local known_activations = {}
-for name in pairs(activations) do known_activations[#known_activations + 1] = name end
-table.sort(known_activations)
+local known_activations = check.names(activations)
 
 --- The MLP's activation in our names.
 function parts.activation(c, default, names)

@@ -49,8 +49,7 @@ local function measurement(line)
 end
 
 -- Names of programs, the longest first: "all_reduce_perf" has "reduce_perf" in it.
-local programs = {}
-for name in pairs(kinds) do programs[#programs + 1] = name end
+local programs = check.names(kinds)
 table.sort(programs, function(a, b) return #a > #b or #a == #b and a < b end)
 
 local function header_kind(text)

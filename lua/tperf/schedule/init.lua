@@ -31,17 +31,7 @@ for name in pairs(definitions) do built_in[name] = true end
 --- The names of all schedules, sorted.
 ---@return string[]
 function schedule.names()
-  local names = {}
-  for name in pairs(definitions) do names[#names + 1] = name end
-  table.sort(names)
-  return names
-end
-
-local function sorted_keys(map)
-  local keys = {}
-  for key in pairs(map) do keys[#keys + 1] = key end
-  table.sort(keys)
-  return keys
+  return check.names(definitions)
 end
 
 local function choice(value, names, what)
@@ -65,7 +55,7 @@ local DEFINITION = {
   order = check.func(),
   summary = check.string { optional = true },
   stages_per_device = check.integer { min = 1, optional = true },
-  placement = check.choice { sorted_keys(placements), optional = true },
+  placement = check.choice { check.names(placements), optional = true },
   refuse = check.func { optional = true },
   least_microbatches = check.func { optional = true },
   remedy = check.func { optional = true },
@@ -123,7 +113,7 @@ local SCHEMA = {
     backward_weight = costs.by_stage { max = 0 },
   }, { optional = true }),
   memory_limit = costs.by_stage { min = 0 },
-  rules = function(value, path) return choice(value or "default", sorted_keys(rule_sets), path) end,
+  rules = function(value, path) return choice(value or "default", check.names(rule_sets), path) end,
 }
 
 -- Of a configuration's arguments those for the schedule; the rest are tperf.train's.

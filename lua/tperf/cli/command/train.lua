@@ -1,3 +1,4 @@
+local check = require "tperf.check"
 local configuration = require "tperf.cli.configuration"
 local format = require "tperf.report.format"
 local stages = require "tperf.cli.stages"
@@ -22,10 +23,7 @@ local function parts_of(title, record, names, total, unit)
     seen[name] = true
   end
   for _, name in ipairs(names) do add(name[1], name[2]) end
-  local others = {}
-  for name in pairs(record) do others[#others + 1] = name end
-  table.sort(others)
-  for _, name in ipairs(others) do add(name, name) end
+  for _, name in ipairs(check.names(record)) do add(name, name) end
   rows[#rows + 1] = { part = "total", value = total }
   for _, row in ipairs(rows) do row.share = total > 0 and row.value / total or 0.0 end
   return rows, {

@@ -66,20 +66,13 @@ local kinds = {
     unknown = "unknown quant config name: %s" },
 }
 
-local function names(registry)
-  local list = {}
-  for name in pairs(registry) do list[#list + 1] = name end
-  table.sort(list)
-  return list
-end
-
 -- A configuration table as it is, checked, or the shipped one of that name.
 local function resolve(what, kind, args, rules)
   local spec = kinds[kind]
   local value = args[kind] or args[kind .. "_name"] or spec.default
   if type(value) == "string" and not spec.registry[value] then
     if kind ~= "model" or not value:find(".json", 1, true) then
-      check.fail("%s: " .. spec.unknown .. "%s", what, value, check.suggest(value, names(spec.registry)))
+      check.fail("%s: " .. spec.unknown .. "%s", what, value, check.suggest(value, check.names(spec.registry)))
     end
     local content, message = resource.read(value)
     if content == nil then check.fail("%s: unknown model config name: %s", what, message) end
