@@ -55,6 +55,20 @@ describe("logs of nccl-tests", function()
     for _, kind in ipairs { "broadcast", "reduce", "send" } do assert.equal(1, nccl_tests.bus_factor(kind, 8)) end
   end)
 
+  it("show their collective by their columns, or by the file's name", function()
+    local function kind(columns, time, algorithm, bus, name, gpus)
+      local line = ("  1048576  262144  float  %s  %s  %s  %s  0\n"):format(columns, time, algorithm, bus)
+      return nccl_tests.parse(line, name or "x.log", { gpus = gpus or 2 })[1].kind
+    end
+    assert.equal("all_reduce", kind("sum -1", "52.43", "20.00", "20.00")) -- 2 GPUs: 2 (n - 1) / n = 1
+    assert.equal("reduce_scatter", kind("sum -1", "52.43", "20.00", "10.00"))
+    assert.equal("reduce", kind("sum 0", "52.43", "20.00", "20.00"))
+    assert.equal("all_to_all", kind("none -1", "52.43", "20.00", "10.00", "logs/alltoall-2.txt"))
+    assert.equal("all_gather", kind("none -1", "52.43", "20.00", "10.00", "all_gather.log"))
+    assert.truthy(refusal(kind, "none -1", "52.43", "20.00", "10.00"):find("call the file so, such as all_gather.log", 1,
+      true))
+  end)
+
   it("that say too little, or contradict themselves, are refused", function()
     assert.truthy(refusal(nccl_tests.parse, "hello\n", "x.log"):find("x.log: no line of nccl-tests", 1, true))
     local bare = LOG:gsub("#[^\n]*\n", "")

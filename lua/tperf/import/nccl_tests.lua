@@ -38,14 +38,19 @@ end
 local function measurement(line)
   local bytes, dtype, rest = line:match "^%s*(%d+)%s+%d+%s+(%a%w*)%s+(.*)$"
   if not bytes then return nil end
-  rest = rest:gsub("^%a+%s+", "") -- redop, or "none"
+  local reduction, root = rest:match "^(%a+)%s+", nil -- redop, or "none"
+  rest = rest:gsub("^%a+%s+", "")
   if rest:find "^%-?%d+%s+[%d.]+%s+[%d.]+%s+[%d.]+" and tonumber(rest:match "^%-?%d+") <= 0 then
-    rest = rest:gsub("^%-?%d+%s+", "") -- root
+    root = tonumber(rest:match "^%-?%d+")
+    rest = rest:gsub("^%-?%d+%s+", "")
   end
   local time, algorithm, bus = rest:match "^([%d.]+)%s+([%d.]+)%s+([%d.]+)"
   time, algorithm, bus, bytes = tonumber(time), tonumber(algorithm), tonumber(bus), tonumber(bytes)
   if not (time and algorithm and bus) or time <= 0 or bytes <= 0 then return nil end
-  return { bytes = bytes, dtype = dtype, seconds = time * 1e-6, algorithm = algorithm * 1e9, bus = bus * 1e9 }
+  return {
+    bytes = bytes, dtype = dtype, seconds = time * 1e-6, algorithm = algorithm * 1e9, bus = bus * 1e9,
+    reduces = reduction ~= nil and reduction ~= "none", rooted = root ~= nil and root >= 0,
+  }
 end
 
 -- Names of programs, the longest first: "all_reduce_perf" has "reduce_perf" in it.
@@ -68,11 +73,21 @@ local function ranks_of(text)
   return ranks, n_hosts
 end
 
--- The collective whose bus factor the printed bandwidths show.
-local function kind_of_ratio(rows, gpus)
+-- "logs/all_reduce-8.txt": a file that is called as its collective.
+local function name_kind(name)
+  for _, program in ipairs(programs) do
+    if name:match "[^/]*$":sub(1, #program) == program then return kinds[program] end
+  end
+end
+
+-- The collective whose columns and bus factor these are, where only one has such.
+local function kind_of_columns(rows, gpus)
   local last = rows[#rows]
   local ratio = last.bus / last.algorithm
-  if math.abs(ratio - 2 * (gpus - 1) / gpus) < 0.02 and gpus > 2 then return "all_reduce" end
+  local function has(kind) return math.abs(ratio - nccl_tests.bus_factor(kind, gpus)) < 0.02 end
+  if not last.reduces then return has "all_reduce" and gpus > 2 and "all_reduce" or nil end -- old versions print no redop
+  if last.rooted then return has "reduce" and "reduce" or nil end
+  return has "all_reduce" and "all_reduce" or has "reduce_scatter" and "reduce_scatter" or nil
 end
 
 --- The measurements in a log.
@@ -93,10 +108,13 @@ function nccl_tests.parse(text, name, given)
   local ranks, hosts = ranks_of(text)
   local gpus = given.gpus or ranks > 0 and ranks
   if not gpus then check.fail("%s: the log lists no ranks; say how many GPUs took part", name) end
-  local kind = given.kind or header_kind(text) or header_kind(name) or kind_of_ratio(rows, gpus)
-  if not kind then check.fail("%s: the log does not name its collective; say which it is", name) end
+  local kind = given.kind or header_kind(text) or header_kind(name) or kind_of_columns(rows, gpus) or name_kind(name)
+  if not kind then
+    check.fail("%s: the log does not say which collective it is of; call the file so, such as all_gather.log", name)
+  end
   for _, row in ipairs(rows) do
     row.kind, row.gpus, row.nodes = kind, gpus, given.nodes or math.max(hosts, 1)
+    row.reduces, row.rooted = nil, nil
     local expected = row.algorithm * nccl_tests.bus_factor(kind, gpus)
     if row.bus > 1e9 and math.abs(row.bus / expected - 1) > 0.05 then
       check.fail("%s: a bus bandwidth of %g GB/s at an algorithm bandwidth of %g GB/s is no %s among %d GPUs", name,
