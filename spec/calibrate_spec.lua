@@ -65,8 +65,8 @@ describe("logs of nccl-tests", function()
     assert.equal("reduce", kind("sum 0", "52.43", "20.00", "20.00"))
     assert.equal("all_to_all", kind("none -1", "52.43", "20.00", "10.00", "logs/alltoall-2.txt"))
     assert.equal("all_gather", kind("none -1", "52.43", "20.00", "10.00", "all_gather.log"))
-    assert.truthy(refusal(kind, "none -1", "52.43", "20.00", "10.00"):find("call the file so, such as all_gather.log", 1,
-      true))
+    local message = refusal(kind, "none -1", "52.43", "20.00", "10.00")
+    assert.truthy(message:find("call the file so, such as all_gather.log", 1, true), message)
   end)
 
   it("that say too little, or contradict themselves, are refused", function()

@@ -85,7 +85,7 @@ local function kind_of_columns(rows, gpus)
   local last = rows[#rows]
   local ratio = last.bus / last.algorithm
   local function has(kind) return math.abs(ratio - nccl_tests.bus_factor(kind, gpus)) < 0.02 end
-  if not last.reduces then return has "all_reduce" and gpus > 2 and "all_reduce" or nil end -- old versions print no redop
+  if not last.reduces then return gpus > 2 and has "all_reduce" and "all_reduce" or nil end
   if last.rooted then return has "reduce" and "reduce" or nil end
   return has "all_reduce" and "all_reduce" or has "reduce_scatter" and "reduce_scatter" or nil
 end
