@@ -14,8 +14,8 @@ function fit.loss(residuals)
   return sum / math.max(#residuals, 1)
 end
 
---- The middle of a list of numbers, or the value below which `part` of them lie.
-function fit.quantile(list, part)
+-- The middle of a list of numbers, or the value below which `part` of them lie.
+local function quantile(list, part)
   local sorted = table.move(list, 1, #list, 1, {})
   table.sort(sorted)
   local at = 1 + (part or 0.5) * (#sorted - 1)
@@ -53,8 +53,8 @@ function fit.errors(ratios)
     sum = sum + errors[i]
   end
   return {
-    rows = #ratios, median = fit.quantile(errors), mean = sum / #ratios, p90 = fit.quantile(errors, 0.9),
-    max = fit.quantile(errors, 1), bias = fit.quantile(signed),
+    rows = #ratios, median = quantile(errors), mean = sum / #ratios, p90 = quantile(errors, 0.9),
+    max = quantile(errors, 1), bias = quantile(signed),
   }
 end
 

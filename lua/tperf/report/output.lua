@@ -1,19 +1,28 @@
---- The one place where reports and plots touch files.
+--- The one place where the library writes files.
 local check = require "tperf.check"
 
 local output = {}
 
+local ABSENT <const> = "No such file or directory"
+
 --- Writes a file whole.
 ---@param path string
 ---@param content string
-function output.write(path, content)
+---@param what string?  prefix of the message where it cannot be written
+function output.write(path, content, what)
+  what = what and what .. ": " or ""
   -- Looked up now: the sandbox puts its own in place, which writes below the output folder only.
   local tried, file, message = pcall(io.open, path, "wb")
-  if not tried then check.fail("%s", (tostring(file):gsub("^[^:]*:%d+: ", ""))) end
-  if not file then check.fail("cannot write '%s': %s", path, message) end
+  if not tried then check.fail("%s%s", what, (tostring(file):gsub("^[^:]*:%d+: ", ""))) end
+  if not file then
+    local named = path .. ": "
+    if message:sub(1, #named) == named then message = message:sub(#named + 1) end
+    if message == ABSENT then message = ABSENT .. " (make the folder first)" end
+    check.fail("%scannot write '%s': %s", what, path, message)
+  end
   local ok, problem = file:write(content)
   local closed, late = file:close()
-  if not ok or not closed then check.fail("cannot write '%s': %s", path, problem or late) end
+  if not ok or not closed then check.fail("%scannot write '%s': %s", what, path, problem or late) end
 end
 
 return output

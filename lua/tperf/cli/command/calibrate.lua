@@ -1,4 +1,5 @@
 local options = require "tperf.cli.options"
+local output = require "tperf.report.output"
 
 local COLUMNS = {
   { key = "curve" }, { key = "points" }, { key = "fitted.median", title = "error", unit = "%" },
@@ -17,13 +18,6 @@ local function table_of(result)
   return rows
 end
 
-local function write(path, text)
-  local file, message = io.open(path, "wb")
-  if not file then error(message, 0) end
-  file:write(text)
-  file:close()
-end
-
 local STEP_COLUMNS = {
   { key = "software" }, { key = "runs" }, { key = "fitted.median", title = "error", unit = "%" },
   { key = "fitted.mean", title = "mean", unit = "%" }, { key = "fitted.p90", title = "p90", unit = "%" },
@@ -37,7 +31,7 @@ local function calibrate_software(values, files)
   for _, path in ipairs(files) do
     for stack, cases in pairs(profile.stacks(path)) do
       local text, all, held = profile.text(software(stack), cases)
-      write(("%s/%s.yaml"):format(values.software, stack), text)
+      output.write(("%s/%s.yaml"):format(values.software, stack), text)
       rows[#rows + 1] = { software = stack, runs = #cases, fitted = all, held = held }
     end
   end
@@ -77,7 +71,7 @@ With --software, the FILEs are tables of training runs.]],
       keep = values.keep or false,
     }
     local text = require "tperf.calibrate.write"(result.system)
-    if values.out then write(values.out, text) end
+    if values.out then output.write(values.out, text) end
     for i, f in ipairs(values.plot and result.fits or {}) do
       calibrate.plot(result, i):save(("%s-%s.svg"):format(values.plot, f.curve))
     end

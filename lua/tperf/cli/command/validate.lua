@@ -1,4 +1,5 @@
 local options = require "tperf.cli.options"
+local output = require "tperf.report.output"
 
 local COLUMNS = {
   { key = "source" }, { key = "rows" }, { key = "median", unit = "%" }, { key = "mean", unit = "%" },
@@ -22,13 +23,6 @@ local PREDICTION_COLUMNS = {
   { key = "predicted" }, { key = "error" },
 }
 
-local function write(path, text)
-  local file, message = io.open(path, "wb")
-  if not file then error(message, 0) end
-  file:write(text)
-  file:close()
-end
-
 return {
   summary = "compare predictions with published measurements",
   arguments = "FILE.csv",
@@ -50,7 +44,7 @@ FILE has the columns of a table of training runs, collectives, matrix products, 
       file = arguments[1], system = values.system, rules = values.rules, software = values.software,
     }
     local report = require "tperf.report"
-    if values.out then write(values.out, report.csv(predictions(result), PREDICTION_COLUMNS)) end
+    if values.out then output.write(values.out, report.csv(predictions(result), PREDICTION_COLUMNS)) end
     if values.plot then require "tperf.validate".plot(result):save(values.plot) end
     if values.json then
       io.stdout:write(require "tperf.report.json".encode {

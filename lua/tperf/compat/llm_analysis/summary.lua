@@ -1,5 +1,6 @@
 --- The summaries as upstream writes them (sections 8.9, 9.4, 9.5): keys in order, readable text, JSON, files.
 local check = require "tperf.check"
+local output = require "tperf.report.output"
 local python = require "tperf.compat.llm_analysis.python"
 
 local summary = {}
@@ -105,8 +106,6 @@ function summary.json(result)
 end
 
 -- The name both files of a run start with.
---@param m table       the setup of the run
---@return string
 local function file_name(m)
   local args = m.args
   return ("%s%s-%s-%s-tp%d-pp%d-dp%d-sp%d-fe%s-ep%d-hbme%s%s"):format(args.output_file_prefix or "", m.model.name,
@@ -114,22 +113,13 @@ local function file_name(m)
     python.repr(python.round(m.e_h, 2)), args.output_file_suffix or "")
 end
 
-local function write_file(what, path, text)
-  local file, message = io.open(path, "w")
-  if not file then
-    check.fail("%s: cannot write output_dir's file: %s (make the folder first)", what, message)
-  end
-  file:write(text)
-  file:close()
-end
-
 --- Writes NAME-summary.json and NAME-summary-readable.txt into output_dir, which must exist.
 ---@param m table       the setup of the run
 ---@param result table  what train or infer returned
 function summary.write(m, result)
   local path = m.args.output_dir .. "/" .. file_name(m)
-  write_file(m.what, path .. "-summary.json", summary.json(result))
-  write_file(m.what, path .. "-summary-readable.txt", summary.text(result))
+  output.write(path .. "-summary.json", summary.json(result), m.what)
+  output.write(path .. "-summary-readable.txt", summary.text(result), m.what)
 end
 
 return summary
