@@ -1,10 +1,8 @@
 --- Filled contours: a value over a plane, with marked points.
-local axes = require "tperf.plot.axes"
 local check = require "tperf.check"
 local figure = require "tperf.plot.figure"
 local isoband = require "tperf.plot.isoband"
 local map = require "tperf.plot.map"
-local map_text = require "tperf.plot.map_text"
 local rows = require "tperf.plot.rows"
 local scale = require "tperf.plot.scale"
 local style = require "tperf.plot.style"
@@ -130,9 +128,7 @@ return function(options)
     places[i] = i / (#levels + 1)
   end
   local bar = map.bar(grid, o, levels, places, blocks)
-  plot.right = map.BAR + bar.width + 26
-  plot.draw = function(c)
-    local box = axes.layout(plot)
+  return map.figure("Filled contours", plot, o, { grid = grid, shade = shade, bar = bar }, function(c, box)
     local us, vs = {}, {}
     for i, value in ipairs(grid.xs) do us[i] = box.left + plot.x.at(value) * box.width end
     for j, value in ipairs(grid.ys) do vs[j] = box.top + (1 - plot.y.at(value)) * box.height end
@@ -142,12 +138,5 @@ return function(options)
       c:area(rings, { color = blocks[i + 1] })
       for _, line in ipairs(isoband.join(segments)) do c:line(line, { color = "#ffffff", width = 0.7 }) end
     end
-    axes.draw(c, plot, box)
-    map.name_marks(c, box, map.marks(c, box, plot, o.marks))
-    map.legend(c, box, plot, bar)
-  end
-  plot.lines = function(how) return map_text(how, plot, grid, shade, bar, o.zlabel or grid.z.title or "z") end
-  plot.description = map.describe("Filled contours", o, plot, grid)
-  return figure.new(plot)
+  end)
 end
-

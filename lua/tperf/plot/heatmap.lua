@@ -1,11 +1,9 @@
 --- Heat maps: a value for each pair of names or numbers, one cell each.
-local axes = require "tperf.plot.axes"
 local canvas = require "tperf.plot.canvas"
 local check = require "tperf.check"
 local figure = require "tperf.plot.figure"
 local format = require "tperf.report.format"
 local map = require "tperf.plot.map"
-local map_text = require "tperf.plot.map_text"
 local rows = require "tperf.plot.rows"
 local scale = require "tperf.plot.scale"
 local style = require "tperf.plot.style"
@@ -72,15 +70,7 @@ return function(options)
     end
   end
   local bar = map.bar(grid, o, values, places, blocks)
-  plot.right = map.BAR + bar.width + 26
-  plot.draw = function(c)
-    local box = axes.layout(plot)
+  return map.figure("Heat map", plot, o, { grid = grid, shade = shade, bar = bar }, function(c, box)
     cells(c, box, grid, shade, o)
-    axes.draw(c, plot, box)
-    map.name_marks(c, box, map.marks(c, box, plot, o.marks))
-    map.legend(c, box, plot, bar)
-  end
-  plot.lines = function(how) return map_text(how, plot, grid, shade, bar, o.zlabel or grid.z.title or "z") end
-  plot.description = map.describe("Heat map", o, plot, grid)
-  return figure.new(plot)
+  end)
 end

@@ -1,15 +1,17 @@
 --- What filled contours and heat maps share: values on a grid, the colour bar, marked points.
+local axes = require "tperf.plot.axes"
 local canvas = require "tperf.plot.canvas"
 local check = require "tperf.check"
 local figure = require "tperf.plot.figure"
 local format = require "tperf.report.format"
+local map_text = require "tperf.plot.map_text"
 local rows = require "tperf.plot.rows"
 local scale = require "tperf.plot.scale"
 local style = require "tperf.plot.style"
 
-local map = { BAR = 16 } -- px, the colour bar's width
+local map = {}
 
-local BAR = map.BAR
+local BAR <const> = 16 -- px, the colour bar's width
 
 --- Adds the fields both kinds take.
 --  z        the value: a field, a path, a function of the row or { key =, title =, unit = }
@@ -96,8 +98,8 @@ function map.hatch(c, x, y, width, height, step)
   end
 end
 
---- The colour bar: one block per colour, the value between two of them beside their border.
-function map.legend(c, box, plot, bar)
+-- The colour bar: one block per colour, the value between two of them beside their border.
+local function draw_legend(c, box, plot, bar)
   local x, n = box.labels_at + 4, #bar.blocks
   local room = bar.missing and 24 or 0
   local h = (box.height - room) / n
@@ -135,8 +137,8 @@ function map.bar(grid, o, values, places, blocks)
   return { labels = labels, blocks = blocks, title = title, missing = missing, width = math.min(width, 150) }
 end
 
---- Draws marked points; returns where they are.
-function map.marks(c, box, plot, marks)
+-- Draws marked points; returns where they are.
+local function points_of(c, box, plot, marks)
   local points = {}
   for _, mark in ipairs(marks) do
     local u, v = plot.x.at(mark.x), plot.y.at(mark.y)
@@ -150,8 +152,8 @@ function map.marks(c, box, plot, marks)
   return points
 end
 
---- The names of marks on paper-coloured plates, so that they read on any colour.
-function map.name_marks(c, box, points)
+-- The names of marks on paper-coloured plates, so that they read on any colour.
+local function name_points(c, box, points)
   for _, p in ipairs(points) do
     if p.label then
       local text = canvas.fit(p.label, 170)
@@ -165,10 +167,33 @@ function map.name_marks(c, box, points)
   end
 end
 
---- What a screen reader says.
-function map.describe(kind, o, plot, grid)
+-- What a screen reader says.
+local function description_of(kind, o, plot, grid)
   return string.format("%s of %s over %s and %s, from %s to %s.", kind, o.zlabel or grid.z.title or "z", plot.x.title,
     plot.y.title, format.number(grid.lo, grid.z.unit), format.number(grid.hi, grid.z.unit))
+end
+
+--- The figure of a map: the area, that `fill(c, box)` draws, its axes, marked points and legend.
+---@param kind string  for screen readers: "Heat map"
+---@param plot table   with its axes
+---@param o table      checked options
+---@param of table     { grid, shade, bar } as made above
+---@param fill function
+---@return tperf.Plot
+function map.figure(kind, plot, o, of, fill)
+  plot.right = BAR + of.bar.width + 26
+  plot.draw = function(c)
+    local box = axes.layout(plot)
+    fill(c, box)
+    axes.draw(c, plot, box)
+    name_points(c, box, points_of(c, box, plot, o.marks))
+    draw_legend(c, box, plot, of.bar)
+  end
+  plot.lines = function(how)
+    return map_text(how, plot, of.grid, of.shade, of.bar, o.zlabel or of.grid.z.title or "z")
+  end
+  plot.description = description_of(kind, o, plot, of.grid)
+  return figure.new(plot)
 end
 
 return map
