@@ -94,7 +94,7 @@ gallery: deps ## draw the pictures of docs/gallery.md again
 	@$(MAKE) all
 	@sed -n 's|^    \./tperf |$(B)/tperf |p' docs/gallery.md | while read -r line; do \
 	  echo "  $$line"; $$line > /dev/null || exit 1; done
-	@rm -f docs/gallery/*.csv docs/gallery/manifest.json
+	@rm -f docs/gallery/*.csv docs/gallery/manifest.json docs/gallery/stdout.txt
 
 lua-module: $(MODULE) ## build tperf/core.so, for stock lua5.4
 
