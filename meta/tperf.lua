@@ -1011,7 +1011,7 @@ function tperf_Report:save(path) end
 ---@field throughput number sequences a second
 ---@field tokens_per_second number
 ---@field flops_per_gpu number FLOP of an iteration, average of the GPUs
----@field mfu number model FLOPs utilisation, with all pairs of tokens, as PaLM counts; a part of the tensor peak for bf16
+---@field mfu number model FLOPs utilisation (all pairs of tokens, as PaLM counts): a part of the tensor peak for bf16
 ---@field feasible boolean the memory suffices
 ---@field memory tperf.memory
 ---@field breakdown tperf.breakdown
