@@ -3,6 +3,7 @@ local csv = require "tperf.import.csv"
 local fit = require "tperf.calibrate.fit"
 local measured = require "tperf.measured"
 local nccl_tests = require "tperf.import.nccl_tests"
+local program = require "program"
 local tperf = require "tperf"
 
 local function refusal(f, ...)
@@ -190,6 +191,30 @@ describe("tperf.calibrate", function()
     for i = 1, 60 do alike[i] = all[#all] end
     assert.truthy(refusal(tperf.calibrate, with(alike)):find("do not determine", 1, true))
     assert.truthy(refusal(tperf.calibrate, with {}):find("no measurement", 1, true))
+  end)
+
+  it("takes logs of nccl-tests, each of one number of GPUs, together", function()
+    local machine, folder, files = tperf.system "h100-sxm", program.folder(), {}
+    for i, gpus in ipairs { 2, 4, 8 } do
+      local lines = {}
+      for rank = 0, gpus - 1 do
+        lines[#lines + 1] = ("#  Rank  %d Group  0 Pid  1 on  node device  %d"):format(rank, rank)
+      end
+      lines[#lines + 1] = "#       size         count      type   redop    root     time   algbw   busbw"
+      for exponent = 16, 33 do
+        local bytes = 1 << exponent
+        local seconds = tperf.collective { system = machine, kind = "all_reduce", bytes = bytes, gpus = gpus }
+        local algorithm, bus = nccl_tests.bandwidths("all_reduce", gpus, bytes, seconds)
+        lines[#lines + 1] = ("%d %d float sum -1 %.3f %.3f %.3f 0"):format(bytes, bytes // 4, seconds * 1e6,
+          algorithm / 1e9, bus / 1e9)
+      end
+      files[i] = folder .. "/" .. gpus .. ".log"
+      program.write(files[i], table.concat(lines, "\n") .. "\n")
+    end
+    local result = tperf.calibrate { system = "h100-sxm", files = files, keep = true }
+    program.remove(folder)
+    assert.same({ 1, "network.fast.all_reduce", 54 }, { #result.fits, result.fits[1].curve, result.fits[1].points })
+    assert.is_true(result.fits[1].fitted.median < 0.02) -- the machine that was measured
   end)
 
   it("finds collectives the same whichever third is held back", function()

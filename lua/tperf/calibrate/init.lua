@@ -120,6 +120,23 @@ local function cases_of(file, o)
   return known, reader_named(kind)
 end
 
+-- The cases of all files, by what reads them, in the order of the files: a log of nccl-tests has one number of GPUs, a
+-- curve needs several.
+local function cases_by_reader(o)
+  local list, of = {}, {}
+  for _, file in ipairs(o.files) do
+    local cases, reader = cases_of(file, o)
+    local group = of[reader.name]
+    if not group then
+      group = { reader = reader, cases = {}, files = {} }
+      of[reader.name], list[#list + 1] = group, group
+    end
+    table.move(cases, 1, #cases, #group.cases + 1, group.cases)
+    group.files[#group.files + 1] = type(file) == "string" and file or "a table"
+  end
+  return list
+end
+
 --- Fits a system's curves to measurements. A third of them is held back from each fit and tells its error.
 ---@param given table
 ---  system  what to start from: its peaks and bandwidths stay
@@ -134,15 +151,14 @@ function calibrate.run(given)
   local o = check.record("tperf.calibrate", given, schema)
   o.system = system(o.system)
   local trial, set, fits = copy(o.system), rules(), {}
-  for _, file in ipairs(o.files) do
-    local cases, reader = cases_of(file, o)
-    local list = curves.of(reader.name, cases, o.system)
+  for _, group in ipairs(cases_by_reader(o)) do
+    local list = curves.of(group.reader.name, group.cases, o.system)
     if #list == 0 then
       check.fail("tperf.calibrate: %s has no measurement%s that a curve can be fitted to",
-        type(file) == "string" and file or "a table", o.gpu and " of " .. o.gpu or "")
+        table.concat(group.files, ", "), o.gpu and " of " .. o.gpu or "")
     end
     for _, curve in ipairs(list) do
-      curve.reader = reader.name
+      curve.reader = group.reader.name
       local result = fit_curve(curve, trial, o, set)
       result.install(trial, result.values)
       note(trial, result)
