@@ -1200,7 +1200,7 @@ function tperf.block.is(value) end
 
 ---Fits a system's curves to measurements. A third of them is held back from each fit and tells its error.
 ---@param given tperf.calibrate.request
----@return table result { system, fits = { { curve, values, undetermined, fitted, held, points } … } }
+---@return table result { system, fits = { { curve, values, undetermined, fitted, held, points } … }, left_out = { { file, reason, rows } … } }
 function tperf.calibrate(given) end
 
 ---Seconds that a collective takes.

@@ -193,6 +193,28 @@ describe("tperf.calibrate", function()
     assert.truthy(refusal(tperf.calibrate, with {}):find("no measurement", 1, true))
   end)
 
+  it("says which rows it leaves out, and which curves are whose", function()
+    local path = os.tmpname()
+    local file = assert(io.open(path, "w"))
+    file:write("gpu,dtype,m,n,k,time_s\n")
+    for exponent = 8, 14 do
+      for _, n in ipairs { 512, 1024, 2048, 4096, 8192, 12288, 16384 } do
+        local m = 1 << exponent
+        file:write(("H100,bf16,%d,%d,4096,%g\n"):format(m, n, 5e-6 + 2 * m * n * 4096 / 6e14))
+      end
+    end
+    file:write("A100,bf16,4096,4096,4096,1e-3\nH100,bf16,0,1,1,1e-3\n")
+    file:close()
+    local result = tperf.calibrate { system = "h100-sxm", files = { path }, gpu = "h100-sxm", keep = true }
+    os.remove(path)
+    local left = {}
+    for _, one in ipairs(result.left_out) do left[#left + 1] = one.rows .. " " .. one.reason end
+    assert.equal(2, #left)
+    assert.truthy(table.concat(left, "\n"):find("1 of another GPU than h100-sxm", 1, true))
+    assert.truthy(result.system.source:find(result.fits[1].curve, 1, true))
+    assert.truthy(result.system.source:find("fitted by `tperf calibrate` to " .. path, 1, true))
+  end)
+
   it("takes logs of nccl-tests, each of one number of GPUs, together", function()
     local machine, folder, files = tperf.system "h100-sxm", program.folder(), {}
     for i, gpus in ipairs { 2, 4, 8 } do

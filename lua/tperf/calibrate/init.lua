@@ -106,12 +106,15 @@ local schema = {
   source = check.string { optional = true },
 }
 
-local function cases_of(file, o)
-  local cases, kind
+local function cases_of(file, o, left_out)
+  local cases, kind, left
   if type(file) == "table" then
     cases, kind = file.cases, file.kind
   else
-    cases, kind = sources.open(file, function(case) return not o.gpu or gpus.system(case.gpu) == o.gpu end)
+    cases, kind, left = sources.open(file, function(case)
+      return not o.gpu or gpus.system(case.gpu) == o.gpu, "of another GPU than " .. (o.gpu or "")
+    end)
+    for reason, rows in pairs(left) do left_out[#left_out + 1] = { file = file, reason = reason, rows = rows } end
   end
   local known = {}
   for _, case in ipairs(cases) do
@@ -122,10 +125,10 @@ end
 
 -- The cases of all files, by what reads them, in the order of the files: a log of nccl-tests has one number of GPUs, a
 -- curve needs several.
-local function cases_by_reader(o)
+local function cases_by_reader(o, left_out)
   local list, of = {}, {}
   for _, file in ipairs(o.files) do
-    local cases, reader = cases_of(file, o)
+    local cases, reader = cases_of(file, o, left_out)
     local group = of[reader.name]
     if not group then
       group = { reader = reader, cases = {}, files = {} }
@@ -137,6 +140,20 @@ local function cases_by_reader(o)
   return list
 end
 
+local function by_rows(left_out)
+  table.sort(left_out, function(a, b) return a.rows > b.rows or a.rows == b.rows and a.reason < b.reason end)
+  return left_out
+end
+
+-- The curves keep the places of those before them, whose sources stay for the rest.
+local function source_of(before, groups, fits)
+  local names, files = {}, {}
+  for i, f in ipairs(fits) do names[i] = f.curve end
+  for _, group in ipairs(groups) do table.move(group.files, 1, #group.files, #files + 1, files) end
+  return ("%s: fitted by `tperf calibrate` to %s; all else is %s's, with its sources"):format(
+    table.concat(names, ", "), table.concat(files, ", "), before.name)
+end
+
 --- Fits a system's curves to measurements. A third of them is held back from each fit and tells its error.
 ---@param given table
 ---  system  what to start from: its peaks and bandwidths stay
@@ -146,16 +163,20 @@ end
 ---  keep    accept values that the measurements leave open
 ---  salt    another number holds back another third of the measurements (0)
 ---  name, source  of the new system
----@return table result { system, fits = { { curve, values, undetermined, fitted, held, points } … } }
+---@return table result { system, fits = { { curve, values, undetermined, fitted, held, points } … },
+---  left_out = { { file, reason, rows } … } }
 function calibrate.run(given)
   local o = check.record("tperf.calibrate", given, schema)
   o.system = system(o.system)
-  local trial, set, fits = copy(o.system), rules(), {}
-  for _, group in ipairs(cases_by_reader(o)) do
+  local trial, set, fits, left_out = copy(o.system), rules(), {}, {}
+  local groups = cases_by_reader(o, left_out)
+  for _, group in ipairs(groups) do
     local list = curves.of(group.reader.name, group.cases, o.system)
     if #list == 0 then
-      check.fail("tperf.calibrate: %s has no measurement%s that a curve can be fitted to",
-        table.concat(group.files, ", "), o.gpu and " of " .. o.gpu or "")
+      local most = by_rows(left_out)[1]
+      check.fail("tperf.calibrate: %s has no measurement%s that a curve can be fitted to%s",
+        table.concat(group.files, ", "), o.gpu and " of " .. o.gpu or "",
+        most and (" (%d rows left out: %s)"):format(most.rows, most.reason) or "")
     end
     for _, curve in ipairs(list) do
       curve.reader = group.reader.name
@@ -165,8 +186,8 @@ function calibrate.run(given)
       fits[#fits + 1] = result
     end
   end
-  trial.name, trial.source = o.name or trial.name, o.source or trial.source
-  return { system = system(trial), fits = fits }
+  trial.name, trial.source = o.name or trial.name, o.source or source_of(o.system, groups, fits)
+  return { system = system(trial), fits = fits, left_out = by_rows(left_out) }
 end
 
 -- What a case is drawn at: size, and work done per second.

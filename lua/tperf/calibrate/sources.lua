@@ -25,21 +25,27 @@ local function cases_of_log(text, path)
   return cases
 end
 
---- The cases in a file, and the name of the reader that predicts them.
+--- The cases in a file, the name of the reader that predicts them, and how many rows were left out, by reason.
 ---@param path string
----@param accept function  which cases of a table to take
+---@param accept function  case -> whether a table's case is taken, or why not
 function sources.open(path, accept)
   local text = slurp(path)
   if text:find "^#" or text:find "\n#%s+out%-of%-place" or text:find "\n#%s+size%s+count" then
-    return cases_of_log(text, path), "collective"
+    return cases_of_log(text, path), "collective", {}
   end
   local rows, reader = measured.open(path)
-  local cases = {}
+  local cases, left = {}, {}
   for _, row in ipairs(rows) do
-    local case = reader.case(row)
-    if case and accept(case) then cases[#cases + 1] = case end
+    local case, reason = reader.case(row)
+    local taken
+    if case then taken, reason = accept(case) end
+    if taken then
+      cases[#cases + 1] = case
+    else
+      left[reason] = (left[reason] or 0) + 1
+    end
   end
-  return cases, reader.name
+  return cases, reader.name, left
 end
 
 return sources

@@ -41,7 +41,7 @@ end
 
 return {
   summary = "fit a system's efficiency curves to measurements",
-  arguments = "SYSTEM FILE ...",
+  arguments = "SYSTEM FILE ... | --software DIR FILE ...",
   details = [[
 SYSTEM is what to start from: its peaks and bandwidths stay. A FILE is a log of
 nccl-tests as printed, or a CSV table: of matrix products (dtype, m, n, k, time_s),
@@ -70,6 +70,9 @@ With --software, the FILEs are tables of training runs.]],
       system = arguments[1], files = table.move(arguments, 2, #arguments, 1, {}), gpu = values.gpu, name = values.name,
       keep = values.keep or false,
     }
+    for _, left in ipairs(result.left_out) do
+      io.stderr:write(("%s: %d rows left out: %s\n"):format(left.file, left.rows, left.reason))
+    end
     local text = require "tperf.calibrate.write"(result.system)
     if values.out then output.write(values.out, text) end
     for i, f in ipairs(values.plot and result.fits or {}) do
