@@ -232,3 +232,24 @@ describe("shipped data", function()
     assert.equal("mine\th200-sxm\tmine\n", output)
   end)
 end)
+
+describe("a system that a script changes in place", function()
+  local function time(system)
+    return tperf.collective { system = system, kind = "all_gather", bytes = 1e9, gpus = 8 }
+  end
+
+  it("is checked again, and answers for what it holds", function()
+    local system = tperf.system { name = "mine", accelerator = tperf.system "subramanian2024/A100".accelerator,
+      network = { fast = { name = "f", bandwidth = 100e9, efficiency = 0.5, latency = 0, domain = 8 },
+        slow = { name = "s", bandwidth = 10e9, efficiency = 1, latency = 0, nics_per_gpu = 1 } } }
+    local before = time(system)
+    system.network.fast.efficiency = 1
+    assert.near(before / 2, time(system), 1e-9 * before)
+    system.network.fast.bandwith = 1
+    assert.has_error(function() time(system) end)
+    system.network.fast.bandwith, system.network.fast.domain = nil, nil
+    local ok, message = pcall(time, system)
+    assert.is_false(ok)
+    assert.truthy(message:find("'network.fast.domain' is missing", 1, true), message)
+  end)
+end)

@@ -155,18 +155,6 @@ local function merge(what, base, changes, depth)
   return copy
 end
 
--- Whether a table holds what it held when the copy was made.
-local function unchanged(copy, value)
-  local left = 0
-  for key, old in next, copy do
-    local now = rawget(value, key)
-    if now ~= old and (type(old) ~= "table" or type(now) ~= "table" or not unchanged(old, now)) then return false end
-    left = left + 1
-  end
-  for _ in next, value do left = left - 1 end
-  return left == 0
-end
-
 local function copy_of(value)
   if type(value) ~= "table" then return value end
   local copy = {}
@@ -212,7 +200,7 @@ function resource.constructor(options)
 
   return function(value)
     local origin
-    if made[value] and unchanged(made[value], value) then return value end
+    if made[value] and core.resource.same(made[value], value) then return value end
     if type(value) == "string" then
       value, origin = open(what, options.kind, value)
     elseif type(value) ~= "table" then

@@ -1,7 +1,10 @@
-// bind_resource.c: tperf.core.resource, what finding data files needs of the operating system:
+// bind_resource.c: tperf.core.resource, what data files need of the operating system, and of speed:
 //   prefix: where `make install` puts things; executable: this program's path, or nil;
-//   entries(directory) -> the names in it, in no order, or nil when it cannot be read.
+//   entries(directory) -> the names in it, in no order, or nil when it cannot be read;
+//   same(a, b): whether two tables hold the same, tables within them likewise. Every question asks so of its
+//   system, a few hundred fields.
 #include <dirent.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 #include "bind/bind.h"
@@ -35,6 +38,39 @@ static int entries(lua_State *L) {
     return 1;
 }
 
+// Whether the table at `b` holds what that at `a` does; as deep as `a` is.
+static bool same_fields(lua_State *L, int a, int b) {
+    lua_Integer more = 0; // fields of a beyond those of b
+    luaL_checkstack(L, 4, "tables within tables");
+    lua_pushnil(L);
+    while (lua_next(L, a)) {
+        lua_pushvalue(L, -2);
+        lua_rawget(L, b);
+        int top = lua_gettop(L);
+        bool same = lua_rawequal(L, top - 1, top);
+        if (!same && lua_istable(L, top - 1) && lua_istable(L, top))
+            same = same_fields(L, top - 1, top);
+        if (!same) {
+            lua_pop(L, 3);
+            return false;
+        }
+        lua_pop(L, 2);
+        more++;
+    }
+    lua_pushnil(L);
+    for (; lua_next(L, b); lua_pop(L, 1))
+        more--;
+    return more == 0;
+}
+
+static int same(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    lua_settop(L, 2);
+    lua_pushboolean(L, same_fields(L, 1, 2));
+    return 1;
+}
+
 void tp_bind_resource(lua_State *L) {
     char path[4096];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path);
@@ -47,4 +83,6 @@ void tp_bind_resource(lua_State *L) {
     }
     lua_pushcfunction(L, entries);
     lua_setfield(L, -2, "entries");
+    lua_pushcfunction(L, same);
+    lua_setfield(L, -2, "same");
 }
