@@ -238,6 +238,27 @@ describe("tables of training runs", function()
     os.remove(path)
   end)
 
+  it("take the usual where kernels' tables have no such column, or nothing in it", function()
+    local path = os.tmpname()
+    local function predicted(text)
+      local file = assert(io.open(path, "w"))
+      file:write(text)
+      file:close()
+      local cases = tperf.validate { file = path }.cases
+      assert.equal(1, #cases, text)
+      return cases[1].predicted
+    end
+    local sizes, values = "gpu,phase,batch,seq_q,kv_len,heads,head_dim,time_s", "H100,context,1,4096,4096,32,128,1e-3"
+    local given = predicted(sizes .. ",attn_dtype\n" .. values .. ",bf16\n")
+    assert.equal(given, predicted(sizes .. "\n" .. values .. "\n"))
+    assert.equal(given, predicted(sizes .. ",attn_dtype\n" .. values .. ",\n"))
+    sizes = "gpu,dtype,tokens,hidden,moe_inter,experts,topk,tp,ep,time_s"
+    values = "H100,bf16,512,4096,1024,64,4,1,1,1e-3"
+    given = predicted(sizes .. ",distribution\n" .. values .. ",balanced\n")
+    assert.equal(given, predicted(sizes .. "\n" .. values .. "\n"))
+    os.remove(path)
+  end)
+
   it("show peak memory as the tool at hand does", function()
     assert.equal(40e9, peak.shown(40e9, ""))
     assert.equal(40e9, peak.shown(40e9, "max allocated over ranks; reserved 41 GiB"))

@@ -41,8 +41,9 @@ function attention.case(row)
   local kind = KINDS[row.phase]
   if not kind then return nil, "a phase that is neither context, encoder nor generation" end
   local case = {
-    gpu = row.gpu, kind = kind, dtype = row.attn_dtype or "bf16", kv_element = row.kv_dtype == "fp8" and 1 or 2,
-    portable = (row.kernel_source or ""):find "triton" ~= nil,
+    gpu = row.gpu, kind = kind, dtype = read.text(row.attn_dtype, "bf16"),
+    kv_element = row.kv_dtype == "fp8" and 1 or 2,
+    portable = read.text(row.kernel_source):find "triton" ~= nil,
     measured = read.positive(row.time_s), batch = read.count(row.batch), queries = read.count(row.seq_q),
     keys = read.count(row.kv_len), heads = read.count(row.heads),
     kv_heads = read.count(row.kv_heads) or read.count(row.heads), head_dim = read.count(row.head_dim),

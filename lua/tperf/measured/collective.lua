@@ -33,10 +33,10 @@ function collective.case(row)
   if not nodes then return nil, "the number of nodes is not given" end
   local seconds = seconds_of(row, kind, gpus, bytes)
   if not seconds then return nil, "neither a time nor a bandwidth is given" end
-  if (row.algo or ""):find "off" then return nil, "in-network reduction is switched off" end
+  if read.text(row.algo):find "off" then return nil, "in-network reduction is switched off" end
   return {
     gpu = row.gpu ~= "None" and row.gpu or row.source, kind = kind, gpus = gpus, nodes = nodes, bytes = bytes,
-    measured = seconds, inter = row.inter or "", intra = row.intra or "",
+    measured = seconds, inter = read.text(row.inter), intra = read.text(row.intra),
     source = ("collectives, %s, %s"):format(nodes > 1 and "multi-node" or "single-node",
       bytes >= 1 << 20 and "at least 1 MiB" or "less than 1 MiB"),
     label = ("%s %d GPUs %.15g B"):format(kind, gpus, bytes),

@@ -6,7 +6,7 @@ local direct = { name = "direct", columns = { "num_gpus", "size_bytes", "busbw_G
 
 --- A case, or nil and why the row is left out.
 function direct.case(row)
-  if (row.kernel_source or ""):find "eager" then return nil, "launched one by one, as fast as the host is" end
+  if read.text(row.kernel_source):find "eager" then return nil, "launched one by one, as fast as the host is" end
   local gpus, bytes, seconds = read.count(row.num_gpus), read.positive(row.size_bytes), read.positive(row.time_s)
   if not (gpus and bytes and seconds) or gpus < 2 then return nil, "num_gpus, size_bytes or time_s is not given" end
   return {

@@ -109,8 +109,13 @@ function measured.predict(rows, reader, options)
   end
   local list = {}
   for reason, count in pairs(left) do list[#list + 1] = { reason = reason, rows = count } end
+  return cases, measured.most_first(list)
+end
+
+--- Sorts { reason =, rows = } by how many rows each has.
+function measured.most_first(list)
   table.sort(list, function(a, b) return a.rows > b.rows or a.rows == b.rows and a.reason < b.reason end)
-  return cases, list
+  return list
 end
 
 return measured

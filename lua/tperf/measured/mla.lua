@@ -27,10 +27,10 @@ function mla.case(row)
   if not (case.measured and case.batch and case.queries and case.heads and (case.keys or product)) then
     return nil, "a size or time_s is not a positive number"
   end
-  local dtype = product and row.dtype or row.gemm_dtype ~= "" and row.gemm_dtype or "bf16"
+  local dtype = product and row.dtype or read.text(row.gemm_dtype, "bf16")
   case.dtype = GEMM_DTYPES[dtype]
   if not case.dtype then return nil, "no curve for this dtype" end
-  if (row.kernel_source or ""):find "TRITON" then return nil, "portable kernels (Triton)" end
+  if read.text(row.kernel_source):find "TRITON" then return nil, "portable kernels (Triton)" end
   case.source = ("%s, %s"):format(NAMES[row.op], product and dtype or (row.op:find "module" and dtype .. ", " or "")
     .. (case.narrow and "fp8 cache" or "bf16 cache"))
   case.label = ("%s %.15gx%.15g, %.15g keys, %.15g heads"):format(row.op, case.batch, case.queries, case.keys or 0,

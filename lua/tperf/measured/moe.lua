@@ -32,7 +32,7 @@ local function load_of(case, distribution)
 end
 
 local function source_of(row, rows)
-  local kernel = row.kernel_source or ""
+  local kernel = read.text(row.kernel_source)
   local family = kernel:find "triton" and ", portable kernel (Triton)" or kernel:find "^sglang" and ", SGLang" or ""
   return ("experts %s%s, %s 16 rows each"):format(row.dtype, family, rows >= 16 and "at least" or "fewer than")
 end
@@ -44,11 +44,11 @@ function moe.case(row)
   local case, reason = sizes_of(row)
   if not case then return nil, reason end
   if not seconds then return nil, "time_s is not a positive number" end
-  case.rows, case.hit = load_of(case, row.distribution or "balanced")
+  case.rows, case.hit = load_of(case, read.text(row.distribution, "balanced"))
   if not case.rows then return nil, "a distribution of the tokens that is not known" end
   case.gpu, case.dtype, case.measured = row.gpu, dtype, seconds
-  case.format, case.portable = row.dtype, (row.kernel_source or ""):find "triton" ~= nil
-  case.sglang = (row.kernel_source or ""):find "^sglang" ~= nil
+  local kernel = read.text(row.kernel_source)
+  case.format, case.portable, case.sglang = row.dtype, kernel:find "triton" ~= nil, kernel:find "^sglang" ~= nil
   case.width = case.moe_inter / case.tp
   case.gates = row.gated == "0" and 1 or 2
   case.source = source_of(row, case.rows / case.hit)

@@ -35,7 +35,8 @@ local function derived(case, row)
   if rate then return tokens / (rate * gpus) end
   if samples then return case.global_batch / samples end
   local flops = read.positive(row.tflops_gpu)
-  if not (flops and row.tflops_kind:find "^model" or flops and row.tflops_kind:find "^hardware") then return nil end
+  local stated = row.tflops_kind:find "^model" or row.tflops_kind:find "^hardware"
+  if not (flops and stated) then return nil end
   return tokens * flops_per_token(case, row) / (flops * 1e12 * gpus)
 end
 

@@ -15,4 +15,11 @@ function read.count(text)
   return number and math.tointeger(number)
 end
 
+--- A text, or `otherwise` where the table has no such column or nothing in it.
+---@param text string?
+---@param otherwise string?
+function read.text(text, otherwise)
+  return text and text ~= "" and text or otherwise or ""
+end
+
 return read
