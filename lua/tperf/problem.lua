@@ -75,8 +75,8 @@ function problem.as_list(value)
 end
 local as_list = problem.as_list
 
--- A list of systems: names, or tables without the fields of a system.
-local function systems_of(value)
+--- A list of systems, and whether it was one (of names, or of tables) and not a single system.
+function problem.systems(value)
   if type(value) ~= "table" or value.network or value.accelerator then return { system(value) }, false end
   local list = {}
   for i, item in ipairs(value) do list[i] = system(item) end
@@ -130,7 +130,7 @@ function problem.of(o, strategies)
   if o.seq then p.model = p.model:with { seq = o.seq } end
   p.training, p.variants = training.of(o, p.rules, p.model), variants_of(o, free)
   p.zero = as_list(o.zero) or { 1 }
-  local systems, many = systems_of(o.system)
+  local systems, many = problem.systems(o.system)
   p.questions = {}
   for _, machine in ipairs(systems) do
     for _, gpus in ipairs(as_list(o.gpus)) do

@@ -1,9 +1,9 @@
 --- tperf.search with `software`: the best by the formulas, each timed as a training stack runs it (tperf/stack.lua), in
 -- the order of that time. Only those are timed that are among the first POOL, or `top`, by the formulas.
 local check = require "tperf.check"
+local problem = require "tperf.problem"
 local software = require "tperf.software"
 local stack = require "tperf.stack"
-local system = require "tperf.system"
 local train = require "tperf.train"
 
 local search_software = {}
@@ -19,10 +19,6 @@ local PASSED = {
 -- What of a timed configuration goes to the one that the search found.
 local TAKEN = { "time", "throughput", "tokens_per_second", "mfu", "breakdown", "software", "interval", "warnings" }
 
-local function is_list(value)
-  return type(value) == "table" and value[1] ~= nil
-end
-
 -- The same question of machines whose clock is the sustained one, without what the profile says of overlap.
 local function question_of(given, profile)
   local asked = {}
@@ -31,32 +27,26 @@ local function question_of(given, profile)
   asked.attention = given.attention or profile.kernel
   asked.gradient_shard = given.gradient_shard or profile.gradient_shard
   asked.top = math.max(POOL, math.tointeger(given.top) or 0)
-  if is_list(given.system) then
-    asked.system = {}
-    for i, one in ipairs(given.system) do asked.system[i] = stack.machine(system(one)) end
-  else
-    asked.system = stack.machine(system(given.system))
-  end
+  local machines, many = problem.systems(given.system)
+  for i, one in ipairs(machines) do machines[i] = stack.machine(one) end
+  asked.system = many and machines or machines[1]
   return asked
-end
-
-local function before(a, b)
-  if a.throughput ~= b.throughput then return a.throughput > b.throughput end
-  return a.memory.total < b.memory.total
 end
 
 -- Times what a search found, sorts it by that, and keeps the first `top` in place.
 local function rank(found, asked, profile, top)
+  local place = {} -- by the formulas
   for i, c in ipairs(found) do
     local question = { configuration = c, system = found.system, software = profile }
     for _, name in ipairs(PASSED) do question[name] = asked[name] end
     local timed = train.run(question)
     for _, name in ipairs(TAKEN) do c[name] = timed[name] end
-    c.rank_by_formulas = i
+    place[c] = i
   end
   table.sort(found, function(a, b)
-    if before(a, b) or before(b, a) then return before(a, b) end
-    return a.rank_by_formulas < b.rank_by_formulas
+    if a.throughput ~= b.throughput then return a.throughput > b.throughput end
+    if a.memory.total ~= b.memory.total then return a.memory.total < b.memory.total end
+    return place[a] < place[b]
   end)
   for i = #found, top + 1, -1 do found[i] = nil end
 end

@@ -37,18 +37,23 @@ local function attention_part(c)
   return all > 0 and attention / all or 0
 end
 
+local machines = setmetatable({}, { __mode = "k" }) -- by system and, as it is one, by machine
+
 --- A system as training finds it: kernels follow each other for hours, so that its clock is the sustained one however
 --- short each of them is.
----@param system table
+---@param system table  as tperf.system returns it
 function stack.machine(system)
   local compute = system.accelerator.compute_efficiency
   if type(compute) ~= "table" then return system end
+  if machines[system] then return machines[system] end
   local change = {}
   for _, kind in ipairs { "gemm", "attention" } do
     change[kind] = {}
     for dtype in pairs(compute[kind] or {}) do change[kind][dtype] = { sustained_after = 1e-12 } end
   end
-  return system:with { accelerator = { compute_efficiency = change } }
+  local machine = system:with { accelerator = { compute_efficiency = change } }
+  machines[system], machines[machine] = machine, machine
+  return machine
 end
 
 --- What of a configuration a profile works on: seconds and counts.

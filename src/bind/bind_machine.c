@@ -71,9 +71,13 @@ static int machine_collective(lua_State *L) {
     tp_group group = {luaL_checkinteger(L, 5), luaL_checkinteger(L, 6)};
     tp_error error;
     if (tp_group_validate(group, system, &error) != TP_OK) return tp_bind_raise(L, &error);
-    tp_system served = *system;
-    served.serves = lua_toboolean(L, 7);
-    lua_pushnumber(L, tp_collective_time(&served, &rules, (tp_collective)kind, bytes, group));
+    tp_system serving;
+    if (lua_toboolean(L, 7)) {
+        serving = *system;
+        serving.serves = true;
+        system = &serving;
+    }
+    lua_pushnumber(L, tp_collective_time(system, &rules, (tp_collective)kind, bytes, group));
     return 1;
 }
 

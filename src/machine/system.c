@@ -84,65 +84,59 @@ typedef struct range {
     double low, high;
 } range;
 
-#define GEMM(path, low, high)                                                                      \
-    { #path, offsetof(tp_gemm_curve, path), low, high }
+#define RANGE(curve, path, low, high)                                                              \
+    { #path, offsetof(tp_##curve##_curve, path), low, high }
+
 static const range gemm_ranges[] = {
-    GEMM(efficiency, MIN_PART, MAX_PART), GEMM(tile_loss, 0, MAX_ELEMENTS),
-    GEMM(depth, 0, MAX_ELEMENTS),         GEMM(quantisation, 0, 1),
-    GEMM(sustained, MIN_PART, 1),         GEMM(sustained_after_s, MIN_WAIT, MAX_WAIT),
+    RANGE(gemm, efficiency, MIN_PART, MAX_PART), RANGE(gemm, tile_loss, 0, MAX_ELEMENTS),
+    RANGE(gemm, depth, 0, MAX_ELEMENTS),         RANGE(gemm, quantisation, 0, 1),
+    RANGE(gemm, sustained, MIN_PART, 1),         RANGE(gemm, sustained_after_s, MIN_WAIT, MAX_WAIT),
 };
 
-#define ATTENTION(path, low, high)                                                                 \
-    { #path, offsetof(tp_attention_curve, path), low, high }
 static const range attention_ranges[] = {
-    ATTENTION(setup_s, 0, MAX_WAIT),
-    ATTENTION(keys, 0, MAX_ELEMENTS),
-    ATTENTION(longest, 0, 1e3),
-    ATTENTION(sustained, MIN_PART, 1),
-    ATTENTION(backward, MIN_PART, 1 / MIN_PART),
-    ATTENTION(sustained_after_s, MIN_WAIT, MAX_WAIT),
+    RANGE(attention, setup_s, 0, MAX_WAIT),
+    RANGE(attention, keys, 0, MAX_ELEMENTS),
+    RANGE(attention, longest, 0, 1e3),
+    RANGE(attention, sustained, MIN_PART, 1),
+    RANGE(attention, backward, MIN_PART, 1 / MIN_PART),
+    RANGE(attention, sustained_after_s, MIN_WAIT, MAX_WAIT),
 };
 
-#define DECODE(path, low, high)                                                                    \
-    { #path, offsetof(tp_decode_curve, path), low, high }
 static const range decode_ranges[] = {
-    DECODE(efficiency, MIN_PART, MAX_PART),
-    DECODE(setup_s, 0, MAX_WAIT),
-    DECODE(block_s, 0, MAX_WAIT),
-    DECODE(ramp_s, 0, MAX_WAIT),
+    RANGE(decode, efficiency, MIN_PART, MAX_PART),
+    RANGE(decode, setup_s, 0, MAX_WAIT),
+    RANGE(decode, block_s, 0, MAX_WAIT),
+    RANGE(decode, ramp_s, 0, MAX_WAIT),
 };
 
-#define STREAM(path, low, high)                                                                    \
-    { #path, offsetof(tp_stream_curve, path), low, high }
 static const range stream_ranges[] = {
-    STREAM(efficiency, MIN_PART, MAX_PART),
-    STREAM(setup_s, 0, MAX_WAIT),
+    RANGE(stream, efficiency, MIN_PART, MAX_PART),
+    RANGE(stream, setup_s, 0, MAX_WAIT),
 };
 
-#define LINK(path, low, high)                                                                      \
-    { #path, offsetof(tp_link_curve, path), low, high }
 static const range link_ranges[] = {
-    LINK(latency_s, 0, MAX_WAIT), LINK(hop_s, 0, MAX_WAIT),        LINK(small, MIN_PART, MAX_PART),
-    LINK(extra_s, 0, MAX_WAIT),   LINK(large, MIN_PART, MAX_PART), LINK(switch_bytes, 0, MAX_RATE),
-    LINK(growth, -4, 4),          LINK(in_network, 0, MAX_PART),
+    RANGE(link, latency_s, 0, MAX_WAIT),
+    RANGE(link, hop_s, 0, MAX_WAIT),
+    RANGE(link, small, MIN_PART, MAX_PART),
+    RANGE(link, extra_s, 0, MAX_WAIT),
+    RANGE(link, large, MIN_PART, MAX_PART),
+    RANGE(link, switch_bytes, 0, MAX_RATE),
+    RANGE(link, growth, -4, 4),
+    RANGE(link, in_network, 0, MAX_PART),
 };
 
-#define DIRECT(path, low, high)                                                                    \
-    { #path, offsetof(tp_direct_curve, path), low, high }
 static const range direct_ranges[] = {
-    DIRECT(latency_s, 0, MAX_WAIT),       DIRECT(hop_s, 0, MAX_WAIT),
-    DIRECT(one_shot, MIN_PART, MAX_PART), DIRECT(extra_s, 0, MAX_WAIT),
-    DIRECT(two_shot, MIN_PART, MAX_PART),
+    RANGE(direct, latency_s, 0, MAX_WAIT),       RANGE(direct, hop_s, 0, MAX_WAIT),
+    RANGE(direct, one_shot, MIN_PART, MAX_PART), RANGE(direct, extra_s, 0, MAX_WAIT),
+    RANGE(direct, two_shot, MIN_PART, MAX_PART),
 };
 
-#define SLOW(path, low, high)                                                                      \
-    { #path, offsetof(tp_slow_curve, path), low, high }
 static const range slow_ranges[] = {
-    SLOW(efficiency, MIN_PART, MAX_PART),
-    SLOW(latency_s, 0, MAX_WAIT),
-    SLOW(doubling_s, 0, MAX_WAIT),
-    SLOW(hop_s, 0, MAX_WAIT),
-    SLOW(ramp_s, 0, MAX_WAIT),
+    RANGE(slow, efficiency, MIN_PART, MAX_PART),
+    RANGE(slow, latency_s, 0, MAX_WAIT),
+    RANGE(slow, doubling_s, 0, MAX_WAIT),
+    RANGE(slow, hop_s, 0, MAX_WAIT),
+    RANGE(slow, ramp_s, 0, MAX_WAIT),
 };
 
 #define CHECK(curve, ranges, what, name)                                                           \

@@ -61,8 +61,6 @@ local function shared(m, p, ops)
   end
 end
 
--- Where every GPU has the whole stream, partial sums are all-reduced once, after they have come back: by the shared
--- experts' last product, or on their own.
 -- The same share of the work with features that nothing cuts.
 local function uncut(p)
   local share = {}
@@ -71,6 +69,8 @@ local function uncut(p)
   return setmetatable(share, getmetatable(p))
 end
 
+-- Where every GPU has the whole stream, partial sums are all-reduced once, after they have come back: by the shared
+-- experts' last product, or on their own.
 local function inside(m, p)
   local e, summed_later = m.experts, not p.sequence_parallel
   local gpus = p.ep * spread(m, p)

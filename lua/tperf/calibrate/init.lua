@@ -140,11 +140,6 @@ local function cases_by_reader(o, left_out)
   return list
 end
 
-local function by_rows(left_out)
-  table.sort(left_out, function(a, b) return a.rows > b.rows or a.rows == b.rows and a.reason < b.reason end)
-  return left_out
-end
-
 -- The curves keep the places of those before them, whose sources stay for the rest.
 local function source_of(before, groups, fits)
   local names, files = {}, {}
@@ -173,7 +168,7 @@ function calibrate.run(given)
   for _, group in ipairs(groups) do
     local list = curves.of(group.reader.name, group.cases, o.system)
     if #list == 0 then
-      local most = by_rows(left_out)[1]
+      local most = measured.most_first(left_out)[1]
       check.fail("tperf.calibrate: %s has no measurement%s that a curve can be fitted to%s",
         table.concat(group.files, ", "), o.gpu and " of " .. o.gpu or "",
         most and (" (%d rows left out: %s)"):format(most.rows, most.reason) or "")
@@ -187,8 +182,10 @@ function calibrate.run(given)
     end
   end
   trial.name, trial.source = o.name or trial.name, o.source or source_of(o.system, groups, fits)
-  return { system = system(trial), fits = fits, left_out = by_rows(left_out) }
+  return { system = system(trial), fits = fits, left_out = measured.most_first(left_out) }
 end
+
+local BY_BYTES = { x = "bytes", xunit = "bytes", yunit = "bytes/s", work = function(case) return case.bytes end }
 
 -- What a case is drawn at: size, and work done per second.
 local axes = {
@@ -198,9 +195,7 @@ local axes = {
     work = function(case) return 2 * case.batch * case.heads * case.queries * case.keys * case.head_dim end,
   },
   moe = { x = "rows", xunit = "rows", yunit = "rows/s", work = function(case) return case.rows end },
-  memory = { x = "bytes", xunit = "bytes", yunit = "bytes/s", work = function(case) return case.bytes end },
-  direct = { x = "bytes", xunit = "bytes", yunit = "bytes/s", work = function(case) return case.bytes end },
-  collective = { x = "bytes", xunit = "bytes", yunit = "bytes/s", work = function(case) return case.bytes end },
+  memory = BY_BYTES, direct = BY_BYTES, collective = BY_BYTES,
 }
 
 --- One fit drawn: the points measured and those of the fitted curve.

@@ -1,22 +1,16 @@
 local configuration = require "tperf.cli.configuration"
 
-local columns = table.move(configuration.columns, 1, #configuration.columns, 2, { { key = "gpus" } })
-
--- With a profile: nine tenths of the like runs lie between these.
-local INTERVAL = {
-  { key = "interval.low", title = "from", unit = "s" }, { key = "interval.high", title = "to", unit = "s" },
-}
-
+-- One number of GPUs needs no column. With a profile, nine tenths of the like runs take from … to.
 local function columns_for(one_count, software)
-  local list = table.move(columns, one_count and 2 or 1, #columns, 1, {}) -- one number of GPUs needs no column
-  if not software then return list end
-  for i, column in ipairs(list) do
-    if column.key == "time" then
-      table.insert(list, i + 1, INTERVAL[1])
-      table.insert(list, i + 2, INTERVAL[2])
-      return list
+  local list = { not one_count and { key = "gpus" } or nil }
+  for _, column in ipairs(configuration.columns) do
+    list[#list + 1] = column
+    if software and column.key == "time" then
+      list[#list + 1] = { key = "interval.low", title = "from", unit = "s" }
+      list[#list + 1] = { key = "interval.high", title = "to", unit = "s" }
     end
   end
+  return list
 end
 
 -- The rows of one result, or of one for every number of GPUs; tells what was counted, and why some have no rows.
