@@ -81,6 +81,7 @@ describe("check.suggest", function()
     local systems = { "a100-sxm", "h100-pcie", "h100-sxm", "gh200" }
     assert.equal(" (did you mean 'h100-pcie' or 'h100-sxm'?)", check.suggest("H100", systems))
     assert.equal(" (did you mean 'h100-sxm'?)", check.suggest("nvidia/H100-SMX", systems))
+    assert.equal(" (did you mean 'time'?)", check.suggest("tiem", { "time", "gpus", "time" }))
     assert.equal("", check.suggest(3, names))
   end)
 end)

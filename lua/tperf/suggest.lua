@@ -1,4 +1,5 @@
 --- What somebody may have meant by a name that nothing has.
+
 -- Edits (insert, delete, replace, swap neighbours) that turn a into b.
 local function distance(a, b)
   local before, last = nil, {}
@@ -32,11 +33,13 @@ local function edits_to(asked, name)
   return #asked > 2 and name:find(asked, 1, true) and math.min(edits, CONTAINED) or edits
 end
 
+-- The candidates, of which some may be the same, that are the fewest edits away.
 local function nearest(asked, candidates)
-  local names, fewest = {}, math.max(CONTAINED, #asked // 3)
+  local names, fewest, seen = {}, math.max(CONTAINED, #asked // 3), {}
   for _, candidate in ipairs(candidates) do
-    local edits = edits_to(asked, candidate:lower())
-    if edits < #candidate then
+    local edits = not seen[candidate] and edits_to(asked, candidate:lower())
+    seen[candidate] = true
+    if edits and edits < #candidate then
       if edits < fewest then names, fewest = {}, edits end
       if edits == fewest and #names < MOST_SUGGESTED then names[#names + 1] = candidate end
     end
