@@ -49,6 +49,7 @@ local configuration = {}
 ---@field recompute "none"|"selective"|"full"
 ---@field sequence_parallel boolean
 ---@field fast table<string, integer> GPUs of each axis in one fast domain
+---@field idle integer GPUs that the placement leaves unused in the fast domains that it occupies
 ---@field time number seconds of an iteration
 ---@field throughput number sequences a second
 ---@field tokens_per_second number
@@ -72,6 +73,18 @@ local function fast_of(s, found)
   local fast = { dp = found.dp_fast, pp = found.pp_fast }
   for i, name in ipairs(s.axis_names) do fast[name] = found.fast[i] end
   return fast
+end
+
+-- A domain holds as many blocks of GPUs that share it as fit; the rest of it does nothing.
+local function idle_of(c, s, domain)
+  if c.gpus <= domain then return 0 end
+  local block = c.fast.dp * c.fast.pp
+  for i, name in ipairs(s.axis_names) do
+    if i ~= s.expert_axis then block = block * c.fast[name] end
+  end
+  local in_domain = domain // block
+  local domains = (c.gpus // block + in_domain - 1) // in_domain
+  return domains * domain - c.gpus
 end
 
 local per_token = setmetatable({}, { __mode = "k" }) -- FLOPs of models, which are never changed in place
@@ -120,6 +133,7 @@ function configuration.of(question, s, network, found)
   c.panels = s.panels and found.panels or nil
   c.microbatches = question.global_batch // found.dp // found.micro_batch
   c.fast = fast_of(s, found)
+  c.idle = idle_of(c, s, question.system.network.fast.domain)
   c.throughput = question.global_batch / c.time
   c.tokens_per_second = c.throughput * question.model.seq
   c.feasible = c.memory.total <= question.system.accelerator.hbm.capacity * (1 - question.training.reserved)

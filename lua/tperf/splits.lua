@@ -89,7 +89,7 @@ function splits.why_none(p, question, fast)
   for axis, gpus in pairs(fast or {}) do placed[#placed + 1] = ("%s = %d"):format(axis, gpus) end
   if #placed > 0 then
     table.sort(placed)
-    text = ("%s, and %s in a fast domain that holds %d and is filled"):format(text, table.concat(placed, ", "), domain)
+    text = ("%s, and %s in a fast domain of %d"):format(text, table.concat(placed, ", "), domain)
   end
   local refused = refusals(p, question.gpus, expert_axis)
   if refused ~= "" then text = text .. "; " .. refused end

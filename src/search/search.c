@@ -17,34 +17,28 @@ static tp_status check_question(const tp_question *question, tp_error *error) {
     return tp_system_validate(&question->system, error);
 }
 
-// The divisors of a topic's filled GPUs, shared by the topics that fill as many.
-static const tp_divisors *share_divisors(tp_search *search, int64_t filled) {
+// The divisors of a number of GPUs, shared by the topics that have as many in domains as large.
+static const tp_divisors *share_divisors(tp_search *search, int64_t gpus, int64_t domain) {
     for (size_t i = 0; i < search->n_divisors; i++) {
         const tp_divisors *known = &search->divisors[i];
-        if (known->values[known->n - 1] == filled) return known;
+        if (known->number == gpus && known->domain == domain) return known;
     }
     tp_divisors *divisors = &search->divisors[search->n_divisors];
-    if (!tp_divisors_init(divisors, filled)) return NULL;
+    if (!tp_divisors_init(divisors, gpus, domain)) return NULL;
     search->n_divisors++;
     return divisors;
 }
 
 static bool prepare_topic(tp_search *search, tp_topic *topic, const tp_question *question) {
-    int64_t domain = question->system.network.fast.domain, gpus = question->gpus;
+    int64_t gpus = question->gpus, domain = question->system.network.fast.domain;
     topic->question = *question;
     topic->one_domain = gpus <= domain;
-    // Sizes multiply to the number of GPUs, and each places a divisor of itself: the fullest
-    // placement takes the greatest common divisor.
-    topic->filled = topic->one_domain ? 1 : tp_gcd(gpus, domain);
-    if (!topic->one_domain && topic->filled < domain &&
-        !search->options.rules.placements_may_underfill)
-        topic->filled = 0;
-    topic->divisors = share_divisors(search, topic->filled ? topic->filled : 1);
+    topic->divisors = share_divisors(search, gpus, domain);
     return topic->divisors != NULL;
 }
 
 static bool same_place(const tp_topic *a, const tp_topic *b) {
-    return a->one_domain == b->one_domain && a->filled == b->filled &&
+    return a->one_domain == b->one_domain &&
            memcmp(&a->question.system, &b->question.system, sizeof a->question.system) == 0;
 }
 
@@ -69,6 +63,10 @@ static bool prepare(tp_search *search, const tp_question *questions) {
         return false;
     for (size_t i = 0; i < workers * search->n_topics; i++)
         search->finds[i].best.limit = search->options.keep_all ? SIZE_MAX : search->options.top;
+    for (size_t i = 0; i < workers; i++) {
+        search->scratch[i].books = calloc(search->n_topics, sizeof(tp_book));
+        if (!search->scratch[i].books) return false;
+    }
     for (size_t i = 0; i < search->n_topics; i++)
         if (!prepare_topic(search, &search->topics[i], &questions[i])) return false;
     prepare_places(search);
@@ -92,17 +90,24 @@ tp_search *tp_search_new(const tp_search_options *options, const tp_question *qu
     return NULL;
 }
 
+static void release_scratch(tp_scratch *s, size_t n_topics) {
+    for (size_t i = 0; s->books && i < n_topics; i++) {
+        free(s->books[i].lists);
+        free(s->books[i].spots);
+    }
+    free(s->books);
+    free(s->layouts);
+    free(s->costs);
+    free(s->works);
+    free(s->slots);
+}
+
 void tp_search_free(tp_search *search) {
     if (!search) return;
     for (size_t i = 0; search->finds && i < search->n_workers * search->n_topics; i++)
         tp_best_release(&search->finds[i].best);
-    for (size_t i = 0; search->scratch && i < search->n_workers; i++) {
-        tp_scratch *s = &search->scratch[i];
-        free(s->layouts);
-        free(s->costs);
-        free(s->works);
-        free(s->slots);
-    }
+    for (size_t i = 0; search->scratch && i < search->n_workers; i++)
+        release_scratch(&search->scratch[i], search->n_topics);
     for (size_t i = 0; i < search->n_divisors; i++)
         tp_divisors_release(&search->divisors[i]);
     free(search->topics);

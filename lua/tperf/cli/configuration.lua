@@ -127,6 +127,7 @@ configuration.columns = {
   { key = placement, title = "placement" }, { key = "time", unit = "s" }, { key = "mfu", unit = "%", digits = 3 },
   { key = function(c) return c.tokens_per_second / c.gpus end, title = "tokens/s/GPU" },
   { key = "memory.total", title = "memory", unit = "bytes" }, { key = "feasible", title = "fits", usual = true },
+  { key = "idle", title = "idle GPUs", usual = 0 },
 }
 
 return configuration
