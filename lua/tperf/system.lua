@@ -60,9 +60,9 @@ end
 
 local function link_curve()
   return check.record_of {
-    latency = wait, hop = wait, small = check.number(reached), extra = wait, large = check.number(reached),
+    latency = wait, hop = wait, small = efficiency(), extra = wait, large = efficiency(),
     switch = quantity("bytes", { min = 0 }), growth = check.number { min = -4, max = 4, default = 0 },
-    in_network = check.number { min = 0, max = 2, default = 0 },
+    in_network = check.number { min = 0, max = 1, default = 0 },
     error = check.number { min = 0, max = 10, optional = true }, points = check.integer { min = 1, optional = true },
   }
 end
@@ -70,7 +70,7 @@ end
 -- All-reduces of engines for serving.
 local function direct_curve()
   return curve {
-    latency = wait, hop = wait, one_shot = check.number(reached), extra = wait, two_shot = check.number(reached),
+    latency = wait, hop = wait, one_shot = efficiency(), extra = wait, two_shot = efficiency(),
   }
 end
 
@@ -84,7 +84,7 @@ local fast_curves = check.record_of {
   reduce_scatter = link_curve(), all_to_all = link_curve(), direct = direct_curve(),
 }
 local slow_curve = check.record_of {
-  source = source, efficiency = check.number(reached), latency = wait, doubling = wait, hop = wait, ramp = wait,
+  source = source, efficiency = efficiency(), latency = wait, doubling = wait, hop = wait, ramp = wait,
   error = check.number { min = 0, max = 10, optional = true }, points = check.integer { min = 1, optional = true },
 }
 
