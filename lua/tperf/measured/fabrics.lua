@@ -29,6 +29,9 @@ end
 function fabrics.of(text, gpus_per_node)
   local lower = text:lower()
   local ethernet = lower:find "efa" or lower:find "tcp" or lower:find "roce" or lower:find "ethernet"
+  if lower:find "slingshot" then
+    return nil, "no curve of Slingshot between the nodes is known; a system for all rows (-s NAME) takes its own network"
+  end
   local node = node_bandwidth(text)
   if node then
     return { bandwidth = node / gpus_per_node, curve = ethernet and ETHERNET or INFINIBAND }
