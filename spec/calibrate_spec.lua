@@ -120,7 +120,9 @@ describe("a fit", function()
       local points = { ... }
       return fit.entangled(parameters, values, function(v)
         local list = {}
-        for i, p in ipairs(points) do list[i] = math.log((p[1] * v.a + p[2] * v.b + p[3] * v.c) / (p[1] + p[2] + p[3])) end
+        for i, p in ipairs(points) do
+          list[i] = math.log((p[1] * v.a + p[2] * v.b + p[3] * v.c) / (p[1] + p[2] + p[3]))
+        end
         return list
       end)
     end

@@ -86,7 +86,8 @@ local function products(fields)
     for name, value in pairs(fields) do one[name] = value end
     return { tperf.op.linear(one) }
   end)
-  return tperf.model(plain):with { architecture = tperf.architecture { name = "products", layer = { block }, first = {}, last = {} } }
+  local architecture = tperf.architecture { name = "products", layer = { block }, first = {}, last = {} }
+  return tperf.model(plain):with { architecture = architecture }
 end
 
 describe("an op's parameters", function()

@@ -87,7 +87,7 @@ describe("tperf.validate", function()
     assert.is_true(by_row.cases[1].predicted ~= by_row.cases[2].predicted)
     local reasons = {}
     for _, left in ipairs(by_row.left_out) do reasons[#reasons + 1] = left.rows .. " " .. left.reason end
-    assert.equal("2 no curve of Slingshot between the nodes is known; a system for all rows (-s NAME) takes its own network\n"
+    assert.equal("2 no curve of Slingshot is known (-s NAME gives all rows the network of one system)\n"
       .. "1 the network between the nodes is not named", table.concat(reasons, "\n"))
     program.remove(folder)
   end)

@@ -32,9 +32,9 @@ local flops_schema = {
 }
 
 --- Model FLOPs per token: 6 N_active + attention, see tperf/arch/flops.lua for the conventions.
----@param options table? seq (tokens; the model's), causal (the pairs of tokens that a causal mask leaves; false: all; the
----  model's), backward (true), convention ("palm": N counts all active parameters; "matmul": not the tables that are
----  only looked up)
+---@param options table? seq (tokens; the model's), causal (the pairs of tokens that a causal mask leaves; false: all;
+---  the model's), backward (true), convention ("palm": N counts all active parameters; "matmul": not the tables that
+---  are only looked up)
 ---@return table flops total, parameters, attention, scan: FLOP per token
 function methods:flops_per_token(options)
   local o = check.record("tperf.model:flops_per_token", options or {}, flops_schema)

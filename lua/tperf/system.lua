@@ -1,6 +1,7 @@
 --- tperf.system: the machine. `schema` below is the whole format of systems/*.yaml; numbers come out in SI units.
 local check = require "tperf.check"
 local resource = require "tperf.resource"
+local solver = require "tperf.import.solver"
 
 -- Where the numbers of a mapping, and of the mappings in it that say nothing nearer, come from.
 local source = check.string { optional = true }
@@ -199,8 +200,19 @@ local function finish(system)
   return check_attention(system)
 end
 
---- A machine: systems/NAME.yaml, a file of that format, or a table of the same fields. system:with { … } is a changed
--- copy.
+-- A file of the published solver becomes a description, whose fields have no place but the file.
+local function import(content, origin)
+  if not solver.recognise(content) then return content, origin end
+  if not origin then return solver.describe(content, "system") end
+  return solver.describe(content, origin.path, origin.positions), {
+    path = origin.path, positions = { [""] = origin.positions[""] },
+  }
+end
+
+--- A machine: systems/NAME.yaml, a file of that format, a config-NAME.json of the published solver, or a table of the
+-- same fields. system:with { … } is a changed copy.
 ---@param value string|table
 ---@return tperf.system
-return resource.constructor { what = "tperf.system", kind = "systems", schema = schema, finish = finish }
+return resource.constructor {
+  what = "tperf.system", kind = "systems", schema = schema, finish = finish, import = import,
+}

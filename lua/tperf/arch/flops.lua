@@ -31,7 +31,8 @@ end
 -- unless `causal`. "matmul": as palm, but a table that is only looked up (input tokens, positions) costs nothing, which
 -- is what Megatron-LM's formula counts (arXiv 2104.04473, section 5.1, without recomputation).
 ---@param m table a model
----@param options table seq (tokens), causal (the pairs that a causal mask leaves), convention ("palm" or "matmul"), backward
+---@param options table seq (tokens), causal (the pairs that a causal mask leaves), convention ("palm" or "matmul"),
+---  backward
 ---@return table? result total, parameters, attention, scan: FLOP per token
 ---@return string? message
 function flops.per_token(m, options)
