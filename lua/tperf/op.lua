@@ -145,8 +145,8 @@ local custom = {
 ---@param o table
 ---  forward, backward   { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } }
 ---                      (share: bytes are one GPU's part; beside: it runs beside the op's own work)
----  weight_bytes, saved_bytes   of weights, whose parameters have the op's dtype; of activations kept for the
----                      backward pass
+---  weight_bytes        of weights, whose parameters have the op's dtype
+---  saved_bytes         of activations kept for the backward pass
 ---  routed              pairs of a token and an expert that the forward pass sorts, which takes time in inference
 ---  expert              true: the weights are experts'
 function op.custom(o)
