@@ -207,8 +207,8 @@
 ---@class tperf.op.custom.request
 ---@field forward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } } (share: bytes are one GPU's part; beside: it runs beside the op's own work)
 ---@field backward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } } (share: bytes are one GPU's part; beside: it runs beside the op's own work)
----@field weight_bytes? number of weights; of activations kept for the backward pass
----@field saved_bytes? number of weights; of activations kept for the backward pass
+---@field weight_bytes? number of weights, whose parameters have the op's dtype
+---@field saved_bytes? number of activations kept for the backward pass
 ---@field routed? number pairs of a token and an expert that the forward pass sorts, which takes time in inference
 ---@field expert? boolean true: the weights are experts'
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
@@ -663,7 +663,7 @@
 ---@field sequence_parallel? boolean|boolean[] true (default), false, or a list
 ---@field recompute_layers? integer how many layers keep one input under full recomputation (1)
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
----@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" "bf16" (default), "fp32" …: the dtype that they are kept in (docs/memory.md)
+---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (as the ops have them: "bf16"; docs/memory.md)
 ---@field gradients? "fp32"|"bf16"|"fp16" "fp32", "bf16" or "fp16": kept and reduced in; as the rules say
 ---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
@@ -897,12 +897,12 @@
 ---@field strategy? string|string[]|table a name ("tensor"), a list of names, or "all"; the best across them
 ---@field system string|table a name, a file or a table; system may be a list
 ---@field virtual_stages? integer chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
----@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" "bf16" (default), "fp32" …: the dtype that they are kept in (docs/memory.md)
+---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (as the ops have them: "bf16"; docs/memory.md)
 ---@field zero? integer ZeRO stage 0 to 3, or a list (1)
 
 ---@class tperf.validate.request
 ---@field file string a CSV file with the columns of one of the published tables (docs/accuracy.md)
----@field system? string|table for all rows; by default the one that describes the GPU a row names
+---@field system? string|table for all rows, with its own network between nodes; by default the one that describes the GPU a row names, with the network that the row names
 ---@field rules? string|table "default"
 ---@field software? string|table the software profile that all rows ran with; by default the one that the row names
 
@@ -1011,7 +1011,8 @@ function tperf_Report:save(path) end
 ---@field throughput number sequences a second
 ---@field tokens_per_second number
 ---@field flops_per_gpu number FLOP of an iteration, average of the GPUs
----@field mfu number model FLOPs utilisation (all pairs of tokens, as PaLM counts): a part of the tensor peak for bf16
+---@field mfu number model FLOPs utilisation, a part of the tensor peak for bf16; of attention the pairs of tokens that the model needs: what its causal mask and windows leave
+---@field mfu_all_pairs number the same with all pairs, as PaLM counts, masked or not
 ---@field feasible boolean the memory suffices
 ---@field memory tperf.memory
 ---@field breakdown tperf.breakdown
@@ -1084,7 +1085,7 @@ function tperf_model:groups() end
 function tperf_model:parameters() end
 
 ---Model FLOPs per token: 6 N_active + attention, see tperf/arch/flops.lua for the conventions.
----@param options table? seq (tokens; the model's), causal (false: attention counted in full), backward (true), convention ("palm": N counts all active parameters; "matmul": not the tables that are only looked up)
+---@param options table? seq (tokens; the model's), causal (the pairs of tokens that a causal mask leaves; false: all; the model's), backward (true), convention ("palm": N counts all active parameters; "matmul": not the tables that are only looked up)
 ---@return table flops total, parameters, attention, scan: FLOP per token
 function tperf_model:flops_per_token(options) end
 
@@ -1613,8 +1614,8 @@ function tperf.strategy.share(s, model, micro_batch, sizes, rules, options) end
 ---@return table[] rows  one per point: each varied argument under its short name (the last part of its path, or `as`), the fields of what run returned (of the best configuration, for a search), and `result`, that itself
 function tperf.sweep(given) end
 
----A machine: systems/NAME.yaml, a file of that format, or a table of the same fields. system:with { … } is a changed
----copy.
+---A machine: systems/NAME.yaml, a file of that format, a config-NAME.json of the published solver, or a table of the
+---same fields. system:with { … } is a changed copy.
 ---@param value string|table
 ---@return tperf.system
 function tperf.system(value) end

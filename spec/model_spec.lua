@@ -60,6 +60,24 @@ describe("tperf.model", function()
     for _, name in ipairs(resource.list "models") do assert.equal(name, tperf.model(name).name) end
   end)
 
+  it("has encoders attend to all tokens, decoders to those before", function()
+    local checked = 0
+    local encoders = { ["vit-22b"] = true, ["subramanian2024/vit_era5"] = true } -- vision transformers
+    for _, name in ipairs(resource.list "models") do
+      local m = tperf.model(name)
+      assert.equal(not encoders[name], m.causal, name)
+      for _, one in ipairs(m.heads and m.mla == nil and tperf.layer { model = m, system = "h100-sxm" } or {}) do
+        if one.name == "attention" and not m.window then -- 2 d - 1 for Q K'; 2 for each pair and value, less a row
+          local pairs_seen = encoders[name] and m.seq ^ 2 or m.seq * (m.seq + 1) / 2
+          local flops = m.heads * (pairs_seen * (2 * m.head_dim - 1) + m.head_dim * (2 * pairs_seen - m.seq))
+          assert.near(1, one.forward.tensor_flops / flops, 1e-12, name)
+          checked = checked + 1
+        end
+      end
+    end
+    assert.is_true(checked >= 20)
+  end)
+
   local bad = {
     { with { layers = 0 }, "'layers' must be an integer from 1 to 65536, got 0" },
     { with { layers = -1 }, "got -1" }, { with { layers = 0 / 0 }, "got nan" }, { with { layers = 1 / 0 }, "got inf" },

@@ -2,6 +2,7 @@ local loads = require "tperf.measured.loads"
 local measured = require "tperf.measured"
 local profile = require "tperf.calibrate.profile"
 local seconds = require "tperf.stack".seconds
+local program = require "program"
 local tperf = require "tperf"
 local validate = require "tperf.validate"
 
@@ -66,6 +67,29 @@ describe("tperf.validate", function()
     assert.is_true(matching(result, "ground_truth_multi").mean <= 0.08)
     assert.is_true(matching(result, "ground_truth_single").mean <= 0.12)
     assert.is_true(matching(result, "llm%-foundry").median <= 0.10)
+  end)
+
+  it("takes the network of the system that the question names for all rows, or else of each row", function()
+    local folder = program.folder()
+    local head = "collective,gpu,gpus,nodes,inter,size_bytes,time_us\n"
+    program.write(folder .. "/table.csv", head .. "all_gather,A100,8,2,Slingshot,1048576,100\n"
+      .. "all_gather,A100,8,2,InfiniBand,1048576,100\nall_gather,A100,8,2,,1048576,100\n"
+      .. "all_gather,A100,8,2,4x100 Gbps EFA,1048576,100\nall_gather,A100,8,2,4x200 Gbps Slingshot,1048576,100\n")
+    local question = { file = folder .. "/table.csv", system = "subramanian2024/A100", rules = "subramanian2024" }
+    local given = tperf.validate(question)
+    assert.same({ 5, {} }, { #given.cases, given.left_out })
+    -- 8 GPUs, 4 to a node: 7/8 of the vector over four NICs or each NVLink, a hop between nodes, six within (section 4)
+    local expected = 5e-6 + 6 * 2.5e-6 + math.max(7 / 8 * 2 ^ 20 / (4 * 25e9 * 0.7), 7 / 8 * 2 ^ 20 / (300e9 * 0.7))
+    for _, case in ipairs(given.cases) do assert.near(expected, case.predicted, 1e-12) end
+    question.system, question.rules = nil, nil
+    local by_row = tperf.validate(question)
+    assert.equal(2, #by_row.cases) -- InfiniBand and EFA
+    assert.is_true(by_row.cases[1].predicted ~= by_row.cases[2].predicted)
+    local reasons = {}
+    for _, left in ipairs(by_row.left_out) do reasons[#reasons + 1] = left.rows .. " " .. left.reason end
+    assert.equal("2 no curve of Slingshot is known (-s NAME gives all rows the network of one system)\n"
+      .. "1 the network between the nodes is not named", table.concat(reasons, "\n"))
+    program.remove(folder)
   end)
 
   it("states errors as parts of the measured value", function()

@@ -60,7 +60,8 @@ typedef struct tp_stream_curve {
 // A collective among n GPUs of one fast domain, x bytes through each GPU's port, V the vector.
 // Two protocols, for small and for large messages (NCCL: LL128 and Simple):
 //   small: latency + hop steps + x / (small B)            while V/n <= switch_bytes, if faster
-//   large: latency + hop steps + extra + x / (large B)    B: bandwidth x (min(n, 8) / 2)^growth
+//   large: latency + hop steps + extra + x / (large B)    B: bandwidth x (min(n, 8) / 2)^growth,
+// though never more than the bandwidth passes a port.
 // The switch (NVLink SHARP) can add up an all-reduce of more than 4 GPUs on its way (NCCL prefers
 // rings for fewer): then
 // (n + 1) / n V bytes pass a port at in_network x bandwidth.

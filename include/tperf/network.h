@@ -63,20 +63,32 @@ tp_op_cost tp_op_time(const tp_op *op, const tp_network *network, const tp_syste
 // FLOPs times tensor peak / vector peak (Q6).
 double tp_pass_equivalent_flops(const tp_op *op, const tp_pass *pass, const tp_system *system);
 
+// Parameters that a GPU holds.
+typedef struct tp_weights {
+    double bytes;  // in the dtypes that the ops use them in
+    double count;
+    double narrow; // of `count`, those in fewer than 32 bits
+} tp_weights;
+
 // Sums over the ops of a section (one layer) and one micro-batch, on one GPU.
 typedef struct tp_layer_cost {
     tp_pass_cost forward, backward;
-    double weight_grad;  // seconds, see tp_op_cost
-    double flops;        // both passes
-    double weight_bytes; // one layer's share, of what all data-parallel replicas hold
-    double expert_bytes; // of what the expert axis spreads
-    double
-        tied_bytes; // part of weight_bytes that the section `first` holds, too, if on the same GPU
+    double weight_grad; // seconds, see tp_op_cost
+    double flops;       // both passes
+    tp_weights weights; // one layer's share, of what all data-parallel replicas hold
+    tp_weights experts; // of what the expert axis spreads
+    tp_weights tied;    // part of `weights` that the section `first` holds, too, if on the same GPU
     double saved_bytes; // activations kept per micro-batch
     double input_bytes; // part of saved_bytes: the input of a layer that is recomputed as a whole
     double again_bytes; // activations that recomputation makes again, before the backward pass
     double work_bytes; // the most that one of its kernels reads and writes beside these and weights
 } tp_layer_cost;
+
+static inline void tp_weights_add(tp_weights *sum, const tp_weights *part, double times) {
+    sum->bytes += times * part->bytes;
+    sum->count += times * part->count;
+    sum->narrow += times * part->narrow;
+}
 
 // What no placement changes about an op: its passes without collectives (comm and time are 0), its FLOPs.
 typedef struct tp_op_work {

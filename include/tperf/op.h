@@ -42,7 +42,8 @@ typedef struct tp_op {
     tp_dtype dtype;        // of activations; which peaks of the vector units apply
     tp_dtype matrix_dtype; // in which the matrix units multiply
     tp_pass forward, backward;
-    double weight_bytes; // on one GPU; gradients have as many
+    double weight_bytes; // on one GPU
+    double parameters;   // that these bytes hold: of each there is a gradient, and optimizer state
     bool expert;         // the weights are those of experts, which the expert axis spreads
     bool tied;           // the weights are those of the embedding: a copy of its own only elsewhere
     double saved_bytes;  // activations kept for the backward pass

@@ -57,11 +57,12 @@ typedef struct tp_pipeline_time {
 // Bytes for every parameter, by what they hold; ZeRO stages (arXiv 1910.02054) shard over
 // the data-parallel group: 1 optimizer, 2 gradients too, 3 weights too.
 typedef struct tp_training {
-    double weight_bytes;        // of one parameter, as the ops count it
-    double kept_bytes;          // of one parameter between its uses; FSDP keeps 4 and gathers 2
+    double kept_bytes;          // of one parameter between its uses (FSDP keeps 4 and gathers 2);
+                                // 0: as the op has it
     double gradient_bytes;      // of one parameter, kept and reduced
     double optimizer_bytes;     // of one parameter of a layer: master copy and moments
     double end_optimizer_bytes; // of one parameter of the sections `first` and `last`
+    double narrow_bytes; // on top, of one parameter that its op has in fewer than 32 bits
     double recompute_layers;    // that are recomputed as one, from one input
     double workspace_bytes;     // of libraries, on every GPU
     double communicator_bytes;  // of every group that a GPU belongs to

@@ -54,7 +54,9 @@ local configuration = {}
 ---@field throughput number sequences a second
 ---@field tokens_per_second number
 ---@field flops_per_gpu number FLOP of an iteration, average of the GPUs
----@field mfu number model FLOPs utilisation (all pairs of tokens, as PaLM counts): a part of the tensor peak for bf16
+---@field mfu number model FLOPs utilisation, a part of the tensor peak for bf16; of attention the pairs of tokens that
+--- the model needs: what its causal mask and windows leave
+---@field mfu_all_pairs number the same with all pairs, as PaLM counts, masked or not
 ---@field feasible boolean the memory suffices
 ---@field memory tperf.memory
 ---@field breakdown tperf.breakdown
@@ -89,12 +91,19 @@ end
 
 local per_token = setmetatable({}, { __mode = "k" }) -- FLOPs of models, which are never changed in place
 
--- Useful FLOPs of an iteration, over what the GPUs could do in that time at the tensor peak: model FLOPs utilisation
--- as in PaLM (arXiv 2204.02311, appendix B), recomputation and attention's masked half not counted.
+-- FLOPs of the model, over what the GPUs could do in that time at the tensor peak: model FLOPs utilisation (arXiv
+-- 2204.02311, appendix B), recomputation not counted; with the pairs of tokens that the model needs (all of them under
+-- the rules of the published model, which has no mask), and with all.
 local function utilisation(c, question)
   local model, peak = question.model, question.system.accelerator.tensor.bf16
-  per_token[model] = per_token[model] or model:flops_per_token().total
-  return per_token[model] * c.tokens_per_second / (question.gpus * peak)
+  local known = per_token[model]
+  if not known then
+    known = { needed = model:flops_per_token().total, all = model:flops_per_token({ causal = false }).total }
+    per_token[model] = known
+  end
+  local rate = c.tokens_per_second / (question.gpus * peak)
+  local needed = question.rules.layers_from_description and known.needed or known.all
+  return needed * rate, known.all * rate
 end
 
 local function run_of(question, found)
@@ -137,7 +146,7 @@ function configuration.of(question, s, network, found)
   c.throughput = question.global_batch / c.time
   c.tokens_per_second = c.throughput * question.model.seq
   c.feasible = c.memory.total <= question.system.accelerator.hbm.capacity * (1 - question.training.reserved)
-  c.mfu = utilisation(c, question)
+  c.mfu, c.mfu_all_pairs = utilisation(c, question)
   return c
 end
 

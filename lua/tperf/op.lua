@@ -49,7 +49,7 @@
 local check = require "tperf.check"
 local core = require "tperf.core".op
 
-local BYTES, MASK_BYTES = 2, 1 -- of a 16-bit element, of an entry of a dropout mask
+local MASK_BYTES = 1 -- of an entry of a dropout mask
 
 local op = {}
 
@@ -145,7 +145,8 @@ local custom = {
 ---@param o table
 ---  forward, backward   { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } }
 ---                      (share: bytes are one GPU's part; beside: it runs beside the op's own work)
----  weight_bytes, saved_bytes   of weights; of activations kept for the backward pass
+---  weight_bytes        of weights, whose parameters have the op's dtype
+---  saved_bytes         of activations kept for the backward pass
 ---  routed              pairs of a token and an expert that the forward pass sorts, which takes time in inference
 ---  expert              true: the weights are experts'
 function op.custom(o)
@@ -181,6 +182,14 @@ function op.collective(o)
   return op.custom { name = o.name or o.kind, forward = one(o.kind), backward = one(back[o.kind]) }
 end
 
+-- Bytes of an element that the constructor `what` was asked for.
+local function element(what, o)
+  if type(o) ~= "table" then check.fail("op.%s needs a table of fields, got %s", what, check.show(o)) end
+  local dtype = o.dtype or "bf16"
+  if type(dtype) ~= "string" then check.fail("op.%s: 'dtype' must be a name, got %s", what, check.show(dtype)) end
+  return core.bytes("op." .. what, dtype)
+end
+
 -- FLOPs of one element forward and backward. GELU as published (arXiv 2410.00273); SiLU x s(x) costs an exponential, a
 -- sum, a quotient and a product, its gradient s (1 + x (1 - s)) dy those and four more; the others what their
 -- formulas say.
@@ -191,55 +200,60 @@ local activations = {
 --- An activation of `elements` results: kind ("gelu", "silu", "relu", "relu2", "quick_gelu", "tanh"); gated: times a
 --- second input, as SwiGLU does (arXiv 2002.05202), in one kernel. Saved: the inputs.
 function op.activation(o)
+  local bytes = element("activation", o)
   local flops, inputs = activations[o.kind], o.gated and 2 or 1
   if not flops then check.fail("op.activation: unknown kind %s", check.show(o.kind)) end
   return core.elementwise {
     name = o.name or o.kind, dtype = o.dtype, elements = o.elements,
     forward_flops = flops[1] + inputs - 1, backward_flops = flops[2] + 3 * (inputs - 1),
-    forward_bytes = (inputs + 1) * BYTES, backward_bytes = (2 * inputs + 1) * BYTES, saved_bytes = inputs * BYTES,
+    forward_bytes = (inputs + 1) * bytes, backward_bytes = (2 * inputs + 1) * bytes, saved_bytes = inputs * bytes,
   }
 end
 
 --- Adds a branch to the residual stream; dropout: of the branch first, in the same kernel, its mask kept.
 function op.residual(o)
+  local bytes = element("residual", o)
   local mask = o.dropout and MASK_BYTES or 0
   return core.elementwise {
     name = o.name or "residual", dtype = o.dtype, elements = o.elements, forward_flops = o.dropout and 2 or 1,
-    backward_flops = o.dropout and 2 or 1, forward_bytes = 3 * BYTES + mask, backward_bytes = 3 * BYTES + mask,
+    backward_flops = o.dropout and 2 or 1, forward_bytes = 3 * bytes + mask, backward_bytes = 3 * bytes + mask,
     saved_bytes = mask,
   }
 end
 
 --- Rotates pairs of features by the position (arXiv 2104.09864): two products and a sum an element; nothing saved.
 function op.rotary(o)
+  local bytes = element("rotary", o)
   return core.elementwise {
     name = o.name or "rotary", dtype = o.dtype, elements = o.elements, forward_flops = 3, backward_flops = 3,
-    forward_bytes = 2 * BYTES, backward_bytes = 2 * BYTES,
+    forward_bytes = 2 * bytes, backward_bytes = 2 * bytes,
   }
 end
 
 --- Adds a vector of `width` to `tokens` rows.
 function op.bias(o)
+  local bytes = element("bias", o)
   return core.elementwise {
-    name = o.name or "bias", elements = 1.0 * o.tokens * o.width, parameters = o.width,
-    forward_flops = 1, backward_flops = 1, forward_bytes = BYTES, backward_bytes = BYTES,
+    name = o.name or "bias", dtype = o.dtype, elements = 1.0 * o.tokens * o.width, parameters = o.width,
+    forward_flops = 1, backward_flops = 1, forward_bytes = bytes, backward_bytes = bytes,
     parameter_grad = o.parameter_grad,
   }
 end
 
 --- GELU of `elements`, 8 FLOP forward and 13 backward each.
 function op.gelu(o)
+  local bytes = element("gelu", o)
   return core.elementwise {
-    name = o.name or "gelu", elements = o.elements, forward_flops = 8, backward_flops = 13,
-    forward_bytes = 2 * BYTES, backward_bytes = 3 * BYTES, saved_bytes = BYTES,
+    name = o.name or "gelu", dtype = o.dtype, elements = o.elements, forward_flops = 8, backward_flops = 13,
+    forward_bytes = 2 * bytes, backward_bytes = 3 * bytes, saved_bytes = bytes,
   }
 end
 
 --- Dropout of `elements`; keep_mask = false draws the mask again in the backward pass.
 function op.dropout(o)
-  local bytes = 2 * BYTES + MASK_BYTES
+  local bytes = 2 * element("dropout", o) + MASK_BYTES
   return core.elementwise {
-    name = o.name or "dropout", elements = o.elements, forward_flops = 1, backward_flops = 1,
+    name = o.name or "dropout", dtype = o.dtype, elements = o.elements, forward_flops = 1, backward_flops = 1,
     forward_bytes = bytes, backward_bytes = bytes, saved_bytes = o.keep_mask == false and 0 or MASK_BYTES,
     recomputed = o.recomputed,
   }

@@ -178,7 +178,7 @@ end
 ---  sequence_parallel  true (default), false, or a list
 ---  recompute_layers   how many layers keep one input under full recomputation (1)
 ---  optimizer          "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
----  weights            "bf16" (default), "fp32" …: the dtype that they are kept in (docs/memory.md)
+---  weights            the dtype that they are kept in: "fp32", "bf16" … (as the ops have them: "bf16"; docs/memory.md)
 ---  gradients          "fp32", "bf16" or "fp16": kept and reduced in; as the rules say
 ---  master             "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---  moments            dtype of the optimizer's moments; the optimizer's

@@ -17,7 +17,8 @@ local PASSED = {
 }
 
 -- What of a timed configuration goes to the one that the search found.
-local TAKEN = { "time", "throughput", "tokens_per_second", "mfu", "breakdown", "software", "interval", "warnings" }
+local TAKEN = { "time", "throughput", "tokens_per_second", "mfu", "mfu_all_pairs", "breakdown", "software", "interval",
+  "warnings" }
 
 -- The same question of machines whose clock is the sustained one, without what the profile says of overlap.
 local function question_of(given, profile)

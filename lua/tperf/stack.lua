@@ -134,7 +134,7 @@ function stack.apply(c, profile, question)
   c.time, c.breakdown = stack.seconds(parts, profile), breakdown(parts, profile)
   c.software, c.warnings = profile.name, warnings_of(profile, c, question)
   local part = before / c.time
-  c.throughput, c.tokens_per_second, c.mfu = c.throughput * part, c.tokens_per_second * part, c.mfu * part
+  for _, rate in ipairs { "throughput", "tokens_per_second", "mfu", "mfu_all_pairs" } do c[rate] = c[rate] * part end
   if profile.error90 then
     local error = math.min(profile.error90, 0.9)
     c.interval = { low = c.time / (1 + error), high = c.time / (1 - error) }

@@ -49,7 +49,8 @@ end
 --- Predicts every row of a table of measurements that names enough.
 ---@param given table
 ---  file      a CSV file with the columns of one of the published tables (docs/accuracy.md)
----  system    for all rows; by default the one that describes the GPU a row names
+---  system    for all rows, with its own network between nodes; by default the one that describes the GPU a row names,
+---            with the network that the row names
 ---  rules     "default"
 ---  software  the software profile that all rows ran with; by default the one that the row names
 ---@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … },

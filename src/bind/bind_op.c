@@ -2,7 +2,7 @@
 //   op:recompute(saved_bytes)                     in full recomputation, see tperf/op.h
 //   op:communicate(pass, kind, axis, bytes, share, beside)  adds a collective to "forward" or "backward"
 //   op:counts()                                   a record of all counts
-// and fields(), see there.
+// and fields() and bytes(), see there.
 // The first two change the op, and are for the library, before anyone else has it.
 #include <math.h>
 #include <string.h>
@@ -181,6 +181,12 @@ static int fields(lua_State *L) {
     return 1;
 }
 
+// bytes(what, dtype): of one element; `what` is for the error
+static int bytes(lua_State *L) {
+    lua_pushnumber(L, element_of(L, luaL_checkstring(L, 1), luaL_checkstring(L, 2)));
+    return 1;
+}
+
 void tp_bind_op(lua_State *L) {
     luaL_newmetatable(L, type_name);
     lua_pushcfunction(L, to_string);
@@ -193,6 +199,8 @@ void tp_bind_op(lua_State *L) {
     lua_setfield(L, -2, "is");
     lua_pushcfunction(L, fields);
     lua_setfield(L, -2, "fields");
+    lua_pushcfunction(L, bytes);
+    lua_setfield(L, -2, "bytes");
     for (int i = 0; tp_op_kinds[i].what; i++) {
         lua_pushinteger(L, i);
         lua_pushcclosure(L, construct, 1);

@@ -33,11 +33,11 @@ void tp_bind_check_rules(lua_State *L, int index, tp_rules *rules) {
 static const tp_field training_fields[] = {
 #define FIELD(name)                                                                                \
     { #name, TP_FIELD_NUMBER, offsetof(tp_training, name), true }
-    FIELD(weight_bytes),
     FIELD(gradient_bytes),
     FIELD(kept_bytes),
     FIELD(optimizer_bytes),
     FIELD(end_optimizer_bytes),
+    FIELD(narrow_bytes),
     FIELD(recompute_layers),
     FIELD(workspace_bytes),
     FIELD(communicator_bytes),
@@ -49,9 +49,8 @@ static const tp_field training_fields[] = {
 
 void tp_bind_check_training(lua_State *L, int index, tp_training *training) {
     tp_fields_read(L, index, "training", training_fields, training);
-    bool sound = training->weight_bytes > 0 && training->kept_bytes > 0 &&
-                 training->gradient_bytes >= 0 && training->optimizer_bytes >= 0 &&
-                 training->end_optimizer_bytes >= 0 && training->recompute_layers >= 1 &&
+    bool sound = training->kept_bytes >= 0 && training->gradient_bytes >= 0 && training->optimizer_bytes >= 0 &&
+                 training->end_optimizer_bytes >= 0 && training->narrow_bytes >= 0 && training->recompute_layers >= 1 &&
                  training->workspace_bytes >= 0 && training->communicator_bytes >= 0 &&
                  training->data_overlap >= 0 && training->data_overlap <= 1 &&
                  training->reserved >= 0 && training->reserved < 1;

@@ -162,13 +162,13 @@ static holdings holdings_of(const tp_serving *s, const tp_stage *stage,
         const tp_cache *c = &s->caches[kind];
         double layers = (double)stage->layers[kind];
         double kept = c->most_tokens > 0 ? fmin(c->most_tokens, length) : length;
-        h.weights += layers * (costs[kind].weight_bytes + costs[kind].expert_bytes);
+        h.weights += layers * (costs[kind].weights.bytes + costs[kind].experts.bytes);
         h.cache += layers * (kept * c->token_bytes + c->state_bytes);
     }
     const tp_layer_cost *first = &costs[n_kinds], *last = &costs[n_kinds + 1];
-    if (stage->first) h.weights += first->weight_bytes + first->expert_bytes;
-    if (stage->last) h.weights += last->weight_bytes + last->expert_bytes;
-    if (stage->first && stage->last) h.weights -= last->tied_bytes;
+    if (stage->first) h.weights += first->weights.bytes + first->experts.bytes;
+    if (stage->last) h.weights += last->weights.bytes + last->experts.bytes;
+    if (stage->first && stage->last) h.weights -= last->tied.bytes;
     return h;
 }
 

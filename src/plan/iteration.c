@@ -99,18 +99,21 @@ static double exchange(const exchanger *e, double bytes) {
 
 static bool has_experts(const tp_network *network, const tp_layer_cost *costs) {
     for (int i = 0; i < network->n_kinds + 2; i++)
-        if (costs[i].expert_bytes > 0) return true;
+        if (costs[i].experts.count > 0) return true;
     return false;
+}
+
+// Weights travel as they are kept, or cast to what is computed with where that is less; gradients are
+// reduced in the precision that they are kept in.
+static double gathered_bytes(const tp_training *t, const tp_weights *weights) {
+    return t->kept_bytes > 0 ? fmin(t->kept_bytes * weights->count, weights->bytes)
+                             : weights->bytes;
 }
 
 void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
                        const tp_layer_cost *costs, tp_exchange *exchanges) {
     replicas r = replicas_of(candidate, job, network);
     const tp_training *t = job->training;
-    // Weights travel as they are kept, or cast to what is computed with where that is less; gradients are
-    // reduced in the precision that they are kept in.
-    double gathered = candidate->zero ? fmin(t->kept_bytes, t->weight_bytes) / t->weight_bytes : 0;
-    double reduced = t->gradient_bytes / t->weight_bytes;
     tp_collective reduction = candidate->zero ? TP_REDUCE_SCATTER : TP_ALL_REDUCE;
     exchanger gather = exchanger_of(job, TP_ALL_GATHER, r.dense);
     exchanger reduce = exchanger_of(job, reduction, r.dense);
@@ -121,11 +124,12 @@ void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const t
     }
     for (int i = 0; i < network->n_kinds + 2; i++) {
         tp_exchange *e = &exchanges[i];
-        e->gather = exchange(&gather, gathered * costs[i].weight_bytes);
-        e->reduce = exchange(&reduce, reduced * costs[i].weight_bytes);
-        if (costs[i].expert_bytes > 0) {
-            e->gather += exchange(&gather_experts, gathered * costs[i].expert_bytes);
-            e->reduce += exchange(&reduce_experts, reduced * costs[i].expert_bytes);
+        const tp_weights *weights = &costs[i].weights, *experts = &costs[i].experts;
+        e->gather = candidate->zero ? exchange(&gather, gathered_bytes(t, weights)) : 0;
+        e->reduce = exchange(&reduce, t->gradient_bytes * weights->count);
+        if (experts->count > 0) {
+            if (candidate->zero) e->gather += exchange(&gather_experts, gathered_bytes(t, experts));
+            e->reduce += exchange(&reduce_experts, t->gradient_bytes * experts->count);
         }
         if (candidate->zero >= 3) e->reduce += e->gather; // the backward pass gathers again
     }

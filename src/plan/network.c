@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { FP32_BYTES = 4 };
+
 static int find_axis(const tp_network *network, const char *name) {
     for (int i = 0; i < network->n_axes; i++)
         if (strcmp(network->axes[i], name) == 0) return i;
@@ -185,6 +187,11 @@ tp_op_cost tp_op_time(const tp_op *op, const tp_network *network, const tp_syste
     return cost_of_op(op, &work, network, system, rules, placement);
 }
 
+static tp_weights weights_of(const tp_op *op) {
+    bool narrow = op->weight_bytes < FP32_BYTES * op->parameters;
+    return (tp_weights){op->weight_bytes, op->parameters, narrow ? op->parameters : 0};
+}
+
 void tp_network_bytes(const tp_network *network, tp_layer_cost *costs) {
     for (int section = 0; section < network->n_kinds + 2; section++) {
         tp_layer_cost sum = {0};
@@ -192,11 +199,9 @@ void tp_network_bytes(const tp_network *network, tp_layer_cost *costs) {
         for (size_t i = tp_section_begin(network, section); i < network->section_end[section];
              i++) {
             const tp_op *op = &network->ops[i];
-            if (op->expert)
-                sum.expert_bytes += op->weight_bytes;
-            else
-                sum.weight_bytes += op->weight_bytes;
-            if (op->tied) sum.tied_bytes += op->weight_bytes;
+            tp_weights weights = weights_of(op);
+            tp_weights_add(op->expert ? &sum.experts : &sum.weights, &weights, 1);
+            if (op->tied) tp_weights_add(&sum.tied, &weights, 1);
             sum.saved_bytes += op->saved_bytes;
             sum.again_bytes += op->again_bytes;
             whole = whole && op->recomputed;

@@ -52,6 +52,13 @@ function config:has(keys)
   return value ~= nil and key or nil
 end
 
+--- Whatever is at a key that must be there.
+function config:value(key)
+  local value = find(self, key)
+  if value == nil then missing(self, key) end
+  return value
+end
+
 --- A count: an integer from `min` (1) up. Without a default the key must be there.
 ---@param keys string spellings, first choice first: "hidden_size|n_embd"
 ---@param default integer|false|nil false: absent is nil

@@ -152,11 +152,11 @@ local function with_precision(system, precision)
   return system:with { accelerator = { compute_efficiency = { gemm = { bf16 = relative } } } }
 end
 
---- The system of a case: its nodes and its network, where the row names them.
-function step.system(case, system)
+--- The system of a case: its nodes and, unless the system is given, its network, where the row names them.
+function step.system(case, system, given)
   local domain = case.intra:find "NVL72" and system.network.fast.domain or case.gpus_per_node
   local change = { fast = { domain = math.min(domain, math.max(system.network.fast.domain, case.gpus_per_node)) } }
-  local fabric = case.inter ~= "" and fabrics.of(case.inter, case.gpus_per_node) or nil
+  local fabric = not given and case.inter ~= "" and fabrics.of(case.inter, case.gpus_per_node) or nil
   if fabric and fabric.bandwidth then
     change.slow = { bandwidth = fabric.bandwidth, nics_per_gpu = 1, efficiency = fabric.curve }
   end

@@ -30,7 +30,8 @@ return {
 FILE has the columns of a table of training runs, collectives, matrix products, attention or other kernels
 (docs/accuracy.md). For example: tperf validate measured.csv --out predictions.csv --plot scatter.svg]],
   options = options.join({
-    { long = "system", short = "s", value = "NAME", help = "the system of all rows (default: by the GPU a row names)" },
+    { long = "system", short = "s", value = "NAME",
+      help = "the system of all rows, its network too (default: those a row names)" },
     { long = "software", value = "NAME",
       help = "the stack of all rows, of training runs (default: by the source a row names)" },
     { long = "rules", value = "NAME", help = "modelling rules (`tperf list rules`)" },
