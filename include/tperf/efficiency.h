@@ -133,9 +133,10 @@ double tp_stream_time(const tp_stream_curve *curve, double bandwidth, double byt
 // Seconds within one fast domain; `bandwidth` is one GPU's port.
 double tp_link_time(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
                     double bytes);
-// The bandwidth-bound part of it: what a collective over several domains spends within each.
+// The bandwidth-bound part of it, which is what a collective over several domains spends within each: `through` bytes
+// pass every port of the `gpus` in the domain unless the switch adds up the vector's `bytes`.
 double tp_link_stream(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
-                      double bytes);
+                      double through, double bytes);
 
 double tp_direct_time(const tp_direct_curve *curve, double bandwidth, double gpus, double bytes);
 double tp_slow_time(const tp_slow_curve *curve, double seconds, double domains);

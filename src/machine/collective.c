@@ -101,6 +101,14 @@ static double leaving(tp_collective kind, double bytes, double n, double g) {
     return (n - 1) / n * bytes;
 }
 
+// Bytes of V that pass the fast port of one of the q GPUs of a domain: on a ring all that the others have, whether from
+// this domain or another; in an all-to-all only what its neighbours there are sent.
+static double through_fast_port(tp_collective kind, double bytes, double n, double q) {
+    if (moves_whole(kind)) return bytes;
+    if (kind == TP_ALL_TO_ALL) return (q - 1) / n * bytes;
+    return (kind == TP_ALL_REDUCE ? 2 : 1) * (n - 1) / n * bytes;
+}
+
 static const tp_link_curve *link_of(const tp_system *system, tp_collective kind) {
     const tp_link_curve *curves = system->network.fast.curves;
     if (kind == TP_ALL_REDUCE) return &curves[TP_LINK_ALL_REDUCE];
@@ -135,8 +143,8 @@ static double measured_time(const tp_system *system, tp_collective kind, double 
     double nics = q * system->network.slow.nics_per_gpu * system->network.slow.bandwidth;
     double stream = leaving(kind, bytes, n, g) / (nics * slow->efficiency);
     if (group.fast > 1) {
-        double part = kind == TP_ALL_TO_ALL ? q / n : 1; // the rest goes elsewhere
-        stream = larger(stream, tp_link_stream(link, all_reduce, port, q, part * bytes));
+        double through = through_fast_port(kind, bytes, n, q);
+        stream = larger(stream, tp_link_stream(link, all_reduce, port, q, through, bytes));
     }
     return tp_slow_time(slow, stream, g);
 }

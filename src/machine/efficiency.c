@@ -118,9 +118,8 @@ static double grown(const tp_link_curve *curve, double part, double gpus) {
 }
 
 double tp_link_stream(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
-                      double bytes) {
-    double ring =
-        through_port(all_reduce, gpus, bytes) / (grown(curve, curve->large, gpus) * bandwidth);
+                      double through, double bytes) {
+    double ring = through / (grown(curve, curve->large, gpus) * bandwidth);
     if (!all_reduce || gpus <= 4 || !(curve->in_network > 0)) return ring;
     return fmin(ring, (gpus + 1) / gpus * bytes / (curve->in_network * bandwidth));
 }
@@ -128,9 +127,10 @@ double tp_link_stream(const tp_link_curve *curve, bool all_reduce, double bandwi
 double tp_link_time(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
                     double bytes) {
     double steps = (all_reduce ? 2 : 1) * (gpus - 1);
-    double large = curve->extra_s + tp_link_stream(curve, all_reduce, bandwidth, gpus, bytes);
-    double small =
-        through_port(all_reduce, gpus, bytes) / (grown(curve, curve->small, gpus) * bandwidth);
+    double through = through_port(all_reduce, gpus, bytes);
+    double large =
+        curve->extra_s + tp_link_stream(curve, all_reduce, bandwidth, gpus, through, bytes);
+    double small = through / (grown(curve, curve->small, gpus) * bandwidth);
     return curve->latency_s + curve->hop_s * steps +
            (bytes / gpus <= curve->switch_bytes ? fmin(small, large) : large);
 }
