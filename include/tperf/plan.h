@@ -66,8 +66,9 @@ typedef struct tp_training {
     double recompute_layers;    // that are recomputed as one, from one input
     double workspace_bytes;     // of libraries, on every GPU
     double communicator_bytes;  // of every group that a GPU belongs to
-    double data_overlap;        // part of a pass that data-parallel traffic can hide behind, [0, 1]
-    double reserved;            // part of the HBM that is kept free, in [0, 1)
+    double
+        data_overlap; // 0: data-parallel traffic waits for compute; 1: it hides as the software can
+    double reserved;  // part of the HBM that is kept free, in [0, 1)
 } tp_training;
 
 // One way to run a model on a machine. The network's axes, but for the expert axis, x dp x pp is
@@ -86,8 +87,7 @@ typedef struct tp_candidate {
 
 // What all candidates of one question share.
 typedef struct tp_job {
-    const tp_system *system;
-    const tp_rules *rules;
+    tp_platform on;
     const tp_training *training;
     int64_t global_batch; // samples per iteration
 } tp_job;
@@ -102,7 +102,9 @@ typedef struct tp_memory {
 typedef struct tp_iteration {
     double time;
     double compute, memory, tensor_comm, data_comm, pipeline_comm, bubble;
-    double flops; // on one GPU, on average
+    double host;      // beyond the GPU's own time, for launches
+    double optimizer; // of its step
+    double flops;     // on one GPU, on average
 } tp_iteration;
 
 // The memory of the fullest GPU, and of each of the pipeline's n_devices; costs give bytes only, their times
@@ -113,6 +115,11 @@ void tp_memory_of_devices(const tp_candidate *candidate, const tp_job *job,
                           const tp_network *network, const tp_layer_cost *costs,
                           tp_memory *devices);
 
+// Seconds of the optimizer's step on the GPU that has most to update: it reads and writes the state of each parameter of
+// its shard, reads its gradient for the norm and for the update and clears it, and writes the weight.
+double tp_optimizer_time(const tp_candidate *candidate, const tp_job *job,
+                         const tp_network *network, const tp_layer_cost *costs);
+
 // The time of a candidate, whole. Costs are those of every section, for the candidate's placement of the
 // network's axes.
 tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
@@ -120,8 +127,9 @@ tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
 
 // The same in steps, each of which holds for many candidates of a search.
 
+// host_s: see tp_software.
 tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_network *network,
-                                     const tp_layer_cost *costs);
+                                     const tp_layer_cost *costs, double host_s);
 
 // Seconds that the replicas of a layer take to gather its weights and to reduce its gradients.
 typedef struct tp_exchange {
@@ -145,11 +153,12 @@ double tp_hop_time(const tp_candidate *candidate, const tp_job *job, tp_hop hop)
 // Equal to tp_iteration_of's time, to the last bit.
 double tp_iteration_time(const tp_candidate *candidate, const tp_job *job,
                          const tp_network *network, const tp_layer_cost *costs,
-                         const tp_pipeline_time *pipeline, const tp_exchange *exchanges,
-                         double hop);
+                         const tp_pipeline_time *pipeline, const tp_exchange *exchanges, double hop,
+                         double optimizer);
 
-// A lower bound of the iteration's time that holds for every dp_fast, pp_fast and ZeRO stage: layers and
-// the bubble they make, no data-parallel or pipeline traffic.
-double tp_iteration_bound(const tp_candidate *candidate, const tp_pipeline_time *pipeline);
+// A lower bound of the iteration's time that holds for every dp_fast and pp_fast: layers, the bubble they make and the
+// optimizer's step, no data-parallel or pipeline traffic.
+double tp_iteration_bound(const tp_candidate *candidate, const tp_pipeline_time *pipeline,
+                          double optimizer);
 
 #endif

@@ -1,4 +1,6 @@
 --- Configurations: what tperf.search returns and tperf.train explains.
+local runtime = require "tperf.runtime"
+
 local configuration = {}
 
 ---@class tperf.memory bytes on a GPU, for a configuration on the one that holds most
@@ -17,8 +19,8 @@ local configuration = {}
 ---@field data_comm number exposed exchange of weights and gradients
 ---@field pipeline_comm number messages between stages
 ---@field bubble number devices that wait
----@field host? number with a software profile: kernels that wait to be launched
----@field optimizer? number with a software profile: the optimizer's step
+---@field host number with a software profile: kernels that wait to be launched
+---@field optimizer number with a software profile: the optimizer's step
 
 ---@class tperf.stage neighbouring devices of a pipeline that hold the same
 ---@field device integer the first of them
@@ -66,7 +68,7 @@ local configuration = {}
 ---@field kinds? table[] of tperf.train: { key, count, ops } of every kind of layer
 ---@field first? tperf.layer_op[] of tperf.train: the ops before the first layer
 ---@field last? tperf.layer_op[] of tperf.train: the ops after the last layer
----@field software? string of tperf.train, if asked for: the profile that made a step of the iteration
+---@field software? string the profile of the stack that runs it
 ---@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
 ---@field warnings? string[] then: what no run that was compared resembled
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
@@ -125,15 +127,24 @@ function configuration.stages(question, network, found)
   return list
 end
 
+--- A candidate's time as a function of the software that runs it: what no software changes is worked out once.
+---@return fun(terms: table): number seconds
+function configuration.predictor(question, network, found)
+  local predictor = network:predictor(question.system, question.rules, question.training, question.pipelines,
+    run_of(question, found), found.fast)
+  return function(terms) return predictor:seconds(terms) end
+end
+
 --- The record of a candidate.
----@param question table  { model, system, gpus, global_batch, rules, training, pipelines, pipeline_list }
+---@param question table  { model, system, gpus, global_batch, rules, training, profile, software, pipelines,
+---  pipeline_list }
 ---@param s table         its strategy
 ---@param network userdata  laid out for it
 ---@param found table     sizes, fast, dp, pipeline, dp_fast, pp_fast, micro_batch, panels, zero
 ---@return table configuration
 function configuration.of(question, s, network, found)
   local c = network:iteration(question.system, question.rules, question.training, question.pipelines,
-    run_of(question, found), found.fast)
+    run_of(question, found), found.fast, question.software)
   local pipeline = question.pipeline_list[found.pipeline]
   c.strategy, c.gpus, c.global_batch = s.name, question.gpus, question.global_batch
   for i, name in ipairs(s.axis_names) do c[name] = found.sizes[i] end
@@ -147,6 +158,7 @@ function configuration.of(question, s, network, found)
   c.tokens_per_second = c.throughput * question.model.seq
   c.feasible = c.memory.total <= question.system.accelerator.hbm.capacity * (1 - question.training.reserved)
   c.mfu, c.mfu_all_pairs = utilisation(c, question)
+  if question.profile then runtime.describe(c, question.profile, question) end
   return c
 end
 

@@ -5,6 +5,7 @@ local layout = require "tperf.layout"
 local model = require "tperf.model"
 local pipelines = require "tperf.pipelines"
 local rules = require "tperf.rules"
+local runtime = require "tperf.runtime"
 local space = require "tperf.space"
 local strategy = require "tperf.strategy"
 local system = require "tperf.system"
@@ -56,7 +57,7 @@ function problem.schema(strategies)
     zero = one_or_list(check.integer { min = 0, max = 3 }),
     recompute = one_or_list(check.choice { RECOMPUTE }),
     recompute_layers = check.integer { min = 1, max = 1 << 16, default = 1 },
-    sequence_parallel = one_or_list(check.boolean()),
+    sequence_parallel = one_or_list(check.boolean()), software = check.any { optional = true },
   }
   for name, checker in pairs(training.schema) do schema[name] = checker end
   local placed = check.integer { min = 1, max = 1 << 31, optional = true }
@@ -120,8 +121,17 @@ local function fixed_of(o, strategies, set)
   return fixed
 end
 
+--- Checks the arguments of a question, and fills in what its software profile decides.
+---@return table arguments  with `profile` in place of the software asked for
+function problem.arguments(what, given, schema)
+  local o = check.record(what, given, schema)
+  o.profile, o.software = runtime.of(o.software), nil
+  runtime.fill(o, given, o.profile)
+  return o
+end
+
 --- From checked arguments (problem.schema, and gpus as a number or a list) to all that the core needs.
----@return table problem  { model, rules, training, strategies, layouts, variants, fixed, zero, questions, pipelines,
+---@return table problem  { model, rules, training, software, strategies, layouts, variants, fixed, zero, questions, pipelines,
 ---  pipeline_list, pps }; each question refers to what configuration.of wants
 ---@return boolean many   whether gpus or system was a list
 function problem.of(o, strategies)
@@ -129,14 +139,14 @@ function problem.of(o, strategies)
   local free = free_knobs(o, p.rules)
   if o.seq then p.model = p.model:with { seq = o.seq } end
   p.training, p.variants = training.of(o, p.rules, p.model), variants_of(o, free)
-  p.zero = as_list(o.zero) or { 1 }
+  p.zero, p.profile, p.software = as_list(o.zero) or { 1 }, o.profile, runtime.terms(o.profile)
   local systems, many = problem.systems(o.system)
   p.questions = {}
   for _, machine in ipairs(systems) do
     for _, gpus in ipairs(as_list(o.gpus)) do
       p.questions[#p.questions + 1] = {
         model = p.model, system = machine, gpus = gpus, global_batch = o.global_batch, rules = p.rules,
-        training = p.training,
+        training = p.training, profile = p.profile, software = p.software,
       }
     end
   end

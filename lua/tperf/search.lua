@@ -37,7 +37,6 @@ local function schema_of(strategies)
   schema.threads = check.integer { min = 1, max = 1024, optional = true }
   schema.where = check.func { optional = true }
   schema.progress = check.func { optional = true }
-  schema.software = check.any { optional = true }
   return schema
 end
 
@@ -58,7 +57,7 @@ local function new_core_search(p, o)
   return core.new({
     top = o.top, threads = o.threads or core.threads(), keep_all = o.keep == "all", no_pruning = not o.prune,
     infeasible_too = o.infeasible, memory_only = o.memory_only, dp_fast = fast.dp, pp_fast = fast.pp,
-  }, p.rules, p.training, p.pipelines, p.questions, p.zero, p.fixed.dp, accept)
+  }, p.rules, p.training, p.pipelines, p.questions, p.zero, p.fixed.dp, accept, p.software)
 end
 
 -- Calls add(shape) for the micro-batches of one size of the axes. Once one of them is hopeless, the larger ones are
@@ -193,15 +192,14 @@ end
 ---  prune              false: evaluate what bounds rule out as well; the answer is the same
 ---  threads            as many as there are processors
 ---  progress           function(shapes done)
----  software           what a training stack adds (see tperf.software): the 256 best by the formulas, or `top`, timed
----                     and ordered as that stack runs them
+---  software           the training stack that runs them (see tperf.software): its name, a file or a table; "none" (default)
+---                     for the formulas alone
 ---@return tperf.found|tperf.found[] result  a list of them, systems outermost, when gpus or system is a list
 function search.run(given)
   local start = core.clock()
   local strategies = strategy.list(type(given) == "table" and given.strategy or "tensor")
   problem.refuse_axes("tperf.search", given, strategies)
-  local o = check.record("tperf.search", given, schema_of(strategies))
-  if o.software then return require "tperf.search_software".run(given, search.run) end
+  local o = problem.arguments("tperf.search", given, schema_of(strategies))
   local p, many = problem.of(o, strategies)
   p.refused, p.many = {}, many
   local core_search = new_core_search(p, o)

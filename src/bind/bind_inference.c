@@ -43,8 +43,7 @@ static int new_decode(lua_State *L) {
 // One op, summed over steps.
 typedef struct op_steps {
     const tp_decode *decode;
-    const tp_system *system;
-    const tp_rules *rules;
+    tp_platform on;
     const tp_placement *placement;
     size_t op;
 } op_steps;
@@ -59,7 +58,7 @@ static void op_step(const void *context, double keys, double values[TP_STEP_VALU
     tp_pass pass;
     tp_decode_pass(o->decode, o->op, keys, &pass);
     tp_pass_cost cost =
-        tp_pass_time(&network->ops[o->op], &pass, network, o->system, o->rules, o->placement);
+        tp_pass_cost_of(&network->ops[o->op], &pass, &o->on, network->sizes, o->placement);
     values[0] = cost.time;
     values[1] = cost.compute;
     values[2] = cost.exposed_memory;
@@ -84,7 +83,7 @@ static int decode_ops(lua_State *L) {
     tp_bind_check_sizes(L, 5, placement.fast, TP_AXES_MAX);
     double first = luaL_checknumber(L, 6), last = luaL_checknumber(L, 7);
     luaL_argcheck(L, first >= decode->keys[0] && last >= first, 6, "no such steps");
-    op_steps o = {decode, &system, &rules, &placement, 0};
+    op_steps o = {decode, {&system, &rules, &tp_software_none}, &placement, 0};
     lua_newtable(L);
     size_t begin = tp_section_begin(network, section);
     for (o.op = begin; o.op < network->section_end[section]; o.op++) {
@@ -189,7 +188,8 @@ static int serve(lua_State *L) {
     run r;
     size_t n;
     tp_cache caches[TP_KINDS_MAX];
-    tp_serving s = {.system = &system, .rules = &rules, .caches = caches, .placement.panels = 1};
+    tp_serving s = {
+        .on = {&system, &rules, &tp_software_none}, .caches = caches, .placement.panels = 1};
     tp_bind_check_system(L, 1, &system);
     system.serves = true;
     tp_bind_check_rules(L, 2, &rules);

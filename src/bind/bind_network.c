@@ -2,9 +2,11 @@
 //   network(axes, sizes, gradient_axes, expert_axis, boundary_bytes, sections) -> network
 //     axes: list of names; sizes: list of integers; gradient_axes: bit mask; expert_axis: its place, 0: none;
 //     sections: list of lists of blocks { name =, op, op … }: each kind of layer, then first, then last
-//   network:ops(section, system, rules, fast, panels, serves)   list of records, as tperf.layer documents them
+//   network:ops(section, system, rules, fast, panels, serves, software)   list of records, as tperf.layer documents them
 //   #network   how many ops it has
-//   network:iteration(system, rules, training, pipelines, run, fast)   record, as tperf.train documents it
+//   network:iteration(system, rules, training, pipelines, run, fast, software)   record, as tperf.train documents it
+//   network:predictor(system, rules, training, pipelines, run, fast) -> predictor
+//   predictor:seconds(software)        of the iteration, as network:iteration has it
 //   network:devices(the same)          list of what the devices of the pipeline hold, its `stages`
 #include <string.h>
 
@@ -12,7 +14,7 @@
 #include "bind/fields.h"
 #include "bind/model_args.h"
 
-static const char type_name[] = "tperf.network";
+static const char type_name[] = "tperf.network", predictor_name[] = "tperf.predictor";
 
 const tp_network *tp_bind_check_network(lua_State *L, int index) {
     return luaL_checkudata(L, index, type_name);
@@ -157,18 +159,23 @@ static int network_ops(lua_State *L) {
     luaL_argcheck(L, section >= 0 && section < network->n_kinds + 2, 2, "no such section");
     tp_system system;
     tp_rules rules;
+    tp_software software;
     tp_placement placement = {.panels = luaL_checkinteger(L, 6)};
     tp_bind_check_system(L, 3, &system);
     system.serves = lua_toboolean(L, 7);
     tp_bind_check_rules(L, 4, &rules);
+    tp_bind_check_software(L, 8, &software, &system);
+    tp_platform on = {&system, &rules, &software};
     tp_bind_check_sizes(L, 5, placement.fast, TP_AXES_MAX);
     tp_error error;
     if (tp_network_check_system(network, &system, &error) != TP_OK) return tp_bind_raise(L, &error);
     size_t begin = tp_section_begin(network, (int)section);
     lua_newtable(L);
     for (size_t i = begin; i < network->section_end[section]; i++) {
-        tp_op_cost cost = tp_op_time(&network->ops[i], network, &system, &rules, &placement);
-        push_op(L, network, &network->ops[i], &cost, &placement, &system);
+        const tp_op *op = &network->ops[i];
+        tp_op_work work = tp_op_work_of(op, &on, placement.panels);
+        tp_op_cost cost = tp_op_cost_of(op, &work, &on, network->sizes, &placement);
+        push_op(L, network, op, &cost, &placement, &system);
         lua_rawseti(L, -2, (lua_Integer)(i - begin) + 1);
     }
     return 1;
@@ -213,6 +220,8 @@ static void push_breakdown(lua_State *L, const tp_iteration *t) {
     tp_fields_set(L, "data_comm", t->data_comm);
     tp_fields_set(L, "pipeline_comm", t->pipeline_comm);
     tp_fields_set(L, "bubble", t->bubble);
+    tp_fields_set(L, "host", t->host);
+    tp_fields_set(L, "optimizer", t->optimizer);
 }
 
 static void push_device(lua_State *L, const tp_stage *device, int n_kinds,
@@ -258,6 +267,7 @@ static void read_candidate(lua_State *L, int run_index, int fast_index, const tp
 typedef struct setting {
     tp_system system;
     tp_rules rules;
+    tp_software software;
     tp_training training;
     tp_candidate candidate;
     tp_job job;
@@ -267,8 +277,9 @@ typedef struct setting {
 static const tp_network *read_setting(lua_State *L, setting *s) {
     const tp_network *network = tp_bind_check_network(L, 1);
     memset(s, 0, sizeof *s);
-    s->job = (tp_job){&s->system, &s->rules, &s->training, 0};
+    s->job = (tp_job){{&s->system, &s->rules, &s->software}, &s->training, 0};
     tp_bind_check_system(L, 2, &s->system);
+    tp_bind_check_software(L, 8, &s->software, &s->system);
     tp_bind_check_rules(L, 3, &s->rules);
     tp_bind_check_training(L, 4, &s->training);
     read_candidate(L, 6, 7, network, 5, &s->candidate, &s->job);
@@ -282,7 +293,7 @@ static int network_iteration(lua_State *L) {
     if (tp_network_check_system(network, &s.system, &error) != TP_OK)
         return tp_bind_raise(L, &error);
     tp_layer_cost costs[TP_SECTIONS_MAX];
-    tp_network_time(network, &s.system, &s.rules, &s.candidate.placement, NULL, costs);
+    tp_network_time(network, &s.job.on, &s.candidate.placement, NULL, costs);
     tp_iteration iteration = tp_iteration_of(&s.candidate, &s.job, network, costs);
     tp_memory memory = tp_memory_of(&s.candidate, &s.job, network, costs);
     lua_createtable(L, 0, 24);
@@ -292,6 +303,45 @@ static int network_iteration(lua_State *L) {
     lua_setfield(L, -2, "breakdown");
     push_memory(L, &memory);
     lua_setfield(L, -2, "memory");
+    return 1;
+}
+
+// An iteration, but for the software that runs it. Its user value keeps the network and the pipelines alive.
+typedef struct predictor {
+    setting setting;
+    const tp_network *network;
+    tp_op_work works[];
+} predictor;
+
+static int new_predictor(lua_State *L) {
+    lua_settop(L, 7);
+    lua_pushnil(L); // where read_setting looks for software
+    const tp_network *network = tp_bind_check_network(L, 1);
+    predictor *p = lua_newuserdatauv(L, sizeof *p + network->n_ops * sizeof p->works[0], 1);
+    lua_createtable(L, 2, 0);
+    lua_pushvalue(L, 1);
+    lua_rawseti(L, -2, 1);
+    lua_pushvalue(L, 5);
+    lua_rawseti(L, -2, 2);
+    lua_setiuservalue(L, -2, 1);
+    p->network = read_setting(L, &p->setting);
+    tp_error error;
+    if (tp_network_check_system(network, &p->setting.system, &error) != TP_OK)
+        return tp_bind_raise(L, &error);
+    tp_system_sustain(&p->setting.system);
+    tp_network_work(network, &p->setting.job.on, p->setting.candidate.placement.panels, p->works);
+    luaL_setmetatable(L, predictor_name);
+    return 1;
+}
+
+static int predictor_seconds(lua_State *L) {
+    predictor *p = luaL_checkudata(L, 1, predictor_name);
+    setting *s = &p->setting;
+    luaL_checktype(L, 2, LUA_TTABLE);
+    tp_bind_check_software(L, 2, &s->software, &s->system);
+    tp_layer_cost costs[TP_SECTIONS_MAX];
+    tp_network_time(p->network, &s->job.on, &s->candidate.placement, p->works, costs);
+    lua_pushnumber(L, tp_iteration_of(&s->candidate, &s->job, p->network, costs).time);
     return 1;
 }
 
@@ -319,11 +369,17 @@ static int count_of_ops(lua_State *L) {
 static const luaL_Reg methods[] = {
     {"ops", network_ops},
     {"iteration", network_iteration},
+    {"predictor", new_predictor},
     {"devices", network_devices},
     {NULL, NULL},
 };
 
 void tp_bind_network(lua_State *L) {
+    static const luaL_Reg predictor_methods[] = {{"seconds", predictor_seconds}, {NULL, NULL}};
+    luaL_newmetatable(L, predictor_name);
+    luaL_newlib(L, predictor_methods);
+    lua_setfield(L, -2, "__index");
+    lua_pop(L, 1);
     luaL_newmetatable(L, type_name);
     luaL_newlib(L, methods);
     lua_setfield(L, -2, "__index");

@@ -1,5 +1,5 @@
 // bind_search.c: tperf.core.search: the search of tperf/search.h for lua/tperf/search.lua.
-//   search.new(options, rules, training, pipelines, questions, zero, dp, accept) -> search
+//   search.new(options, rules, training, pipelines, questions, zero, dp, accept, software) -> search
 //     options: see option_fields; questions: list of { system, gpus, global_batch };
 //     zero: list of ZeRO stages; dp: list or nil
 //     accept: function(question, found) -> boolean, or nil
@@ -165,7 +165,8 @@ static const int64_t *push_list(lua_State *L, int index, size_t *n) {
     return list;
 }
 
-static tp_question *push_questions(lua_State *L, int index, size_t *n) {
+static tp_question *push_questions(lua_State *L, int index, int software_index, size_t *n,
+                                   tp_software *software) {
     luaL_checktype(L, index, LUA_TTABLE);
     *n = lua_rawlen(L, index);
     tp_question *questions = lua_newuserdatauv(L, (*n + 1) * sizeof *questions, 0);
@@ -173,6 +174,7 @@ static tp_question *push_questions(lua_State *L, int index, size_t *n) {
         lua_rawgeti(L, index, (lua_Integer)i + 1);
         lua_getfield(L, -1, "system");
         tp_bind_check_system(L, lua_gettop(L), &questions[i].system);
+        tp_bind_check_software(L, software_index, software, &questions[i].system);
         lua_getfield(L, -2, "gpus");
         questions[i].gpus = luaL_checkinteger(L, -1);
         lua_getfield(L, -3, "global_batch");
@@ -197,9 +199,9 @@ static size_t read_zero(lua_State *L, int index, int zero[4]) {
     return n;
 }
 
-// new(options, rules, training, pipelines, questions, zero, dp, accept)
+// new(options, rules, training, pipelines, questions, zero, dp, accept, software)
 static int new_search(lua_State *L) {
-    lua_settop(L, 8);
+    lua_settop(L, 9);
     options given = {0};
     tp_fields_read(L, 1, "search", option_fields, &given);
     if (given.top < 1 || given.threads < 1 || given.threads > 1024)
@@ -213,12 +215,13 @@ static int new_search(lua_State *L) {
         .dp_fast = given.dp_fast,
         .pp_fast = given.pp_fast,
         .stop = tp_interrupt_flag(),
+        .software = tp_software_none,
     };
     tp_bind_check_rules(L, 2, &core.rules);
     size_t n_questions;
     tp_bind_check_training(L, 3, &core.training);
     core.pipelines = tp_bind_check_pipelines(L, 4, &core.n_pipelines);
-    const tp_question *questions = push_questions(L, 5, &n_questions);
+    const tp_question *questions = push_questions(L, 5, 9, &n_questions, &core.software);
     box *b = lua_newuserdatauv(L, sizeof *b, 5);
     int self = lua_gettop(L);
     memset(b, 0, sizeof *b);

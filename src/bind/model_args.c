@@ -58,6 +58,29 @@ void tp_bind_check_training(lua_State *L, int index, tp_training *training) {
     if (!sound) tp_bind_fail(L, "training: bytes must not be negative, parts be from 0 to 1");
 }
 
+static const tp_field software_fields[] = {
+#define FIELD(name, member)                                                                        \
+    { name, TP_FIELD_NUMBER, offsetof(tp_software, member), true }
+    FIELD("compute", compute),
+    FIELD("attention", attention),
+    FIELD("memory", memory),
+    FIELD("comm", comm),
+    FIELD("host", host_s),
+    FIELD("overlap", overlap),
+    FIELD("optimizer", optimizer),
+#undef FIELD
+    {0},
+};
+
+void tp_bind_check_software(lua_State *L, int index, tp_software *software, tp_system *system) {
+    *software = tp_software_none;
+    if (lua_isnoneornil(L, index)) return;
+    tp_fields_read(L, index, "software", software_fields, software);
+    tp_error error;
+    if (tp_software_validate(software, &error) != TP_OK) tp_bind_raise(L, &error);
+    tp_system_sustain(system);
+}
+
 size_t tp_bind_check_sizes(lua_State *L, int index, int64_t *out, size_t max) {
     luaL_checktype(L, index, LUA_TTABLE);
     size_t n = lua_rawlen(L, index);

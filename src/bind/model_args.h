@@ -14,6 +14,8 @@ const tp_pipeline *tp_bind_check_pipelines(lua_State *L, int index, size_t *n);
 void tp_bind_check_rules(lua_State *L, int index, tp_rules *rules);
 // A table of the fields of tp_training.
 void tp_bind_check_training(lua_State *L, int index, tp_training *training);
+// A table of the fields of tp_software, which also makes the system's clock the one it sustains; nil: none.
+void tp_bind_check_software(lua_State *L, int index, tp_software *software, tp_system *system);
 // A list of up to `max` integers of at least 1 into out; returns how many.
 size_t tp_bind_check_sizes(lua_State *L, int index, int64_t *out, size_t max);
 

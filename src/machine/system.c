@@ -219,6 +219,13 @@ tp_status tp_system_validate(const tp_system *system, tp_error *error) {
     return TP_OK;
 }
 
+void tp_system_sustain(tp_system *system) {
+    for (int i = 0; i < TP_DTYPE_COUNT; i++) {
+        system->accelerator.gemm[i].sustained_after_s = MIN_WAIT;
+        system->accelerator.attention[i].sustained_after_s = MIN_WAIT;
+    }
+}
+
 // The curve of one query's attention to cached keys; NULL: there is none, or there are more queries.
 static const tp_decode_curve *decode_curve(const tp_system *system, tp_dtype dtype,
                                            const tp_kernel *kernel) {

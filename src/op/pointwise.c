@@ -40,6 +40,7 @@ tp_status tp_op_elementwise(tp_op *op, const tp_elementwise *shape, tp_error *er
 
 tp_status tp_op_softmax(tp_op *op, const tp_softmax *shape, tp_error *error) {
     TP_TRY(tp_size_check(error, "width", shape->width));
+    op->attention = true;
     double rows = shape->rows, k = (double)shape->width;
     double element = tp_dtype_bytes(op->dtype);
     op->forward.vector_flops = rows * (3 * k - 1);  // exponential, scale, k - 1 additions a row

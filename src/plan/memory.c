@@ -132,7 +132,7 @@ static tp_memory memory_of(const question *q, const tp_stage *stage) {
         .activations = fmin(stage->in_flight, q->microbatches) * a.saved +
                        fmin(pipeline->last_in_flight, q->microbatches) * a.last_saved,
     };
-    if (q->job->rules->memory_counts_passing) {
+    if (q->job->on.rules->memory_counts_passing) {
         double messages = pipeline->pp > 1 ? 2 * q->network->boundary_bytes : 0;
         m.passing = a.again + a.work + whole_layers(q, stage) + messages;
         m.buffers = t->workspace_bytes + q->groups * t->communicator_bytes;
@@ -173,4 +173,24 @@ void tp_memory_of_devices(const tp_candidate *candidate, const tp_job *job,
     question q = question_of(candidate, job, network, costs);
     for (size_t i = 0; i < candidate->pipeline->n_devices; i++)
         devices[i] = memory_of(&q, &candidate->pipeline->devices[i]);
+}
+
+double tp_optimizer_time(const tp_candidate *candidate, const tp_job *job,
+                         const tp_network *network, const tp_layer_cost *costs) {
+    const tp_training *t = job->training;
+    double part = job->on.software->optimizer, most = 0;
+    if (part == 0) return 0;
+    question q = question_of(candidate, job, network, costs);
+    tp_weights rate = {
+        .bytes = t->kept_bytes > 0 ? 0 : 1,
+        .count = 2 * t->optimizer_bytes + 3 * t->gradient_bytes + t->kept_bytes,
+        .narrow = 2 * t->narrow_bytes,
+    };
+    tp_weights end_rate = rate;
+    end_rate.count += 2 * (t->end_optimizer_bytes - t->optimizer_bytes);
+    for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
+        weights w = weights_of(&q, &candidate->pipeline->stages[i]);
+        most = fmax(most, spread(&q, &w, rate, end_rate, candidate->zero >= 1));
+    }
+    return most / (part * job->on.system->accelerator.hbm.bandwidth);
 }

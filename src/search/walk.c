@@ -19,6 +19,7 @@ typedef struct walk {
     int64_t tensor_gpus;  // product of the axes that multiply the GPUs
     tp_candidate partial; // what the loops have fixed so far
     tp_memory memory;
+    double optimizer;     // seconds of its step
     const tp_spot *spots; // of dp and pp
     size_t n_spots;
     bool feasible, laid_out, worked_out;
@@ -37,7 +38,7 @@ static int64_t domain_of(const walk *w) {
 
 // Whether a placement has to fill the domain (Q16).
 static bool must_fill(const walk *w) {
-    return !w->topic->one_domain && !w->job.rules->placements_may_underfill;
+    return !w->topic->one_domain && !w->job.on.rules->placements_may_underfill;
 }
 
 static bool room_for(void **array, size_t *capacity, size_t n, size_t size) {
@@ -132,7 +133,7 @@ static bool enumerate_layouts(walk *w) {
 
 static void prepare_works(walk *w) {
     for (size_t i = 0; !w->worked_out && i < w->shape->n_panels; i++)
-        tp_network_work(w->network, w->job.system, w->job.rules, w->shape->panels[i],
+        tp_network_work(w->network, &w->job.on, w->shape->panels[i],
                         &w->scratch->works[i * w->network->n_ops]);
     w->worked_out = true;
 }
@@ -148,7 +149,7 @@ static const tp_layer_cost *costs_of(walk *w, size_t layout_index) {
     memcpy(placement.fast, layout->fast, sizeof placement.fast);
     for (size_t i = 0; i < w->shape->n_panels; i++) {
         placement.panels = w->shape->panels[i];
-        tp_network_time(w->network, w->job.system, w->job.rules, &placement,
+        tp_network_time(w->network, &w->job.on, &placement,
                         &w->scratch->works[i * w->network->n_ops], &costs[i * w->n_sections]);
     }
     layout->timed = true;
@@ -166,7 +167,7 @@ static bool keep(walk *w, double throughput) {
 
 static bool ruled_out(const walk *w, const tp_pipeline_time *pipeline) {
     if (w->search->options.no_pruning) return false;
-    double bound = tp_iteration_bound(&w->partial, pipeline);
+    double bound = tp_iteration_bound(&w->partial, pipeline, w->optimizer);
     return !tp_best_admits(&w->finds->best, (double)w->job.global_batch / bound);
 }
 
@@ -200,8 +201,8 @@ static bool evaluate(walk *w, const tp_spot *spot, const tp_layer_cost *costs,
     w->partial.pp_fast = spot->pp->gpus;
     const tp_exchange *exchanges = exchanges_of(w, &w->scratch->layouts[spot->layout], spot->dp);
     double hop = hop_of(w, spot->pp);
-    double time =
-        tp_iteration_time(&w->partial, &w->job, w->network, costs, pipeline, exchanges, hop);
+    double time = tp_iteration_time(&w->partial, &w->job, w->network, costs, pipeline, exchanges,
+                                    hop, w->optimizer);
     double throughput = (double)w->job.global_batch / time;
     if (!tp_best_admits(&w->finds->best, throughput)) return true;
     return keep(w, throughput);
@@ -214,7 +215,8 @@ static bool walk_layout(walk *w, size_t from, size_t to) {
     const tp_layout *layout = &w->scratch->layouts[index];
     memcpy(w->partial.placement.fast, layout->fast, sizeof layout->fast);
     for (size_t p = 0; p < w->shape->n_panels; p++, costs += w->n_sections) {
-        tp_pipeline_time pipeline = tp_pipeline_time_of(w->partial.pipeline, w->network, costs);
+        tp_pipeline_time pipeline =
+            tp_pipeline_time_of(w->partial.pipeline, w->network, costs, w->job.on.software->host_s);
         if (ruled_out(w, &pipeline)) continue;
         w->partial.placement.panels = w->shape->panels[p];
         for (size_t i = from; i < to; i++)
@@ -225,6 +227,7 @@ static bool walk_layout(walk *w, size_t from, size_t to) {
 
 static bool walk_spots(walk *w) {
     w->scratch->stamp++;
+    w->optimizer = tp_optimizer_time(&w->partial, &w->job, w->network, w->bytes);
     for (size_t from = 0, to; from < w->n_spots; from = to) {
         for (to = from + 1; to < w->n_spots && w->spots[to].layout == w->spots[from].layout;)
             to++;
@@ -336,7 +339,7 @@ static bool walk_sizes(walk *w) {
     if (!find_spots(w)) return false;
     int64_t count = (int64_t)(w->n_spots * w->shape->n_panels);
     if (count == 0) return true;
-    double capacity = w->job.system->accelerator.hbm.capacity * (1 - options->training.reserved);
+    double capacity = w->job.on.system->accelerator.hbm.capacity * (1 - options->training.reserved);
     for (size_t z = 0; z < options->n_zero; z++) {
         w->partial.zero = options->zero[z];
         w->memory = tp_memory_of(&w->partial, &w->job, w->network, w->bytes);
@@ -406,10 +409,11 @@ static int64_t gpus_of(const tp_network *network, int64_t gpus) {
 static bool might_fit(const tp_search *search, const tp_topic *topic, const tp_shape *shape,
                       const tp_layer_cost *bytes) {
     const tp_search_options *options = &search->options;
-    tp_job job = {&topic->question.system, &options->rules, &options->training,
+    tp_job job = {{&topic->question.system, &options->rules, &options->software},
+                  &options->training,
                   topic->question.global_batch};
     int64_t tensor_gpus = gpus_of(shape->network, topic->question.gpus);
-    double capacity = job.system->accelerator.hbm.capacity * (1 - options->training.reserved);
+    double capacity = job.on.system->accelerator.hbm.capacity * (1 - options->training.reserved);
     if (!tensor_gpus) return false;
     int64_t gpus = topic->question.gpus / tensor_gpus;
     tp_candidate candidate = {.micro_batch = shape->micro_batch};
@@ -472,8 +476,8 @@ bool tp_walk_shape(tp_search *search, const tp_place *place, const tp_shape *sha
         .shape = shape,
         .network = network,
         .n_sections = (size_t)network->n_kinds + 2,
-        .job = {.system = &search->topics[place->first].question.system,
-                .rules = &search->options.rules,
+        .job = {.on = {&search->topics[place->first].question.system, &search->options.rules,
+                       &search->options.software},
                 .training = &search->options.training},
         .scratch = &search->scratch[worker],
         .partial = {.strategy = shape->strategy,
