@@ -20,7 +20,7 @@ end
 local function put_weights(summary, m)
   local attention, mlp, norms = memory.layer_weights(m, m.rules.inference_shards(m))
   local embedding, _, last_norm = memory.end_weights(m)
-  local weights = embedding + m.l * (attention + mlp + norms) + last_norm
+  local weights = embedding + m.rules.served_layers(m) * (attention + mlp + norms) + last_norm
   if m.W <= weights then
     check.fail("%s: model is too large (requiring %s) to fit in total GPU memory", m.what, gigabytes(weights))
   end
@@ -98,7 +98,7 @@ local function put_setup(summary, m, b, s, n)
   summary.layernorm_dtype_bytes, summary.use_kv_cache = m.beta_n, m.args.use_kv_cache
 end
 
---- The 47 keys of 9.4 (50 with a cost) and `warnings`.
+--- The keys of 9.4, of every revision, and `warnings`.
 ---@param what string   prefix of messages
 ---@param args table    checked arguments
 ---@param rules table   upstream.lua or fixed.lua

@@ -58,7 +58,7 @@ function latency.forward(m, b, s, training, past)
   local input, output = rules.input_time(m, b, s), rules.output_time(m, b, s)
   local parts = {
     attention = attention, mlp = mlp, all_to_all = all_to_all, norm = norm, tp = tp, dp = dp,
-    compute = compute, layer = max(compute, dp), input = input, output = output,
+    compute = compute, layer = rules.layer_time(compute, dp), input = input, output = output,
   }
   return rules.stage_time(m, m.l * parts.layer, input, output), parts
 end
