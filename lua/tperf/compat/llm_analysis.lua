@@ -2,6 +2,7 @@
 -- under its key names, with its warnings as the list `warnings`. `fixed = true` replaces the formulas known to be
 -- wrong. docs/compat_llm_analysis.md is the manual. This is another tool's arithmetic, kept apart from tperf's own.
 local check = require "tperf.check"
+local analysis = require "tperf.compat.llm_analysis.analysis"
 local arguments = require "tperf.compat.llm_analysis.arguments"
 local configs = require "tperf.compat.llm_analysis.configs"
 local train = require "tperf.compat.llm_analysis.train"
@@ -9,7 +10,8 @@ local infer = require "tperf.compat.llm_analysis.infer"
 local summary = require "tperf.compat.llm_analysis.summary"
 local revisions = require "tperf.compat.llm_analysis.revisions"
 
-local llm_analysis = { text = summary.text, json = summary.json, keys = summary.keys }
+local llm_analysis = { text = summary.text, json = summary.json, keys = summary.keys,
+  LLMAnalysis = analysis.new }
 
 local questions = { train = train.summary, infer = infer.summary }
 

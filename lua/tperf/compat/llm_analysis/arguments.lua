@@ -17,8 +17,8 @@ local function text() return check.string { optional = true, empty = true } end
 local function efficiency() return check.number { above = 0, max = 1e6, default = 1 } end
 local signed = check.number { min = -1e18, max = 1e18, optional = true } -- the range is checked where upstream does
 local config = check.one_of(check.string(absent), check.any {})
-local log_level = check.choice { { "NOTSET", "DEBUG", "INFO", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL" },
-  optional = true } -- Python's
+local levels = { "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", "NOTSET", "WARN", "FATAL" } -- Python's; or a number
+local log_level = check.one_of(check.choice { levels, optional = true }, check.integer { optional = true })
 local newer, older = revisions.names[1], revisions.names[2]
 
 -- name, kind (how the command line reads it), checker, meaning, and the revision where only one has it

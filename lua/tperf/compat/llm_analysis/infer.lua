@@ -122,7 +122,7 @@ function infer.summary(what, args, rules)
   local step, past = rules.decode_step(m, s, n, args.use_kv_cache)
   summary.decode_num_flops_fwd_total = latency.forward_flops(m, b, step, past)
   local decode, decode_parts = latency.forward(m, b, step, false, past)
-  local kv_time = cache == 0 and 0 or rules.kv_cache_time(m, b, past, cache)
+  local kv_time = args.use_kv_cache and rules.kv_cache_time(m, b, past, cache) or 0
   summary.kv_cache_memory_per_gpu, summary.kv_cache_latency = cache, kv_time
   prefill = rules.pipeline_latency(m, b, s, prefill, prefill_parts)
   decode = rules.pipeline_latency(m, b, step, rules.decode_time(decode, kv_time), decode_parts)

@@ -93,9 +93,7 @@ function older.all_reduce_time(m, bytes)                       -- intra_node_mem
   return max(bytes / (m.gpu.intra_node_bandwidth_in_GB_per_sec * 1e9), m.tau)
 end
 
-function newer.layer_time(compute, gather) return max(compute, gather) end
-function older.layer_time(compute) return compute end          -- ZeRO-3's gathers take no time
-function older.gather_time() return 0 end
+function older.gather_time() return -math.huge end             -- of no layer: the longer of it and compute is compute
 function older.output_time(m, b, s) return 2 * s * b * m.V * m.h / m.t / m.Phi end
 
 -- Training --------------------------------------------------------------------------------------------------
@@ -166,8 +164,8 @@ end
 
 function older.warn_activations(m, mem, b, total, _, b_max)
   if mem.left >= total then return end
-  warn(m, "activation memory is too large with batch_size_per_gpu = %d to fit in GPU memory (requiring %sB, memory_left "
-    .. "after fitting in model weights, gradients, and optimizer states = %sB, max_batch_size_per_gpu = %d)", b,
+  warn(m, "activation memory is too large with batch_size_per_gpu = %d to fit in GPU memory (requiring %sB, "
+    .. "memory_left after fitting in model weights, gradients, and optimizer states = %sB, max_batch_size_per_gpu = %d)", b,
     older.number(total), older.number(mem.left), b_max)
 end
 

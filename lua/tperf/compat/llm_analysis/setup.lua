@@ -153,10 +153,12 @@ local function bits_symbols(m)
     check.fail("%s: weight_bits and activation_bits must be 4, 8, or 16, the wider of the dtype '%s' has %d",
       what, dtype.name, widest)
   end
-  if m.peak == 0 then
-    check.fail("%s: the gpu '%s' has a peak of 0 TFLOPS for %d-bit operands: choose another dtype", what, gpu.name,
-      widest)
-  end
+end
+
+local function check_peak(m)
+  if m.peak ~= 0 then return end
+  check.fail("%s: the gpu '%s' has a peak of 0 TFLOPS for %d-bit operands: choose another dtype", m.what, m.gpu.name,
+    math.max(m.dtype.weight_bits, m.dtype.activation_bits))
 end
 
 -- Section 7.1. An achieved rate wins over an efficiency.
@@ -188,10 +190,14 @@ local function rates(m)
   m.tau = gpu.intra_node_min_message_latency
 end
 
-local function parallelism(m, args)
+--- The sizes of the parallelism; sp_size is tp_size where it is left out.
+function setup.parallelism(m, args)
   m.t, m.p, m.ep = args.tp_size, args.pp_size, args.ep_size or 1
   m.n_dp, m.n_r = args.dp_size, args.rdp_size or 1
   m.sp = given(args.sp_size) or m.t
+end
+
+local function check_sequence_parallelism(m)
   if m.sp > 1 and m.sp ~= m.t then
     check.fail("%s: if sequence parallelism size > 1, it must be equal to tensor parallelism size using Megatron-LM "
       .. "sequence parallelism (sp_size %d, tp_size %d)", m.what, m.sp, m.t)
@@ -227,17 +233,20 @@ end
 ---@param what string   prefix of messages
 ---@param args table    checked arguments; dp_size and rdp_size resolved
 ---@param rules table   upstream's formulas, or the corrected ones
+---@param any_peak boolean?  0 too: nothing is timed yet
 ---@return table m
-function setup.new(what, args, rules)
+function setup.new(what, args, rules, any_peak)
   local m = { rules = rules, args = args, what = what, warnings = {} }
   m.model = setup.complete(what, resolve(what, "model", args, rules), rules)
   m.gpu, m.dtype = resolve(what, "gpu", args, rules), resolve(what, "dtype", args, rules)
   bits_symbols(m)
+  if not any_peak then check_peak(m) end
   efficiencies(m, args)
-  parallelism(m, args)
+  setup.parallelism(m, args)
+  check_sequence_parallelism(m)
   setup.derive(m)
   m.beta_n = args.layernorm_dtype_bytes
-  m.Z, m.R = args.ds_zero, rules.recomputation_levels[args.activation_recomputation or 0]
+  m.Z, m.R = args.ds_zero or 0, rules.recomputation_levels[args.activation_recomputation or 0]
   rules.validate(m)
   return m
 end

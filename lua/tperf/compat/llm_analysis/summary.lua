@@ -140,19 +140,22 @@ function summary.json(result)
   return "{\n" .. table.concat(lines, ",\n") .. "\n}"
 end
 
--- The name both files of a run start with.
-local function file_name(m)
-  local args = m.args
-  return ("%s%s-%s-%s-tp%d-pp%d-dp%d-sp%d-fe%s-ep%d-hbme%s%s"):format(args.output_file_prefix or "", m.model.name,
-    m.gpu.name, m.dtype.name, m.t, m.p, m.n_dp, m.sp, python.repr(python.round(m.e_f, 2)), m.ep,
-    python.repr(python.round(m.e_h, 2)), args.output_file_suffix or "")
+--- The configurations and sizes in one word: what the names of files start with.
+---@param m table  the setup of the run
+---@return string
+function summary.description(m)
+  return ("%s-%s-%s-tp%d-pp%d-dp%d-sp%d-fe%s-ep%d-hbme%s"):format(m.model.name, m.gpu.name, m.dtype.name, m.t, m.p,
+    m.n_dp, m.sp, python.repr(python.round(m.e_f, 2)), m.ep, python.repr(python.round(m.e_h, 2)))
 end
 
---- Writes NAME-summary.json and NAME-summary-readable.txt into output_dir, which must exist.
+--- Writes NAME-summary.json and NAME-summary-readable.txt into output_dir, which is made where it is missing.
 ---@param m table       the setup of the run
 ---@param result table  what train or infer returned
 function summary.write(m, result)
-  local path = m.args.output_dir .. "/" .. file_name(m)
+  output.make_folder(m.args.output_dir)
+  local args = m.args
+  local name = (args.output_file_prefix or "") .. summary.description(m) .. (args.output_file_suffix or "")
+  local path = args.output_dir .. "/" .. name
   output.write(path .. "-summary.json", summary.json(result), m.what)
   output.write(path .. "-summary-readable.txt", summary.text(result), m.what)
 end

@@ -151,7 +151,8 @@ local function put_memory(summary, m, mem, b)
   summary.activation_memory_embedding_output_per_gpu = loss
   summary["(weight+op_state+act)_memory_per_gpu"] = static + total
   local all = mem.weights + mem.gradients + mem.optimizer
-  summary["(weight+op_state+grad)_memory_per_gpu"], summary["(weight+op_state+grad+act)_memory_per_gpu"] = all, all + total
+  summary["(weight+op_state+grad)_memory_per_gpu"] = all
+  summary["(weight+op_state+grad+act)_memory_per_gpu"] = all + total
   summary.memory_left_per_gpu = mem.left - total
   summary.estimated_peak_memory_per_gpu = m.rules.peak_memory(mem, total, loss)
   m.rules.warn_activations(m, mem, b, total, loss, summary.max_batch_size_per_gpu)
