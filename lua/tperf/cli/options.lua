@@ -120,7 +120,7 @@ end
 local function parse_option(declared, values, argument, following)
   local long, text = argument:match "^%-%-([^=]+)=?(.*)$"
   if long then
-    local option = find(declared, "long", long)
+    local option = find(declared, "long", long) or find(declared, "long", (long:gsub("-", "_")))
     if not option then return nil, unknown_long(declared, long) end
     local inline = argument:find("=", 1, true) ~= nil
     if inline and not option.value then return nil, ("--%s takes no value"):format(long) end

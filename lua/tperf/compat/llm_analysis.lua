@@ -7,11 +7,13 @@ local arguments = require "tperf.compat.llm_analysis.arguments"
 local configs = require "tperf.compat.llm_analysis.configs"
 local train = require "tperf.compat.llm_analysis.train"
 local infer = require "tperf.compat.llm_analysis.infer"
+local helpers = require "tperf.compat.llm_analysis.helpers"
 local summary = require "tperf.compat.llm_analysis.summary"
 local revisions = require "tperf.compat.llm_analysis.revisions"
 
 local llm_analysis = { text = summary.text, json = summary.json, keys = summary.keys,
   LLMAnalysis = analysis.new }
+for name, helper in pairs(helpers) do llm_analysis[name] = helper end
 
 local questions = { train = train.summary, infer = infer.summary }
 

@@ -16,6 +16,7 @@ end
 local function text() return check.string { optional = true, empty = true } end
 local function efficiency() return check.number { above = 0, max = 1e6, default = 1 } end
 local signed = check.number { min = -1e18, max = 1e18, optional = true } -- the range is checked where upstream does
+local unused = check.number { min = -1e18, max = 1e18, default = 1 }
 local config = check.one_of(check.string(absent), check.any {})
 local levels = { "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", "NOTSET", "WARN", "FATAL" } -- Python's; or a number
 local log_level = check.one_of(check.choice { levels, optional = true }, check.integer { optional = true })
@@ -40,8 +41,8 @@ local common = {
   { "hbm_memory_efficiency", "number", signed, "share of the HBM bandwidth, in (0, 1]; 1" },
   { "intra_node_memory_efficiency", "number", efficiency(), "share of the intra-node bandwidth; 1", newer },
   { "inter_node_memory_efficiency", "number", efficiency(), "share of the inter-node bandwidth; 1", newer },
-  { "intra_node_memory_efficiency", "number", signed, "accepted; changes no result; 1", older },
-  { "inter_node_memory_efficiency", "number", signed, "accepted; changes no result; 1", older },
+  { "intra_node_memory_efficiency", "number", unused, "accepted; changes no result; 1", older },
+  { "inter_node_memory_efficiency", "number", unused, "accepted; changes no result; 1", older },
   { "output_dir", "string", text(), "a folder for the summary's JSON and text files; made where it is missing" },
   { "output_file_prefix", "string", text(), "before the files' names", newer },
   { "output_file_suffix", "string", text(), "after the files' names" },

@@ -72,6 +72,13 @@ local function fields_of(kind, rules)
   return kind == "model" and not rules.models_say_gated and older_model_fields or kinds[kind].fields
 end
 
+--- The content of upstream's JSON file of a configuration.
+function setup.read(what, kind, path)
+  local content, message = resource.read(path)
+  if content == nil then check.fail("%s: unknown %s config name: %s", what, kind, message) end
+  return content
+end
+
 --- A configuration, checked: a table as it is, the shipped one of a name, or for a model the JSON file of a path.
 ---@param what string   prefix of messages
 ---@param kind string   "model", "gpu" or "dtype"
@@ -84,9 +91,7 @@ function setup.config(what, kind, value, rules)
     if kind ~= "model" or not value:find(".json", 1, true) then
       check.fail("%s: " .. spec.unknown .. "%s", what, value, check.suggest(value, check.names(spec.registry)))
     end
-    local content, message = resource.read(value)
-    if content == nil then check.fail("%s: unknown model config name: %s", what, message) end
-    value = content
+    value = setup.read(what, kind, value)
   elseif type(value) == "string" then
     local shipped = rules["shipped_" .. kind]
     value = shipped and shipped(spec.registry[value]) or spec.registry[value]
