@@ -85,7 +85,8 @@ describe("llm_analysis, revision 0571436,", function()
       if not request.model then -- tperf's name of model_name, in both revisions
         request.revision, tried = REVISION, tried + 1
         local accepted, message = pcall(llm_analysis[row["function"]], request)
-        assert.are.equal(row.exception == "" and not stricter[tonumber(row.n)], accepted, row.input .. tostring(message))
+        local expected = row.exception == "" and not stricter[tonumber(row.n)]
+        assert.are.equal(expected, accepted, row.input .. tostring(message))
       end
     end
     assert.is_true(tried > 40)
@@ -103,7 +104,8 @@ describe("llm_analysis, revision 0571436,", function()
   end)
 
   it("has its own models: none is gated, and a width alone must be a multiple", function()
-    refused("train", { model = cases.model { mlp_gated_linear_units = true } }, "unknown field 'mlp_gated_linear_units'")
+    local gated = cases.model { mlp_gated_linear_units = true }
+    refused("train", { model = gated }, "unknown field 'mlp_gated_linear_units'")
     refused("train", { model = cases.model { ffn_embed_dim = 5000 } },
       "ffn_embed_dim (5000) must be divisible by hidden_dim (2048)")
     local both = llm_analysis.train { model = cases.model { ffn_embed_dim = 5000, expansion_ratio = 2.5 },
@@ -150,7 +152,8 @@ describe("llm_analysis, revision 0571436,", function()
       request.revision, request.output_dir = REVISION, folder .. "/made/" .. i
       llm_analysis[question](request)
       for _, ending in ipairs { "-summary.json", "-summary-readable.txt" } do
-        assert.are.equal(cases.read(FOLDER .. name .. ending), program.slurp(request.output_dir .. "/" .. name .. ending))
+        local written = program.slurp(request.output_dir .. "/" .. name .. ending)
+        assert.are.equal(cases.read(FOLDER .. name .. ending), written)
       end
     end
   end)
@@ -159,12 +162,9 @@ describe("llm_analysis, revision 0571436,", function()
     local number = revisions.rules[REVISION].number
     local python = require "tperf.compat.llm_analysis.python"
     for _, row in ipairs(cases.rows(FOLDER .. "strings")) do
-      local value, digits, got = tonumber(row.value), tonumber(row.precision), nil
-      if row["function"] == "_latency_to_string" then
-        got = python.duration(value, digits)
-      else
-        got = python.str(number(value, digits, tonumber(row.divisor)))
-      end
+      local value, digits = tonumber(row.value), tonumber(row.precision)
+      local got = row["function"] == "_latency_to_string" and python.duration(value, digits)
+        or python.str(number(value, digits, tonumber(row.divisor)))
       assert.are.equal(row.result, got, table.concat({ row["function"], row.value, row.precision, row.divisor }, " "))
     end
   end)

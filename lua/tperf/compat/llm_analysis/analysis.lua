@@ -24,7 +24,9 @@ local bits = check.integer { min = 0, max = LARGEST, optional = true }
 -- A stage or level by upstream's number or its name there: a number.
 local function enumeration(names)
   local numbers, listed = {}, {}
-  for number = 0, #names do numbers[number], numbers[names[number]], listed[number + 1] = number, number, names[number] end
+  for number = 0, #names do
+    numbers[number], numbers[names[number]], listed[number + 1] = number, number, names[number]
+  end
   return function(value, path)
     local number = numbers[value == nil and 0 or value]
     if number then return number end
@@ -51,9 +53,15 @@ local passing = with(sized, { is_inference = flag(true), activation_recomputatio
 local forward = with(passing, { layernorm_dtype_bytes = bytes(4) })
 local quantised = with(passing, { mlp_activation_quant_bits = bits, mlp_1linear_quant_bits = bits,
   mlp_gelu_input_quant_bits = bits, mlp_2linear_quant_bits = bits })
+local scored = { flash_attn = flag(true), softmax_dropout = flag(false) }
+local attention_kept = with(passing, scored, { attn_dropout = flag(true) })
+local mlp_kept = with(quantised, { recompute_gelu = flag(false), gated_linear_units = flag(false),
+  with_dropout = flag(false) })
+local layer_kept = with(quantised, forward, scored, { mlp_recompute_gelu = flag(false),
+  mlp_gated_linear_units = flag(false), return_breakdown = flag(false) })
 local normed = with(sized, { activation_recomputation = recomputation, dtype_bytes = bytes(4) })
 
--- Quantities: a schema of the arguments, and a function of the setup with them (m.args, m.Z, m.R, m.beta_n) ------------
+-- Quantities: a schema of the arguments, and a function of the setup with them (m.args, m.Z, m.R, m.beta_n) ------
 local quantities = {}
 
 local function quantity(name, schema, compute) quantities[name] = { schema = schema, compute = compute } end
@@ -117,8 +125,7 @@ local function attention_activations(m, b, s, dropout)
   return how(m, b, s, m.R, args.flash_attn, args.softmax_dropout, dropout)
 end
 
-quantity("get_activation_memory_per_layer_attn", with(passing, { flash_attn = flag(true),
-  softmax_dropout = flag(false), attn_dropout = flag(true) }), function(m, b, s)
+quantity("get_activation_memory_per_layer_attn", attention_kept, function(m, b, s)
   return attention_activations(m, b, s, m.args.attn_dropout)
 end)
 
@@ -128,8 +135,7 @@ local function mlp_activations(m, b, s, recompute_gelu, gated)
   return memory.mlp(m, b, s, m.R, beta_1, beta_g, beta_2, recompute_gelu, gated)
 end
 
-quantity("get_activation_memory_per_layer_mlp", with(quantised, { recompute_gelu = flag(false),
-  gated_linear_units = flag(false), with_dropout = flag(false) }), function(m, b, s)
+quantity("get_activation_memory_per_layer_mlp", mlp_kept, function(m, b, s)
   local args = m.args
   local kept = mlp_activations(m, b, s, args.recompute_gelu, args.gated_linear_units)
   local masked = args.with_dropout and not args.is_inference and m.R ~= 4
@@ -138,19 +144,16 @@ end)
 
 quantity("get_activation_memory_per_layernorm", normed, memory.norm)
 
-quantity("get_activation_memory_per_layer", with(quantised, forward, { flash_attn = flag(true),
-  softmax_dropout = flag(false), mlp_recompute_gelu = flag(false), mlp_gated_linear_units = flag(false),
-  return_breakdown = flag(false) }), function(m, b, s)
-  local args, sum, attention, mlp, norms = m.args, nil, nil, nil, nil
-  if args.is_inference then
-    attention, mlp = attention_activations(m, b, s), mlp_activations(m, b, s)
-    norms = 2 * memory.norm(m, b, s)
-    sum = max(attention, mlp, norms / 2)
-  else
-    sum, attention, mlp, norms = memory.layer(m, b, s, args.mlp_gated_linear_units)
-  end
-  if args.return_breakdown then return sum, attention, mlp, norms end
-  return sum
+-- Of one layer: the sum, or when serving the largest part, and the parts.
+local function layer_activations(m, b, s)
+  if not m.args.is_inference then return memory.layer(m, b, s, m.args.mlp_gated_linear_units) end
+  local attention, mlp, norm = attention_activations(m, b, s), mlp_activations(m, b, s), memory.norm(m, b, s)
+  return max(attention, mlp, norm), attention, mlp, 2 * norm
+end
+
+quantity("get_activation_memory_per_layer", layer_kept, function(m, b, s)
+  if m.args.return_breakdown then return layer_activations(m, b, s) end
+  return (layer_activations(m, b, s))
 end)
 
 quantity("get_activation_memory_output_embedding", sized, memory.logits)
@@ -168,7 +171,9 @@ end)
 
 local function training(m) return not m.args.is_inference end
 
-quantity("get_latency_fwd_per_layer_attn", passing, function(m, b, s) return latency.attention(m, b, s, training(m)) end)
+quantity("get_latency_fwd_per_layer_attn", passing, function(m, b, s)
+  return latency.attention(m, b, s, training(m))
+end)
 quantity("get_latency_fwd_per_layer_mlp", passing, function(m, b, s) return (latency.mlp(m, b, s, training(m))) end)
 quantity("get_latency_fwd_per_layer_layernorm", normed, rules.norm_time)
 

@@ -165,8 +165,8 @@ end
 function older.warn_activations(m, mem, b, total, _, b_max)
   if mem.left >= total then return end
   warn(m, "activation memory is too large with batch_size_per_gpu = %d to fit in GPU memory (requiring %sB, "
-    .. "memory_left after fitting in model weights, gradients, and optimizer states = %sB, max_batch_size_per_gpu = %d)", b,
-    older.number(total), older.number(mem.left), b_max)
+    .. "memory_left after fitting in model weights, gradients, and optimizer states = %sB, max_batch_size_per_gpu = "
+    .. "%d)", b, older.number(total), older.number(mem.left), b_max)
 end
 
 function newer.micro_batch_time(m, b, s, _, forward, parts)
