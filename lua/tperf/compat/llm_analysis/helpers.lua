@@ -107,7 +107,7 @@ function helpers.canonical_model_name(name)
 end
 
 local function kind_of(config)
-  return config.num_layers and "model" or config.peak_fp16_TFLOPS and "gpu" or "dtype"
+  return rawget(config, "num_layers") and "model" or rawget(config, "peak_fp16_TFLOPS") and "gpu" or "dtype"
 end
 
 --- A configuration as upstream's JSON: indented by 4, in its order, null for what is absent.
@@ -139,16 +139,16 @@ function helpers.dump_configs(named, folder, revision)
   local what = "llm_analysis.dump_configs"
   if type(named) ~= "table" then check.fail("%s needs a table of configurations, got %s", what, check.show(named)) end
   need_string(what, folder, "the folder")
-  for name in pairs(named) do
+  local texts = {}
+  for name, config in next, named do
     need_string(what, name, "a name")
     if name == "" or name:find("[/\0]") then
       check.fail("%s: %s cannot name a file; llm_analysis.canonical_model_name makes it one", what, check.show(name))
     end
+    texts[name] = helpers.config_json(config, revision)
   end
   output.make_folder(folder)
-  for _, name in ipairs(check.names(named)) do
-    output.write(folder .. "/" .. name .. ".json", helpers.config_json(named[name], revision), what)
-  end
+  for _, name in ipairs(check.names(texts)) do output.write(folder .. "/" .. name .. ".json", texts[name], what) end
 end
 
 --- Writes a model's JSON into a folder, "model_configs" unless told.
