@@ -10,21 +10,17 @@ local function option_of(name, kind, help)
     boolean = text }
 end
 
--- Both questions' arguments. Where revisions have one otherwise, the help says which.
+-- Both questions' arguments. What only one revision has says which; of what both have, each its own way, the first.
 local function declare()
   local options, named = {}, {}
   local lists = require "tperf.compat.llm_analysis.arguments".lists
   for _, question in ipairs { "train", "infer" } do
-    local seen = {}
     for _, argument in ipairs(lists[question]) do
       local name, kind, _, help, revision = table.unpack(argument)
-      if revision and name ~= "fixed" then help = ("%s (revision %s)"):format(help, revision) end
+      if revision and name ~= "fixed" then help = ("%s (%s)"):format(help, revision) end
       if not named[name] then
         named[name] = option_of(name, kind, help)
         options[#options + 1] = named[name]
-        seen[name] = true
-      elseif seen[name] then -- the other revision's
-        named[name].help = named[name].help .. "; " .. help
       end
     end
   end
@@ -38,7 +34,8 @@ local command = {
   details = [[
 The arguments have the names they have in llm-analysis, with "_" or "-"; BOOL is true or false. The summary
 goes to standard output, the warnings to standard error. `--revision 0571436` asks the documented revision
-of that tool, `--fixed` corrects the formulas of the other. FUNCTION is one of:
+of that tool, where --activation_recomputation is 0 none, 1 attention core or 2 all; `--fixed` corrects the
+formulas of the other, d841e40. FUNCTION is one of:
   list_model_configs, list_gpu_configs, list_dtype_configs
   get_model_config_by_name NAME, get_gpu_config_by_name NAME, get_dtype_config_by_name NAME
   dump_model_config_by_name NAME [FOLDER]

@@ -43,7 +43,7 @@ local common = {
   { "inter_node_memory_efficiency", "number", efficiency(), "share of the inter-node bandwidth; 1", newer },
   { "intra_node_memory_efficiency", "number", unused, "accepted; changes no result; 1", older },
   { "inter_node_memory_efficiency", "number", unused, "accepted; changes no result; 1", older },
-  { "output_dir", "string", text(), "a folder for the summary's JSON and text files; made where it is missing" },
+  { "output_dir", "string", text(), "folder of the summary's JSON and text files, made if missing" },
   { "output_file_prefix", "string", text(), "before the files' names", newer },
   { "output_file_suffix", "string", text(), "after the files' names" },
   { "log_level", "string", log_level, "accepted; has no effect: warnings are in the result" },
@@ -61,7 +61,7 @@ local train = {
   { "total_num_gpus", "integer", integer(0), "GPUs in all; tp_size * pp_size * dp_size" },
   { "num_gpus_per_node", "integer", integer(1, 8), "the most tp_size may be; 8" },
   { "activation_recomputation", "integer", check.integer { min = 0, max = 4, default = 0 },
-    "0 none, 1 attention core, 2 attention, 3 with its norms, 4 all; 0", newer },
+    "0 none, 1 attention core, 2 attention, 3 + norms, 4 all; 0", newer },
   { "activation_recomputation", "integer", check.integer { min = 0, max = 2, default = 0 },
     "0 none, 1 attention core, 2 all; 0", older },
   { "fwd_prefetch", "boolean", check.boolean { default = true }, "ZeRO-3 gathers a layer ahead in forward; true",
@@ -79,7 +79,7 @@ local train = {
   { "mlp_2linear_quant_bits", "integer", integer(0), "bits of the second linear's kept input; the dtype's" },
   { "mlp_recompute_gelu", "boolean", check.boolean { default = false }, "recompute the GELU in backward; false" },
   { "mlp_gated_linear_units", "boolean", check.boolean { default = false },
-    "the MLP is gated: what it keeps of a batch of 1, and max_batch_size_per_gpu; false", older },
+    "gated MLPs: changes a batch of 1 and the largest one; false", older },
 }
 
 local infer = {
