@@ -3,11 +3,20 @@ local check = require "tperf.check"
 local BOOLEANS = { ["true"] = true, True = true, ["1"] = true, ["false"] = false, False = false, ["0"] = false }
 local VALUES = { integer = "N", number = "X", boolean = "BOOL", string = "TEXT" }
 
+local revisions = require "tperf.compat.llm_analysis.revisions"
+
+-- What options complete to that neither number nor flag is.
+local FROM = {
+  model = "llm-analysis-models files", gpu = "llm-analysis-gpus", dtype = "llm-analysis-dtypes", output_dir = "folders",
+  model_name = "llm-analysis-models files", gpu_name = "llm-analysis-gpus", dtype_name = "llm-analysis-dtypes",
+  revision = revisions.names,
+}
+
 -- An argument as an option, under upstream's name.
 local function option_of(name, kind, help)
   local text = kind == "boolean" and name ~= "fixed" -- upstream's flags take true or false
   return { long = name, value = name ~= "fixed" and VALUES[kind] or nil, kind = text and "string" or kind, help = help,
-    boolean = text }
+    boolean = text, from = text and { "true", "false" } or FROM[name] }
 end
 
 -- Both questions' arguments. What only one revision has says which; of what both have, each its own way, the first.
@@ -28,6 +37,19 @@ local function declare()
   return options
 end
 
+-- How many names each function needs, and takes.
+local FUNCTIONS = {
+  list_model_configs = { 0, 0 }, list_gpu_configs = { 0, 0 }, list_dtype_configs = { 0, 0 },
+  get_model_config_by_name = { 1, 1 }, get_gpu_config_by_name = { 1, 1 }, get_dtype_config_by_name = { 1, 1 },
+  dump_model_config_by_name = { 1, 2 },
+}
+
+-- train, infer and the functions.
+local function questions()
+  local list = check.names(FUNCTIONS)
+  return table.move({ "train", "infer" }, 1, 2, #list + 1, list)
+end
+
 local command = {
   summary = "answer as another tool does: compat llm-analysis train or infer",
   arguments = "llm-analysis train|infer|FUNCTION [NAME [FOLDER]]",
@@ -40,6 +62,7 @@ formulas of the other, d841e40. FUNCTION is one of:
   get_model_config_by_name NAME, get_gpu_config_by_name NAME, get_dtype_config_by_name NAME
   dump_model_config_by_name NAME [FOLDER]
 docs/compat_llm_analysis.md is the manual.]],
+  from = { { "llm-analysis" }, questions() },
   options = declare(),
 }
 
@@ -64,13 +87,6 @@ local function answer(llm_analysis, question, values)
   for _, warning in ipairs(result.warnings) do io.stderr:write("warning: ", warning, "\n") end
   io.stdout:write(values.json and llm_analysis.json(result) .. "\n" or llm_analysis.text(result))
 end
-
--- How many names each function needs, and takes.
-local FUNCTIONS = {
-  list_model_configs = { 0, 0 }, list_gpu_configs = { 0, 0 }, list_dtype_configs = { 0, 0 },
-  get_model_config_by_name = { 1, 1 }, get_gpu_config_by_name = { 1, 1 }, get_dtype_config_by_name = { 1, 1 },
-  dump_model_config_by_name = { 1, 2 },
-}
 
 local function call(llm_analysis, name, arguments, values)
   for option in pairs(values) do
@@ -98,10 +114,8 @@ function command.run(values, arguments)
   local llm_analysis = require "tperf.compat.llm_analysis"
   if FUNCTIONS[question] then return call(llm_analysis, question, arguments, values) end
   if question ~= "train" and question ~= "infer" then
-    local known = check.names(FUNCTIONS)
-    table.move({ "train", "infer" }, 1, 2, #known + 1, known)
     return false, "llm-analysis needs one question, train or infer, or one of its functions"
-      .. check.suggest(question, known)
+      .. check.suggest(question, questions())
   end
   if arguments[3] then return false, ("unexpected argument '%s'"):format(arguments[3]) end
   return answer(llm_analysis, question, values)
