@@ -181,11 +181,20 @@ SHARE := $(DESTDIR)$(PREFIX)/share/tperf
 LUA_SHARE := $(DESTDIR)$(PREFIX)/share/lua/5.4
 LUA_LIB   := $(DESTDIR)$(PREFIX)/lib/lua/5.4
 
-install: $(B)/tperf ## install the program, its data and man page below PREFIX (after DESTDIR)
+# Where each shell looks for completions, below $(DESTDIR)$(PREFIX)/share.
+COMPLETION_bash := bash-completion/completions/tperf
+COMPLETION_zsh  := zsh/site-functions/_tperf
+COMPLETION_fish := fish/vendor_completions.d/tperf.fish
+COMPLETIONS := $(foreach shell,bash zsh fish,$(DESTDIR)$(PREFIX)/share/$(COMPLETION_$(shell)))
+
+install: $(B)/tperf ## install the program, its data, man page and completions below PREFIX (after DESTDIR)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(SHARE)
 	install -m 755 $(B)/tperf $(DESTDIR)$(PREFIX)/bin/tperf
 	$(B)/tperf help --man > $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1
 	chmod 644 $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1
+	install -d $(dir $(COMPLETIONS))
+	$(foreach shell,bash zsh fish,env -u TPERF_PATH $(B)/tperf completion $(shell) > \
+	  $(DESTDIR)$(PREFIX)/share/$(COMPLETION_$(shell)) &&) chmod 644 $(COMPLETIONS)
 	for d in $(wildcard models systems software scripts meta); do rm -rf $(SHARE)/$$d && cp -R $$d $(SHARE)/ || exit 1; done
 
 install-lua: $(MODULE) ## install the module for stock lua5.4 below PREFIX
@@ -194,7 +203,8 @@ install-lua: $(MODULE) ## install the module for stock lua5.4 below PREFIX
 	rm -rf $(LUA_SHARE)/tperf && cp -R lua/tperf $(LUA_SHARE)/
 
 uninstall: ## remove what install and install-lua put there
-	rm -f $(DESTDIR)$(PREFIX)/bin/tperf $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1
+	rm -f $(DESTDIR)$(PREFIX)/bin/tperf $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1 \
+	  $(COMPLETIONS)
 	rm -rf $(SHARE) $(LUA_LIB)/tperf $(LUA_SHARE)/tperf
 
 clean: ## remove build/ and ./tperf

@@ -1,10 +1,12 @@
 // bind_resource.c: tperf.core.resource, what data files need of the operating system, and of speed:
 //   prefix: where `make install` puts things; executable: this program's path, or nil;
 //   entries(directory) -> the names in it, in no order, or nil when it cannot be read;
+//   make_folder(path): true, or nil and a message, as os.remove; scripts without --trust get their own;
 //   same(a, b): whether two tables hold the same, tables within them likewise. Every question asks so of its
 //   system, a few hundred fields.
 #include <dirent.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bind/bind.h"
@@ -36,6 +38,11 @@ static int entries(lua_State *L) {
     closedir(*directory);
     *directory = NULL;
     return 1;
+}
+
+static int make_folder(lua_State *L) {
+    const char *path = luaL_checkstring(L, 1);
+    return luaL_fileresult(L, mkdir(path, 0777) == 0, path);
 }
 
 // Whether the table at `b` holds what that at `a` does; as deep as `a` is.
@@ -83,6 +90,8 @@ void tp_bind_resource(lua_State *L) {
     }
     lua_pushcfunction(L, entries);
     lua_setfield(L, -2, "entries");
+    lua_pushcfunction(L, make_folder);
+    lua_setfield(L, -2, "make_folder");
     lua_pushcfunction(L, same);
     lua_setfield(L, -2, "same");
 }

@@ -3,7 +3,8 @@
 -- it is a switch. kind: "string" (default), "integer", "number", "list" (comma-separated, repeatable), "integers"
 -- ("4,8", or "4..64" by doubling; from 1 on), "pairs" ("tp=8,dp=2": { tp = 8, dp = 2 }), or a unit of
 -- tperf.units, such as "bytes". min: the least of a number or of integers. Its value arrives under the long name with
--- "_" for "-". A command's `common` options replace the ones that every command takes.
+-- "_" for "-". from: what its values are, for completion: lists of cli/completion.lua ("systems files"), or the values
+-- themselves; a FILE or a DIR says it already. A command's `common` options replace the ones that every command takes.
 local check = require "tperf.check"
 local units = require "tperf.units"
 
@@ -120,7 +121,7 @@ end
 local function parse_option(declared, values, argument, following)
   local long, text = argument:match "^%-%-([^=]+)=?(.*)$"
   if long then
-    local option = find(declared, "long", long)
+    local option = find(declared, "long", long) or find(declared, "long", (long:gsub("-", "_")))
     if not option then return nil, unknown_long(declared, long) end
     local inline = argument:find("=", 1, true) ~= nil
     if inline and not option.value then return nil, ("--%s takes no value"):format(long) end

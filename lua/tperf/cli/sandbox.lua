@@ -3,6 +3,7 @@
 -- binary code, the clock, the environment or the library's own tables. The same is taken away from the real
 -- libraries, so that nothing the library hands to a script can lead there either.
 local check = require "tperf.check"
+local core = require "tperf.core"
 require "tperf.plot.gnuplot" -- keeps its own way to run gnuplot, which is taken away below
 
 local sandbox = {}
@@ -244,6 +245,7 @@ local function disarm(host, env)
     remove = host.output.remove, rename = host.output.rename })
   replace(io, { popen = false, tmpfile = false, open = env.io.open, output = env.io.output })
   replace(string, { dump = false })
+  replace(core.resource, { make_folder = host.output.make_folder })
   for i = 4, #package.searchers do package.searchers[i] = nil end -- keep preload, embedded text and Lua files
   -- Library modules come from the binary, or from the tree that TPERF_LUA_DIR names; nowhere else.
   local dir = os.getenv "TPERF_LUA_DIR"

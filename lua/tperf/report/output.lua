@@ -1,5 +1,6 @@
 --- The one place where the library writes files.
 local check = require "tperf.check"
+local core = require "tperf.core"
 
 local output = {}
 
@@ -23,6 +24,14 @@ function output.write(path, content, what)
   local ok, problem = file:write(content)
   local closed, late = file:close()
   if not ok or not closed then check.fail("%scannot write '%s': %s", what, path, problem or late) end
+end
+
+--- Makes a folder and those above it where they are missing. What fails shows when a file is written there.
+---@param path string
+function output.make_folder(path)
+  -- Looked up now, and called so: the sandbox's own raises outside the output folder.
+  for above in path:gmatch "()/" do pcall(core.resource.make_folder, path:sub(1, above - 1)) end
+  pcall(core.resource.make_folder, path)
 end
 
 return output

@@ -93,12 +93,14 @@ end
 return {
   summary = "latency, throughput, memory and cost of serving a model",
   arguments = "MODEL",
+  from = { "models files" },
   details = [[
 For example: tperf infer llama-3.1-70b -s h100-sxm --tp 8 -b 32 -p 2048 -n 256
 A row for each value of --tp, --pp, --ep and --batch. With -g, the best ways to use so many GPUs:
   tperf infer llama-3.1-70b -s h100-sxm -g 16 -p 2048 -n 256 --tpot 20ms --pareto]],
   options = options.join({
-    { long = "system", short = "s", value = "NAME", help = "the system (`tperf list systems`, or a file)" },
+    { long = "system", short = "s", value = "NAME", from = "systems files",
+      help = "the system (`tperf list systems`, or a file)" },
     { long = "prompt", short = "p", value = "N", min = 0, kind = "integer", help = "tokens of a prompt" },
     { long = "generate", short = "n", value = "N", kind = "integer", help = "tokens of an answer" },
     { long = "batch", short = "b", value = "N,...", min = 0, kind = "integers",
@@ -111,15 +113,16 @@ A row for each value of --tp, --pp, --ep and --batch. With -g, the best ways to 
     { long = "weight-dtype", value = "NAME", help = "how weights are stored (default bf16)" },
     { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
     { long = "compute-dtype", value = "NAME", help = "in which weights are multiplied (default bf16)" },
-    { long = "attention", value = "NAME", help = "flash (default) or unfused" },
+    { long = "attention", value = "NAME", from = { "flash", "unfused" }, help = "flash (default) or unfused" },
     { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free (default 0.1)" },
     { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },
-    { long = "rules", value = "NAME", help = "modelling rules (`tperf list rules`)" },
+    { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
     { long = "ops", help = "every op of both phases, on the machine's roofline" },
     { long = "gpus", short = "g", value = "N", kind = "integer", help = "search: all GPUs there are" },
     { long = "ttft", value = "TIME", kind = "s", help = "search: the most until the first token, such as 500ms" },
     { long = "tpot", value = "TIME", kind = "s", help = "search: the most for each further token" },
-    { long = "objective", value = "NAME", help = "search: throughput (default), tpot, ttft, latency, cost" },
+    { long = "objective", value = "NAME", from = { "throughput", "tpot", "ttft", "latency", "cost" },
+      help = "search: throughput (default), tpot, ttft, latency, cost" },
     { long = "top", short = "k", value = "K", kind = "integer", help = "search: how many to print (default 10)" },
     { long = "pareto", help = "search: print the Pareto front of time per token and throughput per GPU" },
   }, options.formats),

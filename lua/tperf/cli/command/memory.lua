@@ -17,11 +17,12 @@ end
 return {
   summary = "what each stage's GPUs hold in training",
   arguments = "MODEL",
+  from = { "models files" },
   details = [[
 For example: tperf memory gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --svg memory.svg
 docs/memory.md says what the parts are. Where it does not fit, a single change that helps is told.]],
   options = configuration.options(false, {
-    { long = "strategy", value = "NAME", help = "how a layer is cut up (default tensor)" },
+    { long = "strategy", value = "NAME", from = "strategies", help = "how a layer is cut up (default tensor)" },
     { long = "svg", value = "FILE", help = "also draw a stacked bar for each stage" },
   }),
   run = function(values, arguments)

@@ -26,6 +26,7 @@ end
 return {
   summary = "run a Lua script",
   arguments = "SCRIPT [ARGUMENT...]",
+  from = { "files" },
   passes_arguments = true,
   details = [[
 The script sees the standard library less what reaches outside: no processes, no native

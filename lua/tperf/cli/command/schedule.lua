@@ -71,6 +71,7 @@ end
 return {
   summary = "compare pipeline schedules",
   arguments = "NAME ...",
+  from = { "schedules" },
   details = [[
 NAMEs are of `tperf list schedules`. Times are what one micro-batch takes on one device, in
 any unit; schedules with several stages per device divide them among the stages. Peak memory
@@ -84,7 +85,8 @@ is in micro-batches of a device's activations. Files of several schedules are na
       help = "forward f, backward b, its halves d (input) and w (weight), overlapped o" },
     { long = "p2p", value = "TIME", kind = "number", help = "from a stage to the next (default 0)" },
     { long = "memory-limit", value = "N", kind = "number", help = "refuse a higher peak; zb_auto keeps to it" },
-    { long = "rules", value = "NAME", help = "default, pp-visualization or zero-bubble" },
+    { long = "rules", value = "NAME", from = { "default", "pp-visualization", "zero-bubble" },
+      help = "default, pp-visualization or zero-bubble" },
     { long = "text", help = "draw the timelines on the terminal" },
     { long = "svg", value = "FILE", help = "write pictures" },
     { long = "html", value = "FILE", help = "write one page that compares all" },

@@ -38,6 +38,7 @@ end
 return {
   summary = "print a model, a system or a software profile with its sources",
   arguments = "NAME",
+  from = { "models systems software files" },
   details = "NAME is one that `tperf list models`, `systems` or `software` prints, or a file.",
   options = { { long = "json", help = "print JSON: the checked values, in SI units" } },
   run = function(values, arguments)

@@ -81,6 +81,7 @@ end
 return {
   summary = "run a script again and say what changed",
   arguments = "DIR",
+  from = { "folders" },
   details = [[
 DIR is the output folder of an earlier `tperf run --out DIR`; the current folder must be
 the same as then. The script runs again with the same arguments, into a folder of its own.
