@@ -65,7 +65,7 @@ double tp_pass_equivalent_flops(const tp_op *op, const tp_pass *pass, const tp_s
 
 // Parameters that a GPU holds.
 typedef struct tp_weights {
-    double bytes;  // in the dtypes that the ops use them in
+    double bytes; // in the dtypes that the ops use them in
     double count;
     double narrow; // of `count`, those in fewer than 32 bits
 } tp_weights;

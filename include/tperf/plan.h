@@ -62,7 +62,7 @@ typedef struct tp_training {
     double gradient_bytes;      // of one parameter, kept and reduced
     double optimizer_bytes;     // of one parameter of a layer: master copy and moments
     double end_optimizer_bytes; // of one parameter of the sections `first` and `last`
-    double narrow_bytes; // on top, of one parameter that its op has in fewer than 32 bits
+    double narrow_bytes;        // on top, of one parameter that its op has in fewer than 32 bits
     double recompute_layers;    // that are recomputed as one, from one input
     double workspace_bytes;     // of libraries, on every GPU
     double communicator_bytes;  // of every group that a GPU belongs to

@@ -49,8 +49,9 @@ static const tp_field training_fields[] = {
 
 void tp_bind_check_training(lua_State *L, int index, tp_training *training) {
     tp_fields_read(L, index, "training", training_fields, training);
-    bool sound = training->kept_bytes >= 0 && training->gradient_bytes >= 0 && training->optimizer_bytes >= 0 &&
-                 training->end_optimizer_bytes >= 0 && training->narrow_bytes >= 0 && training->recompute_layers >= 1 &&
+    bool sound = training->kept_bytes >= 0 && training->gradient_bytes >= 0 &&
+                 training->optimizer_bytes >= 0 && training->end_optimizer_bytes >= 0 &&
+                 training->narrow_bytes >= 0 && training->recompute_layers >= 1 &&
                  training->workspace_bytes >= 0 && training->communicator_bytes >= 0 &&
                  training->data_overlap >= 0 && training->data_overlap <= 1 &&
                  training->reserved >= 0 && training->reserved < 1;

@@ -115,27 +115,21 @@ static const range stream_ranges[] = {
 };
 
 static const range link_ranges[] = {
-    RANGE(link, latency_s, 0, MAX_WAIT),
-    RANGE(link, hop_s, 0, MAX_WAIT),
-    RANGE(link, small, MIN_PART, 1),
-    RANGE(link, extra_s, 0, MAX_WAIT),
-    RANGE(link, large, MIN_PART, 1),
-    RANGE(link, switch_bytes, 0, MAX_RATE),
-    RANGE(link, growth, -4, 4),
-    RANGE(link, in_network, 0, 1),
+    RANGE(link, latency_s, 0, MAX_WAIT), RANGE(link, hop_s, 0, MAX_WAIT),
+    RANGE(link, small, MIN_PART, 1),     RANGE(link, extra_s, 0, MAX_WAIT),
+    RANGE(link, large, MIN_PART, 1),     RANGE(link, switch_bytes, 0, MAX_RATE),
+    RANGE(link, growth, -4, 4),          RANGE(link, in_network, 0, 1),
 };
 
 static const range direct_ranges[] = {
-    RANGE(direct, latency_s, 0, MAX_WAIT),       RANGE(direct, hop_s, 0, MAX_WAIT),
-    RANGE(direct, one_shot, MIN_PART, 1), RANGE(direct, extra_s, 0, MAX_WAIT),
+    RANGE(direct, latency_s, 0, MAX_WAIT), RANGE(direct, hop_s, 0, MAX_WAIT),
+    RANGE(direct, one_shot, MIN_PART, 1),  RANGE(direct, extra_s, 0, MAX_WAIT),
     RANGE(direct, two_shot, MIN_PART, 1),
 };
 
 static const range slow_ranges[] = {
-    RANGE(slow, efficiency, MIN_PART, 1),
-    RANGE(slow, latency_s, 0, MAX_WAIT),
-    RANGE(slow, doubling_s, 0, MAX_WAIT),
-    RANGE(slow, hop_s, 0, MAX_WAIT),
+    RANGE(slow, efficiency, MIN_PART, 1), RANGE(slow, latency_s, 0, MAX_WAIT),
+    RANGE(slow, doubling_s, 0, MAX_WAIT), RANGE(slow, hop_s, 0, MAX_WAIT),
     RANGE(slow, ramp_s, 0, MAX_WAIT),
 };
 
