@@ -50,7 +50,7 @@ local function attention_curve()
 end
 
 local function decode_curve()
-  return curve { efficiency = check.number(reached), setup = wait, block = wait, ramp = wait }
+  return curve { efficiency = efficiency(), setup = wait, block = wait, ramp = wait }
 end
 
 local function by_dtype(make)
@@ -126,7 +126,7 @@ local schema = {
       efficiency = efficiency(1), -- the part of the bandwidth that kernels reach
       stream = check.record_of({ -- kernels that only read and write
         source = source,
-        efficiency = check.number(reached), -- the part of the bandwidth
+        efficiency = efficiency(), -- the part of the bandwidth
         setup = wait, -- seconds of fixed latency, the launch included
         error = check.number { min = 0, max = 10, optional = true }, -- the fit's median error
         points = check.integer { min = 1, max = 1 << 31, optional = true }, -- measurements of the fit
