@@ -203,7 +203,7 @@ end
 -- A file of the published solver becomes a description, whose fields have no place but the file.
 local function import(content, origin)
   if not solver.recognise(content) then return content, origin end
-  if not origin then return solver.describe(content, "system") end
+  if not origin then return solver.describe(content) end
   return solver.describe(content, origin.path, origin.positions), {
     path = origin.path, positions = { [""] = origin.positions[""] },
   }
