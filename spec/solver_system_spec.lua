@@ -80,5 +80,9 @@ describe("a systems file of the published solver", function()
     program.write(path, json.encode(fields_of("B200", { hbm_capacity = 1e300 })))
     assert.error_matches(function() tperf.system(path) end, "config%-mine.json:1:1: 'accelerator.hbm.capacity'")
     program.remove(folder)
+    assert.error_matches(function() tperf.system { element_size = 2e-9, zeta = 1, [{}] = 1, alpha = 1 } end,
+      'tperf.system: "a table" is no field of the solver')
+    assert.error_matches(function() tperf.system(fields_of("B200", { zeta = 1, alpha = 1 })) end,
+      'tperf.system: "alpha" is no field of the solver')
   end)
 end)

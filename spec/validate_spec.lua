@@ -243,6 +243,21 @@ describe("tables of training runs", function()
     assert.near(2.4e12, slow.hbm.bandwidth, 1) -- six stacks; the H100 PCIe's five have 2 TB/s
   end)
 
+  it("may be of a system that the question names, network and all", function()
+    local folder = program.folder()
+    local function predicted(inter, system)
+      local head = "workload,gpus,layers,hidden,heads,seq,global_batch,iter_s,gpu,tp,pp,dtype,inter\n"
+      local row = "pretrain,32,24,4096,32,2048,64,1.5,A100,1,1,bf16," .. inter
+      program.write(folder .. "/table.csv", head .. row .. "\n")
+      return tperf.validate {
+        file = folder .. "/table.csv", software = "megatron-lm-2022", system = system,
+      }.cases[1].predicted
+    end
+    assert.is_true(predicted "8x10 Gbps EFA" > 1.05 * predicted "")
+    assert.equal(predicted("", "a100-sxm-80gb"), predicted("8x10 Gbps EFA", "a100-sxm-80gb"))
+    program.remove(folder)
+  end)
+
   it("may be of a stack that the question names, and need no more columns than they use", function()
     local path = os.tmpname()
     local file = assert(io.open(path, "w"))

@@ -50,7 +50,7 @@ local function attention_curve()
 end
 
 local function decode_curve()
-  return curve { efficiency = check.number(reached), setup = wait, block = wait, ramp = wait }
+  return curve { efficiency = efficiency(), setup = wait, block = wait, ramp = wait }
 end
 
 local function by_dtype(make)
@@ -126,7 +126,7 @@ local schema = {
       efficiency = efficiency(1), -- the part of the bandwidth that kernels reach
       stream = check.record_of({ -- kernels that only read and write
         source = source,
-        efficiency = check.number(reached), -- the part of the bandwidth
+        efficiency = efficiency(), -- the part of the bandwidth
         setup = wait, -- seconds of fixed latency, the launch included
         error = check.number { min = 0, max = 10, optional = true }, -- the fit's median error
         points = check.integer { min = 1, max = 1 << 31, optional = true }, -- measurements of the fit
@@ -203,7 +203,7 @@ end
 -- A file of the published solver becomes a description, whose fields have no place but the file.
 local function import(content, origin)
   if not solver.recognise(content) then return content, origin end
-  if not origin then return solver.describe(content, "system") end
+  if not origin then return solver.describe(content) end
   return solver.describe(content, origin.path, origin.positions), {
     path = origin.path, positions = { [""] = origin.positions[""] },
   }

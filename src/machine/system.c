@@ -103,14 +103,14 @@ static const range attention_ranges[] = {
 };
 
 static const range decode_ranges[] = {
-    RANGE(decode, efficiency, MIN_PART, MAX_PART),
+    RANGE(decode, efficiency, MIN_PART, 1),
     RANGE(decode, setup_s, 0, MAX_WAIT),
     RANGE(decode, block_s, 0, MAX_WAIT),
     RANGE(decode, ramp_s, 0, MAX_WAIT),
 };
 
 static const range stream_ranges[] = {
-    RANGE(stream, efficiency, MIN_PART, MAX_PART),
+    RANGE(stream, efficiency, MIN_PART, 1),
     RANGE(stream, setup_s, 0, MAX_WAIT),
 };
 

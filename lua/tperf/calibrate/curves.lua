@@ -98,7 +98,7 @@ local function decode(dtype, cases)
   return {
     name = "decode." .. dtype, cases = cases,
     parameters = {
-      { name = "efficiency", start = 0.85, low = 0.05, high = 1.5 },
+      { name = "efficiency", start = 0.85, low = 0.05, high = 1 },
       { name = "setup", start = 5e-6, low = 1e-8, high = 1e-3 },
       { name = "block", start = 2e-6, low = 1e-8, high = 1e-4 },
       { name = "ramp", start = 1e-6, low = 1e-8, high = 1e-3 },
@@ -118,7 +118,7 @@ local function stream(cases, system)
   local cache = system.accelerator.cache
   local bandwidth = system.accelerator.hbm.bandwidth
   local parameters = {
-    { name = "efficiency", start = 0.85, low = 0.05, high = 1.5 },
+    { name = "efficiency", start = 0.85, low = 0.05, high = 1 },
     { name = "setup", start = 3e-6, low = 1e-8, high = 1e-4 },
   }
   if cache then

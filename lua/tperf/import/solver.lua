@@ -43,11 +43,13 @@ local function check_names(c)
   local known = {}
   for name in pairs(NUMBERS) do known[name] = true end
   for _, fixed in ipairs(FIXED) do known[fixed[1]] = true end
+  local unknown -- the first by its name
   for name in next, c.fields do
-    if not known[name] then
-      name = tostring(name)
-      c:fail(name, "is no field of the solver's systems%s", check.suggest(name, check.names(known)))
-    end
+    local shown = type(name) == "string" and name or check.show(name)
+    if not known[name] and (not unknown or shown < unknown) then unknown = shown end
+  end
+  if unknown then
+    c:fail(unknown, "is no field of the solver's systems%s", check.suggest(unknown, check.names(known)))
   end
 end
 
@@ -78,11 +80,12 @@ end
 --- The description, for tperf.system to check and complete. What the solver has in its program, not in its files:
 --- kernels reach 0.8 of a peak, launches take 20 us, and all of the HBM's bandwidth is reached.
 ---@param fields table
----@param path string      for messages and the name
+---@param path string?     for messages and the name; nil of a table
 ---@param positions table? as tperf.core.yaml returns them, for messages
 ---@return table description
 function solver.describe(fields, path, positions)
-  local c = config.new(fields, path, positions)
+  local c = config.new(fields, path or "tperf.system", positions)
+  path = path or "system"
   check_names(c)
   check_fixed(c)
   local s = {

@@ -22,8 +22,8 @@ local function node_bandwidth(text)
   return best or whole and tonumber(whole) * 1e9 / 8
 end
 
---- The slow network of a row: { bandwidth = bytes/s of one GPU's NICs, curve = … }; nil and a reason when the text tells
---- nothing.
+--- The slow network of a row: { bandwidth = bytes/s of one GPU's NICs, curve = … }; nil and a reason when the text
+--- tells nothing.
 ---@param text string
 ---@param gpus_per_node number
 function fabrics.of(text, gpus_per_node)
