@@ -27,6 +27,8 @@ typedef struct tp_pipeline {
     int64_t pp, virtual_stages; // devices; stages (chunks of layers) on each
     int schedule;               // which of the caller's; orders candidates that are otherwise equal
     double bubble_forward, bubble_backward, bubble_weight_grad;
+    double pairs,
+        pairs_each; // overlapped passes on the way that decides: so many, and for each micro-batch
     int64_t min_microbatches, microbatch_multiple; // what the schedule demands
     double weight_copies;                          // 2: every stage lives on two devices
     double last_in_flight; // most micro-batches of which the section `last` keeps activations
@@ -44,9 +46,15 @@ tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_run *runs, size_t n_
                             const double *in_flight, tp_error *error);
 void tp_pipeline_release(tp_pipeline *pipeline);
 
+// What each of n chunks of the layers holds, as tp_pipeline_split deals them out; there are at least n layers.
+void tp_pipeline_chunks(const tp_run *runs, size_t n_runs, bool has_ends, int64_t n,
+                        tp_stage *chunks);
+
 // Seconds of one micro-batch in a stage of a pipeline.
 typedef struct tp_stage_time {
     double forward, backward, weight_grad;
+    double
+        pair; // of a forward and a backward pass that overlap: one's collectives run beside the other's work
 } tp_stage_time;
 
 typedef struct tp_pipeline_time {
@@ -124,6 +132,23 @@ double tp_optimizer_time(const tp_candidate *candidate, const tp_job *job,
 // network's axes.
 tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
                              const tp_network *network, const tp_layer_cost *costs);
+
+// What a schedule is simulated with. A pass takes its kernels' time, what it waits for replicas in every micro-batch,
+// and a hop for its message.
+typedef struct tp_chunk_passes {
+    tp_stage_time time;
+    double saved_bytes; // that a forward pass leaves behind
+} tp_chunk_passes;
+
+// Seconds that a device waits for its replicas once: for weights before its first pass, for gradients after its last.
+typedef struct tp_device_waits {
+    double before, after;
+} tp_device_waits;
+
+// passes[n]: of chunks that tp_pipeline_chunks made; waits[pp]: of every device of the candidate's pipeline.
+void tp_passes_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
+                  const tp_layer_cost *costs, const tp_stage *chunks, int64_t n,
+                  tp_chunk_passes *passes, tp_device_waits *waits);
 
 // The same in steps, each of which holds for many candidates of a search.
 

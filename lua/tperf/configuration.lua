@@ -127,6 +127,12 @@ function configuration.stages(question, network, found)
   return list
 end
 
+--- What a schedule of so many stages is simulated with, in seconds and bytes, see tperf.simulate.
+function configuration.passes(question, network, found, stages)
+  return network:passes(question.system, question.rules, question.training, question.pipelines,
+    run_of(question, found), found.fast, question.software, stages)
+end
+
 --- A candidate's time as a function of the software that runs it: what no software changes is worked out once.
 ---@return fun(terms: table): number seconds
 function configuration.predictor(question, network, found)

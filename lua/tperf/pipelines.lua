@@ -19,7 +19,8 @@ function pipelines.schedules()
   return names
 end
 
--- A makespan in F, B, D, W and O as one in F, B and W: a pair takes as long as its halves, and B = D + W.
+-- A makespan in F, B, D, W and O as one in F, B and W: a pair takes as long as its halves, less what it hides, which is
+-- counted apart; and B = D + W.
 local function in_passes(form)
   local d, o = form.D or 0, form.O or 0
   return { forward = (form.F or 0) + o, backward = (form.B or 0) + o + d, weight_grad = (form.W or 0) - d }
@@ -39,7 +40,7 @@ local function bubble_at(definition, pp, chunks, microbatches)
   local total, work = in_passes(form), microbatches * chunks
   return {
     forward = (total.forward - work) / chunks, backward = (total.backward - work) / chunks,
-    weight_grad = total.weight_grad / chunks, overlapped = (form.O or 0) > 0,
+    weight_grad = total.weight_grad / chunks, pairs = form.O or 0,
   }
 end
 
@@ -75,20 +76,23 @@ end
 local function describe(name, number, pp, chunks)
   local one = {
     pp = pp, virtual_stages = chunks, schedule = number, bubble_forward = 0, bubble_backward = 0,
-    bubble_weight_grad = 0, min_microbatches = 1, microbatch_multiple = 1, weight_copies = 1, in_flight = { 1 },
+    bubble_weight_grad = 0, pairs = 0, pairs_each = 0, min_microbatches = 1, microbatch_multiple = 1, weight_copies = 1, in_flight = { 1 },
     last_in_flight = 1,
   }
   if pp == 1 then return one end
   local definition = schedule.get(name)
   local multiple, least = demands(definition, pp, chunks)
   if not least then return nil end
-  local bubble = bubble_at(definition, pp, chunks, 16 * pp * multiple)
+  local many, more = 16 * pp * multiple, 17 * pp * multiple
+  local bubble, next_bubble = bubble_at(definition, pp, chunks, many), bubble_at(definition, pp, chunks, more)
   one.bubble_forward, one.bubble_backward = bubble.forward, bubble.backward
   one.bubble_weight_grad = bubble.weight_grad
+  one.pairs_each = (next_bubble.pairs - bubble.pairs) / (more - many)
+  one.pairs = bubble.pairs - one.pairs_each * many
   one.min_microbatches, one.microbatch_multiple = least, multiple
   one.weight_copies = weight_copies(definition)
   one.in_flight = in_flight(definition, pp, chunks)
-  one.last_in_flight = last_in_flight(one.in_flight, chunks, bubble.overlapped)
+  one.last_in_flight = last_in_flight(one.in_flight, chunks, bubble.pairs > 0)
   return one
 end
 

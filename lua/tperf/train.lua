@@ -217,7 +217,7 @@ function train.run(given)
   local c = explain(configuration.of(question, t.strategy, t.network, t.found), t)
   if not c.feasible then c.reason = why_too_big(c, o, t.strategy, question) end
   if not o.simulate then return c end
-  local timeline = simulate.run(c, p.layouts[1].runs, o.simulate)
+  local timeline = simulate.run(c, question, t.network, t.found, o.simulate)
   c.simulated = {
     schedule = timeline.schedule, time = timeline.iteration_time, makespan = timeline.makespan,
     bubble_rate = timeline.bubble_rate, activations = timeline:most "peak_memory",

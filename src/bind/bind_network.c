@@ -5,6 +5,9 @@
 //   network:ops(section, system, rules, fast, panels, serves, software)   list of records, as tperf.layer documents them
 //   #network   how many ops it has
 //   network:iteration(system, rules, training, pipelines, run, fast, software)   record, as tperf.train documents it
+//   network:passes(system, rules, training, pipelines, run, fast, software, stages)   what a schedule of so many stages is
+//     simulated with: { forward =, backward_input =, backward_weight =, overlapped =, memory = lists by stage, ready =,
+//     after = lists by device }
 //   network:predictor(system, rules, training, pipelines, run, fast) -> predictor
 //   predictor:seconds(software)        of the iteration, as network:iteration has it
 //   network:devices(the same)          list of what the devices of the pipeline hold, its `stages`
@@ -306,6 +309,57 @@ static int network_iteration(lua_State *L) {
     return 1;
 }
 
+// The table's list `name` gets `value` as number i.
+static void set_item(lua_State *L, const char *name, int64_t i, double value) {
+    if (lua_getfield(L, -1, name) == LUA_TNIL) {
+        lua_pop(L, 1);
+        lua_newtable(L);
+        lua_pushvalue(L, -1);
+        lua_setfield(L, -3, name);
+    }
+    lua_pushnumber(L, value);
+    lua_rawseti(L, -2, i);
+    lua_pop(L, 1);
+}
+
+static void push_passes(lua_State *L, const tp_chunk_passes *passes, int64_t n,
+                        const tp_device_waits *waits, int64_t pp) {
+    lua_createtable(L, 0, 7);
+    for (int64_t i = 0; i < n; i++) {
+        const tp_stage_time *t = &passes[i].time;
+        set_item(L, "forward", i + 1, t->forward);
+        set_item(L, "backward_input", i + 1, t->backward - t->weight_grad);
+        set_item(L, "backward_weight", i + 1, t->weight_grad);
+        set_item(L, "overlapped", i + 1, t->pair);
+        set_item(L, "memory", i + 1, passes[i].saved_bytes);
+    }
+    for (int64_t i = 0; i < pp; i++) {
+        set_item(L, "ready", i + 1, waits[i].before);
+        set_item(L, "after", i + 1, waits[i].after);
+    }
+}
+
+static int network_passes(lua_State *L) {
+    setting s;
+    const tp_network *network = read_setting(L, &s);
+    int64_t n = luaL_checkinteger(L, 9), pp = s.candidate.pipeline->pp, layers = 0;
+    size_t n_runs;
+    bool has_ends;
+    const tp_run *runs = tp_bind_pipeline_runs(L, 5, &n_runs, &has_ends);
+    for (size_t i = 0; i < n_runs; i++)
+        layers += runs[i].layers;
+    luaL_argcheck(L, n >= 1 && n <= layers, 9, "no stage may be without layers");
+    tp_stage *chunks = lua_newuserdatauv(L, (size_t)n * sizeof *chunks, 0);
+    tp_chunk_passes *passes = lua_newuserdatauv(L, (size_t)n * sizeof *passes, 0);
+    tp_device_waits *waits = lua_newuserdatauv(L, (size_t)pp * sizeof *waits, 0);
+    tp_layer_cost costs[TP_SECTIONS_MAX];
+    tp_pipeline_chunks(runs, n_runs, has_ends, n, chunks);
+    tp_network_time(network, &s.job.on, &s.candidate.placement, NULL, costs);
+    tp_passes_of(&s.candidate, &s.job, network, costs, chunks, n, passes, waits);
+    push_passes(L, passes, n, waits, pp);
+    return 1;
+}
+
 // An iteration, but for the software that runs it. Its user value keeps the network and the pipelines alive.
 typedef struct predictor {
     setting setting;
@@ -367,11 +421,8 @@ static int count_of_ops(lua_State *L) {
 }
 
 static const luaL_Reg methods[] = {
-    {"ops", network_ops},
-    {"iteration", network_iteration},
-    {"predictor", new_predictor},
-    {"devices", network_devices},
-    {NULL, NULL},
+    {"ops", network_ops},         {"iteration", network_iteration}, {"passes", network_passes},
+    {"predictor", new_predictor}, {"devices", network_devices},     {NULL, NULL},
 };
 
 void tp_bind_network(lua_State *L) {

@@ -1,6 +1,6 @@
 // bind_pipelines.c: tperf.core.pipelines(runs, has_ends, list) -> pipelines, for a search or one iteration.
 //   runs: list of { kind, layers }: the model's layers in order, kind = section of its networks
-//   list: of { pp, virtual_stages, schedule, bubble_forward, bubble_backward, bubble_weight_grad,
+//   list: of { pp, virtual_stages, schedule, bubble_forward, bubble_backward, bubble_weight_grad, pairs, pairs_each,
 //     min_microbatches, microbatch_multiple, weight_copies, last_in_flight, in_flight = list of pp numbers }
 #include <string.h>
 
@@ -10,7 +10,11 @@
 
 static const char type_name[] = "tperf.pipelines";
 
+// Its user value keeps the runs.
 typedef struct pipelines {
+    const tp_run *runs;
+    size_t n_runs;
+    bool has_ends;
     size_t n;
     tp_pipeline list[];
 } pipelines;
@@ -19,6 +23,13 @@ const tp_pipeline *tp_bind_check_pipelines(lua_State *L, int index, size_t *n) {
     const pipelines *p = luaL_checkudata(L, index, type_name);
     *n = p->n;
     return p->list;
+}
+
+const tp_run *tp_bind_pipeline_runs(lua_State *L, int index, size_t *n, bool *has_ends) {
+    const pipelines *p = luaL_checkudata(L, index, type_name);
+    *n = p->n_runs;
+    *has_ends = p->has_ends;
+    return p->runs;
 }
 
 static int release(lua_State *L) {
@@ -30,7 +41,8 @@ static int release(lua_State *L) {
 
 typedef struct description {
     int64_t pp, virtual_stages, schedule, min_microbatches, microbatch_multiple;
-    double bubble_forward, bubble_backward, bubble_weight_grad, weight_copies, last_in_flight;
+    double bubble_forward, bubble_backward, bubble_weight_grad, pairs, pairs_each, weight_copies,
+        last_in_flight;
 } description;
 
 static const tp_field fields[] = {
@@ -44,6 +56,8 @@ static const tp_field fields[] = {
     FIELD(NUMBER, bubble_forward),
     FIELD(NUMBER, bubble_backward),
     FIELD(NUMBER, bubble_weight_grad),
+    FIELD(NUMBER, pairs),
+    FIELD(NUMBER, pairs_each),
     FIELD(NUMBER, weight_copies),
     FIELD(NUMBER, last_in_flight),
 #undef FIELD
@@ -97,6 +111,8 @@ static void read_pipeline(lua_State *L, tp_pipeline *pipeline, const tp_run *run
         .bubble_forward = d.bubble_forward,
         .bubble_backward = d.bubble_backward,
         .bubble_weight_grad = d.bubble_weight_grad,
+        .pairs = d.pairs,
+        .pairs_each = d.pairs_each,
         .min_microbatches = d.min_microbatches,
         .microbatch_multiple = d.microbatch_multiple,
         .weight_copies = d.weight_copies,
@@ -115,8 +131,14 @@ static int new_pipelines(lua_State *L) {
     bool has_ends = lua_toboolean(L, 2);
     luaL_checktype(L, 3, LUA_TTABLE);
     size_t n = lua_rawlen(L, 3);
-    pipelines *p = lua_newuserdatauv(L, sizeof *p + n * sizeof p->list[0], 0);
+    int runs_index = lua_gettop(L);
+    pipelines *p = lua_newuserdatauv(L, sizeof *p + n * sizeof p->list[0], 1);
     memset(p, 0, sizeof *p + n * sizeof p->list[0]);
+    p->runs = runs;
+    p->n_runs = n_runs;
+    p->has_ends = has_ends;
+    lua_pushvalue(L, runs_index);
+    lua_setiuservalue(L, -2, 1);
     luaL_setmetatable(L, type_name);
     for (p->n = 0; p->n < n;) {
         lua_rawgeti(L, 3, (lua_Integer)p->n + 1);

@@ -80,14 +80,14 @@ static int overlapped(lua_State *L) {
     return 0;
 }
 
-// The list of a number per stage in field `name` of the table at index `table`, as an array in a
+// The list of n numbers, one a stage or a device, in field `name` of the table at index `table`, as an array in a
 // userdata that stays on the stack; NULL when absent. false stands for a time that is not given.
-static const double *check_list(lua_State *L, int table, const char *name, int32_t stages) {
+static const double *check_list(lua_State *L, int table, const char *name, int32_t n) {
     double *values = NULL;
     if (lua_getfield(L, table, name) != LUA_TNIL) {
         luaL_checktype(L, -1, LUA_TTABLE);
-        values = lua_newuserdatauv(L, (size_t)stages * sizeof *values, 0);
-        for (int32_t i = 0; i < stages; i++) {
+        values = lua_newuserdatauv(L, (size_t)n * sizeof *values, 0);
+        for (int32_t i = 0; i < n; i++) {
             lua_rawgeti(L, -2, i + 1);
             values[i] = lua_isnumber(L, -1) ? lua_tonumber(L, -1) : (double)NAN;
             lua_pop(L, 1);
@@ -135,7 +135,7 @@ static void push_summary(lua_State *L, const schedule *s) {
 }
 
 // simulate(times, memory, p2p, rules) -> summary, or nil and a message. times and memory: lists by
-// stage of the pass names; times.overlapped may be absent.
+// stage of the pass names; times.overlapped may be absent, and times.ready, a list by device.
 static int simulate(lua_State *L) {
     static const char *const fields[TP_PASS_COUNT] = {"forward", "backward", "backward_input",
                                                       "backward_weight"};
@@ -158,6 +158,7 @@ static int simulate(lua_State *L) {
         luaL_argcheck(L, costs.time[pass], 1, "a list for every pass expected");
     }
     costs.overlapped = check_list(L, 1, "overlapped", s->order.stages);
+    costs.ready = check_list(L, 1, "ready", s->order.devices);
     for (int pass = 0; pass < TP_PASS_COUNT; pass++) {
         costs.memory[pass] = check_list(L, 2, fields[pass], s->order.stages);
         luaL_argcheck(L, costs.memory[pass], 2, "a list for every pass expected");

@@ -10,6 +10,8 @@ const tp_op *tp_bind_check_op(lua_State *L, int index);
 const tp_network *tp_bind_check_network(lua_State *L, int index);
 // The pipelines that tperf.core.pipelines made.
 const tp_pipeline *tp_bind_check_pipelines(lua_State *L, int index, size_t *n);
+// The layers that they spread.
+const tp_run *tp_bind_pipeline_runs(lua_State *L, int index, size_t *n, bool *has_ends);
 // A table of booleans, one for each field of tp_rules; further fields are for the layout in Lua.
 void tp_bind_check_rules(lua_State *L, int index, tp_rules *rules);
 // A table of the fields of tp_training.

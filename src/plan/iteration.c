@@ -15,6 +15,10 @@ static double layers_of(const tp_stage *stage, int section, int n_kinds) {
                                 : stage->last;
 }
 
+static double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
 static tp_stage_time time_of_stage(const tp_stage *stage, const tp_network *network,
                                    const tp_layer_cost *costs, double host_s) {
     tp_pass_cost forward = {0}, backward = {0};
@@ -27,8 +31,12 @@ static tp_stage_time time_of_stage(const tp_stage *stage, const tp_network *netw
         weight_grad += layers * costs[i].weight_grad;
         forward.launches += layers * costs[i].forward.launches;
         backward.launches += layers * costs[i].backward.launches;
+        forward.comm += layers * (costs[i].forward.comm + costs[i].backward.comm);
     }
-    return (tp_stage_time){longer(&forward, host_s), longer(&backward, host_s), weight_grad};
+    tp_stage_time t = {longer(&forward, host_s), longer(&backward, host_s), weight_grad, 0};
+    double comm = forward.comm;
+    t.pair = larger(larger(t.forward, t.backward), larger(t.forward + t.backward - comm, comm));
+    return t;
 }
 
 tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_network *network,
@@ -38,7 +46,7 @@ tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_netwo
     if (pipeline->n_stages == 1) return (tp_pipeline_time){&stages[0], busy, busy};
     double repeats = (double)stages[0].repeats;
     tp_stage_time all = {repeats * busy.forward, repeats * busy.backward,
-                         repeats * busy.weight_grad};
+                         repeats * busy.weight_grad, 0};
     const tp_stage *busiest = &stages[0];
     for (size_t i = 1; i < pipeline->n_stages; i++) {
         tp_stage_time s = time_of_stage(&stages[i], network, costs, host_s);
@@ -55,7 +63,7 @@ tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_netwo
                               busy,
                               {(all.forward - busy.forward) / others,
                                (all.backward - busy.backward) / others,
-                               (all.weight_grad - busy.weight_grad) / others}};
+                               (all.weight_grad - busy.weight_grad) / others, 0}};
 }
 
 // hop: seconds that each pass of a stage takes longer for its message.
@@ -166,10 +174,12 @@ static exposure expose(const tp_exchange *exchange, const tp_layer_cost *cost, c
     return (exposure){gather, reduce, exchange->gather - gather, exchange->reduce - reduce};
 }
 
+// chunks: of the stage, each with a first layer of its own.
 static exposure exposure_of_stage(const tp_stage *stage, const tp_network *network,
-                                  const exposure *sections) {
+                                  const exposure *sections, double chunks) {
     const exposure *leading = &sections[stage->leading];
-    exposure sum = {.gather = leading->first_gather, .reduce = leading->first_reduce};
+    exposure sum = {.gather = chunks * leading->first_gather,
+                    .reduce = chunks * leading->first_reduce};
     for (int i = 0; i < network->n_kinds + 2; i++) {
         double layers = layers_of(stage, i, network->n_kinds);
         sum.gather += layers * sections[i].gather;
@@ -190,16 +200,20 @@ static waiting waiting_of(const tp_candidate *candidate, const tp_job *job,
                           const tp_exchange *exchanges) {
     exposure sections[TP_SECTIONS_MAX];
     double microbatches = (double)candidate->microbatches;
+    double chunks = (double)candidate->pipeline->virtual_stages;
     bool gathers_each = candidate->zero >= 3, reduces_each = candidate->zero >= 2;
     waiting worst = {0};
     for (int i = 0; i < network->n_kinds + 2; i++)
         sections[i] = expose(&exchanges[i], &costs[i], job);
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
-        exposure e = exposure_of_stage(&candidate->pipeline->stages[i], network, sections);
-        double time = (gathers_each ? microbatches : 1) * e.gather +
-                      (reduces_each ? microbatches : 1) * e.reduce;
-        if (time > worst.time)
-            worst = (waiting){time, gathers_each ? e.gather : 0, reduces_each ? e.reduce : 0};
+        const tp_stage *stage = &candidate->pipeline->stages[i];
+        exposure once = exposure_of_stage(stage, network, sections, 1);
+        exposure each = exposure_of_stage(stage, network, sections, chunks);
+        waiting w = {.each_forward = gathers_each ? each.gather : 0,
+                     .each_backward = reduces_each ? each.reduce : 0};
+        w.time = (gathers_each ? microbatches * w.each_forward : once.gather) +
+                 (reduces_each ? microbatches * w.each_backward : once.reduce);
+        if (w.time > worst.time) worst = w;
     }
     return worst;
 }
@@ -225,7 +239,16 @@ double tp_hop_time(const tp_candidate *candidate, const tp_job *job, tp_hop hop)
 // The parts of an iteration that add up to its time.
 typedef struct parts {
     double work, data_comm, pipeline_comm, bubble, optimizer;
+    double hidden; // of the work: collectives of overlapped passes
 } parts;
+
+// What overlapped passes save against one after the other. A pair is of one chunk.
+static double hidden_of(const tp_candidate *candidate, const tp_stage_time *busy) {
+    const tp_pipeline *p = candidate->pipeline;
+    double pairs = p->pairs + p->pairs_each * (double)candidate->microbatches;
+    if (pairs == 0) return 0;
+    return pairs * (busy->forward + busy->backward - busy->pair) / (double)p->virtual_stages;
+}
 
 static parts parts_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
                       const tp_layer_cost *costs, const tp_pipeline_time *pipeline,
@@ -242,11 +265,12 @@ static parts parts_of(const tp_candidate *candidate, const tp_job *job, const tp
         .pipeline_comm = 2 * microbatches * hop,
         .bubble = bubble_of(candidate->pipeline, &others, hop),
         .optimizer = optimizer,
+        .hidden = hidden_of(candidate, &pipeline->busy),
     };
 }
 
 static double whole(const parts *p) {
-    return p->work + p->bubble + p->data_comm + p->pipeline_comm + p->optimizer;
+    return p->work + p->bubble + p->data_comm + p->pipeline_comm + p->optimizer - p->hidden;
 }
 
 double tp_iteration_time(const tp_candidate *candidate, const tp_job *job,
@@ -265,6 +289,7 @@ double tp_iteration_bound(const tp_candidate *candidate, const tp_pipeline_time 
             (double)candidate->microbatches * (pipeline->busy.forward + pipeline->busy.backward),
         .bubble = bubble_of(candidate->pipeline, &pipeline->others, 0),
         .optimizer = optimizer,
+        .hidden = hidden_of(candidate, &pipeline->busy),
     };
     return whole(&p);
 }
@@ -309,7 +334,7 @@ tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
         .time = whole(&p),
         .compute = microbatches * busy.compute,
         .memory = microbatches * busy.exposed_memory,
-        .tensor_comm = microbatches * busy.comm,
+        .tensor_comm = microbatches * busy.comm - p.hidden,
         .data_comm = p.data_comm,
         .pipeline_comm = p.pipeline_comm,
         .bubble = p.bubble,
@@ -317,4 +342,36 @@ tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
         .optimizer = p.optimizer,
         .flops = microbatches * average_flops(candidate->pipeline, network, costs),
     };
+}
+
+void tp_passes_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
+                  const tp_layer_cost *costs, const tp_stage *chunks, int64_t n,
+                  tp_chunk_passes *passes, tp_device_waits *waits) {
+    tp_exchange exchanges[TP_SECTIONS_MAX];
+    exposure sections[TP_SECTIONS_MAX];
+    double hop = tp_hop_time(candidate, job, tp_hop_times(job, network));
+    bool gathers_each = candidate->zero >= 3, reduces_each = candidate->zero >= 2;
+    tp_exchange_times(candidate, job, network, costs, exchanges);
+    for (int i = 0; i < network->n_kinds + 2; i++)
+        sections[i] = expose(&exchanges[i], &costs[i], job);
+    for (int64_t c = 0; c < n; c++) {
+        tp_stage_time t = time_of_stage(&chunks[c], network, costs, job->on.software->host_s);
+        exposure e = exposure_of_stage(&chunks[c], network, sections, 1);
+        double forward = hop + (gathers_each ? e.gather : 0);
+        double backward = hop + (reduces_each ? e.reduce : 0);
+        passes[c] = (tp_chunk_passes){{t.forward + forward, t.backward + backward, t.weight_grad,
+                                       t.pair + forward + backward},
+                                      0};
+        for (int i = 0; i < network->n_kinds + 2; i++)
+            passes[c].saved_bytes +=
+                layers_of(&chunks[c], i, network->n_kinds) * costs[i].saved_bytes;
+    }
+    int64_t device = 0;
+    for (size_t i = 0; i < candidate->pipeline->n_devices; i++) {
+        const tp_stage *stage = &candidate->pipeline->devices[i];
+        exposure e = exposure_of_stage(stage, network, sections, 1);
+        for (int64_t r = 0; r < stage->repeats; r++)
+            waits[device++] =
+                (tp_device_waits){gathers_each ? 0 : e.gather, reduces_each ? 0 : e.reduce};
+    }
 }

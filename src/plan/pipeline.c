@@ -54,6 +54,20 @@ static void add_stage(tp_pipeline *pipeline, const tp_stage *stage) {
     pipeline->stages[pipeline->n_stages++] = *stage;
 }
 
+void tp_pipeline_chunks(const tp_run *runs, size_t n_runs, bool has_ends, int64_t n,
+                        tp_stage *chunks) {
+    int64_t layers = 0, from = 0;
+    for (size_t r = 0; r < n_runs; r++)
+        layers += runs[r].layers;
+    for (int64_t c = 0; c < n; c++) {
+        int64_t here = chunk_layers(layers, n, c);
+        chunks[c] =
+            (tp_stage){.repeats = 1, .first = has_ends && c == 0, .last = has_ends && c == n - 1};
+        add_layers(&chunks[c], runs, n_runs, from, here);
+        from += here;
+    }
+}
+
 tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_run *runs, size_t n_runs, bool has_ends,
                             const double *in_flight, tp_error *error) {
     int64_t layers = 0, pp = pipeline->pp, chunks = pp * pipeline->virtual_stages;

@@ -96,7 +96,7 @@ static tp_status run_entry(simulation *sim, int32_t device, bool *waits) {
     int32_t number = sim->next[device];
     const tp_order_op *op = tp_op_at(timeline, sim->order, device, number);
     int32_t size = op->pairing == TP_ALONE ? 1 : 2;
-    double start = 0.0;
+    double start = sim->costs->ready ? sim->costs->ready[device] : 0.0;
 
     for (int32_t i = 0; i < size; i++) {
         dependency need = data_dependency(sim, &op[i], device);

@@ -210,13 +210,15 @@ end
 --   rules         "default", "pp-visualization" or "zero-bubble"
 -- or, for the times and memory of a model: schedule, stages, group_size, memory_limit, and a configuration as
 -- tperf.train takes it (rules may be of either kind); the timeline then has iteration_time and configuration.
+---@param ready number[]?  when each device can begin; at 0
 ---@return tperf.timeline
-function schedule.simulate(arguments)
+function schedule.simulate(arguments, ready)
   if type(arguments) == "table" and arguments.model ~= nil then return of_model(arguments) end
   local s = check.record("tperf.schedule", arguments, SCHEMA)
   local definition = schedule.get(s.schedule)
   local functions = prepare(s, definition)
   definition.order(s)
+  s.times.ready = ready
   local summary, message = functions.simulate(s.times, s.memory, s.p2p, s.rules)
   if not summary then
     local remedy = definition.remedy and message:find "^deadlock" and "; " .. definition.remedy(s) or ""
