@@ -26,13 +26,19 @@ end
 
 local LONGEST = 1500 -- characters of a message: names are the user's, and may be anything
 
+--- A message: of a length to be read, and without control characters.
+---@param format string
+---@return string
+function check.worded(format, ...)
+  local message = select("#", ...) > 0 and string.format(format, ...) or format
+  message = message:gsub("[\0-\9\11-\31\127]", function(c) return string.format("\\%d", c:byte()) end)
+  return #message > LONGEST and message:sub(1, LONGEST) .. "..." or message
+end
+
 --- Raises an error that points at the user's line.
 ---@param format string
 function check.fail(format, ...)
-  local message = select("#", ...) > 0 and string.format(format, ...) or format
-  message = message:gsub("[\0-\9\11-\31\127]", function(c) return string.format("\\%d", c:byte()) end)
-  if #message > LONGEST then message = message:sub(1, LONGEST) .. "..." end
-  error(check.where() .. message, 0)
+  error(check.where() .. check.worded(format, ...), 0)
 end
 
 --- A value as messages show it: short, on one line.

@@ -3,6 +3,7 @@
 -- backward and weight-gradient time on a device (tperf/schedule says which schedules export it).
 local core = require "tperf.core"
 local check = require "tperf.check"
+local refusal = require "tperf.refusal"
 local schedule = require "tperf.schedule"
 
 local pipelines = {}
@@ -113,7 +114,7 @@ function pipelines.check_chunks(names, wanted)
       taken = taken or not own or own == chunks
     end
     if not taken then
-      check.fail("'virtual_stages' = %d wants a schedule that interleaves, such as interleaved_1f1b, not %s", chunks,
+      refusal.raise("'virtual_stages' = %d wants a schedule that interleaves, such as interleaved_1f1b, not %s", chunks,
         table.concat(names, ", "))
     end
   end
@@ -143,6 +144,27 @@ function pipelines.make(options)
     end
   end
   return core.pipelines(options.runs, options.has_ends, list), described
+end
+
+--- Why a schedule makes no pipeline of these sizes.
+---@param name string  the schedule
+---@param pp integer
+---@param wanted integer?  chunks on a device; any
+---@param layers integer
+---@return string
+function pipelines.why_none(name, pp, wanted, layers)
+  local definition = schedule.get(name)
+  local least = definition.stages_per_device or 2
+  local chunks = definition.stages_per_device or wanted or least
+  if chunks < least then
+    return ("schedule '%s' interleaves: 'virtual_stages' must be at least 2, got %d"):format(name, chunks)
+  end
+  if pp * chunks <= layers then return ("schedule '%s' has no closed form for pp = %d"):format(name, pp) end
+  local most = layers // pp
+  local remedy = not definition.stages_per_device and most >= least and ("'virtual_stages' up to %d fits"):format(most)
+    or ("pp up to %d fits"):format(layers // least)
+  return ("schedule '%s' puts %d chunks of layers on each of pp = %d devices, %d in all, more than the model's %d "
+    .. "layers; %s"):format(name, chunks, pp, chunks * pp, layers, remedy)
 end
 
 --- The names of a search's `schedule` argument: a name, a list, or "any".

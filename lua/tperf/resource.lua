@@ -4,6 +4,7 @@
 local io, os, debug, next, setmetatable, getmetatable = io, os, debug, next, setmetatable, getmetatable
 local check = require "tperf.check"
 local core = require "tperf.core"
+local refusal = require "tperf.refusal"
 
 local resource = {}
 
@@ -177,6 +178,7 @@ function resource.constructor(options)
 
   local function build(label, content, origin)
     local object, message, path, is_unknown = check.fields(content, "", options.schema)
+    local raise = object and refusal.raise or check.fail -- each field is right, but not with the others
     if object then
       setmetatable(object, metatable)
       if options.finish then message, path = options.finish(object) end
@@ -184,7 +186,7 @@ function resource.constructor(options)
     if message then
       local named = not origin and type(content) == "table" and type(content.name) == "string"
       local at = place(origin, path, is_unknown) .. (named and content.name .. ": " or "")
-      check.fail("%s: %s%s", label, at, message)
+      raise("%s: %s%s", label, at, message)
     end
     made[object] = copy_of(object)
     return object

@@ -2,11 +2,15 @@
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
 local divisors = require "tperf.divisors"
+local nearest = require "tperf.nearest"
+local pipelines = require "tperf.pipelines"
 local problem = require "tperf.problem"
+local refusal = require "tperf.refusal"
 local search = require "tperf.search"
 local shortage = require "tperf.shortage"
 local simulate = require "tperf.simulate"
 local software = require "tperf.software"
+local space = require "tperf.space"
 local stack = require "tperf.stack"
 local strategy = require "tperf.strategy"
 local system = require "tperf.system"
@@ -33,7 +37,8 @@ end
 
 local function divide(whole, part, what, whole_name)
   if whole % part ~= 0 then
-    check.fail("tperf.train: %s = %d does not divide %s of %d", what, part, whole_name, whole)
+    refusal.raise("tperf.train: %s = %d does not divide %s of %d; %s", what, part, whole_name, whole,
+      nearest.divisors(whole, part))
   end
   return whole // part
 end
@@ -42,36 +47,52 @@ end
 local function complete_sizes(o, s)
   local product = o.pp
   for i, name in ipairs(s.axis_names) do
-    if o[name] > (1 << 31) // product then check.fail("tperf.train: more than 2^31 GPUs") end
+    if o[name] > (1 << 31) // product then refusal.raise("tperf.train: more than 2^31 GPUs") end
     if i ~= s.expert_axis then product = product * o[name] end
   end
   if not o.dp then o.dp = o.gpus and divide(o.gpus, product, "the product of all axes but dp", "'gpus'") or 1 end
-  if o.dp > (1 << 31) // product then check.fail("tperf.train: more than 2^31 GPUs") end
+  if o.dp > (1 << 31) // product then refusal.raise("tperf.train: more than 2^31 GPUs") end
   if o.gpus and o.gpus ~= product * o.dp then
-    check.fail("tperf.train: 'gpus' is %d, but the axes multiply to %d", o.gpus, product * o.dp)
+    refusal.raise("tperf.train: 'gpus' is %d, but the axes multiply to %d", o.gpus, product * o.dp)
   end
   o.gpus = product * o.dp
 end
 
+-- "tp x cp": what cuts the sequence, for messages.
+local function sharding(o, s)
+  local names = {}
+  for i, name in ipairs(s.axis_names) do
+    if i ~= s.expert_axis and o[name] > 1 then names[#names + 1] = name end
+  end
+  return #names > 1 and "the number of shards of the sequence (" .. table.concat(names, ", ") .. ")" or names[1]
+end
+
 local function check_divisions(o, s, p)
+  if o.pp > p.model.layers then
+    refusal.raise("tperf.train: pp = %d is more than the model's %d layers", o.pp, p.model.layers)
+  end
   if #p.pps == 0 then
-    check.fail("tperf.train: pp = %d does not divide the model's %d layers", o.pp, p.model.layers)
+    refusal.raise("tperf.train: pp = %d does not divide the model's %d layers, as the rules '%s' demand; %s", o.pp,
+      p.model.layers, p.rules.name, nearest.divisors(p.model.layers, o.pp))
   end
   local replica = divide(o.global_batch, o.dp, "dp", "'global_batch'")
   divide(replica, o.micro_batch, "micro_batch", "the global batch of one replica,")
   if #p.pipeline_list == 0 then
-    check.fail("tperf.train: schedule '%s' has no closed form for pp = %d", o.schedule, o.pp)
+    refusal.raise("tperf.train: %s", pipelines.why_none(o.schedule, o.pp, o.virtual_stages, p.model.layers))
   end
   local share = strategy.share(s, p.model, o.micro_batch, {}, p.rules)
   for _, axis in ipairs(s.axes) do
     share[axis.name] = o[axis.name]
     local admitted, reason = axis.admits(p.model, share, p.rules)
-    if not admitted then check.fail("tperf.train: %s = %d %s", axis.name, o[axis.name], reason or "is not admitted") end
+    if not admitted then
+      refusal.raise("tperf.train: %s = %d %s; %s", axis.name, o[axis.name], reason or "is not admitted",
+        space.nearest_sizes(axis, p.model, share, p.rules))
+    end
   end
   local experts = s.axis_names[s.expert_axis]
   if experts then divide(o.dp, o[experts], experts, "dp") end
   divide(p.rules.shards_divide_sequence and p.model.seq or o.micro_batch * p.model.seq, s.sequence_shards(share),
-    "the number of sequence shards", "the sequence")
+    sharding(o, s), "the tokens of a micro-batch,")
   return share
 end
 
@@ -81,7 +102,7 @@ local function given_placement(o, s, domain)
   local function take(name, whole)
     divide(whole, given[name], "fast." .. name, name)
     if given[name] > domain // used then
-      check.fail("tperf.train: the placement takes more GPUs than the %d of a fast domain", domain)
+      refusal.raise("tperf.train: the placement takes more GPUs than the %d of a fast domain", domain)
     end
     used = used * given[name]
   end
@@ -114,7 +135,7 @@ local function best_placement(o, s)
   for name, value in pairs(o) do request[name] = value end
   request.simulate, request.strategy = nil, s
   local found = search.run(request)
-  return found[1] or check.fail("tperf.train: %s", found.reason)
+  return found[1] or refusal.raise("tperf.train: %s", found.reason)
 end
 
 -- By how much it misses, and what would help.

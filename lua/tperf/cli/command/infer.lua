@@ -1,5 +1,6 @@
 local format = require "tperf.report.format"
 local options = require "tperf.cli.options"
+local refusal = require "tperf.refusal"
 
 local QUESTION = {
   "prompt", "generate", "prefill_batch", "weight_dtype", "kv_dtype", "compute_dtype", "attention", "rules", "reserve",
@@ -29,10 +30,12 @@ local DETAILS = {
 
 local function details(r)
   local rows = {}
-  local function add(item, value, unit) rows[#rows + 1] = { item = item, value = value, unit = unit } end
+  local function add(item, value, unit) -- what the system or the question leaves open has no row
+    if value ~= nil then rows[#rows + 1] = { item = item, value = value, unit = unit } end
+  end
   add("latency", r.latency, "s")
-  add("first_step", r.first_step, "s")
-  add("last_step", r.last_step, "s")
+  add("first_step", r.tpot and r.first_step, "s")
+  add("last_step", r.tpot and r.last_step, "s")
   add("prefill_tokens_per_second", r.prefill_tokens_per_second)
   add("decode_tokens_per_second", r.decode_tokens_per_second)
   add("cache_sequence", r.cache_sequence, "bytes")
@@ -44,13 +47,29 @@ local function details(r)
   return rows
 end
 
--- Every combination of the options that are lists, as a table without details.
+-- "tp 3, batch 64: why not" for each row that has a reason.
+local function print_reasons(rows, lists)
+  local lines = {}
+  for _, row in ipairs(rows) do
+    local sizes = {}
+    for i, name in ipairs(lists) do sizes[i] = name .. " " .. row[name] end
+    if row.reason then lines[#lines + 1] = table.concat(sizes, ", ") .. ": " .. row.reason end
+  end
+  if #lines > 0 then print("\n" .. table.concat(lines, "\n")) end
+end
+
+-- Every combination of the options that are lists, as a table without details; what does not fit, or is not admitted,
+-- has a reason in place of figures. The exit status is 1 where that is all of them.
 local function several(values, question, lists)
-  local rows, tperf = {}, require "tperf"
+  local rows, answered, infer = {}, false, require "tperf".infer
   local function each(i)
     local name = lists[i]
     if not name then
-      rows[#rows + 1] = tperf.infer(question)
+      local row, reason = refusal.attempt(infer, question)
+      answered = answered or row ~= nil
+      rows[#rows + 1] = row or { tp = question.tp or 1, pp = question.pp or 1, ep = question.ep or 1,
+        dp = question.dp or question.ep or 1, batch = question.batch or 1, feasible = false,
+        reason = reason }
       return
     end
     for _, value in ipairs(values[name]) do
@@ -59,7 +78,9 @@ local function several(values, question, lists)
     end
   end
   each(1)
-  require "tperf.cli.table"(values, rows, columns)
+  require "tperf.cli.table"(values, rows, values.csv and options.join(columns, { { key = "reason" } }) or columns)
+  if not values.json and not values.csv then print_reasons(rows, lists) end
+  return answered and 0 or 1
 end
 
 local function one(values, question)
