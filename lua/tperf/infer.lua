@@ -95,8 +95,8 @@ local function refuse(r, o)
   local function bytes(n) return units.format(n, "bytes") end
   local remedy = r.max_batch > 0 and ("the largest batch that fits is %d"):format(r.max_batch)
     or "not even one sequence fits; " .. advice(o)
-  refusal.raise("tperf.infer: 'batch' = %d does not fit: it needs %s per GPU (weights %s, cache %s, buffers %s), %s more "
-    .. "than the %s there are; %s", r.batch, bytes(m.total), bytes(m.weights), bytes(m.cache), bytes(m.buffers),
+  refusal.raise("tperf.infer: 'batch' = %d does not fit: it needs %s per GPU (weights %s, cache %s, buffers %s), %s "
+    .. "more than the %s there are; %s", r.batch, bytes(m.total), bytes(m.weights), bytes(m.cache), bytes(m.buffers),
     bytes(m.total - m.capacity), bytes(m.capacity), remedy)
 end
 

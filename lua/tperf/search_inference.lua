@@ -5,6 +5,7 @@ local infer = require "tperf.infer"
 local pareto = require "tperf.plot.pareto"
 local serving = require "tperf.serving"
 local strategy = require "tperf.strategy"
+local units = require "tperf.units"
 
 local search_inference = {}
 
@@ -125,8 +126,8 @@ local function reason_of(o, counts)
   end
   if counts.fitting == 0 then return "the model does not fit: try more GPUs, or smaller dtypes" end
   local best = counts.fastest
-  return ("nothing keeps within the limits: of what fits, the least ttft is %.3g s, the least tpot %.3g s"):format(
-    best.ttft, best.tpot)
+  return ("nothing keeps within the limits: of what fits, the least ttft is %s, the least tpot %s"):format(
+    units.format(best.ttft, "s", 3), units.format(best.tpot, "s", 3))
 end
 
 --- The best ways to serve a model on a number of GPUs: every split of them into tp, pp, ep and replicas, and batches in

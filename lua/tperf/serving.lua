@@ -48,8 +48,8 @@ local function check_model(what, m, o, set)
   end
   if not m.vocab or not m.causal then refusal.raise("%s: model '%s' generates no tokens", what, m.name) end
   if m.context and o.prompt + o.generate > m.context then
-    refusal.raise("%s: 'prompt' + 'generate' (%d + %d) must be at most the model's context of %d tokens", what, o.prompt,
-      o.generate, m.context)
+    refusal.raise("%s: 'prompt' + 'generate' (%d + %d) must be at most the model's context of %d tokens", what,
+      o.prompt, o.generate, m.context)
   end
 end
 

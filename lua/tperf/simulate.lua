@@ -104,7 +104,9 @@ function simulate.run(c, runs, o)
   local stages = o.stages or schedule.default_stages(definition, c.pp)
   local layers = 0
   for _, run in ipairs(runs) do layers = layers + run[2] end
-  if stages > layers then refusal.raise("tperf.train: %d stages are more than the model's %d layers", stages, layers) end
+  if stages > layers then
+    refusal.raise("tperf.train: %d stages are more than the model's %d layers", stages, layers)
+  end
   local times, memory = stage_costs(c, runs, stages)
   local t = schedule {
     schedule = o.schedule, devices = c.pp, stages = stages, microbatches = c.microbatches, group_size = o.group_size,

@@ -27,7 +27,7 @@ local knobs = {
   { long = "tp2", kind = "integer", help = "second axis of 2-D tensor parallelism (summa)" },
   { long = "cp", kind = "integer", help = "context parallelism (strategy context)" },
   { long = "ep", kind = "integer", help = "expert parallelism, inside dp" },
-  { long = "pp", kind = "integer", help = "pipeline stages" },
+  { long = "pp", kind = "integer", help = "pipeline parallelism: stages" },
   { long = "dp", kind = "integer", help = "data parallelism" },
   { long = "micro-batch", short = "m", kind = "integer", help = "sequences in a micro-batch" },
   { long = "panels", kind = "integer", help = "panels of a SUMMA multiplication" },
@@ -88,9 +88,6 @@ function configuration.question(values, arguments, needed)
   for _, name in ipairs(needed) do
     if values[name] == nil then return nil, ("--%s is missing"):format((name:gsub("_", "-"))) end
   end
-  if arguments[1]:find "%.json$" and not values.seq then
-    io.stderr:write("tperf: ", arguments[1], ": sequences as long as its context; --seq sets training's\n")
-  end
   local asked = { model = arguments[1], global_batch = values.batch, strategy = values.strategy or "tensor" }
   for _, option in ipairs(options.join(question, knobs)) do
     local name = option.long:gsub("-", "_")
@@ -105,6 +102,14 @@ function configuration.question(values, arguments, needed)
     if type(value) == "table" and #value == 1 then asked[name] = value[1] end
   end
   return asked
+end
+
+--- Tells what an answer assumed that the options do not say.
+function configuration.note(values, arguments)
+  if arguments[1]:find "%.json$" and not values.seq then
+    io.stdout:flush()
+    io.stderr:write("tperf: ", arguments[1], ": sequences as long as its context; --seq sets training's\n")
+  end
 end
 
 -- "tp 4, dp 2": the axes that a fast domain (the GPUs of one NVLink switch) holds more than one GPU of.

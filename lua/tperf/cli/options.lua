@@ -2,8 +2,9 @@
 -- An option: { long = "system", short = "s", value = "NAME", kind = "string", help = "…" }. Without `value`
 -- it is a switch. kind: "string" (default), "integer", "number", "list" (comma-separated, repeatable), "integers"
 -- ("4,8", or "4..64" by doubling; from 1 on), "pairs" ("tp=8,dp=2": { tp = 8, dp = 2 }), or a unit of
--- tperf.units, such as "bytes". min: the least of a number or of integers. Its value arrives under the long name with
--- "_" for "-". A command's `common` options replace the ones that every command takes.
+-- tperf.units, such as "s": a number with its unit, but for counts (bytes, FLOP), which need none. min: the least of a
+-- number or of integers. Its value arrives under the long name with "_" for "-". A command's `common` options replace
+-- the ones that every command takes.
 local check = require "tperf.check"
 local units = require "tperf.units"
 
@@ -74,6 +75,17 @@ local function as_pairs(text)
   return pairs_of
 end
 
+local COUNTED = { bytes = true, FLOP = true } -- "1048576" can mean one thing only
+
+-- A number with its unit: a bare number of seconds is milliseconds to some.
+local function as_quantity(text, unit)
+  if tonumber(text) and not COUNTED[unit] then
+    local remedy = unit == "s" and ("%sms or %ss"):format(text, text) or ("%s %s"):format(text, unit)
+    return nil, ("a unit is needed, got '%s'; write '%s'"):format(text, remedy:gsub(" or ", "' or '"))
+  end
+  return units.parse(text, unit)
+end
+
 local function convert(option, text)
   local kind = option.kind or "string"
   if kind == "integers" then return as_integers(text, option.min or 1) end
@@ -83,7 +95,7 @@ local function convert(option, text)
     if text == "" then return nil, "a value is needed" end
     return text
   end
-  return units.parse(text, kind)
+  return as_quantity(text, kind)
 end
 
 --- Converts an option's text and keeps it under the option's name; nil and a message when it is wrong.
@@ -110,18 +122,53 @@ local function find(declared, key, name)
   end
 end
 
-local function unknown_long(declared, name)
+local MOST_SUGGESTED <const> = 3
+
+local NAME_WEIGHT <const> = 2 -- words of a name, before those of a help text
+
+-- " (did you mean …?)" with the options whose name and help have most words of a name: '--tp' for
+-- "tensor-model-parallel-size".
+local function by_words(declared, name)
+  local found, most = {}, 0
+  for _, option in ipairs(declared) do
+    local own, words, count = " " .. option.long:gsub("-", " ") .. " ", " " .. option.help:lower():gsub("%W+", " "), 0
+    for word in name:lower():gmatch "%a%a%a+" do
+      if own:find(" " .. word .. " ", 1, true) then count = count + NAME_WEIGHT end
+      if word ~= "model" and words:find(" " .. word, 1, true) then count = count + 1 end
+    end
+    if count > most then found, most = {}, count end
+    if count == most and count > 0 and #found < MOST_SUGGESTED then found[#found + 1] = option.long end
+  end
+  return #found > 0 and (" (did you mean '--%s'?)"):format(table.concat(found, "' or '--")) or ""
+end
+
+local function unknown_long(command, declared, name)
+  for argument in (command.arguments or ""):gmatch "%u+" do
+    if argument == name:upper() then
+      return ("there is no option '--%s': %s is an argument of its own"):format(name, argument)
+    end
+  end
   local names = {}
   for i, option in ipairs(declared) do names[i] = option.long end
-  return ("unknown option '--%s'%s"):format(name, (check.suggest(name, names):gsub("'([^']*)'", "'--%1'")))
+  local near = check.suggest(name, names):gsub("'([^']*)'", "'--%1'")
+  return ("unknown option '--%s'%s"):format(name, near ~= "" and near or by_words(declared, name))
+end
+
+-- Of "-tp", with one dash, too.
+local function unknown_short(declared, argument, letter)
+  local name = argument:match "^%-(%w[%w-]+)"
+  if name and find(declared, "long", name) then
+    return ("unknown option '-%s' (did you mean '--%s'?)"):format(name, name)
+  end
+  return ("unknown option '-%s'"):format(letter)
 end
 
 -- One argument that starts with "-". Returns how many of the following arguments it used, or nil, message.
-local function parse_option(declared, values, argument, following)
+local function parse_option(command, declared, values, argument, following)
   local long, text = argument:match "^%-%-([^=]+)=?(.*)$"
   if long then
     local option = find(declared, "long", long)
-    if not option then return nil, unknown_long(declared, long) end
+    if not option then return nil, unknown_long(command, declared, long) end
     local inline = argument:find("=", 1, true) ~= nil
     if inline and not option.value then return nil, ("--%s takes no value"):format(long) end
     if option.value and not inline then text = following end
@@ -133,7 +180,7 @@ local function parse_option(declared, values, argument, following)
   local rest = argument:sub(2)
   while rest ~= "" do -- "-vt" is "-v -t"; "-g1024" is "-g 1024"
     local option = find(declared, "short", rest:sub(1, 1))
-    if not option then return nil, ("unknown option '-%s'"):format(rest:sub(1, 1)) end
+    if not option then return nil, unknown_short(declared, argument, rest:sub(1, 1)) end
     rest = rest:sub(2)
     if option.value then
       local value = rest ~= "" and rest or following
@@ -159,7 +206,7 @@ function options.parse(command, list, first)
       table.move(list, i + 1, #list, #rest + 1, rest)
       break
     elseif argument:sub(1, 1) == "-" and argument ~= "-" then
-      local used, message = parse_option(declared, values, argument, list[i + 1])
+      local used, message = parse_option(command, declared, values, argument, list[i + 1])
       if not used then return nil, message end
       i = i + used
     elseif command.passes_arguments then -- from the script's name on, all belongs to the script

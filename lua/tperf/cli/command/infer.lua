@@ -126,7 +126,7 @@ A row for each value of --tp, --pp, --ep and --batch. With -g, the best ways to 
       help = "sequences that a replica decodes at a time" },
     { long = "prefill-batch", value = "N", kind = "integer", help = "prompts that it takes in at a time (default 1)" },
     { long = "tp", value = "N,...", min = 0, kind = "integers", help = "tensor parallelism" },
-    { long = "pp", value = "N,...", min = 0, kind = "integers", help = "pipeline stages" },
+    { long = "pp", value = "N,...", min = 0, kind = "integers", help = "pipeline parallelism: stages" },
     { long = "ep", value = "N,...", min = 0, kind = "integers", help = "replicas that share experts" },
     { long = "dp", value = "N", kind = "integer", help = "replicas (default: as ep)" },
     { long = "weight-dtype", value = "NAME", help = "how weights are stored (default bf16)" },
