@@ -240,7 +240,8 @@ describe("the other scripts", function()
 
   it("say what does not work", function()
     local cases = {
-      { "sweep_parallel --pp 7", "= 56 does not divide 'gpus' of 16384; try 32 or 64" }, { "cost --prices 1", "as many prices as systems" },
+      { "sweep_parallel --pp 7", "= 56 does not divide 'gpus' of 16384; try 32 or 64" },
+      { "cost --prices 1", "as many prices as systems" },
       { "compare_strategies --strategy tensor", "two strategies are needed" }, { "bottlenecks --gpus 1", "fits in" },
       { "sweep_memory --gpus 0", "integers such as 4,8 or 4..64 are needed" },
       { "batch_size --model nosuch", "unknown model \"nosuch\"" },

@@ -165,7 +165,8 @@ describe("tperf.train", function()
     refusal({ global_batch = (1 << 31) + 1 }, "'global_batch' must be an integer from 1 to 2147483648")
     refusal({ batch = 8 }, "unknown field 'batch'")
     refusal({ attention = "summa" }, "strategy 'tensor' has no attention 'summa'")
-    refusal({ cp = 7, dp = 1, rules = "default", fast = "none", global_batch = 7 }, "does not divide the tokens of a micro-batch", "E")
+    refusal({ cp = 7, dp = 1, rules = "default", fast = "none", global_batch = 7 },
+      "does not divide the tokens of a micro-batch", "E")
   end)
 end)
 

@@ -171,7 +171,11 @@ end
 function pipelines.names(value)
   local known = pipelines.schedules()
   if value == "any" then return known end
-  local list = type(value) == "table" and value or { value }
+  local list, seen = {}, {}
+  for _, name in ipairs(type(value) == "table" and value or { value }) do
+    if not seen[name] then list[#list + 1] = name end
+    seen[name] = true
+  end
   if list[1] == nil then check.fail("'schedule' must be a name or a list of names, got %s", check.show(value)) end
   for _, name in ipairs(list) do
     local found = false

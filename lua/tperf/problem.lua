@@ -166,10 +166,10 @@ function problem.of(o, strategies)
   p.wanted_pps = as_list(o.pp)
   p.pps = space.pipeline_sizes(p.model, p.rules, p.questions, p.wanted_pps)
   local schedules = pipelines.names(o.schedule or free.schedule)
-  pipelines.check_chunks(schedules, as_list(o.virtual_stages))
+  p.schedules, p.virtual_stages = schedules, as_list(o.virtual_stages)
+  pipelines.check_chunks(schedules, p.virtual_stages)
   p.pipelines, p.pipeline_list = pipelines.make {
-    pps = p.pps, schedules = schedules,
-    virtual_stages = as_list(o.virtual_stages) or VIRTUAL_STAGES,
+    pps = p.pps, schedules = schedules, virtual_stages = p.virtual_stages or VIRTUAL_STAGES,
     layers = p.model.layers, runs = p.layouts[1].runs, has_ends = p.layouts[1].has_ends,
   }
   for _, question in ipairs(p.questions) do
