@@ -181,8 +181,12 @@ function pipelines.names(value)
     local found = false
     for _, one in ipairs(known) do found = found or one == name end
     if not found then
-      check.fail("schedule %s has no closed form%s; a search can take: %s", check.show(name),
-        check.suggest(name, known), table.concat(known, ", "))
+      local all = schedule.names()
+      local exists = false
+      for _, one in ipairs(all) do exists = exists or one == name end
+      check.fail("%s%s; a search can take: %s",
+        (exists and "schedule %s has no closed form" or "unknown schedule %s"):format(check.show(name)),
+        exists and "" or check.suggest(name, all), table.concat(known, ", "))
     end
   end
   return list

@@ -44,6 +44,13 @@ function problem.refuse_axes(what, given, strategies)
   end
 end
 
+--- Refuses panels where no strategy has any.
+function problem.refuse_panels(what, o, strategies)
+  local some = o.panels == nil
+  for _, s in ipairs(strategies) do some = some or s.panels ~= nil end
+  if not some then refusal.raise("%s: 'panels' are of strategy summa, not of %s", what, strategies[1].name) end
+end
+
 --- The fields that search and train have in common, for some strategies.
 function problem.schema(strategies)
   local schema = {

@@ -85,6 +85,16 @@ function resource.list(kind)
   return sorted
 end
 
+-- ", which is a system" of a name that another kind has.
+local function other_kind(kind, name)
+  for _, other in ipairs { "models", "systems", "software" } do
+    for _, known in ipairs(other ~= kind and resource.list(other) or {}) do
+      if known == name then return (", which is a %s"):format(other == "software" and other or other:gsub("s$", "")) end
+    end
+  end
+  return ""
+end
+
 --- The file of a name or a path; nil and a message when there is none.
 ---@param kind string
 ---@param name string
@@ -104,8 +114,8 @@ function resource.find(kind, name)
     end
   end
   if name:find("/", 1, true) and exists(name) then return name end
-  return nil, string.format("unknown %s %s%s; `tperf list %s` shows them all", kind:gsub("s$", ""), check.show(name),
-    check.suggest(name, resource.list(kind)), kind)
+  return nil, string.format("unknown %s %s%s%s; `tperf list %s` shows them all", kind:gsub("s$", ""),
+    check.show(name), check.suggest(name, resource.list(kind)), other_kind(kind, name), kind)
 end
 
 --- The content of a YAML or JSON file and the positions in it (see src/bind/bind_yaml.c); nil and a message.

@@ -201,6 +201,7 @@ function search.run(given)
   local strategies = strategy.list(type(given) == "table" and given.strategy or "tensor")
   problem.refuse_axes("tperf.search", given, strategies)
   local o = check.record("tperf.search", given, schema_of(strategies))
+  problem.refuse_panels("tperf.search", o, strategies)
   if o.software then return require "tperf.search_software".run(given, search.run) end
   local p, many = problem.of(o, strategies)
   p.refused, p.many = {}, many

@@ -106,6 +106,9 @@ local function given_placement(o, s, domain)
     end
     used = used * given[name]
   end
+  for _, name in ipairs { "dp", "pp", table.unpack(s.axis_names) } do
+    if given[name] then divide(o[name], given[name], "fast." .. name, name) end
+  end
   if not (given.dp and given.pp) then return nil end
   for i, name in ipairs(s.axis_names) do
     fast[i] = given[name] or i == s.expert_axis and divisors.gcd(o[name], given.dp)
@@ -202,6 +205,7 @@ function train.run(given)
   local s = strategy.of(type(given) == "table" and given.strategy or "tensor")
   problem.refuse_axes("tperf.train", given, { s })
   local o = check.record("tperf.train", given, schema_of(s))
+  problem.refuse_panels("tperf.train", o, { s })
   complete_sizes(o, s)
   local profile = o.software and software(o.software)
   if profile then

@@ -35,7 +35,7 @@ local knobs = {
     left_open = "1f1b,interleaved_1f1b; or any", default = "1f1b" },
   { long = "virtual-stages", kind = "integer", help = "chunks of layers on a device, if interleaved",
     left_open = "2,3,4,6,8" },
-  { long = "zero", kind = "integer", help = "ZeRO stage, 0 to 3", left_open = "1", default = "1" },
+  { long = "zero", kind = "integer", min = 0, help = "ZeRO stage, 0 to 3", left_open = "1", default = "1" },
   { long = "recompute", kind = "string", help = "none, selective or full", left_open = "none,full", default = "none" },
   { long = "sequence-parallel", kind = "string", help = "yes or no", left_open = "yes", default = "yes" },
 }
@@ -49,7 +49,7 @@ local function knob_options(many)
     local number, usual = knob.kind == "integer", knob.default
     if many then usual = knob.left_open end
     list[i] = {
-      long = knob.long, short = knob.short, min = 0,
+      long = knob.long, short = knob.short, min = knob.min or 1,
       help = knob.help .. (usual and (" (default %s)"):format(usual) or ""),
       value = (number and "N" or "NAME") .. (many and ",..." or ""),
       kind = many and (number and "integers" or "list") or knob.kind,
@@ -85,9 +85,8 @@ end
 function configuration.question(values, arguments, needed)
   if not arguments[1] then return nil, "MODEL is missing" end
   if arguments[2] then return nil, ("one MODEL is needed, got '%s' too"):format(arguments[2]) end
-  for _, name in ipairs(needed) do
-    if values[name] == nil then return nil, ("--%s is missing"):format((name:gsub("_", "-"))) end
-  end
+  local missing = options.missing(values, needed)
+  if missing then return nil, missing end
   local asked = { model = arguments[1], global_batch = values.batch, strategy = values.strategy or "tensor" }
   for _, option in ipairs(options.join(question, knobs)) do
     local name = option.long:gsub("-", "_")

@@ -36,12 +36,18 @@ function options.of(command)
 end
 
 local function as_number(kind, text, min)
-  local number = tonumber(text)
+  local number, percent = tonumber(text), text:match "^%s*([%d.]+)%s*%%$"
+  if tonumber(percent) then
+    return nil, ("a number without a unit is needed, got '%s'; write %g"):format(text, tonumber(percent) / 100)
+  end
   if kind == "integer" then number = number and math.tointeger(number) end
   if not number or number ~= number or math.abs(number) == math.huge then
     return nil, ("%s is needed, got '%s'"):format(kind == "integer" and "an integer" or "a number", text)
   end
-  if min and number < min then return nil, ("a number from %g on is needed, got '%s'"):format(min, text) end
+  if min and number < min then
+    return nil, ("%s of at least %g is needed, got '%s'"):format(kind == "integer" and "an integer" or "a number", min,
+      text)
+  end
   return number
 end
 
@@ -98,6 +104,8 @@ local function convert(option, text)
   return as_quantity(text, kind)
 end
 
+local REPEATS = { list = true, integers = true } -- their values come together
+
 --- Converts an option's text and keeps it under the option's name; nil and a message when it is wrong.
 function options.store(values, option, text)
   local name = option.long:gsub("-", "_")
@@ -107,13 +115,32 @@ function options.store(values, option, text)
   end
   local value, message = convert(option, text)
   if value == nil then return nil, ("--%s: %s"):format(option.long, message) end
-  if option.kind == "list" then
+  if REPEATS[option.kind] then
     values[name] = values[name] or {}
-    for item in value:gmatch "[^,]+" do table.insert(values[name], item) end
-  else
-    values[name] = value
+    if option.kind == "integers" then
+      table.move(value, 1, #value, #values[name] + 1, values[name])
+    else
+      for item in value:gmatch "[^,]+" do table.insert(values[name], item) end
+    end
+    return true
   end
+  if values[name] ~= nil and values[name] ~= value then
+    return nil, ("--%s is given twice, the second time as '%s'; it takes one value"):format(option.long, text)
+  end
+  values[name] = value
   return true
+end
+
+--- "--bytes and --gpus are missing": of the options that must be there; nil when they all are.
+---@param names string[]  as in values
+function options.missing(values, names)
+  local list = {}
+  for _, name in ipairs(names) do
+    if values[name] == nil then list[#list + 1] = "--" .. name:gsub("_", "-") end
+  end
+  local last = table.remove(list)
+  if not last then return nil end
+  return #list > 0 and ("%s and %s are missing"):format(table.concat(list, ", "), last) or last .. " is missing"
 end
 
 local function find(declared, key, name)
@@ -212,6 +239,8 @@ function options.parse(command, list, first)
     elseif command.passes_arguments then -- from the script's name on, all belongs to the script
       table.move(list, i, #list, #rest + 1, rest)
       break
+    elseif argument == "" then
+      return nil, "an argument is empty"
     else
       rest[#rest + 1] = argument
     end

@@ -120,15 +120,15 @@ A row for each value of --tp, --pp, --ep and --batch. With -g, the best ways to 
   tperf infer llama-3.1-70b -s h100-sxm -g 16 -p 2048 -n 256 --tpot 20ms --pareto]],
   options = options.join({
     { long = "system", short = "s", value = "NAME", help = "the system (`tperf list systems`, or a file)" },
-    { long = "prompt", short = "p", value = "N", min = 0, kind = "integer", help = "tokens of a prompt" },
-    { long = "generate", short = "n", value = "N", kind = "integer", help = "tokens of an answer" },
-    { long = "batch", short = "b", value = "N,...", min = 0, kind = "integers",
+    { long = "prompt", short = "p", value = "N", min = 1, kind = "integer", help = "tokens of a prompt" },
+    { long = "generate", short = "n", value = "N", min = 1, kind = "integer", help = "tokens of an answer" },
+    { long = "batch", short = "b", value = "N,...", min = 1, kind = "integers",
       help = "sequences that a replica decodes at a time" },
-    { long = "prefill-batch", value = "N", kind = "integer", help = "prompts that it takes in at a time (default 1)" },
-    { long = "tp", value = "N,...", min = 0, kind = "integers", help = "tensor parallelism" },
-    { long = "pp", value = "N,...", min = 0, kind = "integers", help = "pipeline parallelism: stages" },
-    { long = "ep", value = "N,...", min = 0, kind = "integers", help = "replicas that share experts" },
-    { long = "dp", value = "N", kind = "integer", help = "replicas (default: as ep)" },
+    { long = "prefill-batch", value = "N", min = 1, kind = "integer", help = "prompts that it takes in at a time (default 1)" },
+    { long = "tp", value = "N,...", min = 1, kind = "integers", help = "tensor parallelism" },
+    { long = "pp", value = "N,...", min = 1, kind = "integers", help = "pipeline parallelism: stages" },
+    { long = "ep", value = "N,...", min = 1, kind = "integers", help = "replicas that share experts" },
+    { long = "dp", value = "N", min = 1, kind = "integer", help = "replicas (default: as ep)" },
     { long = "weight-dtype", value = "NAME", help = "how weights are stored (default bf16)" },
     { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
     { long = "compute-dtype", value = "NAME", help = "in which weights are multiplied (default bf16)" },
@@ -137,7 +137,7 @@ A row for each value of --tp, --pp, --ep and --batch. With -g, the best ways to 
     { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },
     { long = "rules", value = "NAME", help = "modelling rules (`tperf list rules`)" },
     { long = "ops", help = "every op of both phases, on the machine's roofline" },
-    { long = "gpus", short = "g", value = "N", kind = "integer", help = "search: all GPUs there are" },
+    { long = "gpus", short = "g", value = "N", min = 1, kind = "integer", help = "search: all GPUs there are" },
     { long = "ttft", value = "TIME", kind = "s", help = "search: the most until the first token, such as 500ms" },
     { long = "tpot", value = "TIME", kind = "s", help = "search: the most for each further token" },
     { long = "objective", value = "NAME", help = "search: throughput (default), tpot, ttft, latency, cost" },
@@ -147,9 +147,8 @@ A row for each value of --tp, --pp, --ep and --batch. With -g, the best ways to 
   run = function(values, arguments)
     if not arguments[1] then return false, "MODEL is missing" end
     if arguments[2] then return false, ("one MODEL is needed, got '%s' too"):format(arguments[2]) end
-    for _, name in ipairs { "system", "prompt", "generate" } do
-      if values[name] == nil then return false, ("--%s is missing"):format(name) end
-    end
+    local missing = options.missing(values, { "system", "prompt", "generate" })
+    if missing then return false, missing end
     local question = { model = arguments[1], system = values.system }
     for _, name in ipairs(QUESTION) do
       local value = values[name]

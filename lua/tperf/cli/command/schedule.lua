@@ -55,6 +55,26 @@ local function write_files(timelines, values)
   if values.html then output.write(values.html, timelines[1]:html { with = { table.unpack(timelines, 2) } }) end
 end
 
+-- The names, each once; commas part them as well as blanks do.
+local function names_of(arguments)
+  local names, seen = {}, {}
+  for name in table.concat(arguments, ","):gmatch "[^,]+" do
+    if not seen[name] then names[#names + 1] = name end
+    seen[name] = true
+  end
+  return names
+end
+
+-- An option that was given and that none of the schedules takes, or nil.
+local function idle_option(names, values)
+  local staged, grouped = false, false
+  for _, name in ipairs(names) do
+    local definition = schedule.get(name)
+    staged, grouped = staged or not definition.stages_per_device, grouped or definition.grouped
+  end
+  return values.stages and not staged and "stages" or values.group_size and not grouped and "group-size" or nil
+end
+
 local function rows_of(timelines)
   local rows, best = {}, math.huge
   for _, t in ipairs(timelines) do best = math.min(best, t.makespan) end
@@ -76,8 +96,9 @@ NAMEs are of `tperf list schedules`. Times are what one micro-batch takes on one
 any unit; schedules with several stages per device divide them among the stages. Peak memory
 is in micro-batches of a device's activations. Files of several schedules are named after them.]],
   options = options.join({
-    { long = "devices", short = "d", value = "N", kind = "integer", help = "devices in the pipeline" },
-    { long = "microbatches", short = "m", value = "N", kind = "integer", help = "micro-batches per iteration" },
+    { long = "devices", short = "d", value = "N", kind = "integer", min = 1, help = "devices in the pipeline" },
+    { long = "microbatches", short = "m", value = "N", kind = "integer", min = 1,
+      help = "micro-batches per iteration" },
     { long = "stages", value = "N", kind = "integer", help = "stages, where the schedule leaves them open" },
     { long = "group-size", value = "N", kind = "integer", help = "micro-batches per group of interleaved schedules" },
     { long = "times", value = "f=1,b=2", kind = "pairs",
@@ -92,14 +113,15 @@ is in micro-batches of a device's activations. Files of several schedules are na
   }, options.formats),
   run = function(values, arguments)
     if not arguments[1] then return false, "NAME is missing: " .. table.concat(schedule.names(), ", ") end
-    for _, name in ipairs { "devices", "microbatches" } do
-      if not values[name] then return false, ("--%s is missing"):format(name) end
-      if values[name] < 1 then return false, ("--%s must be at least 1, got %d"):format(name, values[name]) end
-    end
+    local missing = options.missing(values, { "devices", "microbatches" })
+    if missing then return false, missing end
     local times, message = read_times(values.times)
     if not times then return false, message end
+    local names = names_of(arguments)
+    local idle = idle_option(names, values)
+    if idle then return false, ("--%s means nothing to %s"):format(idle, table.concat(names, ", ")) end
     local timelines = {}
-    for i, name in ipairs(arguments) do timelines[i] = simulate(name, values, times) end
+    for i, name in ipairs(names) do timelines[i] = simulate(name, values, times) end
     write_files(timelines, values)
     require "tperf.cli.table"(values, rows_of(timelines), {
       { key = "schedule" }, { key = "devices" }, { key = "stages" }, { key = "microbatches" }, { key = "makespan" },
