@@ -125,16 +125,16 @@ end
 local function wrong_size(p)
   local o, list = p.o, {}
   local possible = { tp = {}, pp = {}, ep = {} }
-  local any = { o = setmetatable({ tp = false, pp = false, ep = false }, { __index = o }), model = p.model, rules = p.rules }
-  each_split(any, function(split)
-    for name, sizes in pairs(possible) do sizes[split[name]] = true end
+  local open = setmetatable({ tp = false, pp = false, ep = false }, { __index = o })
+  each_split({ o = open, model = p.model, rules = p.rules }, function(split)
+    for name, seen in pairs(possible) do seen[split[name]] = true end
   end)
   for _, name in ipairs { "tp", "pp", "ep" } do
-    local sizes = {}
-    for size in pairs(possible[name]) do sizes[#sizes + 1] = size end
-    table.sort(sizes)
+    local seen, ascending = possible[name], {}
+    for size in pairs(seen) do ascending[#ascending + 1] = size end
+    table.sort(ascending)
     for _, size in ipairs(type(o[name]) == "table" and o[name] or { o[name] }) do
-      if not possible[name][size] then list[#list + 1] = ("%s = %d: %s"):format(name, size, nearest.of(sizes, size)) end
+      if not seen[size] then list[#list + 1] = ("%s = %d: %s"):format(name, size, nearest.of(ascending, size)) end
     end
   end
   return table.concat(list, "; ")

@@ -25,6 +25,7 @@ local function in_options(command, message)
   longs.global_batch = longs.batch
   local head, tail = message:gsub("^tperf%.[%w_.:]-: ", ""):match "^(.-)(%(did you mean .*)$"
   head = head or message:gsub("^tperf%.[%w_.:]-: ", "")
+  if head:find "unknown field" or head:find "^llm_analysis" then return head .. (tail or "") end
   return head:gsub("'([%w_]+)'", function(name) return longs[name] and "--" .. longs[name] end) .. (tail or "")
 end
 

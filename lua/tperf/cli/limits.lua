@@ -23,7 +23,8 @@ limits.options = options.join({
 function limits.apply(values, host)
   local memory, instructions = values.max_memory or MEMORY, values.max_instructions
   if memory < LEAST_MEMORY or memory >= 2 ^ 62 then
-    return false, ("--max-memory: at least 1 MiB is needed, got %s (no blank before the unit: 4GiB)"):format(units.format(memory, "bytes"))
+    return false, ("--max-memory: at least 1 MiB is needed, got %s (no blank before the unit: 4GiB)"):format(
+      units.format(memory, "bytes"))
   end
   if instructions and instructions < 1 then return false, "--max-instructions: a positive number is needed" end
   if values.threads then

@@ -20,7 +20,8 @@ end
 --- How many of `heads` each of n GPUs has: heads / n, or one, of which n / heads GPUs have a copy.
 function fitting.replicated(p, heads, n, what)
   if not holds(heads, n) and p.rules.columns_gather then
-    refusal.raise("block '%s': %s = %d neither divides the %d GPUs nor is divided by them", p.block or "?", what, heads, n)
+    refusal.raise("block '%s': %s = %d neither divides the %d GPUs nor is divided by them", p.block or "?", what,
+      heads, n)
   end
   return math.max(heads // n, 1)
 end

@@ -8,7 +8,8 @@
 --   sequence_shards  function(share) -> integer: what must divide the sequence (rule shards_divide_sequence)
 --   panels           function(model, share, rules) -> list of integers to try; nil: no panels
 --   gradient_axes    the axes over which weights are replicated, beside dp: their gradients are reduced too
---   same_as          { strategy =, without = { axis … } }: what it is where one of these is 1; searches of both try that once
+--   same_as          { strategy =, without = { axis … } }: what it is where one of these is 1; searches of both leave
+--                    that case to the other
 --   attention        the variants of attention it can cut
 --   boundary         function(share, width) -> elements that a micro-batch sends to the next pipeline stage
 --   exchange         function(share, cut, shape) -> ops before, ops after attention's kernels; nil: none. cut: what

@@ -193,8 +193,9 @@ function runner.run(job)
   local show = job.quiet and function() end or progress.start(WHAT)
   local results, points, finished, total = {}, {}, 0, #job.points
   for i, values in ipairs(job.points) do
-    local p, found, reason = { index = i }, nil, nil
-    p.args, reason = refusal.attempt(job.build, values)
+    local p, found = { index = i }, nil
+    local args, reason = refusal.attempt(job.build, values)
+    p.args = args
     if reason then
       found = setmetatable({ reason = reason }, refused)
     elseif cache then

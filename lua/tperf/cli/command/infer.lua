@@ -116,7 +116,8 @@ return {
   arguments = "MODEL",
   details = [[
 For example: tperf infer llama-3.1-70b -s h100-sxm --tp 8 -b 32 -p 2048 -n 256
-A row for each value of --tp, --pp, --ep and --batch. With -g, the best ways to use so many GPUs:
+A row for each value of --tp, --pp, --ep and --batch, and below the table why some have no figures.
+With -g, the best ways to use so many GPUs:
   tperf infer llama-3.1-70b -s h100-sxm -g 16 -p 2048 -n 256 --tpot 20ms --pareto]],
   options = options.join({
     { long = "system", short = "s", value = "NAME", help = "the system (`tperf list systems`, or a file)" },
@@ -124,7 +125,8 @@ A row for each value of --tp, --pp, --ep and --batch. With -g, the best ways to 
     { long = "generate", short = "n", value = "N", min = 1, kind = "integer", help = "tokens of an answer" },
     { long = "batch", short = "b", value = "N,...", min = 1, kind = "integers",
       help = "sequences that a replica decodes at a time" },
-    { long = "prefill-batch", value = "N", min = 1, kind = "integer", help = "prompts that it takes in at a time (default 1)" },
+    { long = "prefill-batch", value = "N", min = 1, kind = "integer",
+      help = "prompts that it takes in at a time (default 1)" },
     { long = "tp", value = "N,...", min = 1, kind = "integers", help = "tensor parallelism" },
     { long = "pp", value = "N,...", min = 1, kind = "integers", help = "pipeline parallelism: stages" },
     { long = "ep", value = "N,...", min = 1, kind = "integers", help = "replicas that share experts" },

@@ -12,7 +12,7 @@ local function kind_of(path)
   return (content.accelerator or content.network) and "systems" or content.overlap and "software" or "models"
 end
 
-local function has_path(name) return name:find "/" ~= nil or name:find "%.%w+$" ~= nil end
+local function has_path(name) return name:find("/", 1, true) ~= nil end
 
 -- "models/gpt2" names the kind too.
 local function find_all(name)
