@@ -245,6 +245,9 @@ describe("a search", function()
     assert.equal(none.candidates, search { recompute = { "none", "selective" } }.candidates)
     assert.equal("selective", search { recompute = { "selective", "none" } }[1].recompute)
     assert.equal(2 * none.candidates, search { recompute = { "none", "selective" }, attention = "unfused" }.candidates)
+    local cut = search { recompute = "none", tp = { 2, 4, 8, 16 } } -- where sequence parallelism makes a difference
+    local both = search { recompute = "none", sequence_parallel = { true, false } }
+    assert.equal(none.candidates + cut.candidates, both.candidates)
     for name, value in pairs {
       recompute = "none", zero = 1, sequence_parallel = true, schedule = "1f1b", tp = 2, micro_batch = 1,
     } do

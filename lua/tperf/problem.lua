@@ -120,13 +120,16 @@ local function recomputations_of(o, free, network, set)
   return list
 end
 
--- Every combination of what changes a shape's ops without changing its sizes.
+-- Every combination of what changes a shape's ops without changing its sizes. again: all but sequence_parallel is as in
+-- the variant before.
 local function variants_of(o, free, network, set)
   local list = {}
   local parallel = o.sequence_parallel == nil and { true } or as_list(o.sequence_parallel)
   for _, recompute in ipairs(recomputations_of(o, free, network, set)) do
     for _, sequence_parallel in ipairs(parallel) do
-      list[#list + 1] = { recompute = recompute, sequence_parallel = sequence_parallel }
+      list[#list + 1] = {
+        recompute = recompute, sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1],
+      }
     end
   end
   return list
