@@ -148,6 +148,18 @@ describe("tperf infer", function()
   end)
 end)
 
+describe("tperf schedule", function()
+  it("compares the schedules that take the sizes, and says why the others do not", function()
+    local result = shell "tperf schedule 1f1b dualpipe gpipe -d 3 -m 8"
+    assert.equal(0, result.code)
+    assert.truthy(result.out:find "\n1f1b +3 .*\ngpipe +3 .*\n\ndualpipe needs an even number of devices, not 3\n$")
+    local rows = json(shell("tperf schedule 1f1b dualpipe gpipe -d 3 -m 8 --json").out, "json")
+    assert.same({ "1f1b", "gpipe", "dualpipe" }, { rows[1].schedule, rows[2].schedule, rows[3].schedule })
+    assert.equal("dualpipe needs an even number of devices, not 3", rows[3].reason)
+    says("tperf schedule dualpipe dualpipe_v -d 3 -m 7", "dualpipe needs an even number of")
+  end)
+end)
+
 describe("a message", function()
   local function train(changes)
     local asked = { model = "gpt3-175b", system = "h100-sxm", global_batch = 1536 }

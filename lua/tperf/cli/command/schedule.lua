@@ -1,4 +1,5 @@
 local options = require "tperf.cli.options"
+local refusal = require "tperf.refusal"
 local schedule = require "tperf.schedule"
 local output = require "tperf.report.output"
 
@@ -88,6 +89,28 @@ local function rows_of(timelines)
   return rows
 end
 
+local COLUMNS = {
+  { key = "schedule" }, { key = "devices" }, { key = "stages" }, { key = "microbatches" }, { key = "makespan" },
+  { key = "slower", unit = "%" }, { key = "bubble", unit = "%" }, { key = "longest_stage" },
+  { key = "peak_memory" }, { key = "reason" },
+}
+
+-- The timelines of the schedules that take these sizes, and rows with reasons for the others; raises where none does.
+local function simulate_all(names, values, times)
+  local timelines, refused = {}, {}
+  for _, name in ipairs(names) do
+    local t, reason = refusal.attempt(simulate, name, values, times)
+    timelines[#timelines + 1] = t
+    if not t then
+      refused[#refused + 1] = {
+        schedule = name, devices = values.devices, microbatches = values.microbatches, reason = reason,
+      }
+    end
+  end
+  if #timelines == 0 then refusal.raise("%s", refused[1].reason) end
+  return timelines, refused
+end
+
 return {
   summary = "compare pipeline schedules",
   arguments = "NAME ...",
@@ -120,16 +143,13 @@ is in micro-batches of a device's activations. Files of several schedules are na
     local names = names_of(arguments)
     local idle = idle_option(names, values)
     if idle then return false, ("--%s means nothing to %s"):format(idle, table.concat(names, ", ")) end
-    local timelines = {}
-    for i, name in ipairs(names) do timelines[i] = simulate(name, values, times) end
+    local timelines, refused = simulate_all(names, values, times)
     write_files(timelines, values)
-    require "tperf.cli.table"(values, rows_of(timelines), {
-      { key = "schedule" }, { key = "devices" }, { key = "stages" }, { key = "microbatches" }, { key = "makespan" },
-      { key = "slower", unit = "%" }, { key = "bubble", unit = "%" }, { key = "longest_stage" },
-      { key = "peak_memory" },
-    })
-    if values.text and not values.json and not values.csv then
-      for _, t in ipairs(timelines) do io.stdout:write("\n", t:text()) end
-    end
+    local for_people = not values.json and not values.csv
+    local rows = rows_of(timelines)
+    if not for_people then table.move(refused, 1, #refused, #rows + 1, rows) end
+    require "tperf.cli.table"(values, rows, COLUMNS)
+    for _, row in ipairs(for_people and refused or {}) do io.stdout:write("\n", row.reason, "\n") end
+    for _, t in ipairs(values.text and for_people and timelines or {}) do io.stdout:write("\n", t:text()) end
   end,
 }
