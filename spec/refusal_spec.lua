@@ -32,6 +32,13 @@ describe("an option with a dimension", function()
     assert.equal(0, shell(SERVE .. "--tpot 20ms --ttft 2s").code)
     says("tperf run scripts/inference_pareto.lua --tpot 20", "--tpot: a unit is needed, got '20'", 2)
     assert.equal(0, shell("tperf collective send -s h100-sxm -g 2 -n 1048576").code) -- bytes are a count
+    local asked = { model = "llama-3.1-8b", system = "h100-sxm", gpus = 2, prompt = 128, generate = 16, tpot = "20" }
+    refuses("'tpot': a unit is needed, got '20'; write '20ms' or '20s'", tperf.search_inference, asked)
+    asked.tpot = "20 ms"
+    local found = tperf.search_inference(asked)
+    asked.tpot = 0.02 -- a number is in seconds, as all are
+    assert.equal(#found, #tperf.search_inference(asked))
+    assert.truthy(#found > 0)
   end)
 end)
 

@@ -118,6 +118,20 @@ function check.integer(options)
   end, "integer")
 end
 
+local COUNTED = { bytes = true, FLOP = true } -- "1048576" can mean one thing only
+
+--- A quantity as people type it, in its base unit; nil and what is wrong with it. What is no count needs its unit: a
+--- bare number of seconds is milliseconds to some.
+---@param text string
+---@param unit string  as in tperf.units
+function check.quantity(text, unit)
+  if tonumber(text) and not COUNTED[unit] then
+    local remedy = unit == "s" and string.format("'%sms' or '%ss'", text, text) or string.format("'%s %s'", text, unit)
+    return nil, string.format("a unit is needed, got '%s'; write %s", text, remedy)
+  end
+  return require "tperf.units".parse(text, unit)
+end
+
 --- A finite number: min, max, above (exclusive), default, optional; with unit also a string such as "900 GB/s".
 function check.number(options)
   local o = options or {}
@@ -126,7 +140,7 @@ function check.number(options)
     local number = value
     if o.unit and type(value) == "string" then
       local message
-      number, message = require "tperf.units".parse(value, o.unit)
+      number, message = check.quantity(value, o.unit)
       if not number then return nil, string.format("'%s': %s", path, message), path end
     end
     if type(number) ~= "number" or number ~= number or math.abs(number) == math.huge or not inside(number, o) then

@@ -6,7 +6,6 @@
 -- number or of integers. Its value arrives under the long name with "_" for "-". A command's `common` options replace
 -- the ones that every command takes.
 local check = require "tperf.check"
-local units = require "tperf.units"
 
 local options = {}
 
@@ -81,17 +80,6 @@ local function as_pairs(text)
   return pairs_of
 end
 
-local COUNTED = { bytes = true, FLOP = true } -- "1048576" can mean one thing only
-
--- A number with its unit: a bare number of seconds is milliseconds to some.
-local function as_quantity(text, unit)
-  if tonumber(text) and not COUNTED[unit] then
-    local remedy = unit == "s" and ("%sms or %ss"):format(text, text) or ("%s %s"):format(text, unit)
-    return nil, ("a unit is needed, got '%s'; write '%s'"):format(text, remedy:gsub(" or ", "' or '"))
-  end
-  return units.parse(text, unit)
-end
-
 local function convert(option, text)
   local kind = option.kind or "string"
   if kind == "integers" then return as_integers(text, option.min or 1) end
@@ -101,7 +89,7 @@ local function convert(option, text)
     if text == "" then return nil, "a value is needed" end
     return text
   end
-  return as_quantity(text, kind)
+  return check.quantity(text, kind)
 end
 
 local REPEATS = { list = true, integers = true } -- their values come together
