@@ -107,6 +107,7 @@ describe("options", function()
       ["show spec/run.lua"] = "tperf: spec/run.lua:",
       ["validate spec/data/measured/steps.csv -s nosuch"] = 'tperf: unknown system "nosuch"',
       ["validate ."] = "tperf: .: ",
+      ["calibrate h100-sxm ."] = "tperf: .: ",
       ["infer gpt2 -s h100-sxm -p 8 -n 8 -g 4 --tp 5"] = "that divide 4 GPUs; tp = 5: try 4",
       ["infer gpt2 -s h100-sxm -p 8 -n 8 -g 4 -b 1000000"] = "no --batch that was asked for fits: the largest",
     } do
@@ -153,7 +154,9 @@ describe("wrong usage", function()
     ["tperf compat"] = "the tool is missing: llm-analysis",
     ["tperf params ''"] = "an argument is empty",
     ["tperf train gpt2 --tp 2 --tp 4"] = "--tp is given twice, the second time as '4'; it takes one value",
-    ["tperf search gpt2 --reserve 10%"] = "--reserve: a number without a unit is needed, got '10%'; write 0.1",
+    ["tperf search gpt2 --reserve 10%"] = "--reserve: a number is needed, got '10%'; write 0.1",
+    ["tperf infer gpt2 -p 2k"] = "--prompt: an integer is needed, got '2k'; write 2e3",
+    ["tperf run scripts/cost.lua --tokens 15T"] = "--tokens: a number is needed, got '15T'; write 15e12",
     ["tperf run --max-memory 4 GiB x.lua"] = "--max-memory: at least 1 MiB is needed, got 4.000 B (no blank",
     ["tperf schedule 1f1b -d 4 -m 8 --stages 3"] = "--stages means nothing to 1f1b",
     ["tperf schedule 1f1b,gpipe -d 4 -m 8 --group-size 3"] = "--group-size means nothing to 1f1b, gpipe",

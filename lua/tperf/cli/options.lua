@@ -34,14 +34,22 @@ function options.of(command)
   return options.join(command.options or {}, command.common or options.common)
 end
 
+local THOUSANDS = { k = 3, K = 3, M = 6, G = 9, B = 9, T = 12 }
+
+-- "; write 15e12" for "15T", "; write 0.1" for "10%"; else "".
+local function remedy_of(text)
+  local digits, suffix = text:match "^([%d.]+)([%a%%])$"
+  if not tonumber(digits) then return "" end
+  if suffix == "%" then return ("; write %g"):format(tonumber(digits) / 100) end
+  return THOUSANDS[suffix] and ("; write %se%d"):format(digits, THOUSANDS[suffix]) or ""
+end
+
 local function as_number(kind, text, min)
-  local number, percent = tonumber(text), text:match "^%s*([%d.]+)%s*%%$"
-  if tonumber(percent) then
-    return nil, ("a number without a unit is needed, got '%s'; write %g"):format(text, tonumber(percent) / 100)
-  end
+  local number = tonumber(text)
   if kind == "integer" then number = number and math.tointeger(number) end
   if not number or number ~= number or math.abs(number) == math.huge then
-    return nil, ("%s is needed, got '%s'"):format(kind == "integer" and "an integer" or "a number", text)
+    return nil, ("%s is needed, got '%s'%s"):format(kind == "integer" and "an integer" or "a number", text,
+      remedy_of(text))
   end
   if min and number < min then
     return nil, ("%s of at least %g is needed, got '%s'"):format(kind == "integer" and "an integer" or "a number", min,
