@@ -53,6 +53,23 @@ local MASK_BYTES = 1 -- of an entry of a dropout mask
 
 local op = {}
 
+-- Refuses anything but a table of these fields. What they hold is the core's to check.
+local function check_names(what, o, names)
+  if type(o) ~= "table" then check.fail("%s needs a table of fields, got %s", what, check.show(o)) end
+  for key in next, o do
+    if not names[key] then
+      check.fail("%s: unknown field %s%s; it has %s", what, check.show(key), check.suggest(key, check.names(names)),
+        table.concat(check.names(names), ", "))
+    end
+  end
+end
+
+local function names(list)
+  local set = { name = true }
+  for name in list:gmatch "%S+" do set[name] = true end
+  return set
+end
+
 --- Y = X W + bias: tokens, n_in, n_out, bias, input_kept_elsewhere, tied (W is the embedding), weights_elsewhere,
 --- weight_dtype, matrix_dtype. Axes: gather (X lies in shards of `shard` tokens),
 --- reduce_scatter or all_reduce (of Y), input_grad or input_grad_all_reduce (of X's gradient), output_grad (Y's
@@ -170,9 +187,11 @@ local back = {
   reduce = "broadcast", scatter = "gather", gather = "scatter", all_to_all = "all_to_all", send = "send",
 }
 
+local collective_names = names "kind axis bytes share"
+
 --- A collective alone, and in the backward pass its counterpart: kind, axis, bytes (see tperf.collective), share.
 function op.collective(o)
-  if type(o) ~= "table" then check.fail("op.collective needs a table of fields, got %s", check.show(o)) end
+  check_names("op.collective", o, collective_names)
   if not back[o.kind] then
     local kinds = check.names(back)
     check.fail("op.collective: unknown kind %s%s; there are: %s", check.show(o.kind), check.suggest(o.kind, kinds),
@@ -197,12 +216,19 @@ local activations = {
   gelu = { 8, 13 }, quick_gelu = { 5, 9 }, silu = { 4, 8 }, tanh = { 1, 3 }, relu = { 1, 1 }, relu2 = { 2, 3 },
 }
 
+local activation_names = names "kind dtype elements gated"
+
 --- An activation of `elements` results: kind ("gelu", "silu", "relu", "relu2", "quick_gelu", "tanh"); gated: times a
 --- second input, as SwiGLU does (arXiv 2002.05202), in one kernel. Saved: the inputs.
 function op.activation(o)
+  check_names("op.activation", o, activation_names)
   local bytes = element("activation", o)
   local flops, inputs = activations[o.kind], o.gated and 2 or 1
-  if not flops then check.fail("op.activation: unknown kind %s", check.show(o.kind)) end
+  if not flops then
+    local kinds = check.names(activations)
+    check.fail("op.activation: unknown kind %s%s; there are: %s", check.show(o.kind), check.suggest(o.kind, kinds),
+      table.concat(kinds, ", "))
+  end
   return core.elementwise {
     name = o.name or o.kind, dtype = o.dtype, elements = o.elements,
     forward_flops = flops[1] + inputs - 1, backward_flops = flops[2] + 3 * (inputs - 1),
@@ -210,8 +236,11 @@ function op.activation(o)
   }
 end
 
+local residual_names, rotary_names = names "dtype elements dropout", names "dtype elements"
+
 --- Adds a branch to the residual stream; dropout: of the branch first, in the same kernel, its mask kept.
 function op.residual(o)
+  check_names("op.residual", o, residual_names)
   local bytes = element("residual", o)
   local mask = o.dropout and MASK_BYTES or 0
   return core.elementwise {
@@ -223,6 +252,7 @@ end
 
 --- Rotates pairs of features by the position (arXiv 2104.09864): two products and a sum an element; nothing saved.
 function op.rotary(o)
+  check_names("op.rotary", o, rotary_names)
   local bytes = element("rotary", o)
   return core.elementwise {
     name = o.name or "rotary", dtype = o.dtype, elements = o.elements, forward_flops = 3, backward_flops = 3,
@@ -230,9 +260,17 @@ function op.rotary(o)
   }
 end
 
+local bias_names = names "dtype tokens width parameter_grad"
+
 --- Adds a vector of `width` to `tokens` rows.
 function op.bias(o)
+  check_names("op.bias", o, bias_names)
   local bytes = element("bias", o)
+  for _, name in ipairs { "tokens", "width" } do
+    if math.type(o[name]) == nil then
+      check.fail("op.bias: '%s' must be an integer, got %s", name, check.show(o[name]))
+    end
+  end
   return core.elementwise {
     name = o.name or "bias", dtype = o.dtype, elements = 1.0 * o.tokens * o.width, parameters = o.width,
     forward_flops = 1, backward_flops = 1, forward_bytes = bytes, backward_bytes = bytes,
@@ -240,8 +278,11 @@ function op.bias(o)
   }
 end
 
+local gelu_names, dropout_names = names "dtype elements", names "dtype elements keep_mask recomputed"
+
 --- GELU of `elements`, 8 FLOP forward and 13 backward each.
 function op.gelu(o)
+  check_names("op.gelu", o, gelu_names)
   local bytes = element("gelu", o)
   return core.elementwise {
     name = o.name or "gelu", dtype = o.dtype, elements = o.elements, forward_flops = 8, backward_flops = 13,
@@ -251,6 +292,7 @@ end
 
 --- Dropout of `elements`; keep_mask = false draws the mask again in the backward pass.
 function op.dropout(o)
+  check_names("op.dropout", o, dropout_names)
   local bytes = 2 * element("dropout", o) + MASK_BYTES
   return core.elementwise {
     name = o.name or "dropout", dtype = o.dtype, elements = o.elements, forward_flops = 1, backward_flops = 1,

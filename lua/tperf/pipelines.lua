@@ -3,6 +3,7 @@
 -- backward and weight-gradient time on a device (tperf/schedule says which schedules export it).
 local core = require "tperf.core"
 local check = require "tperf.check"
+local refusal = require "tperf.refusal"
 local schedule = require "tperf.schedule"
 
 local pipelines = {}
@@ -117,7 +118,7 @@ function pipelines.check_chunks(names, wanted)
       taken = taken or not own or own == chunks
     end
     if not taken then
-      check.fail("'virtual_stages' = %d wants a schedule that interleaves, such as interleaved_1f1b, not %s", chunks,
+      refusal.raise("'virtual_stages' = %d wants a schedule that interleaves, such as interleaved_1f1b, not %s", chunks,
         table.concat(names, ", "))
     end
   end
@@ -149,18 +150,47 @@ function pipelines.make(options)
   return core.pipelines(options.runs, options.has_ends, list), described
 end
 
+--- Why a schedule makes no pipeline of these sizes.
+---@param name string  the schedule
+---@param pp integer
+---@param wanted integer?  chunks on a device; any
+---@param layers integer
+---@return string
+function pipelines.why_none(name, pp, wanted, layers)
+  local definition = schedule.get(name)
+  local least = definition.stages_per_device or 2
+  local chunks = definition.stages_per_device or wanted or least
+  if chunks < least then
+    return ("schedule '%s' interleaves: 'virtual_stages' must be at least 2, got %d"):format(name, chunks)
+  end
+  if pp * chunks <= layers then return ("schedule '%s' has no closed form for pp = %d"):format(name, pp) end
+  local most = layers // pp
+  local remedy = not definition.stages_per_device and most >= least and ("'virtual_stages' up to %d fits"):format(most)
+    or ("pp up to %d fits"):format(layers // least)
+  return ("schedule '%s' puts %d chunks of layers on each of pp = %d devices, %d in all, more than the model's %d "
+    .. "layers; %s"):format(name, chunks, pp, chunks * pp, layers, remedy)
+end
+
 --- The names of a search's `schedule` argument: a name, a list, or "any".
 function pipelines.names(value)
   local known = pipelines.schedules()
   if value == "any" then return known end
-  local list = type(value) == "table" and value or { value }
+  local list, seen = {}, {}
+  for _, name in ipairs(type(value) == "table" and value or { value }) do
+    if not seen[name] then list[#list + 1] = name end
+    seen[name] = true
+  end
   if list[1] == nil then check.fail("'schedule' must be a name or a list of names, got %s", check.show(value)) end
   for _, name in ipairs(list) do
     local found = false
     for _, one in ipairs(known) do found = found or one == name end
     if not found then
-      check.fail("schedule %s has no closed form%s; a search can take: %s", check.show(name),
-        check.suggest(name, known), table.concat(known, ", "))
+      local all = schedule.names()
+      local exists = false
+      for _, one in ipairs(all) do exists = exists or one == name end
+      check.fail("%s%s; a search can take: %s",
+        (exists and "schedule %s has no closed form" or "unknown schedule %s"):format(check.show(name)),
+        exists and "" or check.suggest(name, all), table.concat(known, ", "))
     end
   end
   return list

@@ -101,7 +101,13 @@ function rules.of(value)
     return value
   end
   if value == nil then value = "default" end
-  if type(value) == "string" then value = { base = value } end
+  if type(value) == "string" then
+    if not sets[value] then
+      check.fail("unknown rules %s%s; there are: %s", check.show(value), check.suggest(value, check.names(sets)),
+        table.concat(check.names(sets), ", "))
+    end
+    value = { base = value }
+  end
   local given = check.record("rules", value, schema)
   local set = { name = given.base }
   for _, field in ipairs(fields) do

@@ -73,6 +73,16 @@ local function add_micro_batches(core_search, network, shape_of, micro_batches, 
   return false
 end
 
+-- Whether a variant repeats the one before: where one GPU has all features, there is no stream to cut by tokens or not.
+-- Blocks of one's own may look at the flag whatever the sizes.
+local function repeats(p, s, sizes, variant)
+  if not variant.again or p.model.architecture or not s.built_in then return false end
+  for i, name in ipairs(s.axis_names) do
+    if name == s.features then return sizes[i] == 1 end
+  end
+  return false
+end
+
 -- Lays out the shapes of all strategies and walks them, some hundred at a time. false when interrupted.
 local function walk(p, o, core_search)
   local shapes, complete, done = {}, true, 0
@@ -101,7 +111,10 @@ local function walk(p, o, core_search)
           }
         end
         local function lay_out(micro_batch) return network(sizes, micro_batch, variant) end
-        if add_micro_batches(core_search, lay_out, shape_of, micro_batches, add) then return true end
+        if not repeats(p, s, sizes, variant)
+          and add_micro_batches(core_search, lay_out, shape_of, micro_batches, add) then
+          return true
+        end
       end
       return false
     end)
@@ -200,6 +213,7 @@ function search.run(given)
   local strategies = strategy.list(type(given) == "table" and given.strategy or "tensor")
   problem.refuse_axes("tperf.search", given, strategies)
   local o = problem.arguments("tperf.search", given, schema_of(strategies))
+  problem.refuse_panels("tperf.search", o, strategies)
   local p, many = problem.of(o, strategies)
   p.refused, p.many = {}, many
   local core_search = new_core_search(p, o)

@@ -3,6 +3,7 @@
 -- each other while the pipeline fills and drains, weight gradients that fill bubbles.
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
+local refusal = require "tperf.refusal"
 local schedule = require "tperf.schedule"
 
 local simulate = {}
@@ -56,7 +57,7 @@ function simulate.run(c, question, network, found, o)
   local definition = schedule.get(name)
   local stages = stages_of(c, definition, o)
   if stages > question.model.layers then
-    check.fail("tperf.train: %d stages are more than the model's %d layers", stages, question.model.layers)
+    refusal.raise("tperf.train: %d stages are more than the model's %d layers", stages, question.model.layers)
   end
   local passes = configuration.passes(question, network, found, stages)
   local t = schedule.simulate({

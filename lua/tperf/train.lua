@@ -2,10 +2,14 @@
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
 local divisors = require "tperf.divisors"
+local nearest = require "tperf.nearest"
+local pipelines = require "tperf.pipelines"
 local problem = require "tperf.problem"
+local refusal = require "tperf.refusal"
 local search = require "tperf.search"
 local shortage = require "tperf.shortage"
 local simulate = require "tperf.simulate"
+local space = require "tperf.space"
 local strategy = require "tperf.strategy"
 
 local train = {}
@@ -30,7 +34,8 @@ end
 
 local function divide(whole, part, what, whole_name)
   if whole % part ~= 0 then
-    check.fail("tperf.train: %s = %d does not divide %s of %d", what, part, whole_name, whole)
+    refusal.raise("tperf.train: %s = %d does not divide %s of %d; %s", what, part, whole_name, whole,
+      nearest.divisors(whole, part))
   end
   return whole // part
 end
@@ -39,36 +44,52 @@ end
 local function complete_sizes(o, s)
   local product = o.pp
   for i, name in ipairs(s.axis_names) do
-    if o[name] > (1 << 31) // product then check.fail("tperf.train: more than 2^31 GPUs") end
+    if o[name] > (1 << 31) // product then refusal.raise("tperf.train: more than 2^31 GPUs") end
     if i ~= s.expert_axis then product = product * o[name] end
   end
   if not o.dp then o.dp = o.gpus and divide(o.gpus, product, "the product of all axes but dp", "'gpus'") or 1 end
-  if o.dp > (1 << 31) // product then check.fail("tperf.train: more than 2^31 GPUs") end
+  if o.dp > (1 << 31) // product then refusal.raise("tperf.train: more than 2^31 GPUs") end
   if o.gpus and o.gpus ~= product * o.dp then
-    check.fail("tperf.train: 'gpus' is %d, but the axes multiply to %d", o.gpus, product * o.dp)
+    refusal.raise("tperf.train: 'gpus' is %d, but the axes multiply to %d", o.gpus, product * o.dp)
   end
   o.gpus = product * o.dp
 end
 
+-- "tp x cp": what cuts the sequence, for messages.
+local function sharding(o, s)
+  local names = {}
+  for i, name in ipairs(s.axis_names) do
+    if i ~= s.expert_axis and o[name] > 1 then names[#names + 1] = name end
+  end
+  return #names > 1 and "the number of shards of the sequence (" .. table.concat(names, ", ") .. ")" or names[1]
+end
+
 local function check_divisions(o, s, p)
+  if o.pp > p.model.layers then
+    refusal.raise("tperf.train: pp = %d is more than the model's %d layers", o.pp, p.model.layers)
+  end
   if #p.pps == 0 then
-    check.fail("tperf.train: pp = %d does not divide the model's %d layers", o.pp, p.model.layers)
+    refusal.raise("tperf.train: pp = %d does not divide the model's %d layers, as the rules '%s' demand; %s", o.pp,
+      p.model.layers, p.rules.name, nearest.divisors(p.model.layers, o.pp))
   end
   local replica = divide(o.global_batch, o.dp, "dp", "'global_batch'")
   divide(replica, o.micro_batch, "micro_batch", "the global batch of one replica,")
   if #p.pipeline_list == 0 then
-    check.fail("tperf.train: schedule '%s' has no closed form for pp = %d", o.schedule, o.pp)
+    refusal.raise("tperf.train: %s", pipelines.why_none(o.schedule, o.pp, o.virtual_stages, p.model.layers))
   end
   local share = strategy.share(s, p.model, o.micro_batch, {}, p.rules)
   for _, axis in ipairs(s.axes) do
     share[axis.name] = o[axis.name]
     local admitted, reason = axis.admits(p.model, share, p.rules)
-    if not admitted then check.fail("tperf.train: %s = %d %s", axis.name, o[axis.name], reason or "is not admitted") end
+    if not admitted then
+      refusal.raise("tperf.train: %s = %d %s; %s", axis.name, o[axis.name], reason or "is not admitted",
+        space.nearest_sizes(axis, p.model, share, p.rules))
+    end
   end
   local experts = s.axis_names[s.expert_axis]
   if experts then divide(o.dp, o[experts], experts, "dp") end
   divide(p.rules.shards_divide_sequence and p.model.seq or o.micro_batch * p.model.seq, s.sequence_shards(share),
-    "the number of sequence shards", "the sequence")
+    sharding(o, s), "the tokens of a micro-batch,")
   return share
 end
 
@@ -78,9 +99,12 @@ local function given_placement(o, s, domain)
   local function take(name, whole)
     divide(whole, given[name], "fast." .. name, name)
     if given[name] > domain // used then
-      check.fail("tperf.train: the placement takes more GPUs than the %d of a fast domain", domain)
+      refusal.raise("tperf.train: the placement takes more GPUs than the %d of a fast domain", domain)
     end
     used = used * given[name]
+  end
+  for _, name in ipairs { "dp", "pp", table.unpack(s.axis_names) } do
+    if given[name] then divide(o[name], given[name], "fast." .. name, name) end
   end
   if not (given.dp and given.pp) then return nil end
   for i, name in ipairs(s.axis_names) do
@@ -113,7 +137,7 @@ local function best_placement(o, s)
   for name, value in pairs(o) do request[name] = value end
   request.simulate, request.strategy, request.profile, request.software = nil, s, nil, o.profile or "none"
   local found = search.run(request)
-  local c = found[1] or check.fail("tperf.train: %s", found.reason)
+  local c = found[1] or refusal.raise("tperf.train: %s", found.reason)
   local fast = {}
   for i, name in ipairs(s.axis_names) do fast[i] = c.fast[name] end
   return fast, c.fast.dp, c.fast.pp, c.panels
@@ -164,6 +188,7 @@ local function prepare(given)
   local s = strategy.of(type(given) == "table" and given.strategy or "tensor")
   problem.refuse_axes("tperf.train", given, { s })
   local o = problem.arguments("tperf.train", given, schema_of(s))
+  problem.refuse_panels("tperf.train", o, { s })
   complete_sizes(o, s)
   local p = problem.of(o, { s })
   local share = check_divisions(o, s, p)

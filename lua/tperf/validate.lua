@@ -3,6 +3,7 @@ local check = require "tperf.check"
 local fit = require "tperf.calibrate.fit"
 local measured = require "tperf.measured"
 local software = require "tperf.software"
+local system = require "tperf.system"
 
 local validate = {}
 
@@ -59,6 +60,7 @@ end
 function validate.run(given)
   local o = check.record("tperf.validate", given, schema)
   if o.software then o.software = software(o.software) end
+  if o.system then system(o.system) end -- one that does not exist is wrong for all rows
   local rows, reader = measured.open(o.file)
   local cases, left = measured.predict(rows, reader, o)
   return {

@@ -8,9 +8,9 @@ local sources = {}
 local function slurp(path)
   local file, message = io.open(path, "rb")
   if not file then check.fail("%s", message) end
-  local text = file:read "a"
+  local text, problem = file:read "a"
   file:close()
-  return text
+  return text or check.fail("%s: %s", path, problem)
 end
 
 -- A log's measurements as the cases of tperf.measured.collective.

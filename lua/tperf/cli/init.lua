@@ -17,6 +17,29 @@ local function wrong(name, message)
   return 2
 end
 
+-- The library's message in the words of the command line: its fields as the options that hold them. What somebody may
+-- have meant stays as it is.
+local function in_options(command, message)
+  local longs = {}
+  for _, option in ipairs(options.of(command)) do longs[option.long:gsub("-", "_")] = option.long end
+  longs.global_batch = longs.batch
+  local head, tail = message:gsub("^tperf%.[%w_.:]-: ", ""):match "^(.-)(%(did you mean .*)$"
+  head = head or message:gsub("^tperf%.[%w_.:]-: ", "")
+  if head:find "unknown field" or head:find "^llm_analysis" then return head .. (tail or "") end
+  return head:gsub("'([%w_]+)'", function(name) return longs[name] and "--" .. longs[name] end) .. (tail or "")
+end
+
+local RUNS_SCRIPTS = { run = true, verify = true, repl = true } -- whose messages name the script's own fields
+
+-- What the command's run returns; its errors name options, but under --verbose, which wants their traceback.
+local function run(name, command, values, rest, host)
+  if values.verbose or RUNS_SCRIPTS[name] then return command.run(values, rest, host) end
+  local results = table.pack(pcall(command.run, values, rest, host))
+  if results[1] then return table.unpack(results, 2, results.n) end
+  local problem = results[2]
+  error(type(problem) == "string" and in_options(command, problem) or problem, 0)
+end
+
 local ALIASES = { ["--help"] = "help", ["-h"] = "help", ["--version"] = "version", ["-V"] = "version" }
 
 return function(host, arguments)
@@ -39,7 +62,7 @@ return function(host, arguments)
   end
   if values.json and values.csv then return wrong(name, "--json and --csv exclude each other") end
   host.verbose(values.verbose)
-  local status, message = command.run(values, rest, host)
+  local status, message = run(name, command, values, rest, host)
   if status == false then return wrong(name, message) end
   return status or 0
 end

@@ -1,9 +1,11 @@
 --- The options of commands that run scripts, and what they do.
 local options = require "tperf.cli.options"
+local units = require "tperf.units"
 
 local limits = {}
 
 local MEMORY <const> = 4 << 30 -- bytes
+local LEAST_MEMORY <const> = 1 << 20 -- "4 GiB" without quotes is "4"
 local INSTRUCTIONS <const> = 20000000000 -- some minutes of pure Lua; searches run in C and do not count
 
 limits.budgets = {
@@ -20,7 +22,10 @@ limits.options = options.join({
 --- Sets the limits and the output folder, and returns its path; false and a message when a value makes no sense.
 function limits.apply(values, host)
   local memory, instructions = values.max_memory or MEMORY, values.max_instructions
-  if memory < 1 or memory >= 2 ^ 62 then return false, "--max-memory: a size of at least one byte is needed" end
+  if memory < LEAST_MEMORY or memory >= 2 ^ 62 then
+    return false, ("--max-memory: at least 1 MiB is needed, got %s (no blank before the unit: 4GiB)"):format(
+      units.format(memory, "bytes"))
+  end
   if instructions and instructions < 1 then return false, "--max-instructions: a positive number is needed" end
   if values.threads then
     if values.threads < 1 or values.threads > 1024 then return false, "--threads: 1 to 1024" end

@@ -71,8 +71,10 @@ end
 function csv.read(path)
   local file, message = io.open(path, "rb")
   if not file then check.fail("%s", message) end
-  local text = file:read(MOST_BYTES + 1) or ""
+  local text, problem = file:read(MOST_BYTES + 1)
   file:close()
+  if problem then check.fail("%s: %s", path, problem) end
+  text = text or ""
   if #text > MOST_BYTES then check.fail("%s: more than %d MiB", path, MOST_BYTES >> 20) end
   return csv.parse(text, path)
 end

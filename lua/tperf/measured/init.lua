@@ -52,7 +52,7 @@ end
 local function attempt(f, ...)
   local done, result, more = pcall(f, ...)
   if done then return result, more end
-  return nil, (tostring(result):gsub("^[^:]*:%d+: ", ""):gsub("%d+", "N"))
+  return nil, (tostring(result):gsub("^[^:]*:%d+: ", ""):gsub(";.*$", ""):gsub("%d+", "N"))
 end
 
 -- Systems, read once each, and with the changes that rows make to them.

@@ -27,7 +27,7 @@ end
 ---@param c table  a configuration, or a row of a sweep
 ---@return string? text
 function layout.sizes(c)
-  if not c.dp then return c.reason and c.reason:match "^[^:;]*" end
+  if not c.pp then return c.reason and c.reason:match "^[^:;]*" end
   local text = list(c, c)
   if c.schedule and c.schedule ~= "1f1b" and c.schedule ~= "interleaved_1f1b" then text = text .. ", " .. c.schedule end
   if c.virtual_stages and c.virtual_stages > 1 then text = ("%s, %d chunks"):format(text, c.virtual_stages) end

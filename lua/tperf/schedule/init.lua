@@ -1,5 +1,6 @@
 --- tperf.schedule { … }: the timeline of a pipeline schedule; tperf.schedule.define adds one's own.
 local check = require "tperf.check"
+local refusal = require "tperf.refusal"
 local core = require "tperf.core"
 local costs = require "tperf.timeline.costs"
 local placements = require "tperf.timeline.placement"
@@ -131,7 +132,7 @@ local function of_model(arguments)
   return t
 end
 
-local function refuse(format, ...) check.fail("tperf.schedule: " .. format, ...) end
+local function refuse(format, ...) refusal.raise("tperf.schedule: " .. format, ...) end
 
 --- How many stages a schedule has on so many devices when nobody says: two on each where it takes any number.
 ---@param definition table

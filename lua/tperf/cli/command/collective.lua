@@ -45,9 +45,8 @@ For example: tperf collective all_reduce -s h100-sxm -g 64 -n 1MiB..8GiB]],
     local kind = arguments[1]
     if not kind then return false, "KIND is missing" end
     if arguments[2] then return false, "collective takes one KIND" end
-    for _, name in ipairs { "system", "bytes", "gpus" } do
-      if not values[name] then return false, ("--%s is missing"):format(name) end
-    end
+    local missing = options.missing(values, { "system", "bytes", "gpus" })
+    if missing then return false, missing end
     local tperf = require "tperf"
     local system, rows = tperf.system(values.system), {}
     local sizes = {}

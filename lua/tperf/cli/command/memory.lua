@@ -30,6 +30,7 @@ docs/memory.md says what the parts are. Where it does not fit, a single change t
     if not asked then return false, message end
     local tperf = require "tperf"
     local c = tperf.train(asked)
+    configuration.note(values, arguments)
     local rows, capacity = stages.rows(c), tperf.system(asked.system).accelerator.hbm.capacity
     require "tperf.cli.table"(values, rows, stages.columns)
     if not values.json and not values.csv then

@@ -55,6 +55,7 @@ The placement is what one fast domain (the GPUs behind one NVLink switch) holds 
     asked.progress = progress
     local found = require "tperf".search(asked)
     progress()
+    configuration.note(values, arguments)
     local rows, reason = rows_of(found)
     if #rows > 0 then
       require "tperf.cli.table"(values, rows, columns_for(found.candidates, values.software))

@@ -112,6 +112,7 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
     asked.simulate, asked.software = values.simulate, values.software
     local tperf = require "tperf"
     local c = tperf.train(asked)
+    configuration.note(values, arguments)
     require "tperf.cli.table"(values, { c }, configuration.columns)
     if not values.json and not values.csv then print_details(c, tperf.system(asked.system)) end
     if c.reason then
