@@ -6,6 +6,7 @@
 
 #include <lauxlib.h>
 #include <lua.h>
+#include <stdbool.h>
 
 #include "tperf/error.h"
 #include "tperf/system.h"
@@ -23,6 +24,11 @@ int tp_bind_fail(lua_State *L, const char *format, ...); // the directives of lu
 
 // Copies the system (a table made by tperf.system) at index; raises when the core refuses it.
 void tp_bind_check_system(lua_State *L, int index, tp_system *out);
+
+// Leaves a Lua file on the stack, closed until tp_bind_open_stream gives it a descriptor, which it owns from then on.
+// False with errno when that fails.
+luaL_Stream *tp_bind_new_stream(lua_State *L);
+bool tp_bind_open_stream(luaL_Stream *stream, int descriptor, const char *mode);
 
 // Each leaves one function or table on the stack, a field of tperf.core.
 void tp_bind_resource(lua_State *L);
