@@ -104,6 +104,12 @@ $(B)/tperf: $(OBJECTS) $(B)/flags
 	@echo "  LD  $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -rdynamic -o $@ $(OBJECTS) $(LIBS)
 
+# For specs: lets one write of the program fail (Linux). It is no part of the program, and has no sanitizer in it.
+$(B)/fail_write.so: src/tools/fail_write.c
+	@mkdir -p $(@D)
+	@echo "  LD  $@"
+	$(Q)$(CC) -std=c11 $(WARNINGS) -O1 -g -fPIC -fvisibility=hidden -shared -o $@ $< -ldl
+
 # The interpreter that loads it brings Lua.
 $(MODULE): $(filter-out $(B)/cli/%,$(OBJECTS)) $(B)/flags
 	@mkdir -p $(@D)

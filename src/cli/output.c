@@ -347,6 +347,7 @@ static int output_rename(lua_State *L) {
     close(from.at);
     close(to.at);
     errno = error;
+    if (!moved && error != ENOENT) note_failure(lua_tostring(L, 2));
     return luaL_fileresult(L, moved, lua_tostring(L, 1));
 }
 
