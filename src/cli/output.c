@@ -135,7 +135,10 @@ static int set_folder(lua_State *L) {
 }
 
 // nil and a message without an error number: what the sandbox refuses.
-static int refuse(lua_State *L, const char *path, const char *why) {
+static int refuse(lua_State *L, const char *whole, const char *why) {
+    char path[128];
+    if (snprintf(path, sizeof path, "%s", whole) >= (int)sizeof path)
+        memcpy(path + sizeof path - 4, "...", 4);
     lua_pushnil(L);
     if (why == foreign || why == changed)
         lua_pushfstring(
@@ -238,8 +241,9 @@ static bool open_stage(luaL_Stream *stream, tp_stage *stage, const char *mode, c
 static int output_open(lua_State *L) {
     tp_place place;
     bool exists;
-    const char *path = luaL_checkstring(L, 1), *mode = luaL_checkstring(L, 2);
-    luaL_argcheck(L, is_mode(mode), 2, "invalid mode");
+    size_t length;
+    const char *path = luaL_checkstring(L, 1), *mode = luaL_checklstring(L, 2, &length);
+    luaL_argcheck(L, strlen(mode) == length && is_mode(mode), 2, "invalid mode");
     luaL_Stream *stream = tp_bind_new_stream(L);
     int refused = resolve(L, 1, &place, &exists);
     if (refused) return refused;

@@ -1,7 +1,7 @@
 --- manifest.json: what a run of a script depended on and what it wrote, with the SHA-256 of each.
 local check = require "tperf.check"
 local core = require "tperf.core"
-local json = require "tperf.report.json"
+local encode = require "tperf.report.json".encode
 local recorder = require "tperf.cli.recorder"
 local resource = require "tperf.resource"
 
@@ -43,7 +43,7 @@ function manifest.write(run, host)
   if run.stamp then
     content.stamp = { date = clock "!%Y-%m-%dT%H:%M:%SZ", host = (recorder.slurp(machine_name) or ""):match "%S+" }
   end
-  local ok, message = host.output.manifest(json.encode(content) .. "\n")
+  local ok, message = host.output.manifest(encode(content) .. "\n")
   if not ok then error(message, 0) end
 end
 

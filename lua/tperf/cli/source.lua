@@ -8,7 +8,9 @@ local source = {}
 ---@param env table
 function source.chunk(text, name, mode, env)
   if text:sub(1, 3) == "\xEF\xBB\xBF" then text = text:sub(4) end
-  if text:sub(1, 1) == "#" then text = text:gsub("^[^\n]*", "", 1) end -- "#!…", an empty line now
+  if text:sub(1, 1) == "#" then -- "#!…": an empty line before text, nothing before a binary chunk
+    text = text:gsub("^[^\n]*", "", 1):gsub("^\n\27", "\27", 1)
+  end
   return load(text, name, mode, env)
 end
 
