@@ -12,7 +12,7 @@
 #include "tperf/system.h"
 
 // Puts tperf.core into package.loaded and the searcher for the embedded modules into
-// package.searchers (after the disk when the environment names TPERF_LUA_DIR).
+// package.searchers (after that of the tree that the environment names in TPERF_LUA_DIR).
 void tp_bind_open(lua_State *L);
 
 // The module tperf.core itself, for tp_bind_open and for stock Lua's require.

@@ -83,9 +83,19 @@ static bool is_stream(const char *path) {
            (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode));
 }
 
+// The descriptor that a name in /dev stands for, with its own place in the file, which opening the name has not; or -1.
+static int named_descriptor(const char *path) {
+    int number;
+    char rest;
+    if (strcmp(path, "/dev/stdout") == 0) return dup(STDOUT_FILENO);
+    if (strcmp(path, "/dev/stderr") == 0) return dup(STDERR_FILENO);
+    return sscanf(path, "/dev/fd/%d%c", &number, &rest) == 1 ? dup(number) : -1;
+}
+
 static bool write_stream(const char *path, const char *text, size_t size) {
     fflush(stdout); // which may be the same
-    FILE *file = fopen(path, "ab");
+    int descriptor = named_descriptor(path);
+    FILE *file = descriptor >= 0 ? fdopen(descriptor, "wb") : fopen(path, "ab");
     if (!file) return false;
     bool ok = fwrite(text, 1, size, file) == size;
     int error = errno;

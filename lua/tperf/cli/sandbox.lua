@@ -230,11 +230,9 @@ local function disarm(host, env)
     lines = env.io.lines })
   replace(core.file, { write = host.output.write, log = host.output.log })
   replace(string, { dump = false })
-  for i = 4, #package.searchers do package.searchers[i] = nil end -- keep preload, embedded text and Lua files
   -- Library modules come from the binary, or from the tree that TPERF_LUA_DIR names; nowhere else.
-  local dir = os.getenv "TPERF_LUA_DIR"
-  local tree = dir and dir ~= "" and ("%s/?.lua;%s/?/init.lua"):format(dir, dir) or ""
-  replace(package, { loadlib = false, cpath = "", path = tree })
+  replace(package, { loadlib = false, cpath = "", path = "" })
+  for _ = 1, 3 do table.remove(package.searchers) end -- the standard ones that look for files
   -- Methods of strings and files are shared with the library: scripts may call them, not change them.
   local strings = getmetatable ""
   strings.__index, strings.__metatable = copy(env.string), false
@@ -242,8 +240,9 @@ local function disarm(host, env)
 end
 
 --- The global table of a script. Once per process: it also disarms the standard libraries.
-function sandbox.environment(host)
-  local path = package.path
+---@param host table
+---@param path string  the script's package.path
+function sandbox.environment(host, path)
   local env = {}
   for _, name in ipairs(PLAIN) do env[name] = _G[name] end
   env._G = env

@@ -23,7 +23,6 @@ end
 ---@param record table?  of tperf.cli.recorder: the script's text is noted
 function script.run(list, trusted, host, record)
   local env, path = _G, list[1]
-  package.path = path_beside(path)
   local text, problem
   if path == "-" then
     text, problem = io.read "a"
@@ -32,7 +31,11 @@ function script.run(list, trusted, host, record)
   end
   if not text then error(problem, 0) end
   if record then record:note(path, text) end
-  if not trusted then env = require "tperf.cli.sandbox".environment(host) end
+  if trusted then
+    package.path = path_beside(path)
+  else
+    env = require "tperf.cli.sandbox".environment(host, path_beside(path))
+  end
   local own = arguments_of(list, host.program)
   rawset(env, "arg", own)
   require "tperf.args".set(own)
