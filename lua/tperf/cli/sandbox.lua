@@ -85,8 +85,8 @@ end
 local function os_library(host)
   local library = {
     difftime = os.difftime,
-    remove = files.raising(host.output.remove),
-    rename = files.raising(host.output.rename),
+    remove = files.remover(host),
+    rename = files.renamer(host),
   }
   for _, name in ipairs { "clock", "execute", "getenv", "setlocale", "tmpname" } do
     library[name] = refuse("os." .. name)
