@@ -90,18 +90,25 @@ end)
 describe("a folder that turns into a link while a script writes below it", function()
   it("never leads out", function()
     local folder = program.folder()
-    program.shell("mkdir -p work/sub other", folder)
+    program.shell("mkdir -p work/turns other", folder)
     program.write(folder .. "/work/script.lua", [[
-      for i = 1, 300 do
-        pcall(function()
-          local f = io.open("turns/" .. i, "w")
-          if f then f:write "evil" f:close() end
-        end)
+      local before = io.open("turns/before", "w")
+      before:write "1"
+      io.stderr:write "opened\n"
+      io.read() -- here the folder turns into a link
+      before:close()
+      for _, name in ipairs { "turns/x", "turns/before" } do
+        print((select(2, pcall(io.open, name, "w")):match "a symbolic link or a file is in its way"))
       end
+      print((select(2, pcall(os.remove, "turns/file")):match "a symbolic link or a file is in its way"))
     ]])
-    program.shell(([[cd work; (while [ ! -e ../stop ]; do ln -sfn ../other turns; rm turns; mkdir turns; mv turns ../aside;
-      rm -rf ../aside; done) & tperf run script.lua; touch ../stop; wait]]), folder)
-    assert.equal("", program.shell("ls -A other", folder).out)
+    program.shell("echo keep > other/file", folder)
+    local result = program.shell([[cd work
+      (while [ ! -s ../said ]; do sleep 0.01; done; mv turns ../aside; ln -s ../other turns; echo) |
+      tperf run script.lua 2> ../said]], folder)
+    assert.equal(("a symbolic link or a file is in its way\n"):rep(3), result.out)
+    assert.equal("file\n", program.shell("ls -A other", folder).out)
+    assert.equal("1", program.slurp(folder .. "/aside/before")) -- in the folder in which it was opened
     program.remove(folder)
   end)
 end)

@@ -149,7 +149,8 @@ add {
   { "a plot above", plots "../x.svg", OUTSIDE },
   { "a plot as a PNG above", plots "../x.png", "cannot write '../x.png'" },
   { "a document over a file", T .. "tperf.report.new { title = 'x' }:text('y'):save 'existing.md'", THERE },
-  { "a timeline over a file", T .. "tperf.schedule { schedule = '1f1b', devices = 2, microbatches = 2 }:save 'existing.svg'",
+  { "a timeline over a file", T .. "tperf.schedule { schedule = '1f1b', devices = 2, microbatches = 2 }"
+    .. ":save 'existing.svg'",
     THERE },
   { "a cache over a file", caches "Makefile", NO_CACHE },
   { "a cache over an empty file", caches "empty", NO_CACHE },
@@ -218,7 +219,8 @@ add {
   { "a binary chunk", "assert(load '\\27Lua')", BINARY },
   { "a binary chunk that is asked for", "load('\\27Lua', 'x', 'b')", GONE },
   { "a binary chunk of both kinds", "assert(load('\\27Lua', 'x', 'bt'))", BINARY },
-  { "a binary chunk in pieces", "local i = 0 assert(load(function() i = i + 1 return ({ '\\27', 'Lua' })[i] end))", BINARY },
+  { "a binary chunk in pieces", "local i = 0 assert(load(function() i = i + 1 return ({ '\\27', 'Lua' })[i] end))",
+    BINARY },
   { "a binary file", "assert(loadfile 'code.luac')", BINARY },
   { "a binary file after a comment", "assert(loadfile 'comment.luac')", BINARY },
   { "a binary file that is asked for", "loadfile('code.luac', 'b')", GONE },
@@ -232,7 +234,8 @@ add {
   { "the real globals from a loaded chunk", "print(load('return _G', 'x', 't')() == _G, load 'return _ENV' () == _G)",
     prints = "true\ttrue\n" },
   { "the real globals by require", "print(require '_G' == _G)", prints = "true\n" },
-  { "the real globals from a coroutine", "print(coroutine.wrap(function() return _ENV end)() == _G)", prints = "true\n" },
+  { "the real globals from a coroutine", "print(coroutine.wrap(function() return _ENV end)() == _G)",
+    prints = "true\n" },
   { "a global put back", "rawset(_G, 'debug', require 'debug')", "module 'debug' not found" },
 }
 
@@ -288,8 +291,8 @@ add {
   { "code for the library that --out names", writes("x.lua"), "it is in TPERF_LUA_DIR", env = "TPERF_LUA_DIR=lib",
     options = "--out lib/tperf" },
   { "a module of the library's name beside the script", "print(require 'tperf'.version ~= nil)", prints = "true\n",
-    env = "TPERF_LUA_DIR=lib", before = "mkdir -p tperf/cli && echo \"os.execute 'touch ../witness'\" > tperf/init.lua && "
-    .. "cp tperf/init.lua tperf/cli/sandbox.lua" },
+    env = "TPERF_LUA_DIR=lib", before = "mkdir -p tperf/cli && echo \"os.execute 'touch ../witness'\" > tperf/init.lua "
+    .. "&& cp tperf/init.lua tperf/cli/sandbox.lua" },
   { "the core", "require 'tperf.core'", GONE },
   { "the core with another name", "require 'tperf/core'", "tperf/core" },
   { "the core among what is loaded", "print(package.loaded['tperf.core'])", prints = "nil\n" },

@@ -139,6 +139,12 @@ describe("a script's files", function()
     refuses("Too many open files", "local t = {} for i = 1, 65 do t[i] = assert(io.open('x' .. i, 'w')) end")
   end)
 
+  it("are no larger than 4 GiB, holes and all", function()
+    refuses("cannot write 'x': File too large",
+      "local f = io.open('x', 'w') f:seek('set', 5 << 30) f:write 'end' print(f:close())")
+    assert.equal("./s.lua\n", ls(folder))
+  end)
+
   it("do not take the place of a file that appears meanwhile", function()
     program.write(folder .. "/s.lua", "local f = io.open('x', 'w') f:write 'mine' io.read() print(f:close())")
     local result = program.shell("(sleep 0.3; echo theirs > x; echo) | tperf run s.lua", folder)

@@ -97,7 +97,10 @@ bool tp_stage_write(tp_stage *stage, const void *data, size_t size) {
 
 // Some file systems cannot sync a folder, or a file; they say so.
 static bool synced(int descriptor) {
-    return fsync(descriptor) == 0 || errno == EINVAL || errno == ENOTSUP;
+    int result;
+    while ((result = fsync(descriptor)) != 0 && errno == EINTR)
+        continue;
+    return result == 0 || errno == EINVAL || errno == ENOTSUP;
 }
 
 // A link, unlike a rename, takes no other file's place. File systems without links get a check and a rename.

@@ -59,7 +59,9 @@ local function watch_writing(record, host, folder)
     host.output[name] = function(...)
       local path = (select(path_at, ...))
       local known = type(path) == "string" and plain(path, folder)
-      if known == STDOUT then return nil, ("cannot write '%s': that is where what the script prints goes"):format(path) end
+      if known == STDOUT then
+        return nil, ("cannot write '%s': that is where what the script prints goes"):format(path)
+      end
       local value, message, code = write_to(...)
       if value and known then record[kind(...)][known] = true end
       return value, message, code
