@@ -35,6 +35,7 @@ local commands = {
   { "validate", "tperf validate gemm.csv --out predictions.csv", { "predictions.csv" } },
   { "schedule", "tperf schedule 1f1b -d 2 -m 4 --svg s.svg --trace s.json --html s.html", { "s.svg", "s.json",
     "s.html" } },
+  { "compat", "tperf compat llm-analysis train --model_name facebook_opt-125m --output_dir .", {} },
   { "a trusted script", "tperf run --trust library.lua 4", { "rows.csv", "plot.svg" } },
   { "a script", "tperf run s.lua 4", {}, "tperf run s.lua 3" },
   { "a script with a manifest", "tperf run --out out s.lua 4", {}, "tperf run --out out s.lua 3" },
