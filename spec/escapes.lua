@@ -55,6 +55,8 @@ add {
   { "io.output on a dot file", "io.output '.x'", DOT },
   { "a file that has changed since a run wrote it", writes "own.txt", "it has changed since a run of tperf wrote it",
     before = "echo \"io.open('own.txt', 'w'):write '1'\" > a.lua && tperf run a.lua && echo 2 >> own.txt" },
+  { "a file that another script wrote", writes "own.txt", "another script wrote it",
+    before = "echo \"io.open('own.txt', 'w'):write '1'\" > a.lua && tperf run a.lua" },
   { "an absolute name", writes "/tmp/tperf-escape", OUTSIDE },
   { "the folder above", writes "../x", OUTSIDE },
   { "a file above", writes("../other/file", "a"), OUTSIDE },

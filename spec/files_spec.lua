@@ -47,8 +47,8 @@ describe("a script's files", function()
   it("may be written again after a run that failed, was interrupted or wrote other files", function()
     refuses("broken", "io.open('x', 'w'):write('1'):close() error 'broken'", "--out out")
     runs("io.open('x', 'w'):write '2'", "--out out")
-    local result = program.shell([[echo "io.open('x', 'w'):write('3'):close() while true do end" > t.lua
-      timeout -s INT 1 ]] .. program.quote(program.absolute()) .. " run --out out t.lua", folder)
+    program.write(folder .. "/s.lua", "io.open('x', 'w'):write('3'):close() while true do end")
+    local result = program.shell("timeout -s INT 1 " .. program.quote(program.absolute()) .. " run --out out s.lua", folder)
     assert.truthy(result.err:find("interrupted", 1, true), result.err)
     assert.equal("3", content "out/x")
     runs("io.open('y', 'w'):write '1'", "--out out", "other.lua")
@@ -67,9 +67,20 @@ describe("a script's files", function()
     refuses("cannot write 'x': it is there already, and no run of tperf wrote it", "io.open('x', 'w')", "--out out")
   end)
 
-  it("are noted so that sha256sum can check them", function()
-    runs "io.open('x', 'w'):write 'one' io.open('y', 'w'):write 'two'"
-    assert.equal("x: OK\ny: OK\n", program.shell("sha256sum -c .tperf-written", folder).out)
+  it("are their own: another script may not write them again", function()
+    runs("io.open('x', 'w'):write '1' print 'talk'", "--out out", "one.lua")
+    for _, code in ipairs { "io.open('x', 'w')", "os.remove 'x'", "os.rename('x', 'y')" } do
+      refuses("cannot write 'x': another script wrote it", code, "--out out", "two.lua")
+    end
+    program.shell("mkdir other; cp one.lua other", folder)
+    local result = program.shell("tperf run --out out other/one.lua", folder)
+    assert.truthy(result.err:find("another script wrote it", 1, true), result.err)
+    runs("print 'talk'", "--out out", "two.lua")
+    for _, name in ipairs { "one.lua", "./one.lua", "other/../one.lua" } do
+      assert.equal(0, program.shell("tperf run --out out " .. name, folder).code)
+    end
+    program.shell("mkdir moved; mv one.lua out moved", folder)
+    assert.equal(0, program.shell("tperf run --out moved/out moved/one.lua", folder).code)
   end)
 
   it("are another user's word for nothing", function()

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -19,6 +20,9 @@ static struct {
     char path[PATH_MAX]; // its real path
     bool in_library;     // it lies in the tree of TPERF_LUA_DIR
 } folder = {-1, "", false};
+
+enum { LONGEST_SCRIPT = 1000 }; // bytes
+static char script[LONGEST_SCRIPT + 1];
 
 static const char outside[] = "it is outside the output folder";
 static const char dotted[] = "it starts with a dot, or lies in a folder that does";
@@ -57,6 +61,37 @@ const char *tp_folder_path(void) {
 
 int tp_folder_descriptor(void) {
     return folder.descriptor;
+}
+
+// How many bytes of two absolute paths are folders that they share, without the slash.
+static size_t shared_length(const char *a, const char *b) {
+    size_t shared = 0;
+    for (size_t i = 0;; i++) {
+        bool end_a = a[i] == '/' || a[i] == '\0', end_b = b[i] == '/' || b[i] == '\0';
+        if (end_a && end_b) shared = i;
+        if (a[i] != b[i] || a[i] == '\0') return shared;
+    }
+}
+
+void tp_folder_set_script(const char *path) {
+    char real[PATH_MAX], text[4 * PATH_MAX] = "";
+    if (!realpath(path, real)) {
+        snprintf(text, sizeof text, "%s", path);
+    } else {
+        const char *up = strcmp(folder.path, "/") == 0 ? "" : folder.path;
+        size_t shared = shared_length(up, real);
+        for (const char *rest = up + shared; *rest; rest++)
+            if (*rest == '/') strcat(text, "../");
+        strcat(text, real + shared + (real[shared] == '/'));
+    }
+    size_t length = strlen(text), start = length > LONGEST_SCRIPT ? length - LONGEST_SCRIPT : 0;
+    memcpy(script, text + start, length - start + 1);
+    for (char *c = script; *c; c++)
+        if ((unsigned char)*c < ' ') *c = '?';
+}
+
+const char *tp_folder_script(void) {
+    return script;
 }
 
 // What is wrong with one part of a path; NULL when nothing is.

@@ -23,21 +23,31 @@ bool tp_folder_set(const char *path);
 const char *tp_folder_path(void);
 int tp_folder_descriptor(void); // -1 until set
 
+// Sets the script that runs, from its path as the user says it ("-": standard input).
+void tp_folder_set_script(const char *path);
+
+// The script's path as it is seen from the output folder, which tells one script from another.
+const char *tp_folder_script(void);
+
 // Resolves a path that a script may write; NULL, or why it may not.
 const char *tp_folder_place(const char *path, size_t length, tp_place *place);
 
-// --- journal.c: ".tperf-written" in each folder tells what runs wrote there: lines as sha256sum prints them. ---
+// --- journal.c: ".tperf-written" in each folder tells what the runs of which script wrote there. ---
 
-// Whether a regular file with one name stands there as a run wrote it; digest, if not NULL, gets its checksum.
-bool tp_journal_owns(int at, const char *name, char digest[TP_SHA256_DIGITS + 1]);
+typedef enum tp_owner {
+    TP_OWN,           // it stands there as a run of this script wrote it
+    TP_OTHER_SCRIPTS, // as a run of another script wrote it
+    TP_CHANGED,       // a run wrote a file of that name, but not this content
+    TP_FOREIGN,       // no run did
+} tp_owner;
 
-// Whether a run wrote a file of that name, as it is or as it was.
-bool tp_journal_knows(int at, const char *name);
+// Whose a file is; digest, if not NULL, gets its checksum. What is no regular file with one name is foreign.
+tp_owner tp_journal_owner(int at, const char *name, char digest[TP_SHA256_DIGITS + 1]);
 
 // The checksum of what a descriptor holds, from its beginning; false with errno.
 bool tp_journal_hash(int descriptor, char digest[TP_SHA256_DIGITS + 1]);
 
-// Notes that a run writes (name, digest) into the folder; false with errno.
+// Notes that a run of this script writes (name, digest) into the folder; false with errno.
 bool tp_journal_note(int at, const char *name, const char *digest);
 
 // Removes the journal of a folder, if there is one.

@@ -1,5 +1,5 @@
-// journal.c: what runs wrote, told by a file in each folder, so that a later run may replace it, and nothing else.
-// A line is "CHECKSUM  NAME", as sha256sum prints it. It is added before the file takes its place: a file whose
+// journal.c: what runs wrote, told by a file in each folder, so that a later run of the same script may replace it,
+// and nothing else. A line is "CHECKSUM  NAME\tSCRIPT". It is added before the file takes its place: a file whose
 // checksum has no line is not a run's, or somebody has changed it since. Scripts cannot write the journal, for its
 // name starts with a dot; one that belongs to another user is not believed.
 #include <errno.h>
@@ -51,11 +51,15 @@ static char *read_journal(int at, size_t *size) {
     return text;
 }
 
-// Whether a line of a journal names the file; its digest lies at the line's beginning.
-static bool names(const char *line, size_t length, const char *name) {
-    size_t of_name = strlen(name);
-    return length == TP_SHA256_DIGITS + 2 + of_name &&
-           memcmp(line + TP_SHA256_DIGITS + 2, name, of_name) == 0;
+// The script in a line of a journal that names the file, and its length; NULL when it names another. The digest lies at
+// the line's beginning.
+static const char *names(const char *line, size_t length, const char *name, size_t *script_length) {
+    size_t before = TP_SHA256_DIGITS + 2, of_name = strlen(name);
+    if (length <= before + of_name || memcmp(line + before, name, of_name) != 0 ||
+        line[before + of_name] != '\t')
+        return NULL;
+    *script_length = length - before - of_name - 1;
+    return line + before + of_name + 1;
 }
 
 static size_t line_length(const char *line, const char *end) {
@@ -63,26 +67,24 @@ static size_t line_length(const char *line, const char *end) {
     return (size_t)((stop ? stop : end) - line);
 }
 
-// Whether there is a line of the file, with this digest if it is not NULL.
-static bool has_line(const char *text, size_t size, const char *name, const char *digest) {
-    const char *end = text + size;
+static tp_owner owner_in(const char *text, size_t size, const char *name, const char *digest) {
+    const char *end = text + size, *script = tp_folder_script();
+    tp_owner owner = TP_FOREIGN;
     for (size_t length; text < end; text += length + 1) {
+        size_t script_length;
         length = line_length(text, end);
-        if (names(text, length, name) && (!digest || memcmp(text, digest, TP_SHA256_DIGITS) == 0))
-            return true;
+        const char *found = names(text, length, name, &script_length);
+        if (!found) continue;
+        bool same = memcmp(text, digest, TP_SHA256_DIGITS) == 0;
+        if (same && script_length == strlen(script) && memcmp(found, script, script_length) == 0)
+            return TP_OWN;
+        if (same) owner = TP_OTHER_SCRIPTS;
+        if (owner == TP_FOREIGN) owner = TP_CHANGED;
     }
-    return false;
+    return owner;
 }
 
-static bool is_noted(int at, const char *name, const char *digest) {
-    size_t size;
-    char *text = read_journal(at, &size);
-    bool noted = text && has_line(text, size, name, digest);
-    free(text);
-    return noted;
-}
-
-bool tp_journal_owns(int at, const char *name, char digest[TP_SHA256_DIGITS + 1]) {
+tp_owner tp_journal_owner(int at, const char *name, char digest[TP_SHA256_DIGITS + 1]) {
     char own[TP_SHA256_DIGITS + 1];
     if (!digest) digest = own;
     int descriptor = openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -90,24 +92,25 @@ bool tp_journal_owns(int at, const char *name, char digest[TP_SHA256_DIGITS + 1]
     bool known = descriptor >= 0 && fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) &&
                  info.st_nlink == 1 && tp_journal_hash(descriptor, digest);
     if (descriptor >= 0) close(descriptor);
-    if (!known) return false;
-    return is_noted(at, name, digest);
-}
-
-bool tp_journal_knows(int at, const char *name) {
-    return is_noted(at, name, NULL);
+    if (!known) return TP_FOREIGN;
+    size_t size;
+    char *text = read_journal(at, &size);
+    tp_owner owner = text ? owner_in(text, size, name, digest) : TP_FOREIGN;
+    free(text);
+    return owner;
 }
 
 // A long journal without the file's older lines but the last.
 static size_t tidy(char *text, size_t size, const char *name) {
     char *end = text + size, *last = NULL, *to = text;
+    size_t of_script;
     for (char *line = text; line < end; line += line_length(line, end) + 1) {
-        if (names(line, line_length(line, end), name)) last = line;
+        if (names(line, line_length(line, end), name, &of_script)) last = line;
     }
     for (char *line = text, *next; line < end; line = next) {
         size_t length = line_length(line, end);
         next = line + length + 1;
-        if (names(line, length, name) && line != last) continue;
+        if (names(line, length, name, &of_script) && line != last) continue;
         memmove(to, line, length);
         to[length] = '\n';
         to += length + 1;
@@ -142,14 +145,15 @@ static bool append(int at, const char *line, size_t length) {
 }
 
 bool tp_journal_note(int at, const char *name, const char *digest) {
-    char line[TP_SHA256_DIGITS + NAME_MAX + 5];
+    char line[TP_SHA256_DIGITS + NAME_MAX + 1024];
     size_t size;
     char *text = read_journal(at, &size);
     if (!text) return false;
-    bool done = has_line(text, size, name, digest);
+    bool done = owner_in(text, size, name, digest) == TP_OWN;
     // A line that a crash cut short gets its end.
     const char *start = size > 0 && text[size - 1] != '\n' ? "\n" : "";
-    int length = snprintf(line, sizeof line, "%s%s  %s\n", start, digest, name);
+    int length =
+        snprintf(line, sizeof line, "%s%s  %s\t%s\n", start, digest, name, tp_folder_script());
     if (!done && size > TIDY_BYTES) {
         size_t rest = tidy(text, size, name);
         char *longer = realloc(text, rest + (size_t)length);

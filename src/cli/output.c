@@ -19,6 +19,7 @@
 
 static const char foreign[] = "it is there already, and no run of tperf wrote it";
 static const char changed[] = "it has changed since a run of tperf wrote it";
+static const char others[] = "another script wrote it";
 
 // --- what is open ---
 
@@ -53,7 +54,7 @@ static bool put_in_place(tp_stage *stage) {
     char digest[TP_SHA256_DIGITS + 1];
     int at = tp_stage_folder(stage);
     const char *name = tp_stage_name(stage);
-    bool replace = tp_journal_owns(at, name, NULL);
+    bool replace = tp_journal_owner(at, name, NULL) == TP_OWN;
     if (tp_journal_hash(tp_stage_descriptor(stage), digest) && tp_journal_note(at, name, digest))
         return tp_stage_commit(stage, replace);
     tp_stage_discard(stage);
@@ -140,7 +141,7 @@ static int refuse(lua_State *L, const char *whole, const char *why) {
     if (snprintf(path, sizeof path, "%s", whole) >= (int)sizeof path)
         memcpy(path + sizeof path - 4, "...", 4);
     lua_pushnil(L);
-    if (why == foreign || why == changed)
+    if (why == foreign || why == changed || why == others)
         lua_pushfstring(
             L,
             "cannot write '%s': %s (remove or rename it, or name another folder with --out; "
@@ -165,8 +166,10 @@ static const char *check_existing(const tp_place *place, bool *exists) {
         errno = S_ISDIR(info.st_mode) ? EISDIR : EPERM;
         return NULL;
     }
-    if (tp_journal_owns(place->at, place->name, NULL)) return NULL;
-    return tp_journal_knows(place->at, place->name) ? changed : foreign;
+    static const char *const reasons[] = {NULL, others, changed, foreign}; // by tp_owner
+    const char *reason = reasons[tp_journal_owner(place->at, place->name, NULL)];
+    errno = 0;
+    return reason;
 }
 
 // Resolves argument i to a place where a script may write; the caller closes place->at. Otherwise closes it and
@@ -324,10 +327,30 @@ static int output_remove(lua_State *L) {
     return luaL_fileresult(L, result == 0, lua_tostring(L, 1));
 }
 
+// output.retire(path): removes what a run of any script wrote; for the program.
+static int output_retire(lua_State *L) {
+    tp_place place;
+    size_t length;
+    const char *path = luaL_checklstring(L, 1, &length);
+    const char *refusal = tp_folder_place(path, length, &place);
+    if (refusal) return refuse(L, path, refusal);
+    if (place.at < 0) return luaL_fileresult(L, 0, path);
+    bool exists;
+    refusal = check_existing(&place, &exists);
+    if (!errno && refusal == others) refusal = NULL;
+    int error = errno;
+    bool gone = !exists || (!error && !refusal && unlinkat(place.at, place.name, 0) == 0);
+    if (!error) error = errno;
+    close(place.at);
+    if (refusal) return refuse(L, path, refusal);
+    errno = error;
+    return luaL_fileresult(L, gone, path);
+}
+
 // Notes what the file will be under its new name, and moves it there.
 static bool move(const tp_place *from, const tp_place *to, bool replace) {
     char digest[TP_SHA256_DIGITS + 1];
-    if (tp_journal_owns(from->at, from->name, digest))
+    if (tp_journal_owner(from->at, from->name, digest) == TP_OWN)
         return tp_journal_note(to->at, to->name, digest) &&
                tp_stage_move(from->at, from->name, to->at, to->name, replace);
     errno = ENOENT;
@@ -357,7 +380,13 @@ static int output_rename(lua_State *L) {
 
 // --- for the program itself, not for scripts ---
 
-// output.claim(path, checksum): a manifest says that a run wrote this file. If it is still as it was then, scripts may
+// output.script(path): which script runs.
+static int set_script(lua_State *L) {
+    tp_folder_set_script(luaL_checkstring(L, 1));
+    return 0;
+}
+
+// output.claim(path, checksum): a manifest says that a run of this script wrote this file. If it is still as it was then, scripts may
 // replace it.
 static int claim(lua_State *L) {
     tp_place place;
@@ -451,7 +480,9 @@ void tp_output_push(lua_State *L) {
         {"log", output_log},
         {"remove", output_remove},
         {"rename", output_rename},
+        {"retire", output_retire},
         {"finish", finish},
+        {"script", set_script},
         {"claim", claim},
         {"manifest", manifest},
         {"make_folder", make_folder},

@@ -78,7 +78,7 @@ No colours, when set.
 .SH FILES
 .TP
 .I .tperf\-written
-In a folder into which scripts wrote: the checksums of their files, which later runs may replace.
+In a folder into which scripts wrote: the checksums of their files, which later runs of the same script may replace.
 .TP
 .I manifest.json
 In the folder of

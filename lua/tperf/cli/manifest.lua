@@ -74,16 +74,19 @@ function manifest.read(folder)
 end
 
 --- Takes away the manifest of an earlier run, which this one would make wrong. What it lists may be written again by
---- this run, as far as it is as that one left it.
+--- a run of the same script, as far as it is as that one left it.
 ---@param folder string
-function manifest.retire(folder, host)
+---@param script string
+function manifest.retire(folder, script, host)
   local path = folder .. "/" .. recorder.MANIFEST
   local file, _, code = io.open(path, "rb")
   if not file and code == 2 then return end -- ENOENT
   if file then file:close() end
   local ok, content = pcall(manifest.read, folder)
   if not ok then error(("%s; it is where a run's manifest goes: name another folder with --out"):format(content), 0) end
-  for _, output in ipairs(content.outputs) do host.output.claim(output.file, output.sha256) end
+  if content.script.file == script then
+    for _, output in ipairs(content.outputs) do host.output.claim(output.file, output.sha256) end
+  end
   local gone, message = host.output.manifest()
   if not gone then error(("cannot remove %s"):format(message), 0) end
 end

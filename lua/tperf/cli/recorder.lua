@@ -7,7 +7,6 @@ local terminal = require "tperf.report.terminal"
 local recorder = { MANIFEST = "manifest.json" }
 
 local STDOUT <const> = "stdout.txt"
-local ABSENT <const> = 2 -- ENOENT
 
 local open, io_type = io.open, io.type -- the standard ones
 
@@ -118,8 +117,8 @@ local function note(record, path, text) record.read[path] = sha256(text) end
 ---  recorder.finish: running, printed, before
 function recorder.start(host, folder)
   local record = { read = {}, written = {}, kept = {}, running = true, note = note }
-  local gone, message, code = host.output.remove(STDOUT) -- of an earlier run; this one may fail
-  if not gone and code ~= ABSENT then error(message, 0) end
+  local gone, message = host.output.retire(STDOUT) -- of an earlier run; this one may fail
+  if not gone then error(message, 0) end
   watch_reading(record, host)
   record.before = watch_writing(record, host, folder)
   watch_printing(record, record.before.open)

@@ -24,6 +24,7 @@ end
 function script.run(list, trusted, host, record)
   local env, path = _G, list[1]
   local text, problem
+  host.output.script(path)
   if path == "-" then
     text, problem = io.read "a"
   else

@@ -6,7 +6,8 @@ local script = require "tperf.cli.script"
 
 -- Runs the script and says in the output folder what it depended on and what it wrote.
 local function run_recorded(values, arguments, host, folder)
-  manifest.retire(folder, host)
+  host.output.script(arguments[1])
+  manifest.retire(folder, arguments[1], host)
   local run = {
     script = arguments[1], arguments = table.move(arguments, 2, #arguments, 1, {}), folder = folder,
     record = recorder.start(host, folder), stamp = values.stamp,
@@ -34,12 +35,13 @@ return {
 The script sees the standard library less what reaches outside: no processes, no native
 or binary code, no clock, no unseeded random numbers. It reads regular files, and can
 require the modules beside it. It writes below the output folder: new files, and those
-that runs wrote there, unless something else has changed them (.tperf-written keeps their
-checksums); never names that start with a dot, never through links. "-" reads the script
-from standard input. What follows SCRIPT belongs to the script (its table arg). With
---out, DIR also gets stdout.txt, what the script prints, and manifest.json: the script,
-its arguments, the rules, every file read and every file written, each with its SHA-256;
-`tperf verify DIR` runs the script again and says what changed.]],
+that it wrote there in earlier runs, unless something else has changed them since
+(.tperf-written keeps their checksums); never names that start with a dot, never through
+links. "-" reads the script from standard input. What follows SCRIPT belongs to the
+script (its table arg). With --out, DIR also gets stdout.txt, what the script prints, and
+manifest.json: the script, its arguments, the rules, every file read and every file
+written, each with its SHA-256; `tperf verify DIR` runs the script again and says what
+changed.]],
   options = options.join(limits.options, {
     { long = "stamp", help = "put the date and the host's name into the manifest" },
   }),
