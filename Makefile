@@ -92,9 +92,10 @@ format: deps-lint ## let clang-format rewrite the C files
 
 gallery: deps ## draw the pictures of docs/gallery.md again
 	@$(MAKE) all
-	@sed -n 's|^    \./tperf |$(B)/tperf |p' docs/gallery.md | while read -r line; do \
-	  echo "  $$line"; $$line > /dev/null || exit 1; done
-	@rm -f docs/gallery/*.csv docs/gallery/manifest.json docs/gallery/stdout.txt
+	@rm -rf build/gallery
+	@sed -n 's|^    \./tperf run --out gallery |$(B)/tperf run --out build/gallery |p' docs/gallery.md | \
+	  while read -r line; do echo "  $$line"; $$line > /dev/null || exit 1; done
+	@cp build/gallery/*.svg docs/gallery/
 
 lua-module: $(MODULE) ## build tperf/core.so, for stock lua5.4
 
@@ -103,6 +104,12 @@ lua-module: $(MODULE) ## build tperf/core.so, for stock lua5.4
 $(B)/tperf: $(OBJECTS) $(B)/flags
 	@echo "  LD  $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -rdynamic -o $@ $(OBJECTS) $(LIBS)
+
+# For specs: lets one write of the program fail (Linux). It is no part of the program, and has no sanitizer in it.
+$(B)/fail_write.so: src/tools/fail_write.c
+	@mkdir -p $(@D)
+	@echo "  LD  $@"
+	$(Q)$(CC) -std=c11 $(WARNINGS) -O1 -g -fPIC -fvisibility=hidden -shared -o $@ $< -ldl
 
 # The interpreter that loads it brings Lua.
 $(MODULE): $(filter-out $(B)/cli/%,$(OBJECTS)) $(B)/flags

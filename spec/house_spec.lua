@@ -36,7 +36,7 @@ local MAY_USE = {
   search = { "base", "machine", "op", "plan" },
   io = { "base" },
   bind = { "base", "machine", "op", "plan", "schedule", "search", "io" },
-  cli = { "base", "bind" },
+  cli = { "base", "bind", "io" },
   tools = { "base", "io" },
 }
 local CORE = { base = true, machine = true, op = true, plan = true, schedule = true, search = true }

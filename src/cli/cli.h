@@ -31,8 +31,22 @@ void tp_limits_push(lua_State *L);
 // Ends the process as a finished run would: standard output flushed and checked.
 noreturn void tp_cli_exit(int status);
 
-// --- output.c: leaves { folder, open, remove, rename } on the stack, confined to one folder. ---
+// A handler of signals that end the process: leaves no temporary file behind.
+void tp_cli_end(int signal_number);
+
+// --- output.c ---
+
+// Leaves a table of functions on the stack that write below one folder (see lua/tperf/cli/init.lua).
 void tp_output_push(lua_State *L);
+
+// Puts in place what scripts left open; NULL, or which file of the run could not be written, and why.
+const char *tp_output_finish(void);
+
+// Gives up what scripts left open.
+void tp_output_abandon(void);
+
+// --- input.c: leaves a table of functions on the stack that read regular files. ---
+void tp_input_push(lua_State *L);
 
 // --- safe.c: leaves a table of functions on the stack that stand in for standard ones. ---
 void tp_safe_push(lua_State *L);

@@ -114,7 +114,7 @@ static void on_count(lua_State *L, lua_Debug *ar) {
 }
 
 static void on_interrupt(int signal_number) {
-    signal(signal_number, SIG_DFL); // the next one kills, should nobody honour this one
+    signal(signal_number, tp_cli_end); // the next one kills, should nobody honour this one
     tp_interrupt_raise();
     if (!limits.counting)
         lua_sethook(limits.main, on_count,

@@ -3,7 +3,12 @@
 --   host.program                      what the shell started
 --   host.exit(status)                 ends the process, standard output flushed and checked
 --   host.limits.memory(bytes), .instructions(count), .interactive()
---   host.output.folder(dir), .open(path, mode), .remove(path), .rename(from, to)   below one folder only
+--   host.input.open(path)             a regular file for reading
+--   host.output.folder(dir)           sets the output folder; below it, and there only what is new or a run's own:
+--     .open(path, mode), .write(path, text), .log(path, header), .remove(path), .rename(from, to)
+--   host.output.script(path)          which script runs; what it wrote in earlier runs is its own
+--   host.output.finish()              closes what a script left open
+--   host.output.claim(path, sha256), .retire(path), .manifest(text)   for manifests
 --   host.output.make_folder(path), .temporary(), .remove_folder(dir), .silence(on)   for `tperf verify`
 --   host.safe.NAME                    stand-ins for standard functions (see cli/sandbox.lua)
 -- and the arguments, from 0. Returns the exit status: 0 done, 1 error (raised), 2 wrong usage.
