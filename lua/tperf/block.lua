@@ -23,14 +23,16 @@ function block:ops(model, share)
   share.block = self.name -- for messages
   local ops = self.build(model, share)
   if type(ops) ~= "table" then check.fail("block '%s' returned %s, not a list of ops", self.name, check.show(ops)) end
+  local list = { name = self.name } -- a copy: nothing changes it any more
   for key, one in next, ops do
-    if key ~= "name" and not (math.type(key) == "integer" and is_op(one)) then
+    if math.type(key) == "integer" and is_op(one) then
+      list[key] = one
+    elseif key ~= "name" then
       check.fail("block '%s' returned a list with %s at [%s], where an op must be", self.name, check.show(one),
         check.show(key))
     end
   end
-  ops.name = self.name
-  return ops
+  return list
 end
 
 --- Whether a value is what tperf.block returned.

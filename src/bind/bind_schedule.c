@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bind/bind.h"
+#include "bind/fields.h"
 #include "tperf/schedule.h"
 
 typedef struct schedule {
@@ -84,7 +85,7 @@ static int overlapped(lua_State *L) {
 // userdata that stays on the stack; NULL when absent. false stands for a time that is not given.
 static const double *check_list(lua_State *L, int table, const char *name, int32_t stages) {
     double *values = NULL;
-    if (lua_getfield(L, table, name) != LUA_TNIL) {
+    if (tp_bind_raw_field(L, table, name) != LUA_TNIL) {
         luaL_checktype(L, -1, LUA_TTABLE);
         values = lua_newuserdatauv(L, (size_t)stages * sizeof *values, 0);
         for (int32_t i = 0; i < stages; i++) {
@@ -98,7 +99,7 @@ static const double *check_list(lua_State *L, int table, const char *name, int32
 }
 
 static bool get_flag(lua_State *L, int table, const char *name) {
-    lua_getfield(L, table, name);
+    tp_bind_raw_field(L, table, name);
     bool value = lua_toboolean(L, -1);
     lua_pop(L, 1);
     return value;
