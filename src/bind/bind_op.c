@@ -48,7 +48,8 @@ static int construct(lua_State *L) {
     tp_op *op = lua_newuserdatauv(L, sizeof *op, 0);
     memset(op, 0, sizeof *op);
     luaL_setmetatable(L, type_name);
-    tp_fields_read(L, 1, k->what, k->fields, &a); // its texts are the table's: nothing is allocated after it
+    tp_fields_read(L, 1, k->what, k->fields,
+                   &a); // its texts are the table's: nothing is allocated after it
     check_axes(L, k, &a);
     copy_name(L, k->what, a.name, op->name, sizeof op->name);
     op->dtype = check_dtype(L, k->what, a.dtype);

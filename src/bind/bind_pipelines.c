@@ -13,6 +13,7 @@ static const char type_name[] = "tperf.pipelines";
 enum { LAYERS_MAX = 1 << 20 }; // of a run; stages of a pipeline
 
 typedef struct pipelines {
+    tp_heap heap;
     size_t n;
     int kinds; // of layers that a network must have
     tp_pipeline list[];
@@ -108,8 +109,8 @@ static void push_plain(lua_State *L, int at) {
 }
 
 // Fills the pipeline from the table at the top of the stack.
-static void read_pipeline(lua_State *L, tp_pipeline *pipeline, const tp_run *runs, size_t n_runs,
-                          bool has_ends) {
+static void read_pipeline(lua_State *L, const tp_heap *heap, tp_pipeline *pipeline,
+                          const tp_run *runs, size_t n_runs, bool has_ends) {
     int at = lua_gettop(L);
     push_plain(L, at);
     description d;
@@ -132,8 +133,13 @@ static void read_pipeline(lua_State *L, tp_pipeline *pipeline, const tp_run *run
     };
     const double *in_flight = push_numbers(L, at + 2, (size_t)d.pp);
     tp_error error;
-    if (tp_pipeline_split(pipeline, runs, n_runs, has_ends, in_flight, &error) != TP_OK)
-        tp_bind_raise(L, &error);
+    tp_status status;
+    bool tried = false;
+    do {
+        tp_pipeline_release(pipeline);
+        status = tp_pipeline_split(pipeline, heap, runs, n_runs, has_ends, in_flight, &error);
+    } while (tp_bind_try_again(L, status, &tried));
+    if (status != TP_OK) tp_bind_raise(L, &error);
     lua_settop(L, at);
 }
 
@@ -147,13 +153,14 @@ static int new_pipelines(lua_State *L) {
     lua_replace(L, 3);
     pipelines *p = lua_newuserdatauv(L, sizeof *p + n * sizeof p->list[0], 0);
     memset(p, 0, sizeof *p + n * sizeof p->list[0]);
+    p->heap = tp_bind_heap(L);
     p->kinds = kinds;
     luaL_setmetatable(L, type_name);
     for (p->n = 0; p->n < n;) {
         lua_rawgeti(L, 3, (lua_Integer)p->n + 1);
         luaL_checktype(L, -1, LUA_TTABLE);
         p->n++; // before it is filled: what a failure leaves behind is released
-        read_pipeline(L, &p->list[p->n - 1], runs, n_runs, has_ends);
+        read_pipeline(L, &p->heap, &p->list[p->n - 1], runs, n_runs, has_ends);
         lua_pop(L, 1);
     }
     return 1;

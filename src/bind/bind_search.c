@@ -26,6 +26,7 @@ static const char pool_slot[] =
 
 // Its user values: 1 the accept function, 2 what it raised.
 typedef struct box {
+    tp_heap heap;
     tp_search *search;
     tp_pool *pool;
     lua_State *L; // of the walk under way
@@ -83,7 +84,7 @@ static tp_pool *get_pool(lua_State *L, int threads) {
         return get_pool(L, threads);
     }
     if (!*slot) *slot = tp_pool_new(threads);
-    if (!*slot) tp_bind_fail(L, "out of memory for %d threads", threads);
+    if (!*slot) tp_bind_fail(L, "not enough memory for %d threads", threads);
     return *slot; // its userdata stays on the stack
 }
 
@@ -254,6 +255,8 @@ static int new_search(lua_State *L) {
     b->pipelines = core.pipelines;
     lua_pushvalue(L, 4);
     lua_setiuservalue(L, self, 3);
+    b->heap = tp_bind_heap(L);
+    core.heap = &b->heap;
     core.n_zero = read_zero(L, 6, b->zero);
     core.zero = b->zero;
     core.dp = push_list(L, 7, &core.n_dp);
@@ -269,6 +272,10 @@ static int new_search(lua_State *L) {
     tp_error error;
     b->n_questions = n_questions;
     b->search = tp_search_new(&core, questions, n_questions, b->pool, &error);
+    if (!b->search) { // once more without garbage, which may be all that is in the way
+        lua_gc(L, LUA_GCCOLLECT);
+        b->search = tp_search_new(&core, questions, n_questions, b->pool, &error);
+    }
     if (!b->search) return tp_bind_raise(L, &error);
     lua_settop(L, self);
     return 1;

@@ -11,7 +11,7 @@
 
 // --- limits.c ---
 
-// A lua_Alloc that counts, and refuses what would pass the limit.
+// A lua_Alloc that counts, and refuses what would pass the limit. The core allocates through it, too (tp_bind_heap).
 void *tp_limits_allocate(void *unused, void *block, size_t old_size, size_t new_size);
 
 // What an "out of memory" message should add: the limit, when that is what was hit; else "".

@@ -131,13 +131,21 @@ void tp_limits_catch_interrupts(lua_State *L) {
     sigaction(SIGINT, &action, NULL);
 }
 
-// limits.memory(bytes): what Lua may hold.
+// limits.memory(bytes): what Lua, and the core for it, may hold.
 static int limit_memory(lua_State *L) {
     lua_Integer bytes = luaL_checkinteger(L, 1);
     luaL_argcheck(L, bytes > 0, 1, "must be positive");
     limits.memory_limit = (size_t)bytes;
     limits.memory_hit = false;
     return 0;
+}
+
+// limits.memory_left(): bytes that may still be held; nothing where there is no limit.
+static int memory_left(lua_State *L) {
+    if (!limits.memory_limit) return 0;
+    size_t used = limits.memory < limits.memory_limit ? limits.memory : limits.memory_limit;
+    lua_pushinteger(L, (lua_Integer)(limits.memory_limit - used));
+    return 1;
 }
 
 // limits.instructions([count]): count instructions from now on; coroutines made later inherit the hook.
@@ -164,6 +172,7 @@ static int be_interactive(lua_State *L) {
 void tp_limits_push(lua_State *L) {
     static const luaL_Reg functions[] = {
         {"memory", limit_memory},
+        {"memory_left", memory_left},
         {"instructions", limit_instructions},
         {"interactive", be_interactive},
         {NULL, NULL},

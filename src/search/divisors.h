@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tperf/heap.h"
+
 typedef struct tp_split {
     uint32_t left, right; // indices of two divisors
 } tp_split;
@@ -19,7 +21,7 @@ typedef struct tp_divisors {
 } tp_divisors;
 
 // number >= 1. false when out of memory.
-bool tp_divisors_init(tp_divisors *divisors, int64_t number);
+bool tp_divisors_init(tp_divisors *divisors, const tp_heap *heap, int64_t number);
 void tp_divisors_release(tp_divisors *divisors);
 
 // The place of a divisor among the values.

@@ -1,6 +1,5 @@
 // walk.c: every candidate of one shape for one place: questions, pipelines, data-parallel sizes, ZeRO stages,
 // placements, panels. docs/model.md section 7.1. Nothing is allocated per candidate.
-#include <stdlib.h>
 #include <string.h>
 
 #include "search/space.h"
@@ -29,10 +28,10 @@ static bool divides(int64_t part, int64_t whole) {
     return (uint32_t)whole % (uint32_t)part == 0;
 }
 
-static bool room_for(void **array, size_t *capacity, size_t n, size_t size) {
+static bool room_for(walk *w, void **array, size_t *capacity, size_t n, size_t size) {
     if (n <= *capacity) return true;
     size_t grown = n > 2 * *capacity ? n : 2 * *capacity;
-    void *moved = realloc(*array, grown * size);
+    void *moved = tp_heap_grow(&w->search->heap.heap, *array, grown, size);
     if (!moved) return false;
     *array = moved;
     *capacity = grown;
@@ -41,7 +40,8 @@ static bool room_for(void **array, size_t *capacity, size_t n, size_t size) {
 
 static bool add_layout(walk *w, const int64_t *fast, size_t rest) {
     tp_scratch *s = w->scratch;
-    if (!room_for((void **)&s->layouts, &s->layouts_capacity, s->n_layouts + 1, sizeof *s->layouts))
+    if (!room_for(w, (void **)&s->layouts, &s->layouts_capacity, s->n_layouts + 1,
+                  sizeof *s->layouts))
         return false;
     tp_layout *layout = &s->layouts[s->n_layouts++];
     *layout = (tp_layout){.rest = (uint32_t)rest, .gradient_fast = 1};
@@ -97,11 +97,13 @@ static bool enumerate_layouts(walk *w) {
                                : lay_out(w, 0, fast, w->topic->divisors->n - 1)))
         return false;
     size_t n_costs = s->n_layouts * w->shape->n_panels * w->n_sections;
-    if (!room_for((void **)&s->costs, &s->costs_capacity, n_costs, sizeof *s->costs)) return false;
+    if (!room_for(w, (void **)&s->costs, &s->costs_capacity, n_costs, sizeof *s->costs))
+        return false;
     size_t n_works = w->shape->n_panels * w->network->n_ops;
-    if (!room_for((void **)&s->works, &s->works_capacity, n_works, sizeof *s->works)) return false;
+    if (!room_for(w, (void **)&s->works, &s->works_capacity, n_works, sizeof *s->works))
+        return false;
     const tp_divisors *d = w->topic->divisors;
-    if (!room_for((void **)&s->slots, &s->slots_capacity, d->n, sizeof *s->slots)) return false;
+    if (!room_for(w, (void **)&s->slots, &s->slots_capacity, d->n, sizeof *s->slots)) return false;
     int experts = w->network->expert_axis;
     for (size_t i = 0; i < d->n; i++)
         s->slots[i].experts_fast =
