@@ -87,7 +87,7 @@ local function walk(p, o, core_search)
   end
   local function add(shape)
     shapes[#shapes + 1] = shape
-    if #shapes == SHAPES_AT_ONCE then flush() end
+    if #shapes == SHAPES_AT_ONCE or core.pending() then flush() end
     return not complete
   end
   for number, s in ipairs(p.strategies) do

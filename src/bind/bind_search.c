@@ -8,6 +8,7 @@
 //   search:answer(question)      { candidates, feasible, evaluated, found, found … }
 //   search.threads() -> the number of processors; search.clock() -> seconds, for durations
 //   search.interrupted() -> whether Ctrl-C was pressed; the caller honours it
+//   search.pending() -> the same, when another will honour it
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,7 +146,7 @@ static int call_accept(lua_State *L) {
 static bool accept_in_lua(void *context, size_t question, const tp_found *found) {
     box *b = context;
     lua_State *L = b->L;
-    if (b->failed) return false;
+    if (b->failed || *tp_interrupt_flag()) return false; // the walk is about to end
     proposal p = {b, question, found};
     lua_pushcfunction(L, call_accept); // walk has left room on the stack
     lua_pushvalue(L, b->self);
@@ -412,10 +413,14 @@ static int interrupted(lua_State *L) {
     return 1;
 }
 
+static int pending(lua_State *L) {
+    lua_pushboolean(L, *tp_interrupt_flag() != 0);
+    return 1;
+}
+
 static const luaL_Reg functions[] = {
-    {"new", new_search},  {"interrupted", interrupted},
-    {"threads", threads}, {"clock", clock_seconds},
-    {NULL, NULL},
+    {"new", new_search},      {"interrupted", interrupted}, {"threads", threads},
+    {"clock", clock_seconds}, {"pending", pending},         {NULL, NULL},
 };
 
 static const luaL_Reg methods[] = {

@@ -93,6 +93,7 @@ local function flush(rest, machines, done)
       local result = results[(i - 1) * #gpus + j]
       if not result.complete then return false end
       done(p, result)
+      if core.search.interrupted() then return false end
     end
   end
   return true
