@@ -163,7 +163,12 @@ function runner.run(job)
   local cache <close> = open_cache(job, run)
   local show = job.quiet and function() end or progress.start(WHAT)
   local results, points, finished, total = {}, {}, 0, #job.points
+  local complete = true
   for i, values in ipairs(job.points) do
+    if core.search.interrupted() then
+      complete = false
+      break
+    end
     local p = { index = i, args = job.build(values) }
     local found
     if cache then p.key, found = cache:find(p.args) end
@@ -178,8 +183,7 @@ function runner.run(job)
     finished = finished + 1
     show(finished - start, total - start)
   end
-  local complete
-  if searched then complete = run_searches(points, done) else complete = run_each(run, points, done) end
+  complete = complete and (searched and run_searches(points, done) or not searched and run_each(run, points, done))
   show()
   if not complete then
     check.fail("%s: interrupted after %d of %d points%s", WHAT, finished, total,
