@@ -14,16 +14,32 @@
 
 #include "bind/interrupt.h"
 
-enum { HOOK_EVERY = 1000 }; // instructions; under a millisecond
+enum {
+    HOOK_EVERY = 1000, // instructions; under a millisecond
+    LARGE = 1024,
+    BYTES_PER_STEP = 16, // of blocks that are charged for
+};
 
 static struct {
     size_t memory, memory_limit; // bytes; a limit of 0 is none
     bool memory_hit;
     uint64_t steps, step_limit; // instructions
     bool counting;              // a count hook is always on
+    bool hurried;               // it runs at every instruction
     atomic_bool interactive;    // raise instead of ending the process
     lua_State *main;
 } limits;
+
+static void on_count(lua_State *L, lua_Debug *ar);
+
+// One instruction may make a string of any length: it counts by what it writes. The hook looks at once when that is
+// too much.
+static void charge_block(size_t bytes) {
+    limits.steps += bytes / BYTES_PER_STEP;
+    if (!limits.step_limit || limits.steps < limits.step_limit) return;
+    limits.hurried = true;
+    lua_sethook(limits.main, on_count, LUA_MASKCOUNT, 1);
+}
 
 void *tp_limits_allocate(void *unused, void *block, size_t old_size, size_t new_size) {
     (void)unused;
@@ -40,7 +56,9 @@ void *tp_limits_allocate(void *unused, void *block, size_t old_size, size_t new_
         return NULL;
     }
     void *result = realloc(block, new_size);
-    if (result) limits.memory += new_size - old;
+    if (!result) return NULL;
+    limits.memory += new_size - old;
+    if (limits.counting && new_size > old && new_size - old >= LARGE) charge_block(new_size - old);
     return result;
 }
 
@@ -109,6 +127,8 @@ void tp_limits_charge(lua_State *L, uint64_t steps) {
 static void on_count(lua_State *L, lua_Debug *ar) {
     (void)ar;
     tp_limits_charge(L, limits.counting ? HOOK_EVERY : 0);
+    if (limits.hurried) lua_sethook(L, on_count, LUA_MASKCOUNT, HOOK_EVERY);
+    limits.hurried = false;
     if (limits.counting) return;
     if (*tp_interrupt_flag())
         lua_sethook(L, on_count, LUA_MASKCOUNT, HOOK_EVERY);
