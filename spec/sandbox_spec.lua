@@ -203,7 +203,7 @@ describe("files", function()
     ["os.rename to"] = "io.open('a', 'w'):close() os.rename('a', '../b')",
     ["a folder with the same beginning"] = "io.open(here .. '2/x', 'w')",
     ["a zero byte"] = "io.open('x\\0/../../y', 'w')",
-    ["a report"] = "require 'tperf.report.output'.write('/tmp/tperf-escape', 'x')",
+    ["a report"] = "require 'tperf'.report.save('/tmp/tperf-escape.csv', { { x = 1 } })",
   }
   for name, text in pairs(outside) do
     it("are not written elsewhere: " .. name, function()

@@ -7,7 +7,7 @@ local check = require "tperf.check"
 local is_op = require "tperf.core".op.is
 
 local block = {}
-block.__index = block
+local metatable = { __index = block }
 
 --- A block of one's own: a function from the model and one GPU's share to a list of ops.
 ---@param name string
@@ -15,7 +15,7 @@ block.__index = block
 local function new(name, build)
   if type(name) ~= "string" or name == "" then check.fail("tperf.block: the name must be a string") end
   if type(build) ~= "function" then check.fail("tperf.block '%s': the second argument must be a function", name) end
-  return setmetatable({ name = name, build = build }, block)
+  return setmetatable({ name = name, build = build }, metatable)
 end
 
 --- The block's ops for a share, with `name`.
@@ -37,7 +37,7 @@ end
 
 --- Whether a value is what tperf.block returned.
 function block.is(value)
-  return getmetatable(value) == block
+  return getmetatable(value) == metatable
 end
 
 return setmetatable({ is = block.is }, { __call = function(_, name, build) return new(name, build) end })

@@ -172,6 +172,35 @@ static int safe_rep(lua_State *L) {
     return 1;
 }
 
+static const char
+    own_metatables; // its address is the registry key of those that scripts have set, a weak table
+
+static void push_own(lua_State *L) {
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &own_metatables) == LUA_TTABLE) return;
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_createtable(L, 0, 1);
+    lua_pushliteral(L, "k");
+    lua_setfield(L, -2, "__mode");
+    lua_setmetatable(L, -2);
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &own_metatables);
+}
+
+// The metatables of the library's objects are the library's: scripts see false.
+static int safe_getmetatable(lua_State *L) {
+    if (luaL_getmetafield(L, 1, "__metatable") != LUA_TNIL) return 1;
+    standard(L);
+    if (!lua_istable(L, -1)) return 1;
+    push_own(L);
+    lua_pushvalue(L, -2);
+    if (lua_rawget(L, -2) == LUA_TNIL)
+        lua_pushboolean(L, false);
+    else
+        lua_settop(L, -3);
+    return 1;
+}
+
 // A finalizer runs with hooks off: one that loops could not be stopped.
 static int safe_setmetatable(lua_State *L) {
     if (lua_istable(L, 2)) {
@@ -179,6 +208,11 @@ static int safe_setmetatable(lua_State *L) {
         if (lua_rawget(L, 2) != LUA_TNIL)
             return luaL_error(L,
                               "__gc is not available to scripts (use __close; --trust lifts this)");
+        lua_pop(L, 1);
+        push_own(L);
+        lua_pushvalue(L, 2);
+        lua_pushboolean(L, true);
+        lua_rawset(L, -3);
         lua_pop(L, 1);
     }
     return standard(L);
@@ -191,6 +225,7 @@ typedef struct replacement {
 } replacement;
 
 static const replacement replacements[] = {
+    {LUA_GNAME, "getmetatable", safe_getmetatable, false},
     {LUA_GNAME, "setmetatable", safe_setmetatable, false},
     {LUA_GNAME, "tonumber", safe_texts, false},
     {LUA_STRLIBNAME, "byte", safe_results, false},

@@ -3,12 +3,11 @@
 -- binary code, the clock, the environment or the library's own tables. The same is taken away from the real
 -- libraries, so that nothing the library hands to a script can lead there either.
 local check = require "tperf.check"
+local modules = require "tperf.cli.modules"
 local order = require "tperf.cli.order"
 require "tperf.plot.gnuplot" -- keeps its own way to run gnuplot, which is taken away below
 
 local sandbox = {}
-
-local library_require = require
 
 local HINT <const> = " is not available to scripts (tperf run --trust lifts this)"
 
@@ -117,14 +116,9 @@ local function add_loading(env, host)
   end
 end
 
--- Of the library, scripts may require what is meant for them.
-local INTERNAL = { ["tperf.core"] = true, ["tperf.progress"] = true, ["tperf.cli"] = true,
-  ["tperf.plot.gnuplot"] = true }
-
-local function library_module(name)
+local function library_module(find, name)
   if name ~= "tperf" and name:sub(1, 6) ~= "tperf." then return nil end
-  if INTERNAL[name] or name:sub(1, 10) == "tperf.cli." then error(name .. HINT, 3) end
-  return library_require(name)
+  return find(name) or error(("module '%s'"):format(name) .. HINT, 3)
 end
 
 local function find_module(package, name)
@@ -137,6 +131,7 @@ local function find_module(package, name)
 end
 
 local function add_require(env, path)
+  local find_library = modules.finder()
   local package = {
     path = path,
     cpath = "",
@@ -155,7 +150,7 @@ local function add_require(env, path)
   function env.require(name)
     if type(name) ~= "string" then error("require: a module's name is needed", 2) end
     if loaded[name] ~= nil then return loaded[name] end
-    local value, from = library_module(name), nil
+    local value, from = library_module(find_library, name), nil
     if value == nil then
       local found, where = find_module(package, name)
       from = where or found
@@ -193,7 +188,7 @@ local function make_strict(env)
 end
 
 local PLAIN = {
-  "assert", "error", "getmetatable", "ipairs", "pcall", "print", "rawequal", "rawget", "rawlen", "rawset",
+  "assert", "error", "ipairs", "pcall", "print", "rawequal", "rawget", "rawlen", "rawset",
   "select", "tonumber", "tostring", "type", "warn", "xpcall", "_VERSION",
 }
 
