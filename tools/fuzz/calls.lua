@@ -57,7 +57,7 @@ end
 
 function calls.schedule()
   return { { schedule = "1f1b", devices = 4, microbatches = 8, times = { forward = 1, backward = 2 },
-    memory = { forward = 1, backward = -1 } } }, tperf.schedule
+    p2p = 0.1 } }, tperf.schedule
 end
 
 function calls.schedule_own()
@@ -117,6 +117,14 @@ function calls.system()
   return { { network = { fast = { domain = 16 } } } }, function(changes) return system():with(changes) end
 end
 
+function calls.schedule_interleaved()
+  return { { schedule = "interleaved_1f1b", devices = 4, stages = 8, microbatches = 8, p2p = 1,
+    times = { forward = { 1, 1, 1, 1, 2, 2, 2, 2 }, backward = 2 } } }, function(given)
+    local t = tperf.schedule(given)
+    return t:svg(), t:text(), t:html()
+  end
+end
+
 function calls.rules() return { { causal = false } }, tperf.rules end
 
 function calls.units() return { 80e9, "bytes", 3 }, tperf.units.format end
@@ -141,9 +149,22 @@ end
 
 function calls.report_pivot() return { rows, "name", "x", "y" }, tperf.report.pivot end
 
-for _, kind in ipairs { "lines", "scatter", "bars", "heatmap", "contour" } do
+for _, kind in ipairs { "lines", "scatter", "bars" } do
   calls["plot_" .. kind] = function()
-    return { rows, { x = "x", y = "y", value = "y", title = "t" } }, function(...)
+    return { { rows = rows, x = "x", y = "y", title = "t", width = 400 } }, function(...)
+      local plot = tperf.plot[kind](...)
+      return plot:svg(), plot:text()
+    end
+  end
+end
+
+for _, kind in ipairs { "heatmap", "contour" } do
+  calls["plot_" .. kind] = function()
+    local grid = {}
+    for x = 1, 3 do
+      for y = 1, 3 do grid[#grid + 1] = { x = x, y = y, z = x * y } end
+    end
+    return { { rows = grid, x = "x", y = "y", z = "z", width = 400 } }, function(...)
       local plot = tperf.plot[kind](...)
       return plot:svg(), plot:text()
     end

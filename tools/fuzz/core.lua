@@ -49,20 +49,28 @@ watch(core.resource, "same", "same")
 watch(core.units, "parse", "units.parse")
 watch(core.units, "format", "units.format")
 
--- The functions of a schedule come as a table.
-local new_schedule = core.schedule
-function core.schedule(...)
-  local functions, message = new_schedule(...)
-  if functions then
-    for _, name in ipairs(values.keys(functions)) do
-      local one = functions[name]
-      if #records < 400 then
-        records[#records + 1] = { label = "schedule." .. name, call = one, seen = { { n = 4, functions, 1, 1, 1 } } }
-      end
+-- The functions of a schedule come as a table: some of them, in a random order, fill and read one.
+local function use_schedule(devices, stages, microbatches, costs, memory, rules)
+  local s = core.schedule(devices, stages, microbatches)
+  if not s then return end
+  for stage = 1, math.min(stages, 4) do
+    for m = 1, math.min(microbatches, 4) do
+      s:forward(stage, stage, m)
+      if values.random(2) == 1 then s:backward(stage, stage, m) else s:backward_input(stage, stage, m) end
     end
   end
-  return functions, message
+  local names = values.keys(s)
+  for _ = 1, 8 do
+    local one = s[values.pick(names)]
+    local first = values.random(3) == 1 and values.hostile(1) or s
+    pcall(one, first, values.random(4), values.random(4), values.random(4), values.random(4), values.random(4))
+    if values.random(3) == 1 then pcall(s.simulate, costs, memory, 1, rules) end
+    if values.random(3) == 1 then pcall(values.random(2) == 1 and s.at or s.find, values.random(4) - 1, values.random(4), 1) end
+  end
 end
+
+local by_pass = { forward = { 1, 1 }, backward = { 2, 2 }, backward_input = { 1, 1 }, backward_weight = { 1, 1 } }
+records[#records + 1] = { label = "schedule", call = use_schedule, seen = { { n = 6, 2, 2, 4, by_pass, by_pass, {} } } }
 
 for _, name in ipairs(values.keys(calls)) do
   local arguments, call = calls[name]()
@@ -87,11 +95,19 @@ end
 
 values.objects[1] = function() return core.op.norm { tokens = 1, width = 8 } end
 
+-- Searches are closed when they are done: their methods get a new one.
+local function new_search()
+  for _, record in ipairs(records) do
+    if record.label == "search" then return record.call(table.unpack(values.pick(record.seen), 1, 8)) end
+  end
+end
+
 for number = 1, count do
   values.seed(seed * 100000 + number)
   local record = values.pick(records)
   local sound = #record.seen > 0 and values.pick(record.seen) or { n = 1, {} }
   local arguments = values.copy(sound, 8)
+  if record.label:find "^search:" then arguments[1] = new_search() end
   for _ = 1, values.random(3) do values.mutate(arguments) end
   local vandal = values.vandal(arguments)
   for _ = 1, values.random(8) do setmetatable({}, { __gc = function() vandal() end }) end

@@ -149,18 +149,33 @@ local function unsteady(t)
   })
 end
 
+-- Another value of the same type, where there is one.
+local function alike(value)
+  if type(value) == "number" then
+    local kind = random(4)
+    if kind == 1 then return pick(numbers) end
+    if kind == 2 then return value + 1 end
+    if kind == 3 then return value * 2 end
+    return value == value and value // 2 or 0
+  end
+  if type(value) == "string" then return pick(texts) end
+  if type(value) == "boolean" then return not value end
+  return values.hostile(3)
+end
+
 --- Changes something in the arguments, a list.
 function values.mutate(arguments)
   local tables = tables_in(arguments, {}, 6)
   local where = pick(tables)
   local keys = values.keys(where)
-  local kind = random(5)
+  local kind = random(6)
   if kind == 1 and where ~= arguments then
     unsteady(where)
   elseif kind == 2 or #keys == 0 then
     where[random(2) == 1 and pick(values.names) or random(4)] = values.hostile(3)
   else
-    where[pick(keys)] = values.hostile(3)
+    local key = pick(keys)
+    where[key] = random(2) == 1 and alike(where[key]) or values.hostile(3)
   end
 end
 
