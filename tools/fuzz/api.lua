@@ -7,6 +7,7 @@ local tperf = require "tperf"
 
 local seed, count = math.tointeger(arg[1]), math.tointeger(arg[2])
 local names = values.keys(calls)
+local OWN_CODE <const> = { "block", "search_where", "strategy", "schedule_own", "sweep_run" } -- Lua that the core meets
 
 values.objects = {
   function() return tperf.model "gpt2" end,
@@ -28,7 +29,7 @@ end
 
 for number = 1, count do
   values.seed(seed * 100000 + number)
-  local name = values.pick(names)
+  local name = values.random(4) == 1 and values.pick(OWN_CODE) or values.pick(names)
   io.stderr:write(("case %d %d: %s\n"):format(seed, number, name))
   pcall(run, name)
 end

@@ -1,7 +1,11 @@
 --- Calls of the library that are sound, for the fuzzers to spoil: each function returns a list of arguments.
 local tperf = require "tperf"
+local values = require "values"
 
 local tiny = { name = "tiny", layers = 4, hidden = 512, heads = 8, ffn = 2048, seq = 512, vocab = 1000 }
+
+local served = { name = "served", layers = 4, hidden = 512, heads = 8, ffn = 1024, seq = 512, vocab = 1000,
+  causal = true }
 
 local function system() return tperf.system "h100-sxm" end
 
@@ -38,12 +42,12 @@ function calls.train()
 end
 
 function calls.infer()
-  return { { model = tiny, system = system(), prompt = 100, generate = 20, batch = 4, tp = 2, pp = 2, ops = true } },
+  return { { model = served, system = system(), prompt = 100, generate = 20, batch = 4, tp = 2, pp = 2, ops = true } },
     tperf.infer
 end
 
 function calls.search_inference()
-  return { { model = tiny, system = system(), prompt = 100, generate = 20, gpus = 4, ttft = 10, tpot = 1 } },
+  return { { model = served, system = system(), prompt = 100, generate = 20, gpus = 4, ttft = 10, tpot = 1 } },
     tperf.search_inference
 end
 
@@ -65,8 +69,12 @@ function calls.schedule_own()
     for m = 1, s.microbatches do s:forward(1, 1, m) end
     for m = 1, s.microbatches do s:backward(1, 1, m) end
   end
-  return { { schedule = order, devices = 1, stages = 1, microbatches = 3, times = { forward = 1, backward = 2 } } },
-    tperf.schedule
+  return { { devices = 1, stages = 1, microbatches = 3, times = { forward = 1, backward = 2 } }, order },
+    function(given, fill)
+      tperf.schedule.define("own", fill)
+      given.schedule = "own"
+      return tperf.schedule(given)
+    end
 end
 
 function calls.architecture()
@@ -74,15 +82,12 @@ function calls.architecture()
 end
 
 function calls.block()
-  local arguments = { {} }
-  return arguments, function(content)
-    local own = tperf.architecture { name = "own", layer = { block("b", function(ops)
-      for key, value in next, content do ops[key] = value end
-      local meta = getmetatable(content)
-      return meta and setmetatable(ops, meta) or ops
-    end) } }
-    local model = { name = "m", layers = 2, hidden = 256, heads = 4, ffn = 512, seq = 256, architecture = own }
-    return tperf.train { model = model, system = "h100-sxm", global_batch = 8, dp = 2 }
+  return { { name = "m", layers = 2, hidden = 256, heads = 4, ffn = 512, seq = 256 }, { dp = 2 } }, function(model, how)
+    model.architecture = tperf.architecture {
+      name = "own", first = { block("f", values.spoil) }, layer = { block("b", values.spoil), block "c" },
+    }
+    how.model, how.system, how.global_batch = model, "h100-sxm", 8
+    return tperf.train(how)
   end
 end
 
@@ -97,7 +102,8 @@ end
 
 function calls.strategy()
   return { { name = "own" .. #tperf.strategy.names(), extends = "tensor", axes = {
-    { name = "x", admits = function() return true end } }, gradient_axes = { "x" } } }, function(given)
+    { name = "tp", admits = function() return true end } }, gradient_axes = { "tp" },
+    sequence_shards = function() return 1 end } }, function(given)
     local s = tperf.strategy.define(given)
     return tperf.search { model = tiny, system = "h100-sxm", gpus = 4, global_batch = 8, strategy = s.name }
   end
@@ -125,7 +131,7 @@ function calls.schedule_interleaved()
   end
 end
 
-function calls.rules() return { { causal = false } }, tperf.rules end
+function calls.rules() return { { base = "default", memory_counts_passing = false } }, tperf.rules end
 
 function calls.units() return { 80e9, "bytes", 3 }, tperf.units.format end
 

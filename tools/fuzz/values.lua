@@ -27,12 +27,12 @@ local numbers = { 0, 1, 2, 3, 7, 8, 64, 1000, -1, 0.5, 1.5, -0.0, 0 / 0, 1 / 0, 
 local texts = { "", "x", "tp", "dp", "bf16", "fp8", "1f1b", "all", "none", "full", "default", "gpt2", "80 GB", "-1",
   "\0", "%s%n", ("y"):rep(100), ("z"):rep(100000), "\xff\xfe" }
 
--- Holes put where Lua looks for the end of a list: its length is a number of its own choice.
+-- Holes put where Lua looks for the end of a list: its length is a number of its own choice. A constructor, as filling
+-- it one by one would make room for all.
 local function lying_list()
-  local list = {}
-  for i = 1, random(4) do list[i] = pick(numbers) end
-  for power = 2, 20 + random(40) do list[1 << power] = true end
-  return list
+  local text = {}
+  for power = 1, 20 + random(41) do text[#text + 1] = ("[%d] = v"):format(1 << power) end
+  return load("local v = ... return { v, " .. table.concat(text, ", ") .. " }")(pick(numbers))
 end
 
 local function cycle()
@@ -133,12 +133,16 @@ local function unsteady(t)
     asked = asked + 1
     if kind == 1 then rawset(self, #self + 1, values.hostile(1)) end
     if kind == 2 then for _, key in ipairs(values.keys(self)) do rawset(self, key, nil) end end
-    if kind == 3 and asked < 50 then for i = 1, 100 do rawset(self, #self + i, rawget(self, 1)) end end
+    if kind == 3 and asked < 10 then
+      local n = rawlen(self)
+      for i = 1, 300 do rawset(self, n + i, rawget(self, 1)) end
+    end
   end
   if kind == 4 then for _, key in ipairs(values.keys(t)) do t[key] = nil end end
   return setmetatable(t, {
     __index = function(self, key)
       change(self)
+      if content[key] == nil and random(2) == 1 then return pick(texts) end
       return content[key]
     end,
     __newindex = function(self) change(self) end,
@@ -147,6 +151,14 @@ local function unsteady(t)
       return random(10)
     end or nil,
   })
+end
+
+--- A list that a callback is about to return, spoiled or not.
+function values.spoil(list)
+  local kind = random(4)
+  if kind == 1 then return unsteady(list) end
+  if kind == 2 then values.mutate { list } end
+  return list
 end
 
 -- Another value of the same type, where there is one.
