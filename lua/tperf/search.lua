@@ -112,7 +112,7 @@ local function walk(p, o, core_search)
 end
 
 -- Bytes of a row of the answer: at least, as spec/memory_limit_spec.lua measures.
-local ROW_BYTES <const> = 1600
+local ROW_BYTES <const> = 1400
 
 -- How many rows the answer has: what the core counts without timing anything. nil when interrupted.
 local function count_rows(p, o)

@@ -81,7 +81,8 @@ function order.next(t, key)
   if key == nil then
     walks[t] = nil
     local first = first_of(t)
-    return first, first ~= nil and rawget(t, first) or nil
+    if first == nil then return nil end
+    return first, rawget(t, first)
   end
   local walk = continue_walk(t, key)
   local keys, at = walk.keys, walk.at
