@@ -42,7 +42,7 @@ LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
-.PHONY: all run test check accuracy docs bench fuzz gallery lint format lua-module deps deps-test deps-lint install install-lua \
+.PHONY: all run test check accuracy docs bench fuzz fuzz-lua gallery lint format lua-module deps deps-test deps-lint install install-lua \
         uninstall clean help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -82,6 +82,12 @@ fuzz: deps ## feed the YAML reader hostile bytes for FUZZ_SECONDS (needs clang)
 	$(Q)clang $(REQUIRED) $(WARNINGS) -g -O1 -fsanitize=fuzzer,address,undefined $(PKG_CFLAGS) -o build/fuzz/yaml \
 	  src/tools/fuzz_yaml.c src/io/yaml_in.c src/base/error.c $(PKG_LIBS)
 	build/fuzz/yaml -max_total_time=$(FUZZ_SECONDS) -max_len=4096 build/fuzz/corpus systems models
+	@$(MAKE) fuzz-lua
+
+fuzz-lua: ## spoil the arguments of the Lua API and of the core's bindings for FUZZ_SECONDS, under sanitizers
+	@$(MAKE) deps all
+	@$(MAKE) VARIANT=asan build/asan/tperf
+	$(Q)build/release/tperf run --trust tools/fuzz_lua.lua build/asan/tperf $(FUZZ_SECONDS)
 
 lint: deps-test deps-lint ## luacheck and clang-format, changing nothing
 	$(Q)luacheck --no-color --quiet lua spec tools $(wildcard scripts bench)

@@ -251,6 +251,39 @@ describe("Ctrl-C", function()
     end
   end)
 
+  -- One long call of C has no line of its own.
+  it("ends what does not look for it", function()
+    local question = 'model = "llama-2-7b", system = "h100-sxm", global_batch = 64'
+    for text, options in pairs {
+      ['require "tperf".search { ' .. question .. ', gpus = 64, where = function() io.write "ready\\n" while true do end end }']
+        = "",
+      ['require "tperf".sweep { x = require "tperf".vary { 1 }, run = function() io.write "ready\\n" while true do end end }']
+        = "",
+      ['table.sort({ 3, 1, 2 }, function() io.write "ready\\n" while true do end end)'] = "",
+      ['local s = ("a"):rep(5e7) io.write "ready\\n" while true do s:upper() end'] = "",
+      ['local t, s = {}, ("a"):rep(1e8) for i = 1, 1e5 do t[i] = s end io.write "ready\\n" table.sort(t)'] = "--trust",
+      ['coroutine.wrap(function() local s = ("a"):rep(1e8) io.write "ready\\n" while s == s .. "" do end end)()'] = "--trust",
+    } do
+      local result = interrupt(text, options)
+      assert.truthy(result.err:find "^tperf: [^\n]*interrupted\n$", text .. "\n" .. result.err)
+      assert.equal(1, result.code)
+    end
+  end)
+
+  it("keeps what was printed before, whatever ends the script", function()
+    local folder = program.folder()
+    program.write(folder .. "/s.lua", [[
+      print "so far"
+      io.stderr:write "ready\n"
+      coroutine.wrap(function() local s = ("a"):rep(1e8) while s == s .. "" do end end)()]])
+    local result = shell(([[
+      %s run --trust s.lua > out 2> log & job=$!
+      for i in $(seq 200); do grep -q ready log && break; sleep 0.05; done
+      kill -INT $job; wait $job; cat out]]):format(program.absolute()), folder)
+    program.remove(folder)
+    assert.equal("so far\n", result.out)
+  end)
+
   it("ends a search, which has the best so far, and the script goes on", function()
     for _, options in ipairs { "", "--trust" } do
       local result = interrupt([[ local told

@@ -46,7 +46,7 @@ local WORLDLY = { "printf", "fprintf", "puts", "fputs", "fopen", "open", "getenv
 
 -- The folder that implements each public header.
 local OWNER = {
-  error = "base", pool = "base", sha256 = "base", units = "base",
+  error = "base", heap = "base", pool = "base", sha256 = "base", units = "base",
   collective = "machine", efficiency = "machine", system = "machine", rules = "machine",
   op = "op", network = "plan", plan = "plan", inference = "plan", schedule = "schedule", search = "search",
 }

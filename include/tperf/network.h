@@ -21,7 +21,7 @@ typedef struct tp_network {
     double boundary_bytes;  // what one micro-batch sends to the next pipeline stage, per GPU
     int n_kinds;            // of layers: sections 0 … n_kinds - 1; then first, then last
     size_t section_end[TP_SECTIONS_MAX]; // ops up to there belong to this and earlier sections
-    size_t n_ops;
+    size_t n_ops, capacity;              // ops it has, and has room for
     tp_op ops[];
 } tp_network;
 
@@ -29,8 +29,8 @@ static inline size_t tp_section_begin(const tp_network *network, int section) {
     return section ? network->section_end[section - 1] : 0;
 }
 
-// Adds an op at the end (the network has room for it): finds its axes among the network's, and drops
-// collectives among one GPU. An axis that the network lacks is an error.
+// Adds an op at the end: finds its axes among the network's, and drops collectives among one GPU. An axis that the
+// network lacks is an error, and so is a network without room.
 tp_status tp_network_join(tp_network *network, const tp_op *op, tp_error *error);
 
 // Parameters that a GPU holds.

@@ -3,6 +3,7 @@
 #ifndef TPERF_PLAN_H
 #define TPERF_PLAN_H
 
+#include "tperf/heap.h"
 #include "tperf/network.h"
 
 // A run of equal layers.
@@ -42,8 +43,8 @@ typedef struct tp_pipeline {
 // last chunk, the first, the last but one … have one layer fewer, as the ends also hold head and
 // embedding. Chunk c is on device c mod pp. has_ends: networks have sections `first` or `last`.
 // in_flight[pp]: of every device. The pipeline's other fields are the caller's.
-tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_run *runs, size_t n_runs, bool has_ends,
-                            const double *in_flight, tp_error *error);
+tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_heap *heap, const tp_run *runs,
+                            size_t n_runs, bool has_ends, const double *in_flight, tp_error *error);
 void tp_pipeline_release(tp_pipeline *pipeline);
 
 // What each of n chunks of the layers holds, as tp_pipeline_split deals them out; there are at least n layers.

@@ -96,7 +96,7 @@ local function walk(p, o, core_search)
   end
   local function add(shape)
     shapes[#shapes + 1] = shape
-    if #shapes == SHAPES_AT_ONCE then flush() end
+    if #shapes == SHAPES_AT_ONCE or core.pending() then flush() end
     return not complete
   end
   for number, s in ipairs(p.strategies) do
@@ -123,6 +123,36 @@ local function walk(p, o, core_search)
   return complete
 end
 
+-- Bytes of a row of the answer: at least, as spec/memory_limit_spec.lua measures.
+local ROW_BYTES <const> = 1400
+
+-- How many rows the answer has: what the core counts without timing anything. nil when interrupted.
+local function count_rows(p, o)
+  local options = { top = 1, threads = o.threads, prune = true, memory_only = true, fast = o.fast }
+  local core_search <close> = new_core_search(p, options)
+  if not walk(p, options, core_search) then return nil end
+  local rows = 0
+  for i in ipairs(p.questions) do
+    local found = core_search:answer(i)
+    local most = (o.keep == "all" or o.infeasible) and found.candidates or found.feasible
+    rows = rows + (o.keep == "all" and most or math.min(o.top, most))
+  end
+  return rows
+end
+
+-- Refuses an answer that cannot fit before the walk for it. false when interrupted.
+local function check_room(p, o)
+  local function left() return core.memory_left and core.memory_left() or math.huge end
+  local most = o.keep == "all" and math.huge or o.top * #p.questions
+  if o.where or left() == math.huge or most * ROW_BYTES <= left() then return true end
+  local rows = count_rows(p, o)
+  collectgarbage()
+  if not rows or rows * ROW_BYTES <= left() then return rows ~= nil end
+  local what = o.keep == "all" and "keep = \"all\"" or ("top = %d"):format(o.top)
+  check.fail("tperf.search: not enough memory: %s makes %d rows, at least %s, and %s are left: ask for fewer (fix sizes, "
+    .. "or give 'where')", what, rows, units.format(rows * ROW_BYTES, "bytes"), units.format(left(), "bytes"))
+end
+
 --- What needs least memory of all ways to answer one question: { memory, feasible, sizes … }; nil without any.
 ---@param o table  checked arguments
 ---@return table|nil least, boolean complete  false when Ctrl-C ended it
@@ -130,7 +160,7 @@ function search.least(o, strategies)
   local p = problem.of(o, strategies)
   local options = { top = 1, threads = o.threads, prune = true, memory_only = true, fast = o.fast }
   p.refused = {}
-  local core_search = new_core_search(p, options)
+  local core_search <close> = new_core_search(p, options)
   local complete = walk(p, options, core_search)
   return core_search:answer(1).least, complete
 end
@@ -216,8 +246,9 @@ function search.run(given)
   problem.refuse_panels("tperf.search", o, strategies)
   local p, many = problem.of(o, strategies)
   p.refused, p.many = {}, many
-  local core_search = new_core_search(p, o)
-  local complete = walk(p, o, core_search)
+  local room = check_room(p, o)
+  local core_search <close> = new_core_search(p, o)
+  local complete = room and walk(p, o, core_search)
   local results = {}
   for i in ipairs(p.questions) do results[i] = answer(p, o, core_search, i, complete) end
   local seconds = core.clock() - start

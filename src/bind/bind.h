@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "tperf/error.h"
+#include "tperf/heap.h"
 #include "tperf/system.h"
 
 // Puts tperf.core into package.loaded and the searcher for the embedded modules into
@@ -21,6 +22,11 @@ int luaopen_tperf_core(lua_State *L);
 // Raise a Lua error that points at the user's line: the innermost one outside the library. Never return.
 int tp_bind_raise(lua_State *L, const tp_error *error);
 int tp_bind_fail(lua_State *L, const char *format, ...); // the directives of lua_pushfstring
+
+// The state's own allocator: what the core holds for a script counts like what Lua holds for it.
+tp_heap tp_bind_heap(lua_State *L);
+// Whether what failed for lack of memory is worth a second try: after the first, garbage is collected.
+bool tp_bind_try_again(lua_State *L, tp_status status, bool *tried);
 
 // Copies the system (a table made by tperf.system) at index; raises when the core refuses it.
 void tp_bind_check_system(lua_State *L, int index, tp_system *out);

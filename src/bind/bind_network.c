@@ -23,31 +23,40 @@ const tp_network *tp_bind_check_network(lua_State *L, int index) {
     return luaL_checkudata(L, index, type_name);
 }
 
-// Leaves item i of the list at `list` on the stack.
-static void push_list_item(lua_State *L, int list, size_t i, const char *what) {
-    if (lua_rawgeti(L, list, (lua_Integer)i) != LUA_TTABLE)
-        tp_bind_fail(L, "%s %d is not a list", what, (int)i);
+// Pushes a copy of the block on the top of the stack: its ops and its name; how many ops.
+static size_t copy_block(lua_State *L) {
+    int block = lua_gettop(L);
+    size_t n = tp_bind_push_list(L, block, "a block");
+    if (tp_bind_raw_field(L, block, "name") != LUA_TSTRING)
+        tp_bind_fail(L, "a block lacks its name");
+    lua_setfield(L, -2, "name");
+    return n;
 }
 
-static size_t count_ops(lua_State *L, int sections) {
-    size_t count = 0;
-    for (size_t s = 1; s <= lua_rawlen(L, sections); s++) {
-        push_list_item(L, sections, s, "section");
-        for (size_t b = 1; b <= lua_rawlen(L, -1); b++) {
-            push_list_item(L, -1, b, "block");
-            count += lua_rawlen(L, -1);
+// Pushes a copy of the list of sections, down to the ops: what is counted is what is joined. How many ops.
+static size_t copy_sections(lua_State *L, int index) {
+    size_t count = 0, n = tp_bind_push_list(L, index, "the sections");
+    int sections = lua_gettop(L);
+    for (size_t s = 1; s <= n; s++) {
+        lua_rawgeti(L, sections, (lua_Integer)s);
+        size_t blocks = tp_bind_push_list(L, -1, "a section");
+        for (size_t b = 1; b <= blocks; b++) {
+            lua_rawgeti(L, -1, (lua_Integer)b);
+            count += copy_block(L);
+            lua_rawseti(L, -3, (lua_Integer)b);
             lua_pop(L, 1);
         }
+        lua_rawseti(L, sections, (lua_Integer)s);
         lua_pop(L, 1);
     }
     return count;
 }
 
-// Joins the ops of the block at the top of the stack.
+// Joins the ops of the copied block at the top of the stack.
 static void join_block(lua_State *L, tp_network *network) {
     int block = lua_gettop(L);
     lua_getfield(L, block, "name");
-    const char *name = luaL_checkstring(L, -1);
+    const char *name = lua_tostring(L, -1);
     if (strlen(name) >= TP_NAME_MAX)
         tp_bind_fail(L, "the block name '%s' is longer than %d bytes", name, TP_NAME_MAX - 1);
     for (size_t i = 1; i <= lua_rawlen(L, block); i++) {
@@ -67,9 +76,9 @@ static void join_sections(lua_State *L, int sections, tp_network *network) {
         tp_bind_fail(L, "a model needs 1 to %d kinds of layers, got %d", TP_KINDS_MAX, (int)n - 2);
     network->n_kinds = (int)n - 2;
     for (size_t s = 1; s <= n; s++) {
-        push_list_item(L, sections, s, "section");
+        lua_rawgeti(L, sections, (lua_Integer)s);
         for (size_t b = 1; b <= lua_rawlen(L, -1); b++) {
-            push_list_item(L, -1, b, "block");
+            lua_rawgeti(L, -1, (lua_Integer)b);
             join_block(L, network);
             lua_pop(L, 1);
         }
@@ -94,17 +103,19 @@ static void read_axes(lua_State *L, int names, int sizes, tp_network *network) {
 
 static int new_network(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
-    luaL_checktype(L, 6, LUA_TTABLE);
-    size_t n_ops = count_ops(L, 6);
+    lua_settop(L, 6);
+    size_t n_ops = copy_sections(L, 6);
     tp_network *network = lua_newuserdatauv(L, sizeof *network + n_ops * sizeof network->ops[0], 0);
     memset(network, 0, sizeof *network);
+    network->capacity = n_ops;
     luaL_setmetatable(L, type_name);
     read_axes(L, 1, 2, network);
     network->gradient_axes = (unsigned)luaL_checkinteger(L, 3);
-    network->expert_axis = (int)luaL_checkinteger(L, 4) - 1;
-    luaL_argcheck(L, network->expert_axis < network->n_axes, 4, "no such axis");
+    lua_Integer experts = luaL_checkinteger(L, 4);
+    luaL_argcheck(L, experts >= 0 && experts <= network->n_axes, 4, "no such axis");
+    network->expert_axis = (int)experts - 1;
     network->boundary_bytes = luaL_checknumber(L, 5);
-    join_sections(L, 6, network);
+    join_sections(L, 7, network);
     return 1;
 }
 
@@ -169,7 +180,7 @@ static int network_ops(lua_State *L) {
     tp_bind_check_rules(L, 4, &rules);
     tp_bind_check_software(L, 8, &software, &system);
     tp_platform on = {&system, &rules, &software};
-    tp_bind_check_sizes(L, 5, placement.fast, TP_AXES_MAX);
+    tp_bind_check_placement(L, 5, network, &placement);
     tp_error error;
     if (tp_network_check_system(network, &system, &error) != TP_OK) return tp_bind_raise(L, &error);
     size_t begin = tp_section_begin(network, (int)section);
@@ -250,16 +261,21 @@ static void read_candidate(lua_State *L, int run_index, int fast_index, const tp
                            int pipelines_index, tp_candidate *candidate, tp_job *job) {
     run r;
     tp_fields_read(L, run_index, "network:iteration", run_fields, &r);
-    tp_bind_check_sizes(L, fast_index, candidate->placement.fast, TP_AXES_MAX);
     size_t n;
     const tp_pipeline *pipelines = tp_bind_check_pipelines(L, pipelines_index, &n);
     if (r.pipeline < 1 || (size_t)r.pipeline > n) tp_bind_fail(L, "no such pipeline");
+    tp_bind_check_kinds(L, pipelines_index, network);
+    bool sound = r.global_batch >= 1 && r.dp >= 1 && r.micro_batch >= 1 && r.zero >= 0 &&
+                 r.zero <= 3 && r.dp_fast >= 1 && r.pp_fast >= 1 && r.dp_fast <= r.dp &&
+                 r.pp_fast <= pipelines[r.pipeline - 1].pp;
+    if (!sound) tp_bind_fail(L, "network:iteration: sizes must be at least 1, 'zero' from 0 to 3");
+    candidate->placement.panels = r.panels;
+    tp_bind_check_placement(L, fast_index, network, &candidate->placement);
     candidate->pipeline = &pipelines[r.pipeline - 1];
     candidate->dp = r.dp;
     candidate->micro_batch = r.micro_batch;
     candidate->microbatches = r.global_batch / r.dp / r.micro_batch;
     candidate->zero = (int)r.zero;
-    candidate->placement.panels = r.panels;
     candidate->dp_fast = r.dp_fast;
     candidate->pp_fast = r.pp_fast;
     memcpy(candidate->sizes, network->sizes, sizeof candidate->sizes);

@@ -45,11 +45,12 @@ static int construct(lua_State *L) {
     const tp_op_kind *k = &tp_op_kinds[lua_tointeger(L, lua_upvalueindex(1))];
     tp_op_arguments a = k->defaults;
     a.dtype = "bf16";
-    tp_fields_read(L, 1, k->what, k->fields, &a);
-    check_axes(L, k, &a);
     tp_op *op = lua_newuserdatauv(L, sizeof *op, 0);
     memset(op, 0, sizeof *op);
     luaL_setmetatable(L, type_name);
+    tp_fields_read(L, 1, k->what, k->fields,
+                   &a); // its texts are the table's: nothing is allocated after it
+    check_axes(L, k, &a);
     copy_name(L, k->what, a.name, op->name, sizeof op->name);
     op->dtype = check_dtype(L, k->what, a.dtype);
     op->matrix_dtype = a.matrix_dtype ? check_dtype(L, k->what, a.matrix_dtype) : op->dtype;

@@ -45,10 +45,13 @@ static int make_folder(lua_State *L) {
     return luaL_fileresult(L, mkdir(path, 0777) == 0, path);
 }
 
-// Whether the table at `b` holds what that at `a` does; as deep as `a` is.
-static bool same_fields(lua_State *L, int a, int b) {
+enum { DEEPEST = 100 }; // of tables within tables: one may be within itself
+
+// Whether the table at `b` holds what that at `a` does.
+static bool same_fields(lua_State *L, int a, int b, int depth) {
     lua_Integer more = 0; // fields of a beyond those of b
-    luaL_checkstack(L, 4, "tables within tables");
+    if (depth > DEEPEST) return false;
+    luaL_checkstack(L, 8, "tables within tables");
     lua_pushnil(L);
     while (lua_next(L, a)) {
         lua_pushvalue(L, -2);
@@ -56,7 +59,7 @@ static bool same_fields(lua_State *L, int a, int b) {
         int top = lua_gettop(L);
         bool same = lua_rawequal(L, top - 1, top);
         if (!same && lua_istable(L, top - 1) && lua_istable(L, top))
-            same = same_fields(L, top - 1, top);
+            same = same_fields(L, top - 1, top, depth + 1);
         if (!same) {
             lua_pop(L, 3);
             return false;
@@ -74,7 +77,7 @@ static int same(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     luaL_checktype(L, 2, LUA_TTABLE);
     lua_settop(L, 2);
-    lua_pushboolean(L, same_fields(L, 1, 2));
+    lua_pushboolean(L, same_fields(L, 1, 2, 0));
     return 1;
 }
 

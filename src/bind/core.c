@@ -31,6 +31,19 @@ int tp_bind_raise(lua_State *L, const tp_error *error) {
     return tp_bind_fail(L, "%s", error->message);
 }
 
+tp_heap tp_bind_heap(lua_State *L) {
+    tp_heap heap;
+    heap.resize = lua_getallocf(L, &heap.owner);
+    return heap;
+}
+
+bool tp_bind_try_again(lua_State *L, tp_status status, bool *tried) {
+    if (status != TP_NO_MEMORY || *tried) return false;
+    *tried = true;
+    lua_gc(L, LUA_GCCOLLECT);
+    return true;
+}
+
 static int search_embedded(lua_State *L) {
     const char *name = luaL_checkstring(L, 1);
     for (const tp_embedded *e = tp_embedded_modules; e->module; e++) {

@@ -101,3 +101,23 @@ void tp_fields_set(lua_State *L, const char *name, double value) {
     lua_pushnumber(L, value);
     lua_setfield(L, -2, name);
 }
+
+int tp_bind_raw_field(lua_State *L, int index, const char *name) {
+    index = lua_absindex(L, index);
+    lua_pushstring(L, name);
+    return lua_rawget(L, index);
+}
+
+size_t tp_bind_push_list(lua_State *L, int index, const char *what) {
+    index = lua_absindex(L, index);
+    if (!lua_istable(L, index))
+        tp_bind_fail(L, "%s must be a list, got %s", what, luaL_typename(L, index));
+    lua_Unsigned n = lua_rawlen(L, index); // of a list with holes it may be anything
+    if (n > TP_LIST_MAX) tp_bind_fail(L, "%s has more than %d members", what, TP_LIST_MAX);
+    lua_createtable(L, (int)n, 0);
+    for (lua_Unsigned i = 1; i <= n; i++) {
+        lua_rawgeti(L, index, (lua_Integer)i);
+        lua_rawseti(L, -2, (lua_Integer)i);
+    }
+    return (size_t)n;
+}

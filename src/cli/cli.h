@@ -5,26 +5,41 @@
 #define TPERF_CLI_H
 
 #include <lua.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdnoreturn.h>
 
 // --- limits.c ---
 
-// A lua_Alloc that counts, and refuses what would pass the limit.
+// A lua_Alloc that counts, and refuses what would pass the limit. The core allocates through it, too (tp_bind_heap).
 void *tp_limits_allocate(void *unused, void *block, size_t old_size, size_t new_size);
 
 // What an "out of memory" message should add: the limit, when that is what was hit; else "".
 const char *tp_limits_memory_hint(void);
 
-// Installs the handler of Ctrl-C for this state: the first asks (tp_interrupt_raise), the second kills.
-void tp_limits_catch_interrupts(lua_State *L);
-
 // Counts steps of C code that a script can make arbitrarily long; ends the run at the budget or at Ctrl-C.
 void tp_limits_charge(lua_State *L, uint64_t steps);
 
-// Leaves the table { memory, instructions, interactive } of functions on the stack.
+// Makes the hook run at the next instruction; async-signal-safe.
+void tp_limits_look(lua_State *L);
+
+// Whether limits and Ctrl-C raise errors: at the prompt.
+bool tp_limits_interactive(void);
+
+// Leaves the table { memory, memory_left, instructions, interactive } of functions on the stack.
 void tp_limits_push(lua_State *L);
+
+// --- interrupts.c ---
+
+// Installs the handler of Ctrl-C for this state.
+void tp_interrupts_catch(lua_State *L);
+
+// Whether the request is so old that callbacks of searches and sweeps end, too.
+bool tp_interrupts_overdue(void);
+
+// Whoever returns from it is the only one to end the program.
+void tp_interrupts_claim_end(void);
 
 // --- main.c ---
 

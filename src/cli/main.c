@@ -130,7 +130,7 @@ static int run(lua_State *L) {
     char **argv = lua_touserdata(L, 2);
     luaL_openlibs(L);
     tp_bind_open(L);
-    tp_limits_catch_interrupts(L);
+    tp_interrupts_catch(L);
     lua_getglobal(L, "require");
     lua_pushliteral(L, "tperf.cli");
     lua_call(L, 1, 1);

@@ -32,6 +32,9 @@ static tp_status join_pass(const tp_network *network, const tp_op *op, tp_pass *
 }
 
 tp_status tp_network_join(tp_network *network, const tp_op *op, tp_error *error) {
+    if (network->n_ops >= network->capacity)
+        return tp_error_set(error, TP_INVALID, "op '%s' is one more than the %zu of the network",
+                            op->name, network->capacity);
     tp_op *joined = &network->ops[network->n_ops];
     *joined = *op;
     TP_TRY(join_pass(network, op, &joined->forward, error));

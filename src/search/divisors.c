@@ -30,9 +30,9 @@ static int ascending(const void *a, const void *b) {
 }
 
 // Extends the divisors of x to those of x * prime^power.
-static bool extend(tp_divisors *d, int64_t prime, size_t power) {
+static bool extend(tp_divisors *d, const tp_heap *heap, int64_t prime, size_t power) {
     size_t before = d->n, after = before * (power + 1);
-    int64_t *grown = realloc(d->values, after * sizeof *grown);
+    int64_t *grown = tp_heap_grow(heap, d->values, after, sizeof *grown);
     if (!grown) return false;
     for (size_t i = before; i < after; i++)
         grown[i] = grown[i - before] * prime;
@@ -41,17 +41,17 @@ static bool extend(tp_divisors *d, int64_t prime, size_t power) {
     return true;
 }
 
-static bool find_values(tp_divisors *d, int64_t number) {
-    d->values = malloc(sizeof *d->values);
+static bool find_values(tp_divisors *d, const tp_heap *heap, int64_t number) {
+    d->values = tp_heap_new(heap, 1, sizeof *d->values);
     if (!d->values) return false;
     d->values[d->n++] = 1;
     for (int64_t prime = 2; prime <= number / prime; prime++) {
         size_t power = 0;
         for (; number % prime == 0; number /= prime)
             power++;
-        if (power && !extend(d, prime, power)) return false;
+        if (power && !extend(d, heap, prime, power)) return false;
     }
-    if (number > 1 && !extend(d, number, 1)) return false;
+    if (number > 1 && !extend(d, heap, number, 1)) return false;
     qsort(d->values, d->n, sizeof *d->values, ascending);
     return true;
 }
@@ -69,16 +69,16 @@ static size_t parts_of(const tp_divisors *d, size_t whole, size_t limit, tp_part
     return n;
 }
 
-static bool find_parts(tp_divisors *d) {
+static bool find_parts(tp_divisors *d, const tp_heap *heap) {
     size_t limit = 0, count = 0, capacity = 0;
     while (limit < d->n && d->values[limit] <= d->domain)
         limit++;
-    d->first = malloc((d->n + 1) * sizeof *d->first);
+    d->first = tp_heap_new(heap, d->n + 1, sizeof *d->first);
     if (!d->first) return false;
     for (size_t i = 0; i < d->n; i++) {
         if (count + limit > capacity) {
             capacity = 2 * (count + limit);
-            tp_part *grown = realloc(d->parts, capacity * sizeof *grown);
+            tp_part *grown = tp_heap_grow(heap, d->parts, capacity, sizeof *grown);
             if (!grown) return false;
             d->parts = grown;
         }
@@ -89,16 +89,16 @@ static bool find_parts(tp_divisors *d) {
     return true;
 }
 
-bool tp_divisors_init(tp_divisors *divisors, int64_t number, int64_t domain) {
+bool tp_divisors_init(tp_divisors *divisors, const tp_heap *heap, int64_t number, int64_t domain) {
     *divisors = (tp_divisors){.number = number, .domain = domain};
-    if (find_values(divisors, number) && find_parts(divisors)) return true;
+    if (find_values(divisors, heap, number) && find_parts(divisors, heap)) return true;
     tp_divisors_release(divisors);
     return false;
 }
 
 void tp_divisors_release(tp_divisors *divisors) {
-    free(divisors->values);
-    free(divisors->first);
-    free(divisors->parts);
+    tp_heap_free(divisors->values);
+    tp_heap_free(divisors->first);
+    tp_heap_free(divisors->parts);
     *divisors = (tp_divisors){0};
 }

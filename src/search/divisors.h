@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tperf/heap.h"
+
 // GPUs of one axis that share a fast domain.
 typedef struct tp_part {
     uint32_t gpus;
@@ -23,7 +25,7 @@ typedef struct tp_divisors {
 } tp_divisors;
 
 // number >= 1, and the GPUs of a fast domain. false when out of memory.
-bool tp_divisors_init(tp_divisors *divisors, int64_t number, int64_t domain);
+bool tp_divisors_init(tp_divisors *divisors, const tp_heap *heap, int64_t number, int64_t domain);
 void tp_divisors_release(tp_divisors *divisors);
 
 // The place of a divisor among the values.

@@ -82,7 +82,8 @@ typedef struct tp_finds {
 
 struct tp_search {
     tp_search_options options;
-    tp_pool *pool; // may go before the search does
+    tp_shared_heap heap; // of everything below
+    tp_pool *pool;       // may go before the search does
     size_t n_workers, n_topics, n_places, n_divisors;
     tp_topic *topics;
     tp_place *places;       // of all topics, in their order

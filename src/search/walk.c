@@ -1,6 +1,5 @@
 // walk.c: every candidate of one shape for one place: questions, pipelines, data-parallel sizes, ZeRO stages,
 // placements, panels. docs/model.md section 7.1. Nothing is allocated per candidate.
-#include <stdlib.h>
 #include <string.h>
 
 #include "search/space.h"
@@ -41,10 +40,10 @@ static bool must_fill(const walk *w) {
     return !w->topic->one_domain && !w->job.on.rules->placements_may_underfill;
 }
 
-static bool room_for(void **array, size_t *capacity, size_t n, size_t size) {
+static bool room_for(walk *w, void **array, size_t *capacity, size_t n, size_t size) {
     if (n <= *capacity) return true;
     size_t grown = n > 2 * *capacity ? n : 2 * *capacity;
-    void *moved = realloc(*array, grown * size);
+    void *moved = tp_heap_grow(&w->search->heap.heap, *array, grown, size);
     if (!moved) return false;
     *array = moved;
     *capacity = grown;
@@ -71,7 +70,8 @@ static int64_t smallest_step(const walk *w, const int64_t *fast) {
 
 static bool add_layout(walk *w, const int64_t *fast, int64_t room) {
     tp_scratch *s = w->scratch;
-    if (!room_for((void **)&s->layouts, &s->layouts_capacity, s->n_layouts + 1, sizeof *s->layouts))
+    if (!room_for(w, (void **)&s->layouts, &s->layouts_capacity, s->n_layouts + 1,
+                  sizeof *s->layouts))
         return false;
     tp_layout *layout = &s->layouts[s->n_layouts++];
     *layout = (tp_layout){.room = room, .gradient_fast = 1, .step = smallest_step(w, fast)};
@@ -110,7 +110,7 @@ static bool lay_out_one_domain(walk *w) {
 static bool room_for_slots(walk *w) {
     tp_scratch *s = w->scratch;
     size_t known = s->slots_capacity;
-    if (!room_for((void **)&s->slots, &s->slots_capacity, w->topic->divisors->n, sizeof *s->slots))
+    if (!room_for(w, (void **)&s->slots, &s->slots_capacity, w->topic->divisors->n, sizeof *s->slots))
         return false;
     memset(s->slots + known, 0, (s->slots_capacity - known) * sizeof *s->slots);
     return true;
@@ -126,9 +126,10 @@ static bool enumerate_layouts(walk *w) {
     if (!(w->topic->one_domain ? lay_out_one_domain(w) : lay_out(w, 0, fast, domain_of(w))))
         return false;
     size_t n_costs = s->n_layouts * w->shape->n_panels * w->n_sections;
-    if (!room_for((void **)&s->costs, &s->costs_capacity, n_costs, sizeof *s->costs)) return false;
+    if (!room_for(w, (void **)&s->costs, &s->costs_capacity, n_costs, sizeof *s->costs))
+        return false;
     size_t n_works = w->shape->n_panels * w->network->n_ops;
-    return room_for((void **)&s->works, &s->works_capacity, n_works, sizeof *s->works);
+    return room_for(w, (void **)&s->works, &s->works_capacity, n_works, sizeof *s->works);
 }
 
 static void prepare_works(walk *w) {
@@ -249,7 +250,7 @@ static tp_book *book_of(const walk *w) {
 static bool add_spot(walk *w, uint32_t layout, const tp_part *dp, const tp_part *pp) {
     tp_book *book = book_of(w);
     if (!suits_experts(w, &w->scratch->layouts[layout], dp)) return true;
-    if (!room_for((void **)&book->spots, &book->spots_capacity, book->n_spots + 1,
+    if (!room_for(w, (void **)&book->spots, &book->spots_capacity, book->n_spots + 1,
                   sizeof *book->spots))
         return false;
     book->spots[book->n_spots++] = (tp_spot){layout, dp, pp};
@@ -303,7 +304,7 @@ static const tp_spots *add_spots(walk *w) {
         for (const tp_part *p = pps.begin; p < pps.end && p->gpus <= w->scratch->layouts[i].room;
              p++)
             if (!add_spots_for(w, i, &dps, &pps, p)) return NULL;
-    if (!room_for((void **)&book->lists, &book->lists_capacity, book->n_lists + 1,
+    if (!room_for(w, (void **)&book->lists, &book->lists_capacity, book->n_lists + 1,
                   sizeof *book->lists))
         return NULL;
     book->lists[book->n_lists] = (tp_spots){pp, begin, book->n_spots};

@@ -9,7 +9,7 @@ local gpt = require "tperf.arch.gpt"
 local transformer = require "tperf.arch.transformer"
 
 local architecture = {}
-architecture.__index = architecture
+local metatable = { __index = architecture }
 
 local is_block = function(value, path)
   if block.is(value) then return value end
@@ -27,12 +27,12 @@ local schema = {
 ---  first, last   blocks before the first layer and after the last; the usual embedding and head
 ---@return table architecture
 function architecture.define(given)
-  return setmetatable(check.record("tperf.architecture", given, schema), architecture)
+  return setmetatable(check.record("tperf.architecture", given, schema), metatable)
 end
 
 --- Whether a value is what tperf.architecture returned.
 function architecture.is(value)
-  return getmetatable(value) == architecture
+  return getmetatable(value) == metatable
 end
 
 -- Under full recomputation a layer keeps its input alone, and runs again before its backward pass (arXiv 2205.05198,

@@ -10,7 +10,7 @@ local INSTRUCTIONS <const> = 20000000000 -- some minutes of pure Lua; searches r
 
 limits.budgets = {
   { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per core)" },
-  { long = "max-memory", value = "SIZE", kind = "bytes", help = "memory for Lua (default 4 GiB)" },
+  { long = "max-memory", value = "SIZE", kind = "bytes", help = "memory for the script and what it asks for (default 4 GiB)" },
   { long = "max-instructions", value = "N", kind = "integer", help = "Lua instructions (default 20 billion)" },
 }
 
@@ -34,6 +34,7 @@ function limits.apply(values, host)
   local folder, message = host.output.folder(values.out or ".")
   if not folder then error("cannot use the output folder " .. message, 0) end
   host.limits.memory(math.floor(memory))
+  require "tperf.core".search.memory_left = host.limits.memory_left
   if instructions or not values.trust then host.limits.instructions(instructions or INSTRUCTIONS) end
   return folder
 end

@@ -5,11 +5,11 @@
 local check = require "tperf.check"
 local core = require "tperf.core"
 local files = require "tperf.cli.files"
+local modules = require "tperf.cli.modules"
+local order = require "tperf.cli.order"
 require "tperf.plot.gnuplot" -- keeps its own way to run gnuplot, which is taken away below
 
 local sandbox = {}
-
-local library_require = require
 
 local HINT <const> = " is not available to scripts (tperf run --trust lifts this)"
 
@@ -23,48 +23,16 @@ local function copy(from)
   return to
 end
 
--- Keys in one fixed order (numbers, then strings, then the rest as they come): the order of Lua's own pairs
--- changes from run to run, and so would what a script prints.
-local RANK = { number = 1, string = 2 }
-
-local function before(a, b)
-  local x, y = RANK[type(a)] or 3, RANK[type(b)] or 3
-  if x ~= y then return x < y end
-  return x < 3 and a < b
-end
-
-local function ordered_pairs(t)
-  local meta = getmetatable(t)
-  if type(t) ~= "table" or (type(meta) == "table" and rawget(meta, "__pairs")) then return pairs(t) end
-  local keys, n, in_order = {}, 0, true
-  for key in next, t do
-    n = n + 1
-    keys[n] = key
-    in_order = in_order and key == n
-  end
-  if not in_order then table.sort(keys, before) end
-  local i = 0
-  return function()
-    while i < n do
-      i = i + 1
-      local value = rawget(t, keys[i])
-      if value ~= nil then return keys[i], value end
-    end
-  end, t, nil
+local function replace(library, changes)
+  for name, value in pairs(changes) do library[name] = value or nil end
+  return library
 end
 
 -- --- the libraries ---
 
 local function string_library(host)
-  local library = copy(string)
-  for _, name in ipairs { "rep", "find", "match", "gmatch", "gsub" } do library[name] = host.safe[name] end
+  local library = replace(copy(string), host.safe.string)
   library.dump = refuse "string.dump"
-  return library
-end
-
-local function table_library(host)
-  local library = copy(table)
-  for _, name in ipairs { "concat", "insert", "move", "remove", "sort" } do library[name] = host.safe[name] end
   return library
 end
 
@@ -111,6 +79,7 @@ end
 
 local function add_loading(host, env)
   function env.load(chunk, name, mode, ...)
+    if type(chunk) == "string" then host.safe.charge(#chunk) end
     if mode ~= nil and (type(mode) ~= "string" or not mode:find("t", 1, true)) then
       error("binary chunks: load" .. HINT, 2)
     end
@@ -131,14 +100,9 @@ local function add_loading(host, env)
   end
 end
 
--- Of the library, scripts may require what is meant for them.
-local INTERNAL = { ["tperf.core"] = true, ["tperf.progress"] = true, ["tperf.cli"] = true,
-  ["tperf.plot.gnuplot"] = true }
-
-local function library_module(name)
+local function library_module(find, name)
   if name ~= "tperf" and name:sub(1, 6) ~= "tperf." then return nil end
-  if INTERNAL[name] or name:sub(1, 10) == "tperf.cli." then error(name .. HINT, 3) end
-  return library_require(name)
+  return find(name) or error(("module '%s'"):format(name) .. HINT, 3)
 end
 
 local function find_module(package, search, name)
@@ -151,6 +115,7 @@ local function find_module(package, search, name)
 end
 
 local function add_require(host, env, path)
+  local find_library = modules.finder()
   local package = {
     path = path,
     cpath = "",
@@ -169,7 +134,7 @@ local function add_require(host, env, path)
   function env.require(name)
     if type(name) ~= "string" then error("require: a module's name is needed", 2) end
     if loaded[name] ~= nil then return loaded[name] end
-    local value, from = library_module(name), nil
+    local value, from = library_module(find_library, name), nil
     if value == nil then
       local found, where = find_module(package, search, name)
       from = where or found
@@ -207,19 +172,20 @@ local function make_strict(env)
 end
 
 local PLAIN = {
-  "assert", "error", "getmetatable", "ipairs", "next", "pcall", "print", "rawequal", "rawget", "rawlen", "rawset",
+  "assert", "error", "ipairs", "pcall", "print", "rawequal", "rawget", "rawlen", "rawset",
   "select", "tonumber", "tostring", "type", "warn", "xpcall", "_VERSION",
 }
 
 local GARBAGE = { collect = true, count = true, step = true }
 
-local function collect_garbage(what, ...)
-  if not GARBAGE[what or "collect"] then error(("collectgarbage '%s'"):format(tostring(what)) .. HINT, 2) end
-  return collectgarbage(what, ...)
-end
+local STEPS_PER_KIB <const> = 16
 
-local function replace(library, changes)
-  for name, value in pairs(changes) do library[name] = value or nil end
+local function garbage_collector(host)
+  return function(what, ...)
+    if not GARBAGE[what or "collect"] then error(("collectgarbage '%s'"):format(tostring(what)) .. HINT, 2) end
+    if what ~= "count" then host.safe.charge(STEPS_PER_KIB * collectgarbage "count") end
+    return collectgarbage(what, ...)
+  end
 end
 
 -- Takes from the real libraries what no script may reach; they stay the library's.
@@ -247,10 +213,11 @@ function sandbox.environment(host, path)
   local env = {}
   for _, name in ipairs(PLAIN) do env[name] = _G[name] end
   env._G = env
-  env.pairs, env.setmetatable, env.collectgarbage = ordered_pairs, host.safe.setmetatable, collect_garbage
-  env.string, env.table, env.math = string_library(host), table_library(host), math_library()
+  replace(env, host.safe._G)
+  env.pairs, env.next, env.collectgarbage = order.pairs, order.next, garbage_collector(host)
+  env.string, env.table, env.math = string_library(host), replace(copy(table), host.safe.table), math_library()
   env.os, env.io = os_library(host), files.io(host)
-  env.utf8, env.coroutine = copy(utf8), copy(coroutine)
+  env.utf8, env.coroutine = replace(copy(utf8), host.safe.utf8), copy(coroutine)
   disarm(host, env)
   add_loading(host, env)
   add_require(host, env, path)

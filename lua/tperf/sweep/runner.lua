@@ -119,6 +119,7 @@ local function flush(rest, machines, done)
       elseif not run_one(search.run, p, done) then
         return false
       end
+      if core.search.interrupted() then return false end
     end
   end
   return true
@@ -192,7 +193,12 @@ function runner.run(job)
   local cache <close> = open_cache(job, run)
   local show = job.quiet and function() end or progress.start(WHAT)
   local results, points, finished, total = {}, {}, 0, #job.points
+  local complete = true
   for i, values in ipairs(job.points) do
+    if core.search.interrupted() then
+      complete = false
+      break
+    end
     local p, found = { index = i }, nil
     local args, reason = refusal.attempt(job.build, values)
     p.args = args
@@ -213,8 +219,7 @@ function runner.run(job)
     finished = finished + 1
     show(finished - start, total - start)
   end
-  local complete
-  if searched then complete = run_searches(points, done) else complete = run_each(run, points, done) end
+  complete = complete and (searched and run_searches(points, done) or not searched and run_each(run, points, done))
   show()
   if not complete then
     check.fail("%s: interrupted after %d of %d points%s", WHAT, finished, total,

@@ -18,7 +18,7 @@ local costs = require "tperf.timeline.costs"
 ---@field iteration_time? number of a model's configuration: with data-parallel communication
 ---@field configuration? tperf.configuration of tperf.schedule with a model
 local timeline = {}
-timeline.__index = timeline
+local metatable = { __index = timeline }
 
 timeline.PASSES = { "forward", "backward", "backward_input", "backward_weight" }
 local NUMBER = {}
@@ -37,7 +37,7 @@ end
 ---@param functions table  the core's
 ---@param summary table    what the core says of it
 function timeline.new(s, functions, summary)
-  local t = setmetatable(summary, timeline)
+  local t = setmetatable(summary, metatable)
   t.schedule, t.devices, t.stages, t.microbatches = s.schedule, s.devices, s.stages, s.microbatches
   t.memory_change, t.at, t.find = s.memory, functions.at, functions.find
   if t.makespan == 0 then check.fail("tperf.schedule: all times are 0: there is nothing to simulate") end
