@@ -417,7 +417,7 @@ describe("tperf search, train and collective", function()
     assert.equal("tp pp dp mbs m-batches placement time mfu tokens/s/GPU memory", (heading "":gsub(" +", " ")))
     assert.truthy(heading "--recompute full":find " recompute ")
     assert.truthy(heading "-g 64,128":find "^gpus")
-    assert.truthy(heading "--csv":find "^strategy,tp,ep,pp,virtual_stages,schedule,.*feasible$")
+    assert.truthy(heading "--csv":find "^strategy,tp,ep,pp,virtual_stages,schedule,.*feasible,idle$")
   end)
 
   it("say why there is no answer", function()

@@ -31,15 +31,16 @@ local MAY_USE = {
   base = {},
   machine = { "base" },
   op = { "base", "machine" },
-  plan = { "base", "machine", "op" },
-  schedule = { "base", "machine", "op", "plan" },
-  search = { "base", "machine", "op", "plan" },
+  price = { "base", "machine", "op" },
+  plan = { "base", "machine", "op", "price" },
+  schedule = { "base", "machine", "op", "price", "plan" },
+  search = { "base", "machine", "op", "price", "plan" },
   io = { "base" },
-  bind = { "base", "machine", "op", "plan", "schedule", "search", "io" },
+  bind = { "base", "machine", "op", "price", "plan", "schedule", "search", "io" },
   cli = { "base", "bind", "io" },
   tools = { "base", "io" },
 }
-local CORE = { base = true, machine = true, op = true, plan = true, schedule = true, search = true }
+local CORE = { base = true, machine = true, op = true, price = true, plan = true, schedule = true, search = true }
 
 local WORLDLY = { "printf", "fprintf", "puts", "fputs", "fopen", "open", "getenv", "exit", "abort", "time", "rand",
   "strtok" }
@@ -48,7 +49,7 @@ local WORLDLY = { "printf", "fprintf", "puts", "fputs", "fopen", "open", "getenv
 local OWNER = {
   error = "base", heap = "base", pool = "base", sha256 = "base", units = "base",
   collective = "machine", efficiency = "machine", system = "machine", rules = "machine",
-  op = "op", network = "plan", plan = "plan", inference = "plan", schedule = "schedule", search = "search",
+  op = "op", price = "price", network = "plan", plan = "plan", inference = "plan", schedule = "schedule", search = "search",
 }
 
 local function layer_of(path)
