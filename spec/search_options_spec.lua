@@ -195,7 +195,7 @@ describe("tperf.search", function()
         for _, c in ipairs(search { strategy = strategy, keep = "all" }) do count = count + (fits(c) and 1 or 0) end
         change.strategy, change.keep = strategy, "all"
         local found = search(change)
-        assert.is_true(change.panels or change.fast and #found >= count or #found == count)
+        assert.truthy(change.panels or change.fast and #found >= count or #found == count)
         each(found, function(c) assert.truthy(fits(c)) end)
       end
     end)
