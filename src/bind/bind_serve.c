@@ -280,11 +280,11 @@ static int serve(lua_State *L) {
     if (s.threads > 1 && s.replicas > 1) box->pool = tp_pool_new((int)s.threads);
     tp_error error;
     if (tp_serve_run(&options, &box->requests, box->pool, &box->served, &error) != TP_OK)
-        return tp_bind_raise(L, &error);
+        return tp_bind_fail(L, "tperf.serve: %s", error.message);
     tp_objective objective = {s.ttft * scale, s.tpot * scale, s.e2e * scale};
     tp_serve_summary summary;
     if (tp_serve_summarize(&box->requests, &box->served, &objective, &summary, &error) != TP_OK)
-        return tp_bind_raise(L, &error);
+        return tp_bind_fail(L, "tperf.serve: %s", error.message);
     push_answer(L, box, &options, &summary);
     tp_serve_box_close(lua_touserdata(L, self));
     return 1;

@@ -169,7 +169,7 @@ static int32_t take_one(tp_blocks *blocks) {
     if (id <= blocks->usable) {
         blocks->fresh++;
         blocks->free--;
-        blocks->all[id] = (tp_block){0};
+        blocks->all[id].registered = false;
     } else {
         id = blocks->first;
         unlink_free(blocks, id);

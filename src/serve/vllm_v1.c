@@ -34,12 +34,13 @@ static int32_t blocks_of(const tp_engine *engine, int64_t tokens) {
 // Tells the prefix cache of the blocks that the tokens up to `end` fill. Drafts may be wrong and are left out.
 static void register_blocks(tp_replica *replica, tp_sequence *s, int32_t end) {
     if (!replica->engine->prefix_caching) return;
-    int32_t full = least(end, s->known) / replica->engine->block_size;
-    if (full <= s->registered) return;
+    int32_t size = replica->engine->block_size;
+    end = least(end, s->known);
+    if (end < ((int64_t)s->registered + 1) * size) return;
+    int32_t full = end / size;
     tp_content content;
     tp_content_of(replica->requests, s->request, &content);
-    tp_blocks_register(&replica->blocks, &s->holding, &content, replica->engine->block_size,
-                       s->registered, full);
+    tp_blocks_register(&replica->blocks, &s->holding, &content, size, s->registered, full);
     s->registered = full;
 }
 
@@ -113,8 +114,8 @@ static tp_status schedule_running(batch *b) {
         tokens = least(least(tokens, b->budget), engine->max_model_len - 1 - s->computed);
         if (tokens <= 0) continue;
         int64_t end = (int64_t)s->computed + tokens;
-        int32_t more = blocks_of(engine, end + b->lookahead) - s->holding.count;
-        if (more > 0) {
+        if (end + b->lookahead > (int64_t)s->holding.count * engine->block_size) {
+            int32_t more = blocks_of(engine, end + b->lookahead) - s->holding.count;
             TP_TRY(make_room(b, &i, more));
             if (i < 0) return TP_OK;
             TP_TRY(tp_blocks_take(&replica->blocks, &s->holding, more, b->error));
