@@ -1,5 +1,5 @@
--- The rules of docs/serving.md, written once more, slowly and plainly, for specs to compare tperf.serve with: token by token,
--- lists instead of heaps, a block's content as text instead of a hash. One replica, arrivals given.
+-- The rules of docs/serving.md, written once more, slowly and plainly, for specs to compare tperf.serve with: token by
+-- token, lists instead of heaps, a block's content as text instead of a hash. One replica, arrivals given.
 local rules = {}
 
 local function blocks_for(e, tokens) return math.ceil(math.min(tokens, e.max_model_len) / e.block_size) end
@@ -43,7 +43,7 @@ function pool:take(r, count)
 end
 
 function pool:give_back(r)
-  for i = #r.blocks, 1, -1 do
+  while #r.blocks > 0 do
     local id = table.remove(r.blocks)
     self.owners[id] = self.owners[id] - 1
     if self.owners[id] == 0 then self.free[#self.free + 1] = id end

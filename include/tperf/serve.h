@@ -146,10 +146,11 @@ typedef struct tp_served {
     tp_serve_totals totals;
 } tp_served;
 
-// Runs the requests to the end, in memory of a hundred bytes a request at most where neither requests nor steps are kept. Replicas that do not share a router's state run on the pool's threads (NULL:
-// the caller's); answers do not depend on them. Rejects a prompt of max_model_len or more, as vLLM does, and
-// what would not fit into an empty cache. Checks at the end that no request and no block is lost. TP_INVALID
-// also when requests preempt one another for ever. On failure nothing is left to release.
+// Runs the requests to the end, in memory of a hundred bytes a request at most where neither requests nor
+// steps are kept. Replicas that do not share a router's state run on the pool's threads (NULL: the
+// caller's); answers do not depend on them. Rejects a prompt of max_model_len or more, as vLLM does, and
+// what would not fit into an empty cache. Checks at the end that no request and no block is lost.
+// TP_INVALID also when requests preempt one another for ever. On failure nothing is left to release.
 tp_status tp_serve_run(const tp_serve_options *options, tp_requests *requests, tp_pool *pool,
                        tp_served *served, tp_error *error);
 void tp_served_release(tp_served *served);
@@ -209,8 +210,9 @@ typedef struct tp_arrivals {
 void tp_draw_lengths(const tp_lengths *lengths, uint64_t seed, uint64_t purpose, size_t n,
                      int32_t *out);
 
-// Arrivals of the n requests from number `first` on, after tick `start`, with a mean gap of `gap` ticks; where `fill` is
-// set they are stretched so that n gaps fill n x gap exactly. False when the clock would overflow.
+// Arrivals of the n requests from number `first` on, after tick `start`, with a mean gap of `gap` ticks;
+// where `fill` is set they are stretched so that n gaps fill n x gap exactly. False when the clock would
+// overflow.
 bool tp_draw_arrivals(const tp_arrivals *arrivals, uint64_t seed, int64_t start, double gap,
                       bool fill, size_t first, size_t n, int64_t *out);
 

@@ -123,7 +123,8 @@ end
 local function check_times(o)
   local t = o.step_time
   if not t then
-    check.fail "tperf.serve: 'step_time' is missing: the seconds of a step, such as { fixed = 5e-3, per_token = 20e-6 }"
+    check.fail("tperf.serve: 'step_time' is missing: the seconds of a step, such as { fixed = 5e-3, per_token = "
+      .. "20e-6 }")
   end
   if t.fixed + t.per_token + t.per_context_token + t.per_prefill_pair == 0 then
     check.fail "tperf.serve: 'step_time' is 0: a step takes time"
@@ -133,7 +134,8 @@ end
 local function check_engine(e)
   local s = e.speculation
   if s and (s.accepted == nil) == (s.acceptance == nil) then
-    check.fail "tperf.serve: 'engine.speculation' needs accepted, a list of numbers of drafts, or acceptance, a probability"
+    check.fail("tperf.serve: 'engine.speculation' needs accepted, a list of numbers of drafts, or acceptance, a "
+      .. "probability")
   end
   if e.prefix_caching and not e.num_blocks then
     check.fail "tperf.serve: 'engine.prefix_caching' needs num_blocks: what is cached depends on how many there are"
@@ -179,12 +181,12 @@ end
 
 --- Simulates requests that go through a serving engine, by the rules of vLLM's V1 scheduler.
 ---@param given table
----  step_time  { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a step: fixed, and for each
----             token that it computes, each key that a decode reads, each pair of a query and a key in a prefill
----  engine     vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit), block_size
----             (16), num_blocks (its num_gpu_blocks; no limit), prefix_caching (true with num_blocks), chunked_prefill
----             (true), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method =
----             "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }
+---  step_time  { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a step: fixed, and for
+---             each token that it computes, each key that a decode reads, each pair of a query and a key in a prefill
+---  engine     vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit),
+---             block_size (16), num_blocks (its num_gpu_blocks; no limit), prefix_caching (true with num_blocks),
+---             chunked_prefill (true), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"),
+---             speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }
 ---  requests   a list of { arrival =, prompt =, output =, priority =, segments = }, or the name of a CSV or JSONL file
 ---  load       { concurrency =, think = }, { rate =, process = "poisson", "gamma" or "uniform", cv =, burst = }, or
 ---             { stages = { { rate =, duration = } … } }; arrivals in the list otherwise
@@ -196,7 +198,8 @@ end
 ---  seed       of what is drawn (1)
 ---  replicas   engines behind a router (1)
 ---  router     "round_robin", "least_loaded" or "prefix": the longest cached prefix
----  slo        { ttft =, tpot =, e2e =, quantile = }: limits in seconds, and the part of requests that must keep them (0.99)
+---  slo        { ttft =, tpot =, e2e =, quantile = }: limits in seconds, and the part of requests that must keep them
+---             (0.99)
 ---  keep       "requests" or "steps" (both): what to return one by one
 ---  threads    as many as there are processors; the answer is the same
 ---@return tperf.served result

@@ -1,7 +1,7 @@
-// bind_serve.c: tperf.core.serving(settings, accepted, requests or nil, load or nil) -> record
-// The simulation of tperf/serve.h for lua/tperf/serve.lua. settings: see setting_fields, times in seconds; accepted: list of
-// numbers of right drafts, or nil; requests: see bind/serve_args.h; load: drawn lengths where there are no requests, and
-// stages of arrivals. Times come back in seconds.
+// bind_serve.c: tperf.core.serving(settings, accepted, requests or nil, load or nil) -> record The
+// simulation of tperf/serve.h for lua/tperf/serve.lua. settings: see setting_fields, times in seconds;
+// accepted: list of numbers of right drafts, or nil; requests: see bind/serve_args.h; load: drawn lengths
+// where there are no requests, and stages of arrivals. Times come back in seconds.
 #include <math.h>
 #include <stdlib.h>
 

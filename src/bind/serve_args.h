@@ -21,8 +21,9 @@ typedef struct tp_serve_box {
 tp_serve_box *tp_serve_box_new(lua_State *L);
 void tp_serve_box_close(tp_serve_box *box);
 
-// Reads the list of requests at `index`: { arrival =, prompt =, output =, priority =, segments = { { stream, tokens } … } }.
-// Whether each has to have an arrival, or must have none. Raises at the user's line.
+// Reads the list of requests at `index`: { arrival =, prompt =, output =, priority =, segments = { {
+// stream, tokens } … } }. Whether each has to have an arrival, or must have none. Raises at the user's
+// line.
 void tp_serve_read_requests(lua_State *L, int index, bool arrivals, tp_serve_box *box);
 
 // Draws the lengths of load.count requests: see lua/tperf/serve/load.lua.

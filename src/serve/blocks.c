@@ -118,8 +118,9 @@ static place place_of(const tp_content *content, int32_t prompt_position) {
     return at;
 }
 
-// The identity of the block of `tokens` tokens at *at, after the content `parent`; moves on. A block is told by the runs
-// of consecutive tokens of a stream in it, and a segment starts at its stream's beginning, so runs are never split in two.
+// The identity of the block of `tokens` tokens at *at, after the content `parent`; moves on. A block is
+// told by the runs of consecutive tokens of a stream in it, and a segment starts at its stream's beginning,
+// so runs are never split in two.
 static tp_identity next_identity(const tp_content *content, place *at, tp_identity parent,
                                  int32_t tokens) {
     while (tokens > 0) {

@@ -13,7 +13,8 @@ static void advance_clock(tp_fleet *fleet, int64_t now) {
     fleet->now = now;
 }
 
-// The request's arrival as an event, when there is one left. Its time is that of the order, or `release` in a closed loop.
+// The request's arrival as an event, when there is one left. Its time is that of the order, or `release` in
+// a closed loop.
 static tp_status call_next(tp_fleet *fleet, int64_t release, tp_error *error) {
     if (fleet->next >= fleet->requests->n) return TP_OK;
     size_t request = fleet->order ? (size_t)fleet->order[fleet->next] : fleet->next;
@@ -32,8 +33,8 @@ static tp_status release_next(tp_fleet *fleet, tp_error *error) {
     return call_next(fleet, fleet->now + fleet->options->think, error);
 }
 
-// Whether the engine can serve the request alone: vLLM's rule for prompts, and room in an empty cache for all its tokens
-// but the last, with drafts and the slots ahead of them.
+// Whether the engine can serve the request alone: vLLM's rule for prompts, and room in an empty cache for
+// all its tokens but the last, with drafts and the slots ahead of them.
 static bool fits(const tp_fleet *fleet, size_t request) {
     const tp_engine *engine = &fleet->options->engine;
     int64_t prompt = fleet->requests->prompt[request], output = fleet->requests->output[request];
@@ -118,9 +119,9 @@ void tp_fleet_release(tp_fleet *fleet) {
     *fleet = (tp_fleet){0};
 }
 
-// Beyond these preemptions without a token requests do so for ever. In the order of arrival the first running request is
-// never preempted and prefills a chunk a step, while each other one is preempted at most once a step; by priority others
-// may be ahead of the most urgent one for a while, hence the factor.
+// Beyond these preemptions without a token requests do so for ever. In the order of arrival the first
+// running request is never preempted and prefills a chunk a step, while each other one is preempted at most
+// once a step; by priority others may be ahead of the most urgent one for a while, hence the factor.
 static int64_t patience_of(const tp_fleet *fleet) {
     enum { FACTOR = 64, LEAST = 1000 };
     const tp_engine *engine = &fleet->options->engine;

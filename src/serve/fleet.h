@@ -1,5 +1,5 @@
-// fleet.h: replicas behind a router on one clock. The only file that schedules events and counts (fleet.c), with the one
-// that ends and begins a replica's steps (step.c).
+// fleet.h: replicas behind a router on one clock. The only file that schedules events and counts (fleet.c),
+// with the one that ends and begins a replica's steps (step.c).
 #ifndef TPERF_SERVE_FLEET_H
 #define TPERF_SERVE_FLEET_H
 

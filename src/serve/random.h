@@ -1,5 +1,5 @@
-// random.h: random numbers that depend on a seed, a purpose and a number, so that neither the order in which they are drawn
-// nor the threads that draw them matter.
+// random.h: random numbers that depend on a seed, a purpose and a number, so that neither the order in
+// which they are drawn nor the threads that draw them matter.
 #ifndef TPERF_SERVE_RANDOM_H
 #define TPERF_SERVE_RANDOM_H
 

@@ -12,7 +12,8 @@ static void swap(double *a, double *b) {
     *b = t;
 }
 
-// Splits v[low … high] in two (Hoare): nothing up to the place returned, which is below high, is above what is behind it.
+// Splits v[low … high] in two (Hoare): nothing up to the place returned, which is below high, is above what
+// is behind it.
 static size_t split(double *v, size_t low, size_t high) {
     double pivot = v[low + (high - low) / 2];
     size_t i = low, j = high;
@@ -104,9 +105,9 @@ static bool is_good(const tp_requests *requests, const tp_served *served, size_t
 
 // --- saturation ---
 
-// In the long run a queue either settles or grows with time. Here it grows when those who arrived in the last quarter of
-// the span of arrivals waited half as long again as those in the second one (the first fills the engines), and when that
-// rise means more requests than chance makes of n arrivals.
+// In the long run a queue either settles or grows with time. Here it grows when those who arrived in the
+// last quarter of the span of arrivals waited half as long again as those in the second one (the first
+// fills the engines), and when that rise means more requests than chance makes of n arrivals.
 static bool is_saturated(const tp_requests *requests, const tp_served *served) {
     double sum[4] = {0}, count[4] = {0};
     int64_t first = INT64_MAX, last = 0;

@@ -91,7 +91,8 @@ static tp_status preempt(batch *b, int32_t place) {
 
 // --- those that run ---
 
-// Makes room for `count` blocks for the request at *place, which moves when one before it has to go; -1: it was itself.
+// Makes room for `count` blocks for the request at *place, which moves when one before it has to go; -1: it
+// was itself.
 static tp_status make_room(batch *b, int32_t *place, int32_t count) {
     while (count > b->replica->blocks.free) {
         int32_t victim = choose_victim(b->replica);

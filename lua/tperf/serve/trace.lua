@@ -1,6 +1,6 @@
 --- Traces of requests: CSV with a line that names the columns, or a JSON object on each line.
--- Fields: arrival (s), prompt, output (tokens); priority, prefix (a number that requests with the same beginning share) and
--- prefix_tokens; in JSON also segments. docs/serving.md.
+-- Fields: arrival (s), prompt, output (tokens); priority, prefix (a number that requests with the same beginning share)
+-- and prefix_tokens; in JSON also segments. docs/serving.md.
 local io = io -- scripts may lose it
 local check = require "tperf.check"
 local core = require "tperf.core"
