@@ -39,7 +39,7 @@ local MAY_USE = {
   io = { "base" },
   bind = { "base", "machine", "op", "plan", "schedule", "search", "serve", "io" },
   cli = { "base", "bind" },
-  tools = { "base", "io" },
+  tools = { "base", "event", "io", "serve" },
 }
 local CORE = { base = true, machine = true, op = true, plan = true, schedule = true, search = true, event = true,
   serve = true }

@@ -273,16 +273,16 @@ void tp_blocks_register(tp_blocks *blocks, const tp_holding *holding, const tp_c
 }
 
 bool tp_blocks_sound(const tp_blocks *blocks) {
-    if (!blocks->caching) return blocks->free == blocks->usable;
-    int32_t used = blocks->fresh - 1, listed = 0, registered = 0, found = 0;
+    if (!blocks->caching) return blocks->free >= 0 && blocks->free <= blocks->usable;
+    int32_t used = blocks->fresh - 1, listed = 0, owned = 0, registered = 0, found = 0;
     for (int32_t id = blocks->first; id && listed <= used; id = blocks->all[id].next)
         listed++;
     for (int32_t id = 1; id < blocks->fresh; id++) {
-        if (blocks->all[id].owners != 0) return false;
+        owned += blocks->all[id].owners > 0;
         registered += blocks->all[id].registered;
     }
     for (uint32_t i = 0; i < blocks->n_buckets; i++)
         for (int32_t id = blocks->buckets[i].first; id && found <= used; id = blocks->all[id].after)
             found++;
-    return listed == used && found == registered && blocks->free == blocks->usable;
+    return listed + owned == used && found == registered && blocks->free == blocks->usable - owned;
 }

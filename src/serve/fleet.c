@@ -179,7 +179,10 @@ static tp_status check_conservation(const tp_fleet *fleet, size_t expected, tp_e
                             (unsigned long long)left);
     for (int32_t i = 0; i < fleet->n_lanes; i++) {
         const tp_replica *replica = &fleet->lanes[i].replica;
-        if (replica->n_running || replica->waiting.count || !tp_blocks_sound(&replica->blocks))
+        const tp_blocks *blocks = &replica->blocks;
+        bool empty = replica->n_running == 0 && replica->waiting.count == 0 &&
+                     blocks->free == blocks->usable;
+        if (!empty || !tp_blocks_sound(blocks))
             return tp_error_set(error, TP_INVALID,
                                 "replica %d ends with requests or blocks in use: a fault of tperf",
                                 i + 1);

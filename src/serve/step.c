@@ -1,4 +1,5 @@
 // step.c: a replica's step: what its batch computes, what it costs, what comes out of it.
+#include <assert.h>
 #include <stdlib.h>
 
 #include "serve/fleet.h"
@@ -145,5 +146,6 @@ tp_status tp_step_end(tp_fleet *fleet, int32_t number, tp_error *error) {
         }
     }
     replica->n_running = kept;
+    assert(fleet->totals.steps % 16 != 0 || tp_blocks_sound(&replica->blocks));
     return tp_event_push(&fleet->events, fleet->now, TP_STEP_BEGINS, number, NULL, error);
 }
