@@ -331,3 +331,15 @@ describe("tperf.serve rejects requests", function()
     assert.truthy(r.rejected > 50 and r.finished > 50)
   end)
 end)
+
+describe("docs/serving.md", function()
+  it("has the events of an instant in the order of the core's enum", function()
+    local listed_in = program.slurp("src/serve/fleet.h"):match "typedef enum tp_serve_event {(.-)}"
+    local page, at, count = program.slurp "docs/serving.md", 1, 0
+    for name in listed_in:gmatch "(TP_[%u_]+),"  do
+      count = count + 1
+      at = assert(page:find("\n| `" .. name .. "` |", at, true), name)
+    end
+    assert.equal(3, count)
+  end)
+end)
