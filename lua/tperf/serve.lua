@@ -195,8 +195,8 @@ end
 ---  output     the same for answers
 ---  prefix     { tokens =, groups = }: tokens that stand before each prompt, the same within a group (1)
 ---  count      requests to draw
----  seed       of what is drawn (1)
----  replicas   engines behind a router (1)
+---  seed       of what is drawn
+---  replicas   engines behind a router
 ---  router     "round_robin", "least_loaded" or "prefix": the longest cached prefix
 ---  slo        { ttft =, tpot =, e2e =, quantile = }: limits in seconds, and the part of requests that must keep them
 ---             (0.99)

@@ -27,7 +27,11 @@ static void measure(tp_replica *replica, int64_t now, tp_step_work *work) {
 }
 
 static tp_status keep_step(tp_fleet *fleet, const tp_step_record *record, tp_error *error) {
+    enum { MOST_STEPS = 1 << 24 };
     tp_served *served = fleet->served;
+    if (served->n_steps == MOST_STEPS)
+        return tp_error_set(error, TP_INVALID, "over %d steps are more than can be kept",
+                            MOST_STEPS);
     if (served->n_steps == fleet->steps_capacity) {
         size_t capacity = 2 * fleet->steps_capacity + 256;
         tp_step_record *steps = realloc(served->steps, capacity * sizeof *steps);

@@ -133,7 +133,7 @@ return {
   details = [[
 Requests of a trace, or drawn, go through the scheduler of vLLM V1; a step takes as long as --step-time says.
   tperf serve --step-time fixed=5ms,per_token=20us --rate 10 --count 300 --prompt 100..2000 --output mean=200
-A trace is a CSV file with the columns arrival, prompt and output (priority, prefix, prefix_tokens), or JSON lines.]],
+A trace is CSV with the columns arrival, prompt, output (priority, prefix, prefix_tokens), or JSON lines.]],
   options = options.join({
     { long = "step-time", value = "NAME=TIME,...",
       help = "fixed, per_token, per_context_token, per_prefill_pair" },
