@@ -294,7 +294,7 @@ describe("tperf.serve refuses", function()
     refused(with { prompt = { uniform = { 5, 3 } } }, "downwards")
     refused(with { prompt = { uniform = { 1, 3 }, exponential = 3 } }, "must be a number of tokens, or one of")
     refused(with { engine = { prefix_caching = true } }, "needs num_blocks")
-    refused(with { engine = { chunked_prefill = false, max_num_batched_tokens = 10 } }, "must take the longest request")
+    refused(with { engine = { chunked_prefill = false, max_num_batched_tokens = 10 } }, "whole")
     refused(with { step_time = false }, "'step_time' is missing")
     refused(with { load = false }, "'requests' or 'load' is missing")
     refused(with { count = false }, "'count' is missing")
@@ -341,5 +341,86 @@ describe("docs/serving.md", function()
       at = assert(page:find("\n| `" .. name .. "` |", at, true), name)
     end
     assert.equal(3, count)
+  end)
+end)
+
+describe("tperf serve", function()
+  local BASE = "tperf serve --step-time fixed=5ms,per_token=20us "
+  local DRAWN = BASE .. "--rate 10 --count 50 --prompt 100..200 --output mean=20 "
+
+  it("prints what tperf.serve answers", function()
+    local r = tperf.serve { step_time = { fixed = 5e-3, per_token = 20e-6 }, load = { rate = 10 }, count = 50,
+      prompt = { uniform = { 100, 200 } }, output = { exponential = 20 }, slo = { ttft = 0.02 } }
+    local row = program.shell(DRAWN .. "--slo ttft=20ms --csv").out
+    local names, values = row:match "^([^\n]+)\n([^\n]+)\n$"
+    local found, at = {}, {}
+    for name in names:gmatch "[^,]+" do at[#at + 1] = name end
+    local i = 0
+    for value in values:gmatch "[^,]+" do i = i + 1 found[at[i]] = tonumber(value) end
+    assert.equal(r.throughput, found.throughput)
+    assert.equal(r.ttft.p99, found.ttft_p99)
+    assert.equal(r.attainment, found.attainment)
+    assert.truthy(program.shell(DRAWN .. "--json").out:find('"goodput"', 1, true) == nil)
+    local text = program.shell(DRAWN).out
+    assert.truthy(text:find "\nttft +%d" and text:find "\noutput tokens/s +%d")
+  end)
+
+  it("prints requests and steps one by one", function()
+    local function lines(option) return select(2, program.shell(DRAWN .. option).out:gsub("\n", "\n")) end
+    assert.equal(51, lines "--requests --csv")
+    assert.truthy(lines "--steps" > 200)
+  end)
+
+  it("reads a trace, and says when it is too much", function()
+    local folder = program.folder()
+    local text = { "arrival,prompt,output" }
+    for i = 1, 400 do text[#text + 1] = ("%g,100,10"):format(i * 1e-3) end
+    program.write(folder .. "/t.csv", table.concat(text, "\n") .. "\n")
+    local result = program.shell(BASE .. "--max-num-seqs 4 --trace t.csv", folder)
+    program.remove(folder)
+    assert.equal(0, result.code)
+    assert.truthy(result.out:find "\nfinished +400\n")
+    assert.truthy(result.err:find "^saturated: more requests come than the %d+%.?%d* a second")
+  end)
+
+  it("refuses what it cannot read", function()
+    for arguments, message in pairs {
+      ["--rate 3"] = "--step-time is missing",
+      ["--step-time 5ms"] = "--step-time: NAME=TIME is needed, got '5ms'",
+      ["--step-time fixed=5mb"] = "--step-time: fixed: ",
+      ["--step-time fixed=1 --prompt 3.."] = "--prompt: tokens such as 512",
+      ["--step-time fixed=1 --requests --steps"] = "--requests does not go with --steps",
+      ["llama --step-time fixed=1"] = "no argument is needed, got 'llama'",
+    } do
+      local result = program.shell("tperf serve " .. arguments)
+      assert.equal(2, result.code, arguments)
+      assert.truthy(result.err:find(message, 1, true), result.err)
+    end
+  end)
+
+  it("takes no more memory than it may", function()
+    local result = program.script([[
+      require "tperf".serve { step_time = { fixed = 1 }, load = { rate = 1 }, count = 2000000, prompt = 1, output = 1 }
+    ]], "--max-memory 100MB")
+    program.remove(result.folder)
+    assert.equal(1, result.code)
+    assert.truthy(result.err:find("script.lua:1: tperf.serve: not enough memory for 2000000 requests", 1, true))
+  end)
+
+  it("ends at Ctrl-C", function()
+    local folder = program.folder()
+    program.write(folder .. "/s.lua", [[
+      io.stdout:setvbuf "no"
+      io.write "ready\n"
+      require "tperf".serve { step_time = { fixed = 1e-3 }, load = { rate = 1 }, count = 1e6 // 1 | 0, prompt = 1,
+        output = 1e7 // 1 | 0 }]])
+    -- the program itself, not a shell around it, is to get the signal
+    local result = program.shell(([[
+      : > log; %s run s.lua > log & job=$!
+      for i in $(seq 200); do grep -q ready log && break; sleep 0.05; done
+      sleep 0.1; kill -INT $job; wait $job]]):format(program.absolute()), folder)
+    program.remove(folder)
+    assert.truthy(result.err:find "interrupted")
+    assert.equal(1, result.code)
   end)
 end)

@@ -52,13 +52,14 @@ static void check_memory(lua_State *L, size_t n) {
     enum { BYTES = 96 }; // of a request: its own figures, its times, its place in queues
     void *context;
     lua_Alloc allocate_for = lua_getallocf(L, &context);
-    void *block = allocate_for(context, NULL, 0, n * BYTES);
+    size_t size = (n + 1) * BYTES;
+    void *block = allocate_for(context, NULL, 0, size);
     if (!block)
         tp_bind_fail(L,
                      "tperf.serve: not enough memory for %I requests, some %I MiB (--max-memory "
                      "raises the limit)",
-                     (lua_Integer)n, (lua_Integer)(n * BYTES >> 20));
-    allocate_for(context, block, n * BYTES, 0);
+                     (lua_Integer)n, (lua_Integer)(size >> 20));
+    allocate_for(context, block, size, 0);
 }
 
 static void reserve(lua_State *L, tp_serve_box *box, size_t n) {

@@ -55,8 +55,19 @@ static tp_status check_segments(const tp_requests *r, size_t i, tp_error *error)
     return TP_OK;
 }
 
+// Without chunked prefill a prompt that is longer than a step's budget waits at the head of the queue for ever.
+static tp_status check_whole(const tp_engine *e, const tp_requests *r, size_t i, tp_error *error) {
+    bool whole = !e->chunked_prefill && !e->prefix_caching && e->long_prefill_token_threshold == 0;
+    if (!whole || r->prompt[i] <= e->max_num_batched_tokens || r->prompt[i] >= e->max_model_len)
+        return TP_OK;
+    return tp_error_set(error, TP_INVALID,
+                        "request %zu: without 'chunked_prefill' a step must take its prompt of %d "
+                        "tokens whole, but "
+                        "'max_num_batched_tokens' = %d",
+                        i + 1, r->prompt[i], e->max_num_batched_tokens);
+}
+
 static tp_status check_requests(const tp_serve_options *o, const tp_requests *r, tp_error *error) {
-    int64_t longest = 0;
     if (r->n >= INT32_MAX) return tp_error_set(error, TP_INVALID, "too many requests: %zu", r->n);
     for (size_t i = 0; i < r->n; i++) {
         if (r->prompt[i] < 1 || r->output[i] < 1 || r->prompt[i] > TP_LONGEST ||
@@ -68,15 +79,8 @@ static tp_status check_requests(const tp_serve_options *o, const tp_requests *r,
         if (o->concurrency == 0 && r->arrival[i] < 0)
             return tp_error_set(error, TP_INVALID, "request %zu: arrives before the time 0", i + 1);
         if (r->first_segment) TP_TRY(check_segments(r, i, error));
-        int64_t tokens = (int64_t)r->prompt[i] + r->output[i];
-        if (tokens > longest) longest = tokens;
+        TP_TRY(check_whole(&o->engine, r, i, error));
     }
-    if (longest > o->engine.max_model_len) longest = o->engine.max_model_len;
-    if (!o->engine.chunked_prefill && o->engine.max_num_batched_tokens < longest)
-        return tp_error_set(error, TP_INVALID,
-                            "without 'chunked_prefill' a step must take the longest request whole: "
-                            "'max_num_batched_tokens' = %d is less than %lld tokens",
-                            o->engine.max_num_batched_tokens, (long long)longest);
     return TP_OK;
 }
 

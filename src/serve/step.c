@@ -46,11 +46,17 @@ static tp_status keep_step(tp_fleet *fleet, const tp_step_record *record, tp_err
 // A batch that is empty although requests wait or run must have preempted somebody: else it would be so for ever.
 static tp_status check_progress(const tp_fleet *fleet, const tp_lane *lane, int64_t tokens,
                                 int32_t preempted, tp_error *error) {
+    const tp_replica *replica = &lane->replica;
     if (tokens == 0 && preempted == 0)
         return tp_error_set(
             error, TP_INVALID,
-            "the scheduler neither runs nor preempts any of %d running and %zu waiting requests",
-            lane->replica.n_running, lane->replica.waiting.count);
+            "the scheduler can neither run nor preempt any of %d running and %zu waiting "
+            "requests%s",
+            replica->n_running, replica->waiting.count,
+            replica->engine->chunked_prefill
+                ? ""
+                : ": without 'chunked_prefill' a step must take a preempted request whole, so "
+                  "'max_num_batched_tokens' must be at least 'max_model_len'");
     if (lane->fruitless > fleet->patience)
         return tp_error_set(
             error, TP_INVALID,
