@@ -1,5 +1,5 @@
---- How long simulations of serving take: 300 requests through one engine, and a million through a thousand. `make bench`
---- runs it.
+--- How long simulations of serving take: 300 requests through one engine, and a million through a thousand. `make
+--- bench` runs it.
 local tperf = require "tperf"
 local core = require "tperf.core"
 
@@ -7,7 +7,8 @@ local STEP = { fixed = 5e-3, per_token = 20e-6, per_context_token = 40e-9, per_p
 local PROMPT, OUTPUT = { lognormal = { median = 500, sigma = 0.8 } }, { exponential = 200 }
 
 local function question(count, rate, engine, more)
-  local q = { step_time = STEP, engine = engine, load = { rate = rate }, count = count, prompt = PROMPT, output = OUTPUT }
+  local q = { step_time = STEP, engine = engine, load = { rate = rate }, count = count, prompt = PROMPT,
+    output = OUTPUT }
   for name, value in pairs(more or {}) do q[name] = value end
   return q
 end

@@ -712,8 +712,8 @@
 ---@field output? integer|table the same for answers
 ---@field prefix? table { tokens =, groups = }: tokens that stand before each prompt, the same within a group (1)
 ---@field count? integer requests to draw
----@field seed? integer of what is drawn (1)
----@field replicas? integer engines behind a router (1)
+---@field seed? integer of what is drawn
+---@field replicas? integer engines behind a router
 ---@field router? "round_robin"|"least_loaded"|"prefix" "round_robin", "least_loaded" or "prefix": the longest cached prefix
 ---@field slo? table { ttft =, tpot =, e2e =, quantile = }: limits in seconds, and the part of requests that must keep them (0.99)
 ---@field keep? "requests"|"steps" "requests" or "steps" (both): what to return one by one

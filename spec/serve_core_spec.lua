@@ -9,8 +9,9 @@ local function run(name, wrapped, sources)
   local folder = program.folder()
   local wraps = {}
   for _, f in ipairs(wrapped) do wraps[#wraps + 1] = "-Wl,--wrap=" .. f end
-  local built = program.shell(("${CC:-cc} %s %s -o %s/check src/tools/%s.c %s -lm -pthread && ASAN_OPTIONS=detect_leaks=0 "
-    .. "%s/check"):format(SANITIZED, table.concat(wraps, " "), folder, name, sources, folder))
+  local built = program.shell(("${CC:-cc} %s %s -o %s/check src/tools/%s.c %s -lm -pthread && "
+    .. "ASAN_OPTIONS=detect_leaks=0 %s/check"):format(SANITIZED, table.concat(wraps, " "), folder, name, sources,
+    folder))
   program.remove(folder)
   assert.equal(0, built.code, built.err .. built.out)
   return built.out

@@ -74,8 +74,8 @@ tp_status tp_blocks_share(tp_blocks *blocks, tp_holding *holding, tp_error *erro
 void tp_blocks_register(tp_blocks *blocks, const tp_holding *holding, const tp_content *content,
                         int32_t block_size, int32_t from, int32_t to);
 
-// Walks all blocks, the free list and the buckets: whether each is where it should be, once. For ends of runs, and builds
-// with assertions.
+// Walks all blocks, the free list and the buckets: whether each is where it should be, once. For ends of
+// runs, and builds with assertions.
 bool tp_blocks_sound(const tp_blocks *blocks);
 
 #endif

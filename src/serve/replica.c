@@ -27,15 +27,19 @@ void tp_replica_release(tp_replica *replica) {
     *replica = (tp_replica){0};
 }
 
+bool tp_has_segments(const tp_requests *requests, int32_t request) {
+    const size_t *first = requests->first_segment;
+    return first && first[request] < first[request + 1];
+}
+
 // Streams below 0 belong to nobody else.
 void tp_content_of(const tp_requests *requests, int32_t request, tp_content *content) {
     content->answer = (int64_t)TP_ANSWERS + request;
     content->whole = (tp_segment){-1 - (int64_t)request, requests->prompt[request]};
     content->segments = &content->whole;
     content->n_segments = 1;
-    if (!requests->first_segment) return;
+    if (!tp_has_segments(requests, request)) return;
     const size_t *first = &requests->first_segment[request];
-    if (first[0] == first[1]) return;
     content->segments = &requests->segments[first[0]];
     content->n_segments = first[1] - first[0];
 }
@@ -70,6 +74,7 @@ tp_status tp_replica_new_sequence(tp_replica *replica, int32_t request, int32_t 
         .prompt = prompt,
         .full = output > longest - prompt ? longest : prompt + output,
         .holding = holding,
+        .shared = tp_has_segments(requests, request),
         .first_token = -1,
         .last_token = -1,
         .detail.first_scheduled = -1,

@@ -17,6 +17,8 @@ typedef struct tp_sequence {
     int32_t full; // known tokens with which it ends
     tp_holding holding;
     int32_t registered; // blocks whose content is known to the prefix cache
+    int32_t cacheable;  // tokens whose full blocks are, or would be if anybody could ask for them
+    bool shared;        // others may have the same tokens: the request has segments
     int32_t verifications;
     int64_t first_token, last_token; // -1: none yet
     tp_request_detail detail;        // first_scheduled -1: not yet
@@ -36,6 +38,9 @@ typedef struct tp_replica {
 
 void tp_replica_reset(tp_replica *replica, const tp_engine *engine, const tp_requests *requests);
 void tp_replica_release(tp_replica *replica);
+
+// Whether the request's tokens are told, so that others may have the same.
+bool tp_has_segments(const tp_requests *requests, int32_t request);
 
 // The content of a request. It may point into *content itself, which must stay where it is.
 void tp_content_of(const tp_requests *requests, int32_t request, tp_content *content);

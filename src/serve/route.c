@@ -23,6 +23,10 @@ static tp_status cached_blocks(tp_fleet *fleet, size_t request, int32_t lane, in
 
 static tp_status longest_prefix(tp_fleet *fleet, size_t request, int32_t *lane, tp_error *error) {
     int32_t most = -1;
+    if (!tp_has_segments(fleet->requests, (int32_t)request)) {
+        *lane = least_loaded(fleet);
+        return TP_OK;
+    }
     for (int32_t i = 0; i < fleet->n_lanes; i++) {
         int32_t blocks = 0;
         TP_TRY(cached_blocks(fleet, request, i, &blocks, error));

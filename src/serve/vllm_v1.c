@@ -31,17 +31,23 @@ static int32_t blocks_of(const tp_engine *engine, int64_t tokens) {
     return (int32_t)((tokens + engine->block_size - 1) / engine->block_size);
 }
 
-// Tells the prefix cache of the blocks that the tokens up to `end` fill. Drafts may be wrong and are left out.
-static void register_blocks(tp_replica *replica, tp_sequence *s, int32_t end) {
-    if (!replica->engine->prefix_caching) return;
+// Tells the prefix cache of the full blocks of the sequence's cacheable tokens.
+static void register_blocks(tp_replica *replica, tp_sequence *s) {
     int32_t size = replica->engine->block_size;
-    end = least(end, s->known);
-    if (end < ((int64_t)s->registered + 1) * size) return;
-    int32_t full = end / size;
+    if (s->cacheable < ((int64_t)s->registered + 1) * size) return;
+    int32_t full = s->cacheable / size;
     tp_content content;
     tp_content_of(replica->requests, s->request, &content);
     tp_blocks_register(&replica->blocks, &s->holding, &content, size, s->registered, full);
     s->registered = full;
+}
+
+// Takes note that the tokens up to `end` are scheduled. Drafts may be wrong and are left out. What no other
+// request can ask for is registered when the request itself may ask again: at its preemption.
+static void cache(tp_replica *replica, tp_sequence *s, int32_t end) {
+    if (!replica->engine->prefix_caching) return;
+    s->cacheable = least(end, s->known);
+    if (s->shared) register_blocks(replica, s);
 }
 
 static void schedule(batch *b, tp_sequence *s, int32_t tokens) {
@@ -78,9 +84,10 @@ static tp_status preempt(batch *b, int32_t place) {
     tp_sequence *s = &replica->sequences[sequence];
     tp_waiter waiter = {s->request, sequence};
     TP_TRY(tp_waiting_add(&replica->waiting, waiter, replica->requests, true, b->error));
+    register_blocks(replica, s);
     tp_blocks_give_back(&replica->blocks, &s->holding);
     b->budget += s->scheduled;
-    s->scheduled = s->verifying = s->computed = s->drafts = s->registered = 0;
+    s->scheduled = s->verifying = s->computed = s->drafts = s->registered = s->cacheable = 0;
     s->detail.preemptions++;
     b->preempted++;
     replica->n_running--;
@@ -121,7 +128,7 @@ static tp_status schedule_running(batch *b) {
             if (i < 0) return TP_OK;
             TP_TRY(tp_blocks_take(&replica->blocks, &s->holding, more, b->error));
         }
-        register_blocks(replica, s, (int32_t)end);
+        cache(replica, s, (int32_t)end);
         schedule(b, s, tokens);
     }
     return TP_OK;
@@ -133,7 +140,9 @@ static tp_status schedule_running(batch *b) {
 static tp_status look_up(batch *b, tp_waiter waiter, int32_t known) {
     tp_replica *replica = b->replica;
     replica->blocks.n_hits = 0;
-    if (!b->engine->prefix_caching) return TP_OK;
+    bool known_to_nobody =
+        waiter.sequence < 0 && !tp_has_segments(replica->requests, waiter.request);
+    if (!b->engine->prefix_caching || known_to_nobody) return TP_OK;
     tp_content content;
     tp_content_of(replica->requests, waiter.request, &content);
     TP_TRY(tp_blocks_look_up(&replica->blocks, &content, b->engine->block_size,
@@ -170,7 +179,7 @@ static tp_status admit(batch *b, tp_waiter waiter, int32_t more, int32_t tokens)
     s->registered = replica->blocks.n_hits;
     tp_waiting_drop_first(&replica->waiting);
     replica->running[replica->n_running++] = waiter.sequence;
-    register_blocks(replica, s, cached + tokens);
+    cache(replica, s, cached + tokens);
     schedule(b, s, tokens);
     return TP_OK;
 }
