@@ -120,6 +120,18 @@ local function listed(o)
   return o.requests
 end
 
+-- What a deployment is told with, once steps are priced.
+local UNPRICED = { "model", "system", "software", "gpus", "tp", "pp", "ep", "attention_dp", "prefill", "decode" }
+
+local function refuse_unpriced(given)
+  for _, name in ipairs(type(given) == "table" and UNPRICED or {}) do
+    if rawget(given, name) ~= nil then
+      check.fail("tperf.serve: '%s' is not taken yet: say how long steps take with step_time = { fixed =, per_token =, "
+        .. "per_context_token =, per_prefill_pair = }", name)
+    end
+  end
+end
+
 local function check_times(o)
   local t = o.step_time
   if not t then
@@ -204,6 +216,7 @@ end
 ---  threads    as many as there are processors; the answer is the same
 ---@return tperf.served result
 function serve.run(given)
+  refuse_unpriced(given)
   local o = check.record("tperf.serve", given, schema)
   check_times(o)
   check_engine(o.engine)
