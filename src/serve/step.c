@@ -157,5 +157,8 @@ tp_status tp_step_end(tp_fleet *fleet, int32_t number, tp_error *error) {
     }
     replica->n_running = kept;
     assert(fleet->totals.steps % 16 != 0 || tp_blocks_sound(&replica->blocks));
+    const tp_event *next = tp_event_first(&fleet->events);
+    if (!next || next->time > fleet->now)
+        return tp_step_begin(fleet, number, error); // nobody comes between
     return tp_event_push(&fleet->events, fleet->now, TP_STEP_BEGINS, number, NULL, error);
 }
