@@ -52,10 +52,10 @@ tp_status tp_replica_new_sequence(tp_replica *replica, int32_t request, int32_t 
 // Gives the blocks of a sequence back and forgets it; it is not running any more.
 void tp_replica_end_sequence(tp_replica *replica, int32_t sequence);
 
-// The batch of the next step by the rules of vLLM's V1 scheduler, as of commit d0cd736caada (9 March 2026,
-// v0.18), with synchronous scheduling. Sets `scheduled` and `verifying` of the running sequences, whose
-// order is the batch's, and counts those that it preempted. Schedules no event, and reads no time and no
-// length of an answer.
+// The batch of the next step by the rules of vLLM's V1 scheduler, as of commit d0cd736caada (main, 9 March
+// 2026), with synchronous scheduling. Sets `scheduled` and `verifying` of the running sequences, whose order
+// is the batch's, and counts those that it preempted. Schedules no event, and reads no time and no length of
+// an answer.
 tp_status tp_schedule_vllm_v1(tp_replica *replica, int32_t *preempted, tp_error *error);
 
 #endif
