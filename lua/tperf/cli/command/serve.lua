@@ -2,7 +2,8 @@ local format = require "tperf.report.format"
 local options = require "tperf.cli.options"
 local units = require "tperf.units"
 
-local ENGINE = { "max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size", "long_prefill_token_threshold" }
+local ENGINE = { "max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size",
+  "long_prefill_token_threshold" }
 local LOAD = { "rate", "process", "cv", "burst", "concurrency", "think" }
 local QUESTION = { "count", "seed", "replicas", "router", "threads" }
 
