@@ -133,7 +133,7 @@ describe("hf", function()
   it("names what is missing or nonsense, and where", function()
     local missing = refusal(llama { hidden_size = "drop" })
     assert.matches('missing "hidden_size" (or "n_embd", "d_model", "n_embed")', missing, 1, true)
-    for _, value in ipairs { "-64", "0", "1.5", "1e400", ".nan", '"64"', "true", "[]", "1e300", "99999999999" } do
+    for _, value in ipairs { "-64", "0", "1.5", ".inf", ".nan", '"64"', "true", "[]", "1e300", "99999999999" } do
       local message = refusal(llama { hidden_size = value })
       assert.matches('config.json:2:%d+: "hidden_size" must be an integer from 1 to 1073741824, got ', message)
     end
