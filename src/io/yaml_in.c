@@ -294,7 +294,8 @@ static tp_status read_event(reader *r, yaml_event_t *event, int *documents) {
     }
 }
 
-// libyaml takes a key on one line only if its ":" comes within 1024 characters, and else misses the ":" or wonders at it.
+// libyaml takes a key on one line only if its ":" comes within 1024 characters; else it misses the
+// ":" or wonders at it.
 static bool missed_long_key(const yaml_parser_t *p) {
     if (p->error != YAML_SCANNER_ERROR || p->problem_mark.column <= TP_YAML_MAX_KEY) return false;
     return strcmp(p->problem, "could not find expected ':'") == 0 ||
