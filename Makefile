@@ -7,6 +7,7 @@ VARIANT ?= release
 PREFIX  ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
+FUZZ_SEED    ?= 1
 V       ?= 0
 
 VARIANTS := release debug asan tsan
@@ -42,7 +43,8 @@ LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
-.PHONY: all run test check accuracy docs bench fuzz gallery lint format lua-module deps deps-test deps-lint install install-lua \
+.PHONY: all run test check accuracy docs bench fuzz fuzz-yaml fuzz-json fuzz-csv fuzz-cli \
+        gallery lint format lua-module deps deps-test deps-lint install install-lua \
         uninstall clean help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -77,11 +79,24 @@ bench: deps ## candidates and collectives per second, and the time of the main s
 	@$(MAKE) all
 	$(Q)$(B)/tperf run --trust bench/all.lua
 
-fuzz: deps ## feed the YAML reader hostile bytes for FUZZ_SECONDS (needs clang)
+FUZZERS := yaml json csv cli
+
+fuzz: $(FUZZERS:%=fuzz-%) ## feed every reader hostile input, each for FUZZ_SECONDS
+
+# What a fuzzer finds is kept, once mended, in spec/data/fuzz, where it is where the next run starts and a spec.
+fuzz-yaml: deps ## hostile bytes for the YAML reader, by libFuzzer (needs clang)
 	@mkdir -p build/fuzz/corpus
 	$(Q)clang $(REQUIRED) $(WARNINGS) -g -O1 -fsanitize=fuzzer,address,undefined $(PKG_CFLAGS) -o build/fuzz/yaml \
-	  src/tools/fuzz_yaml.c src/io/yaml_in.c src/base/error.c $(PKG_LIBS)
-	build/fuzz/yaml -max_total_time=$(FUZZ_SECONDS) -max_len=4096 build/fuzz/corpus systems models
+	  src/tools/fuzz_yaml.c src/io/yaml_in.c src/io/surrogates.c src/base/error.c $(PKG_LIBS)
+	build/fuzz/yaml -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 -dict=tools/fuzz/yaml.dict \
+	  build/fuzz/corpus spec/data/fuzz/yaml systems models spec/data/hf
+
+fuzz-json: deps ## JSON, models, systems and profiles, seeded, under the sanitizers
+fuzz-csv: deps ## tables of measurements and logs of nccl-tests, likewise
+fuzz-cli: deps ## command lines, likewise
+fuzz-json fuzz-csv fuzz-cli:
+	@$(MAKE) VARIANT=asan build/asan/tperf
+	$(Q)build/asan/tperf run --trust tools/fuzz/run.lua $(@:fuzz-%=%) $(FUZZ_SECONDS) $(FUZZ_SEED)
 
 lint: deps-test deps-lint ## luacheck and clang-format, changing nothing
 	$(Q)luacheck --no-color --quiet lua spec tools $(wildcard scripts bench)

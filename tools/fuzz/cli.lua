@@ -94,15 +94,17 @@ local function command_line(random)
   end
   for _, list in ipairs(ARGUMENTS[name] or { MODELS }) do
     local argument = random:once_in(10) and random:choice(SENSELESS) or random:choice(list)
-    if not random:once_in(20) then table.insert(line, random:upto(#line) + 1, argument) end
+    if not random:once_in(20) then table.insert(line, random:once_in(4) and 2 or #line + 1, argument) end
   end
   if random:once_in(15) then line[random:upto(#line)] = random:choice(SENSELESS) end
   return line
 end
 
+local manifest -- of a run of script.lua, for `tperf verify`
+
 -- Files for the commands to read, right ones and broken ones.
 local function write_files(folder, random)
-  local function slurp(path) return program.slurp(path) end
+  local slurp = program.slurp
   local function head(path)
     return (slurp(path):match("^" .. ("[^\n]*\n"):rep(6)))
   end
@@ -117,6 +119,12 @@ local function write_files(folder, random)
       .. "  1048576  262144  float  sum  -1  52.43  20.00  20.00  0\n  8  2  float  sum  -1  9.43  0.00  0.00  0\n",
   }
   for name, text in pairs(files) do program.write(folder .. "/" .. name, text) end
+  if not manifest then
+    assert(program.shell("tperf run --out first script.lua", folder).code == 0)
+    manifest = slurp(folder .. "/first/manifest.json")
+  end
+  program.shell("mkdir kept", folder)
+  program.write(folder .. "/kept/manifest.json", random:once_in(3) and manifest or random:spoil(manifest))
 end
 
 local INSIDE <const> = { "lua/tperf/", "attempt to ", "stack traceback", "bad argument #", "src/", "sandbox.lua" }
