@@ -67,7 +67,7 @@ local function fits_with(o, name, value)
   for field, old in pairs(o) do changed[field] = changed[field] or old end
   changed[name] = value
   if name == "ep" then changed.dp = value end
-  local tried, fits = pcall(function()
+  local tried, fits = check.attempt(function()
     local p = serving.problem("tperf.infer", changed)
     check_sizes(p, changed)
     return serving.evaluate(p, changed).feasible

@@ -74,7 +74,7 @@ static tp_pool *get_pool(lua_State *L, int threads) {
         return get_pool(L, threads);
     }
     if (!*slot) *slot = tp_pool_new(threads);
-    if (!*slot) tp_bind_fail(L, "out of memory for %d threads", threads);
+    if (!*slot) tp_bind_fail(L, "not enough memory for %d threads", threads);
     return *slot; // its userdata stays on the stack
 }
 
@@ -115,22 +115,37 @@ static void push_found(lua_State *L, const tp_found *found, const tp_pipeline *f
     lua_setfield(L, -2, "fast");
 }
 
-// Called by the core on the thread of search:walk; an error must not jump over the core.
+typedef struct asked {
+    box *b;
+    size_t question;
+    const tp_found *found;
+} asked;
+
+static int ask_accept(lua_State *L) {
+    const asked *a = lua_touserdata(L, 1);
+    lua_getiuservalue(L, 2, 1);
+    lua_pushinteger(L, (lua_Integer)a->question + 1);
+    push_found(L, a->found, a->b->pipelines);
+    lua_call(L, 2, 1);
+    return 1;
+}
+
+// Called by the core on the thread of search:walk; no error, one of memory neither, may jump over the core. The walk
+// has made room on the stack.
 static bool accept_in_lua(void *context, size_t question, const tp_found *found) {
     box *b = context;
+    asked a = {b, question, found};
     lua_State *L = b->L;
-    if (b->failed || !lua_checkstack(L, 16)) return false;
-    lua_getiuservalue(L, b->self, 1);
-    lua_pushinteger(L, (lua_Integer)question + 1);
-    push_found(L, found, b->pipelines);
-    bool accepted = false;
-    if (lua_pcall(L, 2, 1, 0) == LUA_OK) {
-        accepted = lua_toboolean(L, -1);
-        lua_pop(L, 1);
-    } else {
-        b->failed = true;
+    if (b->failed) return false;
+    lua_pushcfunction(L, ask_accept);
+    lua_pushlightuserdata(L, &a);
+    lua_pushvalue(L, b->self);
+    b->failed = lua_pcall(L, 2, 1, 0) != LUA_OK;
+    bool accepted = !b->failed && lua_toboolean(L, -1);
+    if (b->failed)
         lua_setiuservalue(L, b->self, 2);
-    }
+    else
+        lua_pop(L, 1);
     return accepted;
 }
 
@@ -297,6 +312,7 @@ static int walk(lua_State *L) {
         lua_rawseti(L, 4, (lua_Integer)i + 1);
         lua_pop(L, 1);
     }
+    luaL_checkstack(L, 8, "no room to ask for acceptance");
     b->L = L;
     b->self = 1;
     tp_error error;

@@ -14,7 +14,7 @@
 // A lua_Alloc that counts, and refuses what would pass the limit.
 void *tp_limits_allocate(void *unused, void *block, size_t old_size, size_t new_size);
 
-// What an "out of memory" message should add: the limit, when that is what was hit; else "".
+// What a "not enough memory" message should add: the limit, when that is what was hit; else "".
 const char *tp_limits_memory_hint(void);
 
 // Installs the handler of Ctrl-C for this state: the first asks (tp_interrupt_raise), the second kills.

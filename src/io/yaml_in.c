@@ -33,7 +33,7 @@ static tp_yaml_mark to_mark(yaml_mark_t mark) {
                  (unsigned)(mark).column, __VA_ARGS__)
 
 static tp_status out_of_memory(reader *r) {
-    return tp_error_set(r->error, TP_NO_MEMORY, "1:1: out of memory");
+    return tp_error_set(r->error, TP_NO_MEMORY, "1:1: not enough memory");
 }
 
 static tp_status grow(reader *r, void **array, size_t *capacity, size_t needed, size_t item) {

@@ -68,7 +68,7 @@ tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_run *runs, size_t n_
     int64_t *start = calloc((size_t)chunks + 1, sizeof *start);
     if (!pipeline->stages || !pipeline->devices || !start) {
         free(start);
-        return tp_error_set(error, TP_NO_MEMORY, "out of memory for %lld pipeline stages",
+        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for %lld pipeline stages",
                             (long long)pp);
     }
     for (int64_t c = 0; c < chunks; c++)

@@ -36,7 +36,7 @@ tp_status tp_order_init(tp_order *order, int64_t devices, int64_t stages, int64_
                             MAX_HOLDS, MAX_OPS);
     order->queues = calloc((size_t)devices, sizeof *order->queues);
     if (!order->queues)
-        return tp_error_set(error, TP_NO_MEMORY, "no memory for the queues of %lld devices",
+        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for the queues of %lld devices",
                             (long long)devices);
     order->devices = (int32_t)devices;
     order->stages = (int32_t)stages;
@@ -63,7 +63,7 @@ tp_status tp_order_hold(tp_order *order, int64_t device, int64_t stage, tp_error
     TP_TRY(check_index("stage", stage, order->stages, error));
     if (!order->holds)
         order->holds = calloc(((size_t)order->devices * (size_t)order->stages + 7) / 8, 1);
-    if (!order->holds) return tp_error_set(error, TP_NO_MEMORY, "no memory for the placement");
+    if (!order->holds) return tp_error_set(error, TP_NO_MEMORY, "not enough memory for the placement");
     int64_t bit = device * order->stages + stage;
     order->holds[bit / 8] |= (uint8_t)(1U << (bit % 8));
     return TP_OK;
@@ -90,7 +90,7 @@ static tp_status reserve(tp_order *order, tp_queue *queue, int32_t more, tp_erro
     int64_t capacity = (int64_t)queue->capacity + queue->capacity / 2 + 32;
     tp_order_op *ops = realloc(queue->ops, (size_t)capacity * sizeof *ops);
     if (!ops)
-        return tp_error_set(error, TP_NO_MEMORY, "no memory for a queue of %lld passes",
+        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for a queue of %lld passes",
                             (long long)capacity);
     queue->ops = ops;
     queue->capacity = (int32_t)(capacity > MAX_OPS ? MAX_OPS : capacity);

@@ -145,7 +145,7 @@ static tp_status run_all(simulation *sim) {
     for (int32_t d = 0; d < devices; d++) {
         if (sim->next[d] == first[d + 1]) continue;
         waits = calloc((size_t)devices, sizeof *waits);
-        if (!waits) return tp_error_set(sim->error, TP_NO_MEMORY, "no memory to name a deadlock");
+        if (!waits) return tp_error_set(sim->error, TP_NO_MEMORY, "not enough memory to name a deadlock");
         break;
     }
     if (!waits) return TP_OK;
@@ -173,7 +173,7 @@ tp_status tp_simulate(tp_timeline *timeline, const tp_order *order, const tp_sch
     size_t devices = (size_t)order->devices, ops = (size_t)order->count;
     int32_t *block = malloc((3 * devices + ops) * sizeof *block);
     if (!block)
-        return tp_error_set(error, TP_NO_MEMORY, "no memory to simulate %lld passes",
+        return tp_error_set(error, TP_NO_MEMORY, "not enough memory to simulate %lld passes",
                             (long long)order->count);
     simulation sim = {
         .order = order,

@@ -25,7 +25,7 @@ static tp_status reserve(tp_timeline *timeline, const tp_order *order, tp_error 
     if (timeline->first && timeline->start && timeline->stop && timeline->cells &&
         timeline->summary)
         return TP_OK;
-    return tp_error_set(error, TP_NO_MEMORY, "no memory for the timeline of %lld passes",
+    return tp_error_set(error, TP_NO_MEMORY, "not enough memory for the timeline of %lld passes",
                         (long long)order->count);
 }
 

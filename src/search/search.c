@@ -88,7 +88,7 @@ tp_search *tp_search_new(const tp_search_options *options, const tp_question *qu
         if (prepare(search, questions)) return search;
     }
     tp_search_free(search);
-    tp_error_set(error, TP_NO_MEMORY, "out of memory for a search of %zu questions", n_questions);
+    tp_error_set(error, TP_NO_MEMORY, "not enough memory for a search of %zu questions", n_questions);
     return NULL;
 }
 
@@ -133,7 +133,7 @@ tp_status tp_search_walk(tp_search *search, const tp_shape *shapes, size_t n_sha
     }
     if (tp_search_stopped(search)) return tp_error_set(error, TP_INTERRUPTED, "interrupted");
     if (atomic_load(&search->out_of_memory))
-        return tp_error_set(error, TP_NO_MEMORY, "out of memory for what the search keeps");
+        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for what the search keeps");
     return TP_OK;
 }
 
@@ -147,7 +147,7 @@ tp_status tp_search_answer(tp_search *search, size_t question, tp_answer *answer
         for (size_t i = 0; i < part->best.n; i++) {
             const tp_found *found = &part->best.found[i];
             if (tp_best_wants(&all->best, found) && !tp_best_keep(&all->best, found))
-                return tp_error_set(error, TP_NO_MEMORY, "out of memory for the results");
+                return tp_error_set(error, TP_NO_MEMORY, "not enough memory for the results");
         }
         if (tp_needs_less(&part->least, &all->least)) all->least = part->least;
         tp_best_release(&part->best);

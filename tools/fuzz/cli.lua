@@ -26,7 +26,8 @@ local VALUES <const> = {
   tp = { "1", "2", "8", "1,2" }, tp1 = { "2" }, tp2 = { "2" }, cp = { "2" }, ep = { "2", "8" }, pp = { "1", "2", "4" },
   dp = { "1", "2", "8" }, ["micro-batch"] = { "1", "2" }, panels = { "1", "2" }, zero = { "0", "1", "3" },
   schedule = { "1f1b", "interleaved_1f1b", "gpipe", "zbv", "dualpipe", "any" }, ["virtual-stages"] = { "2", "3" },
-  recompute = { "none", "full", "selective", "none,full" }, ["sequence-parallel"] = { "yes", "no" },
+  recompute = { "none", "full", "selective", "none,full" },
+  ["sequence-parallel"] = { "yes", "no" },
   strategy = { "tensor", "summa", "context" }, software = { "torchtitan", "megatron-core", "nosuch" },
   simulate = { "1f1b", "zb1p", "zbv" }, prompt = { "128", "1" }, generate = { "32", "1" }, ttft = { "500ms", "1 us" },
   tpot = { "20ms", "20" }, objective = { "tpot", "cost" }, bytes = { "1MiB", "1MiB,1GiB", "0", "1e30" },
@@ -100,7 +101,7 @@ local function command_line(random)
   return line
 end
 
-local manifest -- of a run of script.lua, for `tperf verify`
+local manifest, printed -- of a run of script.lua, for `tperf verify`
 
 -- Files for the commands to read, right ones and broken ones.
 local function write_files(folder, random)
@@ -121,9 +122,10 @@ local function write_files(folder, random)
   for name, text in pairs(files) do program.write(folder .. "/" .. name, text) end
   if not manifest then
     assert(program.shell("tperf run --out first script.lua", folder).code == 0)
-    manifest = slurp(folder .. "/first/manifest.json")
+    manifest, printed = slurp(folder .. "/first/manifest.json"), slurp(folder .. "/first/stdout.txt")
   end
   program.shell("mkdir kept", folder)
+  program.write(folder .. "/kept/stdout.txt", printed)
   program.write(folder .. "/kept/manifest.json", random:once_in(3) and manifest or random:spoil(manifest))
 end
 
@@ -141,7 +143,8 @@ local function check_result(line, result)
   assert(result.code == 0 or result.code == 1 or result.code == 2, "it ends with " .. result.code)
   assert(not result.err:find "Sanitizer" and not result.err:find "runtime error", "a sanitizer speaks")
   if result.code ~= 0 then
-    assert(result.err:find "tperf: ." or result.err:find "lua: .", "it fails without a word")
+    local said = line[1] == "verify" and result.out or result.err -- what differs is verify's answer
+    assert(said:find "%S", "it fails without a word")
     local first = not asked["--verbose"] and result.err or ""
     for _, word in ipairs(INSIDE) do
       assert(not first:find(word, 1, true) or first:find("(script|loop).lua:"), "it shows its inside: " .. word)
