@@ -38,7 +38,8 @@ i: >-
     assert.same({ 3, 6, 3, 3 }, positions["b.\u{e9}"]) -- columns count characters
     assert.same({ 3, 14, 0, 0 }, positions["b.\u{e9}.c[2]"])
     assert.same({ 1, 1, 0, 0 }, positions[""])
-    for _, path in ipairs { "x", "b.x", "b.\u{e9}.c[3]", "b.\u{e9}.c[0]", "b.\u{e9}.c[2]x", "b.\u{e9}.c.2", ".a", "a." } do
+    for _, path in ipairs { "x", "b.x", "b.\u{e9}.c[3]", "b.\u{e9}.c[0]", "b.\u{e9}.c[2]x", "b.\u{e9}.c.2", ".a",
+      "a." } do
       assert.is_nil(positions[path], path)
     end
   end)

@@ -16,7 +16,7 @@ end
 local function summary(object)
   local text = program.shell(("gcov -b -n -r %s"):format(program.quote(object))).out
   local rows = {}
-  for file, part in text:gmatch "File '([^']+)'\n(.-)\n\n" do
+  for file, part in (text .. "File"):gmatch "File '([^']+)'\n(.-)%f[F]" do
     if file:find "^src/.*%.c$" then
       local reached, lines = share(part, "Lines executed")
       local taken, branches = share(part, "Taken at least once")

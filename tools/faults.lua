@@ -31,7 +31,8 @@ add("a search that finds nothing that fits", function()
   return { found.candidates, found.reason }
 end)
 add("tperf.train", function()
-  return tperf.train { model = MODEL, system = "h100-sxm", global_batch = 16, tp = 2, pp = 2, dp = 2, simulate = "1f1b" }
+  return tperf.train { model = MODEL, system = "h100-sxm", global_batch = 16, tp = 2, pp = 2, dp = 2,
+    simulate = "1f1b" }
 end)
 add("tperf.infer", function()
   return tperf.infer { model = MODEL, system = "h100-sxm", tp = 2, batch = 4, prompt = 64, generate = 16 }
@@ -74,6 +75,7 @@ local function command(line)
 end
 
 -- What is printed while f runs.
+-- luacheck: push ignore 121 122 (standard output is set)
 local function printed_by(f)
   local before, sink, quiet = { io.stdout, io.stderr, print, io.output() }, io.tmpfile(), {}
   function quiet:write() return self end
@@ -91,6 +93,7 @@ local function printed_by(f)
   sink:close()
   return text
 end
+-- luacheck: pop
 
 for _, line in ipairs {
   "search gpt2 -s h100-sxm -g 8 -b 16 -j 1", "train gpt2 -s h100-sxm -b 16 --tp 2 --dp 4 --json",
@@ -117,9 +120,10 @@ local function answer(f, kind, n)
   return encode(result) .. text, nil, used
 end
 
---- Tries a case: of its allocations of that kind all, or an even sample of so many. Raises what is wrong; else how many failures were tried, and how many of them the caller heard of.
+--- Tries a case: of its allocations of that kind all, or an even sample of so many. Raises what is wrong; else
+--- how many failures were tried, and how many of them the caller heard of.
 ---@param case table    of faults.cases
----@param kind string   "core" or "lua"
+---@param kind string   "core", "site" or "lua": see src/bind/bind_faults.c
 ---@param most integer? the sample
 ---@return integer tried
 ---@return integer heard

@@ -1,7 +1,8 @@
 // bind_faults.c: tperf.core.faults, in the debug, asan and coverage variants only: allocations that fail.
 //   faults.fail(kind, n)   the n-th allocation of that kind from now on fails, once; 0: none does
 //   faults.count(kind)     -> how many there were since
-// kind: "core" (malloc, calloc and realloc of our own C, and libyaml's) or "lua" (what Lua asks of its allocator).
+// kind: "core" (malloc, calloc and realloc of our own C, and libyaml's), "site" (of these the first at each place of the
+// program that allocates), or "lua" (what Lua asks of its allocator).
 // The environment says the same of a whole run: TPERF_FAULT=core:12.
 //
 // The linker (--wrap, see Makefile) sends the calls of the program's own objects here, so no code knows of it; libyaml
@@ -13,20 +14,41 @@
 
 #include "bind/bind.h"
 
-enum { CORE, LUA, KINDS };
-static const char *const kind_names[] = {"core", "lua", NULL};
+enum { CORE, SITE, LUA, KINDS, MOST_SITES = 256 };
+static const char *const kind_names[] = {"core", "site", "lua", NULL};
 
 static struct {
     atomic_llong count, failing; // the number of the allocation that fails; 0: none
 } kinds[KINDS];
 static _Thread_local bool in_lua_allocator;
-static bool retry_fails; // Lua collects its garbage and asks again
+static const void *sites[MOST_SITES]; // as many as kinds[SITE].count
+static bool retry_fails;              // Lua collects its garbage and asks again
 
 static bool fails(int kind) {
     long long number = atomic_fetch_add(&kinds[kind].count, 1) + 1;
     return number == atomic_load(&kinds[kind].failing);
 }
 
+static bool fails_at_new_site(const void *site) {
+    static atomic_flag lock = ATOMIC_FLAG_INIT;
+    while (atomic_flag_test_and_set(&lock))
+        continue;
+    long long n = atomic_load(&kinds[SITE].count), i = 0;
+    while (i < n && sites[i] != site)
+        i++;
+    bool is_new = i == n && n < MOST_SITES;
+    if (is_new) sites[n] = site;
+    bool failing = is_new && fails(SITE);
+    atomic_flag_clear(&lock);
+    return failing;
+}
+
+static bool core_fails(const void *site) {
+    bool site_fails = fails_at_new_site(site);
+    return fails(CORE) || site_fails;
+}
+
+#define HERE       __builtin_return_address(0)
 #define REAL(name) __real_##name
 #define WRAP(name) __wrap_##name
 
@@ -38,15 +60,15 @@ void *WRAP(calloc)(size_t count, size_t size);
 void *WRAP(realloc)(void *block, size_t size);
 
 void *WRAP(malloc)(size_t size) {
-    return fails(CORE) ? NULL : REAL(malloc)(size);
+    return core_fails(HERE) ? NULL : REAL(malloc)(size);
 }
 
 void *WRAP(calloc)(size_t count, size_t size) {
-    return fails(CORE) ? NULL : REAL(calloc)(count, size);
+    return core_fails(HERE) ? NULL : REAL(calloc)(count, size);
 }
 
 void *WRAP(realloc)(void *block, size_t size) {
-    return !in_lua_allocator && fails(CORE) ? NULL : REAL(realloc)(block, size);
+    return !in_lua_allocator && core_fails(HERE) ? NULL : REAL(realloc)(block, size);
 }
 
 // Absent from tperf/core.so, whose interpreter brings its own.
@@ -105,7 +127,14 @@ static int count(lua_State *L) {
     return 1;
 }
 
+// What runs after main is none of ours: gcov writes its counts then.
+static void stop(void) {
+    set(CORE, 0);
+    set(SITE, 0);
+}
+
 __attribute__((constructor)) static void read_environment(void) {
+    atexit(stop);
     const char *text = getenv("TPERF_FAULT");
     for (int kind = 0; text && kind < KINDS; kind++) {
         size_t length = strlen(kind_names[kind]);

@@ -73,8 +73,9 @@ static void op_step(const void *context, double keys, double values[TP_STEP_VALU
 static int decode_ops(lua_State *L) {
     const tp_decode *decode = luaL_checkudata(L, 1, type_name);
     const tp_network *network = decode->networks[0];
-    int section = (int)luaL_checkinteger(L, 2) - 1;
-    luaL_argcheck(L, section >= 0 && section < network->n_kinds + 2, 2, "no such section");
+    lua_Integer number = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, number >= 1 && number <= network->n_kinds + 2, 2, "no such section");
+    int section = (int)number - 1;
     tp_system system;
     tp_rules rules;
     tp_placement placement = {.panels = 1};

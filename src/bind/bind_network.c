@@ -96,8 +96,9 @@ static int new_network(lua_State *L) {
     luaL_setmetatable(L, type_name);
     read_axes(L, 1, 2, network);
     network->gradient_axes = (unsigned)luaL_checkinteger(L, 3);
-    network->expert_axis = (int)luaL_checkinteger(L, 4) - 1;
-    luaL_argcheck(L, network->expert_axis < network->n_axes, 4, "no such axis");
+    lua_Integer expert_axis = luaL_checkinteger(L, 4);
+    luaL_argcheck(L, expert_axis >= 0 && expert_axis <= network->n_axes, 4, "no such axis");
+    network->expert_axis = (int)expert_axis - 1;
     network->boundary_bytes = luaL_checknumber(L, 5);
     join_sections(L, 6, network);
     return 1;
@@ -153,8 +154,9 @@ static void push_op(lua_State *L, const tp_network *network, const tp_op *op,
 
 static int network_ops(lua_State *L) {
     const tp_network *network = tp_bind_check_network(L, 1);
-    lua_Integer section = luaL_checkinteger(L, 2) - 1;
-    luaL_argcheck(L, section >= 0 && section < network->n_kinds + 2, 2, "no such section");
+    lua_Integer number = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, number >= 1 && number <= network->n_kinds + 2, 2, "no such section");
+    lua_Integer section = number - 1;
     tp_system system;
     tp_rules rules;
     tp_placement placement = {.panels = luaL_checkinteger(L, 6)};
@@ -234,13 +236,24 @@ static void push_device(lua_State *L, const tp_stage *device, int n_kinds,
     lua_setfield(L, -2, "memory");
 }
 
+// Whether sizes are such that nothing divides by zero or overflows; that they divide what they must is the caller's.
+static bool is_sound(const run *r, const tp_network *network, const int64_t *fast, size_t n_fast) {
+    bool sound = r->dp >= 1 && r->micro_batch >= 1 && r->panels >= 1 && r->dp_fast >= 1 &&
+                 r->pp_fast >= 1 && r->zero >= 0 && r->zero <= 3 &&
+                 r->global_batch / r->micro_batch >= r->dp;
+    for (int i = 0; i < network->n_axes; i++)
+        sound = sound && (size_t)i < n_fast && fast[i] <= network->sizes[i];
+    return sound;
+}
+
 static void read_candidate(lua_State *L, int run_index, int fast_index, const tp_network *network,
                            int pipelines_index, tp_candidate *candidate, tp_job *job) {
     run r;
     tp_fields_read(L, run_index, "network:iteration", run_fields, &r);
-    tp_bind_check_sizes(L, fast_index, candidate->placement.fast, TP_AXES_MAX);
-    size_t n;
+    size_t n, n_fast = tp_bind_check_sizes(L, fast_index, candidate->placement.fast, TP_AXES_MAX);
     const tp_pipeline *pipelines = tp_bind_check_pipelines(L, pipelines_index, &n);
+    if (!is_sound(&r, network, candidate->placement.fast, n_fast))
+        tp_bind_fail(L, "sizes must be at least 1 and lie in what they divide");
     if (r.pipeline < 1 || (size_t)r.pipeline > n) tp_bind_fail(L, "no such pipeline");
     candidate->pipeline = &pipelines[r.pipeline - 1];
     candidate->dp = r.dp;

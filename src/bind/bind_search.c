@@ -303,6 +303,7 @@ static int hopeless(lua_State *L) {
 static int walk(lua_State *L) {
     box *b = check_search(L);
     luaL_checktype(L, 2, LUA_TTABLE);
+    lua_settop(L, 2);
     size_t n = lua_rawlen(L, 2);
     tp_shape *shapes = lua_newuserdatauv(L, (n + 1) * sizeof *shapes, 0);
     lua_createtable(L, (int)n, 0); // keeps the panels alive; the caller's table keeps the networks

@@ -63,7 +63,8 @@ tp_status tp_order_hold(tp_order *order, int64_t device, int64_t stage, tp_error
     TP_TRY(check_index("stage", stage, order->stages, error));
     if (!order->holds)
         order->holds = calloc(((size_t)order->devices * (size_t)order->stages + 7) / 8, 1);
-    if (!order->holds) return tp_error_set(error, TP_NO_MEMORY, "not enough memory for the placement");
+    if (!order->holds)
+        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for the placement");
     int64_t bit = device * order->stages + stage;
     order->holds[bit / 8] |= (uint8_t)(1U << (bit % 8));
     return TP_OK;

@@ -145,7 +145,8 @@ static tp_status run_all(simulation *sim) {
     for (int32_t d = 0; d < devices; d++) {
         if (sim->next[d] == first[d + 1]) continue;
         waits = calloc((size_t)devices, sizeof *waits);
-        if (!waits) return tp_error_set(sim->error, TP_NO_MEMORY, "not enough memory to name a deadlock");
+        if (!waits)
+            return tp_error_set(sim->error, TP_NO_MEMORY, "not enough memory to name a deadlock");
         break;
     }
     if (!waits) return TP_OK;

@@ -88,7 +88,8 @@ tp_search *tp_search_new(const tp_search_options *options, const tp_question *qu
         if (prepare(search, questions)) return search;
     }
     tp_search_free(search);
-    tp_error_set(error, TP_NO_MEMORY, "not enough memory for a search of %zu questions", n_questions);
+    tp_error_set(error, TP_NO_MEMORY, "not enough memory for a search of %zu questions",
+                 n_questions);
     return NULL;
 }
 

@@ -18,7 +18,8 @@ local SYSTEMS <const> = { "h100-sxm", "gb200-nvl72", "subramanian2024/A100", "h1
 
 -- Right or nearly right values of options, by name, then by kind.
 local VALUES <const> = {
-  system = SYSTEMS, model = MODELS, gpus = { "8", "1", "16", "7", "64", "4,8" }, batch = { "8", "16", "64", "1,2", "7" },
+  system = SYSTEMS, model = MODELS, gpus = { "8", "1", "16", "7", "64", "4,8" },
+  batch = { "8", "16", "64", "1,2", "7" },
   seq = { "128", "2048", "1" }, rules = { "default", "subramanian2024", "pp-visualization", "zero-bubble" },
   attention = { "flash", "unfused", "recompute", "summa" }, optimizer = { "adam", "muon", "sgd", "adafactor" },
   weights = { "bf16", "fp32", "fp8" }, gradients = { "fp32", "bf16" }, master = { "fp32", "none" }, moments = { "fp8" },
@@ -33,14 +34,15 @@ local VALUES <const> = {
   tpot = { "20ms", "20" }, objective = { "tpot", "cost" }, bytes = { "1MiB", "1MiB,1GiB", "0", "1e30" },
   ["weight-dtype"] = { "fp8", "int4" }, ["kv-dtype"] = { "fp8" }, ["gpu-hour"] = { "2.5" }, top = { "1", "3" },
   devices = { "2", "4" }, microbatches = { "4", "8" }, stages = { "4", "8" }, ["group-size"] = { "2" },
-  times = { "f=1,b=2", "f=1,d=1,w=1", "f=1" }, p2p = { "0.1", "1ms" }, ["memory-limit"] = { "2" }, threads = { "1", "2" },
+  times = { "f=1,b=2", "f=1,d=1,w=1", "f=1" }, p2p = { "0.1", "1ms" }, ["memory-limit"] = { "2" },
+  threads = { "1", "2" },
   svg = { "out.svg" }, html = { "out.html" }, trace = { "out.json" }, plot = { "out.svg" }, out = { "out" },
   ["max-memory"] = { "20MB", "1" }, ["max-instructions"] = { "1000", "100000000" }, gpu = { "h100-sxm" },
   model_name = { "facebook_opt-1.3b" }, gpu_name = { "a100-sxm-40gb" }, total_num_tokens = { "1000000" },
 }
-local SENSELESS <const> = { "", "0", "-1", "1.5", "nan", "inf", "-inf", "1e400", "1e308", "9223372036854775807", "x", "-",
-  "--", "4..", "1..4", "4..1", ",", "1,,2", "a=b", "tp=0", "\xFF", "\u{1F600}", "../..", "/", "/dev/null", "99999999999999",
-  "1 GB", "true", ("x"):rep(3000), "a\nb", "%s%n", "-0" }
+local SENSELESS <const> = { "", "0", "-1", "1.5", "nan", "inf", "-inf", "1e400", "1e308", "9223372036854775807", "x",
+  "-", "--", "4..", "1..4", "4..1", ",", "1,,2", "a=b", "tp=0", "\xFF", "\u{1F600}", "../..", "/", "/dev/null",
+  "99999999999999", "1 GB", "true", ("x"):rep(3000), "a\nb", "%s%n", "-0" }
 
 local ARGUMENTS <const> = {
   search = { MODELS }, train = { MODELS }, memory = { MODELS }, infer = { MODELS }, params = { MODELS },
@@ -109,12 +111,13 @@ local function write_files(folder, random)
   local function head(path)
     return (slurp(path):match("^" .. ("[^\n]*\n"):rep(6)))
   end
+  local collectives = head "spec/data/measured/collectives.csv"
   local system, config = slurp "systems/h100-sxm.yaml", slurp "spec/data/hf/llama-2-7b.json"
   local files = {
     ["config.json"] = config, ["bad.json"] = random:spoil(config), ["box.yaml"] = system,
     ["bad.yaml"] = random:spoil(system), ["bom.yaml"] = "\xEF\xBB\xBF" .. slurp "models/gpt2.yaml",
-    ["direct.csv"] = head "spec/data/measured/direct.csv", ["collectives.csv"] = head "spec/data/measured/collectives.csv",
-    ["bad.csv"] = random:spoil(head "spec/data/measured/collectives.csv"), ["script.lua"] = "print(require 'tperf'.version)",
+    ["direct.csv"] = head "spec/data/measured/direct.csv", ["collectives.csv"] = collectives,
+    ["bad.csv"] = random:spoil(collectives), ["script.lua"] = "print(require 'tperf'.version)",
     ["loop.lua"] = "local t = {} for i = 1, 300000 do t[i] = { i } end print(#t)",
     ["all_reduce.log"] = "# nThread 1\n#  Rank  0 Pid 1 on node1 device 0\n#  Rank  1 Pid 1 on node1 device 1\n"
       .. "  1048576  262144  float  sum  -1  52.43  20.00  20.00  0\n  8  2  float  sum  -1  9.43  0.00  0.00  0\n",
@@ -143,7 +146,7 @@ local function check_result(line, result)
   assert(result.code == 0 or result.code == 1 or result.code == 2, "it ends with " .. result.code)
   assert(not result.err:find "Sanitizer" and not result.err:find "runtime error", "a sanitizer speaks")
   if result.code ~= 0 then
-    local said = line[1] == "verify" and result.out or result.err -- what differs is verify's answer
+    local said = result.err .. (line[1] == "verify" and result.out or "") -- what differs is verify's answer
     assert(said:find "%S", "it fails without a word")
     local first = not asked["--verbose"] and result.err or ""
     for _, word in ipairs(INSIDE) do

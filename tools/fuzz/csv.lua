@@ -1,5 +1,6 @@
---- Fuzzes what reads tables and logs: tables written in every way that RFC 4180 and its neighbours allow must come back;
---- tables of measurements and logs of nccl-tests with mistakes in them must be answered or refused at the caller's line.
+--- Fuzzes what reads tables and logs: tables written in every way that RFC 4180 and its neighbours allow must come
+--- back; tables of measurements and logs of nccl-tests with mistakes in them must be answered or refused at the
+--- caller's line.
 local csv_reader = require "tperf.import.csv"
 local nccl_tests = require "tperf.import.nccl_tests"
 local program = require "program" -- spec/program.lua

@@ -62,7 +62,8 @@ local function members(random, depth)
       local text
       seen[key] = true
       value[key], text = value_of(random, depth)
-      written[#written + 1] = blank(random) .. quoted .. random:choice { "", " ", "\t" } .. ":" .. blank(random) .. text .. blank(random)
+      local colon = random:choice { "", " ", "\t" } .. ":"
+      written[#written + 1] = blank(random) .. quoted .. colon .. blank(random) .. text .. blank(random)
     end
     if i > 4 then break end
   end

@@ -1,0 +1,137 @@
+-- The C side checks what it is passed, whoever calls: the calls that the library makes of tperf.core are recorded, and
+-- made again with one argument, or one field of one, replaced. Each answers or raises a message; the sanitizers watch.
+local core = require "tperf.core"
+local tperf = require "tperf"
+
+local MODEL = { name = "small", layers = 4, hidden = 256, heads = 8, kv_heads = 4, ffn = 512, vocab = 1000, seq = 128 }
+local EXPERTS = { name = "experts", layers = 4, hidden = 256, heads = 8, ffn = 512, vocab = 1000, seq = 128,
+  experts = { count = 8, top_k = 2, ffn = 128 } }
+
+local LONG = {}
+for i = 1, 100 do LONG[i] = i end
+
+local VALUES = { false, true, -1, 0, 1, 3, 0.5, -0.5, 1 << 31, 1 << 53, math.mininteger, 1e19, 1e300, -1e300, 1 / 0,
+  0 / 0, "", "x", ("x"):rep(300), {}, { 1, 2 }, { 0 / 0, "x" }, LONG, io.stdout }
+local ABSENT = {}
+VALUES[#VALUES + 1] = ABSENT
+
+local NOT_OURS = {} -- functions of the standard libraries, and what acts on the process or is called at its end
+do
+  local seen = {}
+  local function leave_out(value)
+    if type(value) == "function" then NOT_OURS[value] = true end
+    if type(value) ~= "table" or seen[value] or value == core then return end
+    seen[value] = true
+    for name, item in next, value do
+      if name ~= "loaded" then leave_out(item) end
+    end
+  end
+  for _, name in ipairs { "string", "table", "math", "io", "os", "coroutine", "debug", "utf8", "package", "_G" } do
+    leave_out(package.loaded[name])
+  end
+  leave_out(debug.getmetatable(io.stdout))
+  leave_out(core.faults)
+end
+
+local function copy(value)
+  if type(value) ~= "table" then return value end
+  local same = {}
+  for key, item in next, value do same[key] = copy(item) end
+  return setmetatable(same, getmetatable(value))
+end
+
+-- What ours are called with while f runs: function -> up to three different lists of arguments.
+local function record(f)
+  local calls, order, ended = {}, {}, {}
+  local function is_internal(called) -- __gc and __close, and what C passes to lua_pcall with a pointer
+    if ended[called] == nil then
+      local _, first = debug.getlocal(3, 1)
+      local meta = debug.getmetatable(first)
+      ended[called] = type(first) == "userdata"
+        and (not meta or rawget(meta, "__gc") == called or rawget(meta, "__close") == called)
+    end
+    return ended[called]
+  end
+  debug.sethook(function()
+    local frame = debug.getinfo(2, "Sf")
+    local called = frame.func
+    if frame.what ~= "C" or NOT_OURS[called] or is_internal(called) then return end
+    local list = calls[called]
+    if not list then
+      list = {}
+      calls[called], order[#order + 1] = list, called
+    end
+    if #list >= 3 then return end
+    local arguments, n = {}, 0
+    while true do
+      local name, value = debug.getlocal(2, n + 1)
+      if not name then break end
+      n = n + 1
+      arguments[n] = copy(value)
+    end
+    arguments.n = n
+    list[#list + 1] = arguments
+  end, "c")
+  f()
+  debug.sethook()
+  return calls, order
+end
+
+local function ask()
+  tperf.search { model = EXPERTS, system = "h100-sxm", gpus = 8, global_batch = 16, threads = 1, zero = { 0, 1 },
+    strategy = { "tensor", "summa", "context" }, where = function() return true end, dp = { 1, 2 } }
+  tperf.train { model = MODEL, system = "b200-sxm", global_batch = 16, tp = 2, pp = 2, dp = 2, simulate = "1f1b" }
+  tperf.search_inference { model = EXPERTS, system = "h100-sxm", gpus = 4, tp = { 1, 2 }, batch = { 1, 4 }, prompt = 64,
+    generate = 16, tpot = "20 ms" }
+  tperf.infer { model = "mixtral-8x7b", system = "h100-sxm", tp = 2, batch = 4, prompt = 64, generate = 16 }
+  tperf.collective { system = "gb200-nvl72", kind = "all_reduce", bytes = "1 GB", gpus = 16 }
+  tperf.layer { model = MODEL, system = "h100-sxm", tp = 2, micro_batch = 2 }
+  tperf.model "mamba2-2.7b":parameters()
+  local s = tperf.schedule { schedule = "zbv", devices = 2, microbatches = 4,
+    times = { forward = 1, backward_input = 1, backward_weight = 1 } }
+  s:text()
+  tperf.schedule { schedule = "dualpipe", devices = 2, microbatches = 4 }
+  tperf.validate { file = "spec/data/fuzz/csv/bom_crlf.csv" }
+  tperf.units.format(1e9, "bytes")
+  core.yaml("a: [1]", "f")
+  core.file.sha256 "x"
+end
+
+-- Calls with each place of the arguments, down to that depth, replaced by each value.
+local function try_places(called, arguments, table_at, depth, tried)
+  local keys = {}
+  for key in next, table_at do keys[#keys + 1] = key end
+  for _, key in ipairs(keys) do
+    local right = table_at[key]
+    if key ~= "n" then
+      for _, value in ipairs(VALUES) do
+        if value == ABSENT then table_at[key] = nil else table_at[key] = value end
+        local ok, message = pcall(called, table.unpack(arguments, 1, arguments.n))
+        if not ok and type(message) ~= "string" then error("raises a " .. type(message), 0) end
+        tried.calls, tried.refused = tried.calls + 1, tried.refused + (ok and 0 or 1)
+      end
+      table_at[key] = right
+    end
+    if type(right) == "table" and depth > 0 and #right < 20 then
+      try_places(called, arguments, right, depth - 1, tried)
+    end
+  end
+end
+
+describe("what the C side is passed", function()
+  it("is checked there", function()
+    local calls, order = record(ask)
+    assert.is_true(#order > 40, #order)
+    local tried = { calls = 0, refused = 0 }
+    for _, called in ipairs(order) do
+      for _, arguments in ipairs(calls[called]) do
+        try_places(called, arguments, arguments, 2, tried)
+        arguments.n = arguments.n + 2 -- more than it takes
+        arguments[arguments.n - 1], arguments[arguments.n] = "x", {}
+        pcall(called, table.unpack(arguments, 1, arguments.n))
+      end
+    end
+    assert.is_true(tried.calls > 10000, tried.calls)
+    assert.is_true(tried.refused > tried.calls / 3, tried.refused)
+  end)
+end)
