@@ -1,6 +1,7 @@
 -- The C side checks what it is passed, whoever calls: the calls that the library makes of tperf.core are recorded, and
 -- made again with one argument, or one field of one, replaced. Each answers or raises a message; the sanitizers watch.
 local core = require "tperf.core"
+local program = require "program"
 local tperf = require "tperf"
 
 local MODEL = { name = "small", layers = 4, hidden = 256, heads = 8, kv_heads = 4, ffn = 512, vocab = 1000, seq = 128 }
@@ -125,7 +126,7 @@ describe("what the C side is passed", function()
     local tried = { calls = 0, refused = 0 }
     for _, called in ipairs(order) do
       for _, arguments in ipairs(calls[called]) do
-        try_places(called, arguments, arguments, 2, tried)
+        try_places(called, arguments, arguments, called == core.check_system and 6 or 2, tried)
         arguments.n = arguments.n + 2 -- more than it takes
         arguments[arguments.n - 1], arguments[arguments.n] = "x", {}
         pcall(called, table.unpack(arguments, 1, arguments.n))
@@ -133,5 +134,32 @@ describe("what the C side is passed", function()
     end
     assert.is_true(tried.calls > 10000, tried.calls)
     assert.is_true(tried.refused > tried.calls / 3, tried.refused)
+  end)
+end)
+
+describe("the C side", function()
+  it("finds the library on disk where TPERF_LUA_DIR says", function()
+    local folder = program.folder()
+    program.shell("mkdir -p tperf/cli/command", folder)
+    program.write(folder .. "/tperf/cli/command/version.lua", "return { summary = 'x', run = function() print 'mine' end }")
+    assert.equal("mine\n", program.shell("TPERF_LUA_DIR=. tperf version", folder).out)
+    assert.truthy(program.shell("TPERF_LUA_DIR= tperf version", folder).out:find "^tperf ")
+    program.remove(folder)
+  end)
+
+  it("says where an error is before tperf.check is loaded", function()
+    local check = package.loaded["tperf.check"]
+    package.loaded["tperf.check"] = nil
+    local ok, message = pcall(core.network)
+    local refused, told = pcall(core.check_system, {})
+    package.loaded["tperf.check"] = check
+    assert.is_false(ok or refused)
+    assert.is_string(message)
+    assert.is_string(told)
+  end)
+
+  it("prints its objects", function()
+    local op = require "tperf.op".linear { name = "q", tokens = 4, n_in = 8, n_out = 8 }
+    assert.matches("^op 'q': ", tostring(op))
   end)
 end)

@@ -317,7 +317,7 @@ describe("string patterns", function()
         return (state >> 33) % n + 1
       end
       local singles = { "a", "b", ".", "%a", "%D", "%s", "[ab]", "[^a]", "[a-c%d]", "[]x]", "[^]]", "[%]a-]", "%.",
-        "%%", "[-a]" }
+        "%%", "[-a]", "%l", "%p", "%X", "%u", "%c", "%G", "%w", "%z", "[%l%p]" }
       local repeats = { "", "", "", "*", "+", "-", "?" }
       local whole = { "%b()", "%bab", "%f[%a]", "%f[^b]", "()" }
       local function piece(depth)
