@@ -163,8 +163,8 @@ describe("the simulator", function()
       s:backward(1, 1, 1)
       local list, memory = { forward }, { 0 }
       local times = { forward = list, backward = { backward }, backward_input = list, backward_weight = list }
-      return s.simulate(times, { forward = memory, backward = memory, backward_input = memory, backward_weight = memory },
-        0, {})
+      local kept = { forward = memory, backward = memory, backward_input = memory, backward_weight = memory }
+      return s.simulate(times, kept, 0, {})
     end
     assert.same({ nil, "no time is given for forward at stage 1" }, { simulated(false, 2) })
     assert.same({ nil, "no time is given for backward at stage 1" }, { simulated(1, false) })
