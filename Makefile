@@ -28,7 +28,7 @@ VARIANT_release := -O2 -g -DNDEBUG
 VARIANT_debug   := -O0 -g3
 VARIANT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 VARIANT_tsan    := -O1 -g -fsanitize=thread
-VARIANT_coverage := -O0 -g --coverage -fprofile-update=atomic -DNDEBUG
+VARIANT_coverage := -O0 -g --coverage -fprofile-update=atomic -DNDEBUG -include src/bind/coverage.h
 
 # Variants for tests have a hook that makes allocations fail: src/bind/bind_faults.c.
 , := ,

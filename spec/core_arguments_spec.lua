@@ -81,6 +81,10 @@ end
 local function ask()
   tperf.search { model = EXPERTS, system = "h100-sxm", gpus = 8, global_batch = 16, threads = 1, zero = { 0, 1 },
     strategy = { "tensor", "summa", "context" }, where = function() return true end, dp = { 1, 2 } }
+  for _, attention in ipairs { "summa", "unfused" } do
+    tperf.search { model = MODEL, system = "h100-sxm", gpus = 4, global_batch = 16, threads = 1, strategy = "summa",
+      attention = attention, tp1 = 2, tp2 = 2 }
+  end
   tperf.train { model = MODEL, system = "b200-sxm", global_batch = 16, tp = 2, pp = 2, dp = 2, simulate = "1f1b" }
   tperf.search_inference { model = EXPERTS, system = "h100-sxm", gpus = 4, tp = { 1, 2 }, batch = { 1, 4 }, prompt = 64,
     generate = 16, tpot = "20 ms" }
@@ -137,7 +141,71 @@ describe("what the C side is passed", function()
   end)
 end)
 
+-- The networks of one model's steps, as the library passes them to core.decode.
+local function step_networks(model, tp)
+  local passed
+  local calls = record(function()
+    tperf.infer { model = model, system = "h100-sxm", tp = tp, batch = 1, prompt = 64, generate = 16 }
+  end)
+  for _, arguments in ipairs(calls[core.decode]) do passed = arguments end
+  return passed[1], passed[2]
+end
+
 describe("the C side", function()
+  it("refuses a decode of steps that are not of one model", function()
+    local keys, plain = step_networks(MODEL, 1)
+    local others = { select(2, step_networks(EXPERTS, 1)), select(2, step_networks("mamba2-2.7b", 1)),
+      select(2, step_networks(MODEL, 2)), select(2, step_networks({ name = "gated", layers = 4, hidden = 256, heads = 8,
+        kv_heads = 4, ffn = 512, vocab = 1000, seq = 128, gated = true }, 1)) }
+    assert.is_true(#keys > 1)
+    for _, other in ipairs(others) do
+      local mixed = table.move(plain, 1, #plain, 1, {})
+      mixed[2] = other[math.min(2, #other)]
+      local ok, message = pcall(core.decode, keys, mixed)
+      assert.truthy(ok or message:find "op", message)
+    end
+    local mixed = table.move(plain, 1, #plain, 1, {})
+    mixed[2] = others[1][1]
+    assert.is_false((pcall(core.decode, keys, mixed)))
+  end)
+
+  it("refuses closed files and negative sizes", function()
+    local file = io.tmpfile()
+    assert.error_matches(function() core.file.truncate(file, -1) end, "must not be negative")
+    assert.is_true(core.file.truncate(file, 10))
+    assert.is_true(core.file.lock(file))
+    file:close()
+    assert.error_matches(function() core.file.lock(file) end, "a closed file")
+    local unwritable <close> = io.open("/dev/null", "rb")
+    assert.is_nil((core.file.truncate(unwritable, 1)))
+  end)
+
+  it("refuses what a schedule has not, and answers nothing for passes that it has not", function()
+    local s = core.schedule(1, 1, 1)
+    assert.error_matches(function() s.find(0, 1, 1) end, "has not been simulated")
+    s:hold(1, 1)
+    for _, wrong in ipairs { { 0, 1, 1 }, { 2, 1, 1 }, { 1, 0, 1 }, { 1, 2, 1 }, { 1, 1, 0 }, { 1, 1, 2 } } do
+      assert.error_matches(function() s:forward(table.unpack(wrong)) end, "must be from 1 to 1")
+      assert.error_matches(function() s:overlapped(wrong[1], wrong[2], wrong[3], 1, 1) end, "must be from 1 to 1")
+    end
+    assert.error_matches(function() s:overlapped(1, 1, 1, 1, 2) end, "must be from 1 to 1")
+    assert.error_matches(function() s:hold(2, 1) end, "must be from 1 to 1")
+    assert.error_matches(function() s:hold(1, 2) end, "must be from 1 to 1")
+    s:forward(1, 1, 1)
+    s:backward(1, 1, 1)
+    local one, none = { forward = { 1 }, backward = { 1 }, backward_input = { 1 }, backward_weight = { 1 } }, {}
+    assert.error_matches(function() s.simulate(none, one, 0, {}) end, "a list for every pass")
+    assert.error_matches(function() s.simulate(one, none, 0, {}) end, "a list for every pass")
+    assert.equal(2, s.simulate(one, one, 0, {}).makespan)
+    assert.same({ 1, 0.0, 1.0 }, { s.find(0, 1, 1) })
+    for _, absent in ipairs { { 0, 0, 1 }, { 0, 2, 1 }, { 0, 1, 0 }, { 0, 1, 2 }, { 3, 1, 1 }, { 2, 1, 1 } } do
+      assert.same({}, { s.find(table.unpack(absent)) })
+    end
+    for _, absent in ipairs { { 0, 1 }, { 2, 1 }, { 1, 0 }, { 1, 3 } } do
+      assert.same({}, { s.at(table.unpack(absent)) })
+    end
+  end)
+
   it("finds the library on disk where TPERF_LUA_DIR says", function()
     local folder = program.folder()
     program.shell("mkdir -p tperf/cli/command", folder)

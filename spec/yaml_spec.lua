@@ -6,7 +6,7 @@ describe("the YAML reader", function()
 a: [1, -2, +3, 0x10, 0o17, 007]
 b: [1.5, .5, 1., 1e3, -2.5e-3, 12345678901234567890]
 c: [true, True, FALSE]
-d: [no, on, yes, 1_000, 1:30, 0b1, 2024-01-01, "12", 'true', 0x, 1e, .]
+d: [no, on, yes, 1_000, 1:30, 0b1, 2024-01-01, "12", 'true', 0x, 1e, ., -, +, 1e+, .e1]
 e: [.inf, -.Inf]
 f: null
 g: ~
@@ -19,7 +19,10 @@ i: >-
     assert.same({ 1.5, 0.5, 1.0, 1000.0, -0.0025, 12345678901234567890.0 }, value.b)
     for _, float in ipairs(value.b) do assert.equal("float", math.type(float)) end
     assert.same({ true, true, false }, value.c)
-    assert.same({ "no", "on", "yes", "1_000", "1:30", "0b1", "2024-01-01", "12", "true", "0x", "1e", "." }, value.d)
+    assert.same({ "no", "on", "yes", "1_000", "1:30", "0b1", "2024-01-01", "12", "true", "0x", "1e", ".", "-", "+",
+      "1e+", ".e1" }, value.d)
+    assert.same({ "0xfffffffffffffffff", "0o7777777777777777777777777" },
+      (read("[0xfffffffffffffffff, 0o7777777777777777777777777]", "f"))) -- beyond 64 bits
     assert.same({ 1 / 0, -1 / 0 }, value.e)
     assert.is_nil(value.f)
     assert.is_nil(value.g)
@@ -101,6 +104,11 @@ e: "\\ud83d"
   local bad = {
     { "a duplicate key", "a: 1\nb: 2\na: 3", "f:3:1: duplicate key 'a' (first on line 1)" },
     { "a duplicate key in JSON", '{"x": {"a": 1, "a": 1}}', "f:1:16: duplicate key 'a'" },
+    { "the same key thrice on a line", "{b: 1, a: 1, a: 2, a: 3}", "f:1:14: duplicate key 'a' (first on line 1)" },
+    { "a tagged list", "a: !x [1]", "f:1:4: tags" }, { "an anchored map", "&x {a: 1}", "f:1:1: anchors" },
+    { "a character of control far into a line", "a: " .. ("x"):rep(2000) .. "\1", "f:1:2004: control characters" },
+    { "a colon far into a line", "a: " .. ("x"):rep(2000) .. ": 1", "f:1:" },
+    { "an unfinished escape", '"\\ud83', "f:1:" }, { "half a pair and a letter", '"\\ud83d\\ue000"', "f:1:4: " },
     { "the same key written differently", 'a: 1\n"\\x61": 2', "f:2:1: duplicate key 'a'" },
     { "an anchor", "a: &x 1", "f:1:4: anchors" },
     { "an alias", "a: *x", "f:1:4: aliases" },
