@@ -29,6 +29,17 @@ describe("the fuzzers' corpus", function()
   end
 end)
 
+describe("the command lines that fuzzing found", function()
+  for text in io.lines "spec/data/fuzz/cli/found.txt" do
+    it(text .. " end well", function()
+      local folder, line = program.folder(), {}
+      for word in text:gmatch "%S+" do line[#line + 1] = word end
+      require "fuzz.cli".try(line, random.new(1), folder)
+      program.remove(folder)
+    end)
+  end
+end)
+
 describe("the fuzzer of", function()
   for kind, cases in pairs { json = 300, csv = 120, cli = 12 } do
     it(kind .. " finds nothing in " .. cases .. " cases", function()

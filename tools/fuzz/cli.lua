@@ -162,11 +162,11 @@ local function check_result(line, result)
   end
 end
 
---- One case: a command line, in a folder of its own.
----@param random table
+--- Runs a command line beside the files above, and checks what comes back.
+---@param line string[]
+---@param random table   spoils the files
 ---@param folder string  where files may be written
-function cli.step(random, folder)
-  local line = command_line(random)
+function cli.try(line, random, folder)
   local quoted = {}
   for i, word in ipairs(line) do quoted[i] = program.quote(word) end
   local text = SANITIZERS .. LIMIT .. " " .. program.quote(program.absolute()) .. " " .. table.concat(quoted, " ")
@@ -177,5 +177,10 @@ function cli.step(random, folder)
   wrong.input(("%s\nstatus %d\n%s\n%s"):format(text, result.code, result.err:sub(1, 3000), result.out:sub(1, 3000)))
   check_result(line, result)
 end
+
+--- One case: a command line, in a folder of its own.
+---@param random table
+---@param folder string  where files may be written
+function cli.step(random, folder) cli.try(command_line(random), random, folder) end
 
 return cli

@@ -36,7 +36,7 @@ local function details(r)
   add("prefill_tokens_per_second", r.prefill_tokens_per_second)
   add("decode_tokens_per_second", r.decode_tokens_per_second)
   add("cache_sequence", r.cache_sequence, "bytes")
-  add("energy_per_token", r.energy_per_token, "J")
+  if r.energy_per_token then add("energy_per_token", r.energy_per_token, "J") end -- systems that say their power
   for _, group in ipairs(DETAILS) do
     local name, fields, unit = table.unpack(group)
     for _, field in ipairs(r[name] and fields or {}) do add(name .. "." .. field, r[name][field], unit) end
