@@ -1,7 +1,8 @@
 // yaml_in.h: reads one YAML 1.2 (or JSON) document as a tree with positions. Hostile input is
 // expected: a file that is too large, too deep, of too many values or of too long keys, aliases,
 // tags, duplicate and non-string keys, numbers beyond a double, further documents are all refused.
-// A byte order mark is skipped, and a character that JSON writes as two escapes is one.
+// A byte order mark is skipped, and a character that JSON writes as two escapes is one. Of JSON, what
+// YAML lacks is refused: a colon on another line than its key, a tab before the outermost brace.
 #ifndef TPERF_YAML_IN_H
 #define TPERF_YAML_IN_H
 
