@@ -29,14 +29,16 @@ local DETAILS = {
 
 local function details(r)
   local rows = {}
-  local function add(item, value, unit) rows[#rows + 1] = { item = item, value = value, unit = unit } end
+  local function add(item, value, unit) -- no energy without a power, no first step of an answer of one token
+    if value ~= nil then rows[#rows + 1] = { item = item, value = value, unit = unit } end
+  end
   add("latency", r.latency, "s")
   add("first_step", r.first_step, "s")
   add("last_step", r.last_step, "s")
   add("prefill_tokens_per_second", r.prefill_tokens_per_second)
   add("decode_tokens_per_second", r.decode_tokens_per_second)
   add("cache_sequence", r.cache_sequence, "bytes")
-  if r.energy_per_token then add("energy_per_token", r.energy_per_token, "J") end -- systems that say their power
+  add("energy_per_token", r.energy_per_token, "J")
   for _, group in ipairs(DETAILS) do
     local name, fields, unit = table.unpack(group)
     for _, field in ipairs(r[name] and fields or {}) do add(name .. "." .. field, r[name][field], unit) end
