@@ -134,7 +134,7 @@ end
 function faults.try(case, kind, most)
   local wanted = assert(answer(case.f, kind, 0)) -- also loads what is loaded once
   local _, _, total = answer(case.f, kind, 0)
-  local stride = most and math.max(1, total // most) or 1
+  local stride = most and math.max(1, (total + most - 1) // most) or 1
   local tried, heard = 0, 0
   collectgarbage()
   collectgarbage()
