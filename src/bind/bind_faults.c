@@ -1,8 +1,8 @@
 // bind_faults.c: tperf.core.faults, in the debug, asan and coverage variants only: allocations that fail.
 //   faults.fail(kind, n)   the n-th allocation of that kind from now on fails, once; 0: none does
 //   faults.count(kind)     -> how many there were since
-// kind: "core" (malloc, calloc and realloc of our own C, and libyaml's), "site" (of these the first at each place of the
-// program that allocates), or "lua" (what Lua asks of its allocator).
+// kind: "core" (malloc, calloc and realloc of our own C, and libyaml's), "site" (of these the first at
+// each place of the program that allocates), or "lua" (what Lua asks of its allocator).
 // The environment says the same of a whole run: TPERF_FAULT=core:12.
 //
 // The linker (--wrap, see Makefile) sends the calls of the program's own objects here, so no code knows of it; libyaml

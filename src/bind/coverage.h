@@ -1,5 +1,5 @@
-// coverage.h: included first in the coverage variant. luaL_argerror does not return, but the macros of lauxlib.h use its
-// value: of each check, two branches more could never be taken.
+// coverage.h: included first in the coverage variant. luaL_argerror does not return, but the macros of
+// lauxlib.h use its value: of each check, two branches more could never be taken.
 #ifndef TPERF_COVERAGE_H
 #define TPERF_COVERAGE_H
 
