@@ -167,6 +167,17 @@ describe("hf", function()
     assert.matches(path .. ":1:1: 'kv_heads' (3) must divide 'heads' (4)", message, 1, true)
   end)
 
+  it("reads files as other programs write them: a byte order mark, CR LF, escaped pairs", function()
+    local text = llama { _name_or_path = '"\\ud83e\\udd99"' }
+    local path = os.tmpname() .. ".json"
+    local file <close> = assert(io.open(path, "wb"))
+    file:write("\xEF\xBB\xBF", (text:gsub("\n", "\r\n")))
+    file:flush()
+    local m = tperf.model(path)
+    os.remove(path)
+    assert.same({ "\u{1F999}", 64 }, { m.name, m.hidden })
+  end)
+
   it("points at the user's line", function()
     assert.matches("^spec/hf_spec.lua:%d+: config.json", refusal(llama { vocab_size = "drop" }))
   end)
