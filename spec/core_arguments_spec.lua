@@ -41,7 +41,7 @@ local function copy(value)
   return setmetatable(same, getmetatable(value))
 end
 
--- What ours are called with while f runs: function -> up to three different lists of arguments.
+-- What ours are called with while f runs: function -> up to four lists of arguments.
 local function record(f)
   local calls, order, ended = {}, {}, {}
   local function is_internal(called) -- __gc and __close, and what C passes to lua_pcall with a pointer
@@ -62,7 +62,7 @@ local function record(f)
       list = {}
       calls[called], order[#order + 1] = list, called
     end
-    if #list >= 3 then return end
+    if #list >= 4 then return end
     local arguments, n = {}, 0
     while true do
       local name, value = debug.getlocal(2, n + 1)
@@ -81,9 +81,16 @@ end
 local function ask()
   tperf.search { model = EXPERTS, system = "h100-sxm", gpus = 8, global_batch = 16, threads = 1, zero = { 0, 1 },
     strategy = { "tensor", "summa", "context" }, where = function() return true end, dp = { 1, 2 } }
-  for _, attention in ipairs { "summa", "unfused" } do
-    tperf.search { model = MODEL, system = "h100-sxm", gpus = 4, global_batch = 16, threads = 1, strategy = "summa",
-      attention = attention, tp1 = 2, tp2 = 2 }
+  for _, way in ipairs { { "summa", "summa" }, { "summa", "unfused" }, { "tensor", "unfused" }, { "tensor", "recompute" },
+    { "context", "flash" } } do
+    local strategy, attention = table.unpack(way)
+    for _, rules in ipairs { "default", "subramanian2024" } do
+      pcall(tperf.search, { model = MODEL, system = "h100-sxm", gpus = 4, global_batch = 16, threads = 1,
+        strategy = strategy, attention = attention, rules = rules })
+    end
+  end
+  for _, name in ipairs { "h100-sxm", "b200-sxm", "a100-sxm-80gb", "gb200-nvl72" } do
+    core.check_system(tperf.system(name))
   end
   tperf.train { model = MODEL, system = "b200-sxm", global_batch = 16, tp = 2, pp = 2, dp = 2, simulate = "1f1b" }
   tperf.search_inference { model = EXPERTS, system = "h100-sxm", gpus = 4, tp = { 1, 2 }, batch = { 1, 4 }, prompt = 64,

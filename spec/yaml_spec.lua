@@ -90,9 +90,10 @@ c: \ud83d\ude00 x
 d: |
   \ud83d\ude00
 e: "\\ud83d"
+f: '\ud83d\ude00 \'
 ]], "f")
     assert.same({ a = "\\ud83d\\ude00", b = "\u{1F600}", c = "\\ud83d\\ude00 x", d = "\\ud83d\\ude00\n",
-      e = "\\ud83d" }, value)
+      e = "\\ud83d", f = "\\ud83d\\ude00 \\" }, value)
   end)
 
   it("reads CR LF as LF", function()
@@ -134,6 +135,8 @@ e: "\\ud83d"
     { "the other half", '{"a": "\\ude00\\ud83d"}', "f:1:10: found invalid Unicode character escape code" },
     { "an escaped backslash and half a pair", '"\\\\ud83d\\ude00"', "f:1:11: found invalid Unicode" },
     { "what stands for pairs beside one", '"\\ud83d\\ude00 \\ufffe\\uffff"', "f:1:1: U+FFFE is no character" },
+    { "a NUL in an escape", '"\\ud8\0\0\0\0\0\0\0\0"', "f:1:" },
+    { "a stray character far into a line", "[" .. ("x"):rep(1100) .. ", @]", "f:1:1104: found character that cannot" },
     { "UTF-16", "\xFF\xFEa\0", "f:1:1: is UTF-16 text; save it as UTF-8" },
     { "UTF-16, the other way round", "\xFE\xFF\0a", "f:1:1: is UTF-16 text; save it as UTF-8" },
     { "a number beyond doubles", "a: 1\nb: 1e400", "f:2:4: 1e400 is beyond what a number can be (1.8e308)" },

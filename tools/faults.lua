@@ -14,7 +14,8 @@ local MODEL <const> = { name = "small", layers = 4, hidden = 256, heads = 8, kv_
 
 local SYSTEM <const> = tperf.system "h100-sxm" -- read once: reading has a case of its own
 
-local function add(name, f) table.insert(faults.cases, { name = name, f = f }) end
+-- small: so few allocations that specs try them all.
+local function add(name, f, small) table.insert(faults.cases, { name = name, f = f, small = small }) end
 
 add("tperf.model", function() return tperf.model "spec/data/hf/mixtral-8x7b.json":parameters() end)
 add("tperf.system", function() return tperf.system("systems/h100-sxm.yaml").network end)
@@ -50,19 +51,22 @@ add("tperf.schedule", function()
   local s = tperf.schedule { schedule = "zbv", devices = 2, microbatches = 4,
     times = { forward = 1, backward_input = 1, backward_weight = 1 } }
   return { s.makespan, s.bubble_rate }
-end)
+end, true)
+add("a schedule of pairs", function()
+  return tperf.schedule { schedule = "dualpipe", devices = 2, microbatches = 4 }.makespan
+end, true)
 add("a deadlock", function()
   local _, message = check.attempt(tperf.schedule, { schedule = "interleaved_1f1b", devices = 4, stages = 16,
     microbatches = 16, group_size = 3 })
   return message
-end)
+end, true)
 add("tperf.sweep", function()
   return tperf.sweep { model = MODEL, system = SYSTEM, gpus = tperf.vary { 4, 8 }, global_batch = 16, tp = 2 }.rows
 end)
 add("tperf.validate", function() return #tperf.validate { file = "spec/data/fuzz/csv/bom_crlf.csv" }.cases end)
 add("JSON", function()
   return (assert(core.yaml('{"\\ud83d\\ude00": [1, {"a": "b"}], "c": 1e5, "d": {"e": 1, "f": 2}}', "f")))
-end)
+end, true)
 
 -- What only the program has, for commands that are run within this one.
 local host = { program = "tperf", exit = error, limits = {} }
