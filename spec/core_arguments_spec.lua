@@ -81,8 +81,8 @@ end
 local function ask()
   tperf.search { model = EXPERTS, system = "h100-sxm", gpus = 8, global_batch = 16, threads = 1, zero = { 0, 1 },
     strategy = { "tensor", "summa", "context" }, where = function() return true end, dp = { 1, 2 } }
-  for _, way in ipairs { { "summa", "summa" }, { "summa", "unfused" }, { "tensor", "unfused" }, { "tensor", "recompute" },
-    { "context", "flash" } } do
+  for _, way in ipairs { { "summa", "summa" }, { "summa", "unfused" }, { "tensor", "unfused" },
+    { "tensor", "recompute" }, { "context", "flash" } } do
     local strategy, attention = table.unpack(way)
     for _, rules in ipairs { "default", "subramanian2024" } do
       pcall(tperf.search, { model = MODEL, system = "h100-sxm", gpus = 4, global_batch = 16, threads = 1,
