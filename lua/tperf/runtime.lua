@@ -17,6 +17,7 @@ end
 function runtime.fill(o, given, profile)
   if not profile then return end
   o.gradient_shard = o.gradient_shard or profile.gradient_shard
+  o.gradients = o.gradients or profile.gradients
   if given.attention == nil then o.attention = profile.kernel end
 end
 

@@ -1,5 +1,5 @@
 --- tperf.software: what a training stack adds to the formulas: software/*.yaml, one file a stack, six fitted numbers at
--- most, shared by all runs of that stack. docs/model.md section 6.6 says what they do; include/tperf/price.h has them.
+-- most, shared by all runs of that stack. docs/model.md section 6.4 says what they do; include/tperf/price.h has them.
 local check = require "tperf.check"
 local resource = require "tperf.resource"
 
@@ -13,6 +13,7 @@ local schema = {
   -- How attention runs when a run does not say: fused, or kernels of their own.
   kernel = check.choice { { "flash", "unfused" }, default = "flash" },
   gradient_shard = check.boolean { default = false },
+  gradients = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   compute = factor(0.1, 10), attention = factor(0.1, 20), memory = factor(0, 20), comm = factor(0, 20),
   host = check.number { min = 0, max = 1, unit = "s" }, -- seconds to launch a kernel
   overlap = factor(0, 1),
@@ -29,6 +30,7 @@ local schema = {
 ---  name, source   what it is called, where its numbers come from
 ---  kernel         how attention runs where a run does not say: "flash", one fused kernel, or "unfused", several
 ---  gradient_shard   whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
+---  gradients      what gradients are kept and reduced in where a run does not say; as the rules say
 ---  compute        by how much the matrix products take longer than timed on their own
 ---  attention      the same for attention's kernels
 ---  memory         by how much exposed memory traffic takes longer than the formulas have it

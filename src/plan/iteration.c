@@ -193,20 +193,23 @@ typedef struct waiting {
     double time, each_forward, each_backward;
 } waiting;
 
-// Weights are gathered once, or for every micro-batch when they are sharded (ZeRO 3), gradients likewise (ZeRO 2).
+// Weights are gathered once, or for every micro-batch when they are sharded (ZeRO 3), gradients likewise (ZeRO 2). What
+// happens once is waited for by the first of a device's chunks alone: the weights of the others travel while it works,
+// and so do their gradients, which are whole before its own.
 static waiting waiting_of(const tp_candidate *candidate, const tp_job *job,
                           const tp_network *network, const tp_layer_cost *costs,
                           const tp_exchange *exchanges) {
     exposure sections[TP_SECTIONS_MAX];
     double microbatches = (double)candidate->microbatches;
+    double chunks = (double)candidate->pipeline->virtual_stages;
     bool gathers_each = candidate->zero >= 3, reduces_each = candidate->zero >= 2;
     waiting worst = {0};
     for (int i = 0; i < network->n_kinds + 2; i++)
         sections[i] = expose(&exchanges[i], &costs[i], job);
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
         exposure e = exposure_of_stage(&candidate->pipeline->stages[i], network, sections);
-        double gather = (gathers_each ? microbatches : 1) * e.gather + e.first_gather;
-        double reduce = (reduces_each ? microbatches : 1) * e.reduce + e.first_reduce;
+        double gather = (gathers_each ? microbatches : 1 / chunks) * e.gather + e.first_gather;
+        double reduce = (reduces_each ? microbatches : 1 / chunks) * e.reduce + e.first_reduce;
         if (gather + reduce > worst.time)
             worst = (waiting){gather + reduce, gathers_each ? e.gather : 0,
                               reduces_each ? e.reduce : 0};
@@ -363,11 +366,13 @@ void tp_passes_of(const tp_candidate *candidate, const tp_job *job, const tp_net
                 layers_of(&chunks[c], i, network->n_kinds) * costs[i].saved_bytes;
     }
     int64_t device = 0;
+    double each = (double)candidate->pipeline->virtual_stages;
     for (size_t i = 0; i < candidate->pipeline->n_devices; i++) {
         const tp_stage *stage = &candidate->pipeline->devices[i];
         exposure e = exposure_of_stage(stage, network, sections);
         for (int64_t r = 0; r < stage->repeats; r++)
-            waits[device++] = (tp_device_waits){e.first_gather + (gathers_each ? 0 : e.gather),
-                                                e.first_reduce + (reduces_each ? 0 : e.reduce)};
+            waits[device++] =
+                (tp_device_waits){e.first_gather + (gathers_each ? 0 : e.gather / each),
+                                  e.first_reduce + (reduces_each ? 0 : e.reduce / each)};
     }
 }

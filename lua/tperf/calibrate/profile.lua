@@ -130,7 +130,8 @@ function profile.text(base, cases, salt)
   lines[3] = "  fitted by `tperf calibrate --software` to published runs of the stack (docs/accuracy.md);"
   lines[4] = "  error: each third of the runs predicted by a fit to the other two"
   lines[5] = "kernel: " .. base.kernel
-  if base.gradient_shard then lines[6] = "gradient_shard: true" end
+  if base.gradient_shard then lines[#lines + 1] = "gradient_shard: true" end
+  if base.gradients then lines[#lines + 1] = "gradients: " .. base.gradients end
   for _, p in ipairs(profile.parameters) do
     local value = values[p.name]
     local text = p.name == "host" and ("%.3g us"):format(value * 1e6) or ("%.3g"):format(value)

@@ -134,6 +134,7 @@ function step.case(row, options)
     zero = zero_of(row, sizes), sequence_parallel = row.sp == "1", precision = precision,
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
     memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
+    gradients = first_of(row.grad_reduce_dtype, { { "fp32", "fp32" }, { "bf16", "bf16" } }),
   }
   case.measured, reason = rates.seconds(case, row)
   if not case.measured then return nil, reason end
@@ -178,7 +179,7 @@ function step.request(case, system, profile, recompute)
     cp = s.cp > 1 and s.cp or nil, ep = s.ep, pp = s.pp, dp = s.dp, global_batch = case.global_batch,
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
     virtual_stages = interleaved and s.vp or nil, zero = case.zero, recompute = recompute or case.recompute,
-    sequence_parallel = case.sequence_parallel, software = profile,
+    sequence_parallel = case.sequence_parallel, software = profile, gradients = case.gradients,
     fast = placement_of(s, system.network.fast.domain),
   }
 end
