@@ -1,12 +1,14 @@
 # tperf: the whole build. `make help` lists the targets.
 #
 # Objects live in build/VARIANT/; the program is ./tperf (a link to the variant built last by `make`).
-# CC, CFLAGS and LDFLAGS are the caller's; what the code needs is kept apart and always added.
+# CC, CFLAGS and LDFLAGS are the caller's; what the code needs is kept apart and always added. JOBS is how many spec
+# files run at a time (default: the processors).
 
 VARIANT ?= release
 PREFIX  ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
+JOBS    ?=
 V       ?= 0
 
 VARIANTS := release debug asan tsan
@@ -57,12 +59,12 @@ run: deps ## install what is missing, build, and run scripts/sweep_nvlink.lua
 
 test: deps deps-test ## install what is missing, build, and run the specs
 	@$(MAKE) all
-	$(Q)$(B)/tperf run --trust spec/run.lua spec
+	$(Q)$(B)/tperf run --trust spec/run.lua $(if $(JOBS),--jobs=$(JOBS)) spec
 
 check: lint ## luacheck, clang-format, and the specs under address and undefined-behaviour sanitizers
 	@$(MAKE) VARIANT=asan deps deps-test
 	@$(MAKE) VARIANT=asan build/asan/tperf
-	$(Q)build/asan/tperf run --trust spec/run.lua spec
+	$(Q)build/asan/tperf run --trust spec/run.lua $(if $(JOBS),--jobs=$(JOBS)) spec
 
 accuracy: all ## write docs/accuracy.md from the tables of measurements in the folder MEASURED
 	$(Q)$(B)/tperf run --trust tools/write_accuracy.lua $(MEASURED)/operators/gemm_visible.csv \
@@ -133,17 +135,17 @@ $(B)/sources.c: $(C_FILES) $(LUA_FILES) $(B)/lua-files $(B)/flags
 $(B)/embed: src/tools/embed.c $(B)/flags
 	$(Q)$(CC) $(REQUIRED) $(WARNINGS) -O1 -o $@ $<
 
-# Stamps that change only when their content does, so that new flags or a removed Lua file rebuild.
+# Stamps that change only when their content does, so that new flags or a removed Lua file rebuild. Several makes may
+# look at the same time: each writes a file of its own.
+replace-if-new = cmp -s $(1).$$$$ $(1) && rm $(1).$$$$ || mv $(1).$$$$ $(1)
 $(B)/flags: FORCE
 	@pkg-config --exists $(PACKAGES) 2>/dev/null || \
 	  { echo "tperf: Lua 5.4 or libyaml is missing here; 'make deps' installs them" >&2; exit 1; }
 	@mkdir -p $(B)
-	@echo '$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS)' > $@.new
-	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@echo '$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS)' > $@.$$$$; $(call replace-if-new,$@)
 $(B)/lua-files: FORCE
 	@mkdir -p $(B)
-	@echo '$(LUA_FILES)' > $@.new
-	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@echo '$(LUA_FILES)' > $@.$$$$; $(call replace-if-new,$@)
 FORCE:
 
 -include $(OBJECTS:.o=.d)
@@ -201,6 +203,6 @@ clean: ## remove build/ and ./tperf
 	rm -rf build tperf
 
 help: ## this list
-	@echo "make [VARIANT=release|debug|asan|tsan] [CC=…] [CFLAGS=…] [PREFIX=…] [DESTDIR=…] [V=1] TARGET"
+	@echo "make [VARIANT=release|debug|asan|tsan] [CC=…] [CFLAGS=…] [PREFIX=…] [DESTDIR=…] [JOBS=N] [V=1] TARGET"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
 	  while IFS='|' read -r target text; do printf '  %-11s %s\n' "$$target" "$$text"; done

@@ -5,6 +5,7 @@ local clip = require "tperf.plot.clip"
 local format = require "tperf.report.format"
 local isoband = require "tperf.plot.isoband"
 local pareto = require "tperf.plot.pareto"
+local program = require "program"
 local scale = require "tperf.plot.scale"
 local style = require "tperf.plot.style"
 
@@ -595,8 +596,7 @@ describe("plot:save", function()
   local has_gnuplot = os.execute "command -v gnuplot >/dev/null 2>&1"
 
   local function saved(ending)
-    local name = os.tmpname()
-    os.remove(name)
+    local name = program.temporary()
     kinds.lines():save(name .. ending)
     local file = assert(io.open(name .. ending, "rb"))
     local bytes = file:read "a"
@@ -626,11 +626,9 @@ describe("plot:save", function()
 
   it("hands gnuplot nothing that it would run", function()
     if not has_gnuplot then return end
-    local witness = os.tmpname()
-    os.remove(witness)
+    local witness = program.temporary()
     local evil = "'\n!touch " .. witness .. "\n`touch " .. witness .. "` \"; system('touch " .. witness .. "') \\"
-    local name = os.tmpname()
-    os.remove(name)
+    local name = program.temporary()
     plot.lines { rows = { { x = 1, y = 1, s = evil }, { x = 2, y = 1, s = "''" } }, x = "x", y = "y", series = "s",
       title = evil, xlabel = evil .. "''" }:save(name .. ".png")
     os.remove(name .. ".png")
