@@ -2,12 +2,14 @@
 //   file.sha256(text) -> its digest, 64 hexadecimal digits
 //   file.lock(file) -> whether this process now has the file to itself (until it closes it or ends)
 //   file.truncate(file, size) -> true, or nil, message
+//   file.writable(path) -> whether a file of that name can be written, or nil, message; leaves nothing behind
 #define _DEFAULT_SOURCE // flock
 #include <errno.h>
 #include <lauxlib.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bind/bind.h"
@@ -48,11 +50,27 @@ static int truncate_file(lua_State *L) {
     return luaL_fileresult(L, fflush(file) == 0 && ftruncate(fileno(file), (off_t)size) == 0, NULL);
 }
 
+// Of a name that does not exist, its folder decides.
+static int writable(lua_State *L) {
+    const char *path = luaL_checkstring(L, 1);
+    struct stat info;
+    errno = 0;
+    if (stat(path, &info) == 0) {
+        if (S_ISDIR(info.st_mode)) errno = EISDIR;
+        return luaL_fileresult(L, !errno && access(path, W_OK) == 0, NULL);
+    }
+    if (errno != ENOENT) return luaL_fileresult(L, 0, NULL);
+    const char *slash = strrchr(path, '/');
+    lua_pushlstring(L, slash ? path : ".", slash ? (size_t)(slash - path) + 1 : 1);
+    return luaL_fileresult(L, access(lua_tostring(L, -1), W_OK | X_OK) == 0, NULL);
+}
+
 void tp_bind_file(lua_State *L) {
     static const luaL_Reg functions[] = {
         {"sha256", hash},
         {"lock", lock},
         {"truncate", truncate_file},
+        {"writable", writable},
         {NULL, NULL},
     };
     luaL_newlib(L, functions);

@@ -1,9 +1,22 @@
 --- The one place where the library writes files.
 local check = require "tperf.check"
+local core = require "tperf.core"
 
 local output = {}
 
 local ABSENT <const> = "No such file or directory"
+
+local function refuse(what, path, problem)
+  if problem == ABSENT then problem = ABSENT .. " (make the folder first)" end
+  check.fail("%scannot write '%s': %s", what, path, problem)
+end
+
+--- Fails where a file of that name could not be written: to be asked before work whose result goes there.
+---@param path string
+function output.check(path)
+  local ok, problem = core.file.writable(path)
+  if not ok then refuse("", path, problem) end
+end
 
 --- Writes a file whole.
 ---@param path string
@@ -17,12 +30,11 @@ function output.write(path, content, what)
   if not file then
     local named = path .. ": "
     if message:sub(1, #named) == named then message = message:sub(#named + 1) end
-    if message == ABSENT then message = ABSENT .. " (make the folder first)" end
-    check.fail("%scannot write '%s': %s", what, path, message)
+    refuse(what, path, message)
   end
   local ok, problem = file:write(content)
   local closed, late = file:close()
-  if not ok or not closed then check.fail("%scannot write '%s': %s", what, path, problem or late) end
+  if not ok or not closed then refuse(what, path, problem or late) end
 end
 
 return output

@@ -86,9 +86,10 @@ is in micro-batches of a device's activations. Files of several schedules are na
     { long = "memory-limit", value = "N", kind = "number", help = "refuse a higher peak; zb_auto keeps to it" },
     { long = "rules", value = "NAME", help = "default, pp-visualization or zero-bubble" },
     { long = "text", help = "draw the timelines on the terminal" },
-    { long = "svg", value = "FILE", help = "write pictures" },
-    { long = "html", value = "FILE", help = "write one page that compares all" },
-    { long = "trace", value = "FILE", help = "write Chrome traces, for Perfetto (times in seconds)" },
+    { long = "svg", value = "FILE", writes = "file", help = "write pictures" },
+    { long = "html", value = "FILE", writes = "file", help = "write one page that compares all" },
+    { long = "trace", value = "FILE", writes = "file",
+      help = "write Chrome traces, for Perfetto (times in seconds)" },
   }, options.formats),
   run = function(values, arguments)
     if not arguments[1] then return false, "NAME is missing: " .. table.concat(schedule.names(), ", ") end

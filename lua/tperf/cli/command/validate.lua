@@ -34,8 +34,8 @@ FILE has the columns of a table of training runs, collectives, matrix products, 
     { long = "software", value = "NAME",
       help = "the stack of all rows, of training runs (default: by the source a row names)" },
     { long = "rules", value = "NAME", help = "modelling rules (`tperf list rules`)" },
-    { long = "out", short = "o", value = "FILE", help = "write every row's prediction as CSV" },
-    { long = "plot", value = "FILE", help = "draw predicted against measured (.svg)" },
+    { long = "out", short = "o", value = "FILE", writes = "file", help = "write every row's prediction as CSV" },
+    { long = "plot", value = "FILE", writes = "plot", help = "draw predicted against measured (.svg)" },
   }, options.formats),
   run = function(values, arguments)
     if not arguments[1] then return false, "FILE is missing" end
