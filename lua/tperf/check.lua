@@ -257,6 +257,19 @@ function check.fields(value, path, schema)
   return copy
 end
 
+--- The unit of a field of nested records, such as "bytes" at "hbm.capacity"; nil where it has none.
+---@param schema table
+---@param path string
+---@return string?
+function check.unit_at(schema, path)
+  local found
+  for name in path:gmatch "[^.]+" do
+    found = schema and schema[name] and described[schema[name]]
+    schema = found and found.schema
+  end
+  return found and found.unit
+end
+
 --- A nested record: a table that passes `schema`; default, optional.
 function check.record_of(schema, options)
   return checker(options or {}, function(value, path) return check.fields(value, path, schema) end, "record",

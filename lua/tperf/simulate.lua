@@ -110,6 +110,7 @@ function simulate.run(c, runs, o)
     times = times, memory = { forward = memory }, memory_limit = o.memory_limit, rules = o.rules,
     p2p = c.breakdown.pipeline_comm / (2 * c.microbatches), -- every micro-batch is sent once either way
   }
+  t.units = { time = "s", memory = "bytes" }
   t.iteration_time = t.makespan + c.breakdown.data_comm
   return t
 end

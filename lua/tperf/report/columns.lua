@@ -116,6 +116,9 @@ function columns.resolve(what, rows, wanted)
   local list, seen = {}, {}
   for i, given in ipairs(wanted or default_columns(rows)) do
     local column = column_of(given, what, i)
+    if type(rows.units) == "table" and type(rows.units[column.name]) == "string" then
+      column.unit = column.unit or rows.units[column.name]
+    end
     if seen[column.name] then
       check.fail("%s: columns %d and %d are both named '%s'", what, seen[column.name], i, column.name)
     end
