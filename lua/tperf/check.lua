@@ -26,10 +26,21 @@ end
 
 local LONGEST = 1500 -- characters of a message: names are the user's, and may be anything
 
+-- Where an integer was expected and something else came, the message shows that.
+local function filled(format, ...)
+  local ok, message = pcall(string.format, format, ...)
+  if ok then return message end
+  local values = table.pack(...)
+  for i = 1, values.n do
+    if type(values[i]) ~= "string" then values[i] = check.show(values[i]) end
+  end
+  return string.format((format:gsub("%%[%d.]*[dgf]", "%%s")), table.unpack(values, 1, values.n))
+end
+
 --- Raises an error that points at the user's line.
 ---@param format string
 function check.fail(format, ...)
-  local message = select("#", ...) > 0 and string.format(format, ...) or format
+  local message = select("#", ...) > 0 and filled(format, ...) or format
   message = message:gsub("[\0-\9\11-\31\127]", function(c) return string.format("\\%d", c:byte()) end)
   if #message > LONGEST then message = message:sub(1, LONGEST) .. "..." end
   error(check.where() .. message, 0)
@@ -255,19 +266,6 @@ function check.fields(value, path, schema)
     copy[name] = field
   end
   return copy
-end
-
---- The unit of a field of nested records, such as "bytes" at "hbm.capacity"; nil where it has none.
----@param schema table
----@param path string
----@return string?
-function check.unit_at(schema, path)
-  local found
-  for name in path:gmatch "[^.]+" do
-    found = schema and schema[name] and described[schema[name]]
-    schema = found and found.schema
-  end
-  return found and found.unit
 end
 
 --- A nested record: a table that passes `schema`; default, optional.

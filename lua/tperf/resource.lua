@@ -168,7 +168,14 @@ local schemas = {} -- kind -> schema
 ---@param kind string
 ---@param path string
 ---@return string?
-function resource.unit_at(kind, path) return schemas[kind] and check.unit_at(schemas[kind], path) end
+function resource.unit_at(kind, path)
+  local schema, found = schemas[kind], nil
+  for name in path:gmatch "[^.]+" do
+    found = schema and schema[name] and check.describe(schema[name])
+    schema = found and found.schema
+  end
+  return found and found.unit
+end
 
 --- A constructor of checked objects: from a name, a path, a table of the same content, or such an object.
 --- options: what ("tperf.system"), kind ("systems"), schema, methods (optional), and hooks that may be absent:

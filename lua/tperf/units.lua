@@ -21,7 +21,9 @@ end
 ---@return string?     # what is wrong with it
 function units.parse(text, unit)
   check_unit("tperf.units.parse", unit)
-  if type(text) ~= "string" then check.fail("tperf.units.parse: the text must be a string, got %s", check.show(text)) end
+  if type(text) ~= "string" and type(text) ~= "number" then
+    check.fail("tperf.units.parse: the text must be a string, got %s", check.show(text))
+  end
   return core.units.parse(text, unit)
 end
 

@@ -133,10 +133,18 @@ local function run_searches(points, done)
   return true
 end
 
+local function answered(run, args)
+  local answer = run(args)
+  if answer ~= nil and type(answer) ~= "table" and type(answer) ~= "number" then
+    check.fail("%s: 'run' returned %s, where a table, a number or nil must be", WHAT, check.show(answer))
+  end
+  return answer
+end
+
 local function run_each(run, points, done)
   for _, p in ipairs(points) do
     if core.search.interrupted() then return false end
-    if not p.known then done(p, run(p.args)) end
+    if not p.known then done(p, answered(run, p.args)) end
   end
   return not core.search.interrupted()
 end

@@ -1,7 +1,7 @@
 --- A simulated schedule.
 local check = require "tperf.check"
 local costs = require "tperf.timeline.costs"
-local format = require "tperf.report.format"
+local units = require "tperf.units"
 
 ---@class tperf.timeline a simulated schedule, in the caller's units of time and memory
 ---@field schedule string
@@ -57,7 +57,7 @@ end
 ---@return string
 function timeline:show(value, what)
   local unit = self.units[what]
-  return unit and format.number(value, unit) or ("%.6g"):format(value)
+  return unit and units.format(value, unit) or ("%.6g"):format(value)
 end
 
 local LEAST <const>, LETTER <const> = 76, 7 -- pixels right of the rows, and of a letter 12 px high
