@@ -218,8 +218,14 @@ function op.rotary(o)
   }
 end
 
+local bias = {
+  name = check.string { optional = true }, tokens = check.number { above = 0 }, width = check.number { above = 0 },
+  parameter_grad = check.string { optional = true },
+}
+
 --- Adds a vector of `width` to `tokens` rows.
 function op.bias(o)
+  o = check.record("op.bias", o, bias)
   return core.elementwise {
     name = o.name or "bias", elements = 1.0 * o.tokens * o.width, parameters = o.width,
     forward_flops = 1, backward_flops = 1, forward_bytes = BYTES, backward_bytes = BYTES,

@@ -1,17 +1,9 @@
 --- What tperf.calibrate reads: tables of measurements (CSV), and logs of nccl-tests as printed.
-local check = require "tperf.check"
+local csv = require "tperf.import.csv"
 local measured = require "tperf.measured"
 local nccl_tests = require "tperf.import.nccl_tests"
 
 local sources = {}
-
-local function slurp(path)
-  local file, message = io.open(path, "rb")
-  if not file then check.fail("%s", message) end
-  local text = file:read "a"
-  file:close()
-  return text
-end
 
 -- A log's measurements as the cases of tperf.measured.collective.
 local function cases_of_log(text, path)
@@ -29,7 +21,7 @@ end
 ---@param path string
 ---@param accept function  case -> whether a table's case is taken, or why not
 function sources.open(path, accept)
-  local text = slurp(path)
+  local text = csv.text(path)
   if text:find "^#" or text:find "\n#%s+out%-of%-place" or text:find "\n#%s+size%s+count" then
     return cases_of_log(text, path), "collective", {}
   end

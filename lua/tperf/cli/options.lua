@@ -2,10 +2,10 @@
 -- An option: { long = "system", short = "s", value = "NAME", kind = "string", help = "…" }. Without `value`
 -- it is a switch. kind: "string" (default), "integer", "number", "list" (comma-separated, repeatable), "integers"
 -- ("4,8", or "4..64" by doubling; from 1 on), "pairs" ("tp=8,dp=2": { tp = 8, dp = 2 }), or a unit of
--- tperf.units, such as "bytes". min: the least of a number or of integers. writes: what is written there is checked before
--- the command does its work: "file", "plot" (a file whose name ends as a plot's may) or "prefix" (of files' names). Its
--- value arrives under the long name with "_" for "-". A command's `common` options replace the ones that every command
--- takes.
+-- tperf.units, such as "bytes". min: the least of a number or of integers. writes: whether it can be written is checked
+-- before the command does its work: "file", "plot" (a file whose name ends as a plot's may) or "prefix" (of files'
+-- names). Its value arrives under the long name with "_" for "-". A command's `common` options replace the ones that
+-- every command takes.
 local check = require "tperf.check"
 local units = require "tperf.units"
 

@@ -59,6 +59,7 @@ end
 local function watch_writing(record, host, folder)
   local write_to, rename = host.output.open, host.output.rename
   local function name_of(path)
+    if type(path) ~= "string" then return path end -- which the standard function refuses
     local name = plain(path, folder)
     if RESERVED[name] then error(("cannot write '%s': that is where %s goes"):format(path, RESERVED[name]), 0) end
     return name

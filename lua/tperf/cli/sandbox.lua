@@ -51,6 +51,26 @@ local function ordered_pairs(t)
   end, t, nil
 end
 
+-- What a call of f gave, or its error, placed at the script's line: these functions stand between the script and what
+-- failed. What the script's own code raised has its place already.
+local function settle(name, ok, ...)
+  if ok then return ... end
+  local message = ...
+  if type(message) ~= "string" then error(message, 0) end
+  message = message:gsub("^lua/tperf/[%w_/]+%.lua:%d+: ", ""):gsub("^(bad argument #%d+ to )'[^']*'", "%1'" .. name .. "'")
+  error(message:find "^[^:\n]+:%d+: " and message or check.where() .. message, 0)
+end
+
+-- The library's functions, those written in Lua placing their errors.
+local function placed(library, but)
+  for name, f in pairs(library) do
+    if type(f) == "function" and name ~= but and debug.getinfo(f, "S").what == "Lua" then
+      library[name] = function(...) return settle(name, pcall(f, ...)) end
+    end
+  end
+  return library
+end
+
 -- --- the libraries ---
 
 local function string_library(host)
@@ -127,6 +147,9 @@ end
 
 local function add_loading(env)
   function env.load(chunk, name, mode, ...)
+    if type(chunk) ~= "string" and type(chunk) ~= "function" then
+      error(("bad argument #1 to 'load' (a string or a function expected, got %s)"):format(type(chunk)), 2)
+    end
     if mode ~= nil and (type(mode) ~= "string" or not mode:find("t", 1, true)) then
       error("binary chunks: load" .. HINT, 2)
     end
@@ -262,8 +285,8 @@ function sandbox.environment(host)
   for _, name in ipairs(PLAIN) do env[name] = _G[name] end
   env._G = env
   env.pairs, env.setmetatable, env.collectgarbage = ordered_pairs, host.safe.setmetatable, collect_garbage
-  env.string, env.table, env.math = string_library(host), table_library(host), math_library()
-  env.os, env.io = os_library(host), io_library(host)
+  env.string, env.table, env.math = string_library(host), table_library(host), placed(math_library())
+  env.os, env.io = placed(os_library(host), "exit"), placed(io_library(host))
   env.utf8, env.coroutine = copy(utf8), copy(coroutine)
   disarm(host, env)
   add_loading(env)

@@ -66,15 +66,23 @@ function csv.parse(text, name)
   return rows, columns
 end
 
+--- The text of a file. Raises at the user's line.
+---@param path string
+---@return string
+function csv.text(path)
+  local file, message = io.open(path, "rb")
+  if not file then check.fail("%s", message) end
+  local text, problem = file:read(MOST_BYTES + 1)
+  file:close()
+  if problem then check.fail("%s: %s", path, problem) end -- of a folder
+  if text and #text > MOST_BYTES then check.fail("%s: more than %d MiB", path, MOST_BYTES >> 20) end
+  return text or ""
+end
+
 --- The rows of a file; see csv.parse.
 ---@param path string
 function csv.read(path)
-  local file, message = io.open(path, "rb")
-  if not file then check.fail("%s", message) end
-  local text = file:read(MOST_BYTES + 1) or ""
-  file:close()
-  if #text > MOST_BYTES then check.fail("%s: more than %d MiB", path, MOST_BYTES >> 20) end
-  return csv.parse(text, path)
+  return csv.parse(csv.text(path), path)
 end
 
 return csv

@@ -50,8 +50,8 @@ local function cells(c, box, grid, shade, o)
   end
 end
 
---- A heat map: z for each pair of x and y, which are names or numbers (numbers in their order, names in the rows'; texts
---- such as "40 GB" are numbers).
+--- A heat map: z for each pair of x and y, which are names or numbers (numbers in their order, names in the rows';
+--- texts such as "40 GB" are numbers).
 --- values: false leaves the cells without their number. A pair without a value is hatched; missing says why.
 ---@param options table
 ---  values  false leaves the cells without their number

@@ -39,8 +39,8 @@ local function once(f)
   end
 end
 
---- A field with what is known of it: get(row), title, unit. Texts that are quantities, such as "40 GB", count as numbers
---- (`quantities`).
+--- A field with what is known of it: get(row), title, unit, and whether its texts are quantities, such as "40 GB", which
+--- count as numbers.
 ---@param what string  prefix of messages
 ---@param given table[]
 ---@param field any    as rows.field accepts it
@@ -55,12 +55,12 @@ function rows.column(what, given, field, unit)
   else
     column.get = function(row) return columns.at(row, key) end
     column.title = column.title or rows.title(key)
-    columns.check_present(what, given, column)
+    columns.check_present(what, given, column, true)
     column.unit = column.unit or type(given.units) == "table" and given.units[key] or nil
   end
-  local unit = unit_of_texts(column, given)
-  column.quantities = unit ~= nil and unit == (column.unit or unit)
-  column.unit = column.unit or unit
+  local of_texts = unit_of_texts(column, given)
+  column.quantities = of_texts ~= nil and of_texts == (column.unit or of_texts)
+  column.unit = column.unit or of_texts
   return column
 end
 

@@ -17,7 +17,7 @@ local units = require "tperf.units"
 ---@field peak_activations integer[] by device
 ---@field peak_memory number[] by device
 ---@field iteration_time? number of a model's configuration: with data-parallel communication
----@field units { time?: string, memory?: string } "s" and "bytes" of a model's schedule, empty where they are the caller's
+---@field units { time?: string, memory?: string } "s" and "bytes" of a model's schedule; else empty
 ---@field configuration? tperf.configuration of tperf.schedule with a model
 local timeline = {}
 timeline.__index = timeline

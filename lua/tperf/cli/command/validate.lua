@@ -43,6 +43,9 @@ FILE has the columns of a table of training runs, collectives, matrix products, 
     local result = require "tperf".validate {
       file = arguments[1], system = values.system, rules = values.rules, software = values.software,
     }
+    if #result.cases == 0 then
+      error(("%s: %s"):format(arguments[1], require "tperf.measured".none_predicted(result.rows, result.left_out)), 0)
+    end
     local report = require "tperf.report"
     if values.out then output.write(values.out, report.csv(predictions(result), PREDICTION_COLUMNS)) end
     if values.plot then require "tperf.validate".plot(result):save(values.plot) end
