@@ -197,6 +197,12 @@
 ---@field values_in_keys? boolean true: values are part of the keys
 ---@field window? integer what a query sees: those before it; the last `window` of them
 
+---@class tperf.op.bias.request
+---@field name? string of the op, in tables and messages
+---@field parameter_grad? string axis over which weights, or a bias, are replicated
+---@field tokens number rows that this GPU works on
+---@field width number features of a row: in, out
+
 ---@class tperf.op.cross_entropy.request
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
 ---@field name? string of the op, in tables and messages
@@ -1135,8 +1141,20 @@ function tperf_model:flops_per_token(options) end
 ---@field peak_activations integer[] by device
 ---@field peak_memory number[] by device
 ---@field iteration_time? number of a model's configuration: with data-parallel communication
+---@field units { time?: string, memory?: string } "s" and "bytes" of a model's schedule; else empty
 ---@field configuration? tperf.configuration of tperf.schedule with a model
 local tperf_timeline = {}
+
+---A time or a memory as people read it, with its unit where it is known.
+---@param value number
+---@param what "time"|"memory"
+---@return string
+function tperf_timeline:show(value, what) end
+
+---How much room "peak …" needs right of a picture's rows, and the text of each device.
+---@return integer pixels
+---@return string[]
+function tperf_timeline:peaks() end
 
 ---The largest of a list by device: timeline:most "peak_memory".
 ---@param field string
@@ -1264,7 +1282,7 @@ function tperf.op.attend() end
 function tperf.op.attention(o) end
 
 ---Adds a vector of `width` to `tokens` rows.
----@param o any
+---@param o tperf.op.bias.request
 function tperf.op.bias(o) end
 
 ---A collective alone, and in the backward pass its counterpart: kind, axis, bytes (see tperf.collective), share.
@@ -1372,7 +1390,8 @@ function tperf.plot.configurations(options) end
 ---@return tperf.Plot
 function tperf.plot.contour(options) end
 
----A heat map: z for each pair of x and y, which are names or numbers (numbers in their order, names in the rows').
+---A heat map: z for each pair of x and y, which are names or numbers (numbers in their order, names in the rows';
+---texts such as "40 GB" are numbers).
 ---values: false leaves the cells without their number. A pair without a value is hatched; missing says why.
 ---@param options tperf.plot.heatmap.request
 ---@return tperf.Plot
@@ -1610,7 +1629,7 @@ function tperf.strategy.share(s, model, micro_batch, sizes, rules, options) end
 
 ---Runs a function over points.
 ---@param given tperf.sweep.request
----@return table[] rows  one per point: each varied argument under its short name (the last part of its path, or `as`), the fields of what run returned (of the best configuration, for a search), and `result`, that itself
+---@return table[] rows  one per point: each varied argument under its short name (the last part of its path, or `as`), the fields of what run returned (of the best configuration, for a search), and `result`, that itself; `rows.units` has the units of varied arguments by name, for tables and plots
 function tperf.sweep(given) end
 
 ---A machine: systems/NAME.yaml, a file of that format, or a table of the same fields. system:with { … } is a changed
@@ -1640,6 +1659,12 @@ function tperf.units.format(value, unit, digits) end
 ---@return number? in the base unit; nil when the text is wrong
 ---@return string? what is wrong with it
 function tperf.units.parse(text, unit) end
+
+---The number and the base unit of a text that is a quantity with its unit written, such as "40 GB"; nil for others.
+---@param text string
+---@return number?
+---@return string?
+function tperf.units.read(text) end
 
 ---Predicts every row of a table of measurements that names enough.
 ---@param given tperf.validate.request

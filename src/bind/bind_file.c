@@ -67,11 +67,8 @@ static int writable(lua_State *L) {
 
 void tp_bind_file(lua_State *L) {
     static const luaL_Reg functions[] = {
-        {"sha256", hash},
-        {"lock", lock},
-        {"truncate", truncate_file},
-        {"writable", writable},
-        {NULL, NULL},
+        {"sha256", hash},       {"lock", lock}, {"truncate", truncate_file},
+        {"writable", writable}, {NULL, NULL},
     };
     luaL_newlib(L, functions);
 }

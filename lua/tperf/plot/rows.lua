@@ -39,8 +39,8 @@ local function once(f)
   end
 end
 
---- A field with what is known of it: get(row), title, unit, and whether its texts are quantities, such as "40 GB", which
---- count as numbers.
+--- A field with what is known of it: get(row), title, unit, and whether its texts are quantities, such as "40 GB",
+--- which count as numbers.
 ---@param what string  prefix of messages
 ---@param given table[]
 ---@param field any    as rows.field accepts it
