@@ -38,12 +38,12 @@ local function files_of(paths)
   return list
 end
 
--- How long each file took the last time, kept beside the program; a file without a time comes by its size.
-local function times_path() return program.absolute():gsub("[^/]*$", "") .. "spec-times" end
+-- How long each file took the last time; a file without a time comes by its size.
+local TIMES <const> = "build/spec-times"
 
 local function longest_first(files)
   local times, order = {}, {}
-  for seconds, path in read(times_path()):gmatch "(%S+) ([^\n]*)" do times[path] = tonumber(seconds) end
+  for seconds, path in read(TIMES):gmatch "(%S+) ([^\n]*)" do times[path] = tonumber(seconds) end
   for i, file in ipairs(files) do
     file.expected = times[file.path] or #read(file.path) / 1e4
     order[i] = i
@@ -61,13 +61,12 @@ local function keep_times(files)
   for _, file in ipairs(files) do
     if file.seconds then list[#list + 1] = ("%.2f %s\n"):format(file.seconds, file.path) end
   end
-  local path = times_path()
-  local name = ("%s.%s"):format(path, lines "echo $PPID"[1]) -- another run may be keeping its own
+  local name = ("%s.%s"):format(TIMES, lines "echo $PPID"[1]) -- another run may be keeping its own
   local file = io.open(name, "wb")
-  if not file then return end -- no place beside the program: next time goes by size again
+  if not file then return end -- no folder for it: next time goes by size again
   file:write(table.concat(list))
   file:close()
-  os.rename(name, path)
+  os.rename(name, TIMES)
 end
 
 -- Of a file's process: its temporary files in N/, what it printed in N.log, its tests in N.tests (see output.lua). It
@@ -151,13 +150,13 @@ function workers.run(paths, options, jobs)
   write_list(folder, files, options)
   run_all(folder, files, jobs or processors())
   program.remove(folder)
-  local passed, failed, filtered = 0, 0, #options > 0
+  local passed, failed = 0, 0
   for _, file in ipairs(files) do
     print_rest(file)
     passed, failed = passed + file.passed, failed + file.failed
   end
   if passed + failed == 0 then failed = 1 end -- nothing ran: a typo in a name must not pass
-  if not filtered then keep_times(files) end
+  if #options == 0 and #files > 20 then keep_times(files) end -- not of a few
   print(("\n%d passed, %d failed"):format(passed, failed))
   return failed == 0
 end
