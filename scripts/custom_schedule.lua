@@ -1,10 +1,11 @@
 -- A pipeline schedule of one's own, compared with the built-in ones.
---   tperf run scripts/custom_schedule.lua [--page PAGE.html]
+--   tperf run scripts/custom_schedule.lua [PAGE.html]
 --
 -- "Eager 1F1B": 1F1B runs as few forwards ahead as keep the last stage busy. When sending takes time, that is too few:
 -- every group of micro-batches then waits for a round trip. This schedule runs twice as many ahead, which costs memory.
 local tperf = require "tperf"
 
+if arg[1] and not arg[1]:find "^%-" then table.insert(arg, 1, "--page") end -- PAGE.html alone
 local o = tperf.args {
   summary = "a pipeline schedule of one's own beside the built-in ones",
   { long = "page", value = "PAGE.html", help = "write one page that compares all" },

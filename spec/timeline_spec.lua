@@ -237,9 +237,12 @@ describe("tperf schedule", function()
     local folder = program.folder()
     local script = program.slurp "scripts/custom_schedule.lua"
     program.write(folder .. "/script.lua", script)
-    local result = program.shell("tperf run script.lua page.html", folder)
-    assert.equal("", result.err)
-    assert.truthy(program.slurp(folder .. "/page.html"):find("<title>Eager 1F1B</title>", 1, true))
+    local result
+    for _, argument in ipairs { "", "--page " } do
+      result = program.shell(("rm -f page.html; tperf run script.lua %spage.html"):format(argument), folder)
+      assert.equal("", result.err)
+      assert.truthy(program.slurp(folder .. "/page.html"):find("<title>Eager 1F1B</title>", 1, true))
+    end
     program.remove(folder)
     -- Twice the forwards ahead hide the latency that 1F1B waits for, at twice the memory.
     local one = tonumber(result.out:match "\n1f1b +([%d.]+)")

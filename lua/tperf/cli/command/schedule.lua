@@ -14,7 +14,7 @@ local function numbers_of(text)
   local list = {}
   for item in (text .. ":"):gmatch "([^:]*):" do
     local number = tonumber(item)
-    if not number or number ~= number or number < 0 or number == math.huge then return nil end
+    if not number or number - number ~= 0 then return nil end
     list[#list + 1] = number
   end
   return #list > 1 and list or list[1]
@@ -38,7 +38,7 @@ local function read_times(given, option, one)
     map = {}
     for item in (given .. ","):gmatch "([^,]*)," do
       local name, text = item:match "^([%w_]+)=(.+)$"
-      if not name then return nil, ("--%s: PASS=TIME is needed, got '%s'"):format(option, item) end
+      if not name then return nil, ("--%s: NAME=NUMBER is needed, got '%s'"):format(option, item) end
       if map[name] ~= nil then return nil, ("--%s: '%s' is given twice"):format(option, name) end
       map[name] = numbers_of(text) or text
     end
@@ -153,8 +153,8 @@ also by stage (from 1), and `schedules`; what the command line says goes first:
     { long = "stages", value = "N", kind = "integer", help = "stages, where the schedule leaves them open" },
     { long = "group-size", value = "N", kind = "integer", help = "micro-batches per group of interleaved schedules" },
     { long = "times", value = "f=1,b=2",
-      help = "of a device: forward f, backward b, its halves d (input) and w (weight), overlapped o" },
-    { long = "times-per-stage", value = "f=1,b=2", help = "of a stage; f=0.8:1.2:1:1 for each of four" },
+      help = "a device's: forward f, backward b, its halves d (input), w (weight), pair o" },
+    { long = "times-per-stage", value = "f=1,b=2", help = "a stage's; f=0.8:1.2:1:1 for each of four" },
     { long = "config", short = "c", value = "FILE", help = "a YAML or JSON file with these options" },
     { long = "p2p", value = "TIME", kind = "number", help = "from a stage to the next (default 0)" },
     { long = "memory-limit", value = "N", kind = "number", help = "refuse a higher peak; zb_auto keeps to it" },
