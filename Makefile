@@ -101,16 +101,17 @@ gallery: deps ## draw the pictures of docs/gallery.md again
 lua-module: $(MODULE) ## build tperf/core.so, for stock lua5.4
 
 # --- building ---
+# What is linked appears whole: another make, or a spec, may be using the one before.
 
 $(B)/tperf: $(OBJECTS) $(B)/flags
 	@echo "  LD  $@"
-	$(Q)$(CC) $(ALL_LDFLAGS) -rdynamic -o $@ $(OBJECTS) $(LIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -rdynamic -o $@.$$$$ $(OBJECTS) $(LIBS) && mv $@.$$$$ $@
 
 # The interpreter that loads it brings Lua.
 $(MODULE): $(filter-out $(B)/cli/%,$(OBJECTS)) $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  LD  $@"
-	$(Q)$(CC) $(ALL_LDFLAGS) -shared -o $@ $(filter %.o,$^) $(filter-out -llua%,$(LIBS))
+	$(Q)$(CC) $(ALL_LDFLAGS) -shared -o $@.$$$$ $(filter %.o,$^) $(filter-out -llua%,$(LIBS)) && mv $@.$$$$ $@
 
 $(B)/%.o: src/%.c $(B)/flags
 	@mkdir -p $(@D)
