@@ -44,7 +44,7 @@ LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
-.PHONY: all run test check accuracy docs bench fuzz gallery lint format lua-module deps deps-test deps-lint install install-lua \
+.PHONY: all run test check accuracy docs bench fuzz fuzz-lua gallery lint format lua-module deps deps-test deps-lint install install-lua \
         uninstall clean help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -84,6 +84,12 @@ fuzz: deps ## feed the YAML reader hostile bytes for FUZZ_SECONDS (needs clang)
 	$(Q)clang $(REQUIRED) $(WARNINGS) -g -O1 -fsanitize=fuzzer,address,undefined $(PKG_CFLAGS) -o build/fuzz/yaml \
 	  src/tools/fuzz_yaml.c src/io/yaml_in.c src/base/error.c $(PKG_LIBS)
 	build/fuzz/yaml -max_total_time=$(FUZZ_SECONDS) -max_len=4096 build/fuzz/corpus systems models
+	@$(MAKE) fuzz-lua
+
+fuzz-lua: ## spoil the arguments of the Lua API and of the core's bindings for FUZZ_SECONDS, under sanitizers
+	@$(MAKE) deps all
+	@$(MAKE) VARIANT=asan build/asan/tperf
+	$(Q)build/release/tperf run --trust tools/fuzz_lua.lua build/asan/tperf $(FUZZ_SECONDS)
 
 lint: deps-test deps-lint ## luacheck and clang-format, changing nothing
 	$(Q)luacheck --no-color --quiet lua spec tools $(wildcard scripts bench)
@@ -94,9 +100,10 @@ format: deps-lint ## let clang-format rewrite the C files
 
 gallery: deps ## draw the pictures of docs/gallery.md again
 	@$(MAKE) all
-	@sed -n 's|^    \./tperf |$(B)/tperf |p' docs/gallery.md | while read -r line; do \
-	  echo "  $$line"; $$line > /dev/null || exit 1; done
-	@rm -f docs/gallery/*.csv docs/gallery/manifest.json docs/gallery/stdout.txt
+	@rm -rf build/gallery
+	@sed -n 's|^    \./tperf run --out gallery |$(B)/tperf run --out build/gallery |p' docs/gallery.md | \
+	  while read -r line; do echo "  $$line"; $$line > /dev/null || exit 1; done
+	@cp build/gallery/*.svg docs/gallery/
 
 lua-module: $(MODULE) ## build tperf/core.so, for stock lua5.4
 
@@ -106,6 +113,12 @@ lua-module: $(MODULE) ## build tperf/core.so, for stock lua5.4
 $(B)/tperf: $(OBJECTS) $(B)/flags
 	@echo "  LD  $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -rdynamic -o $@.$$$$ $(OBJECTS) $(LIBS) && mv $@.$$$$ $@
+
+# For specs: lets one write of the program fail (Linux). It is no part of the program, and has no sanitizer in it.
+$(B)/fail_write.so: src/tools/fail_write.c
+	@mkdir -p $(@D)
+	@echo "  LD  $@"
+	$(Q)$(CC) -std=c11 $(WARNINGS) -O1 -g -fPIC -fvisibility=hidden -shared -o $@ $< -ldl
 
 # The interpreter that loads it brings Lua.
 $(MODULE): $(filter-out $(B)/cli/%,$(OBJECTS)) $(B)/flags
@@ -184,11 +197,20 @@ SHARE := $(DESTDIR)$(PREFIX)/share/tperf
 LUA_SHARE := $(DESTDIR)$(PREFIX)/share/lua/5.4
 LUA_LIB   := $(DESTDIR)$(PREFIX)/lib/lua/5.4
 
-install: $(B)/tperf ## install the program, its data and man page below PREFIX (after DESTDIR)
+# Where each shell looks for completions, below $(DESTDIR)$(PREFIX)/share.
+COMPLETION_bash := bash-completion/completions/tperf
+COMPLETION_zsh  := zsh/site-functions/_tperf
+COMPLETION_fish := fish/vendor_completions.d/tperf.fish
+COMPLETIONS := $(foreach shell,bash zsh fish,$(DESTDIR)$(PREFIX)/share/$(COMPLETION_$(shell)))
+
+install: $(B)/tperf ## install the program, its data, man page and completions below PREFIX (after DESTDIR)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(SHARE)
 	install -m 755 $(B)/tperf $(DESTDIR)$(PREFIX)/bin/tperf
 	$(B)/tperf help --man > $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1
 	chmod 644 $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1
+	install -d $(dir $(COMPLETIONS))
+	$(foreach shell,bash zsh fish,env -u TPERF_PATH $(B)/tperf completion $(shell) > \
+	  $(DESTDIR)$(PREFIX)/share/$(COMPLETION_$(shell)) &&) chmod 644 $(COMPLETIONS)
 	for d in $(wildcard models systems software scripts meta); do rm -rf $(SHARE)/$$d && cp -R $$d $(SHARE)/ || exit 1; done
 
 install-lua: $(MODULE) ## install the module for stock lua5.4 below PREFIX
@@ -197,7 +219,8 @@ install-lua: $(MODULE) ## install the module for stock lua5.4 below PREFIX
 	rm -rf $(LUA_SHARE)/tperf && cp -R lua/tperf $(LUA_SHARE)/
 
 uninstall: ## remove what install and install-lua put there
-	rm -f $(DESTDIR)$(PREFIX)/bin/tperf $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1
+	rm -f $(DESTDIR)$(PREFIX)/bin/tperf $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1 \
+	  $(COMPLETIONS)
 	rm -rf $(SHARE) $(LUA_LIB)/tperf $(LUA_SHARE)/tperf
 
 clean: ## remove build/ and ./tperf

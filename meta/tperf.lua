@@ -197,12 +197,6 @@
 ---@field values_in_keys? boolean true: values are part of the keys
 ---@field window? integer what a query sees: those before it; the last `window` of them
 
----@class tperf.op.bias.request
----@field name? string of the op, in tables and messages
----@field parameter_grad? string axis over which weights, or a bias, are replicated
----@field tokens number rows that this GPU works on
----@field width number features of a row: in, out
-
 ---@class tperf.op.cross_entropy.request
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
 ---@field name? string of the op, in tables and messages
@@ -213,8 +207,8 @@
 ---@class tperf.op.custom.request
 ---@field forward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } } (share: bytes are one GPU's part; beside: it runs beside the op's own work)
 ---@field backward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } } (share: bytes are one GPU's part; beside: it runs beside the op's own work)
----@field weight_bytes? number of weights; of activations kept for the backward pass
----@field saved_bytes? number of weights; of activations kept for the backward pass
+---@field weight_bytes? number of weights, whose parameters have the op's dtype
+---@field saved_bytes? number of activations kept for the backward pass
 ---@field routed? number pairs of a token and an expert that the forward pass sorts, which takes time in inference
 ---@field expert? boolean true: the weights are experts'
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
@@ -596,7 +590,7 @@
 ---@field outer_bias_on_shard? boolean a bias after a reduce-scatter works on the tokens of its shard
 ---@field panels_by_lcm? boolean the number of panels is a multiple of both sides of the grid
 ---@field panels_overlap_exactly? boolean n panels of SUMMA communication, all but one overlapped with compute
----@field placements_may_underfill? boolean where no placement fills the fast domain, the fullest one is used
+---@field placements_may_underfill? boolean a placement may leave GPUs of a fast domain unused: 64 of 72
 ---@field recompute_counts_everywhere? boolean recomputed attention adds to FLOPs and to every part of the time
 ---@field shards_divide_sequence? boolean the axes that cut the sequence divide it
 ---@field slow_pipeline_links_cost? boolean pipeline links between domains take their time
@@ -669,7 +663,7 @@
 ---@field sequence_parallel? boolean|boolean[] true (default), false, or a list
 ---@field recompute_layers? integer how many layers keep one input under full recomputation (1)
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
----@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" "bf16" (default), "fp32" …: the dtype that they are kept in (docs/memory.md)
+---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (as the ops have them: "bf16"; docs/memory.md)
 ---@field gradients? "fp32"|"bf16"|"fp16" "fp32", "bf16" or "fp16": kept and reduced in; as the rules say
 ---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
@@ -683,7 +677,7 @@
 ---@field prune? boolean false: evaluate what bounds rule out as well; the answer is the same
 ---@field threads? integer as many as there are processors
 ---@field progress? function function(shapes done)
----@field software? string|table what a training stack adds (see tperf.software): the 256 best by the formulas, or `top`, timed and ordered as that stack runs them
+---@field software? string|table the training stack that runs them (see tperf.software): its name, a file or a table; "none" (default) for the formulas alone
 
 ---@class tperf.search_inference.request
 ---@field model string|table a name, a file, a table
@@ -718,8 +712,9 @@
 ---@field attention number the same for attention's kernels
 ---@field memory number by how much exposed memory traffic takes longer than the formulas have it
 ---@field comm number the same for tensor-parallel and expert-parallel communication
----@field host number|string seconds that the host takes to launch a kernel; a GPU that is faster waits
----@field overlap number part of the data-parallel traffic that is hidden
+---@field host number|string seconds that the host takes to launch a kernel: no pass is faster than its launches
+---@field overlap number part of a pass during which data-parallel traffic is under way, and so hidden
+---@field optimizer? number part of the HBM's bandwidth that the optimizer's step reaches (0.7)
 ---@field runs? integer how many published runs it was fitted to
 ---@field error? number half of them are within this part of the measured time, predicted by a fit to others of them
 ---@field error90? number nine tenths of them are
@@ -753,7 +748,7 @@
 ---@field replicated? function cuts, see below
 ---@field router? function cuts, see below
 ---@field row? function cuts, see below
----@field same_as? table { strategy =, without = axis }: what it is where that axis is 1; searches of both try that once
+---@field same_as? table { strategy =, without = { axis … } }: what it is where one of these is 1; searches of both leave that case to the other
 ---@field scan? function cuts, see below
 ---@field sequence_shards function function(share) -> integer: what must divide the sequence (rule shards_divide_sequence)
 ---@field summary? string what messages call it; a line for lists
@@ -903,12 +898,12 @@
 ---@field strategy? string|string[]|table a name ("tensor"), a list of names, or "all"; the best across them
 ---@field system string|table a name, a file or a table; system may be a list
 ---@field virtual_stages? integer chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
----@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" "bf16" (default), "fp32" …: the dtype that they are kept in (docs/memory.md)
+---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (as the ops have them: "bf16"; docs/memory.md)
 ---@field zero? integer ZeRO stage 0 to 3, or a list (1)
 
 ---@class tperf.validate.request
 ---@field file string a CSV file with the columns of one of the published tables (docs/accuracy.md)
----@field system? string|table for all rows; by default the one that describes the GPU a row names
+---@field system? string|table for all rows, with its own network between nodes; by default the one that describes the GPU a row names, with the network that the row names
 ---@field rules? string|table "default"
 ---@field software? string|table the software profile that all rows ran with; by default the one that the row names
 
@@ -981,8 +976,8 @@ function tperf_Report:save(path) end
 ---@field data_comm number exposed exchange of weights and gradients
 ---@field pipeline_comm number messages between stages
 ---@field bubble number devices that wait
----@field host? number with a software profile: kernels that wait to be launched
----@field optimizer? number with a software profile: the optimizer's step
+---@field host number with a software profile: kernels that wait to be launched
+---@field optimizer number with a software profile: the optimizer's step
 
 ---A collective.
 ---@class tperf.comm
@@ -1013,11 +1008,13 @@ function tperf_Report:save(path) end
 ---@field recompute "none"|"selective"|"full"
 ---@field sequence_parallel boolean
 ---@field fast table<string, integer> GPUs of each axis in one fast domain
+---@field idle integer GPUs that the placement leaves unused in the fast domains that it occupies
 ---@field time number seconds of an iteration
 ---@field throughput number sequences a second
 ---@field tokens_per_second number
 ---@field flops_per_gpu number FLOP of an iteration, average of the GPUs
----@field mfu number model FLOPs utilisation (all pairs of tokens, as PaLM counts): a part of the tensor peak for bf16
+---@field mfu number model FLOPs utilisation, a part of the tensor peak for bf16; of attention the pairs of tokens that the model needs: what its causal mask and windows leave
+---@field mfu_all_pairs number the same with all pairs, as PaLM counts, masked or not
 ---@field feasible boolean the memory suffices
 ---@field memory tperf.memory
 ---@field breakdown tperf.breakdown
@@ -1027,7 +1024,7 @@ function tperf_Report:save(path) end
 ---@field kinds? table[] of tperf.train: { key, count, ops } of every kind of layer
 ---@field first? tperf.layer_op[] of tperf.train: the ops before the first layer
 ---@field last? tperf.layer_op[] of tperf.train: the ops after the last layer
----@field software? string of tperf.train, if asked for: the profile that made a step of the iteration
+---@field software? string the profile of the stack that runs it
 ---@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
 ---@field warnings? string[] then: what no run that was compared resembled
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
@@ -1090,7 +1087,7 @@ function tperf_model:groups() end
 function tperf_model:parameters() end
 
 ---Model FLOPs per token: 6 N_active + attention, see tperf/arch/flops.lua for the conventions.
----@param options table? seq (tokens; the model's), causal (false: attention counted in full), backward (true), convention ("palm": N counts all active parameters; "matmul": not the tables that are only looked up)
+---@param options table? seq (tokens; the model's), causal (the pairs of tokens that a causal mask leaves; false: all; the model's), backward (true), convention ("palm": N counts all active parameters; "matmul": not the tables that are only looked up)
 ---@return table flops total, parameters, attention, scan: FLOP per token
 function tperf_model:flops_per_token(options) end
 
@@ -1229,7 +1226,7 @@ function tperf.collective(given) end
 ---What a training run takes with a configuration.
 ---@param c table a configuration, or a sweep's row: gpus and tokens_per_second
 ---@param given tperf.cost.request
----@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J) }: dollars and energy only when price and power are known; empty for a row without a configuration, so that its fields are gaps
+---@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J) }: dollars and energy only when price and power are known; empty for a row without a configuration, so that its fields are gaps. GPUs that the placement leaves idle are paid for, but draw no power
 function tperf.cost(c, given) end
 
 ---Every combination of the values of some arguments.
@@ -1282,7 +1279,7 @@ function tperf.op.attend() end
 function tperf.op.attention(o) end
 
 ---Adds a vector of `width` to `tokens` rows.
----@param o tperf.op.bias.request
+---@param o any
 function tperf.op.bias(o) end
 
 ---A collective alone, and in the backward pass its counterpart: kind, axis, bytes (see tperf.collective), share.
@@ -1539,7 +1536,7 @@ function tperf.rules.used() end
 
 ---Simulates a schedule.
 ---@class tperf.schedule.functions
----@overload fun(arguments: tperf.schedule.request): tperf.timeline
+---@overload fun(arguments: tperf.schedule.request, ready: number[]?): tperf.timeline
 tperf.schedule = {}
 
 ---The makespan as a sum of times of one stage, { F=, B=, D=, W=, O=, p2p= }, by the default rules: exact where all
@@ -1629,11 +1626,11 @@ function tperf.strategy.share(s, model, micro_batch, sizes, rules, options) end
 
 ---Runs a function over points.
 ---@param given tperf.sweep.request
----@return table[] rows  one per point: each varied argument under its short name (the last part of its path, or `as`), the fields of what run returned (of the best configuration, for a search), and `result`, that itself; `rows.units` has the units of varied arguments by name, for tables and plots
+---@return table[] rows  one per point: each varied argument under its short name (the last part of its path, or `as`), the fields of what run returned (of the best configuration, for a search), and `result`, that itself. A point that is refused, as its sizes divide nothing or do not fit, has feasible = false and a `reason` instead; when all are, that is an error. `rows.units` has the units of varied arguments by name, for tables and plots
 function tperf.sweep(given) end
 
----A machine: systems/NAME.yaml, a file of that format, or a table of the same fields. system:with { … } is a changed
----copy.
+---A machine: systems/NAME.yaml, a file of that format, a config-NAME.json of the published solver, or a table of the
+---same fields. system:with { … } is a changed copy.
 ---@param value string|table
 ---@return tperf.system
 function tperf.system(value) end

@@ -36,7 +36,7 @@ end
 
 -- What Meta counts: the model's FLOPs, of attention the half that the mask leaves.
 local function flops_per_gpu(row, c)
-  local per_token = tperf.model(o.model):flops_per_token { seq = row.seq, causal = true }.total
+  local per_token = tperf.model(o.model):flops_per_token { seq = row.seq }.total
   return per_token * c.tokens_per_second / row.gpus
 end
 

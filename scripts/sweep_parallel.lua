@@ -1,5 +1,6 @@
 -- The bumps of the design space: at a fixed number of GPUs, some axes held and the others swept. Each configuration
--- gets its fastest placement; those that do not fit are shown too, with the memory that they would need.
+-- gets its fastest placement; those that do not fit are shown too, with the memory that they would need, and those that
+-- cannot be with the reason.
 local tperf = require "tperf"
 local report = tperf.report
 
@@ -22,10 +23,7 @@ if #o.strategy ~= 1 then error("one strategy is needed: " .. table.concat(strate
 local network = tperf.model(o.model)
 local axes = tperf.strategy.of(o.strategy[1]).axis_names
 
-local wanted = {}
-for _, dp in ipairs(o.dp or {}) do wanted[dp] = true end
-
--- Every point whose sizes divide what they cut.
+-- Every combination of the sizes.
 local points = { {} }
 local function cross(name, sizes)
   local longer = {}
@@ -41,22 +39,21 @@ end
 for _, name in ipairs(axes) do cross(name, o[name] or { 1 }) end
 cross("pp", o.pp)
 
-local possible = {}
-for _, point in ipairs(points) do
-  local product = 1
-  for _, size in pairs(point) do product = product * size end
-  local dp = o.gpus // product
-  if o.gpus % product == 0 and network.layers % point.pp == 0 and o.batch % (dp * o.micro_batch) == 0
-    and (not o.dp or wanted[dp]) then
-    point.dp = dp
-    possible[#possible + 1] = point
+if o.dp then -- those with so many replicas
+  cross("dp", o.dp)
+  local whole = {}
+  for _, point in ipairs(points) do
+    local product = 1
+    for _, size in pairs(point) do product = product * size end
+    if product == o.gpus then whole[#whole + 1] = point end
   end
+  if #whole == 0 then error(("no such configuration has %d GPUs"):format(o.gpus), 0) end
+  points = whole
 end
-if #possible == 0 then error("no such configuration divides the GPUs, the layers and the batch", 0) end
 
 local rows = tperf.sweep {
   run = tperf.train, model = network, global_batch = o.batch, strategy = o.strategy[1], rules = o.rules,
-  micro_batch = o.micro_batch, possible,
+  micro_batch = o.micro_batch, gpus = o.gpus, points,
   system = tperf.system(o.system):with { network = { fast = { domain = o.domain } } },
 }
 for i, row in ipairs(rows) do
@@ -70,6 +67,7 @@ report.print(rows, report.present(rows, {
   { key = "microbatches", title = "micro-batches" },
   { key = "memory.total", title = "memory", unit = "bytes" }, { key = "feasible", title = "fits" },
   { key = "time", title = "iteration", unit = "s" }, { key = "mfu", title = "MFU", unit = "%", digits = 3 },
+  { key = function(row) return not row.time and row.reason or nil end, title = "" },
 }))
 report.save("sweep_parallel.csv", rows, report.configurations(rows, { "label", "feasible" }))
 tperf.plot.configurations({

@@ -331,7 +331,7 @@ describe("architectures", function()
           again = again + times * (op.backward.tensor_flops - 2 * op.forward.tensor_flops)
         end
       end)
-      local options = { causal = model.causal, convention = "matmul", backward = false }
+      local options = { convention = "matmul", backward = false }
       local published = model:flops_per_token(options).total * model.seq
       assert.near(1, forward / published, 0.01)
       -- Fused attention and scans compute again what they do not keep: a part of their forward pass.

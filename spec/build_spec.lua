@@ -83,6 +83,11 @@ describe("make install", function()
     assert.truthy(text:find("subramanian2024/A100\n", 1, true), text)
     text = slurp(dir .. "/usr/local/share/man/man1/tperf.1")
     assert.truthy(text:find "^%.TH TPERF 1")
+    for shell, path in pairs { bash = "bash-completion/completions/tperf", zsh = "zsh/site-functions/_tperf",
+      fish = "fish/vendor_completions.d/tperf.fish" } do
+      text = slurp(dir .. "/usr/local/share/" .. path)
+      assert.truthy(text:find("written by `tperf completion " .. shell .. "`", 1, true), path)
+    end
     sh(("make uninstall DESTDIR=%s"):format(dir))
     assert.equal("", (sh(("find %s -type f"):format(dir))))
     sh("rm -rf " .. dir)

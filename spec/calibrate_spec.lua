@@ -110,6 +110,29 @@ describe("a fit", function()
     assert.same({ "b" }, fit.undetermined(parameters, { a = 1, b = 1 }, function(v) return 1 + math.abs(v.a - 1) end))
   end)
 
+  it("tells which parameters the data determine together only", function()
+    local parameters = {
+      { name = "a", start = 1, low = 0.1, high = 10 }, { name = "b", start = 1, low = 0.1, high = 10 },
+      { name = "c", start = 1, low = 0.1, high = 10 },
+    }
+    local values = { a = 1, b = 1, c = 1 }
+    local function open(...)
+      local points = { ... }
+      return fit.entangled(parameters, values, function(v)
+        local list = {}
+        for i, p in ipairs(points) do
+          list[i] = math.log((p[1] * v.a + p[2] * v.b + p[3] * v.c) / (p[1] + p[2] + p[3]))
+        end
+        return list
+      end)
+    end
+    assert.same({}, open({ 1, 0, 0 }, { 0, 1, 0 }, { 0, 0, 1 }))
+    assert.same({}, open({ 2, 1, 0 }, { 1, 1, 0 }, { 1, 2, 3 }))
+    assert.same({ "a", "b" }, open({ 2, 1, 0 }, { 2, 1, 0 }, { 0, 0, 1 }))
+    assert.same({ "a", "b", "c" }, open({ 1, 1, 1 }, { 2, 2, 2 }, { 3, 3, 3 }))
+    assert.same({ "a", "b", "c" }, open({ 2, 1, 0 }, { 1, 0, 1 }))
+  end)
+
   it("holds a third back, another for another salt", function()
     local held, same = 0, 0
     for i = 1, 3000 do
@@ -191,6 +214,28 @@ describe("tperf.calibrate", function()
     for i = 1, 60 do alike[i] = all[#all] end
     assert.truthy(refusal(tperf.calibrate, with(alike)):find("do not determine", 1, true))
     assert.truthy(refusal(tperf.calibrate, with {}):find("no measurement", 1, true))
+  end)
+
+  -- 4096 x 4096 x 4096 in 0.2 ms fits the curve in many ways; each moves other products by other factors.
+  it("refuses points of which there are enough, but all alike", function()
+    local function product(m, n, k, seconds)
+      return { gpu = "", dtype = "bf16", m = m, n = n, k = k, flops = 2 * m * n * k, measured = seconds }
+    end
+    local function fitted(keep, ...)
+      local cases = {}
+      for i = 1, 30 do cases[i] = product(...) end
+      return tperf.calibrate { system = "h100-sxm", files = { { kind = "gemm", cases = cases } }, keep = keep }
+    end
+    for _, one in ipairs { { 4096, 4096, 4096, 2e-4 }, { 4096, 4096, 11008, 6e-4 }, { 4096, 4096, 4096, 1e-3 } } do
+      local message = refusal(fitted, false, table.unpack(one))
+      local open = message:match "the measurements do not determine (.-) of gemm%.bf16; it needs products of sizes"
+      for _, name in ipairs { "efficiency", "depth", "launch" } do assert.truthy(open and open:find(name), message) end
+      assert.is_true(#fitted(true, table.unpack(one)).fits[1].undetermined >= 3)
+    end
+    local near = {}
+    for i = 1, 30 do near[i] = product(4096 + 8 * i, 4096, 4096, 2e-4 * (1 + 2e-3 * i)) end
+    local files = { { kind = "gemm", cases = near } }
+    assert.truthy(refusal(tperf.calibrate, { system = "h100-sxm", files = files }):find("do not determine", 1, true))
   end)
 
   it("says which rows it leaves out, and which curves are whose", function()

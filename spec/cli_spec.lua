@@ -83,6 +83,41 @@ describe("options", function()
     usage("--gpus: integers such as 4,8 or 4..64 are needed, got '1e99'", "tperf search gpt3-175b -g 1e99")
   end)
 
+  it("take one value, but for lists, which grow", function()
+    assert.equal(0, shell("tperf train gpt2 -s h100-sxm -b 8 --tp 2 --tp=2").code)
+    local question = "tperf search gpt2 -s h100-sxm -b 8 --csv --all -g 8 "
+    assert.equal(shell(question .. "--tp 2,4 --recompute none,full").out,
+      shell(question .. "--tp 2 --tp 4 --recompute none --recompute full").out)
+    local both = shell("tperf schedule 1f1b gpipe -d 4 -m 8").out
+    assert.equal(both, shell("tperf schedule 1f1b,gpipe,1f1b -d 4 -m 8").out)
+  end)
+
+  it("are what messages name, not the library's fields", function()
+    for command, message in pairs {
+      ["search gpt2 -s h100-sxm -g 8 -b 0"] = "tperf: --batch must be an integer from 1",
+      ["search gpt2 -s h100-sxm -g 8 -b 8 --micro-batch 4294967296"] = "tperf: --micro-batch must be an integer",
+      ["train gpt2 -s h100-sxm -b 8 --recompute ful"] = "--recompute must be one of none, selective, full, got \"ful\" "
+        .. "(did you mean 'full'?)",
+      ["train gpt2 -s h100-sxm -b 8 --panels 2"] = "tperf: --panels are of strategy summa, not of tensor",
+      ["train gpt2 -s h100-sxm -b 8 --fast tp=8"] = "tperf: fast.tp = 8 does not divide tp of 1; try 1",
+      ["search gpt2 -s h100-sxm -b 8 -g 8 --fast xp=8"] = "tperf: unknown field 'fast.xp' (did you mean 'dp'",
+      ["search gpt2 -s h100-sxm -b 8 -g 8 --rules defalt"] = "unknown rules \"defalt\" (did you mean 'default'?)",
+      ["search gpt2 -s h100-sxm -b 8 -g 8 --schedule zb1"] = "tperf: unknown schedule \"zb1\" (did you mean 'zb1p'",
+      ["params h100-sxm"] = 'tperf: unknown model "h100-sxm", which is a system',
+      ["show spec/run.lua"] = "tperf: spec/run.lua:",
+      ["validate spec/data/measured/steps.csv -s nosuch"] = 'tperf: unknown system "nosuch"',
+      ["validate ."] = "tperf: .: ",
+      ["calibrate h100-sxm ."] = "tperf: .: ",
+      ["infer gpt2 -s h100-sxm -p 8 -n 8 -g 4 --tp 5"] = "that divide 4 GPUs; tp = 5: try 4",
+      ["infer gpt2 -s h100-sxm -p 8 -n 8 -g 4 -b 1000000"] = "no --batch that was asked for fits: the largest",
+    } do
+      local result = shell("tperf " .. command)
+      assert.truthy(result.err:find(message, 1, true), result.err)
+      assert.equal(1, result.code)
+    end
+    assert.truthy(shell("tperf search gpt2 -s h100-sxm -g 8 -b 0 --verbose").err:find("'global_batch' must", 1, true))
+  end)
+
   it("are written in all the usual ways", function()
     local folder = program.folder()
     program.write(folder .. "/s.lua", "print(...)")
@@ -108,15 +143,23 @@ describe("wrong usage", function()
     ["tperf show"] = "NAME is missing",
     ["tperf show a b"] = "show takes one name",
     ["tperf collective"] = "KIND is missing",
-    ["tperf collective send"] = "--system is missing",
+    ["tperf collective send"] = "--system, --bytes and --gpus are missing",
     ["tperf collective send all_reduce"] = "collective takes one KIND",
     ["tperf search"] = "MODEL is missing",
     ["tperf search a b"] = "one MODEL is needed, got 'b' too",
-    ["tperf search a -s b"] = "--gpus is missing",
+    ["tperf search a -s b"] = "--gpus and --batch are missing",
     ["tperf train a -s b"] = "--batch is missing",
     ["tperf list models --json --csv"] = "--json and --csv exclude each other",
     ["tperf list models --jso"] = "unknown option '--jso' (did you mean '--json'?)",
     ["tperf compat"] = "the tool is missing: llm-analysis",
+    ["tperf params ''"] = "an argument is empty",
+    ["tperf train gpt2 --tp 2 --tp 4"] = "--tp is given twice, the second time as '4'; it takes one value",
+    ["tperf search gpt2 --reserve 10%"] = "--reserve: a number is needed, got '10%'; write 0.1",
+    ["tperf infer gpt2 -p 2k"] = "--prompt: an integer is needed, got '2k'; write 2e3",
+    ["tperf run scripts/cost.lua --tokens 15T"] = "--tokens: a number is needed, got '15T'; write 15e12",
+    ["tperf run --max-memory 4 GiB x.lua"] = "--max-memory: at least 1 MiB is needed, got 4.000 B (no blank",
+    ["tperf schedule 1f1b -d 4 -m 8 --stages 3"] = "--stages means nothing to 1f1b",
+    ["tperf schedule 1f1b,gpipe -d 4 -m 8 --group-size 3"] = "--group-size means nothing to 1f1b, gpipe",
     ["tperf infer gpt2 -s h100-sxm -p 8 -n 8 -b 1,2 --ops"] = "--ops takes one value of --batch",
   }
   for command, message in pairs(cases) do
@@ -206,6 +249,39 @@ describe("Ctrl-C", function()
       assert.equal("tperf: s.lua:1: interrupted\n", result.err)
       assert.equal(1, result.code)
     end
+  end)
+
+  -- One long call of C has no line of its own.
+  it("ends what does not look for it", function()
+    local question = 'model = "llama-2-7b", system = "h100-sxm", global_batch = 64'
+    for text, options in pairs {
+      ['require "tperf".search { ' .. question .. ', gpus = 64, where = function() io.write "ready\\n" while true do end end }']
+        = "",
+      ['require "tperf".sweep { x = require "tperf".vary { 1 }, run = function() io.write "ready\\n" while true do end end }']
+        = "",
+      ['table.sort({ 3, 1, 2 }, function() io.write "ready\\n" while true do end end)'] = "",
+      ['local s = ("a"):rep(5e7) io.write "ready\\n" while true do s:upper() end'] = "",
+      ['local t, s = {}, ("a"):rep(1e8) for i = 1, 1e5 do t[i] = s end io.write "ready\\n" table.sort(t)'] = "--trust",
+      ['coroutine.wrap(function() local s = ("a"):rep(1e8) io.write "ready\\n" while s == s .. "" do end end)()'] = "--trust",
+    } do
+      local result = interrupt(text, options)
+      assert.truthy(result.err:find "^tperf: [^\n]*interrupted\n$", text .. "\n" .. result.err)
+      assert.equal(1, result.code)
+    end
+  end)
+
+  it("keeps what was printed before, whatever ends the script", function()
+    local folder = program.folder()
+    program.write(folder .. "/s.lua", [[
+      print "so far"
+      io.stderr:write "ready\n"
+      coroutine.wrap(function() local s = ("a"):rep(1e8) while s == s .. "" do end end)()]])
+    local result = shell(([[
+      %s run --trust s.lua > out 2> log & job=$!
+      for i in $(seq 200); do grep -q ready log && break; sleep 0.05; done
+      kill -INT $job; wait $job; cat out]]):format(program.absolute()), folder)
+    program.remove(folder)
+    assert.equal("so far\n", result.out)
   end)
 
   it("ends a search, which has the best so far, and the script goes on", function()
@@ -350,7 +426,8 @@ describe("tperf search, train and collective", function()
     assert.equal(1, result.code)
     assert.truthy(result.err:find("tperf: none of", 1, true))
     assert.truthy(shell("tperf search gpt3 -s subramanian2024/A100 -b 1 -g 1").err:find("unknown model", 1, true))
-    assert.truthy(shell("tperf search " .. QUESTION .. " -g 0").err:find("'gpus' must be", 1, true))
+    assert.truthy(shell("tperf search " .. QUESTION .. " -g 0").err:find(
+      "--gpus: integers such as 4,8 or 4..64 are needed, got '0'", 1, true))
   end)
 
   it("time a collective at several sizes", function()

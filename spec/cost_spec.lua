@@ -64,9 +64,9 @@ describe("tperf.args", function()
       assert.truthy(result.err:find(message, 1, true), result.err)
     end
     refuses("batch = 8", "--batch x", "--batch: an integer is needed, got 'x'")
-    refuses("batch = 8", "--batch=-4", "--batch: a number from 1 on is needed, got '-4'")
+    refuses("batch = 8", "--batch=-4", "--batch: an integer of at least 1 is needed, got '-4'")
     refuses('{ long = "size", value = "N", kind = "integer", min = 2, default = 5, help = "x" }', "--size 1",
-      "--size: a number from 2 on is needed, got '1'")
+      "--size: an integer of at least 2 is needed, got '1'")
     refuses("batch = 8", "--btach 4", "unknown option '--btach' (did you mean '--batch'?)")
     refuses("batch = 8", "8", "unexpected argument '8'")
     for _, text in ipairs { "4..", "0", "8..4", "x", "4,,8", "1e99", "-4" } do

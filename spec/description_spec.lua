@@ -70,7 +70,7 @@ describe("description", function()
   local experts = { count = 4, top_k = 2, ffn = 3 }
 
   for message, changes in pairs {
-    ["'heads' (9) is more than 'hidden' (8): give 'head_dim'"] = { heads = 9 },
+    ["'heads' (9) does not divide 'hidden' (8): try 8, or give 'head_dim'"] = { heads = 9 },
     ["'kv_heads' (3) must divide 'heads' (2)"] = { kv_heads = 3 },
     ["'heads' is missing"] = { heads = "drop" },
     ["'seq' is missing"] = { seq = "drop" },

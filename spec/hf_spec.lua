@@ -140,7 +140,8 @@ describe("hf", function()
     end
     local function refuses(expected, changes) assert.matches(expected, refusal(llama(changes)), 1, true) end
     refuses('"num_hidden_layers" must be an integer from 1 to 65536', { num_hidden_layers = "1000000000" })
-    refuses('3 heads do not divide the hidden size 64, and there is no "head_dim"', { num_attention_heads = "3" })
+    refuses('3 heads do not divide the hidden size 64 (try 2 or 4), and there is no "head_dim"',
+      { num_attention_heads = "3" })
     refuses('"tie_word_embeddings" must be true or false', { tie_word_embeddings = "1" })
     refuses('"hidden_act" = "sillu" is unknown (did you mean', { hidden_act = '"sillu"' })
     refuses('"layer_types" has 1 entries for 2 layers', { model_type = '"gemma2"', sliding_window = "16",
@@ -176,5 +177,125 @@ describe("hf", function()
     assert.equal("Llama-2-7b-hf", describe_text(llama { _name_or_path = '"meta-llama/Llama-2-7b-hf"' }).name)
     assert.equal("mine", describe_text(llama {}, "models/mine/config.json").name)
     assert.equal("mine", describe_text(llama {}, "models/mine.json").name)
+  end)
+end)
+
+-- What published files say besides the sizes, by model_type, as the transformers classes write them.
+local REST = {
+  all = {
+    architectures = { "LlamaForCausalLM" }, transformers_version = "4.46.3", torch_dtype = "bfloat16", use_cache = true,
+    bos_token_id = 1, eos_token_id = { 2, 3 }, pad_token_id = 0, initializer_range = 0.02, pretraining_tp = 1,
+    attention_dropout = 0.1, auto_map = { AutoConfig = "configuration_x.XConfig" }, _attn_implementation = "eager",
+  },
+  gpt2 = {
+    activation_function = "gelu_new", attn_pdrop = 0.1, embd_pdrop = 0.1, resid_pdrop = 0.1, layer_norm_epsilon = 1e-5,
+    n_ctx = 1024, n_special = 0, predict_special_tokens = true, summary_activation = "tanh", summary_type = "cls_index",
+    summary_first_dropout = 0.1, summary_proj_to_labels = true, summary_use_proj = true,
+    task_specific_params = { ["text-generation"] = { do_sample = true, max_length = 50 } },
+  },
+  opt = { activation_dropout = 0.1, dropout = 0.1, layerdrop = 0.1, init_std = 0.02, prefix = "</s>" },
+  bloom = {
+    apply_residual_connection_post_layernorm = true, attention_softmax_in_fp32 = true, bias_dropout_fusion = true,
+    hidden_dropout = 0.1, masked_softmax_fusion = true, offset_alibi = 100, skip_bias_add = true,
+    skip_bias_add_qkv = true, slow_but_exact = true, unk_token_id = 0, layer_norm_epsilon = 1e-5,
+  },
+  gpt_neox = { rotary_emb_base = 10000, rotary_pct = 0.25, classifier_dropout = 0.1, layer_norm_eps = 1e-5 },
+  falcon = { hidden_dropout = 0.1, layer_norm_epsilon = 1e-5, multi_query = true, num_kv_heads = 71, rope_theta = 1e4 },
+  llama = { rms_norm_eps = 1e-5, rope_scaling = { factor = 8, rope_type = "llama3" }, rope_theta = 5e5 },
+  mixtral = { router_aux_loss_coef = 0.02, output_router_logits = true, router_jitter_noise = 0.1 },
+  qwen3_moe = { norm_topk_prob = true, router_aux_loss_coef = 0.001, max_window_layers = 48, sliding_window = 4096 },
+  gemma2 = {
+    attn_logit_softcapping = 50, final_logit_softcapping = 30, query_pre_attn_scalar = 256,
+    cache_implementation = "hybrid",
+  },
+  phi3 = { embd_pdrop = 0.1, resid_pdrop = 0.1, original_max_position_embeddings = 4096, partial_rotary_factor = 1.0 },
+  deepseek_v3 = {
+    aux_loss_alpha = 0.001, ep_size = 1, n_group = 8, norm_topk_prob = true, routed_scaling_factor = 2.5,
+    seq_aux = true, scoring_func = "sigmoid", topk_group = 4, topk_method = "noaux_tc", head_dim = 64,
+    qk_head_dim = 192,
+    rope_interleave = true, quantization_config = { quant_method = "fp8" },
+  },
+  gpt_oss = {
+    initial_context_length = 4096, swiglu_limit = 7.0, router_aux_loss_coef = 0.9, rope_theta = 150000,
+    quantization_config = { quant_method = "mxfp4" },
+  },
+  mamba2 = {
+    time_step_rank = 24, time_step_min = 0.001, time_step_limit = { 0.0, 1e9 }, residual_in_fp32 = true,
+    rms_norm = true, rescale_prenorm_residual = true, norm_before_gate = true, layer_norm_epsilon = 1e-5,
+    hidden_act = "silu", intermediate_size = 1536,
+  },
+  nemotron_h = {
+    use_mamba_kernels = true, num_logits_to_keep = 1, rescale_prenorm_residual = true, time_step_max = 0.1,
+    mamba_ssm_cache_dtype = "float32", hidden_dropout = 0.1, layer_norm_epsilon = 1e-5, residual_in_fp32 = true,
+  },
+  vit = {
+    hidden_dropout_prob = 0.1, encoder_stride = 16, pooler_act = "tanh", pooler_output_size = 768,
+    layer_norm_eps = 1e-12,
+  },
+}
+
+local FILES = {
+  gpt2 = "gpt2", opt = "opt-350m", bloom = "bloom", gpt_neox = "gpt-neox-20b", falcon = "falcon-7b",
+  llama = "llama-3.1-8b",
+  mixtral = "mixtral-8x7b", qwen3_moe = "qwen3-30b-a3b", gemma2 = "gemma-2-9b", phi3 = "phi-3-mini",
+  deepseek_v3 = "deepseek-v3", gpt_oss = "gpt-oss-20b", mamba2 = "mamba2-130m", nemotron_h = "nemotron-h-8b",
+  vit = "vit-base-patch16-224",
+}
+
+describe("the fields of a configuration", function()
+  local function fields_of(name)
+    local file <close> = assert(io.open("spec/data/hf/" .. name .. ".json"))
+    return yaml(file:read "a", name)
+  end
+
+  for model_type, file in pairs(FILES) do
+    it("that change no work are read over: " .. model_type, function()
+      local fields = fields_of(file)
+      local before = hf.describe(fields, "config.json")
+      for _, rest in ipairs { REST.all, REST[model_type] } do
+        for key, value in pairs(rest) do
+          if fields[key] == nil then fields[key] = value end
+        end
+      end
+      assert.same(before, hf.describe(fields, "config.json"))
+    end)
+  end
+
+  it("that may change the work are refused by name, with a way to proceed", function()
+    local function refused(name, changes)
+      local fields = fields_of(name)
+      for key, value in pairs(changes) do fields[key] = value end
+      local ok, message = pcall(hf.describe, fields, "config.json")
+      assert.is_false(ok)
+      return message
+    end
+    -- DeepSeek-V3.2's sparse attention under V3's name
+    local sparse = refused("deepseek-v3", { index_topk = 2048, index_n_heads = 64, index_head_dim = 128 })
+    assert.matches('"index_head_dim" = 128 is not known of model_type "deepseek_v3", as are index_n_heads, index_topk:',
+      sparse, 1, true)
+    assert.matches("set it to null where it does not, or describe the model in tperf's own format", sparse, 1, true)
+    assert.matches("(did you mean 'num_key_value_heads'?)", refused("llama-2-7b", { num_key_value_head = 8 }), 1, true)
+    assert.matches('"sliding_window" = 4096', refused("llama-3.1-8b", { sliding_window = 4096 }), 1, true)
+    assert.matches('"is_causal" = false', refused("llama-3.1-8b", { is_causal = false }), 1, true)
+    assert.matches('"layer_types" = a table', refused("llama-3.1-8b",
+      { layer_types = { "full_attention", "linear_attention" } }), 1, true)
+    assert.matches('"layer_types" [2] = "sliding_attention" needs "sliding_window"', refused("mixtral-8x7b",
+      { layer_types = { "full_attention", "sliding_attention" } }), 1, true)
+    assert.matches('"moe_layers" is not every layer', refused("llama-4-maverick", { text_config = (function()
+      local text = fields_of "llama-4-maverick".text_config
+      text.moe_layers = { 0, 1 }
+      return text
+    end)() }), 1, true)
+    for _, absent in ipairs { false, 0, "", {} } do
+      local fields = fields_of "llama-3.1-8b"
+      fields.num_experts = absent
+      assert.is_nil(hf.describe(fields, "config.json").experts)
+    end
+  end)
+
+  it("that give a head's size count for qwen2, too", function()
+    local fields = fields_of "qwen2.5-7b"
+    fields.head_dim = 64
+    assert.equal(64, hf.describe(fields, "config.json").head_dim)
   end)
 end)

@@ -36,7 +36,7 @@ local MAY_USE = {
   search = { "base", "machine", "op", "plan" },
   io = { "base" },
   bind = { "base", "machine", "op", "plan", "schedule", "search", "io" },
-  cli = { "base", "bind" },
+  cli = { "base", "bind", "io" },
   tools = { "base", "io" },
 }
 local CORE = { base = true, machine = true, op = true, plan = true, schedule = true, search = true }
@@ -46,7 +46,7 @@ local WORLDLY = { "printf", "fprintf", "puts", "fputs", "fopen", "open", "getenv
 
 -- The folder that implements each public header.
 local OWNER = {
-  error = "base", pool = "base", sha256 = "base", units = "base",
+  error = "base", heap = "base", pool = "base", sha256 = "base", units = "base",
   collective = "machine", efficiency = "machine", system = "machine", rules = "machine",
   op = "op", network = "plan", plan = "plan", inference = "plan", schedule = "schedule", search = "search",
 }

@@ -48,16 +48,28 @@ describe("tperf.compat.llm_analysis", function()
         local env = setmetatable({ print = function() end }, { __index = _G })
         assert(load(code, "=manual example " .. count, "t", env))()
       end
-      assert.are.equal(4, count)
-      assert.are.equal(0, program.shell(manual:match "```sh\n(.-)```").code)
+      assert.are.equal(6, count)
+      for line in manual:gmatch "```sh\n(.-)```" do
+        for command in line:gmatch "[^\n]+" do assert.are.equal(0, program.shell(command).code, command) end
+      end
     end)
 
     it("lists every argument as the program knows it", function()
       for _, list in pairs(require "tperf.compat.llm_analysis.arguments".lists) do
         for _, argument in ipairs(list) do
-          local line = ("| `%s` | %s | %s |\n"):format(argument[1], argument[2], argument[4])
+          local name, kind, _, meaning, revision = table.unpack(argument)
+          local line = ("| `%s` | %s | %s | %s |\n"):format(name, kind, meaning, revision or "")
           assert.is_truthy(manual:find(line, 1, true), line)
         end
+      end
+    end)
+
+    it("lists every method and every function", function()
+      for _, name in ipairs(require "tperf.compat.llm_analysis.analysis".methods) do
+        assert.is_truthy(manual:find("`" .. name .. "`", 1, true), name)
+      end
+      for name in pairs(require "tperf.compat.llm_analysis.helpers") do
+        assert.is_truthy(manual:find("`" .. name .. "(", 1, true), name)
       end
     end)
 

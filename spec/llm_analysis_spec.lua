@@ -149,8 +149,8 @@ describe("tperf.compat.llm_analysis", function()
       end
     end)
 
-    it("refuses a folder that does not exist", function()
-      refused("infer", { output_dir = "/nonexistent/folder" }, "make the folder first")
+    it("refuses a folder that cannot be made", function()
+      refused("infer", { output_dir = "/dev/null/folder" }, "Not a directory")
     end)
   end)
 

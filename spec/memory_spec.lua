@@ -79,6 +79,63 @@ describe("bytes of a parameter", function()
   end)
 end)
 
+-- A model of one product a layer, in a dtype of its own.
+local function products(fields)
+  local block = tperf.block("product", function(m)
+    local one = { name = "product", tokens = m.seq, n_in = m.hidden, n_out = m.hidden }
+    for name, value in pairs(fields) do one[name] = value end
+    return { tperf.op.linear(one) }
+  end)
+  local architecture = tperf.architecture { name = "products", layer = { block }, first = {}, last = {} }
+  return tperf.model(plain):with { architecture = architecture }
+end
+
+describe("an op's parameters", function()
+  local count = 12 * 1024 ^ 2
+
+  local function bytes(fields, o)
+    local given = { model = products(fields), zero = 0 }
+    for name, value in pairs(o or {}) do given[name] = value end
+    local m = train(given).memory
+    return { m.weights / count, m.gradients / count, m.optimizer / count }
+  end
+
+  it("take the bytes of the dtypes asked for, whatever the op's dtype", function()
+    for _, dtype in ipairs { "fp32", "tf32", "bf16", "fp16", "fp8" } do
+      assert.same({ 4, 4, 8 }, bytes({ dtype = dtype }, { weights = "fp32" }), dtype)
+      assert.same({ 2, 4, 12 }, bytes({ dtype = dtype }, { weights = "bf16" }), dtype)
+      assert.same({ 2, 2, 8 }, bytes({ dtype = dtype },
+        { weights = "bf16", gradients = "bf16", master = "none" }), dtype)
+      assert.same({ 4, 4, 12 }, bytes({ dtype = dtype }, { weights = "fp32", master = "fp32" }), dtype)
+    end
+  end)
+
+  it("are kept as the op has them when nothing is said, and need no copy in 32 bits", function()
+    assert.same({ 2, 4, 12 }, bytes {})
+    assert.same({ 4, 4, 8 }, bytes { dtype = "fp32" })
+    assert.same({ 4, 4, 8 }, bytes { weight_dtype = "fp32" })
+    assert.same({ 1, 4, 12 }, bytes { weight_dtype = "fp8" })
+    assert.same({ 4, 4, 12 }, bytes({ dtype = "fp32" }, { master = "fp32" }))
+    assert.same({ 4, 2, 4 }, bytes({ dtype = "fp32" }, { gradients = "bf16", moments = "bf16" }))
+  end)
+
+  it("travel in as many bytes as the op reads, their gradients in as many as they are kept in", function()
+    local function traffic(fields, o)
+      local wire = roomy:with { network = { fast = { domain = 1 },
+        slow = { bandwidth = "1 GB/s", efficiency = 1, latency = 0 } } }
+      local given = { model = products(fields), system = wire, dp = 8, data_overlap = false }
+      for name, value in pairs(o or {}) do given[name] = value end
+      return train(given).breakdown.data_comm
+    end
+    local byte = 7 / 8 * count / 1e9 -- one byte of every parameter, gathered or reduced
+    near((2 + 4) * byte, traffic({}), "bf16")
+    near((4 + 4) * byte, traffic { dtype = "fp32" }, "fp32")
+    near((2 + 4) * byte, traffic({ dtype = "fp32" }, { weights = "bf16" }), "kept in fewer bits")
+    near((2 + 4) * byte, traffic({}, { weights = "fp32" }), "cast before they travel")
+    near(2 * 4 * byte, traffic({ dtype = "fp32" }, { zero = 0 }), "an all-reduce")
+  end)
+end)
+
 describe("sharding", function()
   it("spreads experts over their own replicas", function()
     local model = tperf.model(plain):with { experts = { count = 8, top_k = 2, ffn = 1024 } }

@@ -22,8 +22,8 @@ describe("the library", function()
 
   it("names the fields of op.bias", function()
     starts(message_of(function() return tperf.op.bias { "b", 4 } end), "op.bias: unknown field")
-    starts(message_of(function() return tperf.op.bias { name = "b", width = 4 } end), "op.bias: 'tokens' is missing")
-    starts(message_of(function() return tperf.op.bias "b" end), "op.bias needs a table of arguments, got \"b\"")
+    starts(message_of(function() return tperf.op.bias { name = "b", width = 4 } end), "op.bias: 'tokens' must be an integer, got nil")
+    starts(message_of(function() return tperf.op.bias "b" end), "op.bias needs a table of fields, got \"b\"")
   end)
 
   it("shows what is no integer where a message expects one", function()
@@ -46,7 +46,7 @@ describe("scripts", function()
       ["io.open(nil)"] = "bad argument #1 to 'open' (string expected, got nil)",
       ["io.open({}, 'w')"] = "bad argument #1 to 'open' (string expected, got table)",
       ["io.output('../x')"] = "cannot write '../x'",
-      ["io.lines('nofile')"] = "cannot open file 'nofile'",
+      ["io.lines('nofile')"] = "nofile: No such file or directory",
       ["os.time {}"] = "field 'year' missing in date table",
       ["os.date('%Q', 0)"] = "bad argument #1 to 'date'",
       ["math.randomseed 'x'"] = "bad argument #1 to 'randomseed'",

@@ -34,8 +34,8 @@ describe("tperf.model", function()
       { m.kv_heads, m.head_dim, m.activation, m.norm, m.positions, m.gated, m.tied_embeddings })
     assert.is_nil(m.vocab)
     assert.equal("x", tostring(m))
-    assert.same({ 1000, 7 }, { tperf.model { name = "y", layers = 1, hidden = 250, heads = 33, seq = 1 }.ffn,
-      tperf.model { name = "y", layers = 1, hidden = 250, heads = 33, seq = 1 }.head_dim })
+    assert.same({ 1000, 10 }, { tperf.model { name = "y", layers = 1, hidden = 250, heads = 25, seq = 1 }.ffn,
+      tperf.model { name = "y", layers = 1, hidden = 250, heads = 25, seq = 1 }.head_dim })
     local half = m:with { hidden = 3840, heads = 30 }
     assert.same({ 30, 128, 30720, 1 }, { half.kv_heads, half.head_dim, half.ffn, half.layers })
     assert.equal(1 << 31, m:with { seq = 1 << 31 }.seq)
@@ -60,11 +60,29 @@ describe("tperf.model", function()
     for _, name in ipairs(resource.list "models") do assert.equal(name, tperf.model(name).name) end
   end)
 
+  it("has encoders attend to all tokens, decoders to those before", function()
+    local checked = 0
+    local encoders = { ["vit-22b"] = true, ["subramanian2024/vit_era5"] = true } -- vision transformers
+    for _, name in ipairs(resource.list "models") do
+      local m = tperf.model(name)
+      assert.equal(not encoders[name], m.causal, name)
+      for _, one in ipairs(m.heads and m.mla == nil and tperf.layer { model = m, system = "h100-sxm" } or {}) do
+        if one.name == "attention" and not m.window then -- 2 d - 1 for Q K'; 2 for each pair and value, less a row
+          local pairs_seen = encoders[name] and m.seq ^ 2 or m.seq * (m.seq + 1) / 2
+          local flops = m.heads * (pairs_seen * (2 * m.head_dim - 1) + m.head_dim * (2 * pairs_seen - m.seq))
+          assert.near(1, one.forward.tensor_flops / flops, 1e-12, name)
+          checked = checked + 1
+        end
+      end
+    end
+    assert.is_true(checked >= 20)
+  end)
+
   local bad = {
     { with { layers = 0 }, "'layers' must be an integer from 1 to 65536, got 0" },
     { with { layers = -1 }, "got -1" }, { with { layers = 0 / 0 }, "got nan" }, { with { layers = 1 / 0 }, "got inf" },
     { with { seq = 3000.5 }, "got 3000.5" }, { with { hidden = (1 << 31) + 1 }, "got 2147483649" },
-    { with { hidden = "7680" }, "got \"7680\"" }, { with { heads = 7681 }, "'heads' (7681) is more than 'hidden'" },
+    { with { hidden = "7680" }, "got \"7680\"" }, { with { heads = 7681 }, "'heads' (7681) does not divide 'hidden'" },
     { with { kv_heads = 7 }, "'kv_heads' (7) must divide 'heads' (60)" },
     { with { kv_heads = 120 }, "'kv_heads' (120) must divide" },
     { with { gated = 1 }, "'gated' must be true or false, got 1" },

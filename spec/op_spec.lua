@@ -213,6 +213,51 @@ describe("op.activation", function()
   end)
 end)
 
+describe("passes over elements", function()
+  local made = {
+    activation = { kind = "silu", gated = true, elements = 10 }, residual = { elements = 10 },
+    rotary = { elements = 10 }, bias = { tokens = 5, width = 2 }, gelu = { elements = 10 },
+  }
+
+  local function counts(name, dtype)
+    local given = { dtype = dtype }
+    for field, value in pairs(made[name]) do given[field] = value end
+    return op[name](given):counts()
+  end
+
+  it("move bytes of their dtype", function()
+    for name in pairs(made) do
+      local wide, usual, narrow = counts(name, "fp32"), counts(name), counts(name, "fp8")
+      assert.equal("fp32", wide.dtype)
+      for _, count in ipairs { "weight_bytes", "saved_bytes" } do
+        assert.equal(2 * usual[count], wide[count], name)
+        assert.equal(usual[count] / 2, narrow[count], name)
+      end
+      for _, pass in ipairs { "forward", "backward" } do
+        assert.is_true(usual[pass].bytes > 0)
+        assert.equal(2 * usual[pass].bytes, wide[pass].bytes, name)
+        assert.equal(usual[pass].bytes / 2, narrow[pass].bytes, name)
+      end
+    end
+  end)
+
+  it("have masks of a byte, whatever their dtype", function()
+    local function bytes(dtype) return op.dropout { elements = 10, dtype = dtype }:counts().forward.bytes end
+    assert.same({ 50, 90 }, { bytes(), bytes "fp32" })
+    local function kept(dtype) return op.residual { elements = 10, dropout = true, dtype = dtype }:counts() end
+    assert.same({ 70, 130 }, { kept().forward.bytes, kept("fp32").forward.bytes })
+    assert.same({ 10, 10 }, { kept().saved_bytes, kept("fp32").saved_bytes })
+  end)
+
+  it("refuse what is no dtype", function()
+    for name in pairs(made) do
+      assert.error_matches(function() counts(name, "fp33") end, "op%." .. name .. ": unknown dtype 'fp33'")
+      assert.error_matches(function() counts(name, 32) end, "op%." .. name .. ": 'dtype' must be a name, got 32")
+      assert.error_matches(function() op[name](5) end, "op%." .. name .. " needs a table of fields, got 5")
+    end
+  end)
+end)
+
 -- Every constructor with fields that it takes, in turn replaced by what nobody should pass.
 describe("every op", function()
   local sound = {

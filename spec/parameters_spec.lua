@@ -123,16 +123,28 @@ end)
 describe("flops_per_token", function()
   it("is 6 N + 12 L H Q T (PaLM, appendix B)", function()
     local m = tperf.model "palm-540b"
-    local flops = m:flops_per_token()
+    local flops = m:flops_per_token { causal = false }
     assert.equal(6 * m:parameters().total + 12 * 118 * 48 * 256 * 2048, flops.total)
-    assert.equal(flops.total / 3, m:flops_per_token { backward = false }.total)
+    assert.equal(flops.total / 3, m:flops_per_token({ causal = false, backward = false }).total)
+  end)
+
+  it("counts the pairs of tokens that the model needs, unless told otherwise", function()
+    local function attention(name, options) return tperf.model(name):flops_per_token(options).attention end
+    for _, name in ipairs { "llama-3.1-70b", "gemma-2-27b", "deepseek-v3" } do
+      assert.equal(attention(name, { causal = true }), attention(name))
+      assert.is_true(attention(name) < attention(name, { causal = false }))
+    end
+    assert.equal(12 * 80 * 64 * 128 * 8192 / 2, attention("llama-3.1-70b", { seq = 8192 }))
+    for _, name in ipairs { "vit-22b", "subramanian2024/vit_era5" } do
+      assert.equal(attention(name, { causal = false }), attention(name))
+    end
   end)
 
   it("agrees with Megatron-LM's formula (arXiv 2104.04473, section 5.1), without recomputation", function()
     local m = tperf.model "megatron-530b"
     local s, l, h, v = 2048, 105, 20480, 51200
     local published = 72 * l * h ^ 2 * (1 + s / (6 * h) + v / (12 * l * h))
-    assert.near(1, m:flops_per_token { convention = "matmul" }.total / published, 1e-4)
+    assert.near(1, m:flops_per_token { convention = "matmul", causal = false }.total / published, 1e-4)
   end)
 
   it("agrees with DeepSeek's own figures at 4096 tokens (arXiv 2505.09343, table 2), on active parameters", function()
@@ -144,7 +156,7 @@ describe("flops_per_token", function()
 
   it("sees no more keys than a window holds", function()
     local full, windowed = small { seq = 64 }, small { seq = 64, window = { size = 16, pattern = "wff" } }
-    local of = function(m, causal) return m:flops_per_token { causal = causal }.attention end
+    local of = function(m, causal) return m:flops_per_token { causal = causal or false }.attention end
     assert.equal(12 * 3 * 8 * 64, of(full))
     assert.equal(12 * 8 * (16 + 64 + 64), of(windowed))
     assert.equal(of(full) / 2, of(full, true))

@@ -191,7 +191,7 @@ describe("files", function()
     fails("cannot use the output folder script.lua/x: Not a directory", "print(1)", "--out script.lua/x")
   end)
 
-  local escape = program.temporary()
+  local escape = program.temporary ".csv"
   local outside = {
     ["an absolute path"] = "io.open('" .. escape .. "', 'w')",
     ["appending"] = "io.open('" .. escape .. "', 'a+b')",
@@ -204,7 +204,7 @@ describe("files", function()
     ["os.rename to"] = "io.open('a', 'w'):close() os.rename('a', '../b')",
     ["a folder with the same beginning"] = "io.open(here .. '2/x', 'w')",
     ["a zero byte"] = "io.open('x\\0/../../y', 'w')",
-    ["a report"] = "require 'tperf.report.output'.write('" .. escape .. "', 'x')",
+    ["a report"] = "require 'tperf'.report.save('" .. escape .. "', { { x = 1 } })",
   }
   for name, text in pairs(outside) do
     it("are not written elsewhere: " .. name, function()
@@ -233,6 +233,36 @@ describe("files", function()
   it("report what goes wrong as io.open does", function()
     prints("nil\tno/x: No such file or directory\t2\n", "print(io.open('no/x', 'w'))")
     fails("invalid mode", "io.open('x', 'wz')")
+  end)
+end)
+
+describe("next", function()
+  local TABLE <const> = "local t = { z = 1, b = 2, [3] = 3, [1] = 4, [2.5] = 5, [-1] = 6, [true] = 7, [false] = 8, a = 9 } "
+
+  it("goes through a table in the order of pairs", function()
+    local order = "-1 1 2.5 3 a b z false true \n"
+    prints(order, TABLE .. "for key in next, t do io.write(tostring(key), ' ') end print()")
+    prints(order, TABLE .. "for key in pairs(t) do io.write(tostring(key), ' ') end print()")
+    prints(order, TABLE .. "local key = next(t) while key ~= nil do io.write(tostring(key), ' ') key = next(t, key) end print()")
+  end)
+
+  it("lets fields be removed and changed on the way", function()
+    prints("9\tnil\n", TABLE .. "local n = 0 for key in next, t do n, t[key] = n + 1, nil end print(n, (next(t)))")
+    prints("-1 1 2.5 \n", TABLE .. [[for key in next, t do
+      io.write(tostring(key), " ")
+      for other in pairs(t) do if other ~= key and other ~= 1 and other ~= 2.5 then t[other] = nil end end
+    end print()]])
+    prints("81\n", TABLE .. "local n = 0 for _ in next, t do for _ in next, t do n = n + 1 end end print(n)")
+  end)
+
+  it("sees what was added before a walk", function()
+    prints("0\tx\t1\n", "local t = { x = 1 } next(t, 'x') t[0] = 1 print(next(t), next(t, 0))")
+  end)
+
+  it("refuses what stock Lua refuses", function()
+    fails("bad argument #1 to 'next' (table expected, got nil)", "next()")
+    fails("bad argument #2 to 'next'", "next({}, {})")
+    prints("nil\n", "print(next {})")
   end)
 end)
 
@@ -282,6 +312,47 @@ describe("limits", function()
       "table.insert(setmetatable({}, { __len = function() return 1 << 60 end }), 1, 0)")
     fails("more than 16777216 elements in one call",
       "table.concat(setmetatable({}, { __len = function() return 1 << 60 end, __index = function() return '' end }))")
+  end)
+
+  it("charge for what one call of C does", function()
+    for _, call in ipairs { "s:upper()", "s:lower()", "s:reverse()", "s:find('b', 1, true)", "s:gsub('b', '')", "s:match '.-b'",
+      "s:byte(1, 1e5)", "('%s'):format(s)", "string.pack('z', s)", "string.unpack(fmt, bytes)", "utf8.len(s)",
+      "utf8.offset(s, 9e6)", "utf8.codepoint(s, 1, 1e5)", "table.concat(t)", "table.move(t, 1, #t, 2)", "table.sort(t)",
+      "table.unpack(t, 1, 1e5)", "table.insert(t, 1, 1) t[#t] = nil", "tonumber(blank)", "load(s)", "collectgarbage()",
+      "local _ = s .. 'b'", "('ab'):rep(5e6)", "s:find(s)", "table.remove(t, 1) t[#t + 1] = 1" } do
+      fails("more than 20000000 instructions", [[
+        local s, blank, t = ("a"):rep(1e7), (" "):rep(1e7), {}
+        local fmt, bytes = ("b"):rep(100000), ("x"):rep(100000)
+        for i = 1, 200000 do t[i] = i end
+        for _ = 1, 300000 do ]] .. call .. " end", "--max-instructions 20000000")
+    end
+    fails("more than 20000000 instructions", [[
+      local s, t = ("a"):rep(1e7), {}
+      for i = 1, 1000 do t[i] = s end
+      table.sort(t)]], "--max-instructions 20000000")
+    fails("more than 20000000 instructions", [[
+      local s = "a" .. ("\x80"):rep(1e7)
+      local following = utf8.codes(s, true)
+      while true do pcall(following, s, 1) end]], "--max-instructions 20000000")
+  end)
+
+  it("charge little for little", function()
+    prints("300000\t0\n", [[
+      local t, text = {}, ("x"):rep(1e6)
+      for i = 1, 300000 do table.insert(t, i) end
+      local n = #t
+      for _ = 1, n do table.remove(t) end
+      for i = 1, #text, 100 do text:byte(i) text:sub(i, i + 9) utf8.offset(text, 1, i) end
+      print(n, #t)]], "--max-instructions 20000000")
+  end)
+
+  it("count ranges that hold every integer", function()
+    fails("more than 16777216 elements in one call",
+      'table.concat(setmetatable({}, { __index = table.concat }), "", math.mininteger, 5)')
+    fails("more than 16777216 elements in one call", "table.concat({}, '', math.mininteger, math.maxinteger)")
+    fails("more than 16777216 elements in one call", "table.move({}, math.mininteger, math.maxinteger, 1)")
+    prints("\n", "print(table.concat({}, '', math.maxinteger, math.mininteger))")
+    prints("0\t1\n", "print(utf8.len('', 1), #table.pack(utf8.codepoint('a', math.mininteger + 1 < 0 and 1, -1)))")
   end)
 
   it("end memory bombs", function()

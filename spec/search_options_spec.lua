@@ -61,7 +61,7 @@ describe("tperf.search", function()
       end
       return false
     end
-    local found, ties = search { keep = "all" }, 0
+    local found, ties = search { keep = "all", rules = "subramanian2024" }, 0
     for i = 2, #found do
       assert.is_true(before(found[i - 1], found[i]))
       if found[i - 1].throughput == found[i].throughput then ties = ties + 1 end
@@ -306,10 +306,10 @@ describe("odd sizes", function()
       return tperf.search(asked).reason
     end
     -- of 80 layers and a batch of 1024, with tp a divisor of 64: 504 = 8 x 63 stages, 512 = 8 x 64
-    assert.truthy(reason(509):find("; tp = 509 does not divide the heads; 504 or 512 GPUs have one", 1, true))
+    assert.truthy(reason(509):find("; tp = 509 does not divide the 64 heads; 504 or 512 GPUs have one", 1, true))
     assert.falsy(reason(509):find("ep", 1, true))
-    assert.truthy(reason(509, { ep = 2 }):find("ep = 2 does not divide 509", 1, true))
-    assert.truthy(reason(256, { tp = 3 }):find("; tp = 3 does not divide 256", 1, true))
+    assert.truthy(reason(509, { ep = 2 }):find("ep = 2 has no experts to spread; try 1", 1, true))
+    assert.truthy(reason(256, { tp = 3 }):find(": tp = 3 does not divide the 64 heads; try 2 or 4", 1, true))
   end)
 
   it("that do not fill the fast domain have the fullest placements, by rule", function()

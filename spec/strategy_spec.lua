@@ -44,7 +44,7 @@ end)
 
 describe("strategy summa", function()
   it("leaves out rows that do not divide the features of the heads", function()
-    local model = { name = "m", layers = 4, hidden = 4096, heads = 24, seq = 4096, vocab = 1000 } -- 24 x 170 = 4080
+    local model = { name = "m", layers = 4, hidden = 4096, heads = 24, head_dim = 170, seq = 4096, vocab = 1000 }
     local found = tperf.search { model = model, system = "h100-sxm", gpus = 32, global_batch = 32, strategy = "summa",
       keep = "all", infeasible = true }
     local largest = 0

@@ -224,7 +224,7 @@ describe("tperf schedule", function()
     end
     wrong("NAME is missing: 1f1b", "-d 2 -m 2")
     wrong("--devices is missing", "1f1b -m 2")
-    wrong("--microbatches must be at least 1, got 0", "1f1b -d 2 -m 0")
+    wrong("--microbatches: an integer of at least 1 is needed, got '0'", "1f1b -d 2 -m 0")
     wrong("--times: NAME=NUMBER is needed, got 'f'", "1f1b -d 2 -m 2 --times f")
     wrong("--times: 'x' is none of f, b, d, w, o", "1f1b -d 2 -m 2 --times x=1")
     wrong("--times: forward is given twice", "1f1b -d 2 -m 2 --times f=1,forward=2")

@@ -55,6 +55,39 @@ describe("tperf.train", function()
     end)
   end
 
+  it("says which part of the peak the FLOPs are that the model needs", function()
+    local function flops(c, part) return c[part] * c.time * c.gpus * 989.4e12 / (c.global_batch * 8192) end
+    local question = { model = "llama-3.1-70b", system = "h100-sxm", global_batch = 64, tp = 8, pp = 4 }
+    local c = tperf.train(question)
+    local attention = 12 * 80 * 64 * 128 * 8192 -- of 8192 tokens with each other (arXiv 2204.02311, appendix B)
+    near(6 * 70553706496 + attention / 2, flops(c, "mfu"), "with a causal mask", 1e-12)
+    near(6 * 70553706496 + attention, flops(c, "mfu_all_pairs"), "without", 1e-12)
+    question.software = "megatron-core"
+    local run = tperf.train(question)
+    near(6 * 70553706496 + attention / 2, flops(run, "mfu"), "with software", 1e-12)
+    near(6 * 70553706496 + attention, flops(run, "mfu_all_pairs"), "with software, without a mask", 1e-12)
+    question.model, question.software = tperf.model "llama-3.1-70b":with { causal = false }, nil
+    local encoder = tperf.train(question)
+    near(encoder.mfu_all_pairs, encoder.mfu, "an encoder", 0)
+    question.model, question.rules = "subramanian2024/gpt3", "subramanian2024"
+    local maskless = tperf.train(question)
+    near(maskless.mfu_all_pairs, maskless.mfu, "the published model has no mask", 0)
+  end)
+
+  it("has the ViT of the published model attend to all its patches", function()
+    local question = {
+      model = "subramanian2024/vit_era5", system = "subramanian2024/H200", global_batch = 4096, tp = 8, cp = 4, dp = 16,
+      strategy = "context",
+    }
+    local usual = tperf.train(question).time
+    local function time(causal)
+      question.model = tperf.model "subramanian2024/vit_era5":with { causal = causal }
+      return tperf.train(question).time
+    end
+    assert.equal(time(false), usual)
+    assert.is_true(time(true) < 0.85 * usual)
+  end)
+
   it("adds up: the breakdown to the time, the memory's parts to the total, the layers to the compute", function()
     for name in pairs(CANDIDATES) do
       -- F: Q12; and the published layer, since only then there is nothing on the ends
@@ -152,20 +185,20 @@ describe("tperf.train", function()
     refusal({ dp = 3 }, "dp = 3 does not divide 'global_batch' of 4096")
     refusal({ pp = 3, fast = "none" }, "pp = 3 does not divide the model's 128 layers")
     refusal({ micro_batch = 3 }, "micro_batch = 3 does not divide the global batch of one replica, of 256")
-    refusal({ tp = 3, fast = "none" }, "tp = 3 does not divide the heads")
+    refusal({ tp = 3, fast = "none" }, "tp = 3 does not divide the 160 heads; try 2 or 4")
     refusal({ gpus = 4096 }, "'gpus' is 4096, but the axes multiply to 2048")
     refusal({ dp = "none", gpus = 1000 }, "does not divide 'gpus' of 1000")
     refusal({ tp = 1 << 31, pp = 128 }, "more than 2^31 GPUs")
     refusal({ fast = { tp = 4, dp = 4, pp = 1 } }, "the placement takes more GPUs than the 4 of a fast domain")
     refusal({ fast = { tp = 3, dp = 1, pp = 1 } }, "fast.tp = 3 does not divide tp of 4")
-    refusal({ fast = { tp = 3 } }, "no split of 2048 GPUs")
-    refusal({ fast = { tp = 3 } }, ", and tp = 3 in a fast domain that holds ")
+    refusal({ fast = { tp = 3 } }, "fast.tp = 3 does not divide tp of ")
     refusal({ fast = { tp2 = 1 } }, "unknown field 'fast.tp2'")
     refusal({ global_batch = "none" }, "'global_batch' is missing")
     refusal({ global_batch = (1 << 31) + 1 }, "'global_batch' must be an integer from 1 to 2147483648")
     refusal({ batch = 8 }, "unknown field 'batch'")
     refusal({ attention = "summa" }, "strategy 'tensor' has no attention 'summa'")
-    refusal({ cp = 7, dp = 1, rules = "default", fast = "none", global_batch = 7 }, "does not divide the sequence", "E")
+    refusal({ cp = 7, dp = 1, rules = "default", fast = "none", global_batch = 7 },
+      "does not divide the tokens of a micro-batch", "E")
   end)
 end)
 

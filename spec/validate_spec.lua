@@ -69,6 +69,29 @@ describe("tperf.validate", function()
     assert.is_true(matching(result, "llm%-foundry").median <= 0.10)
   end)
 
+  it("takes the network of the system that the question names for all rows, or else of each row", function()
+    local folder = program.folder()
+    local head = "collective,gpu,gpus,nodes,inter,size_bytes,time_us\n"
+    program.write(folder .. "/table.csv", head .. "all_gather,A100,8,2,Slingshot,1048576,100\n"
+      .. "all_gather,A100,8,2,InfiniBand,1048576,100\nall_gather,A100,8,2,,1048576,100\n"
+      .. "all_gather,A100,8,2,4x100 Gbps EFA,1048576,100\nall_gather,A100,8,2,4x200 Gbps Slingshot,1048576,100\n")
+    local question = { file = folder .. "/table.csv", system = "subramanian2024/A100", rules = "subramanian2024" }
+    local given = tperf.validate(question)
+    assert.same({ 5, {} }, { #given.cases, given.left_out })
+    -- 8 GPUs, 4 to a node: 7/8 of the vector over four NICs or each NVLink, a hop between nodes, six within (section 4)
+    local expected = 5e-6 + 6 * 2.5e-6 + math.max(7 / 8 * 2 ^ 20 / (4 * 25e9 * 0.7), 7 / 8 * 2 ^ 20 / (300e9 * 0.7))
+    for _, case in ipairs(given.cases) do assert.near(expected, case.predicted, 1e-12) end
+    question.system, question.rules = nil, nil
+    local by_row = tperf.validate(question)
+    assert.equal(2, #by_row.cases) -- InfiniBand and EFA
+    assert.is_true(by_row.cases[1].predicted ~= by_row.cases[2].predicted)
+    local reasons = {}
+    for _, left in ipairs(by_row.left_out) do reasons[#reasons + 1] = left.rows .. " " .. left.reason end
+    assert.equal("2 no curve of Slingshot is known (-s NAME gives all rows the network of one system)\n"
+      .. "1 the network between the nodes is not named", table.concat(reasons, "\n"))
+    program.remove(folder)
+  end)
+
   it("states errors as parts of the measured value", function()
     local cases = {}
     for i, predicted in ipairs { 0.5, 0.9, 1, 1.2, 3 } do
@@ -218,6 +241,21 @@ describe("tables of training runs", function()
     assert.equal(500, slow.power)
     assert.equal(96e9, slow.hbm.capacity)
     assert.near(2.4e12, slow.hbm.bandwidth, 1) -- six stacks; the H100 PCIe's five have 2 TB/s
+  end)
+
+  it("may be of a system that the question names, network and all", function()
+    local folder = program.folder()
+    local function predicted(inter, system)
+      local head = "workload,gpus,layers,hidden,heads,seq,global_batch,iter_s,gpu,tp,pp,dtype,inter\n"
+      local row = "pretrain,32,24,4096,32,2048,64,1.5,A100,1,1,bf16," .. inter
+      program.write(folder .. "/table.csv", head .. row .. "\n")
+      return tperf.validate {
+        file = folder .. "/table.csv", software = "megatron-lm-2022", system = system,
+      }.cases[1].predicted
+    end
+    assert.is_true(predicted "8x10 Gbps EFA" > 1.05 * predicted "")
+    assert.equal(predicted("", "a100-sxm-80gb"), predicted("8x10 Gbps EFA", "a100-sxm-80gb"))
+    program.remove(folder)
   end)
 
   it("may be of a stack that the question names, and need no more columns than they use", function()

@@ -91,6 +91,9 @@ describe("tperf run --out and tperf verify", function()
     assert.equal(1, result.code)
     assert.truthy(result.out:find("rows.csv: was changed after the run, which still writes what it did\n", 1, true))
     assert.truthy(result.out:find("sub/notes.txt: is gone\n", 1, true))
+    local refused = shell "tperf run --out out s.lua"
+    assert.truthy(refused.err:find("cannot write 'rows.csv': it has changed since a run of tperf wrote it", 1, true))
+    shell "rm out/rows.csv"
     ran()
     program.write(folder .. "/s.lua", (SCRIPT:gsub("sub/notes", "sub/other")))
     result = shell "mkdir own; export TMPDIR=\"$PWD/own\"; tperf verify out; code=$?; ls -d own/* >&2; exit $code"
@@ -112,6 +115,8 @@ describe("tperf run --out and tperf verify", function()
     fails("tperf verify nowhere", "nowhere/manifest.json")
     program.write(path .. "/manifest.json", '{"format": 1, "script": 7}')
     fails("tperf verify out", "is no manifest of `tperf run --out`")
+    fails("tperf run --out out s.lua", "is no manifest of `tperf run --out`; it is where a run's manifest goes")
+    shell "rm out/manifest.json"
     ran()
     program.write(folder .. "/s.lua", "error 'broken'")
     fails("tperf verify out", "the script fails now: s.lua:1: broken")

@@ -1,5 +1,6 @@
 -- Writes docs/accuracy.md: predictions against published measurements, by source. `make accuracy MEASURED=FOLDER`,
 -- where FOLDER has the tables; tperf run --trust tools/write_accuracy.lua FILE.csv …
+local output = require "tperf.report.output"
 local tperf = require "tperf"
 local software = require "tperf.resource".list "software"
 
@@ -63,6 +64,4 @@ local out = { file:read "a" }
 file:close()
 for _, path in ipairs(arg) do section(out, path) end
 profiles(out)
-file = assert(io.open("docs/accuracy.md", "wb"))
-file:write(table.concat(out, "\n"), "")
-file:close()
+output.write("docs/accuracy.md", table.concat(out, "\n"))

@@ -2,12 +2,13 @@
 -- examples of some pages print. `make docs` runs it.
 package.path = "./tools/?.lua;./spec/?.lua;" .. package.path
 local examples = require "examples"
+local output = require "tperf.report.output"
 local program = require "program"
 local reference = require "apidoc.reference"
 
 for _, problem in ipairs(reference.problems()) do io.stderr:write("tperf: ", problem, "\n") end
-for path, text in pairs(reference.pages()) do program.write(path, text) end
+for path, text in pairs(reference.pages()) do output.write(path, text) end
 for _, path in ipairs { "README.md", "docs/scripting.md" } do
   local done, text = pcall(examples.refresh, program.slurp(path))
-  if done then program.write(path, text) else io.stderr:write(("tperf: %s: %s\n"):format(path, text)) end
+  if done then output.write(path, text) else io.stderr:write(("tperf: %s: %s\n"):format(path, text)) end
 end

@@ -60,7 +60,8 @@ typedef struct tp_stream_curve {
 // A collective among n GPUs of one fast domain, x bytes through each GPU's port, V the vector.
 // Two protocols, for small and for large messages (NCCL: LL128 and Simple):
 //   small: latency + hop steps + x / (small B)            while V/n <= switch_bytes, if faster
-//   large: latency + hop steps + extra + x / (large B)    B: bandwidth x (min(n, 8) / 2)^growth
+//   large: latency + hop steps + extra + x / (large B)    B: bandwidth x (min(n, 8) / 2)^growth,
+// though never more than the bandwidth passes a port.
 // The switch (NVLink SHARP) can add up an all-reduce of more than 4 GPUs on its way (NCCL prefers
 // rings for fewer): then
 // (n + 1) / n V bytes pass a port at in_network x bandwidth.
@@ -132,9 +133,10 @@ double tp_stream_time(const tp_stream_curve *curve, double bandwidth, double byt
 // Seconds within one fast domain; `bandwidth` is one GPU's port.
 double tp_link_time(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
                     double bytes);
-// The bandwidth-bound part of it: what a collective over several domains spends within each.
+// The bandwidth-bound part of it, which is what a collective over several domains spends within each: `through` bytes
+// pass every port of the `gpus` in the domain unless the switch adds up the vector's `bytes`.
 double tp_link_stream(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
-                      double bytes);
+                      double through, double bytes);
 
 double tp_direct_time(const tp_direct_curve *curve, double bandwidth, double gpus, double bytes);
 double tp_slow_time(const tp_slow_curve *curve, double seconds, double domains);

@@ -54,8 +54,7 @@ typedef struct tp_cache {
 // `batch` sequences decode at a time, in `microbatches` of micro_batch (the last may be smaller, and is
 // taken to be as large) that follow each other through the stages.
 typedef struct tp_serving {
-    const tp_system *system;
-    const tp_rules *rules;
+    tp_platform on;
     tp_placement placement;
     const tp_pipeline *pipeline; // one stage a device
     int64_t pp_fast;

@@ -13,7 +13,7 @@
 
 #include "tperf/collective.h"
 
-enum { TP_NAME_MAX = 24, TP_AXIS_NAME_MAX = 8, TP_COMMS_MAX = 6 };
+enum { TP_NAME_MAX = 24, TP_AXES_MAX = 4, TP_AXIS_NAME_MAX = 8, TP_COMMS_MAX = 6 };
 
 typedef struct tp_comm {
     tp_collective kind;
@@ -42,7 +42,9 @@ typedef struct tp_op {
     tp_dtype dtype;        // of activations; which peaks of the vector units apply
     tp_dtype matrix_dtype; // in which the matrix units multiply
     tp_pass forward, backward;
-    double weight_bytes; // on one GPU; gradients have as many
+    double weight_bytes; // on one GPU
+    double parameters;   // that these bytes hold: of each there is a gradient, and optimizer state
+    bool attention;      // its kernels are attention's, which software runs at a pace of its own
     bool expert;         // the weights are those of experts, which the expert axis spreads
     bool tied;           // the weights are those of the embedding: a copy of its own only elsewhere
     double saved_bytes;  // activations kept for the backward pass

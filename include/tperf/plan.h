@@ -3,6 +3,7 @@
 #ifndef TPERF_PLAN_H
 #define TPERF_PLAN_H
 
+#include "tperf/heap.h"
 #include "tperf/network.h"
 
 // A run of equal layers.
@@ -27,6 +28,8 @@ typedef struct tp_pipeline {
     int64_t pp, virtual_stages; // devices; stages (chunks of layers) on each
     int schedule;               // which of the caller's; orders candidates that are otherwise equal
     double bubble_forward, bubble_backward, bubble_weight_grad;
+    double pairs,
+        pairs_each; // overlapped passes on the way that decides: so many, and for each micro-batch
     int64_t min_microbatches, microbatch_multiple; // what the schedule demands
     double weight_copies;                          // 2: every stage lives on two devices
     double last_in_flight; // most micro-batches of which the section `last` keeps activations
@@ -40,13 +43,19 @@ typedef struct tp_pipeline {
 // last chunk, the first, the last but one … have one layer fewer, as the ends also hold head and
 // embedding. Chunk c is on device c mod pp. has_ends: networks have sections `first` or `last`.
 // in_flight[pp]: of every device. The pipeline's other fields are the caller's.
-tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_run *runs, size_t n_runs, bool has_ends,
-                            const double *in_flight, tp_error *error);
+tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_heap *heap, const tp_run *runs,
+                            size_t n_runs, bool has_ends, const double *in_flight, tp_error *error);
 void tp_pipeline_release(tp_pipeline *pipeline);
+
+// What each of n chunks of the layers holds, as tp_pipeline_split deals them out; there are at least n layers.
+void tp_pipeline_chunks(const tp_run *runs, size_t n_runs, bool has_ends, int64_t n,
+                        tp_stage *chunks);
 
 // Seconds of one micro-batch in a stage of a pipeline.
 typedef struct tp_stage_time {
     double forward, backward, weight_grad;
+    double
+        pair; // of a forward and a backward pass that overlap: one's collectives run beside the other's work
 } tp_stage_time;
 
 typedef struct tp_pipeline_time {
@@ -57,16 +66,18 @@ typedef struct tp_pipeline_time {
 // Bytes for every parameter, by what they hold; ZeRO stages (arXiv 1910.02054) shard over
 // the data-parallel group: 1 optimizer, 2 gradients too, 3 weights too.
 typedef struct tp_training {
-    double weight_bytes;        // of one parameter, as the ops count it
-    double kept_bytes;          // of one parameter between its uses; FSDP keeps 4 and gathers 2
+    double kept_bytes;          // of one parameter between its uses (FSDP keeps 4 and gathers 2);
+                                // 0: as the op has it
     double gradient_bytes;      // of one parameter, kept and reduced
     double optimizer_bytes;     // of one parameter of a layer: master copy and moments
     double end_optimizer_bytes; // of one parameter of the sections `first` and `last`
+    double narrow_bytes;        // on top, of one parameter that its op has in fewer than 32 bits
     double recompute_layers;    // that are recomputed as one, from one input
     double workspace_bytes;     // of libraries, on every GPU
     double communicator_bytes;  // of every group that a GPU belongs to
-    double data_overlap;        // part of a pass that data-parallel traffic can hide behind, [0, 1]
-    double reserved;            // part of the HBM that is kept free, in [0, 1)
+    double
+        data_overlap; // 0: data-parallel traffic waits for compute; 1: it hides as the software can
+    double reserved;  // part of the HBM that is kept free, in [0, 1)
 } tp_training;
 
 // One way to run a model on a machine. The network's axes, but for the expert axis, x dp x pp is
@@ -85,8 +96,7 @@ typedef struct tp_candidate {
 
 // What all candidates of one question share.
 typedef struct tp_job {
-    const tp_system *system;
-    const tp_rules *rules;
+    tp_platform on;
     const tp_training *training;
     int64_t global_batch; // samples per iteration
 } tp_job;
@@ -101,7 +111,9 @@ typedef struct tp_memory {
 typedef struct tp_iteration {
     double time;
     double compute, memory, tensor_comm, data_comm, pipeline_comm, bubble;
-    double flops; // on one GPU, on average
+    double host;      // beyond the GPU's own time, for launches
+    double optimizer; // of its step
+    double flops;     // on one GPU, on average
 } tp_iteration;
 
 // The memory of the fullest GPU, and of each of the pipeline's n_devices; costs give bytes only, their times
@@ -112,15 +124,38 @@ void tp_memory_of_devices(const tp_candidate *candidate, const tp_job *job,
                           const tp_network *network, const tp_layer_cost *costs,
                           tp_memory *devices);
 
+// Seconds of the optimizer's step on the GPU that has most to update: it reads and writes the state of each parameter of
+// its shard, reads its gradient for the norm and for the update and clears it, and writes the weight.
+double tp_optimizer_time(const tp_candidate *candidate, const tp_job *job,
+                         const tp_network *network, const tp_layer_cost *costs);
+
 // The time of a candidate, whole. Costs are those of every section, for the candidate's placement of the
 // network's axes.
 tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
                              const tp_network *network, const tp_layer_cost *costs);
 
+// What a schedule is simulated with. A pass takes its kernels' time, what it waits for replicas in every micro-batch,
+// and a hop for its message.
+typedef struct tp_chunk_passes {
+    tp_stage_time time;
+    double saved_bytes; // that a forward pass leaves behind
+} tp_chunk_passes;
+
+// Seconds that a device waits for its replicas once: for weights before its first pass, for gradients after its last.
+typedef struct tp_device_waits {
+    double before, after;
+} tp_device_waits;
+
+// passes[n]: of chunks that tp_pipeline_chunks made; waits[pp]: of every device of the candidate's pipeline.
+void tp_passes_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
+                  const tp_layer_cost *costs, const tp_stage *chunks, int64_t n,
+                  tp_chunk_passes *passes, tp_device_waits *waits);
+
 // The same in steps, each of which holds for many candidates of a search.
 
+// host_s: see tp_software.
 tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_network *network,
-                                     const tp_layer_cost *costs);
+                                     const tp_layer_cost *costs, double host_s);
 
 // Seconds that the replicas of a layer take to gather its weights and to reduce its gradients.
 typedef struct tp_exchange {
@@ -144,11 +179,12 @@ double tp_hop_time(const tp_candidate *candidate, const tp_job *job, tp_hop hop)
 // Equal to tp_iteration_of's time, to the last bit.
 double tp_iteration_time(const tp_candidate *candidate, const tp_job *job,
                          const tp_network *network, const tp_layer_cost *costs,
-                         const tp_pipeline_time *pipeline, const tp_exchange *exchanges,
-                         double hop);
+                         const tp_pipeline_time *pipeline, const tp_exchange *exchanges, double hop,
+                         double optimizer);
 
-// A lower bound of the iteration's time that holds for every dp_fast, pp_fast and ZeRO stage: layers and
-// the bubble they make, no data-parallel or pipeline traffic.
-double tp_iteration_bound(const tp_candidate *candidate, const tp_pipeline_time *pipeline);
+// A lower bound of the iteration's time that holds for every dp_fast and pp_fast: layers, the bubble they make and the
+// optimizer's step, no data-parallel or pipeline traffic.
+double tp_iteration_bound(const tp_candidate *candidate, const tp_pipeline_time *pipeline,
+                          double optimizer);
 
 #endif

@@ -16,7 +16,7 @@ typedef struct tp_rules {
     bool panels_overlap_exactly;      // Q7: n panels of communication, not n + 1
     bool launch_outside_roofline;     // Q13: launch + max(compute, memory)
     bool data_overlap_excludes_comm;  // Q15: data-parallel traffic hides behind compute only
-    bool placements_may_underfill;    // Q16: the fullest placement, where none fills the domain
+    bool placements_may_underfill;    // Q16: a placement may leave GPUs of a domain unused
     bool recompute_counts_everywhere; // Q17: in FLOPs and in the time's parts too
     bool memory_counts_passing;       // memory that lives during one pass, and buffers, count (S7)
 } tp_rules;

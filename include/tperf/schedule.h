@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "tperf/error.h"
+#include "tperf/heap.h"
 
 // A backward is either whole, or split into the gradient of the input, which the previous stage
 // waits for, and the gradient of the weights, which nobody waits for.
@@ -38,14 +39,15 @@ typedef struct tp_queue {
 
 // A zeroed order is empty and may be released.
 typedef struct tp_order {
+    const tp_heap *heap; // the caller's: pays for the order and its timeline
     int32_t devices, stages, microbatches;
     int64_t count;    // ops in all queues
     tp_queue *queues; // [devices]
     uint8_t *holds;   // bit device * stages + stage: may run there; NULL: all may
 } tp_order;
 
-tp_status tp_order_init(tp_order *order, int64_t devices, int64_t stages, int64_t microbatches,
-                        tp_error *error);
+tp_status tp_order_init(tp_order *order, const tp_heap *heap, int64_t devices, int64_t stages,
+                        int64_t microbatches, tp_error *error);
 void tp_order_release(tp_order *order);
 
 // Declares that the device holds the stage's weights. A stage may be held by several devices. Until
@@ -64,6 +66,7 @@ typedef struct tp_schedule_costs {
     const double *time[TP_PASS_COUNT];   // NaN: not given, refused when needed
     const double *overlapped;            // time of a pair; NULL: the sum of its halves
     const double *memory[TP_PASS_COUNT]; // what the device holds more (forward) or less after it
+    const double *ready;                 // [devices] when a device can begin; NULL: at 0
     double p2p;                          // from the end of a stage's pass to its neighbour's start
 } tp_schedule_costs;
 

@@ -32,7 +32,9 @@ typedef bool (*tp_search_accept)(void *context, size_t question, const tp_found 
 
 // The arrays are the caller's and must outlive the search.
 typedef struct tp_search_options {
+    const tp_heap *heap; // pays for the search and what it keeps
     tp_rules rules;
+    tp_software software;
     tp_training training;
     const tp_pipeline *pipelines; // to try
     size_t n_pipelines;

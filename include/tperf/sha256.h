@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TP_SHA256_BYTES = 32, TP_SHA256_BLOCK = 64 };
+enum { TP_SHA256_BYTES = 32, TP_SHA256_BLOCK = 64, TP_SHA256_DIGITS = 2 * TP_SHA256_BYTES };
 
 typedef struct tp_sha256 {
     uint32_t state[8];
@@ -18,5 +18,8 @@ void tp_sha256_add(tp_sha256 *hash, const void *data, size_t size);
 
 // The digest of everything added; nothing may be added afterwards.
 void tp_sha256_finish(tp_sha256 *hash, uint8_t digest[TP_SHA256_BYTES]);
+
+// The same as a string of hexadecimal digits.
+void tp_sha256_finish_text(tp_sha256 *hash, char text[TP_SHA256_DIGITS + 1]);
 
 #endif

@@ -78,6 +78,9 @@ typedef struct tp_system {
 // in system.c. The message names the field as data files do ("network.fast.bandwidth").
 tp_status tp_system_validate(const tp_system *system, tp_error *error);
 
+// Makes the clock the one that kernels sustain which follow each other for hours, however short each of them is.
+void tp_system_sustain(tp_system *system);
+
 // Seconds of a kernel on the matrix units, launch included: compute, and HBM traffic beyond it.
 // False when the system has no curve for it.
 bool tp_system_kernel_time(const tp_system *system, tp_dtype dtype, const tp_kernel *kernel,

@@ -7,7 +7,7 @@ local check = require "tperf.check"
 local is_op = require "tperf.core".op.is
 
 local block = {}
-block.__index = block
+local metatable = { __index = block }
 
 --- A block of one's own: a function from the model and one GPU's share to a list of ops.
 ---@param name string
@@ -15,7 +15,7 @@ block.__index = block
 local function new(name, build)
   if type(name) ~= "string" or name == "" then check.fail("tperf.block: the name must be a string") end
   if type(build) ~= "function" then check.fail("tperf.block '%s': the second argument must be a function", name) end
-  return setmetatable({ name = name, build = build }, block)
+  return setmetatable({ name = name, build = build }, metatable)
 end
 
 --- The block's ops for a share, with `name`.
@@ -23,19 +23,21 @@ function block:ops(model, share)
   share.block = self.name -- for messages
   local ops = self.build(model, share)
   if type(ops) ~= "table" then check.fail("block '%s' returned %s, not a list of ops", self.name, check.show(ops)) end
+  local list = { name = self.name } -- a copy: nothing changes it any more
   for key, one in next, ops do
-    if key ~= "name" and not (math.type(key) == "integer" and is_op(one)) then
+    if math.type(key) == "integer" and is_op(one) then
+      list[key] = one
+    elseif key ~= "name" then
       check.fail("block '%s' returned a list with %s at [%s], where an op must be", self.name, check.show(one),
         check.show(key))
     end
   end
-  ops.name = self.name
-  return ops
+  return list
 end
 
 --- Whether a value is what tperf.block returned.
 function block.is(value)
-  return getmetatable(value) == block
+  return getmetatable(value) == metatable
 end
 
 return setmetatable({ is = block.is }, { __call = function(_, name, build) return new(name, build) end })

@@ -37,13 +37,19 @@ local function filled(format, ...)
   return string.format((format:gsub("%%[%d.]*[dgf]", "%%s")), table.unpack(values, 1, values.n))
 end
 
+--- A message: of a length to be read, and without control characters.
+---@param format string
+---@return string
+function check.worded(format, ...)
+  local message = select("#", ...) > 0 and filled(format, ...) or format
+  message = message:gsub("[\0-\9\11-\31\127]", function(c) return string.format("\\%d", c:byte()) end)
+  return #message > LONGEST and message:sub(1, LONGEST) .. "..." or message
+end
+
 --- Raises an error that points at the user's line.
 ---@param format string
 function check.fail(format, ...)
-  local message = select("#", ...) > 0 and filled(format, ...) or format
-  message = message:gsub("[\0-\9\11-\31\127]", function(c) return string.format("\\%d", c:byte()) end)
-  if #message > LONGEST then message = message:sub(1, LONGEST) .. "..." end
-  error(check.where() .. message, 0)
+  error(check.where() .. check.worded(format, ...), 0)
 end
 
 --- A value as messages show it: short, on one line.
@@ -123,6 +129,20 @@ function check.integer(options)
   end, "integer")
 end
 
+local COUNTED = { bytes = true, FLOP = true } -- "1048576" can mean one thing only
+
+--- A quantity as people type it, in its base unit; nil and what is wrong with it. What is no count needs its unit: a
+--- bare number of seconds is milliseconds to some.
+---@param text string
+---@param unit string  as in tperf.units
+function check.quantity(text, unit)
+  if tonumber(text) and not COUNTED[unit] then
+    local remedy = unit == "s" and string.format("'%sms' or '%ss'", text, text) or string.format("'%s %s'", text, unit)
+    return nil, string.format("a unit is needed, got '%s'; write %s", text, remedy)
+  end
+  return require "tperf.units".parse(text, unit)
+end
+
 --- A finite number: min, max, above (exclusive), default, optional; with unit also a string such as "900 GB/s".
 function check.number(options)
   local o = options or {}
@@ -131,7 +151,7 @@ function check.number(options)
     local number = value
     if o.unit and type(value) == "string" then
       local message
-      number, message = require "tperf.units".parse(value, o.unit)
+      number, message = check.quantity(value, o.unit)
       if not number then return nil, string.format("'%s': %s", path, message), path end
     end
     if type(number) ~= "number" or number ~= number or math.abs(number) == math.huge or not inside(number, o) then

@@ -1,4 +1,6 @@
 --- Configurations: what tperf.search returns and tperf.train explains.
+local runtime = require "tperf.runtime"
+
 local configuration = {}
 
 ---@class tperf.memory bytes on a GPU, for a configuration on the one that holds most
@@ -17,8 +19,8 @@ local configuration = {}
 ---@field data_comm number exposed exchange of weights and gradients
 ---@field pipeline_comm number messages between stages
 ---@field bubble number devices that wait
----@field host? number with a software profile: kernels that wait to be launched
----@field optimizer? number with a software profile: the optimizer's step
+---@field host number with a software profile: kernels that wait to be launched
+---@field optimizer number with a software profile: the optimizer's step
 
 ---@class tperf.stage neighbouring devices of a pipeline that hold the same
 ---@field device integer the first of them
@@ -49,11 +51,14 @@ local configuration = {}
 ---@field recompute "none"|"selective"|"full"
 ---@field sequence_parallel boolean
 ---@field fast table<string, integer> GPUs of each axis in one fast domain
+---@field idle integer GPUs that the placement leaves unused in the fast domains that it occupies
 ---@field time number seconds of an iteration
 ---@field throughput number sequences a second
 ---@field tokens_per_second number
 ---@field flops_per_gpu number FLOP of an iteration, average of the GPUs
----@field mfu number model FLOPs utilisation (all pairs of tokens, as PaLM counts): a part of the tensor peak for bf16
+---@field mfu number model FLOPs utilisation, a part of the tensor peak for bf16; of attention the pairs of tokens that
+--- the model needs: what its causal mask and windows leave
+---@field mfu_all_pairs number the same with all pairs, as PaLM counts, masked or not
 ---@field feasible boolean the memory suffices
 ---@field memory tperf.memory
 ---@field breakdown tperf.breakdown
@@ -63,7 +68,7 @@ local configuration = {}
 ---@field kinds? table[] of tperf.train: { key, count, ops } of every kind of layer
 ---@field first? tperf.layer_op[] of tperf.train: the ops before the first layer
 ---@field last? tperf.layer_op[] of tperf.train: the ops after the last layer
----@field software? string of tperf.train, if asked for: the profile that made a step of the iteration
+---@field software? string the profile of the stack that runs it
 ---@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
 ---@field warnings? string[] then: what no run that was compared resembled
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
@@ -74,14 +79,33 @@ local function fast_of(s, found)
   return fast
 end
 
+-- A domain holds as many blocks of GPUs that share it as fit; the rest of it does nothing.
+local function idle_of(c, s, domain)
+  if c.gpus <= domain then return 0 end
+  local block = c.fast.dp * c.fast.pp
+  for i, name in ipairs(s.axis_names) do
+    if i ~= s.expert_axis then block = block * c.fast[name] end
+  end
+  local in_domain = domain // block
+  local domains = (c.gpus // block + in_domain - 1) // in_domain
+  return domains * domain - c.gpus
+end
+
 local per_token = setmetatable({}, { __mode = "k" }) -- FLOPs of models, which are never changed in place
 
--- Useful FLOPs of an iteration, over what the GPUs could do in that time at the tensor peak: model FLOPs utilisation
--- as in PaLM (arXiv 2204.02311, appendix B), recomputation and attention's masked half not counted.
+-- FLOPs of the model, over what the GPUs could do in that time at the tensor peak: model FLOPs utilisation (arXiv
+-- 2204.02311, appendix B), recomputation not counted; with the pairs of tokens that the model needs (all of them under
+-- the rules of the published model, which has no mask), and with all.
 local function utilisation(c, question)
   local model, peak = question.model, question.system.accelerator.tensor.bf16
-  per_token[model] = per_token[model] or model:flops_per_token().total
-  return per_token[model] * c.tokens_per_second / (question.gpus * peak)
+  local known = per_token[model]
+  if not known then
+    known = { needed = model:flops_per_token().total, all = model:flops_per_token({ causal = false }).total }
+    per_token[model] = known
+  end
+  local rate = c.tokens_per_second / (question.gpus * peak)
+  local needed = question.rules.layers_from_description and known.needed or known.all
+  return needed * rate, known.all * rate
 end
 
 local function run_of(question, found)
@@ -103,15 +127,30 @@ function configuration.stages(question, network, found)
   return list
 end
 
+--- What a schedule of so many stages is simulated with, in seconds and bytes, see tperf.simulate.
+function configuration.passes(question, network, found, stages)
+  return network:passes(question.system, question.rules, question.training, question.pipelines,
+    run_of(question, found), found.fast, question.software, stages)
+end
+
+--- A candidate's time as a function of the software that runs it: what no software changes is worked out once.
+---@return fun(terms: table): number seconds
+function configuration.predictor(question, network, found)
+  local predictor = network:predictor(question.system, question.rules, question.training, question.pipelines,
+    run_of(question, found), found.fast)
+  return function(terms) return predictor:seconds(terms) end
+end
+
 --- The record of a candidate.
----@param question table  { model, system, gpus, global_batch, rules, training, pipelines, pipeline_list }
+---@param question table  { model, system, gpus, global_batch, rules, training, profile, software, pipelines,
+---  pipeline_list }
 ---@param s table         its strategy
 ---@param network userdata  laid out for it
 ---@param found table     sizes, fast, dp, pipeline, dp_fast, pp_fast, micro_batch, panels, zero
 ---@return table configuration
 function configuration.of(question, s, network, found)
   local c = network:iteration(question.system, question.rules, question.training, question.pipelines,
-    run_of(question, found), found.fast)
+    run_of(question, found), found.fast, question.software)
   local pipeline = question.pipeline_list[found.pipeline]
   c.strategy, c.gpus, c.global_batch = s.name, question.gpus, question.global_batch
   for i, name in ipairs(s.axis_names) do c[name] = found.sizes[i] end
@@ -120,10 +159,12 @@ function configuration.of(question, s, network, found)
   c.panels = s.panels and found.panels or nil
   c.microbatches = question.global_batch // found.dp // found.micro_batch
   c.fast = fast_of(s, found)
+  c.idle = idle_of(c, s, question.system.network.fast.domain)
   c.throughput = question.global_batch / c.time
   c.tokens_per_second = c.throughput * question.model.seq
   c.feasible = c.memory.total <= question.system.accelerator.hbm.capacity * (1 - question.training.reserved)
-  c.mfu = utilisation(c, question)
+  c.mfu, c.mfu_all_pairs = utilisation(c, question)
+  if question.profile then runtime.describe(c, question.profile, question) end
   return c
 end
 

@@ -31,7 +31,8 @@ end
 ---  price     dollars per GPU-hour, in place of the system's
 ---  power     watts per GPU, in place of the system's
 ---@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J) }: dollars and energy only when price and
----  power are known; empty for a row without a configuration, so that its fields are gaps
+---  power are known; empty for a row without a configuration, so that its fields are gaps. GPUs that the placement
+---  leaves idle are paid for, but draw no power
 return function(c, given)
   local o = check.record("tperf.cost", given or {}, schema)
   if type(c) ~= "table" then check.fail("tperf.cost needs a configuration, got %s", check.show(c)) end
@@ -47,7 +48,7 @@ return function(c, given)
   local price = o.price or machine and machine.price and machine.price.gpu_hour
   local power = o.power or machine and machine.accelerator.power
   local seconds = tokens / c.tokens_per_second
-  local gpu_hours = seconds / HOUR * c.gpus
+  local gpu_hours = seconds / HOUR * (c.gpus + (c.idle or 0))
   return {
     tokens = tokens, seconds = seconds, days = seconds / DAY, gpu_hours = gpu_hours,
     dollars = price and price * gpu_hours, energy = power and power * c.gpus * seconds,

@@ -1,5 +1,7 @@
 --- tperf.infer: how one way of serving a model answers: latency, throughput, memory, cost. docs/inference.md.
 local check = require "tperf.check"
+local nearest = require "tperf.nearest"
+local refusal = require "tperf.refusal"
 local serving = require "tperf.serving"
 local strategy = require "tperf.strategy"
 local units = require "tperf.units"
@@ -24,35 +26,35 @@ function infer.refusal(p, axis, given)
 end
 
 local function allowed(p, axis, c)
-  local list, most = {}, axis.name == "tp" and (p.model.heads or p.model.hidden) or p.model.experts
-    and p.model.experts.count or 1
-  for n = 1, math.min(most, 4096) do
-    if not infer.refusal(p, axis, axis.name == "tp" and { tp = n, ep = 1 } or { tp = c.tp, ep = n }) then
-      list[#list + 1] = tostring(n)
-    end
-  end
-  return table.concat(list, ", ")
+  local tensor_axis = axis.name == "tp"
+  local most = tensor_axis and (p.model.heads or p.model.hidden) or p.model.experts and p.model.experts.count or 1
+  return nearest.sizes(function(n)
+    return not infer.refusal(p, axis, tensor_axis and { tp = n, ep = 1 } or { tp = c.tp, ep = n })
+  end, most, c[axis.name])
 end
 
 local function check_sizes(p, c)
   for _, axis in ipairs(tensor.axes) do
     local reason = c[axis.name] > 1 and infer.refusal(p, axis, c)
     if reason then
-      check.fail("tperf.infer: '%s' = %d %s; allowed: %s", axis.name, c[axis.name], reason, allowed(p, axis, c))
+      refusal.raise("tperf.infer: '%s' = %d %s; %s", axis.name, c[axis.name], reason, allowed(p, axis, c))
     end
   end
   if c.pp > p.model.layers then
-    check.fail("tperf.infer: 'pp' = %d is more than the model's %d layers", c.pp, p.model.layers)
+    refusal.raise("tperf.infer: 'pp' = %d is more than the model's %d layers", c.pp, p.model.layers)
   end
-  if c.dp % c.ep ~= 0 then check.fail("tperf.infer: 'ep' = %d does not divide 'dp' = %d", c.ep, c.dp) end
+  if c.dp % c.ep ~= 0 then
+    refusal.raise("tperf.infer: 'ep' = %d does not divide 'dp' = %d; %s", c.ep, c.dp, nearest.divisors(c.dp, c.ep))
+  end
   if c.tp > (1 << 31) // c.pp or c.tp * c.pp > (1 << 31) // c.dp then
-    check.fail("tperf.infer: 'tp' x 'pp' x 'dp' is more than 2^31 GPUs")
+    refusal.raise("tperf.infer: 'tp' x 'pp' x 'dp' is more than 2^31 GPUs")
   end
   if c.prefill_batch > c.batch then
-    check.fail("tperf.infer: 'prefill_batch' = %d is more than 'batch' = %d", c.prefill_batch, c.batch)
+    refusal.raise("tperf.infer: 'prefill_batch' = %d is more than 'batch' = %d", c.prefill_batch, c.batch)
   end
   if p.o.sequence_parallel and p.o.prompt % c.tp ~= 0 then
-    check.fail("tperf.infer: 'prompt' = %d is not divided by 'tp' = %d, as sequence_parallel wants", p.o.prompt, c.tp)
+    refusal.raise("tperf.infer: 'prompt' = %d is not divided by 'tp' = %d, as sequence_parallel wants; %s", p.o.prompt,
+      c.tp, nearest.divisors(p.o.prompt, c.tp))
   end
 end
 
@@ -67,12 +69,11 @@ local function fits_with(o, name, value)
   for field, old in pairs(o) do changed[field] = changed[field] or old end
   changed[name] = value
   if name == "ep" then changed.dp = value end
-  local tried, fits = pcall(function()
+  return refusal.attempt(function()
     local p = serving.problem("tperf.infer", changed)
     check_sizes(p, changed)
     return serving.evaluate(p, changed).feasible
   end)
-  return tried and fits
 end
 
 local function advice(o)
@@ -94,8 +95,8 @@ local function refuse(r, o)
   local function bytes(n) return units.format(n, "bytes") end
   local remedy = r.max_batch > 0 and ("the largest batch that fits is %d"):format(r.max_batch)
     or "not even one sequence fits; " .. advice(o)
-  check.fail("tperf.infer: 'batch' = %d does not fit: it needs %s per GPU (weights %s, cache %s, buffers %s), %s more "
-    .. "than the %s there are; %s", r.batch, bytes(m.total), bytes(m.weights), bytes(m.cache), bytes(m.buffers),
+  refusal.raise("tperf.infer: 'batch' = %d does not fit: it needs %s per GPU (weights %s, cache %s, buffers %s), %s "
+    .. "more than the %s there are; %s", r.batch, bytes(m.total), bytes(m.weights), bytes(m.cache), bytes(m.buffers),
     bytes(m.total - m.capacity), bytes(m.capacity), remedy)
 end
 

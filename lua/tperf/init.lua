@@ -1,4 +1,5 @@
 --- tperf: what scripts require. Re-exports, nothing else.
+local closed = require "tperf.closed"
 local sweep = require "tperf.sweep"
 
 local tperf = {
@@ -33,4 +34,9 @@ local tperf = {
   zip = sweep.zip,
 }
 
-return tperf
+for name, value in pairs(tperf) do
+  local prototype = name == "architecture" or name == "block" -- what their objects leave out is looked for there
+  if type(value) == "table" and not prototype then closed("tperf." .. name, value) end
+end
+
+return closed("tperf", tperf)

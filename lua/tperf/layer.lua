@@ -2,6 +2,8 @@
 local check = require "tperf.check"
 local layout = require "tperf.layout"
 local model = require "tperf.model"
+local nearest = require "tperf.nearest"
+local refusal = require "tperf.refusal"
 local rules = require "tperf.rules"
 local strategy = require "tperf.strategy"
 local system = require "tperf.system"
@@ -50,11 +52,12 @@ function layer.axes_of(s, given, domain)
     sizes[i] = given[name]
     fast[i] = placed[name] or layer.fitting(sizes[i], left)
     if sizes[i] % fast[i] ~= 0 then
-      check.fail("'fast.%s' = %d does not divide %s = %d", name, fast[i], name, sizes[i])
+      refusal.raise("'fast.%s' = %d does not divide %s = %d; %s", name, fast[i], name, sizes[i],
+        nearest.divisors(sizes[i], fast[i]))
     end
     left = left // fast[i]
   end
-  if left < 1 then check.fail("the placement takes more GPUs than the %d of a fast domain", domain) end
+  if left < 1 then refusal.raise("the placement takes more GPUs than the %d of a fast domain", domain) end
   return sizes, fast
 end
 

@@ -2,6 +2,7 @@
 -- for each shape.
 local core = require "tperf.core"
 local check = require "tperf.check"
+local refusal = require "tperf.refusal"
 local architecture = require "tperf.arch"
 local strategy = require "tperf.strategy"
 
@@ -30,7 +31,7 @@ local function check_attention(s, attention)
   for _, name in ipairs(s.attention) do
     if name == attention then return end
   end
-  check.fail("strategy '%s' has no attention '%s' (it has %s)", s.name, attention, table.concat(s.attention, ", "))
+  refusal.raise("strategy '%s' has no attention '%s' (it has %s)", s.name, attention, table.concat(s.attention, ", "))
 end
 
 local function ops_of(blocks, model, share)

@@ -26,18 +26,20 @@ end
 
 local flops_schema = {
   seq = check.integer { min = 1, max = 1 << 31, optional = true },
-  causal = check.boolean { default = false },
+  causal = check.boolean { optional = true },
   backward = check.boolean { default = true },
   convention = check.choice { { "palm", "matmul" }, default = "palm" },
 }
 
 --- Model FLOPs per token: 6 N_active + attention, see tperf/arch/flops.lua for the conventions.
----@param options table? seq (tokens; the model's), causal (false: attention counted in full), backward (true),
----  convention ("palm": N counts all active parameters; "matmul": not the tables that are only looked up)
+---@param options table? seq (tokens; the model's), causal (the pairs of tokens that a causal mask leaves; false: all;
+---  the model's), backward (true), convention ("palm": N counts all active parameters; "matmul": not the tables that
+---  are only looked up)
 ---@return table flops total, parameters, attention, scan: FLOP per token
 function methods:flops_per_token(options)
   local o = check.record("tperf.model:flops_per_token", options or {}, flops_schema)
   o.seq = o.seq or self.seq
+  if o.causal == nil then o.causal = self.causal end
   local result, message = flops.per_token(self, o)
   return result or check.fail("tperf.model:flops_per_token: %s: %s", self.name, message)
 end

@@ -49,9 +49,26 @@
 local check = require "tperf.check"
 local core = require "tperf.core".op
 
-local BYTES, MASK_BYTES = 2, 1 -- of a 16-bit element, of an entry of a dropout mask
+local MASK_BYTES = 1 -- of an entry of a dropout mask
 
 local op = {}
+
+-- Refuses anything but a table of these fields. What they hold is the core's to check.
+local function check_names(what, o, names)
+  if type(o) ~= "table" then check.fail("%s needs a table of fields, got %s", what, check.show(o)) end
+  for key in next, o do
+    if not names[key] then
+      check.fail("%s: unknown field %s%s; it has %s", what, check.show(key), check.suggest(key, check.names(names)),
+        table.concat(check.names(names), ", "))
+    end
+  end
+end
+
+local function names(list)
+  local set = { name = true }
+  for name in list:gmatch "%S+" do set[name] = true end
+  return set
+end
 
 --- Y = X W + bias: tokens, n_in, n_out, bias, input_kept_elsewhere, tied (W is the embedding), weights_elsewhere,
 --- weight_dtype, matrix_dtype. Axes: gather (X lies in shards of `shard` tokens),
@@ -145,7 +162,8 @@ local custom = {
 ---@param o table
 ---  forward, backward   { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } }
 ---                      (share: bytes are one GPU's part; beside: it runs beside the op's own work)
----  weight_bytes, saved_bytes   of weights; of activations kept for the backward pass
+---  weight_bytes        of weights, whose parameters have the op's dtype
+---  saved_bytes         of activations kept for the backward pass
 ---  routed              pairs of a token and an expert that the forward pass sorts, which takes time in inference
 ---  expert              true: the weights are experts'
 function op.custom(o)
@@ -169,9 +187,11 @@ local back = {
   reduce = "broadcast", scatter = "gather", gather = "scatter", all_to_all = "all_to_all", send = "send",
 }
 
+local collective_names = names "kind axis bytes share"
+
 --- A collective alone, and in the backward pass its counterpart: kind, axis, bytes (see tperf.collective), share.
 function op.collective(o)
-  if type(o) ~= "table" then check.fail("op.collective needs a table of fields, got %s", check.show(o)) end
+  check_names("op.collective", o, collective_names)
   if not back[o.kind] then
     local kinds = check.names(back)
     check.fail("op.collective: unknown kind %s%s; there are: %s", check.show(o.kind), check.suggest(o.kind, kinds),
@@ -181,6 +201,14 @@ function op.collective(o)
   return op.custom { name = o.name or o.kind, forward = one(o.kind), backward = one(back[o.kind]) }
 end
 
+-- Bytes of an element that the constructor `what` was asked for.
+local function element(what, o)
+  if type(o) ~= "table" then check.fail("op.%s needs a table of fields, got %s", what, check.show(o)) end
+  local dtype = o.dtype or "bf16"
+  if type(dtype) ~= "string" then check.fail("op.%s: 'dtype' must be a name, got %s", what, check.show(dtype)) end
+  return core.bytes("op." .. what, dtype)
+end
+
 -- FLOPs of one element forward and backward. GELU as published (arXiv 2410.00273); SiLU x s(x) costs an exponential, a
 -- sum, a quotient and a product, its gradient s (1 + x (1 - s)) dy those and four more; the others what their
 -- formulas say.
@@ -188,64 +216,86 @@ local activations = {
   gelu = { 8, 13 }, quick_gelu = { 5, 9 }, silu = { 4, 8 }, tanh = { 1, 3 }, relu = { 1, 1 }, relu2 = { 2, 3 },
 }
 
+local activation_names = names "kind dtype elements gated"
+
 --- An activation of `elements` results: kind ("gelu", "silu", "relu", "relu2", "quick_gelu", "tanh"); gated: times a
 --- second input, as SwiGLU does (arXiv 2002.05202), in one kernel. Saved: the inputs.
 function op.activation(o)
+  check_names("op.activation", o, activation_names)
+  local bytes = element("activation", o)
   local flops, inputs = activations[o.kind], o.gated and 2 or 1
-  if not flops then check.fail("op.activation: unknown kind %s", check.show(o.kind)) end
+  if not flops then
+    local kinds = check.names(activations)
+    check.fail("op.activation: unknown kind %s%s; there are: %s", check.show(o.kind), check.suggest(o.kind, kinds),
+      table.concat(kinds, ", "))
+  end
   return core.elementwise {
     name = o.name or o.kind, dtype = o.dtype, elements = o.elements,
     forward_flops = flops[1] + inputs - 1, backward_flops = flops[2] + 3 * (inputs - 1),
-    forward_bytes = (inputs + 1) * BYTES, backward_bytes = (2 * inputs + 1) * BYTES, saved_bytes = inputs * BYTES,
+    forward_bytes = (inputs + 1) * bytes, backward_bytes = (2 * inputs + 1) * bytes, saved_bytes = inputs * bytes,
   }
 end
 
+local residual_names, rotary_names = names "dtype elements dropout", names "dtype elements"
+
 --- Adds a branch to the residual stream; dropout: of the branch first, in the same kernel, its mask kept.
 function op.residual(o)
+  check_names("op.residual", o, residual_names)
+  local bytes = element("residual", o)
   local mask = o.dropout and MASK_BYTES or 0
   return core.elementwise {
     name = o.name or "residual", dtype = o.dtype, elements = o.elements, forward_flops = o.dropout and 2 or 1,
-    backward_flops = o.dropout and 2 or 1, forward_bytes = 3 * BYTES + mask, backward_bytes = 3 * BYTES + mask,
+    backward_flops = o.dropout and 2 or 1, forward_bytes = 3 * bytes + mask, backward_bytes = 3 * bytes + mask,
     saved_bytes = mask,
   }
 end
 
 --- Rotates pairs of features by the position (arXiv 2104.09864): two products and a sum an element; nothing saved.
 function op.rotary(o)
+  check_names("op.rotary", o, rotary_names)
+  local bytes = element("rotary", o)
   return core.elementwise {
     name = o.name or "rotary", dtype = o.dtype, elements = o.elements, forward_flops = 3, backward_flops = 3,
-    forward_bytes = 2 * BYTES, backward_bytes = 2 * BYTES,
+    forward_bytes = 2 * bytes, backward_bytes = 2 * bytes,
   }
 end
 
-local bias = {
-  name = check.string { optional = true }, tokens = check.number { above = 0 }, width = check.number { above = 0 },
-  parameter_grad = check.string { optional = true },
-}
+local bias_names = names "dtype tokens width parameter_grad"
 
 --- Adds a vector of `width` to `tokens` rows.
 function op.bias(o)
-  o = check.record("op.bias", o, bias)
+  check_names("op.bias", o, bias_names)
+  local bytes = element("bias", o)
+  for _, name in ipairs { "tokens", "width" } do
+    if math.type(o[name]) == nil then
+      check.fail("op.bias: '%s' must be an integer, got %s", name, check.show(o[name]))
+    end
+  end
   return core.elementwise {
-    name = o.name or "bias", elements = 1.0 * o.tokens * o.width, parameters = o.width,
-    forward_flops = 1, backward_flops = 1, forward_bytes = BYTES, backward_bytes = BYTES,
+    name = o.name or "bias", dtype = o.dtype, elements = 1.0 * o.tokens * o.width, parameters = o.width,
+    forward_flops = 1, backward_flops = 1, forward_bytes = bytes, backward_bytes = bytes,
     parameter_grad = o.parameter_grad,
   }
 end
 
+local gelu_names, dropout_names = names "dtype elements", names "dtype elements keep_mask recomputed"
+
 --- GELU of `elements`, 8 FLOP forward and 13 backward each.
 function op.gelu(o)
+  check_names("op.gelu", o, gelu_names)
+  local bytes = element("gelu", o)
   return core.elementwise {
-    name = o.name or "gelu", elements = o.elements, forward_flops = 8, backward_flops = 13,
-    forward_bytes = 2 * BYTES, backward_bytes = 3 * BYTES, saved_bytes = BYTES,
+    name = o.name or "gelu", dtype = o.dtype, elements = o.elements, forward_flops = 8, backward_flops = 13,
+    forward_bytes = 2 * bytes, backward_bytes = 3 * bytes, saved_bytes = bytes,
   }
 end
 
 --- Dropout of `elements`; keep_mask = false draws the mask again in the backward pass.
 function op.dropout(o)
-  local bytes = 2 * BYTES + MASK_BYTES
+  check_names("op.dropout", o, dropout_names)
+  local bytes = 2 * element("dropout", o) + MASK_BYTES
   return core.elementwise {
-    name = o.name or "dropout", elements = o.elements, forward_flops = 1, backward_flops = 1,
+    name = o.name or "dropout", dtype = o.dtype, elements = o.elements, forward_flops = 1, backward_flops = 1,
     forward_bytes = bytes, backward_bytes = bytes, saved_bytes = o.keep_mask == false and 0 or MASK_BYTES,
     recomputed = o.recomputed,
   }

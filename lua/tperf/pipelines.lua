@@ -3,6 +3,7 @@
 -- backward and weight-gradient time on a device (tperf/schedule says which schedules export it).
 local core = require "tperf.core"
 local check = require "tperf.check"
+local refusal = require "tperf.refusal"
 local schedule = require "tperf.schedule"
 
 local pipelines = {}
@@ -19,7 +20,8 @@ function pipelines.schedules()
   return names
 end
 
--- A makespan in F, B, D, W and O as one in F, B and W: a pair takes as long as its halves, and B = D + W.
+-- A makespan in F, B, D, W and O as one in F, B and W: a pair takes as long as its halves, less what it hides, which is
+-- counted apart; and B = D + W.
 local function in_passes(form)
   local d, o = form.D or 0, form.O or 0
   return { forward = (form.F or 0) + o, backward = (form.B or 0) + o + d, weight_grad = (form.W or 0) - d }
@@ -39,7 +41,7 @@ local function bubble_at(definition, pp, chunks, microbatches)
   local total, work = in_passes(form), microbatches * chunks
   return {
     forward = (total.forward - work) / chunks, backward = (total.backward - work) / chunks,
-    weight_grad = total.weight_grad / chunks, overlapped = (form.O or 0) > 0,
+    weight_grad = total.weight_grad / chunks, pairs = form.O or 0,
   }
 end
 
@@ -75,20 +77,23 @@ end
 local function describe(name, number, pp, chunks)
   local one = {
     pp = pp, virtual_stages = chunks, schedule = number, bubble_forward = 0, bubble_backward = 0,
-    bubble_weight_grad = 0, min_microbatches = 1, microbatch_multiple = 1, weight_copies = 1, in_flight = { 1 },
+    bubble_weight_grad = 0, pairs = 0, pairs_each = 0, min_microbatches = 1, microbatch_multiple = 1, weight_copies = 1, in_flight = { 1 },
     last_in_flight = 1,
   }
   if pp == 1 then return one end
   local definition = schedule.get(name)
   local multiple, least = demands(definition, pp, chunks)
   if not least then return nil end
-  local bubble = bubble_at(definition, pp, chunks, 16 * pp * multiple)
+  local many, more = 16 * pp * multiple, 17 * pp * multiple
+  local bubble, next_bubble = bubble_at(definition, pp, chunks, many), bubble_at(definition, pp, chunks, more)
   one.bubble_forward, one.bubble_backward = bubble.forward, bubble.backward
   one.bubble_weight_grad = bubble.weight_grad
+  one.pairs_each = (next_bubble.pairs - bubble.pairs) / (more - many)
+  one.pairs = bubble.pairs - one.pairs_each * many
   one.min_microbatches, one.microbatch_multiple = least, multiple
   one.weight_copies = weight_copies(definition)
   one.in_flight = in_flight(definition, pp, chunks)
-  one.last_in_flight = last_in_flight(one.in_flight, chunks, bubble.overlapped)
+  one.last_in_flight = last_in_flight(one.in_flight, chunks, bubble.pairs > 0)
   return one
 end
 
@@ -113,7 +118,7 @@ function pipelines.check_chunks(names, wanted)
       taken = taken or not own or own == chunks
     end
     if not taken then
-      check.fail("'virtual_stages' = %d wants a schedule that interleaves, such as interleaved_1f1b, not %s", chunks,
+      refusal.raise("'virtual_stages' = %d wants a schedule that interleaves, such as interleaved_1f1b, not %s", chunks,
         table.concat(names, ", "))
     end
   end
@@ -145,18 +150,47 @@ function pipelines.make(options)
   return core.pipelines(options.runs, options.has_ends, list), described
 end
 
+--- Why a schedule makes no pipeline of these sizes.
+---@param name string  the schedule
+---@param pp integer
+---@param wanted integer?  chunks on a device; any
+---@param layers integer
+---@return string
+function pipelines.why_none(name, pp, wanted, layers)
+  local definition = schedule.get(name)
+  local least = definition.stages_per_device or 2
+  local chunks = definition.stages_per_device or wanted or least
+  if chunks < least then
+    return ("schedule '%s' interleaves: 'virtual_stages' must be at least 2, got %d"):format(name, chunks)
+  end
+  if pp * chunks <= layers then return ("schedule '%s' has no closed form for pp = %d"):format(name, pp) end
+  local most = layers // pp
+  local remedy = not definition.stages_per_device and most >= least and ("'virtual_stages' up to %d fits"):format(most)
+    or ("pp up to %d fits"):format(layers // least)
+  return ("schedule '%s' puts %d chunks of layers on each of pp = %d devices, %d in all, more than the model's %d "
+    .. "layers; %s"):format(name, chunks, pp, chunks * pp, layers, remedy)
+end
+
 --- The names of a search's `schedule` argument: a name, a list, or "any".
 function pipelines.names(value)
   local known = pipelines.schedules()
   if value == "any" then return known end
-  local list = type(value) == "table" and value or { value }
+  local list, seen = {}, {}
+  for _, name in ipairs(type(value) == "table" and value or { value }) do
+    if not seen[name] then list[#list + 1] = name end
+    seen[name] = true
+  end
   if list[1] == nil then check.fail("'schedule' must be a name or a list of names, got %s", check.show(value)) end
   for _, name in ipairs(list) do
     local found = false
     for _, one in ipairs(known) do found = found or one == name end
     if not found then
-      check.fail("schedule %s has no closed form%s; a search can take: %s", check.show(name),
-        check.suggest(name, known), table.concat(known, ", "))
+      local all = schedule.names()
+      local exists = false
+      for _, one in ipairs(all) do exists = exists or one == name end
+      check.fail("%s%s; a search can take: %s",
+        (exists and "schedule %s has no closed form" or "unknown schedule %s"):format(check.show(name)),
+        exists and "" or check.suggest(name, all), table.concat(known, ", "))
     end
   end
   return list

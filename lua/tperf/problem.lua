@@ -4,7 +4,9 @@ local layer = require "tperf.layer"
 local layout = require "tperf.layout"
 local model = require "tperf.model"
 local pipelines = require "tperf.pipelines"
+local refusal = require "tperf.refusal"
 local rules = require "tperf.rules"
+local runtime = require "tperf.runtime"
 local space = require "tperf.space"
 local strategy = require "tperf.strategy"
 local system = require "tperf.system"
@@ -37,10 +39,17 @@ function problem.refuse_axes(what, given, strategies)
   for _, s in ipairs(strategy.all()) do
     for _, name in ipairs(s.axis_names) do
       if type(given) == "table" and given[name] ~= nil and not own[name] then
-        check.fail("%s: '%s' is an axis of strategy %s, not of %s", what, name, s.name, table.concat(asked, ", "))
+        refusal.raise("%s: '%s' is an axis of strategy %s, not of %s", what, name, s.name, table.concat(asked, ", "))
       end
     end
   end
+end
+
+--- Refuses panels where no strategy has any.
+function problem.refuse_panels(what, o, strategies)
+  local some = o.panels == nil
+  for _, s in ipairs(strategies) do some = some or s.panels ~= nil end
+  if not some then refusal.raise("%s: 'panels' are of strategy summa, not of %s", what, strategies[1].name) end
 end
 
 --- The fields that search and train have in common, for some strategies.
@@ -56,7 +65,7 @@ function problem.schema(strategies)
     zero = one_or_list(check.integer { min = 0, max = 3 }),
     recompute = one_or_list(check.choice { RECOMPUTE }),
     recompute_layers = check.integer { min = 1, max = 1 << 16, default = 1 },
-    sequence_parallel = one_or_list(check.boolean()),
+    sequence_parallel = one_or_list(check.boolean()), software = check.any { optional = true },
   }
   for name, checker in pairs(training.schema) do schema[name] = checker end
   local placed = check.integer { min = 1, max = 1 << 31, optional = true }
@@ -69,11 +78,16 @@ function problem.schema(strategies)
   return schema
 end
 
-function problem.as_list(value)
-  if value == nil or type(value) == "table" then return value end
-  return { value }
+-- A value or a list as a list without repetitions; nil stays nil.
+local function as_list(value)
+  if type(value) ~= "table" then return value ~= nil and { value } or nil end
+  local list, seen = {}, {}
+  for _, item in ipairs(value) do
+    if not seen[item] then list[#list + 1] = item end
+    seen[item] = true
+  end
+  return list
 end
-local as_list = problem.as_list
 
 --- A list of systems, and whether it was one (of names, or of tables) and not a single system.
 function problem.systems(value)
@@ -94,13 +108,29 @@ local function free_knobs(o, set)
   }
 end
 
--- Every combination of what changes a shape's ops without changing its sizes.
-local function variants_of(o, free)
+-- What is recomputed, each way once. Selective recomputation is of scores that attention keeps; where the layers keep
+-- none it is "none". Blocks of one's own may do as they like.
+local function recomputations_of(o, free, network, set)
+  local asked, list, seen = as_list(o.recompute) or free.recompute, {}, {}
+  local selects = network.architecture or set.layers_from_description and o.attention == "unfused"
+  for _, recompute in ipairs(asked) do
+    local is = recompute == "selective" and not selects and "none" or recompute
+    if not seen[is] then list[#list + 1] = recompute end
+    seen[is] = true
+  end
+  return list
+end
+
+-- Every combination of what changes a shape's ops without changing its sizes. again: all but sequence_parallel is as in
+-- the variant before.
+local function variants_of(o, free, network, set)
   local list = {}
   local parallel = o.sequence_parallel == nil and { true } or as_list(o.sequence_parallel)
-  for _, recompute in ipairs(as_list(o.recompute) or free.recompute) do
+  for _, recompute in ipairs(recomputations_of(o, free, network, set)) do
     for _, sequence_parallel in ipairs(parallel) do
-      list[#list + 1] = { recompute = recompute, sequence_parallel = sequence_parallel }
+      list[#list + 1] = {
+        recompute = recompute, sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1],
+      }
     end
   end
   return list
@@ -114,29 +144,40 @@ local function fixed_of(o, strategies, set)
   for _, s in ipairs(strategies) do present[s.name] = true end
   for _, s in ipairs(strategies) do
     local same = s.same_as
-    if same and present[same.strategy] and set.layers_from_description then fixed.least[same.without] = 2 end
+    for _, name in ipairs(same and present[same.strategy] and set.layers_from_description and same.without or {}) do
+      fixed.least[name] = 2
+    end
     for _, name in ipairs(s.axis_names) do fixed[name] = as_list(o[name]) end
   end
   return fixed
 end
 
+--- Checks the arguments of a question, and fills in what its software profile decides.
+---@return table arguments  with `profile` in place of the software asked for
+function problem.arguments(what, given, schema)
+  local o = check.record(what, given, schema)
+  o.profile, o.software = runtime.of(o.software), nil
+  runtime.fill(o, given, o.profile)
+  return o
+end
+
 --- From checked arguments (problem.schema, and gpus as a number or a list) to all that the core needs.
----@return table problem  { model, rules, training, strategies, layouts, variants, fixed, zero, questions, pipelines,
+---@return table problem  { model, rules, training, software, strategies, layouts, variants, fixed, zero, questions, pipelines,
 ---  pipeline_list, pps }; each question refers to what configuration.of wants
 ---@return boolean many   whether gpus or system was a list
 function problem.of(o, strategies)
   local p = { model = model(o.model), rules = rules(o.rules), strategies = strategies, layouts = {} }
   local free = free_knobs(o, p.rules)
   if o.seq then p.model = p.model:with { seq = o.seq } end
-  p.training, p.variants = training.of(o, p.rules, p.model), variants_of(o, free)
-  p.zero = as_list(o.zero) or { 1 }
+  p.training, p.variants = training.of(o, p.rules, p.model), variants_of(o, free, p.model, p.rules)
+  p.zero, p.profile, p.software = as_list(o.zero) or { 1 }, o.profile, runtime.terms(o.profile)
   local systems, many = problem.systems(o.system)
   p.questions = {}
   for _, machine in ipairs(systems) do
     for _, gpus in ipairs(as_list(o.gpus)) do
       p.questions[#p.questions + 1] = {
         model = p.model, system = machine, gpus = gpus, global_batch = o.global_batch, rules = p.rules,
-        training = p.training,
+        training = p.training, profile = p.profile, software = p.software,
       }
     end
   end
@@ -145,10 +186,10 @@ function problem.of(o, strategies)
   p.wanted_pps = as_list(o.pp)
   p.pps = space.pipeline_sizes(p.model, p.rules, p.questions, p.wanted_pps)
   local schedules = pipelines.names(o.schedule or free.schedule)
-  pipelines.check_chunks(schedules, as_list(o.virtual_stages))
+  p.schedules, p.virtual_stages = schedules, as_list(o.virtual_stages)
+  pipelines.check_chunks(schedules, p.virtual_stages)
   p.pipelines, p.pipeline_list = pipelines.make {
-    pps = p.pps, schedules = schedules,
-    virtual_stages = as_list(o.virtual_stages) or VIRTUAL_STAGES,
+    pps = p.pps, schedules = schedules, virtual_stages = p.virtual_stages or VIRTUAL_STAGES,
     layers = p.model.layers, runs = p.layouts[1].runs, has_ends = p.layouts[1].has_ends,
   }
   for _, question in ipairs(p.questions) do

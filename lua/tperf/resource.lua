@@ -4,6 +4,7 @@
 local io, os, debug, next, setmetatable, getmetatable = io, os, debug, next, setmetatable, getmetatable
 local check = require "tperf.check"
 local core = require "tperf.core"
+local refusal = require "tperf.refusal"
 
 local resource = {}
 
@@ -84,6 +85,16 @@ function resource.list(kind)
   return sorted
 end
 
+-- ", which is a system" of a name that another kind has.
+local function other_kind(kind, name)
+  for _, other in ipairs { "models", "systems", "software" } do
+    for _, known in ipairs(other ~= kind and resource.list(other) or {}) do
+      if known == name then return (", which is a %s"):format(other == "software" and other or other:gsub("s$", "")) end
+    end
+  end
+  return ""
+end
+
 --- The file of a name or a path; nil and a message when there is none.
 ---@param kind string
 ---@param name string
@@ -103,8 +114,8 @@ function resource.find(kind, name)
     end
   end
   if name:find("/", 1, true) and exists(name) then return name end
-  return nil, string.format("unknown %s %s%s; `tperf list %s` shows them all", kind:gsub("s$", ""), check.show(name),
-    check.suggest(name, resource.list(kind)), kind)
+  return nil, string.format("unknown %s %s%s%s; `tperf list %s` shows them all", kind:gsub("s$", ""),
+    check.show(name), check.suggest(name, resource.list(kind)), other_kind(kind, name), kind)
 end
 
 --- The content of a YAML or JSON file and the positions in it (see src/bind/bind_yaml.c); nil and a message.
@@ -193,6 +204,7 @@ function resource.constructor(options)
 
   local function build(label, content, origin)
     local object, message, path, is_unknown = check.fields(content, "", options.schema)
+    local raise = object and refusal.raise or check.fail -- each field is right, but not with the others
     if object then
       setmetatable(object, metatable)
       if options.finish then message, path = options.finish(object) end
@@ -200,7 +212,7 @@ function resource.constructor(options)
     if message then
       local named = not origin and type(content) == "table" and type(content.name) == "string"
       local at = place(origin, path, is_unknown) .. (named and content.name .. ": " or "")
-      check.fail("%s: %s%s", label, at, message)
+      raise("%s: %s%s", label, at, message)
     end
     made[object] = copy_of(object)
     return object

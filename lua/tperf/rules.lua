@@ -21,8 +21,8 @@ local fields = {
     "Q13: it adds to compute, so that memory time can hide it" },
   { "data_overlap_excludes_comm", "data-parallel traffic hides behind compute only",
     "Q15: also behind tensor-parallel traffic on the same links" },
-  { "placements_may_underfill", "where no placement fills the fast domain, the fullest one is used",
-    "Q16: there is no candidate then" },
+  { "placements_may_underfill", "a placement may leave GPUs of a fast domain unused: 64 of 72",
+    "Q16: placements fill the domain, or there is no candidate" },
   { "recompute_counts_everywhere", "recomputed attention adds to FLOPs and to every part of the time",
     "Q17: to the backward time alone" },
   { "norm_2d_splits_hidden", "a two-dimensional layer norm holds hidden / tp1 features",
@@ -101,7 +101,13 @@ function rules.of(value)
     return value
   end
   if value == nil then value = "default" end
-  if type(value) == "string" then value = { base = value } end
+  if type(value) == "string" then
+    if not sets[value] then
+      check.fail("unknown rules %s%s; there are: %s", check.show(value), check.suggest(value, check.names(sets)),
+        table.concat(check.names(sets), ", "))
+    end
+    value = { base = value }
+  end
   local given = check.record("rules", value, schema)
   local set = { name = given.base }
   for _, field in ipairs(fields) do

@@ -37,7 +37,6 @@ local function schema_of(strategies)
   schema.threads = check.integer { min = 1, max = 1024, optional = true }
   schema.where = check.func { optional = true }
   schema.progress = check.func { optional = true }
-  schema.software = check.any { optional = true }
   return schema
 end
 
@@ -58,7 +57,7 @@ local function new_core_search(p, o)
   return core.new({
     top = o.top, threads = o.threads or core.threads(), keep_all = o.keep == "all", no_pruning = not o.prune,
     infeasible_too = o.infeasible, memory_only = o.memory_only, dp_fast = fast.dp, pp_fast = fast.pp,
-  }, p.rules, p.training, p.pipelines, p.questions, p.zero, p.fixed.dp, accept)
+  }, p.rules, p.training, p.pipelines, p.questions, p.zero, p.fixed.dp, accept, p.software)
 end
 
 -- Calls add(shape) for the micro-batches of one size of the axes. Once one of them is hopeless, the larger ones are
@@ -70,6 +69,16 @@ local function add_micro_batches(core_search, network, shape_of, micro_batches, 
     shape.hopeless = hopeless ~= nil
     if not hopeless and core_search:hopeless(shape) then hopeless = shape.network end
     if add(shape) then return true end
+  end
+  return false
+end
+
+-- Whether a variant repeats the one before: where one GPU has all features, there is no stream to cut by tokens or not.
+-- Blocks of one's own may look at the flag whatever the sizes.
+local function repeats(p, s, sizes, variant)
+  if not variant.again or p.model.architecture or not s.built_in then return false end
+  for i, name in ipairs(s.axis_names) do
+    if name == s.features then return sizes[i] == 1 end
   end
   return false
 end
@@ -87,7 +96,7 @@ local function walk(p, o, core_search)
   end
   local function add(shape)
     shapes[#shapes + 1] = shape
-    if #shapes == SHAPES_AT_ONCE then flush() end
+    if #shapes == SHAPES_AT_ONCE or core.pending() then flush() end
     return not complete
   end
   for number, s in ipairs(p.strategies) do
@@ -102,13 +111,46 @@ local function walk(p, o, core_search)
           }
         end
         local function lay_out(micro_batch) return network(sizes, micro_batch, variant) end
-        if add_micro_batches(core_search, lay_out, shape_of, micro_batches, add) then return true end
+        if not repeats(p, s, sizes, variant)
+          and add_micro_batches(core_search, lay_out, shape_of, micro_batches, add) then
+          return true
+        end
       end
       return false
     end)
   end
   flush()
   return complete
+end
+
+-- Bytes of a row of the answer: at least, as spec/memory_limit_spec.lua measures.
+local ROW_BYTES <const> = 1400
+
+-- How many rows the answer has: what the core counts without timing anything. nil when interrupted.
+local function count_rows(p, o)
+  local options = { top = 1, threads = o.threads, prune = true, memory_only = true, fast = o.fast }
+  local core_search <close> = new_core_search(p, options)
+  if not walk(p, options, core_search) then return nil end
+  local rows = 0
+  for i in ipairs(p.questions) do
+    local found = core_search:answer(i)
+    local most = (o.keep == "all" or o.infeasible) and found.candidates or found.feasible
+    rows = rows + (o.keep == "all" and most or math.min(o.top, most))
+  end
+  return rows
+end
+
+-- Refuses an answer that cannot fit before the walk for it. false when interrupted.
+local function check_room(p, o)
+  local function left() return core.memory_left and core.memory_left() or math.huge end
+  local most = o.keep == "all" and math.huge or o.top * #p.questions
+  if o.where or left() == math.huge or most * ROW_BYTES <= left() then return true end
+  local rows = count_rows(p, o)
+  collectgarbage()
+  if not rows or rows * ROW_BYTES <= left() then return rows ~= nil end
+  local what = o.keep == "all" and "keep = \"all\"" or ("top = %d"):format(o.top)
+  check.fail("tperf.search: not enough memory: %s makes %d rows, at least %s, and %s are left: ask for fewer (fix sizes, "
+    .. "or give 'where')", what, rows, units.format(rows * ROW_BYTES, "bytes"), units.format(left(), "bytes"))
 end
 
 --- What needs least memory of all ways to answer one question: { memory, feasible, sizes … }; nil without any.
@@ -118,7 +160,7 @@ function search.least(o, strategies)
   local p = problem.of(o, strategies)
   local options = { top = 1, threads = o.threads, prune = true, memory_only = true, fast = o.fast }
   p.refused = {}
-  local core_search = new_core_search(p, options)
+  local core_search <close> = new_core_search(p, options)
   local complete = walk(p, options, core_search)
   return core_search:answer(1).least, complete
 end
@@ -178,7 +220,7 @@ end
 ---  sequence_parallel  true (default), false, or a list
 ---  recompute_layers   how many layers keep one input under full recomputation (1)
 ---  optimizer          "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
----  weights            "bf16" (default), "fp32" …: the dtype that they are kept in (docs/memory.md)
+---  weights            the dtype that they are kept in: "fp32", "bf16" … (as the ops have them: "bf16"; docs/memory.md)
 ---  gradients          "fp32", "bf16" or "fp16": kept and reduced in; as the rules say
 ---  master             "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---  moments            dtype of the optimizer's moments; the optimizer's
@@ -193,19 +235,20 @@ end
 ---  prune              false: evaluate what bounds rule out as well; the answer is the same
 ---  threads            as many as there are processors
 ---  progress           function(shapes done)
----  software           what a training stack adds (see tperf.software): the 256 best by the formulas, or `top`, timed
----                     and ordered as that stack runs them
+---  software           the training stack that runs them (see tperf.software): its name, a file or a table; "none" (default)
+---                     for the formulas alone
 ---@return tperf.found|tperf.found[] result  a list of them, systems outermost, when gpus or system is a list
 function search.run(given)
   local start = core.clock()
   local strategies = strategy.list(type(given) == "table" and given.strategy or "tensor")
   problem.refuse_axes("tperf.search", given, strategies)
-  local o = check.record("tperf.search", given, schema_of(strategies))
-  if o.software then return require "tperf.search_software".run(given, search.run) end
+  local o = problem.arguments("tperf.search", given, schema_of(strategies))
+  problem.refuse_panels("tperf.search", o, strategies)
   local p, many = problem.of(o, strategies)
   p.refused, p.many = {}, many
-  local core_search = new_core_search(p, o)
-  local complete = walk(p, o, core_search)
+  local room = check_room(p, o)
+  local core_search <close> = new_core_search(p, o)
+  local complete = room and walk(p, o, core_search)
   local results = {}
   for i in ipairs(p.questions) do results[i] = answer(p, o, core_search, i, complete) end
   local seconds = core.clock() - start

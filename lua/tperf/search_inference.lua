@@ -2,9 +2,11 @@
 local check = require "tperf.check"
 local divisors = require "tperf.divisors"
 local infer = require "tperf.infer"
+local nearest = require "tperf.nearest"
 local pareto = require "tperf.plot.pareto"
 local serving = require "tperf.serving"
 local strategy = require "tperf.strategy"
+local units = require "tperf.units"
 
 local search_inference = {}
 
@@ -119,14 +121,39 @@ local function front_of(records)
   return front
 end
 
-local function reason_of(o, counts)
+-- Which of the sizes that were asked for divides no split of the GPUs, or is not admitted.
+local function wrong_size(p)
+  local o, list = p.o, {}
+  local possible = { tp = {}, pp = {}, ep = {} }
+  local open = setmetatable({ tp = false, pp = false, ep = false }, { __index = o })
+  each_split({ o = open, model = p.model, rules = p.rules }, function(split)
+    for name, seen in pairs(possible) do seen[split[name]] = true end
+  end)
+  for _, name in ipairs { "tp", "pp", "ep" } do
+    local seen, ascending = possible[name], {}
+    for size in pairs(seen) do ascending[#ascending + 1] = size end
+    table.sort(ascending)
+    for _, size in ipairs(type(o[name]) == "table" and o[name] or { o[name] }) do
+      if not seen[size] then list[#list + 1] = ("%s = %d: %s"):format(name, size, nearest.of(ascending, size)) end
+    end
+  end
+  return table.concat(list, "; ")
+end
+
+local function reason_of(p, counts)
+  local o = p.o
   if counts.candidates == 0 then
-    return ("no sizes of tp, pp and ep are admitted that divide %d GPUs"):format(o.gpus)
+    local wrong = wrong_size(p)
+    return ("no sizes of tp, pp and ep are admitted that divide %d GPUs%s"):format(o.gpus,
+      wrong ~= "" and "; " .. wrong or "")
+  end
+  if counts.fitting == 0 and o.batch and counts.most > 0 then
+    return ("no 'batch' that was asked for fits: the largest that does is %d"):format(counts.most)
   end
   if counts.fitting == 0 then return "the model does not fit: try more GPUs, or smaller dtypes" end
   local best = counts.fastest
-  return ("nothing keeps within the limits: of what fits, the least ttft is %.3g s, the least tpot %.3g s"):format(
-    best.ttft, best.tpot)
+  return ("nothing keeps within the limits: of what fits, the least ttft is %s, the least tpot %s"):format(
+    units.format(best.ttft, "s", 3), units.format(best.tpot, "s", 3))
 end
 
 --- The best ways to serve a model on a number of GPUs: every split of them into tp, pp, ep and replicas, and batches in
@@ -159,10 +186,10 @@ function search_inference.run(given)
   if o.objective == "cost" and not p.price then
     check.fail("tperf.search_inference: objective \"cost\" needs 'gpu_hour', or a system with a price")
   end
-  local found, counts = {}, { candidates = 0, fitting = 0, fastest = { ttft = math.huge, tpot = math.huge } }
+  local found, counts = {}, { candidates = 0, fitting = 0, most = 0, fastest = { ttft = math.huge, tpot = math.huge } }
   each_split(p, function(split)
     each_batch(p, split, function(r)
-      counts.candidates = counts.candidates + 1
+      counts.candidates, counts.most = counts.candidates + 1, math.max(counts.most, r.max_batch)
       if within(o, r) then found[#found + 1] = r end
       if r.feasible then
         counts.fitting = counts.fitting + 1
@@ -173,7 +200,7 @@ function search_inference.run(given)
   table.sort(found, better(o))
   local best = table.move(found, 1, math.min(o.top, #found), 1, {})
   best.pareto, best.candidates, best.feasible = front_of(found), counts.candidates, #found
-  if #found == 0 then best.reason = reason_of(o, counts) end
+  if #found == 0 then best.reason = reason_of(p, counts) end
   return best
 end
 

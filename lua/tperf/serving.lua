@@ -6,7 +6,9 @@ local core = require "tperf.core"
 local layer = require "tperf.layer"
 local layout = require "tperf.layout"
 local model = require "tperf.model"
+local nearest = require "tperf.nearest"
 local pipelines = require "tperf.pipelines"
+local refusal = require "tperf.refusal"
 local rules = require "tperf.rules"
 local strategy = require "tperf.strategy"
 local system = require "tperf.system"
@@ -42,12 +44,12 @@ local tensor, usual = strategy.of "tensor", rules()
 
 local function check_model(what, m, o, set)
   if not set.layers_from_description then
-    check.fail("%s: rules '%s' know GPT-3's layer in training alone; use \"default\"", what, set.name)
+    refusal.raise("%s: rules '%s' know GPT-3's layer in training alone; use \"default\"", what, set.name)
   end
-  if not m.vocab or not m.causal then check.fail("%s: model '%s' generates no tokens", what, m.name) end
+  if not m.vocab or not m.causal then refusal.raise("%s: model '%s' generates no tokens", what, m.name) end
   if m.context and o.prompt + o.generate > m.context then
-    check.fail("%s: 'prompt' + 'generate' (%d + %d) must be at most the model's context of %d tokens", what, o.prompt,
-      o.generate, m.context)
+    refusal.raise("%s: 'prompt' + 'generate' (%d + %d) must be at most the model's context of %d tokens", what,
+      o.prompt, o.generate, m.context)
   end
 end
 
@@ -139,11 +141,12 @@ local function placement_of(p, c)
   for i, name in ipairs(sizes) do
     fast[i] = given[name] or layer.fitting(c[name], left)
     if c[name] % fast[i] ~= 0 then
-      check.fail("%s: 'fast.%s' = %d does not divide %s = %d", p.what, name, fast[i], name, c[name])
+      refusal.raise("%s: 'fast.%s' = %d does not divide %s = %d; %s", p.what, name, fast[i], name, c[name],
+        nearest.divisors(c[name], fast[i]))
     end
     left = left // fast[i]
   end
-  if left < 1 then check.fail("%s: the placement takes more GPUs than the %d of a fast domain", p.what, domain) end
+  if left < 1 then refusal.raise("%s: the placement takes more GPUs than the %d of a fast domain", p.what, domain) end
   return { fast[1], fast[2] }, fast[3]
 end
 

@@ -1,5 +1,5 @@
---- tperf.software: what a training stack adds to the formulas: software/*.yaml, one file a stack, six numbers at most,
--- shared by all runs of that stack. tperf/stack.lua says what they do.
+--- tperf.software: what a training stack adds to the formulas: software/*.yaml, one file a stack, six fitted numbers at
+-- most, shared by all runs of that stack. docs/model.md section 6.6 says what they do; include/tperf/price.h has them.
 local check = require "tperf.check"
 local resource = require "tperf.resource"
 
@@ -16,6 +16,7 @@ local schema = {
   compute = factor(0.1, 10), attention = factor(0.1, 20), memory = factor(0, 20), comm = factor(0, 20),
   host = check.number { min = 0, max = 1, unit = "s" }, -- seconds to launch a kernel
   overlap = factor(0, 1),
+  optimizer = check.number { min = 0, max = 1, default = 0.7 },
   -- How it fits runs that it was not fitted to: half of the predictions are within `error` of the measured time, nine
   -- tenths within error90; and what the runs were.
   runs = check.integer { min = 1, optional = true }, error = factor_or_none, error90 = factor_or_none,
@@ -32,8 +33,9 @@ local schema = {
 ---  attention      the same for attention's kernels
 ---  memory         by how much exposed memory traffic takes longer than the formulas have it
 ---  comm           the same for tensor-parallel and expert-parallel communication
----  host           seconds that the host takes to launch a kernel; a GPU that is faster waits
----  overlap        part of the data-parallel traffic that is hidden
+---  host           seconds that the host takes to launch a kernel: no pass is faster than its launches
+---  overlap        part of a pass during which data-parallel traffic is under way, and so hidden
+---  optimizer      part of the HBM's bandwidth that the optimizer's step reaches (0.7)
 ---  runs           how many published runs it was fitted to
 ---  error          half of them are within this part of the measured time, predicted by a fit to others of them
 ---  error90        nine tenths of them are

@@ -1,6 +1,7 @@
 --- The shapes of a search: every size of a strategy's axes, and every micro-batch, that some question allows.
 -- docs/model.md section 7. The core walks what is left: pipelines, placements, panels.
 local divisors = require "tperf.divisors"
+local nearest = require "tperf.nearest"
 
 local space = {}
 
@@ -113,6 +114,18 @@ local function micro_batches(replicas, shards, model, rules, fixed, divisors_of)
   end
   table.sort(list)
   return list
+end
+
+--- In words, which sizes of an axis a strategy admits near the one that `share` has, which it does not.
+---@return string
+function space.nearest_sizes(axis, model, share, rules)
+  local wrong = share[axis.name]
+  local text = nearest.sizes(function(size)
+    share[axis.name] = size
+    return (axis.admits(model, share, rules))
+  end, 2 * wrong, wrong)
+  share[axis.name] = wrong
+  return text
 end
 
 --- The pipeline sizes that divide some question's GPUs: those that divide the layers, or all up to their number where

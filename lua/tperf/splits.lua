@@ -1,5 +1,9 @@
 --- Why a question of a search has no candidate, and which numbers of GPUs have some.
+local divisors = require "tperf.divisors"
+local nearest = require "tperf.nearest"
+local pipelines = require "tperf.pipelines"
 local space = require "tperf.space"
+local strategy = require "tperf.strategy"
 
 local splits = {}
 
@@ -19,7 +23,7 @@ end
 local NEAR <const> = 256 -- numbers tried below and above
 
 -- "; 504 or 512 GPUs have one": the nearest that do, in whole fast domains where there are several.
-local function nearest(p, question)
+local function counts_near(p, question)
   local domain, list = question.system.network.fast.domain, {}
   local step = question.gpus > domain and domain or 1
   local function first(from, by)
@@ -46,26 +50,69 @@ local function axes_of(p)
   return names, s.axis_names[s.expert_axis]
 end
 
--- The first reasons why sizes were not admitted, those asked for that divide nothing first. That a model has no experts
--- is a reason only where they were asked for.
-local function refusals(p, gpus, expert_axis)
+local MOST_REASONS <const> = 3
+
+local function reasons()
   local list, seen = {}, {}
-  local function add(reason)
-    if not seen[reason] and #list < 3 then list[#list + 1] = reason end
+  return list, function(reason)
+    if not seen[reason] and #list < MOST_REASONS then list[#list + 1] = reason end
     seen[reason] = true
   end
-  local function asked(name, sizes)
-    for _, size in ipairs(sizes or {}) do
-      if gpus % size ~= 0 then add(("%s = %d does not divide %d"):format(name, size, gpus)) end
+end
+
+-- Why a size of an axis that was asked for is none, and which near it divide the GPUs and are admitted; nil when it is
+-- one.
+local function wrong_size(p, axis, size, gpus)
+  local share = strategy.share(p.strategies[1], p.model, 1, {}, p.rules)
+  for _, name in ipairs(p.strategies[1].axis_names) do share[name] = 1 end
+  local function admits(n)
+    share[axis.name] = n
+    return axis.admits(p.model, share, p.rules)
+  end
+  local admitted, reason = admits(size)
+  if admitted and gpus % size == 0 then return nil end
+  if admitted then reason = ("does not divide %d"):format(gpus) end
+  local list = {}
+  for _, n in ipairs(divisors.of(gpus)) do
+    if admits(n) then list[#list + 1] = n end
+  end
+  return ("%s = %d %s; %s"):format(axis.name, size, reason or "is not admitted", nearest.of(list, size))
+end
+
+-- What is wrong with the sizes that were asked for: of the first strategy's axes, pp and dp.
+local function wrong_sizes(p, question)
+  local list, add = reasons()
+  local gpus, batch = question.gpus, question.global_batch
+  for _, axis in ipairs(p.strategies[1].axes) do
+    for _, size in ipairs(p.fixed[axis.name] or {}) do
+      local reason = wrong_size(p, axis, size, gpus)
+      if reason then add(reason) end
     end
   end
-  for _, name in ipairs(p.strategies[1].axis_names) do asked(name, p.fixed[name]) end
-  asked("pp", p.wanted_pps)
-  asked("dp", p.fixed.dp)
+  local pps = p.wanted_pps and space.pipeline_sizes(p.model, p.rules, { question }) or {}
+  for _, pp in ipairs(p.wanted_pps or {}) do
+    local reason = pp > p.model.layers and ("is more than the model's %d layers"):format(p.model.layers)
+      or gpus % pp ~= 0 and ("does not divide %d"):format(gpus)
+      or not p.rules.stages_may_differ and p.model.layers % pp ~= 0
+      and ("does not divide the model's %d layers"):format(p.model.layers)
+    if reason then add(("pp = %d %s; %s"):format(pp, reason, nearest.of(pps, pp))) end
+  end
+  for _, dp in ipairs(p.fixed.dp or {}) do
+    local reason = gpus % dp ~= 0 and ("does not divide %d"):format(gpus)
+      or batch % dp ~= 0 and ("does not divide the global batch of %d"):format(batch)
+    if reason then add(("dp = %d %s; %s"):format(dp, reason, nearest.divisors(divisors.gcd(gpus, batch), dp))) end
+  end
+  if #p.pipeline_list == 0 and #p.pps > 0 then
+    add(pipelines.why_none(p.schedules[1], p.pps[1], p.virtual_stages and p.virtual_stages[1], p.model.layers))
+  end
+  return table.concat(list, "; ")
+end
+
+-- The first reasons why sizes that were tried were not admitted. That a model has no experts is none.
+local function refusals(p, expert_axis)
+  local list, add = reasons()
   for _, reason in ipairs(p.refused) do
-    local idle = expert_axis and not p.model.experts and not p.fixed[expert_axis]
-      and reason:find("^" .. expert_axis .. " ")
-    if not idle then add(reason) end
+    if p.model.experts or reason:match "^[%w_]+" ~= expert_axis then add(reason) end
   end
   return table.concat(list, "; ")
 end
@@ -82,18 +129,20 @@ function splits.why_none(p, question, fast)
       p.rules.name)
   end
   local axes, expert_axis = axes_of(p)
-  local text = ("no split of %d GPUs into %s, pp and dp has pp fitting %d layers, dp x micro-batch dividing the "
-    .. "global batch of %d and the sequence of %d cut evenly"):format(question.gpus, table.concat(axes, ", "),
-    p.model.layers, question.global_batch, p.model.seq)
+  local text = ("no split of %d GPUs into %s, pp and dp"):format(question.gpus, table.concat(axes, ", "))
+  local wrong = wrong_sizes(p, question)
+  if wrong ~= "" then return text .. ": " .. wrong end
+  text = ("%s has pp fitting %d layers, dp x micro-batch dividing the global batch of %d and the sequence of %d cut "
+    .. "evenly"):format(text, p.model.layers, question.global_batch, p.model.seq)
   local placed = {}
   for axis, gpus in pairs(fast or {}) do placed[#placed + 1] = ("%s = %d"):format(axis, gpus) end
   if #placed > 0 then
     table.sort(placed)
-    text = ("%s, and %s in a fast domain that holds %d and is filled"):format(text, table.concat(placed, ", "), domain)
+    text = ("%s, and %s in a fast domain of %d"):format(text, table.concat(placed, ", "), domain)
   end
-  local refused = refusals(p, question.gpus, expert_axis)
+  local refused = refusals(p, expert_axis)
   if refused ~= "" then text = text .. "; " .. refused end
-  return (p.many or #placed > 0 or p.fixed.dp) and text or text .. nearest(p, question)
+  return (p.many or #placed > 0 or p.fixed.dp) and text or text .. counts_near(p, question)
 end
 
 return splits

@@ -1,6 +1,7 @@
 --- tperf.system: the machine. `schema` below is the whole format of systems/*.yaml; numbers come out in SI units.
 local check = require "tperf.check"
 local resource = require "tperf.resource"
+local solver = require "tperf.import.solver"
 
 -- Where the numbers of a mapping, and of the mappings in it that say nothing nearer, come from.
 local source = check.string { optional = true }
@@ -49,7 +50,7 @@ local function attention_curve()
 end
 
 local function decode_curve()
-  return curve { efficiency = check.number(reached), setup = wait, block = wait, ramp = wait }
+  return curve { efficiency = efficiency(), setup = wait, block = wait, ramp = wait }
 end
 
 local function by_dtype(make)
@@ -60,9 +61,9 @@ end
 
 local function link_curve()
   return check.record_of {
-    latency = wait, hop = wait, small = check.number(reached), extra = wait, large = check.number(reached),
+    latency = wait, hop = wait, small = efficiency(), extra = wait, large = efficiency(),
     switch = quantity("bytes", { min = 0 }), growth = check.number { min = -4, max = 4, default = 0 },
-    in_network = check.number { min = 0, max = 2, default = 0 },
+    in_network = check.number { min = 0, max = 1, default = 0 },
     error = check.number { min = 0, max = 10, optional = true }, points = check.integer { min = 1, optional = true },
   }
 end
@@ -70,7 +71,7 @@ end
 -- All-reduces of engines for serving.
 local function direct_curve()
   return curve {
-    latency = wait, hop = wait, one_shot = check.number(reached), extra = wait, two_shot = check.number(reached),
+    latency = wait, hop = wait, one_shot = efficiency(), extra = wait, two_shot = efficiency(),
   }
 end
 
@@ -84,7 +85,7 @@ local fast_curves = check.record_of {
   reduce_scatter = link_curve(), all_to_all = link_curve(), direct = direct_curve(),
 }
 local slow_curve = check.record_of {
-  source = source, efficiency = check.number(reached), latency = wait, doubling = wait, hop = wait, ramp = wait,
+  source = source, efficiency = efficiency(), latency = wait, doubling = wait, hop = wait, ramp = wait,
   error = check.number { min = 0, max = 10, optional = true }, points = check.integer { min = 1, optional = true },
 }
 
@@ -125,7 +126,7 @@ local schema = {
       efficiency = efficiency(1), -- the part of the bandwidth that kernels reach
       stream = check.record_of({ -- kernels that only read and write
         source = source,
-        efficiency = check.number(reached), -- the part of the bandwidth
+        efficiency = efficiency(), -- the part of the bandwidth
         setup = wait, -- seconds of fixed latency, the launch included
         error = check.number { min = 0, max = 10, optional = true }, -- the fit's median error
         points = check.integer { min = 1, max = 1 << 31, optional = true }, -- measurements of the fit
@@ -199,8 +200,19 @@ local function finish(system)
   return check_attention(system)
 end
 
---- A machine: systems/NAME.yaml, a file of that format, or a table of the same fields. system:with { … } is a changed
--- copy.
+-- A file of the published solver becomes a description, whose fields have no place but the file.
+local function import(content, origin)
+  if not solver.recognise(content) then return content, origin end
+  if not origin then return solver.describe(content) end
+  return solver.describe(content, origin.path, origin.positions), {
+    path = origin.path, positions = { [""] = origin.positions[""] },
+  }
+end
+
+--- A machine: systems/NAME.yaml, a file of that format, a config-NAME.json of the published solver, or a table of the
+-- same fields. system:with { … } is a changed copy.
 ---@param value string|table
 ---@return tperf.system
-return resource.constructor { what = "tperf.system", kind = "systems", schema = schema, finish = finish }
+return resource.constructor {
+  what = "tperf.system", kind = "systems", schema = schema, finish = finish, import = import,
+}

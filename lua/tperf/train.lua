@@ -2,14 +2,15 @@
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
 local divisors = require "tperf.divisors"
+local nearest = require "tperf.nearest"
+local pipelines = require "tperf.pipelines"
 local problem = require "tperf.problem"
+local refusal = require "tperf.refusal"
 local search = require "tperf.search"
 local shortage = require "tperf.shortage"
 local simulate = require "tperf.simulate"
-local software = require "tperf.software"
-local stack = require "tperf.stack"
+local space = require "tperf.space"
 local strategy = require "tperf.strategy"
-local system = require "tperf.system"
 
 local train = {}
 
@@ -27,13 +28,14 @@ local function schema_of(s)
   schema.recompute = check.choice { { "none", "selective", "full" }, default = "none" }
   schema.sequence_parallel = check.boolean { default = true }
   schema.simulate = simulate.options
-  schema.software, schema.configuration = check.any { optional = true }, check.any { optional = true }
+  schema.configuration = check.any { optional = true }
   return schema
 end
 
 local function divide(whole, part, what, whole_name)
   if whole % part ~= 0 then
-    check.fail("tperf.train: %s = %d does not divide %s of %d", what, part, whole_name, whole)
+    refusal.raise("tperf.train: %s = %d does not divide %s of %d; %s", what, part, whole_name, whole,
+      nearest.divisors(whole, part))
   end
   return whole // part
 end
@@ -42,36 +44,52 @@ end
 local function complete_sizes(o, s)
   local product = o.pp
   for i, name in ipairs(s.axis_names) do
-    if o[name] > (1 << 31) // product then check.fail("tperf.train: more than 2^31 GPUs") end
+    if o[name] > (1 << 31) // product then refusal.raise("tperf.train: more than 2^31 GPUs") end
     if i ~= s.expert_axis then product = product * o[name] end
   end
   if not o.dp then o.dp = o.gpus and divide(o.gpus, product, "the product of all axes but dp", "'gpus'") or 1 end
-  if o.dp > (1 << 31) // product then check.fail("tperf.train: more than 2^31 GPUs") end
+  if o.dp > (1 << 31) // product then refusal.raise("tperf.train: more than 2^31 GPUs") end
   if o.gpus and o.gpus ~= product * o.dp then
-    check.fail("tperf.train: 'gpus' is %d, but the axes multiply to %d", o.gpus, product * o.dp)
+    refusal.raise("tperf.train: 'gpus' is %d, but the axes multiply to %d", o.gpus, product * o.dp)
   end
   o.gpus = product * o.dp
 end
 
+-- "tp x cp": what cuts the sequence, for messages.
+local function sharding(o, s)
+  local names = {}
+  for i, name in ipairs(s.axis_names) do
+    if i ~= s.expert_axis and o[name] > 1 then names[#names + 1] = name end
+  end
+  return #names > 1 and "the number of shards of the sequence (" .. table.concat(names, ", ") .. ")" or names[1]
+end
+
 local function check_divisions(o, s, p)
+  if o.pp > p.model.layers then
+    refusal.raise("tperf.train: pp = %d is more than the model's %d layers", o.pp, p.model.layers)
+  end
   if #p.pps == 0 then
-    check.fail("tperf.train: pp = %d does not divide the model's %d layers", o.pp, p.model.layers)
+    refusal.raise("tperf.train: pp = %d does not divide the model's %d layers, as the rules '%s' demand; %s", o.pp,
+      p.model.layers, p.rules.name, nearest.divisors(p.model.layers, o.pp))
   end
   local replica = divide(o.global_batch, o.dp, "dp", "'global_batch'")
   divide(replica, o.micro_batch, "micro_batch", "the global batch of one replica,")
   if #p.pipeline_list == 0 then
-    check.fail("tperf.train: schedule '%s' has no closed form for pp = %d", o.schedule, o.pp)
+    refusal.raise("tperf.train: %s", pipelines.why_none(o.schedule, o.pp, o.virtual_stages, p.model.layers))
   end
   local share = strategy.share(s, p.model, o.micro_batch, {}, p.rules)
   for _, axis in ipairs(s.axes) do
     share[axis.name] = o[axis.name]
     local admitted, reason = axis.admits(p.model, share, p.rules)
-    if not admitted then check.fail("tperf.train: %s = %d %s", axis.name, o[axis.name], reason or "is not admitted") end
+    if not admitted then
+      refusal.raise("tperf.train: %s = %d %s; %s", axis.name, o[axis.name], reason or "is not admitted",
+        space.nearest_sizes(axis, p.model, share, p.rules))
+    end
   end
   local experts = s.axis_names[s.expert_axis]
   if experts then divide(o.dp, o[experts], experts, "dp") end
   divide(p.rules.shards_divide_sequence and p.model.seq or o.micro_batch * p.model.seq, s.sequence_shards(share),
-    "the number of sequence shards", "the sequence")
+    sharding(o, s), "the tokens of a micro-batch,")
   return share
 end
 
@@ -81,9 +99,12 @@ local function given_placement(o, s, domain)
   local function take(name, whole)
     divide(whole, given[name], "fast." .. name, name)
     if given[name] > domain // used then
-      check.fail("tperf.train: the placement takes more GPUs than the %d of a fast domain", domain)
+      refusal.raise("tperf.train: the placement takes more GPUs than the %d of a fast domain", domain)
     end
     used = used * given[name]
+  end
+  for _, name in ipairs { "dp", "pp", table.unpack(s.axis_names) } do
+    if given[name] then divide(o[name], given[name], "fast." .. name, name) end
   end
   if not (given.dp and given.pp) then return nil end
   for i, name in ipairs(s.axis_names) do
@@ -98,23 +119,28 @@ local function given_placement(o, s, domain)
   return fast
 end
 
--- That candidate with the fastest of these numbers of panels.
+-- That candidate, changed in place to have the fastest of these numbers of panels.
 local function fastest(question, s, network, found, panels)
-  local best
-  for _, number in ipairs(panels) do
+  local best, least
+  for _, number in ipairs(#panels > 1 and panels or {}) do
     found.panels = number
-    local c = configuration.of(question, s, network, found)
-    if not best or c.time < best.time then best = c end
+    local time = configuration.of(question, s, network, found).time
+    if not least or time < least then best, least = number, time end
   end
-  return best
+  found.panels = best or panels[1]
+  return found
 end
 
+-- The fastest placement, and number of panels, of what is left open.
 local function best_placement(o, s)
   local request = { top = 1, infeasible = true }
   for name, value in pairs(o) do request[name] = value end
-  request.simulate, request.strategy = nil, s
+  request.simulate, request.strategy, request.profile, request.software = nil, s, nil, o.profile or "none"
   local found = search.run(request)
-  return found[1] or check.fail("tperf.train: %s", found.reason)
+  local c = found[1] or refusal.raise("tperf.train: %s", found.reason)
+  local fast = {}
+  for i, name in ipairs(s.axis_names) do fast[i] = c.fast[name] end
+  return fast, c.fast.dp, c.fast.pp, c.panels
 end
 
 -- By how much it misses, and what would help.
@@ -123,24 +149,19 @@ local function why_too_big(c, o, s, question)
     shortage.advice(o, { s }, question, search.least))
 end
 
-local function explain(c, o, p, network)
-  local fast = {}
-  for i, name in ipairs(p.strategies[1].axis_names) do fast[i] = c.fast[name] end
-  local machine = p.questions[1].system
-  local kinds = p.layouts[1].kinds
-  c.layers = network:ops(1, machine, p.rules, fast, c.panels or 1)
-  c.kinds = {}
-  for i, kind in ipairs(kinds) do
-    c.kinds[i] = { key = kind.key, count = 0, ops = network:ops(i, machine, p.rules, fast, c.panels or 1) }
+local function explain(c, t)
+  local p, network, found = t.problem, t.network, t.found
+  local question = p.questions[1]
+  local function ops(section)
+    return network:ops(section, question.system, p.rules, found.fast, found.panels, false, p.software)
   end
+  local kinds = p.layouts[1].kinds
+  c.kinds = {}
+  for i, kind in ipairs(kinds) do c.kinds[i] = { key = kind.key, count = 0, ops = ops(i) } end
   for _, run in ipairs(p.layouts[1].runs) do c.kinds[run[1]].count = c.kinds[run[1]].count + run[2] end
-  c.first = network:ops(#kinds + 1, machine, p.rules, fast, c.panels or 1)
-  c.last = network:ops(#kinds + 2, machine, p.rules, fast, c.panels or 1)
-  c.recompute, c.sequence_parallel = o.recompute, o.sequence_parallel
-  c.stages = configuration.stages(p.questions[1], network, {
-    fast = fast, dp = c.dp, pipeline = 1, micro_batch = c.micro_batch, panels = c.panels or 1, zero = c.zero,
-    dp_fast = c.fast.dp, pp_fast = c.fast.pp,
-  })
+  c.layers, c.first, c.last = c.kinds[1].ops, ops(#kinds + 1), ops(#kinds + 2)
+  c.recompute, c.sequence_parallel = t.o.recompute, t.o.sequence_parallel
+  c.stages = configuration.stages(question, network, found)
   return c
 end
 
@@ -161,6 +182,44 @@ local function with_configuration(given)
   return merged
 end
 
+-- Everything that decides the answer: { o = checked arguments, strategy, problem, network, found }.
+local function prepare(given)
+  if type(given) == "table" and given.configuration ~= nil then given = with_configuration(given) end
+  local s = strategy.of(type(given) == "table" and given.strategy or "tensor")
+  problem.refuse_axes("tperf.train", given, { s })
+  local o = problem.arguments("tperf.train", given, schema_of(s))
+  problem.refuse_panels("tperf.train", o, { s })
+  complete_sizes(o, s)
+  local p = problem.of(o, { s })
+  local share = check_divisions(o, s, p)
+  local sizes = {}
+  for i, name in ipairs(s.axis_names) do sizes[i] = o[name] end
+  local question = p.questions[1]
+  local t = { o = o, strategy = s, problem = p, network = p.layouts[1].network(sizes, o.micro_batch, p.variants[1]) }
+  t.found = { sizes = sizes, dp = o.dp, pipeline = 1, micro_batch = o.micro_batch, zero = o.zero }
+  t.found.fast = given_placement(o, s, question.system.network.fast.domain)
+  if t.found.fast then
+    t.found.dp_fast, t.found.pp_fast = o.fast.dp, o.fast.pp
+    local panels = o.panels and { o.panels } or s.panels and s.panels(p.model, share, p.rules) or { 1 }
+    fastest(question, s, t.network, t.found, panels)
+  else
+    local panels
+    t.found.fast, t.found.dp_fast, t.found.pp_fast, panels = best_placement(o, s)
+    t.found.panels = panels or 1
+  end
+  return t
+end
+
+--- The time of one configuration as a function of the software that runs it, for fits of software profiles.
+---@param given table  as for train.run
+---@return fun(terms: table): number seconds  of an iteration with these terms of a profile (runtime.terms)
+---@return tperf.configuration configuration
+function train.predictor(given)
+  local t = prepare(given)
+  local question = t.problem.questions[1]
+  return configuration.predictor(question, t.network, t.found), configuration.of(question, t.strategy, t.network, t.found)
+end
+
 --- The time and memory of one configuration.
 ---@param given table  as for tperf.search, with one value each:
 ---  model, system, strategy, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
@@ -177,39 +236,18 @@ end
 ---@return tperf.configuration configuration
 ---@return tperf.timeline? timeline  of the simulation
 function train.run(given)
-  if type(given) == "table" and given.configuration ~= nil then given = with_configuration(given) end
-  local s = strategy.of(type(given) == "table" and given.strategy or "tensor")
-  problem.refuse_axes("tperf.train", given, { s })
-  local o = check.record("tperf.train", given, schema_of(s))
-  complete_sizes(o, s)
-  local profile = o.software and software(o.software)
-  if profile then
-    o.system, o.data_overlap = stack.machine(system(o.system)), false -- the profile hides its part
-    o.gradient_shard = o.gradient_shard or profile.gradient_shard
-    if given.attention == nil then o.attention = profile.kernel end
-  end
-  o.software = nil
-  local p = problem.of(o, { s })
-  local share = check_divisions(o, s, p)
-  local sizes = {}
-  for i, name in ipairs(s.axis_names) do sizes[i] = o[name] end
+  local t = prepare(given)
+  local o, p = t.o, t.problem
   local question = p.questions[1]
-  local fast = given_placement(o, s, question.system.network.fast.domain)
-  local network = p.layouts[1].network(sizes, o.micro_batch, p.variants[1])
-  local c = fast and fastest(question, s, network, {
-    sizes = sizes, fast = fast, dp = o.dp, pipeline = 1, dp_fast = o.fast.dp, pp_fast = o.fast.pp,
-    micro_batch = o.micro_batch, zero = o.zero,
-  }, o.panels and { o.panels } or s.panels and s.panels(p.model, share, p.rules) or { 1 }) or best_placement(o, s)
-  explain(c, o, p, network)
-  if profile then stack.apply(c, profile, { model = p.model, system = question.system }) end
-  if not c.feasible then c.reason = why_too_big(c, o, s, question) end
+  local c = explain(configuration.of(question, t.strategy, t.network, t.found), t)
+  if not c.feasible then c.reason = why_too_big(c, o, t.strategy, question) end
   if not o.simulate then return c end
-  local t = simulate.run(c, p.layouts[1].runs, o.simulate)
+  local timeline = simulate.run(c, question, t.network, t.found, o.simulate)
   c.simulated = {
-    schedule = t.schedule, time = t.iteration_time, makespan = t.makespan, bubble_rate = t.bubble_rate,
-    activations = t:most "peak_memory",
+    schedule = timeline.schedule, time = timeline.iteration_time, makespan = timeline.makespan,
+    bubble_rate = timeline.bubble_rate, activations = timeline:most "peak_memory",
   }
-  return c, t
+  return c, timeline
 end
 
 return train

@@ -3,8 +3,6 @@ local check = require "tperf.check"
 
 local training = {}
 
-local COMPUTE_BYTES = 2 -- of a weight as ops count it, in bf16
-
 -- Bytes of a value in memory; tf32 is how the tensor cores read fp32.
 local BYTES = { fp32 = 4, tf32 = 4, bf16 = 2, fp16 = 2, fp8 = 1, int8 = 1, int4 = 0.5 }
 local DTYPES = { "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "int4" }
@@ -37,7 +35,7 @@ local WORKSPACE, COMMUNICATOR = 32 << 20, 32 * (4 << 20)
 --- The fields of tperf.search and tperf.train that say so.
 training.schema = {
   optimizer = check.choice { training.optimizers, default = "adam" },
-  weights = check.choice { DTYPES, default = "bf16" },
+  weights = check.choice { DTYPES, optional = true },
   master = check.choice { { "fp32", "bf16", "none" }, optional = true },
   gradients = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   moments = check.choice { DTYPES, optional = true },
@@ -52,17 +50,18 @@ local function moment_bytes(dtype)
 end
 
 --- For the core: bytes of weights, gradients and optimizer state for every parameter, as Megatron-LM keeps them unless
---- told otherwise: bf16 weights; gradients, a master copy of the weights and moments in fp32: 2 + 4 + 12.
+--- told otherwise: weights as the ops have them, bf16; gradients, a master copy of narrower weights and moments in
+--- fp32: 2 + 4 + 12.
 function training.of(o, rules, model)
   local gradients = o.gradients or rules.gradients_in_fp32 and "fp32" or "bf16"
-  local master = o.master or BYTES[o.weights] < 4 and "fp32" or "none"
+  local master = o.master or o.weights and (BYTES[o.weights] < BYTES.fp32 and "fp32" or "none")
   local optimizer = optimizers[o.optimizer]
   local one = moment_bytes(o.moments or optimizer.dtype or "fp32")
   -- A matrix has rows + columns such sums: 1 / rows + 1 / columns for every entry.
   local copy = (BYTES[master] or 0) + (optimizer.factored and 2 * one / model.hidden or 0)
   if o.gradient_shard then copy = copy + BYTES.fp32 end
   return {
-    weight_bytes = COMPUTE_BYTES, kept_bytes = BYTES[o.weights], gradient_bytes = BYTES[gradients],
+    kept_bytes = BYTES[o.weights] or 0, gradient_bytes = BYTES[gradients], narrow_bytes = master and 0 or BYTES.fp32,
     optimizer_bytes = copy + optimizer.moments * one,
     end_optimizer_bytes = copy + (optimizer.end_moments or optimizer.moments) * one,
     recompute_layers = o.recompute_layers, workspace_bytes = WORKSPACE, communicator_bytes = COMMUNICATOR,

@@ -3,6 +3,7 @@ local check = require "tperf.check"
 local fit = require "tperf.calibrate.fit"
 local measured = require "tperf.measured"
 local software = require "tperf.software"
+local system = require "tperf.system"
 
 local validate = {}
 
@@ -49,7 +50,8 @@ end
 --- Predicts every row of a table of measurements that names enough.
 ---@param given table
 ---  file      a CSV file with the columns of one of the published tables (docs/accuracy.md)
----  system    for all rows; by default the one that describes the GPU a row names
+---  system    for all rows, with its own network between nodes; by default the one that describes the GPU a row names,
+---            with the network that the row names
 ---  rules     "default"
 ---  software  the software profile that all rows ran with; by default the one that the row names
 ---@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … },
@@ -58,6 +60,7 @@ end
 function validate.run(given)
   local o = check.record("tperf.validate", given, schema)
   if o.software then o.software = software(o.software) end
+  if o.system then system(o.system) end -- one that does not exist is wrong for all rows
   local rows, reader = measured.open(o.file)
   local cases, left = measured.predict(rows, reader, o)
   return {

@@ -77,3 +77,14 @@ void tp_sha256_finish(tp_sha256 *hash, uint8_t digest[TP_SHA256_BYTES]) {
     for (int i = 0; i < TP_SHA256_BYTES; i++)
         digest[i] = (uint8_t)(hash->state[i / 4] >> (24 - 8 * (i % 4)));
 }
+
+void tp_sha256_finish_text(tp_sha256 *hash, char text[TP_SHA256_DIGITS + 1]) {
+    static const char digits[] = "0123456789abcdef";
+    uint8_t digest[TP_SHA256_BYTES];
+    tp_sha256_finish(hash, digest);
+    for (int i = 0; i < TP_SHA256_BYTES; i++) {
+        text[2 * i] = digits[digest[i] >> 4];
+        text[2 * i + 1] = digits[digest[i] & 15];
+    }
+    text[TP_SHA256_DIGITS] = '\0';
+}

@@ -6,12 +6,14 @@
 
 #include <lauxlib.h>
 #include <lua.h>
+#include <stdbool.h>
 
 #include "tperf/error.h"
+#include "tperf/heap.h"
 #include "tperf/system.h"
 
 // Puts tperf.core into package.loaded and the searcher for the embedded modules into
-// package.searchers (after the disk when the environment names TPERF_LUA_DIR).
+// package.searchers (after that of the tree that the environment names in TPERF_LUA_DIR).
 void tp_bind_open(lua_State *L);
 
 // The module tperf.core itself, for tp_bind_open and for stock Lua's require.
@@ -21,8 +23,18 @@ int luaopen_tperf_core(lua_State *L);
 int tp_bind_raise(lua_State *L, const tp_error *error);
 int tp_bind_fail(lua_State *L, const char *format, ...); // the directives of lua_pushfstring
 
+// The state's own allocator: what the core holds for a script counts like what Lua holds for it.
+tp_heap tp_bind_heap(lua_State *L);
+// Whether what failed for lack of memory is worth a second try: after the first, garbage is collected.
+bool tp_bind_try_again(lua_State *L, tp_status status, bool *tried);
+
 // Copies the system (a table made by tperf.system) at index; raises when the core refuses it.
 void tp_bind_check_system(lua_State *L, int index, tp_system *out);
+
+// Leaves a Lua file on the stack, closed until tp_bind_open_stream gives it a descriptor, which it owns from then on.
+// False with errno when that fails.
+luaL_Stream *tp_bind_new_stream(lua_State *L);
+bool tp_bind_open_stream(luaL_Stream *stream, int descriptor, const char *mode);
 
 // Each leaves one function or table on the stack, a field of tperf.core.
 void tp_bind_resource(lua_State *L);

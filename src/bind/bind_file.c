@@ -1,31 +1,37 @@
 // bind_file.c: tperf.core.file: what the library needs of files beyond Lua's own.
 //   file.sha256(text) -> its digest, 64 hexadecimal digits
+//   file.write(path, text) -> true, or nil, message: a file whole or not at all (io/stage.h)
+//   file.log(path, header) -> a file open for reading and appending, made with the header if missing; or nil, message
 //   file.lock(file) -> whether this process now has the file to itself (until it closes it or ends)
 //   file.truncate(file, size) -> true, or nil, message
 //   file.writable(path) -> whether a file of that name can be written, or nil, message; leaves nothing behind
-#define _DEFAULT_SOURCE // flock
+// In the sandbox write and log are those of src/cli/output.c.
+#define _DEFAULT_SOURCE     // flock
+#define _XOPEN_SOURCE   700 // realpath
 #include <errno.h>
+#include <fcntl.h>
 #include <lauxlib.h>
+#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "bind/bind.h"
+#include "io/stage.h"
 #include "tperf/sha256.h"
 
 static int hash(lua_State *L) {
     size_t size;
     const char *text = luaL_checklstring(L, 1, &size);
     tp_sha256 state;
-    uint8_t digest[TP_SHA256_BYTES];
+    char hex[TP_SHA256_DIGITS + 1];
     tp_sha256_start(&state);
     tp_sha256_add(&state, text, size);
-    tp_sha256_finish(&state, digest);
-    char hex[2 * TP_SHA256_BYTES + 1];
-    for (int i = 0; i < TP_SHA256_BYTES; i++)
-        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    tp_sha256_finish_text(&state, hex);
     lua_pushstring(L, hex);
     return 1;
 }
@@ -50,25 +56,152 @@ static int truncate_file(lua_State *L) {
     return luaL_fileresult(L, fflush(file) == 0 && ftruncate(fileno(file), (off_t)size) == 0, NULL);
 }
 
-// Of a name that does not exist, its folder decides.
+// Opens the folder of a path; *name is the last part of `real`. Symbolic links are followed, as a shell's ">" does.
+static int open_place(const char *path, char real[PATH_MAX], const char **name) {
+    if (!realpath(path, real)) {
+        if (errno != ENOENT) return -1;
+        if (strlen(path) >= PATH_MAX) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        strcpy(real, path);
+    }
+    char *slash = strrchr(real, '/');
+    *name = slash ? slash + 1 : real;
+    if (!**name) {
+        errno = EISDIR;
+        return -1;
+    }
+    if (!slash) return open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *slash = '\0';
+    return open(slash == real ? "/" : real, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+// A pipe, a terminal, /dev/null: what is there to be written to, not to be replaced.
+static bool is_stream(const char *path) {
+    struct stat info;
+    return strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0 ||
+           (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode));
+}
+
+// The descriptor that a name in /dev stands for, with its own place in the file, which opening the name has not; or -1.
+static int named_descriptor(const char *path) {
+    int number;
+    char rest;
+    if (strcmp(path, "/dev/stdout") == 0) return dup(STDOUT_FILENO);
+    if (strcmp(path, "/dev/stderr") == 0) return dup(STDERR_FILENO);
+    return sscanf(path, "/dev/fd/%d%c", &number, &rest) == 1 ? dup(number) : -1;
+}
+
+static bool write_stream(const char *path, const char *text, size_t size) {
+    fflush(stdout); // which may be the same
+    int descriptor = named_descriptor(path);
+    FILE *file = descriptor >= 0 ? fdopen(descriptor, "wb") : fopen(path, "ab");
+    if (!file) return false;
+    bool ok = fwrite(text, 1, size, file) == size;
+    int error = errno;
+    if (fclose(file) == 0 && ok) return true;
+    if (!ok) errno = error;
+    return false;
+}
+
+static bool write_whole(const char *path, const char *text, size_t size) {
+    char real[PATH_MAX];
+    const char *name;
+    int at = open_place(path, real, &name);
+    bool ok = at >= 0 && tp_stage_whole(at, name, text, size, true);
+    int error = errno;
+    if (at >= 0) close(at);
+    errno = error;
+    return ok;
+}
+
+static int fail(lua_State *L, const char *path) {
+    const char *advice = errno == ENOENT ? " (make the folder first)" : "";
+    lua_pushnil(L);
+    lua_pushfstring(L, "cannot write '%s': %s%s", path, strerror(errno), advice);
+    return 2;
+}
+
+// Writing makes a new file in the folder, whatever may be done with the one that it replaces.
+static bool can_stage(int at, const char *name) {
+    struct stat info;
+    if (fstatat(at, name, &info, 0) != 0) {
+        if (errno != ENOENT) return false;
+    } else if (S_ISDIR(info.st_mode)) {
+        errno = EISDIR;
+        return false;
+    }
+    return faccessat(at, ".", W_OK | X_OK, 0) == 0;
+}
+
+static bool can_write(const char *path) {
+    char real[PATH_MAX];
+    const char *name;
+    int at = is_stream(path) ? named_descriptor(path) : open_place(path, real, &name);
+    bool ok = is_stream(path) ? at >= 0 || access(path, W_OK) == 0 : at >= 0 && can_stage(at, name);
+    int error = errno;
+    if (at >= 0) close(at);
+    errno = error;
+    return ok;
+}
+
 static int writable(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
-    struct stat info;
-    errno = 0;
-    if (stat(path, &info) == 0) {
-        if (S_ISDIR(info.st_mode)) errno = EISDIR;
-        return luaL_fileresult(L, !errno && access(path, W_OK) == 0, NULL);
-    }
-    if (errno != ENOENT) return luaL_fileresult(L, 0, NULL);
-    const char *slash = strrchr(path, '/');
-    lua_pushlstring(L, slash ? path : ".", slash ? (size_t)(slash - path) + 1 : 1);
-    return luaL_fileresult(L, access(lua_tostring(L, -1), W_OK | X_OK) == 0, NULL);
+    if (!can_write(path)) return fail(L, path);
+    lua_pushboolean(L, true);
+    return 1;
+}
+
+static int write_file(lua_State *L) {
+    size_t size;
+    const char *path = luaL_checkstring(L, 1), *text = luaL_checklstring(L, 2, &size);
+    bool ok = is_stream(path) ? write_stream(path, text, size) : write_whole(path, text, size);
+    if (!ok) return fail(L, path);
+    lua_pushboolean(L, true);
+    return 1;
+}
+
+static int close_file(lua_State *L) {
+    luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
+    return luaL_fileresult(L, fclose(stream->f) == 0, NULL);
+}
+
+luaL_Stream *tp_bind_new_stream(lua_State *L) {
+    luaL_Stream *stream = lua_newuserdatauv(L, sizeof *stream, 0);
+    stream->f = NULL;
+    stream->closef = NULL; // a closed file, so that an error before the opening frees nothing
+    luaL_setmetatable(L, LUA_FILEHANDLE);
+    return stream;
+}
+
+bool tp_bind_open_stream(luaL_Stream *stream, int descriptor, const char *mode) {
+    stream->f = descriptor < 0 ? NULL : fdopen(descriptor, mode);
+    int error = errno;
+    if (descriptor >= 0 && !stream->f) close(descriptor);
+    errno = error;
+    if (stream->f) stream->closef = close_file;
+    return stream->f != NULL;
+}
+
+static int open_log(lua_State *L) {
+    size_t size;
+    const char *path = luaL_checkstring(L, 1), *header = luaL_checklstring(L, 2, &size), *name;
+    char real[PATH_MAX];
+    luaL_Stream *stream = tp_bind_new_stream(L);
+    int at = open_place(path, real, &name);
+    int descriptor = at < 0 ? -1 : tp_stage_log(at, name, header, size);
+    int error = errno;
+    if (at >= 0) close(at);
+    errno = error;
+    return tp_bind_open_stream(stream, descriptor, "a+b") ? 1 : fail(L, path);
 }
 
 void tp_bind_file(lua_State *L) {
     static const luaL_Reg functions[] = {
-        {"sha256", hash},       {"lock", lock}, {"truncate", truncate_file},
-        {"writable", writable}, {NULL, NULL},
+        {"sha256", hash},       {"write", write_file}, {"log", open_log},
+        {"writable", writable}, {"lock", lock},        {"truncate", truncate_file},
+        {NULL, NULL},
     };
     luaL_newlib(L, functions);
 }

@@ -14,11 +14,12 @@
 static const char type_name[] = "tperf.decode";
 
 static int new_decode(lua_State *L) {
-    luaL_checktype(L, 1, LUA_TTABLE);
-    luaL_checktype(L, 2, LUA_TTABLE);
     int64_t keys[TP_LENGTHS_MAX];
     size_t n = tp_bind_check_sizes(L, 1, keys, TP_LENGTHS_MAX);
-    if (n < 1 || lua_rawlen(L, 2) != n) tp_bind_fail(L, "a decode needs a network for each length");
+    lua_settop(L, 2);
+    size_t networks = tp_bind_push_list(L, 2, "the networks");
+    if (n < 1 || networks != n) tp_bind_fail(L, "a decode needs a network for each length");
+    lua_replace(L, 2);
     lua_rawgeti(L, 2, 1);
     const tp_network *first = tp_bind_check_network(L, -1);
     tp_decode *decode =
@@ -43,8 +44,7 @@ static int new_decode(lua_State *L) {
 // One op, summed over steps.
 typedef struct op_steps {
     const tp_decode *decode;
-    const tp_system *system;
-    const tp_rules *rules;
+    tp_platform on;
     const tp_placement *placement;
     size_t op;
 } op_steps;
@@ -59,7 +59,7 @@ static void op_step(const void *context, double keys, double values[TP_STEP_VALU
     tp_pass pass;
     tp_decode_pass(o->decode, o->op, keys, &pass);
     tp_pass_cost cost =
-        tp_pass_time(&network->ops[o->op], &pass, network, o->system, o->rules, o->placement);
+        tp_pass_cost_of(&network->ops[o->op], &pass, &o->on, network->sizes, o->placement);
     values[0] = cost.time;
     values[1] = cost.compute;
     values[2] = cost.exposed_memory;
@@ -73,18 +73,21 @@ static void op_step(const void *context, double keys, double values[TP_STEP_VALU
 static int decode_ops(lua_State *L) {
     const tp_decode *decode = luaL_checkudata(L, 1, type_name);
     const tp_network *network = decode->networks[0];
-    int section = (int)luaL_checkinteger(L, 2) - 1;
-    luaL_argcheck(L, section >= 0 && section < network->n_kinds + 2, 2, "no such section");
+    lua_Integer number = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, number >= 1 && number <= network->n_kinds + 2, 2, "no such section");
+    int section = (int)number - 1;
     tp_system system;
     tp_rules rules;
     tp_placement placement = {.panels = 1};
     tp_bind_check_system(L, 3, &system);
     system.serves = true;
     tp_bind_check_rules(L, 4, &rules);
-    tp_bind_check_sizes(L, 5, placement.fast, TP_AXES_MAX);
+    tp_bind_check_placement(L, 5, network, &placement);
     double first = luaL_checknumber(L, 6), last = luaL_checknumber(L, 7);
-    luaL_argcheck(L, first >= decode->keys[0] && last >= first, 6, "no such steps");
-    op_steps o = {decode, &system, &rules, &placement, 0};
+    bool laid_out =
+        first >= decode->keys[0] && last >= first && last <= decode->keys[decode->n - 1];
+    luaL_argcheck(L, laid_out, 6, "no such steps");
+    op_steps o = {decode, {&system, &rules, &tp_software_none}, &placement, 0};
     lua_newtable(L);
     size_t begin = tp_section_begin(network, section);
     for (o.op = begin; o.op < network->section_end[section]; o.op++) {
@@ -135,7 +138,8 @@ static const tp_field cache_fields[] = {
 
 static void read_caches(lua_State *L, int index, int n_kinds, tp_cache *caches) {
     luaL_checktype(L, index, LUA_TTABLE);
-    if ((int)lua_rawlen(L, index) != n_kinds) tp_bind_fail(L, "every kind of layer needs a cache");
+    if (lua_rawlen(L, index) != (size_t)n_kinds)
+        tp_bind_fail(L, "every kind of layer needs a cache");
     for (int i = 0; i < n_kinds; i++) {
         lua_rawgeti(L, index, i + 1);
         tp_fields_read(L, -1, "cache", cache_fields, &caches[i]);
@@ -172,10 +176,20 @@ static void push_service(lua_State *L, const tp_service *s) {
     lua_setfield(L, -2, "memory");
 }
 
+// That the networks are of one model, cut over the same axes.
+static void check_networks(lua_State *L, const tp_serving *s) {
+    const tp_network *networks[] = {s->single, s->decode ? s->decode->networks[0] : s->single};
+    for (int i = 0; i < 2; i++)
+        if (networks[i]->n_kinds != s->prefill->n_kinds ||
+            networks[i]->n_axes != s->prefill->n_axes)
+            tp_bind_fail(L, "serve: the networks are not of one model");
+}
+
 static void check_run(lua_State *L, const run *r, const tp_serving *s) {
     bool sound = r->batch >= 1 && r->prefill_batch >= 1 && r->micro_batch >= 1 &&
                  r->microbatches >= 1 && r->prompt >= 1 && r->generate >= 1 && r->pp_fast >= 1 &&
-                 r->reserved >= 0 && r->reserved < 1 && s->pipeline->virtual_stages == 1;
+                 r->pp_fast <= s->pipeline->pp && r->reserved >= 0 && r->reserved < 1 &&
+                 s->pipeline->virtual_stages == 1;
     if (!sound) tp_bind_fail(L, "serve: sizes must be at least 1, 'reserved' be from 0 to 1");
     const tp_decode *d = s->decode;
     if (d && (d->keys[0] > (double)r->prompt + 1 ||
@@ -189,7 +203,8 @@ static int serve(lua_State *L) {
     run r;
     size_t n;
     tp_cache caches[TP_KINDS_MAX];
-    tp_serving s = {.system = &system, .rules = &rules, .caches = caches, .placement.panels = 1};
+    tp_serving s = {
+        .on = {&system, &rules, &tp_software_none}, .caches = caches, .placement.panels = 1};
     tp_bind_check_system(L, 1, &system);
     system.serves = true;
     tp_bind_check_rules(L, 2, &rules);
@@ -199,7 +214,10 @@ static int serve(lua_State *L) {
     if (!lua_isnil(L, 5)) s.decode = luaL_checkudata(L, 5, type_name);
     s.single = tp_bind_check_network(L, 6);
     read_caches(L, 7, s.prefill->n_kinds, caches);
-    tp_bind_check_sizes(L, 8, s.placement.fast, TP_AXES_MAX);
+    check_networks(L, &s);
+    tp_bind_check_kinds(L, 3, s.prefill);
+    tp_bind_check_placement(L, 8, s.prefill, &s.placement);
+    if (s.decode) tp_bind_check_placement(L, 8, s.decode->networks[0], &s.placement);
     tp_fields_read(L, 9, "serve", run_fields, &r);
     check_run(L, &r, &s);
     s.batch = r.batch;

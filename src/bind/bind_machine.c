@@ -29,8 +29,8 @@ static int machine_kernel(lua_State *L) {
     kernel.m = check_size(L, 5);
     kernel.n = check_size(L, 6);
     kernel.k = check_size(L, 7);
-    kernel.shared = luaL_optnumber(L, 8, 1);
-    kernel.second = luaL_optnumber(L, 10, 0);
+    kernel.shared = lua_isnoneornil(L, 8) ? 1 : check_size(L, 8);
+    kernel.second = lua_isnoneornil(L, 10) ? 0 : check_size(L, 10);
     kernel.warm = lua_toboolean(L, 11);
     for (int i = 0; i < TP_DTYPE_COUNT; i++) {
         tp_kernel_time time;

@@ -2,7 +2,7 @@
 //   op:recompute(saved_bytes)                     in full recomputation, see tperf/op.h
 //   op:communicate(pass, kind, axis, bytes, share, beside)  adds a collective to "forward" or "backward"
 //   op:counts()                                   a record of all counts
-// and fields(), see there.
+// and fields() and bytes(), see there.
 // The first two change the op, and are for the library, before anyone else has it.
 #include <math.h>
 #include <string.h>
@@ -45,11 +45,12 @@ static int construct(lua_State *L) {
     const tp_op_kind *k = &tp_op_kinds[lua_tointeger(L, lua_upvalueindex(1))];
     tp_op_arguments a = k->defaults;
     a.dtype = "bf16";
-    tp_fields_read(L, 1, k->what, k->fields, &a);
-    check_axes(L, k, &a);
     tp_op *op = lua_newuserdatauv(L, sizeof *op, 0);
     memset(op, 0, sizeof *op);
     luaL_setmetatable(L, type_name);
+    tp_fields_read(L, 1, k->what, k->fields,
+                   &a); // its texts are the table's: nothing is allocated after it
+    check_axes(L, k, &a);
     copy_name(L, k->what, a.name, op->name, sizeof op->name);
     op->dtype = check_dtype(L, k->what, a.dtype);
     op->matrix_dtype = a.matrix_dtype ? check_dtype(L, k->what, a.matrix_dtype) : op->dtype;
@@ -181,6 +182,12 @@ static int fields(lua_State *L) {
     return 1;
 }
 
+// bytes(what, dtype): of one element; `what` is for the error
+static int bytes(lua_State *L) {
+    lua_pushnumber(L, element_of(L, luaL_checkstring(L, 1), luaL_checkstring(L, 2)));
+    return 1;
+}
+
 void tp_bind_op(lua_State *L) {
     luaL_newmetatable(L, type_name);
     lua_pushcfunction(L, to_string);
@@ -193,6 +200,8 @@ void tp_bind_op(lua_State *L) {
     lua_setfield(L, -2, "is");
     lua_pushcfunction(L, fields);
     lua_setfield(L, -2, "fields");
+    lua_pushcfunction(L, bytes);
+    lua_setfield(L, -2, "bytes");
     for (int i = 0; tp_op_kinds[i].what; i++) {
         lua_pushinteger(L, i);
         lua_pushcclosure(L, construct, 1);

@@ -1,6 +1,6 @@
 // bind_pipelines.c: tperf.core.pipelines(runs, has_ends, list) -> pipelines, for a search or one iteration.
 //   runs: list of { kind, layers }: the model's layers in order, kind = section of its networks
-//   list: of { pp, virtual_stages, schedule, bubble_forward, bubble_backward, bubble_weight_grad,
+//   list: of { pp, virtual_stages, schedule, bubble_forward, bubble_backward, bubble_weight_grad, pairs, pairs_each,
 //     min_microbatches, microbatch_multiple, weight_copies, last_in_flight, in_flight = list of pp numbers }
 #include <string.h>
 
@@ -10,8 +10,16 @@
 
 static const char type_name[] = "tperf.pipelines";
 
+enum { LAYERS_MAX = 1 << 20 }; // of a run; stages of a pipeline
+
+// Its user value keeps the runs.
 typedef struct pipelines {
+    tp_heap heap;
+    const tp_run *runs;
+    size_t n_runs;
+    bool has_ends;
     size_t n;
+    int kinds; // of layers that a network must have
     tp_pipeline list[];
 } pipelines;
 
@@ -19,6 +27,20 @@ const tp_pipeline *tp_bind_check_pipelines(lua_State *L, int index, size_t *n) {
     const pipelines *p = luaL_checkudata(L, index, type_name);
     *n = p->n;
     return p->list;
+}
+
+void tp_bind_check_kinds(lua_State *L, int index, const tp_network *network) {
+    const pipelines *p = luaL_checkudata(L, index, type_name);
+    if (p->kinds > network->n_kinds)
+        tp_bind_fail(L, "the pipelines have %d kinds of layers, the network has %d", p->kinds,
+                     network->n_kinds);
+}
+
+const tp_run *tp_bind_pipeline_runs(lua_State *L, int index, size_t *n, bool *has_ends) {
+    const pipelines *p = luaL_checkudata(L, index, type_name);
+    *n = p->n_runs;
+    *has_ends = p->has_ends;
+    return p->runs;
 }
 
 static int release(lua_State *L) {
@@ -30,7 +52,8 @@ static int release(lua_State *L) {
 
 typedef struct description {
     int64_t pp, virtual_stages, schedule, min_microbatches, microbatch_multiple;
-    double bubble_forward, bubble_backward, bubble_weight_grad, weight_copies, last_in_flight;
+    double bubble_forward, bubble_backward, bubble_weight_grad, pairs, pairs_each, weight_copies,
+        last_in_flight;
 } description;
 
 static const tp_field fields[] = {
@@ -44,6 +67,8 @@ static const tp_field fields[] = {
     FIELD(NUMBER, bubble_forward),
     FIELD(NUMBER, bubble_backward),
     FIELD(NUMBER, bubble_weight_grad),
+    FIELD(NUMBER, pairs),
+    FIELD(NUMBER, pairs_each),
     FIELD(NUMBER, weight_copies),
     FIELD(NUMBER, last_in_flight),
 #undef FIELD
@@ -63,33 +88,51 @@ static double *push_numbers(lua_State *L, int index, size_t n) {
     return numbers;
 }
 
-static tp_run *push_runs(lua_State *L, int index, size_t *n) {
-    luaL_checktype(L, index, LUA_TTABLE);
-    *n = lua_rawlen(L, index);
+// kinds: the number of the last kind of layer
+static tp_run *push_runs(lua_State *L, int index, size_t *n, int *kinds) {
+    *n = tp_bind_push_list(L, index, "the runs of layers");
+    int list = lua_gettop(L);
     tp_run *runs = lua_newuserdatauv(L, (*n + 1) * sizeof *runs, 0);
     for (size_t i = 0; i < *n; i++) {
         int64_t run[2] = {0};
-        lua_rawgeti(L, index, (lua_Integer)i + 1);
+        lua_rawgeti(L, list, (lua_Integer)i + 1);
         tp_bind_check_sizes(L, -1, run, 2);
-        if (run[0] < 1 || run[0] > TP_KINDS_MAX || run[1] < 1)
-            tp_bind_fail(L, "a run of layers needs a kind from 1 to %d and layers", TP_KINDS_MAX);
+        if (run[0] < 1 || run[0] > TP_KINDS_MAX || run[1] < 1 || run[1] > LAYERS_MAX)
+            tp_bind_fail(L, "a run of layers needs a kind from 1 to %d and 1 to %d layers",
+                         TP_KINDS_MAX, LAYERS_MAX);
         runs[i] = (tp_run){(int)run[0] - 1, run[1]};
+        if (run[0] > *kinds) *kinds = (int)run[0];
         lua_pop(L, 1);
     }
+    lua_remove(L, list);
     return runs;
 }
 
-// Fills the pipeline from the table at the top of the stack.
-static void read_pipeline(lua_State *L, tp_pipeline *pipeline, const tp_run *runs, size_t n_runs,
-                          bool has_ends) {
-    int at = lua_gettop(L);
-    lua_getfield(L, at, "in_flight");
+// Pushes a copy of the table at `at` without its list, so that the rest is plain fields, and the list.
+static void push_plain(lua_State *L, int at) {
+    lua_newtable(L);
     lua_pushnil(L);
-    lua_setfield(L, at, "in_flight"); // so that the rest is plain fields
+    while (lua_next(L, at)) {
+        lua_pushvalue(L, -2);
+        lua_insert(L, -2);
+        lua_rawset(L, at + 1);
+    }
+    tp_bind_raw_field(L, at + 1, "in_flight");
+    lua_pushnil(L);
+    lua_setfield(L, at + 1, "in_flight");
+}
+
+// Fills the pipeline from the table at the top of the stack.
+static void read_pipeline(lua_State *L, const tp_heap *heap, tp_pipeline *pipeline,
+                          const tp_run *runs, size_t n_runs, bool has_ends) {
+    int at = lua_gettop(L);
+    push_plain(L, at);
     description d;
-    tp_fields_read(L, at, "pipeline", fields, &d);
+    tp_fields_read(L, at + 1, "pipeline", fields, &d);
     if (d.pp < 1 || d.virtual_stages < 1 || d.min_microbatches < 1 || d.microbatch_multiple < 1)
         tp_bind_fail(L, "a pipeline's sizes must be at least 1");
+    if (d.pp > LAYERS_MAX || d.virtual_stages > LAYERS_MAX / d.pp)
+        tp_bind_fail(L, "a pipeline of more than %d stages", LAYERS_MAX);
     *pipeline = (tp_pipeline){
         .pp = d.pp,
         .virtual_stages = d.virtual_stages,
@@ -97,32 +140,49 @@ static void read_pipeline(lua_State *L, tp_pipeline *pipeline, const tp_run *run
         .bubble_forward = d.bubble_forward,
         .bubble_backward = d.bubble_backward,
         .bubble_weight_grad = d.bubble_weight_grad,
+        .pairs = d.pairs,
+        .pairs_each = d.pairs_each,
         .min_microbatches = d.min_microbatches,
         .microbatch_multiple = d.microbatch_multiple,
         .weight_copies = d.weight_copies,
         .last_in_flight = d.last_in_flight,
     };
-    const double *in_flight = push_numbers(L, at + 1, (size_t)d.pp);
+    const double *in_flight = push_numbers(L, at + 2, (size_t)d.pp);
     tp_error error;
-    if (tp_pipeline_split(pipeline, runs, n_runs, has_ends, in_flight, &error) != TP_OK)
-        tp_bind_raise(L, &error);
+    tp_status status;
+    bool tried = false;
+    do {
+        tp_pipeline_release(pipeline);
+        status = tp_pipeline_split(pipeline, heap, runs, n_runs, has_ends, in_flight, &error);
+    } while (tp_bind_try_again(L, status, &tried));
+    if (status != TP_OK) tp_bind_raise(L, &error);
     lua_settop(L, at);
 }
 
 static int new_pipelines(lua_State *L) {
     size_t n_runs;
-    const tp_run *runs = push_runs(L, 1, &n_runs);
+    int kinds = 0;
+    lua_settop(L, 3);
+    const tp_run *runs = push_runs(L, 1, &n_runs, &kinds);
     bool has_ends = lua_toboolean(L, 2);
-    luaL_checktype(L, 3, LUA_TTABLE);
-    size_t n = lua_rawlen(L, 3);
-    pipelines *p = lua_newuserdatauv(L, sizeof *p + n * sizeof p->list[0], 0);
+    int runs_index = lua_gettop(L);
+    size_t n = tp_bind_push_list(L, 3, "the pipelines");
+    lua_replace(L, 3);
+    pipelines *p = lua_newuserdatauv(L, sizeof *p + n * sizeof p->list[0], 1);
     memset(p, 0, sizeof *p + n * sizeof p->list[0]);
+    p->heap = tp_bind_heap(L);
+    p->kinds = kinds;
+    p->runs = runs;
+    p->n_runs = n_runs;
+    p->has_ends = has_ends;
+    lua_pushvalue(L, runs_index);
+    lua_setiuservalue(L, -2, 1);
     luaL_setmetatable(L, type_name);
     for (p->n = 0; p->n < n;) {
         lua_rawgeti(L, 3, (lua_Integer)p->n + 1);
         luaL_checktype(L, -1, LUA_TTABLE);
         p->n++; // before it is filled: what a failure leaves behind is released
-        read_pipeline(L, &p->list[p->n - 1], runs, n_runs, has_ends);
+        read_pipeline(L, &p->heap, &p->list[p->n - 1], runs, n_runs, has_ends);
         lua_pop(L, 1);
     }
     return 1;

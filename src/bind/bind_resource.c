@@ -1,10 +1,12 @@
 // bind_resource.c: tperf.core.resource, what data files need of the operating system, and of speed:
 //   prefix: where `make install` puts things; executable: this program's path, or nil;
 //   entries(directory) -> the names in it, in no order, or nil when it cannot be read;
+//   make_folder(path): true, or nil and a message, as os.remove; scripts without --trust get their own;
 //   same(a, b): whether two tables hold the same, tables within them likewise. Every question asks so of its
 //   system, a few hundred fields.
 #include <dirent.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bind/bind.h"
@@ -38,10 +40,18 @@ static int entries(lua_State *L) {
     return 1;
 }
 
-// Whether the table at `b` holds what that at `a` does; as deep as `a` is.
-static bool same_fields(lua_State *L, int a, int b) {
+static int make_folder(lua_State *L) {
+    const char *path = luaL_checkstring(L, 1);
+    return luaL_fileresult(L, mkdir(path, 0777) == 0, path);
+}
+
+enum { DEEPEST = 100 }; // of tables within tables: one may be within itself
+
+// Whether the table at `b` holds what that at `a` does.
+static bool same_fields(lua_State *L, int a, int b, int depth) {
     lua_Integer more = 0; // fields of a beyond those of b
-    luaL_checkstack(L, 4, "tables within tables");
+    if (depth > DEEPEST) return false;
+    luaL_checkstack(L, 8, "tables within tables");
     lua_pushnil(L);
     while (lua_next(L, a)) {
         lua_pushvalue(L, -2);
@@ -49,7 +59,7 @@ static bool same_fields(lua_State *L, int a, int b) {
         int top = lua_gettop(L);
         bool same = lua_rawequal(L, top - 1, top);
         if (!same && lua_istable(L, top - 1) && lua_istable(L, top))
-            same = same_fields(L, top - 1, top);
+            same = same_fields(L, top - 1, top, depth + 1);
         if (!same) {
             lua_pop(L, 3);
             return false;
@@ -67,7 +77,7 @@ static int same(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     luaL_checktype(L, 2, LUA_TTABLE);
     lua_settop(L, 2);
-    lua_pushboolean(L, same_fields(L, 1, 2));
+    lua_pushboolean(L, same_fields(L, 1, 2, 0));
     return 1;
 }
 
@@ -83,6 +93,8 @@ void tp_bind_resource(lua_State *L) {
     }
     lua_pushcfunction(L, entries);
     lua_setfield(L, -2, "entries");
+    lua_pushcfunction(L, make_folder);
+    lua_setfield(L, -2, "make_folder");
     lua_pushcfunction(L, same);
     lua_setfield(L, -2, "same");
 }

@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "bind/bind.h"
+#include "bind/fields.h"
 #include "tperf/schedule.h"
 
 typedef struct schedule {
+    tp_heap heap;
     tp_order order;
     tp_timeline timeline;
     bool simulated;
@@ -41,18 +43,25 @@ static schedule *fillable(lua_State *L) {
 static int hold(lua_State *L) {
     tp_error error;
     schedule *s = fillable(L);
-    if (tp_order_hold(&s->order, check_index(L, 2), check_index(L, 3), &error) != TP_OK)
-        return tp_bind_raise(L, &error);
-    return 0;
+    int64_t device = check_index(L, 2), stage = check_index(L, 3);
+    tp_status status;
+    bool tried = false;
+    do
+        status = tp_order_hold(&s->order, device, stage, &error);
+    while (tp_bind_try_again(L, status, &tried));
+    return status == TP_OK ? 0 : tp_bind_raise(L, &error);
 }
 
 static int add(lua_State *L, tp_pass pass) {
     tp_error error;
     schedule *s = fillable(L);
-    if (tp_order_add(&s->order, pass, check_index(L, 2), check_index(L, 3), check_index(L, 4),
-                     &error) != TP_OK)
-        return tp_bind_raise(L, &error);
-    return 0;
+    int64_t device = check_index(L, 2), stage = check_index(L, 3), microbatch = check_index(L, 4);
+    tp_status status;
+    bool tried = false;
+    do
+        status = tp_order_add(&s->order, pass, device, stage, microbatch, &error);
+    while (tp_bind_try_again(L, status, &tried));
+    return status == TP_OK ? 0 : tp_bind_raise(L, &error);
 }
 
 static int forward(lua_State *L) {
@@ -74,20 +83,25 @@ static int backward_weight(lua_State *L) {
 static int overlapped(lua_State *L) {
     tp_error error;
     schedule *s = fillable(L);
-    if (tp_order_add_pair(&s->order, check_index(L, 2), check_index(L, 3), check_index(L, 4),
-                          check_index(L, 5), check_index(L, 6), &error) != TP_OK)
-        return tp_bind_raise(L, &error);
-    return 0;
+    int64_t at[5];
+    for (int i = 0; i < 5; i++)
+        at[i] = check_index(L, i + 2);
+    tp_status status;
+    bool tried = false;
+    do
+        status = tp_order_add_pair(&s->order, at[0], at[1], at[2], at[3], at[4], &error);
+    while (tp_bind_try_again(L, status, &tried));
+    return status == TP_OK ? 0 : tp_bind_raise(L, &error);
 }
 
-// The list of a number per stage in field `name` of the table at index `table`, as an array in a
+// The list of n numbers, one a stage or a device, in field `name` of the table at index `table`, as an array in a
 // userdata that stays on the stack; NULL when absent. false stands for a time that is not given.
-static const double *check_list(lua_State *L, int table, const char *name, int32_t stages) {
+static const double *check_list(lua_State *L, int table, const char *name, int32_t n) {
     double *values = NULL;
-    if (lua_getfield(L, table, name) != LUA_TNIL) {
+    if (tp_bind_raw_field(L, table, name) != LUA_TNIL) {
         luaL_checktype(L, -1, LUA_TTABLE);
-        values = lua_newuserdatauv(L, (size_t)stages * sizeof *values, 0);
-        for (int32_t i = 0; i < stages; i++) {
+        values = lua_newuserdatauv(L, (size_t)n * sizeof *values, 0);
+        for (int32_t i = 0; i < n; i++) {
             lua_rawgeti(L, -2, i + 1);
             values[i] = lua_isnumber(L, -1) ? lua_tonumber(L, -1) : (double)NAN;
             lua_pop(L, 1);
@@ -98,7 +112,7 @@ static const double *check_list(lua_State *L, int table, const char *name, int32
 }
 
 static bool get_flag(lua_State *L, int table, const char *name) {
-    lua_getfield(L, table, name);
+    tp_bind_raw_field(L, table, name);
     bool value = lua_toboolean(L, -1);
     lua_pop(L, 1);
     return value;
@@ -135,7 +149,7 @@ static void push_summary(lua_State *L, const schedule *s) {
 }
 
 // simulate(times, memory, p2p, rules) -> summary, or nil and a message. times and memory: lists by
-// stage of the pass names; times.overlapped may be absent.
+// stage of the pass names; times.overlapped may be absent, and times.ready, a list by device.
 static int simulate(lua_State *L) {
     static const char *const fields[TP_PASS_COUNT] = {"forward", "backward", "backward_input",
                                                       "backward_weight"};
@@ -158,18 +172,24 @@ static int simulate(lua_State *L) {
         luaL_argcheck(L, costs.time[pass], 1, "a list for every pass expected");
     }
     costs.overlapped = check_list(L, 1, "overlapped", s->order.stages);
+    costs.ready = check_list(L, 1, "ready", s->order.devices);
     for (int pass = 0; pass < TP_PASS_COUNT; pass++) {
         costs.memory[pass] = check_list(L, 2, fields[pass], s->order.stages);
         luaL_argcheck(L, costs.memory[pass], 2, "a list for every pass expected");
     }
     tp_error error;
-    if (tp_timeline_init(&s->timeline, &s->order, &costs, &rules, &error) != TP_OK) {
+    tp_status status;
+    bool tried = false;
+    do
+        status = tp_timeline_init(&s->timeline, &s->order, &costs, &rules, &error);
+    while (tp_bind_try_again(L, status, &tried));
+    if (status != TP_OK) {
         lua_pushnil(L);
         lua_pushstring(L, error.message);
         return 2;
     }
     s->simulated = true;
-    // The collector sees only the userdata's own bytes; tell it of the rest.
+    // The collector sees only the userdata's own bytes; tell it of the rest, in KiB.
     lua_gc(L, LUA_GCSTEP, (int)(s->order.count / 16));
     push_summary(L, s);
     return 1;
@@ -245,7 +265,13 @@ static int new_schedule(lua_State *L) {
     }
     lua_setmetatable(L, -2);
     tp_error error;
-    if (tp_order_init(&s->order, devices, stages, microbatches, &error) != TP_OK) {
+    s->heap = tp_bind_heap(L);
+    tp_status status;
+    bool tried = false;
+    do
+        status = tp_order_init(&s->order, &s->heap, devices, stages, microbatches, &error);
+    while (tp_bind_try_again(L, status, &tried));
+    if (status != TP_OK) {
         lua_pushnil(L);
         lua_pushstring(L, error.message);
         return 2;

@@ -1,5 +1,5 @@
 // bind_search.c: tperf.core.search: the search of tperf/search.h for lua/tperf/search.lua.
-//   search.new(options, rules, training, pipelines, questions, zero, dp, accept) -> search
+//   search.new(options, rules, training, pipelines, questions, zero, dp, accept, software) -> search
 //     options: see option_fields; questions: list of { system, gpus, global_batch };
 //     zero: list of ZeRO stages; dp: list or nil
 //     accept: function(question, found) -> boolean, or nil
@@ -8,6 +8,7 @@
 //   search:answer(question)      { candidates, feasible, evaluated, found, found … }
 //   search.threads() -> the number of processors; search.clock() -> seconds, for durations
 //   search.interrupted() -> whether Ctrl-C was pressed; the caller honours it
+//   search.pending() -> the same, when another will honour it
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +27,13 @@ static const char pool_slot[] =
 
 // Its user values: 1 the accept function, 2 what it raised.
 typedef struct box {
+    tp_heap heap;
     tp_search *search;
     tp_pool *pool;
     lua_State *L; // of the walk under way
     int self;     // where the box is on that stack
     bool failed;  // accept raised
+    bool walking, answered;
     size_t n_questions;
     const tp_pipeline *pipelines;
     int zero[4]; // ZeRO stages to try
@@ -42,8 +45,16 @@ static box *check_search(lua_State *L) {
     return b;
 }
 
+// What a callback of a walk must not reach, nor a walk after the answer.
+static box *check_idle(lua_State *L) {
+    box *b = check_search(L);
+    if (b->walking) tp_bind_fail(L, "the search is under way");
+    return b;
+}
+
 static int close_search(lua_State *L) {
     box *b = luaL_checkudata(L, 1, type_name);
+    if (b->walking) tp_bind_fail(L, "the search is under way");
     tp_search_free(b->search);
     b->search = NULL;
     return 0;
@@ -74,7 +85,7 @@ static tp_pool *get_pool(lua_State *L, int threads) {
         return get_pool(L, threads);
     }
     if (!*slot) *slot = tp_pool_new(threads);
-    if (!*slot) tp_bind_fail(L, "out of memory for %d threads", threads);
+    if (!*slot) tp_bind_fail(L, "not enough memory for %d threads", threads);
     return *slot; // its userdata stays on the stack
 }
 
@@ -115,14 +126,31 @@ static void push_found(lua_State *L, const tp_found *found, const tp_pipeline *f
     lua_setfield(L, -2, "fast");
 }
 
-// Called by the core on the thread of search:walk; an error must not jump over the core.
+typedef struct proposal {
+    const box *box;
+    size_t question;
+    const tp_found *found;
+} proposal;
+
+// call_accept(search, proposal) -> what the accept function returns
+static int call_accept(lua_State *L) {
+    const proposal *p = lua_touserdata(L, 2);
+    lua_getiuservalue(L, 1, 1);
+    lua_pushinteger(L, (lua_Integer)p->question + 1);
+    push_found(L, p->found, p->box->pipelines);
+    lua_call(L, 2, 1);
+    return 1;
+}
+
+// Called by the core on the thread of search:walk; an error, of memory too, must not jump over the core.
 static bool accept_in_lua(void *context, size_t question, const tp_found *found) {
     box *b = context;
     lua_State *L = b->L;
-    if (b->failed || !lua_checkstack(L, 16)) return false;
-    lua_getiuservalue(L, b->self, 1);
-    lua_pushinteger(L, (lua_Integer)question + 1);
-    push_found(L, found, b->pipelines);
+    if (b->failed || *tp_interrupt_flag()) return false; // the walk is about to end
+    proposal p = {b, question, found};
+    lua_pushcfunction(L, call_accept); // walk has left room on the stack
+    lua_pushvalue(L, b->self);
+    lua_pushlightuserdata(L, &p);
     bool accepted = false;
     if (lua_pcall(L, 2, 1, 0) == LUA_OK) {
         accepted = lua_toboolean(L, -1);
@@ -158,24 +186,28 @@ static const int64_t *push_list(lua_State *L, int index, size_t *n) {
         lua_pushnil(L);
         return NULL;
     }
-    luaL_checktype(L, index, LUA_TTABLE);
-    size_t length = lua_rawlen(L, index);
+    size_t length = tp_bind_push_list(L, index, "a list of sizes");
     int64_t *list = lua_newuserdatauv(L, (length + 1) * sizeof *list, 0);
-    *n = tp_bind_check_sizes(L, index, list, length);
+    lua_insert(L, -2);
+    *n = tp_bind_check_sizes(L, -1, list, length);
+    lua_pop(L, 1);
     return list;
 }
 
-static tp_question *push_questions(lua_State *L, int index, size_t *n) {
-    luaL_checktype(L, index, LUA_TTABLE);
-    *n = lua_rawlen(L, index);
+static tp_question *push_questions(lua_State *L, int index, int software_index, size_t *n,
+                                   tp_software *software) {
+    *n = tp_bind_push_list(L, index, "the questions");
+    lua_replace(L, index);
     tp_question *questions = lua_newuserdatauv(L, (*n + 1) * sizeof *questions, 0);
     for (size_t i = 0; i < *n; i++) {
         lua_rawgeti(L, index, (lua_Integer)i + 1);
-        lua_getfield(L, -1, "system");
+        luaL_checktype(L, -1, LUA_TTABLE);
+        tp_bind_raw_field(L, -1, "system");
         tp_bind_check_system(L, lua_gettop(L), &questions[i].system);
-        lua_getfield(L, -2, "gpus");
+        tp_bind_check_software(L, software_index, software, &questions[i].system);
+        tp_bind_raw_field(L, -2, "gpus");
         questions[i].gpus = luaL_checkinteger(L, -1);
-        lua_getfield(L, -3, "global_batch");
+        tp_bind_raw_field(L, -3, "global_batch");
         questions[i].global_batch = luaL_checkinteger(L, -1);
         lua_pop(L, 4);
     }
@@ -197,9 +229,9 @@ static size_t read_zero(lua_State *L, int index, int zero[4]) {
     return n;
 }
 
-// new(options, rules, training, pipelines, questions, zero, dp, accept)
+// new(options, rules, training, pipelines, questions, zero, dp, accept, software)
 static int new_search(lua_State *L) {
-    lua_settop(L, 8);
+    lua_settop(L, 9);
     options given = {0};
     tp_fields_read(L, 1, "search", option_fields, &given);
     if (given.top < 1 || given.threads < 1 || given.threads > 1024)
@@ -213,12 +245,13 @@ static int new_search(lua_State *L) {
         .dp_fast = given.dp_fast,
         .pp_fast = given.pp_fast,
         .stop = tp_interrupt_flag(),
+        .software = tp_software_none,
     };
     tp_bind_check_rules(L, 2, &core.rules);
     size_t n_questions;
     tp_bind_check_training(L, 3, &core.training);
     core.pipelines = tp_bind_check_pipelines(L, 4, &core.n_pipelines);
-    const tp_question *questions = push_questions(L, 5, &n_questions);
+    const tp_question *questions = push_questions(L, 5, 9, &n_questions, &core.software);
     box *b = lua_newuserdatauv(L, sizeof *b, 5);
     int self = lua_gettop(L);
     memset(b, 0, sizeof *b);
@@ -226,6 +259,8 @@ static int new_search(lua_State *L) {
     b->pipelines = core.pipelines;
     lua_pushvalue(L, 4);
     lua_setiuservalue(L, self, 3);
+    b->heap = tp_bind_heap(L);
+    core.heap = &b->heap;
     core.n_zero = read_zero(L, 6, b->zero);
     core.zero = b->zero;
     core.dp = push_list(L, 7, &core.n_dp);
@@ -241,66 +276,92 @@ static int new_search(lua_State *L) {
     tp_error error;
     b->n_questions = n_questions;
     b->search = tp_search_new(&core, questions, n_questions, b->pool, &error);
+    if (!b->search) { // once more without garbage, which may be all that is in the way
+        lua_gc(L, LUA_GCCOLLECT);
+        b->search = tp_search_new(&core, questions, n_questions, b->pool, &error);
+    }
     if (!b->search) return tp_bind_raise(L, &error);
     lua_settop(L, self);
     return 1;
 }
 
-// Reads the shape at the top of the stack; pushes the array that holds its panels.
-static void read_shape(lua_State *L, tp_shape *shape) {
-    int at = lua_gettop(L);
-    luaL_checktype(L, at, LUA_TTABLE);
-    memset(shape, 0, sizeof *shape);
-    lua_getfield(L, at, "strategy");
-    shape->strategy = (int)luaL_checkinteger(L, -1);
-    lua_getfield(L, at, "variant");
-    shape->variant = (int)luaL_checkinteger(L, -1);
-    lua_getfield(L, at, "network");
-    shape->network = tp_bind_check_network(L, -1);
-    lua_getfield(L, at, "hopeless");
-    shape->hopeless = lua_toboolean(L, -1);
-    lua_pop(L, 1);
-    lua_getfield(L, at, "micro_batch");
-    shape->micro_batch = luaL_checkinteger(L, -1);
-    if (shape->micro_batch < 1) tp_bind_fail(L, "a shape needs a micro-batch of at least 1");
-    lua_getfield(L, at, "panels");
-    lua_getfield(L, at, "fast");
-    for (int i = 0; lua_istable(L, -1) && i < shape->network->n_axes; i++) {
+// The placements of the network's axes that the list on the top of the stack demands; nil: none.
+static void read_demanded(lua_State *L, tp_shape *shape) {
+    if (lua_isnil(L, -1)) return;
+    tp_bind_push_list(L, -1, "'fast'");
+    for (int i = 0; i < shape->network->n_axes; i++) {
         lua_rawgeti(L, -1, i + 1);
         shape->fast[i] = luaL_optinteger(L, -1, 0);
         lua_pop(L, 1);
     }
-    shape->panels = push_list(L, at + 5, &shape->n_panels);
+    lua_pop(L, 1);
+}
+
+// Appends the value on the top of the stack, which is popped, to the list at `kept`.
+static void keep_alive(lua_State *L, int kept) {
+    lua_rawseti(L, kept, (lua_Integer)lua_rawlen(L, kept) + 1);
+}
+
+// Reads the shape at the top of the stack. What it borrows, the network and the panels, goes to the list at `kept`.
+static void read_shape(lua_State *L, int kept, tp_shape *shape) {
+    int at = lua_gettop(L);
+    luaL_checktype(L, at, LUA_TTABLE);
+    luaL_checkstack(L, 10, NULL);
+    memset(shape, 0, sizeof *shape);
+    tp_bind_raw_field(L, at, "strategy");
+    shape->strategy = (int)luaL_checkinteger(L, -1);
+    tp_bind_raw_field(L, at, "variant");
+    shape->variant = (int)luaL_checkinteger(L, -1);
+    tp_bind_raw_field(L, at, "hopeless");
+    shape->hopeless = lua_toboolean(L, -1);
+    tp_bind_raw_field(L, at, "micro_batch");
+    shape->micro_batch = luaL_checkinteger(L, -1);
+    if (shape->micro_batch < 1) tp_bind_fail(L, "a shape needs a micro-batch of at least 1");
+    tp_bind_raw_field(L, at, "network");
+    shape->network = tp_bind_check_network(L, -1);
+    lua_getiuservalue(L, 1, 3);
+    tp_bind_check_kinds(L, -1, shape->network);
+    lua_pop(L, 1);
+    keep_alive(L, kept);
+    tp_bind_raw_field(L, at, "fast");
+    read_demanded(L, shape);
+    tp_bind_raw_field(L, at, "panels");
+    shape->panels = push_list(L, -1, &shape->n_panels);
     if (shape->n_panels < 1) tp_bind_fail(L, "a shape needs a number of panels");
-    lua_replace(L, at + 1);
-    lua_settop(L, at + 1);
+    keep_alive(L, kept);
+    lua_settop(L, at);
 }
 
 static int hopeless(lua_State *L) {
-    box *b = check_search(L);
+    box *b = check_idle(L);
     tp_shape shape;
     lua_settop(L, 2);
-    read_shape(L, &shape);
+    lua_newtable(L);
+    lua_insert(L, 2);
+    read_shape(L, 2, &shape);
     lua_pushboolean(L, tp_search_hopeless(b->search, &shape));
     return 1;
 }
 
 static int walk(lua_State *L) {
-    box *b = check_search(L);
-    luaL_checktype(L, 2, LUA_TTABLE);
-    size_t n = lua_rawlen(L, 2);
+    box *b = check_idle(L);
+    if (b->answered) return tp_bind_fail(L, "the search has been answered");
+    lua_settop(L, 2);
+    size_t n = tp_bind_push_list(L, 2, "the shapes");
     tp_shape *shapes = lua_newuserdatauv(L, (n + 1) * sizeof *shapes, 0);
-    lua_createtable(L, (int)n, 0); // keeps the panels alive; the caller's table keeps the networks
+    lua_newtable(L); // what the shapes borrow
     for (size_t i = 0; i < n; i++) {
-        lua_rawgeti(L, 2, (lua_Integer)i + 1);
-        read_shape(L, &shapes[i]);
-        lua_rawseti(L, 4, (lua_Integer)i + 1);
+        lua_rawgeti(L, 3, (lua_Integer)i + 1);
+        read_shape(L, 5, &shapes[i]);
         lua_pop(L, 1);
     }
+    luaL_checkstack(L, 8, NULL);
     b->L = L;
     b->self = 1;
+    b->walking = true;
     tp_error error;
     tp_status status = tp_search_walk(b->search, shapes, n, &error);
+    b->walking = false;
     if (b->failed) {
         lua_getiuservalue(L, 1, 2);
         return lua_error(L);
@@ -312,11 +373,12 @@ static int walk(lua_State *L) {
 }
 
 static int answer(lua_State *L) {
-    box *b = check_search(L);
+    box *b = check_idle(L);
     lua_Integer question = luaL_checkinteger(L, 2);
     luaL_argcheck(L, question >= 1 && (size_t)question <= b->n_questions, 2, "no such question");
     tp_answer found;
     tp_error error;
+    b->answered = true;
     if (tp_search_answer(b->search, (size_t)question - 1, &found, &error) != TP_OK)
         return tp_bind_raise(L, &error);
     lua_createtable(L, found.n_found < INT_MAX ? (int)found.n_found : 0, 3);
@@ -354,10 +416,14 @@ static int interrupted(lua_State *L) {
     return 1;
 }
 
+static int pending(lua_State *L) {
+    lua_pushboolean(L, *tp_interrupt_flag() != 0);
+    return 1;
+}
+
 static const luaL_Reg functions[] = {
-    {"new", new_search},  {"interrupted", interrupted},
-    {"threads", threads}, {"clock", clock_seconds},
-    {NULL, NULL},
+    {"new", new_search},      {"interrupted", interrupted}, {"threads", threads},
+    {"clock", clock_seconds}, {"pending", pending},         {NULL, NULL},
 };
 
 static const luaL_Reg methods[] = {

@@ -104,14 +104,14 @@ static void read_numbers(lua_State *L, const number_slot *slots, void *curve) {
 // The list of numbers at field `name`; how many there are.
 static int read_list(lua_State *L, const char *name, double *out, int most) {
     push_part(L, name);
-    int n = (int)lua_rawlen(L, -1);
-    for (int i = 0; i < n && i < most; i++) {
+    lua_Unsigned n = lua_rawlen(L, -1);
+    for (int i = 0; i < most && (lua_Unsigned)i < n; i++) {
         lua_rawgeti(L, -1, i + 1);
         out[i] = lua_tonumber(L, -1);
         lua_pop(L, 1);
     }
     lua_pop(L, 1);
-    return n;
+    return n > (lua_Unsigned)most ? most + 1 : (int)n; // what is too many is refused with the rest
 }
 
 // Whether the table on the top of the stack has a table at `name`, which is then pushed.

@@ -31,6 +31,19 @@ int tp_bind_raise(lua_State *L, const tp_error *error) {
     return tp_bind_fail(L, "%s", error->message);
 }
 
+tp_heap tp_bind_heap(lua_State *L) {
+    tp_heap heap;
+    heap.resize = lua_getallocf(L, &heap.owner);
+    return heap;
+}
+
+bool tp_bind_try_again(lua_State *L, tp_status status, bool *tried) {
+    if (status != TP_NO_MEMORY || *tried) return false;
+    *tried = true;
+    lua_gc(L, LUA_GCCOLLECT);
+    return true;
+}
+
 static int search_embedded(lua_State *L) {
     const char *name = luaL_checkstring(L, 1);
     for (const tp_embedded *e = tp_embedded_modules; e->module; e++) {
@@ -43,25 +56,42 @@ static int search_embedded(lua_State *L) {
     return 1;
 }
 
-// In development TPERF_LUA_DIR puts the files of a source tree before the embedded text.
-static void set_disk_path(lua_State *L, const char *dir) {
-    lua_getglobal(L, "package");
-    lua_getfield(L, -1, "path");
-    lua_pushfstring(L, "%s/?.lua;%s/?/init.lua;%s", dir, dir, lua_tostring(L, -1));
-    lua_setfield(L, -3, "path");
-    lua_pop(L, 2);
+// In development TPERF_LUA_DIR puts the library's files of a source tree before the embedded text. Only they come from
+// there, and from nowhere else: a file tperf/x.lua in package.path, the user's own folder, is no part of the library.
+// Upvalues: package.searchpath, and the path.
+static int search_tree(lua_State *L) {
+    const char *name = luaL_checkstring(L, 1);
+    if (strncmp(name, "tperf", 5) != 0 || (name[5] != '\0' && name[5] != '.')) return 0;
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, lua_upvalueindex(2));
+    lua_call(L, 2, 2);
+    if (lua_isnil(L, -2)) return 1;
+    const char *path = lua_tostring(L, -2);
+    if (luaL_loadfilex(L, path, "t") != LUA_OK) return lua_error(L);
+    lua_pushstring(L, path);
+    return 2;
 }
 
-static void add_searcher(lua_State *L, lua_Integer slot) {
+static void push_tree_searcher(lua_State *L, const char *dir) {
+    lua_getglobal(L, "package");
+    lua_getfield(L, -1, "searchpath");
+    lua_remove(L, -2);
+    lua_pushfstring(L, "%s/?.lua;%s/?/init.lua", dir, dir);
+    lua_pushcclosure(L, search_tree, 2);
+}
+
+// Puts the searcher on the top of the stack behind package.preload.
+static void add_searcher(lua_State *L) {
     lua_getglobal(L, "package");
     lua_getfield(L, -1, "searchers");
-    for (lua_Integer i = (lua_Integer)lua_rawlen(L, -1); i >= slot; i--) {
+    for (lua_Integer i = (lua_Integer)lua_rawlen(L, -1); i >= 2; i--) {
         lua_rawgeti(L, -1, i);
         lua_rawseti(L, -2, i + 1);
     }
-    lua_pushcfunction(L, search_embedded);
-    lua_rawseti(L, -2, slot);
-    lua_pop(L, 2);
+    lua_pushvalue(L, -3);
+    lua_rawseti(L, -2, 2);
+    lua_pop(L, 3);
 }
 
 // core.modules(): the names of the embedded modules.
@@ -121,7 +151,10 @@ __attribute__((visibility("default"))) int luaopen_tperf_core(lua_State *L) {
 void tp_bind_open(lua_State *L) {
     luaL_requiref(L, "tperf.core", luaopen_tperf_core, 0);
     lua_pop(L, 1);
+    lua_pushcfunction(L, search_embedded);
+    add_searcher(L);
     const char *dir = getenv("TPERF_LUA_DIR");
-    if (dir && *dir) set_disk_path(L, dir);
-    add_searcher(L, dir && *dir ? 3 : 2);
+    if (!dir || !*dir) return;
+    push_tree_searcher(L, dir);
+    add_searcher(L);
 }

@@ -46,17 +46,33 @@ static bool store(lua_State *L, int index, const tp_field *field, void *record) 
     return false;
 }
 
-static void fail_unknown(lua_State *L, const char *what, const tp_field *fields) {
+// Pushes " (did you mean 'x'?)" for the key at `index`, or "".
+static const char *push_suggestion(lua_State *L, int index, const tp_field *fields) {
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+    if (lua_getfield(L, -1, "tperf.suggest") != LUA_TFUNCTION) return lua_pushliteral(L, "");
+    lua_pushvalue(L, index);
+    lua_newtable(L);
+    for (const tp_field *f = fields; f->name; f++) {
+        lua_pushstring(L, f->name);
+        lua_rawseti(L, -2, f - fields + 1);
+    }
+    lua_call(L, 2, 1);
+    return lua_tostring(L, -1);
+}
+
+// The key of the unknown field is at `index`.
+static void fail_unknown(lua_State *L, int index, const char *what, const tp_field *fields) {
     luaL_Buffer names;
-    lua_pushvalue(L, -2);
-    const char *shown = luaL_tolstring(L, -1, NULL);
+    const char *suggestion = push_suggestion(L, index, fields);
+    const char *shown = luaL_tolstring(L, index, NULL);
     luaL_buffinit(L, &names);
     for (const tp_field *f = fields; f->name; f++) {
         if (f != fields) luaL_addstring(&names, ", ");
         luaL_addstring(&names, f->name);
     }
     luaL_pushresult(&names);
-    tp_bind_fail(L, "%s: unknown field '%s' (it has %s)", what, shown, lua_tostring(L, -1));
+    tp_bind_fail(L, "%s: unknown field '%s'%s; it has %s", what, shown, suggestion,
+                 lua_tostring(L, -1));
 }
 
 void tp_fields_read(lua_State *L, int index, const char *what, const tp_field *fields,
@@ -71,7 +87,7 @@ void tp_fields_read(lua_State *L, int index, const char *what, const tp_field *f
         const tp_field *field = fields;
         while (field->name && strcmp(field->name, key) != 0)
             field++;
-        if (!field->name) fail_unknown(L, what, fields);
+        if (!field->name) fail_unknown(L, lua_gettop(L) - 1, what, fields);
         if (!store(L, -1, field, record)) fail_value(L, what, field, -1);
         seen |= 1UL << (field - fields);
         lua_pop(L, 1);
@@ -84,4 +100,24 @@ void tp_fields_read(lua_State *L, int index, const char *what, const tp_field *f
 void tp_fields_set(lua_State *L, const char *name, double value) {
     lua_pushnumber(L, value);
     lua_setfield(L, -2, name);
+}
+
+int tp_bind_raw_field(lua_State *L, int index, const char *name) {
+    index = lua_absindex(L, index);
+    lua_pushstring(L, name);
+    return lua_rawget(L, index);
+}
+
+size_t tp_bind_push_list(lua_State *L, int index, const char *what) {
+    index = lua_absindex(L, index);
+    if (!lua_istable(L, index))
+        tp_bind_fail(L, "%s must be a list, got %s", what, luaL_typename(L, index));
+    lua_Unsigned n = lua_rawlen(L, index); // of a list with holes it may be anything
+    if (n > TP_LIST_MAX) tp_bind_fail(L, "%s has more than %d members", what, TP_LIST_MAX);
+    lua_createtable(L, (int)n, 0);
+    for (lua_Unsigned i = 1; i <= n; i++) {
+        lua_rawgeti(L, index, (lua_Integer)i);
+        lua_rawseti(L, -2, (lua_Integer)i);
+    }
+    return (size_t)n;
 }

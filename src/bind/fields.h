@@ -1,4 +1,4 @@
-// fields.h: reads a Lua table of named fields into a C struct by a description of the fields.
+// fields.h: reads a Lua table of named fields into a C struct by a description of the fields, and lists.
 #ifndef TPERF_FIELDS_H
 #define TPERF_FIELDS_H
 
@@ -27,5 +27,12 @@ void tp_fields_read(lua_State *L, int index, const char *what, const tp_field *f
 
 // Sets a field of the table on top of the stack.
 void tp_fields_set(lua_State *L, const char *name, double value);
+
+// Pushes a copy of the list at index and returns its length, which is at most TP_LIST_MAX. What is read more than
+// once is read from such a copy: metamethods and callbacks cannot change it in between.
+enum { TP_LIST_MAX = 1 << 20 };
+size_t tp_bind_push_list(lua_State *L, int index, const char *what);
+// lua_getfield without metamethods.
+int tp_bind_raw_field(lua_State *L, int index, const char *name);
 
 #endif

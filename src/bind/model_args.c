@@ -23,7 +23,7 @@ _Static_assert(sizeof rule_fields / sizeof *rule_fields == sizeof(tp_rules) / si
 void tp_bind_check_rules(lua_State *L, int index, tp_rules *rules) {
     luaL_checktype(L, index, LUA_TTABLE);
     for (size_t i = 0; i < sizeof rule_fields / sizeof *rule_fields; i++) {
-        if (lua_getfield(L, index, rule_fields[i].name) != LUA_TBOOLEAN)
+        if (tp_bind_raw_field(L, index, rule_fields[i].name) != LUA_TBOOLEAN)
             tp_bind_fail(L, "the rules lack '%s'", rule_fields[i].name);
         *(bool *)((char *)rules + rule_fields[i].offset) = lua_toboolean(L, -1);
         lua_pop(L, 1);
@@ -33,11 +33,11 @@ void tp_bind_check_rules(lua_State *L, int index, tp_rules *rules) {
 static const tp_field training_fields[] = {
 #define FIELD(name)                                                                                \
     { #name, TP_FIELD_NUMBER, offsetof(tp_training, name), true }
-    FIELD(weight_bytes),
     FIELD(gradient_bytes),
     FIELD(kept_bytes),
     FIELD(optimizer_bytes),
     FIELD(end_optimizer_bytes),
+    FIELD(narrow_bytes),
     FIELD(recompute_layers),
     FIELD(workspace_bytes),
     FIELD(communicator_bytes),
@@ -49,19 +49,54 @@ static const tp_field training_fields[] = {
 
 void tp_bind_check_training(lua_State *L, int index, tp_training *training) {
     tp_fields_read(L, index, "training", training_fields, training);
-    bool sound = training->weight_bytes > 0 && training->kept_bytes > 0 &&
-                 training->gradient_bytes >= 0 && training->optimizer_bytes >= 0 &&
-                 training->end_optimizer_bytes >= 0 && training->recompute_layers >= 1 &&
+    bool sound = training->kept_bytes >= 0 && training->gradient_bytes >= 0 &&
+                 training->optimizer_bytes >= 0 && training->end_optimizer_bytes >= 0 &&
+                 training->narrow_bytes >= 0 && training->recompute_layers >= 1 &&
                  training->workspace_bytes >= 0 && training->communicator_bytes >= 0 &&
                  training->data_overlap >= 0 && training->data_overlap <= 1 &&
                  training->reserved >= 0 && training->reserved < 1;
     if (!sound) tp_bind_fail(L, "training: bytes must not be negative, parts be from 0 to 1");
 }
 
+static const tp_field software_fields[] = {
+#define FIELD(name, member)                                                                        \
+    { name, TP_FIELD_NUMBER, offsetof(tp_software, member), true }
+    FIELD("compute", compute),
+    FIELD("attention", attention),
+    FIELD("memory", memory),
+    FIELD("comm", comm),
+    FIELD("host", host_s),
+    FIELD("overlap", overlap),
+    FIELD("optimizer", optimizer),
+#undef FIELD
+    {0},
+};
+
+void tp_bind_check_software(lua_State *L, int index, tp_software *software, tp_system *system) {
+    *software = tp_software_none;
+    if (lua_isnoneornil(L, index)) return;
+    tp_fields_read(L, index, "software", software_fields, software);
+    tp_error error;
+    if (tp_software_validate(software, &error) != TP_OK) tp_bind_raise(L, &error);
+    tp_system_sustain(system);
+}
+
+void tp_bind_check_placement(lua_State *L, int index, const tp_network *network,
+                             tp_placement *placement) {
+    size_t n = tp_bind_check_sizes(L, index, placement->fast, TP_AXES_MAX);
+    if (n != (size_t)network->n_axes)
+        tp_bind_fail(L, "a placement of %d axes, not %d", network->n_axes, (int)n);
+    for (size_t i = 0; i < n; i++)
+        if (placement->fast[i] > network->sizes[i] || network->sizes[i] % placement->fast[i] != 0)
+            tp_bind_fail(L, "%I of %I GPUs cannot share a fast domain",
+                         (LUAI_UACINT)placement->fast[i], (LUAI_UACINT)network->sizes[i]);
+    if (placement->panels < 1) tp_bind_fail(L, "'panels' must be at least 1");
+}
+
 size_t tp_bind_check_sizes(lua_State *L, int index, int64_t *out, size_t max) {
     luaL_checktype(L, index, LUA_TTABLE);
     size_t n = lua_rawlen(L, index);
-    if (n > max) tp_bind_fail(L, "at most %d sizes, got %d", (int)max, (int)n);
+    if (n > max) tp_bind_fail(L, "at most %I sizes, got %I", (LUAI_UACINT)max, (LUAI_UACINT)n);
     for (size_t i = 0; i < n; i++) {
         int whole;
         lua_rawgeti(L, index, (lua_Integer)i + 1);

@@ -261,6 +261,7 @@ static tp_status count_custom(tp_op *op, const tp_op_arguments *a, tp_error *err
     op->forward = a->custom.forward;
     op->backward = a->custom.backward;
     op->weight_bytes = a->custom.weight_bytes;
+    op->parameters = op->weight_bytes / tp_dtype_bytes(op->dtype);
     op->saved_bytes = a->custom.saved_bytes;
     op->expert = a->custom.expert;
     return TP_OK;

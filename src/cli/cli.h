@@ -5,34 +5,63 @@
 #define TPERF_CLI_H
 
 #include <lua.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdnoreturn.h>
 
 // --- limits.c ---
 
-// A lua_Alloc that counts, and refuses what would pass the limit.
+// A lua_Alloc that counts, and refuses what would pass the limit. The core allocates through it, too (tp_bind_heap).
 void *tp_limits_allocate(void *unused, void *block, size_t old_size, size_t new_size);
 
 // What an "out of memory" message should add: the limit, when that is what was hit; else "".
 const char *tp_limits_memory_hint(void);
 
-// Installs the handler of Ctrl-C for this state: the first asks (tp_interrupt_raise), the second kills.
-void tp_limits_catch_interrupts(lua_State *L);
-
 // Counts steps of C code that a script can make arbitrarily long; ends the run at the budget or at Ctrl-C.
 void tp_limits_charge(lua_State *L, uint64_t steps);
 
-// Leaves the table { memory, instructions, interactive } of functions on the stack.
+// Makes the hook run at the next instruction; async-signal-safe.
+void tp_limits_look(lua_State *L);
+
+// Whether limits and Ctrl-C raise errors: at the prompt.
+bool tp_limits_interactive(void);
+
+// Leaves the table { memory, memory_left, instructions, interactive } of functions on the stack.
 void tp_limits_push(lua_State *L);
+
+// --- interrupts.c ---
+
+// Installs the handler of Ctrl-C for this state.
+void tp_interrupts_catch(lua_State *L);
+
+// Whether the request is so old that callbacks of searches and sweeps end, too.
+bool tp_interrupts_overdue(void);
+
+// Whoever returns from it is the only one to end the program.
+void tp_interrupts_claim_end(void);
 
 // --- main.c ---
 
 // Ends the process as a finished run would: standard output flushed and checked.
 noreturn void tp_cli_exit(int status);
 
-// --- output.c: leaves { folder, open, remove, rename } on the stack, confined to one folder. ---
+// A handler of signals that end the process: leaves no temporary file behind.
+void tp_cli_end(int signal_number);
+
+// --- output.c ---
+
+// Leaves a table of functions on the stack that write below one folder (see lua/tperf/cli/init.lua).
 void tp_output_push(lua_State *L);
+
+// Puts in place what scripts left open; NULL, or which file of the run could not be written, and why.
+const char *tp_output_finish(void);
+
+// Gives up what scripts left open.
+void tp_output_abandon(void);
+
+// --- input.c: leaves a table of functions on the stack that read regular files. ---
+void tp_input_push(lua_State *L);
 
 // --- safe.c: leaves a table of functions on the stack that stand in for standard ones. ---
 void tp_safe_push(lua_State *L);

@@ -1,4 +1,4 @@
-// limits.c: budgets of memory and instructions, and Ctrl-C.
+// limits.c: budgets of memory and instructions, and what Ctrl-C does to them.
 //
 // A script can catch any Lua error, run code while one unwinds (__close), and keep hooks from running in
 // places (message handlers of errors raised by hooks, __gc). So running out of instructions is no error a
@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 
 #include <lauxlib.h>
-#include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,16 +14,32 @@
 
 #include "bind/interrupt.h"
 
-enum { HOOK_EVERY = 1000 }; // instructions; under a millisecond
+enum {
+    HOOK_EVERY = 1000, // instructions; under a millisecond
+    LARGE = 1024,
+    BYTES_PER_STEP = 16, // of blocks that are charged for
+};
 
 static struct {
     size_t memory, memory_limit; // bytes; a limit of 0 is none
     bool memory_hit;
     uint64_t steps, step_limit; // instructions
     bool counting;              // a count hook is always on
-    bool interactive;           // raise instead of ending the process
+    bool hurried;               // it runs at every instruction
+    atomic_bool interactive;    // raise instead of ending the process
     lua_State *main;
 } limits;
+
+static void on_count(lua_State *L, lua_Debug *ar);
+
+// One instruction may make a string of any length: it counts by what it writes. The hook looks at once when that is
+// too much.
+static void charge_block(size_t bytes) {
+    limits.steps += bytes / BYTES_PER_STEP;
+    if (!limits.step_limit || limits.steps < limits.step_limit) return;
+    limits.hurried = true;
+    lua_sethook(limits.main, on_count, LUA_MASKCOUNT, 1);
+}
 
 void *tp_limits_allocate(void *unused, void *block, size_t old_size, size_t new_size) {
     (void)unused;
@@ -40,7 +56,9 @@ void *tp_limits_allocate(void *unused, void *block, size_t old_size, size_t new_
         return NULL;
     }
     void *result = realloc(block, new_size);
-    if (result) limits.memory += new_size - old;
+    if (!result) return NULL;
+    limits.memory += new_size - old;
+    if (limits.counting && new_size > old && new_size - old >= LARGE) charge_block(new_size - old);
     return result;
 }
 
@@ -74,13 +92,14 @@ static void stop(lua_State *L, const char *message) {
         lua_concat(L, 2);
         lua_error(L);
     }
+    tp_interrupts_claim_end();
     fflush(stdout); // what the script printed comes before the reason it ended
     fprintf(stderr, "tperf: %s%s\n", lua_tostring(L, -1), message);
     tp_cli_exit(1);
 }
 
 // A search takes the request itself and ends with the best so far, also when it is in Lua at the moment; a sweep ends
-// after the point at hand.
+// after the point at hand. Unless they take too long: a callback may loop.
 static bool is_searching(lua_State *L) {
     lua_Debug ar;
     for (int level = 0; lua_getstack(L, level, &ar); level++) {
@@ -94,7 +113,9 @@ static bool is_searching(lua_State *L) {
 
 void tp_limits_charge(lua_State *L, uint64_t steps) {
     limits.steps += steps;
-    if (*tp_interrupt_flag() && !is_searching(L) && tp_interrupt_take()) stop(L, "interrupted");
+    if (*tp_interrupt_flag() && (!is_searching(L) || tp_interrupts_overdue()) &&
+        tp_interrupt_take())
+        stop(L, "interrupted");
     if (!limits.step_limit || limits.steps < limits.step_limit) return;
     char message[128];
     snprintf(message, sizeof message,
@@ -106,6 +127,8 @@ void tp_limits_charge(lua_State *L, uint64_t steps) {
 static void on_count(lua_State *L, lua_Debug *ar) {
     (void)ar;
     tp_limits_charge(L, limits.counting ? HOOK_EVERY : 0);
+    if (limits.hurried) lua_sethook(L, on_count, LUA_MASKCOUNT, HOOK_EVERY);
+    limits.hurried = false;
     if (limits.counting) return;
     if (*tp_interrupt_flag())
         lua_sethook(L, on_count, LUA_MASKCOUNT, HOOK_EVERY);
@@ -113,31 +136,30 @@ static void on_count(lua_State *L, lua_Debug *ar) {
         lua_sethook(L, NULL, 0, 0); // what on_interrupt asked for is done
 }
 
-static void on_interrupt(int signal_number) {
-    signal(signal_number, SIG_DFL); // the next one kills, should nobody honour this one
-    tp_interrupt_raise();
+void tp_limits_look(lua_State *L) {
     if (!limits.counting)
-        lua_sethook(limits.main, on_count,
-                    LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
+        lua_sethook(L, on_count, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
 }
 
-void tp_limits_catch_interrupts(lua_State *L) {
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler =
-        on_interrupt; // no SA_RESTART: a blocked read returns, and the hook gets its turn
-    sigemptyset(&action.sa_mask);
-    limits.main = L;
-    sigaction(SIGINT, &action, NULL);
+bool tp_limits_interactive(void) {
+    return limits.interactive;
 }
 
-// limits.memory(bytes): what Lua may hold.
+// limits.memory(bytes): what Lua, and the core for it, may hold.
 static int limit_memory(lua_State *L) {
     lua_Integer bytes = luaL_checkinteger(L, 1);
     luaL_argcheck(L, bytes > 0, 1, "must be positive");
     limits.memory_limit = (size_t)bytes;
     limits.memory_hit = false;
     return 0;
+}
+
+// limits.memory_left(): bytes that may still be held; nothing where there is no limit.
+static int memory_left(lua_State *L) {
+    if (!limits.memory_limit) return 0;
+    size_t used = limits.memory < limits.memory_limit ? limits.memory : limits.memory_limit;
+    lua_pushinteger(L, (lua_Integer)(limits.memory_limit - used));
+    return 1;
 }
 
 // limits.instructions([count]): count instructions from now on; coroutines made later inherit the hook.
@@ -157,13 +179,15 @@ static int be_interactive(lua_State *L) {
     limits.interactive = true;
     limits.steps = 0;
     lua_pushboolean(L, tp_interrupt_take());
-    tp_limits_catch_interrupts(limits.main);
+    tp_interrupts_catch(limits.main);
     return 1;
 }
 
 void tp_limits_push(lua_State *L) {
+    limits.main = L;
     static const luaL_Reg functions[] = {
         {"memory", limit_memory},
+        {"memory_left", memory_left},
         {"instructions", limit_instructions},
         {"interactive", be_interactive},
         {NULL, NULL},

@@ -1,28 +1,79 @@
 // main.c: the tperf program. Makes the Lua state and its limits, hands over to lua/tperf/cli/, and ends with
 // 0 (done), 1 (an error) or 2 (wrong usage). All Lua runs under one protected call.
 #include <errno.h>
+#include <fcntl.h>
 #include <lauxlib.h>
 #include <lualib.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bind/bind.h"
 #include "cli/cli.h"
+#include "io/stage.h"
 
 static bool verbose;
 static const char traceback_key; // its address is the registry key
 
-noreturn void tp_cli_exit(int status) {
+// A full disk, a closed pipe: the reader has not got it all. The first failure's reason may be gone by now.
+static bool close_output(void) {
+    bool failed = ferror(stdout) != 0;
     errno = 0;
-    if (fflush(stdout) != 0 ||
-        ferror(stdout)) { // a full disk, a closed pipe: the reader has not got it all
-        fprintf(stderr, "tperf: cannot write to standard output%s%s\n", errno ? ": " : "",
-                errno ? strerror(errno) : "");
-        if (status == 0) status = 1;
+    if (fflush(stdout) != 0) failed = true;
+    int error = errno;
+    if (close(STDOUT_FILENO) != 0) { // some file systems tell only now
+        failed = true;
+        error = errno;
     }
+    if (failed)
+        fprintf(stderr, "tperf: cannot write to standard output%s%s\n", error ? ": " : "",
+                error ? strerror(error) : "");
+    return !failed;
+}
+
+noreturn void tp_cli_exit(int status) {
+    tp_output_abandon();
+    if (!close_output() && status == 0) status = 1;
     exit(status);
+}
+
+// A run came to its end: what it left open is put in place. Returns its exit status.
+static int finish_files(int status) {
+    const char *failure = tp_output_finish();
+    if (!failure) return status;
+    fflush(stdout);
+    fprintf(stderr, "tperf: %s\n", failure);
+    return status == 0 ? 1 : status;
+}
+
+// The first files that a process opens get the lowest numbers that are free, and what is printed goes to 1 and 2
+// whatever they are. Standard streams that are closed are opened such that using them fails, as it did before.
+static bool reserve_streams(void) {
+    for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++) {
+        if (fcntl(i, F_GETFD) >= 0 || errno != EBADF) continue;
+        if (open("/dev/null", i == STDIN_FILENO ? O_WRONLY : O_RDONLY) != i) return false;
+    }
+    return true;
+}
+
+void tp_cli_end(int signal_number) {
+    tp_stage_discard_all();
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+static void tidy_at_signals(void) {
+    static const int ends[] = {SIGHUP, SIGPIPE, SIGTERM, SIGXCPU, SIGXFSZ};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct sigaction action;
+        if (sigaction(ends[i], NULL, &action) != 0 || action.sa_handler != SIG_DFL) continue;
+        action.sa_handler = tp_cli_end;
+        sigemptyset(&action.sa_mask);
+        sigaction(ends[i], &action, NULL);
+    }
 }
 
 static int to_text(lua_State *L) {
@@ -54,7 +105,7 @@ static int set_verbose(lua_State *L) {
 }
 
 static int exit_now(lua_State *L) {
-    tp_cli_exit((int)luaL_checkinteger(L, 1));
+    tp_cli_exit(finish_files((int)luaL_checkinteger(L, 1)));
 }
 
 // What lua/tperf/cli/ needs from this side: see lua/tperf/cli/init.lua.
@@ -68,6 +119,8 @@ static void push_host(lua_State *L) {
     lua_setfield(L, -2, "limits");
     tp_output_push(L);
     lua_setfield(L, -2, "output");
+    tp_input_push(L);
+    lua_setfield(L, -2, "input");
     tp_safe_push(L);
     lua_setfield(L, -2, "safe");
 }
@@ -77,7 +130,7 @@ static int run(lua_State *L) {
     char **argv = lua_touserdata(L, 2);
     luaL_openlibs(L);
     tp_bind_open(L);
-    tp_limits_catch_interrupts(L);
+    tp_interrupts_catch(L);
     lua_getglobal(L, "require");
     lua_pushliteral(L, "tperf.cli");
     lua_call(L, 1, 1);
@@ -103,6 +156,8 @@ static int report(lua_State *L, int status) {
 }
 
 int main(int argc, char **argv) {
+    if (!reserve_streams()) return 1; // there is nowhere to say so
+    tidy_at_signals();
     lua_State *L = lua_newstate(tp_limits_allocate, NULL);
     if (!L) {
         fprintf(stderr, "tperf: not enough memory\n");
@@ -113,7 +168,8 @@ int main(int argc, char **argv) {
     lua_pushinteger(L, argc);
     lua_pushlightuserdata(L, argv);
     int status = lua_pcall(L, 2, 1, 1);
-    int result = status == LUA_OK ? (int)lua_tointeger(L, -1) : report(L, status);
+    int result = status == LUA_OK ? finish_files((int)lua_tointeger(L, -1)) : report(L, status);
+    tp_output_abandon();
     lua_close(L);
     tp_cli_exit(result);
 }

@@ -1,15 +1,10 @@
-// output.c: writing files below one folder and nowhere else.
-//
-// A path is made plain first ("a/../b" is "b"; leaving the folder is refused), then walked from the
-// folder's descriptor with O_NOFOLLOW at every step, so that no symbolic link leads out, not even one put
-// there between the check and the use.
+// output.c: writing files below the output folder and nowhere else: new files, and those that runs wrote (folder.h).
+// Every file is written whole or not at all (io/stage.h): what a script opens for writing appears when it is closed,
+// or when the script ends well.
 #define _XOPEN_SOURCE 700 // realpath
-#include "cli/cli.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <lauxlib.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +12,105 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct {
-    int descriptor;      // the output folder; -1 until set
-    char path[PATH_MAX]; // its real path
-} folder = {-1, ""};
+#include "bind/bind.h"
+#include "cli/cli.h"
+#include "cli/folder.h"
+#include "io/stage.h"
 
-static const char outside[] = "is outside the output folder";
+static const char foreign[] = "it is there already, and no run of tperf wrote it";
+static const char changed[] = "it has changed since a run of tperf wrote it";
+static const char others[] = "another script wrote it";
+
+// --- what is open ---
+
+typedef struct open_file {
+    FILE *file; // NULL: this place is free
+    tp_stage *stage;
+    char path[PATH_MAX]; // as the script says it
+} open_file;
+
+static open_file files[TP_STAGE_MOST];
+
+// The first file that could not be written, and why. A script may not look (or close files by leaving them to the
+// garbage collector), but the run has failed.
+static char failure[PATH_MAX + 128];
+
+static void note_failure(const char *path) {
+    if (failure[0]) return;
+    int error = errno;
+    snprintf(failure, sizeof failure, "cannot write '%s': %s", path, strerror(error));
+    errno = error;
+}
+
+static open_file *find(const FILE *file) {
+    for (int i = 0; i < TP_STAGE_MOST; i++) {
+        if (files[i].file == file) return &files[i];
+    }
+    return NULL;
+}
+
+// Puts what was written to the stage in place of what is there, when that is a run's own. Frees the stage.
+static bool put_in_place(tp_stage *stage) {
+    char digest[TP_SHA256_DIGITS + 1];
+    int at = tp_stage_folder(stage);
+    const char *name = tp_stage_name(stage);
+    bool replace = tp_journal_owner(at, name, NULL) == TP_OWN;
+    if (tp_journal_hash(tp_stage_descriptor(stage), digest) && tp_journal_note(at, name, digest))
+        return tp_stage_commit(stage, replace);
+    tp_stage_discard(stage);
+    return false;
+}
+
+// Ends the writing of a file; the stream stays open.
+static bool finish_file(open_file *open) {
+    errno = 0;
+    bool written = fflush(open->file) == 0 && !ferror(open->file);
+    open->file = NULL;
+    if (!written) {
+        if (!errno) errno = EIO;
+        tp_stage_discard(open->stage);
+    }
+    bool done = written && put_in_place(open->stage);
+    if (!done) note_failure(open->path);
+    return done;
+}
+
+static int close_file(lua_State *L) {
+    luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
+    open_file *open = find(stream->f);
+    bool done = !open || finish_file(open);
+    int error = errno;
+    if (fclose(stream->f) != 0 && done && !open) return luaL_fileresult(L, 0, NULL);
+    errno = error;
+    return luaL_fileresult(L, done, NULL);
+}
+
+const char *tp_output_finish(void) {
+    for (int i = 0; i < TP_STAGE_MOST; i++) {
+        if (files[i].file) finish_file(&files[i]);
+    }
+    return failure[0] ? failure : NULL;
+}
+
+void tp_output_abandon(void) {
+    for (int i = 0; i < TP_STAGE_MOST; i++) {
+        if (files[i].file) tp_stage_discard(files[i].stage);
+        files[i].file = NULL;
+    }
+    tp_stage_discard_all();
+}
+
+// output.finish(): closes what a script left open; nil and a message when any file of the run could not be written.
+static int finish(lua_State *L) {
+    const char *message = tp_output_finish();
+    lua_pushboolean(L, !message);
+    if (!message) return 1;
+    lua_pushnil(L);
+    lua_pushstring(L, message);
+    return 2;
+}
+
+// --- where ---
 
 // Makes the folders of a path that are missing. What fails shows when the path is opened.
 static void make_folders(const char *path) {
@@ -42,174 +130,305 @@ static int set_folder(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     make_folders(path);
     char real[PATH_MAX];
-    int descriptor = realpath(path, real) ? open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (descriptor < 0) return luaL_fileresult(L, 0, path);
-    if (folder.descriptor >= 0) close(folder.descriptor);
-    folder.descriptor = descriptor;
-    memcpy(folder.path, real, sizeof folder.path);
+    if (!realpath(path, real) || !tp_folder_set(real)) return luaL_fileresult(L, 0, path);
     lua_pushstring(L, real);
     return 1;
 }
 
-// The plain form of path, relative to the folder, in out[PATH_MAX]; NULL, or why not.
-static const char *plain_path(const char *path, char *out) {
-    if (strlen(path) >= PATH_MAX) return outside;
-    if (path[0] == '/') {
-        size_t length = strcmp(folder.path, "/") == 0 ? 0 : strlen(folder.path);
-        if (strncmp(path, folder.path, length) != 0 || path[length] != '/') return outside;
-        path += length;
-    }
-    size_t used = 0;
-    while (*path) {
-        size_t length = strcspn(path, "/");
-        if (length == 2 && memcmp(path, "..", 2) == 0) {
-            if (used == 0) return outside;
-            while (used > 0 && out[used - 1] != '/')
-                used--;
-            if (used > 0) used--;
-        } else if (length > 0 && !(length == 1 && path[0] == '.')) {
-            if (used > 0) out[used++] = '/';
-            memcpy(out + used, path, length);
-            used += length;
-        }
-        path += length + (path[length] == '/');
-    }
-    out[used] = '\0';
-    return used ? NULL : "is the output folder itself";
+// nil and a message without an error number: what the sandbox refuses.
+static int refuse(lua_State *L, const char *whole, const char *why) {
+    char path[128];
+    if (snprintf(path, sizeof path, "%s", whole) >= (int)sizeof path)
+        memcpy(path + sizeof path - 4, "...", 4);
+    lua_pushnil(L);
+    if (why == foreign || why == changed || why == others)
+        lua_pushfstring(
+            L,
+            "cannot write '%s': %s (remove or rename it, or name another folder with --out; "
+            "--trust lifts this)",
+            path, why);
+    else
+        lua_pushfstring(L,
+                        "cannot write '%s': %s (the output folder is %s; --out DIR names another, "
+                        "--trust lifts this)",
+                        path, why, tp_folder_path());
+    return 2;
 }
 
-// Opens the folder that holds the file; *name is the last part of plain. Returns -1 with errno set.
-static int open_parent(char *plain, const char **name) {
-    int at = fcntl(folder.descriptor, F_DUPFD_CLOEXEC, 0);
-    for (char *slash; at >= 0 && (slash = strchr(plain, '/')); plain = slash + 1) {
-        *slash = '\0';
-        int next = openat(at, plain, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        int error = errno;
-        close(at);
-        errno = error;
-        at = next;
+// Whether something stands at a place, and NULL, or why a script may not replace it. An error number in errno
+// when it is no file of its own: a pipe, a folder, a second name of a file.
+static const char *check_existing(const tp_place *place, bool *exists) {
+    struct stat info;
+    *exists = fstatat(place->at, place->name, &info, AT_SYMLINK_NOFOLLOW) == 0;
+    errno = 0;
+    if (!*exists) return NULL;
+    if (!S_ISREG(info.st_mode) || info.st_nlink > 1) {
+        errno = S_ISDIR(info.st_mode) ? EISDIR : EPERM;
+        return NULL;
     }
-    *name = plain;
-    return at;
+    static const char *const reasons[] = {NULL, others, changed, foreign}; // by tp_owner
+    const char *reason = reasons[tp_journal_owner(place->at, place->name, NULL)];
+    errno = 0;
+    return reason;
 }
 
-// Resolves argument i to a folder's descriptor and a name in it, or raises.
-static int resolve(lua_State *L, int i, char *plain, const char **name) {
+// Resolves argument i to a place where a script may write; the caller closes place->at. Otherwise closes it and
+// returns how many values stand for that on the stack.
+static int resolve(lua_State *L, int i, tp_place *place, bool *exists) {
     size_t length;
     const char *path = luaL_checklstring(L, i, &length);
-    if (folder.descriptor < 0) luaL_error(L, "no output folder");
-    const char *refusal = strlen(path) != length ? outside : plain_path(path, plain);
-    if (refusal)
-        luaL_error(
-            L,
-            "cannot write '%s': it %s (that is %s; --out DIR chooses another, --trust lifts this)",
-            path, refusal, folder.path);
-    int at = open_parent(plain, name);
-    struct stat info;
-    bool link =
-        at >= 0 && fstatat(at, *name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode);
-    if (at >= 0 && link) close(at);
-    if (link || (at < 0 && (errno == ELOOP || errno == ENOTDIR)))
-        luaL_error(L, "cannot write '%s': a symbolic link or a file is in its way", path);
-    return at;
+    const char *refusal = tp_folder_place(path, length, place);
+    if (refusal) return refuse(L, path, refusal);
+    if (place->at < 0) return luaL_fileresult(L, 0, path);
+    refusal = check_existing(place, exists);
+    if (!refusal && !errno) return 0;
+    int error = errno;
+    close(place->at);
+    errno = error;
+    return refusal ? refuse(L, path, refusal) : luaL_fileresult(L, 0, path);
 }
 
-static int close_file(lua_State *L) {
-    luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
-    return luaL_fileresult(L, fclose(stream->f) == 0, NULL);
-}
+// --- writing ---
 
-// The open(2) flags of a mode that writes; -1 when it is none.
-static int open_flags(const char *mode) {
+// "w", "w+b", "r+", "a" …: whether it is a mode that writes.
+static bool is_mode(const char *mode) {
     char kind = mode[0];
     const char *rest = mode + 1;
     bool update = *rest == '+';
     if (update) rest++;
     if (*rest == 'b') rest++;
-    if (!kind || *rest || !strchr("rwa", kind) || (kind == 'r' && !update)) return -1;
-    int flags = update ? O_RDWR : O_WRONLY;
-    return flags | (kind == 'r' ? 0 : O_CREAT) | (kind == 'a' ? O_APPEND : 0);
+    return kind && !*rest && strchr("rwa", kind) && (kind != 'r' || update);
 }
 
-// Only regular files: opening a pipe waits, writing to a device does things. Truncates after that check.
-static int open_regular(int at, const char *name, int flags, bool truncate) {
-    int descriptor = openat(at, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
-    if (descriptor < 0) return -1;
-    struct stat info;
-    int error = fstat(descriptor, &info) != 0                 ? errno
-                : !S_ISREG(info.st_mode) || info.st_nlink > 1 ? EPERM
-                                                              : 0;
-    if (!error && truncate && ftruncate(descriptor, 0) != 0) error = errno;
-    if (!error) return descriptor;
-    close(descriptor);
+// Copies the file that stands at a place into the stage that will replace it.
+static bool copy_existing(const tp_place *place, tp_stage *stage) {
+    char block[1 << 14];
+    int from = openat(place->at, place->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (from < 0) return false;
+    ssize_t got;
+    while ((got = read(from, block, sizeof block)) > 0 && tp_stage_write(stage, block, (size_t)got))
+        continue;
+    int error = errno;
+    close(from);
     errno = error;
-    return -1;
+    return got == 0 && lseek(tp_stage_descriptor(stage), 0, SEEK_SET) == 0;
+}
+
+static tp_stage *begin(const tp_place *place, bool exists, char kind) {
+    if (kind == 'r' && !exists) {
+        errno = ENOENT;
+        return NULL;
+    }
+    tp_stage *stage = tp_stage_begin(place->at, place->name);
+    if (!stage || !exists || kind == 'w' || copy_existing(place, stage)) return stage;
+    tp_stage_discard(stage);
+    return NULL;
+}
+
+// Opens the stream on a copy of the stage's descriptor; false with errno, and without the stage.
+static bool open_stage(luaL_Stream *stream, tp_stage *stage, const char *mode, const char *path) {
+    int descriptor = fcntl(tp_stage_descriptor(stage), F_DUPFD_CLOEXEC, 3);
+    open_file *open = find(NULL);
+    if (!open || descriptor < 0 || !tp_bind_open_stream(stream, descriptor, mode)) {
+        tp_stage_discard(stage);
+        return false;
+    }
+    stream->closef = close_file;
+    open->file = stream->f;
+    open->stage = stage;
+    snprintf(open->path, sizeof open->path, "%s", path);
+    return true;
 }
 
 // output.open(path, mode): a file for writing, as io.open.
 static int output_open(lua_State *L) {
-    char plain[PATH_MAX];
-    const char *path = luaL_checkstring(L, 1), *mode = luaL_checkstring(L, 2), *name;
-    int flags = open_flags(mode);
-    luaL_argcheck(L, flags >= 0, 2, "invalid mode");
-    luaL_Stream *stream = lua_newuserdatauv(L, sizeof *stream, 0);
-    stream->closef = NULL; // a closed file, so that an error before the opening frees nothing
-    luaL_setmetatable(L, LUA_FILEHANDLE);
-    int at = resolve(L, 1, plain, &name);
-    int descriptor = at < 0 ? -1 : open_regular(at, name, flags, mode[0] == 'w');
-    stream->f = descriptor < 0 ? NULL : fdopen(descriptor, mode);
+    tp_place place;
+    bool exists;
+    size_t length;
+    const char *path = luaL_checkstring(L, 1), *mode = luaL_checklstring(L, 2, &length);
+    luaL_argcheck(L, strlen(mode) == length && is_mode(mode), 2, "invalid mode");
+    luaL_Stream *stream = tp_bind_new_stream(L);
+    int refused = resolve(L, 1, &place, &exists);
+    if (refused) return refused;
+    tp_stage *stage = begin(&place, exists, mode[0]);
+    bool opened = stage && open_stage(stream, stage, mode, path);
     int error = errno;
-    if (descriptor >= 0 && !stream->f) close(descriptor);
-    if (at >= 0) close(at);
+    close(place.at);
     errno = error;
-    if (!stream->f) return luaL_fileresult(L, 0, path);
-    stream->closef = close_file;
+    if (!opened) {
+        if (error != ENOENT) note_failure(path);
+        return luaL_fileresult(L, 0, path);
+    }
+    lua_pushvalue(L, 3);
     return 1;
 }
 
-// output.remove(path): a file or an empty folder, as os.remove.
-static int output_remove(lua_State *L) {
-    char plain[PATH_MAX];
-    const char *name;
-    int at = resolve(L, 1, plain, &name);
-    int result = at < 0 ? -1 : unlinkat(at, name, 0);
-    if (at >= 0 && result != 0 && (errno == EISDIR || errno == EPERM))
-        result = unlinkat(at, name, AT_REMOVEDIR);
+static int push_failure(lua_State *L, const char *path) {
+    note_failure(path);
+    lua_pushnil(L);
+    lua_pushfstring(L, "cannot write '%s': %s", path, strerror(errno));
+    return 2;
+}
+
+// output.write(path, text): a file whole; or nil and a message.
+static int output_write(lua_State *L) {
+    tp_place place;
+    bool exists;
+    size_t size;
+    const char *path = luaL_checkstring(L, 1), *text = luaL_checklstring(L, 2, &size);
+    int refused = resolve(L, 1, &place, &exists);
+    if (refused == 2) return refused;
+    if (refused) {
+        lua_pushnil(L);
+        lua_pushfstring(L, "cannot write '%s': %s%s", path, strerror((int)lua_tointeger(L, -2)),
+                        lua_tointeger(L, -2) == ENOENT ? " (make the folder first)" : "");
+        return 2;
+    }
+    tp_stage *stage = tp_stage_begin(place.at, place.name);
+    bool written = stage && tp_stage_write(stage, text, size);
+    if (stage && !written) tp_stage_discard(stage);
+    bool done = written && put_in_place(stage);
     int error = errno;
-    if (at >= 0) close(at);
+    close(place.at);
+    errno = error;
+    if (!done) return push_failure(L, path);
+    lua_pushboolean(L, true);
+    return 1;
+}
+
+// output.log(path, header): a file that grows by records, open for reading and appending; for the library, which
+// reads it and leaves what is no log of its own as it is.
+static int output_log(lua_State *L) {
+    tp_place place;
+    size_t length, size;
+    const char *path = luaL_checklstring(L, 1, &length), *header = luaL_checklstring(L, 2, &size);
+    luaL_Stream *stream = tp_bind_new_stream(L);
+    const char *refusal = tp_folder_place(path, length, &place);
+    if (refusal) return refuse(L, path, refusal);
+    int descriptor = place.at < 0 ? -1 : tp_stage_log(place.at, place.name, header, size);
+    int error = errno;
+    if (place.at >= 0) close(place.at);
+    errno = error;
+    if (!tp_bind_open_stream(stream, descriptor, "a+b")) return luaL_fileresult(L, 0, path);
+    lua_pushvalue(L, 3);
+    return 1;
+}
+
+// output.remove(path): a file of a run, as os.remove.
+static int output_remove(lua_State *L) {
+    tp_place place;
+    bool exists;
+    int refused = resolve(L, 1, &place, &exists);
+    if (refused) return refused;
+    int result = unlinkat(place.at, place.name, 0);
+    int error = errno;
+    close(place.at);
     errno = error;
     return luaL_fileresult(L, result == 0, lua_tostring(L, 1));
+}
+
+// output.retire(path): removes what a run of any script wrote; for the program.
+static int output_retire(lua_State *L) {
+    tp_place place;
+    size_t length;
+    const char *path = luaL_checklstring(L, 1, &length);
+    const char *refusal = tp_folder_place(path, length, &place);
+    if (refusal) return refuse(L, path, refusal);
+    if (place.at < 0) return luaL_fileresult(L, 0, path);
+    bool exists;
+    refusal = check_existing(&place, &exists);
+    if (!errno && refusal == others) refusal = NULL;
+    int error = errno;
+    bool gone = !exists || (!error && !refusal && unlinkat(place.at, place.name, 0) == 0);
+    if (!error) error = errno;
+    close(place.at);
+    if (refusal) return refuse(L, path, refusal);
+    errno = error;
+    return luaL_fileresult(L, gone, path);
+}
+
+// Notes what the file will be under its new name, and moves it there.
+static bool move(const tp_place *from, const tp_place *to, bool replace) {
+    char digest[TP_SHA256_DIGITS + 1];
+    if (tp_journal_owner(from->at, from->name, digest) == TP_OWN)
+        return tp_journal_note(to->at, to->name, digest) &&
+               tp_stage_move(from->at, from->name, to->at, to->name, replace);
+    errno = ENOENT;
+    return false;
 }
 
 // output.rename(from, to), as os.rename.
 static int output_rename(lua_State *L) {
-    char plain_from[PATH_MAX], plain_to[PATH_MAX];
-    const char *from, *to;
+    tp_place from, to;
+    bool exists;
     luaL_checkstring(L, 2);
-    int at_to = resolve(L, 2, plain_to, &to);
-    if (at_to >= 0) close(at_to); // the next call may raise: reopen below
-    int at_from = resolve(L, 1, plain_from, &from);
-    if (at_from < 0) return luaL_fileresult(L, 0, lua_tostring(L, 1));
-    plain_path(lua_tostring(L, 2), plain_to);
-    at_to = open_parent(plain_to, &to);
-    int result = at_to < 0 ? -1 : renameat(at_from, from, at_to, to);
+    int refused = resolve(L, 1, &from, &exists);
+    if (refused) return refused;
+    refused = resolve(L, 2, &to, &exists);
+    if (refused) {
+        close(from.at);
+        return refused;
+    }
+    bool moved = move(&from, &to, exists);
     int error = errno;
-    close(at_from);
-    if (at_to >= 0) close(at_to);
+    close(from.at);
+    close(to.at);
     errno = error;
-    return luaL_fileresult(L, result == 0, lua_tostring(L, 1));
+    if (!moved && error != ENOENT) note_failure(lua_tostring(L, 2));
+    return luaL_fileresult(L, moved, lua_tostring(L, 1));
+}
+
+// --- for the program itself, not for scripts ---
+
+// output.script(path): which script runs.
+static int set_script(lua_State *L) {
+    tp_folder_set_script(luaL_checkstring(L, 1));
+    return 0;
+}
+
+// output.claim(path, checksum): a manifest says that a run of this script wrote this file. If it is still as it was then, scripts may
+// replace it.
+static int claim(lua_State *L) {
+    tp_place place;
+    size_t length, size;
+    char digest[TP_SHA256_DIGITS + 1];
+    const char *path = luaL_checklstring(L, 1, &length), *wanted = luaL_checklstring(L, 2, &size);
+    if (tp_folder_place(path, length, &place) || place.at < 0) return 0;
+    int descriptor =
+        openat(place.at, place.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    struct stat info;
+    if (descriptor >= 0 && fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) &&
+        size == TP_SHA256_DIGITS && tp_journal_hash(descriptor, digest) &&
+        strcmp(digest, wanted) == 0)
+        tp_journal_note(place.at, place.name, digest);
+    if (descriptor >= 0) close(descriptor);
+    close(place.at);
+    return 0;
+}
+
+// output.manifest(text): writes the run's manifest; without a text removes that of an earlier run.
+static int manifest(lua_State *L) {
+    size_t size;
+    const char *text = luaL_optlstring(L, 1, NULL, &size);
+    int at = tp_folder_descriptor();
+    if (!text) return luaL_fileresult(L, unlinkat(at, TP_MANIFEST, 0) == 0, TP_MANIFEST);
+    if (!tp_stage_whole(at, TP_MANIFEST, text, size, false)) return push_failure(L, TP_MANIFEST);
+    lua_pushboolean(L, true);
+    return 1;
 }
 
 // output.make_folder(path): a folder below the output folder; nil and a message when it cannot be made.
 static int make_folder(lua_State *L) {
-    char plain[PATH_MAX];
-    const char *name;
-    int at = resolve(L, 1, plain, &name);
-    int result = at < 0 ? -1 : mkdirat(at, name, 0777);
+    tp_place place;
+    size_t length;
+    const char *path = luaL_checklstring(L, 1, &length);
+    const char *refusal = tp_folder_place(path, length, &place);
+    if (refusal) return refuse(L, path, refusal);
+    int result = place.at < 0 ? -1 : mkdirat(place.at, place.name, 0777);
     int error = errno;
-    if (at >= 0) close(at);
+    if (place.at >= 0) close(place.at);
     errno = error;
-    return luaL_fileresult(L, result == 0, lua_tostring(L, 1));
+    return luaL_fileresult(L, result == 0, path);
 }
 
 // output.temporary(): makes a new folder, the output folder from now on, and returns its path.
@@ -224,9 +443,14 @@ static int temporary_folder(lua_State *L) {
     return set_folder(L);
 }
 
-// output.remove_folder(path): an empty folder, anywhere; for the program, not for scripts.
+// output.remove_folder(path): a folder, anywhere, that is empty but for a journal.
 static int remove_folder(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
+    int at = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (at >= 0) {
+        tp_journal_remove(at);
+        close(at);
+    }
     return luaL_fileresult(L, rmdir(path) == 0, path);
 }
 
@@ -252,8 +476,15 @@ void tp_output_push(lua_State *L) {
     static const luaL_Reg functions[] = {
         {"folder", set_folder},
         {"open", output_open},
+        {"write", output_write},
+        {"log", output_log},
         {"remove", output_remove},
         {"rename", output_rename},
+        {"retire", output_retire},
+        {"finish", finish},
+        {"script", set_script},
+        {"claim", claim},
+        {"manifest", manifest},
         {"make_folder", make_folder},
         {"temporary", temporary_folder},
         {"remove_folder", remove_folder},

@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum kind { SINGLE, OPEN, CLOSE, POSITION, BACK, BALANCE, FRONTIER, AT_END, DONE };
-enum { ONCE = 0, CHARGE_EVERY = 4096 };
+enum { ONCE = 0, CHARGE_EVERY = 4096, BYTES_PER_STEP = 8 }; // of bytes that are compared at once
 
 // --- compiling ---
 
@@ -196,9 +196,9 @@ const char *tp_pattern_compile(tp_pattern *pattern, const char *text, size_t len
 // --- matching ---
 
 static void step(tp_match *m, size_t steps) {
-    m->steps += (uint32_t)(steps > CHARGE_EVERY ? CHARGE_EVERY : steps);
+    m->steps += steps;
     if (m->steps < CHARGE_EVERY) return;
-    uint32_t done = m->steps;
+    uint64_t done = m->steps;
     m->steps = 0;
     m->charge(m->context, done);
 }
@@ -251,7 +251,7 @@ static bool at_frontier(const tp_match *m, const tp_pattern_item *item, const ch
 static const char *match_back(tp_match *m, const tp_pattern_item *item, const char *s) {
     const tp_capture *capture = &m->captures[item->a];
     if (m->pattern->position[item->a]) return NULL; // a position is no text
-    step(m, capture->length);
+    step(m, 1 + capture->length / BYTES_PER_STEP);
     bool same =
         (size_t)(m->end - s) >= capture->length && memcmp(s, capture->start, capture->length) == 0;
     return same ? s + capture->length : NULL;

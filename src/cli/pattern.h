@@ -37,7 +37,7 @@ typedef struct tp_match {
     const tp_pattern *pattern;
     const char *text, *end;
     tp_capture captures[TP_PATTERN_CAPTURES];
-    uint32_t steps;                                // since the last report
+    uint64_t steps;                                // since the last report
     void (*charge)(void *context, uint64_t steps); // called every so many steps; need not return
     void *context;
 } tp_match;

@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "cli/pattern.h"
 
-enum { ITEMS_ON_STACK = 40 };
+enum { ITEMS_ON_STACK = 40, ITEM_STEPS = 32, BYTES_PER_STEP = 8 };
 
 typedef struct search {
     tp_pattern pattern;
@@ -24,6 +24,7 @@ static void search_init(lua_State *L, search *s, int t, int p, bool anchors) {
     const char *text = luaL_checklstring(L, t, &text_length),
                *pattern = luaL_checklstring(L, p, &length);
     s->pattern.items = s->few;
+    if (length >= ITEMS_ON_STACK) tp_limits_charge(L, ITEM_STEPS * length);
     if (length >= ITEMS_ON_STACK)
         s->pattern.items = lua_newuserdatauv(L, (length + 1) * sizeof *s->few, 0);
     const char *error = tp_pattern_compile(&s->pattern, pattern, length, anchors);
@@ -67,6 +68,7 @@ static ptrdiff_t start_of(lua_State *L, int i, size_t length) {
 static int find_plain(lua_State *L, const char *text, size_t length, ptrdiff_t from) {
     size_t wanted_length;
     const char *wanted = lua_tolstring(L, 2, &wanted_length);
+    tp_limits_charge(L, (length - (size_t)from + wanted_length) / BYTES_PER_STEP);
     const char *found = memmem(text + from, length - (size_t)from, wanted, wanted_length);
     if (!found) return lua_pushnil(L), 1;
     lua_pushinteger(L, found - text + 1);

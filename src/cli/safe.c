@@ -1,37 +1,140 @@
 // safe.c: what scripts get in place of standard functions that could run very long inside one C call, where
-// no hook sees them, or run code where no hook works. Each checks and then calls the standard function (its
-// upvalue) in its own frame, so that messages keep the caller's position.
+// no hook sees them, or run code where no hook works. Each charges for its work, or checks, and then calls the standard
+// function (its upvalue) in its own frame, so that messages keep the caller's position. What makes long strings or
+// large tables is charged as it allocates (limits.c).
 #include <lauxlib.h>
+#include <lualib.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "cli/cli.h"
 
-enum { MOST_ELEMENTS = 1 << 24 };
+enum { MOST_ELEMENTS = 1 << 24, BYTES_PER_STEP = 8 };
 
 static int standard(lua_State *L) {
     return lua_tocfunction(L, lua_upvalueindex(1))(L);
 }
 
-static int charge_elements(lua_State *L, lua_Integer count) {
+static void charge_bytes(lua_State *L, size_t bytes) {
+    if (bytes >= BYTES_PER_STEP) tp_limits_charge(L, bytes / BYTES_PER_STEP);
+}
+
+static void charge_elements(lua_State *L, lua_Unsigned count) {
     if (count > MOST_ELEMENTS)
-        return luaL_error(L, "more than %d elements in one call (--trust lifts this)",
-                          (int)MOST_ELEMENTS);
-    if (count > 0) tp_limits_charge(L, (uint64_t)count);
-    return 0;
+        luaL_error(L, "more than %d elements in one call (--trust lifts this)", (int)MOST_ELEMENTS);
+    tp_limits_charge(L, count);
+}
+
+// How many integers there are from first to last, which may be all of them.
+static lua_Unsigned count_between(lua_Integer first, lua_Integer last) {
+    if (first > last) return 0;
+    lua_Unsigned steps = (lua_Unsigned)last - (lua_Unsigned)first;
+    return steps < MOST_ELEMENTS ? steps + 1 : MOST_ELEMENTS + 1;
+}
+
+// Reads every byte of its strings: string.upper, format, pack, tonumber …
+static int safe_texts(lua_State *L) {
+    size_t bytes = 0;
+    for (int i = lua_gettop(L); i > 0; i--)
+        if (lua_type(L, i) == LUA_TSTRING) bytes += lua_rawlen(L, i);
+    charge_bytes(L, bytes);
+    return standard(L);
+}
+
+// Takes as long as its results are many: string.byte, string.unpack, table.unpack.
+static int safe_results(lua_State *L) {
+    int count = standard(L);
+    tp_limits_charge(L, (uint64_t)count);
+    return count;
+}
+
+// The format of string.unpack and packsize may be long, too.
+static int safe_unpack(lua_State *L) {
+    if (lua_type(L, 1) == LUA_TSTRING) charge_bytes(L, lua_rawlen(L, 1));
+    return safe_results(L);
+}
+
+// Where position i of a string of that length lies, from its end when negative.
+static lua_Integer from_start(lua_Integer i, size_t length) {
+    if (i >= 0) return i;
+    return 0u - (size_t)i > length ? 0 : (lua_Integer)length + i + 1;
+}
+
+// utf8.len(s, i = 1, j = -1), utf8.codepoint(s, i = 1, j = i)
+static int safe_range(lua_State *L) {
+    size_t length;
+    luaL_checklstring(L, 1, &length);
+    lua_Integer first = from_start(luaL_optinteger(L, 2, 1), length);
+    lua_Integer last = from_start(
+        luaL_optinteger(L, 3, lua_toboolean(L, lua_upvalueindex(2)) ? -1 : first), length);
+    if (last > (lua_Integer)length) last = (lua_Integer)length;
+    if (first < 1) first = 1;
+    if (last >= first) charge_bytes(L, (size_t)(last - first) + 1);
+    return standard(L);
+}
+
+// utf8.offset(s, n, i): what it has passed over shows in its result.
+static int safe_offset(lua_State *L) {
+    size_t length;
+    luaL_checklstring(L, 1, &length);
+    lua_Integer n = luaL_checkinteger(L, 2);
+    lua_Integer from =
+        from_start(luaL_optinteger(L, 3, n > 0 ? 1 : (lua_Integer)length + 1), length);
+    int count = standard(L);
+    lua_Integer to = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : n > 0 ? (lua_Integer)length : 1;
+    charge_bytes(L, (size_t)(to > from ? to - from : from - to));
+    return count;
+}
+
+// The iterator of utf8.codes goes over bytes that continue a character.
+static int codes_next(lua_State *L) {
+    size_t length, passed = 0;
+    const char *text = luaL_checklstring(L, 1, &length);
+    lua_Integer at = luaL_checkinteger(L, 2);
+    for (lua_Unsigned i = (lua_Unsigned)at; i < length && (text[i] & 0xC0) == 0x80; i++)
+        passed++;
+    charge_bytes(L, passed);
+    return standard(L);
+}
+
+static int safe_codes(lua_State *L) {
+    int count = standard(L); // iterator, string, 0
+    lua_pushvalue(L, -count);
+    lua_pushcclosure(L, codes_next, 1);
+    lua_replace(L, -count - 1);
+    return count;
 }
 
 // A length that the standard function will find again: no __len that may answer differently.
-static void check_length(lua_State *L) {
+static lua_Unsigned check_length(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     if (luaL_getmetafield(L, 1, "__len") != LUA_TNIL)
         luaL_error(L, "the table has a __len metamethod (--trust lifts this)");
-    size_t length = lua_rawlen(L, 1);
-    charge_elements(L, length > (size_t)MOST_ELEMENTS ? MOST_ELEMENTS + 1 : (lua_Integer)length);
+    return lua_rawlen(L, 1);
 }
 
-// table.insert, remove, sort
-static int safe_whole(lua_State *L) {
-    check_length(L);
+// table.insert(t, [position,] value), table.remove(t [, position]): what is moved is what lies behind the position.
+static int safe_shift(lua_State *L) {
+    lua_Unsigned length = check_length(L);
+    bool inserts = lua_toboolean(L, lua_upvalueindex(2));
+    bool at_end = inserts ? lua_gettop(L) < 3 : lua_isnoneornil(L, 2);
+    lua_Integer position = at_end ? 0 : luaL_checkinteger(L, 2);
+    if (!at_end && position >= 0) charge_elements(L, count_between(position, (lua_Integer)length));
+    return standard(L);
+}
+
+// table.sort: about n log n comparisons, of strings byte by byte.
+static int safe_sort(lua_State *L) {
+    lua_Unsigned length = check_length(L), rounds = 1;
+    charge_elements(L, length);
+    for (lua_Unsigned n = length; n > 1; n /= 2)
+        rounds++;
+    size_t bytes = 0;
+    for (lua_Unsigned i = 1; i <= length; i++) {
+        if (lua_rawgeti(L, 1, (lua_Integer)i) == LUA_TSTRING) bytes += lua_rawlen(L, -1);
+        lua_pop(L, 1);
+    }
+    tp_limits_charge(L, rounds * (length + bytes / BYTES_PER_STEP));
     return standard(L);
 }
 
@@ -40,16 +143,22 @@ static int safe_concat(lua_State *L) {
     lua_settop(L, 4);
     lua_Integer first = luaL_optinteger(L, 3, 1),
                 last = lua_isnil(L, 4) ? luaL_len(L, 1) : luaL_checkinteger(L, 4);
-    if (last > first) charge_elements(L, first < 0 && last > MOST_ELEMENTS ? last : last - first);
+    charge_elements(L, count_between(first, last));
     lua_pushinteger(L, last);
     lua_replace(L, 4);
     return standard(L);
 }
 
 static int safe_move(lua_State *L) {
-    lua_Integer first = luaL_checkinteger(L, 2), last = luaL_checkinteger(L, 3);
-    if (last >= first) charge_elements(L, first < 0 && last > MOST_ELEMENTS ? last : last - first);
+    charge_elements(L, count_between(luaL_checkinteger(L, 2), luaL_checkinteger(L, 3)));
     return standard(L);
+}
+
+// charge(steps): for what the sandbox wraps itself
+static int charge(lua_State *L) {
+    lua_Number steps = luaL_checknumber(L, 1);
+    if (steps >= 1) tp_limits_charge(L, (uint64_t)(steps < 1e15 ? steps : 1e15));
+    return 0;
 }
 
 // The standard one loops n times even over nothing.
@@ -63,6 +172,35 @@ static int safe_rep(lua_State *L) {
     return 1;
 }
 
+static const char
+    own_metatables; // its address is the registry key of those that scripts have set, a weak table
+
+static void push_own(lua_State *L) {
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &own_metatables) == LUA_TTABLE) return;
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_createtable(L, 0, 1);
+    lua_pushliteral(L, "k");
+    lua_setfield(L, -2, "__mode");
+    lua_setmetatable(L, -2);
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &own_metatables);
+}
+
+// The metatables of the library's objects are the library's: scripts see false.
+static int safe_getmetatable(lua_State *L) {
+    if (luaL_getmetafield(L, 1, "__metatable") != LUA_TNIL) return 1;
+    standard(L);
+    if (!lua_istable(L, -1)) return 1;
+    push_own(L);
+    lua_pushvalue(L, -2);
+    if (lua_rawget(L, -2) == LUA_TNIL)
+        lua_pushboolean(L, false);
+    else
+        lua_settop(L, -3);
+    return 1;
+}
+
 // A finalizer runs with hooks off: one that loops could not be stopped.
 static int safe_setmetatable(lua_State *L) {
     if (lua_istable(L, 2)) {
@@ -71,27 +209,66 @@ static int safe_setmetatable(lua_State *L) {
             return luaL_error(L,
                               "__gc is not available to scripts (use __close; --trust lifts this)");
         lua_pop(L, 1);
+        push_own(L);
+        lua_pushvalue(L, 2);
+        lua_pushboolean(L, true);
+        lua_rawset(L, -3);
+        lua_pop(L, 1);
     }
     return standard(L);
 }
 
-// Adds name = f, with the standard library's function as its upvalue, to the table on top.
-static void add(lua_State *L, const char *library, const char *name, lua_CFunction f) {
-    lua_getglobal(L, library);
-    lua_getfield(L, -1, name);
+typedef struct replacement {
+    const char *library, *name;
+    lua_CFunction function;
+    bool flag; // its second upvalue
+} replacement;
+
+static const replacement replacements[] = {
+    {LUA_GNAME, "getmetatable", safe_getmetatable, false},
+    {LUA_GNAME, "setmetatable", safe_setmetatable, false},
+    {LUA_GNAME, "tonumber", safe_texts, false},
+    {LUA_STRLIBNAME, "byte", safe_results, false},
+    {LUA_STRLIBNAME, "format", safe_texts, false},
+    {LUA_STRLIBNAME, "lower", safe_texts, false},
+    {LUA_STRLIBNAME, "pack", safe_texts, false},
+    {LUA_STRLIBNAME, "packsize", safe_texts, false},
+    {LUA_STRLIBNAME, "rep", safe_rep, false},
+    {LUA_STRLIBNAME, "reverse", safe_texts, false},
+    {LUA_STRLIBNAME, "unpack", safe_unpack, false},
+    {LUA_STRLIBNAME, "upper", safe_texts, false},
+    {LUA_TABLIBNAME, "concat", safe_concat, false},
+    {LUA_TABLIBNAME, "insert", safe_shift, true},
+    {LUA_TABLIBNAME, "move", safe_move, false},
+    {LUA_TABLIBNAME, "remove", safe_shift, false},
+    {LUA_TABLIBNAME, "sort", safe_sort, false},
+    {LUA_TABLIBNAME, "unpack", safe_results, false},
+    {LUA_UTF8LIBNAME, "codepoint", safe_range, false},
+    {LUA_UTF8LIBNAME, "codes", safe_codes, false},
+    {LUA_UTF8LIBNAME, "len", safe_range, true},
+    {LUA_UTF8LIBNAME, "offset", safe_offset, false},
+    {NULL, NULL, NULL, false},
+};
+
+// Adds library[name] = function, with the standard function as its first upvalue, to the table on the top.
+static void add(lua_State *L, const replacement *r) {
+    luaL_getsubtable(L, -1, r->library);
+    lua_getglobal(L, r->library);
+    lua_getfield(L, -1, r->name);
     lua_remove(L, -2);
-    lua_pushcclosure(L, f, 1);
-    lua_setfield(L, -2, name);
+    lua_pushboolean(L, r->flag);
+    lua_pushcclosure(L, r->function, 2);
+    lua_setfield(L, -2, r->name);
+    lua_pop(L, 1);
 }
 
 void tp_safe_push(lua_State *L) {
     lua_newtable(L);
-    add(L, "_G", "setmetatable", safe_setmetatable);
-    add(L, "string", "rep", safe_rep);
-    add(L, "table", "concat", safe_concat);
-    add(L, "table", "insert", safe_whole);
-    add(L, "table", "move", safe_move);
-    add(L, "table", "remove", safe_whole);
-    add(L, "table", "sort", safe_whole);
+    for (const replacement *r = replacements; r->name; r++)
+        add(L, r);
+    lua_getfield(L, -1, LUA_STRLIBNAME);
     tp_pattern_add(L);
+    lua_pop(L, 1);
+    lua_pushcfunction(L, charge);
+    lua_setfield(L, -2, "charge");
 }

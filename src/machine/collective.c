@@ -87,12 +87,26 @@ static tp_rate all_to_all_rate(const links *l, tp_group group) {
                      larger((n - q) / n / (l->nic * l->nics), (q - 1) / n / l->fast)};
 }
 
+// All of V passes every link, not all but one GPU's share of it.
+static bool moves_whole(tp_collective kind) {
+    return kind == TP_BROADCAST || kind == TP_REDUCE;
+}
+
 // Bytes of V that pass the NICs of one domain, by the algorithms that NCCL has: rings for all but
 // the all-reduce, which has trees.
 static double leaving(tp_collective kind, double bytes, double n, double g) {
+    if (moves_whole(kind)) return bytes;
     if (kind == TP_ALL_REDUCE) return 2 * (g - 1) / g * bytes;
     if (kind == TP_ALL_TO_ALL) return (g - 1) / g * bytes * n / g;
     return (n - 1) / n * bytes;
+}
+
+// Bytes of V that pass the fast port of one of the q GPUs of a domain: on a ring all that the others have, whether from
+// this domain or another; in an all-to-all only what its neighbours there are sent.
+static double through_fast_port(tp_collective kind, double bytes, double n, double q) {
+    if (moves_whole(kind)) return bytes;
+    if (kind == TP_ALL_TO_ALL) return (q - 1) / n * bytes;
+    return (kind == TP_ALL_REDUCE ? 2 : 1) * (n - 1) / n * bytes;
 }
 
 static const tp_link_curve *link_of(const tp_system *system, tp_collective kind) {
@@ -110,8 +124,8 @@ static bool is_measured(const tp_system *system, tp_collective kind, tp_group gr
     return system->network.slow.curve.efficiency > 0 && (link || group.fast == 1);
 }
 
-// With fitted curves; see tperf/efficiency.h. A broadcast, scatter or gather takes as long as an
-// all-gather of the same vector, a reduce as long as a reduce-scatter.
+// With fitted curves; see tperf/efficiency.h. A broadcast, scatter or gather takes as long as the
+// all-gather that passes as many bytes through every port, a reduce as long as such a reduce-scatter.
 static double measured_time(const tp_system *system, tp_collective kind, double bytes,
                             tp_group group) {
     const tp_link_curve *link = link_of(system, kind);
@@ -119,6 +133,7 @@ static double measured_time(const tp_system *system, tp_collective kind, double 
     double n = (double)group.size, q = (double)group.fast, g = n / q;
     double port = port_of(system, group.fast);
     if (group.size == group.fast) {
+        if (moves_whole(kind)) bytes *= n / (n - 1);
         double time = tp_link_time(link, all_reduce, port, n, bytes);
         const tp_direct_curve *direct = &system->network.fast.direct;
         if (!all_reduce || !system->serves || direct->one_shot == 0) return time;
@@ -128,8 +143,8 @@ static double measured_time(const tp_system *system, tp_collective kind, double 
     double nics = q * system->network.slow.nics_per_gpu * system->network.slow.bandwidth;
     double stream = leaving(kind, bytes, n, g) / (nics * slow->efficiency);
     if (group.fast > 1) {
-        double part = kind == TP_ALL_TO_ALL ? q / n : 1; // the rest goes elsewhere
-        stream = larger(stream, tp_link_stream(link, all_reduce, port, q, part * bytes));
+        double through = through_fast_port(kind, bytes, n, q);
+        stream = larger(stream, tp_link_stream(link, all_reduce, port, q, through, bytes));
     }
     return tp_slow_time(slow, stream, g);
 }

@@ -112,14 +112,14 @@ static double through_port(bool all_reduce, double gpus, double bytes) {
     return (all_reduce ? 2 : 1) * (gpus - 1) / gpus * bytes;
 }
 
-static double growth_of(const tp_link_curve *curve, double gpus) {
-    return pow(fmin(gpus, 8) / 2, curve->growth);
+// What `part` of a port's bandwidth has grown to: never more than all of it.
+static double grown(const tp_link_curve *curve, double part, double gpus) {
+    return fmin(part * pow(fmin(gpus, 8) / 2, curve->growth), 1);
 }
 
 double tp_link_stream(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
-                      double bytes) {
-    double ring =
-        through_port(all_reduce, gpus, bytes) / (curve->large * bandwidth * growth_of(curve, gpus));
+                      double through, double bytes) {
+    double ring = through / (grown(curve, curve->large, gpus) * bandwidth);
     if (!all_reduce || gpus <= 4 || !(curve->in_network > 0)) return ring;
     return fmin(ring, (gpus + 1) / gpus * bytes / (curve->in_network * bandwidth));
 }
@@ -127,9 +127,10 @@ double tp_link_stream(const tp_link_curve *curve, bool all_reduce, double bandwi
 double tp_link_time(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
                     double bytes) {
     double steps = (all_reduce ? 2 : 1) * (gpus - 1);
-    double large = curve->extra_s + tp_link_stream(curve, all_reduce, bandwidth, gpus, bytes);
-    double small =
-        through_port(all_reduce, gpus, bytes) / (curve->small * bandwidth * growth_of(curve, gpus));
+    double through = through_port(all_reduce, gpus, bytes);
+    double large =
+        curve->extra_s + tp_link_stream(curve, all_reduce, bandwidth, gpus, through, bytes);
+    double small = through / (grown(curve, curve->small, gpus) * bandwidth);
     return curve->latency_s + curve->hop_s * steps +
            (bytes / gpus <= curve->switch_bytes ? fmin(small, large) : large);
 }

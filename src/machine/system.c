@@ -103,39 +103,33 @@ static const range attention_ranges[] = {
 };
 
 static const range decode_ranges[] = {
-    RANGE(decode, efficiency, MIN_PART, MAX_PART),
+    RANGE(decode, efficiency, MIN_PART, 1),
     RANGE(decode, setup_s, 0, MAX_WAIT),
     RANGE(decode, block_s, 0, MAX_WAIT),
     RANGE(decode, ramp_s, 0, MAX_WAIT),
 };
 
 static const range stream_ranges[] = {
-    RANGE(stream, efficiency, MIN_PART, MAX_PART),
+    RANGE(stream, efficiency, MIN_PART, 1),
     RANGE(stream, setup_s, 0, MAX_WAIT),
 };
 
 static const range link_ranges[] = {
-    RANGE(link, latency_s, 0, MAX_WAIT),
-    RANGE(link, hop_s, 0, MAX_WAIT),
-    RANGE(link, small, MIN_PART, MAX_PART),
-    RANGE(link, extra_s, 0, MAX_WAIT),
-    RANGE(link, large, MIN_PART, MAX_PART),
-    RANGE(link, switch_bytes, 0, MAX_RATE),
-    RANGE(link, growth, -4, 4),
-    RANGE(link, in_network, 0, MAX_PART),
+    RANGE(link, latency_s, 0, MAX_WAIT), RANGE(link, hop_s, 0, MAX_WAIT),
+    RANGE(link, small, MIN_PART, 1),     RANGE(link, extra_s, 0, MAX_WAIT),
+    RANGE(link, large, MIN_PART, 1),     RANGE(link, switch_bytes, 0, MAX_RATE),
+    RANGE(link, growth, -4, 4),          RANGE(link, in_network, 0, 1),
 };
 
 static const range direct_ranges[] = {
-    RANGE(direct, latency_s, 0, MAX_WAIT),       RANGE(direct, hop_s, 0, MAX_WAIT),
-    RANGE(direct, one_shot, MIN_PART, MAX_PART), RANGE(direct, extra_s, 0, MAX_WAIT),
-    RANGE(direct, two_shot, MIN_PART, MAX_PART),
+    RANGE(direct, latency_s, 0, MAX_WAIT), RANGE(direct, hop_s, 0, MAX_WAIT),
+    RANGE(direct, one_shot, MIN_PART, 1),  RANGE(direct, extra_s, 0, MAX_WAIT),
+    RANGE(direct, two_shot, MIN_PART, 1),
 };
 
 static const range slow_ranges[] = {
-    RANGE(slow, efficiency, MIN_PART, MAX_PART),
-    RANGE(slow, latency_s, 0, MAX_WAIT),
-    RANGE(slow, doubling_s, 0, MAX_WAIT),
-    RANGE(slow, hop_s, 0, MAX_WAIT),
+    RANGE(slow, efficiency, MIN_PART, 1), RANGE(slow, latency_s, 0, MAX_WAIT),
+    RANGE(slow, doubling_s, 0, MAX_WAIT), RANGE(slow, hop_s, 0, MAX_WAIT),
     RANGE(slow, ramp_s, 0, MAX_WAIT),
 };
 
@@ -223,6 +217,13 @@ tp_status tp_system_validate(const tp_system *system, tp_error *error) {
                             "network.fast.domain is %lld, not from 1 to 2^31 GPUs",
                             (long long)domain);
     return TP_OK;
+}
+
+void tp_system_sustain(tp_system *system) {
+    for (int i = 0; i < TP_DTYPE_COUNT; i++) {
+        system->accelerator.gemm[i].sustained_after_s = MIN_WAIT;
+        system->accelerator.attention[i].sustained_after_s = MIN_WAIT;
+    }
 }
 
 // The curve of one query's attention to cached keys; NULL: there is none, or there are more queries.

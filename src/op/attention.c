@@ -24,6 +24,7 @@ static void gather_keys(tp_op *op, const tp_attention *shape, double tensors) {
 
 tp_status tp_op_scores(tp_op *op, const tp_attention *shape, tp_error *error) {
     TP_TRY(check_attention(shape, error));
+    op->attention = true;
     double H = (double)shape->batch * (double)shape->heads, r = (double)shape->queries,
            k = (double)shape->keys;
     double d = (double)shape->head_dim, element = tp_dtype_bytes(op->dtype);
@@ -43,6 +44,7 @@ tp_status tp_op_scores(tp_op *op, const tp_attention *shape, tp_error *error) {
 
 tp_status tp_op_attend(tp_op *op, const tp_attention *shape, tp_error *error) {
     TP_TRY(check_attention(shape, error));
+    op->attention = true;
     double H = (double)shape->batch * (double)shape->heads, r = (double)shape->queries,
            k = (double)shape->keys;
     double d = (double)shape->head_dim, element = tp_dtype_bytes(op->dtype);
@@ -60,6 +62,7 @@ tp_status tp_op_attend(tp_op *op, const tp_attention *shape, tp_error *error) {
 
 tp_status tp_op_flash_attention(tp_op *op, const tp_attention *shape, tp_error *error) {
     TP_TRY(check_attention(shape, error));
+    op->attention = true;
     double H = (double)shape->batch * (double)shape->heads, r = (double)shape->queries,
            k = (double)shape->keys;
     double d = (double)shape->head_dim, element = tp_dtype_bytes(op->dtype);
@@ -113,6 +116,7 @@ static void count_summa_traffic(tp_op *op, summa_letters l) {
 tp_status tp_op_summa_scores(tp_op *op, const tp_summa_attention *shape, tp_error *error) {
     summa_letters l;
     TP_TRY(read_summa(shape, op, &l, error));
+    op->attention = true;
     double heads = l.element * l.H * l.s * l.d1, scores = l.element * l.H * l.s2 * l.s;
     op->forward.tensor_flops = l.H * l.s2 * l.s * (2 * l.d1 - 1);
     op->backward.tensor_flops =
@@ -131,6 +135,7 @@ tp_status tp_op_summa_scores(tp_op *op, const tp_summa_attention *shape, tp_erro
 tp_status tp_op_summa_attend(tp_op *op, const tp_summa_attention *shape, tp_error *error) {
     summa_letters l;
     TP_TRY(read_summa(shape, op, &l, error));
+    op->attention = true;
     double heads = l.element * l.H * l.s * l.d1, scores = l.element * l.H * l.s2 * l.s;
     op->forward.tensor_flops = 2 * l.H * l.s2 * l.d1 * l.s; // accumulates, unlike the scores
     op->backward.tensor_flops =

@@ -63,6 +63,7 @@ static void shape_kernels(tp_op *op, const tp_fused_attention *shape, tp_kernel 
 
 tp_status tp_op_attention(tp_op *op, const tp_fused_attention *shape, tp_error *error) {
     TP_TRY(check_shape(shape, error));
+    op->attention = true;
     double kv_heads = (double)(shape->kv_heads ? shape->kv_heads : shape->heads);
     double H = (double)shape->batch * (double)shape->heads, G = (double)shape->batch * kv_heads;
     double d = (double)shape->head_dim, r = (double)shape->queries, k = keys_touched(shape);
@@ -81,7 +82,7 @@ tp_status tp_op_attention(tp_op *op, const tp_fused_attention *shape, tp_error *
     op->backward.bytes =
         2 * (element * H * r * (d + v) + kv_element * G * k * kv_width + 4 * H * r);
     op->saved_bytes = element * (H * r * d + G * r * kv_width) + 4 * H * r;
-    op->weight_bytes = shape->sinks ? element * (double)shape->heads : 0;
+    tp_op_hold(op, shape->sinks ? (double)shape->heads : 0, element);
     shape_kernels(op, shape,
                   (tp_kernel){.batch = H,
                               .k = (d + v) / 2,

@@ -51,7 +51,7 @@ tp_status tp_op_linear(tp_op *op, const tp_linear *shape, tp_error *error) {
     op->forward.bytes = element * (N * I + N * O) + weight * used * I * O + weight * biases;
     op->backward.bytes =
         element * (2 * N * I + 2 * N * O) + 2 * weight * used * I * O + weight * biases;
-    op->weight_bytes = shape->weights_elsewhere ? 0 : weight * (products * I * O + biases);
+    tp_op_hold(op, shape->weights_elsewhere ? 0 : products * I * O + biases, weight);
     op->saved_bytes = shape->input_kept_elsewhere ? 0 : element * kept * I;
     op->expert = shape->experts > 0;
     op->tied = shape->tied;
@@ -77,7 +77,7 @@ tp_status tp_op_summa(tp_op *op, const tp_summa *shape, tp_error *error) {
     op->backward.bytes_per_panel = 2 * element * N * O;
     double biases = shape->bias ? O : 0;
     op->forward.vector_flops = op->backward.vector_flops = N * biases;
-    op->weight_bytes = element * ((double)shape->n_in_rows * O + biases);
+    tp_op_hold(op, (double)shape->n_in_rows * O + biases, element);
     op->saved_bytes = shape->input_kept_elsewhere ? 0 : element * N * (double)shape->n_in_columns;
     op->tied = shape->tied;
     tp_pass_communicate(&op->forward, TP_BROADCAST, shape->columns_axis, X);

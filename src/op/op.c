@@ -20,6 +20,11 @@ void tp_pass_communicate(tp_pass *pass, tp_collective kind, const char *axis, do
     snprintf(comm->axis, sizeof comm->axis, "%s", axis);
 }
 
+void tp_op_hold(tp_op *op, double parameters, double element) {
+    op->parameters = parameters;
+    op->weight_bytes = element * parameters;
+}
+
 void tp_pass_kernel(tp_pass *pass, tp_kernel_kind kind, double batch, double m, double n,
                     double k) {
     assert(pass->n_kernels < TP_KERNELS_MAX);
@@ -48,7 +53,9 @@ static tp_status validate_pass(const tp_op *op, const tp_pass *pass, const char 
 tp_status tp_op_validate(const tp_op *op, tp_error *error) {
     TP_TRY(validate_pass(op, &op->forward, "forward", error));
     TP_TRY(validate_pass(op, &op->backward, "backward", error));
-    if (count_is_sound(op->weight_bytes) && count_is_sound(op->saved_bytes)) return TP_OK;
+    if (count_is_sound(op->weight_bytes) && count_is_sound(op->parameters) &&
+        count_is_sound(op->saved_bytes))
+        return TP_OK;
     return tp_error_set(error, TP_INVALID,
                         "op '%s': its weight or saved bytes are negative or not finite", op->name);
 }

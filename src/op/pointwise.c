@@ -31,7 +31,7 @@ tp_status tp_op_elementwise(tp_op *op, const tp_elementwise *shape, tp_error *er
     op->backward.vector_flops = shape->backward_flops * n;
     op->forward.bytes = shape->forward_bytes * n + parameter_bytes;
     op->backward.bytes = shape->backward_bytes * n + parameter_bytes;
-    op->weight_bytes = parameter_bytes;
+    tp_op_hold(op, parameters, tp_dtype_bytes(op->dtype));
     op->saved_bytes = shape->saved_bytes * n;
     op->recomputed = shape->recomputed;
     tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->grad_axis, parameter_bytes);
@@ -40,6 +40,7 @@ tp_status tp_op_elementwise(tp_op *op, const tp_elementwise *shape, tp_error *er
 
 tp_status tp_op_softmax(tp_op *op, const tp_softmax *shape, tp_error *error) {
     TP_TRY(tp_size_check(error, "width", shape->width));
+    op->attention = true;
     double rows = shape->rows, k = (double)shape->width;
     double element = tp_dtype_bytes(op->dtype);
     op->forward.vector_flops = rows * (3 * k - 1);  // exponential, scale, k - 1 additions a row
@@ -79,7 +80,7 @@ tp_status tp_op_norm(tp_op *op, const tp_norm *shape, tp_error *error) {
     op->backward.vector_flops = rms ? 9 * r * w - 2 * r : 12 * r * w - 4 * r;
     op->forward.bytes = element * (2 * r * w + (rms ? 1 : 2) * r + parameters);
     op->backward.bytes = element * (5 * r * w + parameters);
-    op->weight_bytes = element * parameters;
+    tp_op_hold(op, parameters, element);
     op->saved_bytes = shape->input_kept_elsewhere ? 0 : element * r * w;
     count_gather(op, shape, element);
     tp_pass_communicate(&op->forward, TP_ALL_REDUCE, shape->statistics_axis,

@@ -14,7 +14,7 @@ tp_status tp_op_embedding(tp_op *op, const tp_embedding *shape, tp_error *error)
     op->backward.vector_flops = N * h;                    // rows are added up
     op->forward.bytes = weight * N * h + element * N * h; // look up, write
     op->backward.bytes = element * N * h + 2 * weight * N * h;
-    op->weight_bytes = weight * V * h; // the ids that it keeps are 8 bytes of h elements: nothing
+    tp_op_hold(op, V * h, weight); // the ids that it keeps are 8 bytes of h elements: nothing
     op->tied = shape->tied;
     tp_pass_communicate(&op->forward, TP_REDUCE_SCATTER, shape->reduce_axis, element * N * h);
     tp_pass_communicate(&op->backward, TP_ALL_GATHER, shape->reduce_axis, element * N * h);

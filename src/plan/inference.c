@@ -11,23 +11,16 @@ typedef struct trip {
     double busiest; // seconds of the busiest stage
 } trip;
 
-static void add_cost(tp_pass_cost *sum, const tp_pass_cost *part, double times) {
-    sum->compute += times * part->compute;
-    sum->exposed_memory += times * part->exposed_memory;
-    sum->comm += times * part->comm;
-    sum->time += times * part->time;
-}
-
 static trip trip_of(const tp_pipeline *pipeline, int n_kinds, const tp_pass_cost *sections) {
     trip t = {0};
     for (size_t i = 0; i < pipeline->n_stages; i++) {
         const tp_stage *stage = &pipeline->stages[i];
         tp_pass_cost cost = {0};
         for (int kind = 0; kind < n_kinds; kind++)
-            add_cost(&cost, &sections[kind], (double)stage->layers[kind]);
-        if (stage->first) add_cost(&cost, &sections[n_kinds], 1);
-        if (stage->last) add_cost(&cost, &sections[n_kinds + 1], 1);
-        add_cost(&t.sum, &cost, (double)stage->repeats);
+            tp_pass_cost_add(&cost, &sections[kind], (double)stage->layers[kind]);
+        if (stage->first) tp_pass_cost_add(&cost, &sections[n_kinds], 1);
+        if (stage->last) tp_pass_cost_add(&cost, &sections[n_kinds + 1], 1);
+        tp_pass_cost_add(&t.sum, &cost, (double)stage->repeats);
         t.busiest = fmax(t.busiest, cost.time);
     }
     return t;
@@ -35,7 +28,8 @@ static trip trip_of(const tp_pipeline *pipeline, int n_kinds, const tp_pass_cost
 
 static double send_time(const tp_serving *s, double bytes) {
     tp_group group = {s->pipeline->pp, s->pp_fast};
-    return group.size > 1 ? tp_collective_time(s->system, s->rules, TP_SEND, bytes, group) : 0;
+    return group.size > 1 ? tp_collective_time(s->on.system, s->on.rules, TP_SEND, bytes, group)
+                          : 0;
 }
 
 static tp_phase phase_of(const trip *t, double sends, double time) {
@@ -56,8 +50,8 @@ static void section_times(const tp_serving *s, const tp_network *network, const 
             }
             const tp_op *op = &network->ops[i];
             tp_pass_cost cost =
-                tp_pass_time(op, &op->forward, network, s->system, s->rules, &s->placement);
-            add_cost(&sections[section], &cost, 1);
+                tp_pass_cost_of(op, &op->forward, &s->on, network->sizes, &s->placement);
+            tp_pass_cost_add(&sections[section], &cost, 1);
         }
     }
 }
@@ -93,8 +87,8 @@ static void step_at(const void *context, double keys, double values[TP_STEP_VALU
         tp_pass pass;
         tp_decode_pass(s->decode, v->op, keys, &pass);
         tp_pass_cost cost =
-            tp_pass_time(&network->ops[v->op], &pass, network, s->system, s->rules, &s->placement);
-        add_cost(&sections[v->section], &cost, 1);
+            tp_pass_cost_of(&network->ops[v->op], &pass, &s->on, network->sizes, &s->placement);
+        tp_pass_cost_add(&sections[v->section], &cost, 1);
     }
     trip t = trip_of(s->pipeline, network->n_kinds, sections);
     double time = fmax(t.sum.time + p->sends, (double)s->microbatches * t.busiest);
@@ -162,13 +156,13 @@ static holdings holdings_of(const tp_serving *s, const tp_stage *stage,
         const tp_cache *c = &s->caches[kind];
         double layers = (double)stage->layers[kind];
         double kept = c->most_tokens > 0 ? fmin(c->most_tokens, length) : length;
-        h.weights += layers * (costs[kind].weight_bytes + costs[kind].expert_bytes);
+        h.weights += layers * (costs[kind].weights.bytes + costs[kind].experts.bytes);
         h.cache += layers * (kept * c->token_bytes + c->state_bytes);
     }
     const tp_layer_cost *first = &costs[n_kinds], *last = &costs[n_kinds + 1];
-    if (stage->first) h.weights += first->weight_bytes + first->expert_bytes;
-    if (stage->last) h.weights += last->weight_bytes + last->expert_bytes;
-    if (stage->first && stage->last) h.weights -= last->tied_bytes;
+    if (stage->first) h.weights += first->weights.bytes + first->experts.bytes;
+    if (stage->last) h.weights += last->weights.bytes + last->experts.bytes;
+    if (stage->first && stage->last) h.weights -= last->tied.bytes;
     return h;
 }
 
@@ -185,7 +179,7 @@ static double largest_batch(const holdings *h, double room) {
 static void account(const tp_serving *s, tp_service *out) {
     tp_layer_cost costs[TP_SECTIONS_MAX];
     tp_network_bytes(s->prefill, costs);
-    double room = s->system->accelerator.hbm.capacity * (1 - s->reserved);
+    double room = s->on.system->accelerator.hbm.capacity * (1 - s->reserved);
     double batch = (double)s->batch;
     out->max_batch = INFINITY;
     for (size_t i = 0; i < s->pipeline->n_stages; i++) {

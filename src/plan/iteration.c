@@ -3,33 +3,53 @@
 
 #include "tperf/plan.h"
 
-static void add_time(tp_stage_time *sum, const tp_layer_cost *cost, double layers) {
-    sum->forward += layers * cost->forward.time;
-    sum->backward += layers * cost->backward.time;
-    sum->weight_grad += layers * cost->weight_grad;
+// Seconds of a pass of a stage: the GPU's, or the host's that launches its kernels one by one.
+static double longer(const tp_pass_cost *pass, double host_s) {
+    double host = host_s * pass->launches;
+    return pass->time > host ? pass->time : host;
+}
+
+static double layers_of(const tp_stage *stage, int section, int n_kinds) {
+    return section < n_kinds    ? (double)stage->layers[section]
+           : section == n_kinds ? stage->first
+                                : stage->last;
+}
+
+static double larger(double a, double b) {
+    return a > b ? a : b;
 }
 
 static tp_stage_time time_of_stage(const tp_stage *stage, const tp_network *network,
-                                   const tp_layer_cost *costs) {
-    tp_stage_time sum = {0, 0, 0};
-    for (int kind = 0; kind < network->n_kinds; kind++)
-        add_time(&sum, &costs[kind], (double)stage->layers[kind]);
-    if (stage->first) add_time(&sum, &costs[network->n_kinds], 1);
-    if (stage->last) add_time(&sum, &costs[network->n_kinds + 1], 1);
-    return sum;
+                                   const tp_layer_cost *costs, double host_s) {
+    tp_pass_cost forward = {0}, backward = {0};
+    double weight_grad = 0;
+    for (int i = 0; i < network->n_kinds + 2; i++) {
+        double layers = layers_of(stage, i, network->n_kinds);
+        if (layers == 0) continue;
+        forward.time += layers * costs[i].forward.time;
+        backward.time += layers * costs[i].backward.time;
+        weight_grad += layers * costs[i].weight_grad;
+        forward.launches += layers * costs[i].forward.launches;
+        backward.launches += layers * costs[i].backward.launches;
+        forward.comm += layers * (costs[i].forward.comm + costs[i].backward.comm);
+    }
+    tp_stage_time t = {longer(&forward, host_s), longer(&backward, host_s), weight_grad, 0};
+    double comm = forward.comm;
+    t.pair = larger(larger(t.forward, t.backward), larger(t.forward + t.backward - comm, comm));
+    return t;
 }
 
 tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_network *network,
-                                     const tp_layer_cost *costs) {
+                                     const tp_layer_cost *costs, double host_s) {
     const tp_stage *stages = pipeline->stages;
-    tp_stage_time busy = time_of_stage(&stages[0], network, costs);
+    tp_stage_time busy = time_of_stage(&stages[0], network, costs, host_s);
     if (pipeline->n_stages == 1) return (tp_pipeline_time){&stages[0], busy, busy};
     double repeats = (double)stages[0].repeats;
     tp_stage_time all = {repeats * busy.forward, repeats * busy.backward,
-                         repeats * busy.weight_grad};
+                         repeats * busy.weight_grad, 0};
     const tp_stage *busiest = &stages[0];
     for (size_t i = 1; i < pipeline->n_stages; i++) {
-        tp_stage_time s = time_of_stage(&stages[i], network, costs);
+        tp_stage_time s = time_of_stage(&stages[i], network, costs, host_s);
         repeats = (double)stages[i].repeats;
         all.forward += repeats * s.forward;
         all.backward += repeats * s.backward;
@@ -43,7 +63,7 @@ tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_netwo
                               busy,
                               {(all.forward - busy.forward) / others,
                                (all.backward - busy.backward) / others,
-                               (all.weight_grad - busy.weight_grad) / others}};
+                               (all.weight_grad - busy.weight_grad) / others, 0}};
 }
 
 // hop: seconds that each pass of a stage takes longer for its message.
@@ -87,30 +107,33 @@ typedef struct exchanger {
 static exchanger exchanger_of(const tp_job *job, tp_collective kind, tp_group group) {
     exchanger e = {.job = job, .kind = kind, .group = group};
     if (group.size > 1)
-        e.has_rate = tp_collective_rate(job->system, job->rules, kind, group, &e.rate);
+        e.has_rate = tp_collective_rate(job->on.system, job->on.rules, kind, group, &e.rate);
     return e;
 }
 
 static double exchange(const exchanger *e, double bytes) {
     if (!e->has_rate)
-        return tp_collective_time(e->job->system, e->job->rules, e->kind, bytes, e->group);
+        return tp_collective_time(e->job->on.system, e->job->on.rules, e->kind, bytes, e->group);
     return bytes > 0 ? e->rate.latency_s + bytes * e->rate.per_byte_s : 0;
 }
 
 static bool has_experts(const tp_network *network, const tp_layer_cost *costs) {
     for (int i = 0; i < network->n_kinds + 2; i++)
-        if (costs[i].expert_bytes > 0) return true;
+        if (costs[i].experts.count > 0) return true;
     return false;
+}
+
+// Weights travel as they are kept, or cast to what is computed with where that is less; gradients are
+// reduced in the precision that they are kept in.
+static double gathered_bytes(const tp_training *t, const tp_weights *weights) {
+    return t->kept_bytes > 0 ? fmin(t->kept_bytes * weights->count, weights->bytes)
+                             : weights->bytes;
 }
 
 void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
                        const tp_layer_cost *costs, tp_exchange *exchanges) {
     replicas r = replicas_of(candidate, job, network);
     const tp_training *t = job->training;
-    // Weights travel as they are kept, or cast to what is computed with where that is less; gradients are
-    // reduced in the precision that they are kept in.
-    double gathered = candidate->zero ? fmin(t->kept_bytes, t->weight_bytes) / t->weight_bytes : 0;
-    double reduced = t->gradient_bytes / t->weight_bytes;
     tp_collective reduction = candidate->zero ? TP_REDUCE_SCATTER : TP_ALL_REDUCE;
     exchanger gather = exchanger_of(job, TP_ALL_GATHER, r.dense);
     exchanger reduce = exchanger_of(job, reduction, r.dense);
@@ -121,62 +144,76 @@ void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const t
     }
     for (int i = 0; i < network->n_kinds + 2; i++) {
         tp_exchange *e = &exchanges[i];
-        e->gather = exchange(&gather, gathered * costs[i].weight_bytes);
-        e->reduce = exchange(&reduce, reduced * costs[i].weight_bytes);
-        if (costs[i].expert_bytes > 0) {
-            e->gather += exchange(&gather_experts, gathered * costs[i].expert_bytes);
-            e->reduce += exchange(&reduce_experts, reduced * costs[i].expert_bytes);
+        const tp_weights *weights = &costs[i].weights, *experts = &costs[i].experts;
+        e->gather = candidate->zero ? exchange(&gather, gathered_bytes(t, weights)) : 0;
+        e->reduce = exchange(&reduce, t->gradient_bytes * weights->count);
+        if (experts->count > 0) {
+            if (candidate->zero) e->gather += exchange(&gather_experts, gathered_bytes(t, experts));
+            e->reduce += exchange(&reduce_experts, t->gradient_bytes * experts->count);
         }
         if (candidate->zero >= 3) e->reduce += e->gather; // the backward pass gathers again
     }
 }
 
-// Seconds of a section's exchanges in an iteration, all of them, and what remains where they hide behind
-// the pass of the layer before.
-typedef struct exposure {
-    double whole, late;
-} exposure;
-
 static double beyond(double exchange_time, const tp_pass_cost *pass, const tp_job *job) {
     double window = pass->time;
-    if (job->rules->data_overlap_excludes_comm) window -= pass->comm;
-    window *= job->training->data_overlap;
+    if (job->on.rules->data_overlap_excludes_comm) window -= pass->comm;
+    window *= job->training->data_overlap * job->on.software->overlap;
     return exchange_time > window ? exchange_time - window : 0;
 }
 
+// What of a section's exchanges nothing hides: of the gathers before forward passes, of the reductions beside backward
+// ones. `first`: of a stage's first layer, which has no pass before it to hide behind.
+typedef struct exposure {
+    double gather, reduce, first_gather, first_reduce;
+} exposure;
+
+static exposure expose(const tp_exchange *exchange, const tp_layer_cost *cost, const tp_job *job) {
+    double gather = beyond(exchange->gather, &cost->forward, job);
+    double reduce = beyond(exchange->reduce, &cost->backward, job);
+    return (exposure){gather, reduce, exchange->gather - gather, exchange->reduce - reduce};
+}
+
+// chunks: of the stage, each with a first layer of its own.
+static exposure exposure_of_stage(const tp_stage *stage, const tp_network *network,
+                                  const exposure *sections, double chunks) {
+    const exposure *leading = &sections[stage->leading];
+    exposure sum = {.gather = chunks * leading->first_gather,
+                    .reduce = chunks * leading->first_reduce};
+    for (int i = 0; i < network->n_kinds + 2; i++) {
+        double layers = layers_of(stage, i, network->n_kinds);
+        sum.gather += layers * sections[i].gather;
+        sum.reduce += layers * sections[i].reduce;
+    }
+    return sum;
+}
+
+// Of the stage that waits longest for its replicas: seconds of an iteration, and of that what every micro-batch's
+// passes wait.
+typedef struct waiting {
+    double time, each_forward, each_backward;
+} waiting;
+
 // Weights are gathered once, or for every micro-batch when they are sharded (ZeRO 3), gradients likewise (ZeRO 2).
-static exposure expose(const tp_exchange *exchange, const tp_layer_cost *cost, const tp_job *job,
-                       double gathers, double reductions) {
-    return (exposure){
-        gathers * exchange->gather + reductions * exchange->reduce,
-        gathers * beyond(exchange->gather, &cost->forward, job) +
-            reductions * beyond(exchange->reduce, &cost->backward, job),
-    };
-}
-
-// Exposed time of the exchanges of a stage; its first layer has nothing before it.
-static double exposed_time(const tp_stage *stage, const tp_network *network,
-                           const exposure *sections) {
-    double time = sections[stage->leading].whole - sections[stage->leading].late;
-    for (int kind = 0; kind < network->n_kinds; kind++)
-        time += (double)stage->layers[kind] * sections[kind].late;
-    if (stage->first) time += sections[network->n_kinds].late;
-    if (stage->last) time += sections[network->n_kinds + 1].late;
-    return time;
-}
-
-static double data_parallel_time(const tp_candidate *candidate, const tp_job *job,
-                                 const tp_network *network, const tp_layer_cost *costs,
-                                 const tp_exchange *exchanges) {
+static waiting waiting_of(const tp_candidate *candidate, const tp_job *job,
+                          const tp_network *network, const tp_layer_cost *costs,
+                          const tp_exchange *exchanges) {
     exposure sections[TP_SECTIONS_MAX];
-    double microbatches = (double)candidate->microbatches, worst = 0;
-    double gathers = candidate->zero >= 3 ? microbatches : 1;
-    double reductions = candidate->zero >= 2 ? microbatches : 1;
+    double microbatches = (double)candidate->microbatches;
+    double chunks = (double)candidate->pipeline->virtual_stages;
+    bool gathers_each = candidate->zero >= 3, reduces_each = candidate->zero >= 2;
+    waiting worst = {0};
     for (int i = 0; i < network->n_kinds + 2; i++)
-        sections[i] = expose(&exchanges[i], &costs[i], job, gathers, reductions);
+        sections[i] = expose(&exchanges[i], &costs[i], job);
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
-        double time = exposed_time(&candidate->pipeline->stages[i], network, sections);
-        if (time > worst) worst = time;
+        const tp_stage *stage = &candidate->pipeline->stages[i];
+        exposure once = exposure_of_stage(stage, network, sections, 1);
+        exposure each = exposure_of_stage(stage, network, sections, chunks);
+        waiting w = {.each_forward = gathers_each ? each.gather : 0,
+                     .each_backward = reduces_each ? each.reduce : 0};
+        w.time = (gathers_each ? microbatches * w.each_forward : once.gather) +
+                 (reduces_each ? microbatches * w.each_backward : once.reduce);
+        if (w.time > worst.time) worst = w;
     }
     return worst;
 }
@@ -184,8 +221,8 @@ static double data_parallel_time(const tp_candidate *candidate, const tp_job *jo
 tp_hop tp_hop_times(const tp_job *job, const tp_network *network) {
     double bytes = network->boundary_bytes;
     return (tp_hop){
-        tp_collective_time(job->system, job->rules, TP_SEND, bytes, (tp_group){2, 2}),
-        tp_collective_time(job->system, job->rules, TP_SEND, bytes, (tp_group){2, 1}),
+        tp_collective_time(job->on.system, job->on.rules, TP_SEND, bytes, (tp_group){2, 2}),
+        tp_collective_time(job->on.system, job->on.rules, TP_SEND, bytes, (tp_group){2, 1}),
     };
 }
 
@@ -195,54 +232,66 @@ double tp_hop_time(const tp_candidate *candidate, const tp_job *job, tp_hop hop)
     if (candidate->pp_fast == 1) return hop.slow;
     double links = (double)pp - 1;
     double slow_links = trunc((double)pp / (double)candidate->pp_fast - 1);
-    double slow = job->rules->slow_pipeline_links_cost ? hop.slow : 0;
+    double slow = job->on.rules->slow_pipeline_links_cost ? hop.slow : 0;
     return ((links - slow_links) * hop.fast + slow_links * slow) / links;
 }
 
 // The parts of an iteration that add up to its time.
 typedef struct parts {
-    double work, data_comm, pipeline_comm, bubble;
+    double work, data_comm, pipeline_comm, bubble, optimizer;
+    double hidden; // of the work: collectives of overlapped passes
 } parts;
+
+// What overlapped passes save against one after the other. A pair is of one chunk.
+static double hidden_of(const tp_candidate *candidate, const tp_stage_time *busy) {
+    const tp_pipeline *p = candidate->pipeline;
+    double pairs = p->pairs + p->pairs_each * (double)candidate->microbatches;
+    if (pairs == 0) return 0;
+    return pairs * (busy->forward + busy->backward - busy->pair) / (double)p->virtual_stages;
+}
 
 static parts parts_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
                       const tp_layer_cost *costs, const tp_pipeline_time *pipeline,
-                      const tp_exchange *exchanges, double hop) {
+                      const tp_exchange *exchanges, double hop, double optimizer) {
     double microbatches = (double)candidate->microbatches;
     hop *= (double)candidate->pipeline->virtual_stages;
+    waiting data = waiting_of(candidate, job, network, costs, exchanges);
+    tp_stage_time others = pipeline->others;
+    others.forward += data.each_forward;
+    others.backward += data.each_backward;
     return (parts){
         .work = microbatches * (pipeline->busy.forward + pipeline->busy.backward),
-        .data_comm = data_parallel_time(candidate, job, network, costs, exchanges),
+        .data_comm = data.time,
         .pipeline_comm = 2 * microbatches * hop,
-        .bubble = bubble_of(candidate->pipeline, &pipeline->others, hop),
+        .bubble = bubble_of(candidate->pipeline, &others, hop),
+        .optimizer = optimizer,
+        .hidden = hidden_of(candidate, &pipeline->busy),
     };
 }
 
 static double whole(const parts *p) {
-    return p->work + p->bubble + p->data_comm + p->pipeline_comm;
+    return p->work + p->bubble + p->data_comm + p->pipeline_comm + p->optimizer - p->hidden;
 }
 
 double tp_iteration_time(const tp_candidate *candidate, const tp_job *job,
                          const tp_network *network, const tp_layer_cost *costs,
-                         const tp_pipeline_time *pipeline, const tp_exchange *exchanges,
-                         double hop) {
-    parts p = parts_of(candidate, job, network, costs, pipeline, exchanges, hop);
+                         const tp_pipeline_time *pipeline, const tp_exchange *exchanges, double hop,
+                         double optimizer) {
+    parts p = parts_of(candidate, job, network, costs, pipeline, exchanges, hop, optimizer);
     return whole(&p);
 }
 
-double tp_iteration_bound(const tp_candidate *candidate, const tp_pipeline_time *pipeline) {
+double tp_iteration_bound(const tp_candidate *candidate, const tp_pipeline_time *pipeline,
+                          double optimizer) {
     // The terms come in the order of whole() and rounding is monotonic, so the bound holds to the last bit.
     parts p = {
         .work =
             (double)candidate->microbatches * (pipeline->busy.forward + pipeline->busy.backward),
         .bubble = bubble_of(candidate->pipeline, &pipeline->others, 0),
+        .optimizer = optimizer,
+        .hidden = hidden_of(candidate, &pipeline->busy),
     };
     return whole(&p);
-}
-
-static void add_pass(tp_pass_cost *sum, const tp_pass_cost *part, double times) {
-    sum->compute += times * part->compute;
-    sum->exposed_memory += times * part->exposed_memory;
-    sum->comm += times * part->comm;
 }
 
 // Seconds of compute, memory and collectives of one micro-batch in a stage, both passes; and its FLOPs.
@@ -251,11 +300,9 @@ static tp_pass_cost breakdown_of_stage(const tp_stage *stage, const tp_network *
     tp_pass_cost sum = {0};
     *flops = 0;
     for (int i = 0; i < network->n_kinds + 2; i++) {
-        double layers = i < network->n_kinds    ? (double)stage->layers[i]
-                        : i == network->n_kinds ? stage->first
-                                                : stage->last;
-        add_pass(&sum, &costs[i].forward, layers);
-        add_pass(&sum, &costs[i].backward, layers);
+        double layers = layers_of(stage, i, network->n_kinds);
+        tp_pass_cost_add(&sum, &costs[i].forward, layers);
+        tp_pass_cost_add(&sum, &costs[i].backward, layers);
         *flops += layers * costs[i].flops;
     }
     return sum;
@@ -273,21 +320,58 @@ static double average_flops(const tp_pipeline *pipeline, const tp_network *netwo
 
 tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
                              const tp_network *network, const tp_layer_cost *costs) {
-    tp_pipeline_time pipeline = tp_pipeline_time_of(candidate->pipeline, network, costs);
+    double host_s = job->on.software->host_s;
+    tp_pipeline_time pipeline = tp_pipeline_time_of(candidate->pipeline, network, costs, host_s);
     tp_exchange exchanges[TP_SECTIONS_MAX];
     tp_exchange_times(candidate, job, network, costs, exchanges);
     parts p = parts_of(candidate, job, network, costs, &pipeline, exchanges,
-                       tp_hop_time(candidate, job, tp_hop_times(job, network)));
+                       tp_hop_time(candidate, job, tp_hop_times(job, network)),
+                       tp_optimizer_time(candidate, job, network, costs));
     double microbatches = (double)candidate->microbatches, flops;
     tp_pass_cost busy = breakdown_of_stage(pipeline.busiest, network, costs, &flops);
+    double host = pipeline.busy.forward + pipeline.busy.backward - busy.time;
     return (tp_iteration){
         .time = whole(&p),
         .compute = microbatches * busy.compute,
         .memory = microbatches * busy.exposed_memory,
-        .tensor_comm = microbatches * busy.comm,
+        .tensor_comm = microbatches * busy.comm - p.hidden,
         .data_comm = p.data_comm,
         .pipeline_comm = p.pipeline_comm,
         .bubble = p.bubble,
+        .host = host_s > 0 && host > 0 ? microbatches * host : 0,
+        .optimizer = p.optimizer,
         .flops = microbatches * average_flops(candidate->pipeline, network, costs),
     };
+}
+
+void tp_passes_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
+                  const tp_layer_cost *costs, const tp_stage *chunks, int64_t n,
+                  tp_chunk_passes *passes, tp_device_waits *waits) {
+    tp_exchange exchanges[TP_SECTIONS_MAX];
+    exposure sections[TP_SECTIONS_MAX];
+    double hop = tp_hop_time(candidate, job, tp_hop_times(job, network));
+    bool gathers_each = candidate->zero >= 3, reduces_each = candidate->zero >= 2;
+    tp_exchange_times(candidate, job, network, costs, exchanges);
+    for (int i = 0; i < network->n_kinds + 2; i++)
+        sections[i] = expose(&exchanges[i], &costs[i], job);
+    for (int64_t c = 0; c < n; c++) {
+        tp_stage_time t = time_of_stage(&chunks[c], network, costs, job->on.software->host_s);
+        exposure e = exposure_of_stage(&chunks[c], network, sections, 1);
+        double forward = hop + (gathers_each ? e.gather : 0);
+        double backward = hop + (reduces_each ? e.reduce : 0);
+        passes[c] = (tp_chunk_passes){{t.forward + forward, t.backward + backward, t.weight_grad,
+                                       t.pair + forward + backward},
+                                      0};
+        for (int i = 0; i < network->n_kinds + 2; i++)
+            passes[c].saved_bytes +=
+                layers_of(&chunks[c], i, network->n_kinds) * costs[i].saved_bytes;
+    }
+    int64_t device = 0;
+    for (size_t i = 0; i < candidate->pipeline->n_devices; i++) {
+        const tp_stage *stage = &candidate->pipeline->devices[i];
+        exposure e = exposure_of_stage(stage, network, sections, 1);
+        for (int64_t r = 0; r < stage->repeats; r++)
+            waits[device++] =
+                (tp_device_waits){gathers_each ? 0 : e.gather, reduces_each ? 0 : e.reduce};
+    }
 }

@@ -3,10 +3,10 @@
 
 #include "tperf/plan.h"
 
-// Bytes of the weights of a stage: of its layers and of the ends of the pipeline, each spread like the
-// rest or over the expert axis.
+// The weights of a stage: of its layers and of the ends of the pipeline, each spread like the rest or
+// over the expert axis.
 typedef struct weights {
-    double layers, layer_experts, ends, end_experts;
+    tp_weights layers, layer_experts, ends, end_experts;
 } weights;
 
 // Activation bytes of a stage: for every micro-batch in flight; of the section `last`; of one pass.
@@ -38,15 +38,16 @@ static weights weights_of(const question *q, const tp_stage *stage) {
     int kinds = q->network->n_kinds;
     for (int kind = 0; kind < kinds; kind++) {
         double layers = q->candidate->pipeline->weight_copies * (double)stage->layers[kind];
-        w.layers += layers * q->costs[kind].weight_bytes;
-        w.layer_experts += layers * q->costs[kind].expert_bytes;
+        tp_weights_add(&w.layers, &q->costs[kind].weights, layers);
+        tp_weights_add(&w.layer_experts, &q->costs[kind].experts, layers);
     }
     for (int end = kinds; end < kinds + 2; end++) {
         if (!(end == kinds ? has_first(q, stage) : has_last(q, stage))) continue;
-        w.ends += q->costs[end].weight_bytes;
-        w.end_experts += q->costs[end].expert_bytes;
+        tp_weights_add(&w.ends, &q->costs[end].weights, 1);
+        tp_weights_add(&w.end_experts, &q->costs[end].experts, 1);
     }
-    if (has_first(q, stage) && has_last(q, stage)) w.ends -= q->costs[kinds + 1].tied_bytes;
+    if (has_first(q, stage) && has_last(q, stage))
+        tp_weights_add(&w.ends, &q->costs[kinds + 1].tied, -1);
     return w;
 }
 
@@ -81,31 +82,37 @@ static activations activations_of(const question *q, const tp_stage *stage) {
     return a;
 }
 
-// The bytes of what has `bytes` for a parameter of a layer and `end_bytes` for one of the ends.
-static double spread(const question *q, const weights *w, double bytes, double end_bytes,
+// The bytes of what has so many for each byte, each parameter and each narrow parameter.
+static double held(const tp_weights *w, const tp_weights *rate) {
+    return rate->bytes * w->bytes + rate->count * w->count + rate->narrow * w->narrow;
+}
+
+// The same of a stage, whose ends may have another rate.
+static double spread(const question *q, const weights *w, tp_weights rate, tp_weights end_rate,
                      bool sharded) {
-    double all = bytes * w->layers + end_bytes * w->ends;
-    double experts = bytes * w->layer_experts + end_bytes * w->end_experts;
+    double all = held(&w->layers, &rate) + held(&w->ends, &end_rate);
+    double experts = held(&w->layer_experts, &rate) + held(&w->end_experts, &end_rate);
     if (sharded) all /= q->shards;
     if (sharded && experts > 0) experts /= q->expert_shards;
-    return (all + experts) / q->job->training->weight_bytes;
+    return all + experts;
 }
 
 // The layer at hand and the one that is fetched ahead are whole, as are the gradients of one (torch.distributed.fsdp,
 // BackwardPrefetch.BACKWARD_PRE); where gradients alone are sharded, these.
 static double whole_layers(const question *q, const tp_stage *stage) {
     int zero = q->candidate->zero, kinds = q->network->n_kinds;
+    const tp_training *t = q->job->training;
+    tp_weights rate = {.bytes = zero >= 3 ? 2 : 0, .count = t->gradient_bytes};
     double largest = 0;
     if (zero < 2 || q->shards == 1) return 0;
     for (int i = 0; i < kinds + 2; i++) {
-        bool held = i < kinds    ? stage->layers[i] > 0
+        bool here = i < kinds    ? stage->layers[i] > 0
                     : i == kinds ? has_first(q, stage)
                                  : has_last(q, stage);
-        double experts = q->expert_shards > 1 ? q->costs[i].expert_bytes : 0;
-        if (held) largest = fmax(largest, q->costs[i].weight_bytes + experts);
+        double experts = q->expert_shards > 1 ? held(&q->costs[i].experts, &rate) : 0;
+        if (here) largest = fmax(largest, held(&q->costs[i].weights, &rate) + experts);
     }
-    const tp_training *t = q->job->training;
-    return largest * (t->gradient_bytes / t->weight_bytes + (zero >= 3 ? 2 : 0));
+    return largest;
 }
 
 static tp_memory memory_of(const question *q, const tp_stage *stage) {
@@ -113,15 +120,19 @@ static tp_memory memory_of(const question *q, const tp_stage *stage) {
     const tp_pipeline *pipeline = q->candidate->pipeline;
     int zero = q->candidate->zero;
     weights w = weights_of(q, stage);
+    tp_weights kept = {.bytes = t->kept_bytes > 0 ? 0 : 1, .count = t->kept_bytes};
+    tp_weights gradient = {.count = t->gradient_bytes};
+    tp_weights state = {.count = t->optimizer_bytes, .narrow = t->narrow_bytes};
+    tp_weights end_state = {.count = t->end_optimizer_bytes, .narrow = t->narrow_bytes};
     activations a = activations_of(q, stage);
     tp_memory m = {
-        .weights = spread(q, &w, t->kept_bytes, t->kept_bytes, zero >= 3),
-        .gradients = spread(q, &w, t->gradient_bytes, t->gradient_bytes, zero >= 2),
-        .optimizer = spread(q, &w, t->optimizer_bytes, t->end_optimizer_bytes, zero >= 1),
+        .weights = spread(q, &w, kept, kept, zero >= 3),
+        .gradients = spread(q, &w, gradient, gradient, zero >= 2),
+        .optimizer = spread(q, &w, state, end_state, zero >= 1),
         .activations = fmin(stage->in_flight, q->microbatches) * a.saved +
                        fmin(pipeline->last_in_flight, q->microbatches) * a.last_saved,
     };
-    if (q->job->rules->memory_counts_passing) {
+    if (q->job->on.rules->memory_counts_passing) {
         double messages = pipeline->pp > 1 ? 2 * q->network->boundary_bytes : 0;
         m.passing = a.again + a.work + whole_layers(q, stage) + messages;
         m.buffers = t->workspace_bytes + q->groups * t->communicator_bytes;
@@ -162,4 +173,24 @@ void tp_memory_of_devices(const tp_candidate *candidate, const tp_job *job,
     question q = question_of(candidate, job, network, costs);
     for (size_t i = 0; i < candidate->pipeline->n_devices; i++)
         devices[i] = memory_of(&q, &candidate->pipeline->devices[i]);
+}
+
+double tp_optimizer_time(const tp_candidate *candidate, const tp_job *job,
+                         const tp_network *network, const tp_layer_cost *costs) {
+    const tp_training *t = job->training;
+    double part = job->on.software->optimizer, most = 0;
+    if (part == 0) return 0;
+    question q = question_of(candidate, job, network, costs);
+    tp_weights rate = {
+        .bytes = t->kept_bytes > 0 ? 0 : 1,
+        .count = 2 * t->optimizer_bytes + 3 * t->gradient_bytes + t->kept_bytes,
+        .narrow = 2 * t->narrow_bytes,
+    };
+    tp_weights end_rate = rate;
+    end_rate.count += 2 * (t->end_optimizer_bytes - t->optimizer_bytes);
+    for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
+        weights w = weights_of(&q, &candidate->pipeline->stages[i]);
+        most = fmax(most, spread(&q, &w, rate, end_rate, candidate->zero >= 1));
+    }
+    return most / (part * job->on.system->accelerator.hbm.bandwidth);
 }

@@ -1,5 +1,4 @@
 // pipeline.c: which layers every stage of a pipeline holds. See tperf/plan.h.
-#include <stdlib.h>
 #include <string.h>
 
 #include "tperf/plan.h"
@@ -54,8 +53,23 @@ static void add_stage(tp_pipeline *pipeline, const tp_stage *stage) {
     pipeline->stages[pipeline->n_stages++] = *stage;
 }
 
-tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_run *runs, size_t n_runs, bool has_ends,
-                            const double *in_flight, tp_error *error) {
+void tp_pipeline_chunks(const tp_run *runs, size_t n_runs, bool has_ends, int64_t n,
+                        tp_stage *chunks) {
+    int64_t layers = 0, from = 0;
+    for (size_t r = 0; r < n_runs; r++)
+        layers += runs[r].layers;
+    for (int64_t c = 0; c < n; c++) {
+        int64_t here = chunk_layers(layers, n, c);
+        chunks[c] =
+            (tp_stage){.repeats = 1, .first = has_ends && c == 0, .last = has_ends && c == n - 1};
+        add_layers(&chunks[c], runs, n_runs, from, here);
+        from += here;
+    }
+}
+
+tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_heap *heap, const tp_run *runs,
+                            size_t n_runs, bool has_ends, const double *in_flight,
+                            tp_error *error) {
     int64_t layers = 0, pp = pipeline->pp, chunks = pp * pipeline->virtual_stages;
     for (size_t r = 0; r < n_runs; r++)
         layers += runs[r].layers;
@@ -63,12 +77,12 @@ tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_run *runs, size_t n_
         return tp_error_set(error, TP_INVALID, "%lld layers cannot fill %lld pipeline stages",
                             (long long)layers, (long long)chunks);
     pipeline->n_stages = pipeline->n_devices = 0;
-    pipeline->stages = calloc((size_t)pp, sizeof *pipeline->stages);
-    pipeline->devices = calloc((size_t)pp, sizeof *pipeline->devices);
-    int64_t *start = calloc((size_t)chunks + 1, sizeof *start);
+    pipeline->stages = tp_heap_zeroed(heap, (size_t)pp, sizeof *pipeline->stages);
+    pipeline->devices = tp_heap_zeroed(heap, (size_t)pp, sizeof *pipeline->devices);
+    int64_t *start = tp_heap_zeroed(heap, (size_t)chunks + 1, sizeof *start);
     if (!pipeline->stages || !pipeline->devices || !start) {
-        free(start);
-        return tp_error_set(error, TP_NO_MEMORY, "out of memory for %lld pipeline stages",
+        tp_heap_free(start);
+        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for %lld pipeline stages",
                             (long long)pp);
     }
     for (int64_t c = 0; c < chunks; c++)
@@ -82,13 +96,13 @@ tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_run *runs, size_t n_
         add_stage(pipeline, &stage);
         add_device(pipeline, &stage);
     }
-    free(start);
+    tp_heap_free(start);
     return TP_OK;
 }
 
 void tp_pipeline_release(tp_pipeline *pipeline) {
-    free(pipeline->stages);
-    free(pipeline->devices);
+    tp_heap_free(pipeline->stages);
+    tp_heap_free(pipeline->devices);
     pipeline->stages = pipeline->devices = NULL;
     pipeline->n_stages = pipeline->n_devices = 0;
 }

@@ -1,5 +1,4 @@
 // order.c: the queues of an order, filled one pass at a time. See tperf/schedule.h.
-#include <stdlib.h>
 #include <string.h>
 
 #include "tperf/schedule.h"
@@ -22,8 +21,8 @@ static tp_status check_size(const char *name, int64_t value, int64_t most, tp_er
                         (long long)most, (long long)value);
 }
 
-tp_status tp_order_init(tp_order *order, int64_t devices, int64_t stages, int64_t microbatches,
-                        tp_error *error) {
+tp_status tp_order_init(tp_order *order, const tp_heap *heap, int64_t devices, int64_t stages,
+                        int64_t microbatches, tp_error *error) {
     memset(order, 0, sizeof *order);
     TP_TRY(check_size("devices", devices, MAX_AXIS, error));
     TP_TRY(check_size("stages", stages, MAX_AXIS, error));
@@ -34,9 +33,10 @@ tp_status tp_order_init(tp_order *order, int64_t devices, int64_t stages, int64_
                             "simulate: at most %d device-stage pairs and %d passes",
                             (long long)devices, (long long)stages, (long long)microbatches,
                             MAX_HOLDS, MAX_OPS);
-    order->queues = calloc((size_t)devices, sizeof *order->queues);
+    order->heap = heap;
+    order->queues = tp_heap_zeroed(heap, (size_t)devices, sizeof *order->queues);
     if (!order->queues)
-        return tp_error_set(error, TP_NO_MEMORY, "no memory for the queues of %lld devices",
+        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for the queues of %lld devices",
                             (long long)devices);
     order->devices = (int32_t)devices;
     order->stages = (int32_t)stages;
@@ -46,9 +46,9 @@ tp_status tp_order_init(tp_order *order, int64_t devices, int64_t stages, int64_
 
 void tp_order_release(tp_order *order) {
     for (int32_t d = 0; d < order->devices; d++)
-        free(order->queues[d].ops);
-    free(order->queues);
-    free(order->holds);
+        tp_heap_free(order->queues[d].ops);
+    tp_heap_free(order->queues);
+    tp_heap_free(order->holds);
     memset(order, 0, sizeof *order);
 }
 
@@ -61,9 +61,10 @@ static tp_status check_index(const char *name, int64_t value, int32_t count, tp_
 tp_status tp_order_hold(tp_order *order, int64_t device, int64_t stage, tp_error *error) {
     TP_TRY(check_index("device", device, order->devices, error));
     TP_TRY(check_index("stage", stage, order->stages, error));
+    size_t pairs = (size_t)order->devices * (size_t)order->stages;
+    if (!order->holds) order->holds = tp_heap_zeroed(order->heap, (pairs + 7) / 8, 1);
     if (!order->holds)
-        order->holds = calloc(((size_t)order->devices * (size_t)order->stages + 7) / 8, 1);
-    if (!order->holds) return tp_error_set(error, TP_NO_MEMORY, "no memory for the placement");
+        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for the placement");
     int64_t bit = device * order->stages + stage;
     order->holds[bit / 8] |= (uint8_t)(1U << (bit % 8));
     return TP_OK;
@@ -88,9 +89,9 @@ static tp_status reserve(tp_order *order, tp_queue *queue, int32_t more, tp_erro
         return tp_error_set(error, TP_INVALID, "a schedule has at most %d passes", MAX_OPS);
     if (queue->capacity - queue->count >= more) return TP_OK;
     int64_t capacity = (int64_t)queue->capacity + queue->capacity / 2 + 32;
-    tp_order_op *ops = realloc(queue->ops, (size_t)capacity * sizeof *ops);
+    tp_order_op *ops = tp_heap_grow(order->heap, queue->ops, (size_t)capacity, sizeof *ops);
     if (!ops)
-        return tp_error_set(error, TP_NO_MEMORY, "no memory for a queue of %lld passes",
+        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for a queue of %lld passes",
                             (long long)capacity);
     queue->ops = ops;
     queue->capacity = (int32_t)(capacity > MAX_OPS ? MAX_OPS : capacity);

@@ -3,7 +3,6 @@
 // left at the op it waits for and woken when that is done. Every op is run once and waited for at
 // most once per device queue head, so the work is linear in the number of ops.
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "schedule/cells.h"
@@ -96,7 +95,7 @@ static tp_status run_entry(simulation *sim, int32_t device, bool *waits) {
     int32_t number = sim->next[device];
     const tp_order_op *op = tp_op_at(timeline, sim->order, device, number);
     int32_t size = op->pairing == TP_ALONE ? 1 : 2;
-    double start = 0.0;
+    double start = sim->costs->ready ? sim->costs->ready[device] : 0.0;
 
     for (int32_t i = 0; i < size; i++) {
         dependency need = data_dependency(sim, &op[i], device);
@@ -144,8 +143,9 @@ static tp_status run_all(simulation *sim) {
     tp_deadlock_wait *waits = NULL;
     for (int32_t d = 0; d < devices; d++) {
         if (sim->next[d] == first[d + 1]) continue;
-        waits = calloc((size_t)devices, sizeof *waits);
-        if (!waits) return tp_error_set(sim->error, TP_NO_MEMORY, "no memory to name a deadlock");
+        waits = tp_heap_zeroed(sim->order->heap, (size_t)devices, sizeof *waits);
+        if (!waits)
+            return tp_error_set(sim->error, TP_NO_MEMORY, "not enough memory to name a deadlock");
         break;
     }
     if (!waits) return TP_OK;
@@ -164,16 +164,16 @@ static tp_status run_all(simulation *sim) {
         }
     }
     tp_status status = tp_deadlock_error(waits, devices, sim->error);
-    free(waits);
+    tp_heap_free(waits);
     return status;
 }
 
 tp_status tp_simulate(tp_timeline *timeline, const tp_order *order, const tp_schedule_costs *costs,
                       const tp_schedule_rules *rules, tp_error *error) {
     size_t devices = (size_t)order->devices, ops = (size_t)order->count;
-    int32_t *block = malloc((3 * devices + ops) * sizeof *block);
+    int32_t *block = tp_heap_new(order->heap, 3 * devices + ops, sizeof *block);
     if (!block)
-        return tp_error_set(error, TP_NO_MEMORY, "no memory to simulate %lld passes",
+        return tp_error_set(error, TP_NO_MEMORY, "not enough memory to simulate %lld passes",
                             (long long)order->count);
     simulation sim = {
         .order = order,
@@ -188,6 +188,6 @@ tp_status tp_simulate(tp_timeline *timeline, const tp_order *order, const tp_sch
     };
     memset(sim.waiter, -1, ops * sizeof *sim.waiter);
     tp_status status = run_all(&sim);
-    free(block);
+    tp_heap_free(block);
     return status;
 }

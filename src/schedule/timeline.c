@@ -1,31 +1,31 @@
 // timeline.c: an order's timeline and what it amounts to per device.
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "schedule/cells.h"
 
 void tp_timeline_release(tp_timeline *timeline) {
-    free(timeline->first);
-    free(timeline->start);
-    free(timeline->stop);
-    free(timeline->cells);
-    free(timeline->summary);
+    tp_heap_free(timeline->first);
+    tp_heap_free(timeline->start);
+    tp_heap_free(timeline->stop);
+    tp_heap_free(timeline->cells);
+    tp_heap_free(timeline->summary);
     memset(timeline, 0, sizeof *timeline);
 }
 
 static tp_status reserve(tp_timeline *timeline, const tp_order *order, tp_error *error) {
     size_t devices = (size_t)order->devices, ops = (size_t)order->count;
     size_t cells = (size_t)order->stages * (size_t)order->microbatches;
-    timeline->first = malloc((devices + 1) * sizeof *timeline->first);
-    timeline->start = malloc((ops + 1) * sizeof *timeline->start);
-    timeline->stop = malloc((ops + 1) * sizeof *timeline->stop);
-    timeline->cells = malloc(cells * sizeof *timeline->cells);
-    timeline->summary = calloc(devices, sizeof *timeline->summary);
+    const tp_heap *heap = order->heap;
+    timeline->first = tp_heap_new(heap, devices + 1, sizeof *timeline->first);
+    timeline->start = tp_heap_new(heap, ops, sizeof *timeline->start);
+    timeline->stop = tp_heap_new(heap, ops, sizeof *timeline->stop);
+    timeline->cells = tp_heap_new(heap, cells, sizeof *timeline->cells);
+    timeline->summary = tp_heap_zeroed(heap, devices, sizeof *timeline->summary);
     if (timeline->first && timeline->start && timeline->stop && timeline->cells &&
         timeline->summary)
         return TP_OK;
-    return tp_error_set(error, TP_NO_MEMORY, "no memory for the timeline of %lld passes",
+    return tp_error_set(error, TP_NO_MEMORY, "not enough memory for the timeline of %lld passes",
                         (long long)order->count);
 }
 

@@ -75,7 +75,7 @@ bool tp_best_keep(tp_best *best, const tp_found *found) {
     }
     if (best->n == best->capacity) {
         size_t capacity = best->capacity ? 2 * best->capacity : 16;
-        tp_found *grown = realloc(best->found, capacity * sizeof *grown);
+        tp_found *grown = tp_heap_grow(best->heap, best->found, capacity, sizeof *grown);
         if (!grown) return false;
         best->found = grown;
         best->capacity = capacity;
@@ -94,6 +94,6 @@ void tp_best_sort(tp_best *best) {
 }
 
 void tp_best_release(tp_best *best) {
-    free(best->found);
+    tp_heap_free(best->found);
     *best = (tp_best){0};
 }

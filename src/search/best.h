@@ -5,6 +5,7 @@
 #include "tperf/search.h"
 
 typedef struct tp_best {
+    const tp_heap *heap;
     size_t limit; // how many to keep
     size_t n, capacity;
     tp_found *found; // a heap whose root is the worst, until sorted

@@ -2,7 +2,6 @@
 #include "search/divisors.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 int64_t tp_gcd(int64_t a, int64_t b) {
     while (b) {
@@ -31,9 +30,9 @@ static int ascending(const void *a, const void *b) {
 }
 
 // Extends the divisors of x to those of x * prime^power.
-static bool extend(tp_divisors *d, int64_t prime, size_t power) {
+static bool extend(tp_divisors *d, const tp_heap *heap, int64_t prime, size_t power) {
     size_t before = d->n, after = before * (power + 1);
-    int64_t *grown = realloc(d->values, after * sizeof *grown);
+    int64_t *grown = tp_heap_grow(heap, d->values, after, sizeof *grown);
     if (!grown) return false;
     for (size_t i = before; i < after; i++)
         grown[i] = grown[i - before] * prime;
@@ -42,53 +41,64 @@ static bool extend(tp_divisors *d, int64_t prime, size_t power) {
     return true;
 }
 
-static bool find_values(tp_divisors *d, int64_t number) {
-    d->values = malloc(sizeof *d->values);
+static bool find_values(tp_divisors *d, const tp_heap *heap, int64_t number) {
+    d->values = tp_heap_new(heap, 1, sizeof *d->values);
     if (!d->values) return false;
     d->values[d->n++] = 1;
     for (int64_t prime = 2; prime <= number / prime; prime++) {
         size_t power = 0;
         for (; number % prime == 0; number /= prime)
             power++;
-        if (power && !extend(d, prime, power)) return false;
+        if (power && !extend(d, heap, prime, power)) return false;
     }
-    if (number > 1 && !extend(d, number, 1)) return false;
+    if (number > 1 && !extend(d, heap, number, 1)) return false;
     qsort(d->values, d->n, sizeof *d->values, ascending);
     return true;
 }
 
-static bool find_splits(tp_divisors *d) {
-    d->first = malloc((d->n + 1) * sizeof *d->first);
+// The parts of values[whole] among those divisors, up to `limit`.
+static size_t parts_of(const tp_divisors *d, size_t whole, size_t limit, tp_part *parts) {
+    size_t n = 0;
+    for (size_t i = 0; i < limit && i <= whole; i++) {
+        if (d->values[whole] % d->values[i] != 0) continue;
+        uint32_t gpus = (uint32_t)d->values[i];
+        for (size_t j = 0; j < n; j++)
+            if (parts[j].next == UINT32_MAX && gpus % parts[j].gpus == 0) parts[j].next = gpus;
+        parts[n++] = (tp_part){gpus, UINT32_MAX, (uint32_t)i};
+    }
+    return n;
+}
+
+static bool find_parts(tp_divisors *d, const tp_heap *heap) {
+    size_t limit = 0, count = 0, capacity = 0;
+    while (limit < d->n && d->values[limit] <= d->domain)
+        limit++;
+    d->first = tp_heap_new(heap, d->n + 1, sizeof *d->first);
     if (!d->first) return false;
-    size_t count = 0, capacity = 0;
     for (size_t i = 0; i < d->n; i++) {
-        d->first[i] = count;
-        for (size_t left = 0; left <= i; left++) {
-            if (d->values[i] % d->values[left] != 0) continue;
-            if (count == capacity) {
-                capacity = capacity ? 2 * capacity : 64;
-                tp_split *grown = realloc(d->splits, capacity * sizeof *grown);
-                if (!grown) return false;
-                d->splits = grown;
-            }
-            size_t right = tp_divisors_index(d, d->values[i] / d->values[left]);
-            d->splits[count++] = (tp_split){(uint32_t)left, (uint32_t)right};
+        if (count + limit > capacity) {
+            capacity = 2 * (count + limit);
+            tp_part *grown = tp_heap_grow(heap, d->parts, capacity, sizeof *grown);
+            if (!grown) return false;
+            d->parts = grown;
         }
+        d->first[i] = count;
+        count += parts_of(d, i, limit, d->parts + count);
     }
     d->first[d->n] = count;
     return true;
 }
 
-bool tp_divisors_init(tp_divisors *divisors, int64_t number) {
-    memset(divisors, 0, sizeof *divisors);
-    if (find_values(divisors, number) && find_splits(divisors)) return true;
+bool tp_divisors_init(tp_divisors *divisors, const tp_heap *heap, int64_t number, int64_t domain) {
+    *divisors = (tp_divisors){.number = number, .domain = domain};
+    if (find_values(divisors, heap, number) && find_parts(divisors, heap)) return true;
     tp_divisors_release(divisors);
     return false;
 }
 
 void tp_divisors_release(tp_divisors *divisors) {
-    free(divisors->values);
-    free(divisors->first);
-    free(divisors->splits);
-    memset(divisors, 0, sizeof *divisors);
+    tp_heap_free(divisors->values);
+    tp_heap_free(divisors->first);
+    tp_heap_free(divisors->parts);
+    *divisors = (tp_divisors){0};
 }

@@ -1,4 +1,4 @@
-// divisors.h: the divisors of a number, and how each splits into two. Private to src/search.
+// divisors.h: the divisors of a number, and which of them an axis may put in a fast domain. Private to src/search.
 #ifndef TPERF_SEARCH_DIVISORS_H
 #define TPERF_SEARCH_DIVISORS_H
 
@@ -6,20 +6,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct tp_split {
-    uint32_t left, right; // indices of two divisors
-} tp_split;
+#include "tperf/heap.h"
+
+// GPUs of one axis that share a fast domain.
+typedef struct tp_part {
+    uint32_t gpus;
+    uint32_t next;  // the smallest multiple of them that may share one as well; UINT32_MAX: none
+    uint32_t index; // of `gpus` among the divisors
+} tp_part;
 
 typedef struct tp_divisors {
+    int64_t number, domain;
     size_t n;
     int64_t *values; // ascending
-    size_t
-        *first; // values[i] splits into splits[first[i]] … splits[first[i + 1] - 1], left ascending
-    tp_split *splits;
+    size_t *
+        first; // an axis of values[i] GPUs has the parts parts[first[i]] … parts[first[i + 1] - 1], ascending
+    tp_part *parts;
 } tp_divisors;
 
-// number >= 1. false when out of memory.
-bool tp_divisors_init(tp_divisors *divisors, int64_t number);
+// number >= 1, and the GPUs of a fast domain. false when out of memory.
+bool tp_divisors_init(tp_divisors *divisors, const tp_heap *heap, int64_t number, int64_t domain);
 void tp_divisors_release(tp_divisors *divisors);
 
 // The place of a divisor among the values.

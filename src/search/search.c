@@ -1,5 +1,4 @@
 // search.c: see tperf/search.h.
-#include <stdlib.h>
 #include <string.h>
 
 #include "search/space.h"
@@ -17,34 +16,28 @@ static tp_status check_question(const tp_question *question, tp_error *error) {
     return tp_system_validate(&question->system, error);
 }
 
-// The divisors of a topic's filled GPUs, shared by the topics that fill as many.
-static const tp_divisors *share_divisors(tp_search *search, int64_t filled) {
+// The divisors of a number of GPUs, shared by the topics that have as many in domains as large.
+static const tp_divisors *share_divisors(tp_search *search, int64_t gpus, int64_t domain) {
     for (size_t i = 0; i < search->n_divisors; i++) {
         const tp_divisors *known = &search->divisors[i];
-        if (known->values[known->n - 1] == filled) return known;
+        if (known->number == gpus && known->domain == domain) return known;
     }
     tp_divisors *divisors = &search->divisors[search->n_divisors];
-    if (!tp_divisors_init(divisors, filled)) return NULL;
+    if (!tp_divisors_init(divisors, &search->heap.heap, gpus, domain)) return NULL;
     search->n_divisors++;
     return divisors;
 }
 
 static bool prepare_topic(tp_search *search, tp_topic *topic, const tp_question *question) {
-    int64_t domain = question->system.network.fast.domain, gpus = question->gpus;
+    int64_t gpus = question->gpus, domain = question->system.network.fast.domain;
     topic->question = *question;
     topic->one_domain = gpus <= domain;
-    // Sizes multiply to the number of GPUs, and each places a divisor of itself: the fullest
-    // placement takes the greatest common divisor.
-    topic->filled = topic->one_domain ? 1 : tp_gcd(gpus, domain);
-    if (!topic->one_domain && topic->filled < domain &&
-        !search->options.rules.placements_may_underfill)
-        topic->filled = 0;
-    topic->divisors = share_divisors(search, topic->filled ? topic->filled : 1);
+    topic->divisors = share_divisors(search, gpus, domain);
     return topic->divisors != NULL;
 }
 
 static bool same_place(const tp_topic *a, const tp_topic *b) {
-    return a->one_domain == b->one_domain && a->filled == b->filled &&
+    return a->one_domain == b->one_domain &&
            memcmp(&a->question.system, &b->question.system, sizeof a->question.system) == 0;
 }
 
@@ -59,16 +52,22 @@ static void prepare_places(tp_search *search) {
 
 static bool prepare(tp_search *search, const tp_question *questions) {
     size_t workers = search->n_workers;
-    search->topics = calloc(search->n_topics, sizeof *search->topics);
-    search->places = calloc(search->n_topics, sizeof *search->places);
-    search->divisors = calloc(search->n_topics, sizeof *search->divisors);
-    search->finds = calloc(workers * search->n_topics, sizeof *search->finds);
-    search->scratch = calloc(workers, sizeof *search->scratch);
+    const tp_heap *heap = &search->heap.heap;
+    search->topics = tp_heap_zeroed(heap, search->n_topics, sizeof *search->topics);
+    search->places = tp_heap_zeroed(heap, search->n_topics, sizeof *search->places);
+    search->divisors = tp_heap_zeroed(heap, search->n_topics, sizeof *search->divisors);
+    search->finds = tp_heap_zeroed(heap, workers * search->n_topics, sizeof *search->finds);
+    search->scratch = tp_heap_zeroed(heap, workers, sizeof *search->scratch);
     if (!search->topics || !search->places || !search->divisors || !search->finds ||
         !search->scratch)
         return false;
     for (size_t i = 0; i < workers * search->n_topics; i++)
-        search->finds[i].best.limit = search->options.keep_all ? SIZE_MAX : search->options.top;
+        search->finds[i].best = (tp_best){
+            .heap = heap, .limit = search->options.keep_all ? SIZE_MAX : search->options.top};
+    for (size_t i = 0; i < workers; i++) {
+        search->scratch[i].books = tp_heap_zeroed(heap, search->n_topics, sizeof(tp_book));
+        if (!search->scratch[i].books) return false;
+    }
     for (size_t i = 0; i < search->n_topics; i++)
         if (!prepare_topic(search, &search->topics[i], &questions[i])) return false;
     prepare_places(search);
@@ -79,38 +78,48 @@ tp_search *tp_search_new(const tp_search_options *options, const tp_question *qu
                          size_t n_questions, tp_pool *pool, tp_error *error) {
     for (size_t i = 0; i < n_questions; i++)
         if (check_question(&questions[i], error) != TP_OK) return NULL;
-    tp_search *search = calloc(1, sizeof *search);
+    tp_search *search = tp_heap_zeroed(options->heap, 1, sizeof *search);
     if (search) {
         search->options = *options;
+        tp_shared_heap_init(&search->heap, options->heap);
         search->pool = pool;
         search->n_workers = (size_t)tp_pool_threads(pool);
         search->n_topics = n_questions;
         if (prepare(search, questions)) return search;
     }
     tp_search_free(search);
-    tp_error_set(error, TP_NO_MEMORY, "out of memory for a search of %zu questions", n_questions);
+    tp_error_set(error, TP_NO_MEMORY, "not enough memory for a search of %zu questions",
+                 n_questions);
     return NULL;
+}
+
+static void release_scratch(tp_scratch *s, size_t n_topics) {
+    for (size_t i = 0; s->books && i < n_topics; i++) {
+        tp_heap_free(s->books[i].lists);
+        tp_heap_free(s->books[i].spots);
+    }
+    tp_heap_free(s->books);
+    tp_heap_free(s->layouts);
+    tp_heap_free(s->costs);
+    tp_heap_free(s->works);
+    tp_heap_free(s->slots);
 }
 
 void tp_search_free(tp_search *search) {
     if (!search) return;
     for (size_t i = 0; search->finds && i < search->n_workers * search->n_topics; i++)
         tp_best_release(&search->finds[i].best);
-    for (size_t i = 0; search->scratch && i < search->n_workers; i++) {
-        tp_scratch *s = &search->scratch[i];
-        free(s->layouts);
-        free(s->costs);
-        free(s->works);
-        free(s->slots);
-    }
+    for (size_t i = 0; search->scratch && i < search->n_workers; i++)
+        release_scratch(&search->scratch[i], search->n_topics);
     for (size_t i = 0; i < search->n_divisors; i++)
         tp_divisors_release(&search->divisors[i]);
-    free(search->topics);
-    free(search->places);
-    free(search->divisors);
-    free(search->finds);
-    free(search->scratch);
-    free(search);
+    tp_heap_free(search->topics);
+    tp_heap_free(search->places);
+    tp_heap_free(search->divisors);
+    tp_heap_free(search->finds);
+    tp_heap_free(search->scratch);
+    tp_shared_heap_release(&search->heap);
+    tp_heap_free(search);
 }
 
 static void walk_job(void *context, size_t index, int worker) {
@@ -133,7 +142,7 @@ tp_status tp_search_walk(tp_search *search, const tp_shape *shapes, size_t n_sha
     }
     if (tp_search_stopped(search)) return tp_error_set(error, TP_INTERRUPTED, "interrupted");
     if (atomic_load(&search->out_of_memory))
-        return tp_error_set(error, TP_NO_MEMORY, "out of memory for what the search keeps");
+        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for what the search keeps");
     return TP_OK;
 }
 
@@ -147,7 +156,7 @@ tp_status tp_search_answer(tp_search *search, size_t question, tp_answer *answer
         for (size_t i = 0; i < part->best.n; i++) {
             const tp_found *found = &part->best.found[i];
             if (tp_best_wants(&all->best, found) && !tp_best_keep(&all->best, found))
-                return tp_error_set(error, TP_NO_MEMORY, "out of memory for the results");
+                return tp_error_set(error, TP_NO_MEMORY, "not enough memory for the results");
         }
         if (tp_needs_less(&part->least, &all->least)) all->least = part->least;
         tp_best_release(&part->best);

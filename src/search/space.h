@@ -10,15 +10,12 @@
 // A question, prepared.
 typedef struct tp_topic {
     tp_question question;
-    // GPUs of a fast domain that any candidate fills, all axes together; 0: no placement does
-    // (Q16). A machine of no more than one domain is filled by every candidate.
-    int64_t filled;
-    bool one_domain;
-    const tp_divisors *divisors; // of `filled`, with splits
+    bool one_domain; // the machine is no more than one fast domain, which holds all of it
+    const tp_divisors *divisors; // of the number of GPUs
 } tp_topic;
 
-// Neighbouring topics of one system in which the axes of a network can be placed in the same ways: what a
-// shape's layouts cost is the same for all of them.
+// Neighbouring topics in which the axes of a network can be placed in the same ways: what a shape's layouts cost
+// is the same for all of them.
 typedef struct tp_place {
     size_t first, end;
 } tp_place;
@@ -27,17 +24,38 @@ typedef struct tp_place {
 typedef struct tp_layout {
     int64_t fast[TP_AXES_MAX];
     int64_t gradient_fast; // product of those that gradients are reduced over, beside dp's
-    uint32_t rest;         // the divisor that dp and pp have to fill
+    int64_t room;          // GPUs of a domain that are left for each of them
+    int64_t step; // the smallest factor by which one of them could grow; INT64_MAX: none can
     bool timed;
 } tp_layout;
 
-// What depends on one divisor of what is filled, apart from the sizes at hand.
+// A layout with the parts of dp and pp.
+typedef struct tp_spot {
+    uint32_t layout; // its index
+    const tp_part *dp, *pp;
+} tp_spot;
+
+// The spots of one number of pipeline stages, which decides dp.
+typedef struct tp_spots {
+    int64_t pp;
+    size_t begin, end; // in the book's spots
+} tp_spots;
+
+// The spots that a topic has for one set of sizes: those of all its shapes, whatever their micro-batch.
+typedef struct tp_book {
+    int64_t sizes_stamp; // the scratch's when they were found
+    size_t n_lists, n_spots, lists_capacity, spots_capacity;
+    tp_spots *lists;
+    tp_spot *spots; // by layout within a list
+} tp_book;
+
+// What depends on how many GPUs of a group share a domain, which is a divisor of all GPUs.
 typedef struct tp_slot {
-    int64_t experts_fast; // the expert axis's part when this is dp's
-    bool divides_dp, divides_pp;
-    double hop; // tp_hop_time when this is pp's part
-    // tp_exchange_times when this is the replicas' part, dp's times that of the gradient axes
-    int64_t exchanges_for; // the expert axis's part they hold for; 0: not timed
+    double hop;      // tp_hop_time when these are pp's
+    int64_t hop_for; // the walk's stamp when it was timed
+    int64_t
+        exchanges_for; // likewise; tp_exchange_times when these are the replicas', dp's times the gradient axes'
+    int64_t experts_fast; // of the expert axis, that the exchanges were timed for
     tp_exchange exchanges[TP_SECTIONS_MAX];
 } tp_slot;
 
@@ -47,7 +65,12 @@ typedef struct tp_scratch {
     tp_layout *layouts;
     tp_layer_cost *costs; // n_layouts x n_panels x sections
     tp_op_work *works;    // n_panels x ops, once a layout has been timed
-    tp_slot *slots;       // one a divisor of what is filled
+    tp_slot *slots;       // one a divisor of all GPUs
+    tp_book *books;       // one a topic
+    int64_t stamp;        // changes whenever slots have to be timed again
+    int64_t sizes_stamp;  // changes with the three below
+    int strategy;         // of the shape walked last
+    int64_t sizes[TP_AXES_MAX], demanded[TP_AXES_MAX]; // its sizes and placements
 } tp_scratch;
 
 // What one worker has found for one question.
@@ -59,11 +82,12 @@ typedef struct tp_finds {
 
 struct tp_search {
     tp_search_options options;
-    tp_pool *pool; // may go before the search does
+    tp_shared_heap heap; // of everything below
+    tp_pool *pool;       // may go before the search does
     size_t n_workers, n_topics, n_places, n_divisors;
     tp_topic *topics;
     tp_place *places;       // of all topics, in their order
-    tp_divisors *divisors;  // of every `filled`
+    tp_divisors *divisors;  // of every number of GPUs
     tp_scratch *scratch;    // one a worker
     tp_finds *finds;        // workers x topics
     const tp_shape *shapes; // of the walk under way

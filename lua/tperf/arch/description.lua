@@ -2,6 +2,7 @@
 -- What is not said is a plain block: multi-head attention, a GELU MLP of 4 hidden, LayerNorms, biases.
 local check = require "tperf.check"
 local groups = require "tperf.arch.groups"
+local nearest = require "tperf.nearest"
 
 local description = {}
 
@@ -148,8 +149,9 @@ local function check_attention(m)
   if m.heads % m.kv_heads ~= 0 then
     return ("'kv_heads' (%d) must divide 'heads' (%d)"):format(m.kv_heads, m.heads), "kv_heads"
   end
-  if not m.mla and not rawget(m, "head_dim") and m.heads > m.hidden then
-    return ("'heads' (%d) is more than 'hidden' (%d): give 'head_dim'"):format(m.heads, m.hidden), "heads"
+  if not m.mla and not rawget(m, "head_dim") and m.hidden % m.heads ~= 0 then
+    return ("'heads' (%d) does not divide 'hidden' (%d): %s, or give 'head_dim'"):format(m.heads, m.hidden,
+      nearest.divisors(m.hidden, m.heads)), "heads"
   end
   if m.mla and m.window then return "'window' does not go with 'mla'", "window" end
 end

@@ -27,11 +27,12 @@ local function scan(m, group, seq)
 end
 
 --- FLOPs per token. Parameters count 2 per token forward and 4 backward; so does every product of attention.
--- "palm" (arXiv 2204.02311, appendix B): 6 N + 12 L H Q T, with N all active parameters, attention not halved for
--- causality. "matmul": as palm, but a table that is only looked up (input tokens, positions) costs nothing, which
+-- "palm" (arXiv 2204.02311, appendix B): 6 N + 12 L H Q T, with N all active parameters, and all pairs of tokens
+-- unless `causal`. "matmul": as palm, but a table that is only looked up (input tokens, positions) costs nothing, which
 -- is what Megatron-LM's formula counts (arXiv 2104.04473, section 5.1, without recomputation).
 ---@param m table a model
----@param options table seq (tokens), causal (half of the scores only), convention ("palm" or "matmul"), backward
+---@param options table seq (tokens), causal (the pairs that a causal mask leaves), convention ("palm" or "matmul"),
+---  backward
 ---@return table? result total, parameters, attention, scan: FLOP per token
 ---@return string? message
 function flops.per_token(m, options)

@@ -9,7 +9,7 @@ local gpt = require "tperf.arch.gpt"
 local transformer = require "tperf.arch.transformer"
 
 local architecture = {}
-architecture.__index = architecture
+local metatable = { __index = architecture }
 
 local is_block = function(value, path)
   if block.is(value) then return value end
@@ -27,12 +27,12 @@ local schema = {
 ---  first, last   blocks before the first layer and after the last; the usual embedding and head
 ---@return table architecture
 function architecture.define(given)
-  return setmetatable(check.record("tperf.architecture", given, schema), architecture)
+  return setmetatable(check.record("tperf.architecture", given, schema), metatable)
 end
 
 --- Whether a value is what tperf.architecture returned.
 function architecture.is(value)
-  return getmetatable(value) == architecture
+  return getmetatable(value) == metatable
 end
 
 -- Under full recomputation a layer keeps its input alone, and runs again before its backward pass (arXiv 2205.05198,
@@ -58,6 +58,35 @@ local function published_layer(m, p)
   return published[p.attention].build(m, p)
 end
 
+-- What of a model the published solver's layer leaves out: attention of all heads over hidden, then a plain MLP.
+local function beyond_published(m)
+  local list = {}
+  local function add(beyond, ...)
+    if beyond then list[#list + 1] = string.format(...) end
+  end
+  add(m.architecture, "an architecture of its own")
+  add(m.mamba, "Mamba layers (mamba)")
+  add(rawget(m, "layer_pattern"), "layers that differ (layer_pattern)")
+  add(m.experts, "experts")
+  add(m.mla, "latent attention (mla)")
+  add(not m.heads and not m.mamba, "layers without attention")
+  if m.heads and not m.mla then
+    add(m.kv_heads ~= m.heads, "kv_heads = %d of %d heads", m.kv_heads, m.heads)
+    add(m.head_dim ~= m.hidden // m.heads, "head_dim = %d where hidden / heads is %d", m.head_dim, m.hidden // m.heads)
+  end
+  add(m.gated, "a gated MLP (gated)")
+  add(m.window, "attention to a window of tokens (window)")
+  add(m.parallel_block, "attention and MLP side by side (parallel_block)")
+  return list
+end
+
+local function check_published(model, rules)
+  local beyond = beyond_published(model)
+  if #beyond == 0 then return end
+  check.fail("rules '%s' know GPT-3's layer alone, and cannot describe what '%s' has: %s; the rules 'default' can",
+    rules.name, model.name, table.concat(beyond, ", "))
+end
+
 local function groups_of(model, given)
   if given == gpt then
     local blocks = { gpt.mlp, block("attention", published_layer) }
@@ -76,6 +105,7 @@ end
 function architecture.of(model, rules)
   local given = model.architecture
   if rules and not rules.layers_from_description then
+    check_published(model, rules)
     return { groups = groups_of(model, gpt), first = {}, last = {} }
   end
   local groups = groups_of(model, given)

@@ -11,7 +11,7 @@
 -- the inputs of its activation and of its last product. The weights of the sum are applied before that product, so its
 -- output need not be kept (as Megatron-LM does since its Core 0.12).
 local block = require "tperf.block"
-local check = require "tperf.check"
+local refusal = require "tperf.refusal"
 local op = require "tperf.op"
 local parts = require "tperf.arch.parts"
 
@@ -75,7 +75,7 @@ local function inside(m, p)
   local e, summed_later = m.experts, not p.sequence_parallel
   local gpus = p.ep * spread(m, p)
   if e.count % gpus ~= 0 then
-    check.fail("block 'moe': the %d experts are not divided by %s = %d", e.count,
+    refusal.raise("block 'moe': the %d experts are not divided by %s = %d", e.count,
       gpus > p.ep and "ep x tp" or "ep", gpus)
   end
   local rows, active = load(m, p)

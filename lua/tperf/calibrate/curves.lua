@@ -98,7 +98,7 @@ local function decode(dtype, cases)
   return {
     name = "decode." .. dtype, cases = cases,
     parameters = {
-      { name = "efficiency", start = 0.85, low = 0.05, high = 1.5 },
+      { name = "efficiency", start = 0.85, low = 0.05, high = 1 },
       { name = "setup", start = 5e-6, low = 1e-8, high = 1e-3 },
       { name = "block", start = 2e-6, low = 1e-8, high = 1e-4 },
       { name = "ramp", start = 1e-6, low = 1e-8, high = 1e-3 },
@@ -118,7 +118,7 @@ local function stream(cases, system)
   local cache = system.accelerator.cache
   local bandwidth = system.accelerator.hbm.bandwidth
   local parameters = {
-    { name = "efficiency", start = 0.85, low = 0.05, high = 1.5 },
+    { name = "efficiency", start = 0.85, low = 0.05, high = 1 },
     { name = "setup", start = 3e-6, low = 1e-8, high = 1e-4 },
   }
   if cache then
@@ -160,14 +160,14 @@ local function link(kind, cases, with_switch)
   local parameters = {
     { name = "latency", start = 8e-6, low = 1e-7, high = 1e-3 },
     { name = "hop", start = 7e-7, low = 1e-8, high = 1e-4 },
-    { name = "small", start = 0.3, low = 0.01, high = 1.5 },
+    { name = "small", start = 0.3, low = 0.01, high = 1 },
     { name = "extra", start = 1e-5, low = 1e-7, high = 1e-3 },
-    { name = "large", start = 0.6, low = 0.01, high = 1.5 },
+    { name = "large", start = 0.6, low = 0.01, high = 1 },
     { name = "switch", start = 1.2e6, low = 3e4, high = 3e7 },
     { name = "growth", start = 0.15, low = -2.5, high = 0.8 },
   }
   if with_switch then
-    table.insert(parameters, { name = "in_network", start = 0.5, low = 0.02, high = 1.2 })
+    table.insert(parameters, { name = "in_network", start = 0.5, low = 0.02, high = 1 })
   end
   return {
     name = "network.fast." .. kind, cases = cases, parameters = parameters,
@@ -187,9 +187,9 @@ local function direct(cases)
     parameters = {
       { name = "latency", start = 4e-6, low = 1e-7, high = 1e-4 },
       { name = "hop", start = 2e-7, low = 1e-9, high = 1e-5 },
-      { name = "one_shot", start = 0.5, low = 0.01, high = 1.5 },
+      { name = "one_shot", start = 0.5, low = 0.01, high = 1 },
       { name = "extra", start = 5e-6, low = 1e-7, high = 1e-4 },
-      { name = "two_shot", start = 0.6, low = 0.01, high = 1.5 },
+      { name = "two_shot", start = 0.6, low = 0.01, high = 1 },
     },
     scope = function(case) return case.bytes <= 8 << 20 end,
     needs = "messages from 1 KiB to 8 MiB among 2, 4 and 8 GPUs of one node",

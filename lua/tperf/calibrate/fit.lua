@@ -153,6 +153,73 @@ function fit.undetermined(parameters, values, objective, least)
   return open
 end
 
+local function length_of(v)
+  local sum = 0
+  for i = 1, #v do sum = sum + v[i] ^ 2 end
+  return math.sqrt(sum)
+end
+
+-- What of v is left without its parts along each of a set of orthogonal unit vectors.
+local function remainder(v, basis)
+  local left = table.move(v, 1, #v, 1, {})
+  for _ = 1, 2 do -- once more, for what rounding leaves
+    for _, unit in ipairs(basis) do
+      local part = 0
+      for i = 1, #v do part = part + left[i] * unit[i] end
+      for i = 1, #v do left[i] = left[i] - part * unit[i] end
+    end
+  end
+  return left
+end
+
+-- Orthogonal unit vectors that span all of a list of vectors but the one at `without`.
+local function span(vectors, without)
+  local basis = {}
+  for j, v in ipairs(vectors) do
+    local left = remainder(v, basis)
+    local length = length_of(left)
+    if j ~= without and length > 1e-9 * length_of(v) then
+      for i = 1, #left do left[i] = left[i] / length end
+      basis[#basis + 1] = left
+    end
+  end
+  return basis
+end
+
+local OPEN <const> = 1.5    -- a quarter of a parameter's range
+local NORMAL <const> = 1.48 -- standard deviations in the median size of an error
+
+--- The names of parameters that the data determine only if the others were known: as far as predictions move with one,
+--- the others can undo it, so that its standard error is more than a quarter of its range. All points alike have one
+--- time between them, whatever the number of parameters.
+---@param parameters table[]
+---@param values table        the fitted values
+---@param residuals fun(values: table): number[]  log(predicted / measured) of every point
+---@return string[]
+function fit.entangled(parameters, values, residuals)
+  local STEP <const> = 0.05
+  local function moved(p, by)
+    local changed = {}
+    for name, value in pairs(values) do changed[name] = value end
+    changed[p.name] = outward(p, inward(p, values[p.name]) + by)
+    return residuals(changed)
+  end
+  local slopes, open, at = {}, {}, residuals(values)
+  local sizes = {}
+  for i, r in ipairs(at) do sizes[i] = math.abs(r) end
+  local noise = math.max(NORMAL * (quantile(sizes) or 0), 1e-3)
+  for j, p in ipairs(parameters) do
+    local high, low = moved(p, STEP), moved(p, -STEP)
+    for i = 1, #at do high[i] = (high[i] - low[i]) / (2 * STEP) end
+    slopes[j] = high
+  end
+  for j, p in ipairs(parameters) do
+    local alone, together = length_of(slopes[j]), length_of(remainder(slopes[j], span(slopes, j)))
+    if noise <= OPEN * alone and noise > OPEN * together then open[#open + 1] = p.name end
+  end
+  return open
+end
+
 --- The third, 0 to 2, that row i belongs to: scattered, always the same for a salt.
 function fit.third(i, salt)
   local h = (i * 2654435761 + (salt or 0) * 40503) & 0xffffffff

@@ -73,6 +73,10 @@ local function fit_curve(curve, trial, o, set)
   end
   local values, loss = best_values(curve, trial, always, set)
   local open = fit.undetermined(curve.parameters, values, loss)
+  local entangled = fit.entangled(curve.parameters, values, function(moved)
+    return (residuals(curve, reader, trial, moved, always, set))
+  end)
+  table.move(entangled, 1, #entangled, #open + 1, open)
   if #open > 0 and not o.keep then
     check.fail("tperf.calibrate: the measurements do not determine %s of %s; it needs %s (keep = true takes the "
       .. "fit's values all the same)", table.concat(open, ", "), curve.name, curve.needs)

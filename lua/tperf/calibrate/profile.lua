@@ -1,7 +1,7 @@
 --- Fits software profiles to step times: six numbers a stack, shared by all its runs.
 local check = require "tperf.check"
 local fit = require "tperf.calibrate.fit"
-local stack = require "tperf.stack"
+local step = require "tperf.measured.step"
 
 local profile = {}
 
@@ -43,7 +43,10 @@ local function parameters_from(start)
 end
 
 -- log(predicted / measured)
-local function residual(case, values) return math.log(stack.seconds(case.parts, values) / case.measured) end
+local function residual(case, values)
+  values.optimizer = case.profile.optimizer -- is not fitted
+  return math.log(step.seconds(case, values) / case.measured)
+end
 
 -- The cases for which want(i) holds.
 local function wanted(cases, want)
@@ -86,7 +89,7 @@ local function best(cases)
 end
 
 --- The profile of all cases, its error on them, and the error on each third of a fit to the other two.
----@param cases table[]  of one stack, of tperf.measured.step, predicted once so that they have `parts`
+---@param cases table[]  of one stack, of tperf.measured.step, predicted once so that they have predictors
 ---@param salt integer?  other thirds
 function profile.fit(cases, salt)
   local held_back = {}

@@ -4,15 +4,20 @@ local options = require "tperf.cli.options"
 local configuration = {}
 
 local question = {
-  { long = "system", short = "s", value = "NAME", help = "the system (`tperf list systems`, or a file)" },
+  { long = "system", short = "s", value = "NAME", from = "systems files",
+    help = "the system (`tperf list systems`, or a file)" },
   { long = "batch", short = "b", value = "N", kind = "integer", help = "global batch, in sequences" },
   { long = "seq", value = "N", kind = "integer", help = "sequence length (default: the model's)" },
-  { long = "rules", value = "NAME", help = "modelling rules (`tperf list rules`)" },
-  { long = "attention", value = "NAME", help = "flash (default), unfused, recompute or summa" },
-  { long = "optimizer", value = "NAME", help = "adam (default), adam_8bit, adafactor, lion, muon or sgd" },
+  { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
+  { long = "attention", value = "NAME", from = { "flash", "unfused", "recompute", "summa" },
+    help = "flash (default), unfused, recompute or summa" },
+  { long = "optimizer", value = "NAME", from = { "adam", "adam_8bit", "adafactor", "lion", "muon", "sgd" },
+    help = "adam (default), adam_8bit, adafactor, lion, muon or sgd" },
   { long = "weights", value = "TYPE", help = "dtype that weights are kept in (default bf16)" },
-  { long = "gradients", value = "TYPE", help = "fp32, bf16 or fp16 (default: what the rules say)" },
-  { long = "master", value = "TYPE", help = "the optimizer's copy of the weights: fp32, bf16 or none" },
+  { long = "gradients", value = "TYPE", from = { "fp32", "bf16", "fp16" },
+    help = "fp32, bf16 or fp16 (default: what the rules say)" },
+  { long = "master", value = "TYPE", from = { "fp32", "bf16", "none" },
+    help = "the optimizer's copy of the weights: fp32, bf16 or none" },
   { long = "moments", value = "TYPE", help = "dtype of the optimizer's moments" },
   { long = "recompute-layers", value = "K", kind = "integer", help = "layers recomputed as one (default 1)" },
   { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free, such as 0.1" },
@@ -27,17 +32,19 @@ local knobs = {
   { long = "tp2", kind = "integer", help = "second axis of 2-D tensor parallelism (summa)" },
   { long = "cp", kind = "integer", help = "context parallelism (strategy context)" },
   { long = "ep", kind = "integer", help = "expert parallelism, inside dp" },
-  { long = "pp", kind = "integer", help = "pipeline stages" },
+  { long = "pp", kind = "integer", help = "pipeline parallelism: stages" },
   { long = "dp", kind = "integer", help = "data parallelism" },
   { long = "micro-batch", short = "m", kind = "integer", help = "sequences in a micro-batch" },
   { long = "panels", kind = "integer", help = "panels of a SUMMA multiplication" },
-  { long = "schedule", kind = "string", help = "pipeline schedules",
+  { long = "schedule", kind = "string", from = "schedules", help = "pipeline schedules",
     left_open = "1f1b,interleaved_1f1b; or any", default = "1f1b" },
   { long = "virtual-stages", kind = "integer", help = "chunks of layers on a device, if interleaved",
     left_open = "2,3,4,6,8" },
-  { long = "zero", kind = "integer", help = "ZeRO stage, 0 to 3", left_open = "1", default = "1" },
-  { long = "recompute", kind = "string", help = "none, selective or full", left_open = "none,full", default = "none" },
-  { long = "sequence-parallel", kind = "string", help = "yes or no", left_open = "yes", default = "yes" },
+  { long = "zero", kind = "integer", min = 0, help = "ZeRO stage, 0 to 3", left_open = "1", default = "1" },
+  { long = "recompute", kind = "string", from = { "none", "selective", "full" }, help = "none, selective or full",
+    left_open = "none,full", default = "none" },
+  { long = "sequence-parallel", kind = "string", from = { "yes", "no" }, help = "yes or no",
+    left_open = "yes", default = "yes" },
 }
 
 local TRUTH = { yes = true, no = false }
@@ -49,7 +56,7 @@ local function knob_options(many)
     local number, usual = knob.kind == "integer", knob.default
     if many then usual = knob.left_open end
     list[i] = {
-      long = knob.long, short = knob.short, min = 0,
+      long = knob.long, short = knob.short, min = knob.min or 1, from = knob.from,
       help = knob.help .. (usual and (" (default %s)"):format(usual) or ""),
       value = (number and "N" or "NAME") .. (many and ",..." or ""),
       kind = many and (number and "integers" or "list") or knob.kind,
@@ -85,12 +92,8 @@ end
 function configuration.question(values, arguments, needed)
   if not arguments[1] then return nil, "MODEL is missing" end
   if arguments[2] then return nil, ("one MODEL is needed, got '%s' too"):format(arguments[2]) end
-  for _, name in ipairs(needed) do
-    if values[name] == nil then return nil, ("--%s is missing"):format((name:gsub("_", "-"))) end
-  end
-  if arguments[1]:find "%.json$" and not values.seq then
-    io.stderr:write("tperf: ", arguments[1], ": sequences as long as its context; --seq sets training's\n")
-  end
+  local missing = options.missing(values, needed)
+  if missing then return nil, missing end
   local asked = { model = arguments[1], global_batch = values.batch, strategy = values.strategy or "tensor" }
   for _, option in ipairs(options.join(question, knobs)) do
     local name = option.long:gsub("-", "_")
@@ -105,6 +108,14 @@ function configuration.question(values, arguments, needed)
     if type(value) == "table" and #value == 1 then asked[name] = value[1] end
   end
   return asked
+end
+
+--- Tells what an answer assumed that the options do not say.
+function configuration.note(values, arguments)
+  if arguments[1]:find "%.json$" and not values.seq then
+    io.stdout:flush()
+    io.stderr:write("tperf: ", arguments[1], ": sequences as long as its context; --seq sets training's\n")
+  end
 end
 
 -- "tp 4, dp 2": the axes that a fast domain (the GPUs of one NVLink switch) holds more than one GPU of.
@@ -127,6 +138,7 @@ configuration.columns = {
   { key = placement, title = "placement" }, { key = "time", unit = "s" }, { key = "mfu", unit = "%", digits = 3 },
   { key = function(c) return c.tokens_per_second / c.gpus end, title = "tokens/s/GPU" },
   { key = "memory.total", title = "memory", unit = "bytes" }, { key = "feasible", title = "fits", usual = true },
+  { key = "idle", title = "idle GPUs", usual = 0 },
 }
 
 return configuration

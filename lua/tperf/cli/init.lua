@@ -3,7 +3,12 @@
 --   host.program                      what the shell started
 --   host.exit(status)                 ends the process, standard output flushed and checked
 --   host.limits.memory(bytes), .instructions(count), .interactive()
---   host.output.folder(dir), .open(path, mode), .remove(path), .rename(from, to)   below one folder only
+--   host.input.open(path)             a regular file for reading
+--   host.output.folder(dir)           sets the output folder; below it, and there only what is new or a run's own:
+--     .open(path, mode), .write(path, text), .log(path, header), .remove(path), .rename(from, to)
+--   host.output.script(path)          which script runs; what it wrote in earlier runs is its own
+--   host.output.finish()              closes what a script left open
+--   host.output.claim(path, sha256), .retire(path), .manifest(text)   for manifests
 --   host.output.make_folder(path), .temporary(), .remove_folder(dir), .silence(on)   for `tperf verify`
 --   host.safe.NAME                    stand-ins for standard functions (see cli/sandbox.lua)
 -- and the arguments, from 0. Returns the exit status: 0 done, 1 error (raised), 2 wrong usage.
@@ -15,6 +20,29 @@ local function wrong(name, message)
   io.stderr:write(("tperf: %s\n"):format(message))
   io.stderr:write(name and options.usage(name, commands.find(name)) or "`tperf help` lists the commands\n")
   return 2
+end
+
+-- The library's message in the words of the command line: its fields as the options that hold them. What somebody may
+-- have meant stays as it is.
+local function in_options(command, message)
+  local longs = {}
+  for _, option in ipairs(options.of(command)) do longs[option.long:gsub("-", "_")] = option.long end
+  longs.global_batch = longs.batch
+  local head, tail = message:gsub("^tperf%.[%w_.:]-: ", ""):match "^(.-)(%(did you mean .*)$"
+  head = head or message:gsub("^tperf%.[%w_.:]-: ", "")
+  if head:find "unknown field" or head:find "^llm_analysis" then return head .. (tail or "") end
+  return head:gsub("'([%w_]+)'", function(name) return longs[name] and "--" .. longs[name] end) .. (tail or "")
+end
+
+local RUNS_SCRIPTS = { run = true, verify = true, repl = true } -- whose messages name the script's own fields
+
+-- What the command's run returns; its errors name options, but under --verbose, which wants their traceback.
+local function run(name, command, values, rest, host)
+  if values.verbose or RUNS_SCRIPTS[name] then return command.run(values, rest, host) end
+  local results = table.pack(pcall(command.run, values, rest, host))
+  if results[1] then return table.unpack(results, 2, results.n) end
+  local problem = results[2]
+  error(type(problem) == "string" and in_options(command, problem) or problem, 0)
 end
 
 local ALIASES = { ["--help"] = "help", ["-h"] = "help", ["--version"] = "version", ["-V"] = "version" }
@@ -40,7 +68,7 @@ return function(host, arguments)
   if values.json and values.csv then return wrong(name, "--json and --csv exclude each other") end
   host.verbose(values.verbose)
   options.check_outputs(command, values)
-  local status, message = command.run(values, rest, host)
+  local status, message = run(name, command, values, rest, host)
   if status == false then return wrong(name, message) end
   return status or 0
 end

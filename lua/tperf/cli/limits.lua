@@ -1,14 +1,16 @@
 --- The options of commands that run scripts, and what they do.
 local options = require "tperf.cli.options"
+local units = require "tperf.units"
 
 local limits = {}
 
 local MEMORY <const> = 4 << 30 -- bytes
+local LEAST_MEMORY <const> = 1 << 20 -- "4 GiB" without quotes is "4"
 local INSTRUCTIONS <const> = 20000000000 -- some minutes of pure Lua; searches run in C and do not count
 
 limits.budgets = {
   { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per core)" },
-  { long = "max-memory", value = "SIZE", kind = "bytes", help = "memory for Lua (default 4 GiB)" },
+  { long = "max-memory", value = "SIZE", kind = "bytes", help = "memory for the script and what it asks for (default 4 GiB)" },
   { long = "max-instructions", value = "N", kind = "integer", help = "Lua instructions (default 20 billion)" },
 }
 
@@ -20,7 +22,10 @@ limits.options = options.join({
 --- Sets the limits and the output folder, and returns its path; false and a message when a value makes no sense.
 function limits.apply(values, host)
   local memory, instructions = values.max_memory or MEMORY, values.max_instructions
-  if memory < 1 or memory >= 2 ^ 62 then return false, "--max-memory: a size of at least one byte is needed" end
+  if memory < LEAST_MEMORY or memory >= 2 ^ 62 then
+    return false, ("--max-memory: at least 1 MiB is needed, got %s (no blank before the unit: 4GiB)"):format(
+      units.format(memory, "bytes"))
+  end
   if instructions and instructions < 1 then return false, "--max-instructions: a positive number is needed" end
   if values.threads then
     if values.threads < 1 or values.threads > 1024 then return false, "--threads: 1 to 1024" end
@@ -29,6 +34,7 @@ function limits.apply(values, host)
   local folder, message = host.output.folder(values.out or ".")
   if not folder then error("cannot use the output folder " .. message, 0) end
   host.limits.memory(math.floor(memory))
+  require "tperf.core".search.memory_left = host.limits.memory_left
   if instructions or not values.trust then host.limits.instructions(instructions or INSTRUCTIONS) end
   return folder
 end

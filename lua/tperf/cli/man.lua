@@ -75,6 +75,15 @@ folder, to be used in place of the library in the program (for development).
 .TP
 .B NO_COLOR
 No colours, when set.
+.SH FILES
+.TP
+.I .tperf\-written
+In a folder into which scripts wrote: the checksums of their files, which later runs of the same script may replace.
+.TP
+.I manifest.json
+In the folder of
+.BR \-\-out :
+what the run depended on and what it wrote.
 .SH SIGNALS
 The first Ctrl\-C stops a search, which reports the best it has found, or ends the script; the second ends the program.
 ]]

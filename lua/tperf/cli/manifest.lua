@@ -1,7 +1,7 @@
 --- manifest.json: what a run of a script depended on and what it wrote, with the SHA-256 of each.
 local check = require "tperf.check"
 local core = require "tperf.core"
-local json = require "tperf.report.json"
+local encode = require "tperf.report.json".encode
 local recorder = require "tperf.cli.recorder"
 local resource = require "tperf.resource"
 
@@ -34,10 +34,6 @@ end
 --- Writes the manifest of a run that ended well and whose record is finished.
 ---@param run table  { script, arguments, folder, record, stamp }
 function manifest.write(run, host)
-  local function must(ok, message)
-    if not ok then error(("cannot write the manifest: %s"):format(message), 0) end
-    return ok
-  end
   local content = {
     format = FORMAT, tperf = core.version, script = { file = run.script, sha256 = run.record.read[run.script] },
     arguments = run.arguments, rules = require "tperf.rules".used(), inputs = inputs_of(run.record, run.script),
@@ -47,9 +43,8 @@ function manifest.write(run, host)
   if run.stamp then
     content.stamp = { date = clock "!%Y-%m-%dT%H:%M:%SZ", host = (recorder.slurp(machine_name) or ""):match "%S+" }
   end
-  local file = must(host.output.open(recorder.MANIFEST, "w"))
-  must(file:write(json.encode(content), "\n"))
-  must(file:close())
+  local ok, message = host.output.manifest(encode(content) .. "\n")
+  if not ok then error(message, 0) end
 end
 
 --- Reads a manifest; raises when it is none.
@@ -76,6 +71,24 @@ function manifest.read(folder)
   files(content.outputs)
   for _, argument in ipairs(content.arguments) do needs(type(argument) == "string") end
   return content
+end
+
+--- Takes away the manifest of an earlier run, which this one would make wrong. What it lists may be written again by
+--- a run of the same script, as far as it is as that one left it.
+---@param folder string
+---@param script string
+function manifest.retire(folder, script, host)
+  local path = folder .. "/" .. recorder.MANIFEST
+  local file, _, code = io.open(path, "rb")
+  if not file and code == 2 then return end -- ENOENT
+  if file then file:close() end
+  local ok, content = pcall(manifest.read, folder)
+  if not ok then error(("%s; it is where a run's manifest goes: name another folder with --out"):format(content), 0) end
+  if content.script.file == script then
+    for _, output in ipairs(content.outputs) do host.output.claim(output.file, output.sha256) end
+  end
+  local gone, message = host.output.manifest()
+  if not gone then error(("cannot remove %s"):format(message), 0) end
 end
 
 return manifest

@@ -2,12 +2,13 @@
 -- An option: { long = "system", short = "s", value = "NAME", kind = "string", help = "…" }. Without `value`
 -- it is a switch. kind: "string" (default), "integer", "number", "list" (comma-separated, repeatable), "integers"
 -- ("4,8", or "4..64" by doubling; from 1 on), "pairs" ("tp=8,dp=2": { tp = 8, dp = 2 }), or a unit of
--- tperf.units, such as "bytes". min: the least of a number or of integers. writes: whether it can be written is checked
--- before the command does its work: "file", "plot" (a file whose name ends as a plot's may) or "prefix" (of files'
--- names). Its value arrives under the long name with "_" for "-". A command's `common` options replace the ones that
--- every command takes.
+-- tperf.units, such as "s": a number with its unit, but for counts (bytes, FLOP), which need none. min: the least of a
+-- number or of integers. Its value arrives under the long name with "_" for "-". from: what its values are, for
+-- completion: lists of cli/completion.lua ("systems files"), or the values themselves; a FILE or a DIR says it already.
+-- writes: whether it can be written is checked before the command does its work: "file", "plot" (a file whose name ends
+-- as a plot's may) or "prefix" (of files' names). A command's `common` options replace the ones that every command
+-- takes.
 local check = require "tperf.check"
-local units = require "tperf.units"
 
 local options = {}
 
@@ -36,13 +37,27 @@ function options.of(command)
   return options.join(command.options or {}, command.common or options.common)
 end
 
+local THOUSANDS = { k = 3, K = 3, M = 6, G = 9, B = 9, T = 12 }
+
+-- "; write 15e12" for "15T", "; write 0.1" for "10%"; else "".
+local function remedy_of(text)
+  local digits, suffix = text:match "^([%d.]+)([%a%%])$"
+  if not tonumber(digits) then return "" end
+  if suffix == "%" then return ("; write %g"):format(tonumber(digits) / 100) end
+  return THOUSANDS[suffix] and ("; write %se%d"):format(digits, THOUSANDS[suffix]) or ""
+end
+
 local function as_number(kind, text, min)
   local number = tonumber(text)
   if kind == "integer" then number = number and math.tointeger(number) end
   if not number or number ~= number or math.abs(number) == math.huge then
-    return nil, ("%s is needed, got '%s'"):format(kind == "integer" and "an integer" or "a number", text)
+    return nil, ("%s is needed, got '%s'%s"):format(kind == "integer" and "an integer" or "a number", text,
+      remedy_of(text))
   end
-  if min and number < min then return nil, ("a number from %g on is needed, got '%s'"):format(min, text) end
+  if min and number < min then
+    return nil, ("%s of at least %g is needed, got '%s'"):format(kind == "integer" and "an integer" or "a number", min,
+      text)
+  end
   return number
 end
 
@@ -85,8 +100,10 @@ local function convert(option, text)
     if text == "" then return nil, "a value is needed" end
     return text
   end
-  return units.parse(text, kind)
+  return check.quantity(text, kind)
 end
+
+local REPEATS = { list = true, integers = true } -- their values come together
 
 --- Converts an option's text and keeps it under the option's name; nil and a message when it is wrong.
 function options.store(values, option, text)
@@ -97,13 +114,32 @@ function options.store(values, option, text)
   end
   local value, message = convert(option, text)
   if value == nil then return nil, ("--%s: %s"):format(option.long, message) end
-  if option.kind == "list" then
+  if REPEATS[option.kind] then
     values[name] = values[name] or {}
-    for item in value:gmatch "[^,]+" do table.insert(values[name], item) end
-  else
-    values[name] = value
+    if option.kind == "integers" then
+      table.move(value, 1, #value, #values[name] + 1, values[name])
+    else
+      for item in value:gmatch "[^,]+" do table.insert(values[name], item) end
+    end
+    return true
   end
+  if values[name] ~= nil and values[name] ~= value then
+    return nil, ("--%s is given twice, the second time as '%s'; it takes one value"):format(option.long, text)
+  end
+  values[name] = value
   return true
+end
+
+--- "--bytes and --gpus are missing": of the options that must be there; nil when they all are.
+---@param names string[]  as in values
+function options.missing(values, names)
+  local list = {}
+  for _, name in ipairs(names) do
+    if values[name] == nil then list[#list + 1] = "--" .. name:gsub("_", "-") end
+  end
+  local last = table.remove(list)
+  if not last then return nil end
+  return #list > 0 and ("%s and %s are missing"):format(table.concat(list, ", "), last) or last .. " is missing"
 end
 
 local function find(declared, key, name)
@@ -112,18 +148,53 @@ local function find(declared, key, name)
   end
 end
 
-local function unknown_long(declared, name)
+local MOST_SUGGESTED <const> = 3
+
+local NAME_WEIGHT <const> = 2 -- words of a name, before those of a help text
+
+-- " (did you mean …?)" with the options whose name and help have most words of a name: '--tp' for
+-- "tensor-model-parallel-size".
+local function by_words(declared, name)
+  local found, most = {}, 0
+  for _, option in ipairs(declared) do
+    local own, words, count = " " .. option.long:gsub("-", " ") .. " ", " " .. option.help:lower():gsub("%W+", " "), 0
+    for word in name:lower():gmatch "%a%a%a+" do
+      if own:find(" " .. word .. " ", 1, true) then count = count + NAME_WEIGHT end
+      if word ~= "model" and words:find(" " .. word, 1, true) then count = count + 1 end
+    end
+    if count > most then found, most = {}, count end
+    if count == most and count > 0 and #found < MOST_SUGGESTED then found[#found + 1] = option.long end
+  end
+  return #found > 0 and (" (did you mean '--%s'?)"):format(table.concat(found, "' or '--")) or ""
+end
+
+local function unknown_long(command, declared, name)
+  for argument in (command.arguments or ""):gmatch "%u+" do
+    if argument == name:upper() then
+      return ("there is no option '--%s': %s is an argument of its own"):format(name, argument)
+    end
+  end
   local names = {}
   for i, option in ipairs(declared) do names[i] = option.long end
-  return ("unknown option '--%s'%s"):format(name, (check.suggest(name, names):gsub("'([^']*)'", "'--%1'")))
+  local near = check.suggest(name, names):gsub("'([^']*)'", "'--%1'")
+  return ("unknown option '--%s'%s"):format(name, near ~= "" and near or by_words(declared, name))
+end
+
+-- Of "-tp", with one dash, too.
+local function unknown_short(declared, argument, letter)
+  local name = argument:match "^%-(%w[%w-]+)"
+  if name and find(declared, "long", name) then
+    return ("unknown option '-%s' (did you mean '--%s'?)"):format(name, name)
+  end
+  return ("unknown option '-%s'"):format(letter)
 end
 
 -- One argument that starts with "-". Returns how many of the following arguments it used, or nil, message.
-local function parse_option(declared, values, argument, following)
+local function parse_option(command, declared, values, argument, following)
   local long, text = argument:match "^%-%-([^=]+)=?(.*)$"
   if long then
-    local option = find(declared, "long", long)
-    if not option then return nil, unknown_long(declared, long) end
+    local option = find(declared, "long", long) or find(declared, "long", (long:gsub("-", "_")))
+    if not option then return nil, unknown_long(command, declared, long) end
     local inline = argument:find("=", 1, true) ~= nil
     if inline and not option.value then return nil, ("--%s takes no value"):format(long) end
     if option.value and not inline then text = following end
@@ -135,7 +206,7 @@ local function parse_option(declared, values, argument, following)
   local rest = argument:sub(2)
   while rest ~= "" do -- "-vt" is "-v -t"; "-g1024" is "-g 1024"
     local option = find(declared, "short", rest:sub(1, 1))
-    if not option then return nil, ("unknown option '-%s'"):format(rest:sub(1, 1)) end
+    if not option then return nil, unknown_short(declared, argument, rest:sub(1, 1)) end
     rest = rest:sub(2)
     if option.value then
       local value = rest ~= "" and rest or following
@@ -161,12 +232,14 @@ function options.parse(command, list, first)
       table.move(list, i + 1, #list, #rest + 1, rest)
       break
     elseif argument:sub(1, 1) == "-" and argument ~= "-" then
-      local used, message = parse_option(declared, values, argument, list[i + 1])
+      local used, message = parse_option(command, declared, values, argument, list[i + 1])
       if not used then return nil, message end
       i = i + used
     elseif command.passes_arguments then -- from the script's name on, all belongs to the script
       table.move(list, i, #list, #rest + 1, rest)
       break
+    elseif argument == "" then
+      return nil, "an argument is empty"
     else
       rest[#rest + 1] = argument
     end

@@ -7,7 +7,6 @@ local terminal = require "tperf.report.terminal"
 local recorder = { MANIFEST = "manifest.json" }
 
 local STDOUT <const> = "stdout.txt"
-local RESERVED = { [STDOUT] = "what the script prints", [recorder.MANIFEST] = "the run's manifest" }
 
 local open, io_type = io.open, io.type -- the standard ones
 
@@ -35,48 +34,47 @@ local function plain(path, folder)
   return table.concat(parts, "/")
 end
 
--- Notes what is read.
-local function watch_reading(record)
-  local function note(path)
-    if type(path) == "string" and not record.read[path] then record.read[path] = recorder.hash(path) end
-  end
-  local lines, input, load = io.lines, io.input, loadfile
-  rawset(io, "open", function(path, mode)
-    if mode == nil or mode == "r" or mode == "rb" then note(path) end
-    return open(path, mode)
-  end)
-  for library, names in pairs { [io] = { lines = lines, input = input }, [_G] = { loadfile = load } } do
-    for name, standard in pairs(names) do
-      rawset(library, name, function(path, ...)
-        note(path)
-        return standard(path, ...)
-      end)
+-- Notes what is read: the sandbox opens everything through host.input.
+local function watch_reading(record, host)
+  local read_from = host.input.open
+  function host.input.open(path)
+    if record.running and not record.read[path] then
+      local file = read_from(path)
+      if file then
+        record:note(path, file:read "a" or "")
+        file:close()
+      end
     end
+    return read_from(path)
   end
 end
 
 -- Notes what is written; returns the functions that stood there before.
 local function watch_writing(record, host, folder)
-  local write_to, rename = host.output.open, host.output.rename
-  local function name_of(path)
-    if type(path) ~= "string" then return path end -- which the standard function refuses
-    local name = plain(path, folder)
-    if RESERVED[name] then error(("cannot write '%s': that is where %s goes"):format(path, RESERVED[name]), 0) end
-    return name
+  local before = {}
+  local function watch(name, kind, path_at)
+    local write_to = host.output[name]
+    before[name] = write_to
+    host.output[name] = function(...)
+      local path = (select(path_at, ...))
+      local known = type(path) == "string" and plain(path, folder)
+      if known == STDOUT then
+        return nil, ("cannot write '%s': that is where what the script prints goes"):format(path)
+      end
+      local value, message, code = write_to(...)
+      if value and known then record[kind(...)][known] = true end
+      return value, message, code
+    end
   end
-  function host.output.open(path, mode)
-    local name = name_of(path)
-    local file, message = write_to(path, mode)
-    if file then record[mode:sub(1, 1) == "a" and "kept" or "written"][name] = true end
-    return file, message
-  end
-  function host.output.rename(from, to)
-    local name = name_of(to)
-    local ok, message = rename(from, to)
-    if ok then record.written[plain(from, folder)], record.written[name] = nil, true end
-    return ok, message
-  end
-  return { open = write_to, rename = rename }
+  local function written() return "written" end
+  watch("open", function(_, mode) return mode:sub(1, 1) == "a" and "kept" or "written" end, 1)
+  watch("write", written, 1)
+  watch("log", function() return "kept" end, 1)
+  watch("rename", function(from)
+    record.written[plain(from, folder)] = nil
+    return "written"
+  end, 2)
+  return before
 end
 
 -- Copies what goes to standard output into a file, which the first of it opens. Whatever way a script prints, the
@@ -111,14 +109,17 @@ local function watch_printing(record, write_to)
   terminal.plain = true
 end
 
---- Begins to note. host.output writes below `folder`.
+local function note(record, path, text) record.read[path] = sha256(text) end
+
+--- Begins to note. host.input reads, and host.output writes below `folder`.
 ---@return table record  read: path -> SHA-256; written, kept: name -> true (kept: files that are appended to, such as
----  the caches of sweeps, are no output of one run); for recorder.finish: running, printed, before
+---  the caches of sweeps, are no output of one run); note(record, path, text): that a file was read; for
+---  recorder.finish: running, printed, before
 function recorder.start(host, folder)
-  local record = { read = {}, written = {}, kept = {}, running = true }
-  host.output.remove(recorder.MANIFEST) -- of an earlier run; this one may fail
-  host.output.remove(STDOUT)
-  watch_reading(record)
+  local record = { read = {}, written = {}, kept = {}, running = true, note = note }
+  local gone, message = host.output.retire(STDOUT) -- of an earlier run; this one may fail
+  if not gone then error(message, 0) end
+  watch_reading(record, host)
   record.before = watch_writing(record, host, folder)
   watch_printing(record, record.before.open)
   return record
@@ -127,7 +128,7 @@ end
 --- The script has ended: what the program writes and prints from now on is not noted.
 function recorder.finish(record, host)
   record.running = false
-  host.output.open, host.output.rename = record.before.open, record.before.rename
+  for name, write_to in pairs(record.before) do host.output[name] = write_to end
   if record.printed then assert(record.printed:close()) end
 end
 

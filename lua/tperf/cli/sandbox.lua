@@ -1,13 +1,15 @@
 --- What a script may touch. Scripts get a global table of their own, with copies of the standard libraries:
--- reading files is allowed, writing goes below the output folder, and nothing reaches processes, native or
--- binary code, the clock, the environment or the library's own tables. The same is taken away from the real
--- libraries, so that nothing the library hands to a script can lead there either.
+-- regular files may be read, what is written is new or a run's own and lies below the output folder, and nothing
+-- reaches processes, native or binary code, the clock, the environment or the library's own tables. The same is
+-- taken away from the real libraries, so that nothing the library hands to a script can lead there either.
 local check = require "tperf.check"
+local core = require "tperf.core"
+local files = require "tperf.cli.files"
+local modules = require "tperf.cli.modules"
+local order = require "tperf.cli.order"
 require "tperf.plot.gnuplot" -- keeps its own way to run gnuplot, which is taken away below
 
 local sandbox = {}
-
-local library_require = require
 
 local HINT <const> = " is not available to scripts (tperf run --trust lifts this)"
 
@@ -21,34 +23,9 @@ local function copy(from)
   return to
 end
 
--- Keys in one fixed order (numbers, then strings, then the rest as they come): the order of Lua's own pairs
--- changes from run to run, and so would what a script prints.
-local RANK = { number = 1, string = 2 }
-
-local function before(a, b)
-  local x, y = RANK[type(a)] or 3, RANK[type(b)] or 3
-  if x ~= y then return x < y end
-  return x < 3 and a < b
-end
-
-local function ordered_pairs(t)
-  local meta = getmetatable(t)
-  if type(t) ~= "table" or (type(meta) == "table" and rawget(meta, "__pairs")) then return pairs(t) end
-  local keys, n, in_order = {}, 0, true
-  for key in next, t do
-    n = n + 1
-    keys[n] = key
-    in_order = in_order and key == n
-  end
-  if not in_order then table.sort(keys, before) end
-  local i = 0
-  return function()
-    while i < n do
-      i = i + 1
-      local value = rawget(t, keys[i])
-      if value ~= nil then return keys[i], value end
-    end
-  end, t, nil
+local function replace(library, changes)
+  for name, value in pairs(changes) do library[name] = value or nil end
+  return library
 end
 
 -- What a call of f gave, or its error, placed at the script's line: these functions stand between the script and what
@@ -75,15 +52,8 @@ end
 -- --- the libraries ---
 
 local function string_library(host)
-  local library = copy(string)
-  for _, name in ipairs { "rep", "find", "match", "gmatch", "gsub" } do library[name] = host.safe[name] end
+  local library = replace(copy(string), host.safe.string)
   library.dump = refuse "string.dump"
-  return library
-end
-
-local function table_library(host)
-  local library = copy(table)
-  for _, name in ipairs { "concat", "insert", "move", "remove", "sort" } do library[name] = host.safe[name] end
   return library
 end
 
@@ -104,8 +74,8 @@ end
 local function os_library(host)
   local library = {
     difftime = os.difftime,
-    remove = host.output.remove,
-    rename = host.output.rename,
+    remove = files.remover(host),
+    rename = files.renamer(host),
   }
   for _, name in ipairs { "clock", "execute", "getenv", "setlocale", "tmpname" } do
     library[name] = refuse("os." .. name)
@@ -126,31 +96,14 @@ local function os_library(host)
   return library
 end
 
-local function io_library(host)
-  local library = copy(io)
-  library.popen, library.tmpfile = refuse "io.popen", refuse "io.tmpfile"
-  local open, write_to = io.open, host.output.open
-  function library.open(path, mode)
-    if mode == nil or mode == "r" or mode == "rb" then return open(path, mode) end
-    return write_to(path, mode)
-  end
-  local output = io.output
-  function library.output(file)
-    if type(file) ~= "string" then return output(file) end
-    local opened, message = write_to(file, "w")
-    if not opened then error(message, 2) end
-    return output(opened)
-  end
-  return library
-end
-
 -- --- loading code: text only, and with the script's globals ---
 
-local function add_loading(env)
+local function add_loading(host, env)
   function env.load(chunk, name, mode, ...)
     if type(chunk) ~= "string" and type(chunk) ~= "function" then
       error(("bad argument #1 to 'load' (a string or a function expected, got %s)"):format(type(chunk)), 2)
     end
+    if type(chunk) == "string" then host.safe.charge(#chunk) end
     if mode ~= nil and (type(mode) ~= "string" or not mode:find("t", 1, true)) then
       error("binary chunks: load" .. HINT, 2)
     end
@@ -161,42 +114,38 @@ local function add_loading(env)
     if mode ~= nil and (type(mode) ~= "string" or not mode:find("t", 1, true)) then
       error("binary chunks: loadfile" .. HINT, 2)
     end
-    if select("#", ...) > 0 then return loadfile(path, "t", (...)) end
-    return loadfile(path, "t", env)
+    if select("#", ...) > 0 then return files.load(host, path, (...)) end
+    return files.load(host, path, env)
   end
   function env.dofile(path)
-    local chunk, message = loadfile(path, "t", env)
+    local chunk, message = files.load(host, path, env)
     if not chunk then error(message, 0) end
     return chunk()
   end
 end
 
--- Of the library, scripts may require what is meant for them.
-local INTERNAL = { ["tperf.core"] = true, ["tperf.progress"] = true, ["tperf.cli"] = true,
-  ["tperf.plot.gnuplot"] = true }
-
-local function library_module(name)
+local function library_module(find, name)
   if name ~= "tperf" and name:sub(1, 6) ~= "tperf." then return nil end
-  if INTERNAL[name] or name:sub(1, 10) == "tperf.cli." then error(name .. HINT, 3) end
-  return library_require(name)
+  return find(name) or error(("module '%s'"):format(name) .. HINT, 3)
 end
 
-local function find_module(package, name)
+local function find_module(package, search, name)
   local preload = type(package.preload) == "table" and rawget(package.preload, name)
   if preload then return preload, ":preload:" end
   if type(package.path) ~= "string" then error("package.path must be a string", 3) end
-  local path, tried = package.searchpath(name, package.path)
+  local path, tried = search(name, package.path)
   if not path then error(("module '%s' not found:%s"):format(name, tried), 3) end
   return path
 end
 
-local function add_require(env, path)
+local function add_require(host, env, path)
+  local find_library = modules.finder()
   local package = {
     path = path,
     cpath = "",
     config = package.config,
     preload = {},
-    searchpath = package.searchpath,
+    searchpath = files.search(host),
     loadlib = refuse "package.loadlib",
     loaded = { _G = env },
   }
@@ -205,16 +154,16 @@ local function add_require(env, path)
   end
   package.loaded.package = package
   env.package = package
-  local loaded = package.loaded
+  local loaded, search = package.loaded, package.searchpath
   function env.require(name)
     if type(name) ~= "string" then error("require: a module's name is needed", 2) end
     if loaded[name] ~= nil then return loaded[name] end
-    local value, from = library_module(name), nil
+    local value, from = library_module(find_library, name), nil
     if value == nil then
-      local found, where = find_module(package, name)
+      local found, where = find_module(package, search, name)
       from = where or found
       if type(found) == "string" then
-        local chunk, message = loadfile(found, "t", env)
+        local chunk, message = files.load(host, found, env)
         if not chunk then error(("cannot load module '%s': %s"):format(name, message), 0) end
         found = chunk
       end
@@ -247,32 +196,34 @@ local function make_strict(env)
 end
 
 local PLAIN = {
-  "assert", "error", "getmetatable", "ipairs", "next", "pcall", "print", "rawequal", "rawget", "rawlen", "rawset",
+  "assert", "error", "ipairs", "pcall", "print", "rawequal", "rawget", "rawlen", "rawset",
   "select", "tonumber", "tostring", "type", "warn", "xpcall", "_VERSION",
 }
 
 local GARBAGE = { collect = true, count = true, step = true }
 
-local function collect_garbage(what, ...)
-  if not GARBAGE[what or "collect"] then error(("collectgarbage '%s'"):format(tostring(what)) .. HINT, 2) end
-  return collectgarbage(what, ...)
-end
+local STEPS_PER_KIB <const> = 16
 
-local function replace(library, changes)
-  for name, value in pairs(changes) do library[name] = value or nil end
+local function garbage_collector(host)
+  return function(what, ...)
+    if not GARBAGE[what or "collect"] then error(("collectgarbage '%s'"):format(tostring(what)) .. HINT, 2) end
+    if what ~= "count" then host.safe.charge(STEPS_PER_KIB * collectgarbage "count") end
+    return collectgarbage(what, ...)
+  end
 end
 
 -- Takes from the real libraries what no script may reach; they stay the library's.
 local function disarm(host, env)
   replace(os, { execute = false, tmpname = false, setlocale = false, exit = env.os.exit,
-    remove = host.output.remove, rename = host.output.rename })
-  replace(io, { popen = false, tmpfile = false, open = env.io.open, output = env.io.output })
+    remove = env.os.remove, rename = env.os.rename })
+  replace(io, { popen = false, tmpfile = false, open = env.io.open, output = env.io.output, input = env.io.input,
+    lines = env.io.lines })
+  replace(core.file, { write = host.output.write, log = host.output.log })
   replace(string, { dump = false })
-  for i = 4, #package.searchers do package.searchers[i] = nil end -- keep preload, embedded text and Lua files
+  replace(core.resource, { make_folder = host.output.make_folder })
   -- Library modules come from the binary, or from the tree that TPERF_LUA_DIR names; nowhere else.
-  local dir = os.getenv "TPERF_LUA_DIR"
-  local tree = dir and dir ~= "" and ("%s/?.lua;%s/?/init.lua"):format(dir, dir) or ""
-  replace(package, { loadlib = false, cpath = "", path = tree })
+  replace(package, { loadlib = false, cpath = "", path = "" })
+  for _ = 1, 3 do table.remove(package.searchers) end -- the standard ones that look for files
   -- Methods of strings and files are shared with the library: scripts may call them, not change them.
   local strings = getmetatable ""
   strings.__index, strings.__metatable = copy(env.string), false
@@ -280,18 +231,20 @@ local function disarm(host, env)
 end
 
 --- The global table of a script. Once per process: it also disarms the standard libraries.
-function sandbox.environment(host)
-  local path = package.path
+---@param host table
+---@param path string  the script's package.path
+function sandbox.environment(host, path)
   local env = {}
   for _, name in ipairs(PLAIN) do env[name] = _G[name] end
   env._G = env
-  env.pairs, env.setmetatable, env.collectgarbage = ordered_pairs, host.safe.setmetatable, collect_garbage
-  env.string, env.table, env.math = string_library(host), table_library(host), placed(math_library())
-  env.os, env.io = placed(os_library(host), "exit"), placed(io_library(host))
-  env.utf8, env.coroutine = copy(utf8), copy(coroutine)
+  replace(env, host.safe._G)
+  env.pairs, env.next, env.collectgarbage = order.pairs, order.next, garbage_collector(host)
+  env.string, env.table = string_library(host), replace(copy(table), host.safe.table)
+  env.math, env.os, env.io = placed(math_library()), placed(os_library(host), "exit"), placed(files.io(host))
+  env.utf8, env.coroutine = replace(copy(utf8), host.safe.utf8), copy(coroutine)
   disarm(host, env)
-  add_loading(env)
-  add_require(env, path)
+  add_loading(host, env)
+  add_require(host, env, path)
   make_strict(env)
   return env
 end

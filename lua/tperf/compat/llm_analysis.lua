@@ -2,15 +2,18 @@
 -- under its key names, with its warnings as the list `warnings`. `fixed = true` replaces the formulas known to be
 -- wrong. docs/compat_llm_analysis.md is the manual. This is another tool's arithmetic, kept apart from tperf's own.
 local check = require "tperf.check"
+local analysis = require "tperf.compat.llm_analysis.analysis"
 local arguments = require "tperf.compat.llm_analysis.arguments"
 local configs = require "tperf.compat.llm_analysis.configs"
 local train = require "tperf.compat.llm_analysis.train"
 local infer = require "tperf.compat.llm_analysis.infer"
+local helpers = require "tperf.compat.llm_analysis.helpers"
 local summary = require "tperf.compat.llm_analysis.summary"
-local upstream = require "tperf.compat.llm_analysis.upstream"
-local fixed = require "tperf.compat.llm_analysis.fixed"
+local revisions = require "tperf.compat.llm_analysis.revisions"
 
-local llm_analysis = { text = summary.text, json = summary.json, keys = summary.keys }
+local llm_analysis = { text = summary.text, json = summary.json, keys = summary.keys,
+  LLMAnalysis = analysis.new }
+for name, helper in pairs(helpers) do llm_analysis[name] = helper end
 
 local questions = { train = train.summary, infer = infer.summary }
 
@@ -27,7 +30,8 @@ end
 local function answer(question, request)
   local what = "llm_analysis." .. question
   local args = arguments.check(what, question, request)
-  local result, m = questions[question](what, args, args.fixed and fixed or upstream)
+  local result, m = questions[question](what, args, revisions.rules_of(args))
+  summary.finish(result, args.revision)
   refuse_overflow(what, result)
   if args.output_dir then summary.write(m, result) end
   return result
@@ -35,12 +39,12 @@ end
 
 --- Training: memory per GPU, batch sizes, latencies.
 ---@param request table  upstream's arguments; model, gpu and dtype may be names or upstream's configuration tables
----@return table summary 69 keys and `warnings`
+---@return table summary 69 keys (50 of revision 0571436), `warnings` and `revision`
 function llm_analysis.train(request) return answer("train", request) end
 
 --- Inference: memory per GPU, prefill and decode latencies, tokens per second, cost.
 ---@param request table  upstream's arguments
----@return table summary 47 keys (50 with a cost) and `warnings`
+---@return table summary 47 keys (40 of revision 0571436; 3 more with a cost), `warnings` and `revision`
 function llm_analysis.infer(request) return answer("infer", request) end
 
 --- The names of the shipped configurations.

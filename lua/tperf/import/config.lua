@@ -11,7 +11,9 @@ config.__index = config
 ---@param path string? where in the file these fields are: "text_config"
 ---@return table reader
 function config.new(fields, where, positions, path)
-  return setmetatable({ fields = fields, where = where, positions = positions or {}, path = path }, config)
+  return setmetatable({
+    fields = fields, where = where, positions = positions or {}, path = path, understood = {},
+  }, config)
 end
 
 --- The reader of the map at `key`, or nil.
@@ -34,11 +36,36 @@ end
 
 -- The value and spelling of the first key present: the plain key, then the class's alias, then the old name.
 local function find(self, keys)
+  local found, spelling
   for key in (keys .. "|"):gmatch "(.-)|" do
     local value = rawget(self.fields, key)
-    if value ~= nil and type(value) ~= "userdata" then return value, key end
+    self.understood[key] = true
+    if found == nil and value ~= nil and type(value) ~= "userdata" then found, spelling = value, key end
   end
-  return nil, keys:match "^[^|]+"
+  return found, spelling or keys:match "^[^|]+"
+end
+
+--- Keys that mean nothing here, whatever they say.
+---@param keys string  "head_dim|num_key_value_heads"
+function config:ignore(keys)
+  find(self, keys)
+end
+
+-- Whether a value says that what its key names is not there.
+local function is_absent(value)
+  local kind = type(value)
+  return kind == "userdata" or value == false or value == 0 or value == "" or kind == "table" and next(value) == nil
+end
+
+--- The keys that nobody asked for and that have a value, sorted; and those that are understood.
+---@return string[] unread, string[] understood
+function config:unread()
+  local list = {}
+  for key, value in next, self.fields do
+    if type(key) == "string" and not self.understood[key] and not is_absent(value) then list[#list + 1] = key end
+  end
+  table.sort(list)
+  return list, check.names(self.understood)
 end
 
 local function missing(self, keys)
@@ -50,6 +77,13 @@ end
 function config:has(keys)
   local value, key = find(self, keys)
   return value ~= nil and key or nil
+end
+
+--- Whatever is at a key that must be there.
+function config:value(key)
+  local value = find(self, key)
+  if value == nil then missing(self, key) end
+  return value
 end
 
 --- A count: an integer from `min` (1) up. Without a default the key must be there.

@@ -2,7 +2,9 @@
 -- The architectures themselves are in hf_types.lua.
 local check = require "tperf.check"
 local config = require "tperf.import.config"
+local harmless = require "tperf.import.hf_harmless"
 local types = require "tperf.import.hf_types"
+local nearest = require "tperf.nearest"
 
 local hf = {}
 
@@ -24,6 +26,34 @@ local function unknown(c, model_type)
   local names = hf.known()
   c:fail("model_type", "= %s: unknown architecture%s; known: %s", check.show(model_type),
     check.suggest(model_type, names), table.concat(names, ", "))
+end
+
+-- Layers that all attend to everything are the usual ones, and so is a mask that hides the future.
+local function is_usual(key, value)
+  if key == "is_causal" or key == "causal" then return value == true end
+  if key ~= "layer_types" or type(value) ~= "table" then return false end
+  for _, kind in next, value do
+    if kind ~= "full_attention" then return false end
+  end
+  return true
+end
+
+-- Refuses fields that were not read and may change what the model computes.
+local function refuse_unread(c, model_type)
+  local unread, understood = c:unread()
+  local fields, left = c.fields, {}
+  for _, key in ipairs(unread) do
+    if not harmless(key) and not is_usual(key, fields[key]) then left[#left + 1] = key end
+  end
+  for _, key in ipairs { "is_causal", "causal" } do
+    if fields[key] == false then left[#left + 1] = key end
+  end
+  local first = left[1]
+  if not first then return end
+  local others = #left > 1 and (", as are %s"):format(table.concat(left, ", ", 2)) or ""
+  c:fail(first, "= %s is not known of model_type %s%s%s: it may change what the model computes; set it to null where "
+    .. "it does not, or describe the model in tperf's own format (docs/architectures.md)", check.show(fields[first]),
+    check.show(model_type), check.suggest(first, understood), others)
 end
 
 -- The checkpoint's own name, else the file's folder (…/Mixtral-8x7B/config.json), else the file's.
@@ -51,8 +81,10 @@ function hf.describe(fields, path, positions)
   local describe = types[model_type]
   if not describe then unknown(c, model_type) end
   local m = describe(c)
+  refuse_unread(c, model_type)
   if m.heads and not m.head_dim and not m.mla and m.hidden % m.heads ~= 0 then
-    c:fail(nil, "%d heads do not divide the hidden size %d, and there is no \"head_dim\"", m.heads, m.hidden)
+    c:fail(nil, "%d heads do not divide the hidden size %d (%s), and there is no \"head_dim\"", m.heads, m.hidden,
+      nearest.divisors(m.hidden, m.heads))
   end
   m.name = name_of(c.outer or c, path)
   m.family = model_type

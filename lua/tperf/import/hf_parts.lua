@@ -74,9 +74,15 @@ end
 
 --- The windowed layers as a pattern of w and f: layer_types when the file has them, else default(i), i from 0.
 function parts.window(c, m, size_key, default)
-  local size = c:count(size_key, false)
-  if not size then return end
-  local listed, letters = c:table "layer_types", {}
+  local size, listed, letters = c:count(size_key, false), c:table "layer_types", {}
+  if not size then
+    for i, kind in ipairs(listed or {}) do
+      if kind ~= "full_attention" then
+        c:fail("layer_types", "[%d] = %s needs \"%s\", which is missing or null", i, check.show(kind), size_key)
+      end
+    end
+    return
+  end
   if listed and #listed ~= m.layers then
     c:fail("layer_types", "has %d entries for %d layers", #listed, m.layers)
   end

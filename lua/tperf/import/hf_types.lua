@@ -29,7 +29,8 @@ function types.opt(c)
   m.seq = c:count(keys.seq)
   m.position_rows = m.seq + 2
   m.embedding_width = c:count("word_embed_proj_dim", m.hidden)
-  m.final_norm = c:flag("do_layer_norm_before", true) and not c:flag("_remove_final_layer_norm", false)
+  local before, removed = c:flag("do_layer_norm_before", true), c:flag("_remove_final_layer_norm", false)
+  m.final_norm = before and not removed
   local affine = c:flag("layer_norm_elementwise_affine", true)
   if not affine then c:fail("layer_norm_elementwise_affine", "= false is not modelled") end
   if not c:flag("enable_bias", true) then m.biases = { norm = true } end
@@ -46,6 +47,7 @@ end
 
 local function falcon(c, new)
   local m = decoder(c)
+  c:ignore "multi_query|num_kv_heads|n_head_kv|num_ln_in_parallel_attn" -- files have them whichever way they go
   m.ffn = c:count("ffn_hidden_size", 4 * m.hidden)
   m.seq = c:count(keys.seq, 2048)
   local parallel = c:flag("parallel_attn", true)
@@ -90,6 +92,7 @@ end
 
 -- Qwen's window is off unless use_sliding_window says otherwise, and then spares the first layers.
 local function qwen_window(c, m)
+  c:ignore "sliding_window|max_window_layers"
   if not c:flag("use_sliding_window", false) then return end
   local from = c:count("max_window_layers", 0, 0)
   window(c, m, "sliding_window", function(i) return i >= from end)
@@ -97,7 +100,6 @@ end
 
 function types.qwen2(c)
   local m = llama(c)
-  m.head_dim = nil
   m.biases = { qkv = true }
   qwen_window(c, m)
   return m
@@ -154,6 +156,7 @@ end
 -- num_key_value_heads and head_dim mean nothing here: latent attention has its own widths.
 function types.deepseek_v2(c)
   local m = llama(c)
+  c:ignore "qk_head_dim|num_experts_per_tok|moe_intermediate_size|n_shared_experts|first_k_dense_replace|moe_layer_freq"
   m.kv_heads, m.head_dim = nil, nil
   m.mla = {
     q_rank = c:count("q_lora_rank", false), kv_rank = c:count "kv_lora_rank",
@@ -198,6 +201,16 @@ function types.gpt_oss(c)
   return m
 end
 
+-- The list of layers with experts, from 0, says what interleave_moe_layer_step says.
+local function check_moe_layers(c, m)
+  local listed = c:table "moe_layers"
+  for at = 1, listed and m.layers // m.experts.every or 0 do
+    if listed[at] ~= at * m.experts.every - 1 or #listed ~= m.layers // m.experts.every then
+      c:fail("moe_layers", "is not every layer that \"interleave_moe_layer_step\" = %d names", m.experts.every)
+    end
+  end
+end
+
 -- Its text model only. Three layers of four see chunks of the context, the fourth all of it and without rotation.
 function types.llama4_text(c)
   local m = llama(c)
@@ -205,11 +218,13 @@ function types.llama4_text(c)
   m.experts.every = c:count("interleave_moe_layer_step", 1)
   m.experts.shared = 1
   m.ffn = c:count "intermediate_size_mlp"
-  local rotated = c:table "no_rope_layers"
+  c:ignore "use_qk_norm" -- without weights, a pass over what rotation reads anyway
+  check_moe_layers(c, m)
+  local rotated, every = c:table "no_rope_layers", c:count("no_rope_layer_interval", 4)
   window(c, m, "attention_chunk_size", function(i)
     local flag = rotated and rotated[i + 1]
     if flag ~= nil then return flag ~= 0 and flag ~= false end
-    return (i + 1) % 4 ~= 0
+    return (i + 1) % every ~= 0
   end)
   return m
 end
@@ -232,13 +247,18 @@ end
 
 -- A recurrent model has no limit of context; 2048 is what the published ones were trained at (arXiv 2405.21060).
 function types.mamba2(c)
-  local hidden = c:count(keys.hidden)
+  local hidden, expand = c:count(keys.hidden), c:count("expand", 2)
+  c:ignore(keys.seq .. "|hidden_act")
+  local inner = c:count("intermediate_size", false)
+  if inner and inner ~= expand * hidden then
+    c:fail("intermediate_size", "= %d is not \"expand\" x \"hidden_size\" = %d", inner, expand * hidden)
+  end
   return {
     layers = parts.layers(c), hidden = hidden, vocab = c:count "vocab_size", seq = 2048, unbounded = true,
     tied_embeddings = tied(c, false), norm = "rmsnorm", positions = "none",
     mamba = {
       state = c:count "state_size", heads = c:count "num_heads", head_dim = c:count("head_dim", 64),
-      groups = c:count("n_groups", 8), conv = c:count("conv_kernel", 4), expand = c:count("expand", 2),
+      groups = c:count("n_groups", 8), conv = c:count("conv_kernel", 4), expand = expand,
       chunk = c:count("chunk_size", 256), bias = c:flag("use_bias", false), conv_bias = c:flag("use_conv_bias", true),
     },
   }
@@ -247,6 +267,7 @@ end
 -- A hybrid: one mixer a layer, by hybrid_override_pattern; attention without positions, plain MLP of squared ReLU.
 function types.nemotron_h(c)
   local m = llama(c)
+  c:ignore "mamba_hidden_act|expand" -- SiLU in all; heads and their size say the width
   m.head_dim = c:count("attention_head_dim|head_dim", false)
   m.positions, m.gated = "none", false
   m.activation = activation(c, "relu2", "mlp_hidden_act")

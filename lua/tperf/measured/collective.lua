@@ -43,9 +43,9 @@ function collective.case(row)
   }
 end
 
---- The system of a case, with its row's network between nodes; nil and a reason.
-function collective.system(case, system)
-  if case.nodes == 1 then return system, "" end
+--- The system of a case, with its row's network between nodes unless the system is given; nil and a reason.
+function collective.system(case, system, given)
+  if given or case.nodes == 1 then return system, "" end
   local network, reason = fabrics.of(case.inter, case.gpus / case.nodes)
   if not network then
     if case.intra:find "NVL72" and case.gpus <= system.network.fast.domain then return system, "" end

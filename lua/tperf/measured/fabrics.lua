@@ -22,13 +22,16 @@ local function node_bandwidth(text)
   return best or whole and tonumber(whole) * 1e9 / 8
 end
 
---- The slow network of a row: { bandwidth = bytes/s of one GPU's NICs, curve = … }; {} for the system's own; nil and a
---- reason when the text tells nothing.
+--- The slow network of a row: { bandwidth = bytes/s of one GPU's NICs, curve = … }; nil and a reason when the text
+--- tells nothing.
 ---@param text string
 ---@param gpus_per_node number
 function fabrics.of(text, gpus_per_node)
   local lower = text:lower()
   local ethernet = lower:find "efa" or lower:find "tcp" or lower:find "roce" or lower:find "ethernet"
+  if lower:find "slingshot" then
+    return nil, "no curve of Slingshot is known (-s NAME gives all rows the network of one system)"
+  end
   local node = node_bandwidth(text)
   if node then
     return { bandwidth = node / gpus_per_node, curve = ethernet and ETHERNET or INFINIBAND }

@@ -1,7 +1,8 @@
 --- tperf.measured: tables of measurements as cases that can be predicted. A reader is a module with
 --   name, columns       by which a table is recognised
 --   case(row)           { gpu =, measured = seconds, source =, label =, … }, or nil and why the row is left out
---   system(case, system) -> the system of the case, and what of the row changed it (optional)
+--   system(case, system, given) -> the system of the case, and what of the row changed it (optional); given: the user
+--     named the system, whose network between nodes is then that of all rows
 --   predict(case, machine, system, rules) -> seconds, or nil and a reason
 local check = require "tperf.check"
 local core = require "tperf.core"
@@ -51,7 +52,7 @@ end
 local function attempt(f, ...)
   local done, result, more = pcall(f, ...)
   if done then return result, more end
-  return nil, (tostring(result):gsub("^[^:]*:%d+: ", ""):gsub("%d+", "N"))
+  return nil, (tostring(result):gsub("^[^:]*:%d+: ", ""):gsub(";.*$", ""):gsub("%d+", "N"))
 end
 
 -- Systems, read once each, and with the changes that rows make to them.
@@ -73,7 +74,7 @@ local function machines(given)
     local machine, key = base, tostring(name)
     if reader.system then
       local change
-      machine, change = attempt(reader.system, case, base)
+      machine, change = attempt(reader.system, case, base, given ~= nil)
       if not machine then return nil, change end
       key = key .. "\0" .. change
     end

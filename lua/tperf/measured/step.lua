@@ -6,8 +6,8 @@ local gpus = require "tperf.measured.gpus"
 local models = require "tperf.measured.models"
 local peak = require "tperf.measured.peak"
 local fitting = require "tperf.layer".fitting
+local runtime = require "tperf.runtime"
 local software = require "tperf.software"
-local stack = require "tperf.stack"
 local stacks = require "tperf.measured.stacks"
 
 local step = { name = "step", columns = { "workload", "gpus", "layers", "hidden", "global_batch", "iter_s" } }
@@ -152,17 +152,17 @@ local function with_precision(system, precision)
   return system:with { accelerator = { compute_efficiency = { gemm = { bf16 = relative } } } }
 end
 
---- The system of a case: its nodes and its network, where the row names them.
-function step.system(case, system)
+--- The system of a case: its nodes and, unless the system is given, its network, where the row names them.
+function step.system(case, system, given)
   local domain = case.intra:find "NVL72" and system.network.fast.domain or case.gpus_per_node
   local change = { fast = { domain = math.min(domain, math.max(system.network.fast.domain, case.gpus_per_node)) } }
-  local fabric = case.inter ~= "" and fabrics.of(case.inter, case.gpus_per_node) or nil
+  local fabric = not given and case.inter ~= "" and fabrics.of(case.inter, case.gpus_per_node) or nil
   if fabric and fabric.bandwidth then
     change.slow = { bandwidth = fabric.bandwidth, nics_per_gpu = 1, efficiency = fabric.curve }
   end
   local variant = gpus.variant(case.gpu, system)
   if variant then system = system:with(variant) end
-  local precise, reason = with_precision(stack.machine(system), case.precision)
+  local precise, reason = with_precision(system, case.precision)
   if not precise then return nil, reason end
   return precise:with { network = change },
     ("%d %s %s %s"):format(domain, fabric and fabric.bandwidth or "", case.precision, variant and case.gpu or "")
@@ -177,33 +177,37 @@ function step.request(case, system, profile, recompute)
     cp = s.cp > 1 and s.cp or nil, ep = s.ep, pp = s.pp, dp = s.dp, global_batch = case.global_batch,
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
     virtual_stages = interleaved and s.vp or nil, zero = case.zero, recompute = recompute or case.recompute,
-    sequence_parallel = case.sequence_parallel, attention = profile.kernel, data_overlap = false,
-    gradient_shard = profile.gradient_shard,
+    sequence_parallel = case.sequence_parallel, software = profile,
     fast = placement_of(s, system.network.fast.domain),
   }
 end
 
--- What a profile works on. Half of the layers' products done twice: half way from none to all.
-local function add_parts(case, system, profile)
-  local train = require "tperf.train".run
+-- Half of the layers' products done twice: half way from none to all.
+local function add_predictors(case, system, profile)
+  local predictor = require "tperf.train".predictor
   local ways = case.recompute == "half" and { "none", "full" } or { case.recompute }
-  local parts, memory = {}, 0
-  for _, way in ipairs(ways) do
-    local c = train(step.request(case, system, profile, way))
-    for name, value in pairs(stack.parts(c, system, profile)) do
-      parts[name] = (parts[name] or 0) + value / #ways
-    end
+  local predictors, memory = {}, 0
+  for i, way in ipairs(ways) do
+    local c
+    predictors[i], c = predictor(step.request(case, system, profile, way))
     memory = memory + peak.shown(c.memory.total, case.memory_note) / #ways
   end
-  case.parts, case.predicted_memory = parts, memory
+  case.profile, case.predictors, case.predicted_memory = profile, predictors, memory
+end
+
+--- Seconds of a case's step as a stack with these terms runs it.
+function step.seconds(case, terms)
+  local sum = 0
+  for _, predict in ipairs(case.predictors) do sum = sum + predict(terms) end
+  return sum / #case.predictors
 end
 
 --- Seconds predicted; nil and a reason when the row cannot be.
 function step.predict(case, _, system, _, options)
   local ok, profile = pcall(software, options and options.software or case.stack)
   if not ok then return nil, "no profile of the software " .. case.stack end
-  if not case.parts then add_parts(case, system, profile) end
-  return stack.seconds(case.parts, profile)
+  if not case.predictors then add_predictors(case, system, profile) end
+  return step.seconds(case, runtime.terms(profile))
 end
 
 return step

@@ -11,7 +11,7 @@ local stdout = io.output -- scripts may lose io; standard output stays open to p
 ---@class tperf.Plot
 ---@field title string
 local figure = {}
-figure.__index = figure
+local metatable = { __index = figure }
 
 --- Fields that every kind of plot takes.
 --  title, subtitle   above the plot
@@ -43,7 +43,12 @@ end
 --- A plot from: what (its function's name), width, height, title, description, draw(canvas), lines(options) -> text.
 ---@return tperf.Plot
 function figure.new(plot)
-  return setmetatable(plot, figure)
+  return setmetatable(plot, metatable)
+end
+
+--- Whether a value is a plot.
+function figure.is(value)
+  return getmetatable(value) == metatable
 end
 
 function figure:canvas()

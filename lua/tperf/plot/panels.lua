@@ -30,7 +30,7 @@ return function(options)
   local plot = { what = WHAT, title = o.title, width = 0, height = o.title and 34 or 0 }
   local about = {}
   for i, part in ipairs(plots) do
-    if getmetatable(part) ~= figure then check.fail("%s: [%d] must be a plot, got %s", WHAT, i, check.show(part)) end
+    if not figure.is(part) then check.fail("%s: [%d] must be a plot, got %s", WHAT, i, check.show(part)) end
     plot.width, plot.height = math.max(plot.width, part.width), plot.height + part.height
     about[i] = part.description
   end

@@ -10,7 +10,7 @@ local text = require "tperf.report.text"
 
 ---@class tperf.Report
 local document = {}
-document.__index = document
+local metatable = { __index = document }
 
 local function add(self, part)
   self.parts[#self.parts + 1] = part
@@ -200,5 +200,5 @@ end
 ---@return tperf.Report
 return function(options)
   local o = check.record("report.new", options or {}, { title = check.string {} })
-  return setmetatable({ title = format.printable(o.title), parts = {} }, document)
+  return setmetatable({ title = format.printable(o.title), parts = {} }, metatable)
 end

@@ -76,7 +76,7 @@ local function is_flat(value)
 end
 
 local writer = {}
-writer.__index = writer
+local metatable = { __index = writer }
 
 function writer:number(value, path)
   if value ~= value or value == math.huge or value == -math.huge then
@@ -142,7 +142,7 @@ local options_schema = {
 ---@param options? { indent: integer, nonfinite: "error"|"null" }
 ---@param what? string  prefix of messages
 function json.write(value, put, options, what)
-  local self = setmetatable(check.record(what or "report.json", options or {}, options_schema), writer)
+  local self = setmetatable(check.record(what or "report.json", options or {}, options_schema), metatable)
   self.put, self.open, self.what = put, {}, what or "report.json"
   self:value(value, "", 0)
 end
@@ -159,7 +159,7 @@ end
 local function selected(rows, list, o)
   local pieces = {}
   local put = function(piece) pieces[#pieces + 1] = piece end
-  local self = setmetatable(check.record("report.json", o, options_schema), writer)
+  local self = setmetatable(check.record("report.json", o, options_schema), metatable)
   self.put, self.open, self.what = put, {}, "report.json"
   self:items("[", "]", #rows, false, 0, function(r)
     self:items("{", "}", #list, true, 1, function(i)

@@ -27,7 +27,7 @@ end
 ---@param c table  a configuration, or a row of a sweep
 ---@return string? text
 function layout.sizes(c)
-  if not c.dp then return c.reason and c.reason:match "^[^:;]*" end
+  if not c.pp then return c.reason and c.reason:match "^[^:;]*" end
   local text = list(c, c)
   if c.schedule and c.schedule ~= "1f1b" and c.schedule ~= "interleaved_1f1b" then text = text .. ", " .. c.schedule end
   if c.virtual_stages and c.virtual_stages > 1 then text = ("%s, %d chunks"):format(text, c.virtual_stages) end
@@ -45,7 +45,7 @@ end
 local fields = {
   "strategy", "tp", "tp1", "tp2", "cp", "ep", "pp", "dp", "micro_batch", "microbatches", "panels", "schedule",
   "virtual_stages", "recompute", "zero", "fast.tp", "fast.tp1", "fast.tp2", "fast.cp", "fast.ep", "fast.pp", "fast.dp",
-  "time", "throughput", "tokens_per_second", "mfu", "flops_per_gpu", "memory.total", "memory.weights",
+  "time", "throughput", "tokens_per_second", "mfu", "mfu_all_pairs", "flops_per_gpu", "memory.total", "memory.weights",
   "memory.gradients", "memory.optimizer", "memory.activations", "breakdown.compute", "breakdown.memory",
   "breakdown.tensor_comm", "breakdown.expert_comm", "breakdown.data_comm", "breakdown.pipeline_comm",
   "breakdown.bubble", "reason",

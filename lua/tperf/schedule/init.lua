@@ -1,6 +1,7 @@
 --- tperf.schedule { … }: the timeline of a pipeline schedule; tperf.schedule.define adds one's own.
 local check = require "tperf.check"
 local checked = require "tperf.schedule.checked"
+local refusal = require "tperf.refusal"
 local core = require "tperf.core"
 local costs = require "tperf.timeline.costs"
 local placements = require "tperf.timeline.placement"
@@ -132,7 +133,7 @@ local function of_model(arguments)
   return t
 end
 
-local function refuse(format, ...) check.fail("tperf.schedule: " .. format, ...) end
+local function refuse(format, ...) refusal.raise("tperf.schedule: " .. format, ...) end
 
 --- How many stages a schedule has on so many devices when nobody says: two on each where it takes any number.
 ---@param definition table
@@ -211,13 +212,15 @@ end
 --   rules         "default", "pp-visualization" or "zero-bubble"
 -- or, for the times and memory of a model: schedule, stages, group_size, memory_limit, and a configuration as
 -- tperf.train takes it (rules may be of either kind); the timeline then has iteration_time and configuration.
+---@param ready number[]?  when each device can begin; at 0
 ---@return tperf.timeline
-function schedule.simulate(arguments)
+function schedule.simulate(arguments, ready)
   if type(arguments) == "table" and arguments.model ~= nil then return of_model(arguments) end
   local s = check.record("tperf.schedule", arguments, SCHEMA)
   local definition = schedule.get(s.schedule)
   local functions = prepare(s, definition)
   definition.order(s)
+  s.times.ready = ready
   local summary, message = functions.simulate(s.times, s.memory, s.p2p, s.rules)
   if not summary then
     local remedy = definition.remedy and message:find "^deadlock" and "; " .. definition.remedy(s) or ""

@@ -9,7 +9,7 @@ local context = {
   summary = "tensor x context parallelism, keys and values gathered",
   attention = { "flash", "unfused" },
   gradient_axes = { "cp" },
-  same_as = { strategy = "tensor", without = "cp" },
+  same_as = { strategy = "tensor", without = { "cp" } },
 }
 
 context.axes = {

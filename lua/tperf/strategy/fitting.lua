@@ -1,13 +1,13 @@
 --- What fits how many GPUs: divisions that strategies share. The published solver rounds down what does not divide;
 -- the default rules refuse it, by the names of the block, the op and the size.
-local check = require "tperf.check"
+local refusal = require "tperf.refusal"
 
 local fitting = {}
 
 --- width / n, of which `name` is the op.
 function fitting.split(p, width, n, axis, name)
   if width % n ~= 0 and p.rules.columns_gather then
-    check.fail("block '%s', op '%s': a size of %d is not divided by %s = %d", p.block or "?", name, width, axis, n)
+    refusal.raise("block '%s', op '%s': a size of %d is not divided by %s = %d", p.block or "?", name, width, axis, n)
   end
   return width // n
 end
@@ -20,7 +20,8 @@ end
 --- How many of `heads` each of n GPUs has: heads / n, or one, of which n / heads GPUs have a copy.
 function fitting.replicated(p, heads, n, what)
   if not holds(heads, n) and p.rules.columns_gather then
-    check.fail("block '%s': %s = %d neither divides the %d GPUs nor is divided by them", p.block or "?", what, heads, n)
+    refusal.raise("block '%s': %s = %d neither divides the %d GPUs nor is divided by them", p.block or "?", what,
+      heads, n)
   end
   return math.max(heads // n, 1)
 end
@@ -34,17 +35,21 @@ end
 ---@return boolean fits
 ---@return string? reason
 function fitting.cuts(m, n, rules)
-  if m.heads and m.heads % n ~= 0 then return false, "does not divide the heads" end
-  if m.hidden % n ~= 0 then return false, "does not divide the hidden size" end
+  if m.heads and m.heads % n ~= 0 then return false, ("does not divide the %d heads"):format(m.heads) end
+  if m.hidden % n ~= 0 then return false, ("does not divide the hidden size of %d"):format(m.hidden) end
   if not rules.columns_gather then return true end
-  if m.heads and not m.mla and not holds(m.kv_heads, n) then return false, "does not fit the key and value heads" end
-  if m.ffn and m.ffn % n ~= 0 then return false, "does not divide the width of the MLP" end
+  if m.heads and not m.mla and not holds(m.kv_heads, n) then
+    return false, ("neither divides the %d key and value heads nor is divided by them"):format(m.kv_heads)
+  end
+  if m.ffn and m.ffn % n ~= 0 then return false, ("does not divide the MLP's width of %d"):format(m.ffn) end
   local e, s = m.experts, m.mamba
   if e and (e.ffn % n ~= 0 or e.shared > 0 and (e.shared_ffn or e.ffn) % n ~= 0) then
-    return false, "does not divide the width of an expert"
+    return false, ("does not divide an expert's width of %d"):format(e.ffn % n ~= 0 and e.ffn or e.shared_ffn)
   end
-  if s and s.heads % n ~= 0 then return false, "does not divide the heads of the Mamba layers" end
-  if s and not holds(s.groups, n) then return false, "does not fit the groups of the Mamba layers" end
+  if s and s.heads % n ~= 0 then return false, ("does not divide the Mamba layers' %d heads"):format(s.heads) end
+  if s and not holds(s.groups, n) then
+    return false, ("neither divides the Mamba layers' %d groups nor is divided by them"):format(s.groups)
+  end
   return true
 end
 
@@ -54,7 +59,7 @@ fitting.expert_axis = {
   admits = function(m, p, rules)
     if p.ep == 1 then return true end
     if not m.experts or not rules.layers_from_description then return false, "has no experts to spread" end
-    if m.experts.count % p.ep ~= 0 then return false, "does not divide the experts" end
+    if m.experts.count % p.ep ~= 0 then return false, ("does not divide the %d experts"):format(m.experts.count) end
     return true
   end,
 }

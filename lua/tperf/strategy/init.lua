@@ -8,7 +8,8 @@
 --   sequence_shards  function(share) -> integer: what must divide the sequence (rule shards_divide_sequence)
 --   panels           function(model, share, rules) -> list of integers to try; nil: no panels
 --   gradient_axes    the axes over which weights are replicated, beside dp: their gradients are reduced too
---   same_as          { strategy =, without = axis }: what it is where that axis is 1; searches of both try that once
+--   same_as          { strategy =, without = { axis … } }: what it is where one of these is 1; searches of both leave
+--                    that case to the other
 --   attention        the variants of attention it can cut
 --   boundary         function(share, width) -> elements that a micro-batch sends to the next pipeline stage
 --   exchange         function(share, cut, shape) -> ops before, ops after attention's kernels; nil: none. cut: what
@@ -34,6 +35,7 @@
 -- weights_elsewhere. Norms: root_mean_square, parameters, input_kept_elsewhere.
 local check = require "tperf.check"
 local checked = require "tperf.strategy.checked"
+local refusal = require "tperf.refusal"
 
 local strategy = {}
 
@@ -49,7 +51,9 @@ local schema = {
   axes = check.list(check.record_of(axis_schema), { min = 1, max = 4 }),
   sequence_shards = check.func(), panels = check.func { optional = true },
   gradient_axes = check.list(check.string(), { default = {} }),
-  same_as = check.record_of({ strategy = check.string(), without = check.string() }, { optional = true }),
+  same_as = check.record_of({
+    strategy = check.string(), without = check.list(check.string(), { min = 1 }),
+  }, { optional = true }),
   attention = check.list(check.string(), { default = { "flash" } }), boundary = check.func(),
   features = check.string { optional = true },
 }
@@ -101,7 +105,7 @@ local function prepare(given)
       local value = s[key]
       if not is_cut[key] then return value end
       if value == nil then
-        check.fail("strategy '%s' does not cover block '%s': it has no cut '%s'", s.name, share.block or "?", key)
+        refusal.raise("strategy '%s' does not cover block '%s': it has no cut '%s'", s.name, share.block or "?", key)
       end
       methods[key] = methods[key] or checked.cut(s, key)
       return methods[key]

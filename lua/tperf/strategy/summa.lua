@@ -11,6 +11,7 @@ local summa = {
   summary = "two-dimensional tensor parallelism (SUMMA), in panels",
   attention = { "flash", "unfused", "summa" },
   features = "tp1",
+  same_as = { strategy = "tensor", without = { "tp1", "tp2" } }, -- one row or column of GPUs cuts in one dimension
 }
 
 local SMALLEST_PANEL = 512 -- features
@@ -37,12 +38,12 @@ summa.axes = {
   {
     name = "tp2", meaning = "grid rows: the sequence of activations, rows of weights",
     admits = function(m, p, rules)
-      if m.hidden % p.tp2 ~= 0 then return false, "does not divide the hidden size" end
+      if m.hidden % p.tp2 ~= 0 then return false, ("does not divide the hidden size of %d"):format(m.hidden) end
       if rules.columns_gather and m.ffn and m.ffn % p.tp2 ~= 0 then
-        return false, "does not divide the width of the MLP"
+        return false, ("does not divide the MLP's width of %d"):format(m.ffn)
       end
       if rules.columns_gather and m.heads and m.heads * m.head_dim % p.tp2 ~= 0 then
-        return false, "does not divide the features of the heads"
+        return false, ("does not divide the %d features of the heads"):format(m.heads * m.head_dim)
       end
       if m.seq // p.tp2 < 128 then return false, "leaves fewer than 128 tokens" end
       return true

@@ -127,7 +127,7 @@ local function read_records(text, answers)
   end
   if text:sub(1, #HEADER) == HEADER then return at - 1 end
   -- Whose file is it? A header cut short or a good record behind a damaged one say: ours.
-  if at > #HEADER + 1 or HEADER:sub(1, #text) == text then return 0 end
+  if at > #HEADER + 1 or #text > 0 and HEADER:sub(1, #text) == text then return 0 end
   return nil
 end
 
@@ -136,9 +136,14 @@ local function must(path, ok, message)
   return ok
 end
 
+-- Without a buffer: what cannot be written whole is cut off again.
 local function append(self, text)
-  must(self.path, self.file:write(text))
-  must(self.path, self.file:flush())
+  local ok, message = self.file:write(text)
+  if not ok then
+    core.file.truncate(self.file, self.size)
+    must(self.path, nil, message)
+  end
+  self.size = self.size + #text
 end
 
 --- Keeps an answer.
@@ -161,7 +166,7 @@ function cache.open(path, question, key)
     check.fail("%s: a cache needs key = \"…\" beside a function of your own: a name of what it computes, to change "
       .. "when that does", WHAT)
   end
-  local file = must(path, io.open(path, "a+b"))
+  local file = must(path, core.file.log(path, HEADER))
   local self = setmetatable({
     path = path, file = file, question = question, key = key, answers = {}, known = {},
     prefix = codec.encode { build_id(), question or "own", key or "" },
@@ -185,6 +190,8 @@ function cache.open(path, question, key)
     io.stderr:write(("tperf: the cache '%s' is damaged after %d of %d bytes; what followed is computed again\n"):format(
       path, good, #text))
   end
+  file:setvbuf "no"
+  self.size = good
   if good == 0 then append(self, HEADER) end
   return self
 end

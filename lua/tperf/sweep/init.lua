@@ -87,8 +87,9 @@ end
 ---  key        with a cache and functions of one's own: a text that names what they compute, to change when they do
 ---  progress   false: no progress line
 ---@return table[] rows  one per point: each varied argument under its short name (the last part of its path, or `as`),
----  the fields of what run returned (of the best configuration, for a search), and `result`, that itself; `rows.units`
----  has the units of varied arguments by name, for tables and plots
+---  the fields of what run returned (of the best configuration, for a search), and `result`, that itself. A point that
+---  is refused, as its sizes divide nothing or do not fit, has feasible = false and a `reason` instead; when all are,
+---  that is an error. `rows.units` has the units of varied arguments by name, for tables and plots
 local function sweep(given)
   if type(given) ~= "table" then check.fail("%s needs a table of arguments, got %s", WHAT, check.show(given)) end
   local o = take_apart(given)

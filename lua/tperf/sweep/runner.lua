@@ -5,6 +5,7 @@ local collective = require "tperf.collective"
 local core = require "tperf.core"
 local layer = require "tperf.layer"
 local progress = require "tperf.progress"
+local refusal = require "tperf.refusal"
 local search = require "tperf.search"
 local train = require "tperf.train"
 
@@ -31,8 +32,15 @@ local function shown(value)
   return value
 end
 
+local refused = {} -- metatable of { reason }, which stands for the answer where a point is refused
+
 local function row_of(job, values, result, searched)
   local row = {}
+  if getmetatable(result) == refused then
+    row.feasible, row.reason = false, result.reason
+    if searched then row.candidates, row.fitting = 0, 0 end
+    result, searched = nil, false
+  end
   local fields = searched and result[1] or result
   if type(fields) == "number" then fields = { time = fields } end
   for name, value in pairs(type(fields) == "table" and fields or {}) do
@@ -81,18 +89,39 @@ local function gpus_key(machine)
   return table.concat(counts, " ")
 end
 
+-- Asks one point's question on its own; false when interrupted.
+local function run_one(run, p, done)
+  local result, reason = refusal.attempt(run, p.args)
+  if reason then
+    result = setmetatable({ reason = reason }, refused)
+  elseif run == search.run then
+    if result.candidates == nil then check.fail("%s: gpus and system are one each, at every point", WHAT) end
+    if not result.complete then return false end
+  elseif result ~= nil and type(result) ~= "table" and type(result) ~= "number" then
+    check.fail("%s: 'run' returned %s, where a table, a number or nil must be", WHAT, check.show(result))
+  end
+  done(p, result)
+  return true
+end
+
+-- Asks for the points of some systems at once; where that is refused, one by one.
 local function flush(rest, machines, done)
   local args, systems, gpus = {}, {}, {}
   for name, value in pairs(rest) do args[name] = value end
   for i, machine in ipairs(machines) do systems[i] = machine.system end
   for i, p in ipairs(machines[1].points) do gpus[i] = p.args.gpus end
   args.system, args.gpus = systems, gpus
-  local results = search.run(args)
+  local results = refusal.attempt(search.run, args)
   for i, machine in ipairs(machines) do
     for j, p in ipairs(machine.points) do
-      local result = results[(i - 1) * #gpus + j]
-      if not result.complete then return false end
-      done(p, result)
+      if results then
+        local result = results[(i - 1) * #gpus + j]
+        if not result.complete then return false end
+        done(p, result)
+      elseif not run_one(search.run, p, done) then
+        return false
+      end
+      if core.search.interrupted() then return false end
     end
   end
   return true
@@ -107,13 +136,10 @@ end
 local function run_searches(points, done)
   local plain = {}
   for _, p in ipairs(points) do
-    if is_plain(p.args) then
+    if p.args and is_plain(p.args) then
       plain[#plain + 1] = p
-    elseif not p.known then
-      local result = search.run(p.args)
-      if result.candidates == nil then check.fail("%s: gpus and system are one each, at every point", WHAT) end
-      if not result.complete then return false end
-      done(p, result)
+    elseif not p.known and not run_one(search.run, p, done) then
+      return false
     end
   end
   for _, group in ipairs(batches_of(plain)) do
@@ -133,18 +159,10 @@ local function run_searches(points, done)
   return true
 end
 
-local function answered(run, args)
-  local answer = run(args)
-  if answer ~= nil and type(answer) ~= "table" and type(answer) ~= "number" then
-    check.fail("%s: 'run' returned %s, where a table, a number or nil must be", WHAT, check.show(answer))
-  end
-  return answer
-end
-
 local function run_each(run, points, done)
   for _, p in ipairs(points) do
     if core.search.interrupted() then return false end
-    if not p.known then done(p, answered(run, p.args)) end
+    if not p.known then run_one(run, p, done) end
   end
   return not core.search.interrupted()
 end
@@ -160,6 +178,13 @@ local function open_cache(job, run)
   return require "tperf.sweep.cache".open(job.cache, cacheable[run], job.key)
 end
 
+local function all_refused(results)
+  for _, result in ipairs(results) do
+    if getmetatable(result) ~= refused then return false end
+  end
+  return #results > 0
+end
+
 --- Runs a job: { run, points, paths, names, build, cache, key, quiet }.
 ---@return table[] rows
 function runner.run(job)
@@ -170,27 +195,40 @@ function runner.run(job)
   local cache <close> = open_cache(job, run)
   local show = job.quiet and function() end or progress.start(WHAT)
   local results, points, finished, total = {}, {}, 0, #job.points
+  local complete = true
   for i, values in ipairs(job.points) do
-    local p = { index = i, args = job.build(values) }
-    local found
-    if cache then p.key, found = cache:find(p.args) end
+    if core.search.interrupted() then
+      complete = false
+      break
+    end
+    local p, found = { index = i }, nil
+    local args, reason = refusal.attempt(job.build, values)
+    p.args = args
+    if reason then
+      found = setmetatable({ reason = reason }, refused)
+    elseif cache then
+      p.key, found = cache:find(p.args)
+    end
     if found ~= nil then results[i], finished, p.known = found, finished + 1, true end
     points[i] = p
   end
   local start = finished
   local function done(p, result)
-    if searched then result = answer_of(result) end
-    if cache then cache:add(p.key, result) end
+    local is_refused = getmetatable(result) == refused
+    if searched and not is_refused then result = answer_of(result) end
+    if cache and not is_refused then cache:add(p.key, result) end
     results[p.index] = result == nil and false or result
     finished = finished + 1
     show(finished - start, total - start)
   end
-  local complete
-  if searched then complete = run_searches(points, done) else complete = run_each(run, points, done) end
+  complete = complete and (searched and run_searches(points, done) or not searched and run_each(run, points, done))
   show()
   if not complete then
     check.fail("%s: interrupted after %d of %d points%s", WHAT, finished, total,
       cache and ("; '%s' keeps them"):format(job.cache) or "")
+  end
+  if all_refused(results) then
+    refusal.raise("%s: none of %d points is possible; the first: %s", WHAT, total, results[1].reason)
   end
   local rows = {}
   for i, values in ipairs(job.points) do rows[i] = row_of(job, values, results[i] or nil, searched) end

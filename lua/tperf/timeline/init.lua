@@ -20,7 +20,7 @@ local units = require "tperf.units"
 ---@field units { time?: string, memory?: string } "s" and "bytes" of a model's schedule; else empty
 ---@field configuration? tperf.configuration of tperf.schedule with a model
 local timeline = {}
-timeline.__index = timeline
+local metatable = { __index = timeline }
 
 timeline.PASSES = { "forward", "backward", "backward_input", "backward_weight" }
 local NUMBER = {}
@@ -39,7 +39,7 @@ end
 ---@param functions table  the core's
 ---@param summary table    what the core says of it
 function timeline.new(s, functions, summary)
-  local t = setmetatable(summary, timeline)
+  local t = setmetatable(summary, metatable)
   t.schedule, t.devices, t.stages, t.microbatches = s.schedule, s.devices, s.stages, s.microbatches
   t.units = {}
   t.memory_change, t.at, t.find = s.memory, functions.at, functions.find

@@ -51,6 +51,7 @@ end
 return {
   summary = "fit a system's efficiency curves to measurements",
   arguments = "SYSTEM FILE ... | --software DIR FILE ...",
+  from = { "systems files", "files" },
   details = [[
 SYSTEM is what to start from: its peaks and bandwidths stay. A FILE is a log of
 nccl-tests as printed, or a CSV table: of matrix products (dtype, m, n, k, time_s),
@@ -66,7 +67,7 @@ With --software, the FILEs are tables of training runs.]],
   options = options.join({
     { long = "out", short = "o", value = "FILE", writes = "file",
       help = "write the system file (default: standard output)" },
-    { long = "gpu", value = "SYSTEM", help = "use only the rows whose GPU is that of this system" },
+    { long = "gpu", value = "SYSTEM", from = "systems", help = "use only the rows whose GPU is that of this system" },
     { long = "name", value = "NAME", help = "the new system's name" },
     { long = "keep", help = "accept values that the measurements leave open" },
     { long = "software", value = "DIR",

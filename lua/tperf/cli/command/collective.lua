@@ -21,28 +21,32 @@ local function add_sizes(sizes, text)
   return true
 end
 
+local KINDS = { "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "scatter", "gather", "all_to_all",
+  "send" }
+
 return {
   summary = "time of one collective operation",
   arguments = "KIND",
+  from = { KINDS },
   details = [[
 KIND is all_reduce, all_gather, reduce_scatter, broadcast, reduce, scatter, gather,
 all_to_all or send. SIZE is the full vector (the gathered result, the unreduced input);
 1MiB..8MiB is 1MiB,2MiB,4MiB,8MiB. algbw is SIZE over the time, busbw what nccl-tests call so.
 For example: tperf collective all_reduce -s h100-sxm -g 64 -n 1MiB..8GiB]],
   options = options.join({
-    { long = "system", short = "s", value = "NAME", help = "the system (`tperf list systems`, or a file)" },
+    { long = "system", short = "s", value = "NAME", from = "systems files",
+      help = "the system (`tperf list systems`, or a file)" },
     { long = "bytes", short = "n", value = "SIZE,...", kind = "list", help = "sizes, such as 1MiB,1GiB" },
     { long = "gpus", short = "g", value = "N", kind = "integer", help = "GPUs that take part" },
     { long = "fast", short = "f", value = "N", kind = "integer", help = "of these, how many share one fast domain" },
-    { long = "rules", value = "NAME", help = "modelling rules (`tperf list rules`)" },
+    { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
   }, options.formats),
   run = function(values, arguments)
     local kind = arguments[1]
     if not kind then return false, "KIND is missing" end
     if arguments[2] then return false, "collective takes one KIND" end
-    for _, name in ipairs { "system", "bytes", "gpus" } do
-      if not values[name] then return false, ("--%s is missing"):format(name) end
-    end
+    local missing = options.missing(values, { "system", "bytes", "gpus" })
+    if missing then return false, missing end
     local tperf = require "tperf"
     local system, rows = tperf.system(values.system), {}
     local sizes = {}

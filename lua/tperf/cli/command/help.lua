@@ -3,6 +3,7 @@ local check = require "tperf.check"
 return {
   summary = "print the commands, or the options of one",
   arguments = "[COMMAND]",
+  from = { "commands" },
   options = { { long = "man", help = "print the manual page, for man -l" } },
   run = function(values, arguments)
     local commands = require "tperf.cli.commands"

@@ -1,5 +1,6 @@
 local format = require "tperf.report.format"
 local options = require "tperf.cli.options"
+local refusal = require "tperf.refusal"
 
 local QUESTION = {
   "prompt", "generate", "prefill_batch", "weight_dtype", "kv_dtype", "compute_dtype", "attention", "rules", "reserve",
@@ -29,10 +30,12 @@ local DETAILS = {
 
 local function details(r)
   local rows = {}
-  local function add(item, value, unit) rows[#rows + 1] = { item = item, value = value, unit = unit } end
+  local function add(item, value, unit) -- what the system or the question leaves open has no row
+    if value ~= nil then rows[#rows + 1] = { item = item, value = value, unit = unit } end
+  end
   add("latency", r.latency, "s")
-  add("first_step", r.first_step, "s")
-  add("last_step", r.last_step, "s")
+  add("first_step", r.tpot and r.first_step, "s")
+  add("last_step", r.tpot and r.last_step, "s")
   add("prefill_tokens_per_second", r.prefill_tokens_per_second)
   add("decode_tokens_per_second", r.decode_tokens_per_second)
   add("cache_sequence", r.cache_sequence, "bytes")
@@ -44,13 +47,29 @@ local function details(r)
   return rows
 end
 
--- Every combination of the options that are lists, as a table without details.
+-- "tp 3, batch 64: why not" for each row that has a reason.
+local function print_reasons(rows, lists)
+  local lines = {}
+  for _, row in ipairs(rows) do
+    local sizes = {}
+    for i, name in ipairs(lists) do sizes[i] = name .. " " .. row[name] end
+    if row.reason then lines[#lines + 1] = table.concat(sizes, ", ") .. ": " .. row.reason end
+  end
+  if #lines > 0 then print("\n" .. table.concat(lines, "\n")) end
+end
+
+-- Every combination of the options that are lists, as a table without details; what does not fit, or is not admitted,
+-- has a reason in place of figures. The exit status is 1 where that is all of them.
 local function several(values, question, lists)
-  local rows, tperf = {}, require "tperf"
+  local rows, answered, infer = {}, false, require "tperf".infer
   local function each(i)
     local name = lists[i]
     if not name then
-      rows[#rows + 1] = tperf.infer(question)
+      local row, reason = refusal.attempt(infer, question)
+      answered = answered or row ~= nil
+      rows[#rows + 1] = row or { tp = question.tp or 1, pp = question.pp or 1, ep = question.ep or 1,
+        dp = question.dp or question.ep or 1, batch = question.batch or 1, feasible = false,
+        reason = reason }
       return
     end
     for _, value in ipairs(values[name]) do
@@ -59,7 +78,9 @@ local function several(values, question, lists)
     end
   end
   each(1)
-  require "tperf.cli.table"(values, rows, columns)
+  require "tperf.cli.table"(values, rows, values.csv and options.join(columns, { { key = "reason" } }) or columns)
+  if not values.json and not values.csv then print_reasons(rows, lists) end
+  return answered and 0 or 1
 end
 
 local function one(values, question)
@@ -93,42 +114,46 @@ end
 return {
   summary = "latency, throughput, memory and cost of serving a model",
   arguments = "MODEL",
+  from = { "models files" },
   details = [[
 For example: tperf infer llama-3.1-70b -s h100-sxm --tp 8 -b 32 -p 2048 -n 256
-A row for each value of --tp, --pp, --ep and --batch. With -g, the best ways to use so many GPUs:
+A row for each value of --tp, --pp, --ep and --batch, and below the table why some have no figures.
+With -g, the best ways to use so many GPUs:
   tperf infer llama-3.1-70b -s h100-sxm -g 16 -p 2048 -n 256 --tpot 20ms --pareto]],
   options = options.join({
-    { long = "system", short = "s", value = "NAME", help = "the system (`tperf list systems`, or a file)" },
-    { long = "prompt", short = "p", value = "N", min = 0, kind = "integer", help = "tokens of a prompt" },
-    { long = "generate", short = "n", value = "N", kind = "integer", help = "tokens of an answer" },
-    { long = "batch", short = "b", value = "N,...", min = 0, kind = "integers",
+    { long = "system", short = "s", value = "NAME", from = "systems files",
+      help = "the system (`tperf list systems`, or a file)" },
+    { long = "prompt", short = "p", value = "N", min = 1, kind = "integer", help = "tokens of a prompt" },
+    { long = "generate", short = "n", value = "N", min = 1, kind = "integer", help = "tokens of an answer" },
+    { long = "batch", short = "b", value = "N,...", min = 1, kind = "integers",
       help = "sequences that a replica decodes at a time" },
-    { long = "prefill-batch", value = "N", kind = "integer", help = "prompts that it takes in at a time (default 1)" },
-    { long = "tp", value = "N,...", min = 0, kind = "integers", help = "tensor parallelism" },
-    { long = "pp", value = "N,...", min = 0, kind = "integers", help = "pipeline stages" },
-    { long = "ep", value = "N,...", min = 0, kind = "integers", help = "replicas that share experts" },
-    { long = "dp", value = "N", kind = "integer", help = "replicas (default: as ep)" },
+    { long = "prefill-batch", value = "N", min = 1, kind = "integer",
+      help = "prompts that it takes in at a time (default 1)" },
+    { long = "tp", value = "N,...", min = 1, kind = "integers", help = "tensor parallelism" },
+    { long = "pp", value = "N,...", min = 1, kind = "integers", help = "pipeline parallelism: stages" },
+    { long = "ep", value = "N,...", min = 1, kind = "integers", help = "replicas that share experts" },
+    { long = "dp", value = "N", min = 1, kind = "integer", help = "replicas (default: as ep)" },
     { long = "weight-dtype", value = "NAME", help = "how weights are stored (default bf16)" },
     { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
     { long = "compute-dtype", value = "NAME", help = "in which weights are multiplied (default bf16)" },
-    { long = "attention", value = "NAME", help = "flash (default) or unfused" },
+    { long = "attention", value = "NAME", from = { "flash", "unfused" }, help = "flash (default) or unfused" },
     { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free (default 0.1)" },
     { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },
-    { long = "rules", value = "NAME", help = "modelling rules (`tperf list rules`)" },
+    { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
     { long = "ops", help = "every op of both phases, on the machine's roofline" },
-    { long = "gpus", short = "g", value = "N", kind = "integer", help = "search: all GPUs there are" },
+    { long = "gpus", short = "g", value = "N", min = 1, kind = "integer", help = "search: all GPUs there are" },
     { long = "ttft", value = "TIME", kind = "s", help = "search: the most until the first token, such as 500ms" },
     { long = "tpot", value = "TIME", kind = "s", help = "search: the most for each further token" },
-    { long = "objective", value = "NAME", help = "search: throughput (default), tpot, ttft, latency, cost" },
+    { long = "objective", value = "NAME", from = { "throughput", "tpot", "ttft", "latency", "cost" },
+      help = "search: throughput (default), tpot, ttft, latency, cost" },
     { long = "top", short = "k", value = "K", kind = "integer", help = "search: how many to print (default 10)" },
     { long = "pareto", help = "search: print the Pareto front of time per token and throughput per GPU" },
   }, options.formats),
   run = function(values, arguments)
     if not arguments[1] then return false, "MODEL is missing" end
     if arguments[2] then return false, ("one MODEL is needed, got '%s' too"):format(arguments[2]) end
-    for _, name in ipairs { "system", "prompt", "generate" } do
-      if values[name] == nil then return false, ("--%s is missing"):format(name) end
-    end
+    local missing = options.missing(values, { "system", "prompt", "generate" })
+    if missing then return false, missing end
     local question = { model = arguments[1], system = values.system }
     for _, name in ipairs(QUESTION) do
       local value = values[name]

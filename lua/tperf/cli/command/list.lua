@@ -39,6 +39,7 @@ local NAMES = { "models", "systems", "software", "strategies", "schedules", "rul
 return {
   summary = "list what there is to choose from",
   arguments = table.concat(NAMES, "|"),
+  from = { NAMES },
   options = options.formats,
   run = function(values, arguments)
     local name = arguments[1]

@@ -17,11 +17,12 @@ end
 return {
   summary = "what each stage's GPUs hold in training",
   arguments = "MODEL",
+  from = { "models files" },
   details = [[
 For example: tperf memory gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --svg memory.svg
 docs/memory.md says what the parts are. Where it does not fit, a single change that helps is told.]],
   options = configuration.options(false, {
-    { long = "strategy", value = "NAME", help = "how a layer is cut up (default tensor)" },
+    { long = "strategy", value = "NAME", from = "strategies", help = "how a layer is cut up (default tensor)" },
     { long = "svg", value = "FILE", writes = "plot", help = "also draw a stacked bar for each stage" },
   }),
   run = function(values, arguments)
@@ -29,6 +30,7 @@ docs/memory.md says what the parts are. Where it does not fit, a single change t
     if not asked then return false, message end
     local tperf = require "tperf"
     local c = tperf.train(asked)
+    configuration.note(values, arguments)
     local rows, capacity = stages.rows(c), tperf.system(asked.system).accelerator.hbm.capacity
     require "tperf.cli.table"(values, rows, stages.columns)
     if not values.json and not values.csv then

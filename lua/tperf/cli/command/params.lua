@@ -41,6 +41,7 @@ end
 return {
   summary = "count a model's parameters",
   arguments = "MODEL",
+  from = { "models files" },
   details = [[
 MODEL is the name of a model (`tperf list models`), a YAML file or a Hugging Face config.json.
 Counts are exact. "active" is what one token meets: all but the experts it is not routed to.

@@ -57,8 +57,8 @@ return {
     if arguments[1] then return false, "repl takes no arguments" end
     local ok, message = limits.apply(values, host)
     if not ok then return false, message end
-    local script = values.trust and _G or require "tperf.cli.sandbox".environment(host)
-    local env = setmetatable({ tperf = require "tperf" }, { __index = script }) -- here, globals need no declaring
+    local script = values.trust and _G or require "tperf.cli.sandbox".environment(host, package.path)
+    local env = setmetatable({ tperf = script.require "tperf" }, { __index = script }) -- here, globals need no declaring
     local at_terminal = core.is_terminal(0)
     local function prompt(text)
       if at_terminal then io.stderr:write(text) end

@@ -1,6 +1,7 @@
 local check = require "tperf.check"
 local config_file = require "tperf.cli.config_file"
 local options = require "tperf.cli.options"
+local refusal = require "tperf.refusal"
 local schedule = require "tperf.schedule"
 local output = require "tperf.report.output"
 
@@ -98,6 +99,26 @@ local function write_files(timelines, values)
   if values.html then output.write(values.html, timelines[1]:html { with = { table.unpack(timelines, 2) } }) end
 end
 
+-- The names, each once; commas part them as well as blanks do.
+local function names_of(arguments)
+  local names, seen = {}, {}
+  for name in table.concat(arguments, ","):gmatch "[^,]+" do
+    if not seen[name] then names[#names + 1] = name end
+    seen[name] = true
+  end
+  return names
+end
+
+-- An option that was given and that none of the schedules takes, or nil.
+local function idle_option(names, values)
+  local staged, grouped = false, false
+  for _, name in ipairs(names) do
+    local definition = schedule.get(name)
+    staged, grouped = staged or not definition.stages_per_device, grouped or definition.grouped
+  end
+  return values.stages and not staged and "stages" or values.group_size and not grouped and "group-size" or nil
+end
+
 local function rows_of(timelines)
   local rows, best = {}, math.huge
   for _, t in ipairs(timelines) do best = math.min(best, t.makespan) end
@@ -135,10 +156,33 @@ local function times_of(values)
   return { of_device = next(of_device) and of_device, of_stage = next(of_stage) and of_stage }
 end
 
+local COLUMNS = {
+  { key = "schedule" }, { key = "devices" }, { key = "stages" }, { key = "microbatches" }, { key = "makespan" },
+  { key = "slower", unit = "%" }, { key = "bubble", unit = "%" }, { key = "longest_stage" },
+  { key = "peak_memory" }, { key = "reason" },
+}
+
+-- The timelines of the schedules that take these sizes, and rows with reasons for the others; raises where none does.
+local function simulate_all(names, values, times)
+  local timelines, refused = {}, {}
+  for _, name in ipairs(names) do
+    local t, reason = refusal.attempt(simulate, name, values, times)
+    timelines[#timelines + 1] = t
+    if not t then
+      refused[#refused + 1] = {
+        schedule = name, devices = values.devices, microbatches = values.microbatches, reason = reason,
+      }
+    end
+  end
+  if #timelines == 0 then refusal.raise("%s", refused[1].reason) end
+  return timelines, refused
+end
+
 local command
 command = {
   summary = "compare pipeline schedules",
   arguments = "NAME ...",
+  from = { "schedules" },
   details = [[
 NAMEs are of `tperf list schedules`. Times are in any unit: --times are what one micro-batch
 takes on one device, which schedules with several stages per device divide among the stages,
@@ -148,8 +192,9 @@ several schedules are named after them. A FILE of --config has options by their 
 also by stage (from 1), and `schedules`; what the command line says goes first:
   { schedules: [1f1b, zbv], devices: 4, microbatches: 16, times_per_stage: { f: [1, 2, 1, 1], b: 2 } }]],
   options = options.join({
-    { long = "devices", short = "d", value = "N", kind = "integer", help = "devices in the pipeline" },
-    { long = "microbatches", short = "m", value = "N", kind = "integer", help = "micro-batches per iteration" },
+    { long = "devices", short = "d", value = "N", kind = "integer", min = 1, help = "devices in the pipeline" },
+    { long = "microbatches", short = "m", value = "N", kind = "integer", min = 1,
+      help = "micro-batches per iteration" },
     { long = "stages", value = "N", kind = "integer", help = "stages, where the schedule leaves them open" },
     { long = "group-size", value = "N", kind = "integer", help = "micro-batches per group of interleaved schedules" },
     { long = "times", value = "f=1,b=2",
@@ -158,7 +203,8 @@ also by stage (from 1), and `schedules`; what the command line says goes first:
     { long = "config", short = "c", value = "FILE", help = "a YAML or JSON file with these options" },
     { long = "p2p", value = "TIME", kind = "number", help = "from a stage to the next (default 0)" },
     { long = "memory-limit", value = "N", kind = "number", help = "refuse a higher peak; zb_auto keeps to it" },
-    { long = "rules", value = "NAME", help = "default, pp-visualization or zero-bubble" },
+    { long = "rules", value = "NAME", from = { "default", "pp-visualization", "zero-bubble" },
+      help = "default, pp-visualization or zero-bubble" },
     { long = "text", help = "draw the timelines on the terminal" },
     { long = "svg", value = "FILE", writes = "file", help = "write pictures" },
     { long = "html", value = "FILE", writes = "file", help = "write one page that compares all" },
@@ -174,23 +220,21 @@ also by stage (from 1), and `schedules`; what the command line says goes first:
       if values.json and values.csv then return false, "--json and --csv exclude each other" end
     end
     if not arguments[1] then return false, "NAME is missing: " .. table.concat(schedule.names(), ", ") end
-    for _, name in ipairs { "devices", "microbatches" } do
-      if not values[name] then return false, ("--%s is missing"):format(name) end
-      if values[name] < 1 then return false, ("--%s must be at least 1, got %d"):format(name, values[name]) end
-    end
+    local missing = options.missing(values, { "devices", "microbatches" })
+    if missing then return false, missing end
     local times, message = times_of(values)
     if not times then return false, message end
-    local timelines = {}
-    for i, name in ipairs(arguments) do timelines[i] = simulate(name, values, times) end
+    local names = names_of(arguments)
+    local idle = idle_option(names, values)
+    if idle then return false, ("--%s means nothing to %s"):format(idle, table.concat(names, ", ")) end
+    local timelines, refused = simulate_all(names, values, times)
     write_files(timelines, values)
-    require "tperf.cli.table"(values, rows_of(timelines), {
-      { key = "schedule" }, { key = "devices" }, { key = "stages" }, { key = "microbatches" }, { key = "makespan" },
-      { key = "slower", unit = "%" }, { key = "bubble", unit = "%" }, { key = "longest_stage" },
-      { key = "peak_memory" },
-    })
-    if values.text and not values.json and not values.csv then
-      for _, t in ipairs(timelines) do io.stdout:write("\n", t:text()) end
-    end
+    local for_people = not values.json and not values.csv
+    local rows = rows_of(timelines)
+    if not for_people then table.move(refused, 1, #refused, #rows + 1, rows) end
+    require "tperf.cli.table"(values, rows, COLUMNS)
+    for _, row in ipairs(for_people and refused or {}) do io.stdout:write("\n", row.reason, "\n") end
+    for _, t in ipairs(values.text and for_people and timelines or {}) do io.stdout:write("\n", t:text()) end
   end,
 }
 

@@ -31,15 +31,17 @@ end
 return {
   summary = "the best ways to train a model on a cluster",
   arguments = "MODEL",
+  from = { "models files" },
   details = [[
 For example: tperf search gpt3-175b -s h100-sxm -g 1024 -b 1536 --top 5
 An option that takes a list tries each of its values: --recompute none,full --zero 1,3; 256..1024 is
 256,512,1024. Columns that say the usual in every row (no recomputation, ZeRO 1, it fits) are left out.
 The placement is what one fast domain (the GPUs behind one NVLink switch) holds of each axis.]],
   options = configuration.options(true, {
-    { long = "strategy", value = "NAME,...", kind = "list",
+    { long = "strategy", value = "NAME,...", kind = "list", from = "strategies",
       help = "strategies to try, or all (`tperf list strategies`)" },
-    { long = "software", value = "NAME", help = "time and rank as a training stack runs (`tperf list software`)" },
+    { long = "software", value = "NAME", from = "software",
+      help = "time and rank as a training stack runs (`tperf list software`)" },
     { long = "top", short = "k", value = "K", kind = "integer", help = "how many to print (default 10)" },
     { long = "all", short = "a", help = "print every candidate, those that do not fit too" },
     { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per core)" },
@@ -53,6 +55,7 @@ The placement is what one fast domain (the GPUs behind one NVLink switch) holds 
     asked.progress = progress
     local found = require "tperf".search(asked)
     progress()
+    configuration.note(values, arguments)
     local rows, reason = rows_of(found)
     if #rows > 0 then
       require "tperf.cli.table"(values, rows, columns_for(found.candidates, values.software))

@@ -5,10 +5,14 @@ local KINDS = { "models", "systems", "software" }
 
 -- What a file describes, which its name does not say.
 local function kind_of(path)
-  local content = resource.read(path)
-  if type(content) ~= "table" then return "models" end
+  local content, problem = resource.read(path)
+  if type(content) ~= "table" then
+    error(problem and type(problem) == "string" and problem or path .. ": is no model, system or software profile", 0)
+  end
   return (content.accelerator or content.network) and "systems" or content.overlap and "software" or "models"
 end
+
+local function has_path(name) return name:find("/", 1, true) ~= nil end
 
 -- "models/gpt2" names the kind too.
 local function find_all(name)
@@ -23,6 +27,7 @@ local function find_all(name)
       found[#found + 1] = { kind = kind, path = path, name = below or name }
     end
   end
+  if found[1] and has_path(name) then kind_of(found[1].path) end
   return found
 end
 
@@ -38,6 +43,7 @@ end
 return {
   summary = "print a model, a system or a software profile with its sources",
   arguments = "NAME",
+  from = { "models systems software files" },
   details = "NAME is one that `tperf list models`, `systems` or `software` prints, or a file.",
   options = { { long = "json", help = "print JSON: the checked values, in SI units" } },
   run = function(values, arguments)

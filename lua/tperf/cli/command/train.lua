@@ -95,13 +95,16 @@ end
 return {
   summary = "time and memory of one configuration",
   arguments = "MODEL",
+  from = { "models files" },
   details = [[
 For example: tperf train gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --micro-batch 1
 Prints where the time of an iteration and the memory go, by stage and by op.]],
   options = configuration.options(false, {
-    { long = "strategy", value = "NAME", help = "how a layer is cut up (default tensor)" },
-    { long = "software", value = "NAME", help = "what a training stack adds (`tperf list software`)" },
-    { long = "simulate", value = "NAME", help = "also simulate the pipeline (`tperf list schedules`)" },
+    { long = "strategy", value = "NAME", from = "strategies", help = "how a layer is cut up (default tensor)" },
+    { long = "software", value = "NAME", from = "software",
+      help = "what a training stack adds (`tperf list software`)" },
+    { long = "simulate", value = "NAME", from = "schedules",
+      help = "also simulate the pipeline (`tperf list schedules`)" },
   }),
   run = function(values, arguments)
     local asked, message = configuration.question(values, arguments, { "system", "batch" })
@@ -109,6 +112,7 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
     asked.simulate, asked.software = values.simulate, values.software
     local tperf = require "tperf"
     local c = tperf.train(asked)
+    configuration.note(values, arguments)
     require "tperf.cli.table"(values, { c }, configuration.columns)
     if not values.json and not values.csv then print_details(c, tperf.system(asked.system)) end
     if c.reason then

@@ -26,14 +26,16 @@ local PREDICTION_COLUMNS = {
 return {
   summary = "compare predictions with published measurements",
   arguments = "FILE.csv",
+  from = { "files" },
   details = [[
 FILE has the columns of a table of training runs, collectives, matrix products, attention or other kernels
 (docs/accuracy.md). For example: tperf validate measured.csv --out predictions.csv --plot scatter.svg]],
   options = options.join({
-    { long = "system", short = "s", value = "NAME", help = "the system of all rows (default: by the GPU a row names)" },
-    { long = "software", value = "NAME",
+    { long = "system", short = "s", value = "NAME", from = "systems files",
+      help = "the system of all rows, its network too (default: those a row names)" },
+    { long = "software", value = "NAME", from = "software",
       help = "the stack of all rows, of training runs (default: by the source a row names)" },
-    { long = "rules", value = "NAME", help = "modelling rules (`tperf list rules`)" },
+    { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
     { long = "out", short = "o", value = "FILE", writes = "file", help = "write every row's prediction as CSV" },
     { long = "plot", value = "FILE", writes = "plot", help = "draw predicted against measured (.svg)" },
   }, options.formats),

@@ -5,6 +5,8 @@ local recorder = require "tperf.cli.recorder"
 local resource = require "tperf.resource"
 local script = require "tperf.cli.script"
 
+local remove = os.remove -- the standard one: the script's does not reach caches
+
 local function say(...) io.stdout:write(string.format(...), "\n") end
 
 -- What the run depended on that is not what it was.
@@ -51,20 +53,22 @@ local function run_again(content, dir, host)
   end
   host.output.silence(true)
   local list = table.move(content.arguments, 1, #content.arguments, 2, { content.script.file })
-  local ok, message = xpcall(script.run, function(problem) return problem end, list, false, host)
+  local ok, message = xpcall(script.run, function(problem) return problem end, list, false, host, record)
+  local finished, failure = host.output.finish()
+  if ok and not finished then ok, message = false, failure end
   recorder.finish(record, host)
   host.output.silence(false)
   return folder, record, (not ok and message ~= ended) and message or nil
 end
 
 local function clean(host, folder, record, content)
-  for name in pairs(record.written) do host.output.remove(name) end
-  for name in pairs(record.kept) do host.output.remove(name) end
+  for name in pairs(record.written) do remove(folder .. "/" .. name) end
+  for name in pairs(record.kept) do remove(folder .. "/" .. name) end
   for _, output in ipairs(content.outputs) do
     local path = output.file
     while path:find "/" do
       path = path:match "^(.*)/"
-      host.output.remove(path)
+      host.output.remove_folder(folder .. "/" .. path)
     end
   end
   host.output.remove_folder(folder)
@@ -96,6 +100,7 @@ end
 return {
   summary = "run a script again and say what changed",
   arguments = "DIR",
+  from = { "folders" },
   details = [[
 DIR is the output folder of an earlier `tperf run --out DIR`; the current folder must be
 the same as then. The script runs again with the same arguments, into a folder of its own.

@@ -1,5 +1,6 @@
 --- Every argument of train and infer: its checker, and for the command line and the manual its kind and meaning.
 local check = require "tperf.check"
+local revisions = require "tperf.compat.llm_analysis.revisions"
 
 local arguments = {}
 
@@ -15,10 +16,16 @@ end
 local function text() return check.string { optional = true, empty = true } end
 local function efficiency() return check.number { above = 0, max = 1e6, default = 1 } end
 local signed = check.number { min = -1e18, max = 1e18, optional = true } -- the range is checked where upstream does
+local unused = check.number { min = -1e18, max = 1e18, default = 1 }
 local config = check.one_of(check.string(absent), check.any {})
+local levels = { "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", "NOTSET", "WARN", "FATAL" } -- Python's; or a number
+local log_level = check.one_of(check.choice { levels, optional = true }, check.integer { optional = true })
+local newer, older = revisions.names[1], revisions.names[2]
 
--- name, kind (how the command line reads it), checker, meaning
+-- name, kind (how the command line reads it), checker, meaning, and the revision where only one has it
 local common = {
+  { "revision", "string", check.choice { revisions.names, default = newer },
+    "of llm-analysis: 0571436 is the documented one; d841e40" },
   { "model", "string", config, "a shipped name, upstream's JSON file, or its table; facebook_opt-1.3b" },
   { "gpu", "string", config, "a shipped name, or upstream's table; a100-sxm-40gb" },
   { "dtype", "string", config, "a shipped name, or upstream's table; w16a16e16" },
@@ -32,14 +39,15 @@ local common = {
   { "achieved_tflops", "number", signed, "TFLOP/s per GPU; instead of flops_efficiency" },
   { "flops_efficiency", "number", signed, "share of the peak FLOP/s, in (0, 1]; 1" },
   { "hbm_memory_efficiency", "number", signed, "share of the HBM bandwidth, in (0, 1]; 1" },
-  { "intra_node_memory_efficiency", "number", efficiency(), "share of the intra-node bandwidth; 1" },
-  { "inter_node_memory_efficiency", "number", efficiency(), "share of the inter-node bandwidth; 1" },
-  { "output_dir", "string", text(), "an existing folder for the summary's JSON and text files" },
-  { "output_file_prefix", "string", text(), "before the files' names" },
+  { "intra_node_memory_efficiency", "number", efficiency(), "share of the intra-node bandwidth; 1", newer },
+  { "inter_node_memory_efficiency", "number", efficiency(), "share of the inter-node bandwidth; 1", newer },
+  { "intra_node_memory_efficiency", "number", unused, "accepted; changes no result; 1", older },
+  { "inter_node_memory_efficiency", "number", unused, "accepted; changes no result; 1", older },
+  { "output_dir", "string", text(), "folder of the summary's JSON and text files, made if missing" },
+  { "output_file_prefix", "string", text(), "before the files' names", newer },
   { "output_file_suffix", "string", text(), "after the files' names" },
-  { "log_level", "string", check.choice { { "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL" }, optional = true },
-    "accepted; has no effect: warnings are in the result" },
-  { "fixed", "boolean", check.boolean { default = false }, "use the corrected formulas; false" },
+  { "log_level", "string", log_level, "accepted; has no effect: warnings are in the result" },
+  { "fixed", "boolean", check.boolean { default = false }, "use the corrected formulas; false", newer },
 }
 
 local train = {
@@ -53,9 +61,13 @@ local train = {
   { "total_num_gpus", "integer", integer(0), "GPUs in all; tp_size * pp_size * dp_size" },
   { "num_gpus_per_node", "integer", integer(1, 8), "the most tp_size may be; 8" },
   { "activation_recomputation", "integer", check.integer { min = 0, max = 4, default = 0 },
-    "0 none, 1 attention core, 2 attention, 3 with its norms, 4 all; 0" },
-  { "fwd_prefetch", "boolean", check.boolean { default = true }, "ZeRO-3 gathers a layer ahead in forward; true" },
-  { "bwd_prefetch", "boolean", check.boolean { default = true }, "ZeRO-3 gathers a layer ahead in backward; true" },
+    "0 none, 1 attention core, 2 attention, 3 + norms, 4 all; 0", newer },
+  { "activation_recomputation", "integer", check.integer { min = 0, max = 2, default = 0 },
+    "0 none, 1 attention core, 2 all; 0", older },
+  { "fwd_prefetch", "boolean", check.boolean { default = true }, "ZeRO-3 gathers a layer ahead in forward; true",
+    newer },
+  { "bwd_prefetch", "boolean", check.boolean { default = true }, "ZeRO-3 gathers a layer ahead in backward; true",
+    newer },
   { "layernorm_dtype_bytes", "number", number(4), "bytes per norm activation; 4" },
   { "master_weights_dtype_bytes", "number", number(4), "bytes per master weight and per gradient; 4" },
   { "other_op_bytes", "number", number(), "other optimizer bytes per parameter; Adam's 8, in fp32" },
@@ -66,6 +78,8 @@ local train = {
   { "mlp_gelu_input_quant_bits", "integer", integer(0), "bits of the kept GELU input; the dtype's" },
   { "mlp_2linear_quant_bits", "integer", integer(0), "bits of the second linear's kept input; the dtype's" },
   { "mlp_recompute_gelu", "boolean", check.boolean { default = false }, "recompute the GELU in backward; false" },
+  { "mlp_gated_linear_units", "boolean", check.boolean { default = false },
+    "gated MLPs: changes a batch of 1 and the largest one; false", older },
 }
 
 local infer = {
@@ -95,19 +109,34 @@ local function join(...)
   return list
 end
 
-local function schema(list)
+local function schema(list, revision)
   local fields = {}
-  for _, argument in ipairs(list) do fields[argument[1]] = argument[3] end
+  for _, argument in ipairs(list) do
+    if not argument[5] or argument[5] == revision then fields[argument[1]] = argument[3] end
+  end
   return fields
 end
 
 --- Every argument of both questions, in the order of the manual.
 arguments.lists = { train = join(common, train, fixed_train), infer = join(common, infer, { reserve }) }
 
-local schemas = {
-  train = { [false] = schema(join(common, train)), [true] = schema(arguments.lists.train) },
-  infer = { [false] = schema(join(common, infer)), [true] = schema(arguments.lists.infer) },
-}
+local function schemas_of(own, with_fixed)
+  local schemas = { fixed = schema(with_fixed, newer) }
+  for _, revision in ipairs(revisions.names) do schemas[revision] = schema(join(common, own), revision) end
+  return schemas
+end
+
+local schemas = { train = schemas_of(train, arguments.lists.train), infer = schemas_of(infer, arguments.lists.infer) }
+
+-- An argument of another revision than the one that is asked.
+local function other_revision(request, question, revision)
+  for _, argument in ipairs(arguments.lists[question]) do
+    local name, own = argument[1], argument[5]
+    if own and own ~= revision and rawget(request, name) ~= nil and not schemas[question][revision][name] then
+      return name, own
+    end
+  end
+end
 
 --- The checked copy of a request.
 ---@param what string       prefix of messages
@@ -115,8 +144,14 @@ local schemas = {
 ---@param request any       what the user passed
 ---@return table
 function arguments.check(what, question, request)
-  local fixed = type(request) == "table" and rawget(request, "fixed") == true
-  return check.record(what, request, schemas[question][fixed])
+  local asked = type(request) == "table" and rawget(request, "revision")
+  local revision = schemas[question][asked] and asked or newer
+  if type(request) == "table" then
+    local name, own = other_revision(request, question, revision)
+    if name then check.fail("%s: '%s' is an argument of revision %s, not of %s", what, name, own, revision) end
+  end
+  local fixed = revision == newer and type(request) == "table" and rawget(request, "fixed") == true
+  return check.record(what, request, schemas[question][fixed and "fixed" or revision])
 end
 
 return arguments

@@ -20,7 +20,7 @@ end
 local function put_weights(summary, m)
   local attention, mlp, norms = memory.layer_weights(m, m.rules.inference_shards(m))
   local embedding, _, last_norm = memory.end_weights(m)
-  local weights = embedding + m.l * (attention + mlp + norms) + last_norm
+  local weights = embedding + m.rules.served_layers(m) * (attention + mlp + norms) + last_norm
   if m.W <= weights then
     check.fail("%s: model is too large (requiring %s) to fit in total GPU memory", m.what, gigabytes(weights))
   end
@@ -98,7 +98,7 @@ local function put_setup(summary, m, b, s, n)
   summary.layernorm_dtype_bytes, summary.use_kv_cache = m.beta_n, m.args.use_kv_cache
 end
 
---- The 47 keys of 9.4 (50 with a cost) and `warnings`.
+--- The keys of 9.4, of every revision, and `warnings`.
 ---@param what string   prefix of messages
 ---@param args table    checked arguments
 ---@param rules table   upstream.lua or fixed.lua
@@ -122,7 +122,7 @@ function infer.summary(what, args, rules)
   local step, past = rules.decode_step(m, s, n, args.use_kv_cache)
   summary.decode_num_flops_fwd_total = latency.forward_flops(m, b, step, past)
   local decode, decode_parts = latency.forward(m, b, step, false, past)
-  local kv_time = cache == 0 and 0 or rules.kv_cache_time(m, b, past, cache)
+  local kv_time = args.use_kv_cache and rules.kv_cache_time(m, b, past, cache) or 0
   summary.kv_cache_memory_per_gpu, summary.kv_cache_latency = cache, kv_time
   prefill = rules.pipeline_latency(m, b, s, prefill, prefill_parts)
   decode = rules.pipeline_latency(m, b, step, rules.decode_time(decode, kv_time), decode_parts)

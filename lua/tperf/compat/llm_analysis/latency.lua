@@ -3,15 +3,15 @@ local max = math.max
 
 local latency = {}
 
--- F_attn of one layer. past: tokens already in the KV cache (upstream's formula ignores them, Q33).
-local function attention_flops(m, b, s, past)
+--- F_attn of one layer. past: tokens already in the KV cache (upstream's formula ignores them, Q33).
+function latency.attention_flops(m, b, s, past)
   return m.rules.projection_flops(m, b, s) + m.rules.core_flops(m, b, s, past)
 end
 
 --- F_fwd, checked as upstream does.
 function latency.forward_flops(m, b, s, past)
   local rules = m.rules
-  local total = m.L * (attention_flops(m, b, s, past) + rules.mlp_flops(m, b, s)) + 2 * b * s * m.h * m.V
+  local total = m.L * (latency.attention_flops(m, b, s, past) + rules.mlp_flops(m, b, s)) + 2 * b * s * m.h * m.V
   rules.check_flops(m, b, s, total)
   return total
 end
@@ -20,13 +20,13 @@ end
 function latency.recompute_flops(m, b, s)
   if m.R == 0 then return 0 end
   if m.R == 1 then return m.L * m.rules.core_flops(m, b, s) end
-  if m.R < 4 then return m.L * attention_flops(m, b, s) end
+  if m.R < 4 then return m.L * latency.attention_flops(m, b, s) end
   return m.rules.full_recompute_flops(m, b, s)
 end
 
 --- Section 7.2.
 function latency.attention(m, b, s, training, past)
-  local compute = attention_flops(m, b, s, past) / (m.t * m.Phi)
+  local compute = latency.attention_flops(m, b, s, past) / (m.t * m.Phi)
   return max(compute, m.P_attn_gpu * m.beta_w / m.H + m.rules.attention_traffic(m, b, s, training, past) / m.H)
 end
 

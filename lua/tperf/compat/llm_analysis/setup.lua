@@ -19,14 +19,13 @@ end
 local label = check.string { optional = true, empty = true }
 local positive, not_negative = { above = 0, max = 1e15 }, { min = 0, max = 1e15, optional = true }
 
-local model_fields = {
+local older_model_fields = {
   name = check.string {}, num_layers = size(), n_head = size(), hidden_dim = size(), vocab_size = size(),
   max_seq_len = size { optional = true }, num_key_value_heads = size { optional = true },
   num_key_value_groups = check.number { optional = true }, -- upstream overwrites it with n_head / num_key_value_heads
   ffn_embed_dim = check.number { above = 0, max = LARGEST, optional = true },
   expansion_ratio = check.number { above = 0, max = LARGEST, optional = true },
   model_type = label, moe_num_experts = size { default = 1 }, moe_top_k = size { default = 1 },
-  mlp_gated_linear_units = check.boolean { default = false },
 }
 
 local gpu_fields = {
@@ -47,6 +46,8 @@ local function extended(fields, more)
   return more
 end
 
+local model_fields = extended(older_model_fields, { mlp_gated_linear_units = check.boolean { default = false } })
+
 -- What upstream's configurations cannot say and the corrections use (Q2, Q3, Q13, Q38).
 local fixed_fields = {
   model = extended(model_fields, {
@@ -66,22 +67,40 @@ local kinds = {
     unknown = "unknown quant config name: %s" },
 }
 
--- A configuration table as it is, checked, or the shipped one of that name.
-local function resolve(what, kind, args, rules)
+local function fields_of(kind, rules)
+  if rules.extended then return fixed_fields[kind] end
+  return kind == "model" and not rules.models_say_gated and older_model_fields or kinds[kind].fields
+end
+
+--- The content of upstream's JSON file of a configuration.
+function setup.read(what, kind, path)
+  local content, message = resource.read(path)
+  if content == nil then check.fail("%s: unknown %s config name: %s", what, kind, message) end
+  return content
+end
+
+--- A configuration, checked: a table as it is, the shipped one of a name, or for a model the JSON file of a path.
+---@param what string   prefix of messages
+---@param kind string   "model", "gpu" or "dtype"
+---@param value string|table
+---@param rules table
+---@return table
+function setup.config(what, kind, value, rules)
   local spec = kinds[kind]
-  local value = args[kind] or args[kind .. "_name"] or spec.default
   if type(value) == "string" and not spec.registry[value] then
     if kind ~= "model" or not value:find(".json", 1, true) then
       check.fail("%s: " .. spec.unknown .. "%s", what, value, check.suggest(value, check.names(spec.registry)))
     end
-    local content, message = resource.read(value)
-    if content == nil then check.fail("%s: unknown model config name: %s", what, message) end
-    value = content
+    value = setup.read(what, kind, value)
   elseif type(value) == "string" then
-    value = spec.registry[value]
-    if kind == "gpu" then value = rules.shipped_gpu(value) end
+    local shipped = rules["shipped_" .. kind]
+    value = shipped and shipped(spec.registry[value]) or spec.registry[value]
   end
-  return check.record(what .. ": " .. kind, value, rules.extended and fixed_fields[kind] or spec.fields)
+  return check.record(what .. ": " .. kind, value, fields_of(kind, rules))
+end
+
+local function resolve(what, kind, args, rules)
+  return setup.config(what, kind, args[kind] or args[kind .. "_name"] or kinds[kind].default, rules)
 end
 
 --- "Truthy" of the sheet: given and not zero.
@@ -93,27 +112,40 @@ end
 local given = setup.given
 
 -- Section 11.1: width f and expansion ratio r of the MLP, either of which may be left out.
-local function ffn_widths(model)
+local function ffn_widths(what, model, rules)
   local h, f, r = model.hidden_dim, model.ffn_embed_dim, model.expansion_ratio
   if not f and not r then return 4 * h, 4 end
+  if f and not r and rules.whole_ratio and f % h ~= 0 then
+    check.fail("%s: ffn_embed_dim (%s) must be divisible by hidden_dim (%d); with expansion_ratio beside it, "
+      .. "llm-analysis takes any", what, check.show(f), h)
+  end
   return f or h * r, r or f / h
 end
 
-local function model_symbols(m, model, what)
+--- Completes a checked model as upstream does: both MLP widths, and the key and value heads.
+function setup.complete(what, model, rules)
   local a, a_kv = model.n_head, model.num_key_value_heads or model.n_head
   if a % a_kv ~= 0 then
     check.fail("%s: n_head (%d) must be divisible by num_key_value_heads (%d)", what, a, a_kv)
   end
-  m.model, m.h, m.a, m.a_kv, m.g = model, model.hidden_dim + 0.0, a, a_kv, a / a_kv
+  model.num_key_value_heads, model.num_key_value_groups = a_kv, a / a_kv
+  model.ffn_embed_dim, model.expansion_ratio = ffn_widths(what, model, rules)
+  return model
+end
+
+local function model_symbols(m)
+  local model = m.model
+  local a, f, r = model.n_head, model.ffn_embed_dim, model.expansion_ratio
+  m.h, m.a, m.a_kv, m.g = model.hidden_dim + 0.0, a, model.num_key_value_heads, model.num_key_value_groups
   m.d = (model.head_dim or model.hidden_dim / a) + 0.0
-  local f, r = ffn_widths(model)
   m.ffn_is_integer = math.type(f) == "integer"
   m.f, m.r = f + 0.0, m.rules.expansion_ratio(m.h, f, r)
   m.L, m.V, m.s_max = model.num_layers, model.vocab_size + 0.0, model.max_seq_len
   m.E, m.k, m.c = model.moe_num_experts, model.moe_top_k, model.mlp_gated_linear_units and 3 or 2
 end
 
-local function bits_symbols(m, dtype, what)
+local function bits_symbols(m)
+  local what, dtype = m.what, m.dtype
   local scale_bits = dtype.weight_group_size and 16 / dtype.weight_group_size or 0 -- Q38: one fp16 scale per group
   m.beta_w = (dtype.weight_bits + scale_bits) / 8
   m.beta_a, m.beta_e = dtype.activation_bits / 8, dtype.embedding_bits / 8
@@ -126,15 +158,17 @@ local function bits_symbols(m, dtype, what)
     check.fail("%s: weight_bits and activation_bits must be 4, 8, or 16, the wider of the dtype '%s' has %d",
       what, dtype.name, widest)
   end
-  if m.peak == 0 then
-    check.fail("%s: the gpu '%s' has a peak of 0 TFLOPS for %d-bit operands: choose another dtype", what, gpu.name,
-      widest)
-  end
+end
+
+local function check_peak(m)
+  if m.peak ~= 0 then return end
+  check.fail("%s: the gpu '%s' has a peak of 0 TFLOPS for %d-bit operands: choose another dtype", m.what, m.gpu.name,
+    math.max(m.dtype.weight_bits, m.dtype.activation_bits))
 end
 
 -- Section 7.1. An achieved rate wins over an efficiency.
-local function rates(m, args, what)
-  local gpu = m.gpu
+local function efficiencies(m, args)
+  local what, gpu = m.what, m.gpu
   local achieved = given(args.achieved_memory_bandwidth_GBs)
   m.e_h = achieved and achieved / gpu.hbm_bandwidth_in_GB_per_sec or given(args.hbm_memory_efficiency) or 1
   if m.e_h <= 0 or m.e_h > 1 then
@@ -147,24 +181,32 @@ local function rates(m, args, what)
     check.fail("%s: flops_efficiency must be in (0, 1], check the achieved_tflops and flops_efficiency passed in "
       .. "(it is %s)", what, check.show(m.e_f))
   end
+  m.e_intra, m.e_inter = args.intra_node_memory_efficiency, args.inter_node_memory_efficiency
+end
+
+local function rates(m)
+  local gpu = m.gpu
   m.tflops = m.peak * m.e_f
   m.Phi = m.tflops * 1e12
   m.H = gpu.hbm_bandwidth_in_GB_per_sec * m.e_h * 1e9
-  m.I = gpu.intra_node_bandwidth_in_GB_per_sec * args.intra_node_memory_efficiency * 1e9
+  m.I = gpu.intra_node_bandwidth_in_GB_per_sec * m.e_intra * 1e9
   local inter_node = gpu.inter_node_bandwidth_in_GB_per_sec or m.rules.inter_node_GBs
-  m.X = inter_node * args.inter_node_memory_efficiency * 1e9
+  m.X = inter_node * m.e_inter * 1e9
   m.tau = gpu.intra_node_min_message_latency
 end
 
-local function parallelism(m, args, what)
+--- The sizes of the parallelism; sp_size is tp_size where it is left out.
+function setup.parallelism(m, args)
   m.t, m.p, m.ep = args.tp_size, args.pp_size, args.ep_size or 1
   m.n_dp, m.n_r = args.dp_size, args.rdp_size or 1
   m.sp = given(args.sp_size) or m.t
+end
+
+local function check_sequence_parallelism(m)
   if m.sp > 1 and m.sp ~= m.t then
     check.fail("%s: if sequence parallelism size > 1, it must be equal to tensor parallelism size using Megatron-LM "
-      .. "sequence parallelism (sp_size %d, tp_size %d)", what, m.sp, m.t)
+      .. "sequence parallelism (sp_size %d, tp_size %d)", m.what, m.sp, m.t)
   end
-  m.l = m.rules.layers_per_gpu(m.L, m.p)
 end
 
 -- Section 1.
@@ -182,23 +224,34 @@ local function parameters(m)
   m.P_active = m.L * (m.P_attn + m.P_mlp * m.k / E + m.P_router + m.P_ln) + m.P_emb + m.P_last
 end
 
+--- Everything that follows from m's configurations, efficiencies and parallelism; checks none of these.
+function setup.derive(m)
+  model_symbols(m)
+  bits_symbols(m)
+  rates(m)
+  m.l = m.rules.layers_per_gpu(m.L, m.p)
+  m.W = m.rules.capacity(m)
+  parameters(m)
+end
+
 --- Sections 0, 1, 7.1 and 11.
 ---@param what string   prefix of messages
 ---@param args table    checked arguments; dp_size and rdp_size resolved
 ---@param rules table   upstream's formulas, or the corrected ones
+---@param any_peak boolean?  0 too: nothing is timed yet
 ---@return table m
-function setup.new(what, args, rules)
+function setup.new(what, args, rules, any_peak)
   local m = { rules = rules, args = args, what = what, warnings = {} }
-  local model = resolve(what, "model", args, rules)
+  m.model = setup.complete(what, resolve(what, "model", args, rules), rules)
   m.gpu, m.dtype = resolve(what, "gpu", args, rules), resolve(what, "dtype", args, rules)
-  model_symbols(m, model, what)
-  bits_symbols(m, m.dtype, what)
-  rates(m, args, what)
-  parallelism(m, args, what)
-  m.W = rules.capacity(m)
+  bits_symbols(m)
+  if not any_peak then check_peak(m) end
+  efficiencies(m, args)
+  setup.parallelism(m, args)
+  check_sequence_parallelism(m)
+  setup.derive(m)
   m.beta_n = args.layernorm_dtype_bytes
-  m.Z, m.R = args.ds_zero, args.activation_recomputation or 0
-  parameters(m)
+  m.Z, m.R = args.ds_zero or 0, rules.recomputation_levels[args.activation_recomputation or 0]
   rules.validate(m)
   return m
 end

@@ -2,56 +2,89 @@
 local check = require "tperf.check"
 local output = require "tperf.report.output"
 local python = require "tperf.compat.llm_analysis.python"
+local revisions = require "tperf.compat.llm_analysis.revisions"
 
 local summary = {}
 
-local function words(text)
-  local list = {}
-  for word in text:gmatch "%S+" do list[#list + 1] = word end
-  return list
-end
-
-local BREAKDOWN = "%slatency_fwd_attn %slatency_fwd_mlp %slatency_fwd_layernorm %slatency_fwd_tp_comm "
-  .. "%slatency_fwd_sharded_dp_comm %slatency_fwd_input_embedding %slatency_fwd_output_embedding_loss"
-local PARAMETERS = "num_params_total num_params_total_mlp num_params_total_embedding num_params_total_others "
+local PARAMETERS = "num_params_total >num_params_total_mlp >num_params_total_embedding >num_params_total_others "
   .. "num_active_params_total"
 
-local function breakdown(prefix) return (BREAKDOWN:gsub("%%s", prefix)) end
+local function breakdown(prefix)
+  return (("@attn @mlp @layernorm @tp_comm >@sharded_dp_comm @input_embedding @output_embedding_loss"):gsub("@",
+    prefix .. "latency_fwd_"))
+end
 
-local TRAIN_KEYS = words("batch_size_per_gpu max_batch_size_per_gpu gradient_accumulation_steps global_batch_size "
-  .. "dp_size rdp_size tp_size pp_size sp_size ep_size ds_zero total_num_gpus seq_len total_num_tokens " .. PARAMETERS
+-- Upstream's keys in its order. ">KEY" is d841e40's alone, "<KEY" 0571436's.
+local TRAIN_KEYS = "batch_size_per_gpu max_batch_size_per_gpu gradient_accumulation_steps global_batch_size "
+  .. "dp_size >rdp_size tp_size pp_size sp_size ep_size ds_zero total_num_gpus seq_len total_num_tokens " .. PARAMETERS
   .. " activation_recomputation layernorm_dtype_bytes mlp_activation_quant_bits mlp_recompute_gelu "
-  .. "mlp_gated_linear_units achieved_flops flops_efficiency hbm_memory_efficiency num_flops_total_per_micro_batch "
+  .. ">mlp_gated_linear_units achieved_flops flops_efficiency hbm_memory_efficiency num_flops_total_per_micro_batch "
   .. "weight_memory_per_gpu weight_memory_embedding_per_gpu weight_memory_attn_per_gpu weight_memory_mlp_per_gpu "
-  .. "weight_memory_layernorm_per_gpu unsharded_weight_memory_embedding unsharded_weight_memory_per_layer "
-  .. "unsharded_weight_memory_attn_per_layer unsharded_weight_memory_mlp_per_layer unshared_weight_memory_layernorm "
-  .. "gradient_memory_per_gpu optimizer_state_memory_per_gpu (weight+op_state)_memory_per_gpu "
-  .. "estimated_fwd_prefetch_memory_per_gpu estimated_bwd_prefetch_memory_per_gpu loss_bwd_memory "
-  .. "activation_memory_batch_size_1 activation_memory_per_gpu activation_memory_attn_per_gpu "
-  .. "activation_memory_mlp_per_gpu activation_memory_layernorm_per_gpu activation_memory_input_embedding_per_gpu "
-  .. "activation_memory_output_embedding_per_gpu (weight+op_state+act)_memory_per_gpu "
-  .. "(weight+op_state+grad)_memory_per_gpu estimated_peak_memory_per_gpu latency_per_micro_batch latency_fwd "
-  .. breakdown "" .. " latency_per_iter device_tokens_per_sec total_training_latency latency_per_iter_using_flops "
-  .. "total_training_latency_using_flops gpu_hours")
+  .. "weight_memory_layernorm_per_gpu >unsharded_weight_memory_embedding >unsharded_weight_memory_per_layer "
+  .. ">unsharded_weight_memory_attn_per_layer >unsharded_weight_memory_mlp_per_layer >unshared_weight_memory_layernorm "
+  .. "gradient_memory_per_gpu optimizer_state_memory_per_gpu >(weight+op_state)_memory_per_gpu "
+  .. "<(weight+op_state+grad)_memory_per_gpu >estimated_fwd_prefetch_memory_per_gpu "
+  .. ">estimated_bwd_prefetch_memory_per_gpu >loss_bwd_memory activation_memory_batch_size_1 "
+  .. "activation_memory_per_gpu activation_memory_attn_per_gpu activation_memory_mlp_per_gpu "
+  .. "activation_memory_layernorm_per_gpu >activation_memory_input_embedding_per_gpu "
+  .. ">activation_memory_output_embedding_per_gpu <activation_memory_embedding_output_per_gpu "
+  .. "<(weight+op_state+grad+act)_memory_per_gpu <memory_left_per_gpu >(weight+op_state+act)_memory_per_gpu "
+  .. ">(weight+op_state+grad)_memory_per_gpu >estimated_peak_memory_per_gpu latency_per_micro_batch latency_fwd "
+  .. breakdown "" .. " latency_per_iter >device_tokens_per_sec total_training_latency >latency_per_iter_using_flops "
+  .. ">total_training_latency_using_flops gpu_hours"
 
-local INFER_KEYS = words("batch_size_per_gpu seq_len tp_size ep_size pp_size num_tokens_to_generate " .. PARAMETERS
+local INFER_KEYS = "batch_size_per_gpu seq_len tp_size ep_size pp_size num_tokens_to_generate >"
+  .. PARAMETERS:gsub(" (%l)", " >%1")
   .. " flops_efficiency hbm_memory_efficiency layernorm_dtype_bytes use_kv_cache kv_cache_latency "
   .. "kv_cache_memory_per_gpu weight_memory_per_gpu weight_memory_embedding_per_gpu prefill_activation_memory_per_gpu "
   .. "prefill_max_batch_size_per_gpu prefill_num_flops_fwd_total decode_activation_memory_per_gpu "
   .. "decode_max_batch_size_per_gpu decode_num_flops_fwd_total prefill_latency " .. breakdown "prefill_"
   .. " decode_latency " .. breakdown "decode_" .. " total_decode_latency total_latency total_per_token_latency "
-  .. "prefill_tokens_per_sec decode_tokens_per_sec total_tokens_per_sec")
+  .. "prefill_tokens_per_sec decode_tokens_per_sec total_tokens_per_sec"
 
-local COST_KEYS = words "prefill_cost_per_1k_tokens decode_cost_per_1k_tokens total_cost_per_1k_tokens"
+local COST_KEYS = " prefill_cost_per_1k_tokens decode_cost_per_1k_tokens total_cost_per_1k_tokens"
+
+-- The keys of one revision, which `mark` marks, and the set of them.
+local function keys_of(text, mark)
+  local list, set = {}, {}
+  for own, key in text:gmatch "([<>]?)(%S+)" do
+    if own == "" or own == mark then
+      list[#list + 1] = key
+      set[key] = true
+    end
+  end
+  return { list = list, set = set }
+end
+
+local KEYS = {}
+for revision, mark in pairs { d841e40 = ">", ["0571436"] = "<" } do
+  KEYS[revision] = { train = keys_of(TRAIN_KEYS, mark), infer = keys_of(INFER_KEYS, mark),
+    priced = keys_of(INFER_KEYS .. COST_KEYS, mark) }
+end
+
+local function keys_for(result)
+  local keys = type(result) == "table" and KEYS[result.revision]
+  if not keys then check.fail("llm_analysis needs a summary, got %s", check.show(result)) end
+  return keys[not result.prefill_latency and "train" or result.total_cost_per_1k_tokens and "priced" or "infer"]
+end
 
 --- The keys of a summary in upstream's order; a key without a value (None, null) is still one of them.
 ---@param result table  what train or infer returned
 ---@return string[]
 function summary.keys(result)
-  if type(result) ~= "table" then check.fail("llm_analysis needs a summary, got %s", check.show(result)) end
-  if not result.prefill_latency then return TRAIN_KEYS end
-  local keys = table.move(INFER_KEYS, 1, #INFER_KEYS, 1, {})
-  return result.total_cost_per_1k_tokens and table.move(COST_KEYS, 1, #COST_KEYS, #keys + 1, keys) or keys
+  local list = keys_for(result).list
+  return table.move(list, 1, #list, 1, {})
+end
+
+--- Takes from what train.lua or infer.lua found the keys that the revision does not have.
+---@param result table
+---@param revision string
+function summary.finish(result, revision)
+  result.revision = revision
+  local set = keys_for(result).set
+  for key in pairs(result) do
+    if not set[key] and key ~= "warnings" and key ~= "revision" then result[key] = nil end
+  end
 end
 
 local function contains(key, ...)
@@ -61,18 +94,19 @@ local function contains(key, ...)
   return false
 end
 
--- The value as the readable text shows it, or nil when its line is left out. First match wins.
-local function shown(key, value)
+-- The value as the readable text shows it, or nil when its line is left out. First match wins. 0571436 looks for
+-- latencies last, which is the same for all its keys.
+local function shown(rules, key, value)
   if contains(key, "latency") then return python.duration(value) end
   if contains(key, "num_tokens", "num_params", "num_active_params", "flops") then
-    return python.str(python.number(value, 2, 1000))
+    return python.str(rules.number(value, 2, 1000))
   end
   if key == "gpu_hours" then
     if not value or value == 0 then return nil end
     return ("%.0f"):format(value < 0 and math.ceil(value) or math.floor(value))
   end
   if contains(key, "memory") and not contains(key, "efficiency") then
-    return python.str(python.number(value, 2, 1024)) .. "B"
+    return python.str(rules.number(value, 2, 1024)) .. "B"
   end
   return python.str(value)
 end
@@ -81,9 +115,10 @@ end
 ---@param result table  what train or infer returned
 ---@return string
 function summary.text(result)
+  local keys, rules = keys_for(result).list, revisions.rules[result.revision]
   local lines = { "", ("-"):rep(46) .. "Summary" .. ("-"):rep(47) }
-  for _, key in ipairs(summary.keys(result)) do
-    local value = shown(key, result[key])
+  for _, key in ipairs(keys) do
+    local value = shown(rules, key, result[key])
     if value then lines[#lines + 1] = key .. ": " .. value end
   end
   lines[#lines + 1] = ("-"):rep(100)
@@ -95,7 +130,7 @@ end
 ---@return string
 function summary.json(result)
   local lines = {}
-  for i, key in ipairs(summary.keys(result)) do
+  for i, key in ipairs(keys_for(result).list) do
     local value = result[key]
     local kind = type(value)
     local shape = value == nil and "null" or kind == "string" and '"' .. value .. '"'
@@ -105,19 +140,22 @@ function summary.json(result)
   return "{\n" .. table.concat(lines, ",\n") .. "\n}"
 end
 
--- The name both files of a run start with.
-local function file_name(m)
-  local args = m.args
-  return ("%s%s-%s-%s-tp%d-pp%d-dp%d-sp%d-fe%s-ep%d-hbme%s%s"):format(args.output_file_prefix or "", m.model.name,
-    m.gpu.name, m.dtype.name, m.t, m.p, m.n_dp, m.sp, python.repr(python.round(m.e_f, 2)), m.ep,
-    python.repr(python.round(m.e_h, 2)), args.output_file_suffix or "")
+--- The configurations and sizes in one word: what the names of files start with.
+---@param m table  the setup of the run
+---@return string
+function summary.description(m)
+  return ("%s-%s-%s-tp%d-pp%d-dp%d-sp%d-fe%s-ep%d-hbme%s"):format(m.model.name, m.gpu.name, m.dtype.name, m.t, m.p,
+    m.n_dp, m.sp, python.repr(python.round(m.e_f, 2)), m.ep, python.repr(python.round(m.e_h, 2)))
 end
 
---- Writes NAME-summary.json and NAME-summary-readable.txt into output_dir, which must exist.
+--- Writes NAME-summary.json and NAME-summary-readable.txt into output_dir, which is made where it is missing.
 ---@param m table       the setup of the run
 ---@param result table  what train or infer returned
 function summary.write(m, result)
-  local path = m.args.output_dir .. "/" .. file_name(m)
+  output.make_folder(m.args.output_dir)
+  local args = m.args
+  local name = (args.output_file_prefix or "") .. summary.description(m) .. (args.output_file_suffix or "")
+  local path = args.output_dir .. "/" .. name
   output.write(path .. "-summary.json", summary.json(result), m.what)
   output.write(path .. "-summary-readable.txt", summary.text(result), m.what)
 end

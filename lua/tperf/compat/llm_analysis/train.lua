@@ -9,11 +9,10 @@ local given, warn, max = setup.given, setup.warn, math.max
 local train = {}
 
 local ZERO = { [0] = "NONE", "STAGE_1", "STAGE_2", "STAGE_3" }
-local RECOMPUTATION = { [0] = "NONE", "ATTN_COMPUTE", "ATTN", "NORM_ATTN_NORM", "FULL" }
 local LARGEST_BATCH = 1 << 50 -- sequences; beyond, doubles miss some integers
 
 -- 8.2: n_dp and n_r from the number of GPUs.
-local function data_parallel(what, args)
+local function data_parallel(what, args, rules)
   local t, p, gpus, n_dp = args.tp_size, args.pp_size, given(args.total_num_gpus), given(args.dp_size)
   if t > args.num_gpus_per_node then
     check.fail("%s: tp_size must be <= %d(num_gpus_per_node), tensor parallelism requires high communication bandwidth "
@@ -28,11 +27,7 @@ local function data_parallel(what, args)
     end
     return gpus // (t * p), 1
   end
-  if gpus % (n_dp * t * p) ~= 0 then
-    check.fail("%s: total_num_gpus %d must be divisible by dp_size * tp_size * pp_size which is %d", what, gpus,
-      n_dp * t * p)
-  end
-  return n_dp, gpus // (n_dp * t * p)
+  return n_dp, rules.replicas(what, gpus, n_dp * t * p)
 end
 
 -- 2, 3, 8.4: everything that does not depend on the batch.
@@ -52,38 +47,6 @@ local function static_memory(m)
   mem.prefetch = max(mem.prefetch_forward, mem.prefetch_backward)
   mem.left = m.rules.memory_left(m, mem.weights, mem.optimizer, mem.gradients)
   return mem
-end
-
--- 4.7: A(b), with `layers` layers' worth in flight; and the parts of one layer.
-local function activations(m, b, s, layers)
-  local layer, attention, mlp, norms = memory.layer(m, b, s)
-  local total = layers * layer + memory.input(m, b, s) + memory.logits(m, b, s) + memory.norm(m, b, s)
-  return total, layers * attention, layers * mlp, layers * norms
-end
-
-local function memory_warnings(m, mem, lambda_1)
-  local left = mem.left
-  if m.Z == 0 then warn(m, "DeepSpeed ZeRO is disabled, consider using ZeRO to reduce memory usage") end
-  if left < 0 then warn(m, "model weight/optimizer state memory usage is too large to fit in GPU memory") end
-  if left - max(mem.prefetch, m.rules.gradients_to_come(mem.gradients)) < 0 then
-    warn(m, "model gradient or bwd prefetch memory usage is too large to fit in GPU memory")
-  end
-  if left - lambda_1 < 0 then warn(m, "loss_bwd_memory is too large to fit in GPU memory") end
-  if left - max(mem.prefetch, lambda_1) < mem.activation_1 then
-    warn(m, "memory_left %s < activation_memory_batch_size_1 %s", python.number(left), python.number(mem.activation_1))
-  end
-end
-
--- 8.5: the largest b with left >= max(prefetch, b lambda) + b A(1); the closed form, then its rounding put right.
-local function largest_batch(m, mem, lambda_1)
-  local left, a = mem.left, mem.activation_1
-  local b = math.min((left - mem.prefetch) / a, left / (a + lambda_1))
-  if math.abs(b) > LARGEST_BATCH then check.fail("%s: max_batch_size_per_gpu is out of range (%g)", m.what, b) end
-  b = math.floor(b)
-  for candidate = b + 1, b, -1 do
-    if left >= max(mem.prefetch, candidate * lambda_1) + candidate * a then return candidate end
-  end
-  return b - 1
 end
 
 -- The largest divisor of x up to limit: downwards from the limit, or through pairs of divisors, whichever is shorter.
@@ -112,7 +75,8 @@ local function solve_batch(m, b_max)
   local B, b, G = given(args.global_batch_size), given(args.batch_size_per_gpu), args.gradient_accumulation_steps
   if not B then
     if b and b > b_max then
-      warn(m, "batch_size_per_gpu %d must be <= max_batch_size_per_gpu %d, %s", b, b_max, EQUATION)
+      m.rules.batch_above_maximum(m, "batch_size_per_gpu %d must be <= max_batch_size_per_gpu %d, %s", b, b_max,
+        EQUATION)
     end
     b, G = b or max(b_max, m.rules.least_batch), G or 1
     if math.abs((b + 0.0) * G * ranks) > LARGEST_BATCH then
@@ -176,7 +140,7 @@ local function put_memory(summary, m, mem, b)
   summary["(weight+op_state)_memory_per_gpu"] = static
   summary.estimated_fwd_prefetch_memory_per_gpu = mem.prefetch_forward
   summary.estimated_bwd_prefetch_memory_per_gpu = mem.prefetch_backward
-  local s, total, attention, mlp, norms = m.s, activations(m, b, m.s, mem.layers_in_flight)
+  local s, total, attention, mlp, norms = m.s, m.rules.chosen_activations(m, b, m.s, mem.layers_in_flight)
   local loss = memory.logits(m, b, s)
   summary.loss_bwd_memory = loss
   summary.activation_memory_batch_size_1, summary.activation_memory_per_gpu = mem.activation_1, total
@@ -184,15 +148,14 @@ local function put_memory(summary, m, mem, b)
   summary.activation_memory_layernorm_per_gpu = norms
   summary.activation_memory_input_embedding_per_gpu = memory.input(m, b, s)
   summary.activation_memory_output_embedding_per_gpu = loss
+  summary.activation_memory_embedding_output_per_gpu = loss
   summary["(weight+op_state+act)_memory_per_gpu"] = static + total
-  summary["(weight+op_state+grad)_memory_per_gpu"] = static + mem.gradients
+  local all = mem.weights + mem.gradients + mem.optimizer
+  summary["(weight+op_state+grad)_memory_per_gpu"] = all
+  summary["(weight+op_state+grad+act)_memory_per_gpu"] = all + total
+  summary.memory_left_per_gpu = mem.left - total
   summary.estimated_peak_memory_per_gpu = m.rules.peak_memory(mem, total, loss)
-  if mem.left < total + max(mem.prefetch, loss) then
-    warn(m, "activation_memory_per_gpu memory or loss_bwd_memory is too large with batch_size_per_gpu = %d to fit in "
-      .. "GPU memory (requiring activation_memory_per_gpu=%sB, loss_bwd_memory=%sBmemory_left after fitting in model "
-      .. "weights, gradients, and optimizer states = %sB, max_batch_size_per_gpu = %d)", b, python.number(total),
-      python.number(loss), python.number(mem.left), summary.max_batch_size_per_gpu)
-  end
+  m.rules.warn_activations(m, mem, b, total, loss, summary.max_batch_size_per_gpu)
 end
 
 -- The all-gather of sharded weights should hide behind the layer's compute.
@@ -215,7 +178,7 @@ local function put_times(summary, m, mem, b, G, B)
   end
   local forward, parts = latency.forward(m, b, s, true)
   gather_warning(m, parts)
-  local micro_batch = forward + rules.backward_time(m, b, s, forward, parts) + rules.recompute_time(m, b, s, parts)
+  local micro_batch = rules.micro_batch_time(m, b, s, flops, forward, parts)
   local update = rules.update_time(m, mem.weights, mem.gradients, mem.optimizer)
   local iteration = rules.iteration_time(m, b, mem, G, micro_batch, update, parts)
   local by_flops = flops / (m.t * m.p * m.tflops * 1e12) * G -- rounded in upstream's order
@@ -242,11 +205,12 @@ local function token_warnings(m, summary)
       python.repr(python.round(tokens / m.P_tot, 3)))
   end
   if m.E > 1 then return end
-  local using_flops = summary.total_training_latency_using_flops
+  if tokens == 0 then check.fail("%s: division by zero: total_num_tokens is 0", m.what) end
+  local key = m.rules.checked_latency
   local estimate = (m.R == 4 and 8 or 6) * m.P_tot * tokens / (summary.total_num_gpus * m.tflops * 1e12)
-  if math.abs(using_flops - estimate) / estimate >= 0.05 then
-    warn(m, "total_training_latency_using_flops (%s) is too different from estimated_total_training_latency (%s)",
-      python.repr(using_flops), python.repr(estimate))
+  if math.abs(summary[key] - estimate) / estimate >= 0.05 then
+    warn(m, "%s (%s) is too different from estimated_total_training_latency (%s)", key, python.repr(summary[key]),
+      python.repr(estimate))
   end
 end
 
@@ -257,27 +221,28 @@ local function put_setup(summary, m)
   summary.total_num_gpus = m.n_dp * m.n_r * m.t * m.p
   summary.seq_len, summary.total_num_tokens = m.s, args.total_num_tokens
   setup.put_parameters(m, summary)
-  summary.activation_recomputation, summary.layernorm_dtype_bytes = RECOMPUTATION[m.R], m.beta_n
+  summary.activation_recomputation, summary.layernorm_dtype_bytes = m.rules.recomputation_names[m.R], m.beta_n
   summary.mlp_activation_quant_bits = args.mlp_activation_quant_bits
-  summary.mlp_recompute_gelu, summary.mlp_gated_linear_units = args.mlp_recompute_gelu, m.c == 3
+  summary.mlp_recompute_gelu, summary.mlp_gated_linear_units = args.mlp_recompute_gelu, m.gated
   summary.achieved_flops, summary.flops_efficiency, summary.hbm_memory_efficiency = m.tflops, m.e_f, m.e_h
 end
 
---- The 69 keys of 8.9 and `warnings`.
+--- The keys of 8.9, of every revision, and `warnings`.
 ---@param what string   prefix of messages
 ---@param args table    checked arguments
 ---@param rules table   upstream.lua or fixed.lua
 ---@return table summary, table setup
 function train.summary(what, args, rules)
-  args.dp_size, args.rdp_size = data_parallel(what, args)
+  args.dp_size, args.rdp_size = data_parallel(what, args, rules)
   local m = setup.new(what, args, rules)
   setup.warn_flops_efficiency(m)
   m.s = rules.sequence_length(m, args.seq_len)
+  m.gated = m.c == 3 or args.mlp_gated_linear_units or false
   local summary, s = { warnings = m.warnings }, m.s
   local mem, lambda_1 = static_memory(m), memory.logits(m, 1, s)
-  mem.activation_1 = activations(m, 1, s, rules.layers_in_flight(m, expected_micro_batches(m)))
-  memory_warnings(m, mem, lambda_1)
-  local b_max = largest_batch(m, mem, lambda_1)
+  mem.activation_1 = memory.activations(m, 1, s, rules.layers_in_flight(m, expected_micro_batches(m)), m.gated)
+  rules.warn_memory(m, mem, lambda_1)
+  local b_max = rules.largest_batch(m, mem, lambda_1)
   local b, G, B = solve_batch(m, b_max)
   rules.accept_batch(m, mem, b, b_max, lambda_1)
   mem.layers_in_flight = rules.layers_in_flight(m, G)

@@ -3,6 +3,7 @@
 -- m is the setup (setup.lua); b the micro-batch, s the tokens per sequence.
 local check = require "tperf.check"
 local memory = require "tperf.compat.llm_analysis.memory"
+local latency = require "tperf.compat.llm_analysis.latency"
 local max = math.max
 
 local upstream = { extended = false }
@@ -61,7 +62,7 @@ end
 
 function upstream.attention_mask(m, b, s) return s * b * m.h / m.sp end -- Q20: always
 
-function upstream.mlp_kept(m, b, s, beta_1, beta_g, beta_2, recompute_gelu) -- Q18
+function upstream.mlp_kept(m, b, s, beta_1, beta_g, beta_2, recompute_gelu, gated) -- Q18
   local sbh, k = s * b * m.h, m.k
   local base
   if m.E == 1 then
@@ -71,7 +72,7 @@ function upstream.mlp_kept(m, b, s, beta_1, beta_g, beta_2, recompute_gelu) -- Q
   end
   local wide = m.r * sbh * k / m.t
   if not recompute_gelu then return base + (beta_g + beta_2) * wide end
-  return base + (m.c == 3 and beta_g / 3 or beta_g) * wide
+  return base + (gated and beta_g / 3 or beta_g) * wide
 end
 
 function upstream.checkpoint_split(m) return m.t end                   -- Q19
@@ -89,7 +90,8 @@ function upstream.core_flops(m, b, s) return 4 * b * s ^ 2 * m.h end   -- Q33, Q
 function upstream.mlp_flops(m, b, s) return 2 * m.c * b * s * m.h ^ 2 * m.r end -- Q16
 
 function upstream.full_recompute_flops(m, b, s)                        -- Q28: the logits too
-  return m.L * (upstream.projection_flops(m, b, s) + upstream.core_flops(m, b, s) + upstream.mlp_flops(m, b, s))
+  local rules = m.rules
+  return m.L * (rules.projection_flops(m, b, s) + rules.core_flops(m, b, s) + rules.mlp_flops(m, b, s))
     + 2 * b * s * m.h * m.V
 end
 
@@ -114,7 +116,7 @@ end
 
 function upstream.mlp_traffic(m, b, s, training)                       -- Q11, Q12: nothing under full recompute
   if not training then return memory.mlp_inference(m, b, s) end
-  return memory.mlp(m, b, s, m.R, m.beta_a, m.beta_a, m.beta_a, false)
+  return memory.mlp(m, b, s, m.R, m.beta_a, m.beta_a, m.beta_a, false, m.c == 3)
 end
 
 function upstream.mlp_weight_traffic(m) return m.P_mlp * m.beta_w / (m.ep * m.t) end -- Q44: every expert
@@ -136,8 +138,7 @@ function upstream.gather_time(m)                                       -- Q15: w
 end
 
 function upstream.input_time(m, b, s)                                  -- Q21: the whole table
-  local reduce = m.t == 1 and 0 or upstream.all_reduce_time(m, 2 * b * s * m.h * ((m.t - 1) / m.t) * m.beta_e)
-  return m.V * m.h * m.beta_e / m.H + reduce
+  return m.V * m.h * m.beta_e / m.H + latency.all_reduce(m, b, s, m.beta_e)
 end
 
 function upstream.output_time(m, b, s)                                 -- the head's weights are not read

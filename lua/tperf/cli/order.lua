@@ -1,0 +1,100 @@
+--- pairs and next in one fixed order: Lua's own changes from run to run, and so would what a script prints. Numbers come
+-- first, then strings, false, true, and the rest as they come.
+local order = {}
+
+local next, rawget, type = next, rawget, type
+local getmetatable = debug.getmetatable -- whatever __metatable says
+
+local RANK = { number = 1, string = 2, boolean = 3 }
+
+local function before(a, b)
+  local x, y = RANK[type(a)] or 4, RANK[type(b)] or 4
+  if x ~= y then return x < y end
+  if x < 3 then return a < b end
+  return x == 3 and b and not a
+end
+
+-- The keys of a table in order, and how many.
+local function keys_of(t)
+  local keys, n, in_order = {}, 0, true
+  for key in next, t do
+    n = n + 1
+    keys[n] = key
+    in_order = in_order and key == n
+  end
+  if not in_order then table.sort(keys, before) end
+  return keys, n
+end
+
+--- As Lua's pairs.
+function order.pairs(t, ...)
+  local meta = getmetatable(t)
+  if type(t) ~= "table" or meta and rawget(meta, "__pairs") then return pairs(t, ...) end
+  local keys, n = keys_of(t)
+  local i = 0
+  return function()
+    while i < n do
+      i = i + 1
+      local value = rawget(t, keys[i])
+      if value ~= nil then return keys[i], value end
+    end
+  end, t, nil
+end
+
+local function first_of(t)
+  local first = next(t)
+  for key in next, t do
+    if before(key, first) then first = key end
+  end
+  return first
+end
+
+-- Where key is, or would be, among the keys. Of those that have no order, nil when it is not there.
+local function place_of(keys, key)
+  local low, high = 1, #keys
+  while low <= high do
+    local middle = (low + high) // 2
+    if before(keys[middle], key) then low = middle + 1 else high = middle - 1 end
+  end
+  if RANK[type(key)] then return low end
+  while keys[low] ~= nil and keys[low] ~= key do low = low + 1 end
+  return keys[low] ~= nil and low or nil
+end
+
+local walks = setmetatable({}, { __mode = "k" }) -- table -> { keys, at }: the walk under way
+
+-- The number of the key among those of the walk under way, which begins here at the latest.
+local function continue_walk(t, key)
+  local walk = walks[t]
+  if walk and walk.keys[walk.at] == key then return walk end
+  walk = { keys = keys_of(t) }
+  walk.at = place_of(walk.keys, key)
+  if not walk.at then error("bad argument #2 to 'next' (no such key)", 3) end
+  if walk.keys[walk.at] ~= key then walk.at = walk.at - 1 end -- it was removed: what follows takes its place
+  walks[t] = walk
+  return walk
+end
+
+--- As Lua's next. A walk sees the keys that there were at its second step.
+function order.next(t, key)
+  if type(t) ~= "table" then error(("bad argument #1 to 'next' (table expected, got %s)"):format(type(t)), 2) end
+  if key == nil then
+    walks[t] = nil
+    local first = first_of(t)
+    if first == nil then return nil end
+    return first, rawget(t, first)
+  end
+  local walk = continue_walk(t, key)
+  local keys, at = walk.keys, walk.at
+  repeat
+    at = at + 1
+    walk.at = at
+    if keys[at] == nil then
+      walks[t] = nil
+      return nil
+    end
+  until rawget(t, keys[at]) ~= nil
+  return keys[at], rawget(t, keys[at])
+end
+
+return order

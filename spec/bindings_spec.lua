@@ -1,0 +1,236 @@
+-- What scripts hand to the core: tables that change while they are read, numbers that divide by zero, objects that are
+-- used out of turn. Errors are fine; a crash or a wild read is not (`make check` runs this under sanitizers).
+local program = require "program"
+
+local MODEL <const> = [[
+  local tperf = require "tperf"
+  local function op(n) return tperf.op.norm { name = "n", tokens = 8 + (n or 0), width = 8 } end
+  local function model_of(...)
+    return { name = "m", layers = 2, hidden = 256, heads = 4, ffn = 512, seq = 256,
+      architecture = tperf.architecture { name = "own", layer = { ... } } }
+  end
+  local function train(model)
+    return tperf.train { model = model, system = "h100-sxm", global_batch = 8, dp = 2 }
+  end
+]]
+
+-- Runs a script, which may fail with such a message (a pattern) but not otherwise.
+local function survives(text, message, options)
+  local result = program.script(text, options)
+  program.remove(result.folder)
+  assert.is_true(result.code == 0 or result.code == 1, ("exit status %d\n%s"):format(result.code, result.err))
+  assert.is_nil(result.err:find "Sanitizer", result.err)
+  if message then
+    assert.equal(1, result.code, result.out)
+    assert.truthy(result.err:find(message), result.err)
+  else
+    assert.equal("", result.err)
+  end
+  return result
+end
+
+describe("a script's block", function()
+  it("may return a list that grows while it is read", function()
+    survives(MODEL .. [[
+      local function grow(list, key)
+        if key == "name" then for i = 2, 5000 do rawset(list, i, op()) end end
+      end
+      local evil = tperf.block("evil", function()
+        return setmetatable({ op() }, { __newindex = function() end, __index = function(list, key)
+          grow(list, key)
+          return key == "name" and "evil" or nil
+        end })
+      end)
+      local c = train(model_of(evil))
+      print(#c.layers)
+    ]])
+  end)
+
+  it("gives the core a copy, which it cannot change later", function()
+    local result = survives(MODEL .. [[
+      local kept
+      local own = tperf.block("own", function(_, share)
+        kept = { op(share.tokens) }
+        return kept
+      end)
+      local other = tperf.block("other", function()
+        for i = 1, 5000 do kept[i] = op() end
+        return { op() }
+      end)
+      print(#train(model_of(own, other)).layers)
+    ]])
+    assert.equal("2\n", result.out)
+  end)
+
+  it("cannot be changed through its class", function()
+    local result = survives(MODEL .. [[
+      local own = tperf.block("own", function() return { op() } end)
+      print(getmetatable(own), own.__index, rawget(own, "ops"))
+      print(getmetatable(setmetatable({}, { __name = "mine" })).__name)
+      print(getmetatable(tperf.model "gpt2"), getmetatable(op()), getmetatable(tperf.block))
+    ]])
+    assert.equal("false\tnil\tnil\nmine\nfalse\tfalse\tfalse\n", result.out)
+  end)
+end)
+
+describe("the library", function()
+  it("has only its documented modules for scripts", function()
+    for _, name in ipairs { "tperf.layout", "tperf.core", "tperf.strategy.tensor", "tperf.cli.sandbox", "tperf.check",
+      "tperf.report.output", "tperf.plot.gnuplot", "tperf.plot.figure", "tperf." } do
+      survives(("require %q"):format(name), "script.lua:1: module '" .. name:gsub("%.", "%%.") .. "' is not available")
+    end
+    local result = survives [[
+      local tperf = require "tperf"
+      for _, name in ipairs { "plot", "report", "op", "units", "schedule" } do
+        assert(require("tperf." .. name) == tperf[name])
+      end
+      print(type(require "tperf.compat.llm_analysis".train), tperf.op.linear == require "tperf.op".linear)
+    ]]
+    assert.equal("function\ttrue\n", result.out)
+  end)
+
+  it("is not changed by what a script does to its modules", function()
+    local result = survives [[
+      local tperf = require "tperf"
+      local model = { name = "m", layers = 2, hidden = 256, heads = 4, ffn = 512, seq = 256 }
+      local function time() return tperf.train { model = model, system = "h100-sxm", global_batch = 8 }.time end
+      local before, train = time(), tperf.train
+      for name in pairs(tperf.op) do tperf.op[name] = function() return {} end end
+      tperf.strategy.of, tperf.model, tperf.block.is = nil, nil, nil
+      tperf.train = train
+      print(time() == before)
+    ]]
+    assert.equal("true\n", result.out)
+  end)
+end)
+
+-- The core's own functions, with what the library hands to them, changed.
+local RECORD <const> = [[
+  local core, tperf = require "tperf.core", require "tperf"
+  local made = {}
+  local function record(owner, name)
+    local original = owner[name]
+    owner[name] = function(...)
+      made[name] = table.pack(...)
+      made[name].call = original
+      return original(...)
+    end
+  end
+  for _, name in ipairs { "network", "pipelines", "decode", "serve" } do record(core, name) end
+  record(core.search, "new")
+  local tiny = { name = "m", layers = 2, hidden = 256, heads = 4, ffn = 512, seq = 256 }
+  tperf.train { model = tiny, system = "h100-sxm", global_batch = 8, dp = 2, tp = 2, fast = { tp = 2, dp = 2, pp = 1 } }
+  tperf.search { model = tiny, system = "h100-sxm", global_batch = 8, gpus = 8 }
+  tperf.infer { model = "llama-2-7b", system = "h100-sxm", prompt = 100, generate = 20, tp = 2 }
+  local function again(name, change)
+    local arguments = made[name]
+    if change then change(arguments) end
+    return arguments.call(table.unpack(arguments, 1, arguments.n))
+  end
+  -- Powers of two are where Lua looks for the end of a list; this one ends nowhere near.
+  local function lying(value)
+    local text = {}
+    for power = 2, 61 do text[#text + 1] = ("[%d] = v"):format(1 << power) end
+    return load("local v = ... return { v, [2] = v, " .. table.concat(text, ", ") .. " }")(value)
+  end
+  local function shape(network)
+    return { strategy = 1, variant = 1, network = network, micro_batch = 1, panels = { 1 }, fast = {} }
+  end
+]]
+
+local cases = {
+  ["an op list that is counted before it grows"] = { [[
+    again("network", function(a)
+      local block = { a[6][1][1][1] }
+      a[6] = { { setmetatable(block, { __index = function(t) for i = 2, 9999 do t[i] = t[1] end return "x" end }) }, {}, {} }
+    end)]], "a block lacks its name" },
+  ["lists whose length is a lie"] = { [[
+    again("new", function(a) a[7] = lying(1) end)]], "has more than 1048576 members" },
+  ["questions whose number is a lie"] = { [[
+    again("new", function(a) a[5] = lying(a[5][1]) end)]], "has more than 1048576 members" },
+  ["an expert axis below all"] = { [[again("network", function(a) a[4] = -1 << 31 end)]], "no such axis" },
+  ["a placement without axes"] = { [[
+    print(again("network"):ops(1, tperf.system "h100-sxm", tperf.rules "default", {}, 1))]], "a placement of %d axes, not 0" },
+  ["a placement that does not divide"] = { [[
+    print(again("network"):ops(1, tperf.system "h100-sxm", tperf.rules "default", { 3, 1 }, 1))]], "cannot share a fast domain" },
+  ["a replica of none"] = { [[
+    local n = again "network"
+    local methods = debug.getmetatable(n).__index
+    n:iteration(tperf.system "h100-sxm", tperf.rules "default", made.new[3], again("pipelines"),
+      { global_batch = 8, dp = 0, pipeline = 1, micro_batch = 0, panels = 1, zero = 9, dp_fast = 0, pp_fast = 0 },
+      { 1, 1 })]], "sizes must be at least 1" },
+  ["pipelines of more stages than there can be"] = { [[
+    again("pipelines", function(a) a[3][1].pp, a[3][1].virtual_stages = 1 << 52, 1 << 52 end)]],
+    "a pipeline of more than 1048576 stages" },
+  ["pipelines of more kinds of layers than the network"] = { [[
+    local p = again("pipelines", function(a) a[1] = { { 8, 100 } } end)
+    local s = again("new", function(a) a[4] = p end)
+    s:walk { shape(again "network") }]], "the pipelines have 8 kinds of layers, the network has 1" },
+  ["networks that are let go while a search uses them"] = { [[
+    local s = again "new"
+    local shapes = {}
+    for i = 1, 50 do
+      shapes[i] = setmetatable({}, { __index = function(_, key)
+        collectgarbage()
+        return shape(again "network")[key]
+      end })
+    end
+    s:walk(shapes)]], "" },
+  ["a search asked after its answer"] = { [[
+    local s = again "new"
+    s:walk { shape(again "network") }
+    s:answer(1)
+    s:walk { shape(again "network") }]], "the search has been answered" },
+  ["a search within its own callback"] = { [[
+    local s
+    s = again("new", function(a) a[8] = function() return s:walk { shape(again "network") } end end)
+    for i = 1, 8 do s:walk { shape(again("network", function(a) a[2] = { i, 1 } end)) } end]], "the search is under way" },
+  ["a decode whose networks are let go"] = { [[
+    local list = table.move(made.decode[2], 1, #made.decode[2], 1, {})
+    local decode = again("decode", function(a) a[2] = list end)
+    for i = #list, 1, -1 do list[i] = nil end
+    made.decode = nil
+    made.serve = nil
+    collectgarbage()
+    collectgarbage()
+    local ops = decode:ops(1, tperf.system "h100-sxm", tperf.rules "default", { 2, 1 }, 101, 119)
+    assert(#ops > 3)]] },
+  ["steps that no decode has"] = { [[
+    again("decode"):ops(1, tperf.system "h100-sxm", tperf.rules "default", { 2, 1 }, 101, 1e300)]], "no such steps" },
+  ["a section below all"] = { [[
+    again("decode"):ops(-1 << 31, tperf.system "h100-sxm", tperf.rules "default", { 2, 1 }, 101, 119)]],
+    "no such section" },
+  ["tables within themselves"] = { [[
+    local a, b = {}, {}
+    a.within, b.within = a, b
+    assert(not core.resource.same(a, b))]] },
+  ["a curve with more sizes than there can be"] = { [[
+    local s = tperf.system "h100-sxm":with {}
+    local rates = {}
+    for i = 1, 1000 do rates[i] = i end
+    for _, curve in pairs(s.accelerator.compute_efficiency.attention) do curve.head_dim = rates end
+    core.check_system(s)]], "head sizes" },
+}
+
+describe("the core refuses or survives", function()
+  for name, case in pairs(cases) do
+    it(name, function()
+      survives(RECORD .. case[1], case[2], "--trust")
+    end)
+  end
+end)
+
+-- What the fuzzers have found: seeds and numbers of cases (tools/fuzz).
+local FOUND <const> = {
+  { "api", 6, 45 }, { "core", 1, 23 }, { "core", 2, 144 }, { "core", 3, 5 }, { "core", 4, 115 }, { "core", 6, 39 },
+}
+
+describe("the fuzzers' finds", function()
+  for _, found in ipairs(FOUND) do
+    it(("are mended: %s %d"):format(found[1], found[2]), function()
+      local trust = found[1] == "core" and "--trust" or ""
+      local result = program.shell(("tperf run %s tools/fuzz/%s.lua %d %d"):format(trust, table.unpack(found)))
+      assert.equal(0, result.code, result.err:sub(-1000))
+    end)
+  end
+end)

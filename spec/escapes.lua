@@ -1,0 +1,314 @@
+-- Attempts to leave the sandbox: what an untrusted script may try, and what must come of it. spec/escape_spec.lua runs
+-- each in a folder of its own (see there for what lies in it and around it) and looks at everything afterwards.
+--   { what, code, refusal }            the run ends with 1 and says the refusal
+--   { what, code, prints = TEXT }      the run ends with 0 and prints TEXT: what was asked for is not there
+-- More fields: options of `tperf run`; env, variables for the shell; before, a shell command; internal = true: the
+-- module is no documented one.
+local THERE <const> = "it is there already, and no run of tperf wrote it"
+local DOT <const> = "it starts with a dot, or lies in a folder that does"
+local OUTSIDE <const> = "it is outside the output folder"
+local LINK <const> = "a symbolic link or a file is in its way"
+local MANIFEST <const> = "that is where the run's manifest goes"
+local CONTROL <const> = "its name has a control character in it"
+local SPECIAL <const> = "scripts read regular files, none of /proc, /sys and /dev"
+local GONE <const> = "not available to scripts"
+local BINARY <const> = "attempt to load a binary chunk"
+
+local list = {}
+
+local function add(attempts)
+  for _, attempt in ipairs(attempts) do list[#list + 1] = attempt end
+end
+
+-- --- names that may not be written ---
+
+local function writes(path, mode) return ("assert(io.open(%q, %q)):write 'evil'"):format(path, mode or "w") end
+
+add {
+  { "append to git's configuration", writes(".git/config", "a"), DOT },
+  { "replace git's configuration", writes ".git/config", DOT },
+  { "update git's configuration", writes(".git/config", "r+"), DOT },
+  { "add a hook", writes ".git/hooks/post-commit", DOT },
+  { "append to the shell's profile", writes(".bashrc", "a"), DOT },
+  { "make a profile", writes ".profile", DOT },
+  { "make a .envrc further down", writes "sub/.envrc", DOT },
+  { "a file in a dot folder", writes ".hidden/x", DOT },
+  { "a dot file after ./", writes "././.x", DOT },
+  { "a dot file by a detour", writes "sub/../.x", DOT },
+  { "a dot folder by a detour", writes "sub/../.git/x", DOT },
+  { "two dots and a name", writes "..x", DOT },
+  { "three dots", writes "...", DOT },
+  { "git's folder in capitals", writes ".GIT/config", DOT },
+  { "the journal of runs", writes(".tperf-written", "a"), DOT },
+  { "a journal further down", writes "sub/.tperf-written", DOT },
+  { "append to a Makefile", writes("Makefile", "a"), THERE },
+  { "replace a Makefile", writes "Makefile", THERE },
+  { "update a Makefile", writes("Makefile", "r+"), THERE },
+  { "truncate a Makefile", writes("Makefile", "w+b"), THERE },
+  { "update by appending", writes("Makefile", "a+b"), THERE },
+  { "the script itself", writes "script.lua", THERE },
+  { "a file by its absolute name", "io.open(io.open('here'):read() .. '/Makefile', 'w')", THERE },
+  { "a file by a detour", writes "sub/../Makefile", THERE },
+  { "an empty file", writes("empty", "a"), THERE },
+  { "a file further down", writes("sub/setup.py", "a"), THERE },
+  { "io.output on a file", "io.output 'Makefile'", THERE },
+  { "io.output on a dot file", "io.output '.x'", DOT },
+  { "a file that has changed since a run wrote it", writes "own.txt", "it has changed since a run of tperf wrote it",
+    before = "echo \"io.open('own.txt', 'w'):write '1'\" > a.lua && tperf run a.lua && echo 2 >> own.txt" },
+  { "a file that another script wrote", writes "own.txt", "another script wrote it",
+    before = "echo \"io.open('own.txt', 'w'):write '1'\" > a.lua && tperf run a.lua" },
+  { "an absolute name", writes "/tmp/tperf-escape", OUTSIDE },
+  { "the folder above", writes "../x", OUTSIDE },
+  { "a file above", writes("../other/file", "a"), OUTSIDE },
+  { "above by a detour", writes "sub/../../other/x", OUTSIDE },
+  { "far above", writes(("../"):rep(40) .. "etc/x"), OUTSIDE },
+  { "a folder whose name begins as the output folder's", "io.open(io.open('here'):read() .. '2/x', 'w')", OUTSIDE },
+  { "a zero byte", writes "x\0/../../other/x", OUTSIDE },
+  { "a name with a line end", writes "x\ny", CONTROL },
+  { "a name that speaks to the terminal", writes "\27]0;x", CONTROL },
+  { "a very long name", writes(("x"):rep(256)), "its name is too long" },
+  { "a very long path", writes(("sub/../"):rep(700) .. "x"), "its name is too long" },
+  { "a slash at the end", writes "x/", "it names a folder" },
+  { "the output folder", writes ".", "it is the output folder itself" },
+  { "nothing", writes "", "it is the output folder itself" },
+  { "a folder", writes "sub", "Is a directory" },
+  { "a file as a folder", writes "Makefile/x", LINK },
+  { "a device", writes "/dev/full", OUTSIDE },
+  { "the terminal", writes "/dev/tty", OUTSIDE },
+  { "its own memory", writes("/proc/self/mem", "r+"), OUTSIDE },
+  { "a descriptor", writes "/proc/self/fd/1", OUTSIDE },
+  { "below a link to a folder", writes "out_link/x", LINK },
+  { "a file below a link", writes("out_link/file", "a"), LINK },
+  { "through a link to a file", writes "file_link", LINK },
+  { "through a link to nowhere", writes "dangling", LINK },
+  { "through a link that stays inside", writes "make_link", LINK },
+  { "through a link to itself", writes "loop", LINK },
+  { "below a link by a detour", writes "sub/../out_link/x", LINK },
+  { "a pipe", writes "pipe", "pipe: Operation not permitted" },
+  { "a second name of a file elsewhere", writes "hard", "hard: Operation not permitted" },
+  { "appending to a second name", writes("hard", "a"), "hard: Operation not permitted" },
+  { "a mode that is none", "io.open('x', 'w\\0')", "invalid mode" },
+  { "a manifest", writes "manifest.json", MANIFEST },
+  { "a manifest in capitals", writes "MANIFEST.json", MANIFEST },
+  { "a manifest further down", writes "sub/manifest.json", MANIFEST },
+  { "what --out keeps of the printing", writes "stdout.txt", "that is where what the script prints goes",
+    options = "--out results" },
+}
+
+-- --- removing and renaming ---
+
+add {
+  { "remove a file", "os.remove 'Makefile'", THERE },
+  { "remove a dot file", "os.remove '.bashrc'", DOT },
+  { "remove a file above", "os.remove '../other/file'", OUTSIDE },
+  { "remove below a link", "os.remove 'out_link/file'", LINK },
+  { "remove a link", "os.remove 'file_link'", LINK },
+  { "remove a folder", "assert(os.remove 'bare')", "bare: Is a directory" },
+  { "remove the output folder", "os.remove '.'", "it is the output folder itself" },
+  { "remove a pipe", "assert(os.remove 'pipe')", "pipe: Operation not permitted" },
+  { "rename a file away", "os.rename('Makefile', 'x')", THERE },
+  { "rename a dot file", "os.rename('.bashrc', 'x')", DOT },
+  { "rename from above", "os.rename('../other/file', 'x')", OUTSIDE },
+  { "rename a link", "os.rename('file_link', 'x')", LINK },
+  { "rename a folder", "assert(os.rename('bare', 'x'))", "bare: Is a directory" },
+}
+
+local function renames(to) return ("io.open('own', 'w'):close() assert(os.rename('own', %q))"):format(to) end
+add {
+  { "rename onto a file", renames "Makefile", THERE },
+  { "rename onto a dot file", renames ".bashrc", DOT },
+  { "rename into git's folder", renames ".git/hooks/pre-commit", DOT },
+  { "rename out of the folder", renames "../x", OUTSIDE },
+  { "rename below a link", renames "out_link/x", LINK },
+  { "rename onto a link", renames "file_link", LINK },
+  { "rename into a manifest", renames "manifest.json", MANIFEST },
+  { "rename into a journal", renames ".tperf-written", DOT },
+  { "rename onto a folder", renames "sub", "sub: Is a directory" },
+  { "rename onto what --out keeps", renames "stdout.txt", "that is where what the script prints goes",
+    options = "--out results" },
+}
+
+-- --- the library's writers ---
+
+local T <const> = "local tperf = require 'tperf' "
+local function saves(path) return T .. ("tperf.report.save(%q, { { a = 1 } }, { 'a' })"):format(path) end
+local function plots(path)
+  return T .. ("tperf.plot.bars { rows = { { a = 1, b = 'x' } }, x = 'b', y = 'a' }:save(%q)"):format(path)
+end
+local function caches(path)
+  return T .. "tperf.sweep { key = 'k', run = function() return 'evil\\n' end, gpus = tperf.vary { 1 }, "
+    .. ("cache = %q }"):format(path)
+end
+local NO_CACHE <const> = "is there and is no cache of sweeps"
+add {
+  { "a report over a file", saves "existing.csv", THERE },
+  { "a report in a dot file", saves ".x.csv", DOT },
+  { "a report above", saves "../x.csv", OUTSIDE },
+  { "a report through a link", saves "link.csv", LINK },
+  { "a report as a manifest", saves "manifest.json", MANIFEST },
+  { "a plot over a file", plots "existing.svg", THERE },
+  { "a plot in a dot folder", plots ".git/x.svg", DOT },
+  { "a plot above", plots "../x.svg", OUTSIDE },
+  { "a plot as a PNG above", plots "../x.png", "cannot write '../x.png'" },
+  { "a document over a file", T .. "tperf.report.new { title = 'x' }:text('y'):save 'existing.md'", THERE },
+  { "a timeline over a file", T .. "tperf.schedule { schedule = '1f1b', devices = 2, microbatches = 2 }"
+    .. ":save 'existing.svg'",
+    THERE },
+  { "a cache over a file", caches "Makefile", NO_CACHE },
+  { "a cache over an empty file", caches "empty", NO_CACHE },
+  { "a cache in a dot file", caches ".git/x", DOT },
+  { "a cache above", caches "../x", OUTSIDE },
+  { "a cache through a link", caches "file_link", LINK },
+  { "a cache below a link", caches "out_link/x", LINK },
+  { "a cache in a second name of a file", caches "hard", "Operation not permitted" },
+  { "a cache in a pipe", caches "pipe", "Operation not permitted" },
+  { "a cache as a manifest", caches "manifest.json", MANIFEST },
+  { "llm-analysis' files above", "require('tperf.compat.llm_analysis').train { model_name = 'facebook_opt-125m', "
+    .. "output_dir = '..' }", OUTSIDE },
+}
+
+-- --- what may not be read ---
+
+local function reads(path) return ("print(assert(io.open(%q)):read 'a')"):format(path) end
+add {
+  { "the environment by /proc", reads "/proc/self/environ", SPECIAL },
+  { "its memory's map", reads "/proc/self/maps", SPECIAL },
+  { "its memory", reads "/proc/self/mem", SPECIAL },
+  { "another's command line", reads "/proc/1/cmdline", SPECIAL },
+  { "a file by way of /proc", reads "/proc/self/cwd/Makefile", SPECIAL },
+  { "the root by way of /proc", reads "/proc/self/root/etc/passwd", SPECIAL },
+  { "/proc with more slashes", reads "//proc///self/environ", SPECIAL },
+  { "/proc by a detour", reads "/tmp/../proc/self/environ", SPECIAL },
+  { "/proc from here", reads(("../"):rep(40) .. "proc/self/environ"), SPECIAL },
+  { "the kernel's files", reads "/sys/kernel/notes", SPECIAL },
+  { "an endless device", reads "/dev/zero", SPECIAL },
+  { "random numbers nobody seeded", reads "/dev/urandom", SPECIAL },
+  { "the terminal", reads "/dev/tty", SPECIAL },
+  { "standard input by its name", reads "/dev/stdin", SPECIAL },
+  { "a descriptor", reads "/dev/fd/0", SPECIAL },
+  { "a link to /proc", reads "env_link", SPECIAL },
+  { "a link to a device", reads "zero_link", SPECIAL },
+  { "below a link to /proc", reads "proc_link/self/environ", SPECIAL },
+  { "a link to itself", reads "loop", "Too many levels of symbolic links" },
+  { "a pipe, which would wait", reads "pipe", SPECIAL },
+  { "a folder", reads "sub", "Is a directory" },
+  { "a zero byte in a name", reads "Makefile\0x", "No such file or directory" },
+  { "io.lines on /proc", "for line in io.lines '/proc/self/environ' do print(line) end", SPECIAL },
+  { "io.lines on a pipe", "io.lines 'pipe'", SPECIAL },
+  { "io.input on /proc", "io.input '/proc/self/environ' print(io.read 'a')", SPECIAL },
+  { "loadfile on /proc", "assert(loadfile '/proc/self/cmdline')", SPECIAL },
+  { "dofile on a pipe", "dofile 'pipe'", SPECIAL },
+  { "require of a device", "package.path = '/dev/?' require 'zero'", "module 'zero' not found" },
+  { "package.searchpath on /proc", "print(package.searchpath('environ', '/proc/self/?') == nil)", prints = "true\n" },
+  { "a system that is a device", T .. "tperf.system 'zero.yaml'", "zero.yaml" },
+  { "measurements that are a device", T .. "tperf.validate { file = '/dev/zero' }", SPECIAL },
+}
+
+-- --- processes, native and binary code ---
+
+add {
+  { "a process", "os.execute 'touch ../witness'", GONE },
+  { "a pipe to a process", "io.popen('touch ../witness', 'w')", GONE },
+  { "a native library", "package.loadlib('libc.so.6', 'system')", GONE },
+  { "a native module by package.cpath", "package.cpath = '/usr/lib/x86_64-linux-gnu/lua/5.4/?.so' require 'lfs'",
+    "module 'lfs' not found" },
+  { "a native module by the environment", "require 'lfs'", "module 'lfs' not found",
+    env = "LUA_CPATH_5_4='/usr/lib/x86_64-linux-gnu/lua/5.4/?.so'" },
+  { "code in LUA_INIT", "print(1)", prints = "1\n", env = "LUA_INIT=\"os.execute('touch ../witness')\"" },
+  { "the loaders of modules", "print(package.searchers, package.cpath == '')", prints = "nil\ttrue\n" },
+  { "bytecode of a function", "string.dump(function() end)", GONE },
+  { "bytecode by a method", "print((''):dump(print))", GONE },
+  { "a binary chunk", "assert(load '\\27Lua')", BINARY },
+  { "a binary chunk that is asked for", "load('\\27Lua', 'x', 'b')", GONE },
+  { "a binary chunk of both kinds", "assert(load('\\27Lua', 'x', 'bt'))", BINARY },
+  { "a binary chunk in pieces", "local i = 0 assert(load(function() i = i + 1 return ({ '\\27', 'Lua' })[i] end))",
+    BINARY },
+  { "a binary file", "assert(loadfile 'code.luac')", BINARY },
+  { "a binary file after a comment", "assert(loadfile 'comment.luac')", BINARY },
+  { "a binary file that is asked for", "loadfile('code.luac', 'b')", GONE },
+  { "a binary file by dofile", "dofile 'code.luac'", BINARY },
+  { "a binary module", "package.path = '?.luac' require 'code'", BINARY },
+  { "the debug library", "debug.getregistry()", GONE },
+  { "the debug library by require", "require 'debug'", "module 'debug' not found" },
+  { "the debug library among what is loaded", "print(package.loaded.debug)", prints = "nil\n" },
+  { "the debug library from a loaded chunk", "load 'return debug.sethook' ()", GONE },
+  { "the debug library from a module", "require 'wants_debug'", GONE },
+  { "the real globals from a loaded chunk", "print(load('return _G', 'x', 't')() == _G, load 'return _ENV' () == _G)",
+    prints = "true\ttrue\n" },
+  { "the real globals by require", "print(require '_G' == _G)", prints = "true\n" },
+  { "the real globals from a coroutine", "print(coroutine.wrap(function() return _ENV end)() == _G)",
+    prints = "true\n" },
+  { "a global put back", "rawset(_G, 'debug', require 'debug')", "module 'debug' not found" },
+}
+
+-- --- the environment, the clock, chance ---
+
+add {
+  { "the environment", "os.getenv 'HOME'", GONE },
+  { "the clock", "print(os.time())", GONE },
+  { "the date", "print(os.date())", GONE },
+  { "processor time", "os.clock()", GONE },
+  { "the locale", "os.setlocale 'C'", GONE },
+  { "a temporary name", "os.tmpname()", GONE },
+  { "a temporary file", "io.tmpfile()", GONE },
+  { "chance", "math.random()", "call math.randomseed(NUMBER) first" },
+  { "a seed of chance", "math.randomseed()", "needs a number" },
+  { "the collector stopped", "collectgarbage 'stop'", GONE },
+  { "the collector's ways", "collectgarbage('generational')", GONE },
+  { "arguments as a way out", "print(type(arg[0]), getmetatable(arg))", prints = "string\tnil\n" },
+}
+
+-- --- metatables, coroutines, finalizers ---
+
+add {
+  { "the metatable of strings", "print(getmetatable '')", prints = "false\n" },
+  { "the methods of strings", "getmetatable('').__index.rep = print", "attempt to index a boolean value" },
+  { "the metatable of files", "getmetatable(io.stdout).__index.write = print", "attempt to index a boolean value" },
+  { "another metatable of a file", "setmetatable(io.stdout, {})", "table expected" },
+  { "the metatable of an opened file", "print(getmetatable(io.open 'Makefile'))", prints = "false\n" },
+  { "the metatable of a file being written", "print(getmetatable(io.open('x', 'w')))", prints = "false\n" },
+  { "the globals without strictness", "setmetatable(_G, nil)", "cannot change a protected metatable" },
+  { "a finalizer", "setmetatable({}, { __gc = function() end })", GONE },
+  { "a finalizer by another name", "setmetatable({}, setmetatable({ __gc = true }, {}))", GONE },
+  { "a finalizer that comes late", "local m = {} setmetatable({}, m) m.__gc = function() print 'ran' end "
+    .. "collectgarbage() print 'end'", prints = "end\n" },
+  { "a finalizer behind __index", "setmetatable({}, setmetatable({}, { __index = function() return print end })) "
+    .. "collectgarbage() print 'end'", prints = "end\n" },
+  { "code that runs when a coroutine closes", "local c = coroutine.create(function() local x <close> = "
+    .. "setmetatable({}, { __close = function() os.execute 'touch ../witness' end }) coroutine.yield() end) "
+    .. "coroutine.resume(c) print(coroutine.close(c))", prints = "false\tscript.lua:1: os.execute is not available to "
+    .. "scripts (tperf run --trust lifts this)\n" },
+  { "code that runs as an error is told", "error(setmetatable({}, { __tostring = function() os.execute 'x' end }))",
+    "the error is a table value" },
+  { "warnings", "warn '@on' warn 'x' print(os.execute == warn)", prints = "false\n", talks = true },
+  { "writing to standard input", "print(io.stdin:write 'x' == nil)", prints = "true\n" },
+  { "a file of its own after it is closed", "local f = io.open('x', 'w') f:close() f:write 'y'", "closed file" },
+}
+
+-- --- the library's own code ---
+
+add {
+  { "code for the library", writes("lib/tperf/x.lua"), "it is in TPERF_LUA_DIR", env = "TPERF_LUA_DIR=lib" },
+  { "code beside the library", writes("lib/x.lua"), "it is in TPERF_LUA_DIR", env = "TPERF_LUA_DIR=lib" },
+  { "code for the library that --out names", writes("x.lua"), "it is in TPERF_LUA_DIR", env = "TPERF_LUA_DIR=lib",
+    options = "--out lib/tperf" },
+  { "a module of the library's name beside the script", "print(require 'tperf'.version ~= nil)", prints = "true\n",
+    env = "TPERF_LUA_DIR=lib", before = "mkdir -p tperf/cli && echo \"os.execute 'touch ../witness'\" > tperf/init.lua "
+    .. "&& cp tperf/init.lua tperf/cli/sandbox.lua" },
+  { "the core", "require 'tperf.core'", GONE },
+  { "the core with another name", "require 'tperf/core'", "tperf/core" },
+  { "the core among what is loaded", "print(package.loaded['tperf.core'])", prints = "nil\n" },
+  { "the core by package.preload", "print(package.preload['tperf.core'])", prints = "nil\n" },
+  { "the command line", "require 'tperf.cli'", GONE },
+  { "the sandbox", "require 'tperf.cli.sandbox'", GONE },
+  { "the recorder", "require 'tperf.cli.recorder'", GONE },
+  { "gnuplot's driver", "require 'tperf.plot.gnuplot'", GONE },
+  { "a name that is a table", "require(setmetatable({}, { __tostring = function() return 'tperf.core' end }))",
+    "a module's name is needed" },
+}
+for _, name in ipairs { "check", "layout", "network", "problem", "report.json", "report.output", "resource",
+  "sweep.cache", "sweep.codec", "sweep.runner", "timeline" } do
+  add { { "tperf." .. name, ("require 'tperf.%s'"):format(name), "tperf." .. name, internal = true } }
+end
+
+return list

@@ -1,0 +1,98 @@
+-- --max-memory counts what the core holds for a script as well as what Lua does.
+local program = require "program"
+local units = require "tperf.units"
+
+local function run(text, options)
+  local result = program.script(text, options)
+  program.remove(result.folder)
+  return result
+end
+
+local SCHEDULE <const> = [[
+  local tperf = require "tperf"
+  local function make() return tperf.schedule { schedule = "1f1b", devices = 64, microbatches = 500 } end
+]]
+
+local SEARCH <const> = [[
+  local tperf = require "tperf"
+  local function search(o)
+    o.model, o.system, o.global_batch, o.threads, o.zero = "llama-2-7b", "h100-sxm", 256, 2, { 0, 1, 2, 3 }
+    o.gpus = { 64, 128, 256 }
+    local all = {}
+    for _, found in ipairs(tperf.search(o)) do table.move(found, 1, #found, #all + 1, all) end
+    return all
+  end
+]]
+
+describe("the memory limit", function()
+  it("ends a script that keeps schedules", function()
+    local result = run(SCHEDULE .. "local kept = {} while true do kept[#kept + 1] = make() end", "--max-memory 60MB")
+    assert.equal(1, result.code)
+    assert.truthy(result.err:find("not enough memory", 1, true), result.err)
+    assert.truthy(result.err:find("(the limit is 57.2205 MiB; --max-memory SIZE raises it)", 1, true), result.err)
+  end)
+
+  it("leaves one alone that lets them go", function()
+    local result = run(SCHEDULE .. "local t for _ = 1, 100 do t = make() end print(t.makespan > 0)", "--max-memory 60MB")
+    assert.equal("true\n", result.out, result.err)
+  end)
+
+  it("ends one that fills a schedule without end", function()
+    local result = run([[
+      local tperf = require "tperf"
+      tperf.schedule.define("mine", function(s) while true do s:forward(1, 1, 1) end end)
+      tperf.schedule { schedule = "mine", devices = 1, microbatches = 1 }
+    ]], "--max-memory 60MB")
+    assert.truthy(result.err:find("not enough memory for a queue of", 1, true), result.err)
+  end)
+
+  it("is what a pcall can catch, and go on", function()
+    local result = run(SCHEDULE .. [[
+      local kept = {}
+      local ok, message = pcall(function() while true do kept[#kept + 1] = make() end end)
+      kept = nil
+      print(ok, message:find "not enough memory" ~= nil, make().makespan > 0)
+    ]], "--max-memory 60MB")
+    assert.equal("false\ttrue\ttrue\n", result.out, result.err)
+  end)
+end)
+
+describe("an answer that cannot fit", function()
+  local rows = tonumber(run(SEARCH .. 'print(#search { keep = "all" })').out)
+
+  it("is refused before the walk for it, saying how many rows it has", function()
+    for fields, count in pairs {
+      ['keep = "all"'] = rows,
+      ["top = 1000000, infeasible = true"] = rows,
+    } do
+      local result = run(SEARCH .. "search { " .. fields .. " }", "--max-memory 40MB")
+      assert.equal(1, result.code)
+      assert.truthy(result.err:find(("script.lua:6: tperf.search: not enough memory: %s makes %d rows, at least %s, and "):format(
+        fields:gsub(", infeasible.*", ""), count, units.format(1400 * count, "bytes")), 1, true), result.err)
+    end
+  end)
+
+  it("is not refused where it fits, nor for what is asked of few", function()
+    assert.equal(rows .. "\n", run(SEARCH .. 'print(#search { keep = "all" })', "--max-memory 200MB").out)
+    local result = run(SEARCH .. "print(#search { top = 1 << 20, pp = 1, tp = 1 } > 0)", "--max-memory 40MB")
+    assert.equal("true\n", result.out, result.err)
+  end)
+
+  it("may be narrowed by a filter, which nobody can foresee", function()
+    local result = run(SEARCH .. 'print(#search { keep = "all", where = function(c) return c.tp == 8 and c.pp == 1 end } > 0)',
+      "--max-memory 60MB")
+    assert.equal("true\n", result.out, result.err)
+  end)
+
+  it("counts rows by less than they take", function()
+    local result = run(SEARCH .. [[
+      search { top = 1 }
+      collectgarbage()
+      local before = collectgarbage "count"
+      local found = search { keep = "all" }
+      collectgarbage()
+      print((collectgarbage "count" - before) * 1024 / #found)]])
+    local bytes = tonumber(result.out)
+    assert.is_true(bytes > 1400 and bytes < 2400, result.out .. result.err)
+  end)
+end)

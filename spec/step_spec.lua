@@ -1,0 +1,110 @@
+-- One step, told once: the closed form against the simulation, which read the same prices (src/plan/iteration.c).
+local tperf = require "tperf"
+
+local SEED <const>, CASES <const> = 20260, 2400
+local STACK = {
+  compute = 1.2, attention = 1.4, memory = 1.5, comm = 1.3, host = 2e-5, overlap = 0.7, kernel = "flash", name = "spec",
+}
+
+-- Equal stages: layers without embedding and head, as many on each device.
+local EQUAL = { base = "default", layers_from_description = false }
+
+local AXES = {
+  tensor = { { tp = 1 }, { tp = 2 }, { tp = 8 } }, context = { { tp = 2, cp = 4 }, { tp = 4, cp = 2 } },
+  summa = { { tp1 = 4, tp2 = 2 }, { tp1 = 2, tp2 = 2 } },
+}
+-- Their closed forms hold whatever the passes take, in proportion.
+local EXACT = { "1f1b", "gpipe", "interleaved_1f1b", "1f1b_overlap", "interleaved_1f1b_overlap" }
+
+local function picker(seed)
+  local state = seed
+  return function(list)
+    state = (state * 6364136223846793005 + 1442695040888963407) & math.maxinteger
+    return list[1 + (state >> 33) % #list]
+  end
+end
+
+local function question(pick, schedules)
+  local strategy, pp, dp, micro_batch = pick { "tensor", "context", "summa" }, pick { 1, 2, 4, 8 }, pick { 1, 2, 8 },
+    pick { 1, 2 }
+  local schedule = pick(schedules)
+  local q = {
+    model = { name = "spec", layers = 32, hidden = 4096, heads = 32, ffn = 16384, seq = 2048 },
+    system = pick { "h100-sxm", "a100-sxm-80gb", "subramanian2024/B200" }, strategy = strategy, pp = pp, dp = dp,
+    micro_batch = micro_batch, zero = pick { 0, 1, 2, 3 }, recompute = pick { "none", "full" }, schedule = schedule,
+    virtual_stages = schedule:find "interleaved" and pp > 1 and pick { 2, 4 } or nil,
+    software = pick { "none", STACK }, rules = EQUAL, global_batch = dp * micro_batch * pp * pick { 2, 4, 8 },
+    simulate = true, data_overlap = pick { true, false },
+  }
+  for axis, size in pairs(pick(AXES[strategy])) do q[axis] = size end
+  return q
+end
+
+local function shown(q) return ("%s %s pp %d zero %d %s"):format(q.strategy, q.schedule, q.pp, q.zero, q.recompute) end
+
+describe("an iteration", function()
+  it("takes as long in closed form as simulated, where stages are equal", function()
+    local pick, simulated = picker(SEED), 0
+    for _ = 1, CASES do
+      local q = question(pick, EXACT)
+      local c = tperf.train(q)
+      assert.is_true(math.abs(c.simulated.time / c.time - 1) < 1e-9, shown(q))
+      if q.pp > 1 then simulated = simulated + 1 end
+    end
+    assert.is_true(simulated > CASES / 2)
+  end)
+
+  it("takes no less simulated where a closed form assumes more of the passes", function()
+    local pick, longer = picker(SEED + 1), 0
+    for _ = 1, 300 do
+      local q = question(pick, { "dualpipe", "zb1p" })
+      if q.pp > 1 then
+        local c = tperf.train(q)
+        assert.is_true(c.simulated.time >= c.time * (1 - 1e-9), shown(q))
+        if c.simulated.time > c.time * (1 + 1e-9) then longer = longer + 1 end
+      end
+    end
+    assert.is_true(longer > 0)
+  end)
+
+  it("is the sum of its parts, with and without software", function()
+    local pick = picker(SEED + 2)
+    for _ = 1, 200 do
+      local q = question(pick, EXACT)
+      q.simulate = nil
+      local c, sum = tperf.train(q), 0
+      for _, seconds in pairs(c.breakdown) do sum = sum + seconds end
+      assert.near(c.time, sum, 1e-9 * c.time)
+      if q.software == "none" then assert.equal(0, c.breakdown.host + c.breakdown.optimizer) end
+    end
+  end)
+
+  it("simulates the configuration's own schedule, with its software", function()
+    local q = {
+      model = "llama-3.1-8b", system = "h100-sxm", tp = 2, pp = 4, dp = 8, global_batch = 256,
+      schedule = "interleaved_1f1b", virtual_stages = 2, software = STACK, simulate = true,
+    }
+    local c, t = tperf.train(q)
+    assert.equal("interleaved_1f1b", c.simulated.schedule)
+    assert.equal(8, t.stages)
+    q.software = "none"
+    assert.is_true(c.simulated.time > 1.1 * tperf.train(q).simulated.time)
+  end)
+
+  it("is no faster than the host launches its kernels", function()
+    local q = { model = "llama-3.1-8b", system = "h100-sxm", dp = 8, global_batch = 8, seq = 128 }
+    local slow, fast = {}, {}
+    for name, value in pairs(STACK) do slow[name], fast[name] = value, value end
+    slow.host, fast.host = 1e-3, 0
+    q.software = fast
+    local without = tperf.train(q)
+    q.software = slow
+    local with = tperf.train(q)
+    local ops = #with.first + #with.last
+    for _, kind in ipairs(with.kinds) do ops = ops + kind.count * #kind.ops end
+    -- One launch an op forward, two backward.
+    assert.near(3 * ops * 1e-3, with.time - with.breakdown.data_comm - with.breakdown.optimizer, 1e-9)
+    assert.equal(0, without.breakdown.host)
+    assert.is_true(with.breakdown.host > 0)
+  end)
+end)

@@ -1,0 +1,154 @@
+-- Every write, sync and rename of the main commands fails once, the n-th of them for all n (src/tools/fail_write.c):
+-- the command says so and ends with 1, each file is whole, as it was or as it shall be, nothing else is left behind,
+-- and the next run does what it should.
+local program = require "program"
+
+local build = io.popen("readlink -f " .. program.quote(program.absolute())):read("l"):match "^(.*)/"
+local shim = build .. "/fail_write.so"
+local here = io.popen("pwd"):read "l"
+
+local LIBRARY = [[
+local tperf = require "tperf"
+local rows = {}
+for i = 1, tonumber(arg[1]) do rows[i] = { n = i, square = i * i } end
+tperf.report.save("rows.csv", rows, { "n" })
+tperf.plot.lines { rows = rows, x = "n", y = "square" }:save "plot.svg"
+local _ = tperf.sweep { cache = "points", run = tperf.collective, kind = "all_gather", system = "h100-sxm", gpus = 8,
+  bytes = tperf.vary { 1e6, #rows * 1e7 } }
+print(("printed "):rep(2000))
+]]
+local SCRIPT = LIBRARY .. [[
+local file = assert(io.open("own.txt", "w"))
+file:write(("own "):rep(3000), #rows)
+file:close()
+assert(io.open("left_open.txt", "w")):write("left open ", #rows)
+file = assert(io.open("grown.txt", "a"))
+if file:seek "end" == 0 then file:write "grown" end
+file:close()
+os.rename("own.txt", "renamed.txt")
+]]
+
+-- What each command writes stands there before: as other text, or as an earlier run of the same script left it.
+local commands = {
+  { "calibrate", "tperf calibrate h100-sxm memory.csv --keep --out mine.yaml --plot fit",
+    { "mine.yaml", "fit-hbm.stream.svg" } },
+  { "validate", "tperf validate gemm.csv --out predictions.csv", { "predictions.csv" } },
+  { "schedule", "tperf schedule 1f1b -d 2 -m 4 --svg s.svg --trace s.json --html s.html", { "s.svg", "s.json",
+    "s.html" } },
+  { "compat", "tperf compat llm-analysis train --model_name facebook_opt-125m --output_dir .", {} },
+  { "a trusted script", "tperf run --trust library.lua 4", { "rows.csv", "plot.svg" } },
+  { "a script", "tperf run s.lua 4", {}, "tperf run s.lua 3" },
+  { "a script with a manifest", "tperf run --out out s.lua 4", {}, "tperf run --out out s.lua 3" },
+  { "a table", "tperf list models", {} },
+  { "a long table", "tperf search llama-3.1-70b -s h100-sxm -g 64 -b 64 --json", {} },
+}
+
+-- Name -> content of what lies in a folder and in its folder out; the caches grow by records, and may be behind.
+local function contents(folder)
+  local found = {}
+  local pipe = io.popen(("cd %s && find . -type f | sort"):format(program.quote(folder)))
+  for name in pipe:lines() do found[name:sub(3)] = program.slurp(folder .. "/" .. name) end
+  pipe:close()
+  return found
+end
+
+local JOURNALS = { [".tperf-written"] = true, ["out/.tperf-written"] = true }
+local CACHES = { points = true, ["out/points"] = true }
+local ON_THE_WAY = { ["own.txt"] = "renamed.txt", ["out/own.txt"] = "out/renamed.txt" }
+local RUNS_OWN = { ["out/manifest.json"] = true, ["out/stdout.txt"] = true } -- taken away when a run starts
+local REASONS = { "No space left on device", "Input/output error", "cannot write to standard output" }
+
+local function is_told(err)
+  for _, reason in ipairs(REASONS) do
+    if err:find(reason, 1, true) then return true end
+  end
+  return false
+end
+
+local function prepare(command)
+  local folder = program.folder()
+  program.write(folder .. "/s.lua", SCRIPT)
+  program.write(folder .. "/library.lua", LIBRARY)
+  program.shell(("cd %s/spec/data/measured && cp gemm.csv memory.csv %s"):format(here, program.quote(folder)))
+  for _, name in ipairs(command[3]) do program.write(folder .. "/" .. name, "old\n") end
+  if command[4] then
+    local result = program.shell(command[4], folder)
+    assert.equal(0, result.code, result.err)
+  end
+  return folder
+end
+
+local function run_failing(command, folder, n)
+  local log = os.tmpname()
+  os.remove(log)
+  local line = command[2]:gsub("^tperf", function()
+    return ("ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 FAIL_WRITE=%d FAIL_WRITE_LOG=%s LD_PRELOAD=%s %s")
+      :format(n, log, shim, program.quote(program.absolute()))
+  end)
+  local result = program.shell(line, folder)
+  local file = io.open(log)
+  result.call = file and file:read "a"
+  if file then file:close() end
+  os.remove(log)
+  return result
+end
+
+-- All that is wrong in the folder after a failure, as texts.
+local function faults(now, before, after)
+  local wrong = {}
+  for name, text in pairs(now) do
+    local whole = text == before[name] or text == after[name]
+    if ON_THE_WAY[name] then whole = text == after[ON_THE_WAY[name]] end
+    if CACHES[name] then whole = after[name]:sub(1, #text) == text end
+    if not whole and not JOURNALS[name] then wrong[#wrong + 1] = ("%s is left behind, or a half"):format(name) end
+  end
+  for name in pairs(before) do
+    if not now[name] and not RUNS_OWN[name] then wrong[#wrong + 1] = name .. " is gone" end
+  end
+  return wrong
+end
+
+describe("each write of", function()
+  setup(function()
+    local made = program.shell(("make -s -C %s VARIANT=%s %s"):format(here, build:match "[^/]*$",
+      build:match "build/[^/]*$" .. "/fail_write.so"))
+    assert.equal(0, made.code, made.err)
+  end)
+
+  for _, command in ipairs(commands) do
+    it(command[1] .. " may fail", function()
+      local folder, prepared = prepare(command), prepare(command)
+      local before = contents(folder)
+      local result = program.shell(command[2], folder)
+      assert.equal(0, result.code, result.err)
+      local printed, after = result.out, contents(folder)
+      program.remove(folder)
+      local n, wrong = 0, {}
+      repeat
+        n = n + 1
+        folder = program.folder()
+        program.shell(("cp -R %s/. ."):format(program.quote(prepared)), folder)
+        result = run_failing(command, folder, n)
+        local place = ("%s, call %d, %s: "):format(command[2], n, result.call)
+        if result.call then
+          for _, fault in ipairs(faults(contents(folder), before, after)) do wrong[#wrong + 1] = place .. fault end
+          if result.code ~= 1 or not is_told(result.err) then
+            wrong[#wrong + 1] = ("%sends with %d: %s"):format(place, result.code, result.err)
+          end
+        end
+        local again = program.shell(command[2], folder)
+        local now = contents(folder)
+        for name, text in pairs(after) do
+          if now[name] ~= text and not JOURNALS[name] then
+            wrong[#wrong + 1] = place .. name .. " is wrong afterwards"
+          end
+        end
+        if again.code ~= 0 or again.out ~= printed then wrong[#wrong + 1] = place .. "afterwards: " .. again.err end
+        program.remove(folder)
+      until not result.call or n == 500
+      program.remove(prepared)
+      assert.equal("", table.concat(wrong, "\n"))
+      assert.is_true(n > 1 and n < 500)
+    end)
+  end
+end)

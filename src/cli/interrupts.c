@@ -1,0 +1,113 @@
+// interrupts.c: Ctrl-C. The first asks (tp_interrupt_raise): a search or a sweep takes the request and ends with what
+// it has, anything else ends at its next instruction (limits.c). The second kills. What does not answer, because it is
+// inside one long call of C or because a callback of the search loops, has a grace of processor time; then a thread
+// that does nothing else ends the program.
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bind/interrupt.h"
+#include "cli/cli.h"
+
+// Milliseconds of processor time of the thread that runs Lua: a busy machine must not end what would answer at once.
+// LATE is of real time, with SOME of its own; who gets none at all ends after ENOUGH.
+enum { CALLBACK_GRACE = 120, GRACE = 170, LATE = 220, SOME = 50, ENOUGH = 1000, LOOK_EVERY = 15 };
+
+static struct {
+    lua_State *L;
+    clockid_t main_clock; // of the thread that runs Lua
+    atomic_llong busy_at; // ms on it when the request came
+    atomic_flag ending;
+    sem_t pressed;
+    bool watched;
+} keyboard = {.ending = ATOMIC_FLAG_INIT};
+
+static long long milliseconds(clockid_t clock) {
+    struct timespec now = {0};
+    clock_gettime(clock, &now);
+    return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static long long busy_since(void) {
+    return milliseconds(keyboard.main_clock) - atomic_load(&keyboard.busy_at);
+}
+
+bool tp_interrupts_overdue(void) {
+    return busy_since() > CALLBACK_GRACE;
+}
+
+void tp_interrupts_claim_end(void) {
+    if (!atomic_flag_test_and_set(&keyboard.ending)) return;
+    for (;;)
+        pause(); // another thread ends the program at this moment
+}
+
+static noreturn void end_program(void) {
+    static const char message[] = "tperf: interrupted\n";
+    tp_interrupts_claim_end();
+    alarm(1); // kills, should a stream be locked for ever
+    fflush(NULL);
+    ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
+    _exit(written < 0 ? 2 : 1);
+}
+
+static void *watch(void *unused) {
+    (void)unused;
+    const struct timespec moment = {0, LOOK_EVERY * 1000000L};
+    for (;;) {
+        while (sem_wait(&keyboard.pressed) != 0)
+            ;
+        long long start = milliseconds(CLOCK_MONOTONIC);
+        while (*tp_interrupt_flag() && !tp_limits_interactive()) {
+            long long busy = busy_since(), past = milliseconds(CLOCK_MONOTONIC) - start;
+            if (busy > GRACE || (busy > SOME && past > LATE) || past > ENOUGH) end_program();
+            nanosleep(&moment, NULL);
+        }
+    }
+    return NULL;
+}
+
+// Without the thread, only what answers by itself ends.
+static void start_watching(void) {
+    pthread_t thread;
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    if (keyboard.watched || sem_init(&keyboard.pressed, 0, 0) != 0) return;
+    sigfillset(&all);
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &before); // signals are the main thread's
+    keyboard.watched = pthread_create(&thread, &attributes, watch, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+}
+
+static void on_interrupt(int signal_number) {
+    int error = errno;
+    signal(signal_number, tp_cli_end); // the next one kills, should nobody honour this one
+    atomic_store(&keyboard.busy_at, milliseconds(keyboard.main_clock));
+    tp_interrupt_raise();
+    tp_limits_look(keyboard.L);
+    if (keyboard.watched) sem_post(&keyboard.pressed);
+    errno = error;
+}
+
+void tp_interrupts_catch(lua_State *L) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler =
+        on_interrupt; // no SA_RESTART: a blocked read returns, and the hook gets its turn
+    sigemptyset(&action.sa_mask);
+    keyboard.L = L;
+    if (pthread_getcpuclockid(pthread_self(), &keyboard.main_clock) != 0)
+        keyboard.main_clock = CLOCK_MONOTONIC;
+    start_watching();
+    sigaction(SIGINT, &action, NULL);
+}

@@ -1,0 +1,174 @@
+// journal.c: what runs wrote, told by a file in each folder, so that a later run of the same script may replace it,
+// and nothing else. A line is "CHECKSUM  NAME\tSCRIPT". It is added before the file takes its place: a file whose
+// checksum has no line is not a run's, or somebody has changed it since. Scripts cannot write the journal, for its
+// name starts with a dot; one that belongs to another user is not believed.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/folder.h"
+#include "io/stage.h"
+
+static const char journal[] = TP_STAGE_PREFIX "written";
+
+enum { MOST_BYTES = 16 << 20, TIDY_BYTES = 1 << 20 };
+
+static const off_t MOST_HASHED = (off_t)4 << 30;
+
+bool tp_journal_hash(int descriptor, char digest[TP_SHA256_DIGITS + 1]) {
+    static char block[1 << 16];
+    struct stat info;
+    if (fstat(descriptor, &info) != 0) return false;
+    if (info.st_size > MOST_HASHED) { // a file of holes takes no room, but hours
+        errno = EFBIG;
+        return false;
+    }
+    tp_sha256 hash;
+    tp_sha256_start(&hash);
+    off_t at = 0;
+    for (ssize_t got; (got = pread(descriptor, block, sizeof block, at)) != 0; at += got) {
+        if (got < 0) return false;
+        tp_sha256_add(&hash, block, (size_t)got);
+    }
+    tp_sha256_finish_text(&hash, digest);
+    return true;
+}
+
+// The journal's text, which the caller frees; "" where there is none that can be believed.
+static char *read_journal(int at, size_t *size) {
+    int descriptor = openat(at, journal, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct stat info;
+    bool good = descriptor >= 0 && fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) &&
+                info.st_nlink == 1 && info.st_uid == geteuid() && info.st_size <= MOST_BYTES;
+    char *text = calloc(1, good ? (size_t)info.st_size + 1 : 1);
+    ssize_t got = text && good ? pread(descriptor, text, (size_t)info.st_size, 0) : 0;
+    *size = got > 0 ? (size_t)got : 0;
+    if (descriptor >= 0) close(descriptor);
+    return text;
+}
+
+// The script in a line of a journal that names the file, and its length; NULL when it names another. The digest lies at
+// the line's beginning.
+static const char *names(const char *line, size_t length, const char *name, size_t *script_length) {
+    size_t before = TP_SHA256_DIGITS + 2, of_name = strlen(name);
+    if (length <= before + of_name || memcmp(line + before, name, of_name) != 0 ||
+        line[before + of_name] != '\t')
+        return NULL;
+    *script_length = length - before - of_name - 1;
+    return line + before + of_name + 1;
+}
+
+static size_t line_length(const char *line, const char *end) {
+    const char *stop = memchr(line, '\n', (size_t)(end - line));
+    return (size_t)((stop ? stop : end) - line);
+}
+
+static tp_owner owner_in(const char *text, size_t size, const char *name, const char *digest) {
+    const char *end = text + size, *script = tp_folder_script();
+    tp_owner owner = TP_FOREIGN;
+    for (size_t length; text < end; text += length + 1) {
+        size_t script_length;
+        length = line_length(text, end);
+        const char *found = names(text, length, name, &script_length);
+        if (!found) continue;
+        bool same = memcmp(text, digest, TP_SHA256_DIGITS) == 0;
+        if (same && script_length == strlen(script) && memcmp(found, script, script_length) == 0)
+            return TP_OWN;
+        if (same) owner = TP_OTHER_SCRIPTS;
+        if (owner == TP_FOREIGN) owner = TP_CHANGED;
+    }
+    return owner;
+}
+
+tp_owner tp_journal_owner(int at, const char *name, char digest[TP_SHA256_DIGITS + 1]) {
+    char own[TP_SHA256_DIGITS + 1];
+    if (!digest) digest = own;
+    int descriptor = openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    struct stat info;
+    bool known = descriptor >= 0 && fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) &&
+                 info.st_nlink == 1 && tp_journal_hash(descriptor, digest);
+    if (descriptor >= 0) close(descriptor);
+    if (!known) return TP_FOREIGN;
+    size_t size;
+    char *text = read_journal(at, &size);
+    tp_owner owner = text ? owner_in(text, size, name, digest) : TP_FOREIGN;
+    free(text);
+    return owner;
+}
+
+// A long journal without the file's older lines but the last.
+static size_t tidy(char *text, size_t size, const char *name) {
+    char *end = text + size, *last = NULL, *to = text;
+    size_t of_script;
+    for (char *line = text; line < end; line += line_length(line, end) + 1) {
+        if (names(line, line_length(line, end), name, &of_script)) last = line;
+    }
+    for (char *line = text, *next; line < end; line = next) {
+        size_t length = line_length(line, end);
+        next = line + length + 1;
+        if (names(line, length, name, &of_script) && line != last) continue;
+        memmove(to, line, length);
+        to[length] = '\n';
+        to += length + 1;
+    }
+    return (size_t)(to - text);
+}
+
+// Adds a line at the end; takes back what could not be written whole.
+static bool append(int at, const char *line, size_t length) {
+    int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    int descriptor = openat(at, journal, flags, 0666);
+    struct stat info;
+    if (descriptor < 0) return false;
+    bool good = fstat(descriptor, &info) == 0;
+    if (good && (!S_ISREG(info.st_mode) || info.st_nlink > 1 || info.st_uid != geteuid())) {
+        errno = EPERM;
+        good = false;
+    }
+    if (good) {
+        ssize_t written = write(descriptor, line, length);
+        good = written == (ssize_t)length;
+        if (!good && written >= 0) errno = ENOSPC;
+        int error = errno;
+        if (!good && ftruncate(descriptor, info.st_size) == 0 && info.st_size == 0)
+            unlinkat(at, journal, 0);
+        errno = error;
+    }
+    int error = errno;
+    close(descriptor);
+    errno = error;
+    return good;
+}
+
+bool tp_journal_note(int at, const char *name, const char *digest) {
+    char line[TP_SHA256_DIGITS + NAME_MAX + 1024];
+    size_t size;
+    char *text = read_journal(at, &size);
+    if (!text) return false;
+    bool done = owner_in(text, size, name, digest) == TP_OWN;
+    // A line that a crash cut short gets its end.
+    const char *start = size > 0 && text[size - 1] != '\n' ? "\n" : "";
+    int length =
+        snprintf(line, sizeof line, "%s%s  %s\t%s\n", start, digest, name, tp_folder_script());
+    if (!done && size > TIDY_BYTES) {
+        size_t rest = tidy(text, size, name);
+        char *longer = realloc(text, rest + (size_t)length);
+        if (longer) {
+            text = longer;
+            memcpy(text + rest, line, (size_t)length);
+            done = tp_stage_whole(at, journal, text, rest + (size_t)length, true);
+        }
+    } else if (!done) {
+        done = append(at, line, (size_t)length);
+    }
+    free(text);
+    return done;
+}
+
+void tp_journal_remove(int at) {
+    unlinkat(at, journal, 0);
+}

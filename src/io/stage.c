@@ -1,0 +1,180 @@
+// stage.c: see stage.h. The stages are a fixed table, for a signal handler has to go through them.
+#include "io/stage.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef NAME_MAX
+#define NAME_MAX 255
+#endif
+
+struct tp_stage {
+    volatile sig_atomic_t
+        named; // the temporary file exists: set after it is made, cleared after it is gone
+    bool used;
+    int at, descriptor;
+    char temporary[48], name[NAME_MAX + 1];
+};
+
+static tp_stage stages[TP_STAGE_MOST];
+
+// A new file of a name that nothing has.
+static int make_temporary(tp_stage *stage) {
+    static unsigned count;
+    for (int tries = 0; tries < 1000; tries++) {
+        snprintf(stage->temporary, sizeof stage->temporary, TP_STAGE_PREFIX "%lx-%x",
+                 (long)getpid(), count++);
+        int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+        int descriptor = openat(stage->at, stage->temporary, flags, 0666);
+        if (descriptor >= 0 || errno != EEXIST) return descriptor;
+    }
+    return -1;
+}
+
+// Frees the stage; errno stays.
+static void release(tp_stage *stage) {
+    int error = errno;
+    if (stage->descriptor >= 0) close(stage->descriptor);
+    close(stage->at);
+    stage->used = false;
+    errno = error;
+}
+
+tp_stage *tp_stage_begin(int at, const char *name) {
+    size_t length = strlen(name), i = 0;
+    while (i < TP_STAGE_MOST && stages[i].used)
+        i++;
+    if (i == TP_STAGE_MOST || length > NAME_MAX) {
+        errno = length > NAME_MAX ? ENAMETOOLONG : EMFILE;
+        return NULL;
+    }
+    tp_stage *stage = &stages[i];
+    stage->at = fcntl(at, F_DUPFD_CLOEXEC, 3);
+    if (stage->at < 0) return NULL;
+    stage->used = true;
+    memcpy(stage->name, name, length + 1);
+    stage->descriptor = make_temporary(stage);
+    if (stage->descriptor < 0) {
+        release(stage);
+        return NULL;
+    }
+    stage->named = 1;
+    return stage;
+}
+
+int tp_stage_descriptor(const tp_stage *stage) {
+    return stage->descriptor;
+}
+
+int tp_stage_folder(const tp_stage *stage) {
+    return stage->at;
+}
+
+const char *tp_stage_name(const tp_stage *stage) {
+    return stage->name;
+}
+
+static bool write_all(int descriptor, const char *data, size_t size) {
+    while (size > 0) {
+        ssize_t written = write(descriptor, data, size);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return false;
+        data += written;
+        size -= (size_t)written;
+    }
+    return true;
+}
+
+bool tp_stage_write(tp_stage *stage, const void *data, size_t size) {
+    return write_all(stage->descriptor, data, size);
+}
+
+// Some file systems cannot sync a folder, or a file; they say so.
+static bool synced(int descriptor) {
+    int result;
+    while ((result = fsync(descriptor)) != 0 && errno == EINTR)
+        continue;
+    return result == 0 || errno == EINVAL || errno == ENOTSUP;
+}
+
+// A link, unlike a rename, takes no other file's place. File systems without links get a check and a rename.
+static bool move_new(int at, const char *name, int to_at, const char *to) {
+    if (linkat(at, name, to_at, to, 0) == 0) return unlinkat(at, name, 0) == 0;
+    if (errno != EPERM && errno != ENOTSUP && errno != ENOSYS) return false;
+    struct stat info;
+    if (fstatat(to_at, to, &info, AT_SYMLINK_NOFOLLOW) != 0)
+        return renameat(at, name, to_at, to) == 0;
+    errno = EEXIST;
+    return false;
+}
+
+bool tp_stage_move(int at, const char *name, int to_at, const char *to, bool replace) {
+    return replace ? renameat(at, name, to_at, to) == 0 : move_new(at, name, to_at, to);
+}
+
+// The new file is as readable and writable as the one before.
+static bool keep_mode(tp_stage *stage) {
+    struct stat info;
+    if (fstatat(stage->at, stage->name, &info, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT;
+    return !S_ISREG(info.st_mode) || fchmod(stage->descriptor, info.st_mode & 0777) == 0;
+}
+
+bool tp_stage_commit(tp_stage *stage, bool replace) {
+    if (!synced(stage->descriptor) || (replace && !keep_mode(stage)) ||
+        !tp_stage_move(stage->at, stage->temporary, stage->at, stage->name, replace)) {
+        tp_stage_discard(stage);
+        return false;
+    }
+    stage->named = 0;
+    bool done = synced(stage->at);
+    release(stage);
+    return done;
+}
+
+void tp_stage_discard(tp_stage *stage) {
+    int error = errno;
+    if (stage->named) unlinkat(stage->at, stage->temporary, 0);
+    stage->named = 0;
+    release(stage);
+    errno = error;
+}
+
+void tp_stage_discard_all(void) {
+    for (int i = 0; i < TP_STAGE_MOST; i++) {
+        if (stages[i].named) unlinkat(stages[i].at, stages[i].temporary, 0);
+        stages[i].named = 0;
+    }
+}
+
+bool tp_stage_whole(int at, const char *name, const void *data, size_t size, bool replace) {
+    tp_stage *stage = tp_stage_begin(at, name);
+    if (!stage) return false;
+    if (tp_stage_write(stage, data, size)) return tp_stage_commit(stage, replace);
+    tp_stage_discard(stage);
+    return false;
+}
+
+int tp_stage_log(int at, const char *name, const void *header, size_t size) {
+    int flags = O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    int descriptor = openat(at, name, flags);
+    if (descriptor < 0 && errno == ENOENT) {
+        // Another process may be as fast: what it made is as good.
+        if (!tp_stage_whole(at, name, header, size, false) && errno != EEXIST) return -1;
+        descriptor = openat(at, name, flags);
+    }
+    if (descriptor < 0) return -1;
+    struct stat info;
+    int error = fstat(descriptor, &info) != 0                 ? errno
+                : !S_ISREG(info.st_mode) || info.st_nlink > 1 ? EPERM
+                                                              : 0;
+    if (!error) return descriptor;
+    close(descriptor);
+    errno = error;
+    return -1;
+}
