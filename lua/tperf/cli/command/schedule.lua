@@ -212,9 +212,11 @@ also by stage (from 1), and `schedules`; what the command line says goes first:
       help = "write Chrome traces, for Perfetto (times in seconds)" },
   }, options.formats),
   run = function(values, arguments)
+    local meant = values -- what must mean something to the schedules: not a file's, where it names others
     if values.config then
       local merged, names = with_file(values, arguments, command.options)
       if not merged then return false, names end
+      meant = arguments[1] and values or merged
       values, arguments = merged, names
       options.check_outputs(command, values)
       if values.json and values.csv then return false, "--json and --csv exclude each other" end
@@ -225,7 +227,7 @@ also by stage (from 1), and `schedules`; what the command line says goes first:
     local times, message = times_of(values)
     if not times then return false, message end
     local names = names_of(arguments)
-    local idle = idle_option(names, values)
+    local idle = idle_option(names, meant)
     if idle then return false, ("--%s means nothing to %s"):format(idle, table.concat(names, ", ")) end
     local timelines, refused = simulate_all(names, values, times)
     write_files(timelines, values)
