@@ -22,7 +22,8 @@ describe("the library", function()
 
   it("names the fields of op.bias", function()
     starts(message_of(function() return tperf.op.bias { "b", 4 } end), "op.bias: unknown field")
-    starts(message_of(function() return tperf.op.bias { name = "b", width = 4 } end), "op.bias: 'tokens' must be an integer, got nil")
+    starts(message_of(function() return tperf.op.bias { name = "b", width = 4 } end),
+      "op.bias: 'tokens' must be an integer, got nil")
     starts(message_of(function() return tperf.op.bias "b" end), "op.bias needs a table of fields, got \"b\"")
   end)
 

@@ -199,9 +199,8 @@ static int open_log(lua_State *L) {
 
 void tp_bind_file(lua_State *L) {
     static const luaL_Reg functions[] = {
-        {"sha256", hash},       {"write", write_file}, {"log", open_log},
-        {"writable", writable}, {"lock", lock},        {"truncate", truncate_file},
-        {NULL, NULL},
+        {"sha256", hash}, {"write", write_file},       {"log", open_log}, {"writable", writable},
+        {"lock", lock},   {"truncate", truncate_file}, {NULL, NULL},
     };
     luaL_newlib(L, functions);
 }
