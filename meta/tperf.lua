@@ -703,6 +703,22 @@
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field rules? string|table "default"
 
+---@class tperf.serve.request
+---@field step_time? table { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and a key in a prefill
+---@field engine? table vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit), block_size (16), num_blocks (its num_gpu_blocks; no limit), prefix_caching (true with num_blocks), chunked_prefill (true), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }
+---@field requests? any a list of { arrival =, prompt =, output =, priority =, segments = }, or the name of a CSV or JSONL file
+---@field load? table { concurrency =, think = }, { rate =, process = "poisson", "gamma" or "uniform", cv =, burst = }, or { stages = { { rate =, duration = } … } }; arrivals in the list otherwise
+---@field prompt? integer|table without requests: tokens, or { uniform = { 100, 200 } }, { lognormal = { median =, sigma = } } (or mean and cv), { exponential = mean }, { values = { … } }, each with min and max
+---@field output? integer|table the same for answers
+---@field prefix? table { tokens =, groups = }: tokens that stand before each prompt, the same within a group (1)
+---@field count? integer requests to draw
+---@field seed? integer of what is drawn
+---@field replicas? integer engines behind a router
+---@field router? "round_robin"|"least_loaded"|"prefix" "round_robin", "least_loaded" or "prefix": the longest cached prefix
+---@field slo? table { ttft =, tpot =, e2e =, quantile = }: limits in seconds, and the part of requests that must keep them (0.99)
+---@field keep? "requests"|"steps" "requests" or "steps" (both): what to return one by one
+---@field threads? integer as many as there are processors; the answer is the same
+
 ---@class tperf.software.request
 ---@field name string what it is called, where its numbers come from
 ---@field source? string what it is called, where its numbers come from
@@ -1043,6 +1059,13 @@ function tperf_Report:save(path) end
 ---@field gpus integer
 ---@field global_batch integer
 
+---Seconds.
+---@class tperf.latency
+---@field mean number
+---@field p50 number
+---@field p90 number
+---@field p99 number
+
 ---@class tperf.layer_group
 ---@field first integer the group's first layer, from 1
 ---@field count integer layers
@@ -1112,6 +1135,58 @@ function tperf_model:flops_per_token(options) end
 ---@field compute_time number
 ---@field exposed_memory_time number
 ---@field comm_time number
+
+---@class tperf.served
+---@field throughput number output tokens a second, from the first arrival to the last token
+---@field requests_per_second number
+---@field ttft? tperf.latency from arrival to the first token; absent, as the next two, when there is none
+---@field tpot? tperf.latency from the first token to the last, by the tokens between, for answers of two and more
+---@field e2e? tperf.latency from arrival to the last token
+---@field goodput? number requests a second that keep all limits of slo
+---@field attainment? number part of all requests that keep them
+---@field slo_met? boolean whether attainment is at least slo.quantile
+---@field utilization number part of the time that engines are in a step
+---@field concurrency number requests in the system, on average
+---@field saturated boolean more came than could be served: waits depend on how long the load lasts
+---@field preemptions integer
+---@field cache_hits number part of prompt tokens found in the prefix cache
+---@field duration number seconds, from the first arrival to the last token
+---@field finished integer
+---@field rejected integer
+---@field step_count integer
+---@field prompt_tokens integer of finished requests
+---@field output_tokens integer
+---@field cached_tokens integer
+---@field scheduled_tokens integer recomputed ones and drafts included
+---@field requests? tperf.served_request[] with keep
+---@field steps? tperf.served_step[] with keep = "steps"
+
+---@class tperf.served_request
+---@field status string "finished" or "rejected": a prompt of max_model_len or more, or one that no empty cache can hold
+---@field arrival number seconds
+---@field first_scheduled? number start of the first step that computes it; absent, as the next three, when rejected
+---@field first_token? number end of the step that gave it
+---@field last_token? number
+---@field longest_gap? number between two steps that gave tokens
+---@field tokens integer of the answer
+---@field preemptions integer
+---@field cached_tokens integer of the prompt, found in the prefix cache at first admission
+---@field steps integer that computed tokens of it
+
+---@class tperf.served_step
+---@field start number seconds
+---@field duration number 0 for one that only preempted
+---@field replica integer
+---@field running integer requests, once the step is scheduled
+---@field waiting integer
+---@field prefills integer requests that prefill
+---@field decodes integer requests that decode
+---@field prefill_tokens integer
+---@field decode_tokens integer drafts included
+---@field decode_context integer keys that decodes read
+---@field prefill_pairs integer pairs of a query and a key in prefills
+---@field preempted integer
+---@field free_blocks? integer absent where blocks have no limit
 
 ---Neighbouring devices of a pipeline that hold the same.
 ---@class tperf.stage
@@ -1587,6 +1662,11 @@ function tperf.search(given) end
 ---@param given tperf.search_inference.request
 ---@return table records  the best first, as tperf.infer returns them; with pareto       the records that no other beats in both tpot and throughput per GPU candidates, feasible   how many were tried; how many fit and keep the limits reason       why there are none
 function tperf.search_inference(given) end
+
+---Simulates requests that go through a serving engine, by the rules of vLLM's V1 scheduler.
+---@param given tperf.serve.request
+---@return tperf.served result
+function tperf.serve(given) end
 
 ---What a training stack adds to the formulas: software/NAME.yaml, a file of that format, or a table of its fields.
 ---@param value tperf.software.request

@@ -142,7 +142,8 @@ local cases = {
   ["an op list that is counted before it grows"] = { [[
     again("network", function(a)
       local block = { a[6][1][1][1] }
-      a[6] = { { setmetatable(block, { __index = function(t) for i = 2, 9999 do t[i] = t[1] end return "x" end }) }, {}, {} }
+      local function grow(t) for i = 2, 9999 do t[i] = t[1] end return "x" end
+      a[6] = { { setmetatable(block, { __index = grow }) }, {}, {} }
     end)]], "a block lacks its name" },
   ["lists whose length is a lie"] = { [[
     again("new", function(a) a[7] = lying(1) end)]], "has more than 1048576 members" },
@@ -150,9 +151,11 @@ local cases = {
     again("new", function(a) a[5] = lying(a[5][1]) end)]], "has more than 1048576 members" },
   ["an expert axis below all"] = { [[again("network", function(a) a[4] = -1 << 31 end)]], "no such axis" },
   ["a placement without axes"] = { [[
-    print(again("network"):ops(1, tperf.system "h100-sxm", tperf.rules "default", {}, 1))]], "a placement of %d axes, not 0" },
+    print(again("network"):ops(1, tperf.system "h100-sxm", tperf.rules "default", {}, 1))]],
+    "a placement of %d axes, not 0" },
   ["a placement that does not divide"] = { [[
-    print(again("network"):ops(1, tperf.system "h100-sxm", tperf.rules "default", { 3, 1 }, 1))]], "cannot share a fast domain" },
+    print(again("network"):ops(1, tperf.system "h100-sxm", tperf.rules "default", { 3, 1 }, 1))]],
+    "cannot share a fast domain" },
   ["a replica of none"] = { [[
     local n = again "network"
     local methods = debug.getmetatable(n).__index
@@ -184,7 +187,8 @@ local cases = {
   ["a search within its own callback"] = { [[
     local s
     s = again("new", function(a) a[8] = function() return s:walk { shape(again "network") } end end)
-    for i = 1, 8 do s:walk { shape(again("network", function(a) a[2] = { i, 1 } end)) } end]], "the search is under way" },
+    for i = 1, 8 do s:walk { shape(again("network", function(a) a[2] = { i, 1 } end)) } end]],
+    "the search is under way" },
   ["a decode whose networks are let go"] = { [[
     local list = table.move(made.decode[2], 1, #made.decode[2], 1, {})
     local decode = again("decode", function(a) a[2] = list end)
@@ -197,6 +201,9 @@ local cases = {
     assert(#ops > 3)]] },
   ["steps that no decode has"] = { [[
     again("decode"):ops(1, tperf.system "h100-sxm", tperf.rules "default", { 2, 1 }, 101, 1e300)]], "no such steps" },
+  ["a section of a network below all"] = { [[
+    again("network"):ops(math.mininteger, tperf.system "h100-sxm", tperf.rules "default", { 1, 1 }, 1)]],
+    "no such section" },
   ["a section below all"] = { [[
     again("decode"):ops(-1 << 31, tperf.system "h100-sxm", tperf.rules "default", { 2, 1 }, 101, 119)]],
     "no such section" },
@@ -222,7 +229,7 @@ end)
 
 -- What the fuzzers have found: seeds and numbers of cases (tools/fuzz).
 local FOUND <const> = {
-  { "api", 6, 45 }, { "core", 1, 23 }, { "core", 2, 144 }, { "core", 3, 5 }, { "core", 4, 115 }, { "core", 6, 39 },
+  { "api", 6, 45 }, { "api", 20040, 33 }, { "core", 1, 23 }, { "core", 2, 144 }, { "core", 3, 5 }, { "core", 4, 115 }, { "core", 6, 39 },
 }
 
 describe("the fuzzers' finds", function()

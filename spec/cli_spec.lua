@@ -253,16 +253,16 @@ describe("Ctrl-C", function()
 
   -- One long call of C has no line of its own.
   it("ends what does not look for it", function()
-    local question = 'model = "llama-2-7b", system = "h100-sxm", global_batch = 64'
+    local question = 'model = "llama-2-7b", system = "h100-sxm", global_batch = 64, gpus = 64'
+    local loop = '= function() io.write "ready\\n" while true do end end }'
     for text, options in pairs {
-      ['require "tperf".search { ' .. question .. ', gpus = 64, where = function() io.write "ready\\n" while true do end end }']
-        = "",
-      ['require "tperf".sweep { x = require "tperf".vary { 1 }, run = function() io.write "ready\\n" while true do end end }']
-        = "",
+      ['require "tperf".search { ' .. question .. ", where " .. loop] = "",
+      ['require "tperf".sweep { x = require "tperf".vary { 1 }, run ' .. loop] = "",
       ['table.sort({ 3, 1, 2 }, function() io.write "ready\\n" while true do end end)'] = "",
       ['local s = ("a"):rep(5e7) io.write "ready\\n" while true do s:upper() end'] = "",
       ['local t, s = {}, ("a"):rep(1e8) for i = 1, 1e5 do t[i] = s end io.write "ready\\n" table.sort(t)'] = "--trust",
-      ['coroutine.wrap(function() local s = ("a"):rep(1e8) io.write "ready\\n" while s == s .. "" do end end)()'] = "--trust",
+      ['coroutine.wrap(function() local s = ("a"):rep(1e8) io.write "ready\\n" while s == s .. "" do end end)()'] =
+        "--trust",
     } do
       local result = interrupt(text, options)
       assert.truthy(result.err:find "^tperf: [^\n]*interrupted\n$", text .. "\n" .. result.err)
@@ -417,7 +417,7 @@ describe("tperf search, train and collective", function()
     assert.equal("tp pp dp mbs m-batches placement time mfu tokens/s/GPU memory", (heading "":gsub(" +", " ")))
     assert.truthy(heading "--recompute full":find " recompute ")
     assert.truthy(heading "-g 64,128":find "^gpus")
-    assert.truthy(heading "--csv":find "^strategy,tp,ep,pp,virtual_stages,schedule,.*feasible$")
+    assert.truthy(heading "--csv":find "^strategy,tp,ep,pp,virtual_stages,schedule,.*feasible,idle$")
   end)
 
   it("say why there is no answer", function()

@@ -182,6 +182,14 @@ local questions = {
     ["system.network.fast.domain"] = tperf.vary { 4, 8 } } },
   { "search_inference", tperf.search_inference, { model = MODEL, system = SYSTEM, gpus = 4, tp = { 1, 2 }, pp = 1,
     batch = { 1, 4 }, prompt = 64, generate = 16, tpot = "20 ms", ttft = 0.5, objective = "tpot", top = 3 } },
+  { "serve", tperf.serve, { step_time = { fixed = 1e-3, per_token = 1e-5 }, load = { rate = 5, cv = 2 }, count = 20,
+    prompt = { uniform = { 10, 50 } }, output = { lognormal = { mean = 20, cv = 1 } },
+    engine = { num_blocks = 50, max_num_seqs = 4, speculation = { method = "eagle", tokens = 2, acceptance = 0.5 } },
+    prefix = { tokens = 32, groups = 2 }, slo = { ttft = 1 }, replicas = 2, router = "prefix", keep = "steps",
+    threads = 2, seed = 3 } },
+  { "serve", tperf.serve, { step_time = { fixed = 1 }, load = { concurrency = 2, think = 1 }, keep = "requests",
+    requests = { { prompt = 5, output = 2, priority = 1 },
+      { prompt = 9, output = 3, segments = { { 1, 4 }, { 2, 5 } } } }, engine = { policy = "priority" } } },
   { "infer", tperf.infer, { model = MODEL, system = SYSTEM, tp = 2, batch = 4, prompt = 64, generate = 16 } },
 }
 

@@ -31,15 +31,19 @@ local MAY_USE = {
   base = {},
   machine = { "base" },
   op = { "base", "machine" },
-  plan = { "base", "machine", "op" },
-  schedule = { "base", "machine", "op", "plan" },
-  search = { "base", "machine", "op", "plan" },
+  price = { "base", "machine", "op" },
+  plan = { "base", "machine", "op", "price" },
+  schedule = { "base", "machine", "op", "price", "plan" },
+  search = { "base", "machine", "op", "price", "plan" },
+  event = { "base" },
+  serve = { "base", "event" },
   io = { "base" },
-  bind = { "base", "machine", "op", "plan", "schedule", "search", "io" },
+  bind = { "base", "machine", "op", "price", "plan", "schedule", "search", "serve", "io" },
   cli = { "base", "bind", "io" },
-  tools = { "base", "io" },
+  tools = { "base", "event", "io", "serve" },
 }
-local CORE = { base = true, machine = true, op = true, plan = true, schedule = true, search = true }
+local CORE = { base = true, machine = true, op = true, price = true, plan = true, schedule = true, search = true,
+  event = true, serve = true }
 
 local WORLDLY = { "printf", "fprintf", "puts", "fputs", "fopen", "open", "getenv", "exit", "abort", "time", "rand",
   "strtok" }
@@ -48,7 +52,8 @@ local WORLDLY = { "printf", "fprintf", "puts", "fputs", "fopen", "open", "getenv
 local OWNER = {
   error = "base", heap = "base", pool = "base", sha256 = "base", units = "base",
   collective = "machine", efficiency = "machine", system = "machine", rules = "machine",
-  op = "op", network = "plan", plan = "plan", inference = "plan", schedule = "schedule", search = "search",
+  op = "op", price = "price", network = "plan", plan = "plan", inference = "plan", schedule = "schedule",
+  search = "search", event = "event", serve = "serve",
 }
 
 local function layer_of(path)
@@ -132,7 +137,7 @@ local DESCRIBES = { "arch/", "strategy/", "schedule/", "model%.lua$", "system%.l
   "block%.lua$", "check%.lua$" }
 local ASKS = { search = true, search_inference = true, train = true, infer = true, sweep = true, problem = true,
   space = true, shortage = true, layer = true, serving = true, cost = true, calibrate = true, validate = true,
-  measured = true }
+  measured = true, serve = true }
 
 local function describes(path)
   for _, pattern in ipairs(DESCRIBES) do

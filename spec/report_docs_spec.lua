@@ -2,7 +2,7 @@
 local program = require "program"
 
 describe("the documentation's examples", function()
-  for _, page in ipairs { "docs/reports.md", "docs/plots.md", "docs/inference.md" } do
+  for _, page in ipairs { "docs/reports.md", "docs/plots.md", "docs/inference.md", "docs/serving.md" } do
     it("run: " .. page, function()
       local count = 0
       for code in program.slurp(page):gmatch "```lua\n(.-)```" do
@@ -23,11 +23,11 @@ describe("the documentation's examples", function()
   it("of plots reach no program through the sandbox", function()
     local result = program.script([[
       local tperf = require "tperf"
-      local canvas = require "tperf.plot.canvas"
-      assert(not pcall(require, "tperf.plot.gnuplot"))
-      local plot = tperf.plot.lines { rows = { { x = 1, y = 1 } }, x = "x", y = "y" }
+      for _, name in ipairs { "gnuplot", "style", "canvas" } do assert(not pcall(require, "tperf.plot." .. name)) end
+      local plot = tperf.plot.lines {
+        rows = { { x = 1, y = 1 } }, x = "x", y = "y", title = "#000000'\n!touch touched\n",
+      }
       print(pcall(plot.save, plot, "/tmp/elsewhere.svg"))
-      require "tperf.plot.style".ink = "#000000'\n!touch touched\n"
       pcall(plot.save, plot, "a.png")
       print(io.open "touched")
     ]], "")

@@ -237,13 +237,15 @@ describe("files", function()
 end)
 
 describe("next", function()
-  local TABLE <const> = "local t = { z = 1, b = 2, [3] = 3, [1] = 4, [2.5] = 5, [-1] = 6, [true] = 7, [false] = 8, a = 9 } "
+  local TABLE <const> = "local t = { z = 1, b = 2, [3] = 3, [1] = 4, [2.5] = 5, [-1] = 6, [true] = 7, [false] = 8, "
+    .. "a = 9 } "
 
   it("goes through a table in the order of pairs", function()
     local order = "-1 1 2.5 3 a b z false true \n"
     prints(order, TABLE .. "for key in next, t do io.write(tostring(key), ' ') end print()")
     prints(order, TABLE .. "for key in pairs(t) do io.write(tostring(key), ' ') end print()")
-    prints(order, TABLE .. "local key = next(t) while key ~= nil do io.write(tostring(key), ' ') key = next(t, key) end print()")
+    prints(order, TABLE .. "local key = next(t) while key ~= nil do io.write(tostring(key), ' ') "
+      .. "key = next(t, key) end print()")
   end)
 
   it("lets fields be removed and changed on the way", function()
@@ -315,8 +317,9 @@ describe("limits", function()
   end)
 
   it("charge for what one call of C does", function()
-    for _, call in ipairs { "s:upper()", "s:lower()", "s:reverse()", "s:find('b', 1, true)", "s:gsub('b', '')", "s:match '.-b'",
-      "s:byte(1, 1e5)", "('%s'):format(s)", "string.pack('z', s)", "string.unpack(fmt, bytes)", "utf8.len(s)",
+    for _, call in ipairs { "s:upper()", "s:lower()", "s:reverse()", "s:find('b', 1, true)", "s:gsub('b', '')",
+      "s:match '.-b'", "s:byte(1, 1e5)", "('%s'):format(s)", "string.pack('z', s)", "string.unpack(fmt, bytes)",
+      "utf8.len(s)",
       "utf8.offset(s, 9e6)", "utf8.codepoint(s, 1, 1e5)", "table.concat(t)", "table.move(t, 1, #t, 2)", "table.sort(t)",
       "table.unpack(t, 1, 1e5)", "table.insert(t, 1, 1) t[#t] = nil", "tonumber(blank)", "load(s)", "collectgarbage()",
       "local _ = s .. 'b'", "('ab'):rep(5e6)", "s:find(s)", "table.remove(t, 1) t[#t + 1] = 1" } do

@@ -22,6 +22,7 @@ local tperf = {
   schedule = require "tperf.schedule",
   search = require "tperf.search".run,
   search_inference = require "tperf.search_inference".run,
+  serve = require "tperf.serve".run,
   software = require "tperf.software",
   strategy = require "tperf.strategy",
   sweep = sweep.run,

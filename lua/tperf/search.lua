@@ -149,8 +149,8 @@ local function check_room(p, o)
   collectgarbage()
   if not rows or rows * ROW_BYTES <= left() then return rows ~= nil end
   local what = o.keep == "all" and "keep = \"all\"" or ("top = %d"):format(o.top)
-  check.fail("tperf.search: not enough memory: %s makes %d rows, at least %s, and %s are left: ask for fewer (fix sizes, "
-    .. "or give 'where')", what, rows, units.format(rows * ROW_BYTES, "bytes"), units.format(left(), "bytes"))
+  check.fail("tperf.search: not enough memory: %s makes %d rows, at least %s, and %s are left: ask for fewer (fix "
+    .. "sizes, or give 'where')", what, rows, units.format(rows * ROW_BYTES, "bytes"), units.format(left(), "bytes"))
 end
 
 --- What needs least memory of all ways to answer one question: { memory, feasible, sizes … }; nil without any.

@@ -47,6 +47,7 @@ void tp_bind_op(lua_State *L);
 void tp_bind_pipelines(lua_State *L);
 void tp_bind_search(lua_State *L);
 void tp_bind_serve(lua_State *L);
+void tp_bind_serving(lua_State *L);
 void tp_bind_units(lua_State *L);
 void tp_bind_yaml(lua_State *L);
 void tp_bind_is_terminal(lua_State *L);

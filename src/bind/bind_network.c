@@ -169,8 +169,9 @@ static void push_op(lua_State *L, const tp_network *network, const tp_op *op,
 
 static int network_ops(lua_State *L) {
     const tp_network *network = tp_bind_check_network(L, 1);
-    lua_Integer section = luaL_checkinteger(L, 2) - 1;
-    luaL_argcheck(L, section >= 0 && section < network->n_kinds + 2, 2, "no such section");
+    lua_Integer number = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, number >= 1 && number <= network->n_kinds + 2, 2, "no such section");
+    int section = (int)number - 1;
     tp_system system;
     tp_rules rules;
     tp_software software;
@@ -183,7 +184,7 @@ static int network_ops(lua_State *L) {
     tp_bind_check_placement(L, 5, network, &placement);
     tp_error error;
     if (tp_network_check_system(network, &system, &error) != TP_OK) return tp_bind_raise(L, &error);
-    size_t begin = tp_section_begin(network, (int)section);
+    size_t begin = tp_section_begin(network, section);
     lua_newtable(L);
     for (size_t i = begin; i < network->section_end[section]; i++) {
         const tp_op *op = &network->ops[i];

@@ -123,6 +123,7 @@ static const struct {
     {"pipelines", tp_bind_pipelines},
     {"search", tp_bind_search},
     {"serve", tp_bind_serve},
+    {"serving", tp_bind_serving},
     {"units", tp_bind_units},
     {"yaml", tp_bind_yaml},
     {"modules", push_modules},

@@ -1,4 +1,4 @@
-// output.c: writing files below the output folder and nowhere else: new files, and those that runs wrote (folder.h).
+// output.c: writing files below the output folder and nowhere else: new files, and the script's own (folder.h).
 // Every file is written whole or not at all (io/stage.h): what a script opens for writing appears when it is closed,
 // or when the script ends well.
 #define _XOPEN_SOURCE 700 // realpath
@@ -49,7 +49,7 @@ static open_file *find(const FILE *file) {
     return NULL;
 }
 
-// Puts what was written to the stage in place of what is there, when that is a run's own. Frees the stage.
+// Puts what was written to the stage in place of what is there, when that is the script's own. Frees the stage.
 static bool put_in_place(tp_stage *stage) {
     char digest[TP_SHA256_DIGITS + 1];
     int at = tp_stage_folder(stage);

@@ -162,8 +162,9 @@ static double beyond(double exchange_time, const tp_pass_cost *pass, const tp_jo
     return exchange_time > window ? exchange_time - window : 0;
 }
 
-// What of a section's exchanges nothing hides: of the gathers before forward passes, of the reductions beside backward
-// ones. `first`: of a stage's first layer, which has no pass before it to hide behind.
+// What of the exchanges of a section, or of a stage, nothing hides: of the gathers before forward passes, of the
+// reductions beside backward ones. `first`: of the stage's first layer, whose exchange hides behind no pass when it is
+// the first of an iteration to be gathered, and the last to be reduced.
 typedef struct exposure {
     double gather, reduce, first_gather, first_reduce;
 } exposure;
@@ -174,12 +175,10 @@ static exposure expose(const tp_exchange *exchange, const tp_layer_cost *cost, c
     return (exposure){gather, reduce, exchange->gather - gather, exchange->reduce - reduce};
 }
 
-// chunks: of the stage, each with a first layer of its own.
 static exposure exposure_of_stage(const tp_stage *stage, const tp_network *network,
-                                  const exposure *sections, double chunks) {
-    const exposure *leading = &sections[stage->leading];
-    exposure sum = {.gather = chunks * leading->first_gather,
-                    .reduce = chunks * leading->first_reduce};
+                                  const exposure *sections) {
+    exposure sum = {.first_gather = sections[stage->leading].first_gather,
+                    .first_reduce = sections[stage->leading].first_reduce};
     for (int i = 0; i < network->n_kinds + 2; i++) {
         double layers = layers_of(stage, i, network->n_kinds);
         sum.gather += layers * sections[i].gather;
@@ -200,20 +199,17 @@ static waiting waiting_of(const tp_candidate *candidate, const tp_job *job,
                           const tp_exchange *exchanges) {
     exposure sections[TP_SECTIONS_MAX];
     double microbatches = (double)candidate->microbatches;
-    double chunks = (double)candidate->pipeline->virtual_stages;
     bool gathers_each = candidate->zero >= 3, reduces_each = candidate->zero >= 2;
     waiting worst = {0};
     for (int i = 0; i < network->n_kinds + 2; i++)
         sections[i] = expose(&exchanges[i], &costs[i], job);
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
-        const tp_stage *stage = &candidate->pipeline->stages[i];
-        exposure once = exposure_of_stage(stage, network, sections, 1);
-        exposure each = exposure_of_stage(stage, network, sections, chunks);
-        waiting w = {.each_forward = gathers_each ? each.gather : 0,
-                     .each_backward = reduces_each ? each.reduce : 0};
-        w.time = (gathers_each ? microbatches * w.each_forward : once.gather) +
-                 (reduces_each ? microbatches * w.each_backward : once.reduce);
-        if (w.time > worst.time) worst = w;
+        exposure e = exposure_of_stage(&candidate->pipeline->stages[i], network, sections);
+        double gather = (gathers_each ? microbatches : 1) * e.gather + e.first_gather;
+        double reduce = (reduces_each ? microbatches : 1) * e.reduce + e.first_reduce;
+        if (gather + reduce > worst.time)
+            worst = (waiting){gather + reduce, gathers_each ? e.gather : 0,
+                              reduces_each ? e.reduce : 0};
     }
     return worst;
 }
@@ -356,7 +352,7 @@ void tp_passes_of(const tp_candidate *candidate, const tp_job *job, const tp_net
         sections[i] = expose(&exchanges[i], &costs[i], job);
     for (int64_t c = 0; c < n; c++) {
         tp_stage_time t = time_of_stage(&chunks[c], network, costs, job->on.software->host_s);
-        exposure e = exposure_of_stage(&chunks[c], network, sections, 1);
+        exposure e = exposure_of_stage(&chunks[c], network, sections);
         double forward = hop + (gathers_each ? e.gather : 0);
         double backward = hop + (reduces_each ? e.reduce : 0);
         passes[c] = (tp_chunk_passes){{t.forward + forward, t.backward + backward, t.weight_grad,
@@ -369,9 +365,9 @@ void tp_passes_of(const tp_candidate *candidate, const tp_job *job, const tp_net
     int64_t device = 0;
     for (size_t i = 0; i < candidate->pipeline->n_devices; i++) {
         const tp_stage *stage = &candidate->pipeline->devices[i];
-        exposure e = exposure_of_stage(stage, network, sections, 1);
+        exposure e = exposure_of_stage(stage, network, sections);
         for (int64_t r = 0; r < stage->repeats; r++)
-            waits[device++] =
-                (tp_device_waits){gathers_each ? 0 : e.gather, reduces_each ? 0 : e.reduce};
+            waits[device++] = (tp_device_waits){e.first_gather + (gathers_each ? 0 : e.gather),
+                                                e.first_reduce + (reduces_each ? 0 : e.reduce)};
     }
 }

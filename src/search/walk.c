@@ -110,7 +110,8 @@ static bool lay_out_one_domain(walk *w) {
 static bool room_for_slots(walk *w) {
     tp_scratch *s = w->scratch;
     size_t known = s->slots_capacity;
-    if (!room_for(w, (void **)&s->slots, &s->slots_capacity, w->topic->divisors->n, sizeof *s->slots))
+    if (!room_for(w, (void **)&s->slots, &s->slots_capacity, w->topic->divisors->n,
+                  sizeof *s->slots))
         return false;
     memset(s->slots + known, 0, (s->slots_capacity - known) * sizeof *s->slots);
     return true;

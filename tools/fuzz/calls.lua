@@ -97,7 +97,8 @@ end
 
 function calls.op_custom()
   return { { name = "c", forward = { tensor_flops = 1e9, bytes = 1e6,
-    comms = { { kind = "all_reduce", axis = "tp", bytes = 100 } } }, backward = { vector_flops = 1 } } }, tperf.op.custom
+    comms = { { kind = "all_reduce", axis = "tp", bytes = 100 } } }, backward = { vector_flops = 1 } } },
+    tperf.op.custom
 end
 
 function calls.strategy()
@@ -117,7 +118,9 @@ function calls.sweep_run()
   return { { x = tperf.vary { 1, 2 }, y = { 1, 2 } } }, tperf.sweep, { "run" }
 end
 
-function calls.model() return { { name = "m", layers = 4, hidden = 512, heads = 8, ffn = 2048, seq = 512 } }, tperf.model end
+function calls.model()
+  return { { name = "m", layers = 4, hidden = 512, heads = 8, ffn = 2048, seq = 512 } }, tperf.model
+end
 
 function calls.system()
   return { { network = { fast = { domain = 16 } } } }, function(changes) return system():with(changes) end

@@ -65,7 +65,8 @@ local function use_schedule(devices, stages, microbatches, costs, memory, rules)
     local first = values.random(3) == 1 and values.hostile(1) or s
     pcall(one, first, values.random(4), values.random(4), values.random(4), values.random(4), values.random(4))
     if values.random(3) == 1 then pcall(s.simulate, costs, memory, 1, rules) end
-    if values.random(3) == 1 then pcall(values.random(2) == 1 and s.at or s.find, values.random(4) - 1, values.random(4), 1) end
+    local read = values.random(2) == 1 and s.at or s.find
+    if values.random(3) == 1 then pcall(read, values.random(4) - 1, values.random(4), 1) end
   end
 end
 

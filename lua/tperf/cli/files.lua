@@ -1,5 +1,5 @@
 --- The functions of the standard library that open files, as scripts have them: host.input reads regular files,
--- host.output writes what is new or a run's own.
+-- host.output writes what is new or the script's own.
 local check = require "tperf.check"
 local source = require "tperf.cli.source"
 

@@ -4,7 +4,7 @@
 --   host.exit(status)                 ends the process, standard output flushed and checked
 --   host.limits.memory(bytes), .instructions(count), .interactive()
 --   host.input.open(path)             a regular file for reading
---   host.output.folder(dir)           sets the output folder; below it, and there only what is new or a run's own:
+--   host.output.folder(dir)           sets the output folder; below it, and there only what is new or the script's own:
 --     .open(path, mode), .write(path, text), .log(path, header), .remove(path), .rename(from, to)
 --   host.output.script(path)          which script runs; what it wrote in earlier runs is its own
 --   host.output.finish()              closes what a script left open

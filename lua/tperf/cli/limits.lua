@@ -10,7 +10,7 @@ local INSTRUCTIONS <const> = 20000000000 -- some minutes of pure Lua; searches r
 
 limits.budgets = {
   { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per core)" },
-  { long = "max-memory", value = "SIZE", kind = "bytes", help = "memory for the script and what it asks for (default 4 GiB)" },
+  { long = "max-memory", value = "SIZE", kind = "bytes", help = "memory for all the script holds (default 4 GiB)" },
   { long = "max-instructions", value = "N", kind = "integer", help = "Lua instructions (default 20 billion)" },
 }
 

@@ -1,5 +1,5 @@
---- pairs and next in one fixed order: Lua's own changes from run to run, and so would what a script prints. Numbers come
--- first, then strings, false, true, and the rest as they come.
+--- pairs and next in one fixed order: Lua's own changes from run to run, and so would what a script prints. Numbers
+-- come first, then strings, false, true, and the rest as they come.
 local order = {}
 
 local next, rawget, type = next, rawget, type

@@ -1,5 +1,5 @@
 --- What a script may touch. Scripts get a global table of their own, with copies of the standard libraries:
--- regular files may be read, what is written is new or a run's own and lies below the output folder, and nothing
+-- regular files may be read, what is written is new or the script's own and lies below the output folder, and nothing
 -- reaches processes, native or binary code, the clock, the environment or the library's own tables. The same is
 -- taken away from the real libraries, so that nothing the library hands to a script can lead there either.
 local check = require "tperf.check"

@@ -79,7 +79,8 @@ end
 
 -- Widths in em of DejaVu Sans, the widest of the fonts a reader is likely to have: what fits it fits the others.
 local narrow, wide = {}, {}
-for c in ("iljtfrI.,:;'|!()[]/ "):gmatch "." do narrow[c] = 0.38 end
+local NARROWEST <const> = 0.38
+for c in ("iljtfrI.,:;'|!()[]/ "):gmatch "." do narrow[c] = NARROWEST end
 for c in ("mwMW@%"):gmatch "." do wide[c] = 0.95 end
 
 --- About how wide a text is drawn, in px; a little more rather than less.
@@ -105,7 +106,8 @@ function canvas.fit(text, width, size, keep_end)
   text = format.printable(text)
   if canvas.text_width(text, size) <= width then return text end
   local length = utf8.len(text)
-  for kept = length - 1, 0, -1 do
+  local most = width // (NARROWEST * (size or style.size)) -- characters: trying more of a long text takes for ever
+  for kept = math.floor(math.min(length - 1, most)), 0, -1 do
     local tail = keep_end and kept // 2 or 0
     local cut = text:sub(1, utf8.offset(text, kept - tail + 1) - 1):match "^(.-)%s*$" .. "…"
       .. text:sub(utf8.offset(text, length - tail + 1)):match "^%s*(.*)$"

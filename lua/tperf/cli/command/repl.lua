@@ -58,7 +58,7 @@ return {
     local ok, message = limits.apply(values, host)
     if not ok then return false, message end
     local script = values.trust and _G or require "tperf.cli.sandbox".environment(host, package.path)
-    local env = setmetatable({ tperf = script.require "tperf" }, { __index = script }) -- here, globals need no declaring
+    local env = setmetatable({ tperf = script.require "tperf" }, { __index = script }) -- globals need no declaring
     local at_terminal = core.is_terminal(0)
     local function prompt(text)
       if at_terminal then io.stderr:write(text) end

@@ -1,0 +1,221 @@
+// serve.h: requests through serving engines, as a discrete-event simulation.
+// Time is a whole number of ticks (64 bits): a nanosecond each, unless the caller counts otherwise. Lengths
+// are tokens. Requests and replicas are numbered from 0. docs/serving.md tells the rules.
+#ifndef TPERF_SERVE_H
+#define TPERF_SERVE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tperf/error.h"
+#include "tperf/pool.h"
+
+// --- the engine ---
+
+typedef enum tp_queue_policy {
+    TP_QUEUE_FCFS,
+    TP_QUEUE_PRIORITY, // the smaller number first, then the earlier arrival
+} tp_queue_policy;
+
+typedef enum tp_draft_method {
+    TP_DRAFT_NONE,
+    TP_DRAFT_NGRAM,
+    TP_DRAFT_MODEL, // looks `tokens` slots ahead in the cache
+    TP_DRAFT_EAGLE, // so does it, and it recomputes the last block of a cached prefix
+} tp_draft_method;
+
+// Speculative decoding. Of the drafts of a request's v-th verification (from 0), accepted[(request + v) %
+// n_accepted] are right; without that pattern each is, one after the other, with probability `acceptance`,
+// until one is wrong.
+typedef struct tp_drafting {
+    tp_draft_method method;
+    int32_t tokens; // drafts after each step that gave a token
+    const int32_t *accepted;
+    size_t n_accepted;
+    double acceptance;
+    uint64_t seed;
+} tp_drafting;
+
+// The settings of vLLM's V1 scheduler, under its names.
+typedef struct tp_engine {
+    int32_t max_num_seqs;                 // requests that run at a time, at least 1
+    int32_t max_num_batched_tokens;       // the budget of a step, at least 1
+    int32_t max_model_len;                // prompt and output together, at least 2
+    int32_t block_size;                   // tokens of a block of the KV cache, at least 1
+    int32_t num_blocks;                   // vLLM's num_gpu_blocks: usable is one less; 0: no limit
+    int32_t long_prefill_token_threshold; // most tokens of a request in a step; 0: off
+    bool prefix_caching;                  // needs num_blocks
+    bool chunked_prefill; // else max_num_batched_tokens should be at least max_model_len
+    tp_queue_policy policy;
+    tp_drafting drafting;
+} tp_engine;
+
+// --- what a step costs ---
+
+// What a step computes. For a request with c tokens computed before the step and n scheduled in it: it
+// decodes when it has an output and only its newest token (and drafts) is not computed yet; else it prefills.
+typedef struct tp_step_work {
+    int32_t decodes, prefills; // requests
+    int64_t decode_tokens;     // drafts included
+    int64_t prefill_tokens;    // tokens that a preempted request computes again included
+    int64_t decode_context;    // sum over decodes of c + n: keys that are read
+    int64_t prefill_pairs; // sum over prefills of n c + n (n + 1) / 2: pairs of a query and a key
+} tp_step_work;
+
+// The ticks of a step. Anything that maps work to ticks may stand here: a line, a table, a priced step.
+// A step that computes something takes one tick at least. Called from several threads.
+typedef struct tp_step_time {
+    int64_t (*ticks)(const void *context, const tp_step_work *work);
+    const void *context;
+} tp_step_time;
+
+// --- requests ---
+
+// A piece of a prompt: the tokens 0 … tokens - 1 of a stream. Two tokens are equal where stream and offset are.
+// The answer to request i is the stream TP_ANSWERS + i, so that a later prompt may contain it.
+typedef struct tp_segment {
+    int64_t stream;
+    int32_t tokens;
+} tp_segment;
+
+#define TP_ANSWERS 1000000
+#define TP_LONGEST (1 << 29)
+
+typedef struct tp_requests {
+    size_t n;                 // below 2^31
+    int64_t *arrival;         // [n] from 0, in any order; a closed loop writes them
+    int32_t *prompt, *output; // [n] from 1 to TP_LONGEST
+    int32_t *priority;        // [n]; NULL: all 0
+    size_t *first_segment;    // [n + 1] into segments; none: a prompt of its own. NULL: all are
+    tp_segment *segments;     // those of a request add up to its prompt
+} tp_requests;
+
+// --- a run ---
+
+typedef enum tp_routing {
+    TP_ROUTE_ROUND_ROBIN,  // the k-th arrival to replica k modulo replicas
+    TP_ROUTE_LEAST_LOADED, // the fewest requests waiting and running; the first of several
+    TP_ROUTE_PREFIX,       // the longest cached prefix; of several, the least loaded
+} tp_routing;
+
+typedef struct tp_serve_options {
+    tp_engine engine;
+    tp_step_time step_time;
+    int32_t replicas; // each an engine of its own, at least 1
+    tp_routing routing;
+    int32_t concurrency; // closed loop: requests in flight; 0: open loop
+    int64_t think;       // ticks from an answer to the next request
+    bool keep_requests, keep_steps;
+    const atomic_int *stop; // nonzero: give up with TP_INTERRUPTED; may be NULL
+} tp_serve_options;
+
+typedef struct tp_request_detail {
+    int64_t first_scheduled, longest_gap; // ticks; the gap between two steps that gave tokens
+    int32_t preemptions, cached_tokens;   // found in the prefix cache when first admitted
+    int32_t steps;                        // that computed tokens of it
+} tp_request_detail;
+
+typedef struct tp_step_record {
+    int64_t start, duration;
+    tp_step_work work;
+    int32_t replica, running, waiting; // as long as the lists are while the step runs
+    int32_t preempted, free_blocks;    // -1 where blocks have no limit
+} tp_step_record;
+
+typedef struct tp_serve_totals {
+    int64_t finished, rejected, steps, preemptions;
+    int64_t prompt_tokens, output_tokens, cached_tokens; // of finished requests
+    int64_t scheduled_tokens, busy; // busy: ticks in steps, summed over replicas
+    int64_t first_arrival,
+        end; // of the accepted requests: first arrival and last answer; 0, 0: none
+    uint64_t
+        residence; // sum of their times in the system, modulo 2^64: by Little's law, the time integral
+                   // of their number, which the run checks
+} tp_serve_totals;
+
+// A zeroed one is empty and may be released.
+typedef struct tp_served {
+    size_t n;
+    int64_t *first_token, *last_token; // [n] ends of steps; -1: rejected
+    int32_t *tokens;                   // [n] of the answer; 0: rejected
+    tp_request_detail *details;        // [n] or NULL
+    tp_step_record *steps;             // [n_steps], by start
+    size_t n_steps;
+    tp_serve_totals totals;
+} tp_served;
+
+// Runs the requests to the end, in memory of a hundred bytes a request at most where neither requests nor
+// steps are kept. Replicas that do not share a router's state run on the pool's threads (NULL: the
+// caller's); answers do not depend on them. Rejects a prompt of max_model_len or more, as vLLM does, and
+// what would not fit into an empty cache. Checks at the end that no request and no block is lost.
+// TP_INVALID also when requests preempt one another for ever. On failure nothing is left to release.
+tp_status tp_serve_run(const tp_serve_options *options, tp_requests *requests, tp_pool *pool,
+                       tp_served *served, tp_error *error);
+void tp_served_release(tp_served *served);
+
+// --- what comes of it ---
+
+typedef struct tp_quantiles {
+    double mean, p50, p90, p99; // linear between two of them, as numpy's; NaN when there are none
+} tp_quantiles;
+
+typedef struct tp_objective {
+    double ttft, tpot, e2e; // ticks; infinite: no limit
+} tp_objective;
+
+typedef struct tp_serve_summary {
+    tp_quantiles ttft, tpot,
+        e2e;        // ticks; tpot: (last - first token) / (tokens - 1) where tokens > 1
+    int64_t good;   // requests that kept all limits
+    bool saturated; // arrivals outran the engines, so that waits grew with the run's length
+} tp_serve_summary;
+
+tp_status tp_serve_summarize(const tp_requests *requests, const tp_served *served,
+                             const tp_objective *objective, tp_serve_summary *summary,
+                             tp_error *error);
+
+// --- load ---
+
+typedef enum tp_length_kind {
+    TP_LENGTH_FIXED,       // a
+    TP_LENGTH_UNIFORM,     // whole numbers from a to b
+    TP_LENGTH_LOGNORMAL,   // median a, sigma b of the logarithm
+    TP_LENGTH_EXPONENTIAL, // mean a; as whole numbers it is geometric
+    TP_LENGTH_VALUES,      // each of `values` as likely
+} tp_length_kind;
+
+typedef struct tp_lengths {
+    tp_length_kind kind;
+    double a, b;
+    const int32_t *values;
+    size_t n_values;
+    int32_t least, most; // what is drawn is rounded and kept within
+} tp_lengths;
+
+typedef enum tp_arrival_process {
+    TP_ARRIVE_POISSON,
+    TP_ARRIVE_GAMMA, // gaps of that coefficient of variation
+    TP_ARRIVE_UNIFORM,
+} tp_arrival_process;
+
+typedef struct tp_arrivals {
+    tp_arrival_process process;
+    double cv;     // of gamma: above 0
+    int32_t burst; // requests that come at once, at least 1; the rate stays
+} tp_arrivals;
+
+// Random numbers depend on the seed, on what they are for and on the request, on nothing else.
+void tp_draw_lengths(const tp_lengths *lengths, uint64_t seed, uint64_t purpose, size_t n,
+                     int32_t *out);
+
+// Arrivals of the n requests from number `first` on, after tick `start`, with a mean gap of `gap` ticks;
+// where `fill` is set they are stretched so that n gaps fill n x gap exactly. False when the clock would
+// overflow.
+bool tp_draw_arrivals(const tp_arrivals *arrivals, uint64_t seed, int64_t start, double gap,
+                      bool fill, size_t first, size_t n, int64_t *out);
+
+enum { TP_DRAW_PROMPT = 1, TP_DRAW_OUTPUT, TP_DRAW_ARRIVAL, TP_DRAW_ACCEPT };
+
+#endif

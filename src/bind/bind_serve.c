@@ -1,0 +1,295 @@
+// bind_serve.c: tperf.core.serving(settings, accepted, requests or nil, load or nil) -> record The
+// simulation of tperf/serve.h for lua/tperf/serve.lua. settings: see setting_fields, times in seconds;
+// accepted: list of numbers of right drafts, or nil; requests: see bind/serve_args.h; load: drawn lengths
+// where there are no requests, and stages of arrivals. Times come back in seconds.
+#include <math.h>
+#include <stdlib.h>
+
+#include "bind/bind.h"
+#include "bind/fields.h"
+#include "bind/interrupt.h"
+#include "bind/serve_args.h"
+
+// seconds = fixed + per_token tokens + per_context_token keys + per_prefill_pair pairs; here in ticks.
+typedef struct line {
+    double fixed, per_token, per_context_token, per_prefill_pair;
+} line;
+
+typedef struct settings {
+    int64_t max_num_seqs, max_num_batched_tokens, max_model_len, block_size, num_blocks;
+    int64_t long_prefill_token_threshold, draft_method, draft_tokens, seed;
+    int64_t replicas, routing, concurrency, threads, keep;
+    bool prefix_caching, chunked_prefill, priority;
+    double acceptance, think, ttft, tpot, e2e;
+    line step;
+} settings;
+
+#define FIELD(kind, name)                                                                          \
+    { #name, TP_FIELD_##kind, offsetof(settings, name), true }
+static const tp_field setting_fields[] = {
+    FIELD(INTEGER, max_num_seqs),
+    FIELD(INTEGER, max_num_batched_tokens),
+    FIELD(INTEGER, max_model_len),
+    FIELD(INTEGER, block_size),
+    FIELD(INTEGER, num_blocks),
+    FIELD(INTEGER, long_prefill_token_threshold),
+    FIELD(INTEGER, draft_method),
+    FIELD(INTEGER, draft_tokens),
+    FIELD(INTEGER, seed),
+    FIELD(INTEGER, replicas),
+    FIELD(INTEGER, routing),
+    FIELD(INTEGER, concurrency),
+    FIELD(INTEGER, threads),
+    FIELD(INTEGER, keep),
+    FIELD(FLAG, prefix_caching),
+    FIELD(FLAG, chunked_prefill),
+    FIELD(FLAG, priority),
+    FIELD(NUMBER, acceptance),
+    FIELD(NUMBER, think),
+    {"ttft", TP_FIELD_NUMBER, offsetof(settings, ttft), false},
+    {"tpot", TP_FIELD_NUMBER, offsetof(settings, tpot), false},
+    {"e2e", TP_FIELD_NUMBER, offsetof(settings, e2e), false},
+    {"fixed", TP_FIELD_NUMBER, offsetof(settings, step.fixed), true},
+    {"per_token", TP_FIELD_NUMBER, offsetof(settings, step.per_token), true},
+    {"per_context_token", TP_FIELD_NUMBER, offsetof(settings, step.per_context_token), true},
+    {"per_prefill_pair", TP_FIELD_NUMBER, offsetof(settings, step.per_prefill_pair), true},
+    {0},
+};
+#undef FIELD
+
+enum { KEEP_NOTHING, KEEP_REQUESTS, KEEP_STEPS };
+
+// --- in ---
+
+static int64_t ticks_of_step(const void *context, const tp_step_work *work) {
+    const line *l = context;
+    double ticks = l->fixed + l->per_token * (double)(work->decode_tokens + work->prefill_tokens) +
+                   l->per_context_token * (double)work->decode_context +
+                   l->per_prefill_pair * (double)work->prefill_pairs;
+    return ticks < 0x1p62 ? (int64_t)(ticks + 0.5) : INT64_MAX;
+}
+
+static int32_t narrow(lua_State *L, int64_t value, const char *name) {
+    if (value < 0 || value > INT32_MAX) tp_bind_fail(L, "tperf.serve: '%s' is out of range", name);
+    return (int32_t)value;
+}
+
+static void read_settings(lua_State *L, int index, settings *s) {
+    s->ttft = s->tpot = s->e2e = INFINITY;
+    tp_fields_read(L, index, "tperf.serve", setting_fields, s);
+    const line *l = &s->step;
+    if (!(l->fixed >= 0 && l->per_token >= 0 && l->per_context_token >= 0 &&
+          l->per_prefill_pair >= 0))
+        tp_bind_fail(L, "tperf.serve: 'step_time' must not be negative");
+    if (s->draft_method < TP_DRAFT_NONE || s->draft_method > TP_DRAFT_EAGLE ||
+        s->routing < TP_ROUTE_ROUND_ROBIN || s->routing > TP_ROUTE_PREFIX || s->threads < 1 ||
+        s->threads > 1024 || s->think < 0)
+        tp_bind_fail(L, "tperf.serve: a setting is out of range");
+}
+
+static void set_options(lua_State *L, const settings *s, const tp_serve_box *box,
+                        tp_serve_options *options) {
+    *options = (tp_serve_options){
+        .engine =
+            {
+                .max_num_seqs = narrow(L, s->max_num_seqs, "max_num_seqs"),
+                .max_num_batched_tokens =
+                    narrow(L, s->max_num_batched_tokens, "max_num_batched_tokens"),
+                .max_model_len = narrow(L, s->max_model_len, "max_model_len"),
+                .block_size = narrow(L, s->block_size, "block_size"),
+                .num_blocks = narrow(L, s->num_blocks, "num_blocks"),
+                .long_prefill_token_threshold =
+                    narrow(L, s->long_prefill_token_threshold, "long_prefill_token_threshold"),
+                .prefix_caching = s->prefix_caching,
+                .chunked_prefill = s->chunked_prefill,
+                .policy = s->priority ? TP_QUEUE_PRIORITY : TP_QUEUE_FCFS,
+                .drafting =
+                    {
+                        .method = (tp_draft_method)s->draft_method,
+                        .tokens = narrow(L, s->draft_tokens, "tokens"),
+                        .acceptance = s->acceptance,
+                        .seed = (uint64_t)s->seed,
+                    },
+            },
+        .replicas = narrow(L, s->replicas, "replicas"),
+        .routing = (tp_routing)s->routing,
+        .concurrency = narrow(L, s->concurrency, "concurrency"),
+        .think = tp_serve_ticks(L, box, s->think),
+        .keep_requests = s->keep >= KEEP_REQUESTS,
+        .keep_steps = s->keep >= KEEP_STEPS,
+        .stop = tp_interrupt_flag(),
+    };
+}
+
+static bool is_whole(double x) {
+    return x == floor(x);
+}
+
+// Where every time given is a whole number of seconds, a tick of a second loses nothing and reaches further.
+static double ticks_per_second(const settings *s, const tp_serve_box *box, bool drawn) {
+    const double nano = 1e9;
+    bool whole = !drawn && is_whole(s->think) && is_whole(s->step.fixed) &&
+                 is_whole(s->step.per_token) && is_whole(s->step.per_context_token) &&
+                 is_whole(s->step.per_prefill_pair);
+    for (size_t i = 0; whole && box->seconds && i < box->requests.n; i++)
+        whole = is_whole(box->seconds[i]);
+    return whole ? 1 : nano;
+}
+
+// Everything about requests, and the scale of time.
+static void read_all_requests(lua_State *L, const settings *s, tp_serve_box *box) {
+    uint64_t seed = (uint64_t)s->seed;
+    bool drawn_arrivals = false;
+    if (!lua_isnil(L, 4)) {
+        drawn_arrivals = lua_getfield(L, 4, "stages") == LUA_TTABLE;
+        lua_pop(L, 1);
+    }
+    if (lua_isnil(L, 3))
+        tp_serve_draw_lengths(L, 4, seed, box);
+    else
+        tp_serve_read_requests(L, 3, !drawn_arrivals && s->concurrency == 0, box);
+    box->ticks_per_second = ticks_per_second(s, box, drawn_arrivals);
+    if (drawn_arrivals) tp_serve_draw_arrivals(L, 4, seed, box);
+    for (size_t i = 0; box->seconds && i < box->requests.n; i++)
+        box->requests.arrival[i] = tp_serve_ticks(L, box, box->seconds[i]);
+    free(box->seconds);
+    box->seconds = NULL;
+}
+
+// --- out ---
+
+static void set_integer(lua_State *L, const char *name, int64_t value) {
+    lua_pushinteger(L, value);
+    lua_setfield(L, -2, name);
+}
+
+static void set_time(lua_State *L, const char *name, const tp_serve_box *box, int64_t ticks) {
+    tp_fields_set(L, name, (double)ticks / box->ticks_per_second);
+}
+
+static void push_request(lua_State *L, const tp_serve_box *box, size_t i) {
+    const tp_served *served = &box->served;
+    const tp_request_detail *d = &served->details[i];
+    bool finished = served->tokens[i] > 0;
+    lua_createtable(L, 0, 10);
+    lua_pushstring(L, finished ? "finished" : "rejected");
+    lua_setfield(L, -2, "status");
+    set_time(L, "arrival", box, box->requests.arrival[i]);
+    set_integer(L, "tokens", served->tokens[i]);
+    set_integer(L, "preemptions", d->preemptions);
+    set_integer(L, "cached_tokens", d->cached_tokens);
+    set_integer(L, "steps", d->steps);
+    if (!finished) return;
+    set_time(L, "first_scheduled", box, d->first_scheduled);
+    set_time(L, "first_token", box, served->first_token[i]);
+    set_time(L, "last_token", box, served->last_token[i]);
+    set_time(L, "longest_gap", box, d->longest_gap);
+}
+
+static void push_step(lua_State *L, const tp_serve_box *box, const tp_step_record *step) {
+    lua_createtable(L, 0, 13);
+    set_time(L, "start", box, step->start);
+    set_time(L, "duration", box, step->duration);
+    set_integer(L, "replica", step->replica + 1);
+    set_integer(L, "running", step->running);
+    set_integer(L, "waiting", step->waiting);
+    set_integer(L, "prefills", step->work.prefills);
+    set_integer(L, "decodes", step->work.decodes);
+    set_integer(L, "prefill_tokens", step->work.prefill_tokens);
+    set_integer(L, "decode_tokens", step->work.decode_tokens);
+    set_integer(L, "decode_context", step->work.decode_context);
+    set_integer(L, "prefill_pairs", step->work.prefill_pairs);
+    set_integer(L, "preempted", step->preempted);
+    if (step->free_blocks >= 0) set_integer(L, "free_blocks", step->free_blocks);
+}
+
+static void set_kept(lua_State *L, const tp_serve_box *box, const tp_serve_options *options) {
+    const tp_served *served = &box->served;
+    if (options->keep_requests) {
+        lua_createtable(L, (int)served->n, 0);
+        for (size_t i = 0; i < served->n; i++) {
+            push_request(L, box, i);
+            lua_rawseti(L, -2, (lua_Integer)i + 1);
+        }
+        lua_setfield(L, -2, "requests");
+    }
+    if (options->keep_steps) {
+        lua_createtable(L, served->n_steps < INT32_MAX ? (int)served->n_steps : 0, 0);
+        for (size_t i = 0; i < served->n_steps; i++) {
+            push_step(L, box, &served->steps[i]);
+            lua_rawseti(L, -2, (lua_Integer)i + 1);
+        }
+        lua_setfield(L, -2, "steps");
+    }
+}
+
+static void set_quantiles(lua_State *L, const char *name, const tp_serve_box *box,
+                          const tp_quantiles *q) {
+    if (isnan(q->mean)) return;
+    lua_createtable(L, 0, 4);
+    tp_fields_set(L, "mean", q->mean / box->ticks_per_second);
+    tp_fields_set(L, "p50", q->p50 / box->ticks_per_second);
+    tp_fields_set(L, "p90", q->p90 / box->ticks_per_second);
+    tp_fields_set(L, "p99", q->p99 / box->ticks_per_second);
+    lua_setfield(L, -2, name);
+}
+
+static void push_answer(lua_State *L, const tp_serve_box *box, const tp_serve_options *options,
+                        const tp_serve_summary *summary) {
+    const tp_serve_totals *t = &box->served.totals;
+    lua_createtable(L, 0, 24);
+    set_integer(L, "finished", t->finished);
+    set_integer(L, "rejected", t->rejected);
+    set_integer(L, "good", summary->good);
+    set_integer(L, "preemptions", t->preemptions);
+    set_integer(L, "prompt_tokens", t->prompt_tokens);
+    set_integer(L, "output_tokens", t->output_tokens);
+    set_integer(L, "cached_tokens", t->cached_tokens);
+    set_integer(L, "scheduled_tokens", t->scheduled_tokens);
+    set_integer(L, "step_count", t->steps);
+    set_time(L, "busy", box, t->busy);
+    set_time(L, "duration", box, t->end - t->first_arrival);
+    lua_pushboolean(L, summary->saturated && options->concurrency == 0);
+    lua_setfield(L, -2, "saturated");
+    set_quantiles(L, "ttft", box, &summary->ttft);
+    set_quantiles(L, "tpot", box, &summary->tpot);
+    set_quantiles(L, "e2e", box, &summary->e2e);
+    set_kept(L, box, options);
+}
+
+// --- the call ---
+
+static int serve(lua_State *L) {
+    lua_settop(L, 4);
+    settings s = {0};
+    read_settings(L, 1, &s);
+    tp_serve_box *box = tp_serve_box_new(L);
+    int self = lua_gettop(L);
+    read_all_requests(L, &s, box);
+    tp_serve_options options;
+    set_options(L, &s, box, &options);
+    double scale = box->ticks_per_second;
+    line step = {s.step.fixed * scale, s.step.per_token * scale, s.step.per_context_token * scale,
+                 s.step.per_prefill_pair * scale};
+    options.step_time = (tp_step_time){ticks_of_step, &step};
+    if (lua_istable(L, 2)) {
+        tp_drafting *drafting = &options.engine.drafting;
+        drafting->accepted =
+            tp_serve_read_integers(L, 2, "accepted", 0, INT32_MAX, &drafting->n_accepted);
+    }
+    if (s.threads > 1 && s.replicas > 1) box->pool = tp_pool_new((int)s.threads);
+    tp_error error;
+    if (tp_serve_run(&options, &box->requests, box->pool, &box->served, &error) != TP_OK)
+        return tp_bind_fail(L, "tperf.serve: %s", error.message);
+    tp_objective objective = {s.ttft * scale, s.tpot * scale, s.e2e * scale};
+    tp_serve_summary summary;
+    if (tp_serve_summarize(&box->requests, &box->served, &objective, &summary, &error) != TP_OK)
+        return tp_bind_fail(L, "tperf.serve: %s", error.message);
+    push_answer(L, box, &options, &summary);
+    tp_serve_box_close(lua_touserdata(L, self));
+    return 1;
+}
+
+void tp_bind_serving(lua_State *L) {
+    lua_pushcfunction(L, serve);
+}

@@ -1,0 +1,288 @@
+// blocks.c: see blocks.h.
+#include "serve/blocks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAST_BLOCKS = 64 };
+
+void tp_blocks_reset(tp_blocks *blocks, const tp_engine *engine) {
+    blocks->caching = engine->prefix_caching;
+    blocks->usable = engine->num_blocks > 0 ? engine->num_blocks - 1 : INT32_MAX;
+    blocks->free = blocks->usable;
+    blocks->fresh = 1;
+    blocks->first = blocks->last = 0;
+    blocks->n_hits = 0;
+    if (blocks->n_buckets) memset(blocks->buckets, 0, blocks->n_buckets * sizeof *blocks->buckets);
+}
+
+void tp_blocks_release(tp_blocks *blocks) {
+    free(blocks->all);
+    free(blocks->buckets);
+    free(blocks->hits);
+    *blocks = (tp_blocks){0};
+}
+
+// --- which content is where ---
+
+static tp_bucket *bucket_of(const tp_blocks *blocks, tp_identity identity) {
+    return &blocks->buckets[identity.low & (blocks->n_buckets - 1)];
+}
+
+static void append(tp_blocks *blocks, tp_bucket *bucket, int32_t id) {
+    tp_block *block = &blocks->all[id];
+    block->before = bucket->last;
+    block->after = 0;
+    if (bucket->last)
+        blocks->all[bucket->last].after = id;
+    else
+        bucket->first = id;
+    bucket->last = id;
+}
+
+static void unregister(tp_blocks *blocks, int32_t id) {
+    tp_block *block = &blocks->all[id];
+    if (!block->registered) return;
+    tp_bucket *bucket = bucket_of(blocks, block->identity);
+    if (block->before)
+        blocks->all[block->before].after = block->after;
+    else
+        bucket->first = block->after;
+    if (block->after)
+        blocks->all[block->after].before = block->before;
+    else
+        bucket->last = block->before;
+    block->registered = false;
+}
+
+// The block with that content that was registered first; 0: none.
+static int32_t find(const tp_blocks *blocks, tp_identity identity) {
+    if (!blocks->n_buckets) return 0;
+    int32_t id = bucket_of(blocks, identity)->first;
+    while (id && (blocks->all[id].identity.low != identity.low ||
+                  blocks->all[id].identity.high != identity.high))
+        id = blocks->all[id].after;
+    return id;
+}
+
+// Doubles the room. Blocks of one content stay in the order in which they were registered.
+static tp_status grow(tp_blocks *blocks, tp_error *error) {
+    int32_t capacity = blocks->capacity ? blocks->capacity : LEAST_BLOCKS / 2;
+    capacity = capacity > INT32_MAX / 2 ? INT32_MAX : 2 * capacity;
+    uint32_t n_buckets = blocks->n_buckets ? 2 * blocks->n_buckets : LEAST_BLOCKS;
+    tp_block *all = realloc(blocks->all, (size_t)capacity * sizeof *all);
+    if (all) blocks->all = all;
+    tp_bucket *buckets = all ? calloc(n_buckets, sizeof *buckets) : NULL;
+    if (!buckets)
+        return tp_error_set(error, TP_NO_MEMORY, "out of memory for the blocks of a KV cache");
+    tp_bucket *old = blocks->buckets;
+    uint32_t n_old = blocks->n_buckets;
+    blocks->buckets = buckets;
+    blocks->n_buckets = n_buckets;
+    blocks->capacity = capacity;
+    for (uint32_t i = 0; i < n_old; i++)
+        for (int32_t id = old[i].first, next; id; id = next) {
+            next = all[id].after;
+            append(blocks, bucket_of(blocks, all[id].identity), id);
+        }
+    free(old);
+    return TP_OK;
+}
+
+// --- identities ---
+
+static uint64_t mix(uint64_t x) { // the finalizer of SplitMix64
+    x ^= x >> 30;
+    x *= 0xbf58476d1ce4e5b9U;
+    x ^= x >> 27;
+    x *= 0x94d049bb133111ebU;
+    return x ^ x >> 31;
+}
+
+static tp_identity extend(tp_identity identity, uint64_t word) {
+    identity.low = mix(identity.low + 0x9e3779b97f4a7c15U + word);
+    identity.high = mix((identity.high ^ word * 0xd6e8feb86659fd93U) + 0x632be59bd9b4e019U);
+    return identity;
+}
+
+// Where in a request's tokens a block begins.
+typedef struct place {
+    size_t segment; // n_segments: in the answer
+    int32_t offset;
+} place;
+
+static place place_of(const tp_content *content, int32_t prompt_position) {
+    place at = {0, prompt_position};
+    while (at.segment < content->n_segments && at.offset >= content->segments[at.segment].tokens)
+        at.offset -= content->segments[at.segment++].tokens;
+    return at;
+}
+
+// The identity of the block of `tokens` tokens at *at, after the content `parent`; moves on. A block is
+// told by the runs of consecutive tokens of a stream in it, and a segment starts at its stream's beginning,
+// so runs are never split in two.
+static tp_identity next_identity(const tp_content *content, place *at, tp_identity parent,
+                                 int32_t tokens) {
+    while (tokens > 0) {
+        bool in_prompt = at->segment < content->n_segments;
+        int32_t left = in_prompt ? content->segments[at->segment].tokens - at->offset : tokens;
+        int32_t run = left < tokens ? left : tokens;
+        int64_t stream = in_prompt ? content->segments[at->segment].stream : content->answer;
+        parent = extend(parent, (uint64_t)stream);
+        parent = extend(parent, (uint64_t)(uint32_t)at->offset << 32 | (uint32_t)run);
+        at->offset += run;
+        tokens -= run;
+        if (in_prompt && run == left) *at = (place){at->segment + 1, 0};
+    }
+    return parent;
+}
+
+// --- the free list ---
+
+static void unlink_free(tp_blocks *blocks, int32_t id) {
+    tp_block *block = &blocks->all[id];
+    if (block->previous)
+        blocks->all[block->previous].next = block->next;
+    else
+        blocks->first = block->next;
+    if (block->next)
+        blocks->all[block->next].previous = block->previous;
+    else
+        blocks->last = block->previous;
+    blocks->free--;
+}
+
+static void link_free(tp_blocks *blocks, int32_t id) {
+    tp_block *block = &blocks->all[id];
+    block->previous = blocks->last;
+    block->next = 0;
+    if (blocks->last)
+        blocks->all[blocks->last].next = id;
+    else
+        blocks->first = id;
+    blocks->last = id;
+    blocks->free++;
+}
+
+// The free block at the head of the list; what it held is forgotten.
+static int32_t take_one(tp_blocks *blocks) {
+    int32_t id = blocks->fresh;
+    if (id <= blocks->usable) {
+        blocks->fresh++;
+        blocks->free--;
+        blocks->all[id].registered = false;
+    } else {
+        id = blocks->first;
+        unlink_free(blocks, id);
+        unregister(blocks, id);
+    }
+    blocks->all[id].owners = 1;
+    return id;
+}
+
+// --- what a request holds ---
+
+static tp_status hold_more(tp_holding *holding, int32_t count, tp_error *error) {
+    if (holding->count + count <= holding->capacity) return TP_OK;
+    int64_t capacity = (int64_t)(holding->count + count) * 3 / 2 + 8;
+    int32_t *ids = realloc(holding->ids, (size_t)capacity * sizeof *ids);
+    if (!ids) return tp_error_set(error, TP_NO_MEMORY, "out of memory for the blocks of a request");
+    holding->ids = ids;
+    holding->capacity = (int32_t)capacity;
+    return TP_OK;
+}
+
+tp_status tp_blocks_take(tp_blocks *blocks, tp_holding *holding, int32_t count, tp_error *error) {
+    if (!blocks->caching) {
+        holding->count += count;
+        if (blocks->usable < INT32_MAX) blocks->free -= count;
+        return TP_OK;
+    }
+    TP_TRY(hold_more(holding, count, error));
+    while (blocks->fresh <= blocks->usable && blocks->capacity - blocks->fresh < count &&
+           blocks->capacity <= blocks->usable)
+        TP_TRY(grow(blocks, error));
+    for (int32_t i = 0; i < count; i++)
+        holding->ids[holding->count++] = take_one(blocks);
+    return TP_OK;
+}
+
+void tp_blocks_give_back(tp_blocks *blocks, tp_holding *holding) {
+    if (!blocks->caching) {
+        if (blocks->usable < INT32_MAX) blocks->free += holding->count;
+        holding->count = 0;
+        return;
+    }
+    while (holding->count > 0) {
+        int32_t id = holding->ids[--holding->count];
+        if (--blocks->all[id].owners == 0) link_free(blocks, id);
+    }
+}
+
+tp_status tp_blocks_look_up(tp_blocks *blocks, const tp_content *content, int32_t block_size,
+                            int32_t most, tp_error *error) {
+    place at = {0, 0};
+    tp_identity identity = {0, 0};
+    blocks->n_hits = 0;
+    while (blocks->n_hits < most) {
+        identity = next_identity(content, &at, identity, block_size);
+        int32_t id = find(blocks, identity);
+        if (!id) break;
+        if (blocks->n_hits == blocks->hits_capacity) {
+            int32_t capacity = 2 * blocks->hits_capacity + 64;
+            int32_t *hits = realloc(blocks->hits, (size_t)capacity * sizeof *hits);
+            if (!hits) return tp_error_set(error, TP_NO_MEMORY, "out of memory for cached blocks");
+            blocks->hits = hits;
+            blocks->hits_capacity = capacity;
+        }
+        blocks->hits[blocks->n_hits++] = id;
+    }
+    return TP_OK;
+}
+
+int32_t tp_blocks_unowned(const tp_blocks *blocks) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < blocks->n_hits; i++)
+        count += blocks->all[blocks->hits[i]].owners == 0;
+    return count;
+}
+
+tp_status tp_blocks_share(tp_blocks *blocks, tp_holding *holding, tp_error *error) {
+    TP_TRY(hold_more(holding, blocks->n_hits, error));
+    for (int32_t i = 0; i < blocks->n_hits; i++) {
+        int32_t id = blocks->hits[i];
+        if (blocks->all[id].owners++ == 0) unlink_free(blocks, id);
+        holding->ids[holding->count++] = id;
+    }
+    return TP_OK;
+}
+
+void tp_blocks_register(tp_blocks *blocks, const tp_holding *holding, const tp_content *content,
+                        int32_t block_size, int32_t from, int32_t to) {
+    if (from >= to) return;
+    place at = place_of(content, from * block_size);
+    tp_identity identity = {0, 0};
+    if (from > 0) identity = blocks->all[holding->ids[from - 1]].identity;
+    for (int32_t i = from; i < to; i++) {
+        tp_block *block = &blocks->all[holding->ids[i]];
+        identity = next_identity(content, &at, identity, block_size);
+        block->identity = identity;
+        block->registered = true;
+        append(blocks, bucket_of(blocks, identity), holding->ids[i]);
+    }
+}
+
+bool tp_blocks_sound(const tp_blocks *blocks) {
+    if (!blocks->caching) return blocks->free >= 0 && blocks->free <= blocks->usable;
+    int32_t used = blocks->fresh - 1, listed = 0, owned = 0, registered = 0, found = 0;
+    for (int32_t id = blocks->first; id && listed <= used; id = blocks->all[id].next)
+        listed++;
+    for (int32_t id = 1; id < blocks->fresh; id++) {
+        owned += blocks->all[id].owners > 0;
+        registered += blocks->all[id].registered;
+    }
+    for (uint32_t i = 0; i < blocks->n_buckets; i++)
+        for (int32_t id = blocks->buckets[i].first; id && found <= used; id = blocks->all[id].after)
+            found++;
+    return listed + owned == used && found == registered && blocks->free == blocks->usable - owned;
+}

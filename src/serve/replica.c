@@ -1,0 +1,90 @@
+// replica.c: see replica.h.
+#include "serve/replica.h"
+
+#include <stdlib.h>
+
+void tp_replica_reset(tp_replica *replica, const tp_engine *engine, const tp_requests *requests) {
+    replica->engine = engine;
+    replica->requests = requests;
+    tp_blocks_reset(&replica->blocks, engine);
+    tp_waiting_reset(&replica->waiting, engine->policy == TP_QUEUE_PRIORITY);
+    replica->n_running = 0;
+    replica->spare = -1;
+    for (int32_t i = replica->n_sequences; i-- > 0;) {
+        replica->sequences[i].request = replica->spare;
+        replica->sequences[i].holding.count = 0;
+        replica->spare = i;
+    }
+}
+
+void tp_replica_release(tp_replica *replica) {
+    for (int32_t i = 0; i < replica->n_sequences; i++)
+        free(replica->sequences[i].holding.ids);
+    free(replica->sequences);
+    free(replica->running);
+    tp_waiting_release(&replica->waiting);
+    tp_blocks_release(&replica->blocks);
+    *replica = (tp_replica){0};
+}
+
+bool tp_has_segments(const tp_requests *requests, int32_t request) {
+    const size_t *first = requests->first_segment;
+    return first && first[request] < first[request + 1];
+}
+
+// Streams below 0 belong to nobody else.
+void tp_content_of(const tp_requests *requests, int32_t request, tp_content *content) {
+    content->answer = (int64_t)TP_ANSWERS + request;
+    content->whole = (tp_segment){-1 - (int64_t)request, requests->prompt[request]};
+    content->segments = &content->whole;
+    content->n_segments = 1;
+    if (!tp_has_segments(requests, request)) return;
+    const size_t *first = &requests->first_segment[request];
+    content->segments = &requests->segments[first[0]];
+    content->n_segments = first[1] - first[0];
+}
+
+static tp_status grow_sequences(tp_replica *replica, tp_error *error) {
+    int32_t capacity = 2 * replica->sequences_capacity + 16;
+    tp_sequence *sequences = realloc(replica->sequences, (size_t)capacity * sizeof *sequences);
+    if (!sequences) return tp_error_set(error, TP_NO_MEMORY, "out of memory for running requests");
+    replica->sequences = sequences;
+    replica->sequences_capacity = capacity;
+    return TP_OK;
+}
+
+tp_status tp_replica_new_sequence(tp_replica *replica, int32_t request, int32_t *sequence,
+                                  tp_error *error) {
+    const tp_requests *requests = replica->requests;
+    tp_holding holding = {0};
+    if (replica->spare >= 0) {
+        *sequence = replica->spare;
+        holding = replica->sequences[*sequence].holding;
+        replica->spare = replica->sequences[*sequence].request;
+    } else {
+        if (replica->n_sequences == replica->sequences_capacity)
+            TP_TRY(grow_sequences(replica, error));
+        *sequence = replica->n_sequences++;
+    }
+    int32_t prompt = requests->prompt[request], output = requests->output[request];
+    int32_t longest = replica->engine->max_model_len;
+    replica->sequences[*sequence] = (tp_sequence){
+        .request = request,
+        .known = prompt,
+        .prompt = prompt,
+        .full = output > longest - prompt ? longest : prompt + output,
+        .holding = holding,
+        .shared = tp_has_segments(requests, request),
+        .first_token = -1,
+        .last_token = -1,
+        .detail.first_scheduled = -1,
+    };
+    return TP_OK;
+}
+
+void tp_replica_end_sequence(tp_replica *replica, int32_t sequence) {
+    tp_sequence *s = &replica->sequences[sequence];
+    tp_blocks_give_back(&replica->blocks, &s->holding);
+    s->request = replica->spare;
+    replica->spare = sequence;
+}

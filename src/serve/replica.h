@@ -1,0 +1,61 @@
+// replica.h: one engine: its queue, what it runs, its blocks; and the policy that forms its next batch.
+#ifndef TPERF_SERVE_REPLICA_H
+#define TPERF_SERVE_REPLICA_H
+
+#include "serve/blocks.h"
+#include "serve/waiting.h"
+
+// A request that has run: running, or waiting again after a preemption.
+typedef struct tp_sequence {
+    int32_t request;
+    int32_t known;     // tokens of the prompt and of the answer so far
+    int32_t computed;  // of them, in the KV cache (or scheduled)
+    int32_t drafts;    // to be verified next
+    int32_t scheduled; // tokens in the step under way, drafts included; 0: not in it
+    int32_t verifying; // of them drafts
+    int32_t prompt;
+    int32_t full; // known tokens with which it ends
+    tp_holding holding;
+    int32_t registered; // blocks whose content is known to the prefix cache
+    int32_t cacheable;  // tokens whose full blocks are, or would be if anybody could ask for them
+    bool shared;        // others may have the same tokens: the request has segments
+    int32_t verifications;
+    int64_t first_token, last_token; // -1: none yet
+    tp_request_detail detail;        // first_scheduled -1: not yet
+} tp_sequence;
+
+typedef struct tp_replica {
+    const tp_engine *engine;
+    const tp_requests *requests;
+    tp_blocks blocks;
+    tp_waiting waiting;
+    int32_t *running; // [n_running of capacity] sequences in order
+    int32_t n_running, running_capacity;
+    tp_sequence *sequences; // [capacity]; those without a request are chained through `request`
+    int32_t n_sequences, sequences_capacity;
+    int32_t spare; // the first of them; -1: none
+} tp_replica;
+
+void tp_replica_reset(tp_replica *replica, const tp_engine *engine, const tp_requests *requests);
+void tp_replica_release(tp_replica *replica);
+
+// Whether the request's tokens are told, so that others may have the same.
+bool tp_has_segments(const tp_requests *requests, int32_t request);
+
+// The content of a request. It may point into *content itself, which must stay where it is.
+void tp_content_of(const tp_requests *requests, int32_t request, tp_content *content);
+
+// Makes a sequence of a request that never ran.
+tp_status tp_replica_new_sequence(tp_replica *replica, int32_t request, int32_t *sequence,
+                                  tp_error *error);
+
+// Gives the blocks of a sequence back and forgets it; it is not running any more.
+void tp_replica_end_sequence(tp_replica *replica, int32_t sequence);
+
+// The batch of the next step by the rules of vLLM's V1 scheduler, as of commit d0cd736caada (main, 9 March
+// 2026), with synchronous scheduling. Sets `scheduled` and `verifying` of the running sequences, whose order
+// is the batch's, and counts those that it preempted. Schedules no event, and reads no time and no length of
+// an answer.
+tp_status tp_schedule_vllm_v1(tp_replica *replica, int32_t *preempted, tp_error *error);
+
+#endif

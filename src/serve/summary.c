@@ -1,0 +1,150 @@
+// summary.c: tp_serve_summarize: latencies, their quantiles, goodput, saturation.
+#include <math.h>
+#include <stdlib.h>
+
+#include "tperf/serve.h"
+
+// --- quantiles ---
+
+static void swap(double *a, double *b) {
+    double t = *a;
+    *a = *b;
+    *b = t;
+}
+
+// Splits v[low … high] in two (Hoare): nothing up to the place returned, which is below high, is above what
+// is behind it.
+static size_t split(double *v, size_t low, size_t high) {
+    double pivot = v[low + (high - low) / 2];
+    size_t i = low, j = high;
+    for (;;) {
+        while (v[i] < pivot)
+            i++;
+        while (v[j] > pivot)
+            j--;
+        if (i >= j) return j;
+        swap(&v[i], &v[j]);
+        i++;
+        j--;
+    }
+}
+
+// Puts the k-th smallest of n where it belongs: none before it is above it, none behind it below.
+static void select_kth(double *v, size_t n, size_t k) {
+    size_t low = 0, high = n - 1;
+    while (low < high) {
+        size_t middle = split(v, low, high);
+        if (k <= middle)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+}
+
+static double quantile(double *v, size_t n, double q) {
+    double at = q * (double)(n - 1);
+    size_t k = (size_t)at;
+    select_kth(v, n, k);
+    double low = v[k], next = low;
+    if (k + 1 < n) {
+        next = v[k + 1];
+        for (size_t i = k + 2; i < n; i++)
+            if (v[i] < next) next = v[i];
+    }
+    return low + (at - (double)k) * (next - low);
+}
+
+static tp_quantiles quantiles(double *v, size_t n) {
+    if (n == 0) return (tp_quantiles){NAN, NAN, NAN, NAN};
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += v[i];
+    tp_quantiles q = {.mean = sum / (double)n};
+    q.p50 = quantile(v, n, 0.50);
+    q.p90 = quantile(v, n, 0.90);
+    q.p99 = quantile(v, n, 0.99);
+    return q;
+}
+
+// --- latencies ---
+
+typedef double latency(const tp_requests *requests, const tp_served *served, size_t i);
+
+static double ttft(const tp_requests *requests, const tp_served *served, size_t i) {
+    return (double)(served->first_token[i] - requests->arrival[i]);
+}
+
+static double e2e(const tp_requests *requests, const tp_served *served, size_t i) {
+    return (double)(served->last_token[i] - requests->arrival[i]);
+}
+
+// Not a number for an answer of one token.
+static double tpot(const tp_requests *requests, const tp_served *served, size_t i) {
+    (void)requests;
+    if (served->tokens[i] < 2) return NAN;
+    return (double)(served->last_token[i] - served->first_token[i]) / (served->tokens[i] - 1);
+}
+
+static tp_quantiles of_all(const tp_requests *requests, const tp_served *served, latency *of,
+                           double *values) {
+    size_t n = 0;
+    for (size_t i = 0; i < served->n; i++) {
+        if (served->tokens[i] == 0) continue;
+        double value = of(requests, served, i);
+        if (!isnan(value)) values[n++] = value;
+    }
+    return quantiles(values, n);
+}
+
+static bool is_good(const tp_requests *requests, const tp_served *served, size_t i,
+                    const tp_objective *o) {
+    if (served->tokens[i] == 0) return false;
+    return ttft(requests, served, i) <= o->ttft && e2e(requests, served, i) <= o->e2e &&
+           !(tpot(requests, served, i) > o->tpot);
+}
+
+// --- saturation ---
+
+// In the long run a queue either settles or grows with time. Here it grows when those who arrived in the
+// last quarter of the span of arrivals waited half as long again as those in the second one (the first
+// fills the engines), and when that rise means more requests than chance makes of n arrivals.
+static bool is_saturated(const tp_requests *requests, const tp_served *served) {
+    double sum[4] = {0}, count[4] = {0};
+    int64_t first = INT64_MAX, last = 0;
+    for (size_t i = 0; i < served->n; i++) {
+        if (served->tokens[i] == 0) continue;
+        if (requests->arrival[i] < first) first = requests->arrival[i];
+        if (requests->arrival[i] > last) last = requests->arrival[i];
+    }
+    if (first >= last) return false;
+    double span = (double)(last - first);
+    for (size_t i = 0; i < served->n; i++) {
+        if (served->tokens[i] == 0) continue;
+        int quarter = (int)(4 * ((double)(requests->arrival[i] - first) / span));
+        if (quarter > 3) quarter = 3;
+        sum[quarter] += ttft(requests, served, i);
+        count[quarter]++;
+    }
+    if (count[1] == 0 || count[3] == 0) return false;
+    double n = count[0] + count[1] + count[2] + count[3];
+    double early = sum[1] / count[1], late = sum[3] / count[3];
+    return late > 1.5 * early && (late - early) * n / span > sqrt(n);
+}
+
+tp_status tp_serve_summarize(const tp_requests *requests, const tp_served *served,
+                             const tp_objective *objective, tp_serve_summary *summary,
+                             tp_error *error) {
+    double *values = malloc((served->n + 1) * sizeof *values);
+    if (!values)
+        return tp_error_set(error, TP_NO_MEMORY, "out of memory for the latencies of %zu requests",
+                            served->n);
+    summary->ttft = of_all(requests, served, ttft, values);
+    summary->tpot = of_all(requests, served, tpot, values);
+    summary->e2e = of_all(requests, served, e2e, values);
+    free(values);
+    summary->good = 0;
+    for (size_t i = 0; i < served->n; i++)
+        summary->good += is_good(requests, served, i, objective);
+    summary->saturated = is_saturated(requests, served);
+    return TP_OK;
+}

@@ -1,0 +1,128 @@
+// check_events.c: the event queue beside a plain list, and without memory. spec/serve_core_spec.lua builds and runs it with
+// sanitizers, and with every realloc going through __wrap_realloc (-Wl,--wrap=realloc).
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tperf/event.h"
+
+enum { MOST = 500, ROUNDS = 200000 };
+
+static int allocations_left = -1; // below 0: no limit
+
+void *__real_realloc(void *block, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+
+void *__wrap_realloc(void *block, size_t size) {
+    if (allocations_left == 0) return NULL;
+    if (allocations_left > 0) allocations_left--;
+    return __real_realloc(block, size);
+}
+
+static void demand(int held, const char *what) {
+    if (held) return;
+    printf("failed: %s\n", what);
+    exit(1);
+}
+
+static uint64_t state = 1;
+
+static int64_t draw(int64_t n) { // Knuth's generator, modulo 2^64
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    return (int64_t)((state >> 33) % (uint64_t)n);
+}
+
+typedef struct kept {
+    tp_event event;
+    tp_event_handle handle;
+} kept;
+
+static size_t first_of(const kept *list, size_t n) {
+    size_t best = 0;
+    for (size_t i = 1; i < n; i++) {
+        const tp_event *a = &list[i].event, *b = &list[best].event;
+        if (a->time < b->time || (a->time == b->time && a->kind < b->kind) ||
+            (a->time == b->time && a->kind == b->kind && a->sequence < b->sequence))
+            best = i;
+    }
+    return best;
+}
+
+// Few different times and kinds, so that most events tie.
+static void add(tp_event_queue *queue, kept *list, size_t *n) {
+    kept *k = &list[(*n)++];
+    k->event =
+        (tp_event){draw(10) * (INT64_MAX / 10), draw(3) - 1, queue->next_sequence, draw(1000)};
+    tp_status status =
+        tp_event_push(queue, k->event.time, k->event.kind, k->event.data, &k->handle, NULL);
+    demand(status == TP_OK, "a push with memory");
+}
+
+static void take_first(tp_event_queue *queue, kept *list, size_t *n) {
+    size_t at = first_of(list, *n);
+    tp_event got;
+    demand(tp_event_first(queue)->sequence == list[at].event.sequence, "the first event");
+    demand(tp_event_pop(queue, &got), "a pop");
+    demand(got.time == list[at].event.time && got.kind == list[at].event.kind &&
+               got.sequence == list[at].event.sequence && got.data == list[at].event.data,
+           "the event popped");
+    demand(!tp_event_remove(queue, list[at].handle), "a handle of an event that has left");
+    list[at] = list[--*n];
+}
+
+static void take_any(tp_event_queue *queue, kept *list, size_t *n) {
+    size_t at = (size_t)draw((int64_t)*n);
+    demand(tp_event_remove(queue, list[at].handle), "a removal");
+    demand(!tp_event_remove(queue, list[at].handle), "a second removal");
+    list[at] = list[--*n];
+}
+
+static void compare_with_a_list(void) {
+    static kept list[MOST];
+    tp_event_queue queue = {0};
+    tp_event event;
+    size_t n = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        int64_t what = draw(round / 1000 % 2 ? 5 : 3); // now it grows, now it shrinks
+        if (what == 0 && n < MOST)
+            add(&queue, list, &n);
+        else if (what <= 1 && n > 0)
+            take_any(&queue, list, &n);
+        else if (n > 0)
+            take_first(&queue, list, &n);
+        else
+            add(&queue, list, &n);
+        while (round / 1000 % 2 == 0 && n < 300)
+            add(&queue, list, &n);
+        demand(queue.count == n, "the number of events");
+    }
+    tp_event_queue_clear(&queue);
+    demand(!tp_event_pop(&queue, &event) && !tp_event_first(&queue), "a queue that was cleared");
+    tp_event_queue_release(&queue);
+    demand(!tp_event_pop(&queue, &event) && !tp_event_remove(&queue, 0),
+           "a queue that was released");
+}
+
+// A push that finds no memory leaves the queue as it was.
+static void run_out_of_memory(void) {
+    for (int most = 0; most < 6; most++) {
+        tp_event_queue queue = {0};
+        tp_error error;
+        int64_t pushed = 0;
+        allocations_left = most;
+        while (tp_event_push(&queue, -pushed, 0, pushed, NULL, &error) == TP_OK)
+            pushed++;
+        demand(queue.count == (size_t)pushed, "the number of events after a failure");
+        tp_event event;
+        for (int64_t i = pushed; i-- > 0;)
+            demand(tp_event_pop(&queue, &event) && event.data == i, "an event after a failure");
+        allocations_left = -1;
+        tp_event_queue_release(&queue);
+    }
+}
+
+int main(void) {
+    compare_with_a_list();
+    run_out_of_memory();
+    puts("events are in order");
+    return 0;
+}

@@ -1,0 +1,134 @@
+// check_serve.c: tp_serve_run with the n-th allocation failing, for every n: an error each time, and nothing leaks.
+// spec/serve_core_spec.lua builds and runs it with sanitizers, and with malloc, calloc, realloc and free wrapped
+// (-Wl,--wrap=malloc …).
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tperf/serve.h"
+
+static long allocations_left = -1; // below 0: no limit
+static long held;
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *block, size_t size);
+void __real_free(void *block);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+void __wrap_free(void *block);
+
+static int refuse(void) {
+    if (allocations_left == 0) return 1;
+    if (allocations_left > 0) allocations_left--;
+    return 0;
+}
+
+static void *count(void *block) {
+    held += block != NULL;
+    return block;
+}
+
+void *__wrap_malloc(size_t size) {
+    return refuse() ? NULL : count(__real_malloc(size));
+}
+
+void *__wrap_calloc(size_t n, size_t size) {
+    return refuse() ? NULL : count(__real_calloc(n, size));
+}
+
+void *__wrap_realloc(void *block, size_t size) {
+    if (refuse()) return NULL;
+    void *result = __real_realloc(block, size);
+    if (!block) count(result);
+    return result;
+}
+
+void __wrap_free(void *block) {
+    held -= block != NULL;
+    __real_free(block);
+}
+
+static void demand(int was_held, const char *what, long number) {
+    if (was_held) return;
+    printf("failed: %s (%ld)\n", what, number);
+    exit(1);
+}
+
+static int64_t step(const void *context, const tp_step_work *work) {
+    (void)context;
+    return 1000 + work->decode_tokens + work->prefill_tokens;
+}
+
+enum { REQUESTS = 60 };
+
+static int64_t arrival[REQUESTS];
+static int32_t prompt[REQUESTS], output[REQUESTS], priority[REQUESTS];
+static size_t first_segment[REQUESTS + 1];
+static tp_segment segments[2 * REQUESTS];
+
+static tp_requests requests_of(int shared) {
+    for (int i = 0; i < REQUESTS; i++) {
+        arrival[i] = (REQUESTS - i) / 3 * 700; // not in order
+        prompt[i] = 20 + 7 * i % 50;
+        output[i] = 5 + 11 * i % 40;
+        priority[i] = i % 3;
+        first_segment[i] = (size_t)(2 * i);
+        segments[2 * i] = (tp_segment){i % 4, 16};
+        segments[2 * i + 1] = (tp_segment){100 + i, prompt[i] - 16};
+    }
+    first_segment[REQUESTS] = 2 * REQUESTS;
+    return (tp_requests){REQUESTS, arrival, prompt, output, priority, shared ? first_segment : NULL,
+                         segments};
+}
+
+static tp_status run(const tp_serve_options *options, int shared, int64_t *preemptions) {
+    tp_requests requests = requests_of(shared);
+    tp_served served;
+    tp_serve_summary summary;
+    tp_objective objective = {1e9, 1e9, 1e9};
+    tp_error error;
+    tp_status status = tp_serve_run(options, &requests, NULL, &served, &error);
+    if (status == TP_OK)
+        status = tp_serve_summarize(&requests, &served, &objective, &summary, &error);
+    *preemptions += served.totals.preemptions;
+    tp_served_release(&served);
+    return status;
+}
+
+int main(void) {
+    static const int32_t accepted[] = {0, 1, 2, 2, 1};
+    const tp_engine engine = {.max_num_seqs = 40,
+                              .max_num_batched_tokens = 64,
+                              .max_model_len = 200,
+                              .block_size = 8,
+                              .num_blocks = 60,
+                              .chunked_prefill = true};
+    tp_serve_options options[4] = {{.engine = engine, .step_time = {step, NULL}, .replicas = 1}};
+    for (int i = 1; i < 4; i++)
+        options[i] = options[0];
+    options[1].engine.prefix_caching = true;
+    options[1].keep_requests = options[1].keep_steps = true;
+    options[2].engine.policy = TP_QUEUE_PRIORITY;
+    options[2].engine.drafting = (tp_drafting){TP_DRAFT_EAGLE, 2, accepted, 5, 0, 0};
+    options[2].concurrency = 30;
+    options[3].engine.prefix_caching = true;
+    options[3].engine.num_blocks = 30;
+    options[3].replicas = 3;
+    long failures = 0;
+    int64_t preemptions = 0;
+    for (int i = 0; i < 4; i++) {
+        for (long n = 0;; n++) {
+            allocations_left = n;
+            tp_status status = run(&options[i], i == 1 || i == 3, &preemptions);
+            demand(held == 0, "nothing may leak", n);
+            demand(status == TP_OK || status == TP_NO_MEMORY, "memory is what is missing", n);
+            if (status == TP_OK) break;
+            failures++;
+        }
+    }
+    demand(failures > 60 && preemptions > 20, "allocations fail, and requests preempt each other",
+           failures);
+    printf("%ld failed allocations are errors\n", failures);
+    return 0;
+}
