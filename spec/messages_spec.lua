@@ -86,6 +86,7 @@ describe("the command line", function()
   it("says that a folder is none of the files it reads", function()
     fails("calibrate h100-sxm .", "tperf: .: Is a directory")
     fails("validate .", "tperf: .: Is a directory")
+    fails("serve --step-time fixed=1ms --trace .", "tperf: .: Is a directory")
   end)
 
   it("fails where no row can be predicted, and says why", function()
