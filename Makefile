@@ -9,9 +9,10 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 JOBS    ?=
+FUZZ_SEED    ?= 1
 V       ?= 0
 
-VARIANTS := release debug asan tsan
+VARIANTS := release debug asan tsan coverage
 ifeq ($(filter $(VARIANT),$(VARIANTS)),)
 $(error VARIANT=$(VARIANT) is not one of: $(VARIANTS))
 endif
@@ -29,22 +30,31 @@ VARIANT_release := -O2 -g -DNDEBUG
 VARIANT_debug   := -O0 -g3
 VARIANT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 VARIANT_tsan    := -O1 -g -fsanitize=thread
+VARIANT_coverage := -O0 -g --coverage -fprofile-update=atomic -DNDEBUG -include src/bind/coverage.h
+
+# Variants for tests have a hook that makes allocations fail: src/bind/bind_faults.c.
+, := ,
+FAULTS := $(filter debug asan coverage,$(VARIANT))
+FAULTS_FILE := src/bind/bind_faults.c
+FAULTS_CFLAGS := $(if $(FAULTS),-DTPERF_FAULTS)
+FAULTS_LDFLAGS := $(if $(FAULTS),$(addprefix -Wl$(,)--wrap=,malloc calloc realloc tp_limits_allocate))
 
 # Asked once, when first needed: `make deps` may just have installed pkg-config itself.
 PACKAGES := lua5.4 yaml-0.1
 PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --cflags $(PACKAGES)))$(PKG_CFLAGS)
 PKG_LIBS   = $(eval PKG_LIBS := $$(shell pkg-config --libs $(PACKAGES)))$(PKG_LIBS)
-ALL_CFLAGS  = $(REQUIRED) $(WARNINGS) $(VARIANT_$(VARIANT)) $(PKG_CFLAGS) $(CFLAGS)
-ALL_LDFLAGS = $(VARIANT_$(VARIANT)) -pthread $(LDFLAGS)
+ALL_CFLAGS  = $(REQUIRED) $(WARNINGS) $(VARIANT_$(VARIANT)) $(FAULTS_CFLAGS) $(PKG_CFLAGS) $(CFLAGS)
+ALL_LDFLAGS = $(VARIANT_$(VARIANT)) $(FAULTS_LDFLAGS) -pthread $(LDFLAGS)
 LIBS = $(PKG_LIBS) -lm -ldl
 
-SOURCES   := $(sort $(filter-out src/tools/%,$(wildcard src/*/*.c)))
+SOURCES   := $(sort $(filter-out src/tools/% $(if $(FAULTS),,$(FAULTS_FILE)),$(wildcard src/*/*.c)))
 OBJECTS   := $(SOURCES:src/%.c=$(B)/%.o) $(B)/embedded.o $(B)/sources.o
 LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
-.PHONY: all run test check accuracy docs bench fuzz fuzz-lua gallery lint format lua-module deps deps-test deps-lint install install-lua \
+.PHONY: all run test check faults coverage accuracy docs bench fuzz fuzz-yaml fuzz-json fuzz-csv fuzz-cli fuzz-lua \
+        gallery lint format lua-module deps deps-test deps-lint install install-lua \
         uninstall clean help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -66,6 +76,16 @@ check: lint ## luacheck, clang-format, and the specs under address and undefined
 	@$(MAKE) VARIANT=asan build/asan/tperf
 	$(Q)build/asan/tperf run --trust spec/run.lua $(if $(JOBS),--jobs=$(JOBS)) spec
 
+faults: deps ## let every allocation of the main questions and commands fail once, under the sanitizers
+	@$(MAKE) VARIANT=asan build/asan/tperf
+	$(Q)build/asan/tperf run --trust tools/run_faults.lua
+
+coverage: deps deps-test ## lines and branches of src that the specs reach, by gcov
+	@$(MAKE) VARIANT=coverage build/coverage/tperf
+	@find build/coverage -name '*.gcda' -delete
+	$(Q)build/coverage/tperf run --trust spec/run.lua spec
+	$(Q)build/coverage/tperf run --trust tools/coverage.lua
+
 accuracy: all ## write docs/accuracy.md from the tables of measurements in the folder MEASURED
 	$(Q)$(B)/tperf run --trust tools/write_accuracy.lua $(MEASURED)/operators/gemm_visible.csv \
 	  $(MEASURED)/operators/attention_visible.csv $(MEASURED)/operators/moe_visible.csv \
@@ -79,12 +99,24 @@ bench: deps ## candidates and collectives per second, and the time of the main s
 	@$(MAKE) all
 	$(Q)$(B)/tperf run --trust bench/all.lua
 
-fuzz: deps ## feed the YAML reader hostile bytes for FUZZ_SECONDS (needs clang)
+FUZZERS := yaml json csv cli lua
+
+fuzz: $(FUZZERS:%=fuzz-%) ## feed every reader hostile input, each for FUZZ_SECONDS
+
+# What a fuzzer finds is kept, once mended, in spec/data/fuzz, where it is where the next run starts and a spec.
+fuzz-yaml: deps ## hostile bytes for the YAML reader, by libFuzzer (needs clang)
 	@mkdir -p build/fuzz/corpus
 	$(Q)clang $(REQUIRED) $(WARNINGS) -g -O1 -fsanitize=fuzzer,address,undefined $(PKG_CFLAGS) -o build/fuzz/yaml \
-	  src/tools/fuzz_yaml.c src/io/yaml_in.c src/base/error.c $(PKG_LIBS)
-	build/fuzz/yaml -max_total_time=$(FUZZ_SECONDS) -max_len=4096 build/fuzz/corpus systems models
-	@$(MAKE) fuzz-lua
+	  src/tools/fuzz_yaml.c src/io/yaml_in.c src/io/surrogates.c src/base/error.c $(PKG_LIBS)
+	build/fuzz/yaml -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 -dict=tools/fuzz/yaml.dict \
+	  build/fuzz/corpus spec/data/fuzz/yaml systems models spec/data/hf
+
+fuzz-json: deps ## JSON, models, systems and profiles, seeded, under the sanitizers
+fuzz-csv: deps ## tables of measurements and logs of nccl-tests, likewise
+fuzz-cli: deps ## command lines, likewise
+fuzz-json fuzz-csv fuzz-cli:
+	@$(MAKE) VARIANT=asan build/asan/tperf
+	$(Q)build/asan/tperf run --trust tools/fuzz/run.lua $(@:fuzz-%=%) $(FUZZ_SECONDS) $(FUZZ_SEED)
 
 fuzz-lua: ## spoil the arguments of the Lua API and of the core's bindings for FUZZ_SECONDS, under sanitizers
 	@$(MAKE) deps all
@@ -227,6 +259,6 @@ clean: ## remove build/ and ./tperf
 	rm -rf build tperf
 
 help: ## this list
-	@echo "make [VARIANT=release|debug|asan|tsan] [CC=…] [CFLAGS=…] [PREFIX=…] [DESTDIR=…] [JOBS=N] [V=1] TARGET"
+	@echo "make [VARIANT=release|debug|asan|tsan|coverage] [CC=…] [CFLAGS=…] [PREFIX=…] [DESTDIR=…] [JOBS=N] [V=1] TARGET"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
 	  while IFS='|' read -r target text; do printf '  %-11s %s\n' "$$target" "$$text"; done

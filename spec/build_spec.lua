@@ -47,7 +47,7 @@ describe("make", function()
   it("refuses an unknown variant", function()
     local text, code = sh "make VARIANT=fast"
     assert.equal(2, code)
-    assert.truthy(text:find("VARIANT=fast is not one of: release debug asan tsan", 1, true))
+    assert.truthy(text:find("VARIANT=fast is not one of: release debug asan tsan coverage", 1, true))
   end)
 
   it("keeps the sanitizers when the caller sets CFLAGS", function()

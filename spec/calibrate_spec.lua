@@ -56,6 +56,22 @@ describe("logs of nccl-tests", function()
     for _, kind in ipairs { "broadcast", "reduce", "send" } do assert.equal(1, nccl_tests.bus_factor(kind, 8)) end
   end)
 
+  it("are read in time that grows as their length, whatever they hold", function()
+    local log = ("# Rank  0" .. (" "):rep(1 << 20) .. "on\n"):rep(4) -- with time as the square, each line takes hours
+    local message = refusal(nccl_tests.parse, log, "x.log")
+    assert.truthy(message:find("x.log: no line of nccl-tests measurements", 1, true))
+    local row = "  1048576  262144  float  sum  -1  52.43  20.00  35.00  0\n"
+    assert.truthy(refusal(nccl_tests.parse, log .. row, "x.log"):find("the log lists no ranks", 1, true))
+  end)
+
+  it("hold no time or size beyond any machine", function()
+    local function line(bytes, time) return ("  %s  1  float  sum  -1  %s  20.00  35.00  0\n"):format(bytes, time) end
+    local huge = ("9"):rep(400)
+    for _, text in ipairs { line(huge, "5"), line("8", huge), line("8", "0.0"), line("0", "5"), line("8", "1.2.3") } do
+      assert.truthy(refusal(nccl_tests.parse, text, "x.log", { gpus = 8 }):find("no line of nccl-tests", 1, true), text)
+    end
+  end)
+
   it("show their collective by their columns, or by the file's name", function()
     local function kind(columns, time, algorithm, bus, name, gpus)
       local line = ("  1048576  262144  float  %s  %s  %s  %s  0\n"):format(columns, time, algorithm, bus)
@@ -88,9 +104,34 @@ describe("the reader of CSV", function()
 
   it("says where a table is wrong", function()
     assert.truthy(refusal(csv.parse, "", "t.csv"):find("t.csv: no line that names the columns", 1, true))
-    assert.truthy(refusal(csv.parse, 'a\n"x', "t.csv"):find("t.csv:2: a quoted field", 1, true))
+    assert.truthy(refusal(csv.parse, 'a\n"x', "t.csv"):find("t.csv:2: a quoted field has no end", 1, true))
     assert.truthy(refusal(csv.parse, "a\n1,2", "t.csv"):find("t.csv:2: 2 fields", 1, true))
-    assert.truthy(refusal(csv.parse, 'a\n"x"y', "t.csv"):find("t.csv:2: ", 1, true))
+    assert.truthy(refusal(csv.parse, 'a\n"x"y', "t.csv"):find("t.csv:2: a quoted field does not end where", 1, true))
+    assert.truthy(refusal(csv.parse, "a,b,a\n1,2,3", "t.csv"):find('t.csv:1: two columns are called "a"', 1, true))
+  end)
+
+  it("takes line ends of every kind, columns without a name and one called line", function()
+    assert.same({ { line = 2, a = "1" }, { line = 3, a = "2" } }, (csv.parse("a\r1\r2\r", "t.csv")))
+    assert.same({ { line = 2, a = "1", [""] = "" } }, (csv.parse("a,,\n1,,\n", "t.csv")))
+    assert.same({ { line = 2, a = "1" } }, (csv.parse("line,a\n7,1\n", "t.csv")))
+    assert.same({ { line = 2, a = "x\0\xFF" } }, (csv.parse("a\nx\0\xFF\n", "t.csv")))
+  end)
+
+  it("refuses tables that no memory holds, with the line and the limit", function()
+    local wide = "a" .. (","):rep((1 << 20) - 1) .. "\n" .. ("1\n"):rep(5)
+    assert.truthy(refusal(csv.parse, wide, "t.csv"):find("t.csv:6: more than 4194304 values", 1, true))
+  end)
+
+  it("skips a byte order mark, and refuses UTF-16 and folders", function()
+    local folder = program.folder()
+    local function read(text)
+      program.write(folder .. "/t.csv", text)
+      return csv.read(folder .. "/t.csv")
+    end
+    assert.same({ { line = 2, a = "1" } }, (read "\xEF\xBB\xBFa\n1\n"))
+    assert.truthy(refusal(read, "\xFF\xFEa\0\n\0"):find("t.csv: is UTF-16 text; save it as UTF-8", 1, true))
+    assert.truthy(refusal(csv.read, folder):find(folder .. ": Is a directory", 1, true))
+    program.remove(folder)
   end)
 end)
 

@@ -134,7 +134,7 @@ describe("hf", function()
   it("names what is missing or nonsense, and where", function()
     local missing = refusal(llama { hidden_size = "drop" })
     assert.matches('missing "hidden_size" (or "n_embd", "d_model", "n_embed")', missing, 1, true)
-    for _, value in ipairs { "-64", "0", "1.5", "1e400", ".nan", '"64"', "true", "[]", "1e300", "99999999999" } do
+    for _, value in ipairs { "-64", "0", "1.5", ".inf", ".nan", '"64"', "true", "[]", "1e300", "99999999999" } do
       local message = refusal(llama { hidden_size = value })
       assert.matches('config.json:2:%d+: "hidden_size" must be an integer from 1 to 1073741824, got ', message)
     end
@@ -167,6 +167,17 @@ describe("hf", function()
     os.remove(path)
     assert.is_false(ok)
     assert.matches(path .. ":1:1: 'kv_heads' (3) must divide 'heads' (4)", message, 1, true)
+  end)
+
+  it("reads files as other programs write them: a byte order mark, CR LF, escaped pairs", function()
+    local text = llama { _name_or_path = '"\\ud83e\\udd99"' }
+    local path = os.tmpname() .. ".json"
+    local file <close> = assert(io.open(path, "wb"))
+    file:write("\xEF\xBB\xBF", (text:gsub("\n", "\r\n")))
+    file:flush()
+    local m = tperf.model(path)
+    os.remove(path)
+    assert.same({ "\u{1F999}", 64 }, { m.name, m.hidden })
   end)
 
   it("points at the user's line", function()

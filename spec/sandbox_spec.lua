@@ -392,7 +392,7 @@ describe("string patterns", function()
         return (state >> 33) % n + 1
       end
       local singles = { "a", "b", ".", "%a", "%D", "%s", "[ab]", "[^a]", "[a-c%d]", "[]x]", "[^]]", "[%]a-]", "%.",
-        "%%", "[-a]" }
+        "%%", "[-a]", "%l", "%p", "%X", "%u", "%c", "%G", "%w", "%z", "[%l%p]" }
       local repeats = { "", "", "", "*", "+", "-", "?" }
       local whole = { "%b()", "%bab", "%f[%a]", "%f[^b]", "()" }
       local function piece(depth)
@@ -430,6 +430,11 @@ describe("string patterns", function()
         out[#out + 1] = show(s:find(p, init, true))
         print(table.concat(out, " ; "))
       end
+      local long = ("ab"):rep(3000)
+      print((long:gsub("a", "<%0%%>")), (long:gsub("x", "y")), (long:gsub("%f[b]", "%%")), select(2, long:gsub("", "")))
+      print((long:gsub("a", 7)), pcall(string.gsub, "a", "a", "%:"), pcall(string.gsub, "a", "a", "%"))
+      print(("a\0b"):find "\0", ("a\0b"):find "\0b", ("a"):gmatch("a", 9)(), ("$a$"):find "a$", ("$"):find "$$")
+      print(("%d"):find("%d", 1, true), ("a^b"):find "a^", ("a"):match "^(a)$", ("é"):find "[\xc3-\xc4]")
     ]==]
   end)
 

@@ -154,6 +154,43 @@ describe("the simulator", function()
     end
   end)
 
+  it("refuses times that are not given, or whose sum is no number", function()
+    local queues = { { { "forward", 1, 1 }, { "backward", 1, 1 } } }
+    local function simulated(forward, backward)
+      local s = require "tperf.core".schedule(1, 1, 1)
+      s:hold(1, 1)
+      s:forward(1, 1, 1)
+      s:backward(1, 1, 1)
+      local list, memory = { forward }, { 0 }
+      local times = { forward = list, backward = { backward }, backward_input = list, backward_weight = list }
+      local kept = { forward = memory, backward = memory, backward_input = memory, backward_weight = memory }
+      return s.simulate(times, kept, 0, {})
+    end
+    assert.same({ nil, "no time is given for forward at stage 1" }, { simulated(false, 2) })
+    assert.same({ nil, "no time is given for backward at stage 1" }, { simulated(1, false) })
+    assert.equal(3, simulated(1, 2).makespan)
+    refuses("the times are too large: their sum overflows", simulate, queues,
+      { times = { forward = 1e308, backward = 1e308 } })
+  end)
+
+  it("knows devices that do nothing", function()
+    define("idle", { { { "forward", 1, 1 }, { "backward", 1, 1 } }, {} })
+    local t = tperf.schedule { schedule = "idle", devices = 2, stages = 1, microbatches = 1,
+      times = { forward = 1, backward = 2 } }
+    assert.equal(3, t.makespan)
+    assert.equal(0, t.busy_time[2])
+  end)
+
+  it("refuses sizes that no memory holds", function()
+    for _, sizes in ipairs { { 1 << 21, 4, 4 }, { 4, 1 << 21, 4 }, { 4, 4, 1 << 32 }, { 1 << 20, 1 << 20, 1 },
+      { 4, 1 << 19, 1 << 19 } } do
+      local devices, stages, microbatches = table.unpack(sizes)
+      local made, message = require "tperf.core".schedule(devices, stages, microbatches)
+      assert.is_nil(made)
+      assert.truthy(message:find "must be from 1 to" or message:find "are too many to simulate", message)
+    end
+  end)
+
   it("names the cycle of a deadlock", function()
     local message = message_of(simulate, {
       { { "forward", 1, 1 }, { "backward", 1, 1 }, { "forward", 1, 2 }, { "backward", 1, 2 } },

@@ -170,7 +170,7 @@ describe("tperf.search", function()
     end)
 
     it("takes a placement that is asked for, whether a larger one would fit or not", function()
-      for _, fast in ipairs { { dp = 2 }, { dp = 2, pp = 2 }, { tp = 1, dp = 1, pp = 1 } } do
+      for _, fast in ipairs { { dp = 2 }, { dp = 2, pp = 2 }, { dp = 1, pp = 1 } } do
         local function fits(c)
           for axis, size in pairs(fast) do
             if c.fast[axis] ~= size then return false end

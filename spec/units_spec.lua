@@ -8,7 +8,8 @@ describe("units.parse", function()
     { "400 Gbps", "bytes/s", 50e9 }, { "700 W", "W", 700 }, { "20 us", "s", 20e-6 }, { "20us", "s", 20e-6 },
     { "20 \u{b5}s", "s", 20e-6 }, { "20 \u{3bc}s", "s", 20e-6 }, { "1.5 GHz", "Hz", 1.5e9 }, { "3 kB", "bytes", 3000 },
     { "8 b", "bytes", 1 }, { "7", "bytes", 7 }, { "-3 MB", "bytes", -3e6 }, { ".5 TB", "bytes", 5e11 },
-    { "1e3 B", "bytes", 1000 }, { "2EB", "bytes", 2e18 }, { "2e3B", "bytes", 2000 }, { "1.5E-3 s", "s", 1.5e-3 },
+    { "1e3 B", "bytes", 1000 }, { "2EB", "bytes", 2e18 }, { "2e3B", "bytes", 2000 },
+    { "+2e+3 B", "bytes", 2000 }, { "1.5E-3 s", "s", 1.5e-3 },
     { "3 min", "s", 180 }, { "2 h", "s", 7200 }, { "2 days", "s", 172800 }, { "1 kWh", "J", 3.6e6 }, { "0 s", "s", 0 },
     { "624 TOPS", "FLOP/s", 624e12 }, { "0.1 us", "s", 0.1e-6 }, { "1 Ki" .. "B", "bytes", 1024 },
   }
@@ -24,6 +25,7 @@ describe("units.parse", function()
     { "e5", "s", "not a decimal" }, { "1e400", "s", "too large" }, { "1e300 YFLOP", "FLOP", "too large" },
     { "1e-400 s", "s", "too small" }, { "1e99999999999999999999 s", "s", "too large" }, { "5 mB", "bytes", "no unit" },
     { "5 gb/s", "bytes/s", "no unit" }, { "1e5.5", "s", "no unit" }, { "1_000", "bytes", "no unit" },
+    { "1\1\127 GB", "bytes", '"1?? GB" has no unit known' }, { "5e", "s", "no unit" }, { "+", "s", "not a decimal" },
     { ("9"):rep(200), "bytes", "not a decimal" }, { "5 GB\0", "bytes", "no unit" }, { "5\tGB", "bytes", "no unit" },
   }
   for _, case in ipairs(bad) do
@@ -75,10 +77,17 @@ describe("units.format", function()
     { 999.96e9, "bytes", "1.000 TB" }, { 0, "s", "0 s" }, { 59.996, "s", "1.000 min" }, { 86399, "s", "1.000 days" },
     { 90, "s", "1.500 min" }, { -5, "s", "-5.000 s" }, { 0.5, "bytes", "0.5000 B" }, { 1 / 0, "s", "inf s" },
     { 0 / 0, "s", "nan s" }, { 3.14e23, "FLOP", "314.0 ZFLOP" },
+    { -1 / 0, "W", "-inf W" },
   }
   for _, case in ipairs(cases) do
     it("prints " .. case[3], function() assert.equal(case[3], units.format(case[1], case[2])) end)
   end
+
+  it("refuses digits that no double has", function()
+    for _, digits in ipairs { 0, 16, -1, math.maxinteger } do
+      assert.error_matches(function() units.format(1, "s", digits) end, "from 1 to 15")
+    end
+  end)
 
   it("prints what reads back to the same text", function()
     local seed = 1

@@ -7,7 +7,7 @@
 typedef enum tp_status {
     TP_OK = 0,
     TP_INVALID,     // an argument is out of its range or contradicts another
-    TP_NO_MEMORY,   // an allocation failed
+    TP_NO_MEMORY,   // an allocation failed; the message has "not enough memory", as Lua's own
     TP_INTERRUPTED, // the caller asked to stop
 } tp_status;
 

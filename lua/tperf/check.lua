@@ -31,6 +31,16 @@ function check.fail(format, ...)
   error(check.where() .. check.worded(format, ...), 0)
 end
 
+local function unless_out_of_memory(ok, message, ...)
+  if not ok and type(message) == "string" and message:find("not enough memory", 1, true) then error(message, 0) end
+  return ok, message, ...
+end
+
+--- pcall for what may not apply. That memory ran out says nothing of the arguments, and is raised all the same.
+---@param f function
+---@return boolean done, any ...
+function check.attempt(f, ...) return unless_out_of_memory(pcall(f, ...)) end
+
 check.show, check.worded, check.suggest = wording.show, wording.worded, suggest -- see there
 
 local function join(path, key)

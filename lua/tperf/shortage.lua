@@ -1,4 +1,5 @@
 --- What to say when nothing fits in memory: by how much, and which single change would help, found by trying.
+local check = require "tperf.check"
 local units = require "tperf.units"
 
 local shortage = {}
@@ -91,7 +92,7 @@ function shortage.advice(o, strategies, question, least)
   local function try(change)
     for _, value in ipairs(change.values) do
       if stopped then return end
-      local tried, best, complete = pcall(least, with(o, question, change, value), strategies)
+      local tried, best, complete = check.attempt(least, with(o, question, change, value), strategies)
       stopped = tried and not complete
       if tried and best and best.feasible then
         found[#found + 1] = ("%s (%s)"):format(show(change.name, value), bytes(best.memory))

@@ -201,7 +201,6 @@ void tp_unit_print(double value, tp_unit unit, int digits, char text[TP_UNIT_TEX
         const char *symbol;
     } clocks[] = {{60, "min"}, {3600, "h"}, {86400, "days"}};
     const char *symbol = printed[unit].symbol;
-    digits = digits < 1 ? 1 : digits > 15 ? 15 : digits;
     if (value == 0 || !isfinite(value)) {
         snprintf(text, TP_UNIT_TEXT, "%s %s",
                  isnan(value) ? "nan"

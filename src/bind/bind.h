@@ -54,5 +54,6 @@ void tp_bind_is_terminal(lua_State *L);
 void tp_bind_clock(lua_State *L);
 void tp_bind_schedule(lua_State *L);
 void tp_bind_file(lua_State *L);
+void tp_bind_faults(lua_State *L); // where TPERF_FAULTS is defined
 
 #endif

@@ -258,6 +258,13 @@ static void push_device(lua_State *L, const tp_stage *device, int n_kinds,
     lua_setfield(L, -2, "memory");
 }
 
+// Whether sizes are such that nothing divides by zero or overflows; that they divide what they must is the caller's.
+static bool is_sound(const run *r, const tp_pipeline *pipeline) {
+    return r->dp >= 1 && r->micro_batch >= 1 && r->panels >= 1 && r->dp_fast >= 1 &&
+           r->dp_fast <= r->dp && r->pp_fast >= 1 && r->pp_fast <= pipeline->pp && r->zero >= 0 &&
+           r->zero <= 3 && r->global_batch / r->micro_batch >= r->dp;
+}
+
 static void read_candidate(lua_State *L, int run_index, int fast_index, const tp_network *network,
                            int pipelines_index, tp_candidate *candidate, tp_job *job) {
     run r;
@@ -265,14 +272,12 @@ static void read_candidate(lua_State *L, int run_index, int fast_index, const tp
     size_t n;
     const tp_pipeline *pipelines = tp_bind_check_pipelines(L, pipelines_index, &n);
     if (r.pipeline < 1 || (size_t)r.pipeline > n) tp_bind_fail(L, "no such pipeline");
+    candidate->pipeline = &pipelines[r.pipeline - 1];
+    if (!is_sound(&r, candidate->pipeline))
+        tp_bind_fail(L, "sizes must be at least 1 and lie in what they divide");
     tp_bind_check_kinds(L, pipelines_index, network);
-    bool sound = r.global_batch >= 1 && r.dp >= 1 && r.micro_batch >= 1 && r.zero >= 0 &&
-                 r.zero <= 3 && r.dp_fast >= 1 && r.pp_fast >= 1 && r.dp_fast <= r.dp &&
-                 r.pp_fast <= pipelines[r.pipeline - 1].pp;
-    if (!sound) tp_bind_fail(L, "network:iteration: sizes must be at least 1, 'zero' from 0 to 3");
     candidate->placement.panels = r.panels;
     tp_bind_check_placement(L, fast_index, network, &candidate->placement);
-    candidate->pipeline = &pipelines[r.pipeline - 1];
     candidate->dp = r.dp;
     candidate->micro_batch = r.micro_batch;
     candidate->microbatches = r.global_batch / r.dp / r.micro_batch;

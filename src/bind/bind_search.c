@@ -132,10 +132,10 @@ typedef struct proposal {
     const tp_found *found;
 } proposal;
 
-// call_accept(search, proposal) -> what the accept function returns
+// call_accept(proposal, search) -> what the accept function returns
 static int call_accept(lua_State *L) {
-    const proposal *p = lua_touserdata(L, 2);
-    lua_getiuservalue(L, 1, 1);
+    const proposal *p = lua_touserdata(L, 1);
+    lua_getiuservalue(L, 2, 1);
     lua_pushinteger(L, (lua_Integer)p->question + 1);
     push_found(L, p->found, p->box->pipelines);
     lua_call(L, 2, 1);
@@ -149,16 +149,14 @@ static bool accept_in_lua(void *context, size_t question, const tp_found *found)
     if (b->failed || *tp_interrupt_flag()) return false; // the walk is about to end
     proposal p = {b, question, found};
     lua_pushcfunction(L, call_accept); // walk has left room on the stack
-    lua_pushvalue(L, b->self);
     lua_pushlightuserdata(L, &p);
-    bool accepted = false;
-    if (lua_pcall(L, 2, 1, 0) == LUA_OK) {
-        accepted = lua_toboolean(L, -1);
-        lua_pop(L, 1);
-    } else {
-        b->failed = true;
+    lua_pushvalue(L, b->self);
+    b->failed = lua_pcall(L, 2, 1, 0) != LUA_OK;
+    bool accepted = !b->failed && lua_toboolean(L, -1);
+    if (b->failed)
         lua_setiuservalue(L, b->self, 2);
-    }
+    else
+        lua_pop(L, 1);
     return accepted;
 }
 

@@ -1,8 +1,8 @@
 // bind_yaml.c: tperf.core.yaml, see io/yaml_in.h.
 //   yaml(text, name) -> value, positions, or nil and "name:line:column: message"
-// positions maps the path of every node ("network.fast.domain", "layers[2]"; "" is the root) to
-// { line, column, key_line, key_column }. A null is absent from a map; in a list it is a light
-// userdata.
+// positions[path] is where the node at a path ("network.fast.domain", "layers[2]"; "" is the root) lies:
+// { line, column, key_line, key_column }, or nil. It looks when asked: the paths of all nodes can be far larger than
+// the file. A null is absent from a map; in a list it is a light userdata.
 #include "bind/bind.h"
 #include "io/yaml_in.h"
 
@@ -13,6 +13,22 @@ static int release(lua_State *L) {
     return 0;
 }
 
+static int position(lua_State *L) {
+    const tp_yaml_document *document = luaL_checkudata(L, 1, document_type);
+    size_t size;
+    const char *path = luaL_checklstring(L, 2, &size);
+    const tp_yaml_node *node = document->count > 0 ? tp_yaml_find(document, path, size) : NULL;
+    if (!node) return 0;
+    const lua_Integer marks[] = {node->mark.line, node->mark.column, node->key_mark.line,
+                                 node->key_mark.column};
+    lua_createtable(L, 4, 0);
+    for (int i = 0; i < 4; i++) {
+        lua_pushinteger(L, marks[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
 // The document belongs to a userdata, so that an error while pushing its content frees it.
 static tp_yaml_document *new_document(lua_State *L) {
     tp_yaml_document *document = lua_newuserdatauv(L, sizeof *document, 0);
@@ -20,44 +36,36 @@ static tp_yaml_document *new_document(lua_State *L) {
     if (luaL_newmetatable(L, document_type)) {
         lua_pushcfunction(L, release);
         lua_setfield(L, -2, "__gc");
+        lua_pushcfunction(L, position);
+        lua_setfield(L, -2, "__index");
     }
     lua_setmetatable(L, -2);
     return document;
 }
 
-// Sets positions[the path on the top of the stack].
-static void push_position(lua_State *L, int positions, const tp_yaml_node *node) {
-    const lua_Integer marks[] = {node->mark.line, node->mark.column, node->key_mark.line,
-                                 node->key_mark.column};
-    lua_pushvalue(L, -1);
-    lua_createtable(L, 4, 0);
-    for (int i = 0; i < 4; i++) {
-        lua_pushinteger(L, marks[i]);
-        lua_rawseti(L, -2, i + 1);
-    }
-    lua_rawset(L, positions);
-}
+static void push_node(lua_State *L, const tp_yaml_document *d, size_t at);
 
-static void push_member_path(lua_State *L, int path, const tp_yaml_document *d,
-                             const tp_yaml_node *map, const tp_yaml_node *member,
-                             lua_Integer index) {
-    lua_pushvalue(L, path);
-    if (map->kind == TP_YAML_LIST) {
-        lua_pushfstring(L, "[%I]", index);
-        lua_concat(L, 2);
-        return;
-    }
-    if (lua_rawlen(L, path) > 0) lua_pushliteral(L, ".");
-    lua_pushlstring(L, d->text + member->key, member->key_size);
-    lua_concat(L, lua_rawlen(L, path) > 0 ? 3 : 2);
-}
-
-// Replaces the node's path on the top of the stack by its value. As deep as the reader allows.
-static void push_node(lua_State *L, const tp_yaml_document *d, size_t at, int positions) {
+static void push_members(lua_State *L, const tp_yaml_document *d, size_t at) {
     const tp_yaml_node *node = &d->nodes[at];
-    luaL_checkstack(L, 10, "nested too deep");
-    push_position(L, positions, node);
-    int path = lua_gettop(L);
+    lua_Integer index = 1;
+    lua_newtable(L);
+    for (size_t i = at + 1; i < node->end; i = d->nodes[i].end, index++) {
+        const tp_yaml_node *member = &d->nodes[i];
+        if (node->kind == TP_YAML_LIST) {
+            push_node(L, d, i);
+            lua_rawseti(L, -2, index);
+        } else if (member->kind != TP_YAML_NULL) {
+            lua_pushlstring(L, d->text + member->key, member->key_size);
+            push_node(L, d, i);
+            lua_rawset(L, -3);
+        }
+    }
+}
+
+// As deep as the reader allows.
+static void push_node(lua_State *L, const tp_yaml_document *d, size_t at) {
+    const tp_yaml_node *node = &d->nodes[at];
+    luaL_checkstack(L, 3, "nested too deep");
     switch (node->kind) {
     case TP_YAML_NULL:
         lua_pushlightuserdata(L, NULL);
@@ -75,26 +83,10 @@ static void push_node(lua_State *L, const tp_yaml_document *d, size_t at, int po
         lua_pushlstring(L, d->text + node->value.string.at, node->value.string.size);
         break;
     case TP_YAML_LIST:
-    case TP_YAML_MAP: {
-        lua_newtable(L);
-        lua_Integer index = 1;
-        for (size_t i = at + 1; i < node->end; i = d->nodes[i].end, index++) {
-            const tp_yaml_node *member = &d->nodes[i];
-            if (node->kind == TP_YAML_MAP)
-                lua_pushlstring(L, d->text + member->key, member->key_size);
-            push_member_path(L, path, d, node, member, index);
-            push_node(L, d, i, positions);
-            if (node->kind == TP_YAML_LIST) {
-                lua_rawseti(L, path + 1, index);
-            } else if (member->kind == TP_YAML_NULL) {
-                lua_pop(L, 2);
-            } else {
-                lua_rawset(L, path + 1);
-            }
-        }
+    case TP_YAML_MAP:
+        push_members(L, d, at);
+        break;
     }
-    }
-    lua_remove(L, path);
 }
 
 static int read_yaml(lua_State *L) {
@@ -108,11 +100,8 @@ static int read_yaml(lua_State *L) {
         lua_pushfstring(L, "%s:%s", name, error.message);
         return 2;
     }
-    lua_newtable(L);
-    int positions = lua_gettop(L);
-    lua_pushliteral(L, "");
-    push_node(L, document, 0, positions);
-    lua_pushvalue(L, positions);
+    push_node(L, document, 0);
+    lua_insert(L, -2);
     return 2;
 }
 

@@ -131,6 +131,9 @@ static const struct {
     {"clock", tp_bind_clock},
     {"schedule", tp_bind_schedule},
     {"file", tp_bind_file},
+#ifdef TPERF_FAULTS
+    {"faults", tp_bind_faults},
+#endif
     {NULL, NULL},
 };
 // clang-format on

@@ -15,7 +15,7 @@
 // A lua_Alloc that counts, and refuses what would pass the limit. The core allocates through it, too (tp_bind_heap).
 void *tp_limits_allocate(void *unused, void *block, size_t old_size, size_t new_size);
 
-// What an "out of memory" message should add: the limit, when that is what was hit; else "".
+// What a "not enough memory" message should add: the limit, when that is what was hit; else "".
 const char *tp_limits_memory_hint(void);
 
 // Counts steps of C code that a script can make arbitrarily long; ends the run at the budget or at Ctrl-C.

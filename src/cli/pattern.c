@@ -48,6 +48,8 @@ static bool in_class(int c, char class) {
         return isupper(c);
     case 'w':
         return isalnum(c);
+    case 'z':
+        return c == 0;
     default:
         return isxdigit(c); // 'x'
     }
@@ -56,7 +58,7 @@ static bool in_class(int c, char class) {
 // Adds what "%c" stands for: a class, its complement (capital letter), or the character itself.
 static void set_add_escaped(uint64_t *set, char c) {
     char class = (char)tolower((unsigned char)c);
-    if (!isalpha((unsigned char)c) || !strchr("acdglpsuwx", class)) {
+    if (!isalpha((unsigned char)c) || !strchr("acdglpsuwxz", class)) {
         set_add(set, (unsigned char)c);
         return;
     }

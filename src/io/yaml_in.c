@@ -3,14 +3,18 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
+
+#include "io/surrogates.h"
 
 typedef struct reader {
     yaml_parser_t parser;
     const char *input;
     size_t size;
+    tp_surrogates surrogates;
     tp_yaml_document *document;
     size_t open[TP_YAML_MAX_DEPTH]; // the lists and maps around the next node
     int depth;
@@ -28,12 +32,16 @@ static tp_yaml_mark to_mark(yaml_mark_t mark) {
     tp_error_set((r)->error, status, "%u:%u: " format, (unsigned)(mark).line,                      \
                  (unsigned)(mark).column, __VA_ARGS__)
 
+static tp_status out_of_memory(reader *r) {
+    return tp_error_set(r->error, TP_NO_MEMORY, "1:1: not enough memory");
+}
+
 static tp_status grow(reader *r, void **array, size_t *capacity, size_t needed, size_t item) {
     if (needed <= *capacity) return TP_OK;
     size_t wanted = *capacity ? *capacity * 2 : 64;
     if (wanted < needed) wanted = needed;
     void *larger = realloc(*array, wanted * item);
-    if (!larger) return tp_error_set(r->error, TP_NO_MEMORY, "1:1: out of memory");
+    if (!larger) return out_of_memory(r);
     *array = larger;
     *capacity = wanted;
     return TP_OK;
@@ -54,6 +62,8 @@ static tp_status add_text(reader *r, const char *text, size_t size, size_t *at) 
 // Adds a node under the open list or map. Valid until the next call.
 static tp_status add_node(reader *r, tp_yaml_kind kind, tp_yaml_mark mark, tp_yaml_node **node) {
     tp_yaml_document *d = r->document;
+    if (d->count == TP_YAML_MAX_NODES)
+        return REFUSE(r, mark, TP_INVALID, "more than %u values in one file", TP_YAML_MAX_NODES);
     void *memory = d->nodes;
     TP_TRY(grow(r, &memory, &d->capacity, d->count + 1, sizeof *d->nodes));
     d->nodes = memory;
@@ -140,10 +150,15 @@ static void resolve(const char *text, tp_yaml_node *node) {
     }
 }
 
+static tp_status refuse_long_key(reader *r, yaml_mark_t mark) {
+    return REFUSE(r, to_mark(mark), TP_INVALID, "a key of more than %d bytes", TP_YAML_MAX_KEY);
+}
+
 static tp_status read_key(reader *r, const yaml_event_t *event) {
     const char *text = (const char *)event->data.scalar.value;
     size_t size = event->data.scalar.length;
     tp_yaml_mark mark = to_mark(event->start_mark);
+    if (size > TP_YAML_MAX_KEY) return refuse_long_key(r, event->start_mark);
     tp_yaml_node typed = {.kind = TP_YAML_STRING};
     if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE) resolve(text, &typed);
     if (typed.kind != TP_YAML_STRING)
@@ -160,7 +175,11 @@ static bool in_map(const reader *r) {
     return r->depth > 0 && r->document->nodes[r->open[r->depth - 1]].kind == TP_YAML_MAP;
 }
 
-static tp_status read_scalar(reader *r, const yaml_event_t *event) {
+static tp_status read_scalar(reader *r, yaml_event_t *event) {
+    bool quoted = event->data.scalar.style == YAML_DOUBLE_QUOTED_SCALAR_STYLE;
+    if (!tp_surrogates_mend(&r->surrogates, event->start_mark.index, event->end_mark.index, quoted,
+                            (char *)event->data.scalar.value, &event->data.scalar.length))
+        return REFUSE(r, to_mark(event->start_mark), TP_INVALID, "U+%X is no character", 0xFFFEu);
     if (in_map(r) && !r->has_key) return read_key(r, event);
     const char *text = (const char *)event->data.scalar.value;
     size_t size = event->data.scalar.length, at;
@@ -169,7 +188,12 @@ static tp_status read_scalar(reader *r, const yaml_event_t *event) {
     TP_TRY(add_node(r, TP_YAML_STRING, to_mark(event->start_mark), &node));
     node->value.string.at = at;
     node->value.string.size = size;
-    if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE) resolve(text, node);
+    if (event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE) return TP_OK;
+    resolve(text, node);
+    bool written_infinite = !strpbrk(text, "0123456789");
+    if (node->kind == TP_YAML_FLOAT && isinf(node->value.number) && !written_infinite)
+        return REFUSE(r, node->mark, TP_INVALID, "%.40s is beyond what a number can be (1.8e308)",
+                      text);
     return TP_OK;
 }
 
@@ -209,7 +233,7 @@ static tp_status check_duplicates(reader *r, size_t map) {
         count++;
     if (count < 2) return TP_OK;
     member *members = malloc(count * sizeof *members);
-    if (!members) return tp_error_set(r->error, TP_NO_MEMORY, "1:1: out of memory");
+    if (!members) return out_of_memory(r);
     size_t at = 0;
     for (size_t i = map + 1; i < d->count; i = d->nodes[i].end) {
         const tp_yaml_node *n = &d->nodes[i];
@@ -241,7 +265,7 @@ static tp_status refuse_tag(reader *r, const yaml_event_t *event, const yaml_cha
                   anchor ? "anchors ('&name')" : "tags ('!name')");
 }
 
-static tp_status read_event(reader *r, const yaml_event_t *event, int *documents) {
+static tp_status read_event(reader *r, yaml_event_t *event, int *documents) {
     switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
         if (++*documents > 1)
@@ -270,12 +294,20 @@ static tp_status read_event(reader *r, const yaml_event_t *event, int *documents
     }
 }
 
+// libyaml takes a key on one line only if its ":" comes within 1024 characters; else it misses the
+// ":" or wonders at it.
+static bool missed_long_key(const yaml_parser_t *p) {
+    if (p->error != YAML_SCANNER_ERROR || p->problem_mark.column <= TP_YAML_MAX_KEY) return false;
+    return strcmp(p->problem, "could not find expected ':'") == 0 ||
+           strcmp(p->problem, "mapping values are not allowed in this context") == 0;
+}
+
 // libyaml's own refusal, in our form. An encoding error has an offset only.
 static tp_status refuse_syntax(reader *r) {
     const yaml_parser_t *p = &r->parser;
     tp_yaml_mark mark = to_mark(p->problem_mark);
-    if (p->error == YAML_MEMORY_ERROR)
-        return tp_error_set(r->error, TP_NO_MEMORY, "1:1: out of memory");
+    if (p->error == YAML_MEMORY_ERROR) return out_of_memory(r);
+    if (missed_long_key(p)) return refuse_long_key(r, p->problem_mark);
     if (p->error == YAML_READER_ERROR) {
         mark = (tp_yaml_mark){1, 1};
         for (size_t i = 0; i < p->problem_offset && i < r->size; i++) {
@@ -288,32 +320,76 @@ static tp_status refuse_syntax(reader *r) {
                   p->context ? " " : "", p->context ? p->context : "");
 }
 
-tp_status tp_yaml_read(const char *input, size_t size, tp_yaml_document *document,
-                       tp_error *error) {
-    *document = (tp_yaml_document){0};
-    reader r = {.input = input, .size = size, .document = document, .error = error};
-    if (size > TP_YAML_MAX_BYTES)
-        return tp_error_set(error, TP_INVALID, "1:1: larger than %u MiB", TP_YAML_MAX_BYTES >> 20);
-    if (!yaml_parser_initialize(&r.parser))
-        return tp_error_set(error, TP_NO_MEMORY, "1:1: out of memory");
-    yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&r.parser, (const unsigned char *)input, size);
+static tp_status read_events(reader *r) {
     tp_status status = TP_OK;
     int documents = 0;
     for (bool more = true; more && status == TP_OK;) {
         yaml_event_t event;
-        if (!yaml_parser_parse(&r.parser, &event)) {
-            status = refuse_syntax(&r);
-            break;
-        }
+        if (!yaml_parser_parse(&r->parser, &event)) return refuse_syntax(r);
         more = event.type != YAML_STREAM_END_EVENT;
-        status = read_event(&r, &event, &documents);
+        status = read_event(r, &event, &documents);
         yaml_event_delete(&event);
     }
-    yaml_parser_delete(&r.parser);
-    if (status == TP_OK && document->count == 0)
-        status = tp_error_set(error, TP_INVALID, "1:1: is empty");
+    if (status == TP_OK && r->document->count == 0)
+        return tp_error_set(r->error, TP_INVALID, "1:1: is empty");
     return status;
+}
+
+static tp_status parse(reader *r) {
+    if (!tp_surrogates_find(&r->surrogates, r->input, r->size)) return out_of_memory(r);
+    if (!yaml_parser_initialize(&r->parser)) return out_of_memory(r);
+    const char *input = r->surrogates.masked ? r->surrogates.masked : r->input;
+    yaml_parser_set_encoding(&r->parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&r->parser, (const unsigned char *)input, r->size);
+    tp_status status = read_events(r);
+    yaml_parser_delete(&r->parser);
+    return status;
+}
+
+tp_status tp_yaml_read(const char *input, size_t size, tp_yaml_document *document,
+                       tp_error *error) {
+    *document = (tp_yaml_document){0};
+    if (size > TP_YAML_MAX_BYTES)
+        return tp_error_set(error, TP_INVALID, "1:1: larger than %u MiB", TP_YAML_MAX_BYTES >> 20);
+    if (size >= 2 && (memcmp(input, "\xFE\xFF", 2) == 0 || memcmp(input, "\xFF\xFE", 2) == 0))
+        return tp_error_set(error, TP_INVALID, "1:1: is UTF-16 text; save it as UTF-8");
+    bool marked = size >= 3 && memcmp(input, "\xEF\xBB\xBF", 3) == 0; // a byte order mark
+    reader r = {.input = input + 3 * marked,
+                .size = size - 3 * (size_t)marked,
+                .document = document,
+                .error = error};
+    tp_status status = parse(&r);
+    tp_surrogates_release(&r.surrogates);
+    return status;
+}
+
+// How much of the path leads to a member:
+// "[2]" in a list, ".name" in a map, "name" in the root; 0 when it leads elsewhere.
+static size_t match_step(const tp_yaml_document *d, size_t parent, const tp_yaml_node *node,
+                         size_t index, const char *path, size_t size) {
+    char number[32] = "";
+    bool in_list = d->nodes[parent].kind == TP_YAML_LIST;
+    if (in_list) snprintf(number, sizeof number, "[%zu]", index);
+    const char *name = in_list ? number : d->text + node->key;
+    size_t length = in_list ? strlen(number) : node->key_size;
+    size_t dot = parent > 0 && !in_list;
+    if (size < dot + length || (dot && path[0] != '.')) return 0;
+    return memcmp(path + dot, name, length) == 0 ? dot + length : 0;
+}
+
+static const tp_yaml_node *find_below(const tp_yaml_document *d, size_t at, const char *path,
+                                      size_t size) {
+    const tp_yaml_node *node = &d->nodes[at], *found = size == 0 ? node : NULL;
+    size_t index = 1;
+    for (size_t i = at + 1; i < node->end && !found; i = d->nodes[i].end) {
+        size_t step = match_step(d, at, &d->nodes[i], index++, path, size);
+        if (step > 0) found = find_below(d, i, path + step, size - step);
+    }
+    return found;
+}
+
+const tp_yaml_node *tp_yaml_find(const tp_yaml_document *document, const char *path, size_t size) {
+    return find_below(document, 0, path, size);
 }
 
 void tp_yaml_release(tp_yaml_document *document) {

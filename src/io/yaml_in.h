@@ -1,6 +1,8 @@
 // yaml_in.h: reads one YAML 1.2 (or JSON) document as a tree with positions. Hostile input is
-// expected: size, depth, aliases, tags, duplicate and non-string keys, further documents are all
-// refused.
+// expected: a file that is too large, too deep, of too many values or of too long keys, aliases,
+// tags, duplicate and non-string keys, numbers beyond a double, further documents are all refused.
+// A byte order mark is skipped, and a character that JSON writes as two escapes is one. Of JSON, what
+// YAML lacks is refused: a colon on another line than its key, a tab before the outermost brace.
 #ifndef TPERF_YAML_IN_H
 #define TPERF_YAML_IN_H
 
@@ -12,6 +14,8 @@
 
 #define TP_YAML_MAX_BYTES (16u << 20)
 #define TP_YAML_MAX_DEPTH 64
+#define TP_YAML_MAX_NODES (1u << 20) // scalars, lists and maps
+#define TP_YAML_MAX_KEY   1024       // bytes
 
 typedef enum tp_yaml_kind {
     TP_YAML_NULL,
@@ -54,6 +58,10 @@ typedef struct tp_yaml_document {
 // Fills *document, which the caller releases whatever is returned. A failure's message starts
 // "line:column: ".
 tp_status tp_yaml_read(const char *input, size_t size, tp_yaml_document *document, tp_error *error);
+
+// The node at a path such as "network.fast.domain" or "layers[2]" ("" is the root), or NULL. Where keys
+// have dots and brackets, several paths may read the same: the first.
+const tp_yaml_node *tp_yaml_find(const tp_yaml_document *document, const char *path, size_t size);
 
 // Frees what a document owns; a zeroed or released document is fine.
 void tp_yaml_release(tp_yaml_document *document);

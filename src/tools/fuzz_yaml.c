@@ -1,5 +1,5 @@
-// fuzz_yaml.c: libFuzzer target for the YAML reader (`make fuzz`). Whatever the bytes, a document or a
-// placed message comes back, and the tree is well formed.
+// fuzz_yaml.c: libFuzzer target for the YAML reader (`make fuzz-yaml`). Whatever the bytes, a document or a
+// placed message comes back, the tree is well formed, and looking up paths stays inside it.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,16 +8,31 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static void check_tree(const tp_yaml_document *document) {
+    for (size_t i = 0; i < document->count; i++) {
+        const tp_yaml_node *node = &document->nodes[i];
+        if (node->end <= i || node->end > document->count) abort();
+        if (node->mark.line == 0 || node->mark.column == 0) abort();
+        if (node->kind == TP_YAML_STRING &&
+            document->text[node->value.string.at + node->value.string.size] != '\0')
+            abort();
+        if (node->key_mark.line > 0) {
+            const tp_yaml_node *found =
+                tp_yaml_find(document, document->text + node->key, node->key_size);
+            if (found && (found < document->nodes || found >= document->nodes + document->count))
+                abort();
+        }
+    }
+    if (document->nodes[0].end != document->count) abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tp_yaml_document document;
     tp_error error = {0};
-    if (tp_yaml_read((const char *)data, size, &document, &error) != TP_OK) {
-        if (!strchr(error.message, ':')) abort();
-    } else {
-        for (size_t i = 0; i < document.count; i++)
-            if (document.nodes[i].end <= i || document.nodes[i].end > document.count) abort();
-        if (document.nodes[0].end != document.count) abort();
-    }
+    if (tp_yaml_read((const char *)data, size, &document, &error) == TP_OK)
+        check_tree(&document);
+    else if (!strchr(error.message, ':'))
+        abort();
     tp_yaml_release(&document);
     return 0;
 }

@@ -1,7 +1,7 @@
 --- What tperf.calibrate reads: tables of measurements (CSV), and logs of nccl-tests as printed.
-local csv = require "tperf.import.csv"
 local measured = require "tperf.measured"
 local nccl_tests = require "tperf.import.nccl_tests"
+local text_file = require "tperf.import.text"
 
 local sources = {}
 
@@ -21,7 +21,7 @@ end
 ---@param path string
 ---@param accept function  case -> whether a table's case is taken, or why not
 function sources.open(path, accept)
-  local text = csv.text(path)
+  local text = text_file.read(path)
   if text:find "^#" or text:find "\n#%s+out%-of%-place" or text:find "\n#%s+size%s+count" then
     return cases_of_log(text, path), "collective", {}
   end

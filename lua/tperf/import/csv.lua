@@ -1,12 +1,12 @@
 --- Reads comma-separated values (RFC 4180) whose first line names the columns.
-local io = io -- scripts may lose it
 local check = require "tperf.check"
+local text_file = require "tperf.import.text"
 
 local csv = {}
 
-local MOST_BYTES = 256 << 20
+local MOST_VALUES <const> = 1 << 22 -- rows times columns; some 500 MB
 
--- One record from position `at`: its fields, and the position and line after it.
+-- One record from position `at`: its fields, and the line and position after it; nil, the line and what is wrong.
 local function record(text, at, line)
   local fields = {}
   while true do
@@ -15,7 +15,7 @@ local function record(text, at, line)
       local pieces, stop = {}, at + 1
       while true do
         local quote = text:find('"', stop, true)
-        if not quote then return nil, line end
+        if not quote then return nil, line, "a quoted field has no end" end
         pieces[#pieces + 1] = text:sub(stop, quote - 1)
         at = quote + 1
         if text:sub(at, at) ~= '"' then break end -- a doubled quote stands for one
@@ -33,10 +33,34 @@ local function record(text, at, line)
       at = at + 1
     else
       if next_byte == "\r" then at = at + 1 end
-      if text:sub(at, at) == "\n" then at = at + 1 elseif at <= #text and next_byte ~= "\r" then return nil, line end
+      if text:sub(at, at) == "\n" then
+        at = at + 1
+      elseif at <= #text and next_byte ~= "\r" then
+        return nil, line, "a quoted field does not end where a comma or a line end is"
+      end
       return fields, line + 1, at
     end
   end
+end
+
+local function check_columns(columns, name, line)
+  local seen = {}
+  for _, column in ipairs(columns) do
+    if seen[column] and column ~= "" then
+      check.fail("%s:%d: two columns are called %s", name, line, check.show(column))
+    end
+    seen[column] = true
+  end
+end
+
+local function row_of(fields, columns, name, line)
+  if #fields > #columns then
+    check.fail("%s:%d: %d fields, but the first line names %d columns", name, line, #fields, #columns)
+  end
+  local row = {}
+  for i, column in ipairs(columns) do row[column] = fields[i] or "" end
+  row.line = line
+  return row
 end
 
 --- The rows of a text as tables by column, each with `line`, where it starts. Raises at the user's line.
@@ -45,20 +69,18 @@ end
 ---@return table[] rows
 ---@return string[] columns
 function csv.parse(text, name)
-  if text:sub(1, 3) == "\xEF\xBB\xBF" then text = text:sub(4) end
   local rows, columns, at, line = {}, nil, 1, 1
   while at <= #text do
     local fields, after, stop = record(text, at, line)
-    if not fields then check.fail("%s:%d: a quoted field does not end where a comma or a line end is", name, after) end
+    if not fields then check.fail("%s:%d: %s", name, after, stop) end
     if not columns then
       columns = fields
+      check_columns(columns, name, line)
     elseif #fields > 1 or fields[1] ~= "" then -- an empty line is no row
-      if #fields > #columns then
-        check.fail("%s:%d: %d fields, but the first line names %d columns", name, line, #fields, #columns)
+      if (#rows + 1) * #columns > MOST_VALUES then
+        check.fail("%s:%d: more than %d values (rows times columns)", name, line, MOST_VALUES)
       end
-      local row = { line = line }
-      for i, column in ipairs(columns) do row[column] = fields[i] or "" end
-      rows[#rows + 1] = row
+      rows[#rows + 1] = row_of(fields, columns, name, line)
     end
     at, line = stop, after
   end
@@ -66,23 +88,8 @@ function csv.parse(text, name)
   return rows, columns
 end
 
---- The text of a file. Raises at the user's line.
----@param path string
----@return string
-function csv.text(path)
-  local file, message = io.open(path, "rb")
-  if not file then check.fail("%s", message) end
-  local text, problem = file:read(MOST_BYTES + 1)
-  file:close()
-  if problem then check.fail("%s: %s", path, problem) end -- of a folder
-  if text and #text > MOST_BYTES then check.fail("%s: more than %d MiB", path, MOST_BYTES >> 20) end
-  return text or ""
-end
-
 --- The rows of a file; see csv.parse.
 ---@param path string
-function csv.read(path)
-  return csv.parse(csv.text(path), path)
-end
+function csv.read(path) return csv.parse(text_file.read(path), path) end
 
 return csv

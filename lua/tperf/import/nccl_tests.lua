@@ -5,6 +5,8 @@ local check = require "tperf.check"
 
 local nccl_tests = {}
 
+local MOST <const> = 1e18 -- beyond any size, time (µs) or bandwidth (GB/s)
+
 -- Program or column name -> collective of tperf.collective.
 local kinds = {
   all_reduce = "all_reduce", all_gather = "all_gather", reduce_scatter = "reduce_scatter",
@@ -47,6 +49,7 @@ local function measurement(line)
   local time, algorithm, bus = rest:match "^([%d.]+)%s+([%d.]+)%s+([%d.]+)"
   time, algorithm, bus, bytes = tonumber(time), tonumber(algorithm), tonumber(bus), tonumber(bytes)
   if not (time and algorithm and bus) or time <= 0 or bytes <= 0 then return nil end
+  if math.max(time, algorithm, bus, bytes) >= MOST then return nil end
   return {
     bytes = bytes, dtype = dtype, seconds = time * 1e-6, algorithm = algorithm * 1e9, bus = bus * 1e9,
     reduces = reduction ~= nil and reduction ~= "none", rooted = root ~= nil and root >= 0,
@@ -66,9 +69,10 @@ end
 -- How many ranks a log lists ("#  Rank  0 Group …"), and on how many hosts.
 local function ranks_of(text)
   local ranks, hosts, n_hosts = 0, {}, 0
-  for host in text:gmatch "#%s+Rank%s+%d+[^\n]-%s+on%s+(%S+)%s+device" do
-    ranks = ranks + 1
-    if not hosts[host] then hosts[host], n_hosts = true, n_hosts + 1 end
+  for line in text:gmatch "[^\r\n]+" do
+    local host = line:find "#%s+Rank%s+%d" and line:match "%son%s+(%S+)%s+device" -- two patterns: one would backtrack
+    if host then ranks = ranks + 1 end
+    if host and not hosts[host] then hosts[host], n_hosts = true, n_hosts + 1 end
   end
   return ranks, n_hosts
 end

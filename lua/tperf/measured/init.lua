@@ -50,7 +50,7 @@ end
 -- Results, or nil and the message of the error without its place: a table may hold sizes that no machine has, and
 -- layouts that no model can have. Numbers are left out, so that like reasons are counted together.
 local function attempt(f, ...)
-  local done, result, more = pcall(f, ...)
+  local done, result, more = check.attempt(f, ...)
   if done then return result, more end
   return nil, (tostring(result):gsub("^[^:]*:%d+: ", ""):gsub(";.*$", ""):gsub("%d+", "N"))
 end
@@ -60,7 +60,7 @@ local function machines(given)
   local named, made = {}, {}
   local function of(name)
     if named[name] == nil then
-      local ok, result = pcall(system, name)
+      local ok, result = check.attempt(system, name)
       named[name] = ok and result or false
     end
     return named[name]

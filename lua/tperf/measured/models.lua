@@ -1,5 +1,6 @@
 --- The model that a row of a table of training runs describes: its sizes, and what the model of that name in models/
 --- says of the rest.
+local check = require "tperf.check"
 local names = require "tperf.measured.names"
 local read = require "tperf.measured.read"
 
@@ -93,7 +94,7 @@ function models.of(row)
   end
   local known = published_of(row, size.hidden)
   if not known then return described(size, experts, row) end
-  local ok, model = pcall(changed, known, size, experts, row)
+  local ok, model = check.attempt(changed, known, size, experts, row)
   if not ok then return nil, "the row's sizes do not go with the model of its name" end
   return model.experts and model:with { experts = { imbalance = imbalance_of(row) } } or model
 end

@@ -1,4 +1,5 @@
 --- Published training runs, one per row: the columns of the measured tables (docs/accuracy.md).
+local check = require "tperf.check"
 local fabrics = require "tperf.measured.fabrics"
 local rates = require "tperf.measured.rates"
 local read = require "tperf.measured.read"
@@ -204,7 +205,7 @@ end
 
 --- Seconds predicted; nil and a reason when the row cannot be.
 function step.predict(case, _, system, _, options)
-  local ok, profile = pcall(software, options and options.software or case.stack)
+  local ok, profile = check.attempt(software, options and options.software or case.stack)
   if not ok then return nil, "no profile of the software " .. case.stack end
   if not case.predictors then add_predictors(case, system, profile) end
   return step.seconds(case, runtime.terms(profile))

@@ -4,6 +4,7 @@
 local check = require "tperf.check"
 local core = require "tperf.core"
 local csv = require "tperf.import.csv"
+local text_file = require "tperf.import.text"
 
 local trace = {}
 
@@ -72,7 +73,7 @@ end
 
 local function read_jsonl(path)
   local rows, number = {}, 0
-  for line in csv.text(path):gmatch "([^\n]*)\n?" do
+  for line in text_file.read(path):gmatch "([^\n]*)\n?" do
     number = number + 1
     if line:find "%S" then
       local where = ("%s:%d"):format(path, number)

@@ -1,4 +1,5 @@
 local check = require "tperf.check"
+local text_file = require "tperf.import.text"
 local resource = require "tperf.resource"
 
 local KINDS = { "models", "systems", "software" }
@@ -61,10 +62,7 @@ return {
         return
       end
       io.stderr:write(item.path, ":\n")
-      local file, message = io.open(item.path, "rb")
-      if not file then error(message, 0) end
-      for block in file:lines(1 << 16) do io.stdout:write(block) end
-      file:close()
+      io.stdout:write(text_file.read(item.path))
     end
   end,
 }

@@ -1,0 +1,241 @@
+-- The C side checks what it is passed, whoever calls: the calls that the library makes of tperf.core are recorded, and
+-- made again with one argument, or one field of one, replaced. Each answers or raises a message; the sanitizers watch.
+local core = require "tperf.core"
+local program = require "program"
+local tperf = require "tperf"
+
+local MODEL = { name = "small", layers = 4, hidden = 256, heads = 8, kv_heads = 4, ffn = 512, vocab = 1000, seq = 128 }
+local EXPERTS = { name = "experts", layers = 4, hidden = 256, heads = 8, ffn = 512, vocab = 1000, seq = 128,
+  experts = { count = 8, top_k = 2, ffn = 128 } }
+
+local LONG = {}
+for i = 1, 100 do LONG[i] = i end
+
+local VALUES = { false, true, -1, 0, 1, 3, 0.5, -0.5, 1 << 31, 1 << 53, math.mininteger, 1e19, 1e300, -1e300, 1 / 0,
+  0 / 0, "", "x", ("x"):rep(300), {}, { 1, 2 }, { 0 / 0, "x" }, LONG, io.stdout }
+local ABSENT = {}
+VALUES[#VALUES + 1] = ABSENT
+
+local NOT_OURS = {} -- functions of the standard libraries, and what acts on the process or is called at its end
+do
+  local seen = {}
+  local function leave_out(value)
+    if type(value) == "function" then NOT_OURS[value] = true end
+    if type(value) ~= "table" or seen[value] or value == core then return end
+    seen[value] = true
+    for name, item in next, value do
+      if name ~= "loaded" then leave_out(item) end
+    end
+  end
+  for _, name in ipairs { "string", "table", "math", "io", "os", "coroutine", "debug", "utf8", "package", "_G" } do
+    leave_out(package.loaded[name])
+  end
+  leave_out(debug.getmetatable(io.stdout))
+  leave_out(core.faults)
+end
+
+local function copy(value)
+  if type(value) ~= "table" then return value end
+  local same = {}
+  for key, item in next, value do same[key] = copy(item) end
+  return setmetatable(same, getmetatable(value))
+end
+
+-- What ours are called with while f runs: function -> up to four lists of arguments.
+local function record(f)
+  local calls, order, ended = {}, {}, {}
+  local function is_internal(called) -- __gc and __close, and what C passes to lua_pcall with a pointer
+    if ended[called] == nil then
+      local _, first = debug.getlocal(3, 1)
+      local meta = debug.getmetatable(first)
+      ended[called] = type(first) == "userdata"
+        and (not meta or rawget(meta, "__gc") == called or rawget(meta, "__close") == called)
+    end
+    return ended[called]
+  end
+  debug.sethook(function()
+    local frame = debug.getinfo(2, "Sf")
+    local called = frame.func
+    if frame.what ~= "C" or NOT_OURS[called] or is_internal(called) then return end
+    local list = calls[called]
+    if not list then
+      list = {}
+      calls[called], order[#order + 1] = list, called
+    end
+    if #list >= 4 then return end
+    local arguments, n = {}, 0
+    while true do
+      local name, value = debug.getlocal(2, n + 1)
+      if not name then break end
+      n = n + 1
+      arguments[n] = copy(value)
+    end
+    arguments.n = n
+    list[#list + 1] = arguments
+  end, "c")
+  f()
+  debug.sethook()
+  return calls, order
+end
+
+local function ask()
+  tperf.search { model = EXPERTS, system = "h100-sxm", gpus = 8, global_batch = 16, threads = 1, zero = { 0, 1 },
+    strategy = { "tensor", "summa", "context" }, where = function() return true end, dp = { 1, 2 } }
+  for _, way in ipairs { { "summa", "summa" }, { "summa", "unfused" }, { "tensor", "unfused" },
+    { "tensor", "recompute" }, { "context", "flash" } } do
+    local strategy, attention = table.unpack(way)
+    for _, rules in ipairs { "default", "subramanian2024" } do
+      pcall(tperf.search, { model = MODEL, system = "h100-sxm", gpus = 4, global_batch = 16, threads = 1,
+        strategy = strategy, attention = attention, rules = rules })
+    end
+  end
+  for _, name in ipairs { "h100-sxm", "b200-sxm", "a100-sxm-80gb", "gb200-nvl72" } do
+    core.check_system(tperf.system(name))
+  end
+  tperf.train { model = MODEL, system = "b200-sxm", global_batch = 16, tp = 2, pp = 2, dp = 2, simulate = "1f1b" }
+  tperf.search_inference { model = EXPERTS, system = "h100-sxm", gpus = 4, tp = { 1, 2 }, batch = { 1, 4 }, prompt = 64,
+    generate = 16, tpot = "20 ms" }
+  tperf.infer { model = "mixtral-8x7b", system = "h100-sxm", tp = 2, batch = 4, prompt = 64, generate = 16 }
+  tperf.collective { system = "gb200-nvl72", kind = "all_reduce", bytes = "1 GB", gpus = 16 }
+  tperf.layer { model = MODEL, system = "h100-sxm", tp = 2, micro_batch = 2 }
+  tperf.model "mamba2-2.7b":parameters()
+  local s = tperf.schedule { schedule = "zbv", devices = 2, microbatches = 4,
+    times = { forward = 1, backward_input = 1, backward_weight = 1 } }
+  s:text()
+  tperf.schedule { schedule = "dualpipe", devices = 2, microbatches = 4 }
+  tperf.validate { file = "spec/data/fuzz/csv/bom_crlf.csv" }
+  tperf.units.format(1e9, "bytes")
+  core.yaml("a: [1]", "f")
+  core.file.sha256 "x"
+end
+
+-- Calls with each place of the arguments, down to that depth, replaced by each value.
+local function try_places(called, arguments, table_at, depth, tried)
+  local keys = {}
+  for key in next, table_at do keys[#keys + 1] = key end
+  for _, key in ipairs(keys) do
+    local right = table_at[key]
+    if key ~= "n" then
+      for _, value in ipairs(VALUES) do
+        if value == ABSENT then table_at[key] = nil else table_at[key] = value end
+        local ok, message = pcall(called, table.unpack(arguments, 1, arguments.n))
+        if not ok and type(message) ~= "string" then error("raises a " .. type(message), 0) end
+        tried.calls, tried.refused = tried.calls + 1, tried.refused + (ok and 0 or 1)
+      end
+      table_at[key] = right
+    end
+    if type(right) == "table" and depth > 0 and #right < 20 then
+      try_places(called, arguments, right, depth - 1, tried)
+    end
+  end
+end
+
+describe("what the C side is passed", function()
+  it("is checked there", function()
+    local calls, order = record(ask)
+    assert.is_true(#order > 40, #order)
+    local tried = { calls = 0, refused = 0 }
+    for _, called in ipairs(order) do
+      for _, arguments in ipairs(calls[called]) do
+        try_places(called, arguments, arguments, called == core.check_system and 6 or 2, tried)
+        arguments.n = arguments.n + 2 -- more than it takes
+        arguments[arguments.n - 1], arguments[arguments.n] = "x", {}
+        pcall(called, table.unpack(arguments, 1, arguments.n))
+      end
+    end
+    assert.is_true(tried.calls > 10000, tried.calls)
+    assert.is_true(tried.refused > tried.calls / 3, tried.refused)
+  end)
+end)
+
+-- The networks of one model's steps, as the library passes them to core.decode.
+local function step_networks(model, tp)
+  local passed
+  local calls = record(function()
+    tperf.infer { model = model, system = "h100-sxm", tp = tp, batch = 1, prompt = 64, generate = 16 }
+  end)
+  for _, arguments in ipairs(calls[core.decode]) do passed = arguments end
+  return passed[1], passed[2]
+end
+
+describe("the C side", function()
+  it("refuses a decode of steps that are not of one model", function()
+    local keys, plain = step_networks(MODEL, 1)
+    local others = { select(2, step_networks(EXPERTS, 1)), select(2, step_networks("mamba2-2.7b", 1)),
+      select(2, step_networks(MODEL, 2)), select(2, step_networks({ name = "gated", layers = 4, hidden = 256, heads = 8,
+        kv_heads = 4, ffn = 512, vocab = 1000, seq = 128, gated = true }, 1)) }
+    assert.is_true(#keys > 1)
+    for _, other in ipairs(others) do
+      local mixed = table.move(plain, 1, #plain, 1, {})
+      mixed[2] = other[math.min(2, #other)]
+      local ok, message = pcall(core.decode, keys, mixed)
+      assert.truthy(ok or message:find "op", message)
+    end
+    local mixed = table.move(plain, 1, #plain, 1, {})
+    mixed[2] = others[1][1]
+    assert.is_false((pcall(core.decode, keys, mixed)))
+  end)
+
+  it("refuses closed files and negative sizes", function()
+    local file = io.tmpfile()
+    assert.error_matches(function() core.file.truncate(file, -1) end, "must not be negative")
+    assert.is_true(core.file.truncate(file, 10))
+    assert.is_true(core.file.lock(file))
+    file:close()
+    assert.error_matches(function() core.file.lock(file) end, "a closed file")
+    local unwritable <close> = io.open("/dev/null", "rb")
+    assert.is_nil((core.file.truncate(unwritable, 1)))
+  end)
+
+  it("refuses what a schedule has not, and answers nothing for passes that it has not", function()
+    local s = core.schedule(1, 1, 1)
+    assert.error_matches(function() s.find(0, 1, 1) end, "has not been simulated")
+    s:hold(1, 1)
+    for _, wrong in ipairs { { 0, 1, 1 }, { 2, 1, 1 }, { 1, 0, 1 }, { 1, 2, 1 }, { 1, 1, 0 }, { 1, 1, 2 } } do
+      assert.error_matches(function() s:forward(table.unpack(wrong)) end, "must be from 1 to 1")
+      assert.error_matches(function() s:overlapped(wrong[1], wrong[2], wrong[3], 1, 1) end, "must be from 1 to 1")
+    end
+    assert.error_matches(function() s:overlapped(1, 1, 1, 1, 2) end, "must be from 1 to 1")
+    assert.error_matches(function() s:hold(2, 1) end, "must be from 1 to 1")
+    assert.error_matches(function() s:hold(1, 2) end, "must be from 1 to 1")
+    s:forward(1, 1, 1)
+    s:backward(1, 1, 1)
+    local one, none = { forward = { 1 }, backward = { 1 }, backward_input = { 1 }, backward_weight = { 1 } }, {}
+    assert.error_matches(function() s.simulate(none, one, 0, {}) end, "a list for every pass")
+    assert.error_matches(function() s.simulate(one, none, 0, {}) end, "a list for every pass")
+    assert.equal(2, s.simulate(one, one, 0, {}).makespan)
+    assert.same({ 1, 0.0, 1.0 }, { s.find(0, 1, 1) })
+    for _, absent in ipairs { { 0, 0, 1 }, { 0, 2, 1 }, { 0, 1, 0 }, { 0, 1, 2 }, { 3, 1, 1 }, { 2, 1, 1 } } do
+      assert.same({}, { s.find(table.unpack(absent)) })
+    end
+    for _, absent in ipairs { { 0, 1 }, { 2, 1 }, { 1, 0 }, { 1, 3 } } do
+      assert.same({}, { s.at(table.unpack(absent)) })
+    end
+  end)
+
+  it("finds the library on disk where TPERF_LUA_DIR says", function()
+    local folder = program.folder()
+    program.shell("mkdir -p tperf/cli/command", folder)
+    program.write(folder .. "/tperf/cli/command/version.lua",
+      "return { summary = 'x', run = function() print 'mine' end }")
+    assert.equal("mine\n", program.shell("TPERF_LUA_DIR=. tperf version", folder).out)
+    assert.truthy(program.shell("TPERF_LUA_DIR= tperf version", folder).out:find "^tperf ")
+    program.remove(folder)
+  end)
+
+  it("says where an error is before tperf.check is loaded", function()
+    local check = package.loaded["tperf.check"]
+    package.loaded["tperf.check"] = nil
+    local ok, message = pcall(core.network)
+    local refused, told = pcall(core.check_system, {})
+    package.loaded["tperf.check"] = check
+    assert.is_false(ok or refused)
+    assert.is_string(message)
+    assert.is_string(told)
+  end)
+
+  it("prints its objects", function()
+    local op = require "tperf.op".linear { name = "q", tokens = 4, n_in = 8, n_out = 8 }
+    assert.matches("^op 'q': ", tostring(op))
+  end)
+end)

@@ -1,0 +1,41 @@
+-- Allocations that fail (tools/faults.lua): here the first at every place of C that allocates, and a few of Lua's; all
+-- of them by `make faults`. Variants for tests have the hook (src/bind/bind_faults.c).
+package.path = "./tools/?.lua;" .. package.path
+local core = require "tperf.core"
+local faults = require "faults"
+local program = require "program"
+
+if not core.faults then
+  describe("the program that ships", function()
+    it("has no hook that makes allocations fail", function()
+      local result = program.shell "TPERF_FAULT=lua:30 tperf version"
+      assert.same({ 0, "" }, { result.code, result.err })
+    end)
+  end)
+  return
+end
+
+describe("when memory runs out", function()
+  for _, case in ipairs(faults.cases) do
+    it(case.name .. " says so or answers as ever, and the next call does", function()
+      faults.try(case, case.small and "core" or "site")
+      local tried = faults.try(case, "lua", 4)
+      assert.is_true(tried > 0)
+    end)
+  end
+
+  it("messages name it", function()
+    core.faults.fail("core", 1)
+    local value, message = core.yaml("a: 1", "f")
+    core.faults.fail("core", 0)
+    assert.is_nil(value)
+    assert.equal("f:1:1: not enough memory", message)
+  end)
+
+  for i = #faults.programs - 1, #faults.programs do -- those that write files
+    local line = faults.programs[i]
+    it(line .. " ends with a message and no half file", function()
+      for _, kind in ipairs { "site", "lua" } do assert.is_true(faults.try_program(line, kind, 2) > 0) end
+    end)
+  end
+end)

@@ -1,0 +1,149 @@
+// bind_faults.c: tperf.core.faults, in the debug, asan and coverage variants only: allocations that fail.
+//   faults.fail(kind, n)   the n-th allocation of that kind from now on fails, once; 0: none does
+//   faults.count(kind)     -> how many there were since
+// kind: "core" (malloc, calloc and realloc of our own C, and libyaml's), "site" (of these the first at
+// each place of the program that allocates), or "lua" (what Lua asks of its allocator).
+// The environment says the same of a whole run: TPERF_FAULT=core:12.
+//
+// The linker (--wrap, see Makefile) sends the calls of the program's own objects here, so no code knows of it; libyaml
+// calls its yaml_malloc and the like through the dynamic linker, which finds these first.
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bind/bind.h"
+
+enum { CORE, SITE, LUA, KINDS, MOST_SITES = 256 };
+static const char *const kind_names[] = {"core", "site", "lua", NULL};
+
+static struct {
+    atomic_llong count, failing; // the number of the allocation that fails; 0: none
+} kinds[KINDS];
+static _Thread_local bool in_lua_allocator;
+static const void *sites[MOST_SITES]; // as many as kinds[SITE].count
+static bool retry_fails;              // Lua collects its garbage and asks again
+
+static bool fails(int kind) {
+    long long number = atomic_fetch_add(&kinds[kind].count, 1) + 1;
+    return number == atomic_load(&kinds[kind].failing);
+}
+
+static bool fails_at_new_site(const void *site) {
+    static atomic_flag lock = ATOMIC_FLAG_INIT;
+    while (atomic_flag_test_and_set(&lock))
+        continue;
+    long long n = atomic_load(&kinds[SITE].count), i = 0;
+    while (i < n && sites[i] != site)
+        i++;
+    bool is_new = i == n && n < MOST_SITES;
+    if (is_new) sites[n] = site;
+    bool failing = is_new && fails(SITE);
+    atomic_flag_clear(&lock);
+    return failing;
+}
+
+static bool core_fails(const void *site) {
+    bool site_fails = fails_at_new_site(site);
+    return fails(CORE) || site_fails;
+}
+
+#define HERE       __builtin_return_address(0)
+#define REAL(name) __real_##name
+#define WRAP(name) __wrap_##name
+
+void *REAL(malloc)(size_t size);
+void *REAL(calloc)(size_t count, size_t size);
+void *REAL(realloc)(void *block, size_t size);
+void *WRAP(malloc)(size_t size);
+void *WRAP(calloc)(size_t count, size_t size);
+void *WRAP(realloc)(void *block, size_t size);
+
+void *WRAP(malloc)(size_t size) {
+    return core_fails(HERE) ? NULL : REAL(malloc)(size);
+}
+
+void *WRAP(calloc)(size_t count, size_t size) {
+    return core_fails(HERE) ? NULL : REAL(calloc)(count, size);
+}
+
+void *WRAP(realloc)(void *block, size_t size) {
+    return !in_lua_allocator && core_fails(HERE) ? NULL : REAL(realloc)(block, size);
+}
+
+// Absent from tperf/core.so, whose interpreter brings its own.
+__attribute__((weak)) void *REAL(tp_limits_allocate)(void *unused, void *block, size_t old,
+                                                     size_t new);
+void *WRAP(tp_limits_allocate)(void *unused, void *block, size_t old, size_t new);
+
+void *WRAP(tp_limits_allocate)(void *unused, void *block, size_t old, size_t new) {
+    if (new > (block ? old : 0)) {
+        bool again = retry_fails;
+        retry_fails = !again && fails(LUA);
+        if (again || retry_fails) return NULL;
+    }
+    in_lua_allocator = true;
+    void *result = REAL(tp_limits_allocate)(unused, block, old, new);
+    in_lua_allocator = false;
+    return result;
+}
+
+// --- libyaml's ---
+
+#define EXPORT __attribute__((visibility("default")))
+EXPORT void *yaml_malloc(size_t size);
+EXPORT void *yaml_realloc(void *block, size_t size);
+EXPORT unsigned char *yaml_strdup(const unsigned char *text);
+
+void *yaml_malloc(size_t size) {
+    return malloc(size ? size : 1);
+}
+
+void *yaml_realloc(void *block, size_t size) {
+    return block ? realloc(block, size ? size : 1) : malloc(size ? size : 1);
+}
+
+unsigned char *yaml_strdup(const unsigned char *text) {
+    size_t size = text ? strlen((const char *)text) + 1 : 0;
+    unsigned char *copy = size ? malloc(size) : NULL;
+    return copy ? memcpy(copy, text, size) : NULL;
+}
+
+// --- what says which ---
+
+static void set(int kind, long long number) {
+    atomic_store(&kinds[kind].count, 0);
+    atomic_store(&kinds[kind].failing, number);
+    retry_fails = false;
+}
+
+static int fail(lua_State *L) {
+    set(luaL_checkoption(L, 1, NULL, kind_names), luaL_checkinteger(L, 2));
+    return 0;
+}
+
+static int count(lua_State *L) {
+    lua_pushinteger(L, atomic_load(&kinds[luaL_checkoption(L, 1, NULL, kind_names)].count));
+    return 1;
+}
+
+// What runs after main is none of ours: gcov writes its counts then.
+static void stop(void) {
+    set(CORE, 0);
+    set(SITE, 0);
+}
+
+__attribute__((constructor)) static void read_environment(void) {
+    atexit(stop);
+    const char *text = getenv("TPERF_FAULT");
+    for (int kind = 0; text && kind < KINDS; kind++) {
+        size_t length = strlen(kind_names[kind]);
+        if (strncmp(text, kind_names[kind], length) == 0 && text[length] == ':')
+            set(kind, strtoll(text + length + 1, NULL, 10));
+    }
+}
+
+void tp_bind_faults(lua_State *L) {
+    static const luaL_Reg functions[] = {{"fail", fail}, {"count", count}, {NULL, NULL}};
+    luaL_newlib(L, functions);
+}

@@ -1,0 +1,23 @@
+// coverage.h: included first in the coverage variant. luaL_argerror does not return, but the macros of
+// lauxlib.h use its value: of each check, two branches more could never be taken.
+#ifndef TPERF_COVERAGE_H
+#define TPERF_COVERAGE_H
+
+#define _GNU_SOURCE // all that files ask of the headers, since they come after this one
+#include <lauxlib.h>
+#undef _DEFAULT_SOURCE
+#undef _XOPEN_SOURCE
+
+#undef luaL_argcheck
+#define luaL_argcheck(L, condition, index, message)                                                \
+    do {                                                                                           \
+        if (!(condition)) luaL_argerror(L, index, message);                                        \
+    } while (0)
+
+#undef luaL_argexpected
+#define luaL_argexpected(L, condition, index, name)                                                \
+    do {                                                                                           \
+        if (!(condition)) luaL_typeerror(L, index, name);                                          \
+    } while (0)
+
+#endif
