@@ -107,11 +107,12 @@ describe("the command line", function()
   end)
 
   it("verifies what a script wrote by absolute names", function()
-    program.write(folder .. "/s.lua", "io.open(arg[1] .. '/out/a.txt', 'w'):write('1'):close()")
+    program.write(folder .. "/s.lua", "io.open(arg[1] .. '/out/a.txt', 'w'):write('1'):close()\n"
+      .. "require 'tperf'.report.save(arg[1] .. '/out/b.csv', { { x = 1 } })")
     assert.equal(0, program.shell("tperf run --out out s.lua \"$PWD\"", folder).code)
     for _, name in ipairs { "out", '"$PWD/out"' } do
       local result = program.shell("tperf verify " .. name, folder)
-      assert.same({ "1 of 1 outputs are the same, to the byte\n", "", 0 }, { result.out, result.err, result.code })
+      assert.same({ "2 of 2 outputs are the same, to the byte\n", "", 0 }, { result.out, result.err, result.code })
     end
   end)
 

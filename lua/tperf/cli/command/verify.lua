@@ -31,9 +31,11 @@ local function move_output(host, from, to)
     return path
   end
   local output = host.output
-  local open, remove, rename = output.open, output.remove, output.rename
-  function output.open(path, mode) return open(moved(path), mode) end
-  function output.remove(path) return remove(moved(path)) end
+  for _, name in ipairs { "open", "write", "log", "remove", "make_folder" } do
+    local of_host = output[name]
+    output[name] = function(path, ...) return of_host(moved(path), ...) end
+  end
+  local rename = output.rename
   function output.rename(old, new) return rename(moved(old), moved(new)) end
 end
 
