@@ -1,12 +1,14 @@
 # tperf: the whole build. `make help` lists the targets.
 #
 # Objects live in build/VARIANT/; the program is ./tperf (a link to the variant built last by `make`).
-# CC, CFLAGS and LDFLAGS are the caller's; what the code needs is kept apart and always added.
+# CC, CFLAGS and LDFLAGS are the caller's; what the code needs is kept apart and always added. JOBS is how many spec
+# files run at a time (default: the processors).
 
 VARIANT ?= release
 PREFIX  ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
+JOBS    ?=
 FUZZ_SEED    ?= 1
 V       ?= 0
 
@@ -67,12 +69,12 @@ run: deps ## install what is missing, build, and run scripts/sweep_nvlink.lua
 
 test: deps deps-test ## install what is missing, build, and run the specs
 	@$(MAKE) all
-	$(Q)$(B)/tperf run --trust spec/run.lua spec
+	$(Q)$(B)/tperf run --trust spec/run.lua $(if $(JOBS),--jobs=$(JOBS)) spec
 
 check: lint ## luacheck, clang-format, and the specs under address and undefined-behaviour sanitizers
 	@$(MAKE) VARIANT=asan deps deps-test
 	@$(MAKE) VARIANT=asan build/asan/tperf
-	$(Q)build/asan/tperf run --trust spec/run.lua spec
+	$(Q)build/asan/tperf run --trust spec/run.lua $(if $(JOBS),--jobs=$(JOBS)) spec
 
 faults: deps ## let every allocation of the main questions and commands fail once, under the sanitizers
 	@$(MAKE) VARIANT=asan build/asan/tperf
@@ -138,10 +140,11 @@ gallery: deps ## draw the pictures of docs/gallery.md again
 lua-module: $(MODULE) ## build tperf/core.so, for stock lua5.4
 
 # --- building ---
+# What is linked appears whole: another make, or a spec, may be using the one before.
 
 $(B)/tperf: $(OBJECTS) $(B)/flags
 	@echo "  LD  $@"
-	$(Q)$(CC) $(ALL_LDFLAGS) -rdynamic -o $@ $(OBJECTS) $(LIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -rdynamic -o $@.$$$$ $(OBJECTS) $(LIBS) && mv $@.$$$$ $@
 
 # For specs: lets one write of the program fail (Linux). It is no part of the program, and has no sanitizer in it.
 $(B)/fail_write.so: src/tools/fail_write.c
@@ -153,7 +156,7 @@ $(B)/fail_write.so: src/tools/fail_write.c
 $(MODULE): $(filter-out $(B)/cli/%,$(OBJECTS)) $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  LD  $@"
-	$(Q)$(CC) $(ALL_LDFLAGS) -shared -o $@ $(filter %.o,$^) $(filter-out -llua%,$(LIBS))
+	$(Q)$(CC) $(ALL_LDFLAGS) -shared -o $@.$$$$ $(filter %.o,$^) $(filter-out -llua%,$(LIBS)) && mv $@.$$$$ $@
 
 $(B)/%.o: src/%.c $(B)/flags
 	@mkdir -p $(@D)
@@ -178,17 +181,17 @@ $(B)/sources.c: $(C_FILES) $(LUA_FILES) $(B)/lua-files $(B)/flags
 $(B)/embed: src/tools/embed.c $(B)/flags
 	$(Q)$(CC) $(REQUIRED) $(WARNINGS) -O1 -o $@ $<
 
-# Stamps that change only when their content does, so that new flags or a removed Lua file rebuild.
+# Stamps that change only when their content does, so that new flags or a removed Lua file rebuild. Several makes may
+# look at the same time: each writes a file of its own.
+replace-if-new = cmp -s $(1).$$$$ $(1) && rm $(1).$$$$ || mv $(1).$$$$ $(1)
 $(B)/flags: FORCE
 	@pkg-config --exists $(PACKAGES) 2>/dev/null || \
 	  { echo "tperf: Lua 5.4 or libyaml is missing here; 'make deps' installs them" >&2; exit 1; }
 	@mkdir -p $(B)
-	@echo '$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS)' > $@.new
-	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@echo '$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS)' > $@.$$$$; $(call replace-if-new,$@)
 $(B)/lua-files: FORCE
 	@mkdir -p $(B)
-	@echo '$(LUA_FILES)' > $@.new
-	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@echo '$(LUA_FILES)' > $@.$$$$; $(call replace-if-new,$@)
 FORCE:
 
 -include $(OBJECTS:.o=.d)
@@ -256,6 +259,6 @@ clean: ## remove build/ and ./tperf
 	rm -rf build tperf
 
 help: ## this list
-	@echo "make [VARIANT=release|debug|asan|tsan|coverage] [CC=…] [CFLAGS=…] [PREFIX=…] [DESTDIR=…] [V=1] TARGET"
+	@echo "make [VARIANT=release|debug|asan|tsan|coverage] [CC=…] [CFLAGS=…] [PREFIX=…] [DESTDIR=…] [JOBS=N] [V=1] TARGET"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
 	  while IFS='|' read -r target text; do printf '  %-11s %s\n' "$$target" "$$text"; done

@@ -590,7 +590,7 @@
 ---@field outer_bias_on_shard? boolean a bias after a reduce-scatter works on the tokens of its shard
 ---@field panels_by_lcm? boolean the number of panels is a multiple of both sides of the grid
 ---@field panels_overlap_exactly? boolean n panels of SUMMA communication, all but one overlapped with compute
----@field placements_may_underfill? boolean where no placement fills the fast domain, the fullest one is used
+---@field placements_may_underfill? boolean a placement may leave GPUs of a fast domain unused: 64 of 72
 ---@field recompute_counts_everywhere? boolean recomputed attention adds to FLOPs and to every part of the time
 ---@field shards_divide_sequence? boolean the axes that cut the sequence divide it
 ---@field slow_pipeline_links_cost? boolean pipeline links between domains take their time
@@ -677,7 +677,7 @@
 ---@field prune? boolean false: evaluate what bounds rule out as well; the answer is the same
 ---@field threads? integer as many as there are processors
 ---@field progress? function function(shapes done)
----@field software? string|table what a training stack adds (see tperf.software): the 256 best by the formulas, or `top`, timed and ordered as that stack runs them
+---@field software? string|table the training stack that runs them (see tperf.software): its name, a file or a table; "none" (default) for the formulas alone
 
 ---@class tperf.search_inference.request
 ---@field model string|table a name, a file, a table
@@ -728,8 +728,9 @@
 ---@field attention number the same for attention's kernels
 ---@field memory number by how much exposed memory traffic takes longer than the formulas have it
 ---@field comm number the same for tensor-parallel and expert-parallel communication
----@field host number|string seconds that the host takes to launch a kernel; a GPU that is faster waits
----@field overlap number part of the data-parallel traffic that is hidden
+---@field host number|string seconds that the host takes to launch a kernel: no pass is faster than its launches
+---@field overlap number part of a pass during which data-parallel traffic is under way, and so hidden
+---@field optimizer? number part of the HBM's bandwidth that the optimizer's step reaches (0.7)
 ---@field runs? integer how many published runs it was fitted to
 ---@field error? number half of them are within this part of the measured time, predicted by a fit to others of them
 ---@field error90? number nine tenths of them are
@@ -991,8 +992,8 @@ function tperf_Report:save(path) end
 ---@field data_comm number exposed exchange of weights and gradients
 ---@field pipeline_comm number messages between stages
 ---@field bubble number devices that wait
----@field host? number with a software profile: kernels that wait to be launched
----@field optimizer? number with a software profile: the optimizer's step
+---@field host number with a software profile: kernels that wait to be launched
+---@field optimizer number with a software profile: the optimizer's step
 
 ---A collective.
 ---@class tperf.comm
@@ -1023,6 +1024,7 @@ function tperf_Report:save(path) end
 ---@field recompute "none"|"selective"|"full"
 ---@field sequence_parallel boolean
 ---@field fast table<string, integer> GPUs of each axis in one fast domain
+---@field idle integer GPUs that the placement leaves unused in the fast domains that it occupies
 ---@field time number seconds of an iteration
 ---@field throughput number sequences a second
 ---@field tokens_per_second number
@@ -1038,7 +1040,7 @@ function tperf_Report:save(path) end
 ---@field kinds? table[] of tperf.train: { key, count, ops } of every kind of layer
 ---@field first? tperf.layer_op[] of tperf.train: the ops before the first layer
 ---@field last? tperf.layer_op[] of tperf.train: the ops after the last layer
----@field software? string of tperf.train, if asked for: the profile that made a step of the iteration
+---@field software? string the profile of the stack that runs it
 ---@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
 ---@field warnings? string[] then: what no run that was compared resembled
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
@@ -1211,8 +1213,20 @@ function tperf_model:flops_per_token(options) end
 ---@field peak_activations integer[] by device
 ---@field peak_memory number[] by device
 ---@field iteration_time? number of a model's configuration: with data-parallel communication
+---@field units { time?: string, memory?: string } "s" and "bytes" of a model's schedule; else empty
 ---@field configuration? tperf.configuration of tperf.schedule with a model
 local tperf_timeline = {}
+
+---A time or a memory as people read it, with its unit where it is known.
+---@param value number
+---@param what "time"|"memory"
+---@return string
+function tperf_timeline:show(value, what) end
+
+---How much room "peak …" needs right of a picture's rows, and the text of each device.
+---@return integer pixels
+---@return string[]
+function tperf_timeline:peaks() end
 
 ---The largest of a list by device: timeline:most "peak_memory".
 ---@param field string
@@ -1287,7 +1301,7 @@ function tperf.collective(given) end
 ---What a training run takes with a configuration.
 ---@param c table a configuration, or a sweep's row: gpus and tokens_per_second
 ---@param given tperf.cost.request
----@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J) }: dollars and energy only when price and power are known; empty for a row without a configuration, so that its fields are gaps
+---@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J) }: dollars and energy only when price and power are known; empty for a row without a configuration, so that its fields are gaps. GPUs that the placement leaves idle are paid for, but draw no power
 function tperf.cost(c, given) end
 
 ---Every combination of the values of some arguments.
@@ -1448,7 +1462,8 @@ function tperf.plot.configurations(options) end
 ---@return tperf.Plot
 function tperf.plot.contour(options) end
 
----A heat map: z for each pair of x and y, which are names or numbers (numbers in their order, names in the rows').
+---A heat map: z for each pair of x and y, which are names or numbers (numbers in their order, names in the rows';
+---texts such as "40 GB" are numbers).
 ---values: false leaves the cells without their number. A pair without a value is hatched; missing says why.
 ---@param options tperf.plot.heatmap.request
 ---@return tperf.Plot
@@ -1596,7 +1611,7 @@ function tperf.rules.used() end
 
 ---Simulates a schedule.
 ---@class tperf.schedule.functions
----@overload fun(arguments: tperf.schedule.request): tperf.timeline
+---@overload fun(arguments: tperf.schedule.request, ready: number[]?): tperf.timeline
 tperf.schedule = {}
 
 ---The makespan as a sum of times of one stage, { F=, B=, D=, W=, O=, p2p= }, by the default rules: exact where all
@@ -1691,7 +1706,7 @@ function tperf.strategy.share(s, model, micro_batch, sizes, rules, options) end
 
 ---Runs a function over points.
 ---@param given tperf.sweep.request
----@return table[] rows  one per point: each varied argument under its short name (the last part of its path, or `as`), the fields of what run returned (of the best configuration, for a search), and `result`, that itself. A point that is refused, as its sizes divide nothing or do not fit, has feasible = false and a `reason` instead; when all are, that is an error
+---@return table[] rows  one per point: each varied argument under its short name (the last part of its path, or `as`), the fields of what run returned (of the best configuration, for a search), and `result`, that itself. A point that is refused, as its sizes divide nothing or do not fit, has feasible = false and a `reason` instead; when all are, that is an error. `rows.units` has the units of varied arguments by name, for tables and plots
 function tperf.sweep(given) end
 
 ---A machine: systems/NAME.yaml, a file of that format, a config-NAME.json of the published solver, or a table of the
@@ -1721,6 +1736,12 @@ function tperf.units.format(value, unit, digits) end
 ---@return number? in the base unit; nil when the text is wrong
 ---@return string? what is wrong with it
 function tperf.units.parse(text, unit) end
+
+---The number and the base unit of a text that is a quantity with its unit written, such as "40 GB"; nil for others.
+---@param text string
+---@return number?
+---@return string?
+function tperf.units.read(text) end
 
 ---Predicts every row of a table of measurements that names enough.
 ---@param given tperf.validate.request

@@ -5,6 +5,12 @@
 -- every group of micro-batches then waits for a round trip. This schedule runs twice as many ahead, which costs memory.
 local tperf = require "tperf"
 
+if arg[1] and not arg[1]:find "^%-" then table.insert(arg, 1, "--page") end -- PAGE.html alone
+local o = tperf.args {
+  summary = "a pipeline schedule of one's own beside the built-in ones",
+  { long = "page", value = "PAGE.html", help = "write one page that compares all" },
+}
+
 tperf.schedule.define("eager_1f1b", function(s)
   for device = 1, s.devices do
     local stage = device -- one stage per device
@@ -46,6 +52,6 @@ end)
 local ok, message = pcall(tperf.schedule, { schedule = "too_late", devices = 2, microbatches = 2 })
 print(not ok and "\n" .. message)
 
-if arg and arg[1] then
-  timelines[1]:save(arg[1], { with = { table.unpack(timelines, 2) }, title = "Eager 1F1B" })
+if o.page then
+  timelines[1]:save(o.page, { with = { table.unpack(timelines, 2) }, title = "Eager 1F1B" })
 end

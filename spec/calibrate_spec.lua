@@ -235,7 +235,7 @@ describe("tperf.calibrate", function()
 
   it("writes what it found as a system file that reads back", function()
     local text = require "tperf.calibrate.write"(truth)
-    local path = os.tmpname()
+    local path = program.temporary()
     local file = assert(io.open(path .. ".yaml", "w"))
     file:write(text)
     file:close()
@@ -280,7 +280,7 @@ describe("tperf.calibrate", function()
   end)
 
   it("says which rows it leaves out, and which curves are whose", function()
-    local path = os.tmpname()
+    local path = program.temporary()
     local file = assert(io.open(path, "w"))
     file:write("gpu,dtype,m,n,k,time_s\n")
     for exponent = 8, 14 do

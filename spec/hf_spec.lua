@@ -1,4 +1,5 @@
 -- Reading of Hugging Face config.json files: aliases, defaults and refusals. Counts are in parameters_spec.lua.
+local program = require "program"
 local tperf = require "tperf"
 local yaml = require "tperf.core".yaml
 local hf = require "tperf.import.hf"
@@ -158,7 +159,7 @@ describe("hf", function()
     local ok, message = pcall(tperf.model, { model_type = "lama" })
     assert.is_false(ok)
     assert.matches('config.json: "model_type"', message)
-    local path = os.tmpname() .. ".json"
+    local path = program.temporary ".json"
     local file <close> = assert(io.open(path, "w"))
     file:write(llama { num_key_value_heads = "3" })
     file:flush()

@@ -5,6 +5,8 @@ local clip = require "tperf.plot.clip"
 local format = require "tperf.report.format"
 local isoband = require "tperf.plot.isoband"
 local pareto = require "tperf.plot.pareto"
+local program = require "program"
+local report = require "tperf.report"
 local scale = require "tperf.plot.scale"
 local style = require "tperf.plot.style"
 
@@ -469,6 +471,62 @@ describe("plot.contour and plot.heatmap", function()
     assert.truthy(text:find("500", 1, true) and text:find("x (GB)", 1, true))
   end)
 
+  it("take quantities as texts for the numbers that they are", function()
+    local rows, same = {}, {}
+    for i, capacity in ipairs { "320 GB", "40 GB", "1.5 TB" } do
+      for n = 1, 2 do
+        rows[#rows + 1] = { x = capacity, y = n, z = i * n }
+        same[#same + 1] = { x = ({ 320e9, 40e9, 1.5e12 })[i], y = n, z = i * n }
+      end
+    end
+    for _, kind in ipairs { "contour", "heatmap", "lines", "scatter" } do
+      local y, z = kind:find "^[ch]" and "y" or "z", kind:find "^[ch]" and "z" or nil
+      local mark = z and { { x = "320 GB", y = 1, label = "here" } } or nil
+      local number = z and { { x = 320e9, y = 1, label = "here" } } or nil
+      assert.equal(plot[kind] { rows = same, x = "x", y = y, z = z, xunit = "bytes", marks = number }:svg(),
+        plot[kind] { rows = rows, x = "x", y = y, z = z, marks = mark }:svg(), kind)
+    end
+    rows[1].x = "320 GB/s"
+    assert.truthy(message_of(plot.contour, { rows = rows, x = "x", y = "y", z = "z" })
+      :find("row 1: 'x' must be a number or a quantity, got \"320 GB/s\"", 1, true))
+    assert.truthy(message_of(plot.contour, { rows = same, x = "x", y = "y", z = "z", marks = { { x = "a", y = 1 } } })
+      :find("plot.contour: 'marks[1].x' must be a number, got \"a\"", 1, true))
+  end)
+
+  it("know the units of what a sweep varied", function()
+    local rows = require "tperf".sweep { run = function(o) return o.system.accelerator.hbm.capacity * o.n end,
+      system = "h100-sxm", ["system.accelerator.hbm.capacity"] = require "tperf".vary { 40e9, 320e9 },
+      n = require "tperf".vary { 1, 2 } }
+    assert.same({ capacity = "bytes" }, rows.units)
+    local text = plot.heatmap { rows = rows, x = "capacity", y = "n", z = "time" }:text()
+    assert.truthy(text:find("40 GB", 1, true) and text:find("320 GB", 1, true), text)
+    assert.truthy(report.text(rows, { "capacity" }):find "40%.00 GB")
+    rows.units = nil
+    assert.truthy(plot.heatmap { rows = rows, x = "capacity", y = "n", z = "time" }:text():find("3.2·10¹¹", 1, true))
+  end)
+
+  it("refuse an axis of numbers and names, and other values than these", function()
+    local function at(...)
+      local rows = {}
+      for i, x in ipairs { ... } do rows[i] = { x = x, y = 1, z = i } end
+      return message_of(plot.heatmap, { rows = rows, x = "x", y = "y", z = "z" })
+    end
+    assert.truthy(at(1, "b", 2):find(
+      "plot.heatmap: 'x' has numbers and names (row 1: 1, row 2: \"b\"); an axis takes one of them", 1, true))
+    assert.truthy(at("a", print):find("row 2: 'x' must be a name or a number, got a function", 1, true))
+    assert.truthy(at(1, math.huge):find("row 2: 'x' is infinite", 1, true))
+  end)
+
+  it("call a function of the row once for each", function()
+    local calls = 0
+    local function fickle()
+      calls = calls + 1
+      return calls
+    end
+    plot.heatmap { rows = { { y = 1, z = 1 }, { y = 1, z = 2 } }, x = fickle, y = "y", z = "z" }
+    assert.equal(2, calls)
+  end)
+
   it("take one value everywhere", function()
     local rows = grid_rows()
     for _, row in ipairs(rows) do row.z = 3 end
@@ -549,6 +607,15 @@ describe("plot.bars", function()
     assert.is_near(heights["b, p"], heights["a, p"] + heights["a, q"], 0.05)
   end)
 
+  it("names parts by their fields' last names, where those differ", function()
+    local rows = { { n = "a", breakdown = { bubble = 1, data_comm = 2 }, memory = { bubble = 3 } } }
+    local svg = plot.bars { rows = rows, x = "n", y = { "breakdown.bubble", "breakdown.data_comm" } }:svg()
+    assert.truthy(svg:find(">bubble<", 1, true) and svg:find(">data comm<", 1, true))
+    assert.falsy(svg:find "breakdown")
+    svg = plot.bars { rows = rows, x = "n", y = { "breakdown.bubble", "memory.bubble" } }:svg()
+    assert.truthy(svg:find(">breakdown bubble<", 1, true) and svg:find(">memory bubble<", 1, true))
+  end)
+
   it("refuses what cannot be stacked", function()
     local rows = { { n = "a", p = -1 } }
     assert.truthy(message_of(plot.bars, { rows = rows, x = "n", y = "p" }):find "row 1: p is %-1; negative parts")
@@ -595,8 +662,7 @@ describe("plot:save", function()
   local has_gnuplot = os.execute "command -v gnuplot >/dev/null 2>&1"
 
   local function saved(ending)
-    local name = os.tmpname()
-    os.remove(name)
+    local name = program.temporary()
     kinds.lines():save(name .. ending)
     local file = assert(io.open(name .. ending, "rb"))
     local bytes = file:read "a"
@@ -626,11 +692,9 @@ describe("plot:save", function()
 
   it("hands gnuplot nothing that it would run", function()
     if not has_gnuplot then return end
-    local witness = os.tmpname()
-    os.remove(witness)
+    local witness = program.temporary()
     local evil = "'\n!touch " .. witness .. "\n`touch " .. witness .. "` \"; system('touch " .. witness .. "') \\"
-    local name = os.tmpname()
-    os.remove(name)
+    local name = program.temporary()
     plot.lines { rows = { { x = 1, y = 1, s = evil }, { x = 2, y = 1, s = "''" } }, x = "x", y = "y", series = "s",
       title = evil, xlabel = evil .. "''" }:save(name .. ".png")
     os.remove(name .. ".png")

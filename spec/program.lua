@@ -42,16 +42,26 @@ function program.absolute()
   return folder .. "/" .. program.path
 end
 
+-- This process's folder of temporary files, removed with the Lua state.
+local own = setmetatable({}, { __gc = function(t) if t.path then program.remove(t.path) end end })
+
+--- A name for a temporary file that nobody else uses.
+---@param ending? string  such as ".yaml"
+function program.temporary(ending)
+  own.path, own.count = own.path or program.folder(), (own.count or 0) + 1
+  return ("%s/%d%s"):format(own.path, own.count, ending or "")
+end
+
 --- Runs a shell command line in which "tperf" stands for the program (an absolute path).
 ---@return { out: string, err: string, code: integer }
 function program.shell(command, folder)
-  local base = os.tmpname()
+  local base = program.temporary()
   local line = ("cd %s && tperf() { %s \"$@\"; } && { %s\n} > %s.out 2> %s.err < /dev/null"):format(
     program.quote(folder or "."), program.quote(program.absolute()), command, base, base)
   local _, kind, code = os.execute(line)
   local result = { out = program.slurp(base .. ".out"), err = program.slurp(base .. ".err") }
   result.code = kind == "exit" and code or 128 + code
-  for _, suffix in ipairs { "", ".out", ".err" } do os.remove(base .. suffix) end
+  for _, suffix in ipairs { ".out", ".err" } do os.remove(base .. suffix) end
   return result
 end
 

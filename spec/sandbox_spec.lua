@@ -191,9 +191,10 @@ describe("files", function()
     fails("cannot use the output folder script.lua/x: Not a directory", "print(1)", "--out script.lua/x")
   end)
 
+  local escape = program.temporary ".csv"
   local outside = {
-    ["an absolute path"] = "io.open('/tmp/tperf-escape', 'w')",
-    ["appending"] = "io.open('/tmp/tperf-escape', 'a+b')",
+    ["an absolute path"] = "io.open('" .. escape .. "', 'w')",
+    ["appending"] = "io.open('" .. escape .. "', 'a+b')",
     ["updating"] = "io.open('/etc/passwd', 'r+')",
     ["the folder above"] = "io.open('../tperf-escape', 'w')",
     ["a detour"] = "io.open('sub/../../tperf-escape', 'w')",
@@ -203,13 +204,13 @@ describe("files", function()
     ["os.rename to"] = "io.open('a', 'w'):close() os.rename('a', '../b')",
     ["a folder with the same beginning"] = "io.open(here .. '2/x', 'w')",
     ["a zero byte"] = "io.open('x\\0/../../y', 'w')",
-    ["a report"] = "require 'tperf'.report.save('/tmp/tperf-escape.csv', { { x = 1 } })",
+    ["a report"] = "require 'tperf'.report.save('" .. escape .. "', { { x = 1 } })",
   }
   for name, text in pairs(outside) do
     it("are not written elsewhere: " .. name, function()
       local script = "local here = io.open('here'):read 'l'\n" .. text .. "\nreturn here"
       fails("outside the output folder", script, nil, "mkdir sub; pwd > here")
-      assert.is_nil(io.open "/tmp/tperf-escape")
+      assert.is_nil(io.open(escape))
     end)
   end
 

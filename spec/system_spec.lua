@@ -1,3 +1,4 @@
+local program = require "program"
 local tperf = require "tperf"
 local core = require "tperf.core"
 local resource = require "tperf.resource"
@@ -21,7 +22,7 @@ network:
 
 -- tperf.system on a file of this text; the file is removed whatever happens.
 local function from_text(text)
-  local base = os.tmpname()
+  local base = program.temporary()
   local path = base .. ".yaml"
   local file = assert(io.open(path, "w"))
   file:write(text)
@@ -214,8 +215,7 @@ describe("shipped data", function()
   end)
 
   it("is looked for along TPERF_PATH first, from any folder", function()
-    local folder = os.tmpname()
-    os.remove(folder)
+    local folder = program.temporary()
     assert(os.execute("mkdir -p " .. folder .. "/systems"))
     local file = assert(io.open(folder .. "/systems/h100-sxm.yaml", "w"))
     file:write(good)

@@ -58,6 +58,21 @@ describe("timeline:svg", function()
     assert.truthy(svg:find('1 to 3</title><rect class="p B1" x="184" y="88" width="200"', 1, true))
   end)
 
+  it("leaves room for the peaks, which have a model's units", function()
+    local held = { forward = 79121.34567 }
+    local t = tperf.schedule { schedule = "1f1b", devices = 2, microbatches = 4, memory = held }
+    local at = tonumber(t:svg({ width = 800 }):match 'x="(%d+)" y="[%d.]+">peak 79121.3</text>')
+    assert.is_true(at + 12 * 6.6 <= 800) -- 12 letters of 12 px
+    local model = tperf.schedule { schedule = "1f1b", model = "llama-3.1-8b", system = "h100-sxm", global_batch = 16,
+      tp = 4, pp = 2, dp = 2, micro_batch = 1 }
+    assert.same({ time = "s", memory = "bytes" }, model.units)
+    local peak = require "tperf.report.format".number(model.peak_memory[1], "bytes")
+    assert.truthy(peak:find "^%d+%.%d+ GB$")
+    for _, text in ipairs { model:svg(), model:html(), model:text() } do
+      assert.truthy(text:find("peak " .. peak, 1, true))
+    end
+  end)
+
   it("shows a part of the time", function()
     local t = simulate("1f1b", 4, 8)
     local part = t:svg { from = 10, to = 12, memory = false, title = "a <b> & \"c\"" }
@@ -222,9 +237,12 @@ describe("tperf schedule", function()
     local folder = program.folder()
     local script = program.slurp "scripts/custom_schedule.lua"
     program.write(folder .. "/script.lua", script)
-    local result = program.shell("tperf run script.lua page.html", folder)
-    assert.equal("", result.err)
-    assert.truthy(program.slurp(folder .. "/page.html"):find("<title>Eager 1F1B</title>", 1, true))
+    local result
+    for _, argument in ipairs { "", "--page " } do
+      result = program.shell(("rm -f page.html; tperf run script.lua %spage.html"):format(argument), folder)
+      assert.equal("", result.err)
+      assert.truthy(program.slurp(folder .. "/page.html"):find("<title>Eager 1F1B</title>", 1, true))
+    end
     program.remove(folder)
     -- Twice the forwards ahead hide the latency that 1F1B waits for, at twice the memory.
     local one = tonumber(result.out:match "\n1f1b +([%d.]+)")

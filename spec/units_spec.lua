@@ -37,11 +37,41 @@ describe("units.parse", function()
   end
 
   it("refuses an unknown unit to expect", function()
-    assert.error_matches(function() units.parse("1", "parsec") end, "invalid option 'parsec'")
+    assert.error_matches(function() units.parse("1", "parsec") end,
+      "^tperf.units.parse: the unit must be one of bytes, .*, got \"parsec\"")
+  end)
+
+  it("refuses what is no text", function()
+    assert.error_matches(function() units.parse({}, "s") end,
+      "^tperf.units.parse: the text must be a string, got a table")
+  end)
+end)
+
+describe("units.read", function()
+  it("knows the unit that a text has", function()
+    assert.same({ 40e9, "bytes" }, { units.read "40 GB" })
+    assert.same({ 2.5e-6, "s" }, { units.read "2.5us" })
+    assert.same({ 312e12, "FLOP/s" }, { units.read "312 TFLOP/s" })
+    for _, text in ipairs { "", "40", "GB", "h100-sxm", "1f1b", "nan s", "40 parsec" } do
+      assert.is_nil((units.read(text)))
+    end
   end)
 end)
 
 describe("units.format", function()
+  it("refuses what it cannot print, at the caller's line", function()
+    for _, case in ipairs {
+      { 1, "flop/s", message = "the unit must be one of bytes, .*, got \"flop/s\" %(did you mean 'FLOP/s'%?%)" },
+      { 1, "GB", message = "the unit must be one of" }, { 1, nil, message = "the unit must be one of .*, got nil" },
+      { "x", "s", message = "the value must be a number, got \"x\"" },
+      { 1, "s", 0, message = "the digits must be an integer from 1 to 15, got 0" },
+      { 1, "s", "a", message = "the digits must be" },
+    } do
+      assert.error_matches(function() units.format(case[1], case[2], case[3]) end,
+        "^tperf.units.format: " .. case.message)
+    end
+  end)
+
   local cases = {
     { 900e9, "bytes/s", "900.0 GB/s" }, { 312e12, "FLOP/s", "312.0 TFLOP/s" }, { 2.5e-6, "s", "2.500 us" },
     { 999.96e9, "bytes", "1.000 TB" }, { 0, "s", "0 s" }, { 59.996, "s", "1.000 min" }, { 86399, "s", "1.000 days" },

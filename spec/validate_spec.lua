@@ -259,7 +259,7 @@ describe("tables of training runs", function()
   end)
 
   it("may be of a stack that the question names, and need no more columns than they use", function()
-    local path = os.tmpname()
+    local path = program.temporary()
     local file = assert(io.open(path, "w"))
     file:write("workload,gpus,layers,hidden,heads,seq,global_batch,iter_s,gpu,tp,pp,dtype\n",
       "pretrain,8,24,1024,16,2048,64,1.5,A100,1,1,bf16\n")
@@ -278,7 +278,7 @@ describe("tables of training runs", function()
   end)
 
   it("take the usual where kernels' tables have no such column, or nothing in it", function()
-    local path = os.tmpname()
+    local path = program.temporary()
     local function predicted(text)
       local file = assert(io.open(path, "w"))
       file:write(text)

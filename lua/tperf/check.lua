@@ -4,6 +4,7 @@
 local debug, math, string, table = debug, math, string, table
 
 local suggest = require "tperf.suggest"
+local wording = require "tperf.wording"
 
 local check = {}
 
@@ -24,17 +25,6 @@ function check.where()
   end
 end
 
-local LONGEST = 1500 -- characters of a message: names are the user's, and may be anything
-
---- A message: of a length to be read, and without control characters.
----@param format string
----@return string
-function check.worded(format, ...)
-  local message = select("#", ...) > 0 and string.format(format, ...) or format
-  message = message:gsub("[\0-\9\11-\31\127]", function(c) return string.format("\\%d", c:byte()) end)
-  return #message > LONGEST and message:sub(1, LONGEST) .. "..." or message
-end
-
 --- Raises an error that points at the user's line.
 ---@param format string
 function check.fail(format, ...)
@@ -51,19 +41,7 @@ end
 ---@return boolean done, any ...
 function check.attempt(f, ...) return unless_out_of_memory(pcall(f, ...)) end
 
---- A value as messages show it: short, on one line.
----@return string
-function check.show(value)
-  local kind = math.type(value) or type(value)
-  if kind == "integer" or kind == "boolean" or kind == "nil" then return tostring(value) end
-  if value ~= value then return "nan" end -- whatever its sign
-  if kind == "float" then return string.format("%.15g", value) end
-  if kind ~= "string" then return "a " .. kind end
-  local text = #value > 60 and value:sub(1, 57) .. "..." or value
-  return '"' .. text:gsub("[%c\"\\]", function(c) return string.format("\\%d", c:byte()) end) .. '"'
-end
-
-check.suggest = suggest -- see there
+check.show, check.worded, check.suggest = wording.show, wording.worded, suggest -- see there
 
 local function join(path, key)
   if type(key) == "number" then return string.format("%s[%s]", path, key) end

@@ -5,17 +5,24 @@ local divisors = {}
 ---@param n integer
 ---@return integer[]
 function divisors.of(n)
-  local low, high = {}, {}
-  local d = 1
-  while d * d <= n do
-    if n % d == 0 then
-      low[#low + 1] = d
-      if d * d ~= n then high[#high + 1] = n // d end
+  local list, rest, prime = { 1 }, n, 2
+  local function extend() -- by the powers of a prime, once it is divided out
+    local count, power = #list, 1
+    while rest % prime == 0 do
+      rest, power = rest // prime, power * prime
+      for i = 1, count do list[#list + 1] = list[i] * power end
     end
-    d = d + 1
   end
-  for i = #high, 1, -1 do low[#low + 1] = high[i] end
-  return low
+  while prime * prime <= rest do
+    if rest % prime == 0 then extend() end
+    prime = prime == 2 and 3 or prime + 2
+  end
+  if rest > 1 then
+    prime = rest
+    extend()
+  end
+  table.sort(list)
+  return list
 end
 
 ---@param a integer

@@ -173,12 +173,28 @@ local function copy_of(value)
   return copy
 end
 
+local schemas = {} -- kind -> schema
+
+--- The unit of a field of such objects, such as "bytes" at "accelerator.hbm.capacity" of "systems"; nil without one.
+---@param kind string
+---@param path string
+---@return string?
+function resource.unit_at(kind, path)
+  local schema, found = schemas[kind], nil
+  for name in path:gmatch "[^.]+" do
+    found = schema and schema[name] and check.describe(schema[name])
+    schema = found and found.schema
+  end
+  return found and found.unit
+end
+
 --- A constructor of checked objects: from a name, a path, a table of the same content, or such an object.
 --- options: what ("tperf.system"), kind ("systems"), schema, methods (optional), and hooks that may be absent:
 --- import(content, origin) -> content, before the check; finish(object) -> message, path when it is wrong.
 ---@return fun(value: string|table): table
 function resource.constructor(options)
   local what, methods = options.what, options.methods or {}
+  schemas[options.kind] = options.schema
   local made = setmetatable({}, { __mode = "k" }) -- object -> what it held, so that one that still does needs no check
   local metatable = {
     __index = function(object, key) return methods[key] or options.derive and options.derive(object, key) end,

@@ -68,6 +68,7 @@ function simulate.run(c, question, network, found, o)
     },
     memory = { forward = passes.memory }, memory_limit = o.memory_limit, rules = o.rules, p2p = 0,
   }, passes.ready)
+  t.units = { time = "s", memory = "bytes" }
   t.iteration_time = iteration_time(t, passes.after, c.breakdown.optimizer)
   return t
 end

@@ -4,6 +4,7 @@
 //   file.log(path, header) -> a file open for reading and appending, made with the header if missing; or nil, message
 //   file.lock(file) -> whether this process now has the file to itself (until it closes it or ends)
 //   file.truncate(file, size) -> true, or nil, message
+//   file.writable(path) -> whether a file of that name can be written, or nil, message; leaves nothing behind
 // In the sandbox write and log are those of src/cli/output.c.
 #define _DEFAULT_SOURCE     // flock
 #define _XOPEN_SOURCE   700 // realpath
@@ -122,6 +123,36 @@ static int fail(lua_State *L, const char *path) {
     return 2;
 }
 
+// Writing makes a new file in the folder, whatever may be done with the one that it replaces.
+static bool can_stage(int at, const char *name) {
+    struct stat info;
+    if (fstatat(at, name, &info, 0) != 0) {
+        if (errno != ENOENT) return false;
+    } else if (S_ISDIR(info.st_mode)) {
+        errno = EISDIR;
+        return false;
+    }
+    return faccessat(at, ".", W_OK | X_OK, 0) == 0;
+}
+
+static bool can_write(const char *path) {
+    char real[PATH_MAX];
+    const char *name;
+    int at = is_stream(path) ? named_descriptor(path) : open_place(path, real, &name);
+    bool ok = is_stream(path) ? at >= 0 || access(path, W_OK) == 0 : at >= 0 && can_stage(at, name);
+    int error = errno;
+    if (at >= 0) close(at);
+    errno = error;
+    return ok;
+}
+
+static int writable(lua_State *L) {
+    const char *path = luaL_checkstring(L, 1);
+    if (!can_write(path)) return fail(L, path);
+    lua_pushboolean(L, true);
+    return 1;
+}
+
 static int write_file(lua_State *L) {
     size_t size;
     const char *path = luaL_checkstring(L, 1), *text = luaL_checklstring(L, 2, &size);
@@ -168,7 +199,7 @@ static int open_log(lua_State *L) {
 
 void tp_bind_file(lua_State *L) {
     static const luaL_Reg functions[] = {
-        {"sha256", hash}, {"write", write_file},       {"log", open_log},
+        {"sha256", hash}, {"write", write_file},       {"log", open_log}, {"writable", writable},
         {"lock", lock},   {"truncate", truncate_file}, {NULL, NULL},
     };
     luaL_newlib(L, functions);

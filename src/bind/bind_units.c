@@ -33,4 +33,10 @@ static int format(lua_State *L) {
 void tp_bind_units(lua_State *L) {
     static const luaL_Reg functions[] = {{"parse", parse}, {"format", format}, {NULL, NULL}};
     luaL_newlib(L, functions);
+    lua_createtable(L, TP_UNIT_COUNT, 0); // names: all units
+    for (int i = 0; i < TP_UNIT_COUNT; i++) {
+        lua_pushstring(L, tp_unit_names[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, "names");
 }

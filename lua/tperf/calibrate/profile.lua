@@ -155,7 +155,9 @@ function profile.stacks(path)
   local rows, reader = measured.open(path)
   if reader.name ~= "step" then check.fail("%s is no table of training runs", path) end
   local stacks = {}
-  for _, case in ipairs((measured.predict(rows, reader))) do
+  local cases, left_out = measured.predict(rows, reader)
+  if #cases == 0 then check.fail("%s: %s", path, measured.none_predicted(#rows, left_out)) end
+  for _, case in ipairs(cases) do
     if not case.source:find "CI small" then
       stacks[case.stack] = stacks[case.stack] or {}
       table.insert(stacks[case.stack], case)

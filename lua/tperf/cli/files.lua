@@ -13,8 +13,7 @@ end
 local function text(name, position, value)
   if type(value) == "number" then return tostring(value) end
   if type(value) == "string" then return value end
-  check.fail("bad argument #%d to '%s' (string expected, got %s)", position, name, value == nil and "no value"
-    or type(value))
+  check.fail("bad argument #%d to '%s' (string expected, got %s)", position, name, type(value))
 end
 
 local function mode_of(value)

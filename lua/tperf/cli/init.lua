@@ -67,6 +67,7 @@ return function(host, arguments)
   end
   if values.json and values.csv then return wrong(name, "--json and --csv exclude each other") end
   host.verbose(values.verbose)
+  options.check_outputs(command, values)
   local status, message = run(name, command, values, rest, host)
   if status == false then return wrong(name, message) end
   return status or 0

@@ -28,6 +28,27 @@ local function replace(library, changes)
   return library
 end
 
+-- What a call of f gave, or its error, placed at the script's line: these functions stand between the script and what
+-- failed. What the script's own code raised has its place already.
+local function settle(name, ok, ...)
+  if ok then return ... end
+  local message = ...
+  if type(message) ~= "string" then error(message, 0) end
+  message = message:gsub("^[^:\n]-tperf/cli/%a+%.lua:%d+: ", "")
+  message = message:gsub("^(bad argument #%d+ to )'[^']*'", "%1'" .. name .. "'")
+  error(message:find "^[^:\n]+:%d+: " and message or check.where() .. message, 0)
+end
+
+-- The library's functions, those written in Lua placing their errors.
+local function placed(library, but)
+  for name, f in pairs(library) do
+    if type(f) == "function" and name ~= but and debug.getinfo(f, "S").what == "Lua" then
+      library[name] = function(...) return settle(name, pcall(f, ...)) end
+    end
+  end
+  return library
+end
+
 -- --- the libraries ---
 
 local function string_library(host)
@@ -79,6 +100,9 @@ end
 
 local function add_loading(host, env)
   function env.load(chunk, name, mode, ...)
+    if type(chunk) ~= "string" and type(chunk) ~= "function" then
+      error(("bad argument #1 to 'load' (a string or a function expected, got %s)"):format(type(chunk)), 2)
+    end
     if type(chunk) == "string" then host.safe.charge(#chunk) end
     if mode ~= nil and (type(mode) ~= "string" or not mode:find("t", 1, true)) then
       error("binary chunks: load" .. HINT, 2)
@@ -215,8 +239,8 @@ function sandbox.environment(host, path)
   env._G = env
   replace(env, host.safe._G)
   env.pairs, env.next, env.collectgarbage = order.pairs, order.next, garbage_collector(host)
-  env.string, env.table, env.math = string_library(host), replace(copy(table), host.safe.table), math_library()
-  env.os, env.io = os_library(host), files.io(host)
+  env.string, env.table = string_library(host), replace(copy(table), host.safe.table)
+  env.math, env.os, env.io = placed(math_library()), placed(os_library(host), "exit"), placed(files.io(host))
   env.utf8, env.coroutine = replace(copy(utf8), host.safe.utf8), copy(coroutine)
   disarm(host, env)
   add_loading(host, env)

@@ -113,6 +113,16 @@ function measured.predict(rows, reader, options)
   return cases, measured.most_first(list)
 end
 
+--- Why none of the rows is predicted, in words.
+---@param rows integer
+---@param left_out table[]  as measured.predict returns it
+function measured.none_predicted(rows, left_out)
+  local reasons = {}
+  for i, left in ipairs(left_out) do reasons[i] = ("%d left out: %s"):format(left.rows, left.reason) end
+  if rows == 0 then return "there are no rows below the line that names the columns" end
+  return ("none of %d rows can be predicted (%s)"):format(rows, table.concat(reasons, "; ", 1, math.min(#reasons, 5)))
+end
+
 --- Sorts { reason =, rows = } by how many rows each has.
 function measured.most_first(list)
   table.sort(list, function(a, b) return a.rows > b.rows or a.rows == b.rows and a.reason < b.reason end)

@@ -1,12 +1,12 @@
 --- What the readers of measurements share.
 local read = {}
 
-local MOST <const> = 1e15 -- beyond any size, count or time
+local LEAST <const>, MOST <const> = 1e-15, 1e15 -- beyond any size, count, rate or time
 
 --- A positive number, or nil.
 function read.positive(text)
   local number = tonumber(text)
-  if number and number > 0 and number < MOST then return number end
+  if number and number > LEAST and number < MOST then return number end
 end
 
 --- A positive integer, or nil.

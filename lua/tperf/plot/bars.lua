@@ -33,6 +33,7 @@ local function list_of(o, field, unit)
   for i, one in ipairs((type(field) == "table" and not field.key) and field or { field }) do
     list[i] = rows.column(WHAT, o.rows, one, unit)
   end
+  rows.shorten(list)
   return list
 end
 

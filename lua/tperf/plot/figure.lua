@@ -87,15 +87,29 @@ function figure:print(options)
   stdout():write(self:text(o))
 end
 
+local function ending_of(path, what)
+  if type(path) ~= "string" then check.fail("%s: save needs a file name, got %s", what, check.show(path)) end
+  local ending = (path:match "%.(%w+)$" or ""):lower()
+  if ending == "svg" or ending == "txt" or ending == "png" or ending == "pdf" then return ending end
+  check.fail("%s: cannot save '%s': the name must end in .svg, .png, .pdf or .txt", what, path)
+end
+
+--- Fails where a plot could not be saved as that file: to be asked before work whose result is drawn.
+---@param path string
+---@param what string  prefix of the message
+function figure.check(path, what)
+  local ending = ending_of(path, what)
+  if ending == "png" or ending == "pdf" then gnuplot.check(path) end
+  output.check(path)
+end
+
 --- Saves the plot; the name's ending says how: .svg always, .png and .pdf where gnuplot is installed, .txt.
 ---@param path string
 function figure:save(path)
-  if type(path) ~= "string" then check.fail("%s: save needs a file name, got %s", self.what, check.show(path)) end
-  local ending = (path:match "%.(%w+)$" or ""):lower()
+  local ending = ending_of(path, self.what)
   if ending == "svg" then return output.write(path, self:svg()) end
   if ending == "txt" then return output.write(path, self:text()) end
-  if ending == "png" or ending == "pdf" then return gnuplot.save(self:canvas(), path, ending) end
-  check.fail("%s: cannot save '%s': the name must end in .svg, .png, .pdf or .txt", self.what, path)
+  return gnuplot.save(self:canvas(), path, ending)
 end
 
 return figure

@@ -128,15 +128,20 @@ local function read(path)
   return bytes
 end
 
+--- Fails where there is no gnuplot.
+---@param path string  the picture wanted, for the message
+function gnuplot.check(path)
+  if execute and tmpname and execute "command -v gnuplot >/dev/null 2>&1" then return end
+  check.fail("cannot write '%s': gnuplot, which draws PNG and PDF, is not installed; save as .svg, or install it "
+    .. "(Debian, Ubuntu: apt-get install gnuplot-nox)", path)
+end
+
 --- Draws a canvas with gnuplot.
 ---@param canvas tperf.Canvas
 ---@param path string
 ---@param kind "png"|"pdf"
 function gnuplot.save(canvas, path, kind)
-  if not execute or not tmpname or not execute "command -v gnuplot >/dev/null 2>&1" then
-    check.fail("cannot write '%s': gnuplot, which draws PNG and PDF, is not installed; save as .svg, or install it "
-      .. "(Debian, Ubuntu: apt-get install gnuplot-nox)", path)
-  end
+  gnuplot.check(path)
   local script, picture = tmpname(), tmpname()
   -- The names go through a shell, and they are the C library's; anything unexpected stops here.
   assert((script .. picture):find "^[%w/._-]+$", "odd temporary names")

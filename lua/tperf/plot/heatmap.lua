@@ -12,11 +12,13 @@ local WHAT = "plot.heatmap"
 
 local schema = map.schema { values = check.boolean { optional = true } }
 
+local function text_of(value, column)
+  return column.numeric and scale.text(value, column.unit) or value
+end
+
 local function axis(values, column, label)
   local s = scale.band(values)
-  for _, tick in ipairs(s.ticks) do
-    tick.label = column.unit and tonumber(tick.value) and scale.text(tonumber(tick.value), column.unit) or tick.value
-  end
+  for _, tick in ipairs(s.ticks) do tick.label = text_of(tick.value, column) end
   s.title, s.bare = label or column.title or "", true
   return s
 end
@@ -32,7 +34,7 @@ local function cells(c, box, grid, shade, o)
     for j, y in ipairs(grid.ys) do
       local value = grid.values[i][j]
       local left, top = box.left + (i - 1) * w, box.top + box.height - j * h
-      local at = string.format("%s, %s: ", x, y)
+      local at = string.format("%s, %s: ", text_of(x, grid.x), text_of(y, grid.y))
       if value then
         local color = style.ramp(shade(value))
         c:rect(left, top, w, h, { color = color, title = at .. format.number(value, grid.z.unit) })
@@ -48,7 +50,8 @@ local function cells(c, box, grid, shade, o)
   end
 end
 
---- A heat map: z for each pair of x and y, which are names or numbers (numbers in their order, names in the rows').
+--- A heat map: z for each pair of x and y, which are names or numbers (numbers in their order, names in the rows';
+--- texts such as "40 GB" are numbers).
 --- values: false leaves the cells without their number. A pair without a value is hatched; missing says why.
 ---@param options table
 ---  values  false leaves the cells without their number

@@ -20,7 +20,7 @@ local schema = xy.schema {
 
 local function is_named(o, x)
   for _, row in ipairs(o.rows) do
-    if type(x.get(row)) == "string" then return true end
+    if type(x.get(row)) == "string" and not x.quantities then return true end
   end
   return false
 end
@@ -86,8 +86,9 @@ return function(options)
   local x = rows.column(WHAT, o.rows, o.x, o.xunit)
   local split = o.series and rows.column(WHAT, o.rows, o.series)
   local named, all, ys, names = is_named(o, x), {}, {}, {}
-  for i, field in ipairs(fields) do
-    ys[i] = rows.column(WHAT, o.rows, field, o.yunit)
+  for i, field in ipairs(fields) do ys[i] = rows.column(WHAT, o.rows, field, o.yunit) end
+  rows.shorten(ys)
+  for i in ipairs(fields) do
     for _, group in ipairs(rows.groups(WHAT, o.rows, split)) do
       local name = group.name
       if #fields > 1 then name = (name and name .. ", " or "") .. (ys[i].title or "y " .. i) end

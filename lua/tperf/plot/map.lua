@@ -8,6 +8,7 @@ local map_text = require "tperf.plot.map_text"
 local rows = require "tperf.plot.rows"
 local scale = require "tperf.plot.scale"
 local style = require "tperf.plot.style"
+local units = require "tperf.units"
 
 local map = {}
 
@@ -32,41 +33,60 @@ function map.schema(own)
   return figure.schema(own)
 end
 
--- The distinct values of a field in order, and the index of each.
-local function distinct(what, column, o, numeric, log)
-  local list, index, all_numbers = {}, {}, true
+-- Whether the places along an axis are numbers; a name among numbers has no place.
+local function has_numbers(what, column, o)
+  local of_kind = {} -- kind -> the first row that has it
   for r = 1, #o.rows do
     local value = column.get(o.rows[r])
-    all_numbers = all_numbers and type(value) == "number"
-    if numeric then
-      value = rows.number(what, column, o.rows, r, log)
-      if not value then check.fail("%s: row %d has no number for %s", what, r, column.title or "an axis") end
-    else
-      value = rows.name(what, column, o.rows, r)
+    if value ~= nil then
+      local kind = (type(value) == "number" or column.quantities) and "number" or "name"
+      of_kind[kind] = of_kind[kind] or r
     end
+  end
+  local number, name = of_kind.number, of_kind.name
+  if number and name then
+    check.fail("%s: %s has numbers and names (row %d: %s, row %d: %s); an axis takes one of them", what,
+      column.title and "'" .. column.title .. "'" or "an axis", number, check.show(column.get(o.rows[number])), name,
+      check.show(column.get(o.rows[name])))
+  end
+  return number ~= nil
+end
+
+-- A row's place along an axis.
+local function place_of(what, column, o, r, log)
+  if not column.numeric then return rows.name(what, column, o.rows, r) end
+  local value = rows.number(what, column, o.rows, r, log)
+  if not value then check.fail("%s: row %d has no number for %s", what, r, column.title or "an axis") end
+  return value
+end
+
+-- The distinct places of a field in order, and the index of each.
+local function distinct(what, column, o, log)
+  local list, index = {}, {}
+  for r = 1, #o.rows do
+    local value = place_of(what, column, o, r, log)
     if not index[value] then
       list[#list + 1] = value
       index[value] = true
     end
   end
-  if numeric then table.sort(list) elseif all_numbers then
-    table.sort(list, function(a, b) return tonumber(a) < tonumber(b) end)
-  end
+  if column.numeric then table.sort(list) end
   for i, value in ipairs(list) do index[value] = i end
   return list, index
 end
 
 --- The grid of values: z[i][j] at xs[i], ys[j]; a place given twice is a mistake, one not given a gap.
+---@param numeric boolean  whether both axes must be numbers
 function map.grid(what, o, numeric)
   local x, y = rows.column(what, o.rows, o.x, o.xunit), rows.column(what, o.rows, o.y, o.yunit)
   local z = rows.column(what, o.rows, o.z, o.zunit)
-  local xs, xi = distinct(what, x, o, numeric, o.logx)
-  local ys, yi = distinct(what, y, o, numeric, o.logy)
+  for _, column in ipairs { x, y } do column.numeric = numeric or has_numbers(what, column, o) end
+  local xs, xi = distinct(what, x, o, o.logx)
+  local ys, yi = distinct(what, y, o, o.logy)
   local values, lo, hi, missing, from = {}, nil, nil, #xs * #ys, {}
   for i = 1, #xs do values[i], from[i] = {}, {} end
   for r = 1, #o.rows do
-    local at_x = numeric and rows.number(what, x, o.rows, r) or rows.name(what, x, o.rows, r)
-    local at_y = numeric and rows.number(what, y, o.rows, r) or rows.name(what, y, o.rows, r)
+    local at_x, at_y = place_of(what, x, o, r), place_of(what, y, o, r)
     local i, j = xi[at_x], yi[at_y]
     if from[i][j] then
       check.fail("%s: rows %d and %d are both at %s = %s, %s = %s", what, from[i][j], r, x.title or "x",
@@ -137,6 +157,24 @@ function map.bar(grid, o, values, places, blocks)
   return { labels = labels, blocks = blocks, title = title, missing = missing, width = math.min(width, 150) }
 end
 
+-- Puts numbers in place of the quantities that marks are at.
+local function check_marks(what, o, grid)
+  for i, mark in ipairs(o.marks) do
+    for name, column in pairs { x = grid.x, y = grid.y } do
+      local value = mark[name]
+      if column.numeric and type(value) == "string" then
+        local number, unit = units.read(value)
+        mark[name] = unit and unit == column.unit and number or tonumber(value)
+      end
+      if column.numeric and not mark[name] then
+        check.fail("%s: 'marks[%d].%s' must be a number%s, got %s", what, i, name,
+          column.unit and " or a quantity in " .. column.unit or "", check.show(value))
+      end
+      if not column.numeric then mark[name] = tostring(mark[name]) end
+    end
+  end
+end
+
 -- Draws marked points; returns where they are.
 local function points_of(c, box, plot, marks)
   local points = {}
@@ -181,6 +219,7 @@ end
 ---@param fill function
 ---@return tperf.Plot
 function map.figure(kind, plot, o, of, fill)
+  check_marks(plot.what, o, of.grid)
   plot.right = BAR + of.bar.width + 26
   plot.draw = function(c)
     local box = axes.layout(plot)

@@ -1,6 +1,7 @@
 --- From rows to what a plot draws: checked numbers, gaps where there are none, series in a stable order.
 local check = require "tperf.check"
 local columns = require "tperf.report.columns"
+local units = require "tperf.units"
 
 local rows = {}
 
@@ -13,7 +14,33 @@ local column_schema = {
 rows.field = check.one_of(check.string {}, check.func {}, check.record_of(column_schema))
 rows.optional_field = check.one_of(check.string { optional = true }, check.func {}, check.record_of(column_schema))
 
---- A field with what is known of it: get(row), title, unit.
+-- The unit of a column whose texts are all quantities of it ("40 GB") and whose other values are numbers; else nil.
+local function unit_of_texts(column, given)
+  local unit
+  for _, row in ipairs(given) do
+    local value = column.get(row)
+    if type(value) == "string" then
+      local _, own = units.read(value)
+      if not own or own ~= (unit or own) then return nil end
+      unit = own
+    elseif value ~= nil and type(value) ~= "number" then
+      return nil
+    end
+  end
+  return unit
+end
+
+-- A user's function is called once for each row: what it says the next time may differ.
+local function once(f)
+  local values, known = {}, {}
+  return function(row)
+    if not known[row] then values[row], known[row] = f(row), true end
+    return values[row]
+  end
+end
+
+--- A field with what is known of it: get(row), title, unit, and whether its texts are quantities, such as "40 GB",
+--- which count as numbers.
 ---@param what string  prefix of messages
 ---@param given table[]
 ---@param field any    as rows.field accepts it
@@ -24,13 +51,36 @@ function rows.column(what, given, field, unit)
   column = { key = column.key, title = column.title, unit = column.unit or unit }
   local key = column.key
   if type(key) == "function" then
-    column.get = key
+    column.get = once(key)
   else
     column.get = function(row) return columns.at(row, key) end
-    column.title = column.title or (key:gsub("_", " "))
-    columns.check_present(what, given, column)
+    column.title = column.title or rows.title(key)
+    columns.check_present(what, given, column, true)
+    column.unit = column.unit or type(given.units) == "table" and given.units[key] or nil
   end
+  local of_texts = unit_of_texts(column, given)
+  column.quantities = of_texts ~= nil and of_texts == (column.unit or of_texts)
+  column.unit = column.unit or of_texts
   return column
+end
+
+--- What people call a field: "memory.per_stage" is "memory per stage".
+function rows.title(path) return (path:gsub("[_.]", " ")) end
+
+--- Of several fields drawn in one figure: their last names, where those differ: "bubble" for "breakdown.bubble".
+---@param list table[]  columns
+function rows.shorten(list)
+  local seen, distinct = {}, #list > 1
+  for _, column in ipairs(list) do
+    local last = type(column.key) == "string" and column.key:match "[^.]+$"
+    distinct = distinct and (not last or not seen[last])
+    if last then seen[last] = true end
+  end
+  for _, column in ipairs(distinct and list or {}) do
+    if type(column.key) == "string" and column.title == rows.title(column.key) then
+      column.title = rows.title(column.key:match "[^.]+$")
+    end
+  end
 end
 
 --- Checks that there are rows at all.
@@ -50,8 +100,10 @@ function rows.number(what, column, given, r, log)
   local value = column.get(given[r])
   local name = column.title and "'" .. column.title .. "'" or "a value"
   if value == nil or value ~= value then return nil end
+  if column.quantities and type(value) == "string" then value = units.parse(value, column.unit) end
   if type(value) ~= "number" then
-    check.fail("%s: row %d: %s must be a number, got %s", what, r, name, check.show(value))
+    check.fail("%s: row %d: %s must be a number%s, got %s", what, r, name, type(value) == "string"
+      and (" or a quantity" .. (column.unit and " in " .. column.unit or "")) or "", check.show(value))
   end
   if value == math.huge or value == -math.huge then
     check.fail("%s: row %d: %s is infinite; leave the row out, or make it nil for a gap", what, r, name)
@@ -67,8 +119,10 @@ end
 function rows.name(what, column, given, r)
   local value = column.get(given[r])
   if value == nil then check.fail("%s: row %d has no %s", what, r, column.title or "name") end
-  if type(value) == "table" then
-    check.fail("%s: row %d: '%s' must be a name or a number, got a table", what, r, column.title or "name")
+  local kind = type(value)
+  if kind ~= "string" and kind ~= "boolean" and (kind ~= "number" or value - value ~= 0) then
+    check.fail("%s: row %d: '%s' must be a name or a number, got %s", what, r, column.title or "name",
+      check.show(value))
   end
   if math.type(value) == "float" and value == math.floor(value) and math.abs(value) < 1e15 then
     value = string.format("%.0f", value)

@@ -166,9 +166,15 @@ local function label_once(ticks, lo, hi, base, factor)
   end
 end
 
+local LONG <const> = 1e7 -- from here on a number without a unit is easier to read with a power of ten
+
 --- A value with the unit that suits it: "80 GB".
 ---@return string
 function scale.text(value, unit)
+  if not unit and math.abs(value) >= LONG then
+    local power = power_below(math.abs(value), 10)
+    return short(value / 10.0 ^ power) .. "·" .. power_text(power)
+  end
   local factor, name = scale.unit(math.abs(value), unit)
   if unit == "s" and value >= 1 then factor, name = 1, "s" end
   return short(value / factor) .. (name == "" and "" or " " .. name)

@@ -116,6 +116,9 @@ function columns.resolve(what, rows, wanted)
   local list, seen = {}, {}
   for i, given in ipairs(wanted or default_columns(rows)) do
     local column = column_of(given, what, i)
+    if type(rows.units) == "table" and type(rows.units[column.name]) == "string" then
+      column.unit = column.unit or rows.units[column.name]
+    end
     if seen[column.name] then
       check.fail("%s: columns %d and %d are both named '%s'", what, seen[column.name], i, column.name)
     end
@@ -126,8 +129,10 @@ function columns.resolve(what, rows, wanted)
   return list
 end
 
---- Refuses a path that no row has: a typing error would otherwise print as an empty column.
-function columns.check_present(what, rows, column)
+--- Refuses a path that no row has and that looks like one that some row has: a typing error would otherwise print as an
+--- empty column. Whether a result has a field such as `reason` is another matter: without, the column is empty.
+---@param needed? boolean  refuse any path that no row has
+function columns.check_present(what, rows, column, needed)
   if #rows == 0 or type(column.key) ~= "string" then return end
   for _, row in ipairs(rows) do
     if column.get(row) ~= nil then return end
@@ -135,6 +140,7 @@ function columns.check_present(what, rows, column)
   local names = {}
   for i = 1, math.min(#rows, 20) do columns.names(rows[i], "", names) end
   local hint = check.suggest(column.key, names)
+  if hint == "" and not needed then return end
   if hint == "" and #rows > 0 and #names > 0 and #names <= 12 then
     hint = " (the rows have: " .. table.concat(names, ", ") .. ")"
   end

@@ -4,6 +4,13 @@ local core = require "tperf.core"
 
 local output = {}
 
+--- Fails where a file of that name could not be written: to be asked before work whose result goes there.
+---@param path string
+function output.check(path)
+  local ok, message = core.file.writable(path)
+  if not ok then check.fail("%s", message) end
+end
+
 --- Writes a file whole: until all of it is on the disk, what is there stays as it is.
 ---@param path string
 ---@param content string

@@ -1,5 +1,6 @@
 --- tperf.schedule { … }: the timeline of a pipeline schedule; tperf.schedule.define adds one's own.
 local check = require "tperf.check"
+local checked = require "tperf.schedule.checked"
 local refusal = require "tperf.refusal"
 local core = require "tperf.core"
 local costs = require "tperf.timeline.costs"
@@ -89,7 +90,7 @@ function schedule.define(name, definition)
   end
   if built_in[name] then check.fail("tperf.schedule.define: '%s' is built in; choose another name", name) end
   if type(definition) == "function" then definition = { order = definition, grouped = true } end
-  definitions[name] = check.record("tperf.schedule.define", definition, DEFINITION)
+  definitions[name] = checked(name, check.record("tperf.schedule.define", definition, DEFINITION))
 end
 
 local MOST = (1 << 31) - 1 -- of anything counted: the core counts in int

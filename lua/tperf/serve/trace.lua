@@ -1,14 +1,13 @@
 --- Traces of requests: CSV with a line that names the columns, or a JSON object on each line.
 -- Fields: arrival (s), prompt, output (tokens); priority, prefix (a number that requests with the same beginning share)
 -- and prefix_tokens; in JSON also segments. docs/serving.md.
-local io = io -- scripts may lose it
 local check = require "tperf.check"
 local core = require "tperf.core"
 local csv = require "tperf.import.csv"
+local text_file = require "tperf.import.text"
 
 local trace = {}
 
-local MOST_BYTES <const> = 256 << 20
 local LONGEST <const> = 1 << 29
 local OWN <const> = 1 << 41 -- streams of the rest of a prompt behind a prefix; the core's own are 2^40 and on
 
@@ -73,13 +72,8 @@ local function read_csv(path)
 end
 
 local function read_jsonl(path)
-  local file, message = io.open(path, "rb")
-  if not file then check.fail("%s", message) end
-  local text = file:read(MOST_BYTES + 1) or ""
-  file:close()
-  if #text > MOST_BYTES then check.fail("%s: more than %d MiB", path, MOST_BYTES >> 20) end
   local rows, number = {}, 0
-  for line in text:gmatch "([^\n]*)\n?" do
+  for line in text_file.read(path):gmatch "([^\n]*)\n?" do
     number = number + 1
     if line:find "%S" then
       local where = ("%s:%d"):format(path, number)

@@ -34,6 +34,7 @@
 -- sums up both); rows (on this GPU, in place of the stream's); experts, active (see op.grouped_linear); tied,
 -- weights_elsewhere. Norms: root_mean_square, parameters, input_kept_elsewhere.
 local check = require "tperf.check"
+local checked = require "tperf.strategy.checked"
 local refusal = require "tperf.refusal"
 
 local strategy = {}
@@ -97,13 +98,17 @@ local function prepare(given)
     s.axis_names[i] = axis.name
     if axis.experts then s.expert_axis = i end
   end
+  checked.install(s)
+  local methods = {}
   s.share_metatable = { -- so that a share finds the cuts as methods
     __index = function(share, key)
       local value = s[key]
-      if value == nil and is_cut[key] then
+      if not is_cut[key] then return value end
+      if value == nil then
         refusal.raise("strategy '%s' does not cover block '%s': it has no cut '%s'", s.name, share.block or "?", key)
       end
-      return value
+      methods[key] = methods[key] or checked.cut(s, key)
+      return methods[key]
     end,
   }
   return s

@@ -89,17 +89,19 @@ end
 ---@return table[] rows  one per point: each varied argument under its short name (the last part of its path, or `as`),
 ---  the fields of what run returned (of the best configuration, for a search), and `result`, that itself. A point that
 ---  is refused, as its sizes divide nothing or do not fit, has feasible = false and a `reason` instead; when all are,
----  that is an error
+---  that is an error. `rows.units` has the units of varied arguments by name, for tables and plots
 local function sweep(given)
   if type(given) ~= "table" then check.fail("%s needs a table of arguments, got %s", WHAT, check.show(given)) end
   local o = take_apart(given)
   local paths, chosen = paths_of(o.sets)
   local names = point.names(paths, chosen)
   local points = vary.product(WHAT, o.sets)
-  return runner.run {
+  local rows = runner.run {
     run = o.run, points = points, paths = paths, names = names, build = point.builder(o.fixed, paths),
     cache = o.cache, key = o.key, quiet = o.progress == false,
   }
+  rows.units = point.units(paths, names, points)
+  return rows
 end
 
 return {

@@ -2,8 +2,10 @@
 local check = require "tperf.check"
 local codec = require "tperf.sweep.codec"
 local model = require "tperf.model"
+local resource = require "tperf.resource"
 local software = require "tperf.software"
 local system = require "tperf.system"
+local units = require "tperf.units"
 
 local point = {}
 
@@ -43,6 +45,25 @@ function point.names(paths, given)
     taken[name] = path
   end
   return names
+end
+
+--- The units of varied arguments, by name: of a system's field, or of the texts that are its values ("40 GB").
+---@param paths string[]
+---@param names table<string, string>
+---@param points table[]
+---@return table<string, string>
+function point.units(paths, names, points)
+  local found = {}
+  for _, path in ipairs(paths) do
+    local below = path:match "^system%.(.+)$"
+    local unit = below and resource.unit_at("systems", below)
+    for _, values in ipairs(points) do
+      if unit then break end
+      if type(values[path]) == "string" then unit = select(2, units.read(values[path])) end
+    end
+    found[names[path]] = unit
+  end
+  return found
 end
 
 -- { "network", "fast", "domain" }, 8 -> { network = { fast = { domain = 8 } } }, into what is there.

@@ -97,6 +97,8 @@ local function run_one(run, p, done)
   elseif run == search.run then
     if result.candidates == nil then check.fail("%s: gpus and system are one each, at every point", WHAT) end
     if not result.complete then return false end
+  elseif result ~= nil and type(result) ~= "table" and type(result) ~= "number" then
+    check.fail("%s: 'run' returned %s, where a table, a number or nil must be", WHAT, check.show(result))
   end
   done(p, result)
   return true

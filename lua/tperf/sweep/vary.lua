@@ -44,7 +44,7 @@ local function space(what, a, b, n, at)
   number(b, "the last value")
   local count = math.type(n) ~= nil and math.tointeger(n)
   if not count or count < 2 or count > MOST then
-    check.fail("%s: the number of values must be an integer from 2, got %s", what, check.show(n))
+    check.fail("%s: the number of values must be an integer from 2 to %d, got %s", what, MOST, check.show(n))
   end
   local values = { a }
   for i = 2, count - 1 do values[i] = at((i - 1) / (count - 1)) end

@@ -39,7 +39,9 @@ local function data(t, put)
     for i, step in ipairs(t:memory(d)) do row[i] = number.text(step.time) .. "," .. number.text(step.memory) end
     put((d > 1 and ",\n[" or "[") .. table.concat(row, ",") .. "]")
   end
-  put "]}"
+  local right, peaks = t:peaks()
+  put(('],"right":%d,"unit":"%s","peaks":["%s"]}'):format(right, t.units.time and " " .. t.units.time or "",
+    table.concat(peaks, '","')))
 end
 
 local function comparison(timelines, put)
@@ -54,10 +56,10 @@ local function comparison(timelines, put)
   for _, t in ipairs(timelines) do
     put(('<tr%s><th scope="row">%s</th>'):format(t.makespan == best and ' class="best"' or "", escape(t.schedule)))
     for _, cell in ipairs {
-      ("%d"):format(t.devices), ("%d"):format(t.stages), ("%d"):format(t.microbatches), ("%.6g"):format(t.makespan),
+      ("%d"):format(t.devices), ("%d"):format(t.stages), ("%d"):format(t.microbatches), t:show(t.makespan, "time"),
       ("%.3f×"):format(t.makespan / best), ("%.2f %%"):format(100 * t.bubble_rate),
-      ("%.6g"):format(t.longest_stage_time), ("%d"):format(most(t.peak_activations)),
-      ("%.6g"):format(most(t.peak_memory)),
+      t:show(t.longest_stage_time, "time"), ("%d"):format(most(t.peak_activations)),
+      t:show(most(t.peak_memory), "memory"),
     } do
       put('<td class="n">' .. cell .. "</td>")
     end

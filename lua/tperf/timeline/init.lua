@@ -1,6 +1,7 @@
 --- A simulated schedule.
 local check = require "tperf.check"
 local costs = require "tperf.timeline.costs"
+local units = require "tperf.units"
 
 ---@class tperf.timeline a simulated schedule, in the caller's units of time and memory
 ---@field schedule string
@@ -16,6 +17,7 @@ local costs = require "tperf.timeline.costs"
 ---@field peak_activations integer[] by device
 ---@field peak_memory number[] by device
 ---@field iteration_time? number of a model's configuration: with data-parallel communication
+---@field units { time?: string, memory?: string } "s" and "bytes" of a model's schedule; else empty
 ---@field configuration? tperf.configuration of tperf.schedule with a model
 local timeline = {}
 local metatable = { __index = timeline }
@@ -39,6 +41,7 @@ end
 function timeline.new(s, functions, summary)
   local t = setmetatable(summary, metatable)
   t.schedule, t.devices, t.stages, t.microbatches = s.schedule, s.devices, s.stages, s.microbatches
+  t.units = {}
   t.memory_change, t.at, t.find = s.memory, functions.at, functions.find
   if t.makespan == 0 then check.fail("tperf.schedule: all times are 0: there is nothing to simulate") end
   t.bubble_rate = bubble_rate(t, s.rules.bubble)
@@ -46,6 +49,29 @@ function timeline.new(s, functions, summary)
     check.fail("tperf.schedule: the passes take no time, or next to none beside the messages")
   end
   return t
+end
+
+--- A time or a memory as people read it, with its unit where it is known.
+---@param value number
+---@param what "time"|"memory"
+---@return string
+function timeline:show(value, what)
+  local unit = self.units[what]
+  return unit and units.format(value, unit) or ("%.6g"):format(value)
+end
+
+local LEAST <const>, LETTER <const> = 76, 7 -- pixels right of the rows, and of a letter 12 px high
+
+--- How much room "peak …" needs right of a picture's rows, and the text of each device.
+---@return integer pixels
+---@return string[]
+function timeline:peaks()
+  local texts, longest = {}, 0
+  for d, memory in ipairs(self.peak_memory) do
+    texts[d] = "peak " .. self:show(memory, "memory")
+    longest = math.max(longest, #texts[d])
+  end
+  return math.max(LEAST, 16 + LETTER * longest), texts
 end
 
 --- The largest of a list by device: timeline:most "peak_memory".

@@ -50,9 +50,10 @@ page.controls = [[
 page.script = [==[
 "use strict";
 (() => {
-const NS = "http://www.w3.org/2000/svg", LEFT = 76, RIGHT = 76, GAP = 4, HELD = 26, STEP = 7;
+const NS = "http://www.w3.org/2000/svg", LEFT = 76, GAP = 4, HELD = 26, STEP = 7;
 const LETTER = ["F", "B", "D", "W"], NAME = ["forward", "backward", "input backward", "weight backward"];
 const data = JSON.parse(document.getElementById("data").textContent);
+const RIGHT = Math.max(...data.map(t => t.right));
 const whole = Math.max(...data.map(t => t.makespan));
 let from = 0, to = whole, selected = null;
 const tip = document.getElementById("tip"), say = document.getElementById("status");
@@ -70,10 +71,10 @@ const show = x => String(Number(x.toPrecision(6)));
 const pass = (c, d, i) => {
   const p = c.t.passes[d], k = i * STEP;
   return { d, i, kind: p[k], shade: p[k + 1], stage: p[k + 2], mb: p[k + 3],
-    start: p[k + 4], stop: p[k + 5], half: p[k + 6] };
+    start: p[k + 4], stop: p[k + 5], half: p[k + 6], unit: c.t.unit };
 };
 const describe = o => `device ${o.d + 1}: ${NAME[o.kind]} of micro-batch ${o.mb}, stage ${o.stage}` +
-  `${o.half ? ", overlapped" : ""}\n${show(o.start)} to ${show(o.stop)}, takes ${show(o.stop - o.start)}`;
+  `${o.half ? ", overlapped" : ""}\n${show(o.start)} to ${show(o.stop)}, takes ${show(o.stop - o.start)}${o.unit}`;
 // The first pass of a device that stops after a time: its list is sorted.
 const first = (p, time) => {
   let low = 0, high = p.length / STEP;
@@ -116,19 +117,18 @@ function mark(c) {
 function drawMemory(c, d, x, y, scale) {
   const m = c.t.memory[d], base = y + HELD - GAP, clamp = t => Math.min(Math.max(x(t), LEFT), c.width - RIGHT);
   const points = [[LEFT, base]];
-  let level = 0, peak = 0;
+  let level = 0;
   const at = (t, v) => points.push([clamp(t), base - v / scale * (HELD - GAP)]);
   for (let i = 0; i < m.length; i += 2) {
     at(m[i], level);
     level = m[i + 1];
     at(m[i], level);
-    peak = Math.max(peak, level);
   }
   at(whole, level);
   points.push([c.width - RIGHT, base]);
   make(c.svg, "polygon", { class: "held", points: points.map(q => q[0].toFixed(2) + "," + q[1].toFixed(2)).join(" ") });
   make(c.svg, "text", { class: "right soft", x: LEFT - 8, y: base - 4 }, "Device " + (d + 1));
-  make(c.svg, "text", { class: "soft", x: c.width - RIGHT + 8, y: base - 4 }, "peak " + show(peak));
+  make(c.svg, "text", { class: "soft", x: c.width - RIGHT + 8, y: base - 4 }, c.t.peaks[d]);
 }
 
 function draw(c) {

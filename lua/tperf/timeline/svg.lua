@@ -4,7 +4,7 @@ local check = require "tperf.check"
 local costs = require "tperf.timeline.costs"
 local palette = require "tperf.timeline.palette"
 
-local LEFT, RIGHT, GAP = 84, 76, 4 -- pixels
+local LEFT, GAP = 84, 4 -- pixels
 local MEMORY_ROW = 26
 local THIN = 3 -- pixels; narrower passes have no outline, which would hide them
 local MOST_PASSES = 100000 -- browsers choke on more
@@ -40,7 +40,7 @@ function picture:put(format, ...)
 end
 
 function picture:x(time)
-  return LEFT + (time - self.from) / (self.to - self.from) * (self.width - LEFT - RIGHT)
+  return LEFT + (time - self.from) / (self.to - self.from) * (self.width - LEFT - self.right)
 end
 
 local function describe(op)
@@ -69,7 +69,7 @@ function picture:pass(d, op, y)
 end
 
 function picture:axis(top, bottom)
-  for _, tick in ipairs(palette.ticks(self.from, self.to, (self.width - LEFT - RIGHT) / 90)) do
+  for _, tick in ipairs(palette.ticks(self.from, self.to, (self.width - LEFT - self.right) / 90)) do
     local x = pixels(self:x(tick))
     self:put('<line class="grid" x1="%s" x2="%s" y1="%d" y2="%d"/>', x, x, top, bottom)
     self:put('<text class="mid soft" x="%s" y="%d">%s</text>\n', x, bottom + 16, short(tick))
@@ -91,18 +91,18 @@ function picture:memory_row(d, y, scale)
   end
   point(self.to, level)
   point(self.to, 0)
-  self:put('<g><title>device %d: peak %s</title><polygon class="held" points="%s"/></g>', d,
-    short(self.timeline.peak_memory[d]), table.concat(points, " "))
+  self:put('<g><title>device %d: %s</title><polygon class="held" points="%s"/></g>', d, self.peaks[d],
+    table.concat(points, " "))
   self:put('<text class="right soft" x="%d" y="%s">Device %d</text>', LEFT - 8, pixels(base - 4), d)
-  self:put('<text class="soft" x="%d" y="%s">peak %s</text>\n', self.width - RIGHT + 8, pixels(base - 4),
-    short(self.timeline.peak_memory[d]))
+  self:put('<text class="soft" x="%d" y="%s">%s</text>\n', self.width - self.right + 8, pixels(base - 4),
+    self.peaks[d])
 end
 
 function picture:legend(y)
   local x = LEFT
   for _, entry in ipairs(palette.legend(self.timeline)) do
     local width = 24 + #entry.label * 6.6 + 18
-    if x + width > self.width - RIGHT and x > LEFT then x, y = LEFT, y + 20 end
+    if x + width > self.width - self.right and x > LEFT then x, y = LEFT, y + 20 end
     self:put('<rect class="p %s%d" x="%s" y="%d" width="18" height="12"/>', palette.letter[entry.pass], entry.shade,
       pixels(x), y - 10)
     self:put('<text class="soft" x="%s" y="%d">%s</text>\n', pixels(x + 24), y, entry.label)
@@ -131,8 +131,9 @@ return function(t, options)
   if to <= o.from then
     check.fail("timeline:svg: there is nothing between 'from' = %s and the end, %s", short(o.from), short(to))
   end
-  local function new() return setmetatable({ timeline = t, from = o.from, to = to, width = o.width,
-    row = t.devices > 16 and 16 or 30 }, picture) end
+  local right, peaks = t:peaks()
+  local function new() return setmetatable({ timeline = t, from = o.from, to = to, width = o.width, right = right,
+    peaks = peaks, row = t.devices > 16 and 16 or 30 }, picture) end
   local count = passes_in(t, o.from, to)
   if count > MOST_PASSES then
     check.fail("timeline:svg: a picture of %d passes is too large to open (at most %d): show a part of the time with "
@@ -141,13 +142,13 @@ return function(t, options)
   local self, body = new(), new()
   body:put('<text class="title" x="%d" y="28">%s</text>\n', LEFT, escape(o.title or t.schedule))
   body:put('<text class="soft" x="%d" y="48">%d devices, %d stages, %d micro-batches · makespan %s · bubble %.1f %%'
-    .. '</text>\n', LEFT, t.devices, t.stages, t.microbatches, short(t.makespan), 100 * t.bubble_rate)
+    .. '</text>\n', LEFT, t.devices, t.stages, t.microbatches, t:show(t.makespan, "time"), 100 * t.bubble_rate)
   local top = body:legend(72) + 16
   local bottom = top + t.devices * (body.row + GAP)
   for d = 1, t.devices do
     local y = top + (d - 1) * (body.row + GAP)
     body:put('<text class="right" x="%d" y="%d">Device %d</text>', LEFT - 8, y + body.row // 2 + 4, d)
-    body:put('<rect class="row" x="%d" y="%d" width="%d" height="%d"/>\n', LEFT, y, o.width - LEFT - RIGHT, body.row)
+    body:put('<rect class="row" x="%d" y="%d" width="%d" height="%d"/>\n', LEFT, y, o.width - LEFT - right, body.row)
   end
   body:axis(top, bottom)
   for d = 1, t.devices do

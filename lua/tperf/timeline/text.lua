@@ -32,13 +32,13 @@ end
 return function(t, options)
   local width = check.record("timeline:text", options or {}, OPTIONS).width
   local out, used = {}, {}
-  out[1] = ("%s: %d devices, %d stages, %d micro-batches; makespan %.6g, bubble %.1f %%"):format(t.schedule, t.devices,
-    t.stages, t.microbatches, t.makespan, 100 * t.bubble_rate)
-  local digits = #tostring(t.devices)
+  out[1] = ("%s: %d devices, %d stages, %d micro-batches; makespan %s, bubble %.1f %%"):format(t.schedule, t.devices,
+    t.stages, t.microbatches, t:show(t.makespan, "time"), 100 * t.bubble_rate)
+  local digits, _, peaks = #tostring(t.devices), t:peaks()
   for d = 1, t.devices do
     local text, letters = line(t, d, width)
     for letter in pairs(letters) do used[letter] = true end
-    out[#out + 1] = ("device %" .. digits .. "d |%s| peak %.6g"):format(d, text, t.peak_memory[d])
+    out[#out + 1] = ("device %" .. digits .. "d |%s| %s"):format(d, text, peaks[d])
   end
   local legend = {}
   for _, pass in ipairs(t.PASSES) do

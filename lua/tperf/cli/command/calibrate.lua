@@ -1,3 +1,4 @@
+local check = require "tperf.check"
 local options = require "tperf.cli.options"
 local output = require "tperf.report.output"
 
@@ -24,16 +25,24 @@ local STEP_COLUMNS = {
   { key = "held.median", title = "held back", unit = "%" }, { key = "held.mean", title = "held back mean", unit = "%" },
 }
 
--- Profiles from tables of training runs, one file a stack.
-local function calibrate_software(values, files)
+-- Profiles from tables of training runs, one file a stack. What could fail is done before the fits, which take long.
+local function calibrate_software(values, files, host)
   local profile, software = require "tperf.calibrate.profile", require "tperf".software
-  local rows = {}
-  for _, path in ipairs(files) do
-    for stack, cases in pairs(profile.stacks(path)) do
-      local text, all, held = profile.text(software(stack), cases)
-      output.write(("%s/%s.yaml"):format(values.software, stack), text)
-      rows[#rows + 1] = { software = stack, runs = #cases, fitted = all, held = held }
+  local folder, message = host.output.folder(values.software)
+  if not folder then check.fail("--software: cannot use the folder %s", message) end
+  local fits, rows = {}, {}
+  for _, file in ipairs(files) do
+    for stack, cases in pairs(profile.stacks(file)) do
+      local path = ("%s/%s.yaml"):format(values.software, stack)
+      output.check(path)
+      fits[#fits + 1] = { base = software(stack), cases = cases, path = path }
+      rows[#rows + 1] = { software = stack, runs = #cases }
     end
+  end
+  for i, fit in ipairs(fits) do
+    local text
+    text, rows[i].fitted, rows[i].held = profile.text(fit.base, fit.cases)
+    output.write(fit.path, text)
   end
   table.sort(rows, function(a, b) return a.software < b.software end)
   require "tperf.cli.table"(values, rows, STEP_COLUMNS)
@@ -56,15 +65,18 @@ For example:
   tperf calibrate h100-sxm all_reduce.log gemm.csv --out mine.yaml
 With --software, the FILEs are tables of training runs.]],
   options = options.join({
-    { long = "out", short = "o", value = "FILE", help = "write the system file (default: standard output)" },
+    { long = "out", short = "o", value = "FILE", writes = "file",
+      help = "write the system file (default: standard output)" },
     { long = "gpu", value = "SYSTEM", from = "systems", help = "use only the rows whose GPU is that of this system" },
     { long = "name", value = "NAME", help = "the new system's name" },
     { long = "keep", help = "accept values that the measurements leave open" },
-    { long = "software", value = "DIR", help = "fit software profiles to tables of training runs, into DIR" },
-    { long = "plot", value = "PREFIX", help = "draw each fitted curve over its points: PREFIX-CURVE.svg" },
+    { long = "software", value = "DIR",
+      help = "fit software profiles to tables of training runs, into DIR, made if missing" },
+    { long = "plot", value = "PREFIX", writes = "prefix",
+      help = "draw each fitted curve over its points: PREFIX-CURVE.svg" },
   }, options.formats),
-  run = function(values, arguments)
-    if values.software and arguments[1] then return calibrate_software(values, arguments) end
+  run = function(values, arguments, host)
+    if values.software and arguments[1] then return calibrate_software(values, arguments, host) end
     if not arguments[2] then return false, "SYSTEM and at least one FILE are needed" end
     local calibrate = require "tperf.calibrate"
     local result = calibrate.run {

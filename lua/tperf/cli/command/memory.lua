@@ -23,7 +23,7 @@ For example: tperf memory gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --
 docs/memory.md says what the parts are. Where it does not fit, a single change that helps is told.]],
   options = configuration.options(false, {
     { long = "strategy", value = "NAME", from = "strategies", help = "how a layer is cut up (default tensor)" },
-    { long = "svg", value = "FILE", help = "also draw a stacked bar for each stage" },
+    { long = "svg", value = "FILE", writes = "plot", help = "also draw a stacked bar for each stage" },
   }),
   run = function(values, arguments)
     local asked, message = configuration.question(values, arguments, { "system", "batch" })

@@ -36,8 +36,8 @@ FILE has the columns of a table of training runs, collectives, matrix products, 
     { long = "software", value = "NAME", from = "software",
       help = "the stack of all rows, of training runs (default: by the source a row names)" },
     { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
-    { long = "out", short = "o", value = "FILE", help = "write every row's prediction as CSV" },
-    { long = "plot", value = "FILE", help = "draw predicted against measured (.svg)" },
+    { long = "out", short = "o", value = "FILE", writes = "file", help = "write every row's prediction as CSV" },
+    { long = "plot", value = "FILE", writes = "plot", help = "draw predicted against measured (.svg)" },
   }, options.formats),
   run = function(values, arguments)
     if not arguments[1] then return false, "FILE is missing" end
@@ -45,6 +45,9 @@ FILE has the columns of a table of training runs, collectives, matrix products, 
     local result = require "tperf".validate {
       file = arguments[1], system = values.system, rules = values.rules, software = values.software,
     }
+    if #result.cases == 0 then
+      error(("%s: %s"):format(arguments[1], require "tperf.measured".none_predicted(result.rows, result.left_out)), 0)
+    end
     local report = require "tperf.report"
     if values.out then output.write(values.out, report.csv(predictions(result), PREDICTION_COLUMNS)) end
     if values.plot then require "tperf.validate".plot(result):save(values.plot) end

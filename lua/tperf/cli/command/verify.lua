@@ -24,13 +24,30 @@ local function check_inputs(content)
   end
 end
 
+-- What a script writes below the run's folder by an absolute name goes below the new one.
+local function move_output(host, from, to)
+  local function moved(path)
+    if type(path) == "string" and path:sub(1, #from + 1) == from .. "/" then return to .. path:sub(#from + 1) end
+    return path
+  end
+  local output = host.output
+  for _, name in ipairs { "open", "write", "log", "remove", "make_folder" } do
+    local of_host = output[name]
+    output[name] = function(path, ...) return of_host(moved(path), ...) end
+  end
+  local rename = output.rename
+  function output.rename(old, new) return rename(moved(old), moved(new)) end
+end
+
 -- Runs the script again, into a folder of its own and with its standard output closed; returns the folder.
-local function run_again(content, host)
+local function run_again(content, dir, host)
+  local before = host.output.folder(dir)
   local folder = host.output.temporary()
   for _, output in ipairs(content.outputs) do
     for slash in output.file:gmatch "()/" do host.output.make_folder(output.file:sub(1, slash - 1)) end
   end
   local record = recorder.start(host, folder)
+  move_output(host, before, folder)
   local ended = {} -- raised in place of the process's end
   function host.exit(status)
     if status == 0 then error(ended, 0) end
@@ -100,7 +117,7 @@ is 1 when an output differs.]],
     local ok, message = limits.apply(values, host)
     if not ok then return false, message end
     check_inputs(content)
-    local folder, record, problem = run_again(content, host)
+    local folder, record, problem = run_again(content, dir, host)
     local same, expected = 0, {}
     if not problem then
       for _, output in ipairs(content.outputs) do

@@ -1,0 +1,40 @@
+--- How messages are worded: what they show of values, how long they get.
+local math, string, table = math, string, table -- scripts may lose them
+
+local wording = {}
+
+local LONGEST = 1500 -- characters of a message: names are the user's, and may be anything
+
+--- A value as messages show it: short, on one line.
+---@return string
+function wording.show(value)
+  local kind = math.type(value) or type(value)
+  if kind == "integer" or kind == "boolean" or kind == "nil" then return tostring(value) end
+  if value ~= value then return "nan" end -- whatever its sign
+  if kind == "float" then return string.format("%.15g", value) end
+  if kind ~= "string" then return "a " .. kind end
+  local text = #value > 60 and value:sub(1, 57) .. "..." or value
+  return '"' .. text:gsub("[%c\"\\]", function(c) return string.format("\\%d", c:byte()) end) .. '"'
+end
+
+-- Where an integer was expected and something else came, the message shows that.
+local function filled(format, ...)
+  local ok, message = pcall(string.format, format, ...)
+  if ok then return message end
+  local values = table.pack(...)
+  for i = 1, values.n do
+    if type(values[i]) ~= "string" then values[i] = wording.show(values[i]) end
+  end
+  return string.format((format:gsub("%%[%d.]*[dgf]", "%%s")), table.unpack(values, 1, values.n))
+end
+
+--- A message: of a length to be read, and without control characters.
+---@param format string
+---@return string
+function wording.worded(format, ...)
+  local message = select("#", ...) > 0 and filled(format, ...) or format
+  message = message:gsub("[\0-\9\11-\31\127]", function(c) return string.format("\\%d", c:byte()) end)
+  return #message > LONGEST and message:sub(1, LONGEST) .. "..." or message
+end
+
+return wording

@@ -1,0 +1,164 @@
+--- Spec files in processes of their own, as many at a time as there are processors, those that took longest first.
+--- Each has a folder of its own for temporary files (TMPDIR). What is printed is in the order of the files' names.
+local program = require "program"
+
+local workers = {}
+
+local quote = program.quote
+
+local function lines(command)
+  local pipe, list = assert(io.popen(command)), {}
+  for line in pipe:lines() do list[#list + 1] = line end
+  pipe:close()
+  return list
+end
+
+local function processors()
+  return math.tointeger(tonumber(lines "nproc 2> /dev/null || getconf _NPROCESSORS_ONLN"[1])) or 1
+end
+
+local function read(path)
+  local file = io.open(path, "rb")
+  if not file then return "" end
+  local text = file:read "a"
+  file:close()
+  return text
+end
+
+-- The spec files of files and folders, by name.
+local function files_of(paths)
+  local quoted, seen, list = {}, {}, {}
+  for i, path in ipairs(paths) do quoted[i] = quote(path) end
+  for _, path in ipairs(lines("find " .. table.concat(quoted, " ") .. " -name '*.lua' | sort")) do
+    local wanted = path:find "_spec%.lua$"
+    for _, given in ipairs(paths) do wanted = wanted or path == given end
+    if wanted and not seen[path] then list[#list + 1] = { path = path, name = path:match "([^/]*)%.lua$" } end
+    seen[path] = true
+  end
+  return list
+end
+
+-- How long each file took the last time; a file without a time comes by its size.
+local TIMES <const> = "build/spec-times"
+
+local function longest_first(files)
+  local times, order = {}, {}
+  for seconds, path in read(TIMES):gmatch "(%S+) ([^\n]*)" do times[path] = tonumber(seconds) end
+  for i, file in ipairs(files) do
+    file.expected = times[file.path] or #read(file.path) / 1e4
+    order[i] = i
+  end
+  table.sort(order, function(a, b)
+    local x, y = files[a], files[b]
+    if x.expected ~= y.expected then return x.expected > y.expected end
+    return x.path < y.path
+  end)
+  return order
+end
+
+local function keep_times(files)
+  local list = {}
+  for _, file in ipairs(files) do
+    if file.seconds then list[#list + 1] = ("%.2f %s\n"):format(file.seconds, file.path) end
+  end
+  local name = ("%s.%s"):format(TIMES, lines "echo $PPID"[1]) -- another run may be keeping its own
+  local file = io.open(name, "wb")
+  if not file then return end -- no folder for it: next time goes by size again
+  file:write(table.concat(list))
+  file:close()
+  os.rename(name, TIMES)
+end
+
+-- Of a file's process: its temporary files in N/, what it printed in N.log, its tests in N.tests (see output.lua). It
+-- prints "N STATUS" when it has ended.
+local WORKER <const> = [[
+folder=$1; program=$2; i=$3; shift 3
+mkdir "$folder/$i"
+TMPDIR="$folder/$i" SPEC_RECORD="$folder/$i.tests" "$program" run --trust spec/run.lua "$@" \
+  < /dev/null > "$folder/$i.log" 2>&1
+echo "$i $?"]]
+
+-- A line of xargs' input for each file: the arguments of its process.
+local function write_list(folder, files, options)
+  local text = {}
+  for _, i in ipairs(longest_first(files)) do
+    local words = { quote(folder), quote(program.absolute()), tostring(i), quote(files[i].path) }
+    for _, option in ipairs(options) do words[#words + 1] = quote(option) end
+    text[#text + 1] = ("sh -c %s worker %s"):format(quote(WORKER), table.concat(words, " "))
+  end
+  program.write(folder .. "/list", table.concat(text, "\0"))
+end
+
+-- What became of a file's tests.
+local function judge(file, folder, i, status)
+  local log, tests = read(("%s/%d.log"):format(folder, i)), read(("%s/%d.tests"):format(folder, i))
+  local passed, failed, seconds = tests:match "\nend (%d+) (%d+) (%S+)\n$"
+  file.passed, file.failed, file.seconds = tonumber(passed) or 0, tonumber(failed) or 0, tonumber(seconds)
+  file.log = log
+  if passed and status == (file.failed > 0 and 1 or 0) then return end
+  local reason = not status and "did not end" or status > 128 and "was ended by signal " .. status - 128
+    or "ended with status " .. status
+  local last = tests:match "test ([^\n]*)\n$" or "no test"
+  file.failed = file.failed + 1
+  file.crash = ("CRASHED %s: its process %s %s"):format(file.path, reason,
+    passed and "after its last test" or "in " .. last)
+end
+
+local function print_line(file)
+  local verdict = ("%4d passed"):format(file.passed)
+  if file.failed > 0 then verdict = ("%s, %d failed"):format(verdict, file.failed) end
+  print(("%-36s %s%s"):format(file.name, verdict, file.seconds and ("  %.1f s"):format(file.seconds) or ""))
+end
+
+-- Runs them all; prints a line for each, in order, as soon as those before it have ended.
+local function run_all(folder, files, jobs)
+  local command = ("xargs -0 -n 1 -P %d sh -c < %s"):format(jobs, quote(folder .. "/list"))
+  local pipe, printed = assert(io.popen(command)), 0
+  for line in pipe:lines() do
+    local i, status = line:match "^(%d+) (%d+)$"
+    local file = files[tonumber(i)]
+    if file then
+      judge(file, folder, tonumber(i), tonumber(status))
+      while files[printed + 1] and files[printed + 1].log do
+        printed = printed + 1
+        print_line(files[printed])
+      end
+      io.flush()
+    end
+  end
+  pipe:close()
+  for i = printed + 1, #files do
+    if not files[i].log then judge(files[i], folder, i) end
+    print_line(files[i])
+  end
+end
+
+-- The whole of what a file said that did not pass, or that has something to say.
+local function print_rest(file)
+  local text = file.log:gsub("%d+ passed, %d+ failed\n$", "")
+  if text:find "%S" then print("\n--- " .. file.path .. "\n" .. text:gsub("^\n+", ""):gsub("\n+$", "")) end
+  if file.crash then print((text:find "%S" and "" or "\n") .. file.crash) end
+end
+
+--- Runs the spec files of the paths, each with busted's options.
+---@param paths string[]
+---@param options string[]
+---@param jobs? integer  processes at a time; as many as there are processors
+---@return boolean  whether all passed
+function workers.run(paths, options, jobs)
+  local files, folder = files_of(paths), program.folder()
+  write_list(folder, files, options)
+  run_all(folder, files, jobs or processors())
+  program.remove(folder)
+  local passed, failed = 0, 0
+  for _, file in ipairs(files) do
+    print_rest(file)
+    passed, failed = passed + file.passed, failed + file.failed
+  end
+  if passed + failed == 0 then failed = 1 end -- nothing ran: a typo in a name must not pass
+  if #options == 0 and #files > 20 then keep_times(files) end -- not of a few
+  print(("\n%d passed, %d failed"):format(passed, failed))
+  return failed == 0
+end
+
+return workers
