@@ -724,6 +724,7 @@
 ---@field source? string what it is called, where its numbers come from
 ---@field kernel? "flash"|"unfused" how attention runs where a run does not say: "flash", one fused kernel, or "unfused", several
 ---@field gradient_shard? boolean whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
+---@field gradients? "fp32"|"bf16"|"fp16" what gradients are kept and reduced in where a run does not say; as the rules say
 ---@field compute number by how much the matrix products take longer than timed on their own
 ---@field attention number the same for attention's kernels
 ---@field memory number by how much exposed memory traffic takes longer than the formulas have it

@@ -201,9 +201,9 @@ function op.collective(o)
   return op.custom { name = o.name or o.kind, forward = one(o.kind), backward = one(back[o.kind]) }
 end
 
--- Bytes of an element that the constructor `what` was asked for.
-local function element(what, o)
-  if type(o) ~= "table" then check.fail("op.%s needs a table of fields, got %s", what, check.show(o)) end
+-- Bytes of an element that the constructor `what`, which takes these names, was asked for.
+local function element(what, o, allowed)
+  check_names("op." .. what, o, allowed)
   local dtype = o.dtype or "bf16"
   if type(dtype) ~= "string" then check.fail("op.%s: 'dtype' must be a name, got %s", what, check.show(dtype)) end
   return core.bytes("op." .. what, dtype)
@@ -221,8 +221,7 @@ local activation_names = names "kind dtype elements gated"
 --- An activation of `elements` results: kind ("gelu", "silu", "relu", "relu2", "quick_gelu", "tanh"); gated: times a
 --- second input, as SwiGLU does (arXiv 2002.05202), in one kernel. Saved: the inputs.
 function op.activation(o)
-  check_names("op.activation", o, activation_names)
-  local bytes = element("activation", o)
+  local bytes = element("activation", o, activation_names)
   local flops, inputs = activations[o.kind], o.gated and 2 or 1
   if not flops then
     local kinds = check.names(activations)
@@ -240,8 +239,7 @@ local residual_names, rotary_names = names "dtype elements dropout", names "dtyp
 
 --- Adds a branch to the residual stream; dropout: of the branch first, in the same kernel, its mask kept.
 function op.residual(o)
-  check_names("op.residual", o, residual_names)
-  local bytes = element("residual", o)
+  local bytes = element("residual", o, residual_names)
   local mask = o.dropout and MASK_BYTES or 0
   return core.elementwise {
     name = o.name or "residual", dtype = o.dtype, elements = o.elements, forward_flops = o.dropout and 2 or 1,
@@ -252,8 +250,7 @@ end
 
 --- Rotates pairs of features by the position (arXiv 2104.09864): two products and a sum an element; nothing saved.
 function op.rotary(o)
-  check_names("op.rotary", o, rotary_names)
-  local bytes = element("rotary", o)
+  local bytes = element("rotary", o, rotary_names)
   return core.elementwise {
     name = o.name or "rotary", dtype = o.dtype, elements = o.elements, forward_flops = 3, backward_flops = 3,
     forward_bytes = 2 * bytes, backward_bytes = 2 * bytes,
@@ -264,8 +261,7 @@ local bias_names = names "dtype tokens width parameter_grad"
 
 --- Adds a vector of `width` to `tokens` rows.
 function op.bias(o)
-  check_names("op.bias", o, bias_names)
-  local bytes = element("bias", o)
+  local bytes = element("bias", o, bias_names)
   for _, name in ipairs { "tokens", "width" } do
     if math.type(o[name]) == nil then
       check.fail("op.bias: '%s' must be an integer, got %s", name, check.show(o[name]))
@@ -282,8 +278,7 @@ local gelu_names, dropout_names = names "dtype elements", names "dtype elements 
 
 --- GELU of `elements`, 8 FLOP forward and 13 backward each.
 function op.gelu(o)
-  check_names("op.gelu", o, gelu_names)
-  local bytes = element("gelu", o)
+  local bytes = element("gelu", o, gelu_names)
   return core.elementwise {
     name = o.name or "gelu", dtype = o.dtype, elements = o.elements, forward_flops = 8, backward_flops = 13,
     forward_bytes = 2 * bytes, backward_bytes = 3 * bytes, saved_bytes = bytes,
@@ -292,8 +287,7 @@ end
 
 --- Dropout of `elements`; keep_mask = false draws the mask again in the backward pass.
 function op.dropout(o)
-  check_names("op.dropout", o, dropout_names)
-  local bytes = 2 * element("dropout", o) + MASK_BYTES
+  local bytes = 2 * element("dropout", o, dropout_names) + MASK_BYTES
   return core.elementwise {
     name = o.name or "dropout", dtype = o.dtype, elements = o.elements, forward_flops = 1, backward_flops = 1,
     forward_bytes = bytes, backward_bytes = bytes, saved_bytes = o.keep_mask == false and 0 or MASK_BYTES,
