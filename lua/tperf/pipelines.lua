@@ -77,8 +77,8 @@ end
 local function describe(name, number, pp, chunks)
   local one = {
     pp = pp, virtual_stages = chunks, schedule = number, bubble_forward = 0, bubble_backward = 0,
-    bubble_weight_grad = 0, pairs = 0, pairs_each = 0, min_microbatches = 1, microbatch_multiple = 1, weight_copies = 1, in_flight = { 1 },
-    last_in_flight = 1,
+    bubble_weight_grad = 0, pairs = 0, pairs_each = 0, min_microbatches = 1, microbatch_multiple = 1, weight_copies = 1,
+    in_flight = { 1 }, last_in_flight = 1,
   }
   if pp == 1 then return one end
   local definition = schedule.get(name)

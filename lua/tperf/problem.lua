@@ -162,8 +162,8 @@ function problem.arguments(what, given, schema)
 end
 
 --- From checked arguments (problem.schema, and gpus as a number or a list) to all that the core needs.
----@return table problem  { model, rules, training, software, strategies, layouts, variants, fixed, zero, questions, pipelines,
----  pipeline_list, pps }; each question refers to what configuration.of wants
+---@return table problem  { model, rules, training, software, strategies, layouts, variants, fixed, zero, questions,
+---  pipelines, pipeline_list, pps }; each question refers to what configuration.of wants
 ---@return boolean many   whether gpus or system was a list
 function problem.of(o, strategies)
   local p = { model = model(o.model), rules = rules(o.rules), strategies = strategies, layouts = {} }

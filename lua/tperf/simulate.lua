@@ -1,5 +1,5 @@
---- A configuration's iteration, simulated pass by pass in a pipeline schedule: every pass takes what the core's prices say
--- (src/plan/iteration.c), as in the closed form. What that does not see: stages that differ, replicas that wait for
+--- A configuration's iteration, simulated pass by pass in a pipeline schedule: every pass takes what the core's prices
+-- say (src/plan/iteration.c), as in the closed form. What that does not see: stages that differ, replicas that wait for
 -- each other while the pipeline fills and drains, weight gradients that fill bubbles.
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
@@ -60,7 +60,7 @@ function simulate.run(c, question, network, found, o)
     refusal.raise("tperf.train: %d stages are more than the model's %d layers", stages, question.model.layers)
   end
   local passes = configuration.passes(question, network, found, stages)
-  local t = schedule.simulate({
+  local t = schedule.run({
     schedule = name, devices = c.pp, stages = stages, microbatches = c.microbatches, group_size = o.group_size,
     times = {
       forward = passes.forward, backward_input = passes.backward_input, backward_weight = passes.backward_weight,

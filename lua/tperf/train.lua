@@ -217,7 +217,8 @@ end
 function train.predictor(given)
   local t = prepare(given)
   local question = t.problem.questions[1]
-  return configuration.predictor(question, t.network, t.found), configuration.of(question, t.strategy, t.network, t.found)
+  return configuration.predictor(question, t.network, t.found),
+    configuration.of(question, t.strategy, t.network, t.found)
 end
 
 --- The time and memory of one configuration.

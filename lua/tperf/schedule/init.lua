@@ -196,6 +196,22 @@ local function check_memory(s, summary)
   end
 end
 
+-- schedule.simulate without a model; ready: when each device can begin, a list or nil for at 0.
+function schedule.run(arguments, ready)
+  local s = check.record("tperf.schedule", arguments, SCHEMA)
+  local definition = schedule.get(s.schedule)
+  local functions = prepare(s, definition)
+  definition.order(s)
+  s.times.ready = ready
+  local summary, message = functions.simulate(s.times, s.memory, s.p2p, s.rules)
+  if not summary then
+    local remedy = definition.remedy and message:find "^deadlock" and "; " .. definition.remedy(s) or ""
+    refuse("%s: %s%s", s.schedule, message, remedy)
+  end
+  check_memory(s, summary)
+  return timeline.new(s, functions, summary)
+end
+
 --- Simulates a schedule.
 ---@param arguments table
 --   schedule      name
@@ -212,22 +228,10 @@ end
 --   rules         "default", "pp-visualization" or "zero-bubble"
 -- or, for the times and memory of a model: schedule, stages, group_size, memory_limit, and a configuration as
 -- tperf.train takes it (rules may be of either kind); the timeline then has iteration_time and configuration.
----@param ready number[]?  when each device can begin; at 0
 ---@return tperf.timeline
-function schedule.simulate(arguments, ready)
+function schedule.simulate(arguments)
   if type(arguments) == "table" and arguments.model ~= nil then return of_model(arguments) end
-  local s = check.record("tperf.schedule", arguments, SCHEMA)
-  local definition = schedule.get(s.schedule)
-  local functions = prepare(s, definition)
-  definition.order(s)
-  s.times.ready = ready
-  local summary, message = functions.simulate(s.times, s.memory, s.p2p, s.rules)
-  if not summary then
-    local remedy = definition.remedy and message:find "^deadlock" and "; " .. definition.remedy(s) or ""
-    refuse("%s: %s%s", s.schedule, message, remedy)
-  end
-  check_memory(s, summary)
-  return timeline.new(s, functions, summary)
+  return schedule.run(arguments)
 end
 
 local SHAPE = { device = check.integer { min = 1, optional = true } }
