@@ -607,6 +607,7 @@
 ---@field p2p? number time between the end of a pass and its neighbour's start
 ---@field memory? table { forward > 0, backward_input <= 0, backward_weight <= 0 }: what a pass leaves behind, by default 1 from a forward to its (weight) backward
 ---@field memory_limit? any of every device, or a list by device
+---@field ready? any when devices can begin (0), or a list by device
 ---@field rules? string|table "default", "pp-visualization" or "zero-bubble"
 
 ---@class tperf.schedule.closed_form.request

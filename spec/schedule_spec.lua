@@ -439,3 +439,19 @@ describe("closed forms", function()
     end)
   end
 end)
+
+describe("a device that is not ready at 0", function()
+  it("begins then, and those that wait for it later", function()
+    local function first(ready)
+      local t = tperf.schedule {
+        schedule = "1f1b", devices = 2, microbatches = 2, times = { forward = 1, backward = 2 }, ready = ready,
+      }
+      return t:op { stage = 1, microbatch = 1, type = "forward" }.start,
+        t:op { stage = 2, microbatch = 1, type = "forward" }.start, t.makespan
+    end
+    assert.same({ 0, 1, 9 }, { first(nil) })
+    assert.same({ 3, 4, 12 }, { first { 3, 0 } })
+    assert.same({ 0, 1, 9 }, { first { 0, 1 } }) -- while it would wait anyway
+    assert.same({ 0, 2, 10 }, { first { 0, 2 } })
+  end)
+end)

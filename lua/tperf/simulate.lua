@@ -60,14 +60,15 @@ function simulate.run(c, question, network, found, o)
     refusal.raise("tperf.train: %d stages are more than the model's %d layers", stages, question.model.layers)
   end
   local passes = configuration.passes(question, network, found, stages)
-  local t = schedule.run({
+  local t = schedule.simulate {
     schedule = name, devices = c.pp, stages = stages, microbatches = c.microbatches, group_size = o.group_size,
     times = {
       forward = passes.forward, backward_input = passes.backward_input, backward_weight = passes.backward_weight,
       overlapped = passes.overlapped,
     },
     memory = { forward = passes.memory }, memory_limit = o.memory_limit, rules = o.rules, p2p = 0,
-  }, passes.ready)
+    ready = passes.ready,
+  }
   t.units = { time = "s", memory = "bytes" }
   t.iteration_time = iteration_time(t, passes.after, c.breakdown.optimizer)
   return t

@@ -115,6 +115,7 @@ local SCHEMA = {
     backward_weight = costs.by_stage { max = 0 },
   }, { optional = true }),
   memory_limit = costs.by_stage { min = 0 },
+  ready = costs.by_stage { min = 0 },
   rules = function(value, path) return choice(value or "default", check.names(rule_sets), path) end,
 }
 
@@ -173,6 +174,7 @@ local function prepare(s, definition)
   s.times = costs.times(s.times, s.stages, s.rules)
   s.memory = costs.memory(s.memory, s.stages)
   s.p2p = s.p2p or s.rules.p2p
+  s.times.ready = s.ready and costs.expand(s.ready, "ready", s.devices, "device")
   if s.memory_limit then s.memory_limit = costs.expand(s.memory_limit, "memory_limit", s.devices, "device") end
   for _, name in ipairs { "hold", "forward", "backward", "backward_input", "backward_weight", "overlapped" } do
     s[name] = functions[name]
@@ -196,22 +198,6 @@ local function check_memory(s, summary)
   end
 end
 
--- schedule.simulate without a model; ready: when each device can begin, a list or nil for at 0.
-function schedule.run(arguments, ready)
-  local s = check.record("tperf.schedule", arguments, SCHEMA)
-  local definition = schedule.get(s.schedule)
-  local functions = prepare(s, definition)
-  definition.order(s)
-  s.times.ready = ready
-  local summary, message = functions.simulate(s.times, s.memory, s.p2p, s.rules)
-  if not summary then
-    local remedy = definition.remedy and message:find "^deadlock" and "; " .. definition.remedy(s) or ""
-    refuse("%s: %s%s", s.schedule, message, remedy)
-  end
-  check_memory(s, summary)
-  return timeline.new(s, functions, summary)
-end
-
 --- Simulates a schedule.
 ---@param arguments table
 --   schedule      name
@@ -225,13 +211,24 @@ end
 --   memory        { forward > 0, backward_input <= 0, backward_weight <= 0 }: what a pass leaves behind, by default
 --                 1 from a forward to its (weight) backward
 --   memory_limit  of every device, or a list by device
+--   ready         when devices can begin (0), or a list by device
 --   rules         "default", "pp-visualization" or "zero-bubble"
 -- or, for the times and memory of a model: schedule, stages, group_size, memory_limit, and a configuration as
 -- tperf.train takes it (rules may be of either kind); the timeline then has iteration_time and configuration.
 ---@return tperf.timeline
 function schedule.simulate(arguments)
   if type(arguments) == "table" and arguments.model ~= nil then return of_model(arguments) end
-  return schedule.run(arguments)
+  local s = check.record("tperf.schedule", arguments, SCHEMA)
+  local definition = schedule.get(s.schedule)
+  local functions = prepare(s, definition)
+  definition.order(s)
+  local summary, message = functions.simulate(s.times, s.memory, s.p2p, s.rules)
+  if not summary then
+    local remedy = definition.remedy and message:find "^deadlock" and "; " .. definition.remedy(s) or ""
+    refuse("%s: %s%s", s.schedule, message, remedy)
+  end
+  check_memory(s, summary)
+  return timeline.new(s, functions, summary)
 end
 
 local SHAPE = { device = check.integer { min = 1, optional = true } }
