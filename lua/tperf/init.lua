@@ -9,6 +9,7 @@ local tperf = {
   collective = require "tperf.collective".time,
   cost = require "tperf.cost",
   grid = sweep.grid,
+  import = { launch = require "tperf.import.launch" },
   infer = require "tperf.infer".run,
   layer = require "tperf.layer".ops,
   linspace = sweep.linspace,
