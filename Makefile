@@ -186,7 +186,7 @@ install: $(B)/tperf ## install the program, its data and man page below PREFIX (
 	install -m 755 $(B)/tperf $(DESTDIR)$(PREFIX)/bin/tperf
 	$(B)/tperf help --man > $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1
 	chmod 644 $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1
-	for d in $(wildcard models systems software scripts meta); do rm -rf $(SHARE)/$$d && cp -R $$d $(SHARE)/ || exit 1; done
+	for d in $(wildcard models systems software recipes scripts meta); do rm -rf $(SHARE)/$$d && cp -R $$d $(SHARE)/ || exit 1; done
 
 install-lua: $(MODULE) ## install the module for stock lua5.4 below PREFIX
 	install -d $(LUA_LIB)/tperf $(LUA_SHARE)

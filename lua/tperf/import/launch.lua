@@ -113,7 +113,8 @@ end
 ---  micro_batch, microbatches, global_batch, seq, zero, sequence_parallel, recompute, precision, overlap, model or
 ---  model_name; for serving gpus, tp, pp, dp, attention_tp, attention_dp, ep, etp, max_batch, max_tokens or chunk,
 ---  seq_max, kv_dtype …, or a block for each role. Beside it stack, version, kind, and what was read: understood (list
----  of { option, value, concept, place }), ignored and unknown (lists of { option, value, place }), assumed (texts)
+---  of { option, value, concept, place }), ignored and unknown (lists of { option, value, place }), assumed (texts);
+---  refused: of the unknown those whose names say that they may matter
 function launch.read(arguments)
   local o = check.record("tperf.import.launch", arguments, schema)
   o.given = o.given or {}

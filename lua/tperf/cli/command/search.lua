@@ -45,7 +45,7 @@ The placement is what one fast domain (the GPUs behind one NVLink switch) holds 
     { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per core)" },
   }),
   run = function(values, arguments)
-    local asked, message = configuration.question(values, arguments, { "system", "gpus", "batch" })
+    local asked, message = configuration.question(values, arguments, { "system", "gpus", "batch" }, true)
     if not asked then return false, message end
     asked.top, asked.keep, asked.threads = values.top, values.all and "all" or nil, values.threads
     asked.software = values.software

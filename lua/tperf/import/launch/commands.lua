@@ -108,11 +108,23 @@ end
 --- The words as a message shows them.
 function commands.shown(words) return marker.shown(table.concat(words, " ")) end
 
+-- Of a table that extends another: does the command have an option that the other lacks?
+local function has_own(words, t)
+  local base = tables.load(t.extends)
+  for _, word in ipairs(words) do
+    local name = word:match "^(%-%-?[%a][^=%s]*)"
+    name = name and tables.plain(name)
+    if name and t.by_name[name] and not base.by_name[name] then return true end
+  end
+  return false
+end
+
 --- How well a table fits a script: whether a program of it is started, then its known options.
 function commands.fit(list, t)
   local best = 0
   for _, one in ipairs(candidates(list, t)) do
-    best = math.max(best, one.count + (one.at > 0 and 1000 or 0))
+    local less = t.extends and not has_own(one.command.words, t) and 1 or 0
+    best = math.max(best, one.count - less + (one.at > 0 and 1000 or 0))
   end
   return best
 end

@@ -82,7 +82,11 @@ function reading.of(s, context, where)
         place = entry.place }
     end
   end
-  for _, one in ipairs(s.unknown) do r.unknown[#r.unknown + 1] = one end
+  r.refused = {}
+  for _, one in ipairs(s.unknown) do
+    local list = ignored.matters(tables.plain(one.option)) and r.refused or r.unknown
+    list[#list + 1] = one
+  end
   return r
 end
 
@@ -102,8 +106,6 @@ function reading.environment(o, t, sh, script)
   context.sourced = sh.sourced
   return reading.of(s, context, script.path)
 end
-
-local CONFIG_OPTIONS <const> = { "--config", "--extra_llm_api_options", "--deepspeed_config", "--yaml-cfg" }
 
 -- The text of a file that an option names: written by the script, among the given ones, or beside the script.
 local function config_text(name, c)
@@ -164,7 +166,5 @@ function reading.command(o, t, c)
   end
   return reading.of(s, context, c.script.path)
 end
-
-reading.config_options = CONFIG_OPTIONS
 
 return reading

@@ -29,11 +29,12 @@ local function settings_of(t, content, at, prefix)
   return s
 end
 
-local function read_roles(o, file, content, at, stack, key)
+local function read_roles(o, file, content, at, stack, key, null)
   local t = tables.of(o.stack or stack, o.version)[1]
-  local all = { understood = {}, ignored = {}, unknown = {}, assumed = {} }
+  local all = { understood = {}, ignored = {}, unknown = {}, refused = {}, assumed = {} }
   local r = disaggregated.read(content, key, function(tree, path)
     local context = reading.context(o, file.path)
+    context.null = function(name) return null(path .. "." .. name) end
     local one = reading.of(settings_of(t, tree, at, path), context, file.path)
     for name, list in pairs(all) do
       table.move(one[name], 1, #one[name], #list + 1, list)
@@ -55,7 +56,7 @@ local function read_tree(o, file, table_for)
     content, at, null = files.tree(file.text, file.path)
   end
   local stack, key = disaggregated.recognise(content)
-  if stack then return read_roles(o, file, content, at, stack, key) end
+  if stack then return read_roles(o, file, content, at, stack, key, null or function() return false end) end
   local function fits(t) return t.form ~= "env" and known_leaves(content, t, nil, 0) or 0 end
   local t = table_for(o, fits)
   if not t then check.fail("%s: of no stack that is known; 'stack' names it", file.path) end

@@ -62,6 +62,8 @@ function deepspeed.read(s, context)
   end
   r.offload = next(offload) and offload or nil
   r.model_name = s:concept "model.name"
+  local rank = s:set "--lora_dim"
+  r.lora_rank = rank and rank > 0 and rank or nil
   return r
 end
 

@@ -109,6 +109,8 @@ function megatron.read(s, context)
   r.seq = common.size(context, s:concept "seq", "seq")
   r.zero, r.recompute, r.precision, r.overlap = megatron.zero(s, context), megatron.recompute(s), precision(s), overlap(s)
   r.moe_dispatcher = r.model.experts and s:get "--moe-token-dispatcher-type" or nil
+  if r.moe_dispatcher == "flex" then r.moe_dispatcher_backend = s:get "--moe-flex-dispatcher-backend" end
+  if s:get "--optimizer-cpu-offload" then r.offload = { optimizer = "cpu" } end
   return r
 end
 

@@ -45,6 +45,8 @@ function mlperf.read(s, context)
   common.batches(context, r)
   r.zero = s:set "USE_DIST_OPTIMIZER" == false and 0 or 1
   r.sequence_parallel = r.tp > 1 and s:set "SEQ_PARALLEL" ~= false
+  r.overlap = { tp = s:set "TP_COMM_OVERLAP" == true }
+  r.account_for_embedding_and_loss = s:set "ASYM_PP_EMBED" and s:set "ASYM_PP_LOSS" or nil
   r.recompute, r.precision = { granularity = s:set "ACT_CKPT_GRANULARITY" or "none" }, { compute = "bf16" }
   if s:set "FP8" then r.precision.fp8_format = "hybrid" end
   r.model_name, r.benchmark = known.model, name

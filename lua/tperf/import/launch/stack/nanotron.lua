@@ -46,6 +46,7 @@ function nanotron.read(s, context)
   r.precision = { compute = common.dtype(s:get "model.dtype" or "bfloat16"),
     grads = s:get "optimizer.accumulate_grad_in_fp32" == false and "bf16" or "fp32" }
   local engine = tostring(s:get "parallelism.pp_engine" or "afab"):lower()
+  r.pipeline_schedule = engine
   r.schedule = SCHEDULES[engine] or context.fail("parallelism.pp_engine %s is not known", engine)
   return r
 end

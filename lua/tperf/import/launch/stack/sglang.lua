@@ -25,13 +25,14 @@ function sglang.read(s, context)
   r.attention_tp = common.divided(context, r.tp, r.attention_dp * r.cp, "dp x attention cp in tp")
   expert_sizes(s, context, r)
   local share = function(value) return value and value > 0 and inside and value // dp or value end
-  r.max_batch, r.chunk = share(s:set "--max-running-requests"), share(s:set "--chunked-prefill-size")
+  r.max_batch, r.chunk = s:set "--max-running-requests", share(s:set "--chunked-prefill-size")
   r.seq_max, r.kv_dtype = s:set "--context-length", s:get "--kv-cache-dtype"
   r.memory_fraction = s:set "--mem-fraction-static"
   r.prefix_cache, r.cuda_graph = not s:get "--disable-radix-cache", not s:get "--disable-cuda-graph"
   if r.chunk == -1 then r.chunk, r.chunked_prefill = nil, false end
   local algorithm = s:concept "speculative" and (s:set "--speculative-algorithm" or s:set "--speculative-algo")
-  r.speculative = algorithm and { method = algorithm, draft_tokens = s:set "--speculative-num-draft-tokens" } or nil
+  r.speculative = algorithm and { method = algorithm, steps = s:set "--speculative-num-steps",
+    draft_tokens = s:set "--speculative-num-draft-tokens" } or nil
   r.quantization, r.model_name = s:set "--quantization", s:set "--model-path"
   return r
 end

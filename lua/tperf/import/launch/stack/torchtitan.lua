@@ -117,6 +117,10 @@ function torchtitan.read(s, context)
     and tostring(s:get "activation_checkpoint.selective_ac_option" or "2") or nil }
   r.precision = { compute = common.dtype(s:get "training.mixed_precision_param"), params = common.dtype(
     s:get "training.dtype"), grads = common.dtype(s:get "training.mixed_precision_reduce") }
+  if s:has "fp8.recipe" and s:get "model.converters" and tostring(table.concat(s:get "model.converters")):find "float8" then
+    r.precision.fp8_recipe = s:get "quantize.linear.float8.recipe_name" or "tensorwise"
+    r.precision.fp8_params = s:get "quantize.linear.float8.enable_fsdp_float8_all_gather" == true
+  end
   r.model_name, r.model_size = s:concept "model.name", s:concept "model.size"
   return r
 end

@@ -27,6 +27,11 @@ function vllm.read(s, context)
   r.prefix_cache = s:set "--enable-prefix-caching" ~= false
   r.cuda_graph = s:get "--enforce-eager" ~= true
   r.moe_dispatcher = s:set "--all2all-backend"
+  local speculative = s:set "--speculative-config"
+  if type(speculative) == "string" then
+    r.speculative = { method = speculative:match '"method"%s*:%s*"([^"]*)"',
+      draft_tokens = math.tointeger(tonumber(speculative:match '"num_speculative_tokens"%s*:%s*(%d+)')) }
+  end
   r.quantization = s:set "--quantization"
   r.model_name = s:set "--model" or s.words[1]
   return r
