@@ -110,7 +110,7 @@ end
 ---@param asked table  of tperf.train
 ---@param c table      its configuration
 function from.faster(asked, c, columns)
-  local tperf, report = require "tperf", require "tperf.report"
+  local tperf = require "tperf"
   local found = tperf.search { model = asked.model, system = asked.system, gpus = c.gpus, seq = asked.seq,
     global_batch = asked.global_batch, rules = asked.rules, recompute = { "none", "selective", "full" }, top = 3,
     software = asked.software }
@@ -124,7 +124,7 @@ function from.faster(asked, c, columns)
   end
   print(c.feasible and ("\nFaster on the same GPUs, by %.0f %%:"):format(100 * (c.time / rows[1].time - 1))
     or "\nThe launch does not fit; these do:")
-  report.print(rows, columns)
+  require "tperf.cli.table"({}, rows, columns)
 end
 
 return from

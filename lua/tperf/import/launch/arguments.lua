@@ -1,5 +1,6 @@
 --- From a launch to the arguments of tperf.train or tperf.infer, and what of it no prediction has.
 local check = require "tperf.check"
+local models = require "tperf.model"
 local resource = require "tperf.resource"
 
 local arguments = {}
@@ -59,13 +60,10 @@ end
 
 -- tperf's ep lies inside dp; whole experts may also be shared out over tp.
 local function expert_axes(launch, model)
-  if (launch.ep or 1) == 1 and (launch.etp or 1) == (launch.tp or 1) then return 1 end
-  local moe = model and type(model) == "table" and model.experts or not model or type(model) == "string"
-  if not moe then return 1 end
-  if launch.etp == launch.tp then return launch.ep end
+  if not models(model).experts then return 1, model end
+  if launch.etp == launch.tp then return launch.ep, model end
   if launch.etp == 1 and launch.ep % launch.tp == 0 then
-    if type(model) == "table" then model.experts.whole = true end
-    return launch.ep // launch.tp
+    return launch.ep // launch.tp, models(model):with { experts = { whole = true } }
   end
   check.fail("ep %d with etp %d under tp %d: tperf cuts experts over tp, or shares whole ones out over tp x ep",
     launch.ep, launch.etp, launch.tp)
@@ -93,7 +91,9 @@ end
 local SAME <const> = { "gpus", "tp", "pp", "cp", "dp", "micro_batch", "global_batch", "seq", "zero" }
 
 local function training(launch, model)
-  local a = { model = model, ep = expert_axes(launch, model) }
+  local a = {}
+  a.ep, a.model = expert_axes(launch, model)
+  a.model = a.model or model
   for _, name in ipairs(SAME) do a[name] = launch[name] end
   if a.cp > 1 then a.strategy = "context" else a.cp = nil end
   for _, name in ipairs { "micro_batch", "global_batch" } do

@@ -2,13 +2,13 @@
 -- A list is an array of nodes; a node has `type`: command { assigns, words, redirects, line, label }, pipeline { parts },
 -- andor { left, op, right }, group { body }, if { branches, otherwise }, for { name, words, body },
 -- while { cond, body, until_true }, case { word, arms }, function { name, body }, test { words }, arithmetic { text }.
+local clauses = require "tperf.import.launch.shell_clauses"
 local words = require "tperf.import.launch.shell_words"
 
 local parser = {}
 parser.__index = parser
 
 local MAX_DEPTH <const> = 60
-local list_until
 
 -- Positions are asked for in order, but for a few at the end.
 local function line_of(self, at)
@@ -22,6 +22,9 @@ local function line_of(self, at)
   end
   return self.line
 end
+
+--- The line of what comes next.
+function parser:line_at() return line_of(self, self.i) end
 
 function parser:fail(format, ...)
   error({ shell = ("%s:%d: %s"):format(self.where, line_of(self, math.min(self.i, #self.s)), format:format(...)) }, 0)
@@ -45,7 +48,7 @@ local function read_heredocs(self)
 end
 
 -- Blanks, comments and continued lines; with `lines`, ends of lines too.
-local function skip_blank(self, lines)
+function parser:skip_blank(lines)
   local s = self.s
   while true do
     local c = s:sub(self.i, self.i)
@@ -66,27 +69,27 @@ local function skip_blank(self, lines)
   end
 end
 
-local function peek(self)
-  skip_blank(self)
+function parser:peek()
+  self:skip_blank()
   return self.s:sub(self.i, words.word_end(self.s, self.i) - 1)
 end
 
-local function take_word(self)
-  skip_blank(self)
+function parser:take_word()
+  self:skip_blank()
   local stop = words.word_end(self.s, self.i)
   local word = self.s:sub(self.i, stop - 1)
   self.i = stop
   return word
 end
 
-local function expect(self, word)
-  skip_blank(self, true)
-  local got = peek(self)
+function parser:expect(word)
+  self:skip_blank(true)
+  local got = self:peek()
   if got ~= word then self:fail("'%s' is missing", word) end
   self.i = self.i + #word
 end
 
-local function redirect(self)
+function parser:redirect()
   local at, stop, fd, op = self.s:find("^(%d*)([<>&]+[|-]?)", self.i)
   if not at or not op:find "[<>]" or self.s:find(words.placeholder, self.i) then return nil end
   if op == "<<<" or op == "<<" or op == "<<-" or op == "<" or op == "<>" or op:find "^&?>>?[&|]?$" or op == "<&"
@@ -95,7 +98,7 @@ local function redirect(self)
   else
     self.i, op = at + #fd + 1, op:sub(1, 1)
   end
-  local one = { fd = fd, op = op, word = op ~= ">&-" and take_word(self) or "" }
+  local one = { fd = fd, op = op, word = op ~= ">&-" and self:take_word() or "" }
   if op == "<<" or op == "<<-" then
     one.literal = one.word:find "[\"'\\]" ~= nil
     one.delimiter = one.word:gsub("[\"'\\]", "")
@@ -134,17 +137,17 @@ local DECLARES <const> = { export = true, declare = true, typeset = true, ["loca
 local function simple(self)
   local label = table.concat(self.comments, "\n")
   self.comments = {}
-  local node = { type = "command", assigns = {}, words = {}, redirects = {}, line = line_of(self, self.i), label = label }
+  local node = { type = "command", assigns = {}, words = {}, redirects = {}, line = self:line_at(), label = label }
   while true do
-    skip_blank(self)
-    local one = redirect(self)
+    self:skip_blank()
+    local one = self:redirect()
     local assigned = not one and (not node.words[1] or DECLARES[node.words[1]]) and assignment(self)
     if one then
       node.redirects[#node.redirects + 1] = one
     elseif assigned then
       node.assigns[#node.assigns + 1] = assigned
     else
-      local word = take_word(self)
+      local word = self:take_word()
       if word == "" then break end
       node.words[#node.words + 1] = word
     end
@@ -152,121 +155,8 @@ local function simple(self)
   return node
 end
 
-local function if_clause(self)
-  local node, word = { type = "if", branches = {}, line = line_of(self, self.i) }, nil
-  repeat
-    take_word(self)
-    local cond = list_until(self, { ["then"] = true })
-    expect(self, "then")
-    local body = list_until(self, { ["elif"] = true, ["else"] = true, fi = true })
-    node.branches[#node.branches + 1] = { cond = cond, body = body }
-    word = peek(self)
-  until word ~= "elif"
-  if word == "else" then
-    take_word(self)
-    node.otherwise = list_until(self, { fi = true })
-  end
-  expect(self, "fi")
-  return node
-end
-
-local function loop_body(self)
-  expect(self, "do")
-  local body = list_until(self, { done = true })
-  expect(self, "done")
-  return body
-end
-
-local function for_clause(self)
-  take_word(self)
-  skip_blank(self)
-  if self.s:sub(self.i, self.i + 1) == "((" then self:fail "for ((…)) is not read" end
-  local node = { type = "for", name = take_word(self), words = {} }
-  skip_blank(self, true)
-  if peek(self) == "in" then
-    take_word(self)
-    while peek(self) ~= "" do node.words[#node.words + 1] = take_word(self) end
-  end
-  skip_blank(self)
-  if self.s:sub(self.i, self.i) == ";" then self.i = self.i + 1 end
-  node.body = loop_body(self)
-  return node
-end
-
-local function while_clause(self)
-  local word = take_word(self)
-  local cond = list_until(self, { ["do"] = true })
-  return { type = "while", cond = cond, until_true = word == "until", body = loop_body(self) }
-end
-
-local function case_clause(self)
-  take_word(self)
-  local node = { type = "case", word = take_word(self), arms = {}, line = line_of(self, self.i) }
-  expect(self, "in")
-  while true do
-    skip_blank(self, true)
-    if peek(self) == "esac" or self.i > #self.s then break end
-    if self.s:sub(self.i, self.i) == "(" then self.i = self.i + 1 end
-    local patterns = {}
-    repeat
-      patterns[#patterns + 1] = take_word(self)
-      skip_blank(self)
-      local c = self.s:sub(self.i, self.i)
-      self.i = self.i + 1
-      if c ~= "|" and c ~= ")" then self:fail "a pattern of 'case' does not end" end
-    until c == ")"
-    node.arms[#node.arms + 1] = { patterns = patterns, body = list_until(self, { esac = true }) }
-    skip_blank(self, true)
-    local _, stop = self.s:find("^;;&?", self.i)
-    if stop then self.i = stop + 1 end
-  end
-  expect(self, "esac")
-  return node
-end
-
--- [[ … ]]: its words and operators as they stand.
-local function test_clause(self)
-  local node = { type = "test", words = {}, line = line_of(self, self.i) }
-  take_word(self)
-  while true do
-    skip_blank(self, true)
-    local operator = self.s:match("^&&", self.i) or self.s:match("^||", self.i) or self.s:match("^[()<>]", self.i)
-    local word = operator or peek(self)
-    if word == "]]" then break end
-    if self.i > #self.s or word == "" then self:fail "']]' is missing" end
-    self.i = self.i + #word
-    if node.words[#node.words] == "=~" then -- a regular expression may hold brackets and bars
-      self.i = self.s:find("%s", self.i) or #self.s + 1
-    end
-    node.words[#node.words + 1] = word
-  end
-  take_word(self)
-  return node
-end
-
-local function group(self)
-  local closing = self.s:sub(self.i, self.i) == "(" and ")" or "}"
-  self.i = self.i + 1
-  local body = list_until(self, { [closing] = true })
-  skip_blank(self, true)
-  if self.s:sub(self.i, self.i) ~= closing then self:fail("'%s' is missing", closing) end
-  self.i = self.i + 1
-  local node = { type = "group", body = body, redirects = {} }
-  skip_blank(self)
-  local one = redirect(self)
-  while one do
-    node.redirects[#node.redirects + 1] = one
-    skip_blank(self)
-    one = redirect(self)
-  end
-  return node
-end
-
-local CLAUSES <const> = { ["if"] = if_clause, ["for"] = for_clause, ["while"] = while_clause, ["until"] = while_clause,
-  ["case"] = case_clause, ["[["] = test_clause }
-
 local function function_clause(self, name)
-  skip_blank(self, true)
+  self:skip_blank(true)
   self.comments = {}
   return { type = "function", name = name, body = { self:command() } }
 end
@@ -274,29 +164,29 @@ end
 function parser:command()
   self.depth = self.depth + 1
   if self.depth > MAX_DEPTH then self:fail("nested more than %d levels deep", MAX_DEPTH) end
-  skip_blank(self)
-  local word, node = peek(self), nil
+  self:skip_blank()
+  local word, node = self:peek(), nil
   local stop = select(2, self.s:find("^[%w_.:-]+%s*%(%)", self.i))
   if self.s:sub(self.i, self.i + 1) == "((" then
     local closed = words.array_end(self.s, self.i)
     node = { type = "arithmetic", text = self.s:sub(self.i + 2, closed - 3) }
     self.i = closed
   elseif self.s:sub(self.i, self.i) == "(" or word == "{" then
-    node = group(self)
+    node = clauses.group(self)
   elseif stop then
     local name = self.s:match("^[%w_.:-]+", self.i)
     self.i = stop + 1
     node = function_clause(self, name)
   elseif word == "function" then
-    take_word(self)
-    local name = take_word(self)
+    self:take_word()
+    local name = self:take_word()
     local _, brackets = self.s:find("^%s*%(%)", self.i)
     if brackets then self.i = brackets + 1 end
     node = function_clause(self, name)
-  elseif CLAUSES[word] then
-    node = CLAUSES[word](self)
-    skip_blank(self)
-    while redirect(self) do skip_blank(self) end
+  elseif clauses[word] then
+    node = clauses[word](self)
+    self:skip_blank()
+    while self:redirect() do self:skip_blank() end
   else
     node = simple(self)
   end
@@ -306,17 +196,17 @@ end
 
 local function pipeline(self)
   local node = { type = "pipeline", parts = {} }
-  if peek(self) == "!" then
-    take_word(self)
+  if self:peek() == "!" then
+    self:take_word()
     node.negated = true
   end
   while true do
     node.parts[#node.parts + 1] = self:command()
-    skip_blank(self)
+    self:skip_blank()
     local _, stop = self.s:find("^|&?", self.i)
     if not stop or self.s:sub(self.i, self.i + 1) == "||" then break end
     self.i = stop + 1
-    skip_blank(self, true)
+    self:skip_blank(true)
   end
   return #node.parts == 1 and not node.negated and node.parts[1] or node
 end
@@ -324,25 +214,26 @@ end
 local function andor(self)
   local left = pipeline(self)
   while true do
-    skip_blank(self)
+    self:skip_blank()
     local op = self.s:match("^&&", self.i) or self.s:match("^||", self.i)
     if not op then return left end
     self.i = self.i + 2
-    skip_blank(self, true)
+    self:skip_blank(true)
     left = { type = "andor", left = left, op = op, right = pipeline(self) }
   end
 end
 
-function list_until(self, stops)
+--- The nodes up to one of the words or brackets in `stops`.
+function parser:list_until(stops)
   local list = {}
   while true do
-    skip_blank(self, true)
+    self:skip_blank(true)
     if self.i > #self.s then return list end
     local c = self.s:sub(self.i, self.i)
-    if stops[peek(self)] or stops[c] or self.s:find("^;;", self.i) then return list end
+    if stops[self:peek()] or stops[c] or self.s:find("^;;", self.i) then return list end
     local before = self.i
     list[#list + 1] = andor(self)
-    skip_blank(self)
+    self:skip_blank()
     c = self.s:sub(self.i, self.i)
     if c == ";" and not self.s:find("^;;", self.i) or c == "&" then
       self.i = self.i + 1
@@ -359,6 +250,6 @@ end
 return function(text, where)
   local self = setmetatable({ s = text, i = 1, where = where, counted = 1, line = 1, heredocs = {}, comments = {}, depth = 0 },
     parser)
-  local list = list_until(self, {})
+  local list = self:list_until({})
   return list
 end

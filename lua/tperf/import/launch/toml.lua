@@ -156,7 +156,8 @@ end
 function value(self)
   self.depth = self.depth + 1
   if self.depth > 50 then self:fail "nested too deep" end
-  local c, one = self.s:sub(self.i, self.i), nil
+  local c = self.s:sub(self.i, self.i)
+  local one
   if c == '"' or c == "'" then
     one = text(self)
   elseif c == "[" then
