@@ -12,7 +12,7 @@ local trees = require "tperf.import.launch.trees"
 local launch = {}
 
 local schema = {
-  files = check.list(check.string(), { min = 1, max = 64 }),
+  files = check.list(check.any(), { min = 1, max = 64 }),
   stack = check.string { optional = true }, version = check.string { optional = true },
   options = check.string { optional = true }, given = check.any { optional = true },
 }
@@ -106,7 +106,7 @@ local function from_shell(o, all, script, variables)
 end
 
 --- Reads a launch file, and the files beside it that it needs.
----@param arguments table  files: the paths, a script first; stack: its name (else what fits best); version: of the stack;
+---@param arguments table  files: the paths (or { name =, text = }), a script first; stack: its name (else what fits best); version: of the stack;
 ---  options: a table of options of one's own (YAML as recipes/*.yaml, or CSV); given: what the files do not say: gpus,
 ---  command (which of a script's), function (of a Python recipe), and the script's variables by name
 ---@return table launch  the neutral reading: for training gpus, tp, pp, vp (chunks of a device), cp, ep, etp, dp,
@@ -120,7 +120,12 @@ function launch.read(arguments)
   o.given = o.given or {}
   if type(o.given) ~= "table" then check.fail "tperf.import.launch: 'given' must be a table" end
   local variables, all = split_given(o.given), {}
-  for i, path in ipairs(o.files) do all[i] = files.open(path) end
+  for i, path in ipairs(o.files) do
+    if type(path) ~= "string" and type(path) ~= "table" then
+      check.fail("tperf.import.launch: files[%d] must be a path, got %s", i, check.show(path))
+    end
+    all[i] = files.open(path)
+  end
   local script = first_of(all, "shell")
   if script then return from_shell(o, all, script, variables) end
   return trees.read(o, all, table_for)

@@ -120,10 +120,16 @@ local function serving(launch, model)
   local inside = (launch.attention_dp or 1) > 1 -- dp over attention, experts over all
   local tp = inside and launch.attention_tp or launch.tp
   local dp = inside and launch.attention_dp or launch.dp
-  local a = { model = model, tp = tp, pp = launch.pp, batch = launch.max_batch }
-  if dp > 1 or launch.ep > 1 then
-    a.dp = dp
-    a.ep = launch.ep > 1 and math.min(launch.ep, dp) or 1
+  local a = { model = model, tp = tp, pp = launch.pp, dp = dp, batch = launch.max_batch }
+  if launch.ep > 1 and models(model).experts then
+    if launch.etp > 1 or launch.ep ~= tp * dp then
+      check.fail("ep %d with etp %d: tperf serves experts whole over all of tp x dp = %d x %d, or cut over tp", launch.ep,
+        launch.etp, tp, dp)
+    end
+    a.ep = dp
+    if tp > 1 then a.model = models(model):with { experts = { whole = true } } end
+  elseif dp > 1 and models(model).experts then
+    check.fail("experts cut by matrix over tp x dp = %d x %d are not modelled", tp, dp)
   end
   return a
 end

@@ -30,9 +30,18 @@ local function kind_of(path, text)
 end
 
 --- A file: { path, name, folder, text, kind }. Raises when it cannot be read.
+---@param path string|table  or { name =, text = }
 function files.open(path)
-  local text, message = read(path)
-  if not text then check.fail("%s", message) end
+  local text, message
+  if type(path) == "table" then
+    if type(path.name) ~= "string" or type(path.text) ~= "string" then
+      check.fail "tperf.import.launch: a file in memory is { name = …, text = … }"
+    end
+    path, text = path.name, path.text:gsub("[\1\2]", "")
+  else
+    text, message = read(path)
+    if not text then check.fail("%s", message) end
+  end
   return { path = path, name = path:match "[^/]*$", folder = path:match "^(.*)/" or ".", text = text,
     kind = kind_of(path, text) }
 end
