@@ -73,6 +73,10 @@ return function(n, w)
   w.put("parallelism.tensor_parallel_degree", n.tp)
   w.put("parallelism.context_parallel_degree", n.cp)
   pipelines(n, w)
+  local shard = n.zero == 0 and 1 or n.dp
+  if shard * n.cp * n.tp % (n.ep * n.etp) ~= 0 then
+    w.cannot("ep", n.ep, ("takes its ranks out of shard x cp x tp = %d"):format(shard * n.cp * n.tp))
+  end
   if n.ep > 1 then
     w.put("parallelism.expert_parallel_degree", n.ep)
     w.put("parallelism.expert_tensor_parallel_degree", n.etp)

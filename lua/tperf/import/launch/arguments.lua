@@ -120,7 +120,7 @@ local function serving(launch, model)
   local inside = (launch.attention_dp or 1) > 1 -- dp over attention, experts over all
   local tp = inside and launch.attention_tp or launch.tp
   local dp = inside and launch.attention_dp or launch.dp
-  local a = { model = model, tp = tp, pp = launch.pp, dp = dp, batch = launch.max_batch }
+  local a = { model = model, tp = tp, pp = launch.pp, dp = dp, batch = launch.batch or launch.max_batch }
   if launch.ep > 1 and models(model).experts then
     if launch.etp > 1 or launch.ep ~= tp * dp then
       check.fail("ep %d with etp %d: tperf serves experts whole over all of tp x dp = %d x %d, or cut over tp", launch.ep,

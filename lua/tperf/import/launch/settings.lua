@@ -170,14 +170,19 @@ function settings:get(option)
   return row and row.default
 end
 
---- The value last set of the options of a concept, else the first default, and the option.
+local SWITCHES <const> = { flag = true, unset_flag = true, switch = true, boolean = true }
+
+--- The value last set of the options of a concept, else the first default, and the option. A switch beside a size
+-- (--decrease-batch-size-if-needed) is no size.
 function settings:concept(concept)
+  local rows = self.table.by_concept[concept] or {}
+  local switch = rows[1] and SWITCHES[rows[1].type]
   for i = #self.list, 1, -1 do
     local entry = self.list[i]
-    if entry.concept == concept then return entry.value, entry.option end
+    if entry.concept == concept and (switch or not SWITCHES[entry.row.type]) then return entry.value, entry.option end
   end
-  for _, row in ipairs(self.table.by_concept[concept] or {}) do
-    if row.default ~= nil then return row.default, row.option end
+  for _, row in ipairs(rows) do
+    if row.default ~= nil and (switch or not SWITCHES[row.type]) then return row.default, row.option end
   end
 end
 

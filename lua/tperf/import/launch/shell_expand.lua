@@ -112,11 +112,14 @@ local function parameter(sh, inside)
       if rest:find "^:?[-+]" then
         return (#list == 0) == (rest:find "^:?%-" ~= nil) and expand.text(sh, (rest:gsub("^:?[-+]", ""))) or list
       end
+      list.joined = index == "*"
       return list
     end
     value = item(value, sh:index(value, index))
   elseif name == "@" or name == "*" then
-    return listed(value)
+    local list = listed(value)
+    list.joined = name == "*"
+    return list
   else
     value = item(value)
   end
@@ -170,7 +173,7 @@ local function add_expansion(c, value, quoted, whole)
     if quoted then c.add(value) else c.split(value) end
     return
   end
-  if whole then return c.add(table.concat(value, " ")) end
+  if whole or quoted and value.joined then return c.add(table.concat(value, " ")) end -- "${A[*]}" is one word
   for i, one in ipairs(value) do
     if i > 1 then c.close() end
     if quoted then c.add(one) else c.split(one) end

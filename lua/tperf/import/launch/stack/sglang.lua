@@ -26,6 +26,7 @@ function sglang.read(s, context)
   expert_sizes(s, context, r)
   local share = function(value) return value and value > 0 and inside and value // dp or value end
   r.max_batch, r.chunk = s:set "--max-running-requests", share(s:set "--chunked-prefill-size")
+  r.batch = r.max_batch and math.max(1, r.max_batch // r.attention_dp) -- of a replica of attention
   r.seq_max, r.kv_dtype = s:set "--context-length", s:get "--kv-cache-dtype"
   r.memory_fraction = s:set "--mem-fraction-static"
   r.prefix_cache, r.cuda_graph = not s:get "--disable-radix-cache", not s:get "--disable-cuda-graph"
