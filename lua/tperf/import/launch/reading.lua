@@ -84,7 +84,8 @@ function reading.of(s, context, where)
   end
   r.refused = {}
   for _, one in ipairs(s.unknown) do
-    local list = ignored.matters(tables.plain(one.option)) and r.refused or r.unknown
+    local misspelt = check.suggest(tables.plain(one.option), check.names(s.table.by_name)) ~= ""
+    local list = (misspelt or ignored.matters(tables.plain(one.option))) and r.refused or r.unknown
     list[#list + 1] = one
   end
   return r
@@ -123,7 +124,8 @@ local function words_of(t, argv, c)
   return s
 end
 
--- Settings of the file that the command names, under those of the command; DeepSpeed's stand beside them.
+-- Settings of the file that the command names: under those of the command, or over them where the stack's own form is
+-- a file; DeepSpeed's stand beside them.
 local function with_config(s, c, context)
   for _, row in ipairs(s.table.by_concept["stack.config"] or {}) do
     local name = s:set(row.option)
@@ -138,6 +140,11 @@ local function with_config(s, c, context)
       if t then
         context.config = settings.new(t)
         context.config:read_tree(content, at)
+        return s
+      end
+      if s.table.form ~= "argv" then -- the file wins
+        s:read_tree(content, at)
+        context.null = null
         return s
       end
       local under = settings.new(s.table)

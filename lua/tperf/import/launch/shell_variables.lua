@@ -57,6 +57,9 @@ function variables:set(one)
   local old = self:get(one.name)
   if one.array then return self:assign(one.name, array_of(self, one, old)) end
   local text = expand.text(self, one.word)
+  if old == nil and text ~= marker.of(one.name) then -- FLAGS="$FLAGS --more": nothing yet, for the script builds it up
+    text = text:gsub("\1" .. one.name .. "\2", "")
+  end
   if one.index then
     local array = type(old) == "table" and old or { items = {}, keys = {} }
     local key = self:index(array, one.index)
