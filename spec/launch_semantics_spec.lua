@@ -90,8 +90,8 @@ describe("Megatron's arguments", function()
 
   it("refuse what is not known and may decide sizes, ignore what cannot", function()
     fails("%-%-new%-parallel%-size 4", megatron, "--new-parallel-size 4")
-    local r = megatron "--lr 1e-4 --moe-new-trick --tensor-model-paralel-siz 4 --colour blue"
-    assert.same({ "--moe-new-trick", "--tensor-model-paralel-siz" }, { r.refused[1].option, r.refused[2].option })
+    local r = megatron "--lr 1e-4 --moe-new-trick --tensor-model-paralel-size 4 --colour blue"
+    assert.same({ "--moe-new-trick", "--tensor-model-paralel-size" }, { r.refused[1].option, r.refused[2].option })
     assert.same({ "--colour" }, { r.unknown[1].option })
     assert.equal("--lr", r.ignored[1].option)
   end)

@@ -66,6 +66,19 @@ function reading.context(o, where)
   return context
 end
 
+-- Is a name all but one letter or two of an option that matters?
+local function misspelt(plain, t)
+  for name, row in pairs(t.by_name) do
+    if math.abs(#name - #plain) <= 2 and #plain > 8 and not ignored.concept(row.concept) then
+      local first, last = 0, 0
+      while first < #plain and plain:byte(first + 1) == name:byte(first + 1) do first = first + 1 end
+      while last < #plain - first and plain:byte(-last - 1) == name:byte(-last - 1) do last = last + 1 end
+      if first + last >= math.max(#plain, #name) - 2 then return true end
+    end
+  end
+  return false
+end
+
 --- The reading of settings by their stack's module.
 ---@param s table
 ---@param context table
@@ -84,8 +97,7 @@ function reading.of(s, context, where)
   end
   r.refused = {}
   for _, one in ipairs(s.unknown) do
-    local misspelt = check.suggest(tables.plain(one.option), check.names(s.table.by_name)) ~= ""
-    local list = (misspelt or ignored.matters(tables.plain(one.option))) and r.refused or r.unknown
+    local list = (misspelt(tables.plain(one.option), s.table) or ignored.matters(tables.plain(one.option))) and r.refused or r.unknown
     list[#list + 1] = one
   end
   return r
