@@ -31,6 +31,13 @@
 ---@field price? number dollars per GPU-hour, in place of the system's
 ---@field power? number|string watts per GPU, in place of the system's
 
+---@class tperf.import.launch.request
+---@field files any[] the paths, a script first; or { name = "run.sh", text = "…" }
+---@field stack? string the stack's name, such as "megatron" (default: what fits best)
+---@field version? string of the stack, as its table has it (default: the newest)
+---@field options? string a table of options of one's own: a YAML as recipes/*.yaml are, or a CSV
+---@field given? any what the files do not say: gpus, command (which of a script's), function (of a Python recipe), and a script's variables by name
+
 ---@class tperf.infer.request
 ---@field model string|table a name, a file, a table
 ---@field system string|table a name, a file, a table
@@ -590,7 +597,7 @@
 ---@field outer_bias_on_shard? boolean a bias after a reduce-scatter works on the tokens of its shard
 ---@field panels_by_lcm? boolean the number of panels is a multiple of both sides of the grid
 ---@field panels_overlap_exactly? boolean n panels of SUMMA communication, all but one overlapped with compute
----@field placements_may_underfill? boolean where no placement fills the fast domain, the fullest one is used
+---@field placements_may_underfill? boolean a placement may leave GPUs of a fast domain unused: 64 of 72
 ---@field recompute_counts_everywhere? boolean recomputed attention adds to FLOPs and to every part of the time
 ---@field shards_divide_sequence? boolean the axes that cut the sequence divide it
 ---@field slow_pipeline_links_cost? boolean pipeline links between domains take their time
@@ -677,7 +684,7 @@
 ---@field prune? boolean false: evaluate what bounds rule out as well; the answer is the same
 ---@field threads? integer as many as there are processors
 ---@field progress? function function(shapes done)
----@field software? string|table what a training stack adds (see tperf.software): the 256 best by the formulas, or `top`, timed and ordered as that stack runs them
+---@field software? string|table the training stack that runs them (see tperf.software): its name, a file or a table; "none" (default) for the formulas alone
 
 ---@class tperf.search_inference.request
 ---@field model string|table a name, a file, a table
@@ -712,8 +719,9 @@
 ---@field attention number the same for attention's kernels
 ---@field memory number by how much exposed memory traffic takes longer than the formulas have it
 ---@field comm number the same for tensor-parallel and expert-parallel communication
----@field host number|string seconds that the host takes to launch a kernel; a GPU that is faster waits
----@field overlap number part of the data-parallel traffic that is hidden
+---@field host number|string seconds that the host takes to launch a kernel: no pass is faster than its launches
+---@field overlap number part of a pass during which data-parallel traffic is under way, and so hidden
+---@field optimizer? number part of the HBM's bandwidth that the optimizer's step reaches (0.7)
 ---@field runs? integer how many published runs it was fitted to
 ---@field error? number half of them are within this part of the measured time, predicted by a fit to others of them
 ---@field error90? number nine tenths of them are
@@ -975,8 +983,8 @@ function tperf_Report:save(path) end
 ---@field data_comm number exposed exchange of weights and gradients
 ---@field pipeline_comm number messages between stages
 ---@field bubble number devices that wait
----@field host? number with a software profile: kernels that wait to be launched
----@field optimizer? number with a software profile: the optimizer's step
+---@field host number with a software profile: kernels that wait to be launched
+---@field optimizer number with a software profile: the optimizer's step
 
 ---A collective.
 ---@class tperf.comm
@@ -1007,6 +1015,7 @@ function tperf_Report:save(path) end
 ---@field recompute "none"|"selective"|"full"
 ---@field sequence_parallel boolean
 ---@field fast table<string, integer> GPUs of each axis in one fast domain
+---@field idle integer GPUs that the placement leaves unused in the fast domains that it occupies
 ---@field time number seconds of an iteration
 ---@field throughput number sequences a second
 ---@field tokens_per_second number
@@ -1022,7 +1031,7 @@ function tperf_Report:save(path) end
 ---@field kinds? table[] of tperf.train: { key, count, ops } of every kind of layer
 ---@field first? tperf.layer_op[] of tperf.train: the ops before the first layer
 ---@field last? tperf.layer_op[] of tperf.train: the ops after the last layer
----@field software? string of tperf.train, if asked for: the profile that made a step of the iteration
+---@field software? string the profile of the stack that runs it
 ---@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
 ---@field warnings? string[] then: what no run that was compared resembled
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
@@ -1212,12 +1221,26 @@ function tperf.collective(given) end
 ---What a training run takes with a configuration.
 ---@param c table a configuration, or a sweep's row: gpus and tokens_per_second
 ---@param given tperf.cost.request
----@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J) }: dollars and energy only when price and power are known; empty for a row without a configuration, so that its fields are gaps
+---@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J) }: dollars and energy only when price and power are known; empty for a row without a configuration, so that its fields are gaps. GPUs that the placement leaves idle are paid for, but draw no power
 function tperf.cost(c, given) end
 
 ---Every combination of the values of some arguments.
 ---@param given table<string, any[]>
 function tperf.grid(given) end
+
+tperf.import = {}
+
+---What tperf.train (or tperf.infer, for servers) takes to predict a launch.
+---@param launch table of tperf.import.launch
+---@param given table? { model = one in place of the file's, vocab =, micro_batch =, global_batch =, seq = }
+---@return table arguments
+---@return string[] left_out  what of the launch the prediction does not have
+function tperf.import.arguments(launch, given) end
+
+---Reads a launch file, and the files beside it that it needs. docs/recipes.md.
+---@param arguments tperf.import.launch.request
+---@return table launch  the reading: for training gpus, tp, pp, vp (chunks of a device), cp, ep, etp, dp, micro_batch, microbatches, global_batch, seq, zero, sequence_parallel, recompute, precision, overlap, model or model_name; for serving gpus, tp, pp, dp, attention_tp, attention_dp, ep, etp, max_batch, max_tokens or chunk, seq_max, kv_dtype …, or a block for each role. Beside it stack, version, kind, and what was read: understood (a list of { option, value, concept, place }), ignored and unknown (lists of { option, value, place }), refused (of the unknown those whose names say that they may matter), assumed (texts)
+function tperf.import.launch(arguments) end
 
 ---How one way of serving a model answers. Times in seconds, sizes in bytes.
 ---@param given tperf.infer.request
@@ -1442,6 +1465,14 @@ function tperf.report.html(rows, wanted, options) end
 ---@param options? tperf.report.json.request
 ---@return string
 function tperf.report.json(rows, wanted, options) end
+
+---The launch of a configuration: a shell script, a TOML, a YAML or a Python recipe, with comments for what tperf
+---assumed and the stack cannot be told. What the stack cannot do is an error that names the axis.
+---@param configuration table of tperf.search, tperf.train or tperf.infer
+---@param stack string megatron, megatron-bridge, torchtitan, deepspeed, nanotron; vllm, sglang, tensorrt-llm
+---@param options table? model: its name, path or object, for the arguments that describe it; seq: tokens of a sequence (else the configuration's); of servers max_tokens, seq_max, kv_dtype
+---@return string text
+function tperf.report.launch(configuration, stack, options) end
 
 ---The GPUs along each axis, and what else is unusual: "tp 8, pp 16, dp 4, 2 chunks, full recomputation". For a row
 ---without a configuration, why there is none, in few words.

@@ -28,7 +28,8 @@ local function shown(value)
   return table.concat(parts, " ")
 end
 
-local FIELDS <const> = { "gpus", "tp", "pp", "vp", "cp", "ep", "etp", "dp", "attention_tp", "attention_dp", "micro_batch",
+local FIELDS <const> = { "gpus", "tp", "pp", "vp", "cp", "ep", "etp", "dp", "attention_tp", "attention_dp",
+  "micro_batch",
   "microbatches", "global_batch", "seq", "zero", "sequence_parallel", "max_batch", "max_tokens", "chunk", "seq_max",
   "kv_dtype" }
 
@@ -69,8 +70,8 @@ local function refuse(launch, ignored)
     if not skip[one.option:gsub("^%-+", "")] then list[#list + 1] = one end
   end
   if list[1] then
-    error(("%s: not known, and it may matter: %s; --ignore %s leaves it out of account"):format(list[1].place,
-      names(list), (list[1].option:gsub("^%-+", ""))), 0)
+    error(("%s: not known, and it may matter: %s; --ignore %s leaves it out"):format(list[1].place, names(list),
+      (list[1].option:gsub("^%-+", ""))), 0)
   end
 end
 
@@ -112,7 +113,7 @@ end
 function from.faster(asked, c, columns)
   local tperf = require "tperf"
   local found = tperf.search { model = asked.model, system = asked.system, gpus = c.gpus, seq = asked.seq,
-    global_batch = asked.global_batch, rules = asked.rules, recompute = { "none", "selective", "full" }, top = 3,
+    global_batch = asked.global_batch, rules = asked.rules, top = 3,
     software = asked.software }
   local rows = {}
   for i, one in ipairs(found) do

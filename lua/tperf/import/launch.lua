@@ -105,16 +105,20 @@ local function from_shell(o, all, script, variables)
     usual = usual, line = picked.command.line, path = picked.command.where })
 end
 
---- Reads a launch file, and the files beside it that it needs.
----@param arguments table  files: the paths (or { name =, text = }), a script first; stack: its name (else what fits best); version: of the stack;
----  options: a table of options of one's own (YAML as recipes/*.yaml, or CSV); given: what the files do not say: gpus,
----  command (which of a script's), function (of a Python recipe), and the script's variables by name
----@return table launch  the neutral reading: for training gpus, tp, pp, vp (chunks of a device), cp, ep, etp, dp,
----  micro_batch, microbatches, global_batch, seq, zero, sequence_parallel, recompute, precision, overlap, model or
----  model_name; for serving gpus, tp, pp, dp, attention_tp, attention_dp, ep, etp, max_batch, max_tokens or chunk,
----  seq_max, kv_dtype …, or a block for each role. Beside it stack, version, kind, and what was read: understood (list
----  of { option, value, concept, place }), ignored and unknown (lists of { option, value, place }), assumed (texts);
----  refused: of the unknown those whose names say that they may matter
+--- Reads a launch file, and the files beside it that it needs. docs/recipes.md.
+---@param arguments table
+---  files     the paths, a script first; or { name = "run.sh", text = "…" }
+---  stack     the stack's name, such as "megatron" (default: what fits best)
+---  version   of the stack, as its table has it (default: the newest)
+---  options   a table of options of one's own: a YAML as recipes/*.yaml are, or a CSV
+---  given     what the files do not say: gpus, command (which of a script's), function (of a Python recipe), and a
+---            script's variables by name
+---@return table launch  the reading: for training gpus, tp, pp, vp (chunks of a device), cp, ep, etp, dp, micro_batch,
+---  microbatches, global_batch, seq, zero, sequence_parallel, recompute, precision, overlap, model or model_name; for
+---  serving gpus, tp, pp, dp, attention_tp, attention_dp, ep, etp, max_batch, max_tokens or chunk, seq_max, kv_dtype …,
+---  or a block for each role. Beside it stack, version, kind, and what was read: understood (a list of { option, value,
+---  concept, place }), ignored and unknown (lists of { option, value, place }), refused (of the unknown those whose
+---  names say that they may matter), assumed (texts)
 function launch.read(arguments)
   local o = check.record("tperf.import.launch", arguments, schema)
   o.given = o.given or {}

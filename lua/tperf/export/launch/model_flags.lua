@@ -1,6 +1,8 @@
 --- The arguments of Megatron that describe a model of tperf.
 local function norm_of(m) return m.norm == "rmsnorm" and "RMSNorm" or "LayerNorm" end
 
+local POSITIONS <const> = { rotary = "rope", alibi = "alibi", none = "none", learned = "learned_absolute" }
+
 local function experts(m, w)
   local e = m.experts
   w.put("--num-experts", e.count)
@@ -47,7 +49,8 @@ return function(m, w)
   w.put("--normalization", norm_of(m))
   if m.norm == "rmsnorm" then w.put("--disable-bias-linear", true) end
   if not m.tied_embeddings then w.put("--untie-embeddings-and-output-weights", true) end
-  if m.positions == "rotary" then w.put("--position-embedding-type", "rope") end
+  w.put("--position-embedding-type", POSITIONS[m.positions])
+  w.put("--max-position-embeddings", m.context or m.seq)
   if m.vocab then w.put("--vocab-size", m.vocab) end
   if (m.mtp or 0) > 0 then w.put("--mtp-num-layers", m.mtp) end
   if m.experts then experts(m, w) end

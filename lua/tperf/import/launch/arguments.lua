@@ -47,13 +47,16 @@ end
 -- A description for tperf.model; nil when the file says too little.
 local function described(m, seq, given)
   if not (m and m.layers and m.hidden and m.heads) then return nil end
-  if m.pattern then check.fail "a hybrid of Mamba and attention layers: name the MODEL, for the file does not say its scan" end
+  if m.pattern then
+    check.fail "a hybrid of Mamba and attention layers: name the MODEL, for the file does not say its scan"
+  end
   local vocab = math.tointeger(tonumber(given.vocab or m.vocab))
   if not vocab then check.fail "the launch does not say the vocabulary: give it as vocab (--set vocab=32000)" end
   return {
-    name = "the launch's model", layers = m.layers, hidden = m.hidden, heads = m.heads, kv_heads = m.kv_heads,
-    head_dim = not m.mla and m.head_dim or nil, ffn = m.ffn, vocab = vocab, seq = seq, gated = m.gated, norm = m.norm,
-    tied_embeddings = m.tied_embeddings, biases = m.bias == false and false or nil, mla = m.mla, experts = experts_of(m),
+    name = "the launch's model", layers = m.layers, hidden = m.hidden, heads = m.heads,
+    kv_heads = m.kv_heads, head_dim = not m.mla and m.head_dim or nil, ffn = m.ffn, vocab = vocab, seq = seq, gated = m.gated, norm = m.norm,
+    tied_embeddings = m.tied_embeddings,
+    positions = m.positions, context = m.max_positions and math.max(m.max_positions, seq) or nil, biases = m.bias == false and false or nil, mla = m.mla, experts = experts_of(m),
     mtp = m.mtp_layers,
   }
 end

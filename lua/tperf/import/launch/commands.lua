@@ -29,7 +29,7 @@ end
 local function known_options(words, t)
   local count = 0
   for _, word in ipairs(words) do
-    local name = word:match "^(%-%-?[%a][^=%s]*)"
+    local name = word:match "^(%-%-?[%a][^=%s]*)" or word:match "^%+*([%a][%w_.]*)="
     if name and t.by_name[tables.plain(name)] then count = count + 1 end
   end
   return count

@@ -34,7 +34,8 @@ end
 
 local FP8 <const> = {
   fp8 = { "--fp8-recipe", "blockwise", "--fp8-format", "e4m3" },
-  mxfp8 = { "--fp8-recipe", "mxfp8", "--fp8-format", "e4m3", "--fp8-param-gather", "--reuse-grad-buf-for-mxfp8-param-ag" },
+  mxfp8 = { "--fp8-recipe", "mxfp8", "--fp8-format", "e4m3", "--fp8-param-gather",
+    "--reuse-grad-buf-for-mxfp8-param-ag" },
 }
 local STATES <const> = { "--use-precision-aware-optimizer", "--main-grads-dtype", "fp32", "--main-params-dtype", "fp32",
   "--exp-avg-dtype", "bf16", "--exp-avg-sq-dtype", "bf16" }

@@ -9,7 +9,8 @@ settings.__index = settings
 
 ---@param t table  of tables.load
 function settings.new(t)
-  return setmetatable({ table = t, list = {}, by_option = {}, unknown = {}, ignored = {}, asked = {}, words = {} }, settings)
+  return setmetatable({ table = t, list = {}, by_option = {}, unknown = {}, ignored = {}, asked = {}, words = {} },
+    settings)
 end
 
 local YES <const> = { ["true"] = true, ["1"] = true, yes = true, on = true }
@@ -127,7 +128,12 @@ function settings:read_words(words, first, place)
       if value == nil then value = true end
       self:name(name, value, place)
     else
-      self.words[#self.words + 1] = word
+      local name, value = word:match "^%+*([%a][%w_.]*)=(.*)$" -- an override as Hydra and MaxText take them
+      if name and self.table.by_name[tables.plain(name)] then
+        self:name(name, value, place)
+      else
+        self.words[#self.words + 1] = word
+      end
     end
   end
 end

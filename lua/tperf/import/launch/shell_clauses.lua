@@ -2,7 +2,8 @@
 -- returns its node; see shell_parse.lua.
 
 local function if_clause(self)
-  local node, word = { type = "if", branches = {}, line = self:line_at() }, nil
+  local node = { type = "if", branches = {}, line = self:line_at() }
+  local word
   repeat
     self:take_word()
     local cond = self:list_until({ ["then"] = true })
@@ -112,4 +113,4 @@ local function group(self)
 end
 
 return { ["if"] = if_clause, ["for"] = for_clause, ["while"] = while_clause, ["until"] = while_clause,
-  ["case"] = case_clause, ["[["] = test_clause, group = group }
+  ["case"] = case_clause, ["[["] = test_clause, ["()"] = group }

@@ -1,6 +1,6 @@
 --- A shell script as a tree. Words stay as they are written; lua/tperf/import/launch/shell_expand.lua reads them.
--- A list is an array of nodes; a node has `type`: command { assigns, words, redirects, line, label }, pipeline { parts },
--- andor { left, op, right }, group { body }, if { branches, otherwise }, for { name, words, body },
+-- A list is an array of nodes; a node has `type`: command { assigns, words, redirects, line, label },
+-- pipeline { parts }, andor { left, op, right }, group { body }, if { branches, otherwise }, for { name, words, body },
 -- while { cond, body, until_true }, case { word, arms }, function { name, body }, test { words }, arithmetic { text }.
 local clauses = require "tperf.import.launch.shell_clauses"
 local words = require "tperf.import.launch.shell_words"
@@ -155,7 +155,7 @@ local function simple(self)
   return node
 end
 
-local function function_clause(self, name)
+local function definition(self, name)
   self:skip_blank(true)
   self.comments = {}
   return { type = "function", name = name, body = { self:command() } }
@@ -165,24 +165,25 @@ function parser:command()
   self.depth = self.depth + 1
   if self.depth > MAX_DEPTH then self:fail("nested more than %d levels deep", MAX_DEPTH) end
   self:skip_blank()
-  local word, node = self:peek(), nil
+  local word = self:peek()
+  local node
   local stop = select(2, self.s:find("^[%w_.:-]+%s*%(%)", self.i))
   if self.s:sub(self.i, self.i + 1) == "((" then
     local closed = words.array_end(self.s, self.i)
     node = { type = "arithmetic", text = self.s:sub(self.i + 2, closed - 3) }
     self.i = closed
   elseif self.s:sub(self.i, self.i) == "(" or word == "{" then
-    node = clauses.group(self)
+    node = clauses["()"](self)
   elseif stop then
     local name = self.s:match("^[%w_.:-]+", self.i)
     self.i = stop + 1
-    node = function_clause(self, name)
+    node = definition(self, name)
   elseif word == "function" then
     self:take_word()
     local name = self:take_word()
     local _, brackets = self.s:find("^%s*%(%)", self.i)
     if brackets then self.i = brackets + 1 end
-    node = function_clause(self, name)
+    node = definition(self, name)
   elseif clauses[word] then
     node = clauses[word](self)
     self:skip_blank()
@@ -248,8 +249,8 @@ end
 ---@param where string  its name, for messages
 ---@return table list
 return function(text, where)
-  local self = setmetatable({ s = text, i = 1, where = where, counted = 1, line = 1, heredocs = {}, comments = {}, depth = 0 },
-    parser)
+  local self = setmetatable({ s = text, i = 1, where = where, counted = 1, line = 1, heredocs = {}, comments = {},
+    depth = 0 }, parser)
   local list = self:list_until({})
   return list
 end

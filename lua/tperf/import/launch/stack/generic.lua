@@ -39,21 +39,40 @@ local function sizes(s, context, r)
     context.fail("the axes multiply to %d, but there are %d GPUs", r.dp * others, r.gpus)
   end
   r.zero_group = shard
+  if open == "dp" and rest_shard then r.zero_group = r.dp // ((replicate or 1) * (dp or 1)) end
+end
+
+local STRATEGIES <const> = { full_shard = 3, shard_grad_op = 2, no_shard = 0, hybrid_shard = 3, hybrid_shard_zero2 = 2,
+  ddp = 0, none = 0 }
+
+-- A stage as a number, a switch, the name of a strategy, or of a file: "ds_z3_config.json".
+local function stage(s, r)
+  local zero = s:concept "zero"
+  if math.type(zero) == "integer" then return zero end
+  if type(zero) == "string" then
+    return STRATEGIES[zero:lower()] or tonumber(zero:lower():match "zero[_-]?(%d)" or zero:lower():match "z(%d)"
+      or zero:lower():match "stage[_-]?(%d)") or nil
+  end
+  return zero == true and 1 or (r.zero_group or 1) > 1 and 3 or 0
 end
 
 local function training(s, context, r)
   sizes(s, context, r)
   r.vp = common.size(context, s:concept "vp", "vp") or 1
   r.etp = s:has "etp" and s:concept "etp" or 1
-  r.micro_batch = common.size(context, s:concept "micro_batch", "the micro batch")
+  local micro, option = s:concept "micro_batch"
+  if type(micro) == "number" and option and option:find "per_device_batch" then
+    micro = micro * r.gpus / r.dp -- devices are counted, not copies of the model
+    option = nil
+  end
+  r.micro_batch = common.size(context, micro, "the micro batch")
   local steps = s:concept "grad_accumulation"
   local global = s:concept "global_batch"
   if type(global) == "number" and global > 0 then r.global_batch = global end
   if not r.global_batch and r.micro_batch then r.global_batch = r.micro_batch * (steps or 1) * r.dp end
   common.batches(context, r)
   r.seq = common.size(context, s:concept "seq", "seq")
-  local zero = s:concept "zero"
-  r.zero = type(zero) == "number" and zero or zero == true and 1 or (r.zero_group or 1) > 1 and 3 or 0
+  r.zero = stage(s, r)
 end
 
 local function serving(s, context, r)

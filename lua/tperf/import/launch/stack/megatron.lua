@@ -53,7 +53,8 @@ end
 local function overlap(s)
   return {
     dp_grad = s:get "--overlap-grad-reduce" == true, dp_param = s:get "--overlap-param-gather" == true,
-    tp = s:get "--tp-comm-overlap" == true and s:concept "tp" > 1, ep = s:get "--overlap-moe-expert-parallel-comm" == true,
+    tp = s:get "--tp-comm-overlap" == true and s:concept "tp" > 1,
+    ep = s:get "--overlap-moe-expert-parallel-comm" == true,
   }
 end
 
@@ -107,7 +108,8 @@ function megatron.read(s, context)
   layout.read(s, context, r)
   megatron.batches(s, context, r)
   r.seq = common.size(context, s:concept "seq", "seq")
-  r.zero, r.recompute, r.precision, r.overlap = megatron.zero(s, context), megatron.recompute(s), precision(s), overlap(s)
+  r.zero, r.recompute = megatron.zero(s, context), megatron.recompute(s)
+  r.precision, r.overlap = precision(s), overlap(s)
   r.moe_dispatcher = r.model.experts and s:get "--moe-token-dispatcher-type" or nil
   if r.moe_dispatcher == "flex" then r.moe_dispatcher_backend = s:get "--moe-flex-dispatcher-backend" end
   if s:get "--optimizer-cpu-offload" then r.offload = { optimizer = "cpu" } end

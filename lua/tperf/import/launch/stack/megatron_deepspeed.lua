@@ -16,7 +16,8 @@ end
 -- dp from the JSON's batches, when the launcher does not say the GPUs.
 local function gpus_of_batches(s, json)
   local total = json and json:set "train_batch_size"
-  local micro, steps = json and json:set "train_micro_batch_size_per_gpu", json and json:set "gradient_accumulation_steps"
+  local micro = json and json:set "train_micro_batch_size_per_gpu"
+  local steps = json and json:set "gradient_accumulation_steps"
   if not (total and micro and steps) or total % (micro * steps) ~= 0 then return nil end
   return total // (micro * steps) * s:concept "tp" * s:concept "pp" * s:get "--ds-sequence-parallel-size"
 end

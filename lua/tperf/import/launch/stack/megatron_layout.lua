@@ -22,7 +22,9 @@ function layout.chunks(text, context)
   local list = {}
   text = unrolled(text:gsub("[\"'%s]", ""), context, 0)
   for chunk in (text .. "|"):gmatch "([^|]*)|" do
-    if chunk:find "[^EtmL]" then context.fail("--pipeline-model-parallel-layout: '%s' is no letter of a layout", chunk) end
+    if chunk:find "[^EtmL]" then
+      context.fail("--pipeline-model-parallel-layout: '%s' has other letters than E, t, m and L", chunk)
+    end
     list[#list + 1] = select(2, chunk:gsub("t", ""))
   end
   return list

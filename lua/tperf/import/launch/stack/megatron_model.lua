@@ -50,6 +50,10 @@ function model.of(s)
   m.vocab, m.mtp_layers, m.mla = s:concept "model.vocab", s:set "--mtp-num-layers", mla(s)
   local norm = tostring(s:get "--normalization" or ""):lower()
   m.norm = norm == "rmsnorm" and "rmsnorm" or norm == "layernorm" and "layernorm" or nil
+  local positions = s:get "--position-embedding-type"
+  if s:set "--use-rotary-position-embeddings" then positions = "rope" end
+  m.positions = ({ rope = "rotary", alibi = "alibi", none = "none", learned_absolute = "learned" })[positions]
+  m.max_positions = s:set "--max-position-embeddings"
   m.bias = s:set "--disable-bias-linear" == nil
   local experts = s:set "--num-experts"
   if experts and experts > 1 then

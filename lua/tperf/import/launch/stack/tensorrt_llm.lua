@@ -27,7 +27,8 @@ local function either(s, yaml, flag)
 end
 
 function trtllm.read(s, context)
-  local r = { tp = either(s, "tensor_parallel_size", "--tp_size"), pp = either(s, "pipeline_parallel_size", "--pp_size"),
+  local r = { tp = either(s, "tensor_parallel_size", "--tp_size"),
+    pp = either(s, "pipeline_parallel_size", "--pp_size"),
     cp = s:get "context_parallel_size", dp = 1 }
   for _, name in ipairs { "tp", "pp", "cp" } do common.size(context, r[name], name) end
   r.gpus = r.tp * r.pp * r.cp

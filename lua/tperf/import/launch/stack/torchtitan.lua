@@ -57,7 +57,8 @@ local function stages(s, context, r)
   local name = s:concept "pipeline.schedule"
   r.vp = 1
   if r.pp == 1 then return end
-  r.schedule = SINGLE[name] or V[name] or LOOPED[name] or context.fail("pipeline schedule %s is not known", tostring(name))
+  r.schedule = SINGLE[name] or V[name] or LOOPED[name]
+    or context.fail("pipeline schedule %s is not known", tostring(name))
   if V[name] then
     r.vp = 2
     return
@@ -117,7 +118,8 @@ function torchtitan.read(s, context)
     and tostring(s:get "activation_checkpoint.selective_ac_option" or "2") or nil }
   r.precision = { compute = common.dtype(s:get "training.mixed_precision_param"), params = common.dtype(
     s:get "training.dtype"), grads = common.dtype(s:get "training.mixed_precision_reduce") }
-  if s:has "fp8.recipe" and s:get "model.converters" and tostring(table.concat(s:get "model.converters")):find "float8" then
+  local converters = s:set "model.converters"
+  if type(converters) == "table" and table.concat(converters, " "):find "float8" then
     r.precision.fp8_recipe = s:get "quantize.linear.float8.recipe_name" or "tensorwise"
     r.precision.fp8_params = s:get "quantize.linear.float8.enable_fsdp_float8_all_gather" == true
   end

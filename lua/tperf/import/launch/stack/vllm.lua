@@ -5,7 +5,8 @@ local vllm = {}
 
 function vllm.read(s, context)
   local size = function(option) return common.size(context, s:get(option), option) end
-  local r = { tp = size "--tensor-parallel-size", pp = size "--pipeline-parallel-size", dp = size "--data-parallel-size",
+  local r = { tp = size "--tensor-parallel-size", pp = size "--pipeline-parallel-size",
+    dp = size "--data-parallel-size",
     cp = size "--prefill-context-parallel-size", decode_cp = size "--decode-context-parallel-size" }
   r.gpus = r.tp * r.pp * r.cp * r.dp
   r.attention_tp, r.attention_dp = r.tp, r.dp
