@@ -107,7 +107,8 @@ describe("a launch written and read back", function()
     it("is the way of serving that it was, under " .. stack, function()
       local pick, written = generator(100 + seed), 0
       while written < CASES do
-        local c = { tp = pick { 1, 2, 4, 8 }, pp = pick { 1, 2, 4 }, dp = pick { 1, 2, 4, 8 }, batch = pick { 1, 8, 64, 300 } }
+        local c = { tp = pick { 1, 2, 4, 8 }, pp = pick { 1, 2, 4 }, dp = pick { 1, 2, 4, 8 }, batch = pick { 1, 8, 64,
+          300 } }
         local name = pick { DENSE, MOE, "whole" }
         c.ep = name ~= DENSE and pick { 1, c.dp } or 1
         local options = { model = models[name], seq_max = pick { 2048, 8192 }, max_tokens = 8192, kv_dtype = "fp8" }
@@ -130,7 +131,8 @@ end)
 describe("report.launch", function()
   it("writes options of the stack's table only, and says which it lacks", function()
     local t = tables.load "megatron-lm-2026-08"
-    local text = tperf.report.launch({ tp = 2, pp = 2, dp = 2, micro_batch = 1, global_batch = 8, zero = 1 }, "megatron",
+    local text = tperf.report.launch({ tp = 2, pp = 2, dp = 2, micro_batch = 1, global_batch = 8, zero = 1 },
+      "megatron",
       { model = DENSE, seq = 4096 })
     local count = 0
     for option in text:gmatch "\n    (%-%-[%w-]+)" do

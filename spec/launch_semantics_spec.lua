@@ -36,9 +36,11 @@ describe("Megatron's arguments", function()
     assert.equal(2, r.vp)
     assert.same({ 3, 5, 5, 5, 5, 5, 4, 0 }, r.pipeline_layout)
     assert.equal(1, megatron(pp).vp)
-    fails("said twice", megatron, pp .. "--num-layers-per-virtual-pipeline-stage 2 --num-virtual-stages-per-pipeline-rank 4")
+    fails("said twice", megatron, pp
+      .. "--num-layers-per-virtual-pipeline-stage 2 --num-virtual-stages-per-pipeline-rank 4")
     fails("need pp of at least 2", megatron, "--num-virtual-stages-per-pipeline-rank 2")
-    fails("need pp of at least 3", megatron, "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 "
+    fails("need pp of at least 3", megatron,
+      "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 "
       .. "--no-overlap-p2p-communication")
     local account = "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split --num-layers 30 "
     assert.equal(8, megatron(pp .. account .. "--num-layers-per-virtual-pipeline-stage 1").vp)
@@ -50,7 +52,8 @@ describe("Megatron's arguments", function()
     assert.same({ 4, 2, 1, 4 }, { r.ep, r.etp, r.edp, r.dp })
     r = megatron(moe .. "--expert-tensor-parallel-size 1")
     assert.same({ 4, 1, 2 }, { r.ep, r.etp, r.edp })
-    assert.same({ 1, 1 }, { megatron("--tensor-model-parallel-size 2").ep, megatron("--tensor-model-parallel-size 2").etp })
+    assert.same({ 1, 1 }, { megatron("--tensor-model-parallel-size 2").ep,
+      megatron("--tensor-model-parallel-size 2").etp })
     fails("need %-%-sequence%-parallel", megatron, (moe:gsub("%-%-sequence%-parallel", "")))
     fails("pp x ep x etp", megatron, moe .. "--expert-tensor-parallel-size 2 --expert-model-parallel-size 8")
   end)
@@ -74,9 +77,11 @@ describe("Megatron's arguments", function()
     assert.same({ granularity = "none" }, megatron "".recompute)
     assert.same({ granularity = "selective", modules = { "core_attn" } }, megatron "--recompute-activations".recompute)
     assert.equal("full", megatron "--checkpoint-activations".recompute.granularity)
-    assert.equal("block", megatron "--recompute-granularity full --recompute-method block --recompute-num-layers 3".recompute
+    assert.equal("block",
+      megatron "--recompute-granularity full --recompute-method block --recompute-num-layers 3".recompute
       .method)
-    assert.same({ "mlp", "moe" }, megatron "--recompute-granularity selective --recompute-modules mlp moe".recompute.modules)
+    assert.same({ "mlp", "moe" },
+      megatron "--recompute-granularity selective --recompute-modules mlp moe".recompute.modules)
   end)
 
   it("count grouped heads only when asked, and the last of a flag given twice", function()
@@ -100,11 +105,13 @@ end)
 describe("DeepSpeed", function()
   it("takes two of three batches for the third, and 1 for what is left", function()
     local function json(text, gpus) return import("ds.json", text, { gpus = gpus }, { stack = "DeepSpeed" }) end
-    local r = json('{ "train_batch_size": 64, "gradient_accumulation_steps": 2, "zero_optimization": { "stage": 3 } }', 8)
+    local r = json('{ "train_batch_size": 64, "gradient_accumulation_steps": 2, "zero_optimization": { "stage": 3 } }',
+      8)
     assert.same({ 4, 64, 2, 3, 8 }, { r.micro_batch, r.global_batch, r.microbatches, r.zero, r.dp })
     assert.equal(16, json('{ "train_micro_batch_size_per_gpu": 2 }', 8).global_batch)
     assert.equal(8, json('{ "train_batch_size": 64 }', 8).micro_batch)
-    assert.equal(4, json('{ "train_batch_size": 64, "train_micro_batch_size_per_gpu": 8, "gradient_accumulation_steps": 2 }')
+    assert.equal(4,
+      json('{ "train_batch_size": 64, "train_micro_batch_size_per_gpu": 8, "gradient_accumulation_steps": 2 }')
       .gpus)
     assert.is_nil(json('{ "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto" }', 8).micro_batch)
     fails("is not micro batch 2 x accumulation 2 x dp 8", json, '{ "train_batch_size": 64, '
@@ -129,7 +136,8 @@ end)
 
 describe("torchtitan's TOML", function()
   local function toml(text, gpus)
-    return import("t.toml", "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nseq_len = 4096\n" .. text, { gpus = gpus })
+    return import("t.toml", "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nseq_len = 4096\n" .. text,
+      { gpus = gpus })
   end
 
   it("shards over what is left, and over cp; replicas of shards are HSDP", function()
@@ -151,7 +159,8 @@ describe("torchtitan's TOML", function()
     assert.equal(3, toml(pp .. '"1F1B"\nfsdp_reshard_after_forward = "always"', 8).zero)
     assert.equal(4, toml(pp .. '"Interleaved1F1B"\npipeline_parallel_layers_per_stage = 5\n'
       .. 'pipeline_parallel_first_stage_less_layers = 3\npipeline_parallel_last_stage_less_layers = 2', 8).vp)
-    fails("pp in the stages: 2 does not divide 7", toml, pp .. '"Interleaved1F1B"\npipeline_parallel_layers_per_stage = 5', 8)
+    fails("pp in the stages: 2 does not divide 7", toml, pp
+      .. '"Interleaved1F1B"\npipeline_parallel_layers_per_stage = 5', 8)
   end)
 end)
 
@@ -166,7 +175,8 @@ describe("servers", function()
     r = serve("cat > c.yaml <<EOF\nmax-num-seqs: 64\nno-enable-prefix-caching: true\nEOF\nvllm serve m --config c.yaml "
       .. "--max-num-seqs=32")
     assert.same({ 32, false, true }, { r.max_batch, r.prefix_cache, r.chunked_prefill })
-    fails("must reach", serve, "vllm serve m --no-enable-chunked-prefill --max-model-len 4096 --max-num-batched-tokens 64")
+    fails("must reach", serve,
+      "vllm serve m --no-enable-chunked-prefill --max-model-len 4096 --max-num-batched-tokens 64")
   end)
 
   it("lay attention's replicas inside tp under SGLang", function()
@@ -175,8 +185,10 @@ describe("servers", function()
     assert.same({ 8, 2, 4, 1, 1, 8, 2048 }, { r.gpus, r.attention_tp, r.attention_dp, r.dp, r.ep, r.etp, r.chunk })
     r = serve(start)
     assert.same({ 32, 8, 1, 4, 8192 }, { r.gpus, r.attention_tp, r.attention_dp, r.dp, r.chunk })
-    assert.same({ 8, 1 }, { serve(start .. "--moe-a2a-backend deepep").ep, serve(start .. "--moe-a2a-backend deepep").etp })
-    assert.equal(32768, import("serve.sh", "sglang serve --model-path m --tp-size $TP --context-length 32768", { TP = 4 },
+    assert.same({ 8, 1 }, { serve(start .. "--moe-a2a-backend deepep").ep, serve(start
+      .. "--moe-a2a-backend deepep").etp })
+    assert.equal(32768, import("serve.sh", "sglang serve --model-path m --tp-size $TP --context-length 32768",
+      { TP = 4 },
       { stack = "sglang" }).seq_max)
   end)
 
@@ -201,7 +213,8 @@ backend:
     prefill: { tensor-parallel-size: 4 }
     decode: { tensor-parallel-size: 8, data-parallel-size: 8, enable-dp-attention: true }
 ]])
-    assert.same({ "SGLang", 20, 3, 4, 8 }, { r.stack, r.total_gpus, r.prefill.workers, r.prefill.gpus, r.decode.attention_dp })
+    assert.same({ "SGLang", 20, 3, 4, 8 }, { r.stack, r.total_gpus, r.prefill.workers, r.prefill.gpus,
+      r.decode.attention_dp })
   end)
 end)
 
@@ -209,7 +222,8 @@ describe("other files", function()
   it("are read by their own rules", function()
     local r = import("n.yaml", "parallelism: { dp: 2, pp: 1, tp: 2, tp_mode: REDUCE_SCATTER }\ntokens:\n  "
       .. "micro_batch_size: 3\n  batch_accumulation_per_replica: 4\n  sequence_length: 1024\n")
-    assert.same({ "nanotron", 4, 24, "gpipe", true }, { r.stack, r.gpus, r.global_batch, r.schedule, r.sequence_parallel })
+    assert.same({ "nanotron", 4, 24, "gpipe", true }, { r.stack, r.gpus, r.global_batch, r.schedule,
+      r.sequence_parallel })
     r = import("a.yaml", "distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_version: 2\n  "
       .. "fsdp_reshard_after_forward: false\nparallelism_config:\n  parallelism_config_dp_replicate_size: 2\n  "
       .. "parallelism_config_dp_shard_size: 2\n  parallelism_config_tp_size: 2\n")

@@ -107,7 +107,8 @@ describe("the shell of launch files", function()
   end)
 
   it("names what is missing, the file and the remedy", function()
-    local file = { name = "run.sh", text = "torchrun --nproc_per_node 8 --nnodes $NNODES pretrain_gpt.py --num-layers 8 "
+    local file = { name = "run.sh",
+      text = "torchrun --nproc_per_node 8 --nnodes $NNODES pretrain_gpt.py --num-layers 8 "
       .. "--tensor-model-parallel-size $TP --micro-batch-size 1 --seq-length 128" }
     assert.error_matches(function() tperf.import.launch { files = { file }, stack = "megatron" } end,
       "run.sh does not say TP %(for %-%-tensor%-model%-parallel%-size%), NNODES %(for the launcher%): %-%-set TP=")
@@ -123,7 +124,8 @@ describe("the shell of launch files", function()
       return tperf.import.launch { files = { file }, given = { command = command } }.tp
     end
     assert.error_matches(tp, "starts 2 commands; say which with 'command' .* 1: line 2 %(small one%); 2: line 4")
-    assert.same({ 1, 2, 1, 2, 2 }, { tp "first command", tp "second command", tp(1), tp "large one", tp "last command" })
+    assert.same({ 1, 2, 1, 2, 2 }, { tp "first command", tp "second command", tp(1), tp "large one",
+      tp "last command" })
     assert.error_matches(function() tp "huge" end, "no one command is called \"huge\"")
   end)
 end)

@@ -80,7 +80,8 @@ local function training(c, model, options)
   n.gpus = n.tp * n.pp * n.cp * n.dp
   n.micro_batch, n.global_batch = whole(c, "micro_batch"), whole(c, "global_batch")
   if n.global_batch % (n.micro_batch * n.dp) ~= 0 then
-    check.fail("tperf.report.launch: micro_batch %d x dp %d does not divide the global batch of %d", n.micro_batch, n.dp,
+    check.fail("tperf.report.launch: micro_batch %d x dp %d does not divide the global batch of %d", n.micro_batch,
+      n.dp,
       n.global_batch)
   end
   n.microbatches = n.global_batch // n.dp // n.micro_batch

@@ -89,7 +89,8 @@ local function from_shell(o, all, script, variables)
   local t = table_for(o, fits)
   if t and t.form == "env" then return reading.environment(o, t, sh, script) end
   local picked = t and commands.pick(sh.commands, t, o.given.command, script.path)
-  if picked and t.defers and commands.program(picked.command.words, tables.load(t.defers)) then t = tables.load(t.defers) end
+  if picked and t.defers and commands.program(picked.command.words,
+    tables.load(t.defers)) then t = tables.load(t.defers) end
   if not picked then
     check.fail("%s: no command that starts %s; 'stack' names another (known: megatron, torchtitan, vllm …)",
       script.path, t and t.stack or "a stack that is known")
@@ -98,7 +99,8 @@ local function from_shell(o, all, script, variables)
   local argv, gpus, missing = harness.zoo(picked.command, at, all, variables)
   if not argv then
     gpus, missing = launcher.gpus(picked.command.words, at > 0 and at - 1 or #picked.command.words, slurm)
-    if not gpus and t.stack == "DeepSpeed" then gpus = launcher.gpus(picked.command.words, #picked.command.words, slurm) end
+    if not gpus and t.stack == "DeepSpeed" then gpus = launcher.gpus(picked.command.words, #picked.command.words,
+      slurm) end
     argv = table.move(picked.command.words, at + 1, #picked.command.words, 1, {})
   end
   return reading.command(o, t, { argv = argv, gpus = gpus, missing = missing, sh = sh, script = script, all = all,

@@ -17,7 +17,7 @@ function engines.model(n, w)
   return "MODEL"
 end
 
-function engines.script(n, w, command)
+function engines.script(w, command)
   return "#!/bin/bash\n" .. format.notes(w.notes) .. format.command(command, w.list)
 end
 

@@ -23,5 +23,5 @@ return function(n, w)
   if n.seq_max then w.put("--context-length", n.seq_max) end
   if n.kv_dtype then w.put("--kv-cache-dtype", n.kv_dtype) end
   w.note "--max-running-requests and --chunked-prefill-size are of the whole server"
-  return engines.script(n, w, "python3 -m sglang.launch_server")
+  return engines.script(w, "python3 -m sglang.launch_server")
 end

@@ -32,7 +32,8 @@ local function pipelines(n, w)
   if LOOPED[schedule] and n.vp == 1 then w.cannot("virtual_stages", 1, "interleaves two stages of a rank or more") end
   w.put("parallelism.pipeline_parallel_schedule", name)
   w.put("parallelism.pipeline_parallel_microbatch_size", n.micro_batch)
-  if LOOPED[schedule] and n.vp ~= 2 then w.put("parallelism.pipeline_parallel_layers_per_stage", layers_of_stage(n, w)) end
+  if LOOPED[schedule] and n.vp ~= 2 then w.put("parallelism.pipeline_parallel_layers_per_stage", layers_of_stage(n,
+    w)) end
   if V[schedule] then w.note "the V-shaped schedule has two stages on a rank" end
 end
 

@@ -19,5 +19,5 @@ return function(n, w)
   if n.kv_dtype then w.put("--kv-cache-dtype", n.kv_dtype) end
   w.put("--gpu-memory-utilization", 0.9)
   w.note "--max-num-seqs is of each of the data-parallel engines"
-  return engines.script(n, w, "vllm serve " .. engines.model(n, w))
+  return engines.script(w, "vllm serve " .. engines.model(n, w))
 end

@@ -54,9 +54,11 @@ local function described(m, seq, given)
   if not vocab then check.fail "the launch does not say the vocabulary: give it as vocab (--set vocab=32000)" end
   return {
     name = "the launch's model", layers = m.layers, hidden = m.hidden, heads = m.heads,
-    kv_heads = m.kv_heads, head_dim = not m.mla and m.head_dim or nil, ffn = m.ffn, vocab = vocab, seq = seq, gated = m.gated, norm = m.norm,
+    kv_heads = m.kv_heads, head_dim = not m.mla and m.head_dim or nil, ffn = m.ffn, vocab = vocab, seq = seq,
+      gated = m.gated, norm = m.norm,
     tied_embeddings = m.tied_embeddings,
-    positions = m.positions, context = m.max_positions and math.max(m.max_positions, seq) or nil, biases = m.bias == false and false or nil, mla = m.mla, experts = experts_of(m),
+    positions = m.positions, context = m.max_positions and math.max(m.max_positions, seq) or nil,
+      biases = m.bias == false and false or nil, mla = m.mla, experts = experts_of(m),
     mtp = m.mtp_layers,
   }
 end
@@ -87,7 +89,8 @@ local function left_out(launch)
     note("shards repeated %d times: predicted as sharded over all of dp", launch.dp_replicate)
   end
   if launch.speculative then note "speculative decoding" end
-  if launch.quantization then note("quantization %s: --weight-dtype says how weights are stored", launch.quantization) end
+  if launch.quantization then note("quantization %s: --weight-dtype says how weights are stored",
+    launch.quantization) end
   return notes
 end
 
@@ -126,7 +129,8 @@ local function serving(launch, model)
   local a = { model = model, tp = tp, pp = launch.pp, dp = dp, batch = launch.batch or launch.max_batch }
   if launch.ep > 1 and models(model).experts then
     if launch.etp > 1 or launch.ep ~= tp * dp then
-      check.fail("ep %d with etp %d: tperf serves experts whole over all of tp x dp = %d x %d, or cut over tp", launch.ep,
+      check.fail("ep %d with etp %d: tperf serves experts whole over all of tp x dp = %d x %d, or cut over tp",
+        launch.ep,
         launch.etp, tp, dp)
     end
     a.ep = dp

@@ -34,7 +34,8 @@ end
 
 local EXCEPT <const> = { "eval", "port", "address", "log", "timeout", "rank", "coeff", "aux", "seed", "path", "dtype",
   "lb", "rpc", "local", "load%-balanc", "router", "checkpoint", "ckpt", "save", "lr", "samples", "iters", "init", "dir",
-  "scheduler", "data%-stages", "hidden%-act", "pretraining%-tp", "loss", "rotary", "file", "doc", "unused", "parser", "per%-token%-loss", "name", "dist", "dropout" }
+  "scheduler", "data%-stages", "hidden%-act", "pretraining%-tp", "loss", "rotary", "file", "doc", "unused", "parser",
+    "per%-token%-loss", "name", "dist", "dropout" }
 
 --- Does an option that no table has look like one that matters?
 function ignored.matters(plain)

@@ -30,7 +30,8 @@ local function ask_all(where, asked)
     if not seen[one.name] then
       seen[one.name] = true
       local plain = one.name:find "^[%w_]+$"
-      names[#names + 1] = ("%s (for %s)"):format(plain and one.name or marker.shown("\1" .. one.name .. "\2"), one.option)
+      names[#names + 1] = ("%s (for %s)"):format(plain and one.name or marker.shown("\1" .. one.name .. "\2"),
+        one.option)
     end
   end
   if not names[1] then return end
@@ -47,7 +48,8 @@ local function refuse_sizes(where, s)
     end
   end
   if names[1] then
-    check.fail("%s: %s: not an option of %s %s that is known, and it may decide sizes", where, table.concat(names, ", "),
+    check.fail("%s: %s: not an option of %s %s that is known, and it may decide sizes", where, table.concat(names,
+      ", "),
       s.table.stack, s.table.version)
   end
 end
@@ -97,7 +99,8 @@ function reading.of(s, context, where)
   end
   r.refused = {}
   for _, one in ipairs(s.unknown) do
-    local list = (misspelt(tables.plain(one.option), s.table) or ignored.matters(tables.plain(one.option))) and r.refused or r.unknown
+    local list = (misspelt(tables.plain(one.option), s.table) or ignored.matters(tables.plain(one.option)))
+      and r.refused or r.unknown
     list[#list + 1] = one
   end
   return r

@@ -41,7 +41,8 @@ function bridge.read(s, context)
   r.seq, r.zero = s:set "model.seq_length", zero(s, context)
   r.sequence_parallel = s:concept "sequence_parallel" == true and r.tp > 1
   r.recompute = { granularity = s:set "model.recompute_granularity" or "none",
-    modules = s:set "model.recompute_modules", method = s:set "model.recompute_method", num_layers = s:set "model.recompute_num_layers" }
+    modules = s:set "model.recompute_modules", method = s:set "model.recompute_method",
+      num_layers = s:set "model.recompute_num_layers" }
   r.model_name = tostring(context["function"] or ""):match "^(.-)_pretrain" or nil
   return r
 end
