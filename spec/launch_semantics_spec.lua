@@ -265,6 +265,7 @@ def big_16gpu_config():
     os.remove(path)
     assert.same({ "Loom", 4, 2, 8, 2, 48, 2048, 2 }, { r.stack, r.tp, r.pp, r.dp, r.micro_batch, r.global_batch, r.seq,
       r.zero })
+    fails("sets no option of nanotron", import, "l.yaml", "a: 1\n", {}, { stack = "nanotron" })
     fails("no table of options of the stack \"loom\"", import, "l.yaml", "a: 1\n", {}, { stack = "loom" })
   end)
 end)

@@ -29,7 +29,7 @@ function launcher.directives(text)
     line = line:gsub("%s+#.*$", "")
     local name, value = line:match "^(%-%-?[%w-]+)[=%s]+(%S+)"
     if name then take(found, name, value) end
-    local gpus = line:match "^%-%-gres=gpu:[%w_]*:?(%d+)" or line:match "^%-%-gpus%-per%-node=[%w_]*:?(%d+)"
+    local gpus = line:match "^%-%-gres[=%s]gpu:(%d+)%f[^%w_]" or line:match "^%-%-gres[=%s]gpu:[%w_]+:(%d+)"
     if gpus then found.per_node = tonumber(gpus) end
   end
   return found

@@ -104,6 +104,12 @@ end
 
 local function is_option(word) return word:find "^%-%-?%a" ~= nil end
 
+-- `name=value` without dashes, an override as Hydra and MaxText take them, of an option that the table has.
+local function override(self, word)
+  local name, value = word:match "^%+*([%a][%w_.]*)=(.*)$"
+  if name and self.table.by_name[tables.plain(name)] then return name, value end
+end
+
 --- Reads the words of a command from `first` on. Those that belong to no option are kept in self.words.
 function settings:read_words(words, first, place)
   local i = first
@@ -118,7 +124,8 @@ function settings:read_words(words, first, place)
       local bare = row and (row.type == "flag" or row.type == "unset_flag" or row.type == "switch")
       if value == nil and not bare then
         local values = {}
-        while words[i] and not is_option(words[i]) and (not row or row.type == "list" or #values == 0) do
+        local several = row and row.type == "list" or not row and name:find "^%-%-"
+        while words[i] and not is_option(words[i]) and not override(self, words[i]) and (several or #values == 0) do
           values[#values + 1] = words[i]
           i = i + 1
         end
@@ -128,8 +135,8 @@ function settings:read_words(words, first, place)
       if value == nil then value = true end
       self:name(name, value, place)
     else
-      local name, value = word:match "^%+*([%a][%w_.]*)=(.*)$" -- an override as Hydra and MaxText take them
-      if name and self.table.by_name[tables.plain(name)] then
+      local name, value = override(self, word)
+      if name then
         self:name(name, value, place)
       else
         self.words[#self.words + 1] = word

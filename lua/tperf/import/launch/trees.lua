@@ -73,6 +73,20 @@ local function read_tree(o, file, table_for)
   return reading.of(settings_of(t, content, at), context, file.path)
 end
 
+-- The option that a field of a Python recipe is: by its whole path, else the only one that ends like it.
+local function full_name(t, path)
+  if t.by_name[tables.plain(path)] then return path end
+  local last = "." .. tables.plain(path:match "[^.]*$")
+  local found
+  for name in pairs(t.by_name) do
+    if name:sub(-#last) == last then
+      if found then return path:find(".", 1, true) and path or nil end
+      found = name
+    end
+  end
+  return found or path:find(".", 1, true) and path or nil
+end
+
 local function read_python(o, file, table_for)
   local wanted, functions = o.given["function"], python.functions(file.text)
   local known = false
@@ -95,9 +109,8 @@ local function read_python(o, file, table_for)
   if not t then check.fail("%s: of no stack that is known; 'stack' names it", file.path) end
   local s = settings.new(t)
   for _, one in ipairs(found) do
-    if one[1]:find("%.") or t.by_name[tables.plain(one[1])] then
-      s:name(one[1], one[2], ("%s:%d"):format(file.path, one[3]))
-    end
+    local name = full_name(t, one[1])
+    if name then s:name(name, one[2], ("%s:%d"):format(file.path, one[3])) end
   end
   local context = reading.context(o, file.path)
   context["function"] = wanted

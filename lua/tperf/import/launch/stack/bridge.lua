@@ -11,6 +11,8 @@ local function zero(s, context)
   end
   local set = s:set "ddp.use_distributed_optimizer"
   if set == nil then set = s:set "optimizer.use_distributed_optimizer" end
+  local optimizer = s:set "model.optim.name"
+  if optimizer then return optimizer == "distributed_fused_adam" and 1 or 0 end
   if set == nil then
     context.assume "the recipe does not say it: the distributed optimizer (ZeRO 1), as base recipes have it"
     return 1
@@ -24,7 +26,9 @@ local function gpus_of_name(name)
 end
 
 function bridge.read(s, context)
-  context.gpus = context.gpus or gpus_of_name(context["function"])
+  local nodes, devices = s:set "trainer.num_nodes", s:set "trainer.devices"
+  context.gpus = context.gpus or s:set "num_gpus" or devices and devices * (nodes or 1)
+    or gpus_of_name(context["function"])
   local size = function(concept) return common.size(context, s:concept(concept), concept) end
   local r = { gpus = common.gpus(context), tp = size "tp" or 1, pp = size "pp" or 1, cp = size "cp" or 1 }
   local experts = s:set "model.num_moe_experts"
@@ -38,9 +42,9 @@ function bridge.read(s, context)
   r.micro_batch, r.global_batch = size "micro_batch", size "global_batch"
   if r.micro_batch and not r.global_batch then r.global_batch = r.micro_batch * r.dp end
   common.batches(context, r)
-  r.seq, r.zero = s:set "model.seq_length", zero(s, context)
+  r.seq, r.zero = s:has "seq" and s:concept "seq" or nil, zero(s, context)
   r.sequence_parallel = s:concept "sequence_parallel" == true and r.tp > 1
-  r.recompute = { granularity = s:set "model.recompute_granularity" or "none",
+  r.recompute = { granularity = s:has "recompute.granularity" and s:concept "recompute.granularity" or "none",
     modules = s:set "model.recompute_modules", method = s:set "model.recompute_method",
       num_layers = s:set "model.recompute_num_layers" }
   r.model_name = tostring(context["function"] or ""):match "^(.-)_pretrain" or nil

@@ -63,7 +63,6 @@ local function training(s, context, r)
   local micro, option = s:concept "micro_batch"
   if type(micro) == "number" and option and option:find "per_device_batch" then
     micro = micro * r.gpus / r.dp -- devices are counted, not copies of the model
-    option = nil
   end
   r.micro_batch = common.size(context, micro, "the micro batch")
   local steps = s:concept "grad_accumulation"

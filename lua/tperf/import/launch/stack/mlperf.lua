@@ -37,7 +37,7 @@ function mlperf.read(s, context)
     context.assume("INTERLEAVED_PIPELINE is not set: %d", r.vp)
   elseif r.pp > 1 and interleaved then
     local text = tostring(interleaved):lower()
-    r.vp = (text == "null" or text == "none" or text == "") and 1
+    r.vp = (text == "null" or text == "none" or text == "0") and 1
       or common.size(context, tonumber(text), "INTERLEAVED_PIPELINE")
   end
   r.micro_batch = size "MICRO_BATCH_SIZE"

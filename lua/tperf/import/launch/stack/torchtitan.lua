@@ -4,10 +4,11 @@ local common = require "tperf.import.launch.stack.common"
 local torchtitan = {}
 
 -- Schedules of one stage on a rank; of the others those shaped like a V have exactly 2.
-local SINGLE <const> = { ["1F1B"] = "1f1b", GPipe = "gpipe" }
-local V <const> = { ZBVZeroBubble = "zbv", DualPipeV = "dualpipe_v" }
-local LOOPED <const> = { Interleaved1F1B = "interleaved_1f1b", LoopedBFS = "interleaved_1f1b",
-  InterleavedZeroBubble = "interleaved_1f1b" }
+-- Names as PyTorch has them, in small letters and without the bars of earlier versions.
+local SINGLE <const> = { ["1f1b"] = "1f1b", gpipe = "gpipe" }
+local V <const> = { zbvzerobubble = "zbv", dualpipev = "dualpipe_v" }
+local LOOPED <const> = { interleaved1f1b = "interleaved_1f1b", loopedbfs = "interleaved_1f1b",
+  interleavedzerobubble = "interleaved_1f1b", flexibleinterleaved1f1b = "interleaved_1f1b" }
 
 -- Layers of the flavours, which the file only names.
 local LAYERS <const> = { ["llama3 8B"] = 32, ["llama3 70B"] = 80, ["llama3 405B"] = 126, ["deepseek_v3 671B"] = 61,
@@ -54,7 +55,7 @@ local function zero(s, r)
 end
 
 local function stages(s, context, r)
-  local name = s:concept "pipeline.schedule"
+  local name = tostring(s:concept "pipeline.schedule"):lower():gsub("_", "")
   r.vp = 1
   if r.pp == 1 then return end
   r.schedule = SINGLE[name] or V[name] or LOOPED[name]
@@ -97,6 +98,7 @@ local function sequences(s, context, r)
     if r.pp > 1 then
       r.micro_batch = s:get "parallelism.pipeline_parallel_microbatch_size"
       local count = s:set "experimental.pipeline_parallel_microbatches"
+        or s:set "experimental.pipeline_parallel_degree"
       if count then r.micro_batch = common.divided(context, local_batch, count, "micro-batches in the local batch") end
     end
   end
