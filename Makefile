@@ -243,7 +243,8 @@ install: $(B)/tperf ## install the program, its data, man page and completions b
 	install -d $(dir $(COMPLETIONS))
 	$(foreach shell,bash zsh fish,env -u TPERF_PATH $(B)/tperf completion $(shell) > \
 	  $(DESTDIR)$(PREFIX)/share/$(COMPLETION_$(shell)) &&) chmod 644 $(COMPLETIONS)
-	for d in $(wildcard models systems software scripts meta); do rm -rf $(SHARE)/$$d && cp -R $$d $(SHARE)/ || exit 1; done
+	for d in $(wildcard models systems software recipes scripts meta); do \
+	  rm -rf $(SHARE)/$$d && cp -R $$d $(SHARE)/ || exit 1; done
 
 install-lua: $(MODULE) ## install the module for stock lua5.4 below PREFIX
 	install -d $(LUA_LIB)/tperf $(LUA_SHARE)

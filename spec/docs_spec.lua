@@ -14,7 +14,7 @@ local function pages()
 end
 
 describe("the examples of", function()
-  for _, path in ipairs { "README.md", "docs/scripting.md" } do
+  for _, path in ipairs { "README.md", "docs/scripting.md", "docs/recipes.md" } do
     it(path .. " run as they stand", function()
       local list, folder, outputs = examples.of(program.slurp(path)), program.folder(), 0
       for _, example in ipairs(list) do

@@ -10,6 +10,7 @@ local tperf = {
   collective = require "tperf.collective".time,
   cost = require "tperf.cost",
   grid = sweep.grid,
+  import = { launch = require "tperf.import.launch".read, arguments = require "tperf.import.launch.arguments".of },
   infer = require "tperf.infer".run,
   layer = require "tperf.layer".ops,
   linspace = sweep.linspace,

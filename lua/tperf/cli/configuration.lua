@@ -1,4 +1,5 @@
 --- What `search` and `train` share: the question's options, and the columns of a configuration.
+local from = require "tperf.cli.from"
 local options = require "tperf.cli.options"
 
 local configuration = {}
@@ -68,7 +69,7 @@ end
 --- All options of a command: the question, the knobs, its own, and the formats.
 ---@param many boolean  whether knobs take lists
 function configuration.options(many, own)
-  return options.join(question, knob_options(many), own, options.formats)
+  return options.join(question, knob_options(many), own, from.options, options.formats)
 end
 
 -- "yes" or a list of such.
@@ -89,7 +90,10 @@ end
 --- The arguments of tperf.search or tperf.train that the options spell; nil and a message when something is missing
 --- or wrong. Lists of one value stand for the value.
 ---@param needed string[]  options that must be there
-function configuration.question(values, arguments, needed)
+---@param open boolean?  with --from: what the command decides itself
+function configuration.question(values, arguments, needed, open)
+  local wrong = from.fill(values, arguments, open)
+  if wrong then return nil, wrong end
   if not arguments[1] then return nil, "MODEL is missing" end
   if arguments[2] then return nil, ("one MODEL is needed, got '%s' too"):format(arguments[2]) end
   local missing = options.missing(values, needed)

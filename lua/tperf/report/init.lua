@@ -14,6 +14,7 @@ local report = {
   text = text.table,
   csv = require "tperf.report.csv",
   json = json.rows,
+  launch = require "tperf.export.launch".text,
   markdown = markdown.table,
   new = require "tperf.report.document",
   configurations = layout.columns,

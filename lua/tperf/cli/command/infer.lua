@@ -1,4 +1,5 @@
 local format = require "tperf.report.format"
+local from = require "tperf.cli.from"
 local options = require "tperf.cli.options"
 local refusal = require "tperf.refusal"
 
@@ -148,8 +149,10 @@ With -g, the best ways to use so many GPUs:
       help = "search: throughput (default), tpot, ttft, latency, cost" },
     { long = "top", short = "k", value = "K", kind = "integer", help = "search: how many to print (default 10)" },
     { long = "pareto", help = "search: print the Pareto front of time per token and throughput per GPU" },
-  }, options.formats),
+  }, from.options, options.formats),
   run = function(values, arguments)
+    local wrong = from.fill(values, arguments)
+    if wrong then return false, wrong end
     if not arguments[1] then return false, "MODEL is missing" end
     if arguments[2] then return false, ("one MODEL is needed, got '%s' too"):format(arguments[2]) end
     local missing = options.missing(values, { "system", "prompt", "generate" })

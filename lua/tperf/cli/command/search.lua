@@ -44,10 +44,12 @@ The placement is what one fast domain (the GPUs behind one NVLink switch) holds 
       help = "time and rank as a training stack runs (`tperf list software`)" },
     { long = "top", short = "k", value = "K", kind = "integer", help = "how many to print (default 10)" },
     { long = "all", short = "a", help = "print every candidate, those that do not fit too" },
+    { long = "launch", value = "STACK", help = "print the launch of the best: "
+      .. table.concat(require "tperf.export.launch".stacks(), ", ") },
     { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per core)" },
   }),
   run = function(values, arguments)
-    local asked, message = configuration.question(values, arguments, { "system", "gpus", "batch" })
+    local asked, message = configuration.question(values, arguments, { "system", "gpus", "batch" }, true)
     if not asked then return false, message end
     asked.top, asked.keep, asked.threads = values.top, values.all and "all" or nil, values.threads
     asked.software = values.software
@@ -57,7 +59,9 @@ The placement is what one fast domain (the GPUs behind one NVLink switch) holds 
     progress()
     configuration.note(values, arguments)
     local rows, reason = rows_of(found)
-    if #rows > 0 then
+    if #rows > 0 and values.launch then
+      io.write(require "tperf".report.launch(rows[1], values.launch, { model = asked.model, seq = asked.seq }))
+    elseif #rows > 0 then
       require "tperf.cli.table"(values, rows, columns_for(found.candidates, values.software))
       for _, warning in ipairs(rows[1].warnings or {}) do io.stderr:write("tperf: ", warning, "\n") end
     elseif reason then

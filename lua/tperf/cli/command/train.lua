@@ -115,6 +115,9 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
     configuration.note(values, arguments)
     require "tperf.cli.table"(values, { c }, configuration.columns)
     if not values.json and not values.csv then print_details(c, tperf.system(asked.system)) end
+    if values.from and not values.json and not values.csv then
+      require "tperf.cli.from".faster(asked, c, configuration.columns)
+    end
     if c.reason then
       io.stdout:flush()
       io.stderr:write("tperf: ", c.reason, "\n")

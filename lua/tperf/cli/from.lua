@@ -1,0 +1,132 @@
+--- `--from FILE`: a launch file as the arguments of train, memory, search and infer; what it was understood as.
+local check = require "tperf.check"
+
+local from = {}
+
+--- The options of every command that reads launch files.
+from.options = {
+  { long = "from", value = "FILE,...", kind = "list", help = "take it from a launch file (docs/recipes.md)" },
+  { long = "stack", value = "NAME", help = "with --from: of which stack (default: what fits)" },
+  { long = "set", value = "NAME=VALUE,...", kind = "list", help = "with --from: what the file does not say" },
+  { long = "ignore", value = "NAME,...", kind = "list", help = "with --from: options to leave out of account" },
+}
+
+local function given_of(list)
+  local given = {}
+  for _, one in ipairs(list or {}) do
+    local name, value = one:match "^([^=]+)=(.*)$"
+    if not name then return nil, ("--set: NAME=VALUE is needed, got '%s'"):format(one) end
+    given[name] = value
+  end
+  return given
+end
+
+local function shown(value)
+  if type(value) ~= "table" then return tostring(value) end
+  local parts = {}
+  for i, one in ipairs(value) do parts[i] = tostring(one) end
+  return table.concat(parts, " ")
+end
+
+local FIELDS <const> = { "gpus", "tp", "pp", "vp", "cp", "ep", "etp", "dp", "attention_tp", "attention_dp",
+  "micro_batch",
+  "microbatches", "global_batch", "seq", "zero", "sequence_parallel", "max_batch", "max_tokens", "chunk", "seq_max",
+  "kv_dtype" }
+
+local function summary(launch)
+  local parts = {}
+  for _, name in ipairs(FIELDS) do
+    if launch[name] ~= nil then parts[#parts + 1] = ("%s %s"):format((name:gsub("_", " ")), shown(launch[name])) end
+  end
+  if launch.recompute then parts[#parts + 1] = "recompute " .. launch.recompute.granularity end
+  return table.concat(parts, ", ")
+end
+
+local function names(list)
+  local texts, seen = {}, {}
+  for _, one in ipairs(list) do
+    if not seen[one.option] then texts[#texts + 1] = one.option end
+    seen[one.option] = true
+  end
+  return table.concat(texts, " ")
+end
+
+-- Says on standard error what was made of the file.
+local function tell(launch, left_out)
+  local function line(title, text)
+    if text ~= "" then io.stderr:write(title, ": ", text, "\n") end
+  end
+  line(launch.stack, summary(launch))
+  for _, text in ipairs(launch.assumed) do line("assumed", text) end
+  line("changes neither time nor memory", names(launch.ignored))
+  line("not known, taken for harmless", names(launch.unknown))
+  for _, text in ipairs(left_out) do line("not in the prediction", text) end
+end
+
+local function refuse(launch, ignored)
+  local skip, list = {}, {}
+  for _, name in ipairs(ignored or {}) do skip[name:gsub("^%-+", "")] = true end
+  for _, one in ipairs(launch.refused) do
+    if not skip[one.option:gsub("^%-+", "")] then list[#list + 1] = one end
+  end
+  if list[1] then
+    error(("%s: not known, and it may matter: %s; --ignore %s leaves it out"):format(list[1].place, names(list),
+      (list[1].option:gsub("^%-+", ""))), 0)
+  end
+end
+
+-- What the search leaves open, as it does without a file.
+local OPEN <const> = { strategy = true, tp = true, pp = true, cp = true, ep = true, dp = true, micro_batch = true,
+  zero = true,
+  recompute = true, sequence_parallel = true, schedule = true, virtual_stages = true }
+
+local RENAMED <const> = { global_batch = "batch" }
+
+--- Fills the values and arguments of a command from the file of --from, where the command line does not say them.
+---@param values table
+---@param arguments table   the MODEL first; set from the file when it is absent
+---@param open boolean?     leave open what a search decides
+---@return string? message  when the options are wrong
+function from.fill(values, arguments, open)
+  local own = values.set or values.ignore or values.stack
+  if not values.from then return own and "--set, --ignore and --stack go with --from" or nil end
+  local given, message = given_of(values.set)
+  if not given then return message end
+  local tperf = require "tperf"
+  local launch = tperf.import.launch { files = values.from, stack = values.stack, given = given }
+  refuse(launch, values.ignore)
+  given.model = arguments[1]
+  local asked, left_out = tperf.import.arguments(launch, given)
+  tell(launch, left_out)
+  arguments[1] = asked.model
+  for _, name in ipairs(check.names(asked)) do
+    local option = RENAMED[name] or name
+    if name ~= "model" and values[option] == nil and not (open and OPEN[name]) then values[option] = asked[name] end
+  end
+  if type(values.sequence_parallel) == "boolean" then
+    values.sequence_parallel = values.sequence_parallel and "yes" or "no"
+  end
+end
+
+--- Prints the best ways to run the same model, batch and GPUs, beside the launch's own.
+---@param asked table  of tperf.train
+---@param c table      its configuration
+function from.faster(asked, c, columns)
+  local tperf = require "tperf"
+  local found = tperf.search { model = asked.model, system = asked.system, gpus = c.gpus, seq = asked.seq,
+    global_batch = asked.global_batch, rules = asked.rules, top = 3,
+    software = asked.software }
+  local rows = {}
+  for i, one in ipairs(found) do
+    if one.time < c.time * 0.995 or not c.feasible then rows[#rows + 1] = found[i] end
+  end
+  if not rows[1] then
+    print "\nNo way to use these GPUs was found that is faster."
+    return
+  end
+  print(c.feasible and ("\nFaster on the same GPUs, by %.0f %%:"):format(100 * (c.time / rows[1].time - 1))
+    or "\nThe launch does not fit; these do:")
+  require "tperf.cli.table"({}, rows, columns)
+end
+
+return from

@@ -1,0 +1,134 @@
+--- report.launch: the flags or the file that run a configuration under a real stack. docs/recipes.md.
+local check = require "tperf.check"
+local models = require "tperf.model"
+local tables = require "tperf.import.launch.tables"
+
+local launch = {}
+
+local STACKS <const> = {
+  megatron = { table = "megatron-lm-2026-08", module = "megatron" },
+  ["megatron-bridge"] = { table = "megatron-bridge-2026-08", module = "bridge" },
+  torchtitan = { table = "torchtitan-2026-02", module = "torchtitan" },
+  deepspeed = { table = "deepspeed-2026", module = "deepspeed" },
+  nanotron = { table = "nanotron-2026-04", module = "nanotron" },
+  vllm = { table = "vllm-2026-03", module = "vllm", serving = true },
+  sglang = { table = "sglang-2026-07", module = "sglang", serving = true },
+  ["tensorrt-llm"] = { table = "tensorrt-llm-2026", module = "tensorrt_llm", serving = true },
+}
+
+--- The stacks that launches can be written for, sorted.
+---@param serving boolean?  those that serve; else those that train
+---@return string[]
+function launch.stacks(serving)
+  local list = {}
+  for _, name in ipairs(check.names(STACKS)) do
+    if (STACKS[name].serving or false) == (serving or false) then list[#list + 1] = name end
+  end
+  return list
+end
+
+-- Collects options, each of which the stack's table must have.
+local function writer(stack, t)
+  local w = { list = {}, notes = {}, by_name = {} }
+  function w.put(option, value)
+    if not t.by_name[tables.plain(option)] then
+      check.fail("tperf.report.launch: %s has no option %s in its table", stack, option)
+    end
+    w.list[#w.list + 1] = { option = option, value = value }
+    w.by_name[option] = value
+  end
+  function w.note(format, ...) w.notes[#w.notes + 1] = format:format(...) end
+  function w.cannot(axis, value, why)
+    check.fail("tperf.report.launch: %s = %s: %s %s", axis, tostring(value), stack, why)
+  end
+  return w
+end
+
+local function whole(c, name, default)
+  local value = c[name]
+  if value == nil then value = default end
+  local size = math.tointeger(value)
+  if not size or size < 1 then
+    check.fail("tperf.report.launch: the configuration's '%s' must be an integer from 1 on, got %s", name,
+      check.show(value))
+  end
+  return size
+end
+
+-- Whole experts are shared out over tp x ep, others are cut over tp.
+local function expert_sizes(n, model)
+  if not (model and model.experts) then
+    if n.ep > 1 and model then check.fail("tperf.report.launch: ep = %d: the model has no experts", n.ep) end
+    n.etp = n.ep > 1 and n.tp or 1
+    return
+  end
+  n.experts = true
+  if model.experts.whole then
+    n.ep, n.etp = n.ep * n.tp, 1
+  else
+    n.etp = n.tp
+  end
+end
+
+local function training(c, model, options)
+  if c.strategy and c.strategy ~= "tensor" and c.strategy ~= "context" then
+    check.fail("tperf.report.launch: strategy = %s: no stack that is known runs it", check.show(c.strategy))
+  end
+  local n = { model = model, recompute = c.recompute or "none", schedule = c.schedule or "1f1b" }
+  for _, name in ipairs { "tp", "pp", "cp", "dp", "ep" } do n[name] = whole(c, name, 1) end
+  n.vp = whole(c, "virtual_stages", 1)
+  n.gpus = n.tp * n.pp * n.cp * n.dp
+  n.micro_batch, n.global_batch = whole(c, "micro_batch"), whole(c, "global_batch")
+  if n.global_batch % (n.micro_batch * n.dp) ~= 0 then
+    check.fail("tperf.report.launch: micro_batch %d x dp %d does not divide the global batch of %d", n.micro_batch,
+      n.dp,
+      n.global_batch)
+  end
+  n.microbatches = n.global_batch // n.dp // n.micro_batch
+  n.seq = options.seq or c.throughput and math.floor(c.tokens_per_second / c.throughput + 0.5) or model and model.seq
+  n.zero = c.zero or 1
+  n.sequence_parallel = n.tp > 1 and c.sequence_parallel ~= false
+  expert_sizes(n, model)
+  return n
+end
+
+local function serving(c, model, options)
+  local n = { model = model, max_tokens = options.max_tokens, seq_max = options.seq_max, kv_dtype = options.kv_dtype }
+  for _, name in ipairs { "tp", "pp", "dp", "ep" } do n[name] = whole(c, name, 1) end
+  n.max_batch = c.batch and whole(c, "batch") or nil
+  if n.ep > 1 and n.ep ~= n.dp then
+    check.fail("tperf.report.launch: ep = %d of dp = %d: engines share experts over all of their replicas", n.ep, n.dp)
+  end
+  n.experts = model and model.experts ~= nil or n.ep > 1
+  n.whole = n.experts and (model and model.experts and model.experts.whole or n.tp == 1)
+  return n
+end
+
+local schema = {
+  model = check.any { optional = true }, seq = check.integer { min = 1, max = 1 << 31, optional = true },
+  max_tokens = check.integer { min = 1, max = 1 << 31, optional = true },
+  seq_max = check.integer { min = 1, max = 1 << 31, optional = true }, kv_dtype = check.string { optional = true },
+}
+
+--- The launch of a configuration: a shell script, a TOML, a YAML or a Python recipe, with comments for what tperf
+--- assumed and the stack cannot be told. What the stack cannot do is an error that names the axis.
+---@param configuration table  of tperf.search, tperf.train or tperf.infer
+---@param stack string  megatron, megatron-bridge, torchtitan, deepspeed, nanotron; vllm, sglang, tensorrt-llm
+---@param options table?  model: its name, path or object, for the arguments that describe it; seq: tokens of a
+---  sequence (else the configuration's); of servers max_tokens, seq_max, kv_dtype
+---@return string text
+function launch.text(configuration, stack, options)
+  local known = STACKS[stack]
+  if not known then
+    local all = check.names(STACKS)
+    check.fail("tperf.report.launch: no stack %s%s; known: %s", check.show(stack), check.suggest(tostring(stack), all),
+      table.concat(all, ", "))
+  end
+  if type(configuration) ~= "table" then check.fail "tperf.report.launch needs a configuration" end
+  local o = check.record("tperf.report.launch", options or {}, schema)
+  local model = o.model and models(o.model)
+  local n = (known.serving and serving or training)(configuration, model, o)
+  return require("tperf.export.launch." .. known.module)(n, writer(stack, tables.load(known.table)))
+end
+
+return setmetatable(launch, { __call = function(_, ...) return launch.text(...) end })

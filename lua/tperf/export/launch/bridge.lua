@@ -1,0 +1,63 @@
+--- A configuration as a Megatron-Bridge recipe.
+local format = require "tperf.export.launch.format"
+
+local SHARDING <const> = { [2] = "optim_grads", [3] = "optim_grads_params" }
+
+local function literal(value)
+  if type(value) == "boolean" then return value and "True" or "False" end
+  return type(value) == "string" and ('"%s"'):format(value) or tostring(value)
+end
+
+local function pipelines(n, w)
+  w.put("model.pipeline_model_parallel_size", n.pp)
+  if n.vp > 1 and n.pp == 1 then w.cannot("virtual_stages", n.vp, "interleaves only with pp above 1") end
+  if n.pp > 1 and n.schedule ~= "1f1b" and n.schedule ~= "interleaved_1f1b" then
+    w.cannot("schedule", n.schedule, "runs 1f1b and interleaved_1f1b")
+  end
+  if n.vp > 1 then w.put("model.virtual_pipeline_model_parallel_size", n.vp) end
+end
+
+local function model(m, w)
+  w.put("model.num_layers", m.layers)
+  w.put("model.hidden_size", m.hidden)
+  w.put("model.num_attention_heads", m.heads)
+  if m.kv_heads ~= m.heads then w.put("model.num_query_groups", m.kv_heads) end
+  if m.ffn then w.put("model.ffn_hidden_size", m.ffn) end
+  if m.experts then
+    w.put("model.num_moe_experts", m.experts.count)
+    w.put("model.moe_router_topk", m.experts.top_k)
+    w.put("model.moe_ffn_hidden_size", m.experts.ffn)
+  end
+end
+
+return function(n, w)
+  w.put("model.tensor_model_parallel_size", n.tp)
+  pipelines(n, w)
+  w.put("model.context_parallel_size", n.cp)
+  if n.experts or n.ep > 1 then
+    w.put("model.expert_model_parallel_size", n.ep)
+    w.put("model.expert_tensor_parallel_size", n.etp)
+  end
+  w.put("model.sequence_parallel", n.sequence_parallel)
+  w.put("model.seq_length", n.seq)
+  if n.recompute ~= "none" then w.put("model.recompute_granularity", n.recompute) end
+  if n.recompute == "full" then
+    w.put("model.recompute_method", "uniform")
+    w.put("model.recompute_num_layers", 1)
+  end
+  if n.model then model(n.model, w) else w.note "the model's own fields are not here: no model was given" end
+  w.put("train.micro_batch_size", n.micro_batch)
+  w.put("train.global_batch_size", n.global_batch)
+  w.put("ddp.use_distributed_optimizer", n.zero >= 1)
+  if n.zero >= 2 then
+    w.put("ddp.use_megatron_fsdp", true)
+    w.put("ddp.data_parallel_sharding_strategy", SHARDING[n.zero])
+  end
+  w.put("ddp.overlap_grad_reduce", true)
+  w.put("ddp.grad_reduce_in_fp32", true)
+  w.put("mixed_precision.bf16", true)
+  w.note "cfg is the recipe of your model; data, tokenizer and learning rate stay as it has them"
+  local lines = { format.notes(w.notes), ("def tperf_%dgpu_config(cfg):\n"):format(n.gpus) }
+  for _, one in ipairs(w.list) do lines[#lines + 1] = ("    cfg.%s = %s\n"):format(one.option, literal(one.value)) end
+  return table.concat(lines) .. "    return cfg\n"
+end

@@ -1,0 +1,56 @@
+--- A configuration as a DeepSpeed JSON with the command that uses it.
+local format = require "tperf.export.launch.format"
+
+local function refuse(n, w)
+  if n.ep > 1 then w.cannot("ep", n.ep, "has it in the model's code (ep_size)") end
+  if n.vp > 1 then w.cannot("virtual_stages", n.vp, "has one chunk on a stage") end
+  if n.pp > 1 and n.schedule ~= "1f1b" then w.cannot("schedule", n.schedule, "runs 1f1b") end
+  if n.pp > 1 and n.zero >= 2 then w.cannot("zero", n.zero, "runs pipelines with ZeRO 0 and 1 only") end
+  if n.tp > 1 and n.sequence_parallel then w.cannot("sequence_parallel", true, "has no such split of its tp") end
+  if n.recompute == "selective" then w.cannot("recompute", "selective", "recomputes whole layers or nothing") end
+end
+
+local function json_value(value) return type(value) == "string" and ('"%s"'):format(value) or tostring(value) end
+
+-- Options with one dot at most, as nested objects.
+local function json(list)
+  local lines, i = {}, 1
+  while list[i] do
+    local section = list[i].option:match "^(.*)%."
+    local members = {}
+    repeat
+      members[#members + 1] = ('"%s": %s'):format(list[i].option:match "[^.]+$", json_value(list[i].value))
+      i = i + 1
+    until not list[i] or not section or list[i].option:match "^(.*)%." ~= section
+    local text = table.concat(members, ", ")
+    lines[#lines + 1] = section and ('  "%s": { %s }'):format(section, text) or "  " .. text
+  end
+  return "{\n" .. table.concat(lines, ",\n") .. "\n}\n"
+end
+
+return function(n, w)
+  refuse(n, w)
+  w.put("train_batch_size", n.global_batch)
+  w.put("train_micro_batch_size_per_gpu", n.micro_batch)
+  w.put("gradient_accumulation_steps", n.microbatches)
+  w.put("bf16.enabled", true)
+  w.put("zero_optimization.stage", n.zero)
+  w.put("zero_optimization.overlap_comm", true)
+  if n.tp > 1 then w.put("tensor_parallel.autotp_size", n.tp) end
+  if n.cp > 1 then w.put("sequence_parallel_size", n.cp) end
+  if n.pp > 1 then
+    w.put("pipeline.stages", n.pp)
+    w.note "pipeline.stages is what the script gives PipelineModule"
+  end
+  if n.tp > 1 then w.note "tp runs in DeepSpeed's AutoTP: ZeRO 3 does not go with it in all versions" end
+  local file = json(w.list)
+  w.list = {}
+  w.put("--deepspeed_config", "ds_config.json")
+  w.put("--max_seq_len", n.seq)
+  if n.recompute == "full" then w.put("--gradient_checkpointing", true) end
+  w.note "train.py stands for your script; its model and data are yours to add"
+  local nodes, each = format.nodes(n.gpus, w)
+  local command = ("deepspeed --num_nodes %d --num_gpus %d train.py"):format(nodes, each)
+  return ("#!/bin/bash\n%scat > ds_config.json <<EOF\n%sEOF\n%s"):format(format.notes(w.notes), file,
+    format.command(command, w.list))
+end

@@ -1,0 +1,24 @@
+--- What the servers' exports share.
+local format = require "tperf.export.launch.format"
+
+local engines = {}
+
+--- Separate replicas, which share nothing, are so many servers of their own: notes it, and leaves one.
+function engines.alone(n, w)
+  if n.dp > 1 and n.ep == 1 then
+    w.note("start %d of these servers behind a balancer: replicas share nothing", n.dp)
+    n.replicas, n.dp = n.dp, 1
+  end
+end
+
+--- The model's name as the servers take it, which is the user's.
+function engines.model(n, w)
+  if n.model then w.note("MODEL is the path or the name of %s", n.model.name) end
+  return "MODEL"
+end
+
+function engines.script(w, command)
+  return "#!/bin/bash\n" .. format.notes(w.notes) .. format.command(command, w.list)
+end
+
+return engines

@@ -1,0 +1,60 @@
+--- How launch files are written: a shell's command, with comments above.
+local format = {}
+
+--- "# " before every note.
+function format.notes(notes, mark)
+  local lines = {}
+  for i, note in ipairs(notes) do lines[i] = (mark or "#") .. " " .. note .. "\n" end
+  return table.concat(lines)
+end
+
+local function quoted(value)
+  local text = tostring(value)
+  return text:find "[^%w_./:=,+-]" and "'" .. text:gsub("'", "'\\''") .. "'" or text
+end
+
+--- "command \\\n    --option value \\\n …"
+function format.command(words, list)
+  local lines = { words }
+  for _, one in ipairs(list) do
+    lines[#lines + 1] = one.value == true and one.option or one.option .. " " .. quoted(one.value)
+  end
+  return table.concat(lines, " \\\n    ") .. "\n"
+end
+
+--- The nodes and GPUs of each that torchrun is told: nodes of 8, or one smaller one.
+function format.nodes(gpus, w)
+  if gpus % 8 == 0 then
+    if gpus > 8 then w.note("%d nodes of 8 GPUs", gpus // 8) end
+    return gpus // 8, 8
+  end
+  for size = 7, 2, -1 do
+    if gpus % size == 0 and gpus > size then
+      w.note("%d nodes of %d GPUs", gpus // size, size)
+      return gpus // size, size
+    end
+  end
+  return 1, gpus
+end
+
+local function yaml_value(value)
+  if type(value) ~= "string" then return tostring(value) end
+  return value:find "^[%a][%w_./-]*$" and value or ('"%s"'):format(value:gsub('["\\]', "\\%0"))
+end
+
+--- Nested maps from dotted options, in their order, as YAML.
+function format.yaml(list)
+  local lines, open = {}, {}
+  for _, one in ipairs(list) do
+    local parts = {}
+    for part in one.option:gmatch "[^.]+" do parts[#parts + 1] = part end
+    local shared = 0
+    while shared < #parts - 1 and open[shared + 1] == parts[shared + 1] do shared = shared + 1 end
+    for i = shared + 1, #parts - 1 do lines[#lines + 1] = ("  "):rep(i - 1) .. parts[i] .. ":" end
+    lines[#lines + 1] = ("%s%s: %s"):format(("  "):rep(#parts - 1), parts[#parts], yaml_value(one.value))
+    open = parts
+  end
+  return table.concat(lines, "\n") .. "\n"
+end
+
+return format

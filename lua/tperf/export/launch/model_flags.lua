@@ -1,0 +1,57 @@
+--- The arguments of Megatron that describe a model of tperf.
+local function norm_of(m) return m.norm == "rmsnorm" and "RMSNorm" or "LayerNorm" end
+
+local POSITIONS <const> = { rotary = "rope", alibi = "alibi", none = "none", learned = "learned_absolute" }
+
+local function experts(m, w)
+  local e = m.experts
+  w.put("--num-experts", e.count)
+  w.put("--moe-router-topk", e.top_k)
+  w.put("--moe-ffn-hidden-size", e.ffn)
+  if e.shared > 0 then w.put("--moe-shared-expert-intermediate-size", e.shared * (e.shared_ffn or e.ffn)) end
+  if type(e.dense_layers) ~= "number" then
+    w.note "the layers without experts are a list: --moe-layer-freq has to be written by hand"
+  elseif e.dense_layers > 0 then
+    w.put("--moe-layer-freq", ("[0]*%d+[1]*%d"):format(e.dense_layers, m.layers - e.dense_layers))
+  elseif e.every > 1 then
+    w.put("--moe-layer-freq", e.every)
+  end
+  w.put("--moe-token-dispatcher-type", "alltoall")
+  w.put("--moe-grouped-gemm", true)
+end
+
+local function latent(m, w)
+  w.put("--multi-latent-attention", true)
+  if m.mla.q_rank then w.put("--q-lora-rank", m.mla.q_rank) end
+  w.put("--kv-lora-rank", m.mla.kv_rank)
+  w.put("--qk-head-dim", m.mla.nope_dim)
+  w.put("--qk-pos-emb-head-dim", m.mla.rope_dim)
+  w.put("--v-head-dim", m.mla.v_dim)
+end
+
+---@param m table  a model of tperf
+---@param w table  the writer
+return function(m, w)
+  w.put("--num-layers", m.layers)
+  w.put("--hidden-size", m.hidden)
+  w.put("--num-attention-heads", m.heads)
+  if m.ffn then w.put("--ffn-hidden-size", m.ffn) end
+  if m.mla then
+    latent(m, w)
+  else
+    if m.kv_heads ~= m.heads then
+      w.put("--group-query-attention", true)
+      w.put("--num-query-groups", m.kv_heads)
+    end
+    if m.head_dim * m.heads ~= m.hidden then w.put("--kv-channels", m.head_dim) end
+  end
+  if m.gated then w.put("--swiglu", true) end
+  w.put("--normalization", norm_of(m))
+  if m.norm == "rmsnorm" then w.put("--disable-bias-linear", true) end
+  if not m.tied_embeddings then w.put("--untie-embeddings-and-output-weights", true) end
+  w.put("--position-embedding-type", POSITIONS[m.positions])
+  w.put("--max-position-embeddings", m.context or m.seq)
+  if m.vocab then w.put("--vocab-size", m.vocab) end
+  if (m.mtp or 0) > 0 then w.put("--mtp-num-layers", m.mtp) end
+  if m.experts then experts(m, w) end
+end

@@ -1,0 +1,52 @@
+--- A configuration as nanotron's YAML.
+local format = require "tperf.export.launch.format"
+
+local ENGINES <const> = { ["1f1b"] = "1f1b", gpipe = "afab" }
+
+local function refuse(n, w)
+  if n.vp > 1 then w.cannot("virtual_stages", n.vp, "has one chunk on a stage") end
+  if n.pp > 1 and not ENGINES[n.schedule] then w.cannot("schedule", n.schedule, "runs 1f1b and gpipe (afab)") end
+  if n.zero > 1 then w.cannot("zero", n.zero, "shards optimizer states at most (1)") end
+  if n.ep > 1 then w.cannot("ep", n.ep, "takes further GPUs for it, tperf shares those of dp") end
+  if n.experts and n.etp ~= n.tp then w.cannot("etp", n.etp, "cuts experts over tp") end
+  if n.recompute == "selective" then w.cannot("recompute", "selective", "recomputes whole layers or nothing") end
+end
+
+local function model(m, w)
+  local p = "model.model_config."
+  w.put(p .. "hidden_size", m.hidden)
+  if m.ffn then w.put(p .. "intermediate_size", m.ffn) end
+  w.put(p .. "num_hidden_layers", m.layers)
+  w.put(p .. "num_attention_heads", m.heads)
+  w.put(p .. "num_key_value_heads", m.kv_heads)
+  if m.vocab then w.put(p .. "vocab_size", m.vocab) end
+  w.put(p .. "tie_word_embeddings", m.tied_embeddings)
+  if m.experts then
+    w.put(p .. "moe_config.num_experts", m.experts.count)
+    w.put(p .. "moe_config.top_k", m.experts.top_k)
+    w.put(p .. "moe_config.moe_intermediate_size", m.experts.ffn)
+  end
+end
+
+return function(n, w)
+  refuse(n, w)
+  w.put("parallelism.dp", n.dp)
+  w.put("parallelism.pp", n.pp)
+  w.put("parallelism.tp", n.tp)
+  w.put("parallelism.context_parallel_size", n.cp)
+  w.put("parallelism.expert_parallel_size", 1)
+  w.put("parallelism.pp_engine", ENGINES[n.schedule] or "1f1b")
+  w.put("parallelism.tp_mode", n.sequence_parallel and "REDUCE_SCATTER" or "ALL_REDUCE")
+  w.put("parallelism.tp_linear_async_communication", n.sequence_parallel)
+  w.put("parallelism.recompute_layer", n.recompute == "full")
+  w.put("tokens.micro_batch_size", n.micro_batch)
+  w.put("tokens.batch_accumulation_per_replica", n.microbatches)
+  w.put("tokens.sequence_length", n.seq)
+  w.put("optimizer.zero_stage", n.zero)
+  w.put("optimizer.accumulate_grad_in_fp32", true)
+  w.put("model.dtype", "bfloat16")
+  if n.model then model(n.model, w) else w.note "model.model_config is not here: no model was given" end
+  w.note("%d GPUs: torchrun says it", n.gpus)
+  w.note "general, data_stages, tokenizer, checkpoints and the learning rate are yours to add"
+  return format.notes(w.notes) .. format.yaml(w.list)
+end

@@ -1,0 +1,27 @@
+--- A way of serving as an SGLang command.
+local engines = require "tperf.export.launch.engines"
+
+return function(n, w)
+  if n.ep > 1 and n.tp > 1 and not n.whole then
+    w.cannot("ep", n.ep, "keeps experts whole when it shares them, and does not cut them over tp")
+  end
+  engines.alone(n, w)
+  local inside = n.dp > 1
+  w.put("--model-path", engines.model(n, w))
+  w.put("--tp-size", n.tp * n.dp)
+  w.put("--pp-size", n.pp)
+  w.put("--dp-size", n.dp)
+  if inside then
+    w.put("--enable-dp-attention", true)
+    w.put("--ep-size", n.tp * n.dp)
+    w.note "attention's replicas lie inside --tp-size"
+  elseif n.model and n.model.experts and n.model.experts.whole then
+    w.put("--ep-size", n.tp)
+  end
+  if n.max_batch then w.put("--max-running-requests", n.max_batch * n.dp) end
+  if n.max_tokens then w.put("--chunked-prefill-size", n.max_tokens * n.dp) end
+  if n.seq_max then w.put("--context-length", n.seq_max) end
+  if n.kv_dtype then w.put("--kv-cache-dtype", n.kv_dtype) end
+  w.note "--max-running-requests and --chunked-prefill-size are of the whole server"
+  return engines.script(w, "python3 -m sglang.launch_server")
+end

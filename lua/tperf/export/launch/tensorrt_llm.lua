@@ -1,0 +1,25 @@
+--- A way of serving as TensorRT-LLM's YAML for trtllm-serve.
+local engines = require "tperf.export.launch.engines"
+local format = require "tperf.export.launch.format"
+
+return function(n, w)
+  if n.ep > 1 and n.tp > 1 then w.cannot("ep", n.ep, "repeats attention over all of tp, and cannot cut it as well") end
+  engines.alone(n, w)
+  local inside = n.dp > 1
+  w.put("tensor_parallel_size", n.tp * n.dp)
+  w.put("pipeline_parallel_size", n.pp)
+  if inside then
+    w.put("moe_expert_parallel_size", n.ep)
+    w.put("enable_attention_dp", true)
+    w.note "max_batch_size and max_num_tokens are of each rank of attention"
+  elseif n.model and n.model.experts and n.model.experts.whole then
+    w.put("moe_expert_parallel_size", n.tp)
+  end
+  if n.max_batch then w.put("max_batch_size", n.max_batch) end
+  if n.max_tokens then w.put("max_num_tokens", n.max_tokens) end
+  if n.seq_max then w.put("max_seq_len", n.seq_max) end
+  if n.kv_dtype then w.put("kv_cache_config.dtype", n.kv_dtype) end
+  w.put("kv_cache_config.free_gpu_memory_fraction", 0.9)
+  w.note("trtllm-serve %s --extra_llm_api_options FILE, FILE being this one", engines.model(n, w))
+  return format.notes(w.notes) .. format.yaml(w.list)
+end

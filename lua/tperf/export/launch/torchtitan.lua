@@ -1,0 +1,93 @@
+--- A configuration as torchtitan's TOML.
+local format = require "tperf.export.launch.format"
+
+local SCHEDULES <const> = { ["1f1b"] = "1F1B", gpipe = "GPipe", interleaved_1f1b = "Interleaved1F1B",
+  zbv = "ZBVZeroBubble", dualpipe_v = "DualPipeV" }
+local LOOPED <const> = { interleaved_1f1b = true }
+local V <const> = { zbv = true, dualpipe_v = true }
+
+-- What the flavours are called whose models tperf has.
+local FLAVORS <const> = { ["llama-3.1-8b"] = { "llama3", "8B" }, ["llama-3.1-70b"] = { "llama3", "70B" },
+  ["llama-3.1-405b"] = { "llama3", "405B" }, ["deepseek-v3"] = { "deepseek_v3", "671B" } }
+
+-- Layers of a stage for so many of them; embedding and head count as one layer each.
+local function layers_of_stage(n, w)
+  if not n.model then w.cannot("virtual_stages", n.vp, "is told the layers of a stage: give the model") end
+  local units, stages = n.model.layers + 2, n.pp * n.vp
+  local each = -(-units // stages)
+  if -(-units // each) ~= stages then
+    w.cannot("virtual_stages", n.vp, ("cannot cut %d layers into %d stages"):format(n.model.layers, stages))
+  end
+  return each
+end
+
+local function pipelines(n, w)
+  w.put("parallelism.pipeline_parallel_degree", n.pp)
+  if n.pp == 1 then
+    if n.vp > 1 then w.cannot("virtual_stages", n.vp, "interleaves only with pp above 1") end
+    return
+  end
+  local schedule = n.schedule == "1f1b" and n.vp > 1 and "interleaved_1f1b" or n.schedule
+  local name = SCHEDULES[schedule] or w.cannot("schedule", n.schedule, "has no such schedule")
+  if LOOPED[schedule] and n.vp == 1 then w.cannot("virtual_stages", 1, "interleaves two stages of a rank or more") end
+  w.put("parallelism.pipeline_parallel_schedule", name)
+  w.put("parallelism.pipeline_parallel_microbatch_size", n.micro_batch)
+  if LOOPED[schedule] and n.vp ~= 2 then w.put("parallelism.pipeline_parallel_layers_per_stage", layers_of_stage(n,
+    w)) end
+  if V[schedule] then w.note "the V-shaped schedule has two stages on a rank" end
+end
+
+local function sharding(n, w)
+  local replicate = n.zero == 0
+  if replicate and n.cp > 1 then w.cannot("zero", 0, "shards weights over cp") end
+  if n.zero == 1 and n.dp * n.cp > 1 then w.cannot("zero", 1, "shards weights too (2, 3) or nothing (0)") end
+  w.put("parallelism.data_parallel_replicate_degree", replicate and n.dp or 1)
+  w.put("parallelism.data_parallel_shard_degree", replicate and 1 or n.dp)
+  if n.zero >= 2 then w.put("parallelism.fsdp_reshard_after_forward", n.zero == 3 and "always" or "never") end
+end
+
+local function toml(list)
+  local lines, open = {}, nil
+  for _, one in ipairs(list) do
+    local section, key = one.option:match "^(.*)%.([^.]+)$"
+    if section ~= open then lines[#lines + 1] = ("\n[%s]"):format(section) end
+    open = section
+    local value = type(one.value) == "string" and ('"%s"'):format(one.value) or tostring(one.value)
+    lines[#lines + 1] = ("%s = %s"):format(key, value)
+  end
+  return table.concat(lines, "\n") .. "\n"
+end
+
+return function(n, w)
+  if n.tp > 1 and not n.sequence_parallel then w.cannot("sequence_parallel", false, "always has it with tp") end
+  local flavor = n.model and FLAVORS[n.model.name]
+  w.put("model.name", flavor and flavor[1] or n.experts and "deepseek_v3" or "llama3")
+  if flavor then
+    w.put("model.flavor", flavor[2])
+  else
+    w.note "model.name stands for yours: set it, and its flavor"
+  end
+  w.put("training.local_batch_size", n.pp > 1 and n.micro_batch * n.microbatches or n.micro_batch)
+  w.put("training.global_batch_size", n.global_batch)
+  w.put("training.seq_len", n.seq)
+  sharding(n, w)
+  w.put("parallelism.tensor_parallel_degree", n.tp)
+  w.put("parallelism.context_parallel_degree", n.cp)
+  pipelines(n, w)
+  local shard = n.zero == 0 and 1 or n.dp
+  if shard * n.cp * n.tp % (n.ep * n.etp) ~= 0 then
+    w.cannot("ep", n.ep, ("takes its ranks out of shard x cp x tp = %d"):format(shard * n.cp * n.tp))
+  end
+  if n.ep > 1 then
+    w.put("parallelism.expert_parallel_degree", n.ep)
+    w.put("parallelism.expert_tensor_parallel_degree", n.etp)
+  end
+  w.put("activation_checkpoint.mode", n.recompute)
+  if n.recompute == "selective" then
+    w.put("activation_checkpoint.selective_ac_option", "op")
+    w.note "tperf's selective recomputes attention's core; torchtitan's op keeps the outputs of chosen ops"
+  end
+  w.note("%d GPUs: torchrun says it", n.gpus)
+  w.note "parameters and states in fp32, products in bf16; dataset, optimizer and checkpoints are yours to add"
+  return format.notes(w.notes) .. toml(w.list)
+end

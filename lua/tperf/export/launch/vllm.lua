@@ -1,0 +1,23 @@
+--- A way of serving as a vLLM command.
+local engines = require "tperf.export.launch.engines"
+
+return function(n, w)
+  if n.ep > 1 and n.tp > 1 and not n.whole then
+    w.cannot("ep", n.ep, "keeps experts whole when it shares them, and does not cut them over tp")
+  end
+  if n.experts and n.ep == 1 and n.tp > 1 and n.model and n.model.experts and n.model.experts.whole then
+    w.put("--enable-expert-parallel", true)
+  end
+  engines.alone(n, w)
+  w.put("--tensor-parallel-size", n.tp)
+  w.put("--pipeline-parallel-size", n.pp)
+  w.put("--data-parallel-size", n.dp)
+  if n.ep > 1 then w.put("--enable-expert-parallel", true) end
+  if n.max_batch then w.put("--max-num-seqs", n.max_batch) end
+  if n.max_tokens then w.put("--max-num-batched-tokens", n.max_tokens) end
+  if n.seq_max then w.put("--max-model-len", n.seq_max) end
+  if n.kv_dtype then w.put("--kv-cache-dtype", n.kv_dtype) end
+  w.put("--gpu-memory-utilization", 0.9)
+  w.note "--max-num-seqs is of each of the data-parallel engines"
+  return engines.script(w, "vllm serve " .. engines.model(n, w))
+end

@@ -1,0 +1,165 @@
+--- From a launch to the arguments of tperf.train or tperf.infer, and what of it no prediction has.
+local check = require "tperf.check"
+local models = require "tperf.model"
+local resource = require "tperf.resource"
+
+local arguments = {}
+
+-- What stacks call the models of models/, where the name itself does not say it.
+local CALLED <const> = {
+  ["llama3-8b"] = "llama-3.1-8b", ["llama3-70b"] = "llama-3.1-70b", ["llama3-405b"] = "llama-3.1-405b",
+  ["deepseek-v3-671b"] = "deepseek-v3", ["llama4-17bx128e"] = "llama-4-maverick", ["llama31-405b"] = "llama-3.1-405b",
+  ["llama3-1-405b"] = "llama-3.1-405b", ["gpt3"] = "gpt3-175b", ["deepseek-r1"] = "deepseek-v3",
+  ["llama-3-3-70b-instruct"] = "llama-3.1-70b", ["kimi-k2-5"] = "kimi-k2",
+}
+
+local function plain(name) return (name:match "[^/]*$":lower():gsub("[^%w]+", "-"):gsub("%-+$", "")) end
+
+--- The model of models/ that a launch names, or nil.
+---@param name string?
+---@param size string?
+---@return string?
+function arguments.named(name, size)
+  if type(name) ~= "string" then return nil end
+  local wanted = plain(size and name .. "-" .. size or name)
+  if CALLED[wanted] then return CALLED[wanted] end
+  for _, known in ipairs(resource.list "models") do
+    if plain(known) == wanted then return known end
+  end
+end
+
+local function experts_of(m)
+  if not m.experts then return nil end
+  local shared, dense = m.shared_expert_ffn or 0, 0
+  if type(m.moe_layers) == "table" then
+    while m.moe_layers[dense + 1] == 0 do dense = dense + 1 end
+    for i = dense + 1, #m.moe_layers do
+      if m.moe_layers[i] == 0 then check.fail "layers without experts between those with some are not modelled" end
+    end
+  end
+  return {
+    count = m.experts, top_k = m.experts_per_token, ffn = m.expert_ffn, dense_layers = dense,
+    every = math.type(m.moe_layers) == "integer" and m.moe_layers > 1 and m.moe_layers or nil,
+    shared = shared > 0 and 1 or 0, shared_ffn = shared > 0 and shared or nil,
+  }
+end
+
+-- A description for tperf.model; nil when the file says too little.
+local function described(m, seq, given)
+  if not (m and m.layers and m.hidden and m.heads) then return nil end
+  if m.pattern then
+    check.fail "a hybrid of Mamba and attention layers: name the MODEL, for the file does not say its scan"
+  end
+  local vocab = math.tointeger(tonumber(given.vocab or m.vocab))
+  if not vocab then check.fail "the launch does not say the vocabulary: give it as vocab (--set vocab=32000)" end
+  return {
+    name = "the launch's model", layers = m.layers, hidden = m.hidden, heads = m.heads,
+    kv_heads = m.kv_heads, head_dim = not m.mla and m.head_dim or nil, ffn = m.ffn, vocab = vocab, seq = seq,
+      gated = m.gated, norm = m.norm,
+    tied_embeddings = m.tied_embeddings,
+    positions = m.positions, context = m.max_positions and math.max(m.max_positions, seq) or nil,
+      biases = m.bias == false and false or nil, mla = m.mla, experts = experts_of(m),
+    mtp = m.mtp_layers,
+  }
+end
+
+-- tperf's ep lies inside dp; whole experts may also be shared out over tp.
+local function expert_axes(launch, model)
+  if not models(model).experts then return 1, model end
+  if launch.etp == launch.tp then return launch.ep, model end
+  if launch.etp == 1 and launch.ep % launch.tp == 0 then
+    return launch.ep // launch.tp, models(model):with { experts = { whole = true } }
+  end
+  check.fail("ep %d with etp %d under tp %d: tperf cuts experts over tp, or shares whole ones out over tp x ep",
+    launch.ep, launch.etp, launch.tp)
+end
+
+local function left_out(launch)
+  local notes = {}
+  local function note(format, ...) notes[#notes + 1] = format:format(...) end
+  local p, o = launch.precision or {}, launch.overlap or {}
+  if p.fp8_format or p.fp8_recipe then note "FP8 products: predicted in 16 bits" end
+  if launch.offload then note "offloading to the host's memory" end
+  if o.ep then note "overlap of the experts' all-to-all with computing" end
+  if launch.pipeline_layout then note "the layout of layers over chunks: predicted even" end
+  if launch.recompute and launch.recompute.granularity == "selective" then
+    note "which ops are recomputed: predicted as those of attention's core"
+  end
+  if (launch.dp_replicate or 1) > 1 and (launch.dp_shard or 1) > 1 then
+    note("shards repeated %d times: predicted as sharded over all of dp", launch.dp_replicate)
+  end
+  if launch.speculative then note "speculative decoding" end
+  if launch.quantization then note("quantization %s: --weight-dtype says how weights are stored",
+    launch.quantization) end
+  return notes
+end
+
+local SAME <const> = { "gpus", "tp", "pp", "cp", "dp", "micro_batch", "global_batch", "seq", "zero" }
+
+local function training(launch, model)
+  local a = {}
+  a.ep, a.model = expert_axes(launch, model)
+  a.model = a.model or model
+  for _, name in ipairs(SAME) do a[name] = launch[name] end
+  if a.cp > 1 then a.strategy = "context" else a.cp = nil end
+  for _, name in ipairs { "micro_batch", "global_batch" } do
+    if not a[name] then
+      check.fail("the launch does not say %s: give it as %s (--set %s=…)", name:gsub("_", " "), name, name)
+    end
+  end
+  if launch.vp and launch.vp > 1 then
+    local named = launch.schedule
+    a.schedule = named and named ~= "1f1b" and named or "interleaved_1f1b"
+    a.virtual_stages = a.schedule == "interleaved_1f1b" and launch.vp or nil
+  else
+    a.schedule = launch.pp > 1 and launch.schedule or "1f1b"
+  end
+  a.recompute = launch.recompute and launch.recompute.granularity or "none"
+  if launch.tp > 1 then a.sequence_parallel = launch.sequence_parallel end
+  return a
+end
+
+local function serving(launch, model)
+  if launch.prefill or launch.decode then
+    check.fail "the launch has servers of several roles: predict one of them by its own sizes, as in prefill.tp"
+  end
+  local inside = (launch.attention_dp or 1) > 1 -- dp over attention, experts over all
+  local tp = inside and launch.attention_tp or launch.tp
+  local dp = inside and launch.attention_dp or launch.dp
+  local a = { model = model, tp = tp, pp = launch.pp, dp = dp, batch = launch.batch or launch.max_batch }
+  if launch.ep > 1 and models(model).experts then
+    if launch.etp > 1 or launch.ep ~= tp * dp then
+      check.fail("ep %d with etp %d: tperf serves experts whole over all of tp x dp = %d x %d, or cut over tp",
+        launch.ep,
+        launch.etp, tp, dp)
+    end
+    a.ep = dp
+    if tp > 1 then a.model = models(model):with { experts = { whole = true } } end
+  elseif dp > 1 and models(model).experts then
+    check.fail("experts cut by matrix over tp x dp = %d x %d are not modelled", tp, dp)
+  end
+  return a
+end
+
+--- What tperf.train (or tperf.infer, for servers) takes to predict a launch.
+---@param launch table  of tperf.import.launch
+---@param given table?  { model = one in place of the file's, vocab =, micro_batch =, global_batch =, seq = }
+---@return table arguments
+---@return string[] left_out  what of the launch the prediction does not have
+function arguments.of(launch, given)
+  given = given or {}
+  local whole = setmetatable({}, { __index = launch })
+  for _, name in ipairs { "micro_batch", "global_batch", "seq" } do
+    if given[name] then whole[name] = math.tointeger(tonumber(given[name])) end
+  end
+  local model = given.model or arguments.named(launch.model_name, launch.model_size)
+    or described(launch.model, whole.seq, given)
+  if not model then
+    check.fail("the launch %s: name the MODEL", launch.model_name
+      and "calls its model " .. check.show(launch.model_name) .. ", which `tperf list models` does not have"
+      or "does not describe its model")
+  end
+  return (launch.kind == "serving" and serving or training)(whole, model), left_out(launch)
+end
+
+return arguments

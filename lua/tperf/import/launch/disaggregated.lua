@@ -1,0 +1,34 @@
+--- YAML recipes whose servers have roles of their own (prefill, decode): backend.vllm_config, sglang_config,
+-- trtllm_config, and resources that say how many workers there are.
+local check = require "tperf.check"
+
+local disaggregated = {}
+
+local BACKENDS <const> = { vllm_config = "vLLM", sglang_config = "SGLang", trtllm_config = "TensorRT-LLM" }
+
+--- Is the content such a recipe? Its stack, and the key of its settings.
+function disaggregated.recognise(content)
+  local backend = type(content.backend) == "table" and content.backend
+  for key, stack in pairs(BACKENDS) do
+    if backend and type(backend[key]) == "table" then return stack, key end
+  end
+end
+
+--- { prefill = {…}, decode = {…}, total_gpus }, each role read by `read(tree, path)`; one role is the launch itself.
+function disaggregated.read(content, key, read)
+  local r, total = {}, 0
+  local resources = type(content.resources) == "table" and content.resources or {}
+  local roles = content.backend[key]
+  for _, role in ipairs(check.names(roles)) do
+    if type(roles[role]) == "table" then
+      local one = read(roles[role], "backend." .. key .. "." .. role)
+      one.workers = math.tointeger(resources[(role == "aggregated" and "agg" or role) .. "_workers"] or 1)
+      r[role] = one
+      total = total + one.workers * one.gpus
+    end
+  end
+  r.total_gpus = total
+  return r
+end
+
+return disaggregated

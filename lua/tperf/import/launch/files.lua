@@ -1,0 +1,112 @@
+--- The files of a launch: read with a limit, and told apart by their names and what they hold.
+local io = io -- scripts may lose it
+local check = require "tperf.check"
+local core = require "tperf.core"
+local toml = require "tperf.import.launch.toml"
+
+local files = {}
+
+local MAX_BYTES <const> = 4 << 20
+
+local KINDS <const> = { sh = "shell", slurm = "shell", sbatch = "shell", bash = "shell", conf = "shell", env = "shell",
+  toml = "toml", yaml = "tree", yml = "tree", json = "tree", py = "python" }
+
+local function read(path)
+  local file, message = io.open(path, "rb")
+  if not file then return nil, message end
+  local text, problem = file:read(MAX_BYTES + 1)
+  file:close()
+  if not text and problem then return nil, ("%s: %s"):format(path, problem) end
+  text = text or ""
+  if #text > MAX_BYTES then return nil, ("%s: larger than %d MiB"):format(path, MAX_BYTES >> 20) end
+  return (text:gsub("[\1\2]", ""):gsub("\r\n", "\n"))
+end
+
+local function kind_of(path, text)
+  local kind = KINDS[path:match "%.(%w+)$" or ""]
+  if kind then return kind end
+  if text:find "^%s*{" then return "tree" end
+  return "shell"
+end
+
+--- A file: { path, name, folder, text, kind }. Raises when it cannot be read.
+---@param path string|table  or { name =, text = }
+function files.open(path)
+  local text, message
+  if type(path) == "table" then
+    if type(path.name) ~= "string" or type(path.text) ~= "string" then
+      check.fail "tperf.import.launch: a file in memory is { name = …, text = … }"
+    end
+    path, text = path.name, path.text:gsub("[\1\2]", "")
+  else
+    text, message = read(path)
+    if not text then check.fail("%s", message) end
+  end
+  return { path = path, name = path:match "[^/]*$", folder = path:match "^(.*)/" or ".", text = text,
+    kind = kind_of(path, text) }
+end
+
+--- The text of a file beside a script, by the name that the script uses; nil when it is not there, or elsewhere.
+function files.beside(folder, name)
+  name = name:gsub("^%./", "")
+  if name == "" or name:find "^[/~]" or name:find "[%c*?]" or name:find("\1", 1, true) then return nil end
+  local text = read(folder .. "/" .. name)
+  return text
+end
+
+-- YAML's loaders take the last of two equal keys; the reader refuses them. Blanks the first with what is below it.
+local function without_first(text, line)
+  local lines, at = {}, 0
+  local indent
+  for one in (text .. "\n"):gmatch "(.-)\n" do
+    at = at + 1
+    local own = #one:match "^ *"
+    if at == line then
+      indent = own
+      one = ""
+    elseif indent and at > line and one:find "%S" then
+      if own > indent then one = "" else indent = nil end
+    end
+    lines[#lines + 1] = one
+  end
+  return table.concat(lines, "\n")
+end
+
+--- The content of a YAML or JSON text, and a function that tells where a path is. Of equal keys the last counts.
+---@return table content
+---@return fun(path: string): string
+---@return fun(path: string): boolean null
+function files.tree(text, name)
+  local content, positions
+  for _ = 1, 20 do
+    content, positions = core.yaml(text, name)
+    local line = content == nil and positions:match "duplicate key .* %(first on line (%d+)%)"
+    if not line then break end
+    text = without_first(text, tonumber(line))
+  end
+  if content == nil then check.fail("%s", positions) end
+  if type(content) ~= "table" then check.fail("%s: a map of settings is needed", name) end
+  local function at(path)
+    local place = positions[path]
+    return place and ("%s:%d"):format(name, place[1]) or name
+  end
+  local function null(path)
+    if not positions[path] then return false end
+    local value = content
+    for key in path:gmatch "[^.]+" do value = type(value) == "table" and value[key] or nil end
+    return value == nil
+  end
+  return content, at, null
+end
+
+--- The content of a TOML text; see files.tree.
+function files.toml(text, name)
+  local content, positions = toml(text, name)
+  if not content then check.fail("%s", positions) end
+  return content, function(path)
+    local offset = positions[path]
+    return offset and ("%s:%d"):format(name, select(2, text:sub(1, offset - 1):gsub("\n", "")) + 1) or name
+  end
+end
+
+return files

@@ -1,0 +1,108 @@
+--- Scripts that start a launch through another repository's machinery: what that adds, as its own files say it.
+local files = require "tperf.import.launch.files"
+local marker = require "tperf.import.launch.marker"
+local resource = require "tperf.resource"
+local shell = require "tperf.import.launch.shell"
+local words = require "tperf.import.launch.shell_words"
+
+local harness = {}
+
+local function known()
+  local path = resource.in_roots "recipes/harnesses.yaml"
+  local content = path and resource.read(path)
+  return content and content.harnesses or {}
+end
+
+--- Variables that a benchmark's driver sets for its scripts, when one of `signs` is in the text: name -> value.
+function harness.environment(text)
+  for _, one in ipairs(known()) do
+    if text:find(one.sign, 1, true) then return one.variables, one.name end
+  end
+  return {}
+end
+
+-- An argument of a model's YAML with its ${VARIABLES}; nil for false and what is not set.
+local function filled(value, variables, given)
+  if type(value) == "boolean" then return value or nil end
+  local text = tostring(value):gsub("%${([%w_]+)}", function(name)
+    local one = given[name] or variables[name]
+    return type(one) == "string" and one or marker.of(name)
+  end)
+  if text == "false" then return nil end
+  return text == "true" and true or text
+end
+
+local FP8 <const> = {
+  fp8 = { "--fp8-recipe", "blockwise", "--fp8-format", "e4m3" },
+  mxfp8 = { "--fp8-recipe", "mxfp8", "--fp8-format", "e4m3", "--fp8-param-gather",
+    "--reuse-grad-buf-for-mxfp8-param-ag" },
+}
+local STATES <const> = { "--use-precision-aware-optimizer", "--main-grads-dtype", "fp32", "--main-params-dtype", "fp32",
+  "--exp-avg-dtype", "bf16", "--exp-avg-sq-dtype", "bf16" }
+
+local function add(list, more) table.move(more, 1, #more, #list + 1, list) end
+
+-- What sbatch_benchmarking.sh of Megatron-MoE-ModelZoo adds to the model's arguments for the variables set.
+local function zoo_extras(v, has)
+  local list = {}
+  if v.PR ~= nil and FP8[v.PR] then
+    add(list, FP8[v.PR])
+    add(list, STATES)
+  end
+  if v.A2A_OVERLAP == "1" then add(list, { "--delay-wgrad-compute", "--overlap-moe-expert-parallel-comm" }) end
+  if v.OPTIMIZER_OFFLOAD == "1" then add(list, { "--optimizer-cpu-offload", "--overlap-cpu-optimizer-d2h-h2d" }) end
+  local dispatcher = v.DISPATCHER or v.MOE_TOKEN_DISPATCHER or "alltoall"
+  if dispatcher == "deepep" or dispatcher == "hybridep" then
+    add(list, { "--moe-token-dispatcher-type", "flex", "--moe-flex-dispatcher-backend", dispatcher })
+  else
+    add(list, { "--moe-token-dispatcher-type", dispatcher })
+  end
+  local vpp = tonumber(v.VPP)
+  if vpp and vpp > 1 and not has "virtual%-" and not has "%-layout" then
+    add(list, { "--num-virtual-stages-per-pipeline-rank", v.VPP })
+  end
+  return list
+end
+
+-- The variables of a command after the table of the machinery has filled what is not set.
+local function zoo_variables(command, conf, given)
+  local environment = {}
+  for name, value in pairs(command.environment) do environment[name] = value end
+  if not conf then return environment end
+  local sh = shell.new(given, environment, function() end)
+  sh:run(conf.text, conf.name)
+  return sh.vars
+end
+
+--- The words of a launch whose model is a YAML with MODEL_ARGS beside it (Megatron-MoE-ModelZoo); nil when none is.
+---@param command table   the command, whose words `at` on follow
+---@param all table[]     the files of the launch
+---@return string[]? arguments
+---@return integer? gpus
+function harness.zoo(command, at, all, given)
+  local yaml, conf
+  for _, file in ipairs(all) do
+    if file.kind == "tree" and file.text:find "\nMODEL_ARGS:" then yaml = file end
+    if file.name:find "%.conf$" then conf = file end
+  end
+  if not yaml then return nil end
+  local variables = zoo_variables(command, conf, given)
+  local content = files.tree(yaml.text, yaml.path)
+  local list = {}
+  for _, key in ipairs(require "tperf.check".names(content.MODEL_ARGS)) do
+    local value = filled(content.MODEL_ARGS[key], variables, given)
+    if value ~= nil then list[#list + 1] = key end
+    if value ~= nil and value ~= true then add(list, words.split(value)) end
+  end
+  add(list, table.move(command.words, at + 1, #command.words, 1, {}))
+  add(list, zoo_extras(variables, function(pattern)
+    for _, word in ipairs(list) do
+      if word:find("^%-%-.*" .. pattern) then return true end
+    end
+    return false
+  end))
+  local nodes = math.tointeger(tonumber(variables.NNODES))
+  return list, nodes and nodes * (variables.GB200_CLUSTER == "1" and 4 or 8)
+end
+
+return harness

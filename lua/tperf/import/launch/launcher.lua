@@ -1,0 +1,71 @@
+--- How many GPUs the command around a program starts: torchrun, deepspeed, accelerate, mpirun, Slurm.
+local marker = require "tperf.import.launch.marker"
+
+local launcher = {}
+
+-- Options by what they count; "=" or a word follows.
+local COUNTS <const> = {
+  ["--nproc-per-node"] = "per_node", ["--nproc_per_node"] = "per_node", ["--nnodes"] = "nodes",
+  ["--num_gpus"] = "per_node", ["--num-gpus"] = "per_node", ["--num_nodes"] = "nodes", ["--num-nodes"] = "nodes",
+  ["--num_processes"] = "total", ["--gpus-per-node"] = "per_node", ["--nodes"] = "slurm_nodes",
+  ["--ntasks-per-node"] = "tasks", ["--ntasks"] = "all_tasks", ["-N"] = "slurm_nodes",
+  ["--num-processes"] = "total", ["--gpus_per_node"] = "per_node",
+}
+
+local function count(text)
+  return math.tointeger(tonumber((text:gsub("^.*:", "")))) -- "1:4" is an elastic range
+end
+
+local function take(found, name, value)
+  local what = COUNTS[name]
+  if not what or value == nil then return end
+  found[what] = marker.is_in(value) and { open = marker.names(value)[1] } or count(value) or found[what]
+end
+
+--- What `#SBATCH` lines say: { slurm_nodes, tasks, per_node }.
+function launcher.directives(text)
+  local found = {}
+  for line in text:gmatch "#SBATCH%s+([^\n]+)" do
+    line = line:gsub("%s+#.*$", "")
+    local name, value = line:match "^(%-%-?[%w-]+)[=%s]+(%S+)"
+    if name then take(found, name, value) end
+    local gpus = line:match "^%-%-gres[=%s]gpu:(%d+)%f[^%w_]" or line:match "^%-%-gres[=%s]gpu:[%w_]+:(%d+)"
+    if gpus then found.per_node = tonumber(gpus) end
+  end
+  return found
+end
+
+--- The variables that Slurm sets for a job with these directives.
+function launcher.environment(found)
+  local variables = {}
+  for name, value in pairs { SLURM_NNODES = found.slurm_nodes, SLURM_JOB_NUM_NODES = found.slurm_nodes,
+    SLURM_NTASKS_PER_NODE = found.tasks, SLURM_GPUS_ON_NODE = found.per_node, SLURM_GPUS_PER_NODE = found.per_node } do
+    if type(value) == "number" then variables[name] = tostring(value) end
+  end
+  return variables
+end
+
+--- The GPUs of a command, or nil; and the name of a variable that is missing to tell.
+---@param words string[]
+---@param last integer  of the words before the program's own
+---@param slurm table   of launcher.directives
+---@return integer? gpus
+---@return string? missing
+function launcher.gpus(words, last, slurm)
+  local found = {}
+  for i = 1, last do
+    local name, value = words[i]:match "^(%-%-?[%w_-]+)=(.*)$"
+    if name then take(found, name, value) else take(found, words[i], words[i + 1]) end
+  end
+  for _, value in pairs(found) do
+    if type(value) == "table" then return nil, value.open end
+  end
+  if found.total then return found.total end
+  local nodes = found.nodes or found.slurm_nodes
+  if found.per_node then return found.per_node * (nodes or 1) end
+  local per_node = slurm.per_node or slurm.tasks or found.tasks
+  nodes = nodes or slurm.slurm_nodes
+  if per_node and nodes then return per_node * nodes end
+end
+
+return launcher

@@ -1,0 +1,210 @@
+--- What a launch file sets, in a stack's own options: read from words or from a tree, looked up in the stack's table.
+local check = require "tperf.check"
+local ignored = require "tperf.import.launch.ignored"
+local marker = require "tperf.import.launch.marker"
+local tables = require "tperf.import.launch.tables"
+
+local settings = {}
+settings.__index = settings
+
+---@param t table  of tables.load
+function settings.new(t)
+  return setmetatable({ table = t, list = {}, by_option = {}, unknown = {}, ignored = {}, asked = {}, words = {} },
+    settings)
+end
+
+local YES <const> = { ["true"] = true, ["1"] = true, yes = true, on = true }
+local NO <const> = { ["false"] = true, ["0"] = true, no = true, off = true, none = true, null = true, [""] = true }
+
+local function integer_of(text)
+  local plain = tostring(text):gsub("(%d)_(%d)", "%1%2"):gsub("(%d)_(%d)", "%1%2")
+  return math.tointeger(tonumber(plain))
+end
+
+-- A value as its option's type has it; nil and a message.
+local function converted(row, value)
+  local kind = row.type
+  if kind == "flag" or kind == "unset_flag" or kind == "switch" or kind == "boolean" then
+    if type(value) == "boolean" then return value end
+    local text = tostring(value):lower()
+    if text == "auto" then return nil, false end
+    if YES[text] then return true elseif NO[text] then return false end
+    return nil, "true or false"
+  end
+  if type(value) == "boolean" and kind ~= "string" and kind ~= "any" and kind ~= "map" then
+    return nil, value and "a value" or false
+  end
+  if kind == "integer" then
+    if type(value) == "table" then value = value[1] end
+    if value == "auto" or value == "None" or value == "null" then return nil, false end
+    local number = integer_of(value)
+    if not number then return nil, "an integer" end
+    return number
+  elseif kind == "number" then
+    if value == "auto" or value == "None" then return nil, false end
+    local number = tonumber(value)
+    if not number then return nil, "a number" end
+    return number
+  elseif kind == "list" then
+    return type(value) == "table" and value or { value }
+  end
+  if value == "None" then return nil, false end
+  return value
+end
+
+local function text_of(value)
+  if type(value) ~= "table" then return tostring(value) end
+  local parts = {}
+  for i, one in ipairs(value) do parts[i] = tostring(one) end
+  return table.concat(parts, " ")
+end
+
+--- Sets an option by its row. What a marker stands for is asked for, unless it changes nothing.
+function settings:put(row, value, place)
+  if type(value) == "table" and #value == 1 then value = value[1] end
+  local text = text_of(value)
+  if marker.is_in(text) and row.concept ~= "stack.config" then
+    if ignored.concept(row.concept) or row.concept == "model.name" then
+      self.ignored[#self.ignored + 1] = { option = row.option, value = marker.shown(text), place = place }
+      return
+    end
+    for _, name in ipairs(marker.names(text)) do self.asked[#self.asked + 1] = { name = name, option = row.option } end
+    return
+  end
+  local got, expected = converted(row, value)
+  if got == nil then
+    if expected then
+      check.fail("%s: %s must be %s, got %s", place, row.option, expected, check.show(value))
+    end
+    return
+  end
+  local entry = { option = row.option, value = got, concept = row.concept, place = place, row = row }
+  self.by_option[row.option] = entry
+  self.list[#self.list + 1] = entry
+  if ignored.concept(row.concept) then
+    self.ignored[#self.ignored + 1] = { option = row.option, value = text, place = place }
+  end
+end
+
+--- Sets an option by its name, in any spelling that the table has; files what the table does not have.
+function settings:name(name, value, place)
+  local plain = tables.plain(name)
+  local row = self.table.by_name[plain]
+  if row then return self:put(row, value, place) end
+  local positive = plain:match "^no%-(.*)$"
+  row = positive and self.table.by_name[positive]
+  if row and (value == true or value == "true") then return self:put(row, false, place) end
+  local base = plain:match "^([^.]+)%."
+  row = base and self.table.by_name[base]
+  if row and row.type == "map" then return end -- a part of what is known as a whole
+  local entry = { option = name, value = marker.shown(text_of(value)), place = place }
+  local list = ignored.option(plain, value) and self.ignored or self.unknown
+  list[#list + 1] = entry
+end
+
+local function is_option(word) return word:find "^%-%-?%a" ~= nil end
+
+-- `name=value` without dashes, an override as Hydra and MaxText take them, of an option that the table has.
+local function override(self, word)
+  local name, value = word:match "^%+*([%a][%w_.]*)=(.*)$"
+  if name and self.table.by_name[tables.plain(name)] then return name, value end
+end
+
+--- Reads the words of a command from `first` on. Those that belong to no option are kept in self.words.
+function settings:read_words(words, first, place)
+  local i = first
+  while words[i] do
+    local word = words[i]
+    i = i + 1
+    if is_option(word) then
+      local name, value = word:match "^(%-%-?[^=%s]+)=(.*)$"
+      if not name then name, value = word:match "^(%-%-?%S+)%s+(.*)$" end -- flag and value in one quoted word
+      name = name or word
+      local row = self.table.by_name[tables.plain(name)]
+      local bare = row and (row.type == "flag" or row.type == "unset_flag" or row.type == "switch")
+      if value == nil and not bare then
+        local values = {}
+        local several = row and row.type == "list" or not row and name:find "^%-%-"
+        while words[i] and not is_option(words[i]) and not override(self, words[i]) and (several or #values == 0) do
+          values[#values + 1] = words[i]
+          i = i + 1
+        end
+        if #values > 0 then value = values end
+      end
+      if type(value) == "string" then value = value:gsub("^(['\"])(.*)%1$", "%2") end
+      if value == nil then value = true end
+      self:name(name, value, place)
+    else
+      local name, value = override(self, word)
+      if name then
+        self:name(name, value, place)
+      else
+        self.words[#self.words + 1] = word
+      end
+    end
+  end
+end
+
+--- Reads a tree of maps: "zero_optimization.stage" is the option of an inner key.
+---@param content table
+---@param at fun(path: string): string  the place of a path
+---@param prefix string?
+function settings:read_tree(content, at, prefix)
+  for _, key in ipairs(check.names(content)) do
+    local value = content[key]
+    local path = prefix and prefix .. "." .. key or key
+    local row = self.table.by_name[tables.plain(path)]
+    local inner = type(value) == "table" and #value == 0 and next(value) ~= nil
+    if inner and not (row and row.type == "map") then
+      self:read_tree(value, at, path)
+    elseif type(value) ~= "userdata" then
+      self:name(path, value, at(path))
+      if inner then -- parts of a map may be options of their own
+        for _, part in ipairs(check.names(value)) do
+          local own = self.table.by_name[tables.plain(path .. "." .. part)]
+          if own then self:put(own, value[part], at(path .. "." .. part)) end
+        end
+      end
+    end
+  end
+end
+
+--- The value of an option that is set, or nil.
+function settings:set(option)
+  local entry = self.by_option[option]
+  return entry and entry.value
+end
+
+--- The value of an option: as it is set, else its default.
+function settings:get(option)
+  local entry = self.by_option[option]
+  if entry then return entry.value end
+  local row = self.table.by_name[tables.plain(option)]
+  return row and row.default
+end
+
+local SWITCHES <const> = { flag = true, unset_flag = true, switch = true, boolean = true }
+
+--- The value last set of the options of a concept, else the first default, and the option. A switch beside a size
+-- (--decrease-batch-size-if-needed) is no size.
+function settings:concept(concept)
+  local rows = self.table.by_concept[concept] or {}
+  local switch = rows[1] and SWITCHES[rows[1].type]
+  for i = #self.list, 1, -1 do
+    local entry = self.list[i]
+    if entry.concept == concept and (switch or not SWITCHES[entry.row.type]) then return entry.value, entry.option end
+  end
+  for _, row in ipairs(rows) do
+    if row.default ~= nil and (switch or not SWITCHES[row.type]) then return row.default, row.option end
+  end
+end
+
+--- Is an option of that concept set?
+function settings:has(concept)
+  for _, entry in ipairs(self.list) do
+    if entry.concept == concept then return true end
+  end
+  return false
+end
+
+return settings

@@ -1,0 +1,62 @@
+--- The patterns of a shell (*, ?, [a-z]), and the changes of ${NAME…} that use them.
+local pattern = {}
+
+--- A shell's pattern as a Lua pattern, not anchored.
+function pattern.of(glob, shortest)
+  local out, i = {}, 1
+  while i <= #glob do
+    local c = glob:sub(i, i)
+    local set = c == "[" and glob:match("^%[[!^]?%]?[^%]]*%]", i)
+    if set then
+      out[#out + 1] = "[" .. set:sub(2, -2):gsub("^!", "^"):gsub("%%", "%%%%") .. "]"
+      i = i + #set
+    elseif c == "*" then
+      out[#out + 1], i = shortest and ".-" or ".*", i + 1
+    elseif c == "?" then
+      out[#out + 1], i = ".", i + 1
+    else
+      if c == "\\" then i, c = i + 1, glob:sub(i + 1, i + 1) end
+      out[#out + 1], i = c:gsub("%W", "%%%0"), i + 1
+    end
+  end
+  return table.concat(out)
+end
+
+--- Does all of a text fit a pattern?
+function pattern.matches(text, glob) return text:find("^" .. pattern.of(glob) .. "$") ~= nil end
+
+-- The longest or shortest end of a text that fits.
+local function without_end(text, glob, longest)
+  local fits = "^" .. pattern.of(glob) .. "$"
+  local first, last, step = #text + 1, 1, -1
+  if longest then first, last, step = 1, #text + 1, 1 end
+  for at = first, last, step do
+    if text:sub(at):find(fits) then return text:sub(1, at - 1) end
+  end
+  return text
+end
+
+--- A value changed as ${NAME%pattern}, ${NAME#pattern}, ${NAME/pattern/new}, ${NAME^^} and ${NAME,,} say.
+---@param value string
+---@param rest string  what follows the name
+---@param text fun(word: string): string  expands
+function pattern.change(value, rest, text)
+  local op, glob = rest:match "^([#%%]+)(.*)$"
+  if op == "#" or op == "##" then
+    return (value:gsub("^" .. pattern.of(text(glob), op == "#"), "", 1))
+  elseif op == "%" or op == "%%" then
+    return without_end(value, text(glob), op == "%%")
+  end
+  local all, old, new = rest:match "^/(/?)([^/]+)/?(.*)$"
+  if old then
+    local replacement = text(new):gsub("%%", "%%%%")
+    return (value:gsub(pattern.of(text(old)), replacement, all == "" and 1 or nil))
+  end
+  if rest == "^^" then return value:upper() end
+  if rest == ",," then return value:lower() end
+  if rest == "^" then return (value:gsub("^.", string.upper)) end
+  if rest == "," then return (value:gsub("^.", string.lower)) end
+  return value
+end
+
+return pattern

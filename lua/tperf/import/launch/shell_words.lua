@@ -1,0 +1,107 @@
+--- Where the words of a shell script end: quotes, expansions and here-documents, none of them looked into.
+local words = {}
+
+-- One past the closing quote or bracket of what opens at i; the end of the text when it never closes.
+local skip
+
+local function double_quoted(s, i)
+  i = i + 1
+  while i <= #s do
+    local c = s:sub(i, i)
+    if c == '"' then return i + 1 end
+    i = (c == "\\" and i + 2) or ((c == "$" or c == "`") and skip(s, i)) or i + 1
+  end
+  return #s + 1
+end
+
+-- From one past an opening bracket to one past its closing one.
+local function bracketed(s, i, opening, closing)
+  local depth = 1
+  while i <= #s do
+    local c = s:sub(i, i)
+    if c == closing then
+      depth = depth - 1
+      if depth == 0 then return i + 1 end
+      i = i + 1
+    elseif c == opening then
+      depth, i = depth + 1, i + 1
+    elseif c == "#" and closing == ")" and s:find("^%s", i - 1) then
+      i = s:find("\n", i, true) or #s + 1
+    else
+      i = skip(s, i)
+    end
+  end
+  return #s + 1
+end
+
+function skip(s, i)
+  local c = s:sub(i, i)
+  if c == "\\" then return i + 2 end
+  if c == "'" then return (s:find("'", i + 1, true) or #s) + 1 end
+  if c == '"' then return double_quoted(s, i) end
+  if c == "`" then
+    local at = i + 1
+    while at <= #s and s:sub(at, at) ~= "`" do at = at + (s:sub(at, at) == "\\" and 2 or 1) end
+    return at + 1
+  end
+  if c == "$" then
+    local after = s:sub(i + 1, i + 1)
+    if after == "{" then return bracketed(s, i + 2, "{", "}") end
+    if after == "(" then return bracketed(s, i + 2, "(", ")") end
+    if after == "'" then
+      local at = i + 2
+      while at <= #s and s:sub(at, at) ~= "'" do at = at + (s:sub(at, at) == "\\" and 2 or 1) end
+      return at + 1
+    end
+  end
+  return i + 1
+end
+
+words.skip = skip
+
+--- One past the `)` of an array `(…)` that opens at i.
+function words.array_end(s, i) return bracketed(s, i + 1, "(", ")") end
+
+-- "<PATH TO VOCAB>": where its author wants something filled in; not a redirection.
+local PLACEHOLDER <const> = "^<%a[%w_ ./:-]*>"
+words.placeholder = PLACEHOLDER
+
+--- One past a word that starts at i; i itself when none does.
+function words.word_end(s, i)
+  while i <= #s do
+    local c = s:sub(i, i)
+    if c == "<" and s:find(PLACEHOLDER, i) then
+      i = select(2, s:find(PLACEHOLDER, i)) + 1
+    elseif c:find "[%s;&|<>()]" then
+      if (c == "<" or c == ">") and s:sub(i + 1, i + 1) == "(" then
+        i = bracketed(s, i + 2, "(", ")") -- a process's output as a file
+      else
+        return i
+      end
+    else
+      i = skip(s, i)
+    end
+  end
+  return math.min(i, #s + 1)
+end
+
+--- The inner words of an array's text: "a b [k]=c".
+function words.split(s)
+  local list, i = {}, 1
+  while true do
+    i = s:find("%S", i)
+    if not i then return list end
+    if s:sub(i, i) == "#" then
+      i = s:find("\n", i, true) or #s + 1
+    elseif s:find("^\\\n", i) then
+      i = i + 2
+    else
+      local stop = words.word_end(s, i)
+      if stop == i then stop = i + 1 end
+      list[#list + 1] = s:sub(i, stop - 1)
+      i = stop
+    end
+  end
+end
+
+return words

@@ -1,0 +1,64 @@
+--- Hugging Face Accelerate's YAML: FSDP 1 and 2, DeepSpeed, Megatron-LM; or a DeepSpeed JSON that it fills.
+local common = require "tperf.import.launch.stack.common"
+local deepspeed = require "tperf.import.launch.stack.deepspeed"
+
+local accelerate = {}
+
+local STRATEGIES <const> = { FULL_SHARD = 3, SHARD_GRAD_OP = 2, NO_SHARD = 0, HYBRID_SHARD = 3, HYBRID_SHARD_ZERO2 = 2,
+  ["1"] = 3, ["2"] = 2, ["3"] = 0, ["4"] = 3, ["5"] = 2 }
+
+local function fsdp_stage(s, context)
+  local reshard, strategy = s:set "fsdp_config.fsdp_reshard_after_forward", s:get "fsdp_config.fsdp_sharding_strategy"
+  local version = tonumber(s:get "fsdp_config.fsdp_version") or 1
+  local named = STRATEGIES[tostring(reshard)]
+  if version == 1 and named then strategy = reshard end -- there it holds a strategy's name
+  if version >= 2 then
+    local text = tostring(reshard == nil and true or reshard):lower()
+    return text == "false" and 2 or 3
+  end
+  return STRATEGIES[tostring(strategy)] or context.fail("fsdp_sharding_strategy %s is not known", tostring(strategy))
+end
+
+local function zero(s, context)
+  local kind = tostring(s:get "distributed_type")
+  if kind == "FSDP" then return fsdp_stage(s, context) end
+  if kind == "DEEPSPEED" then return math.tointeger(tonumber(s:get "deepspeed_config.zero_stage")) end
+  if kind == "MEGATRON_LM" then
+    return s:get "megatron_lm_config.megatron_lm_use_distributed_optimizer" and 1 or 0
+  end
+  return 0
+end
+
+local P <const> = "parallelism_config.parallelism_config_"
+local M <const> = "megatron_lm_config.megatron_lm_"
+
+function accelerate.read(s, context)
+  if context.config then return deepspeed.read(context.config, context) end
+  context.gpus = context.given.gpus and context.gpus or s:set "num_processes" or context.gpus
+  local megatron = s:get "distributed_type" == "MEGATRON_LM"
+  local r = { gpus = common.gpus(context), vp = 1, ep = 1, etp = 1, zero = zero(s, context) }
+  if megatron then
+    r.tp, r.pp = s:get(M .. "tp_degree"), s:get(M .. "pp_degree")
+    r.cp, r.ep = s:get(M .. "context_parallel_size") or 1, s:get(M .. "expert_model_parallel_size") or 1
+    r.etp = s:get(M .. "expert_tensor_parallel_size") or r.ep > 1 and r.tp or 1
+  else
+    r.tp, r.pp = s:get(P .. "tp_size"), 1
+    r.cp = s:get(P .. "cp_size") * s:get(P .. "sp_size")
+  end
+  if s:set(P .. "dp_replicate_size") or s:set(P .. "dp_shard_size") then
+    r.dp_replicate, r.dp_shard = s:get(P .. "dp_replicate_size"), s:get(P .. "dp_shard_size")
+    r.dp = r.dp_replicate * r.dp_shard
+    if r.dp * r.cp * r.tp ~= r.gpus then
+      context.fail("replicate x shard x cp x tp = %d, but %d processes", r.dp * r.cp * r.tp, r.gpus)
+    end
+  else
+    r.dp = common.divided(context, r.gpus, r.tp * r.pp * r.cp, "tp x pp x cp in the processes")
+  end
+  r.recompute = { granularity = s:get "fsdp_config.fsdp_activation_checkpointing" and "full" or "none" }
+  local compute = s:set "mixed_precision"
+  r.precision = { compute = compute and compute ~= "no" and common.dtype(compute) or nil }
+  r.seq = s:set(P .. "sp_seq_length")
+  return r
+end
+
+return accelerate

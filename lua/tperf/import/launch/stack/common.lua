@@ -1,0 +1,46 @@
+--- What the modules of stacks share. A module is a function(s, context) that returns the neutral reading of settings s
+-- (lua/tperf/import/launch/settings.lua). context: { gpus, given, gpus_of_launcher, assume(text), fail(format, …) }.
+local check = require "tperf.check"
+
+local common = {}
+
+--- The GPUs, which must be known.
+function common.gpus(context)
+  if context.gpus then return context.gpus end
+  context.need("gpus", "how many GPUs")
+end
+
+--- whole / part, exactly.
+function common.divided(context, whole, part, what)
+  if part < 1 or whole % part ~= 0 then
+    context.fail("%s: %d does not divide %d", what, part, whole)
+  end
+  return whole // part
+end
+
+--- A size from 1 on.
+function common.size(context, value, name)
+  if value == nil then return nil end
+  local size = math.tointeger(value)
+  if not size or size < 1 or size > 1 << 31 then
+    context.fail("%s must be a size from 1 on, got %s", name, check.show(value))
+  end
+  return size
+end
+
+--- The batch of training: two of global, micro x accumulation give the third; sets r.microbatches.
+function common.batches(context, r)
+  if not (r.micro_batch and r.global_batch and r.dp) then return r end
+  local replica = common.divided(context, r.global_batch, r.dp, "dp in the global batch")
+  r.microbatches = common.divided(context, replica, r.micro_batch, "the micro batch in a replica's share of the batch")
+  return r
+end
+
+--- "bf16" of what stacks call it.
+local DTYPES <const> = { bfloat16 = "bf16", bf16 = "bf16", float16 = "fp16", fp16 = "fp16", half = "fp16",
+  float32 = "fp32", fp32 = "fp32", float = "fp32", ["torch.bfloat16"] = "bf16", ["torch.float16"] = "fp16",
+  ["torch.float32"] = "fp32" }
+
+function common.dtype(name) return DTYPES[tostring(name):lower()] or name end
+
+return common

@@ -1,0 +1,70 @@
+--- DeepSpeed: its JSON, and the arguments of scripts that pass one on.
+local common = require "tperf.import.launch.stack.common"
+
+local deepspeed = {}
+
+-- train_batch_size = micro batch x accumulation x dp; what is missing follows, accumulation 1 where it must be assumed.
+local function batches(s, context, r)
+  local total = s:set "train_batch_size"
+  local micro = common.size(context, s:concept "micro_batch", "the micro batch")
+  local steps = s:set "gradient_accumulation_steps" or s:set "--gradient_accumulation_steps"
+  if s.by_option["elasticity.micro_batch_sizes"] and not s:set "train_micro_batch_size_per_gpu" then micro = nil end
+  if type(micro) ~= "number" then micro = nil end
+  if total and micro and steps and total ~= micro * steps * r.dp then
+    context.fail("train_batch_size %d is not micro batch %d x accumulation %d x dp %d", total, micro, steps, r.dp)
+  end
+  if total and not micro then
+    micro = common.divided(context, total, (steps or 1) * r.dp, "accumulation x dp in train_batch_size")
+  end
+  r.micro_batch = micro
+  r.global_batch = total or micro and micro * (steps or 1) * r.dp
+  common.batches(context, r)
+  r.microbatches = r.microbatches or steps
+end
+
+local function precision(s)
+  if s:get "bf16.enabled" or s:set "--bf16" then return { compute = "bf16" } end
+  if s:get "fp16.enabled" or s:set "--fp16" then return { compute = "fp16" } end
+  if s:get "torch_autocast.enabled" then
+    return { compute = common.dtype(s:get "torch_autocast.dtype" or "bf16") }
+  end
+  return { compute = s:set "--dtype" or nil }
+end
+
+local function gpus_of_batches(s, others)
+  local total, micro = s:set "train_batch_size", s:set "train_micro_batch_size_per_gpu"
+  local steps = s:set "gradient_accumulation_steps"
+  if not (total and micro and steps) or total % (micro * steps) ~= 0 then return nil end
+  return total // (micro * steps) * others
+end
+
+function deepspeed.read(s, context)
+  local stages = tonumber(s:get "pipeline.stages")
+  local tp = s:get "tensor_parallel.autotp_size" or 0
+  local r = { tp = math.max(tp, 1), pp = math.tointeger(stages) or 1, cp = s:get "sequence_parallel_size" or 1, vp = 1,
+    ep = common.size(context, context.given.ep, "ep") or 1, etp = 1 }
+  context.gpus = context.gpus or gpus_of_batches(s, r.tp * r.pp * r.cp)
+  r.gpus = common.gpus(context)
+  r.dp = common.divided(context, r.gpus, r.tp * r.pp * r.cp, "tp x pp x sequence parallelism in the GPUs")
+  r.zero = s:concept "zero" or 0
+  if math.type(r.zero) ~= "integer" or r.zero < 0 or r.zero > 3 then
+    context.fail("a ZeRO stage is 0 to 3, got %s", tostring(r.zero))
+  end
+  if r.zero >= 2 and r.pp > 1 then context.fail("ZeRO %d does not run with pipelines (pp %d)", r.zero, r.pp) end
+  batches(s, context, r)
+  r.seq, r.precision = common.size(context, s:concept "seq", "seq"), precision(s)
+  r.recompute = { granularity = s:get "--gradient_checkpointing" and "full" or "none" }
+  local offload = {}
+  for name, key in pairs { optimizer = "zero_optimization.offload_optimizer.device",
+    params = "zero_optimization.offload_param.device" } do
+    local device = s:set(key)
+    if device and device ~= "none" then offload[name] = device end
+  end
+  r.offload = next(offload) and offload or nil
+  r.model_name = s:concept "model.name"
+  local rank = s:set "--lora_dim"
+  r.lora_rank = rank and rank > 0 and rank or nil
+  return r
+end
+
+return deepspeed

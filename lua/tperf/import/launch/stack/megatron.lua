@@ -1,0 +1,119 @@
+--- What Megatron-LM makes of its arguments.
+local common = require "tperf.import.launch.stack.common"
+local layout = require "tperf.import.launch.stack.megatron_layout"
+local model = require "tperf.import.launch.stack.megatron_model"
+
+local megatron = {}
+
+local SHARDING <const> = { no_shard = 0, optim = 1, optim_grads = 2, optim_grads_params = 3 }
+
+--- ZeRO's stage of what shards over dp.
+function megatron.zero(s, context)
+  if s:get "--use-megatron-fsdp" then
+    local strategy = s:get "--data-parallel-sharding-strategy"
+    return SHARDING[strategy] or context.fail("--data-parallel-sharding-strategy %s is not known", tostring(strategy))
+  end
+  if s:get "--use-torch-fsdp2" then return s:set "--torch-fsdp2-no-reshard-after-forward" ~= nil and 2 or 3 end
+  return s:get "--use-distributed-optimizer" and 1 or 0
+end
+
+--- The recomputation: { granularity, method, num_layers, modules }.
+function megatron.recompute(s)
+  local old_method = s:set "--activations-checkpoint-method"
+  local granularity = s:get "--recompute-granularity"
+  if s:get "--recompute-activations" then granularity = "selective" end
+  if s:get "--checkpoint-activations" or old_method then granularity = "full" end
+  if not granularity then return { granularity = "none" } end
+  local modules = s:set "--recompute-modules"
+  if type(modules) == "string" then modules = { modules } end
+  local full = granularity == "full"
+  return {
+    granularity = granularity,
+    method = full and (s:get "--recompute-method" or old_method or "uniform") or nil,
+    num_layers = full and (s:concept "recompute.num_layers" or 1) or nil,
+    modules = granularity == "selective" and (modules or { "core_attn" }) or nil,
+  }
+end
+
+local function precision(s)
+  local compute = s:get "--bf16" and "bf16" or s:get "--fp16" and "fp16" or "fp32"
+  local p = { compute = compute, grads = compute == "bf16" and not s:get "--grad-reduce-in-bf16" and "fp32" or compute }
+  if s:get "--accumulate-allreduce-grads-in-fp32" then p.grads = "fp32" end
+  if s:set "--fp8-format" then
+    p.fp8_format, p.fp8_recipe = s:set "--fp8-format", s:get "--fp8-recipe"
+    p.fp8_params = s:get "--fp8-param-gather" == true
+  end
+  if s:get "--use-precision-aware-optimizer" then
+    p.main_params, p.main_grads = s:get "--main-params-dtype", s:get "--main-grads-dtype"
+    p.exp_avg, p.exp_avg_sq = s:get "--exp-avg-dtype", s:get "--exp-avg-sq-dtype"
+  end
+  return p
+end
+
+local function overlap(s)
+  return {
+    dp_grad = s:get "--overlap-grad-reduce" == true, dp_param = s:get "--overlap-param-gather" == true,
+    tp = s:get "--tp-comm-overlap" == true and s:concept "tp" > 1,
+    ep = s:get "--overlap-moe-expert-parallel-comm" == true,
+  }
+end
+
+--- The degrees, and dp from the GPUs.
+function megatron.degrees(s, context)
+  local r = { model = model.of(s, context) }
+  local size = function(concept) return common.size(context, s:concept(concept), concept) end
+  r.gpus, r.tp, r.pp, r.cp = common.gpus(context), size "tp" or 1, size "pp" or 1, size "cp" or 1
+  local experts = r.model.experts
+  r.ep = experts and size "ep" or 1
+  r.etp = experts and (size "etp" or r.tp) or 1
+  local shards = s:set "--tensor-parallel-num-weight-shards"
+  local factor = shards and common.divided(context, shards, r.tp, "tp in --tensor-parallel-num-weight-shards") or 1
+  local what = ("tp x pp x cp = %d x %d x %d in the GPUs"):format(r.tp, r.pp, r.cp)
+  r.dp = common.divided(context, r.gpus, r.tp * r.pp * r.cp * factor, what)
+  if experts then
+    r.edp = common.divided(context, r.gpus, r.pp * r.ep * r.etp, ("pp x ep x etp = %d x %d x %d in the GPUs"):format(
+      r.pp, r.ep, r.etp))
+    common.divided(context, experts, r.ep, "ep in the experts")
+  end
+  r.sequence_parallel = s:concept "sequence_parallel" == true and r.tp > 1
+  if r.ep > 1 and r.tp > 1 and not r.sequence_parallel then
+    context.fail "expert and tensor parallelism together need --sequence-parallel"
+  end
+  return r
+end
+
+--- Batches as the arguments have them: the global batch is the final one of a ramp.
+function megatron.batches(s, context, r)
+  r.micro_batch = common.size(context, s:concept "micro_batch", "the micro batch")
+  if not r.micro_batch then context.need("micro_batch", "the sequences of a micro-batch") end
+  r.global_batch = common.size(context, s:concept "global_batch", "the global batch") or r.micro_batch * r.dp
+  local steps = s:set "--step-batch-size-schedule"
+  if steps and s:has "global_batch" then
+    context.fail "--global-batch-size and --step-batch-size-schedule exclude each other"
+  elseif steps then
+    r.global_batch = math.tointeger(tonumber(tostring(steps):match ":(%d+)%s*$")) or r.global_batch
+  end
+  r.batch_rampup = s:set "--rampup-batch-size"
+  common.batches(context, r)
+  if r.vp > 1 and r.microbatches % (s:set "--microbatch-group-size-per-virtual-pipeline-stage" or r.pp) ~= 0 then
+    context.assume("most versions want pp to divide the %d micro-batches when they interleave", r.microbatches)
+  end
+end
+
+---@param s table settings
+---@param context table
+---@return table
+function megatron.read(s, context)
+  local r = megatron.degrees(s, context)
+  layout.read(s, context, r)
+  megatron.batches(s, context, r)
+  r.seq = common.size(context, s:concept "seq", "seq")
+  r.zero, r.recompute = megatron.zero(s, context), megatron.recompute(s)
+  r.precision, r.overlap = precision(s), overlap(s)
+  r.moe_dispatcher = r.model.experts and s:get "--moe-token-dispatcher-type" or nil
+  if r.moe_dispatcher == "flex" then r.moe_dispatcher_backend = s:get "--moe-flex-dispatcher-backend" end
+  if s:get "--optimizer-cpu-offload" then r.offload = { optimizer = "cpu" } end
+  return r
+end
+
+return megatron

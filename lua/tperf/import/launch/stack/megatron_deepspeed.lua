@@ -1,0 +1,56 @@
+--- Megatron-DeepSpeed: Megatron's arguments with DeepSpeed's sharding, and a JSON that must say the same.
+local common = require "tperf.import.launch.stack.common"
+local megatron = require "tperf.import.launch.stack.megatron"
+
+local both = {}
+
+-- DeepSpeed's JSON beside the flags: the same thing said twice must agree.
+local function agree(context, json, key, value, flag)
+  local other = json and json:set(key)
+  if other ~= nil and value ~= nil and other ~= value then
+    context.fail("%s = %s in DeepSpeed's JSON, but %s = %s", key, tostring(other), flag, tostring(value))
+  end
+  return value ~= nil and value or other
+end
+
+-- dp from the JSON's batches, when the launcher does not say the GPUs.
+local function gpus_of_batches(s, json)
+  local total = json and json:set "train_batch_size"
+  local micro = json and json:set "train_micro_batch_size_per_gpu"
+  local steps = json and json:set "gradient_accumulation_steps"
+  if not (total and micro and steps) or total % (micro * steps) ~= 0 then return nil end
+  return total // (micro * steps) * s:concept "tp" * s:concept "pp" * s:get "--ds-sequence-parallel-size"
+end
+
+local function zero(s, context, r, json)
+  if not s:get "--deepspeed" then return megatron.zero(s, context) end
+  local stage = agree(context, json, "zero_optimization.stage", s:set "--zero-stage", "--zero-stage") or 1
+  local pipelines = not s:get "--no-pipeline-parallel"
+  if stage >= 2 and pipelines and r.pp > 1 then
+    context.fail("ZeRO %d does not run with DeepSpeed's pipelines (pp %d)", stage, r.pp)
+  end
+  if stage == 0 and pipelines and r.precision.compute == "bf16" then return 1 end -- its bf16 optimizer shards by itself
+  return stage
+end
+
+function both.read(s, context)
+  local json = context.config
+  context.gpus = context.gpus or gpus_of_batches(s, json)
+  local enabled = s:set "--moe-expert-parallel-size"
+  if enabled and not s:set "--expert-model-parallel-size" then
+    s.by_option["--expert-model-parallel-size"] = s.by_option["--moe-expert-parallel-size"]
+  end
+  local r = megatron.read(s, context)
+  if r.model.experts then
+    r.etp = s:get "--enable-expert-tensor-parallelism" and r.tp or 1
+    common.divided(context, r.dp, r.ep, "ep in dp")
+  end
+  agree(context, json, "train_batch_size", s:set "--global-batch-size", "--global-batch-size")
+  agree(context, json, "train_micro_batch_size_per_gpu", s:set "--micro-batch-size", "--micro-batch-size")
+  r.zero = zero(s, context, r, json)
+  local offload = json and json:set "zero_optimization.offload_optimizer.device"
+  if offload and offload ~= "none" then r.offload = { optimizer = offload } end
+  return r
+end
+
+return both

@@ -1,0 +1,41 @@
+--- SGLang: tp is the GPUs of a stage; attention's data parallelism lies inside it.
+local common = require "tperf.import.launch.stack.common"
+
+local sglang = {}
+
+-- All-to-all backends that cut experts over all of tp.
+local FORCING <const> = { deepep = true, mooncake = true, nixl = true, mori = true, megamoe = true, flashinfer = true,
+  ascend_fuseep = true }
+
+local function expert_sizes(s, context, r)
+  local backend = tostring(s:get "--moe-a2a-backend" or "none")
+  local forced = FORCING[backend] or s:get "--enable-deepep-moe" or s:get "--enable-ep-moe"
+  r.ep = forced and r.tp or s:get "--ep-size" or 1
+  r.etp = common.divided(context, r.tp, r.ep * (s:get "--moe-dp-size" or 1), "ep x moe dp in tp")
+  if backend ~= "none" then r.moe_dispatcher = backend end
+end
+
+function sglang.read(s, context)
+  local concept = function(name) return common.size(context, s:concept(name), name) end
+  local r = { tp = concept "tp", pp = concept "pp", cp = concept "cp" or 1 }
+  local dp = concept "dp" or 1
+  local inside = s:get "--enable-dp-attention" and dp > 1
+  r.gpus = r.tp * r.pp * (inside and 1 or dp)
+  r.dp, r.attention_dp = inside and 1 or dp, inside and dp or 1
+  r.attention_tp = common.divided(context, r.tp, r.attention_dp * r.cp, "dp x attention cp in tp")
+  expert_sizes(s, context, r)
+  local share = function(value) return value and value > 0 and inside and value // dp or value end
+  r.max_batch, r.chunk = s:set "--max-running-requests", share(s:set "--chunked-prefill-size")
+  r.batch = r.max_batch and math.max(1, r.max_batch // r.attention_dp) -- of a replica of attention
+  r.seq_max, r.kv_dtype = s:set "--context-length", s:get "--kv-cache-dtype"
+  r.memory_fraction = s:set "--mem-fraction-static"
+  r.prefix_cache, r.cuda_graph = not s:get "--disable-radix-cache", not s:get "--disable-cuda-graph"
+  if r.chunk == -1 then r.chunk, r.chunked_prefill = nil, false end
+  local algorithm = s:concept "speculative" and (s:set "--speculative-algorithm" or s:set "--speculative-algo")
+  r.speculative = algorithm and { method = algorithm, steps = s:set "--speculative-num-steps",
+    draft_tokens = s:set "--speculative-num-draft-tokens" } or nil
+  r.quantization, r.model_name = s:set "--quantization", s:set "--model-path"
+  return r
+end
+
+return sglang

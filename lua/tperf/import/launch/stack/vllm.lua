@@ -1,0 +1,41 @@
+--- vLLM: dp makes engines of their own, whose experts are shared by all ranks of a stage.
+local common = require "tperf.import.launch.stack.common"
+
+local vllm = {}
+
+function vllm.read(s, context)
+  local size = function(option) return common.size(context, s:get(option), option) end
+  local r = { tp = size "--tensor-parallel-size", pp = size "--pipeline-parallel-size",
+    dp = size "--data-parallel-size",
+    cp = size "--prefill-context-parallel-size", decode_cp = size "--decode-context-parallel-size" }
+  r.gpus = r.tp * r.pp * r.cp * r.dp
+  r.attention_tp, r.attention_dp = r.tp, r.dp
+  local ranks = r.tp * r.dp * r.cp
+  local by_expert = s:get "--enable-expert-parallel"
+  r.ep, r.etp = by_expert and ranks or 1, by_expert and 1 or ranks
+  common.divided(context, r.tp, r.decode_cp, "--decode-context-parallel-size in tp")
+  r.max_batch, r.max_tokens = s:set "--max-num-seqs", s:set "--max-num-batched-tokens"
+  r.seq_max, r.kv_dtype = s:set "--max-model-len", s:get "--kv-cache-dtype"
+  if type(r.seq_max) == "string" then r.seq_max = math.tointeger(tonumber(r.seq_max)) end
+  r.memory_fraction = s:get "--gpu-memory-utilization"
+  r.chunked_prefill = s:set "--enable-chunked-prefill" ~= false
+  if r.max_batch and r.max_tokens and r.max_tokens < r.max_batch then
+    context.fail("--max-num-batched-tokens %d is less than --max-num-seqs %d", r.max_tokens, r.max_batch)
+  end
+  if not r.chunked_prefill and r.max_tokens and r.seq_max and r.max_tokens < r.seq_max then
+    context.fail("without chunked prefill --max-num-batched-tokens must reach --max-model-len %d", r.seq_max)
+  end
+  r.prefix_cache = s:set "--enable-prefix-caching" ~= false
+  r.cuda_graph = s:get "--enforce-eager" ~= true
+  r.moe_dispatcher = s:set "--all2all-backend"
+  local speculative = s:set "--speculative-config"
+  if type(speculative) == "string" then
+    r.speculative = { method = speculative:match '"method"%s*:%s*"([^"]*)"',
+      draft_tokens = math.tointeger(tonumber(speculative:match '"num_speculative_tokens"%s*:%s*(%d+)')) }
+  end
+  r.quantization = s:set "--quantization"
+  r.model_name = s:set "--model" or s.words[1]
+  return r
+end
+
+return vllm

@@ -1,0 +1,154 @@
+-- What report.launch writes, tperf.import.launch reads back: the same configuration, for thousands of random ones.
+local tperf = require "tperf"
+local tables = require "tperf.import.launch.tables"
+
+local CASES <const> = 2000
+
+local function generator(seed)
+  local state = seed
+  return function(list)
+    state = (state * 6364136223846793005 + 1442695040888963407) & 0x7fffffffffffffff
+    return list[(state >> 33) % #list + 1]
+  end
+end
+
+local DENSE <const>, MOE <const> = "llama-3.1-8b", "mixtral-8x7b"
+local models = { [DENSE] = tperf.model(DENSE), [MOE] = tperf.model(MOE) }
+models.whole = models[MOE]:with { experts = { whole = true } }
+
+-- A configuration as tperf.search returns it, as far as launches need it.
+local function random_training(pick)
+  local c = { strategy = "tensor", tp = pick { 1, 2, 4, 8 }, pp = pick { 1, 2, 4, 8 }, cp = pick { 1, 1, 2 },
+    dp = pick { 1, 2, 4, 8, 16 }, micro_batch = pick { 1, 2, 4 }, zero = pick { 0, 1, 2, 3 },
+    recompute = pick { "none", "selective", "full" }, sequence_parallel = pick { true, true, false } }
+  if c.cp > 1 then c.strategy = "context" end
+  local name = pick { DENSE, MOE, "whole" }
+  if name ~= DENSE then
+    c.ep = pick { 1, 2, 4, 8 }
+    if c.dp % c.ep ~= 0 or c.tp * c.ep > 8 then c.ep = 1 end
+  end
+  c.schedule, c.virtual_stages = "1f1b", 1
+  if c.pp > 1 and pick { true, false } then c.schedule, c.virtual_stages = "interleaved_1f1b", pick { 2, 4 } end
+  if c.pp > 1 and c.virtual_stages == 1 and pick { 1, 2, 3 } == 1 then c.schedule = "gpipe" end
+  if c.pp == 1 and c.virtual_stages == 1 then c.schedule = "1f1b" end
+  c.global_batch = c.dp * c.micro_batch * pick { 1, 2, 8, 24 }
+  return c, models[name], pick { 2048, 4096, 8192 }
+end
+
+local FILE <const> = { megatron = "run.sh", ["megatron-bridge"] = "recipe.py", torchtitan = "train.toml",
+  deepspeed = "run.sh", nanotron = "config.yaml", vllm = "serve.sh", sglang = "serve.sh",
+  ["tensorrt-llm"] = "config.yaml" }
+local STACK <const> = { ["megatron-bridge"] = "Megatron-Bridge", torchtitan = "torchtitan", nanotron = "nanotron",
+  deepspeed = "DeepSpeed", ["tensorrt-llm"] = "TensorRT-LLM" }
+
+local function read_back(stack, text, given)
+  return tperf.import.launch { files = { { name = FILE[stack], text = text } }, stack = STACK[stack], given = given }
+end
+
+local function same(c, got, seq, stack)
+  assert.same({ tp = c.tp, pp = c.pp, cp = c.cp, dp = c.dp, vp = c.virtual_stages, micro_batch = c.micro_batch,
+    global_batch = c.global_batch, seq = seq, recompute = c.recompute, gpus = c.tp * c.pp * c.cp * c.dp },
+    { tp = got.tp, pp = got.pp, cp = got.cp, dp = got.dp, vp = got.vp, micro_batch = got.micro_batch,
+      global_batch = got.global_batch, seq = got.seq, recompute = got.recompute.granularity, gpus = got.gpus })
+  local unsharded = stack == "torchtitan" and c.dp * c.cp == 1 -- one rank shards nothing
+  if not unsharded then assert.equal(c.zero, got.zero) end
+  if stack ~= "deepspeed" then assert.equal(c.tp > 1 and c.sequence_parallel, got.sequence_parallel) end
+end
+
+describe("a launch written and read back", function()
+  for seed, stack in ipairs { "megatron", "megatron-bridge", "torchtitan", "deepspeed", "nanotron" } do
+    it("is the configuration that it was, under " .. stack, function()
+      local pick, written, refused = generator(seed), 0, 0
+      while written < CASES do
+        local c, model, seq = random_training(pick)
+        local ok, text = pcall(tperf.report.launch, c, stack, { model = model, seq = seq })
+        if not ok then -- names the axis that the stack does not have
+          refused = refused + 1
+          assert.matches("tperf.report.launch: [%w_]+ = [%w_]+: " .. stack:gsub("%-", "%%-"), text)
+        else
+          written = written + 1
+          local got = read_back(stack, text, { gpus = c.tp * c.pp * c.cp * c.dp, layers = model.layers })
+          same(c, got, seq, stack)
+          assert.same({}, got.refused)
+          local whole = model.experts and model.experts.whole
+          if model.experts and stack ~= "nanotron" then
+            local etp = whole and 1 or c.tp
+            local known = stack ~= "torchtitan" or got.ep > 1 -- without ep torchtitan cuts experts over tp
+            if known and stack ~= "deepspeed" then
+              assert.same({ ep = c.ep * (whole and c.tp or 1), etp = etp }, { ep = got.ep, etp = got.etp })
+            end
+          end
+        end
+        assert.is_true(refused < 60 * CASES)
+      end
+    end)
+  end
+
+  it("asks tperf.train the same question", function()
+    local pick, asked = generator(11), 0
+    while asked < 300 do
+      local c, model, seq = random_training(pick)
+      local ok, text = pcall(tperf.report.launch, c, "megatron", { model = model, seq = seq })
+      if ok then
+        asked = asked + 1
+        local a = tperf.import.arguments(read_back("megatron", text, {}))
+        assert.same({ c.tp, c.pp, c.cp, c.dp, c.ep or 1, c.micro_batch, c.global_batch, c.zero, c.recompute, seq },
+          { a.tp, a.pp, a.cp or 1, a.dp, a.ep, a.micro_batch, a.global_batch, a.zero, a.recompute, a.seq })
+        local m = tperf.model(a.model)
+        for _, name in ipairs { "layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "gated", "tied_embeddings" } do
+          if not (model.experts and name == "ffn") then assert.equal(model[name], m[name]) end
+        end
+        assert.equal(model.experts and model.experts.count, m.experts and m.experts.count)
+      end
+    end
+  end)
+
+  for seed, stack in ipairs { "vllm", "sglang", "tensorrt-llm" } do
+    it("is the way of serving that it was, under " .. stack, function()
+      local pick, written = generator(100 + seed), 0
+      while written < CASES do
+        local c = { tp = pick { 1, 2, 4, 8 }, pp = pick { 1, 2, 4 }, dp = pick { 1, 2, 4, 8 }, batch = pick { 1, 8, 64,
+          300 } }
+        local name = pick { DENSE, MOE, "whole" }
+        c.ep = name ~= DENSE and pick { 1, c.dp } or 1
+        local options = { model = models[name], seq_max = pick { 2048, 8192 }, max_tokens = 8192, kv_dtype = "fp8" }
+        local ok, text = pcall(tperf.report.launch, c, stack, options)
+        if not ok then
+          assert.matches("tperf.report.launch: ep = %d+: ", text)
+        else
+          written = written + 1
+          local got = read_back(stack, text, {})
+          local a = tperf.import.arguments(got, { model = models[MOE] })
+          local servers = c.ep == 1 and c.dp or 1 -- replicas that share nothing are servers of their own
+          assert.same({ c.tp, c.pp, c.dp // servers, c.ep, c.batch, options.seq_max, "fp8" },
+            { a.tp, a.pp, a.dp, a.ep or 1, a.batch, got.seq_max, got.kv_dtype })
+        end
+      end
+    end)
+  end
+end)
+
+describe("report.launch", function()
+  it("writes options of the stack's table only, and says which it lacks", function()
+    local t = tables.load "megatron-lm-2026-08"
+    local text = tperf.report.launch({ tp = 2, pp = 2, dp = 2, micro_batch = 1, global_batch = 8, zero = 1 },
+      "megatron",
+      { model = DENSE, seq = 4096 })
+    local count = 0
+    for option in text:gmatch "\n    (%-%-[%w-]+)" do
+      count = count + 1
+      assert.is_not_nil(t.by_name[tables.plain(option)], option)
+    end
+    assert.is_true(count > 15)
+  end)
+
+  it("names the axis that a stack does not have", function()
+    local c = { tp = 2, pp = 2, dp = 2, micro_batch = 1, global_batch = 8, zero = 1, virtual_stages = 2,
+      schedule = "interleaved_1f1b" }
+    assert.error_matches(function() tperf.report.launch(c, "nanotron", { seq = 4096 }) end,
+      "virtual_stages = 2: nanotron has one chunk on a stage")
+    assert.error_matches(function() tperf.report.launch(c, "torchtitan", { seq = 4096 }) end,
+      "zero = 1: torchtitan shards weights too")
+    assert.error_matches(function() tperf.report.launch(c, "megatrom", {}) end, "did you mean 'megatron'")
+  end)
+end)
