@@ -79,6 +79,21 @@ describe("an iteration", function()
     end
   end)
 
+  it("is explained by terms that add up to it", function()
+    local pick = picker(SEED + 3)
+    for _ = 1, 100 do
+      local q = question(pick, { "1f1b", "interleaved_1f1b", "dualpipe", "interleaved_1f1b_overlap" })
+      q.simulate, q.explain = nil, true
+      if q.pp > 1 or q.schedule ~= "dualpipe" then
+        q.rules, q.model.vocab = "default", 32000
+        local c, sum = tperf.train(q), 0
+        for i = 1, #c.sum - 1 do sum = sum + c.sum[i].seconds end
+        assert.near(c.time, sum, 1e-9 * c.time)
+        assert.near(c.time, c.sum[#c.sum].seconds, 1e-9 * c.time)
+      end
+    end
+  end)
+
   it("simulates the configuration's own schedule, with its software", function()
     local q = {
       model = "llama-3.1-8b", system = "h100-sxm", tp = 2, pp = 4, dp = 8, global_batch = 256,

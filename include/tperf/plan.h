@@ -114,6 +114,11 @@ typedef struct tp_iteration {
     double host;      // beyond the GPU's own time, for launches
     double optimizer; // of its step
     double flops;     // on one GPU, on average
+    // What the parts are made of.
+    tp_pipeline_time pipeline;
+    double hop;    // that every pass of a device takes longer for its messages, one a chunk
+    double hidden; // of tensor_comm, by passes that overlap
+    double each_forward, each_backward; // that a pass of every micro-batch waits for replicas
 } tp_iteration;
 
 // The memory of the fullest GPU, and of each of the pipeline's n_devices; costs give bytes only, their times

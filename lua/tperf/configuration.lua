@@ -71,6 +71,7 @@ local configuration = {}
 ---@field software? string the profile of the stack that runs it
 ---@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
 ---@field warnings? string[] then: what no run that was compared resembled
+---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
 local function fast_of(s, found)
@@ -125,6 +126,12 @@ function configuration.stages(question, network, found)
     stage.device, device = device, device + stage.repeats
   end
   return list
+end
+
+--- What the parts of a candidate's time are made of, see tperf/sum.lua.
+function configuration.sum(question, network, found)
+  return network:sum(question.system, question.rules, question.training, question.pipelines, run_of(question, found),
+    found.fast, question.software)
 end
 
 --- What a schedule of so many stages is simulated with, in seconds and bytes, see tperf.simulate.

@@ -11,6 +11,7 @@ local shortage = require "tperf.shortage"
 local simulate = require "tperf.simulate"
 local space = require "tperf.space"
 local strategy = require "tperf.strategy"
+local sum = require "tperf.sum"
 
 local train = {}
 
@@ -28,6 +29,7 @@ local function schema_of(s)
   schema.recompute = check.choice { { "none", "selective", "full" }, default = "none" }
   schema.sequence_parallel = check.boolean { default = true }
   schema.simulate = simulate.options
+  schema.explain = check.boolean { default = false }
   schema.configuration = check.any { optional = true }
   return schema
 end
@@ -135,7 +137,8 @@ end
 local function best_placement(o, s)
   local request = { top = 1, infeasible = true }
   for name, value in pairs(o) do request[name] = value end
-  request.simulate, request.strategy, request.profile, request.software = nil, s, nil, o.profile or "none"
+  request.simulate, request.explain, request.strategy = nil, nil, s
+  request.profile, request.software = nil, o.profile or "none"
   local found = search.run(request)
   local c = found[1] or refusal.raise("tperf.train: %s", found.reason)
   local fast = {}
@@ -233,6 +236,7 @@ end
 ---                     is left open
 ---  configuration      one that a search found: all that is not given is taken from it
 ---  simulate           true, a schedule's name or a table (see tperf.simulate): the iteration pass by pass, too
+---  explain            true: the whole sum, term by term, in `sum`
 ---  software           what a training stack adds (see tperf.software): its name, a file or a table
 ---@return tperf.configuration configuration
 ---@return tperf.timeline? timeline  of the simulation
@@ -241,6 +245,7 @@ function train.run(given)
   local o, p = t.o, t.problem
   local question = p.questions[1]
   local c = explain(configuration.of(question, t.strategy, t.network, t.found), t)
+  if o.explain then c.sum = sum(c, configuration.sum(question, t.network, t.found)) end
   if not c.feasible then c.reason = why_too_big(c, o, t.strategy, question) end
   if not o.simulate then return c end
   local timeline = simulate.run(c, question, t.network, t.found, o.simulate)

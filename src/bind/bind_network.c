@@ -4,20 +4,14 @@
 //     sections: list of lists of blocks { name =, op, op … }: each kind of layer, then first, then last
 //   network:ops(section, system, rules, fast, panels, serves, software)   list of records, as tperf.layer documents them
 //   #network   how many ops it has
-//   network:iteration(system, rules, training, pipelines, run, fast, software)   record, as tperf.train documents it
-//   network:passes(system, rules, training, pipelines, run, fast, software, stages)   what a schedule of so many stages is
-//     simulated with: { forward =, backward_input =, backward_weight =, overlapped =, memory = lists by stage, ready =,
-//     after = lists by device }
-//   network:predictor(system, rules, training, pipelines, run, fast) -> predictor
-//   predictor:seconds(software)        of the iteration, as network:iteration has it
-//   network:devices(the same)          list of what the devices of the pipeline hold, its `stages`
+//   and the methods of bind_iteration.c
 #include <string.h>
 
 #include "bind/bind.h"
 #include "bind/fields.h"
 #include "bind/model_args.h"
 
-static const char type_name[] = "tperf.network", predictor_name[] = "tperf.predictor";
+static const char type_name[] = "tperf.network";
 
 const tp_network *tp_bind_check_network(lua_State *L, int index) {
     return luaL_checkudata(L, index, type_name);
@@ -196,265 +190,17 @@ static int network_ops(lua_State *L) {
     return 1;
 }
 
-// The fifth argument of network:iteration.
-typedef struct run {
-    int64_t global_batch, dp, pipeline, micro_batch, panels, zero, dp_fast, pp_fast;
-} run;
-
-static const tp_field run_fields[] = {
-#define FIELD(name)                                                                                \
-    { #name, TP_FIELD_INTEGER, offsetof(run, name), true }
-    FIELD(global_batch),
-    FIELD(dp),
-    FIELD(pipeline),
-    FIELD(micro_batch),
-    FIELD(panels),
-    FIELD(zero),
-    FIELD(dp_fast),
-    FIELD(pp_fast),
-#undef FIELD
-    {0},
-};
-
-static void push_memory(lua_State *L, const tp_memory *m) {
-    lua_createtable(L, 0, 7);
-    tp_fields_set(L, "weights", m->weights);
-    tp_fields_set(L, "gradients", m->gradients);
-    tp_fields_set(L, "optimizer", m->optimizer);
-    tp_fields_set(L, "activations", m->activations);
-    tp_fields_set(L, "passing", m->passing);
-    tp_fields_set(L, "buffers", m->buffers);
-    tp_fields_set(L, "total", m->total);
-}
-
-static void push_breakdown(lua_State *L, const tp_iteration *t) {
-    lua_createtable(L, 0, 6);
-    tp_fields_set(L, "compute", t->compute);
-    tp_fields_set(L, "memory", t->memory);
-    tp_fields_set(L, "tensor_comm", t->tensor_comm);
-    tp_fields_set(L, "data_comm", t->data_comm);
-    tp_fields_set(L, "pipeline_comm", t->pipeline_comm);
-    tp_fields_set(L, "bubble", t->bubble);
-    tp_fields_set(L, "host", t->host);
-    tp_fields_set(L, "optimizer", t->optimizer);
-}
-
-static void push_device(lua_State *L, const tp_stage *device, int n_kinds,
-                        const tp_memory *memory) {
-    int64_t layers = 0;
-    for (int kind = 0; kind < n_kinds; kind++)
-        layers += device->layers[kind];
-    lua_createtable(L, 0, 6);
-    lua_pushinteger(L, layers);
-    lua_setfield(L, -2, "layers");
-    lua_pushinteger(L, device->repeats);
-    lua_setfield(L, -2, "repeats");
-    tp_fields_set(L, "in_flight", device->in_flight);
-    lua_pushboolean(L, device->first);
-    lua_setfield(L, -2, "first");
-    lua_pushboolean(L, device->last);
-    lua_setfield(L, -2, "last");
-    push_memory(L, memory);
-    lua_setfield(L, -2, "memory");
-}
-
-// Whether sizes are such that nothing divides by zero or overflows; that they divide what they must is the caller's.
-static bool is_sound(const run *r, const tp_pipeline *pipeline) {
-    return r->dp >= 1 && r->micro_batch >= 1 && r->panels >= 1 && r->dp_fast >= 1 &&
-           r->dp_fast <= r->dp && r->pp_fast >= 1 && r->pp_fast <= pipeline->pp && r->zero >= 0 &&
-           r->zero <= 3 && r->global_batch / r->micro_batch >= r->dp;
-}
-
-static void read_candidate(lua_State *L, int run_index, int fast_index, const tp_network *network,
-                           int pipelines_index, tp_candidate *candidate, tp_job *job) {
-    run r;
-    tp_fields_read(L, run_index, "network:iteration", run_fields, &r);
-    size_t n;
-    const tp_pipeline *pipelines = tp_bind_check_pipelines(L, pipelines_index, &n);
-    if (r.pipeline < 1 || (size_t)r.pipeline > n) tp_bind_fail(L, "no such pipeline");
-    candidate->pipeline = &pipelines[r.pipeline - 1];
-    if (!is_sound(&r, candidate->pipeline))
-        tp_bind_fail(L, "sizes must be at least 1 and lie in what they divide");
-    tp_bind_check_kinds(L, pipelines_index, network);
-    candidate->placement.panels = r.panels;
-    tp_bind_check_placement(L, fast_index, network, &candidate->placement);
-    candidate->dp = r.dp;
-    candidate->micro_batch = r.micro_batch;
-    candidate->microbatches = r.global_batch / r.dp / r.micro_batch;
-    candidate->zero = (int)r.zero;
-    candidate->dp_fast = r.dp_fast;
-    candidate->pp_fast = r.pp_fast;
-    memcpy(candidate->sizes, network->sizes, sizeof candidate->sizes);
-    job->global_batch = r.global_batch;
-}
-
-// What network:iteration and network:devices are asked about.
-typedef struct setting {
-    tp_system system;
-    tp_rules rules;
-    tp_software software;
-    tp_training training;
-    tp_candidate candidate;
-    tp_job job;
-} setting;
-
-// The caller has checked that the run's sizes divide what they must.
-static const tp_network *read_setting(lua_State *L, setting *s) {
-    const tp_network *network = tp_bind_check_network(L, 1);
-    memset(s, 0, sizeof *s);
-    s->job = (tp_job){{&s->system, &s->rules, &s->software}, &s->training, 0};
-    tp_bind_check_system(L, 2, &s->system);
-    tp_bind_check_software(L, 8, &s->software, &s->system);
-    tp_bind_check_rules(L, 3, &s->rules);
-    tp_bind_check_training(L, 4, &s->training);
-    read_candidate(L, 6, 7, network, 5, &s->candidate, &s->job);
-    return network;
-}
-
-static int network_iteration(lua_State *L) {
-    setting s;
-    const tp_network *network = read_setting(L, &s);
-    tp_error error;
-    if (tp_network_check_system(network, &s.system, &error) != TP_OK)
-        return tp_bind_raise(L, &error);
-    tp_layer_cost costs[TP_SECTIONS_MAX];
-    tp_network_time(network, &s.job.on, &s.candidate.placement, NULL, costs);
-    tp_iteration iteration = tp_iteration_of(&s.candidate, &s.job, network, costs);
-    tp_memory memory = tp_memory_of(&s.candidate, &s.job, network, costs);
-    lua_createtable(L, 0, 24);
-    tp_fields_set(L, "time", iteration.time);
-    tp_fields_set(L, "flops_per_gpu", iteration.flops);
-    push_breakdown(L, &iteration);
-    lua_setfield(L, -2, "breakdown");
-    push_memory(L, &memory);
-    lua_setfield(L, -2, "memory");
-    return 1;
-}
-
-// The table's list `name` gets `value` as number i.
-static void set_item(lua_State *L, const char *name, int64_t i, double value) {
-    if (lua_getfield(L, -1, name) == LUA_TNIL) {
-        lua_pop(L, 1);
-        lua_newtable(L);
-        lua_pushvalue(L, -1);
-        lua_setfield(L, -3, name);
-    }
-    lua_pushnumber(L, value);
-    lua_rawseti(L, -2, i);
-    lua_pop(L, 1);
-}
-
-static void push_passes(lua_State *L, const tp_chunk_passes *passes, int64_t n,
-                        const tp_device_waits *waits, int64_t pp) {
-    lua_createtable(L, 0, 7);
-    for (int64_t i = 0; i < n; i++) {
-        const tp_stage_time *t = &passes[i].time;
-        set_item(L, "forward", i + 1, t->forward);
-        set_item(L, "backward_input", i + 1, t->backward - t->weight_grad);
-        set_item(L, "backward_weight", i + 1, t->weight_grad);
-        set_item(L, "overlapped", i + 1, t->pair);
-        set_item(L, "memory", i + 1, passes[i].saved_bytes);
-    }
-    for (int64_t i = 0; i < pp; i++) {
-        set_item(L, "ready", i + 1, waits[i].before);
-        set_item(L, "after", i + 1, waits[i].after);
-    }
-}
-
-static int network_passes(lua_State *L) {
-    setting s;
-    const tp_network *network = read_setting(L, &s);
-    int64_t n = luaL_checkinteger(L, 9), pp = s.candidate.pipeline->pp, layers = 0;
-    size_t n_runs;
-    bool has_ends;
-    const tp_run *runs = tp_bind_pipeline_runs(L, 5, &n_runs, &has_ends);
-    for (size_t i = 0; i < n_runs; i++)
-        layers += runs[i].layers;
-    luaL_argcheck(L, n >= 1 && n <= layers, 9, "no stage may be without layers");
-    tp_stage *chunks = lua_newuserdatauv(L, (size_t)n * sizeof *chunks, 0);
-    tp_chunk_passes *passes = lua_newuserdatauv(L, (size_t)n * sizeof *passes, 0);
-    tp_device_waits *waits = lua_newuserdatauv(L, (size_t)pp * sizeof *waits, 0);
-    tp_layer_cost costs[TP_SECTIONS_MAX];
-    tp_pipeline_chunks(runs, n_runs, has_ends, n, chunks);
-    tp_network_time(network, &s.job.on, &s.candidate.placement, NULL, costs);
-    tp_passes_of(&s.candidate, &s.job, network, costs, chunks, n, passes, waits);
-    push_passes(L, passes, n, waits, pp);
-    return 1;
-}
-
-// An iteration, but for the software that runs it. Its user value keeps the network and the pipelines alive.
-typedef struct predictor {
-    setting setting;
-    const tp_network *network;
-    tp_op_work works[];
-} predictor;
-
-static int new_predictor(lua_State *L) {
-    lua_settop(L, 7);
-    lua_pushnil(L); // where read_setting looks for software
-    const tp_network *network = tp_bind_check_network(L, 1);
-    predictor *p = lua_newuserdatauv(L, sizeof *p + network->n_ops * sizeof p->works[0], 1);
-    lua_createtable(L, 2, 0);
-    lua_pushvalue(L, 1);
-    lua_rawseti(L, -2, 1);
-    lua_pushvalue(L, 5);
-    lua_rawseti(L, -2, 2);
-    lua_setiuservalue(L, -2, 1);
-    p->network = read_setting(L, &p->setting);
-    tp_error error;
-    if (tp_network_check_system(network, &p->setting.system, &error) != TP_OK)
-        return tp_bind_raise(L, &error);
-    tp_system_sustain(&p->setting.system);
-    tp_network_work(network, &p->setting.job.on, p->setting.candidate.placement.panels, p->works);
-    luaL_setmetatable(L, predictor_name);
-    return 1;
-}
-
-static int predictor_seconds(lua_State *L) {
-    predictor *p = luaL_checkudata(L, 1, predictor_name);
-    setting *s = &p->setting;
-    luaL_checktype(L, 2, LUA_TTABLE);
-    tp_bind_check_software(L, 2, &s->software, &s->system);
-    tp_layer_cost costs[TP_SECTIONS_MAX];
-    tp_network_time(p->network, &s->job.on, &s->candidate.placement, p->works, costs);
-    lua_pushnumber(L, tp_iteration_of(&s->candidate, &s->job, p->network, costs).time);
-    return 1;
-}
-
-static int network_devices(lua_State *L) {
-    setting s;
-    const tp_network *network = read_setting(L, &s);
-    tp_layer_cost costs[TP_SECTIONS_MAX];
-    tp_network_bytes(network, costs);
-    const tp_pipeline *pipeline = s.candidate.pipeline;
-    tp_memory *memory = lua_newuserdatauv(L, pipeline->n_devices * sizeof *memory, 0);
-    tp_memory_of_devices(&s.candidate, &s.job, network, costs, memory);
-    lua_createtable(L, (int)pipeline->n_devices, 0);
-    for (size_t i = 0; i < pipeline->n_devices; i++) {
-        push_device(L, &pipeline->devices[i], network->n_kinds, &memory[i]);
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
-    return 1;
-}
-
 static int count_of_ops(lua_State *L) {
     lua_pushinteger(L, (lua_Integer)tp_bind_check_network(L, 1)->n_ops);
     return 1;
 }
 
-static const luaL_Reg methods[] = {
-    {"ops", network_ops},         {"iteration", network_iteration}, {"passes", network_passes},
-    {"predictor", new_predictor}, {"devices", network_devices},     {NULL, NULL},
-};
+static const luaL_Reg methods[] = {{"ops", network_ops}, {NULL, NULL}};
 
 void tp_bind_network(lua_State *L) {
-    static const luaL_Reg predictor_methods[] = {{"seconds", predictor_seconds}, {NULL, NULL}};
-    luaL_newmetatable(L, predictor_name);
-    luaL_newlib(L, predictor_methods);
-    lua_setfield(L, -2, "__index");
-    lua_pop(L, 1);
     luaL_newmetatable(L, type_name);
     luaL_newlib(L, methods);
+    tp_bind_iteration(L);
     lua_setfield(L, -2, "__index");
     lua_pushcfunction(L, count_of_ops);
     lua_setfield(L, -2, "__len");

@@ -239,6 +239,8 @@ double tp_hop_time(const tp_candidate *candidate, const tp_job *job, tp_hop hop)
 typedef struct parts {
     double work, data_comm, pipeline_comm, bubble, optimizer;
     double hidden; // of the work: collectives of overlapped passes
+    double hop;
+    waiting waits;
 } parts;
 
 // What overlapped passes save against one after the other. A pair is of one chunk.
@@ -265,6 +267,8 @@ static parts parts_of(const tp_candidate *candidate, const tp_job *job, const tp
         .bubble = bubble_of(candidate->pipeline, &others, hop),
         .optimizer = optimizer,
         .hidden = hidden_of(candidate, &pipeline->busy),
+        .hop = hop,
+        .waits = data,
     };
 }
 
@@ -340,6 +344,11 @@ tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
         .host = host_s > 0 && host > 0 ? microbatches * host : 0,
         .optimizer = p.optimizer,
         .flops = microbatches * average_flops(candidate->pipeline, network, costs),
+        .pipeline = pipeline,
+        .hop = p.hop,
+        .hidden = p.hidden,
+        .each_forward = p.waits.each_forward,
+        .each_backward = p.waits.each_backward,
     };
 }
 

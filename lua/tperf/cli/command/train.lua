@@ -19,7 +19,9 @@ local function parts_of(title, record, names, total, unit)
   local rows, seen = {}, { total = true }
   local function add(name, words)
     local value = record[name]
-    if type(value) == "number" and not seen[name] then rows[#rows + 1] = { part = words, value = value } end
+    if type(value) == "number" and value ~= 0 and not seen[name] then
+      rows[#rows + 1] = { part = words, value = value }
+    end
     seen[name] = true
   end
   for _, name in ipairs(names) do add(name[1], name[2]) end
@@ -60,6 +62,8 @@ local OP_COLUMNS = {
   { key = "saved", title = "activations", unit = "bytes" },
 }
 
+local SUM_COLUMNS = { { key = "term" }, { key = "seconds", title = "", unit = "s" }, { key = "formula" } }
+
 local function print_details(c, machine)
   local report = require "tperf.report"
   local function section(title, rows, columns)
@@ -78,6 +82,7 @@ local function print_details(c, machine)
   end
   if #c.first > 0 then section("Before the first layer", op_rows(c.first), OP_COLUMNS) end
   if #c.last > 0 then section("After the last layer", op_rows(c.last), OP_COLUMNS) end
+  if c.sum then section("The time of an iteration, term by term", c.sum, SUM_COLUMNS) end
   if c.software then
     if c.interval then
       print(("\nAs %s runs it; nine tenths of its runs that were compared lie between %s and %s"):format(c.software,
@@ -103,13 +108,14 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
     { long = "strategy", value = "NAME", from = "strategies", help = "how a layer is cut up (default tensor)" },
     { long = "software", value = "NAME", from = "software",
       help = "what a training stack adds (`tperf list software`)" },
+    { long = "explain", help = "also print the sum that makes the time: every term a formula with its numbers" },
     { long = "simulate", value = "NAME", from = "schedules",
       help = "also simulate the pipeline (`tperf list schedules`)" },
   }),
   run = function(values, arguments)
     local asked, message = configuration.question(values, arguments, { "system", "batch" })
     if not asked then return false, message end
-    asked.simulate, asked.software = values.simulate, values.software
+    asked.simulate, asked.software, asked.explain = values.simulate, values.software, values.explain
     local tperf = require "tperf"
     local c = tperf.train(asked)
     configuration.note(values, arguments)
