@@ -87,7 +87,7 @@ end
 ---@param where string
 function reading.of(s, context, where)
   ask_all(where, s.asked)
-  if not s.list[1] and not context.config then
+  if not s.seen and not context.config then
     check.fail("%s sets no option of %s %s: is it of another stack?", where, s.table.stack, s.table.version)
   end
   refuse_sizes(where, s)
