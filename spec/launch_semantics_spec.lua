@@ -265,6 +265,15 @@ def big_16gpu_config():
     os.remove(path)
     assert.same({ "Loom", 4, 2, 8, 2, 48, 2048, 2 }, { r.stack, r.tp, r.pp, r.dp, r.micro_batch, r.global_batch, r.seq,
       r.zero })
+    file = assert(io.open(path, "w")) -- axes inside and between slices, sizes by device, overrides on the command line
+    file:write("stack,version,option,aliases,type,default,choices,sets,concept,source\n",
+      "Slices,1,ici_fsdp,,int,-1,,,dp.shard,x\nSlices,1,dcn_data,,int,1,,,dp.replicate,x\n",
+      "Slices,1,ici_tensor,,int,1,,,tp,x\nSlices,1,per_device_batch,,float,1,,,micro_batch,x\n")
+    file:close()
+    r = import("s.sh", "python3 -m slices.train base.yml name=x ici_tensor=4 dcn_data=2 per_device_batch=2\n",
+      { gpus = 32 }, { options = path })
+    os.remove(path)
+    assert.same({ 4, 8, 8, 64, 3 }, { r.tp, r.dp, r.micro_batch, r.global_batch, r.zero })
     fails("sets no option of nanotron", import, "l.yaml", "a: 1\n", {}, { stack = "nanotron" })
     fails("no table of options of the stack \"loom\"", import, "l.yaml", "a: 1\n", {}, { stack = "loom" })
   end)

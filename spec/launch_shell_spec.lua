@@ -81,6 +81,14 @@ describe("the shell of launch files", function()
     assert.equal("${MODE}", launched "case $MODE in a) T=1;; b) T=2;; esac\nlaunch $T")
   end)
 
+  it("goes on where a script would want arguments, files and programs", function()
+    assert.equal("on", launched "if [ $# -lt 1 ]; then echo usage; exit 1; fi\nlaunch on")
+    assert.equal("on", launched "if [ ! -f pretrain_gpt.py ]; then exit 1; fi\nlaunch on")
+    assert.equal("on", launched "while getopts 'n:' o; do N=$OPTARG; done\nwhile read l; do N=1; done < f\nlaunch on")
+    assert.equal("on", launched "command -v nvcc > /dev/null || exit 1\nlaunch on")
+    assert.equal("$[[ … =~ ^(a|b) ]]", launched "A=ab\nif [[ $A =~ ^(a|b) ]]; then T=1; else T=2; fi\nlaunch $T")
+  end)
+
   it("follows scripts in strings, in documents and beside the script", function()
     local sh = run "A=7\nsrun -N 2 bash -c \"launch $A \\$B\""
     assert.equal("srun -N 2 bash -c launch 7 \1B\2", table.concat(sh.commands[1].words, " "))

@@ -32,7 +32,8 @@ end
 function resource.below_root(path)
   for _, root in ipairs(roots()) do
     local name = path:sub(1, #root + 1) == root .. "/" and path:sub(#root + 2)
-    if name and (name:find "^systems/" or name:find "^models/" or name:find "^software/") then return name end
+    if name and (name:find "^systems/" or name:find "^models/" or name:find "^software/"
+      or name:find "^recipes/") then return name end
   end
 end
 

@@ -6,9 +6,9 @@ local from = {}
 --- The options of every command that reads launch files.
 from.options = {
   { long = "from", value = "FILE,...", kind = "list", help = "take it from a launch file (docs/recipes.md)" },
-  { long = "stack", value = "NAME", help = "with --from: of which stack (default: what fits)" },
-  { long = "set", value = "NAME=VALUE,...", kind = "list", help = "with --from: what the file does not say" },
-  { long = "ignore", value = "NAME,...", kind = "list", help = "with --from: options to leave out of account" },
+  { long = "stack", value = "NAME", help = "of which stack the file is (default: what fits)" },
+  { long = "set", value = "NAME=VALUE,...", kind = "list", help = "what the file does not say" },
+  { long = "ignore", value = "NAME,...", kind = "list", help = "the file's options to leave out of account" },
 }
 
 local function given_of(list)

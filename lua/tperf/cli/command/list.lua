@@ -26,6 +26,13 @@ local SUBJECTS = {
     local schedule = require "tperf.schedule"
     return summarised(schedule.names(), schedule.get)
   end,
+  recipes = function() -- the tables of options of launch files
+    local rows = {}
+    for i, t in ipairs(require "tperf.import.launch.tables".all()) do
+      rows[i] = { name = t.name, stack = t.stack, version = t.version, kind = t.kind, options = #t.options }
+    end
+    return rows, { { key = "name" }, { key = "stack" }, { key = "version" }, { key = "kind" }, { key = "options" } }
+  end,
   rules = function() -- what each set says about each assumption
     local rules = require "tperf.rules"
     local columns = { { key = "name" } }
@@ -34,7 +41,7 @@ local SUBJECTS = {
     return rules.describe(), columns
   end,
 }
-local NAMES = { "models", "systems", "software", "strategies", "schedules", "rules" }
+local NAMES = { "models", "systems", "software", "strategies", "schedules", "rules", "recipes" }
 
 return {
   summary = "list what there is to choose from",

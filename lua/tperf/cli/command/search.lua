@@ -44,8 +44,7 @@ The placement is what one fast domain (the GPUs behind one NVLink switch) holds 
       help = "time and rank as a training stack runs (`tperf list software`)" },
     { long = "top", short = "k", value = "K", kind = "integer", help = "how many to print (default 10)" },
     { long = "all", short = "a", help = "print every candidate, those that do not fit too" },
-    { long = "launch", value = "STACK", help = "print the launch of the best: "
-      .. table.concat(require "tperf.export.launch".stacks(), ", ") },
+    { long = "launch", value = "STACK", help = "print the best as a launch file of that stack (docs/recipes.md)" },
     { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per core)" },
   }),
   run = function(values, arguments)

@@ -16,15 +16,20 @@ end
 
 --- { prefill = {…}, decode = {…}, total_gpus }, each role read by `read(tree, path)`; one role is the launch itself.
 function disaggregated.read(content, key, read)
-  local r, total = {}, 0
+  local r, total, names = {}, 0, {}
   local resources = type(content.resources) == "table" and content.resources or {}
   local roles = content.backend[key]
   for _, role in ipairs(check.names(roles)) do
     if type(roles[role]) == "table" then
       local one = read(roles[role], "backend." .. key .. "." .. role)
       one.workers = math.tointeger(resources[(role == "aggregated" and "agg" or role) .. "_workers"] or 1)
-      r[role] = one
+      r[role], names[#names + 1] = one, role
       total = total + one.workers * one.gpus
+    end
+  end
+  if #names == 1 then -- one role is the launch itself
+    for _, name in ipairs(check.names(r[names[1]])) do
+      if r[name] == nil then r[name] = r[names[1]][name] end
     end
   end
   r.total_gpus = total

@@ -19,7 +19,7 @@ local function read(path)
   if not text and problem then return nil, ("%s: %s"):format(path, problem) end
   text = text or ""
   if #text > MAX_BYTES then return nil, ("%s: larger than %d MiB"):format(path, MAX_BYTES >> 20) end
-  return (text:gsub("[\1\2]", ""):gsub("\r\n", "\n"))
+  return (text:gsub("[\1\2\3]", ""):gsub("\r\n", "\n"))
 end
 
 local function kind_of(path, text)
@@ -37,7 +37,7 @@ function files.open(path)
     if type(path.name) ~= "string" or type(path.text) ~= "string" then
       check.fail "tperf.import.launch: a file in memory is { name = …, text = … }"
     end
-    path, text = path.name, path.text:gsub("[\1\2]", "")
+    path, text = path.name, path.text:gsub("[\1\2\3]", "")
   else
     text, message = read(path)
     if not text then check.fail("%s", message) end

@@ -87,7 +87,7 @@ end
 ---@param where string
 function reading.of(s, context, where)
   ask_all(where, s.asked)
-  if not s.list[1] and not context.config then
+  if not s.seen and not context.config then
     check.fail("%s sets no option of %s %s: is it of another stack?", where, s.table.stack, s.table.version)
   end
   refuse_sizes(where, s)
@@ -149,7 +149,9 @@ local function with_config(s, c, context)
     local name = s:set(row.option)
     local text, path
     if type(name) == "string" then text, path = config_text(name, c) end
-    if type(name) == "string" and not text then
+    if type(name) == "string" and not text and s.table.config and s:has "zero" then
+      context.assume("%s is not at hand: the flags alone are read", marker.shown(name))
+    elseif type(name) == "string" and not text then
       check.fail("%s names %s, which is not there: give it among the files", c.script.path, marker.shown(name))
     end
     if text then

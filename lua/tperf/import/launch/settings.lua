@@ -61,6 +61,7 @@ end
 
 --- Sets an option by its row. What a marker stands for is asked for, unless it changes nothing.
 function settings:put(row, value, place)
+  self.seen = true
   if type(value) == "table" and #value == 1 then value = value[1] end
   local text = text_of(value)
   if marker.is_in(text) and row.concept ~= "stack.config" then

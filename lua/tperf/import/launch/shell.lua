@@ -70,10 +70,10 @@ local function call(self, body, arguments)
   local positional, keys, refs = self.positional, self.positional_keys, self.refs
   self:set_positional(arguments)
   self.refs = setmetatable({}, { __index = refs })
-  self.depth = self.depth + 1
+  self.depth, self.calls = self.depth + 1, self.calls + 1
   if self.depth > MAX_DEPTH then self.fail("functions call each other more than %d deep", MAX_DEPTH) end
   guarded("return", function() run_list(self, body) end)
-  self.depth = self.depth - 1
+  self.depth, self.calls = self.depth - 1, self.calls - 1
   self.positional, self.positional_keys, self.refs = positional, keys, refs
 end
 
@@ -260,7 +260,7 @@ end
 function shell.new(given, environment, find)
   local self = setmetatable({
     vars = {}, given = given, refs = {}, functions = {}, files = {}, commands = {}, printed = {}, lacking = {},
-    steps = 0, depth = 0, where = "", line = 0, find = find, sourced = {},
+    steps = 0, depth = 0, calls = 0, where = "", line = 0, find = find, sourced = {},
   }, shell)
   self:set_positional {}
   for name, value in pairs(environment) do self.vars[name] = value end

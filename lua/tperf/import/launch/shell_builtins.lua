@@ -99,8 +99,9 @@ builtins.continue = leave "continue"
 
 builtins["true"] = function() return true end
 builtins["false"] = function() return false end
-builtins[":"], builtins.set, builtins.cd, builtins.read, builtins.trap = builtins["true"], builtins["true"],
-  builtins["true"], builtins["true"], builtins["true"]
+builtins[":"], builtins.set, builtins.cd, builtins.trap = builtins["true"], builtins["true"], builtins["true"],
+  builtins["true"]
+builtins.read, builtins.getopts = builtins["false"], builtins["false"] -- there is nothing to read
 
 builtins["["] = function(self, fields)
   local words = table.move(fields, 2, fields[#fields] == "]" and #fields - 1 or #fields, 1, {})

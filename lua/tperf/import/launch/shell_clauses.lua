@@ -84,10 +84,10 @@ local function test_clause(self)
     local word = operator or self:peek()
     if word == "]]" then break end
     if self.i > #self.s or word == "" then self:fail "']]' is missing" end
-    self.i = self.i + #word
     if node.words[#node.words] == "=~" then -- a regular expression may hold brackets and bars
-      self.i = self.s:find("%s", self.i) or #self.s + 1
+      word = self.s:match("^%S+", self.i)
     end
+    self.i = self.i + #word
     node.words[#node.words + 1] = word
   end
   self:take_word()

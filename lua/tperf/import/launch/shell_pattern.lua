@@ -22,8 +22,20 @@ function pattern.of(glob, shortest)
   return table.concat(out)
 end
 
+local LONGEST <const>, STARS <const> = 4096, 8
+
+-- Matching takes time that grows fast with the text and the stars.
+local function bounded(text, glob)
+  if #text > LONGEST or select(2, glob:gsub("%*", "")) > STARS then
+    error({ shell = ("a pattern of more than %d stars, or a text of more than %d bytes"):format(STARS, LONGEST) }, 0)
+  end
+end
+
 --- Does all of a text fit a pattern?
-function pattern.matches(text, glob) return text:find("^" .. pattern.of(glob) .. "$") ~= nil end
+function pattern.matches(text, glob)
+  bounded(text, glob)
+  return text:find("^" .. pattern.of(glob) .. "$") ~= nil
+end
 
 -- The longest or shortest end of a text that fits.
 local function without_end(text, glob, longest)
@@ -41,6 +53,7 @@ end
 ---@param rest string  what follows the name
 ---@param text fun(word: string): string  expands
 function pattern.change(value, rest, text)
+  bounded(value, rest)
   local op, glob = rest:match "^([#%%]+)(.*)$"
   if op == "#" or op == "##" then
     return (value:gsub("^" .. pattern.of(text(glob), op == "#"), "", 1))

@@ -89,6 +89,7 @@ local function primary(self)
     if COMPARE[op] then return compare(self, a, op, b) end
     if op == "=~" then
       if marker.is_in(a) then return need(self, a) end
+      if b:find "[|(){}]" then return need(self, marker.of("$[[ … =~ " .. b .. " ]]")) end -- not read
       local plain = b:gsub("\\", "%%")
       local ok, found = pcall(string.find, a, plain)
       return ok and found ~= nil

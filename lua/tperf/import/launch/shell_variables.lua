@@ -9,7 +9,9 @@ local variables = {}
 function variables:get(name)
   name = self.refs[name] or name
   if name == "@" or name == "*" then return { items = self.positional, keys = self.positional_keys } end
-  if name == "#" then return tostring(#self.positional) end
+  if name == "#" then -- how many words the script will be started with is not known
+    return #self.positional == 0 and self.calls == 0 and marker.of "$#" or tostring(#self.positional)
+  end
   if name:find "^%d+$" then return name == "0" and self.where or self.positional[tonumber(name)] end
   if name == "?" then return "0" end
   if name == "$" or name == "!" or name == "-" then return "1" end

@@ -22,6 +22,10 @@ end
 local function zero(s, context)
   local kind = tostring(s:get "distributed_type")
   if kind == "FSDP" then return fsdp_stage(s, context) end
+  local file = s:set "deepspeed_config.deepspeed_config_file"
+  if kind == "DEEPSPEED" and file and s:set "deepspeed_config.zero_stage" == nil then
+    context.fail("the ZeRO stage is in %s: import that file", tostring(file))
+  end
   if kind == "DEEPSPEED" then return math.tointeger(tonumber(s:get "deepspeed_config.zero_stage")) end
   if kind == "MEGATRON_LM" then
     return s:get "megatron_lm_config.megatron_lm_use_distributed_optimizer" and 1 or 0

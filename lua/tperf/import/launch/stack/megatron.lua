@@ -76,7 +76,7 @@ function megatron.degrees(s, context)
     common.divided(context, experts, r.ep, "ep in the experts")
   end
   r.sequence_parallel = s:concept "sequence_parallel" == true and r.tp > 1
-  if r.ep > 1 and r.tp > 1 and not r.sequence_parallel then
+  if r.ep > 1 and r.tp > 1 and not r.sequence_parallel and not context.experts_apart then
     context.fail "expert and tensor parallelism together need --sequence-parallel"
   end
   return r

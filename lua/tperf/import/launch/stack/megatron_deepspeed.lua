@@ -40,6 +40,7 @@ function both.read(s, context)
   if enabled and not s:set "--expert-model-parallel-size" then
     s.by_option["--expert-model-parallel-size"] = s.by_option["--moe-expert-parallel-size"]
   end
+  context.experts_apart = true -- DeepSpeed's experts take no part in sequence parallelism
   local r = megatron.read(s, context)
   if r.model.experts then
     r.etp = s:get "--enable-expert-tensor-parallelism" and r.tp or 1

@@ -38,7 +38,7 @@ end
 --- The neutral description: layers, hidden, heads, kv_heads, ffn, gated, vocab, tied_embeddings, experts …
 function model.of(s)
   local m = { gated = s:get "--swiglu" == true, hidden = s:concept "model.hidden", heads = s:concept "model.heads" }
-  m.layers = s:get "--num-layers"
+  m.layers = s:get "--num-layers" or s:set "--encoder-num-layers"
   local pattern = s:set "--hybrid-layer-pattern" or s:set "--hybrid-override-pattern"
   if pattern then m.layers, m.pattern = hybrid_layers(pattern), pattern end
   m.kv_heads = m.heads

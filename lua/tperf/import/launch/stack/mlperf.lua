@@ -21,7 +21,13 @@ end
 
 function mlperf.read(s, context)
   local known, name = benchmark(s, context)
-  local size = function(option) return common.size(context, s:get(option), option) end
+  local hints = { TENSOR_MODEL_PARALLEL = "tp(%d+)", PIPELINE_MODEL_PARALLEL = "pp(%d+)", CONTEXT_PARALLEL = "cp(%d+)" }
+  local size = function(option) -- as the file has it, else as it is called: config_GB200_18x4x1xtp1pp1cp8.sh
+    local value = s:get(option)
+    local hint = value == nil and hints[option] and context.path:match("x?" .. hints[option] .. "[^/]*$")
+    if hint then context.assume("%s is not set: %s, as the file is called", option, hint) end
+    return common.size(context, value or tonumber(hint or nil), option)
+  end
   local r = { tp = size "TENSOR_MODEL_PARALLEL" or 1, pp = size "PIPELINE_MODEL_PARALLEL" or 1,
     cp = size "CONTEXT_PARALLEL" or known.cp, ep = size "EXPERT_MODEL_PARALLEL" or 1,
     seq = size "SEQ_LENGTH" or known.seq }

@@ -1,0 +1,87 @@
+-- --from and --launch, as typed.
+local program = require "program"
+
+local SCRIPT <const> = [[
+#!/bin/bash
+torchrun --nproc_per_node 8 --nnodes $NNODES pretrain_gpt.py --num-layers 32 --hidden-size 4096 \
+  --num-attention-heads 32 --ffn-hidden-size 11008 --swiglu --normalization RMSNorm --vocab-size 32000 \
+  --position-embedding-type rope --max-position-embeddings 4096 --disable-bias-linear \
+  --untie-embeddings-and-output-weights \
+  --tensor-model-parallel-size 2 --sequence-parallel --use-distributed-optimizer --bf16 \
+  --micro-batch-size 1 --global-batch-size 64 --seq-length 4096 --lr 3e-4 $EXTRA
+]]
+
+local function within(run)
+  local folder = program.folder()
+  program.write(folder .. "/run.sh", SCRIPT)
+  local function tperf(arguments)
+    return program.shell(("ln -sfn %s tperf; ./tperf %s"):format(program.quote(program.absolute()), arguments), folder)
+  end
+  local ok, problem = pcall(run, tperf, folder)
+  program.remove(folder)
+  if not ok then error(problem, 0) end
+end
+
+describe("--from", function()
+  it("predicts what the file starts, and says what it made of it", function()
+    within(function(tperf)
+      local from = tperf "train --from run.sh -s h100-sxm --set NNODES=2,EXTRA= --csv"
+      assert.equal(0, from.code, from.err)
+      local typed = tperf "train llama-2-7b -s h100-sxm -b 64 -g 16 --tp 2 -m 1 --seq 4096 --csv"
+      assert.equal(typed.out, from.out) -- the same model, spelled out
+      assert.truthy(from.err:find("Megatron-LM: gpus 16, tp 2, pp 1", 1, true))
+      assert.truthy(from.err:find("changes neither time nor memory: --lr", 1, true))
+    end)
+  end)
+
+  it("asks for what is missing, refuses what may matter, and gives way to what is typed", function()
+    within(function(tperf)
+      local one = tperf "train --from run.sh -s h100-sxm"
+      assert.equal(1, one.code)
+      assert.matches("run.sh does not say NNODES %(for the launcher%): %-%-set NNODES=", one.err)
+      one = tperf "train --from run.sh -s h100-sxm --set NNODES=2 --set EXTRA=--moe-unheard-of"
+      assert.equal(1, one.code)
+      assert.matches("not known, and it may matter: %-%-moe%-unheard%-of; %-%-ignore moe%-unheard%-of", one.err)
+      one = tperf "train --from run.sh -s h100-sxm --set NNODES=2,EXTRA=--moe-unheard-of --ignore moe-unheard-of --csv"
+      assert.equal(0, one.code, one.err)
+      one = tperf "memory --from run.sh -s h100-sxm --set NNODES=2,EXTRA= --recompute full --csv"
+      assert.equal(0, one.code, one.err)
+      assert.equal(2, tperf "train llama-2-7b -s h100-sxm -b 8 --set A=1".code)
+      assert.equal(2, tperf "train --from run.sh -s h100-sxm --set NNODES".code)
+      assert.equal(1, tperf "train --from none.sh -s h100-sxm".code)
+    end)
+  end)
+
+  it("searches with the file's model, batch and GPUs, and writes a launch that is read again", function()
+    within(function(tperf, folder)
+      local found = tperf "search --from run.sh -s h100-sxm --set NNODES=2,EXTRA= --top 1 --csv"
+      assert.equal(0, found.code, found.err)
+      for _, stack in ipairs { "megatron", "megatron-bridge", "torchtitan --zero 3", "deepspeed --sequence-parallel no" } do
+        local one = tperf("search --from run.sh -s h100-sxm --set NNODES=2,EXTRA= --schedule 1f1b --recompute none "
+          .. "--launch " .. stack)
+        assert.equal(0, one.code, one.err)
+        assert.truthy(#one.out > 300)
+      end
+      program.write(folder .. "/faster.sh", tperf("search --from run.sh -s h100-sxm --set NNODES=2,EXTRA= "
+        .. "--launch megatron").out)
+      local again = tperf "train --from faster.sh -s h100-sxm --csv"
+      assert.equal(0, again.code, again.err)
+      local function time(text)
+        local header, row = text:gsub('"[^"]*"', "x"):match "([^\n]*)\n([^\n]*)"
+        local before = select(2, header:match "^(.-),time,":gsub(",", ""))
+        return tonumber((row:gsub("[^,]*,", "", before + 1):match "^[^,]*"))
+      end
+      assert.is_true(time(found.out) > 0)
+      assert.equal(time(found.out), time(again.out))
+    end)
+  end)
+
+  it("serves, with the limits of the engine", function()
+    within(function(tperf, folder)
+      program.write(folder .. "/serve.sh", "vllm serve $MODEL -tp 4 --max-num-seqs 16\n")
+      local from = tperf "infer --from serve.sh --set MODEL=meta/llama-3.1-70b -s h100-sxm -p 512 -n 64 --csv"
+      assert.equal(0, from.code, from.err)
+      assert.equal(tperf "infer llama-3.1-70b -s h100-sxm --tp 4 -b 16 -p 512 -n 64 --csv".out, from.out)
+    end)
+  end)
+end)
