@@ -116,9 +116,10 @@ end
 
 --- Tells what an answer assumed that the options do not say.
 function configuration.note(values, arguments)
-  if arguments[1]:find "%.json$" and not values.seq then
+  local model = arguments[1] -- a table where a launch file describes it
+  if type(model) == "string" and model:find "%.json$" and not values.seq then
     io.stdout:flush()
-    io.stderr:write("tperf: ", arguments[1], ": sequences as long as its context; --seq sets training's\n")
+    io.stderr:write("tperf: ", model, ": sequences as long as its context; --seq sets training's\n")
   end
 end
 
