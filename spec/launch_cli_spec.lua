@@ -56,7 +56,8 @@ describe("--from", function()
     within(function(tperf, folder)
       local found = tperf "search --from run.sh -s h100-sxm --set NNODES=2,EXTRA= --top 1 --csv"
       assert.equal(0, found.code, found.err)
-      for _, stack in ipairs { "megatron", "megatron-bridge", "torchtitan --zero 3", "deepspeed --sequence-parallel no" } do
+      local stacks = { "megatron", "megatron-bridge", "torchtitan --zero 3", "deepspeed --sequence-parallel no" }
+      for _, stack in ipairs(stacks) do
         local one = tperf("search --from run.sh -s h100-sxm --set NNODES=2,EXTRA= --schedule 1f1b --recompute none "
           .. "--launch " .. stack)
         assert.equal(0, one.code, one.err)

@@ -8,7 +8,8 @@ local function import(name, text, given, more)
   return tperf.import.launch(arguments)
 end
 
-local BASE <const> = "--num-layers 32 --hidden-size 1024 --num-attention-heads 16 --micro-batch-size 2 --seq-length 2048 "
+local BASE <const> = "--num-layers 32 --hidden-size 1024 --num-attention-heads 16 --micro-batch-size 2 "
+  .. "--seq-length 2048 "
 
 local function megatron(flags, gpus)
   return import("run.sh", ("torchrun --nproc_per_node %d pretrain_gpt.py %s%s\n"):format(gpus or 8, BASE, flags), {},
@@ -276,5 +277,46 @@ def big_16gpu_config():
     assert.same({ 4, 8, 8, 64, 3 }, { r.tp, r.dp, r.micro_batch, r.global_batch, r.zero })
     fails("sets no option of nanotron", import, "l.yaml", "a: 1\n", {}, { stack = "nanotron" })
     fails("no table of options of the stack \"loom\"", import, "l.yaml", "a: 1\n", {}, { stack = "loom" })
+  end)
+end)
+
+describe("launch files that somebody broke", function()
+  local SEEDS <const> = {
+    ["run.sh"] = "A=(--micro-batch-size 1 --seq-length $((2 * 1024)))\nif [ \"${X:-1}\" = 1 ]; then TP=2; fi\n"
+      .. "torchrun --nproc_per_node 8 pretrain_gpt.py ${A[@]} --num-layers 8 --tensor-model-parallel-size $TP\n",
+    ["t.toml"] = "[training]\nseq_len = 4_096\nlocal_batch_size = 2 # two\n[parallelism]\ntensor_parallel_degree = 2\n",
+    ["d.yaml"] = "resources: { decode_workers: 1 }\nbackend:\n vllm_config:\n  decode: { tensor-parallel-size: 4 }\n",
+    ["ds.json"] = '{ "train_batch_size": 64, "zero_optimization": { "stage": 3, "overlap_comm": true } }',
+    ["r.py"] = "def f_8gpu_config():\n    cfg.model.seq_length = 2 * 1024\n    cfg.train = T(global_batch_size=8)\n",
+  }
+  local BITS <const> = { "'", '"', "$(", "${", "))", "[[", "]", "|", "\n", "\\", "`", "<<E", "{", "}", "=", "\0", ":",
+    "-1",
+    "1e400" }
+
+  it("are refused in words, never in the library's own", function()
+    local state = 7
+    local function pick(n)
+      state = (state * 6364136223846793005 + 1442695040888963407) & 0x7fffffffffffffff
+      return (state >> 33) % n + 1
+    end
+    local refusals = 0
+    for name, seed in pairs(SEEDS) do
+      for _ = 1, 400 do
+        local text = seed
+        for _ = 1, pick(3) do
+          local at, rest = pick(#text + 1), pick(2) == 1 and 0 or pick(12)
+          text = text:sub(1, at - 1) .. (rest == 0 and BITS[pick(#BITS)] or "") .. text:sub(at + rest)
+        end
+        local ok, message = pcall(import, name, text, { gpus = 8 })
+        if not ok then
+          refusals = refusals + 1
+          assert.is_string(message)
+          for _, own in ipairs { "attempt to", "bad argument", "stack overflow", "malformed pattern", "table: " } do
+            assert.is_nil(message:find(own, 1, true), name .. ": " .. text .. "\n" .. message)
+          end
+        end
+      end
+    end
+    assert.is_true(refusals > 200)
   end)
 end)

@@ -22,7 +22,12 @@ function disaggregated.read(content, key, read)
   for _, role in ipairs(check.names(roles)) do
     if type(roles[role]) == "table" then
       local one = read(roles[role], "backend." .. key .. "." .. role)
-      one.workers = math.tointeger(resources[(role == "aggregated" and "agg" or role) .. "_workers"] or 1)
+      local key_of_workers = (role == "aggregated" and "agg" or role) .. "_workers"
+      one.workers = math.tointeger(resources[key_of_workers] or 1)
+      if not one.workers or one.workers < 1 then
+        check.fail("resources.%s must be an integer from 1 on, got %s", key_of_workers,
+          check.show(resources[key_of_workers]))
+      end
       r[role], names[#names + 1] = one, role
       total = total + one.workers * one.gpus
     end
