@@ -1217,7 +1217,7 @@ function tperf_model:flops_per_token(options) end
 ---@field microbatches integer
 ---@field ops integer number of passes
 ---@field makespan number from 0 to the last stop
----@field ideal_time number all the work divided evenly, nothing overlapped
+---@field ideal_time number all the work divided evenly, passes that overlap counted once, or as the rules say
 ---@field bubble_rate number (makespan - ideal_time) / ideal_time, or as the rules say
 ---@field longest_stage_time number the longest time from a device's first start to its last stop
 ---@field busy_time number[] by device

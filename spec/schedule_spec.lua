@@ -455,3 +455,21 @@ describe("a device that is not ready at 0", function()
     assert.same({ 0, 2, 10 }, { first { 0, 2 } })
   end)
 end)
+
+describe("the bubble", function()
+  it("is never less than nothing, whatever passes overlap", function()
+    for _, name in ipairs(tperf.schedule.names()) do
+      for _, overlapped in ipairs { 2.0, 2.4, 3.0 } do
+        local t = tperf.schedule {
+          schedule = name, devices = 4, microbatches = 16,
+          times = { forward = 1, backward_input = 1, backward_weight = 1, overlapped = overlapped },
+        }
+        local busy = 0
+        for _, one in ipairs(t.busy_time) do busy = busy + one / t.devices end
+        assert.is_true(t.bubble_rate >= 0, name)
+        assert.near(busy, t.ideal_time, 1e-9)
+        assert.near(math.max(t.makespan / busy - 1, 0), t.bubble_rate, 1e-9)
+      end
+    end
+  end)
+end)

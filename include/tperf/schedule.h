@@ -100,7 +100,7 @@ typedef struct tp_timeline {
     tp_cell *cells;             // [stage * microbatches + microbatch]
     tp_device_summary *summary; // [devices]
     double makespan;            // from 0 to the last stop
-    double ideal;               // all the work divided evenly, without overlap
+    double ideal;               // all the work divided evenly, passes that overlap counted once
 } tp_timeline;
 
 // Checks the order (every forward has its backward and the other way round, once, on one device, in

@@ -26,11 +26,11 @@ return function(c, sum)
   if sum.first then add_ops("before the layers", c.first, 1) end
   if sum.last then add_ops("after the layers", c.last, 1) end
   local b = c.breakdown
-  add("waiting for launches", b.host, "what the host needs to launch the passes of the busiest stage, beyond their time")
+  add("waiting for launches", b.host, "what the host takes to launch the busiest stage's passes, beyond their time")
   add("hidden by overlapped passes", -sum.hidden, "the shorter of work and collectives, for each overlapped pair")
   add("pipeline bubble", b.bubble,
-    "%.4g x (forward %s + waits %s + hops %s) + %.4g x (backward %s + waits %s + hops %s) + %.4g x weight gradients %s, "
-    .. "of the other stages on average", sum.bubble_forward, seconds(sum.forward), seconds(sum.each_forward),
+    "%.4g x (forward %s + waits %s + hops %s) + %.4g x (backward %s + waits %s + hops %s) + %.4g x weight gradients %s,"
+    .. " of the other stages on average", sum.bubble_forward, seconds(sum.forward), seconds(sum.each_forward),
     seconds(sum.hop), sum.bubble_backward, seconds(sum.backward), seconds(sum.each_backward), seconds(sum.hop),
     sum.bubble_weight_grad, seconds(sum.weight_grad))
   add("messages between stages", b.pipeline_comm, "2 x %d micro-batches x hops %s", c.microbatches, seconds(sum.hop))

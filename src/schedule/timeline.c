@@ -51,48 +51,34 @@ static void summarize_device(tp_timeline *timeline, const tp_order *order,
     }
 }
 
-// A stage's share of the ideal time: forward and backward of all its micro-batches.
-static double stage_work(const tp_timeline *timeline, const tp_order *order,
-                         const tp_schedule_costs *costs, int32_t stage) {
-    int32_t split = 0;
-    for (int32_t m = 0; m < order->microbatches; m++)
-        if (tp_cell_at(timeline, order, stage, m)->weight >= 0) split++;
-    double work = costs->time[TP_FORWARD][stage] * order->microbatches;
-    if (split < order->microbatches)
-        work += costs->time[TP_BACKWARD][stage] * (order->microbatches - split);
-    if (split > 0)
-        work += (costs->time[TP_BACKWARD_INPUT][stage] + costs->time[TP_BACKWARD_WEIGHT][stage]) *
-                split;
-    return work;
-}
-
+// All the work divided evenly: as it ran, passes that overlap counted once, or as the rules have it.
 static double ideal_time(const tp_timeline *timeline, const tp_order *order,
                          const tp_schedule_costs *costs, const tp_schedule_rules *rules) {
     double work = 0.0;
-    if (!rules->ideal_by_whole_backward) {
-        for (int32_t s = 0; s < order->stages; s++)
-            work += stage_work(timeline, order, costs, s);
-        return work / order->devices;
+    if (rules->ideal_by_whole_backward) {
+        for (int32_t s = 0; s < order->stages; s++) {
+            work += costs->time[TP_FORWARD][s];
+            work += costs->time[TP_BACKWARD][s];
+        }
+        return work * order->microbatches / order->devices;
     }
-    for (int32_t s = 0; s < order->stages; s++) {
-        work += costs->time[TP_FORWARD][s];
-        work += costs->time[TP_BACKWARD][s];
-    }
-    return work * order->microbatches / order->devices;
+    for (int32_t d = 0; d < order->devices; d++)
+        work += timeline->summary[d].busy;
+    return work / order->devices;
 }
 
 static tp_status summarize(tp_timeline *timeline, const tp_order *order,
                            const tp_schedule_costs *costs, const tp_schedule_rules *rules,
                            tp_error *error) {
-    timeline->ideal = ideal_time(timeline, order, costs, rules);
-    if (isnan(timeline->ideal))
-        return tp_error_set(error, TP_INVALID,
-                            "the bubble needs a time for forward and backward at every stage");
     for (int32_t d = 0; d < order->devices; d++) {
         summarize_device(timeline, order, costs, d);
         if (timeline->summary[d].last_stop > timeline->makespan)
             timeline->makespan = timeline->summary[d].last_stop;
     }
+    timeline->ideal = ideal_time(timeline, order, costs, rules);
+    if (isfinite(timeline->makespan) && isnan(timeline->ideal))
+        return tp_error_set(error, TP_INVALID,
+                            "the bubble needs a time for forward and backward at every stage");
     if (!isfinite(timeline->makespan) || !isfinite(timeline->ideal))
         return tp_error_set(error, TP_INVALID, "the times are too large: their sum overflows");
     return TP_OK;

@@ -10,7 +10,7 @@ local units = require "tperf.units"
 ---@field microbatches integer
 ---@field ops integer number of passes
 ---@field makespan number from 0 to the last stop
----@field ideal_time number all the work divided evenly, nothing overlapped
+---@field ideal_time number all the work divided evenly, passes that overlap counted once, or as the rules say
 ---@field bubble_rate number (makespan - ideal_time) / ideal_time, or as the rules say
 ---@field longest_stage_time number the longest time from a device's first start to its last stop
 ---@field busy_time number[] by device
@@ -26,12 +26,15 @@ timeline.PASSES = { "forward", "backward", "backward_input", "backward_weight" }
 local NUMBER = {}
 for i, name in ipairs(timeline.PASSES) do NUMBER[name] = i - 1 end
 
-local function bubble_rate(t, kind)
+local function bubble_rate(t, rules)
+  local kind = rules.bubble
   if kind == "longest_stage" then
     local busiest = costs.most(t.busy_time)
     return (t.longest_stage_time - busiest) / t.longest_stage_time
   end
-  return (t.makespan - t.ideal_time) / t.ideal_time
+  local idle = t.makespan - t.ideal_time
+  if not rules.ideal_by_whole_backward then idle = math.max(idle, 0.0) end -- less than nothing is rounding
+  return idle / t.ideal_time
 end
 
 --- Made by tperf.schedule.
@@ -44,7 +47,7 @@ function timeline.new(s, functions, summary)
   t.units = {}
   t.memory_change, t.at, t.find = s.memory, functions.at, functions.find
   if t.makespan == 0 then check.fail("tperf.schedule: all times are 0: there is nothing to simulate") end
-  t.bubble_rate = bubble_rate(t, s.rules.bubble)
+  t.bubble_rate = bubble_rate(t, s.rules)
   if t.bubble_rate == math.huge then
     check.fail("tperf.schedule: the passes take no time, or next to none beside the messages")
   end
