@@ -370,7 +370,8 @@ describe("software profiles", function()
     assert.is_true(slow_host.breakdown.host > 0)
     question.software = question.software:with { host = 0 }
     local graphs = tperf.train(question)
-    local function work(c) return c.time - c.breakdown.bubble - c.breakdown.host end
+    -- Longer passes hide more of the exchange of gradients.
+    local function work(c) return c.time - c.breakdown.bubble - c.breakdown.host - c.breakdown.data_comm end
     assert.equal(0, graphs.breakdown.host)
     assert.near(work(slow_host), work(graphs), 1e-9 * graphs.time)
     assert.is_true(graphs.breakdown.bubble < slow_host.breakdown.bubble)
@@ -529,7 +530,7 @@ describe("held-out validation", function()
     program.write(path .. "/few.csv", head .. "\n" .. table.concat(rows, "\n") .. "\n")
     local result = program.shell(("tperf validate %s/few.csv --hold-out scale"):format(path))
     assert.truthy(result.out:find "held out +runs +median")
-    assert.truthy(result.out:find "\n%d groups?: median [%d.]+ %%, worst [%d.]+ %% %(.-%); %d+ %% of %d+ held%-out runs")
+    assert.truthy(result.out:find "\n%d groups: median [%d.]+ %%, worst [%d.]+ %% %(.-%); %d+ %% of %d+ held%-out")
     program.remove(path)
   end)
 end)

@@ -167,8 +167,8 @@ holdout.WAYS = { "stack", "system", "scale", "model", "third" }
 --- Predicts each group of runs by a fit to the others.
 ---@param cases table[]  of tperf.measured.step, predicted once
 ---@param way string     one of holdout.WAYS
----@return table[] rows  { stack, group, runs, median, p90, bias, within }: within is the part of the group's runs inside
----  the interval that the fit without them claims for nine tenths of them
+---@return table[] rows  { stack, group, runs, median, p90, bias, within }: within is the part of the group's runs
+---  inside the interval that the fit without them claims for nine tenths of them
 ---@return table summary  over groups: { groups, runs, median, worst, worst_group, within }
 function holdout.run(cases, way)
   local stacks, names = profile.by_stack(cases)

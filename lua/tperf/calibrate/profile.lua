@@ -74,17 +74,30 @@ function profile.add_ratios(list, cases, values)
   return list
 end
 
+local STEPS <const> = 20 -- of the search near values that are known, for each parameter
+
 -- The values that fit groups best; count: how many things told apart there are, against the pull of the usual.
-local function best_of(groups, count, starts)
+local function best_of(groups, count, near)
   local found, least = nil, math.huge
-  for _, start in ipairs(starts) do
+  for _, start in ipairs(near and { near } or STARTS) do
     local values, loss = fit.minimise(parameters_from(start), function(values)
       return loss_of(groups, values) + pull(values, count)
-    end)
+    end, near and STEPS * #profile.parameters)
     if loss < least then found, least = values, loss end
   end
   return found
 end
+
+-- As many as that of a list of cases, evenly spread over them.
+local function some(cases, most)
+  if #cases <= most then return cases end
+  local list = {}
+  for i = 1, most do list[i] = cases[1 + (i - 1) * #cases // most] end
+  return list
+end
+
+local MOST_OF_SOURCE <const> = 150 -- runs that say as much as a thousand like them, in less time
+local MOST_OF_STACK <const> = 24   -- where a profile is shared by several
 
 --- The best values for some cases of one stack. A source counts by the cube root of its runs: one of a thousand does
 --- not drown one of a dozen.
@@ -93,18 +106,11 @@ end
 function profile.best(cases, near)
   local by_source, names = fit.groups(cases, "source")
   local groups = {}
-  for i, name in ipairs(names) do groups[i] = { cases = by_source[name], weight = (#by_source[name]) ^ (1 / 3) } end
-  return best_of(groups, #cases, near and { near } or STARTS)
-end
-
-local MOST <const> = 24 -- runs of a stack that a profile shared by several is fitted to
-
--- As many as that of a stack's cases, evenly spread over them.
-local function some(cases)
-  if #cases <= MOST then return cases end
-  local list = {}
-  for i = 1, MOST do list[i] = cases[1 + (i - 1) * #cases // MOST] end
-  return list
+  for i, name in ipairs(names) do
+    local list = by_source[name]
+    groups[i] = { cases = some(list, MOST_OF_SOURCE), weight = (#list) ^ (1 / 3) }
+  end
+  return best_of(groups, #cases, near)
 end
 
 --- The best values that several stacks share, each of them with the same weight.
@@ -112,8 +118,8 @@ end
 ---@param near table?       values to start from
 function profile.shared(stacks, near)
   local groups = {}
-  for i, cases in ipairs(stacks) do groups[i] = { cases = some(cases), weight = 1 } end
-  return best_of(groups, #stacks, near and { near } or STARTS)
+  for i, cases in ipairs(stacks) do groups[i] = { cases = some(cases, MOST_OF_STACK), weight = 1 } end
+  return best_of(groups, #stacks, near)
 end
 
 --- Predicted / measured of each third of the cases of one stack, by a fit to the other two.

@@ -16,8 +16,8 @@ local function show_groups(values, result)
   require "tperf.cli.table"(values, result.groups, GROUP_COLUMNS)
   if values.csv then return end
   local o = result.over_groups
-  print(("\n%d groups: median %.1f %%, worst %.1f %% (%s); %.0f %% of %d held-out runs lie in the 90 %% interval"):format(
-    o.groups, 100 * o.median, 100 * o.worst, o.worst_group, 100 * o.within, o.runs))
+  local text = "\n%d groups: median %.1f %%, worst %.1f %% (%s); %.0f %% of %d held-out runs lie in the 90 %% interval"
+  print(text:format(o.groups, 100 * o.median, 100 * o.worst, o.worst_group, 100 * o.within, o.runs))
 end
 
 -- A prediction per row, for --out.
