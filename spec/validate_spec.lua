@@ -1,8 +1,11 @@
 local loads = require "tperf.measured.loads"
 local measured = require "tperf.measured"
 local profile = require "tperf.calibrate.profile"
-local seconds = require "tperf.stack".seconds
+local seconds = require "tperf.measured.step".seconds
 local program = require "program"
+local runtime = require "tperf.runtime"
+local stacks = require "tperf.measured.stacks"
+local holdout = require "tperf.calibrate.holdout"
 local tperf = require "tperf"
 local validate = require "tperf.validate"
 
@@ -160,7 +163,7 @@ local function row_of(fields)
   row.source, row.workload, row.gpu, row.gpus, row.dtype = "Megatron-LM", "pretrain", "A100-80GB", "32", "bf16"
   row.tp, row.pp, row.global_batch = "1", "1", "512"
   for column, value in pairs(fields) do row[column] = value end
-  return row
+  return setmetatable(row, { __index = function() return "" end }) -- tables have many more columns
 end
 
 describe("a training run's row", function()
@@ -349,6 +352,7 @@ describe("software profiles", function()
     local question = {
       model = "gpt3-175b", system = "a100-sxm-80gb", global_batch = 1536, tp = 8, pp = 8, dp = 8, micro_batch = 4,
       recompute = "full", sequence_parallel = false, zero = 0, attention = "unfused",
+      fast = { tp = 8, dp = 1, pp = 1 }, -- where the host determines the time, other placements take as long
     }
     local bare = tperf.train(question)
     question.software = "megatron-deepspeed-2022"
@@ -366,7 +370,8 @@ describe("software profiles", function()
     assert.is_true(slow_host.breakdown.host > 0)
     question.software = question.software:with { host = 0 }
     local graphs = tperf.train(question)
-    local function work(c) return c.time - c.breakdown.bubble - c.breakdown.host end
+    -- Longer passes hide more of the exchange of gradients.
+    local function work(c) return c.time - c.breakdown.bubble - c.breakdown.host - c.breakdown.data_comm end
     assert.equal(0, graphs.breakdown.host)
     assert.near(work(slow_host), work(graphs), 1e-9 * graphs.time)
     assert.is_true(graphs.breakdown.bubble < slow_host.breakdown.bubble)
@@ -376,13 +381,156 @@ describe("software profiles", function()
   end)
 
   it("never take less for a slower stack", function()
-    local parts = cases[1].parts
     local base = tperf.software "megatron-core"
     for _, p in ipairs(profile.parameters) do
-      local slower = {}
-      for name, value in pairs(base) do slower[name] = value end
-      slower[p.name] = p.name == "overlap" and 0 or 2 * base[p.name] + 1e-9
-      assert.is_true(seconds(parts, slower) >= seconds(parts, base), p.name)
+      local slower = { [p.name] = p.name == "overlap" and 0 or 2 * base[p.name] + 1e-9 }
+      local terms = runtime.terms(base:with(slower))
+      assert.is_true(seconds(cases[1], terms) >= seconds(cases[1], runtime.terms(base)), p.name)
     end
+  end)
+end)
+
+describe("a run's stack", function()
+  it("follows from its source first, for tables are named after models and releases", function()
+    for _, one in ipairs {
+      { "NVIDIA DGX Cloud benchmarking recipes", "Nemotron4 15b BF16", "nemo-24.11" },
+      { "NVIDIA DGX Cloud benchmarking recipes", "MaxText Llama2-70B FP8", "maxtext-2024" },
+      { "NVIDIA Megatron-Bridge performance summary", "25.11 NeMo Container / DGX-B200", "megatron-bridge-25.09" },
+      { "NVIDIA Megatron-Bridge performance summary", "26.04 NeMo Container / DGX-B200", "megatron-bridge-26.02" },
+      { "NVIDIA Megatron-Bridge performance summary", "26.08 NeMo Container / DGX-B200", "megatron-bridge-26.06" },
+      { "Megatron-Bridge model verification cards", "26.08 rc pretrain_performance H100 x_pretrain_config",
+        "megatron-bridge-26.06" },
+      { "Megatron-Bridge model verification cards", "26.08 rc pretrain H100 x_pretrain_config",
+        "megatron-bridge-26.08-functional" },
+      { "Megatron-Core MoE paper (Table 11)", "Table 11", "megatron-core-moe-2025" },
+      { "Megatron-LM golden values (CI small models)", "nemotron3_5_lightning", "megatron-core" },
+    } do
+      assert.equal(one[3], stacks.of(one[1], one[2]), one[1] .. ", " .. one[2])
+    end
+    assert.is_nil(stacks.of("Megatron-Core DeepSeek-V3 on GB200 (optimisation history)", "3. Summary"))
+  end)
+
+  it("has a profile, and so have the kinds of stacks", function()
+    for _, name in ipairs { "nemo-24.11", "nanotron-2025", "torchao-2025", "typical", "tuned" } do
+      assert.is_true(tperf.software(name).runs > 0, name)
+    end
+  end)
+
+  it("spares the host its launches where CUDA graphs hold the whole iteration", function()
+    local reader = measured.reader { "workload", "gpus", "layers", "hidden", "global_batch", "iter_s" }
+    local function case(graph)
+      return assert(reader.case(row_of { model = "Llama3 8B", seq = "4096", global_batch = "32", iter_s = "1",
+        gpu = "H100", cuda_graph = graph }))
+    end
+    for text, graphs in pairs {
+      [""] = false, none = false, ["local:full_iteration"] = true, ["transformer_engine:attn"] = false,
+      ["per layer (MCORE_CUDA_GRAPH) + full iteration"] = true,
+    } do
+      local one = case(text)
+      one.predictors = { function(terms) return terms.host end }
+      assert.equal(graphs and 0 or 3e-6, seconds(one, { host = 3e-6 }), text)
+    end
+  end)
+end)
+
+-- Runs of stacks whose steps take `factor` times the compute, by what makes them: predictors are of compute alone, so
+-- that the best fit is known.
+local function made(runs)
+  local cases = {}
+  for i, run in ipairs(runs) do
+    cases[i] = {
+      stack = run.stack, source = run.stack, system = run.system or "h100-sxm", label = run.label or "Llama 3 8B",
+      sizes = { gpus = run.gpus or 8 }, profile = { optimizer = 0.7 }, measured = run.factor * (1 + i % 3),
+      predictors = { function(terms) return terms.compute * (1 + i % 3) end },
+    }
+  end
+  return cases
+end
+
+local function repeated(fields, times)
+  local list = {}
+  for i = 1, times do list[i] = fields end
+  return list
+end
+
+local function joined(...)
+  local list = {}
+  for _, part in ipairs { ... } do table.move(part, 1, #part, #list + 1, list) end
+  return list
+end
+
+describe("held-out validation", function()
+  it("predicts each system of a stack by a fit to its others", function()
+    -- 30 runs of either system: those on one take 1.0 times as long, those on the other 1.2.
+    local cases = made(joined(repeated({ stack = "torchtitan", factor = 1 }, 30),
+      repeated({ stack = "torchtitan", factor = 1.2, system = "b200-sxm" }, 30)))
+    local rows, over = holdout.run(cases, "system")
+    assert.same({ "b200-sxm", "h100-sxm" }, { rows[1].group, rows[2].group })
+    assert.near(1 / 1.2 - 1, rows[1].bias, 2e-3)
+    assert.near(0.2, rows[2].bias, 2e-3)
+    assert.same({ 30, 30, 0, 0 }, { rows[1].runs, rows[2].runs, rows[1].within, rows[2].within })
+    assert.same({ 2, 60, "torchtitan h100-sxm" }, { over.groups, over.runs, over.worst_group })
+    assert.near((rows[1].median + rows[2].median) / 2, over.median, 1e-12)
+  end)
+
+  it("fits to the smaller half of the numbers of GPUs, and predicts the larger", function()
+    local runs = {}
+    for _, gpus in ipairs { 8, 16, 32, 64, 128 } do
+      runs = joined(runs, repeated({ stack = "torchtitan", factor = gpus > 32 and 1.5 or 1, gpus = gpus }, 10))
+    end
+    local rows = holdout.run(made(runs), "scale")
+    assert.same({ 1, "over 32 GPUs", 20 }, { #rows, rows[1].group, rows[1].runs })
+    assert.near(1 / 1.5 - 1, rows[1].bias, 2e-3)
+  end)
+
+  it("tells families of models by the first word of their names", function()
+    local rows = holdout.run(made(joined(repeated({ stack = "torchtitan", factor = 1, label = "LLAMA3.1_405B" }, 9),
+      repeated({ stack = "torchtitan", factor = 1, label = "Qwen3 30B" }, 9))), "model")
+    assert.same({ "llama", "qwen" }, { rows[1].group, rows[2].group })
+  end)
+
+  it("holds each third back, and finds runs that are alike in the interval", function()
+    local runs = {}
+    for i = 1, 90 do runs[i] = { stack = "torchtitan", factor = 1.2 + 0.01 * (i * 7 % 20) } end
+    local rows, over = holdout.run(made(runs), "third")
+    assert.same({ 1, 90 }, { #rows, rows[1].runs })
+    assert.is_true(rows[1].median < 0.05)
+    assert.is_true(over.within >= 0.8 and over.within <= 1)
+  end)
+
+  it("predicts a stack by those of its kind, each with the same weight, and an old one by typical", function()
+    -- Medians of 1, 1.2 and 1.4 pull alike, whatever the number of runs; a stack that was tuned has no say.
+    local rows = holdout.run(made(joined(repeated({ stack = "torchtitan", factor = 1.2 }, 3),
+      repeated({ stack = "internevo", factor = 1 }, 24), repeated({ stack = "fms-fsdp", factor = 1.4 }, 24),
+      repeated({ stack = "megatron-lm-2022", factor = 1.2 }, 9), repeated({ stack = "nemo-mlperf", factor = 2 }, 9))),
+      "stack")
+    local bias = {}
+    for _, row in ipairs(rows) do bias[row.stack] = row.bias end
+    assert.is_nil(bias["nemo-mlperf"]) -- no two others that were tuned
+    assert.near(0, bias["megatron-lm-2022"], 5e-2)
+    assert.is_true(bias["internevo"] > 0.19 and bias["fms-fsdp"] < -0.14)
+  end)
+
+  it("needs groups, and training runs", function()
+    local ok, message = pcall(holdout.run, made(repeated({ stack = "torchtitan", factor = 1 }, 9)), "system")
+    assert.is_false(ok)
+    assert.truthy(message:find("no two groups to hold out by system", 1, true))
+    ok, message = pcall(tperf.validate, { file = "spec/data/measured/gemm.csv", hold_out = "stack" })
+    assert.is_false(ok)
+    assert.truthy(message:find("'hold_out' refits to training runs", 1, true))
+  end)
+
+  it("prints a row a group, and a line over them", function()
+    local path = program.folder()
+    local head, rows = nil, {}
+    for line in program.slurp "spec/data/measured/steps.csv":gmatch "[^\n]+" do
+      head = head or line
+      if line:find "InternEvo" or line:find "llm%-foundry" and #rows < 40 then rows[#rows + 1] = line end
+    end
+    program.write(path .. "/few.csv", head .. "\n" .. table.concat(rows, "\n") .. "\n")
+    local result = program.shell(("tperf validate %s/few.csv --hold-out scale"):format(path))
+    assert.truthy(result.out:find "held out +runs +median")
+    assert.truthy(result.out:find "\n%d groups: median [%d.]+ %%, worst [%d.]+ %% %(.-%); %d+ %% of %d+ held%-out")
+    program.remove(path)
   end)
 end)

@@ -40,12 +40,47 @@ local function section(out, path)
   end
 end
 
+-- Refits without groups of training runs, which they then predict: the tables that come first.
+local WAYS = {
+  { "stack", "A stack never seen: by the profile that the other stacks of its kind share, each with the same weight; a "
+    .. "stack's own facts are how attention runs, and what gradients are kept in" },
+  { "system", "A GPU system never seen: by the stack's profile, fitted to its runs on other systems" },
+  { "scale", "A larger scale: fitted to the smaller half of the numbers of GPUs that occur" },
+  { "model", "A family of models never seen" },
+  { "third", "Each third of a stack's runs, drawn at random, by a fit to the other two" },
+}
+
+local function held_out(out, path)
+  out[#out + 1] = "## Training runs held out\n"
+  out[#out + 1] = "What a fit to the rest predicts of each group, and the part of the group's runs that lie inside the"
+  out[#out + 1] = "interval which that fit claims for nine tenths (`tperf validate FILE.csv --hold-out GROUP`).\n"
+  for _, way in ipairs(WAYS) do
+    local result = tperf.validate { file = path, hold_out = way[1] }
+    out[#out + 1] = ("### %s\n\n%s.\n"):format(way[1]:gsub("^%l", string.upper), way[2])
+    out[#out + 1] = "| stack | held out | runs | median % | p90 % | bias % | in interval % |"
+    out[#out + 1] = "|---|---|---:|---:|---:|---:|---:|"
+    for _, g in ipairs(result.groups) do
+      out[#out + 1] = ("| %s | %s | %d | %s | %s | %s | %.0f |"):format(g.stack, g.group, g.runs, percent(g.median),
+        percent(g.p90), percent(g.bias), 100 * g.within)
+    end
+    local o = result.over_groups
+    out[#out + 1] = ("\n%d groups: median %s %%, worst %s %% (%s); %.0f %% of %d runs lie in the interval.\n"):format(
+      o.groups, percent(o.median), percent(o.worst), o.worst_group, 100 * o.within, o.runs)
+  end
+end
+
+local function is_steps(path)
+  local _, reader = require "tperf.measured".open(path)
+  return reader.name == "step"
+end
+
 local NUMBERS = { "compute", "attention", "memory", "comm", "host", "overlap" }
 
 local function profiles(out)
   out[#out + 1] = "## Software profiles\n"
-  out[#out + 1] = "Held back: the error on each third of the runs of a fit to the other two. It is what a new run"
-  out[#out + 1] = "may expect, and what the interval of a prediction is made of.\n"
+  out[#out + 1] = "Held back: the error on each third of the runs of a fit to the other two; of `typical` and `tuned`,"
+  out[#out + 1] = "on each stack of a fit to the others. It is what a new run may expect, and what the interval of a"
+  out[#out + 1] = "prediction is made of.\n"
   out[#out + 1] = ("| stack | runs | %s | held back: median %% | p90 %% |"):format(table.concat(NUMBERS, " | "))
   out[#out + 1] = "|---|" .. ("---:|"):rep(#NUMBERS + 3)
   for _, name in ipairs(software) do
@@ -59,9 +94,15 @@ local function profiles(out)
   out[#out + 1] = ""
 end
 
+-- The opening, the tables of runs held out, then all that explains the rest.
 local file = assert(io.open("docs/accuracy.in.md", "rb"))
-local out = { file:read "a" }
+local opening, rest = file:read "a":match "^(.-\n)(## .*)$"
 file:close()
+local out = { opening }
+for _, path in ipairs(arg) do
+  if is_steps(path) then held_out(out, path) end
+end
+out[#out + 1] = rest
 for _, path in ipairs(arg) do section(out, path) end
 profiles(out)
 output.write("docs/accuracy.md", table.concat(out, "\n"))

@@ -1,6 +1,7 @@
 --- tperf.validate: how far predictions are from published measurements.
 local check = require "tperf.check"
 local fit = require "tperf.calibrate.fit"
+local holdout = require "tperf.calibrate.holdout"
 local measured = require "tperf.measured"
 local software = require "tperf.software"
 local system = require "tperf.system"
@@ -10,6 +11,7 @@ local validate = {}
 local schema = {
   file = check.string(), system = check.any { optional = true }, rules = check.any { optional = true },
   software = check.any { optional = true },
+  hold_out = check.choice { holdout.WAYS, optional = true },
 }
 
 --- Rows, median, mean, 90th percentile and maximum of the absolute error, and the bias (the median of the signed
@@ -54,19 +56,31 @@ end
 ---            with the network that the row names
 ---  rules     "default"
 ---  software  the software profile that all rows ran with; by default the one that the row names
+---  hold_out  "stack", "system", "scale", "model" or "third": of training runs, refit software profiles without each of
+---            these groups in turn and predict it. A stack is predicted by the profile that the others of its kind
+---            share (`typical` or `tuned`), all else by the stack's own, fitted to the rest of its runs: those on other
+---            systems; on the smaller half of the numbers of GPUs that occur; of other families of models; two thirds
 ---@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … },
 ---  left_out = { { reason, rows } … }, memory = as sources, for peak memory,
----  sources = { { source, rows, median, mean, p90, max, bias } … } }
+---  sources = { { source, rows, median, mean, p90, max, bias } … } }; with hold_out besides
+---  groups = { { stack, group, runs, median, p90, bias, within } … }, within: the part of the runs that lie inside the
+---  interval that the fit without them claims for nine tenths, and
+---  over_groups = { groups, runs, median, worst, worst_group, within }
 function validate.run(given)
   local o = check.record("tperf.validate", given, schema)
   if o.software then o.software = software(o.software) end
   if o.system then system(o.system) end -- one that does not exist is wrong for all rows
   local rows, reader = measured.open(o.file)
+  if o.hold_out and reader.name ~= "step" then
+    check.fail("tperf.validate: 'hold_out' refits to training runs, and %s has none", tostring(o.file))
+  end
   local cases, left = measured.predict(rows, reader, o)
-  return {
+  local result = {
     kind = reader.name, rows = #rows, cases = cases, left_out = left, sources = validate.by(cases, "source"),
     memory = validate.memory(cases),
   }
+  if o.hold_out then result.groups, result.over_groups = holdout.run(cases, o.hold_out) end
+  return result
 end
 
 --- Predicted against measured, with the line where both are equal.

@@ -57,49 +57,91 @@ local function wanted(cases, want)
   return list
 end
 
--- A source counts by the cube root of its runs: one of a thousand does not drown one of a dozen.
-local function loss_of(groups, names, values)
+-- The mean loss of groups of cases, each by its weight.
+local function loss_of(groups, values)
   local loss, n = 0, 0
-  for _, name in ipairs(names) do
+  for _, group in ipairs(groups) do
     local list = {}
-    for i, case in ipairs(groups[name]) do list[i] = residual(case, values) end
-    local weight = (#list) ^ (1 / 3)
-    loss, n = loss + weight * fit.loss(list), n + weight
+    for i, case in ipairs(group.cases) do list[i] = residual(case, values) end
+    loss, n = loss + group.weight * fit.loss(list), n + group.weight
   end
   return loss / math.max(n, 1)
 end
 
--- Adds predicted / measured of the cases to a list.
-local function add_ratios(list, cases, values)
+--- Adds predicted / measured of the cases to a list.
+function profile.add_ratios(list, cases, values)
   for _, case in ipairs(cases) do list[#list + 1] = math.exp(residual(case, values)) end
   return list
 end
 
--- The best profile of some cases of one stack.
-local function best(cases)
-  local groups, names = fit.groups(cases, "source")
+local STEPS <const> = 20 -- of the search near values that are known, for each parameter
+
+-- The values that fit groups best; count: how many things told apart there are, against the pull of the usual.
+local function best_of(groups, count, near)
   local found, least = nil, math.huge
-  for _, start in ipairs(STARTS) do
+  for _, start in ipairs(near and { near } or STARTS) do
     local values, loss = fit.minimise(parameters_from(start), function(values)
-      return loss_of(groups, names, values) + pull(values, #cases)
-    end)
+      return loss_of(groups, values) + pull(values, count)
+    end, near and STEPS * #profile.parameters)
     if loss < least then found, least = values, loss end
   end
   return found
+end
+
+-- As many as that of a list of cases, evenly spread over them.
+local function some(cases, most)
+  if #cases <= most then return cases end
+  local list = {}
+  for i = 1, most do list[i] = cases[1 + (i - 1) * #cases // most] end
+  return list
+end
+
+local MOST_OF_SOURCE <const> = 150 -- runs that say as much as a thousand like them, in less time
+local MOST_OF_STACK <const> = 24   -- where a profile is shared by several
+
+--- The best values for some cases of one stack. A source counts by the cube root of its runs: one of a thousand does
+--- not drown one of a dozen.
+---@param cases table[]
+---@param near table?  values to start from, where those of other cases of the stack are known
+function profile.best(cases, near)
+  local by_source, names = fit.groups(cases, "source")
+  local groups = {}
+  for i, name in ipairs(names) do
+    local list = by_source[name]
+    groups[i] = { cases = some(list, MOST_OF_SOURCE), weight = (#list) ^ (1 / 3) }
+  end
+  return best_of(groups, #cases, near)
+end
+
+--- The best values that several stacks share, each of them with the same weight.
+---@param stacks table[][]  a list of lists of cases
+---@param near table?       values to start from
+function profile.shared(stacks, near)
+  local groups = {}
+  for i, cases in ipairs(stacks) do groups[i] = { cases = some(cases, MOST_OF_STACK), weight = 1 } end
+  return best_of(groups, #stacks, near)
+end
+
+--- Predicted / measured of each third of the cases of one stack, by a fit to the other two.
+---@param near table?  values to start from
+---@return number[]
+function profile.thirds(cases, salt, near)
+  local ratios = {}
+  for third = 0, 2 do
+    local function held(i) return fit.third(i, salt) == third end
+    local rest = wanted(cases, function(i) return not held(i) end)
+    profile.add_ratios(ratios, wanted(cases, held), profile.best(rest, near))
+  end
+  return ratios
 end
 
 --- The profile of all cases, its error on them, and the error on each third of a fit to the other two.
 ---@param cases table[]  of one stack, of tperf.measured.step, predicted once so that they have predictors
 ---@param salt integer?  other thirds
 function profile.fit(cases, salt)
-  local held_back = {}
-  for third = 0, 2 do
-    local function held(i) return fit.third(i, salt) == third end
-    local partial = best(wanted(cases, function(i) return not held(i) end))
-    add_ratios(held_back, wanted(cases, held), partial)
-  end
-  local values = best(cases)
-  return values, fit.errors(add_ratios({}, cases, values)), fit.errors(held_back)
+  local held = fit.errors(profile.thirds(cases, salt))
+  local values = profile.best(cases)
+  return values, fit.errors(profile.add_ratios({}, cases, values)), held
 end
 
 local function span_of(cases, value)
@@ -120,15 +162,23 @@ local function systems_of(cases)
   return names
 end
 
+local FITTED_TO <const> = {
+  stack = { "published runs of the stack", "each third of the runs predicted by a fit to the other two" },
+  shared = { "published runs of several stacks, each with the same weight",
+    "each stack predicted by a fit to the others" },
+}
+
 --- The text of a profile's file.
----@param base table     the profile fitted before: its name, kernel and gradient_shard stay
+---@param base table     the profile fitted before: its name and the stack's facts stay
 ---@param cases table[]
----@param salt integer?
-function profile.text(base, cases, salt)
-  local values, all, held = profile.fit(cases, salt)
+---@param values table   what was fitted
+---@param held table     { median, p90 } of runs that the fits did not see
+---@param shared boolean?  the cases are of several stacks
+function profile.text(base, cases, values, held, shared)
+  local what = FITTED_TO[shared and "shared" or "stack"]
   local lines = { "name: " .. base.name, "source: >-" }
-  lines[3] = "  fitted by `tperf calibrate --software` to published runs of the stack (docs/accuracy.md);"
-  lines[4] = "  error: each third of the runs predicted by a fit to the other two"
+  lines[3] = ("  fitted by `tperf calibrate --software` to %s (docs/accuracy.md);"):format(what[1])
+  lines[4] = "  error: " .. what[2]
   lines[5] = "kernel: " .. base.kernel
   if base.gradient_shard then lines[#lines + 1] = "gradient_shard: true" end
   if base.gradients then lines[#lines + 1] = "gradients: " .. base.gradients end
@@ -145,25 +195,34 @@ function profile.text(base, cases, salt)
     "seq: " .. span_of(cases, function(case) return case.model.seq end),
   }
   table.move(more, 1, #more, #lines + 1, lines)
-  return table.concat(lines, "\n") .. "\n", all, held
+  return table.concat(lines, "\n") .. "\n"
 end
 
---- The cases of a table of training runs by stack, predicted once; small runs timed for other ends are left out.
----@param path string
-function profile.stacks(path)
-  local measured = require "tperf.measured"
-  local rows, reader = measured.open(path)
-  if reader.name ~= "step" then check.fail("%s is no table of training runs", path) end
-  local stacks = {}
-  local cases, left_out = measured.predict(rows, reader)
-  if #cases == 0 then check.fail("%s: %s", path, measured.none_predicted(#rows, left_out)) end
+--- Cases by stack; small runs timed for other ends are left out.
+---@param cases table[]
+function profile.by_stack(cases)
+  local list = {}
   for _, case in ipairs(cases) do
-    if not case.source:find "CI small" then
-      stacks[case.stack] = stacks[case.stack] or {}
-      table.insert(stacks[case.stack], case)
-    end
+    if not case.source:find "CI small" then list[#list + 1] = case end
   end
-  return stacks
+  return fit.groups(list, "stack")
+end
+
+--- The cases of tables of training runs by stack, predicted once.
+---@param files string[]
+---@return table<string, table[]> stacks
+---@return string[] names
+function profile.stacks(files)
+  local measured = require "tperf.measured"
+  local all = {}
+  for _, path in ipairs(files) do
+    local rows, reader = measured.open(path)
+    if reader.name ~= "step" then check.fail("%s is no table of training runs", path) end
+    local cases, left_out = measured.predict(rows, reader)
+    if #cases == 0 then check.fail("%s: %s", path, measured.none_predicted(#rows, left_out)) end
+    table.move(cases, 1, #cases, #all + 1, all)
+  end
+  return profile.by_stack(all)
 end
 
 return profile

@@ -69,7 +69,9 @@ local function described(size, experts, row)
   return size
 end
 
--- The busiest GPU's load of tokens over the mean where a run's router was left to itself: an assumption.
+-- The busiest GPU's load of tokens over the mean where a run's router was left to itself: an assumption. It stands,
+-- too, for what blocks of experts take besides products and exchanges in Megatron-Bridge's runs, whose recipes balance
+-- by force (column moe_router_force_balance, not read): without it they are predicted a fifth to two fifths too fast.
 local UNBALANCED <const> = 2
 
 -- Tables say of a run that its routing was balanced by force; of SimuMax's and NeMo AutoModel's the scripts do

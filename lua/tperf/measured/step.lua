@@ -44,6 +44,7 @@ local ZERO = {
 -- PyTorch's FSDP keeps a pipeline stage's weights gathered and its gradients unreduced until the last micro-batch
 -- (torchtitan: reshard_after_forward), as ZeRO 1 does.
 local function zero_of(row, sizes)
+  if row.fsdp == "jax-fsdp" then return 3 end
   local stage = first_of(row.zero_fsdp, ZERO, 0)
   return sizes.pp > 1 and row.zero_fsdp:find "FSDP" and math.min(stage, 1) or stage
 end
@@ -106,7 +107,15 @@ end
 local function common_reason(row, software_stack)
   if row.workload ~= "pretrain" then return "not pretraining (" .. row.workload .. ")" end
   if row.notes:find "INVALID" or row.notes:find "wrong%-ffn" then return "the table itself says that it is wrong" end
+  local offload = read.text(row.offload):match "^activations" or read.text(row.offload):match "^optimizer"
+  if offload then return "offloads " .. offload end
   if not software_stack then return "the software stack is not known (software = NAME says it for all rows)" end
+end
+
+-- CUDA graphs of whole iterations or layers spare the host all launches; those of parts of a layer do not.
+local function captures_all(row)
+  local text = read.text(row.cuda_graph):lower()
+  return text:find "full[_ ]iteration" ~= nil or text:find "full%-layer" ~= nil
 end
 
 local function with_whole_experts(model)
@@ -133,7 +142,7 @@ function step.case(row, options)
     label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
     zero = zero_of(row, sizes), sequence_parallel = row.sp == "1", precision = precision,
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
-    memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
+    graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
     gradients = first_of(row.grad_reduce_dtype, { { "fp32", "fp32" }, { "bf16", "bf16" } }),
   }
   case.measured, reason = rates.seconds(case, row)
@@ -199,8 +208,10 @@ end
 
 --- Seconds of a case's step as a stack with these terms runs it.
 function step.seconds(case, terms)
-  local sum = 0
+  local sum, host = 0, terms.host
+  if case.graphs then terms.host = 0 end
   for _, predict in ipairs(case.predictors) do sum = sum + predict(terms) end
+  terms.host = host
   return sum / #case.predictors
 end
 

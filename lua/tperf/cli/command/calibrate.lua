@@ -25,26 +25,45 @@ local STEP_COLUMNS = {
   { key = "held.median", title = "held back", unit = "%" }, { key = "held.mean", title = "held back mean", unit = "%" },
 }
 
--- Profiles from tables of training runs, one file a stack. What could fail is done before the fits, which take long.
-local function calibrate_software(values, files, host)
+local function path_of(folder, name) return ("%s/%s.yaml"):format(folder, name) end
+
+-- Writes a profile, and adds what the table of them says of it.
+local function write_profile(folder, rows, name, fitted)
   local profile, software = require "tperf.calibrate.profile", require "tperf".software
-  local folder, message = host.output.folder(values.software)
-  if not folder then check.fail("--software: cannot use the folder %s", message) end
-  local fits, rows = {}, {}
-  for _, file in ipairs(files) do
-    for stack, cases in pairs(profile.stacks(file)) do
-      local path = ("%s/%s.yaml"):format(values.software, stack)
-      output.check(path)
-      fits[#fits + 1] = { base = software(stack), cases = cases, path = path }
-      rows[#rows + 1] = { software = stack, runs = #cases }
+  local text = profile.text(software(name), fitted.cases, fitted.values, fitted.held, fitted.shared)
+  output.write(path_of(folder, name), text)
+  rows[#rows + 1] = { software = name, runs = #fitted.cases, fitted = fitted.all, held = fitted.held }
+end
+
+-- `typical` and `tuned`, which the stacks of their kind share.
+local function write_shared(folder, rows, stacks)
+  local holdout = require "tperf.calibrate.holdout"
+  local profile, fit = require "tperf.calibrate.profile", require "tperf.calibrate.fit"
+  for _, kind in ipairs { "typical", "tuned" } do
+    local groups, cases = holdout.of_kind(stacks, kind), {}
+    for _, group in ipairs(groups) do table.move(group, 1, #group, #cases + 1, cases) end
+    if #groups >= 2 then
+      local values, held = holdout.shared(groups)
+      local all = fit.errors(profile.add_ratios({}, cases, values))
+      write_profile(folder, rows, kind, { cases = cases, values = values, all = all, held = held, shared = true })
     end
   end
-  for i, fit in ipairs(fits) do
-    local text
-    text, rows[i].fitted, rows[i].held = profile.text(fit.base, fit.cases)
-    output.write(fit.path, text)
+end
+
+-- Profiles from tables of training runs, one file a stack, and those that stacks share. What could fail is done before
+-- the fits, which take long.
+local function calibrate_software(values, files, host)
+  local profile = require "tperf.calibrate.profile"
+  local folder, message = host.output.folder(values.software)
+  if not folder then check.fail("--software: cannot use the folder %s", message) end
+  local rows, stacks, names = {}, profile.stacks(files)
+  table.sort(names)
+  for _, name in ipairs(names) do output.check(path_of(values.software, name)) end
+  for _, name in ipairs(names) do
+    local fitted, all, held = profile.fit(stacks[name])
+    write_profile(values.software, rows, name, { cases = stacks[name], values = fitted, all = all, held = held })
   end
-  table.sort(rows, function(a, b) return a.software < b.software end)
+  write_shared(values.software, rows, stacks)
   require "tperf.cli.table"(values, rows, STEP_COLUMNS)
 end
 
@@ -63,7 +82,8 @@ time_us) or all-reduces of serving engines (num_gpus, size_bytes, busbw_GBps,
 time_s). A third of the measurements is held back from each fit and tells its error.
 For example:
   tperf calibrate h100-sxm all_reduce.log gemm.csv --out mine.yaml
-With --software, the FILEs are tables of training runs.]],
+With --software, the FILEs are tables of training runs; a profile is written for each
+stack, and `typical` and `tuned`, which several stacks share, each with one weight.]],
   options = options.join({
     { long = "out", short = "o", value = "FILE", writes = "file",
       help = "write the system file (default: standard output)" },

@@ -14,9 +14,25 @@ local function summarised(names, get)
   return rows
 end
 
+local function span_of(span) return span and (span[1] == span[2] and span[1] or span[1] .. "-" .. span[2]) or nil end
+
+-- Profiles, with what their runs were and the median error of runs that the fit did not see.
+local function profiles()
+  local software, rows = require "tperf.software", named(require "tperf.resource".list "software")
+  for _, row in ipairs(rows) do
+    local p = software(row.name)
+    row.runs, row.error, row.error90, row.gpus = p.runs, p.error, p.error90, span_of(p.gpus)
+    row.systems = table.concat(p.systems, " ")
+  end
+  return rows, {
+    { key = "name" }, { key = "runs" }, { key = "gpus", title = "GPUs" }, { key = "error", unit = "%" },
+    { key = "error90", title = "error of nine in ten", unit = "%" }, { key = "systems" },
+  }
+end
+
 local SUBJECTS = {
   models = function() return named(require "tperf.resource".list "models") end,
-  software = function() return named(require "tperf.resource".list "software") end,
+  software = profiles,
   systems = function() return named(require "tperf.resource".list "systems") end,
   strategies = function()
     local strategy = require "tperf.strategy"

@@ -6,6 +6,20 @@ local COLUMNS = {
   { key = "p90", unit = "%" }, { key = "max", unit = "%" }, { key = "bias", unit = "%" },
 }
 
+local GROUP_COLUMNS = {
+  { key = "stack" }, { key = "group", title = "held out" }, { key = "runs" }, { key = "median", unit = "%" },
+  { key = "p90", unit = "%" }, { key = "bias", unit = "%" }, { key = "within", title = "in interval", unit = "%" },
+}
+
+-- What refits predicted: a row a group, and a line over all.
+local function show_groups(values, result)
+  require "tperf.cli.table"(values, result.groups, GROUP_COLUMNS)
+  if values.csv then return end
+  local o = result.over_groups
+  local text = "\n%d groups: median %.1f %%, worst %.1f %% (%s); %.0f %% of %d held-out runs lie in the 90 %% interval"
+  print(text:format(o.groups, 100 * o.median, 100 * o.worst, o.worst_group, 100 * o.within, o.runs))
+end
+
 -- A prediction per row, for --out.
 local function predictions(result)
   local rows = {}
@@ -29,12 +43,18 @@ return {
   from = { "files" },
   details = [[
 FILE has the columns of a table of training runs, collectives, matrix products, attention or other kernels
-(docs/accuracy.md). For example: tperf validate measured.csv --out predictions.csv --plot scatter.svg]],
+(docs/accuracy.md). For example: tperf validate measured.csv --out predictions.csv --plot scatter.svg
+--hold-out refits the software profiles to all other training runs and predicts each
+group: a stack by the profile that others of its kind share (typical or tuned); what a
+stack ran on one system, on the larger half of its numbers of GPUs, or of one family
+of models, by its own profile fitted to the rest; and each third by the other two.]],
   options = options.join({
     { long = "system", short = "s", value = "NAME", from = "systems files",
       help = "the system of all rows, its network too (default: those a row names)" },
     { long = "software", value = "NAME", from = "software",
       help = "the stack of all rows, of training runs (default: by the source a row names)" },
+    { long = "hold-out", value = "GROUP", from = { "stack", "system", "scale", "model", "third" },
+      help = "refit without each stack, system, scale, model or third, and predict it" },
     { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
     { long = "out", short = "o", value = "FILE", writes = "file", help = "write every row's prediction as CSV" },
     { long = "plot", value = "FILE", writes = "plot", help = "draw predicted against measured (.svg)" },
@@ -44,6 +64,7 @@ FILE has the columns of a table of training runs, collectives, matrix products, 
     if arguments[2] then return false, "validate takes one file" end
     local result = require "tperf".validate {
       file = arguments[1], system = values.system, rules = values.rules, software = values.software,
+      hold_out = values.hold_out,
     }
     if #result.cases == 0 then
       error(("%s: %s"):format(arguments[1], require "tperf.measured".none_predicted(result.rows, result.left_out)), 0)
@@ -54,10 +75,11 @@ FILE has the columns of a table of training runs, collectives, matrix products, 
     if values.json then
       io.stdout:write(require "tperf.report.json".encode {
         kind = result.kind, rows = result.rows, predicted = #result.cases, sources = result.sources,
-        memory = result.memory, left_out = result.left_out,
+        memory = result.memory, left_out = result.left_out, groups = result.groups, over_groups = result.over_groups,
       }, "\n")
       return
     end
+    if result.groups then return show_groups(values, result) end
     require "tperf.cli.table"(values, result.sources, COLUMNS)
     if values.csv then return end
     if result.memory then
