@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "tperf/error.h"
+#include "tperf/heap.h"
 #include "tperf/pool.h"
 
 // --- the engine ---
@@ -108,6 +109,7 @@ typedef struct tp_serve_options {
     int32_t concurrency; // closed loop: requests in flight; 0: open loop
     int64_t think;       // ticks from an answer to the next request
     bool keep_requests, keep_steps;
+    const tp_heap *heap;    // the caller's: pays for the run and what it keeps
     const atomic_int *stop; // nonzero: give up with TP_INTERRUPTED; may be NULL
 } tp_serve_options;
 
@@ -137,6 +139,7 @@ typedef struct tp_serve_totals {
 
 // A zeroed one is empty and may be released.
 typedef struct tp_served {
+    const tp_heap *heap; // that of the run's options
     size_t n;
     int64_t *first_token, *last_token; // [n] ends of steps; -1: rejected
     int32_t *tokens;                   // [n] of the answer; 0: rejected

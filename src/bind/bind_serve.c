@@ -3,7 +3,6 @@
 // accepted: list of numbers of right drafts, or nil; requests: see bind/serve_args.h; load: drawn lengths
 // where there are no requests, and stages of arrivals. Times come back in seconds.
 #include <math.h>
-#include <stdlib.h>
 
 #include "bind/bind.h"
 #include "bind/fields.h"
@@ -117,6 +116,7 @@ static void set_options(lua_State *L, const settings *s, const tp_serve_box *box
         .think = tp_serve_ticks(L, box, s->think),
         .keep_requests = s->keep >= KEEP_REQUESTS,
         .keep_steps = s->keep >= KEEP_STEPS,
+        .heap = &box->heap,
         .stop = tp_interrupt_flag(),
     };
 }
@@ -152,7 +152,7 @@ static void read_all_requests(lua_State *L, const settings *s, tp_serve_box *box
     if (drawn_arrivals) tp_serve_draw_arrivals(L, 4, seed, box);
     for (size_t i = 0; box->seconds && i < box->requests.n; i++)
         box->requests.arrival[i] = tp_serve_ticks(L, box, box->seconds[i]);
-    free(box->seconds);
+    tp_heap_free(box->seconds);
     box->seconds = NULL;
 }
 
@@ -279,8 +279,12 @@ static int serve(lua_State *L) {
     }
     if (s.threads > 1 && s.replicas > 1) box->pool = tp_pool_new((int)s.threads);
     tp_error error;
-    if (tp_serve_run(&options, &box->requests, box->pool, &box->served, &error) != TP_OK)
-        return tp_bind_fail(L, "tperf.serve: %s", error.message);
+    tp_status status;
+    bool tried = false;
+    do
+        status = tp_serve_run(&options, &box->requests, box->pool, &box->served, &error);
+    while (tp_bind_try_again(L, status, &tried));
+    if (status != TP_OK) return tp_bind_fail(L, "tperf.serve: %s", error.message);
     tp_objective objective = {s.ttft * scale, s.tpot * scale, s.e2e * scale};
     tp_serve_summary summary;
     if (tp_serve_summarize(&box->requests, &box->served, &objective, &summary, &error) != TP_OK)

@@ -8,6 +8,7 @@
 
 // What one call holds; a userdata, so that an error frees it.
 typedef struct tp_serve_box {
+    tp_heap heap; // Lua's, so that its limit holds for all of this
     tp_requests requests;
     size_t n_segments, segments_capacity;
     double *seconds; // [n] arrivals as they were given; NULL: none were
@@ -32,7 +33,7 @@ void tp_serve_draw_lengths(lua_State *L, int index, uint64_t seed, tp_serve_box 
 // Draws the arrivals of load.stages, in ticks.
 void tp_serve_draw_arrivals(lua_State *L, int index, uint64_t seed, tp_serve_box *box);
 
-// A list of integers from low to high as a malloced array; `what` names it in messages.
+// A list of integers from low to high as an array in a userdata that stays on the stack; `what` names it in messages.
 int32_t *tp_serve_read_integers(lua_State *L, int index, const char *what, int64_t low,
                                 int64_t high, size_t *n);
 

@@ -25,6 +25,7 @@ typedef struct tp_sequence {
 } tp_sequence;
 
 typedef struct tp_replica {
+    const tp_heap *heap;
     const tp_engine *engine;
     const tp_requests *requests;
     tp_blocks blocks;
@@ -36,7 +37,8 @@ typedef struct tp_replica {
     int32_t spare; // the first of them; -1: none
 } tp_replica;
 
-void tp_replica_reset(tp_replica *replica, const tp_engine *engine, const tp_requests *requests);
+void tp_replica_reset(tp_replica *replica, const tp_engine *engine, const tp_requests *requests,
+                      const tp_heap *heap);
 void tp_replica_release(tp_replica *replica);
 
 // Whether the request's tokens are told, so that others may have the same.

@@ -1,6 +1,5 @@
 // step.c: a replica's step: what its batch computes, what it costs, what comes out of it.
 #include <assert.h>
-#include <stdlib.h>
 
 #include "serve/fleet.h"
 #include "serve/random.h"
@@ -34,8 +33,9 @@ static tp_status keep_step(tp_fleet *fleet, const tp_step_record *record, tp_err
                             MOST_STEPS);
     if (served->n_steps == fleet->steps_capacity) {
         size_t capacity = 2 * fleet->steps_capacity + 256;
-        tp_step_record *steps = realloc(served->steps, capacity * sizeof *steps);
-        if (!steps) return tp_error_set(error, TP_NO_MEMORY, "out of memory for a record of steps");
+        tp_step_record *steps = tp_heap_grow(served->heap, served->steps, capacity, sizeof *steps);
+        if (!steps)
+            return tp_error_set(error, TP_NO_MEMORY, "not enough memory for a record of steps");
         served->steps = steps;
         fleet->steps_capacity = capacity;
     }

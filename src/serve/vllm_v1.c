@@ -1,6 +1,5 @@
 // vllm_v1.c: the scheduler of vLLM's V1 engine, see replica.h and docs/serving.md. There are no phases of prefill and
 // decoding: a request wants its known tokens and drafts computed, and a step has a budget of tokens.
-#include <stdlib.h>
 #include <string.h>
 
 #include "serve/replica.h"
@@ -155,8 +154,10 @@ static tp_status look_up(batch *b, tp_waiter waiter, int32_t known) {
 static tp_status reserve_running(tp_replica *replica, tp_error *error) {
     if (replica->n_running < replica->running_capacity) return TP_OK;
     int32_t capacity = 2 * replica->running_capacity + 16;
-    int32_t *running = realloc(replica->running, (size_t)capacity * sizeof *running);
-    if (!running) return tp_error_set(error, TP_NO_MEMORY, "out of memory for running requests");
+    int32_t *running =
+        tp_heap_grow(replica->heap, replica->running, (size_t)capacity, sizeof *running);
+    if (!running)
+        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for running requests");
     replica->running = running;
     replica->running_capacity = capacity;
     return TP_OK;
