@@ -704,8 +704,19 @@
 ---@field rules? string|table "default"
 
 ---@class tperf.serve.request
----@field step_time? table { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and a key in a prefill
----@field engine? table vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit), block_size (16), num_blocks (its num_gpu_blocks; no limit), prefix_caching (true with num_blocks), chunked_prefill (true), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }
+---@field model? string|table a name, a file, a table: steps are priced from the model's network on the system
+---@field system? string|table a name, a file, a table: steps are priced from the model's network on the system
+---@field tp? integer GPUs that cut layers, that hold layers in turn (1 alone), replicas that share experts (1)
+---@field pp? integer GPUs that cut layers, that hold layers in turn (1 alone), replicas that share experts (1)
+---@field ep? integer GPUs that cut layers, that hold layers in turn (1 alone), replicas that share experts (1)
+---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them ("bf16")
+---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them ("bf16")
+---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as tperf.infer has them ("bf16")
+---@field rules? string|table "default"
+---@field memory_utilization? number part of the HBM that the engine may use, from which num_blocks follows (0.9)
+---@field host? table { step =, request =, token = }: seconds that the host adds to a step, for each request in it and for each token (0)
+---@field step_time? table in place of a model: { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and a key in a prefill
+---@field engine? table vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit), block_size (16), num_blocks (its num_gpu_blocks; what the memory holds, no limit with step_time), prefix_caching (true with num_blocks), chunked_prefill (true), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }
 ---@field requests? any a list of { arrival =, prompt =, output =, priority =, segments = }, or the name of a CSV or JSONL file
 ---@field load? table { concurrency =, think = }, { rate =, process = "poisson", "gamma" or "uniform", cv =, burst = }, or { stages = { { rate =, duration = } … } }; arrivals in the list otherwise
 ---@field prompt? integer|table without requests: tokens, or { uniform = { 100, 200 } }, { lognormal = { median =, sigma = } } (or mean and cv), { exponential = mean }, { values = { … } }, each with min and max
@@ -724,6 +735,7 @@
 ---@field source? string what it is called, where its numbers come from
 ---@field kernel? "flash"|"unfused" how attention runs where a run does not say: "flash", one fused kernel, or "unfused", several
 ---@field gradient_shard? boolean whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
+---@field gradients? "fp32"|"bf16"|"fp16" what gradients are kept and reduced in where a run does not say; as the rules say
 ---@field compute number by how much the matrix products take longer than timed on their own
 ---@field attention number the same for attention's kernels
 ---@field memory number by how much exposed memory traffic takes longer than the formulas have it
@@ -1158,6 +1170,7 @@ function tperf_model:flops_per_token(options) end
 ---@field output_tokens integer
 ---@field cached_tokens integer
 ---@field scheduled_tokens integer recomputed ones and drafts included
+---@field num_blocks? integer of the KV cache, as given or predicted
 ---@field requests? tperf.served_request[] with keep
 ---@field steps? tperf.served_step[] with keep = "steps"
 

@@ -1,7 +1,8 @@
-// bind_serve.c: tperf.core.serving(settings, accepted, requests or nil, load or nil) -> record The
+// bind_serve.c: tperf.core.serving(settings, accepted, requests or nil, load or nil, steps or nil) -> record The
 // simulation of tperf/serve.h for lua/tperf/serve.lua. settings: see setting_fields, times in seconds;
 // accepted: list of numbers of right drafts, or nil; requests: see bind/serve_args.h; load: drawn lengths
-// where there are no requests, and stages of arrivals. Times come back in seconds.
+// where there are no requests, and stages of arrivals; steps: tables of a priced
+// step, in place of the four figures of settings. Times come back in seconds.
 #include <math.h>
 
 #include "bind/bind.h"
@@ -60,7 +61,9 @@ enum { KEEP_NOTHING, KEEP_REQUESTS, KEEP_STEPS };
 
 // --- in ---
 
-static int64_t ticks_of_step(const void *context, const tp_step_work *work) {
+static int64_t ticks_of_step(const void *context, const tp_step_work *work,
+                             const tp_chunk *chunks) {
+    (void)chunks;
     const line *l = context;
     double ticks = l->fixed + l->per_token * (double)(work->decode_tokens + work->prefill_tokens) +
                    l->per_context_token * (double)work->decode_context +
@@ -148,7 +151,7 @@ static void read_all_requests(lua_State *L, const settings *s, tp_serve_box *box
         tp_serve_draw_lengths(L, 4, seed, box);
     else
         tp_serve_read_requests(L, 3, !drawn_arrivals && s->concurrency == 0, box);
-    box->ticks_per_second = ticks_per_second(s, box, drawn_arrivals);
+    box->ticks_per_second = ticks_per_second(s, box, drawn_arrivals || lua_istable(L, 5));
     if (drawn_arrivals) tp_serve_draw_arrivals(L, 4, seed, box);
     for (size_t i = 0; box->seconds && i < box->requests.n; i++)
         box->requests.arrival[i] = tp_serve_ticks(L, box, box->seconds[i]);
@@ -260,7 +263,7 @@ static void push_answer(lua_State *L, const tp_serve_box *box, const tp_serve_op
 // --- the call ---
 
 static int serve(lua_State *L) {
-    lua_settop(L, 4);
+    lua_settop(L, 5);
     settings s = {0};
     read_settings(L, 1, &s);
     tp_serve_box *box = tp_serve_box_new(L);
@@ -269,9 +272,16 @@ static int serve(lua_State *L) {
     tp_serve_options options;
     set_options(L, &s, box, &options);
     double scale = box->ticks_per_second;
+    tp_step_table table;
     line step = {s.step.fixed * scale, s.step.per_token * scale, s.step.per_context_token * scale,
                  s.step.per_prefill_pair * scale};
-    options.step_time = (tp_step_time){ticks_of_step, &step};
+    options.step_time = (tp_step_time){ticks_of_step, &step, 0};
+    if (lua_istable(L, 5)) {
+        tp_serve_read_table(L, 5, &table, &options.step_time.window);
+        table.ticks_per_second = scale;
+        options.step_time.ticks = tp_step_table_ticks;
+        options.step_time.context = &table;
+    }
     if (lua_istable(L, 2)) {
         tp_drafting *drafting = &options.engine.drafting;
         drafting->accepted =

@@ -37,6 +37,10 @@ void tp_serve_draw_arrivals(lua_State *L, int index, uint64_t seed, tp_serve_box
 int32_t *tp_serve_read_integers(lua_State *L, int index, const char *what, int64_t low,
                                 int64_t high, size_t *n);
 
+// A priced step's tables (lua/tperf/serve/priced.lua), but for its ticks_per_second, and the window of tp_step_time; its
+// arrays stay on the stack.
+void tp_serve_read_table(lua_State *L, int index, tp_step_table *table, int32_t *window);
+
 // Ticks of seconds, to the nearest; raises where the clock ends.
 int64_t tp_serve_ticks(lua_State *L, const tp_serve_box *box, double seconds);
 

@@ -22,6 +22,7 @@ void tp_replica_release(tp_replica *replica) {
         tp_heap_free(replica->sequences[i].holding.ids);
     tp_heap_free(replica->sequences);
     tp_heap_free(replica->running);
+    tp_heap_free(replica->chunks);
     tp_waiting_release(&replica->waiting);
     tp_blocks_release(&replica->blocks);
     *replica = (tp_replica){0};

@@ -32,6 +32,7 @@ typedef struct tp_replica {
     tp_waiting waiting;
     int32_t *running; // [n_running of capacity] sequences in order
     int32_t n_running, running_capacity;
+    tp_chunk *chunks;       // [running_capacity] of the prefills of the step under way
     tp_sequence *sequences; // [capacity]; those without a request are chained through `request`
     int32_t n_sequences, sequences_capacity;
     int32_t spare; // the first of them; -1: none

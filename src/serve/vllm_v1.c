@@ -156,9 +156,12 @@ static tp_status reserve_running(tp_replica *replica, tp_error *error) {
     int32_t capacity = 2 * replica->running_capacity + 16;
     int32_t *running =
         tp_heap_grow(replica->heap, replica->running, (size_t)capacity, sizeof *running);
-    if (!running)
+    if (running) replica->running = running;
+    tp_chunk *chunks =
+        tp_heap_grow(replica->heap, replica->chunks, (size_t)capacity, sizeof *chunks);
+    if (chunks) replica->chunks = chunks;
+    if (!running || !chunks)
         return tp_error_set(error, TP_NO_MEMORY, "not enough memory for running requests");
-    replica->running = running;
     replica->running_capacity = capacity;
     return TP_OK;
 }

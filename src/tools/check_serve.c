@@ -26,8 +26,9 @@ static void demand(int was_held, const char *what, long number) {
     exit(1);
 }
 
-static int64_t step(const void *context, const tp_step_work *work) {
+static int64_t step(const void *context, const tp_step_work *work, const tp_chunk *chunks) {
     (void)context;
+    (void)chunks;
     return 1000 + work->decode_tokens + work->prefill_tokens;
 }
 
@@ -76,7 +77,7 @@ int main(void) {
                               .num_blocks = 60,
                               .chunked_prefill = true};
     tp_serve_options options[4] = {
-        {.engine = engine, .step_time = {step, NULL}, .replicas = 1, .heap = &heap}};
+        {.engine = engine, .step_time = {step, NULL, 0}, .replicas = 1, .heap = &heap}};
     for (int i = 1; i < 4; i++)
         options[i] = options[0];
     options[1].engine.prefix_caching = true;
