@@ -9,7 +9,7 @@ local function batch_of(n, prompt, output)
 end
 
 local function question(more)
-  local q = { model = "llama-3.1-8b", system = "h100-sxm", requests = batch_of(1, 512, 200) }
+  local q = { model = "llama-3.1-8b", system = "h100-sxm", requests = batch_of(1, 512, 200), host = {} }
   for name, value in pairs(more or {}) do q[name] = value end
   return q
 end
@@ -31,9 +31,9 @@ describe("a priced step", function()
       { "llama-3.1-8b", "h100-sxm", 1 }, { "llama-3.1-70b", "h100-sxm", 4 }, { "mixtral-8x7b", "a100-sxm-80gb", 4 },
       { "deepseek-v2", "h200-sxm", 8 }, { "gpt-oss-20b", "h100-sxm", 1 }, { "mamba2-2.7b", "h100-sxm", 1 },
     } do
-      local o = { model = c[1], system = c[2], tp = c[3], requests = batch_of(1, 512, 200) }
+      local o = { model = c[1], system = c[2], tp = c[3], requests = batch_of(1, 512, 200), host = {} }
       local r = tperf.serve(o)
-      o.requests, o.prompt, o.generate = nil, 512, 200
+      o.requests, o.host, o.prompt, o.generate = nil, nil, 512, 200
       local static = tperf.infer(o)
       near(static.ttft, r.ttft.mean, 0.02)
       near(static.tpot, r.tpot.mean, 0.002)
@@ -92,6 +92,32 @@ describe("a priced step", function()
     near(base.duration + steps * 1e-3 + requests * 1e-5 + tokens * 1e-6, host.duration, 1e-6)
   end)
 
+  it("adds the front end to what clients see, and to nothing else", function()
+    local function ask(host, limit)
+      return tperf.serve(question { requests = batch_of(40, 512, 50), host = host, keep = "steps",
+        slo = { ttft = limit } })
+    end
+    local limit = ask({}, 1).ttft.p50 + 0.01
+    local without, with = ask({}, limit), ask({ front_end = 0.03 }, limit)
+    near(without.ttft.p99 + 0.03, with.ttft.p99, 1e-9)
+    near(without.e2e.mean + 0.03, with.e2e.mean, 1e-9)
+    near(without.duration + 0.03, with.duration, 1e-9)
+    near(without.tpot.mean, with.tpot.mean, 1e-9)
+    near(without.steps[7].start + 0.03, with.steps[7].start, 1e-9)
+    assert.truthy(with.attainment < without.attainment)
+    near(tperf.serve(question()).ttft.mean + 7.5e-3, tperf.serve(question { host = "vllm-0.15" }).ttft.mean, 1e-9)
+  end)
+
+  it("lets a closed loop's clients wait for it", function()
+    local function ask(host)
+      local requests = batch_of(40, 64, 50)
+      for _, q in ipairs(requests) do q.arrival = nil end
+      return tperf.serve(question { requests = requests, host = host, load = { concurrency = 1 } })
+    end
+    local without, with = ask {}, ask { front_end = 0.03 }
+    near(without.duration + 40 * 0.03, with.duration, 1e-9) -- one at a time
+  end)
+
   it("costs the same the second time, and on any number of threads", function()
     local function ask(threads)
       return tperf.report.json(tperf.serve { model = "gpt-oss-20b", system = "h100-sxm", replicas = 4, count = 400,
@@ -101,6 +127,35 @@ describe("a priced step", function()
     local first = ask(1)
     assert.equal(first, ask(1))
     assert.equal(first, ask(3))
+  end)
+end)
+
+describe("asynchronous scheduling", function()
+  -- Two requests: the second comes while the first decodes, in step k, and is in step k + 2; else in step k + 1.
+  local function second(ahead, arrival)
+    local requests = { { arrival = 0, prompt = 100, output = 50 }, { arrival = arrival, prompt = 100, output = 5 } }
+    local r = tperf.serve(question { requests = requests, keep = "steps", engine = { async_scheduling = ahead } })
+    for i, step in ipairs(r.steps) do
+      if i > 1 and step.prefills > 0 then return i, r end
+    end
+  end
+
+  it("forms a batch when the step before it begins", function()
+    local at, r = second(false, 0.1)
+    local step = r.steps[at - 1]
+    assert.truthy(step.start < 0.1 and step.start + step.duration >= 0.1)
+    assert.equal(at + 1, (second(true, 0.1)))
+    assert.equal(at + 1, (second(nil, 0.1)))
+  end)
+
+  it("takes who has come by then", function()
+    local at, r = second(false, 0.1)
+    assert.equal(at, (second(true, r.steps[at - 1].start)))
+  end)
+
+  it("does not keep an idle engine waiting", function()
+    local _, r = second(true, 3)
+    near(3, r.steps[51].start, 1e-9)
   end)
 end)
 
@@ -133,6 +188,7 @@ describe("a deployment that cannot be priced", function()
     refused({ pp = 2 }, "'pp' = 2: batches that follow each other")
     refused({ model = "deepseek-v2", system = "b300-sxm", ep = 8 }, "'replicas' = 1 must be a multiple of 'ep' = 8")
     refused({ host = { step = -1 } }, "host.step")
+    refused({ host = "sglang" }, "'host' must be { front_end =, step =, request =, token = } in seconds, or the name")
     refused({ memory_utilization = 2 }, "'memory_utilization'")
   end)
 end)

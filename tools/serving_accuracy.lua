@@ -99,8 +99,9 @@ local function compare_requests()
         output = math.tointeger(row.output_tokens) }
     end
     if not machine then print(name .. ": left out: no system describes " .. c.gpu) end
+    -- Times begin when the engine has a request, behind the front end.
     local r = machine and attempt(name, { model = model_of(c.model), system = machine, tp = c.tp, requests = list,
-      memory_utilization = c.gpu_memory_utilization, keep = "requests", engine = { max_num_seqs = c.max_num_seqs,
+      host = { front_end = 0 }, memory_utilization = c.gpu_memory_utilization, keep = "requests", engine = { max_num_seqs = c.max_num_seqs,
         max_num_batched_tokens = c.max_num_batched_tokens, max_model_len = c.max_model_len,
         num_blocks = c.num_gpu_blocks } })
     if r then

@@ -83,7 +83,8 @@ local engine_schema = {
   max_model_len = check.integer { min = 2, max = HUGE, default = HUGE },
   block_size = check.integer { min = 1, max = 1 << 20, default = 16 },
   num_blocks = check.integer { min = 2, max = whole.max, optional = true },
-  prefix_caching = check.boolean { optional = true }, chunked_prefill = check.boolean { default = true },
+  prefix_caching = check.boolean { optional = true }, async_scheduling = check.boolean { optional = true },
+  chunked_prefill = check.boolean { default = true },
   long_prefill_token_threshold = check.integer { min = 0, max = whole.max, default = 0 },
   policy = check.choice { { "fcfs", "priority" }, default = "fcfs" },
   speculation = check.record_of({
@@ -133,6 +134,7 @@ local function check_times(o)
   if t and (o.model ~= nil or o.system ~= nil) then
     check.fail "tperf.serve: 'step_time' says what a step takes, and so do 'model' and 'system': give one of them"
   end
+  if t and o.host ~= nil then check.fail "tperf.serve: 'host' goes with a model; 'step_time' has the host's part" end
   if t and t.fixed + t.per_token + t.per_context_token + t.per_prefill_pair == 0 then
     check.fail "tperf.serve: 'step_time' is 0: a step takes time"
   end
@@ -156,16 +158,18 @@ local function settings_of(o)
   local s = e.speculation or {}
   local caching = e.prefix_caching
   if caching == nil then caching = e.num_blocks ~= nil end
+  local ahead = e.async_scheduling
+  if ahead == nil then ahead = o.step_time == nil end
   return {
     max_num_seqs = e.max_num_seqs, max_num_batched_tokens = e.max_num_batched_tokens,
     max_model_len = e.max_model_len, block_size = e.block_size, num_blocks = e.num_blocks or 0,
     long_prefill_token_threshold = e.long_prefill_token_threshold, prefix_caching = caching,
-    chunked_prefill = e.chunked_prefill, priority = e.policy == "priority",
+    chunked_prefill = e.chunked_prefill, priority = e.policy == "priority", async_scheduling = ahead,
     draft_method = METHODS[s.method] or 0, draft_tokens = s.tokens or 0, acceptance = s.acceptance or 0,
     seed = o.seed % (1 << 53), replicas = o.replicas, routing = ROUTINGS[o.router],
     concurrency = given.concurrency or 0, think = given.think or 0,
     threads = o.threads or core.search.threads(), keep = KEEPS[o.keep] or 0,
-    ttft = slo.ttft, tpot = slo.tpot, e2e = slo.e2e,
+    front_end = o.host and o.host.front_end or 0, ttft = slo.ttft, tpot = slo.tpot, e2e = slo.e2e,
     fixed = time.fixed, per_token = time.per_token,
     per_context_token = time.per_context_token, per_prefill_pair = time.per_prefill_pair,
   }
@@ -195,14 +199,15 @@ end
 ---  weight_dtype, kv_dtype, compute_dtype  as tperf.infer has them ("bf16")
 ---  rules                  "default"
 ---  memory_utilization     part of the HBM that the engine may use, from which num_blocks follows (0.9)
----  host       { step =, request =, token = }: seconds that the host adds to a step, for each request in it and for
----             each token (0)
+---  host       what the host adds, in seconds: { front_end =, step =, request =, token = }, for each request outside
+---             of the engine, to each step, for each request and each token in it (0), or the name of a profile
+---             ("vllm-0.15": front_end = 7.5e-3)
 ---  step_time  in place of a model: { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of
 ---             a step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and a key in a prefill
 ---  engine     vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit),
 ---             block_size (16), num_blocks (its num_gpu_blocks; what the memory
 ---             holds, no limit with step_time), prefix_caching (true with num_blocks),
----             chunked_prefill (true), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"),
+---             chunked_prefill (true), async_scheduling (true with a model), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"),
 ---             speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }
 ---  requests   a list of { arrival =, prompt =, output =, priority =, segments = }, or the name of a CSV or JSONL file
 ---  load       { concurrency =, think = }, { rate =, process = "poisson", "gamma" or "uniform", cv =, burst = }, or

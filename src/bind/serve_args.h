@@ -14,6 +14,7 @@ typedef struct tp_serve_box {
     double *seconds; // [n] arrivals as they were given; NULL: none were
     tp_served served;
     tp_pool *pool;
+    double front_end; // ticks that a request spends outside of the engine
     double
         ticks_per_second; // 10^9, or 1 where all times are whole seconds: then nothing is rounded
 } tp_serve_box;

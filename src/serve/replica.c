@@ -10,6 +10,7 @@ void tp_replica_reset(tp_replica *replica, const tp_engine *engine, const tp_req
     tp_waiting_reset(&replica->waiting, engine->policy == TP_QUEUE_PRIORITY, heap);
     replica->n_running = 0;
     replica->spare = -1;
+    replica->formed = INT64_MAX;
     for (int32_t i = replica->n_sequences; i-- > 0;) {
         replica->sequences[i].request = replica->spare;
         replica->sequences[i].holding.count = 0;

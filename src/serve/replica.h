@@ -35,7 +35,8 @@ typedef struct tp_replica {
     tp_chunk *chunks;       // [running_capacity] of the prefills of the step under way
     tp_sequence *sequences; // [capacity]; those without a request are chained through `request`
     int32_t n_sequences, sequences_capacity;
-    int32_t spare; // the first of them; -1: none
+    int32_t spare;  // the first of them; -1: none
+    int64_t formed; // ticks: who arrived later is not in the next batch, unless it were empty
 } tp_replica;
 
 void tp_replica_reset(tp_replica *replica, const tp_engine *engine, const tp_requests *requests,
@@ -58,7 +59,7 @@ void tp_replica_end_sequence(tp_replica *replica, int32_t sequence);
 // The batch of the next step by the rules of vLLM's V1 scheduler, as of commit d0cd736caada (main, 9 March
 // 2026), with synchronous scheduling. Sets `scheduled` and `verifying` of the running sequences, whose order
 // is the batch's, and counts those that it preempted. Schedules no event, and reads no time and no length of
-// an answer.
+// an answer. With async_scheduling it knows those only who had arrived by replica->formed, unless nobody runs.
 tp_status tp_schedule_vllm_v1(tp_replica *replica, int32_t *preempted, tp_error *error);
 
 #endif

@@ -86,6 +86,7 @@ tp_status tp_step_begin(tp_fleet *fleet, int32_t number, tp_error *error) {
     if (replica->n_running == 0 && replica->waiting.count == 0) return TP_OK;
     tp_step_record record = {.start = fleet->now, .replica = number};
     TP_TRY(tp_schedule_vllm_v1(replica, &record.preempted, error));
+    if (fleet->options->engine.async_scheduling) replica->formed = fleet->now;
     measure(replica, fleet->options->step_time.window, fleet->now, &record.work);
     int64_t tokens = record.work.decode_tokens + record.work.prefill_tokens;
     lane->fruitless += record.preempted;

@@ -192,9 +192,11 @@ static tp_status admit(batch *b, tp_waiter waiter, int32_t more, int32_t tokens)
 static tp_status schedule_waiting(batch *b) {
     tp_replica *replica = b->replica;
     const tp_engine *engine = b->engine;
+    int64_t latest = replica->n_running > 0 ? replica->formed : INT64_MAX;
     while (b->budget > 0 && replica->waiting.count > 0 &&
            replica->n_running < engine->max_num_seqs) {
         tp_waiter waiter = tp_waiting_first(&replica->waiting);
+        if (replica->requests->arrival[waiter.request] > latest) break;
         int32_t known = waiter.sequence < 0 ? replica->requests->prompt[waiter.request]
                                             : replica->sequences[waiter.sequence].known;
         TP_TRY(look_up(b, waiter, known));

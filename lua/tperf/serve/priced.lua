@@ -2,6 +2,7 @@
 --- deployment. What sees all tokens of a step alike (products, norms, collectives) is priced by their number, the head
 --- by the rows that are sampled, attention by each request's own length. docs/serving.md has the rules.
 local check = require "tperf.check"
+local profiles = require "tperf.serve.profiles"
 local infer = require "tperf.infer"
 local layout = require "tperf.layout"
 local refusal = require "tperf.refusal"
@@ -27,8 +28,25 @@ priced.schema = {
   weight_dtype = serving.schema.weight_dtype, kv_dtype = serving.schema.kv_dtype,
   compute_dtype = serving.schema.compute_dtype,
   memory_utilization = check.number { above = 0, max = 1, default = 0.9 },
-  host = check.record_of({ step = seconds, request = seconds, token = seconds }, { default = {} }),
+  host = check.any(optional),
 }
+
+local host_schema = { front_end = seconds, step = seconds, request = seconds, token = seconds }
+local USUAL <const> = "vllm-0.15"
+
+-- What the host adds: a profile's name, or a table.
+local function host_of(host)
+  if type(host) == "table" then return check.record(WHAT, { host = host }, { host = check.record_of(host_schema) }).host end
+  local profile = profiles[host or USUAL]
+  if not profile then
+    local names = {}
+    for name in pairs(profiles) do names[#names + 1] = name end
+    table.sort(names)
+    check.fail("%s: 'host' must be { front_end =, step =, request =, token = } in seconds, or the name of a profile (%s), "
+      .. "got %s", WHAT, table.concat(names, ", "), check.show(host))
+  end
+  return profile
+end
 
 local tensor = strategy.of "tensor"
 
@@ -217,10 +235,11 @@ end
 local known, count = {}, 0 -- by all that decides them
 
 --- The tables of the engine's steps, for the core; sets what the model decides about the engine: max_model_len and
---- num_blocks.
+--- num_blocks; and what the host adds.
 ---@param o table  checked arguments of tperf.serve
 ---@return table steps
 function priced.steps(o)
+  o.host = host_of(o.host)
   local engine = o.engine
   local p = serving.problem(WHAT, {
     model = o.model, system = o.system, rules = o.rules, attention = "flash", prompt = 1, generate = 1,

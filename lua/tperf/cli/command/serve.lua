@@ -58,6 +58,11 @@ local function length(option, text)
     :format(option, text)
 end
 
+local function host_of(option, text)
+  if not text:find "=" then return text end -- a profile
+  return times(option, text)
+end
+
 local function copy(names, values)
   local found
   for _, name in ipairs(names) do
@@ -72,7 +77,7 @@ end
 -- The arguments of tperf.serve, or nil and a message.
 local function question_of(values)
   local question = copy(QUESTION, values) or {}
-  for option, parse in pairs { step_time = times, host = times, slo = times, prompt = length, output = length } do
+  for option, parse in pairs { step_time = times, host = host_of, slo = times, prompt = length, output = length } do
     if values[option] then
       local message
       question[option], message = parse(option:gsub("_", "-"), values[option])
@@ -86,6 +91,7 @@ local function question_of(values)
   question.memory_utilization = values.gpu_memory_utilization
   question.engine.policy = values.scheduling_policy
   if values.no_enable_prefix_caching then question.engine.prefix_caching = false end
+  if values.no_async_scheduling then question.engine.async_scheduling = false end
   if values.no_enable_chunked_prefill then question.engine.chunked_prefill = false end
   question.keep = values.steps and "steps" or values.requests and "requests" or nil
   return question
@@ -150,7 +156,7 @@ A trace is CSV with the columns arrival, prompt, output (priority, prefix, prefi
     { long = "compute-dtype", value = "NAME", help = "in which products with weights multiply (default bf16)" },
     { long = "gpu-memory-utilization", value = "PART", kind = "number",
       help = "part of the memory that the engine may use (default 0.9)" },
-    { long = "host", value = "NAME=TIME,...", help = "what the host adds: step, request, token" },
+    { long = "host", value = "NAME=TIME,...", help = "what the host adds: front_end, step, request, token; or a profile (vllm-0.15)" },
     { long = "step-time", value = "NAME=TIME,...",
       help = "in place of a model: fixed, per_token, per_context_token, per_prefill_pair" },
     { long = "trace", value = "FILE", help = "the requests: CSV or JSON lines" },
@@ -172,6 +178,7 @@ A trace is CSV with the columns arrival, prompt, output (priority, prefix, prefi
     { long = "long-prefill-token-threshold", value = "N", kind = "integer", help = "tokens of a prompt in a step" },
     { long = "scheduling-policy", value = "NAME", help = "fcfs (default) or priority" },
     { long = "no-enable-prefix-caching", help = "compute every prompt whole" },
+    { long = "no-async-scheduling", help = "form a batch when the step before it has ended" },
     { long = "no-enable-chunked-prefill", help = "compute every prompt in one step" },
     { long = "replicas", value = "N", kind = "integer", help = "engines behind a router (default 1)" },
     { long = "router", value = "NAME", help = "round_robin (default), least_loaded or prefix" },
