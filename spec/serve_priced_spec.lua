@@ -57,7 +57,8 @@ describe("a priced step", function()
 
   it("charges prefills by pairs, decodes by their context", function()
     local function longest(requests, chunk)
-      local r = tperf.serve(question { requests = requests, keep = "steps", engine = { max_num_batched_tokens = chunk } })
+      local r = tperf.serve(question { requests = requests, keep = "steps",
+        engine = { max_num_batched_tokens = chunk } })
       local list = {}
       for i, step in ipairs(r.steps) do list[i] = step.duration end
       return list

@@ -101,9 +101,9 @@ local function compare_requests()
     if not machine then print(name .. ": left out: no system describes " .. c.gpu) end
     -- Times begin when the engine has a request, behind the front end.
     local r = machine and attempt(name, { model = model_of(c.model), system = machine, tp = c.tp, requests = list,
-      host = { front_end = 0 }, memory_utilization = c.gpu_memory_utilization, keep = "requests", engine = { max_num_seqs = c.max_num_seqs,
-        max_num_batched_tokens = c.max_num_batched_tokens, max_model_len = c.max_model_len,
-        num_blocks = c.num_gpu_blocks } })
+      host = { front_end = 0 }, memory_utilization = c.gpu_memory_utilization, keep = "requests",
+      engine = { max_num_seqs = c.max_num_seqs, max_num_batched_tokens = c.max_num_batched_tokens,
+        max_model_len = c.max_model_len, num_blocks = c.num_gpu_blocks } })
     if r then
       local function measured(value) return mean(rows, 1, #rows, value) end
       note("ttft mean", name, r.ttft.mean, measured(function(q) return q.first_token_s - q.queued_s end))
@@ -179,11 +179,18 @@ end
 
 -- --- closed loops ---
 
-local DTYPES = { bf16 = { "bf16", "bf16" }, fp8 = { "fp8", "fp8" }, fp4 = { "fp4", "fp4" } }
+-- Products in the weights' precision, or in 16 bits where the GPU has no peak for it.
+local function dtypes_of(precision, machine)
+  local peaks = tperf.system(machine).accelerator.tensor
+  if precision ~= "bf16" and precision ~= "fp8" and precision ~= "fp4" then return nil end
+  return { precision, peaks[precision] and precision or "bf16" }
+end
+
 local MOST <const> = 1024 -- requests
 
 local function closed_question(row)
-  local machine, dtypes = gpus.system(row.gpu), DTYPES[row.precision]
+  local machine = gpus.system(row.gpu)
+  local dtypes = machine and dtypes_of(row.precision, machine)
   local model, c = model_of(row.model), math.tointeger(row.concurrency)
   local inference_x = row.origin == "InferenceX"
   if not (machine and dtypes and model and c) or row.attention_dp ~= "1" or row.pp ~= "1" then return nil end

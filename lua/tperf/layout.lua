@@ -76,8 +76,8 @@ end
 
 local signatures = setmetatable({}, { __mode = "k" })
 
---- A model's content as text: what decides its ops apart from the strategy and the shape; or a system's. Neither is ever
---- changed in place.
+--- A model's content as text: what decides its ops apart from the strategy and the shape; or a system's. Neither is
+--- ever changed in place.
 function layout.signature(model)
   if not signatures[model] then
     local out = {}

@@ -202,13 +202,15 @@ end
 ---  host       what the host adds, in seconds: { front_end =, step =, request =, token = }, for each request outside
 ---             of the engine, to each step, for each request and each token in it (0), or the name of a profile
 ---             ("vllm-0.15": front_end = 7.5e-3)
----  step_time  in place of a model: { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of
----             a step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and a key in a prefill
+---  step_time  in place of a model: { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a
+---             step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and
+---             a key in a prefill
 ---  engine     vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit),
 ---             block_size (16), num_blocks (its num_gpu_blocks; what the memory
 ---             holds, no limit with step_time), prefix_caching (true with num_blocks),
----             chunked_prefill (true), async_scheduling (true with a model), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"),
----             speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }
+---             chunked_prefill (true), async_scheduling (true with a model), long_prefill_token_threshold (0: off),
+---             policy ("fcfs" or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =,
+---             accepted = { … } or acceptance = }
 ---  requests   a list of { arrival =, prompt =, output =, priority =, segments = }, or the name of a CSV or JSONL file
 ---  load       { concurrency =, think = }, { rate =, process = "poisson", "gamma" or "uniform", cv =, burst = }, or
 ---             { stages = { { rate =, duration = } … } }; arrivals in the list otherwise

@@ -31,19 +31,19 @@ priced.schema = {
   host = check.any(optional),
 }
 
-local host_schema = { front_end = seconds, step = seconds, request = seconds, token = seconds }
+local host_schema = check.record_of { front_end = seconds, step = seconds, request = seconds, token = seconds }
 local USUAL <const> = "vllm-0.15"
 
 -- What the host adds: a profile's name, or a table.
 local function host_of(host)
-  if type(host) == "table" then return check.record(WHAT, { host = host }, { host = check.record_of(host_schema) }).host end
+  if type(host) == "table" then return check.record(WHAT, { host = host }, { host = host_schema }).host end
   local profile = profiles[host or USUAL]
   if not profile then
     local names = {}
     for name in pairs(profiles) do names[#names + 1] = name end
     table.sort(names)
-    check.fail("%s: 'host' must be { front_end =, step =, request =, token = } in seconds, or the name of a profile (%s), "
-      .. "got %s", WHAT, table.concat(names, ", "), check.show(host))
+    check.fail("%s: 'host' must be { front_end =, step =, request =, token = } in seconds, or the name of a profile "
+      .. "(%s), got %s", WHAT, table.concat(names, ", "), check.show(host))
   end
   return profile
 end
@@ -253,7 +253,8 @@ function priced.steps(o)
   local memory = memory_of(p, o, fast)
   engine.num_blocks = engine.num_blocks or blocks_of(memory, engine)
   local drafts = engine.speculation and engine.speculation.tokens or 0
-  local key = table.concat({ layout.signature(p.model), layout.signature(p.system), p.rules.name, o.tp, o.ep, o.weight_dtype, o.kv_dtype, o.compute_dtype,
+  local key = table.concat({ layout.signature(p.model), layout.signature(p.system), p.rules.name, o.tp, o.ep,
+    o.weight_dtype, o.kv_dtype, o.compute_dtype,
     engine.max_num_seqs, engine.max_num_batched_tokens, engine.max_model_len, drafts }, " ")
   if not known[key] then
     if count >= KEPT then known, count = {}, 0 end
