@@ -712,8 +712,19 @@
 ---@field rules? string|table "default"
 
 ---@class tperf.serve.request
----@field step_time? table { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and a key in a prefill
----@field engine? table vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit), block_size (16), num_blocks (its num_gpu_blocks; no limit), prefix_caching (true with num_blocks), chunked_prefill (true), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }
+---@field model? string|table a name, a file, a table: steps are priced from the model's network on the system
+---@field system? string|table a name, a file, a table: steps are priced from the model's network on the system
+---@field tp? integer GPUs that cut layers, that hold layers in turn (1 alone), replicas that share experts (1)
+---@field pp? integer GPUs that cut layers, that hold layers in turn (1 alone), replicas that share experts (1)
+---@field ep? integer GPUs that cut layers, that hold layers in turn (1 alone), replicas that share experts (1)
+---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them ("bf16")
+---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them ("bf16")
+---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as tperf.infer has them ("bf16")
+---@field rules? string|table "default"
+---@field memory_utilization? number part of the HBM that the engine may use, from which num_blocks follows (0.9)
+---@field host? any what the host adds, in seconds: { front_end =, step =, request =, token = }, for each request outside of the engine, to each step, for each request and each token in it (0), or the name of a profile ("vllm-0.15": front_end = 7.5e-3)
+---@field step_time? table in place of a model: { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and a key in a prefill
+---@field engine? table vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit), block_size (16), num_blocks (its num_gpu_blocks; what the memory holds, no limit with step_time), prefix_caching (true with num_blocks), chunked_prefill (true), async_scheduling (true with a model), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }
 ---@field requests? any a list of { arrival =, prompt =, output =, priority =, segments = }, or the name of a CSV or JSONL file
 ---@field load? table { concurrency =, think = }, { rate =, process = "poisson", "gamma" or "uniform", cv =, burst = }, or { stages = { { rate =, duration = } … } }; arrivals in the list otherwise
 ---@field prompt? integer|table without requests: tokens, or { uniform = { 100, 200 } }, { lognormal = { median =, sigma = } } (or mean and cv), { exponential = mean }, { values = { … } }, each with min and max
@@ -1169,6 +1180,7 @@ function tperf_model:flops_per_token(options) end
 ---@field output_tokens integer
 ---@field cached_tokens integer
 ---@field scheduled_tokens integer recomputed ones and drafts included
+---@field num_blocks? integer of the KV cache, as given or predicted
 ---@field requests? tperf.served_request[] with keep
 ---@field steps? tperf.served_step[] with keep = "steps"
 

@@ -58,6 +58,41 @@ describe("the memory limit", function()
   end)
 end)
 
+local SERVE <const> = [[
+  local tperf = require "tperf"
+  local function serve(o)
+    o.step_time, o.load, o.prompt, o.output = { fixed = 1e-3 }, { rate = 1e6 }, o.prompt or 1, o.output or 1
+    return tperf.serve(o)
+  end
+]]
+
+describe("a simulation of serving", function()
+  local function refused(call, message, limit)
+    local result = run(SERVE .. call, "--max-memory " .. limit)
+    assert.equal(1, result.code)
+    assert.truthy(result.err:find("script.lua:6: tperf.serve: not enough memory for " .. message, 1, true), result.err)
+    assert.truthy(result.err:find("--max-memory SIZE raises it", 1, true), result.err)
+  end
+
+  it("is charged for its requests", function()
+    refused("serve { count = 2000000 }", "2000000 requests", "60MB")
+  end)
+
+  it("is charged for blocks of the cache, by every thread", function()
+    refused("serve { count = 8, replicas = 8, threads = 2, prompt = 1600000, engine = { num_blocks = 200000 } }",
+      "the blocks of a", "12MB")
+  end)
+
+  it("is charged for the steps that it keeps", function()
+    refused('serve { count = 1, output = 200000, keep = "steps" }', "a record of steps", "20MB")
+  end)
+
+  it("gives all back", function()
+    local result = run(SERVE .. "for _ = 1, 200 do serve { count = 20000 } end print 'done'", "--max-memory 20MB")
+    assert.equal("done\n", result.out, result.err)
+  end)
+end)
+
 describe("an answer that cannot fit", function()
   local rows = tonumber(run(SEARCH .. 'print(#search { keep = "all" })').out)
 

@@ -295,8 +295,8 @@ describe("tperf.serve refuses", function()
     refused(with { prompt = { uniform = { 1, 3 }, exponential = 3 } }, "must be a number of tokens, or one of")
     refused(with { engine = { prefix_caching = true } }, "needs num_blocks")
     refused(with { engine = { chunked_prefill = false, max_num_batched_tokens = 10 } }, "whole")
-    refused(with { step_time = false }, "'step_time' is missing")
-    refused(with { model = "gpt2" }, "'model' is not taken yet: say how long steps take with step_time")
+    refused(with { step_time = false }, "say what a step takes: 'model' and 'system' price it")
+    refused(with { model = "gpt2" }, "'step_time' says what a step takes, and so do 'model' and 'system'")
     refused(with { load = false }, "'requests' or 'load' is missing")
     refused(with { count = false }, "'count' is missing")
     refused(with { engine = { speculation = { method = "eagle", tokens = 2 } } }, "needs accepted")
@@ -386,26 +386,19 @@ describe("tperf serve", function()
 
   it("refuses what it cannot read", function()
     for arguments, message in pairs {
-      ["--rate 3"] = "--step-time is missing",
+      ["--rate 3"] = "a model is missing, or --step-time",
+      ["llama-3.1-8b --rate 3"] = "--system is missing",
       ["--step-time 5ms"] = "--step-time: NAME=TIME is needed, got '5ms'",
       ["--step-time fixed=5mb"] = "--step-time: fixed: ",
       ["--step-time fixed=1 --prompt 3.."] = "--prompt: tokens such as 512",
       ["--step-time fixed=1 --requests --steps"] = "--requests does not go with --steps",
-      ["llama --step-time fixed=1"] = "no argument is needed, got 'llama'",
+      ["llama --step-time fixed=1"] = "--step-time does not go with a model",
+      ["llama 3.1 -s h100-sxm"] = "one model is needed, got '3.1' too",
     } do
       local result = program.shell("tperf serve " .. arguments)
       assert.equal(2, result.code, arguments)
       assert.truthy(result.err:find(message, 1, true), result.err)
     end
-  end)
-
-  it("takes no more memory than it may", function()
-    local result = program.script([[
-      require "tperf".serve { step_time = { fixed = 1 }, load = { rate = 1 }, count = 2000000, prompt = 1, output = 1 }
-    ]], "--max-memory 100MB")
-    program.remove(result.folder)
-    assert.equal(1, result.code)
-    assert.truthy(result.err:find("script.lua:1: tperf.serve: not enough memory for 2000000 requests", 1, true))
   end)
 
   it("ends at Ctrl-C", function()

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "tperf/error.h"
+#include "tperf/heap.h"
 
 // Events come out by (time, kind, sequence), each the smaller first. The caller's kinds are one enum whose
 // order says what happens first within an instant.
@@ -22,8 +23,9 @@ typedef struct tp_event {
 typedef struct tp_event_node tp_event_node;
 typedef struct tp_event_slot tp_event_slot;
 
-// A zeroed queue is empty and may be released.
+// A queue of a heap and zeroes is empty and may be released.
 typedef struct tp_event_queue {
+    const tp_heap *heap;  // the caller's: pays for the queue
     tp_event_node *nodes; // [capacity] a binary heap of `count`
     tp_event_slot *slots; // [capacity] where each event is in the heap, for removal by handle
     size_t count, capacity;
@@ -34,8 +36,8 @@ typedef struct tp_event_queue {
 // Names an event until it leaves the queue; never reused for another one (of 2^32 in its slot).
 typedef uint64_t tp_event_handle;
 
-void tp_event_queue_release(tp_event_queue *queue);
-void tp_event_queue_clear(tp_event_queue *queue); // empty again; keeps its memory
+void tp_event_queue_release(tp_event_queue *queue); // its heap stays
+void tp_event_queue_clear(tp_event_queue *queue);   // empty again; keeps its memory
 
 // Adds an event after all equal ones. handle may be NULL. On failure the queue is as it was.
 tp_status tp_event_push(tp_event_queue *queue, int64_t time, int64_t kind, int64_t data,

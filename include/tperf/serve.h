@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "tperf/error.h"
+#include "tperf/heap.h"
 #include "tperf/pool.h"
 
 // --- the engine ---
@@ -47,7 +48,8 @@ typedef struct tp_engine {
     int32_t num_blocks;                   // vLLM's num_gpu_blocks: usable is one less; 0: no limit
     int32_t long_prefill_token_threshold; // most tokens of a request in a step; 0: off
     bool prefix_caching;                  // needs num_blocks
-    bool chunked_prefill; // else max_num_batched_tokens should be at least max_model_len
+    bool chunked_prefill;  // else max_num_batched_tokens should be at least max_model_len
+    bool async_scheduling; // a step's batch is formed when the step before it begins
     tp_queue_policy policy;
     tp_drafting drafting;
 } tp_engine;
@@ -61,15 +63,55 @@ typedef struct tp_step_work {
     int64_t decode_tokens;     // drafts included
     int64_t prefill_tokens;    // tokens that a preempted request computes again included
     int64_t decode_context;    // sum over decodes of c + n: keys that are read
+    int64_t decode_window;     // the same of min(c + n, window); 0 without a window
     int64_t prefill_pairs; // sum over prefills of n c + n (n + 1) / 2: pairs of a query and a key
 } tp_step_work;
 
+// What a step computes of one prefill.
+typedef struct tp_chunk {
+    int32_t tokens, before; // in the step; computed before it
+} tp_chunk;
+
 // The ticks of a step. Anything that maps work to ticks may stand here: a line, a table, a priced step.
-// A step that computes something takes one tick at least. Called from several threads.
+// chunks[work->prefills]: of each prefill. A step that computes something takes one tick at least. Called from
+// several threads.
 typedef struct tp_step_time {
-    int64_t (*ticks)(const void *context, const tp_step_work *work);
+    int64_t (*ticks)(const void *context, const tp_step_work *work, const tp_chunk *chunks);
     const void *context;
+    int32_t window; // of layers that see so many keys at most, for decode_window; 0: there are none
 } tp_step_time;
+
+// --- a priced step, in tables ---
+
+// y at ascending x: straight between, and beyond the ends as in the piece next to it.
+typedef struct tp_line {
+    int32_t n;
+    const double *x, *y;
+} tp_line;
+
+typedef struct tp_surface {
+    int32_t nx, ny;          // 0: there is none
+    const double *x, *y, *z; // z[nx][ny]
+} tp_surface;
+
+// Seconds of a step of one engine, as prices of its model's network: of what sees all tokens alike, of the rows that
+// are sampled, and of attention, which sees each request's own length. docs/serving.md has the rules.
+typedef struct tp_step_table {
+    const double
+        *graphs; // [n_graphs] numbers of tokens that a smaller batch is padded to, ascending
+    int32_t n_graphs;
+    tp_line decode_tokens, prefill_tokens; // seconds by tokens, were all of one sort
+    tp_line rows;                          // of the final norm, the head, by rows
+    tp_surface decode, decode_window;      // of attention, by decodes and mean keys
+    tp_surface chunk, chunk_among; // by a prefill's tokens and those before: alone; beside others
+    double host_step, host_request, host_token; // seconds that the host adds
+    double ticks_per_second;
+} tp_step_table;
+
+double tp_step_table_seconds(const tp_step_table *table, const tp_step_work *work,
+                             const tp_chunk *chunks);
+// For tp_step_time, with a tp_step_table as the context.
+int64_t tp_step_table_ticks(const void *table, const tp_step_work *work, const tp_chunk *chunks);
 
 // --- requests ---
 
@@ -108,6 +150,7 @@ typedef struct tp_serve_options {
     int32_t concurrency; // closed loop: requests in flight; 0: open loop
     int64_t think;       // ticks from an answer to the next request
     bool keep_requests, keep_steps;
+    const tp_heap *heap;    // the caller's: pays for the run and what it keeps
     const atomic_int *stop; // nonzero: give up with TP_INTERRUPTED; may be NULL
 } tp_serve_options;
 
@@ -137,6 +180,7 @@ typedef struct tp_serve_totals {
 
 // A zeroed one is empty and may be released.
 typedef struct tp_served {
+    const tp_heap *heap; // that of the run's options
     size_t n;
     int64_t *first_token, *last_token; // [n] ends of steps; -1: rejected
     int32_t *tokens;                   // [n] of the answer; 0: rejected

@@ -76,8 +76,9 @@ end
 
 local signatures = setmetatable({}, { __mode = "k" })
 
--- What decides a model's ops apart from the strategy and the shape. Models are never changed in place.
-local function signature(model)
+--- A model's content as text: what decides its ops apart from the strategy and the shape; or a system's. Neither is
+--- ever changed in place.
+function layout.signature(model)
   if not signatures[model] then
     local out = {}
     write(model, out)
@@ -102,7 +103,7 @@ function layout.of(model, s, attention, rules)
   check_attention(s, attention)
   local plan = architecture.of(model, rules)
   local kinds, runs = kinds_of(plan)
-  local prefix = signature(model) .. attention .. " " .. rules.name
+  local prefix = layout.signature(model) .. attention .. " " .. rules.name
   local function network(sizes, micro_batch, variant)
     local key = key_of(sizes, micro_batch, variant)
     local known = shapes_of(s, prefix)[key]

@@ -2,6 +2,7 @@
 local check = require "tperf.check"
 local core = require "tperf.core"
 local load = require "tperf.serve.load"
+local priced = require "tperf.serve.priced"
 local trace = require "tperf.serve.trace"
 
 local serve = {}
@@ -61,6 +62,7 @@ local serve = {}
 ---@field output_tokens integer
 ---@field cached_tokens integer
 ---@field scheduled_tokens integer recomputed ones and drafts included
+---@field num_blocks? integer of the KV cache, as given or predicted
 ---@field requests? tperf.served_request[] with keep
 ---@field steps? tperf.served_step[] with keep = "steps"
 
@@ -81,7 +83,8 @@ local engine_schema = {
   max_model_len = check.integer { min = 2, max = HUGE, default = HUGE },
   block_size = check.integer { min = 1, max = 1 << 20, default = 16 },
   num_blocks = check.integer { min = 2, max = whole.max, optional = true },
-  prefix_caching = check.boolean { optional = true }, chunked_prefill = check.boolean { default = true },
+  prefix_caching = check.boolean { optional = true }, async_scheduling = check.boolean { optional = true },
+  chunked_prefill = check.boolean { default = true },
   long_prefill_token_threshold = check.integer { min = 0, max = whole.max, default = 0 },
   policy = check.choice { { "fcfs", "priority" }, default = "fcfs" },
   speculation = check.record_of({
@@ -109,6 +112,7 @@ local schema = {
   keep = check.choice { { "requests", "steps" }, optional = true },
   threads = check.integer { min = 1, max = 1024, optional = true },
 }
+for name, checker in pairs(priced.schema) do schema[name] = checker end
 
 -- The requests as a list that the core copies once, or nil.
 local function listed(o)
@@ -120,25 +124,18 @@ local function listed(o)
   return o.requests
 end
 
--- What a deployment is told with, once steps are priced.
-local UNPRICED = { "model", "system", "software", "gpus", "tp", "pp", "ep", "attention_dp", "prefill", "decode" }
-
-local function refuse_unpriced(given)
-  for _, name in ipairs(type(given) == "table" and UNPRICED or {}) do
-    if rawget(given, name) ~= nil then
-      check.fail("tperf.serve: '%s' is not taken yet: say how long steps take with step_time = { fixed =, per_token =, "
-        .. "per_context_token =, per_prefill_pair = }", name)
-    end
-  end
-end
-
+-- Steps take what a line says, or what the model's network is priced at on the system.
 local function check_times(o)
   local t = o.step_time
-  if not t then
-    check.fail("tperf.serve: 'step_time' is missing: the seconds of a step, such as { fixed = 5e-3, per_token = "
-      .. "20e-6 }")
+  if not t and not (o.model and o.system) then
+    check.fail("tperf.serve: say what a step takes: 'model' and 'system' price it, or step_time = { fixed = 5e-3, "
+      .. "per_token = 20e-6 } gives its seconds")
   end
-  if t.fixed + t.per_token + t.per_context_token + t.per_prefill_pair == 0 then
+  if t and (o.model ~= nil or o.system ~= nil) then
+    check.fail "tperf.serve: 'step_time' says what a step takes, and so do 'model' and 'system': give one of them"
+  end
+  if t and o.host ~= nil then check.fail "tperf.serve: 'host' goes with a model; 'step_time' has the host's part" end
+  if t and t.fixed + t.per_token + t.per_context_token + t.per_prefill_pair == 0 then
     check.fail "tperf.serve: 'step_time' is 0: a step takes time"
   end
 end
@@ -154,23 +151,27 @@ local function check_engine(e)
   end
 end
 
+local NO_TIME = { fixed = 0, per_token = 0, per_context_token = 0, per_prefill_pair = 0 }
+
 local function settings_of(o)
-  local e, given, slo = o.engine, o.load or {}, o.slo or {}
+  local e, given, slo, time = o.engine, o.load or {}, o.slo or {}, o.step_time or NO_TIME
   local s = e.speculation or {}
   local caching = e.prefix_caching
   if caching == nil then caching = e.num_blocks ~= nil end
+  local ahead = e.async_scheduling
+  if ahead == nil then ahead = o.step_time == nil end
   return {
     max_num_seqs = e.max_num_seqs, max_num_batched_tokens = e.max_num_batched_tokens,
     max_model_len = e.max_model_len, block_size = e.block_size, num_blocks = e.num_blocks or 0,
     long_prefill_token_threshold = e.long_prefill_token_threshold, prefix_caching = caching,
-    chunked_prefill = e.chunked_prefill, priority = e.policy == "priority",
+    chunked_prefill = e.chunked_prefill, priority = e.policy == "priority", async_scheduling = ahead,
     draft_method = METHODS[s.method] or 0, draft_tokens = s.tokens or 0, acceptance = s.acceptance or 0,
     seed = o.seed % (1 << 53), replicas = o.replicas, routing = ROUTINGS[o.router],
     concurrency = given.concurrency or 0, think = given.think or 0,
     threads = o.threads or core.search.threads(), keep = KEEPS[o.keep] or 0,
-    ttft = slo.ttft, tpot = slo.tpot, e2e = slo.e2e,
-    fixed = o.step_time.fixed, per_token = o.step_time.per_token,
-    per_context_token = o.step_time.per_context_token, per_prefill_pair = o.step_time.per_prefill_pair,
+    front_end = o.host and o.host.front_end or 0, ttft = slo.ttft, tpot = slo.tpot, e2e = slo.e2e,
+    fixed = time.fixed, per_token = time.per_token,
+    per_context_token = time.per_context_token, per_prefill_pair = time.per_prefill_pair,
   }
 end
 
@@ -193,12 +194,23 @@ end
 
 --- Simulates requests that go through a serving engine, by the rules of vLLM's V1 scheduler.
 ---@param given table
----  step_time  { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a step: fixed, and for
----             each token that it computes, each key that a decode reads, each pair of a query and a key in a prefill
+---  model, system          a name, a file, a table: steps are priced from the model's network on the system
+---  tp, pp, ep             GPUs that cut layers, that hold layers in turn (1 alone), replicas that share experts (1)
+---  weight_dtype, kv_dtype, compute_dtype  as tperf.infer has them ("bf16")
+---  rules                  "default"
+---  memory_utilization     part of the HBM that the engine may use, from which num_blocks follows (0.9)
+---  host       what the host adds, in seconds: { front_end =, step =, request =, token = }, for each request outside
+---             of the engine, to each step, for each request and each token in it (0), or the name of a profile
+---             ("vllm-0.15": front_end = 7.5e-3)
+---  step_time  in place of a model: { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a
+---             step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and
+---             a key in a prefill
 ---  engine     vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit),
----             block_size (16), num_blocks (its num_gpu_blocks; no limit), prefix_caching (true with num_blocks),
----             chunked_prefill (true), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"),
----             speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }
+---             block_size (16), num_blocks (its num_gpu_blocks; what the memory
+---             holds, no limit with step_time), prefix_caching (true with num_blocks),
+---             chunked_prefill (true), async_scheduling (true with a model), long_prefill_token_threshold (0: off),
+---             policy ("fcfs" or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =,
+---             accepted = { … } or acceptance = }
 ---  requests   a list of { arrival =, prompt =, output =, priority =, segments = }, or the name of a CSV or JSONL file
 ---  load       { concurrency =, think = }, { rate =, process = "poisson", "gamma" or "uniform", cv =, burst = }, or
 ---             { stages = { { rate =, duration = } … } }; arrivals in the list otherwise
@@ -216,14 +228,16 @@ end
 ---  threads    as many as there are processors; the answer is the same
 ---@return tperf.served result
 function serve.run(given)
-  refuse_unpriced(given)
   local o = check.record("tperf.serve", given, schema)
   check_times(o)
+  local steps = not o.step_time and priced.steps(o) or nil
   check_engine(o.engine)
   local requests = listed(o)
   local drawn = load.of(o, requests and rawlen(requests))
   local s = o.engine.speculation
-  return complete(core.serving(settings_of(o), s and s.accepted, requests, drawn), o)
+  local r = complete(core.serving(settings_of(o), s and s.accepted, requests, drawn, steps), o)
+  r.num_blocks = o.engine.num_blocks
+  return r
 end
 
 return serve

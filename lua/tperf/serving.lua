@@ -101,14 +101,19 @@ local function caches_of(p, sizes)
   return list
 end
 
+--- The variant of layout's networks for `seq` tokens of each sequence after `context` of them.
+function serving.variant(o, mode, seq, context)
+  return {
+    recompute = "none", sequence_parallel = mode == "prefill" and o.sequence_parallel or false, mode = mode, seq = seq,
+    context = context, weight_dtype = op_dtype[o.weight_dtype] or o.weight_dtype,
+    kv_dtype = op_dtype[o.kv_dtype] or o.kv_dtype, matrix_dtype = o.compute_dtype,
+  }
+end
+
 local function lay_out(p, sizes, pp, micro_batch, prefill_batch)
   local o, laid = p.o, p.plan.layout
   local function network(batch, mode, seq, context)
-    return laid.network(sizes, batch, {
-      recompute = "none", sequence_parallel = mode == "prefill" and o.sequence_parallel, mode = mode, seq = seq,
-      context = context, weight_dtype = op_dtype[o.weight_dtype] or o.weight_dtype,
-      kv_dtype = op_dtype[o.kv_dtype] or o.kv_dtype, matrix_dtype = o.compute_dtype,
-    })
+    return laid.network(sizes, batch, serving.variant(o, mode, seq, context))
   end
   local keys, steps = lengths(laid.kinds, o.prompt + o.generate), {}
   for i, n in ipairs(keys) do steps[i] = network(micro_batch, "decode", 1, n - 1) end

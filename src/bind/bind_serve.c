@@ -1,9 +1,9 @@
-// bind_serve.c: tperf.core.serving(settings, accepted, requests or nil, load or nil) -> record The
+// bind_serve.c: tperf.core.serving(settings, accepted, requests or nil, load or nil, steps or nil) -> record The
 // simulation of tperf/serve.h for lua/tperf/serve.lua. settings: see setting_fields, times in seconds;
 // accepted: list of numbers of right drafts, or nil; requests: see bind/serve_args.h; load: drawn lengths
-// where there are no requests, and stages of arrivals. Times come back in seconds.
+// where there are no requests, and stages of arrivals; steps: tables of a priced
+// step, in place of the four figures of settings. Times come back in seconds.
 #include <math.h>
-#include <stdlib.h>
 
 #include "bind/bind.h"
 #include "bind/fields.h"
@@ -19,8 +19,8 @@ typedef struct settings {
     int64_t max_num_seqs, max_num_batched_tokens, max_model_len, block_size, num_blocks;
     int64_t long_prefill_token_threshold, draft_method, draft_tokens, seed;
     int64_t replicas, routing, concurrency, threads, keep;
-    bool prefix_caching, chunked_prefill, priority;
-    double acceptance, think, ttft, tpot, e2e;
+    bool prefix_caching, chunked_prefill, priority, async_scheduling;
+    double acceptance, think, front_end, ttft, tpot, e2e;
     line step;
 } settings;
 
@@ -44,8 +44,10 @@ static const tp_field setting_fields[] = {
     FIELD(FLAG, prefix_caching),
     FIELD(FLAG, chunked_prefill),
     FIELD(FLAG, priority),
+    FIELD(FLAG, async_scheduling),
     FIELD(NUMBER, acceptance),
     FIELD(NUMBER, think),
+    FIELD(NUMBER, front_end),
     {"ttft", TP_FIELD_NUMBER, offsetof(settings, ttft), false},
     {"tpot", TP_FIELD_NUMBER, offsetof(settings, tpot), false},
     {"e2e", TP_FIELD_NUMBER, offsetof(settings, e2e), false},
@@ -61,7 +63,9 @@ enum { KEEP_NOTHING, KEEP_REQUESTS, KEEP_STEPS };
 
 // --- in ---
 
-static int64_t ticks_of_step(const void *context, const tp_step_work *work) {
+static int64_t ticks_of_step(const void *context, const tp_step_work *work,
+                             const tp_chunk *chunks) {
+    (void)chunks;
     const line *l = context;
     double ticks = l->fixed + l->per_token * (double)(work->decode_tokens + work->prefill_tokens) +
                    l->per_context_token * (double)work->decode_context +
@@ -83,7 +87,7 @@ static void read_settings(lua_State *L, int index, settings *s) {
         tp_bind_fail(L, "tperf.serve: 'step_time' must not be negative");
     if (s->draft_method < TP_DRAFT_NONE || s->draft_method > TP_DRAFT_EAGLE ||
         s->routing < TP_ROUTE_ROUND_ROBIN || s->routing > TP_ROUTE_PREFIX || s->threads < 1 ||
-        s->threads > 1024 || s->think < 0)
+        s->threads > 1024 || s->think < 0 || !(s->front_end >= 0 && s->front_end < 1e6))
         tp_bind_fail(L, "tperf.serve: a setting is out of range");
 }
 
@@ -102,6 +106,7 @@ static void set_options(lua_State *L, const settings *s, const tp_serve_box *box
                     narrow(L, s->long_prefill_token_threshold, "long_prefill_token_threshold"),
                 .prefix_caching = s->prefix_caching,
                 .chunked_prefill = s->chunked_prefill,
+                .async_scheduling = s->async_scheduling,
                 .policy = s->priority ? TP_QUEUE_PRIORITY : TP_QUEUE_FCFS,
                 .drafting =
                     {
@@ -114,9 +119,10 @@ static void set_options(lua_State *L, const settings *s, const tp_serve_box *box
         .replicas = narrow(L, s->replicas, "replicas"),
         .routing = (tp_routing)s->routing,
         .concurrency = narrow(L, s->concurrency, "concurrency"),
-        .think = tp_serve_ticks(L, box, s->think),
+        .think = tp_serve_ticks(L, box, s->think) + (int64_t)box->front_end,
         .keep_requests = s->keep >= KEEP_REQUESTS,
         .keep_steps = s->keep >= KEEP_STEPS,
+        .heap = &box->heap,
         .stop = tp_interrupt_flag(),
     };
 }
@@ -148,11 +154,12 @@ static void read_all_requests(lua_State *L, const settings *s, tp_serve_box *box
         tp_serve_draw_lengths(L, 4, seed, box);
     else
         tp_serve_read_requests(L, 3, !drawn_arrivals && s->concurrency == 0, box);
-    box->ticks_per_second = ticks_per_second(s, box, drawn_arrivals);
+    box->ticks_per_second = ticks_per_second(s, box, drawn_arrivals || lua_istable(L, 5));
+    box->front_end = (double)tp_serve_ticks(L, box, s->front_end);
     if (drawn_arrivals) tp_serve_draw_arrivals(L, 4, seed, box);
     for (size_t i = 0; box->seconds && i < box->requests.n; i++)
         box->requests.arrival[i] = tp_serve_ticks(L, box, box->seconds[i]);
-    free(box->seconds);
+    tp_heap_free(box->seconds);
     box->seconds = NULL;
 }
 
@@ -165,6 +172,12 @@ static void set_integer(lua_State *L, const char *name, int64_t value) {
 
 static void set_time(lua_State *L, const char *name, const tp_serve_box *box, int64_t ticks) {
     tp_fields_set(L, name, (double)ticks / box->ticks_per_second);
+}
+
+// The front end holds every request up for as long, so the engine runs as without it, so much later. What the engine's
+// clock says is what the client's does, that long ago.
+static void set_moment(lua_State *L, const char *name, const tp_serve_box *box, int64_t ticks) {
+    tp_fields_set(L, name, ((double)ticks + box->front_end) / box->ticks_per_second);
 }
 
 static void push_request(lua_State *L, const tp_serve_box *box, size_t i) {
@@ -180,15 +193,15 @@ static void push_request(lua_State *L, const tp_serve_box *box, size_t i) {
     set_integer(L, "cached_tokens", d->cached_tokens);
     set_integer(L, "steps", d->steps);
     if (!finished) return;
-    set_time(L, "first_scheduled", box, d->first_scheduled);
-    set_time(L, "first_token", box, served->first_token[i]);
-    set_time(L, "last_token", box, served->last_token[i]);
+    set_moment(L, "first_scheduled", box, d->first_scheduled);
+    set_moment(L, "first_token", box, served->first_token[i]);
+    set_moment(L, "last_token", box, served->last_token[i]);
     set_time(L, "longest_gap", box, d->longest_gap);
 }
 
 static void push_step(lua_State *L, const tp_serve_box *box, const tp_step_record *step) {
     lua_createtable(L, 0, 13);
-    set_time(L, "start", box, step->start);
+    set_moment(L, "start", box, step->start);
     set_time(L, "duration", box, step->duration);
     set_integer(L, "replica", step->replica + 1);
     set_integer(L, "running", step->running);
@@ -224,13 +237,13 @@ static void set_kept(lua_State *L, const tp_serve_box *box, const tp_serve_optio
 }
 
 static void set_quantiles(lua_State *L, const char *name, const tp_serve_box *box,
-                          const tp_quantiles *q) {
+                          const tp_quantiles *q, double more) {
     if (isnan(q->mean)) return;
     lua_createtable(L, 0, 4);
-    tp_fields_set(L, "mean", q->mean / box->ticks_per_second);
-    tp_fields_set(L, "p50", q->p50 / box->ticks_per_second);
-    tp_fields_set(L, "p90", q->p90 / box->ticks_per_second);
-    tp_fields_set(L, "p99", q->p99 / box->ticks_per_second);
+    tp_fields_set(L, "mean", (q->mean + more) / box->ticks_per_second);
+    tp_fields_set(L, "p50", (q->p50 + more) / box->ticks_per_second);
+    tp_fields_set(L, "p90", (q->p90 + more) / box->ticks_per_second);
+    tp_fields_set(L, "p99", (q->p99 + more) / box->ticks_per_second);
     lua_setfield(L, -2, name);
 }
 
@@ -248,19 +261,19 @@ static void push_answer(lua_State *L, const tp_serve_box *box, const tp_serve_op
     set_integer(L, "scheduled_tokens", t->scheduled_tokens);
     set_integer(L, "step_count", t->steps);
     set_time(L, "busy", box, t->busy);
-    set_time(L, "duration", box, t->end - t->first_arrival);
+    set_moment(L, "duration", box, t->end - t->first_arrival);
     lua_pushboolean(L, summary->saturated && options->concurrency == 0);
     lua_setfield(L, -2, "saturated");
-    set_quantiles(L, "ttft", box, &summary->ttft);
-    set_quantiles(L, "tpot", box, &summary->tpot);
-    set_quantiles(L, "e2e", box, &summary->e2e);
+    set_quantiles(L, "ttft", box, &summary->ttft, box->front_end);
+    set_quantiles(L, "tpot", box, &summary->tpot, 0);
+    set_quantiles(L, "e2e", box, &summary->e2e, box->front_end);
     set_kept(L, box, options);
 }
 
 // --- the call ---
 
 static int serve(lua_State *L) {
-    lua_settop(L, 4);
+    lua_settop(L, 5);
     settings s = {0};
     read_settings(L, 1, &s);
     tp_serve_box *box = tp_serve_box_new(L);
@@ -269,9 +282,16 @@ static int serve(lua_State *L) {
     tp_serve_options options;
     set_options(L, &s, box, &options);
     double scale = box->ticks_per_second;
+    tp_step_table table;
     line step = {s.step.fixed * scale, s.step.per_token * scale, s.step.per_context_token * scale,
                  s.step.per_prefill_pair * scale};
-    options.step_time = (tp_step_time){ticks_of_step, &step};
+    options.step_time = (tp_step_time){ticks_of_step, &step, 0};
+    if (lua_istable(L, 5)) {
+        tp_serve_read_table(L, 5, &table, &options.step_time.window);
+        table.ticks_per_second = scale;
+        options.step_time.ticks = tp_step_table_ticks;
+        options.step_time.context = &table;
+    }
     if (lua_istable(L, 2)) {
         tp_drafting *drafting = &options.engine.drafting;
         drafting->accepted =
@@ -279,9 +299,14 @@ static int serve(lua_State *L) {
     }
     if (s.threads > 1 && s.replicas > 1) box->pool = tp_pool_new((int)s.threads);
     tp_error error;
-    if (tp_serve_run(&options, &box->requests, box->pool, &box->served, &error) != TP_OK)
-        return tp_bind_fail(L, "tperf.serve: %s", error.message);
-    tp_objective objective = {s.ttft * scale, s.tpot * scale, s.e2e * scale};
+    tp_status status;
+    bool tried = false;
+    do
+        status = tp_serve_run(&options, &box->requests, box->pool, &box->served, &error);
+    while (tp_bind_try_again(L, status, &tried));
+    if (status != TP_OK) return tp_bind_fail(L, "tperf.serve: %s", error.message);
+    tp_objective objective = {s.ttft * scale - box->front_end, s.tpot * scale,
+                              s.e2e * scale - box->front_end};
     tp_serve_summary summary;
     if (tp_serve_summarize(&box->requests, &box->served, &objective, &summary, &error) != TP_OK)
         return tp_bind_fail(L, "tperf.serve: %s", error.message);

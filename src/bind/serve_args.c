@@ -2,7 +2,6 @@
 #include "bind/serve_args.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "bind/bind.h"
@@ -12,13 +11,13 @@ static const char type_name[] = "tperf.serve";
 static const double tick_limit = 9.2e18; // below 2^63
 
 void tp_serve_box_close(tp_serve_box *box) {
-    free(box->requests.arrival);
-    free(box->requests.prompt);
-    free(box->requests.output);
-    free(box->requests.priority);
-    free(box->requests.first_segment);
-    free(box->requests.segments);
-    free(box->seconds);
+    tp_heap_free(box->requests.arrival);
+    tp_heap_free(box->requests.prompt);
+    tp_heap_free(box->requests.output);
+    tp_heap_free(box->requests.priority);
+    tp_heap_free(box->requests.first_segment);
+    tp_heap_free(box->requests.segments);
+    tp_heap_free(box->seconds);
     tp_served_release(&box->served);
     tp_pool_free(box->pool);
     *box = (tp_serve_box){0};
@@ -31,7 +30,7 @@ static int collect(lua_State *L) {
 
 tp_serve_box *tp_serve_box_new(lua_State *L) {
     tp_serve_box *box = lua_newuserdatauv(L, sizeof *box, 0);
-    *box = (tp_serve_box){0};
+    *box = (tp_serve_box){.heap = tp_bind_heap(L)};
     if (luaL_newmetatable(L, type_name)) {
         lua_pushcfunction(L, collect);
         lua_setfield(L, -2, "__gc");
@@ -40,35 +39,24 @@ tp_serve_box *tp_serve_box_new(lua_State *L) {
     return box;
 }
 
-static void *allocate(lua_State *L, size_t n, size_t size) {
-    void *block = n < SIZE_MAX / size ? malloc((n + 1) * size) : NULL;
-    if (!block) tp_bind_fail(L, "tperf.serve: out of memory for %I requests", (lua_Integer)n);
-    return block;
-}
-
-// The core takes memory that Lua's allocator, which has the limit of --max-memory, does not see: so much for n requests is
-// asked of it for a moment.
-static void check_memory(lua_State *L, size_t n) {
-    enum { BYTES = 96 }; // of a request: its own figures, its times, its place in queues
-    void *context;
-    lua_Alloc allocate_for = lua_getallocf(L, &context);
-    size_t size = (n + 1) * BYTES;
-    void *block = allocate_for(context, NULL, 0, size);
-    if (!block)
-        tp_bind_fail(L,
-                     "tperf.serve: not enough memory for %I requests, some %I MiB (--max-memory "
-                     "raises the limit)",
-                     (lua_Integer)n, (lua_Integer)(size >> 20));
-    allocate_for(context, block, size, 0);
+// Room for n + 1. What is garbage goes before the call fails.
+static void *allocate(lua_State *L, const tp_serve_box *box, void *block, size_t n, size_t size) {
+    void *grown = tp_heap_grow(&box->heap, block, n + 1, size);
+    bool tried = false;
+    if (!grown && tp_bind_try_again(L, TP_NO_MEMORY, &tried))
+        grown = tp_heap_grow(&box->heap, block, n + 1, size);
+    if (!grown)
+        tp_bind_fail(L, "tperf.serve: not enough memory for %I requests",
+                     (lua_Integer)box->requests.n);
+    return grown;
 }
 
 static void reserve(lua_State *L, tp_serve_box *box, size_t n) {
     tp_requests *r = &box->requests;
-    check_memory(L, n);
     r->n = n;
-    r->arrival = allocate(L, n, sizeof *r->arrival);
-    r->prompt = allocate(L, n, sizeof *r->prompt);
-    r->output = allocate(L, n, sizeof *r->output);
+    r->arrival = allocate(L, box, NULL, n, sizeof *r->arrival);
+    r->prompt = allocate(L, box, NULL, n, sizeof *r->prompt);
+    r->output = allocate(L, box, NULL, n, sizeof *r->output);
 }
 
 int64_t tp_serve_ticks(lua_State *L, const tp_serve_box *box, double seconds) {
@@ -153,7 +141,7 @@ static void read_priority(lua_State *L, lua_Integer i, tp_serve_box *box) {
     int32_t priority = read_integer(L, i, "priority", INT32_MIN, INT32_MAX);
     if (!r->priority && priority == 0) return;
     if (!r->priority) {
-        r->priority = allocate(L, r->n, sizeof *r->priority);
+        r->priority = allocate(L, box, NULL, r->n, sizeof *r->priority);
         memset(r->priority, 0, r->n * sizeof *r->priority);
     }
     r->priority[i - 1] = priority;
@@ -163,9 +151,7 @@ static void add_segment(lua_State *L, tp_serve_box *box, tp_segment segment) {
     tp_requests *r = &box->requests;
     if (box->n_segments == box->segments_capacity) {
         size_t capacity = 2 * box->segments_capacity + 256;
-        tp_segment *segments = realloc(r->segments, capacity * sizeof *segments);
-        if (!segments) tp_bind_fail(L, "tperf.serve: out of memory for the segments of prompts");
-        r->segments = segments;
+        r->segments = allocate(L, box, r->segments, capacity, sizeof *r->segments);
         box->segments_capacity = capacity;
     }
     r->segments[box->n_segments++] = segment;
@@ -207,7 +193,7 @@ static void check_sum(lua_State *L, lua_Integer i, const tp_serve_box *box) {
 static void need_segments(lua_State *L, lua_Integer i, tp_serve_box *box) {
     tp_requests *r = &box->requests;
     if (r->first_segment) return;
-    r->first_segment = allocate(L, r->n + 1, sizeof *r->first_segment);
+    r->first_segment = allocate(L, box, NULL, r->n + 1, sizeof *r->first_segment);
     memset(r->first_segment, 0, (size_t)i * sizeof *r->first_segment);
 }
 
@@ -252,7 +238,7 @@ void tp_serve_read_requests(lua_State *L, int index, bool arrivals, tp_serve_box
     size_t n = lua_rawlen(L, index), count = 0;
     if (n >= INT32_MAX) tp_bind_fail(L, "tperf.serve: %I requests are too many", (lua_Integer)n);
     reserve(L, box, n);
-    if (arrivals) box->seconds = allocate(L, n, sizeof *box->seconds);
+    if (arrivals) box->seconds = allocate(L, box, NULL, n, sizeof *box->seconds);
     lua_pushnil(L);
     for (; lua_next(L, index); lua_pop(L, 1), count++)
         if (!lua_isinteger(L, -2) || lua_tointeger(L, -2) < 1 || (size_t)lua_tointeger(L, -2) > n)
@@ -336,7 +322,7 @@ typedef struct load_record {
 static void add_prefixes(lua_State *L, const load_record *load, tp_serve_box *box) {
     const int64_t own = (int64_t)1 << 40; // beyond all answers
     tp_requests *r = &box->requests;
-    r->first_segment = allocate(L, r->n + 1, sizeof *r->first_segment);
+    r->first_segment = allocate(L, box, NULL, r->n + 1, sizeof *r->first_segment);
     for (size_t i = 0; i < r->n; i++) {
         r->first_segment[i] = box->n_segments;
         add_segment(L, box,

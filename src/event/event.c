@@ -1,8 +1,6 @@
 // event.c: see tperf/event.h. A binary heap of whole keys, so that a comparison touches no other memory.
 #include "tperf/event.h"
 
-#include <stdlib.h>
-
 struct tp_event_node {
     tp_event event;
     uint32_t slot;
@@ -17,9 +15,9 @@ enum { LEAST_CAPACITY = 16 };
 static const size_t most_events = UINT32_MAX - 1;
 
 void tp_event_queue_release(tp_event_queue *queue) {
-    free(queue->nodes);
-    free(queue->slots);
-    *queue = (tp_event_queue){0};
+    tp_heap_free(queue->nodes);
+    tp_heap_free(queue->slots);
+    *queue = (tp_event_queue){.heap = queue->heap};
 }
 
 // Spare slots from `first` on, before those that are spare already.
@@ -44,10 +42,11 @@ void tp_event_queue_clear(tp_event_queue *queue) {
 static tp_status grow(tp_event_queue *queue, tp_error *error) {
     size_t old = queue->capacity, capacity = old ? 2 * old : LEAST_CAPACITY;
     if (capacity > most_events) return tp_error_set(error, TP_NO_MEMORY, "too many events");
-    tp_event_node *nodes = realloc(queue->nodes, capacity * sizeof *nodes);
+    tp_event_node *nodes = tp_heap_grow(queue->heap, queue->nodes, capacity, sizeof *nodes);
     if (nodes) queue->nodes = nodes;
-    tp_event_slot *slots = nodes ? realloc(queue->slots, capacity * sizeof *slots) : NULL;
-    if (!slots) return tp_error_set(error, TP_NO_MEMORY, "out of memory for events");
+    tp_event_slot *slots =
+        nodes ? tp_heap_grow(queue->heap, queue->slots, capacity, sizeof *slots) : NULL;
+    if (!slots) return tp_error_set(error, TP_NO_MEMORY, "not enough memory for events");
     queue->slots = slots;
     queue->capacity = capacity;
     for (size_t i = old; i < capacity; i++)

@@ -1,12 +1,12 @@
 // blocks.c: see blocks.h.
 #include "serve/blocks.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { LEAST_BLOCKS = 64 };
 
-void tp_blocks_reset(tp_blocks *blocks, const tp_engine *engine) {
+void tp_blocks_reset(tp_blocks *blocks, const tp_engine *engine, const tp_heap *heap) {
+    blocks->heap = heap;
     blocks->caching = engine->prefix_caching;
     blocks->usable = engine->num_blocks > 0 ? engine->num_blocks - 1 : INT32_MAX;
     blocks->free = blocks->usable;
@@ -17,9 +17,9 @@ void tp_blocks_reset(tp_blocks *blocks, const tp_engine *engine) {
 }
 
 void tp_blocks_release(tp_blocks *blocks) {
-    free(blocks->all);
-    free(blocks->buckets);
-    free(blocks->hits);
+    tp_heap_free(blocks->all);
+    tp_heap_free(blocks->buckets);
+    tp_heap_free(blocks->hits);
     *blocks = (tp_blocks){0};
 }
 
@@ -70,11 +70,11 @@ static tp_status grow(tp_blocks *blocks, tp_error *error) {
     int32_t capacity = blocks->capacity ? blocks->capacity : LEAST_BLOCKS / 2;
     capacity = capacity > INT32_MAX / 2 ? INT32_MAX : 2 * capacity;
     uint32_t n_buckets = blocks->n_buckets ? 2 * blocks->n_buckets : LEAST_BLOCKS;
-    tp_block *all = realloc(blocks->all, (size_t)capacity * sizeof *all);
+    tp_block *all = tp_heap_grow(blocks->heap, blocks->all, (size_t)capacity, sizeof *all);
     if (all) blocks->all = all;
-    tp_bucket *buckets = all ? calloc(n_buckets, sizeof *buckets) : NULL;
+    tp_bucket *buckets = all ? tp_heap_zeroed(blocks->heap, n_buckets, sizeof *buckets) : NULL;
     if (!buckets)
-        return tp_error_set(error, TP_NO_MEMORY, "out of memory for the blocks of a KV cache");
+        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for the blocks of a KV cache");
     tp_bucket *old = blocks->buckets;
     uint32_t n_old = blocks->n_buckets;
     blocks->buckets = buckets;
@@ -85,7 +85,7 @@ static tp_status grow(tp_blocks *blocks, tp_error *error) {
             next = all[id].after;
             append(blocks, bucket_of(blocks, all[id].identity), id);
         }
-    free(old);
+    tp_heap_free(old);
     return TP_OK;
 }
 
@@ -182,11 +182,13 @@ static int32_t take_one(tp_blocks *blocks) {
 
 // --- what a request holds ---
 
-static tp_status hold_more(tp_holding *holding, int32_t count, tp_error *error) {
+static tp_status hold_more(const tp_blocks *blocks, tp_holding *holding, int32_t count,
+                           tp_error *error) {
     if (holding->count + count <= holding->capacity) return TP_OK;
     int64_t capacity = (int64_t)(holding->count + count) * 3 / 2 + 8;
-    int32_t *ids = realloc(holding->ids, (size_t)capacity * sizeof *ids);
-    if (!ids) return tp_error_set(error, TP_NO_MEMORY, "out of memory for the blocks of a request");
+    int32_t *ids = tp_heap_grow(blocks->heap, holding->ids, (size_t)capacity, sizeof *ids);
+    if (!ids)
+        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for the blocks of a request");
     holding->ids = ids;
     holding->capacity = (int32_t)capacity;
     return TP_OK;
@@ -198,7 +200,7 @@ tp_status tp_blocks_take(tp_blocks *blocks, tp_holding *holding, int32_t count, 
         if (blocks->usable < INT32_MAX) blocks->free -= count;
         return TP_OK;
     }
-    TP_TRY(hold_more(holding, count, error));
+    TP_TRY(hold_more(blocks, holding, count, error));
     while (blocks->fresh <= blocks->usable && blocks->capacity - blocks->fresh < count &&
            blocks->capacity <= blocks->usable)
         TP_TRY(grow(blocks, error));
@@ -230,8 +232,10 @@ tp_status tp_blocks_look_up(tp_blocks *blocks, const tp_content *content, int32_
         if (!id) break;
         if (blocks->n_hits == blocks->hits_capacity) {
             int32_t capacity = 2 * blocks->hits_capacity + 64;
-            int32_t *hits = realloc(blocks->hits, (size_t)capacity * sizeof *hits);
-            if (!hits) return tp_error_set(error, TP_NO_MEMORY, "out of memory for cached blocks");
+            int32_t *hits =
+                tp_heap_grow(blocks->heap, blocks->hits, (size_t)capacity, sizeof *hits);
+            if (!hits)
+                return tp_error_set(error, TP_NO_MEMORY, "not enough memory for cached blocks");
             blocks->hits = hits;
             blocks->hits_capacity = capacity;
         }
@@ -248,7 +252,7 @@ int32_t tp_blocks_unowned(const tp_blocks *blocks) {
 }
 
 tp_status tp_blocks_share(tp_blocks *blocks, tp_holding *holding, tp_error *error) {
-    TP_TRY(hold_more(holding, blocks->n_hits, error));
+    TP_TRY(hold_more(blocks, holding, blocks->n_hits, error));
     for (int32_t i = 0; i < blocks->n_hits; i++) {
         int32_t id = blocks->hits[i];
         if (blocks->all[id].owners++ == 0) unlink_free(blocks, id);

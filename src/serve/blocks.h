@@ -24,6 +24,7 @@ typedef struct tp_bucket {
 
 // Blocks are numbered from 1, and never-used ones leave the free list first, so memory grows with use.
 typedef struct tp_blocks {
+    const tp_heap *heap;
     bool caching;
     int32_t usable; // INT32_MAX: no limit
     int32_t free;
@@ -51,7 +52,8 @@ typedef struct tp_content {
     tp_segment whole; // of a prompt without segments
 } tp_content;
 
-void tp_blocks_reset(tp_blocks *blocks, const tp_engine *engine); // all free; keeps its memory
+// All free; keeps its memory, which is the heap's.
+void tp_blocks_reset(tp_blocks *blocks, const tp_engine *engine, const tp_heap *heap);
 void tp_blocks_release(tp_blocks *blocks);
 
 // Takes count free blocks, which the caller has made sure of.

@@ -1,8 +1,6 @@
 // fleet.c: see fleet.h.
 #include "serve/fleet.h"
 
-#include <stdlib.h>
-
 enum { EVENTS_BETWEEN_STOPS = 4096 };
 
 // --- requests come and go ---
@@ -100,11 +98,12 @@ tp_status tp_fleet_finish(tp_fleet *fleet, int32_t lane, const tp_sequence *s, t
 tp_status tp_fleet_init(tp_fleet *fleet, const tp_serve_options *options, tp_requests *requests,
                         tp_served *served, const int32_t *order, int32_t n_lanes, tp_error *error) {
     *fleet = (tp_fleet){.options = options, .requests = requests, .served = served, .order = order};
-    fleet->lanes = calloc((size_t)n_lanes, sizeof *fleet->lanes);
-    fleet->load = calloc((size_t)n_lanes, sizeof *fleet->load);
+    fleet->events.heap = options->heap;
+    fleet->lanes = tp_heap_zeroed(options->heap, (size_t)n_lanes, sizeof *fleet->lanes);
+    fleet->load = tp_heap_zeroed(options->heap, (size_t)n_lanes, sizeof *fleet->load);
     if (!fleet->lanes || !fleet->load) {
         tp_fleet_release(fleet);
-        return tp_error_set(error, TP_NO_MEMORY, "out of memory for %d replicas", n_lanes);
+        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for %d replicas", n_lanes);
     }
     fleet->n_lanes = n_lanes;
     return TP_OK;
@@ -113,8 +112,8 @@ tp_status tp_fleet_init(tp_fleet *fleet, const tp_serve_options *options, tp_req
 void tp_fleet_release(tp_fleet *fleet) {
     for (int32_t i = 0; i < fleet->n_lanes; i++)
         tp_replica_release(&fleet->lanes[i].replica);
-    free(fleet->lanes);
-    free(fleet->load);
+    tp_heap_free(fleet->lanes);
+    tp_heap_free(fleet->load);
     tp_event_queue_release(&fleet->events);
     *fleet = (tp_fleet){0};
 }
@@ -141,7 +140,8 @@ static int64_t patience_of(const tp_fleet *fleet) {
 static void reset(tp_fleet *fleet, size_t first, size_t stride) {
     for (int32_t i = 0; i < fleet->n_lanes; i++) {
         tp_lane *lane = &fleet->lanes[i];
-        tp_replica_reset(&lane->replica, &fleet->options->engine, fleet->requests);
+        tp_replica_reset(&lane->replica, &fleet->options->engine, fleet->requests,
+                         fleet->options->heap);
         lane->called = false;
         lane->fruitless = 0;
         fleet->load[i] = 0;

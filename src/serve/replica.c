@@ -1,15 +1,16 @@
 // replica.c: see replica.h.
 #include "serve/replica.h"
 
-#include <stdlib.h>
-
-void tp_replica_reset(tp_replica *replica, const tp_engine *engine, const tp_requests *requests) {
+void tp_replica_reset(tp_replica *replica, const tp_engine *engine, const tp_requests *requests,
+                      const tp_heap *heap) {
+    replica->heap = heap;
     replica->engine = engine;
     replica->requests = requests;
-    tp_blocks_reset(&replica->blocks, engine);
-    tp_waiting_reset(&replica->waiting, engine->policy == TP_QUEUE_PRIORITY);
+    tp_blocks_reset(&replica->blocks, engine, heap);
+    tp_waiting_reset(&replica->waiting, engine->policy == TP_QUEUE_PRIORITY, heap);
     replica->n_running = 0;
     replica->spare = -1;
+    replica->formed = INT64_MAX;
     for (int32_t i = replica->n_sequences; i-- > 0;) {
         replica->sequences[i].request = replica->spare;
         replica->sequences[i].holding.count = 0;
@@ -19,9 +20,10 @@ void tp_replica_reset(tp_replica *replica, const tp_engine *engine, const tp_req
 
 void tp_replica_release(tp_replica *replica) {
     for (int32_t i = 0; i < replica->n_sequences; i++)
-        free(replica->sequences[i].holding.ids);
-    free(replica->sequences);
-    free(replica->running);
+        tp_heap_free(replica->sequences[i].holding.ids);
+    tp_heap_free(replica->sequences);
+    tp_heap_free(replica->running);
+    tp_heap_free(replica->chunks);
     tp_waiting_release(&replica->waiting);
     tp_blocks_release(&replica->blocks);
     *replica = (tp_replica){0};
@@ -46,8 +48,10 @@ void tp_content_of(const tp_requests *requests, int32_t request, tp_content *con
 
 static tp_status grow_sequences(tp_replica *replica, tp_error *error) {
     int32_t capacity = 2 * replica->sequences_capacity + 16;
-    tp_sequence *sequences = realloc(replica->sequences, (size_t)capacity * sizeof *sequences);
-    if (!sequences) return tp_error_set(error, TP_NO_MEMORY, "out of memory for running requests");
+    tp_sequence *sequences =
+        tp_heap_grow(replica->heap, replica->sequences, (size_t)capacity, sizeof *sequences);
+    if (!sequences)
+        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for running requests");
     replica->sequences = sequences;
     replica->sequences_capacity = capacity;
     return TP_OK;

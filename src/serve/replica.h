@@ -25,18 +25,22 @@ typedef struct tp_sequence {
 } tp_sequence;
 
 typedef struct tp_replica {
+    const tp_heap *heap;
     const tp_engine *engine;
     const tp_requests *requests;
     tp_blocks blocks;
     tp_waiting waiting;
     int32_t *running; // [n_running of capacity] sequences in order
     int32_t n_running, running_capacity;
+    tp_chunk *chunks;       // [running_capacity] of the prefills of the step under way
     tp_sequence *sequences; // [capacity]; those without a request are chained through `request`
     int32_t n_sequences, sequences_capacity;
-    int32_t spare; // the first of them; -1: none
+    int32_t spare;  // the first of them; -1: none
+    int64_t formed; // ticks: who arrived later is not in the next batch, unless it were empty
 } tp_replica;
 
-void tp_replica_reset(tp_replica *replica, const tp_engine *engine, const tp_requests *requests);
+void tp_replica_reset(tp_replica *replica, const tp_engine *engine, const tp_requests *requests,
+                      const tp_heap *heap);
 void tp_replica_release(tp_replica *replica);
 
 // Whether the request's tokens are told, so that others may have the same.
@@ -55,7 +59,7 @@ void tp_replica_end_sequence(tp_replica *replica, int32_t sequence);
 // The batch of the next step by the rules of vLLM's V1 scheduler, as of commit d0cd736caada (main, 9 March
 // 2026), with synchronous scheduling. Sets `scheduled` and `verifying` of the running sequences, whose order
 // is the batch's, and counts those that it preempted. Schedules no event, and reads no time and no length of
-// an answer.
+// an answer. With async_scheduling it knows those only who had arrived by replica->formed, unless nobody runs.
 tp_status tp_schedule_vllm_v1(tp_replica *replica, int32_t *preempted, tp_error *error);
 
 #endif

@@ -1,6 +1,5 @@
 // serve.c: tp_serve_run: checks what it is given, and shares independent replicas among threads.
 #include <math.h>
-#include <stdlib.h>
 
 #include "serve/fleet.h"
 
@@ -103,17 +102,19 @@ static void merge(const int64_t *arrival, const int32_t *from, int32_t *to, size
 }
 
 // Requests by (arrival, number), by merging longer and longer runs; NULL in *order when they stand so already.
-static tp_status sort_arrivals(const tp_requests *r, int32_t **order, tp_error *error) {
+static tp_status sort_arrivals(const tp_requests *r, const tp_heap *heap, int32_t **order,
+                               tp_error *error) {
     size_t sorted = 1;
     *order = NULL;
     while (sorted < r->n && r->arrival[sorted - 1] <= r->arrival[sorted])
         sorted++;
     if (sorted >= r->n) return TP_OK;
-    int32_t *from = malloc(r->n * sizeof *from), *to = malloc(r->n * sizeof *to);
+    int32_t *from = tp_heap_new(heap, r->n, sizeof *from);
+    int32_t *to = tp_heap_new(heap, r->n, sizeof *to);
     if (!from || !to) {
-        free(from);
-        free(to);
-        return tp_error_set(error, TP_NO_MEMORY, "out of memory for the order of %zu arrivals",
+        tp_heap_free(from);
+        tp_heap_free(to);
+        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for the order of %zu arrivals",
                             r->n);
     }
     for (size_t i = 0; i < r->n; i++)
@@ -128,7 +129,7 @@ static tp_status sort_arrivals(const tp_requests *r, int32_t **order, tp_error *
         from = to;
         to = swap;
     }
-    free(to);
+    tp_heap_free(to);
     *order = from;
     return TP_OK;
 }
@@ -176,12 +177,16 @@ static tp_status collect(const farm *f, int n_workers, tp_serve_totals *totals, 
 static tp_status run_apart(const tp_serve_options *o, tp_requests *r, tp_pool *pool,
                            tp_served *served, const int32_t *order, tp_error *error) {
     int n_workers = pool ? tp_pool_threads(pool) : 1;
-    farm f = {calloc((size_t)n_workers, sizeof *f.workers), (size_t)o->replicas};
+    farm f = {tp_heap_zeroed(o->heap, (size_t)n_workers, sizeof *f.workers), (size_t)o->replicas};
     if (!f.workers)
-        return tp_error_set(error, TP_NO_MEMORY, "out of memory for %d threads", n_workers);
+        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for %d threads", n_workers);
+    tp_shared_heap shared; // what is kept is not from here
+    tp_shared_heap_init(&shared, o->heap);
+    tp_serve_options own = *o;
+    own.heap = &shared.heap;
     tp_status status = TP_OK;
     for (int i = 0; i < n_workers && status == TP_OK; i++)
-        status = tp_fleet_init(&f.workers[i].fleet, o, r, served, order, 1, error);
+        status = tp_fleet_init(&f.workers[i].fleet, &own, r, served, order, 1, error);
     if (status == TP_OK) {
         if (pool) tp_pool_run(pool, f.stride, run_replica, &f);
         for (size_t i = 0; !pool && i < f.stride; i++)
@@ -190,7 +195,8 @@ static tp_status run_apart(const tp_serve_options *o, tp_requests *r, tp_pool *p
     }
     for (int i = 0; i < n_workers; i++)
         tp_fleet_release(&f.workers[i].fleet);
-    free(f.workers);
+    tp_heap_free(f.workers);
+    tp_shared_heap_release(&shared);
     return status;
 }
 
@@ -206,24 +212,25 @@ static tp_status run_together(const tp_serve_options *o, tp_requests *r, tp_serv
 // --- the whole ---
 
 static tp_status reserve(const tp_serve_options *o, size_t n, tp_served *served, tp_error *error) {
-    *served = (tp_served){.n = n};
-    served->first_token = malloc((n + 1) * sizeof *served->first_token);
-    served->last_token = malloc((n + 1) * sizeof *served->last_token);
-    served->tokens = malloc((n + 1) * sizeof *served->tokens);
+    *served = (tp_served){.n = n, .heap = o->heap};
+    served->first_token = tp_heap_new(o->heap, n + 1, sizeof *served->first_token);
+    served->last_token = tp_heap_new(o->heap, n + 1, sizeof *served->last_token);
+    served->tokens = tp_heap_new(o->heap, n + 1, sizeof *served->tokens);
     bool enough = served->first_token && served->last_token && served->tokens;
     if (o->keep_requests) {
-        served->details = malloc((n + 1) * sizeof *served->details);
+        served->details = tp_heap_new(o->heap, n + 1, sizeof *served->details);
         enough = enough && served->details;
     }
-    return enough ? TP_OK : tp_error_set(error, TP_NO_MEMORY, "out of memory for %zu requests", n);
+    return enough ? TP_OK
+                  : tp_error_set(error, TP_NO_MEMORY, "not enough memory for %zu requests", n);
 }
 
 void tp_served_release(tp_served *served) {
-    free(served->first_token);
-    free(served->last_token);
-    free(served->tokens);
-    free(served->details);
-    free(served->steps);
+    tp_heap_free(served->first_token);
+    tp_heap_free(served->last_token);
+    tp_heap_free(served->tokens);
+    tp_heap_free(served->details);
+    tp_heap_free(served->steps);
     *served = (tp_served){0};
 }
 
@@ -232,14 +239,14 @@ tp_status tp_serve_run(const tp_serve_options *options, tp_requests *requests, t
     *served = (tp_served){0};
     int32_t *order = NULL;
     TP_TRY(check(options, requests, error));
-    if (options->concurrency == 0) TP_TRY(sort_arrivals(requests, &order, error));
+    if (options->concurrency == 0) TP_TRY(sort_arrivals(requests, options->heap, &order, error));
     bool apart = options->replicas > 1 && options->routing == TP_ROUTE_ROUND_ROBIN &&
                  options->concurrency == 0 && !options->keep_steps;
     tp_status status = reserve(options, requests->n, served, error);
     if (status == TP_OK)
         status = apart ? run_apart(options, requests, pool, served, order, error)
                        : run_together(options, requests, served, order, error);
-    free(order);
+    tp_heap_free(order);
     if (status != TP_OK) tp_served_release(served);
     return status;
 }

@@ -1,12 +1,11 @@
 // step.c: a replica's step: what its batch computes, what it costs, what comes out of it.
 #include <assert.h>
-#include <stdlib.h>
 
 #include "serve/fleet.h"
 #include "serve/random.h"
 
 // Adds up the batch's work, and counts its tokens as computed from now on.
-static void measure(tp_replica *replica, int64_t now, tp_step_work *work) {
+static void measure(tp_replica *replica, int32_t window, int64_t now, tp_step_work *work) {
     for (int32_t i = 0; i < replica->n_running; i++) {
         tp_sequence *s = &replica->sequences[replica->running[i]];
         int64_t tokens = s->scheduled, before = s->computed;
@@ -15,8 +14,9 @@ static void measure(tp_replica *replica, int64_t now, tp_step_work *work) {
             work->decodes++;
             work->decode_tokens += tokens;
             work->decode_context += before + tokens;
+            work->decode_window += before + tokens < window ? before + tokens : window;
         } else {
-            work->prefills++;
+            replica->chunks[work->prefills++] = (tp_chunk){s->scheduled, s->computed};
             work->prefill_tokens += tokens;
             work->prefill_pairs += tokens * before + tokens * (tokens + 1) / 2;
         }
@@ -34,8 +34,9 @@ static tp_status keep_step(tp_fleet *fleet, const tp_step_record *record, tp_err
                             MOST_STEPS);
     if (served->n_steps == fleet->steps_capacity) {
         size_t capacity = 2 * fleet->steps_capacity + 256;
-        tp_step_record *steps = realloc(served->steps, capacity * sizeof *steps);
-        if (!steps) return tp_error_set(error, TP_NO_MEMORY, "out of memory for a record of steps");
+        tp_step_record *steps = tp_heap_grow(served->heap, served->steps, capacity, sizeof *steps);
+        if (!steps)
+            return tp_error_set(error, TP_NO_MEMORY, "not enough memory for a record of steps");
         served->steps = steps;
         fleet->steps_capacity = capacity;
     }
@@ -66,10 +67,10 @@ static tp_status check_progress(const tp_fleet *fleet, const tp_lane *lane, int6
     return TP_OK;
 }
 
-static tp_status cost(const tp_fleet *fleet, const tp_step_work *work, int64_t *ticks,
-                      tp_error *error) {
+static tp_status cost(const tp_fleet *fleet, const tp_replica *replica, const tp_step_work *work,
+                      int64_t *ticks, tp_error *error) {
     const tp_step_time *time = &fleet->options->step_time;
-    *ticks = time->ticks(time->context, work);
+    *ticks = time->ticks(time->context, work, replica->chunks);
     if (*ticks < 0 || *ticks > INT64_MAX - fleet->now)
         return tp_error_set(error, TP_INVALID,
                             "a step at tick %lld takes %lld ticks: the clock ends at 2^63",
@@ -85,11 +86,12 @@ tp_status tp_step_begin(tp_fleet *fleet, int32_t number, tp_error *error) {
     if (replica->n_running == 0 && replica->waiting.count == 0) return TP_OK;
     tp_step_record record = {.start = fleet->now, .replica = number};
     TP_TRY(tp_schedule_vllm_v1(replica, &record.preempted, error));
-    measure(replica, fleet->now, &record.work);
+    if (fleet->options->engine.async_scheduling) replica->formed = fleet->now;
+    measure(replica, fleet->options->step_time.window, fleet->now, &record.work);
     int64_t tokens = record.work.decode_tokens + record.work.prefill_tokens;
     lane->fruitless += record.preempted;
     TP_TRY(check_progress(fleet, lane, tokens, record.preempted, error));
-    if (tokens > 0) TP_TRY(cost(fleet, &record.work, &record.duration, error));
+    if (tokens > 0) TP_TRY(cost(fleet, replica, &record.work, &record.duration, error));
     lane->called = true;
     fleet->totals.steps++;
     fleet->totals.preemptions += record.preempted;

@@ -1,6 +1,5 @@
 // summary.c: tp_serve_summarize: latencies, their quantiles, goodput, saturation.
 #include <math.h>
-#include <stdlib.h>
 
 #include "tperf/serve.h"
 
@@ -134,14 +133,14 @@ static bool is_saturated(const tp_requests *requests, const tp_served *served) {
 tp_status tp_serve_summarize(const tp_requests *requests, const tp_served *served,
                              const tp_objective *objective, tp_serve_summary *summary,
                              tp_error *error) {
-    double *values = malloc((served->n + 1) * sizeof *values);
+    double *values = tp_heap_new(served->heap, served->n + 1, sizeof *values);
     if (!values)
-        return tp_error_set(error, TP_NO_MEMORY, "out of memory for the latencies of %zu requests",
-                            served->n);
+        return tp_error_set(error, TP_NO_MEMORY,
+                            "not enough memory for the latencies of %zu requests", served->n);
     summary->ttft = of_all(requests, served, ttft, values);
     summary->tpot = of_all(requests, served, tpot, values);
     summary->e2e = of_all(requests, served, e2e, values);
-    free(values);
+    tp_heap_free(values);
     summary->good = 0;
     for (size_t i = 0; i < served->n; i++)
         summary->good += is_good(requests, served, i, objective);

@@ -1,6 +1,5 @@
 // vllm_v1.c: the scheduler of vLLM's V1 engine, see replica.h and docs/serving.md. There are no phases of prefill and
 // decoding: a request wants its known tokens and drafts computed, and a step has a budget of tokens.
-#include <stdlib.h>
 #include <string.h>
 
 #include "serve/replica.h"
@@ -155,9 +154,14 @@ static tp_status look_up(batch *b, tp_waiter waiter, int32_t known) {
 static tp_status reserve_running(tp_replica *replica, tp_error *error) {
     if (replica->n_running < replica->running_capacity) return TP_OK;
     int32_t capacity = 2 * replica->running_capacity + 16;
-    int32_t *running = realloc(replica->running, (size_t)capacity * sizeof *running);
-    if (!running) return tp_error_set(error, TP_NO_MEMORY, "out of memory for running requests");
-    replica->running = running;
+    int32_t *running =
+        tp_heap_grow(replica->heap, replica->running, (size_t)capacity, sizeof *running);
+    if (running) replica->running = running;
+    tp_chunk *chunks =
+        tp_heap_grow(replica->heap, replica->chunks, (size_t)capacity, sizeof *chunks);
+    if (chunks) replica->chunks = chunks;
+    if (!running || !chunks)
+        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for running requests");
     replica->running_capacity = capacity;
     return TP_OK;
 }
@@ -188,9 +192,11 @@ static tp_status admit(batch *b, tp_waiter waiter, int32_t more, int32_t tokens)
 static tp_status schedule_waiting(batch *b) {
     tp_replica *replica = b->replica;
     const tp_engine *engine = b->engine;
+    int64_t latest = replica->n_running > 0 ? replica->formed : INT64_MAX;
     while (b->budget > 0 && replica->waiting.count > 0 &&
            replica->n_running < engine->max_num_seqs) {
         tp_waiter waiter = tp_waiting_first(&replica->waiting);
+        if (replica->requests->arrival[waiter.request] > latest) break;
         int32_t known = waiter.sequence < 0 ? replica->requests->prompt[waiter.request]
                                             : replica->sequences[waiter.sequence].known;
         TP_TRY(look_up(b, waiter, known));

@@ -1,27 +1,26 @@
 // waiting.c: see waiting.h.
 #include "serve/waiting.h"
 
-#include <stdlib.h>
-
-void tp_waiting_reset(tp_waiting *waiting, bool by_priority) {
+void tp_waiting_reset(tp_waiting *waiting, bool by_priority, const tp_heap *heap) {
+    waiting->heap = waiting->queue.heap = heap;
     waiting->by_priority = by_priority;
     waiting->count = waiting->head = 0;
-    tp_event_queue_clear(&waiting->heap);
+    tp_event_queue_clear(&waiting->queue);
 }
 
 void tp_waiting_release(tp_waiting *waiting) {
-    free(waiting->ring);
-    tp_event_queue_release(&waiting->heap);
+    tp_heap_free(waiting->ring);
+    tp_event_queue_release(&waiting->queue);
     *waiting = (tp_waiting){0};
 }
 
 static tp_status grow(tp_waiting *waiting, tp_error *error) {
     size_t capacity = waiting->capacity ? 2 * waiting->capacity : 64;
-    tp_waiter *ring = malloc(capacity * sizeof *ring);
-    if (!ring) return tp_error_set(error, TP_NO_MEMORY, "out of memory for waiting requests");
+    tp_waiter *ring = tp_heap_new(waiting->heap, capacity, sizeof *ring);
+    if (!ring) return tp_error_set(error, TP_NO_MEMORY, "not enough memory for waiting requests");
     for (size_t i = 0; i < waiting->count; i++)
         ring[i] = waiting->ring[(waiting->head + i) & (waiting->capacity - 1)];
-    free(waiting->ring);
+    tp_heap_free(waiting->ring);
     waiting->ring = ring;
     waiting->head = 0;
     waiting->capacity = capacity;
@@ -36,7 +35,7 @@ static tp_status add_to_heap(tp_waiting *waiting, tp_waiter waiter, const tp_req
         .sequence = waiter.request,
         .data = waiter.sequence,
     };
-    TP_TRY(tp_event_insert(&waiting->heap, event, NULL, error));
+    TP_TRY(tp_event_insert(&waiting->queue, event, NULL, error));
     waiting->count++;
     return TP_OK;
 }
@@ -54,14 +53,14 @@ tp_status tp_waiting_add(tp_waiting *waiting, tp_waiter waiter, const tp_request
 
 tp_waiter tp_waiting_first(const tp_waiting *waiting) {
     if (!waiting->by_priority) return waiting->ring[waiting->head];
-    const tp_event *first = tp_event_first(&waiting->heap);
+    const tp_event *first = tp_event_first(&waiting->queue);
     return (tp_waiter){(int32_t)first->sequence, (int32_t)first->data};
 }
 
 void tp_waiting_drop_first(tp_waiting *waiting) {
     tp_event gone;
     if (waiting->by_priority)
-        tp_event_pop(&waiting->heap, &gone);
+        tp_event_pop(&waiting->queue, &gone);
     else
         waiting->head = (waiting->head + 1) & (waiting->capacity - 1);
     waiting->count--;

@@ -12,14 +12,16 @@ typedef struct tp_waiter {
 
 // A zeroed one is empty, first come, first served, and may be released.
 typedef struct tp_waiting {
+    const tp_heap *heap;
     bool by_priority;
     size_t count;
     tp_waiter *ring; // [capacity], a power of two
     size_t head, capacity;
-    tp_event_queue heap; // by (priority, arrival, request), as events are by (time, kind, sequence)
+    tp_event_queue
+        queue; // by (priority, arrival, request), as events are by (time, kind, sequence)
 } tp_waiting;
 
-void tp_waiting_reset(tp_waiting *waiting, bool by_priority);
+void tp_waiting_reset(tp_waiting *waiting, bool by_priority, const tp_heap *heap);
 void tp_waiting_release(tp_waiting *waiting);
 
 // Behind all others, or in front of them (a preempted request); by priority both are the same.

@@ -1,53 +1,24 @@
 // check_serve.c: tp_serve_run with the n-th allocation failing, for every n: an error each time, and nothing leaks.
-// spec/serve_core_spec.lua builds and runs it with sanitizers, and with malloc, calloc, realloc and free wrapped
-// (-Wl,--wrap=malloc …).
+// spec/serve_core_spec.lua builds and runs it with sanitizers.
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "tperf/serve.h"
 
 static long allocations_left = -1; // below 0: no limit
-static long held;
+static long held;                  // bytes
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *block, size_t size);
-void __real_free(void *block);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *block, size_t size);
-void __wrap_free(void *block);
-
-static int refuse(void) {
-    if (allocations_left == 0) return 1;
-    if (allocations_left > 0) allocations_left--;
-    return 0;
+static void *resize(void *owner, void *block, size_t old_size, size_t new_size) {
+    (void)owner;
+    if (new_size > 0 && allocations_left == 0) return NULL;
+    if (new_size > 0 && allocations_left > 0) allocations_left--;
+    held += (long)new_size - (long)old_size;
+    if (new_size > 0) return realloc(block, new_size);
+    free(block);
+    return NULL;
 }
 
-static void *count(void *block) {
-    held += block != NULL;
-    return block;
-}
-
-void *__wrap_malloc(size_t size) {
-    return refuse() ? NULL : count(__real_malloc(size));
-}
-
-void *__wrap_calloc(size_t n, size_t size) {
-    return refuse() ? NULL : count(__real_calloc(n, size));
-}
-
-void *__wrap_realloc(void *block, size_t size) {
-    if (refuse()) return NULL;
-    void *result = __real_realloc(block, size);
-    if (!block) count(result);
-    return result;
-}
-
-void __wrap_free(void *block) {
-    held -= block != NULL;
-    __real_free(block);
-}
+static const tp_heap heap = {resize, NULL};
 
 static void demand(int was_held, const char *what, long number) {
     if (was_held) return;
@@ -55,8 +26,9 @@ static void demand(int was_held, const char *what, long number) {
     exit(1);
 }
 
-static int64_t step(const void *context, const tp_step_work *work) {
+static int64_t step(const void *context, const tp_step_work *work, const tp_chunk *chunks) {
     (void)context;
+    (void)chunks;
     return 1000 + work->decode_tokens + work->prefill_tokens;
 }
 
@@ -104,7 +76,8 @@ int main(void) {
                               .block_size = 8,
                               .num_blocks = 60,
                               .chunked_prefill = true};
-    tp_serve_options options[4] = {{.engine = engine, .step_time = {step, NULL}, .replicas = 1}};
+    tp_serve_options options[4] = {
+        {.engine = engine, .step_time = {step, NULL, 0}, .replicas = 1, .heap = &heap}};
     for (int i = 1; i < 4; i++)
         options[i] = options[0];
     options[1].engine.prefix_caching = true;

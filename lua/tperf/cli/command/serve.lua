@@ -5,7 +5,8 @@ local units = require "tperf.units"
 local ENGINE = { "max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size",
   "long_prefill_token_threshold" }
 local LOAD = { "rate", "process", "cv", "burst", "concurrency", "think" }
-local QUESTION = { "count", "seed", "replicas", "router", "threads" }
+local QUESTION = { "count", "seed", "replicas", "router", "threads", "system", "tp", "ep", "weight_dtype", "kv_dtype",
+  "compute_dtype" }
 
 local latency_columns = {
   { key = "latency" }, { key = "mean", unit = "s" }, { key = "p50", unit = "s" }, { key = "p90", unit = "s" },
@@ -28,7 +29,7 @@ local DETAILS = {
   { "attainment", "part of requests that are good" }, { "utilization", "part of the time in steps" },
   { "concurrency", "requests in the system" }, { "duration", "duration", "s" }, { "finished", "finished" },
   { "rejected", "rejected" }, { "preemptions", "preemptions" }, { "cache_hits", "part of prompts cached" },
-  { "step_count", "steps" },
+  { "step_count", "steps" }, { "num_blocks", "blocks of the KV cache" },
 }
 
 -- "fixed=5ms,per_token=20us": { fixed = 0.005, per_token = 2e-5 }, or nil and a message.
@@ -57,6 +58,11 @@ local function length(option, text)
     :format(option, text)
 end
 
+local function host_of(option, text)
+  if not text:find "=" then return text end -- a profile
+  return times(option, text)
+end
+
 local function copy(names, values)
   local found
   for _, name in ipairs(names) do
@@ -71,7 +77,7 @@ end
 -- The arguments of tperf.serve, or nil and a message.
 local function question_of(values)
   local question = copy(QUESTION, values) or {}
-  for option, parse in pairs { step_time = times, slo = times, prompt = length, output = length } do
+  for option, parse in pairs { step_time = times, host = host_of, slo = times, prompt = length, output = length } do
     if values[option] then
       local message
       question[option], message = parse(option:gsub("_", "-"), values[option])
@@ -82,8 +88,10 @@ local function question_of(values)
   question.load = copy(LOAD, values)
   question.engine = copy(ENGINE, values) or {}
   question.engine.num_blocks = values.num_gpu_blocks
+  question.memory_utilization = values.gpu_memory_utilization
   question.engine.policy = values.scheduling_policy
   if values.no_enable_prefix_caching then question.engine.prefix_caching = false end
+  if values.no_async_scheduling then question.engine.async_scheduling = false end
   if values.no_enable_chunked_prefill then question.engine.chunked_prefill = false end
   question.keep = values.steps and "steps" or values.requests and "requests" or nil
   return question
@@ -132,12 +140,26 @@ end
 return {
   summary = "requests through a serving engine, simulated: latency, throughput, goodput",
   details = [[
-Requests of a trace, or drawn, go through the scheduler of vLLM V1; a step takes as long as --step-time says.
+Requests of a trace, or drawn, go through the scheduler of vLLM V1. Steps are priced from the model's network on the
+system, or take as long as --step-time says.
+  tperf serve llama-3.1-8b -s h100-sxm --rate 10 --count 300 --prompt 100..2000 --output mean=200
   tperf serve --step-time fixed=5ms,per_token=20us --rate 10 --count 300 --prompt 100..2000 --output mean=200
 A trace is CSV with the columns arrival, prompt, output (priority, prefix, prefix_tokens), or JSON lines.]],
+  arguments = "[MODEL]",
   options = options.join({
+    { long = "system", short = "s", value = "NAME", from = "systems files",
+      help = "what it runs on (`tperf list systems`, or a file)" },
+    { long = "tp", value = "N", kind = "integer", help = "GPUs that cut layers (default 1)" },
+    { long = "ep", value = "N", kind = "integer", help = "replicas that share experts (default 1)" },
+    { long = "weight-dtype", value = "NAME", help = "how weights are stored (default bf16)" },
+    { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
+    { long = "compute-dtype", value = "NAME", help = "in which products with weights multiply (default bf16)" },
+    { long = "gpu-memory-utilization", value = "PART", kind = "number",
+      help = "part of the memory that the engine may use (default 0.9)" },
+    { long = "host", value = "NAME=TIME,...",
+      help = "what the host adds: front_end, step, request, token; or a profile (vllm-0.15)" },
     { long = "step-time", value = "NAME=TIME,...",
-      help = "fixed, per_token, per_context_token, per_prefill_pair" },
+      help = "in place of a model: fixed, per_token, per_context_token, per_prefill_pair" },
     { long = "trace", value = "FILE", help = "the requests: CSV or JSON lines" },
     { long = "rate", value = "N", kind = "number", help = "requests a second" },
     { long = "process", value = "NAME", from = { "poisson", "gamma", "uniform" },
@@ -154,10 +176,11 @@ A trace is CSV with the columns arrival, prompt, output (priority, prefix, prefi
     { long = "max-num-batched-tokens", value = "N", kind = "integer", help = "tokens of a step (default 8192)" },
     { long = "max-model-len", value = "N", kind = "integer", help = "prompt and answer (default: no limit)" },
     { long = "block-size", value = "N", kind = "integer", help = "tokens of a block of the KV cache (default 16)" },
-    { long = "num-gpu-blocks", value = "N", kind = "integer", help = "blocks of the KV cache (default: no limit)" },
+    { long = "num-gpu-blocks", value = "N", kind = "integer", help = "blocks of the KV cache (default: what fits)" },
     { long = "long-prefill-token-threshold", value = "N", kind = "integer", help = "tokens of a prompt in a step" },
     { long = "scheduling-policy", value = "NAME", from = { "fcfs", "priority" }, help = "fcfs (default) or priority" },
     { long = "no-enable-prefix-caching", help = "compute every prompt whole" },
+    { long = "no-async-scheduling", help = "form a batch when the step before it has ended" },
     { long = "no-enable-chunked-prefill", help = "compute every prompt in one step" },
     { long = "replicas", value = "N", kind = "integer", help = "engines behind a router (default 1)" },
     { long = "router", value = "NAME", from = { "round_robin", "least_loaded", "prefix" },
@@ -168,11 +191,14 @@ A trace is CSV with the columns arrival, prompt, output (priority, prefix, prefi
     { long = "steps", help = "print every step" },
   }, options.formats),
   run = function(values, arguments)
-    if arguments[1] then return false, ("no argument is needed, got '%s'"):format(arguments[1]) end
-    if not values.step_time then return false, "--step-time is missing" end
+    if arguments[2] then return false, ("one model is needed, got '%s' too"):format(arguments[2]) end
+    if arguments[1] and values.step_time then return false, "--step-time does not go with a model" end
+    if arguments[1] and not values.system then return false, "--system is missing" end
+    if not arguments[1] and not values.step_time then return false, "a model is missing, or --step-time" end
     if values.requests and values.steps then return false, "--requests does not go with --steps" end
     local question, message = question_of(values)
     if not question then return false, message end
+    question.model = arguments[1]
     local r, show = require "tperf".serve(question), require "tperf.cli.table"
     if values.requests then return show(values, r.requests, request_columns) end
     if values.steps then return show(values, r.steps, step_columns) end

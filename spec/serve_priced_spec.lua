@@ -1,0 +1,195 @@
+-- tperf.serve with steps priced from a model on a system: what a static batch takes as tperf.infer has it, mixed
+-- batches, host time, the number of blocks.
+local tperf = require "tperf"
+
+local function batch_of(n, prompt, output)
+  local list = {}
+  for i = 1, n do list[i] = { arrival = 0, prompt = prompt, output = output } end
+  return list
+end
+
+local function question(more)
+  local q = { model = "llama-3.1-8b", system = "h100-sxm", requests = batch_of(1, 512, 200), host = {} }
+  for name, value in pairs(more or {}) do q[name] = value end
+  return q
+end
+
+local function near(want, got, within)
+  assert.truthy(math.abs(got / want - 1) <= within, ("%g is not within %g of %g"):format(got, within, want))
+end
+
+local function refused(more, message)
+  local ok, raised = pcall(function() return tperf.serve(question(more)) end)
+  assert.is_false(ok)
+  assert.truthy(raised:find(message, 1, true), raised)
+  assert.truthy(raised:find("^spec/serve_priced_spec.lua:%d+: tperf%.serve"), raised)
+end
+
+describe("a priced step", function()
+  it("is what tperf.infer says of one request", function()
+    for _, c in ipairs {
+      { "llama-3.1-8b", "h100-sxm", 1 }, { "llama-3.1-70b", "h100-sxm", 4 }, { "mixtral-8x7b", "a100-sxm-80gb", 4 },
+      { "deepseek-v2", "h200-sxm", 8 }, { "gpt-oss-20b", "h100-sxm", 1 }, { "mamba2-2.7b", "h100-sxm", 1 },
+    } do
+      local o = { model = c[1], system = c[2], tp = c[3], requests = batch_of(1, 512, 200), host = {} }
+      local r = tperf.serve(o)
+      o.requests, o.host, o.prompt, o.generate = nil, nil, 512, 200
+      local static = tperf.infer(o)
+      near(static.ttft, r.ttft.mean, 0.02)
+      near(static.tpot, r.tpot.mean, 0.002)
+    end
+  end)
+
+  it("is what tperf.infer says of a batch that starts at once", function()
+    local r = tperf.serve(question { requests = batch_of(64, 128, 300) })
+    local static = tperf.infer { model = "llama-3.1-8b", system = "h100-sxm", prompt = 128, generate = 300, batch = 64,
+      prefill_batch = 64 }
+    near(static.ttft, r.ttft.mean, 0.02)
+    near(static.tpot, r.tpot.mean, 0.005)
+  end)
+
+  it("pads a batch to the size of a CUDA graph", function()
+    local function tpot(n) return tperf.serve(question { requests = batch_of(n, 1, 2) }).tpot.mean end
+    local nine, sixteen, seventeen = tpot(9), tpot(16), tpot(17)
+    assert.truthy(sixteen - nine < 0.01 * nine) -- attention and head alone see how many there are
+    assert.truthy(seventeen > sixteen)
+  end)
+
+  it("charges prefills by pairs, decodes by their context", function()
+    local function longest(requests, chunk)
+      local r = tperf.serve(question { requests = requests, keep = "steps",
+        engine = { max_num_batched_tokens = chunk } })
+      local list = {}
+      for i, step in ipairs(r.steps) do list[i] = step.duration end
+      return list
+    end
+    local chunks = longest(batch_of(1, 65536, 1), 8192)
+    local growth = chunks[8] - chunks[7]
+    assert.equal(8, #chunks)
+    near(growth, chunks[7] - chunks[6], 0.05) -- 8192 x 8192 more pairs each time
+    -- 4 x 8192^2 x 4096 FLOP in 32 layers, at 60 to 90 % of 989 TFLOP/s
+    local flops = 4.0 * 8192 ^ 2 * 4096 * 32
+    assert.truthy(growth > flops / 989e12 / 0.9 and growth < flops / 989e12 / 0.5, growth)
+  end)
+
+  it("lets one long chunk and a few decodes share a step", function()
+    local requests = batch_of(4, 100, 100)
+    requests[5] = { arrival = 0.1, prompt = 4000, output = 2 }
+    local r = tperf.serve(question { requests = requests, keep = "steps" })
+    local mixed, alone
+    for _, step in ipairs(r.steps) do
+      if step.prefills == 1 and step.decodes == 4 then mixed = step.duration end
+      if step.decodes == 4 and step.prefills == 0 then alone = step.duration end
+    end
+    local prompt = tperf.infer { model = "llama-3.1-8b", system = "h100-sxm", prompt = 4000, generate = 1 }.ttft
+    assert.truthy(mixed > prompt and mixed < prompt + alone, mixed)
+  end)
+
+  it("adds the host's time to each step, request and token", function()
+    local base = tperf.serve(question { requests = batch_of(3, 512, 11) })
+    local host = tperf.serve(question { requests = batch_of(3, 512, 11), host = { step = "1 ms", request = 1e-5,
+      token = 1e-6 } })
+    local steps, requests, tokens = 11, 33, 3 * (512 + 10)
+    near(base.duration + steps * 1e-3 + requests * 1e-5 + tokens * 1e-6, host.duration, 1e-6)
+  end)
+
+  it("adds the front end to what clients see, and to nothing else", function()
+    local function ask(host, limit)
+      return tperf.serve(question { requests = batch_of(40, 512, 50), host = host, keep = "steps",
+        slo = { ttft = limit } })
+    end
+    local limit = ask({}, 1).ttft.p50 + 0.01
+    local without, with = ask({}, limit), ask({ front_end = 0.03 }, limit)
+    near(without.ttft.p99 + 0.03, with.ttft.p99, 1e-9)
+    near(without.e2e.mean + 0.03, with.e2e.mean, 1e-9)
+    near(without.duration + 0.03, with.duration, 1e-9)
+    near(without.tpot.mean, with.tpot.mean, 1e-9)
+    near(without.steps[7].start + 0.03, with.steps[7].start, 1e-9)
+    assert.truthy(with.attainment < without.attainment)
+    near(tperf.serve(question()).ttft.mean + 7.5e-3, tperf.serve(question { host = "vllm-0.15" }).ttft.mean, 1e-9)
+  end)
+
+  it("lets a closed loop's clients wait for it", function()
+    local function ask(host)
+      local requests = batch_of(40, 64, 50)
+      for _, q in ipairs(requests) do q.arrival = nil end
+      return tperf.serve(question { requests = requests, host = host, load = { concurrency = 1 } })
+    end
+    local without, with = ask {}, ask { front_end = 0.03 }
+    near(without.duration + 40 * 0.03, with.duration, 1e-9) -- one at a time
+  end)
+
+  it("costs the same the second time, and on any number of threads", function()
+    local function ask(threads)
+      return tperf.report.json(tperf.serve { model = "gpt-oss-20b", system = "h100-sxm", replicas = 4, count = 400,
+        load = { rate = 60 }, prompt = { lognormal = { median = 600, sigma = 1 } }, output = { exponential = 90 },
+        threads = threads })
+    end
+    local first = ask(1)
+    assert.equal(first, ask(1))
+    assert.equal(first, ask(3))
+  end)
+end)
+
+describe("asynchronous scheduling", function()
+  -- Two requests: the second comes while the first decodes, in step k, and is in step k + 2; else in step k + 1.
+  local function second(ahead, arrival)
+    local requests = { { arrival = 0, prompt = 100, output = 50 }, { arrival = arrival, prompt = 100, output = 5 } }
+    local r = tperf.serve(question { requests = requests, keep = "steps", engine = { async_scheduling = ahead } })
+    for i, step in ipairs(r.steps) do
+      if i > 1 and step.prefills > 0 then return i, r end
+    end
+  end
+
+  it("forms a batch when the step before it begins", function()
+    local at, r = second(false, 0.1)
+    local step = r.steps[at - 1]
+    assert.truthy(step.start < 0.1 and step.start + step.duration >= 0.1)
+    assert.equal(at + 1, (second(true, 0.1)))
+    assert.equal(at + 1, (second(nil, 0.1)))
+  end)
+
+  it("takes who has come by then", function()
+    local at, r = second(false, 0.1)
+    assert.equal(at, (second(true, r.steps[at - 1].start)))
+  end)
+
+  it("does not keep an idle engine waiting", function()
+    local _, r = second(true, 3)
+    near(3, r.steps[51].start, 1e-9)
+  end)
+end)
+
+describe("the number of blocks", function()
+  local function blocks(more) return tperf.serve(question(more)).num_blocks end
+
+  it("is what is left of the memory", function()
+    local capacity, block = 80e9, 16 * 2 * 8 * 128 * 2 * 32 -- of 16 tokens of Llama 3.1 8B
+    near(0.1 * capacity / block, blocks { memory_utilization = 0.9 } - blocks { memory_utilization = 0.8 }, 0.08)
+    near(2 * blocks(), blocks { kv_dtype = "fp8" }, 1e-4)
+    near(blocks() / 2, blocks { engine = { block_size = 32 } }, 1e-4)
+    local weights = 2 * (8.03e9 - 8.03e9 / 2)
+    near(blocks() + weights / block, blocks { weight_dtype = "fp8" }, 0.02)
+  end)
+
+  it("is the caller's where it is given", function()
+    assert.equal(777, blocks { engine = { num_blocks = 777 } })
+  end)
+
+  it("is an error where nothing is left", function()
+    refused({ model = "llama-3.1-70b" }, "the model leaves no room for a cache: weights of")
+  end)
+end)
+
+describe("a deployment that cannot be priced", function()
+  it("is refused", function()
+    refused({ system = false }, "'system'")
+    refused({ step_time = { fixed = 1 } }, "give one of them")
+    refused({ tp = 3 }, "'tp' = 3")
+    refused({ pp = 2 }, "'pp' = 2: batches that follow each other")
+    refused({ model = "deepseek-v2", system = "b300-sxm", ep = 8 }, "'replicas' = 1 must be a multiple of 'ep' = 8")
+    refused({ host = { step = -1 } }, "host.step")
+    refused({ host = "sglang" }, "'host' must be { front_end =, step =, request =, token = } in seconds, or the name")
+    refused({ memory_utilization = 2 }, "'memory_utilization'")
+  end)
+end)

@@ -1,0 +1,96 @@
+// step_table.c: a step's time from tables of a priced network, see tperf/serve.h.
+#include <math.h>
+
+#include "tperf/serve.h"
+
+// The piece of an ascending axis that x lies in, and how far in; beyond the ends the last piece goes on.
+static int32_t piece_of(const double *axis, int32_t n, double x, double *part) {
+    int32_t low = 0, high = n - 1;
+    while (high - low > 1) {
+        int32_t middle = low + (high - low) / 2;
+        if (axis[middle] <= x)
+            low = middle;
+        else
+            high = middle;
+    }
+    *part = n > 1 ? (x - axis[low]) / (axis[low + 1] - axis[low]) : 0;
+    return low;
+}
+
+static double on_line(const double *y, int32_t at, int32_t n, double part) {
+    return n > 1 ? y[at] + part * (y[at + 1] - y[at]) : y[at];
+}
+
+static double line_at(const tp_line *line, double x) {
+    double part;
+    int32_t at = piece_of(line->x, line->n, x, &part);
+    return on_line(line->y, at, line->n, part);
+}
+
+static double surface_at(const tp_surface *s, double x, double y) {
+    double across, along;
+    int32_t row = piece_of(s->x, s->nx, x, &across), column = piece_of(s->y, s->ny, y, &along);
+    const double *first = s->z + (size_t)row * (size_t)s->ny;
+    double low = on_line(first, column, s->ny, along);
+    if (s->nx == 1) return low;
+    return low + across * (on_line(first + s->ny, column, s->ny, along) - low);
+}
+
+// The tokens that kernels run over: CUDA graphs are captured for a few sizes, and a batch fills up to the next.
+static double padded(const tp_step_table *t, double tokens) {
+    if (t->n_graphs == 0 || tokens > t->graphs[t->n_graphs - 1]) return tokens;
+    double part;
+    int32_t at = piece_of(t->graphs, t->n_graphs, tokens, &part);
+    if (tokens <= t->graphs[at]) return t->graphs[at];
+    return t->graphs[at + 1];
+}
+
+// Products, norms and collectives see the sum of all tokens. Those of latent attention and of state-space layers
+// differ between prefills and decodes, and each has its part of them.
+static double tokens_time(const tp_step_table *t, const tp_step_work *work) {
+    double decodes = (double)work->decode_tokens, prefills = (double)work->prefill_tokens;
+    double all = padded(t, decodes + prefills), seconds = 0;
+    if (decodes > 0) seconds += decodes * line_at(&t->decode_tokens, all);
+    if (prefills > 0) seconds += prefills * line_at(&t->prefill_tokens, all);
+    return seconds / (decodes + prefills);
+}
+
+// All decodes are one kernel, which shares its keys out evenly among the units.
+static double decodes_time(const tp_step_table *t, const tp_step_work *work) {
+    double n = (double)work->decodes, seconds = 0;
+    if (work->decodes == 0) return 0;
+    if (t->decode.nx) seconds += surface_at(&t->decode, n, (double)work->decode_context / n);
+    if (t->decode_window.nx)
+        seconds += surface_at(&t->decode_window, n, (double)work->decode_window / n);
+    return seconds;
+}
+
+// All prefills are one kernel: it takes at least as long as the longest chunk alone, and at least as long as what each
+// adds to a kernel that fills the machine.
+static double prefills_time(const tp_step_table *t, const tp_step_work *work,
+                            const tp_chunk *chunks) {
+    double longest = 0, sum = 0;
+    if (t->chunk.nx == 0) return 0;
+    for (int32_t i = 0; i < work->prefills; i++) {
+        double n = (double)chunks[i].tokens, before = (double)chunks[i].before;
+        longest = fmax(longest, surface_at(&t->chunk, n, before));
+        if (work->prefills > 1) sum += surface_at(&t->chunk_among, n, before);
+    }
+    return fmax(longest, sum);
+}
+
+double tp_step_table_seconds(const tp_step_table *t, const tp_step_work *work,
+                             const tp_chunk *chunks) {
+    double rows = (double)(work->decode_tokens + work->prefills);
+    double tokens = (double)(work->decode_tokens + work->prefill_tokens);
+    double host = t->host_step + t->host_request * (double)(work->decodes + work->prefills) +
+                  t->host_token * tokens;
+    return host + tokens_time(t, work) + line_at(&t->rows, rows) + decodes_time(t, work) +
+           prefills_time(t, work, chunks);
+}
+
+int64_t tp_step_table_ticks(const void *context, const tp_step_work *work, const tp_chunk *chunks) {
+    const tp_step_table *t = context;
+    double ticks = t->ticks_per_second * tp_step_table_seconds(t, work, chunks);
+    return ticks < 0x1p62 ? (int64_t)(ticks + 0.5) : INT64_MAX;
+}
