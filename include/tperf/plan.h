@@ -54,6 +54,7 @@ void tp_pipeline_chunks(const tp_run *runs, size_t n_runs, bool has_ends, int64_
 // Seconds of one micro-batch in a stage of a pipeline.
 typedef struct tp_stage_time {
     double forward, backward, weight_grad;
+    double host; // of both passes: for launches, beyond the time of their kernels
     double
         pair; // of a forward and a backward pass that overlap: one's collectives run beside the other's work
 } tp_stage_time;

@@ -33,7 +33,8 @@ static tp_stage_time time_of_stage(const tp_stage *stage, const tp_network *netw
         backward.launches += layers * costs[i].backward.launches;
         forward.comm += layers * (costs[i].forward.comm + costs[i].backward.comm);
     }
-    tp_stage_time t = {longer(&forward, host_s), longer(&backward, host_s), weight_grad, 0};
+    tp_stage_time t = {longer(&forward, host_s), longer(&backward, host_s), weight_grad, 0, 0};
+    t.host = t.forward - forward.time + (t.backward - backward.time);
     double comm = forward.comm;
     t.pair = larger(larger(t.forward, t.backward), larger(t.forward + t.backward - comm, comm));
     return t;
@@ -46,7 +47,7 @@ tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_netwo
     if (pipeline->n_stages == 1) return (tp_pipeline_time){&stages[0], busy, busy};
     double repeats = (double)stages[0].repeats;
     tp_stage_time all = {repeats * busy.forward, repeats * busy.backward,
-                         repeats * busy.weight_grad, 0};
+                         repeats * busy.weight_grad, 0, 0};
     const tp_stage *busiest = &stages[0];
     for (size_t i = 1; i < pipeline->n_stages; i++) {
         tp_stage_time s = time_of_stage(&stages[i], network, costs, host_s);
@@ -63,7 +64,7 @@ tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_netwo
                               busy,
                               {(all.forward - busy.forward) / others,
                                (all.backward - busy.backward) / others,
-                               (all.weight_grad - busy.weight_grad) / others, 0}};
+                               (all.weight_grad - busy.weight_grad) / others, 0, 0}};
 }
 
 // hop: seconds that each pass of a stage takes longer for its message.
@@ -332,7 +333,6 @@ tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
                        tp_optimizer_time(candidate, job, network, costs));
     double microbatches = (double)candidate->microbatches, flops;
     tp_pass_cost busy = breakdown_of_stage(pipeline.busiest, network, costs, &flops);
-    double host = pipeline.busy.forward + pipeline.busy.backward - busy.time;
     return (tp_iteration){
         .time = whole(&p),
         .compute = microbatches * busy.compute,
@@ -341,7 +341,7 @@ tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
         .data_comm = p.data_comm,
         .pipeline_comm = p.pipeline_comm,
         .bubble = p.bubble,
-        .host = host_s > 0 && host > 0 ? microbatches * host : 0,
+        .host = microbatches * pipeline.busy.host,
         .optimizer = p.optimizer,
         .flops = microbatches * average_flops(candidate->pipeline, network, costs),
         .pipeline = pipeline,
@@ -368,7 +368,7 @@ void tp_passes_of(const tp_candidate *candidate, const tp_job *job, const tp_net
         double forward = hop + (gathers_each ? e.gather : 0);
         double backward = hop + (reduces_each ? e.reduce : 0);
         passes[c] = (tp_chunk_passes){{t.forward + forward, t.backward + backward, t.weight_grad,
-                                       t.pair + forward + backward},
+                                       t.host, t.pair + forward + backward},
                                       0};
         for (int i = 0; i < network->n_kinds + 2; i++)
             passes[c].saved_bytes +=
