@@ -590,7 +590,7 @@
 ---@field outer_bias_on_shard? boolean a bias after a reduce-scatter works on the tokens of its shard
 ---@field panels_by_lcm? boolean the number of panels is a multiple of both sides of the grid
 ---@field panels_overlap_exactly? boolean n panels of SUMMA communication, all but one overlapped with compute
----@field placements_may_underfill? boolean where no placement fills the fast domain, the fullest one is used
+---@field placements_may_underfill? boolean a placement may leave GPUs of a fast domain unused: 64 of 72
 ---@field recompute_counts_everywhere? boolean recomputed attention adds to FLOPs and to every part of the time
 ---@field shards_divide_sequence? boolean the axes that cut the sequence divide it
 ---@field slow_pipeline_links_cost? boolean pipeline links between domains take their time
@@ -677,7 +677,7 @@
 ---@field prune? boolean false: evaluate what bounds rule out as well; the answer is the same
 ---@field threads? integer as many as there are processors
 ---@field progress? function function(shapes done)
----@field software? string|table what a training stack adds (see tperf.software): the 256 best by the formulas, or `top`, timed and ordered as that stack runs them
+---@field software? string|table the training stack that runs them (see tperf.software): its name, a file or a table; "none" (default) for the formulas alone
 
 ---@class tperf.search_inference.request
 ---@field model string|table a name, a file, a table
@@ -724,12 +724,14 @@
 ---@field source? string what it is called, where its numbers come from
 ---@field kernel? "flash"|"unfused" how attention runs where a run does not say: "flash", one fused kernel, or "unfused", several
 ---@field gradient_shard? boolean whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
+---@field gradients? "fp32"|"bf16"|"fp16" what gradients are kept and reduced in where a run does not say; as the rules say
 ---@field compute number by how much the matrix products take longer than timed on their own
 ---@field attention number the same for attention's kernels
 ---@field memory number by how much exposed memory traffic takes longer than the formulas have it
 ---@field comm number the same for tensor-parallel and expert-parallel communication
----@field host number|string seconds that the host takes to launch a kernel; a GPU that is faster waits
----@field overlap number part of the data-parallel traffic that is hidden
+---@field host number|string seconds that the host takes to launch a kernel: no pass is faster than its launches
+---@field overlap number part of a pass during which data-parallel traffic is under way, and so hidden
+---@field optimizer? number part of the HBM's bandwidth that the optimizer's step reaches (0.7)
 ---@field runs? integer how many published runs it was fitted to
 ---@field error? number half of them are within this part of the measured time, predicted by a fit to others of them
 ---@field error90? number nine tenths of them are
@@ -921,6 +923,7 @@
 ---@field system? string|table for all rows, with its own network between nodes; by default the one that describes the GPU a row names, with the network that the row names
 ---@field rules? string|table "default"
 ---@field software? string|table the software profile that all rows ran with; by default the one that the row names
+---@field hold_out? "stack"|"system"|"scale"|"model"|"third" "stack", "system", "scale", "model" or "third": of training runs, refit software profiles without each of these groups in turn and predict it. A stack is predicted by the profile that the others of its kind share (`typical` or `tuned`), all else by the stack's own, fitted to the rest of its runs: those on other systems; on the smaller half of the numbers of GPUs that occur; of other families of models; two thirds
 
 ---A column of a table.
 ---@class tperf.Column
@@ -991,8 +994,8 @@ function tperf_Report:save(path) end
 ---@field data_comm number exposed exchange of weights and gradients
 ---@field pipeline_comm number messages between stages
 ---@field bubble number devices that wait
----@field host? number with a software profile: kernels that wait to be launched
----@field optimizer? number with a software profile: the optimizer's step
+---@field host number with a software profile: kernels that wait to be launched
+---@field optimizer number with a software profile: the optimizer's step
 
 ---A collective.
 ---@class tperf.comm
@@ -1023,6 +1026,7 @@ function tperf_Report:save(path) end
 ---@field recompute "none"|"selective"|"full"
 ---@field sequence_parallel boolean
 ---@field fast table<string, integer> GPUs of each axis in one fast domain
+---@field idle integer GPUs that the placement leaves unused in the fast domains that it occupies
 ---@field time number seconds of an iteration
 ---@field throughput number sequences a second
 ---@field tokens_per_second number
@@ -1038,7 +1042,7 @@ function tperf_Report:save(path) end
 ---@field kinds? table[] of tperf.train: { key, count, ops } of every kind of layer
 ---@field first? tperf.layer_op[] of tperf.train: the ops before the first layer
 ---@field last? tperf.layer_op[] of tperf.train: the ops after the last layer
----@field software? string of tperf.train, if asked for: the profile that made a step of the iteration
+---@field software? string the profile of the stack that runs it
 ---@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
 ---@field warnings? string[] then: what no run that was compared resembled
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
@@ -1287,7 +1291,7 @@ function tperf.collective(given) end
 ---What a training run takes with a configuration.
 ---@param c table a configuration, or a sweep's row: gpus and tokens_per_second
 ---@param given tperf.cost.request
----@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J) }: dollars and energy only when price and power are known; empty for a row without a configuration, so that its fields are gaps
+---@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J) }: dollars and energy only when price and power are known; empty for a row without a configuration, so that its fields are gaps. GPUs that the placement leaves idle are paid for, but draw no power
 function tperf.cost(c, given) end
 
 ---Every combination of the values of some arguments.
@@ -1596,7 +1600,7 @@ function tperf.rules.used() end
 
 ---Simulates a schedule.
 ---@class tperf.schedule.functions
----@overload fun(arguments: tperf.schedule.request): tperf.timeline
+---@overload fun(arguments: tperf.schedule.request, ready: number[]?): tperf.timeline
 tperf.schedule = {}
 
 ---The makespan as a sum of times of one stage, { F=, B=, D=, W=, O=, p2p= }, by the default rules: exact where all
@@ -1724,7 +1728,7 @@ function tperf.units.parse(text, unit) end
 
 ---Predicts every row of a table of measurements that names enough.
 ---@param given tperf.validate.request
----@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … }, left_out = { { reason, rows } … }, memory = as sources, for peak memory, sources = { { source, rows, median, mean, p90, max, bias } … } }
+---@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … }, left_out = { { reason, rows } … }, memory = as sources, for peak memory, sources = { { source, rows, median, mean, p90, max, bias } … } }; with hold_out besides groups = { { stack, group, runs, median, p90, bias, within } … }, within: the part of the runs that lie inside the interval that the fit without them claims for nine tenths, and over_groups = { groups, runs, median, worst, worst_group, within }
 function tperf.validate(given) end
 
 ---Values that an argument of tperf.sweep takes in turn.

@@ -416,6 +416,15 @@ describe("a run's stack", function()
     end
   end)
 
+  it("stands with what its profile was fitted to in the list of profiles", function()
+    local out = program.shell("tperf list software").out
+    assert.truthy(out:find "^name +runs +GPUs +error")
+    local p = tperf.software "llm-foundry-fsdp"
+    local line = ("llm-foundry-fsdp +%d +%d%%-%d +[%%d.]+ %%%% +[%%d.]+ %%%% +%s\n"):format(p.runs, p.gpus[1], p.gpus[2],
+      (table.concat(p.systems, " "):gsub("%-", "%%-")))
+    assert.truthy(out:find(line))
+  end)
+
   it("spares the host its launches where CUDA graphs hold the whole iteration", function()
     local reader = measured.reader { "workload", "gpus", "layers", "hidden", "global_batch", "iter_s" }
     local function case(graph)
