@@ -943,6 +943,7 @@
 ---@field system? string|table for all rows, with its own network between nodes; by default the one that describes the GPU a row names, with the network that the row names
 ---@field rules? string|table "default"
 ---@field software? string|table the software profile that all rows ran with; by default the one that the row names
+---@field hold_out? "stack"|"system"|"scale"|"model"|"third" "stack", "system", "scale", "model" or "third": of training runs, refit software profiles without each of these groups in turn and predict it. A stack is predicted by the profile that the others of its kind share (`typical` or `tuned`), all else by the stack's own, fitted to the rest of its runs: those on other systems; on the smaller half of the numbers of GPUs that occur; of other families of models; two thirds
 
 ---A column of a table.
 ---@class tperf.Column
@@ -1656,7 +1657,7 @@ function tperf.rules.used() end
 
 ---Simulates a schedule.
 ---@class tperf.schedule.functions
----@overload fun(arguments: tperf.schedule.request): tperf.timeline
+---@overload fun(arguments: tperf.schedule.request, ready: number[]?): tperf.timeline
 tperf.schedule = {}
 
 ---The makespan as a sum of times of one stage, { F=, B=, D=, W=, O=, p2p= }, by the default rules: exact where all
@@ -1790,7 +1791,7 @@ function tperf.units.read(text) end
 
 ---Predicts every row of a table of measurements that names enough.
 ---@param given tperf.validate.request
----@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … }, left_out = { { reason, rows } … }, memory = as sources, for peak memory, sources = { { source, rows, median, mean, p90, max, bias } … } }
+---@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … }, left_out = { { reason, rows } … }, memory = as sources, for peak memory, sources = { { source, rows, median, mean, p90, max, bias } … } }; with hold_out besides groups = { { stack, group, runs, median, p90, bias, within } … }, within: the part of the runs that lie inside the interval that the fit without them claims for nine tenths, and over_groups = { groups, runs, median, worst, worst_group, within }
 function tperf.validate(given) end
 
 ---Values that an argument of tperf.sweep takes in turn.

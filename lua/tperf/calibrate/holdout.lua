@@ -33,10 +33,13 @@ function splits.system(cases)
   return splits_by(cases, function(case) return case.system end)
 end
 
--- The word that a model's name begins with: "llama" of "LLAMA3.1_405B".
-function splits.model(cases)
-  return splits_by(cases, function(case) return case.label:lower():match "%a+" or case.label end)
+-- The word that a model's name begins with: "llama" of "LLAMA3.1_405B", "deepseek" of "deepseekv3".
+local function family_of(case)
+  local word = case.label:lower():match "%a+"
+  return word and word:gsub("v$", "") or case.label
 end
+
+function splits.model(cases) return splits_by(cases, family_of) end
 
 -- Of the numbers of GPUs that occur, the smaller half, with the middle one, is fitted to.
 function splits.scale(cases)
