@@ -159,7 +159,7 @@ A trace is CSV with the columns arrival, prompt, output (priority, prefix, prefi
     { long = "host", value = "NAME=TIME,...",
       help = "of the host: front_end, step, request, token (or vllm-0.15)" },
     { long = "step-time", value = "NAME=TIME,...",
-      help = "in place of a model: fixed, per_token, per_context_token, per_prefill_pair" },
+      help = "or: fixed, per_token, per_context_token, per_prefill_pair" },
     { long = "trace", value = "FILE", help = "the requests: CSV or JSON lines" },
     { long = "rate", value = "N", kind = "number", help = "requests a second" },
     { long = "process", value = "NAME", help = "poisson (default), gamma or uniform arrivals" },
