@@ -140,8 +140,8 @@ end
 return {
   summary = "requests through a serving engine, simulated: latency, throughput, goodput",
   details = [[
-Requests of a trace, or drawn, go through the scheduler of vLLM V1. Steps are priced from the model's network on the
-system, or take as long as --step-time says.
+Requests of a trace, or drawn, go through the scheduler of vLLM V1. A step takes what the
+model's network takes on the system, or as long as --step-time says.
   tperf serve llama-3.1-8b -s h100-sxm --rate 10 --count 300 --prompt 100..2000 --output mean=200
   tperf serve --step-time fixed=5ms,per_token=20us --rate 10 --count 300 --prompt 100..2000 --output mean=200
 A trace is CSV with the columns arrival, prompt, output (priority, prefix, prefix_tokens), or JSON lines.]],
@@ -157,9 +157,9 @@ A trace is CSV with the columns arrival, prompt, output (priority, prefix, prefi
     { long = "gpu-memory-utilization", value = "PART", kind = "number",
       help = "part of the memory that the engine may use (default 0.9)" },
     { long = "host", value = "NAME=TIME,...",
-      help = "what the host adds: front_end, step, request, token; or a profile (vllm-0.15)" },
+      help = "of the host: front_end, step, request, token (or vllm-0.15)" },
     { long = "step-time", value = "NAME=TIME,...",
-      help = "in place of a model: fixed, per_token, per_context_token, per_prefill_pair" },
+      help = "or: fixed, per_token, per_context_token, per_prefill_pair" },
     { long = "trace", value = "FILE", help = "the requests: CSV or JSON lines" },
     { long = "rate", value = "N", kind = "number", help = "requests a second" },
     { long = "process", value = "NAME", from = { "poisson", "gamma", "uniform" },
