@@ -1657,7 +1657,7 @@ function tperf.rules.used() end
 
 ---Simulates a schedule.
 ---@class tperf.schedule.functions
----@overload fun(arguments: tperf.schedule.request, ready: number[]?): tperf.timeline
+---@overload fun(arguments: tperf.schedule.request): tperf.timeline
 tperf.schedule = {}
 
 ---The makespan as a sum of times of one stage, { F=, B=, D=, W=, O=, p2p= }, by the default rules: exact where all
