@@ -420,8 +420,9 @@ describe("a run's stack", function()
     local out = program.shell("tperf list software").out
     assert.truthy(out:find "^name +runs +GPUs +error")
     local p = tperf.software "llm-foundry-fsdp"
-    local line = ("llm%%-foundry%%-fsdp +%d +%d%%-%d +[%%d.]+ %%%% +[%%d.]+ %%%% +%s\n"):format(p.runs, p.gpus[1], p.gpus[2],
-      (table.concat(p.systems, " "):gsub("%-", "%%-")))
+    local systems = table.concat(p.systems, " "):gsub("%-", "%%-")
+    local line = ("llm%%-foundry%%-fsdp +%d +%d%%-%d +[%%d.]+ %%%% +[%%d.]+ %%%% +%s\n"):format(
+      p.runs, p.gpus[1], p.gpus[2], systems)
     assert.truthy(out:find(line))
   end)
 
