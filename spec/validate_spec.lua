@@ -447,10 +447,10 @@ end)
 -- that the best fit is known.
 local function made(runs)
   local cases = {}
-  for i, run in ipairs(runs) do
+  for i, one in ipairs(runs) do
     cases[i] = {
-      stack = run.stack, source = run.stack, system = run.system or "h100-sxm", label = run.label or "Llama 3 8B",
-      sizes = { gpus = run.gpus or 8 }, profile = { optimizer = 0.7 }, measured = run.factor * (1 + i % 3),
+      stack = one.stack, source = one.stack, system = one.system or "h100-sxm", label = one.label or "Llama 3 8B",
+      sizes = { gpus = one.gpus or 8 }, profile = { optimizer = 0.7 }, measured = one.factor * (1 + i % 3),
       predictors = { function(terms) return terms.compute * (1 + i % 3) end },
     }
   end
