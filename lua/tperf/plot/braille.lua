@@ -72,7 +72,7 @@ function braille:render(color)
       out[#out + 1] = text == " " and text
         or terminal.colored(text, colors[((self.colors[cell] or 1) - 1) % #colors + 1], color and self.colors[cell])
     end
-    lines[#lines + 1] = (table.concat(out):gsub(" +$", ""))
+    lines[#lines + 1] = table.concat(out):match "^.*[^ ]" or ""
   end
   return lines
 end
@@ -125,7 +125,7 @@ function braille.plot(options, plot, draw, legend)
     local middle = plot.x.at(tick.value) * (grid.columns - 1)
     place(cells, gutter + 3 + math.floor(middle - format.width(label) / 2 + 0.5), label)
   end
-  out[#out + 1] = (table.concat(cells):gsub(" +$", ""))
+  out[#out + 1] = table.concat(cells):match "^.*[^ ]" or ""
   if plot.x.title ~= "" then out[#out + 1] = (" "):rep(gutter + 2) .. format.printable(plot.x.title) end
   for i, line in ipairs(legend) do
     if i == 1 then out[#out + 1] = "" end

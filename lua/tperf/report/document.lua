@@ -61,7 +61,7 @@ end
 local function paragraphs(words)
   local list = {}
   for paragraph in (words .. "\n\n"):gmatch "(.-)\n%s*\n" do
-    paragraph = paragraph:match "^%s*(.-)%s*$"
+    paragraph = paragraph:match "^%s*(.*%S)" or ""
     local lines = {}
     for line in paragraph:gmatch "[^\r\n]+" do lines[#lines + 1] = format.printable(line) end
     if #lines > 0 then list[#list + 1] = table.concat(lines, "\n") end

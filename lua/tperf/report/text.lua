@@ -46,7 +46,7 @@ end
 local function line(cells, widths, aligns)
   local padded = {}
   for c, cell in ipairs(cells) do padded[c] = text.pad(cell, widths[c], aligns[c]) end
-  return (table.concat(padded, "  "):gsub("%s+$", ""))
+  return table.concat(padded, "  "):match "^.*%S" or "" -- not gsub "%s+$", which is quadratic in a wide column
 end
 
 --- Rows as an aligned table with a rule under the headings.

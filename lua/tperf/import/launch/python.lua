@@ -68,7 +68,7 @@ local function arguments_of(text)
 end
 
 local function literal(text, constants)
-  text = text:match "^%s*(.-)%s*$"
+  text = text:match "^%s*(.*%S)" or ""
   if text == "True" then return true elseif text == "False" then return false end
   if text == "None" then return "None" end
   local quoted = text:match '^[rf]?"([^"]*)"$' or text:match "^[rf]?'([^']*)'$"
