@@ -3,10 +3,12 @@
 // positions[path] is where the node at a path ("network.fast.domain", "layers[2]"; "" is the root) lies:
 // { line, column, key_line, key_column }, or nil. It looks when asked: the paths of all nodes can be far larger than
 // the file. A null is absent from a map; in a list it is a light userdata.
+#include <string.h>
+
 #include "bind/bind.h"
 #include "io/yaml_in.h"
 
-static const char document_type[] = "tperf.yaml";
+static const char document_type[] = "tperf.yaml", positions_type[] = "tperf.yaml.positions";
 
 static int release(lua_State *L) {
     tp_yaml_release(luaL_checkudata(L, 1, document_type));
@@ -14,7 +16,7 @@ static int release(lua_State *L) {
 }
 
 static int position(lua_State *L) {
-    const tp_yaml_document *document = luaL_checkudata(L, 1, document_type);
+    const tp_yaml_document *document = luaL_checkudata(L, 1, positions_type);
     size_t size;
     const char *path = luaL_checklstring(L, 2, &size);
     const tp_yaml_node *node = document->count > 0 ? tp_yaml_find(document, path, size) : NULL;
@@ -36,8 +38,6 @@ static tp_yaml_document *new_document(lua_State *L) {
     if (luaL_newmetatable(L, document_type)) {
         lua_pushcfunction(L, release);
         lua_setfield(L, -2, "__gc");
-        lua_pushcfunction(L, position);
-        lua_setfield(L, -2, "__index");
     }
     lua_setmetatable(L, -2);
     return document;
@@ -89,6 +89,24 @@ static void push_node(lua_State *L, const tp_yaml_document *d, size_t at) {
     }
 }
 
+// The same document in memory of Lua's own, which no finalizer has to free: one that runs out of C stack frees nothing.
+static const tp_yaml_document *push_copy(lua_State *L, tp_yaml_document *document) {
+    size_t nodes = document->count * sizeof *document->nodes;
+    tp_yaml_document *copy = lua_newuserdatauv(L, sizeof *copy + nodes + document->text_size, 0);
+    *copy = *document;
+    copy->nodes = (tp_yaml_node *)(copy + 1);
+    copy->text = (char *)copy->nodes + nodes;
+    if (nodes) memcpy(copy->nodes, document->nodes, nodes);
+    if (document->text_size) memcpy(copy->text, document->text, document->text_size);
+    tp_yaml_release(document);
+    if (luaL_newmetatable(L, positions_type)) {
+        lua_pushcfunction(L, position);
+        lua_setfield(L, -2, "__index");
+    }
+    lua_setmetatable(L, -2);
+    return copy;
+}
+
 static int read_yaml(lua_State *L) {
     size_t size;
     const char *text = luaL_checklstring(L, 1, &size);
@@ -96,11 +114,13 @@ static int read_yaml(lua_State *L) {
     tp_yaml_document *document = new_document(L);
     tp_error error;
     if (tp_yaml_read(text, size, document, &error) != TP_OK) {
+        tp_yaml_release(document);
         lua_pushnil(L);
         lua_pushfstring(L, "%s:%s", name, error.message);
         return 2;
     }
-    push_node(L, document, 0);
+    const tp_yaml_document *copy = push_copy(L, document);
+    push_node(L, copy, 0);
     lua_insert(L, -2);
     return 2;
 }
