@@ -22,7 +22,7 @@ static double larger(double a, double b) {
 static tp_stage_time time_of_stage(const tp_stage *stage, const tp_network *network,
                                    const tp_layer_cost *costs, double host_s) {
     tp_pass_cost forward = {0}, backward = {0};
-    double weight_grad = 0;
+    double weight_grad = 0, comm = 0;
     for (int i = 0; i < network->n_kinds + 2; i++) {
         double layers = layers_of(stage, i, network->n_kinds);
         if (layers == 0) continue;
@@ -31,11 +31,10 @@ static tp_stage_time time_of_stage(const tp_stage *stage, const tp_network *netw
         weight_grad += layers * costs[i].weight_grad;
         forward.launches += layers * costs[i].forward.launches;
         backward.launches += layers * costs[i].backward.launches;
-        forward.comm += layers * (costs[i].forward.comm + costs[i].backward.comm);
+        comm += layers * (costs[i].forward.comm + costs[i].backward.comm);
     }
     tp_stage_time t = {longer(&forward, host_s), longer(&backward, host_s), weight_grad, 0, 0};
     t.host = t.forward - forward.time + (t.backward - backward.time);
-    double comm = forward.comm;
     t.pair = larger(larger(t.forward, t.backward), larger(t.forward + t.backward - comm, comm));
     return t;
 }
