@@ -11,14 +11,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tperf/collective.h"
+#include "tperf/grid.h"
 
-enum { TP_NAME_MAX = 24, TP_AXES_MAX = 4, TP_AXIS_NAME_MAX = 8, TP_COMMS_MAX = 6 };
+enum { TP_NAME_MAX = 24, TP_COMMS_MAX = 6 };
 
 typedef struct tp_comm {
     tp_collective kind;
     char axis[TP_AXIS_NAME_MAX]; // "tp", "cp" …
-    int axis_index;              // its place among the layer's axes, set by tp_layer_join
+    int axis_index;              // its row in the grid, set by tp_network_join
     bool share;                  // bytes are one GPU's share of the vector; until it joins a layer
     bool beside;                 // runs beside the op's own work: only what exceeds that takes time
     double bytes;                // the full vector, see tperf/collective.h

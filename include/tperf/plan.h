@@ -81,18 +81,16 @@ typedef struct tp_training {
     double reserved;  // part of the HBM that is kept free, in [0, 1)
 } tp_training;
 
-// One way to run a model on a machine. The network's axes, but for the expert axis, x dp x pp is
-// the number of GPUs.
+// One way to run a model on a machine. The axes of the grid that do not fold multiply to the number of GPUs.
 typedef struct tp_candidate {
     int strategy; // which of the caller's strategies; orders candidates that are otherwise equal
     int variant;  // which of the caller's variants of the shape (recomputation …); likewise
-    int64_t dp, sizes[TP_AXES_MAX];
+    int64_t sizes[TP_AXES_MAX]; // of the grid's axes
     const tp_pipeline *pipeline;
     int64_t micro_batch;  // samples
-    int64_t microbatches; // that each pipeline runs per iteration: global batch / dp / micro_batch
+    int64_t microbatches; // that each pipeline runs per iteration
     int zero;             // ZeRO stage
     tp_placement placement;
-    int64_t dp_fast, pp_fast; // GPUs of that axis in one fast domain
 } tp_candidate;
 
 // What all candidates of one question share.
@@ -168,8 +166,7 @@ typedef struct tp_exchange {
     double gather, reduce;
 } tp_exchange;
 
-// exchanges[n_kinds + 2]: every section's; they depend on the replicas' placement (dp_fast and that of the
-// gradient axes and experts) and on the ZeRO stage. Costs give bytes only.
+// exchanges[n_kinds + 2]: every section's; they depend on the replicas' placement and on the ZeRO stage. Costs give bytes only.
 void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
                        const tp_layer_cost *costs, tp_exchange *exchanges);
 
@@ -179,7 +176,7 @@ typedef struct tp_hop {
 } tp_hop;
 tp_hop tp_hop_times(const tp_job *job, const tp_network *network);
 
-// The average over the links between stages; depends on the pipeline and pp_fast.
+// The average over the links between stages; depends on the placement of the stages.
 double tp_hop_time(const tp_candidate *candidate, const tp_job *job, tp_hop hop);
 
 // Equal to tp_iteration_of's time, to the last bit.
@@ -188,7 +185,7 @@ double tp_iteration_time(const tp_candidate *candidate, const tp_job *job,
                          const tp_pipeline_time *pipeline, const tp_exchange *exchanges, double hop,
                          double optimizer);
 
-// A lower bound of the iteration's time that holds for every dp_fast and pp_fast: layers, the bubble they make and the
+// A lower bound of the iteration's time that holds for every placement of replicas and stages: layers, the bubble they make and the
 // optimizer's step, no data-parallel or pipeline traffic.
 double tp_iteration_bound(const tp_candidate *candidate, const tp_pipeline_time *pipeline,
                           double optimizer);

@@ -119,7 +119,7 @@ function layout.of(model, s, attention, rules)
     sections[#kinds + 1] = ops_of(plan.first, model, share)
     sections[#kinds + 2] = ops_of(plan.last, model, share)
     local boundary = ELEMENT_BYTES * share:boundary(model.hidden)
-    local built = core.network(s.axis_names, sizes, s.gradient_mask, s.expert_axis, boundary, sections)
+    local built = core.network(s.grid, sizes, boundary, sections)
     return remember(s, prefix, key, built)
   end
   return { kinds = kinds, runs = runs, has_ends = #plan.first + #plan.last > 0, network = network }

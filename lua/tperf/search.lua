@@ -44,7 +44,7 @@ end
 local function describe(p, question, found)
   local layout, s = p.layouts[found.strategy], p.strategies[found.strategy]
   local variant = p.variants[found.variant]
-  local c = configuration.of(question, s, layout.network(found.sizes, found.micro_batch, variant), found)
+  local c = configuration.of(question, s, layout.network(configuration.own(s, found), found.micro_batch, variant), found)
   c.recompute, c.sequence_parallel = variant.recompute, variant.sequence_parallel
   return c
 end
@@ -56,7 +56,7 @@ local function new_core_search(p, o)
   end
   return core.new({
     top = o.top, threads = o.threads or core.threads(), keep_all = o.keep == "all", no_pruning = not o.prune,
-    infeasible_too = o.infeasible, memory_only = o.memory_only, dp_fast = fast.dp, pp_fast = fast.pp,
+    infeasible_too = o.infeasible, memory_only = o.memory_only, replicas_fast = fast.dp, stages_fast = fast.pp,
   }, p.rules, p.training, p.pipelines, p.questions, p.zero, p.fixed.dp, accept, p.software)
 end
 
@@ -173,11 +173,14 @@ local function why_too_big(p, o, question, found, complete)
     units.format(question.system.accelerator.hbm.capacity, "bytes"))
   if not least or not complete then return text end
   local s = p.strategies[least.strategy]
-  for i, name in ipairs(s.axis_names) do
-    if i ~= s.expert_axis or p.model.experts then sizes[#sizes + 1] = ("%s = %d"):format(name, least.sizes[i]) end
+  for i, axis in ipairs(s.axes) do
+    local size = least.sizes[2 + i] or 0
+    if strategy.matters(axis, p.model) and strategy.shows(axis, size) then
+      sizes[#sizes + 1] = ("%s = %d"):format(axis.name, size)
+    end
   end
   text = ("%s: the smallest, %s, pp = %d, dp = %d, micro_batch = %d, needs %s"):format(text, table.concat(sizes, ", "),
-    p.pipeline_list[least.pipeline].pp, least.dp, least.micro_batch, shortage.miss(least.memory, question))
+    p.pipeline_list[least.pipeline].pp, least.sizes[1], least.micro_batch, shortage.miss(least.memory, question))
   return p.many and text or ("%s; %s"):format(text, shortage.advice(o, p.strategies, question, search.least))
 end
 

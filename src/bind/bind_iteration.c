@@ -17,7 +17,7 @@ static const char predictor_name[] = "tperf.predictor";
 
 // The fifth argument of network:iteration.
 typedef struct run {
-    int64_t global_batch, dp, pipeline, micro_batch, panels, zero, dp_fast, pp_fast;
+    int64_t global_batch, dp, pipeline, micro_batch, panels, zero;
 } run;
 
 static const tp_field run_fields[] = {
@@ -29,8 +29,6 @@ static const tp_field run_fields[] = {
     FIELD(micro_batch),
     FIELD(panels),
     FIELD(zero),
-    FIELD(dp_fast),
-    FIELD(pp_fast),
 #undef FIELD
     {0},
 };
@@ -78,10 +76,14 @@ static void push_device(lua_State *L, const tp_stage *device, int n_kinds,
 }
 
 // Whether sizes are such that nothing divides by zero or overflows; that they divide what they must is the caller's.
-static bool is_sound(const run *r, const tp_pipeline *pipeline) {
-    return r->dp >= 1 && r->micro_batch >= 1 && r->panels >= 1 && r->dp_fast >= 1 &&
-           r->dp_fast <= r->dp && r->pp_fast >= 1 && r->pp_fast <= pipeline->pp && r->zero >= 0 &&
-           r->zero <= 3 && r->global_batch / r->micro_batch >= r->dp;
+static bool is_sound(const run *r) {
+    return r->dp >= 1 && r->micro_batch >= 1 && r->panels >= 1 && r->zero >= 0 && r->zero <= 3 &&
+           r->global_batch / r->micro_batch >= r->dp && r->dp <= (int64_t)1 << 31;
+}
+
+static bool has_part(const tp_candidate *candidate, int axis) {
+    int64_t part = candidate->placement.fast[axis];
+    return part <= candidate->sizes[axis] && candidate->sizes[axis] % part == 0;
 }
 
 static void read_candidate(lua_State *L, int run_index, int fast_index, const tp_network *network,
@@ -92,18 +94,25 @@ static void read_candidate(lua_State *L, int run_index, int fast_index, const tp
     const tp_pipeline *pipelines = tp_bind_check_pipelines(L, pipelines_index, &n);
     if (r.pipeline < 1 || (size_t)r.pipeline > n) tp_bind_fail(L, "no such pipeline");
     candidate->pipeline = &pipelines[r.pipeline - 1];
-    if (!is_sound(&r, candidate->pipeline))
+    if (!is_sound(&r))
         tp_bind_fail(L, "sizes must be at least 1 and lie in what they divide");
     tp_bind_check_kinds(L, pipelines_index, network);
     candidate->placement.panels = r.panels;
     tp_bind_check_placement(L, fast_index, network, &candidate->placement);
-    candidate->dp = r.dp;
-    candidate->micro_batch = r.micro_batch;
-    candidate->microbatches = r.global_batch / r.dp / r.micro_batch;
-    candidate->zero = (int)r.zero;
-    candidate->dp_fast = r.dp_fast;
-    candidate->pp_fast = r.pp_fast;
     memcpy(candidate->sizes, network->sizes, sizeof candidate->sizes);
+    candidate->sizes[TP_AXIS_REPLICAS] = r.dp;
+    candidate->sizes[TP_AXIS_STAGES] = candidate->pipeline->pp;
+    candidate->micro_batch = r.micro_batch;
+    candidate->zero = (int)r.zero;
+    int64_t own = tp_grid_own_gpus(&network->grid, network->sizes, (int64_t)1 << 31);
+    if (!own || own > ((int64_t)1 << 31) / r.dp || !has_part(candidate, TP_AXIS_REPLICAS) ||
+        !has_part(candidate, TP_AXIS_STAGES) || !tp_grid_folds(&network->grid, candidate->sizes))
+        tp_bind_fail(L, "sizes must be at least 1 and lie in what they divide");
+    int64_t ways = r.dp * tp_grid_own_batch(&network->grid, network->sizes);
+    if (r.global_batch / r.micro_batch < ways)
+        tp_bind_fail(L, "a batch of %I is too small for %I replicas", (LUAI_UACINT)r.global_batch,
+                     (LUAI_UACINT)ways);
+    candidate->microbatches = r.global_batch / ways / r.micro_batch;
     job->global_batch = r.global_batch;
 }
 

@@ -1,7 +1,6 @@
 // bind_network.c: tperf.core.network: the ops of a model for one shape.
-//   network(axes, sizes, gradient_axes, expert_axis, boundary_bytes, sections) -> network
-//     axes: list of names; sizes: list of integers; gradient_axes: bit mask; expert_axis: its place, 0: none;
-//     sections: list of lists of blocks { name =, op, op … }: each kind of layer, then first, then last
+//   network(grid, sizes, boundary_bytes, sections) -> network
+//     sizes: list of integers, of the grid's own axes; sections: list of lists of blocks { name =, op, op … }: each kind of layer, then first, then last
 //   network:ops(section, system, rules, fast, panels, serves, software)   list of records, as tperf.layer documents them
 //   #network   how many ops it has
 //   and the methods of bind_iteration.c
@@ -81,35 +80,18 @@ static void join_sections(lua_State *L, int sections, tp_network *network) {
     }
 }
 
-static void read_axes(lua_State *L, int names, int sizes, tp_network *network) {
-    size_t n = tp_bind_check_sizes(L, sizes, network->sizes, TP_AXES_MAX);
-    network->n_axes = (int)n;
-    for (size_t i = 0; i < n; i++) {
-        lua_rawgeti(L, names, (lua_Integer)i + 1);
-        const char *name = luaL_checkstring(L, -1);
-        if (strlen(name) >= TP_AXIS_NAME_MAX)
-            tp_bind_fail(L, "the axis name '%s' is longer than %d bytes", name,
-                         TP_AXIS_NAME_MAX - 1);
-        strcpy(network->axes[i], name);
-        lua_pop(L, 1);
-    }
-}
-
 static int new_network(lua_State *L) {
-    luaL_checktype(L, 1, LUA_TTABLE);
-    lua_settop(L, 6);
-    size_t n_ops = copy_sections(L, 6);
+    const tp_grid *grid = tp_bind_check_grid(L, 1);
+    lua_settop(L, 4);
+    size_t n_ops = copy_sections(L, 4);
     tp_network *network = lua_newuserdatauv(L, sizeof *network + n_ops * sizeof network->ops[0], 0);
     memset(network, 0, sizeof *network);
     network->capacity = n_ops;
     luaL_setmetatable(L, type_name);
-    read_axes(L, 1, 2, network);
-    network->gradient_axes = (unsigned)luaL_checkinteger(L, 3);
-    lua_Integer experts = luaL_checkinteger(L, 4);
-    luaL_argcheck(L, experts >= 0 && experts <= network->n_axes, 4, "no such axis");
-    network->expert_axis = (int)experts - 1;
-    network->boundary_bytes = luaL_checknumber(L, 5);
-    join_sections(L, 7, network);
+    network->grid = *grid;
+    tp_bind_check_own_sizes(L, 2, grid, network->sizes);
+    network->boundary_bytes = luaL_checknumber(L, 3);
+    join_sections(L, 5, network);
     return 1;
 }
 

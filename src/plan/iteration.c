@@ -73,28 +73,6 @@ static double bubble_of(const tp_pipeline *pipeline, const tp_stage_time *others
            pipeline->bubble_weight_grad * others->weight_grad;
 }
 
-// The collectives that gather a layer's weights and reduce its gradients, among all replicas.
-typedef struct replicas {
-    tp_group dense, expert;
-    const tp_job *job;
-} replicas;
-
-static replicas replicas_of(const tp_candidate *candidate, const tp_job *job,
-                            const tp_network *network) {
-    replicas r = {{candidate->dp, candidate->dp_fast}, {0, 0}, job};
-    for (int i = 0; i < network->n_axes; i++) {
-        if (!(network->gradient_axes >> i & 1)) continue;
-        r.dense.size *= candidate->sizes[i];
-        r.dense.fast *= candidate->placement.fast[i];
-    }
-    r.expert = r.dense;
-    if (network->expert_axis >= 0) {
-        r.expert.size /= candidate->sizes[network->expert_axis];
-        r.expert.fast /= candidate->placement.fast[network->expert_axis];
-    }
-    return r;
-}
-
 // A collective among replicas, ready for any number of bytes.
 typedef struct exchanger {
     const tp_job *job;
@@ -117,6 +95,34 @@ static double exchange(const exchanger *e, double bytes) {
     return bytes > 0 ? e->rate.latency_s + bytes * e->rate.per_byte_s : 0;
 }
 
+// What gathers weights and reduces gradients among the GPUs that hold copies of them.
+typedef struct exchangers {
+    exchanger gather, reduce;
+    int n_copies;
+    exchanger copies[TP_AXES_MAX];
+    double bytes[TP_AXES_MAX]; // for each of a shard's gradients
+} exchangers;
+
+static exchangers exchangers_of(const tp_candidate *candidate, const tp_job *job,
+                                const tp_network *network, bool experts) {
+    tp_replicas r = tp_grid_replicas(&network->grid, candidate->sizes, candidate->placement.fast, experts);
+    tp_collective reduction = candidate->zero ? TP_REDUCE_SCATTER : TP_ALL_REDUCE;
+    exchangers e = {exchanger_of(job, TP_ALL_GATHER, r.shards),
+                    exchanger_of(job, reduction, r.shards), (int)r.n_copies, {{0}}, {0}};
+    for (int i = 0; i < r.n_copies; i++) {
+        e.copies[i] = exchanger_of(job, TP_ALL_REDUCE, r.copies[i].group);
+        e.bytes[i] = r.copies[i].bytes / (candidate->zero ? (double)r.shards.size : 1);
+    }
+    return e;
+}
+
+static double reduce_time(const exchangers *e, double bytes) {
+    double time = exchange(&e->reduce, bytes);
+    for (int i = 0; i < e->n_copies; i++)
+        time += exchange(&e->copies[i], bytes * e->bytes[i]);
+    return time;
+}
+
 static bool has_experts(const tp_network *network, const tp_layer_cost *costs) {
     for (int i = 0; i < network->n_kinds + 2; i++)
         if (costs[i].experts.count > 0) return true;
@@ -132,24 +138,17 @@ static double gathered_bytes(const tp_training *t, const tp_weights *weights) {
 
 void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
                        const tp_layer_cost *costs, tp_exchange *exchanges) {
-    replicas r = replicas_of(candidate, job, network);
     const tp_training *t = job->training;
-    tp_collective reduction = candidate->zero ? TP_REDUCE_SCATTER : TP_ALL_REDUCE;
-    exchanger gather = exchanger_of(job, TP_ALL_GATHER, r.dense);
-    exchanger reduce = exchanger_of(job, reduction, r.dense);
-    exchanger gather_experts = {0}, reduce_experts = {0};
-    if (has_experts(network, costs)) {
-        gather_experts = exchanger_of(job, TP_ALL_GATHER, r.expert);
-        reduce_experts = exchanger_of(job, reduction, r.expert);
-    }
+    exchangers dense = exchangers_of(candidate, job, network, false), expert = {0};
+    if (has_experts(network, costs)) expert = exchangers_of(candidate, job, network, true);
     for (int i = 0; i < network->n_kinds + 2; i++) {
         tp_exchange *e = &exchanges[i];
         const tp_weights *weights = &costs[i].weights, *experts = &costs[i].experts;
-        e->gather = candidate->zero ? exchange(&gather, gathered_bytes(t, weights)) : 0;
-        e->reduce = exchange(&reduce, t->gradient_bytes * weights->count);
+        e->gather = candidate->zero ? exchange(&dense.gather, gathered_bytes(t, weights)) : 0;
+        e->reduce = reduce_time(&dense, t->gradient_bytes * weights->count);
         if (experts->count > 0) {
-            if (candidate->zero) e->gather += exchange(&gather_experts, gathered_bytes(t, experts));
-            e->reduce += exchange(&reduce_experts, t->gradient_bytes * experts->count);
+            if (candidate->zero) e->gather += exchange(&expert.gather, gathered_bytes(t, experts));
+            e->reduce += reduce_time(&expert, t->gradient_bytes * experts->count);
         }
         if (candidate->zero >= 3) e->reduce += e->gather; // the backward pass gathers again
     }
@@ -228,9 +227,10 @@ tp_hop tp_hop_times(const tp_job *job, const tp_network *network) {
 double tp_hop_time(const tp_candidate *candidate, const tp_job *job, tp_hop hop) {
     int64_t pp = candidate->pipeline->pp;
     if (pp == 1) return 0;
-    if (candidate->pp_fast == 1) return hop.slow;
+    int64_t fast = candidate->placement.fast[TP_AXIS_STAGES];
+    if (fast == 1) return hop.slow;
     double links = (double)pp - 1;
-    double slow_links = trunc((double)pp / (double)candidate->pp_fast - 1);
+    double slow_links = trunc((double)pp / (double)fast - 1);
     double slow = job->on.rules->slow_pipeline_links_cost ? hop.slow : 0;
     return ((links - slow_links) * hop.fast + slow_links * slow) / links;
 }

@@ -4,7 +4,7 @@
 #include "tperf/plan.h"
 
 // The weights of a stage: of its layers and of the ends of the pipeline, each spread like the rest or
-// over the expert axis.
+// as experts are.
 typedef struct weights {
     tp_weights layers, layer_experts, ends, end_experts;
 } weights;
@@ -20,7 +20,7 @@ typedef struct question {
     const tp_network *network;
     const tp_layer_cost *costs;
     double microbatches;
-    double shards, expert_shards; // replicas of a weight
+    double shards, expert_shards; // that ZeRO cuts a weight into
     int groups;                   // that a GPU communicates in
 } question;
 
@@ -143,17 +143,18 @@ static tp_memory memory_of(const question *q, const tp_stage *stage) {
 
 static question question_of(const tp_candidate *candidate, const tp_job *job,
                             const tp_network *network, const tp_layer_cost *costs) {
-    question q = {candidate, job, network, costs, .shards = (double)candidate->dp};
-    q.microbatches = (double)candidate->microbatches;
-    q.groups = (candidate->dp > 1) + (candidate->pipeline->pp > 1);
-    for (int i = 0; i < network->n_axes; i++) {
-        q.groups += candidate->sizes[i] > 1;
-        if (network->gradient_axes >> i & 1) q.shards *= (double)candidate->sizes[i];
-    }
-    q.expert_shards = q.shards;
-    if (network->expert_axis >= 0)
-        q.expert_shards /= (double)candidate->sizes[network->expert_axis];
-    return q;
+    static const int64_t apart[TP_AXES_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}; // no bytes depend on it
+    const int64_t *sizes = candidate->sizes;
+    return (question){
+        .candidate = candidate,
+        .job = job,
+        .network = network,
+        .costs = costs,
+        .microbatches = (double)candidate->microbatches,
+        .shards = (double)tp_grid_replicas(&network->grid, sizes, apart, false).shards.size,
+        .expert_shards = (double)tp_grid_replicas(&network->grid, sizes, apart, true).shards.size,
+        .groups = tp_grid_groups(&network->grid, sizes),
+    };
 }
 
 tp_memory tp_memory_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,

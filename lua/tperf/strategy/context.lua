@@ -14,22 +14,24 @@ local context = {
 
 context.axes = {
   {
-    name = "tp", meaning = "tensor parallelism: heads and features",
+    name = "tp", meaning = "tensor parallelism: heads and features", cuts = { "features", "weights", "experts" },
     admits = function(m, p, rules)
-      local fits, reason = fitting.cuts(m, p.tp, rules)
+      local fits, reason = fitting.cuts(m, p.tp, rules, true)
       if not fits then return false, reason end
       if m.hidden // p.tp < 128 then return false, "leaves fewer than 128 features" end
       return true
     end,
   },
   {
-    name = "cp", meaning = "context parallelism: the sequence",
+    name = "cp", meaning = "context parallelism: the sequence", cuts = { "tokens" },
     admits = function(m, p)
       if m.seq // p.cp < 128 then return false, "leaves fewer than 128 tokens" end
       return true
     end,
   },
-  fitting.expert_axis,
+  fitting.expert_features { "tp", "cp", "dp" },
+  fitting.experts { "tp", "cp", "dp" },
+  fitting.shards { "cp", "dp" },
 }
 
 function context.sequence_shards(p) return p.tp * p.cp end
