@@ -24,9 +24,9 @@ local function random_training(pick)
   local name = pick { DENSE, MOE }
   if name ~= DENSE then
     c.ep = pick { 1, 2, 4, 8 }
-    c.etp = pick { 1, c.tp }
-    if c.tp * c.cp * c.dp % (c.ep * c.etp) ~= 0 or 8 % c.ep ~= 0 then c.ep = 1 end
-    if not c.sequence_parallel or c.ep == 1 then c.etp = c.tp end
+    c.etp = c.sequence_parallel and pick { 1, c.tp } or c.tp
+    if c.tp * c.cp * c.dp % (c.ep * c.etp) ~= 0 then c.ep = 1 end
+    if c.ep == 1 then c.etp = c.tp end
   end
   c.schedule, c.virtual_stages = "1f1b", 1
   if c.pp > 1 and pick { true, false } then c.schedule, c.virtual_stages = "interleaved_1f1b", pick { 2, 4 } end
@@ -92,7 +92,7 @@ describe("a launch written and read back", function()
         asked = asked + 1
         local a = tperf.import.arguments(read_back("megatron", text, {}))
         assert.same({ c.tp, c.pp, c.cp, c.dp, c.ep or 1, c.micro_batch, c.global_batch, c.zero, c.recompute, seq },
-          { a.tp, a.pp, a.cp or 1, a.dp, a.ep, a.micro_batch, a.global_batch, a.zero, a.recompute, a.seq })
+          { a.tp, a.pp, a.cp or 1, a.dp, a.ep or 1, a.micro_batch, a.global_batch, a.zero, a.recompute, a.seq })
         local m = tperf.model(a.model)
         for _, name in ipairs { "layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "gated", "tied_embeddings" } do
           if not (model.experts and name == "ffn") then assert.equal(model[name], m[name]) end

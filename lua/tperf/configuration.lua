@@ -1,6 +1,6 @@
 --- Configurations: what tperf.search returns and tperf.train explains.
+local axes = require "tperf.strategy.axes"
 local runtime = require "tperf.runtime"
-local strategy = require "tperf.strategy"
 
 local configuration = {}
 
@@ -40,7 +40,9 @@ local configuration = {}
 ---@field tp1? integer columns of a SUMMA grid
 ---@field tp2? integer rows of a SUMMA grid
 ---@field cp? integer context parallelism
----@field ep? integer expert parallelism, inside dp
+---@field etp? integer GPUs that cut each expert
+---@field ep? integer expert parallelism: GPUs that experts are spread over
+---@field shard? integer replicas that ZeRO shards over, where these are not all
 ---@field pp integer pipeline stages
 ---@field dp integer data-parallel replicas
 ---@field micro_batch integer sequences
@@ -78,7 +80,7 @@ local configuration = {}
 local function fast_of(s, found)
   local fast = { dp = found.fast[1], pp = found.fast[2] }
   for i, axis in ipairs(s.axes) do
-    if strategy.shows(axis, found.sizes[2 + i]) then fast[axis.name] = found.fast[2 + i] end
+    if axes.shows(axis, found.sizes[2 + i]) then fast[axis.name] = found.fast[2 + i] end
   end
   return fast
 end
@@ -172,7 +174,7 @@ function configuration.of(question, s, network, found)
   c.strategy, c.gpus, c.global_batch = s.name, question.gpus, question.global_batch
   for i, axis in ipairs(s.axes) do
     local size = found.sizes[2 + i]
-    if strategy.shows(axis, size) then c[axis.name] = size end
+    if axes.shows(axis, size) then c[axis.name] = size end
   end
   c.dp, c.pp, c.micro_batch, c.zero = found.sizes[1], pipeline.pp, found.micro_batch, found.zero
   c.schedule, c.virtual_stages = pipeline.schedule, pipeline.virtual_stages

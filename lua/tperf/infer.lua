@@ -1,4 +1,5 @@
 --- tperf.infer: how one way of serving a model answers: latency, throughput, memory, cost. docs/inference.md.
+local axes = require "tperf.strategy.axes"
 local check = require "tperf.check"
 local nearest = require "tperf.nearest"
 local placement = require "tperf.placement"
@@ -40,7 +41,7 @@ local function check_shares(p, c, own)
   local sharing = placement.sharing(p.strategy, own)
   local names, product = {}, 1
   for i, axis in ipairs(p.strategy.axes) do
-    if axis.folds and strategy.shows(axis, own[i]) then
+    if axis.folds and axes.shows(axis, own[i]) then
       names[#names + 1], product = ("%s = %d"):format(axis.name, own[i]), product * own[i]
     end
   end
@@ -193,7 +194,7 @@ end
 ---  ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time,
 ---                         flops, bytes, intensity, bound, weight_bytes } of one layer or end, averaged over steps
 function infer.run(given)
-  local s = strategy.asked(given)
+  local s = axes.asked(given)
   problem.refuse_axes("tperf.infer", given, { s })
   local o = check.record("tperf.infer", given, schema_of(s))
   o.strategy = s

@@ -1,4 +1,5 @@
 --- tperf.layer: the ops of one layer, with their counts and times.
+local axes = require "tperf.strategy.axes"
 local check = require "tperf.check"
 local layout = require "tperf.layout"
 local model = require "tperf.model"
@@ -47,7 +48,7 @@ local layer = {}
 local function sizes_of(s, given, m, set)
   local sizes, share = {}, strategy.share(s, m, 1, {}, set)
   for i, axis in ipairs(s.axes) do
-    sizes[i] = given[axis.name] or strategy.default_size(axis, m, share, set)
+    sizes[i] = given[axis.name] or axes.default(axis, m, share, set)
     share[axis.name] = sizes[i]
   end
   return sizes
@@ -85,6 +86,7 @@ end
 ---  attention          "flash" (default), "unfused", "recompute", "summa"
 ---  micro_batch        samples (1)
 ---  tp, tp1, tp2, cp, ep, etp   GPUs along each axis of the strategy (1; etp as tp)
+---  shard              of no consequence to a layer
 ---  panels             of SUMMA products (4)
 ---  fast               GPUs of each axis in one fast domain: { tp = 8 }; as many as fit
 ---  seq                tokens, in place of the model's

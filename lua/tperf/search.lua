@@ -1,4 +1,5 @@
 --- tperf.search: all ways to train a model on a machine, best first.
+local axes = require "tperf.strategy.axes"
 local core = require "tperf.core".search
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
@@ -175,7 +176,7 @@ local function why_too_big(p, o, question, found, complete)
   local s = p.strategies[least.strategy]
   for i, axis in ipairs(s.axes) do
     local size = least.sizes[2 + i] or 0
-    if strategy.matters(axis, p.model) and strategy.shows(axis, size) then
+    if axes.matters(axis, p.model) and axes.shows(axis, size) then
       sizes[#sizes + 1] = ("%s = %d"):format(axis.name, size)
     end
   end
@@ -213,7 +214,9 @@ end
 ---  seq                tokens, in place of the model's
 ---  rules              "default", "subramanian2024" or a table, see tperf.rules
 ---  micro_batch, pp, dp   a number or a list: only these; any that divides
----  tp, tp1, tp2, cp, ep  GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
+---  tp, tp1, tp2, cp   GPUs along each axis of the strategy, likewise
+---  ep, etp            GPUs that experts are spread over, and that cut each (as tp, or 1), out of tp x cp x dp
+---  shard              replicas that ZeRO shards over, likewise: fewer than all are hybrid shards (all)
 ---  panels             of SUMMA products, likewise
 ---  fast               { tp =, dp = … }: only these placements
 ---  schedule           a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" })

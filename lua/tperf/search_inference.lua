@@ -1,4 +1,5 @@
 --- tperf.search_inference: the best ways to serve a model on a number of GPUs under limits of latency.
+local axes = require "tperf.strategy.axes"
 local check = require "tperf.check"
 local divisors = require "tperf.divisors"
 local infer = require "tperf.infer"
@@ -47,7 +48,7 @@ end
 -- The sizes of an axis that are wanted and admitted; c: the sizes of those before it.
 local function choices(p, axis, c, candidates)
   local list, wanted, share = {}, p.o[axis.name], serving.share(p, c)
-  if not strategy.shows(axis, 0) then return { 0 } end
+  if not axes.shows(axis, 0) then return { 0 } end
   local tried = not wanted and axis.tries and axis.tries(p.model, share, p.rules) or candidates
   local tries = setmetatable({}, { __index = c })
   for _, size in ipairs(tried) do
@@ -188,7 +189,7 @@ end
 local function shown_axes(p)
   local names = {}
   for _, axis in ipairs(p.strategy.axes) do
-    if strategy.shows(axis, 0) and strategy.matters(axis, p.model) then names[#names + 1] = axis.name end
+    if axes.shows(axis, 0) and axes.matters(axis, p.model) then names[#names + 1] = axis.name end
   end
   return table.concat(names, ", ")
 end
@@ -234,7 +235,7 @@ end
 ---  candidates, feasible   how many were tried; how many fit and keep the limits
 ---  reason       why there are none
 function search_inference.run(given)
-  local s = strategy.asked(given)
+  local s = axes.asked(given)
   problem.refuse_axes("tperf.search_inference", given, { s })
   local o = check.record("tperf.search_inference", given, schema_of(s))
   o.strategy = s

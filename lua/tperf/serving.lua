@@ -1,5 +1,6 @@
 --- What tperf.infer and tperf.search_inference share: arguments turned into what the core serves, and its answer
 -- turned into a record. docs/inference.md.
+local axes = require "tperf.strategy.axes"
 local cache = require "tperf.arch.cache"
 local check = require "tperf.check"
 local core = require "tperf.core"
@@ -46,7 +47,7 @@ function serving.schema_of(s, axis_checker)
   local schema = {}
   for name, checker in pairs(serving.schema) do schema[name] = checker end
   for _, axis in ipairs(s.axes) do
-    if strategy.shows(axis, 0) then schema[axis.name] = axis_checker end
+    if axes.shows(axis, 0) then schema[axis.name] = axis_checker end
   end
   schema.strategy = check.any { optional = true }
   return schema
@@ -82,7 +83,7 @@ end
 ---@return table problem  { what, o, model, system, strategy, rules, plan, price }
 function serving.problem(what, o)
   local p = { what = what, o = o, model = model(o.model), system = system(o.system) }
-  p.rules, p.strategy = o.rules and rules(o.rules) or usual, strategy.asked(o)
+  p.rules, p.strategy = o.rules and rules(o.rules) or usual, axes.asked(o)
   check_strategy(what, p.strategy)
   check_model(what, p.model, o, p.rules)
   p.plan = plan_of(p.model, p.strategy, p.rules, o.attention)
@@ -169,7 +170,7 @@ end
 function serving.own_sizes(p, c)
   local own, share = {}, serving.share(p, {})
   for i, axis in ipairs(p.strategy.axes) do
-    if c[axis.name] == nil then c[axis.name] = strategy.default_size(axis, p.model, share, p.rules) end
+    if c[axis.name] == nil then c[axis.name] = axes.default(axis, p.model, share, p.rules) end
     own[i], share[axis.name] = c[axis.name], c[axis.name]
   end
   return own
@@ -221,7 +222,7 @@ function serving.evaluate(p, c)
   r.strategy, r.pp, r.dp, r.gpus = s.name, c.pp, c.dp, s.grid:gpus(own) * c.pp * c.dp
   r.fast, r.placement = { dp = fast[1], pp = fast[2] }, fast
   for i, axis in ipairs(s.axes) do
-    if strategy.shows(axis, own[i]) then r[axis.name], r.fast[axis.name] = own[i], fast[2 + i] end
+    if axes.shows(axis, own[i]) then r[axis.name], r.fast[axis.name] = own[i], fast[2 + i] end
   end
   r.batch, r.sequences, r.prefill_batch, r.microbatches = c.batch, c.batch * c.dp * s.grid:batch(own), c.prefill_batch, microbatches
   r.prompt, r.generate = o.prompt, o.generate

@@ -1,4 +1,5 @@
 --- Why a question of a search has no candidate, and which numbers of GPUs have some.
+local axes = require "tperf.strategy.axes"
 local divisors = require "tperf.divisors"
 local nearest = require "tperf.nearest"
 local pipelines = require "tperf.pipelines"
@@ -45,7 +46,7 @@ end
 local function axes_of(p)
   local s, names = p.strategies[1], {}
   for _, axis in ipairs(s.axes) do
-    if strategy.matters(axis, p.model) and strategy.shows(axis, 0) then names[#names + 1] = axis.name end
+    if axes.matters(axis, p.model) and axes.shows(axis, 0) then names[#names + 1] = axis.name end
   end
   return names
 end
@@ -113,7 +114,7 @@ local function refusals(p)
   local list, add = reasons()
   local idle = {} -- axes that do not matter to the model
   for _, s in ipairs(p.strategies) do
-    for _, axis in ipairs(s.axes) do idle[axis.name] = not strategy.matters(axis, p.model) end
+    for _, axis in ipairs(s.axes) do idle[axis.name] = not axes.matters(axis, p.model) end
   end
   for _, reason in ipairs(p.refused) do
     if not idle[reason:match "^[%w_]+"] then add(reason) end
@@ -132,8 +133,8 @@ function splits.why_none(p, question, fast)
     return ("%d GPUs do not fill fast domains of %d exactly, as the rules '%s' demand"):format(question.gpus, domain,
       p.rules.name)
   end
-  local axes = axes_of(p)
-  local text = ("no split of %d GPUs into %s, pp and dp"):format(question.gpus, table.concat(axes, ", "))
+  local names = axes_of(p)
+  local text = ("no split of %d GPUs into %s, pp and dp"):format(question.gpus, table.concat(names, ", "))
   local wrong = wrong_sizes(p, question)
   if wrong ~= "" then return text .. ": " .. wrong end
   text = ("%s has pp fitting %d layers, dp x micro-batch dividing the global batch of %d and the sequence of %d cut "

@@ -1,4 +1,5 @@
 --- tperf.train: one training configuration, explained op by op.
+local axes = require "tperf.strategy.axes"
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
 local model = require "tperf.model"
@@ -47,7 +48,7 @@ end
 local function own_sizes(o, s, m, set)
   local own, share = {}, strategy.share(s, m, o.micro_batch, {}, set, { sequence_parallel = o.sequence_parallel })
   for i, axis in ipairs(s.axes) do
-    if o[axis.name] == nil then o[axis.name] = strategy.default_size(axis, m, share, set) end
+    if o[axis.name] == nil then o[axis.name] = axes.default(axis, m, share, set) end
     own[i], share[axis.name] = o[axis.name], o[axis.name]
   end
   return own, share
@@ -166,7 +167,7 @@ local function best_placement(o, s)
   local request = { top = 1, infeasible = true }
   for name, value in pairs(o) do request[name] = value end
   for _, axis in ipairs(s.axes) do
-    if not strategy.shows(axis, o[axis.name]) then request[axis.name] = nil end
+    if not axes.shows(axis, o[axis.name]) then request[axis.name] = nil end
   end
   request.simulate, request.explain, request.strategy = nil, nil, s
   request.profile, request.software = nil, o.profile or "none"
@@ -219,7 +220,7 @@ end
 -- Everything that decides the answer: { o = checked arguments, strategy, problem, network, found }.
 local function prepare(given)
   if type(given) == "table" and given.configuration ~= nil then given = with_configuration(given) end
-  local s = strategy.asked(given)
+  local s = axes.asked(given)
   problem.refuse_axes("tperf.train", given, { s })
   local o = problem.arguments("tperf.train", given, schema_of(s))
   problem.refuse_panels("tperf.train", o, { s })
@@ -255,10 +256,11 @@ end
 
 --- The time and memory of one configuration.
 ---@param given table  as for tperf.search, with one value each:
----  model, system, strategy, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
+---  strategy           the first that has the axes that are given
+---  model, system, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
 ---  recompute_layers, optimizer, weights, gradients, master, moments, reserve, data_overlap, gradient_shard
 ---  global_batch       samples per iteration
----  tp, tp1, tp2, cp, ep, pp, micro_batch            1 unless given
+---  tp, tp1, tp2, cp, ep, pp, micro_batch            1 unless given; etp as tp, shard all replicas
 ---  dp, gpus           either follows from the other
 ---  panels             of strategy summa; the fastest
 ---  fast               GPUs of each axis in one fast domain, { tp =, dp =, pp = }; the fastest placement of what

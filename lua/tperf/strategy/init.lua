@@ -211,48 +211,6 @@ function strategy.list(value)
   return list
 end
 
---- The strategy that arguments ask for: by name, or the first that has all the axes that they name.
----@param given table  arguments
-function strategy.asked(given)
-  if type(given) ~= "table" then return strategy.of "tensor" end
-  if given.strategy ~= nil then return strategy.of(given.strategy) end
-  for _, s in ipairs(order) do
-    local has = true
-    for _, other in ipairs(order) do
-      for _, name in ipairs(other.axis_names) do
-        has = has and (given[name] == nil or s.index[name] ~= nil)
-      end
-    end
-    if has then return s end
-  end
-  return strategy.of "tensor"
-end
-
---- The size of an axis where none is given. share: the sizes of the axes before it.
----@return integer  0: an axis that shards state does so over all replicas
-function strategy.default_size(axis, model, share, rules)
-  if axis.default then return axis.default(model, share, rules) end
-  for _, what in ipairs(axis.cuts) do
-    if what == "state" then return 0 end
-  end
-  return 1
-end
-
---- Whether an axis of this size is worth a word: one that shards state over all replicas is none of its own.
----@return boolean
-function strategy.shows(axis, size)
-  for _, what in ipairs(axis.cuts) do
-    if what == "state" then return size ~= nil and size > 0 end
-  end
-  return true
-end
-
---- Whether an axis matters to a model: those that experts alone are cut along do where there are some.
----@return boolean
-function strategy.matters(axis, model)
-  return model.experts ~= nil or not (axis.folds and axis.cuts[1] == "experts")
-end
-
 --- One GPU's share of a layer: what blocks are given.
 ---@param s table  the strategy
 ---@param model table
@@ -276,7 +234,7 @@ function strategy.share(s, model, micro_batch, sizes, rules, options)
   for name, value in pairs(options or {}) do share[name] = value end
   share.tokens = micro_batch * share.seq
   if share.sequence_parallel == nil then share.sequence_parallel = share.mode ~= "decode" end
-  for i, name in ipairs(s.axis_names) do share[name] = sizes[i] end
+  for i, name in ipairs(s.axis_names) do share[name] = sizes[i] or share[name] end
   return setmetatable(share, s.share_metatable)
 end
 
