@@ -47,6 +47,7 @@ local function describe(p, question, found)
   local variant = p.variants[found.variant]
   local c = configuration.of(question, s, layout.network(configuration.own(s, found), found.micro_batch, variant), found)
   c.recompute, c.sequence_parallel = variant.recompute, variant.sequence_parallel
+  for name, option in pairs(s.options) do c[name] = variant[name] or option.choices[1] end
   return c
 end
 
@@ -77,6 +78,10 @@ end
 -- Whether a variant repeats the one before: where one GPU has all features, there is no stream to cut by tokens or not.
 -- Blocks of one's own may look at the flag whatever the sizes.
 local function repeats(p, s, sizes, variant)
+  for _, name in ipairs(variant.other) do
+    local option = s.options[name]
+    if not option or sizes[s.index[option.axis]] == 1 then return true end
+  end
   if not variant.again or p.model.architecture or not s.built_in then return false end
   for i, name in ipairs(s.axis_names) do
     if name == s.features then return sizes[i] == 1 end
@@ -112,7 +117,7 @@ local function walk(p, o, core_search)
           }
         end
         local function lay_out(micro_batch) return network(sizes, micro_batch, variant) end
-        if not repeats(p, s, sizes, variant)
+        if not repeats(p, s, sizes, variant) and space.admits(s, p.model, p.rules, sizes, variant, p.refused)
           and add_micro_batches(core_search, lay_out, shape_of, micro_batches, add) then
           return true
         end

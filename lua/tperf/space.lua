@@ -2,6 +2,7 @@
 -- docs/model.md section 7. The core walks what is left: pipelines, placements, panels.
 local divisors = require "tperf.divisors"
 local nearest = require "tperf.nearest"
+local strategy = require "tperf.strategy"
 
 local space = {}
 
@@ -153,6 +154,22 @@ function space.nearest_sizes(axis, model, share, rules)
   end, 2 * wrong, wrong)
   share[axis.name] = wrong
   return text
+end
+
+--- Whether a strategy with options admits these sizes under a variant's, which each_shape does not know.
+function space.admits(s, model, rules, sizes, variant, refused)
+  if not next(s.options) then return true end
+  local share = strategy.share(s, model, 1, {}, rules, variant)
+  for i, axis in ipairs(s.axes) do
+    share[axis.name] = sizes[i]
+    local admitted, reason = axis.admits(model, share, rules)
+    if not admitted then
+      refused[#refused + 1] = #refused < 100 and ("%s = %d %s"):format(axis.name, sizes[i], reason or "is not admitted")
+        or nil
+      return false
+    end
+  end
+  return true
 end
 
 --- The pipeline sizes that divide some question's GPUs: those that divide the layers, or all up to their number where

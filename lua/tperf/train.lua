@@ -30,6 +30,7 @@ local function schema_of(s)
   schema.zero = check.integer { min = 0, max = 3, default = 1 }
   schema.recompute = check.choice { { "none", "selective", "full" }, default = "none" }
   schema.sequence_parallel = check.boolean { default = true }
+  for name, option in pairs(s.options) do schema[name] = check.choice { option.choices, optional = true } end
   schema.simulate = simulate.options
   schema.explain = check.boolean { default = false }
   schema.configuration = check.any { optional = true }
@@ -46,7 +47,9 @@ end
 
 -- The sizes of the strategy's axes, those left open at what they are by default.
 local function own_sizes(o, s, m, set)
-  local own, share = {}, strategy.share(s, m, o.micro_batch, {}, set, { sequence_parallel = o.sequence_parallel })
+  local given = { sequence_parallel = o.sequence_parallel }
+  for name in pairs(s.options) do given[name] = o[name] end
+  local own, share = {}, strategy.share(s, m, o.micro_batch, {}, set, given)
   for i, axis in ipairs(s.axes) do
     if o[axis.name] == nil then o[axis.name] = axes.default(axis, m, share, set) end
     own[i], share[axis.name] = o[axis.name], o[axis.name]
@@ -196,6 +199,7 @@ local function explain(c, t)
   for _, run in ipairs(p.layouts[1].runs) do c.kinds[run[1]].count = c.kinds[run[1]].count + run[2] end
   c.layers, c.first, c.last = c.kinds[1].ops, ops(#kinds + 1), ops(#kinds + 2)
   c.recompute, c.sequence_parallel = t.o.recompute, t.o.sequence_parallel
+  for name, option in pairs(t.strategy.options) do c[name] = t.o[name] or option.choices[1] end
   c.stages = configuration.stages(question, network, found)
   return c
 end
@@ -211,7 +215,9 @@ local function with_configuration(given)
   local c, merged = given.configuration, {}
   if type(c) ~= "table" then check.fail("tperf.train: 'configuration' must be a table, got %s", check.show(c)) end
   for _, name in ipairs(CHOSEN) do merged[name] = c[name] end
-  for _, name in ipairs(strategy.of(given.strategy or c.strategy).axis_names) do merged[name] = c[name] end
+  local s = strategy.of(given.strategy or c.strategy)
+  for _, name in ipairs(s.axis_names) do merged[name] = c[name] end
+  for name in pairs(s.options) do merged[name] = c[name] end
   for name, value in pairs(given) do merged[name] = value end
   merged.configuration = nil
   return merged

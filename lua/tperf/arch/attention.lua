@@ -25,7 +25,7 @@ function kernels.flash(m, p, cut, shape)
       name = "attention", batch = p.micro_batch, heads = cut.heads, kv_heads = shape.kv_heads, queries = cut.queries,
       keys = keys_of(p, cut), shards = cut.shards, head_dim = shape.head_dim, value_dim = shape.value_dim,
       causal = m.causal, window = p.group.window, dropout = m.dropout and p.mode == "train", sinks = m.attention_sinks,
-      values_in_keys = shape.values_in_keys, gather = cut.gather, dtype = p.dtype, kv_dtype = p.kv_dtype,
+      values_in_keys = shape.values_in_keys, gather = cut.gather, ring = cut.ring, dtype = p.dtype, kv_dtype = p.kv_dtype,
     },
   }
 end

@@ -25,6 +25,8 @@
 --   exchange         function(share, cut, shape) -> ops before, ops after attention's kernels; nil: none. cut: what
 --                    heads returned; shape: kv_heads, head_dim, value_dim
 --   serves           false: it cuts sequences, and so nothing of a step of one token (true)
+--   options          { cp_kind = { axis = "cp", choices = { "all_gather", "ring" … } } }: named choices about an axis that
+--                    its functions find in the share, the first where none is given; searches take a list of them
 --   features         the axis that cuts heads and features
 --   column, row, replicated, norm, heads, router, scan, embedding, head, cross_entropy   cuts, see below
 --   inner, outer, inner_tokens, outer_tokens, inner_bias, outer_bias                     cuts, see below
@@ -73,6 +75,7 @@ local schema = {
     strategy = check.string(), without = check.list(check.string(), { min = 1 }),
   }, { optional = true }),
   attention = check.list(check.string(), { default = { "flash" } }), boundary = check.func(),
+  options = check.any { optional = true },
   features = check.string { optional = true }, serves = check.boolean { default = true },
 }
 local cuts = {
@@ -131,6 +134,21 @@ local function grid_of(s)
   return core.grid(rows)
 end
 
+local option_schema = { axis = check.string(), choices = check.list(check.string(), { min = 1 }) }
+
+-- A copy of the options, checked.
+local function options_of(s, index)
+  local options = {}
+  for name, option in next, type(s.options) == "table" and s.options or {} do
+    options[name] = check.record(("tperf.strategy '%s': option '%s'"):format(s.name, tostring(name)), option, option_schema)
+    if type(name) ~= "string" or index[name] or not index[options[name].axis] then
+      check.fail("tperf.strategy '%s': option '%s' must be about one of its axes, and not be called like one", s.name,
+        tostring(name))
+    end
+  end
+  return options
+end
+
 local function prepare(given)
   local s = check.record("tperf.strategy", extended(given), schema)
   local index = {}
@@ -145,7 +163,8 @@ local function prepare(given)
   for _, name in ipairs(s.gradient_axes) do
     if not index[name] then check.fail("tperf.strategy '%s': no axis '%s' to reduce gradients over", s.name, name) end
   end
-  s.index, s.grid = index, grid_of(s)
+  s.index, s.grid, s.options = index, grid_of(s), options_of(s, index)
+  s.option_names = check.names(s.options)
   checked.install(s)
   local methods = {}
   s.share_metatable = { -- so that a share finds the cuts as methods
@@ -235,6 +254,7 @@ function strategy.share(s, model, micro_batch, sizes, rules, options)
   share.tokens = micro_batch * share.seq
   if share.sequence_parallel == nil then share.sequence_parallel = share.mode ~= "decode" end
   for i, name in ipairs(s.axis_names) do share[name] = sizes[i] or share[name] end
+  for name, option in pairs(s.options) do share[name] = share[name] or option.choices[1] end
   return setmetatable(share, s.share_metatable)
 end
 

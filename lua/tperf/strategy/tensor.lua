@@ -32,7 +32,7 @@ tensor.axes = {
 function tensor.sequence_shards(p) return p.tp end
 
 -- GPUs that cut a sequence: a single token is whole on each of them, and they share its keys out.
-local function shards_of(p) return p.mode == "decode" and 1 or p.cp or 1 end
+local function shards_of(p) return p.mode == "decode" and 1 or (p.cp or 1) * (p.ulysses or 1) end
 
 -- Rows of the products, and of the residual stream.
 local function whole(p) return p.micro_batch * (p.seq // shards_of(p)) end
