@@ -140,11 +140,20 @@ double tp_optimizer_time(const tp_candidate *candidate, const tp_job *job,
 tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
                              const tp_network *network, const tp_layer_cost *costs);
 
+// Bytes that a chunk's forward pass leaves behind until its backward pass is done, and bytes that live while one of its
+// passes runs. What a device holds at all times is in tp_memory's other parts.
+typedef struct tp_chunk_memory {
+    double saved, forward, backward;
+} tp_chunk_memory;
+tp_chunk_memory tp_chunk_memory_of(const tp_candidate *candidate, const tp_job *job,
+                                   const tp_network *network, const tp_layer_cost *costs,
+                                   const tp_stage *chunk);
+
 // What a schedule is simulated with. A pass takes its kernels' time, what it waits for replicas in every micro-batch,
 // and a hop for its message.
 typedef struct tp_chunk_passes {
     tp_stage_time time;
-    double saved_bytes; // that a forward pass leaves behind
+    tp_chunk_memory memory;
 } tp_chunk_passes;
 
 // Seconds that a device waits for its replicas once: for weights before its first pass, for gradients after its last.
@@ -159,7 +168,12 @@ void tp_passes_of(const tp_candidate *candidate, const tp_job *job, const tp_net
 
 // The same in steps, each of which holds for many candidates of a search.
 
+// How many layers of a section a stage holds; of the two ends 0 or 1.
+double tp_stage_layers(const tp_stage *stage, int section, int n_kinds);
+
 // host_s: see tp_software.
+tp_stage_time tp_stage_time_of(const tp_stage *stage, const tp_network *network,
+                               const tp_layer_cost *costs, double host_s);
 tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_network *network,
                                      const tp_layer_cost *costs, double host_s);
 
@@ -167,6 +181,31 @@ tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_netwo
 typedef struct tp_exchange {
     double gather, reduce;
 } tp_exchange;
+
+// One collective among the replicas of a layer.
+typedef struct tp_replica_comm {
+    tp_collective kind;
+    tp_group group;
+    double bytes, seconds; // the full vector; of the collective by itself
+    bool gathers, experts; // weights, for a pass (else reduces gradients); experts' (else all others')
+} tp_replica_comm;
+enum { TP_REPLICA_COMMS_MAX = 4 };
+
+// What a layer of a section exchanges in a forward and a backward pass, gathers before reductions; how many.
+int tp_replica_comms_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
+                        const tp_layer_cost *costs, int section,
+                        tp_replica_comm comms[TP_REPLICA_COMMS_MAX]);
+
+// What of the exchanges of a section, or of a stage, nothing hides: of the gathers before forward passes, of the
+// reductions beside backward ones. `first`: of the stage's first layer, whose exchange hides behind no pass when it is
+// the first of an iteration to be gathered, and the last to be reduced.
+typedef struct tp_exposure {
+    double gather, reduce, first_gather, first_reduce;
+} tp_exposure;
+tp_exposure tp_exposure_of(const tp_exchange *exchange, const tp_layer_cost *cost,
+                           const tp_job *job);
+tp_exposure tp_stage_exposure(const tp_stage *stage, const tp_network *network,
+                              const tp_exposure *sections);
 
 // exchanges[n_kinds + 2]: every section's; they depend on the replicas' placement (dp_fast and that of the
 // gradient axes and experts) and on the ZeRO stage. Costs give bytes only.

@@ -140,6 +140,12 @@ function configuration.passes(question, network, found, stages)
     run_of(question, found), found.fast, question.software, stages)
 end
 
+--- The tasks of a candidate's step in a schedule of so many stages, see tperf/timeline/tasks.lua.
+function configuration.tasks(question, network, found, stages)
+  return network:tasks(question.system, question.rules, question.training, question.pipelines,
+    run_of(question, found), found.fast, question.software, stages)
+end
+
 --- A candidate's time as a function of the software that runs it: what no software changes is worked out once.
 ---@return fun(terms: table): number seconds
 function configuration.predictor(question, network, found)

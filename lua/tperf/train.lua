@@ -253,6 +253,7 @@ function train.run(given)
     schedule = timeline.schedule, time = timeline.iteration_time, makespan = timeline.makespan,
     bubble_rate = timeline.bubble_rate, activations = timeline:most "peak_memory",
   }
+  c.memory.peak = timeline.peak
   return c, timeline
 end
 
