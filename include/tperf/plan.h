@@ -120,6 +120,8 @@ typedef struct tp_iteration {
     double hop;    // that every pass of a device takes longer for its messages, one a chunk
     double hidden; // of tensor_comm, by passes that overlap
     double each_forward, each_backward; // that a pass of every micro-batch waits for replicas
+    const tp_stage *waiting;            // the stage that data_comm is of; NULL: none waits
+    double pairs;                       // of passes that overlap, that `hidden` is of
 } tp_iteration;
 
 // The memory of the fullest GPU, and of each of the pipeline's n_devices; costs give bytes only, their times
@@ -132,6 +134,9 @@ void tp_memory_of_devices(const tp_candidate *candidate, const tp_job *job,
 
 // Seconds of the optimizer's step on the GPU that has most to update: it reads and writes the state of each parameter of
 // its shard, reads its gradient for the norm and for the update and clears it, and writes the weight.
+// tp_optimizer_bytes: what it reads and writes.
+double tp_optimizer_bytes(const tp_candidate *candidate, const tp_job *job,
+                          const tp_network *network, const tp_layer_cost *costs);
 double tp_optimizer_time(const tp_candidate *candidate, const tp_job *job,
                          const tp_network *network, const tp_layer_cost *costs);
 

@@ -66,11 +66,11 @@ local function in_flight(definition, pp, chunks)
   return list
 end
 
--- Micro-batches of which the head keeps something. In the last of several chunks each goes back before the next one
--- comes, or while it comes where passes overlap.
-local function last_in_flight(list, chunks, overlapped)
+-- Micro-batches of which the head keeps something. In the last of several chunks of a device each goes back before the
+-- next one comes, or while it comes where passes overlap.
+local function last_in_flight(list, several, overlapped)
   local n = list[#list]
-  return chunks > 1 and n < UNLIMITED and (overlapped and 2 or 1) or n
+  return several and n < UNLIMITED and (overlapped and 2 or 1) or n
 end
 
 -- One pipeline, or nil when the schedule has no closed form for these sizes.
@@ -93,7 +93,7 @@ local function describe(name, number, pp, chunks)
   one.min_microbatches, one.microbatch_multiple = least, multiple
   one.weight_copies = weight_copies(definition)
   one.in_flight = in_flight(definition, pp, chunks)
-  one.last_in_flight = last_in_flight(one.in_flight, chunks, bubble.pairs > 0)
+  one.last_in_flight = last_in_flight(one.in_flight, chunks > 1 or one.weight_copies > 1, bubble.pairs > 0)
   return one
 end
 

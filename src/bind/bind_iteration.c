@@ -1,6 +1,5 @@
 // bind_iteration.c: methods of a network: the iteration of one way to run it, see tperf/plan.h.
 //   network:iteration(system, rules, training, pipelines, run, fast, software)   record, as tperf.train documents it
-//   network:sum(the same)              what an iteration's parts are made of, as lua/tperf/sum.lua reads it
 //   network:passes(system, rules, training, pipelines, run, fast, software, stages)   what a schedule of so many stages is
 //     simulated with: { forward =, backward_input =, backward_weight =, overlapped =, memory =, passing_forward =, passing_backward = lists by stage, ready =,
 //     after = lists by device }
@@ -130,37 +129,6 @@ static tp_iteration iteration_of(lua_State *L, const tp_network *network, const 
     return tp_iteration_of(&s->candidate, &s->job, network, costs);
 }
 
-static int network_sum(lua_State *L) {
-    tp_setting s;
-    const tp_network *network = tp_bind_read_setting(L, &s);
-    tp_layer_cost costs[TP_SECTIONS_MAX];
-    tp_iteration t = iteration_of(L, network, &s, costs);
-    const tp_pipeline *pipeline = s.candidate.pipeline;
-    const tp_stage *busiest = t.pipeline.busiest;
-    lua_createtable(L, 0, 14);
-    tp_fields_set(L, "forward", t.pipeline.others.forward);
-    tp_fields_set(L, "backward", t.pipeline.others.backward);
-    tp_fields_set(L, "weight_grad", t.pipeline.others.weight_grad);
-    tp_fields_set(L, "each_forward", t.each_forward);
-    tp_fields_set(L, "each_backward", t.each_backward);
-    tp_fields_set(L, "hop", t.hop);
-    tp_fields_set(L, "hidden", t.hidden);
-    tp_fields_set(L, "bubble_forward", pipeline->bubble_forward);
-    tp_fields_set(L, "bubble_backward", pipeline->bubble_backward);
-    tp_fields_set(L, "bubble_weight_grad", pipeline->bubble_weight_grad);
-    lua_pushboolean(L, busiest->first);
-    lua_setfield(L, -2, "first");
-    lua_pushboolean(L, busiest->last);
-    lua_setfield(L, -2, "last");
-    lua_createtable(L, network->n_kinds, 0);
-    for (int kind = 0; kind < network->n_kinds; kind++) {
-        lua_pushinteger(L, busiest->layers[kind]);
-        lua_rawseti(L, -2, kind + 1);
-    }
-    lua_setfield(L, -2, "layers");
-    return 1;
-}
-
 static int network_iteration(lua_State *L) {
     tp_setting s;
     const tp_network *network = tp_bind_read_setting(L, &s);
@@ -286,7 +254,7 @@ static int network_devices(lua_State *L) {
 }
 
 static const luaL_Reg methods[] = {
-    {"iteration", network_iteration}, {"sum", network_sum},         {"passes", network_passes},
+    {"iteration", network_iteration}, {"passes", network_passes},
     {"predictor", new_predictor},     {"devices", network_devices}, {NULL, NULL},
 };
 
@@ -298,4 +266,5 @@ void tp_bind_iteration(lua_State *L) {
     lua_pop(L, 1);
     luaL_setfuncs(L, methods, 0);
     tp_bind_step(L);
+    tp_bind_audit(L);
 }

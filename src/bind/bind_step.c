@@ -30,24 +30,6 @@ static int release(lua_State *L) {
     return 0;
 }
 
-void tp_bind_push_comm(lua_State *L, const tp_platform *on, tp_collective kind, double bytes,
-                       tp_group group, double seconds) {
-    tp_route route = tp_collective_route(on->system, on->rules, kind, bytes, group);
-    lua_createtable(L, 0, 11);
-    lua_pushstring(L, tp_collective_names[kind]);
-    lua_setfield(L, -2, "kind");
-    tp_fields_set(L, "bytes", bytes);
-    lua_pushinteger(L, group.size);
-    lua_setfield(L, -2, "gpus");
-    lua_pushinteger(L, group.fast);
-    lua_setfield(L, -2, "fast");
-    tp_fields_set(L, "time", seconds);
-    tp_fields_set(L, "fast_bytes", route.fast_bytes);
-    tp_fields_set(L, "nic_bytes", route.nic_bytes);
-    lua_pushstring(L, route.algorithm);
-    lua_setfield(L, -2, "algorithm");
-}
-
 static void set_text(lua_State *L, const char *name, const char *text) {
     lua_pushstring(L, text);
     lua_setfield(L, -2, name);

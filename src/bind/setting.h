@@ -19,12 +19,14 @@ typedef struct tp_setting {
 // run's sizes divide what they must. Raises at the user's line.
 const tp_network *tp_bind_read_setting(lua_State *L, tp_setting *setting);
 
-// Adds network:tasks to the methods in the table at the top of the stack.
+// Add network:tasks, and network:audit, to the methods in the table at the top of the stack.
 void tp_bind_step(lua_State *L);
+void tp_bind_audit(lua_State *L);
 
-// A collective, within a layer or among replicas, as a record: kind, bytes, gpus, fast, time (seconds), fast_bytes,
-// nic_bytes, algorithm.
-void tp_bind_push_comm(lua_State *L, const tp_platform *on, tp_collective kind, double bytes,
-                       tp_group group, double seconds);
+// Pushes the record of one of an op's collectives: kind, axis, beside, bytes, gpus, fast, time (seconds of the collective
+// by itself), fast_bytes and nic_bytes that a GPU sends, algorithm.
+void tp_bind_push_op_comm(lua_State *L, const tp_network *network, const tp_op *op,
+                          const tp_comm *comm, const tp_platform *on,
+                          const tp_placement *placement);
 
 #endif

@@ -223,6 +223,7 @@ tp_exposure tp_stage_exposure(const tp_stage *stage, const tp_network *network,
 // passes wait.
 typedef struct waiting {
     double time, each_forward, each_backward;
+    const tp_stage *stage;
 } waiting;
 
 // Weights are gathered once, or for every micro-batch when they are sharded (ZeRO 3), gradients likewise (ZeRO 2). What
@@ -244,7 +245,7 @@ static waiting waiting_of(const tp_candidate *candidate, const tp_job *job,
         double reduce = (reduces_each ? microbatches : 1 / chunks) * e.reduce + e.first_reduce;
         if (gather + reduce > worst.time)
             worst = (waiting){gather + reduce, gathers_each ? e.gather : 0,
-                              reduces_each ? e.reduce : 0};
+                              reduces_each ? e.reduce : 0, &candidate->pipeline->stages[i]};
     }
     return worst;
 }
@@ -276,9 +277,14 @@ typedef struct parts {
 } parts;
 
 // What overlapped passes save against one after the other. A pair is of one chunk.
+static double pairs_of(const tp_candidate *candidate) {
+    const tp_pipeline *p = candidate->pipeline;
+    return p->pairs + p->pairs_each * (double)candidate->microbatches;
+}
+
 static double hidden_of(const tp_candidate *candidate, const tp_stage_time *busy) {
     const tp_pipeline *p = candidate->pipeline;
-    double pairs = p->pairs + p->pairs_each * (double)candidate->microbatches;
+    double pairs = pairs_of(candidate);
     if (pairs == 0) return 0;
     return pairs * (busy->forward + busy->backward - busy->pair) / (double)p->virtual_stages;
 }
@@ -380,6 +386,8 @@ tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
         .hidden = p.hidden,
         .each_forward = p.waits.each_forward,
         .each_backward = p.waits.each_backward,
+        .waiting = p.waits.stage,
+        .pairs = pairs_of(candidate),
     };
 }
 

@@ -196,9 +196,16 @@ void tp_memory_of_devices(const tp_candidate *candidate, const tp_job *job,
 
 double tp_optimizer_time(const tp_candidate *candidate, const tp_job *job,
                          const tp_network *network, const tp_layer_cost *costs) {
-    const tp_training *t = job->training;
-    double part = job->on.software->optimizer, most = 0;
+    double part = job->on.software->optimizer;
     if (part == 0) return 0;
+    double bytes = tp_optimizer_bytes(candidate, job, network, costs);
+    return bytes / (part * job->on.system->accelerator.hbm.bandwidth);
+}
+
+double tp_optimizer_bytes(const tp_candidate *candidate, const tp_job *job,
+                          const tp_network *network, const tp_layer_cost *costs) {
+    const tp_training *t = job->training;
+    double most = 0;
     question q = question_of(candidate, job, network, costs);
     tp_weights rate = {
         .bytes = t->kept_bytes > 0 ? 0 : 1,
@@ -211,5 +218,5 @@ double tp_optimizer_time(const tp_candidate *candidate, const tp_job *job,
         weights w = weights_of(&q, &candidate->pipeline->stages[i]);
         most = fmax(most, spread(&q, &w, rate, end_rate, candidate->zero >= 1));
     }
-    return most / (part * job->on.system->accelerator.hbm.bandwidth);
+    return most;
 }

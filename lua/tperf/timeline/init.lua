@@ -70,9 +70,8 @@ local LEAST <const>, LETTER <const> = 76, 7 -- pixels right of the rows, and of 
 ---@return string[]
 function timeline:peaks()
   local texts, longest = {}, 0
-  for d, memory in ipairs(self.peak_memory) do
-    if self.kept then memory = self.kept[d].total + self.fullest[d] end
-    texts[d] = "peak " .. self:show(memory, "memory")
+  for d in ipairs(self.peak_memory) do
+    texts[d] = "peak " .. self:show(self:most_held(d), "memory")
     longest = math.max(longest, #texts[d])
   end
   return math.max(LEAST, 16 + LETTER * longest), texts
@@ -112,6 +111,11 @@ function timeline:queue(device)
       overlapped = pairing == 1 and "forward" or pairing == 2 and "backward" or nil,
     }
   end
+end
+
+--- The most that a device holds at a time: of a model's timeline all of a GPU's memory, else activations.
+function timeline:most_held(device)
+  return self.kept and self.kept[device].total + self.fullest[device] or self.peak_memory[device]
 end
 
 --- What lives on a device while a pass runs, and no longer.
