@@ -117,7 +117,8 @@ static void write_exchange(tp_writer *w, const tp_chunk *chunk, bool forward, si
         task.when = each ? TP_EVERY_TIME : forward ? TP_FIRST_TIME : TP_LAST_TIME;
         task.beside = true;
         task.start = start;
-        task.stop = fmin(done_beside(w, begin, start, hidden), fmax(w->now, start + hidden));
+        // where weight gradients are put off, it goes on beside them
+        task.stop = fmax(done_beside(w, begin, start, hidden), start + hidden);
         tp_write(w, task);
     }
     if (each) tp_write_next(w, exchange(w, kind, late, hidden + late));

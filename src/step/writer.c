@@ -155,8 +155,11 @@ void tp_write_op(tp_writer *w, const tp_op *op, const tp_pass *pass, const tp_pa
     else
         write_serial(w, op, pass, true, again);
     double start = w->now;
-    tp_write_next(w, kernel(op, work - put_off, again));
-    w->now = start + work - put_off + late;
+    tp_task task = kernel(op, work - put_off, again);
+    w->now = start + task.seconds + late;
+    task.start = start;
+    task.stop = op->panels ? w->now : start + task.seconds; // the kernel of panels waits for each of them
+    tp_write(w, task);
     write_beside(w, &beside, start, 0, w->now - start);
     if (!op->panels) write_serial(w, op, pass, false, again);
 }
