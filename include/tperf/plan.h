@@ -32,6 +32,7 @@ typedef struct tp_pipeline {
         pairs_each; // overlapped passes on the way that decides: so many, and for each micro-batch
     int64_t min_microbatches, microbatch_multiple; // what the schedule demands
     double weight_copies;                          // 2: every stage lives on two devices
+    bool folded; // chunks go down the devices and back up: the first has both ends
     double last_in_flight; // most micro-batches of which the section `last` keeps activations
     size_t n_stages;
     tp_stage *stages;
@@ -41,7 +42,7 @@ typedef struct tp_pipeline {
 
 // Spreads the layers over pp x virtual_stages chunks as evenly as they divide; where they do not, the
 // last chunk, the first, the last but one … have one layer fewer, as the ends also hold head and
-// embedding. Chunk c is on device c mod pp. has_ends: networks have sections `first` or `last`.
+// embedding. Chunk c is on device c mod pp or, folded, on the way back up from pp on. has_ends: networks have sections `first` or `last`.
 // in_flight[pp]: of every device. The pipeline's other fields are the caller's.
 tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_heap *heap, const tp_run *runs,
                             size_t n_runs, bool has_ends, const double *in_flight, tp_error *error);
@@ -196,7 +197,7 @@ typedef struct tp_replica_comm {
 } tp_replica_comm;
 enum { TP_REPLICA_COMMS_MAX = 4 };
 
-// What a layer of a section exchanges in a forward and a backward pass, gathers before reductions; how many.
+// What a layer of a section exchanges in a forward and a backward pass; how many collectives.
 int tp_replica_comms_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
                         const tp_layer_cost *costs, int section,
                         tp_replica_comm comms[TP_REPLICA_COMMS_MAX]);

@@ -130,61 +130,58 @@ static double gathered_bytes(const tp_training *t, const tp_weights *weights) {
                              : weights->bytes;
 }
 
-// What the layers of a candidate exchange with their replicas.
+// What gathers weights and reduces gradients among the GPUs that hold copies of them.
 typedef struct exchangers {
-    const tp_candidate *candidate;
-    const tp_training *training;
-    exchanger gather, reduce, gather_experts, reduce_experts;
+    exchanger gather, reduce;
 } exchangers;
 
 static exchangers exchangers_of(const tp_candidate *candidate, const tp_job *job,
-                                const tp_network *network, const tp_layer_cost *costs) {
+                                const tp_network *network, bool experts) {
     replicas r = replicas_of(candidate, job, network);
-    tp_collective reduction = candidate->zero ? TP_REDUCE_SCATTER : TP_ALL_REDUCE;
-    exchangers x = {.candidate = candidate,
-                    .training = job->training,
-                    .gather = exchanger_of(job, TP_ALL_GATHER, r.dense),
-                    .reduce = exchanger_of(job, reduction, r.dense)};
-    if (has_experts(network, costs)) {
-        x.gather_experts = exchanger_of(job, TP_ALL_GATHER, r.expert);
-        x.reduce_experts = exchanger_of(job, reduction, r.expert);
-    }
-    return x;
+    tp_group group = experts ? r.expert : r.dense;
+    return (exchangers){
+        exchanger_of(job, TP_ALL_GATHER, group),
+        exchanger_of(job, candidate->zero ? TP_REDUCE_SCATTER : TP_ALL_REDUCE, group),
+    };
 }
 
 static tp_replica_comm comm_of(const exchanger *e, double bytes, bool gathers, bool experts) {
     return (tp_replica_comm){e->kind, e->group, bytes, exchange(e, bytes), gathers, experts};
 }
 
-// The collectives of one section: weights gathered for the forward pass, gradients reduced after the backward one.
-static int comms_of(const exchangers *x, const tp_layer_cost *cost, tp_replica_comm *comms) {
-    int n = 0;
-    const tp_training *t = x->training;
-    const tp_weights *weights = &cost->weights, *experts = &cost->experts;
-    bool has = experts->count > 0;
-    if (x->candidate->zero) {
-        comms[n++] = comm_of(&x->gather, gathered_bytes(t, weights), true, false);
-        if (has) comms[n++] = comm_of(&x->gather_experts, gathered_bytes(t, experts), true, true);
-    }
-    comms[n++] = comm_of(&x->reduce, t->gradient_bytes * weights->count, false, false);
-    if (has)
-        comms[n++] = comm_of(&x->reduce_experts, t->gradient_bytes * experts->count, false, true);
+// Adds the collectives of weights that are exchanged alike; how many there are then.
+static int add_comms(const exchangers *x, const tp_candidate *candidate, const tp_training *t,
+                     const tp_weights *weights, bool experts, tp_replica_comm *comms, int n) {
+    if (candidate->zero) comms[n++] = comm_of(&x->gather, gathered_bytes(t, weights), true, experts);
+    comms[n++] = comm_of(&x->reduce, t->gradient_bytes * weights->count, false, experts);
     return n;
+}
+
+// The collectives of one layer of a section.
+static int comms_of(const exchangers *dense, const exchangers *expert,
+                    const tp_candidate *candidate, const tp_job *job, const tp_layer_cost *cost,
+                    tp_replica_comm *comms) {
+    const tp_training *t = job->training;
+    int n = add_comms(dense, candidate, t, &cost->weights, false, comms, 0);
+    return cost->experts.count > 0 ? add_comms(expert, candidate, t, &cost->experts, true, comms, n)
+                                   : n;
 }
 
 int tp_replica_comms_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
                         const tp_layer_cost *costs, int section,
                         tp_replica_comm comms[TP_REPLICA_COMMS_MAX]) {
-    exchangers x = exchangers_of(candidate, job, network, costs);
-    return comms_of(&x, &costs[section], comms);
+    exchangers dense = exchangers_of(candidate, job, network, false);
+    exchangers expert = exchangers_of(candidate, job, network, true);
+    return comms_of(&dense, &expert, candidate, job, &costs[section], comms);
 }
 
 void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
                        const tp_layer_cost *costs, tp_exchange *exchanges) {
-    exchangers x = exchangers_of(candidate, job, network, costs);
+    exchangers dense = exchangers_of(candidate, job, network, false), expert = {0};
+    if (has_experts(network, costs)) expert = exchangers_of(candidate, job, network, true);
     for (int i = 0; i < network->n_kinds + 2; i++) {
         tp_replica_comm comms[TP_REPLICA_COMMS_MAX];
-        int n = comms_of(&x, &costs[i], comms);
+        int n = comms_of(&dense, &expert, candidate, job, &costs[i], comms);
         tp_exchange e = {0, 0};
         for (int c = 0; c < n; c++)
             *(comms[c].gathers ? &e.gather : &e.reduce) += comms[c].seconds;
