@@ -20,9 +20,14 @@ local layer = {}
 ---@class tperf.comm a collective
 ---@field kind string
 ---@field bytes number the full vector
----@field axis string
+---@field axis? string of a collective within a layer
 ---@field gpus integer
 ---@field fast integer of them in one fast domain
+---@field time number seconds that it takes by itself
+---@field fast_bytes number that one GPU sends over its fast port
+---@field nic_bytes number that one GPU sends through its NICs
+---@field algorithm string whose time that is: "ring", "rings" (parallel ones), "tree", "switch", "pairwise", "send"
+---@field beside? boolean it runs beside its op's own work: only what exceeds that takes time
 
 ---@class tperf.pass one pass of an op on one GPU
 ---@field tensor_flops number
@@ -96,7 +101,7 @@ end
 ---  rules              "default"
 ---@return tperf.layer_op[] ops
 function layer.ops(given)
-  local s = strategy.of(type(given) == "table" and given.strategy or "tensor")
+  local s = axes.asked(given)
   local o = check.record("tperf.layer", given, schema_of(s))
   local machine, network = system(o.system), model(o.model)
   if o.seq then network = network:with { seq = o.seq } end
