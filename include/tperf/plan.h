@@ -32,6 +32,7 @@ typedef struct tp_pipeline {
         pairs_each; // overlapped passes on the way that decides: so many, and for each micro-batch
     int64_t min_microbatches, microbatch_multiple; // what the schedule demands
     double weight_copies;                          // 2: every stage lives on two devices
+    bool placed; // the schedule runs the chunks on the devices that tp_pipeline_split gives them to
     bool folded; // chunks go down the devices and back up: the first has both ends
     double last_in_flight; // most micro-batches of which the section `last` keeps activations
     size_t n_stages;
@@ -230,6 +231,12 @@ double tp_iteration_time(const tp_candidate *candidate, const tp_job *job,
                          const tp_network *network, const tp_layer_cost *costs,
                          const tp_pipeline_time *pipeline, const tp_exchange *exchanges, double hop,
                          double optimizer);
+
+// A lower bound of what a simulation of the candidate's schedule takes, whatever its stages are like: no less than what
+// the busiest device does and waits for, nor than the closed form if all chunks were as short as the shortest.
+double tp_iteration_least(const tp_candidate *candidate, const tp_job *job,
+                          const tp_network *network, const tp_layer_cost *costs,
+                          const tp_exchange *exchanges, double hop, double optimizer);
 
 // A lower bound of the iteration's time that holds for every placement of replicas and stages: layers, the bubble they make and the
 // optimizer's step, no data-parallel or pipeline traffic.

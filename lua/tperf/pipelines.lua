@@ -37,6 +37,12 @@ local function is_folded(definition)
   return definition.placement == "mirrored" and definition.stages_per_device == 2
 end
 
+-- Whether the core knows which device runs which chunk: in turn, or down the devices and back up.
+local function is_placed(definition, chunks)
+  local placement = definition.placement
+  return placement == "round_robin" or placement == "block" and chunks == 1 or is_folded(definition)
+end
+
 -- The bubble for `microbatches`, in the times of a whole device, or nil where there is no closed form.
 local function bubble_at(definition, pp, chunks, microbatches)
   local p = { devices = pp, stages = pp * chunks, microbatches = microbatches, rules = {} }
@@ -83,7 +89,7 @@ local function describe(name, number, pp, chunks)
   local one = {
     pp = pp, virtual_stages = chunks, schedule = number, bubble_forward = 0, bubble_backward = 0,
     bubble_weight_grad = 0, pairs = 0, pairs_each = 0, min_microbatches = 1, microbatch_multiple = 1, weight_copies = 1,
-    in_flight = { 1 }, last_in_flight = 1, folded = false,
+    in_flight = { 1 }, last_in_flight = 1, placed = true, folded = false,
   }
   if pp == 1 then return one end
   local definition = schedule.get(name)
@@ -97,6 +103,7 @@ local function describe(name, number, pp, chunks)
   one.pairs = bubble.pairs - one.pairs_each * many
   one.min_microbatches, one.microbatch_multiple = least, multiple
   one.weight_copies, one.folded = weight_copies(definition), is_folded(definition)
+  one.placed = is_placed(definition, chunks)
   one.in_flight = in_flight(definition, pp, chunks)
   one.last_in_flight = last_in_flight(one.in_flight, chunks > 1 or one.weight_copies > 1, bubble.pairs > 0)
   return one

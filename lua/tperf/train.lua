@@ -202,7 +202,7 @@ local function explain(c, t)
   for name, option in pairs(t.strategy.options) do c[name] = t.o[name] or option.choices[1] end
   c.stages = configuration.stages(question, network, found)
   local audit = configuration.audit(question, network, found)
-  c.exchanges, c.messages = audit.exchanges, audit.messages
+  c.exchanges, c.messages, c.least_time = audit.exchanges, audit.messages, audit.least
   for i, exchange in ipairs(c.exchanges) do
     exchange.section = kinds[i] and kinds[i].key or i == #kinds + 1 and "before the layers" or "after the layers"
   end

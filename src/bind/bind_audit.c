@@ -162,6 +162,9 @@ static int network_audit(lua_State *L) {
     lua_setfield(L, -2, "exchanges");
     push_messages(L, &s, network);
     lua_setfield(L, -2, "messages");
+    double hop = tp_hop_time(&s.candidate, &s.job, tp_hop_times(&s.job, network));
+    tp_fields_set(L, "least", tp_iteration_least(&s.candidate, &s.job, network, costs, exchanges,
+                                                 hop, t.optimizer));
     tp_fields_set(L, "launches_forward",
                   launches_of(t.pipeline.busiest, network, costs, true));
     tp_fields_set(L, "launches_backward",
