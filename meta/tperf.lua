@@ -48,6 +48,7 @@
 ---@field strategy? string|string[]|table how layers are cut: "tensor" (default), "context", one of your own; follows from the axes
 ---@field tp? integer GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in turn (1)
 ---@field cp? integer GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in turn (1)
+---@field ulysses? integer GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in turn (1)
 ---@field pp? integer GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in turn (1)
 ---@field ep? integer GPUs that experts are spread over, that cut each expert (1; as tp); both out of tp x cp x dp
 ---@field etp? integer GPUs that experts are spread over, that cut each expert (1; as tp); both out of tp x cp x dp
@@ -75,7 +76,8 @@
 ---@field cp? integer GPUs along each axis of the strategy (1; etp as tp)
 ---@field ep? integer GPUs along each axis of the strategy (1; etp as tp)
 ---@field etp? integer GPUs along each axis of the strategy (1; etp as tp)
----@field shard? integer of no consequence to a layer
+---@field ulysses? integer of strategy context; of no consequence to a layer
+---@field shard? integer of strategy context; of no consequence to a layer
 ---@field panels? integer of SUMMA products (4)
 ---@field fast? table GPUs of each axis in one fast domain: { tp = 8 }; as many as fit
 ---@field seq? integer tokens, in place of the model's
@@ -201,6 +203,7 @@
 ---@field kv_heads? integer heads of queries; of keys and values (heads)
 ---@field name? string of the op, in tables and messages
 ---@field queries integer rows of queries, of keys; seq for both
+---@field ring? boolean
 ---@field seq? integer rows of queries, of keys; seq for both
 ---@field shards? integer queries are an even share of so many times more (1)
 ---@field sinks? boolean true: one learned score a head
@@ -617,6 +620,7 @@
 ---@field times? table { forward=, backward=, backward_input=, backward_weight=, overlapped= }: each a number, or a list or map by stage; any unit
 ---@field p2p? number time between the end of a pass and its neighbour's start
 ---@field memory? table { forward > 0, backward_input <= 0, backward_weight <= 0 }: what a pass leaves behind, by default 1 from a forward to its (weight) backward
+---@field passing? table { forward, backward }: what lives on the device while such a pass runs, and no longer
 ---@field memory_limit? any of every device, or a list by device
 ---@field ready? any when devices can begin (0), or a list by device
 ---@field rules? string|table "default", "pp-visualization" or "zero-bubble"
@@ -671,6 +675,13 @@
 ---@field panels? integer|integer[] of SUMMA products, likewise
 ---@field fast? table { tp =, dp = … }: only these placements
 ---@field schedule? string|string[] a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" })
+---@field pipeline_layout? string|integer[] Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in the model's order
+---@field first_stage_layers? integer layers of the first and the last device; the others share the rest
+---@field last_stage_layers? integer layers of the first and the last device; the others share the rest
+---@field account_for_embedding? boolean true: count as a layer when layers are dealt out to stages (false)
+---@field account_for_loss? boolean true: count as a layer when layers are dealt out to stages (false)
+---@field cp_kind? "all_gather"|"ring"|"all_to_all"|("all_gather"|"ring"|"all_to_all")[] how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list
+---@field ulysses? integer|integer[] GPUs of context parallelism by all-to-all inside cp, likewise (1)
 ---@field virtual_stages? integer|integer[] chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
 ---@field zero? integer|integer[] ZeRO stage 0 to 3, or a list (1)
 ---@field recompute? "none"|"selective"|"full"|("none"|"selective"|"full")[] "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
@@ -702,6 +713,7 @@
 ---@field strategy? string|string[]|table how layers are cut: "tensor" (default), "context", one of your own
 ---@field tp? any a size or a list; all that are possible
 ---@field cp? any a size or a list; all that are possible
+---@field ulysses? any a size or a list; all that are possible
 ---@field pp? any a size or a list; all that are possible
 ---@field ep? any a size or a list; all that are possible
 ---@field etp? any a size or a list; all that are possible
@@ -786,6 +798,7 @@
 ---@field inner_tokens? function cuts, see below
 ---@field name string what messages call it; a line for lists
 ---@field norm? function cuts, see below
+---@field options? any { cp_kind = { axis = "cp", choices = { "all_gather", "ring" … } } }: named choices about an axis that its functions find in the share, the first where none is given; searches take a list of them
 ---@field outer? function cuts, see below
 ---@field outer_bias? function cuts, see below
 ---@field outer_tokens? function cuts, see below
@@ -928,15 +941,21 @@
 ---@field simulate? any true, a schedule's name or a table (see tperf.simulate): the iteration pass by pass, too
 ---@field explain? boolean true: the whole sum, term by term, in `sum`
 ---@field software? string|table what a training stack adds (see tperf.software): its name, a file or a table
+---@field account_for_embedding? boolean true: count as a layer when layers are dealt out to stages (false)
+---@field account_for_loss? boolean true: count as a layer when layers are dealt out to stages (false)
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
+---@field cp_kind? "all_gather"|"ring"|"all_to_all" how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list
 ---@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
 ---@field etp? integer GPUs that experts are spread over, and that cut each (as tp, or 1), out of tp x cp x dp
+---@field first_stage_layers? integer layers of the first and the last device; the others share the rest
 ---@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does (false)
 ---@field gradients? "fp32"|"bf16"|"fp16" "fp32", "bf16" or "fp16": kept and reduced in; as the rules say
+---@field last_stage_layers? integer layers of the first and the last device; the others share the rest
 ---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---@field model string|table a name, a file or a table; system may be a list
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
+---@field pipeline_layout? string|integer[] Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in the model's order
 ---@field recompute? "none"|"selective"|"full" "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---@field recompute_layers? integer how many layers keep one input under full recomputation (1)
 ---@field reserve? number part of the memory to keep free (0)
@@ -946,6 +965,7 @@
 ---@field sequence_parallel? boolean true (default), false, or a list
 ---@field shard? integer replicas that ZeRO shards over, likewise: fewer than all are hybrid shards (all)
 ---@field system string|table a name, a file or a table; system may be a list
+---@field ulysses? integer GPUs of context parallelism by all-to-all inside cp, likewise (1)
 ---@field virtual_stages? integer chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
 ---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (as the ops have them: "bf16"; docs/memory.md)
 ---@field zero? integer ZeRO stage 0 to 3, or a list (1)
@@ -1033,9 +1053,14 @@ function tperf_Report:save(path) end
 ---@class tperf.comm
 ---@field kind string
 ---@field bytes number the full vector
----@field axis string
+---@field axis? string of a collective within a layer
 ---@field gpus integer
 ---@field fast integer of them in one fast domain
+---@field time number seconds that it takes by itself
+---@field fast_bytes number that one GPU sends over its fast port
+---@field nic_bytes number that one GPU sends through its NICs
+---@field algorithm string whose time that is: "ring", "rings" (parallel ones), "tree", "switch", "pairwise", "send"
+---@field beside? boolean it runs beside its op's own work: only what exceeds that takes time
 
 ---One way to train a model on a machine.
 ---@class tperf.configuration
@@ -1046,6 +1071,8 @@ function tperf_Report:save(path) end
 ---@field tp1? integer columns of a SUMMA grid
 ---@field tp2? integer rows of a SUMMA grid
 ---@field cp? integer context parallelism
+---@field ulysses? integer context parallelism by all-to-all, inside cp
+---@field cp_kind? string how keys and values travel over cp
 ---@field etp? integer GPUs that cut each expert
 ---@field ep? integer expert parallelism: GPUs that experts are spread over
 ---@field shard? integer replicas that ZeRO shards over, where these are not all
@@ -1079,6 +1106,10 @@ function tperf_Report:save(path) end
 ---@field software? string the profile of the stack that runs it
 ---@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
 ---@field warnings? string[] then: what no run that was compared resembled
+---@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
+---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
+---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with how many `links`; time, the average hop
+---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
@@ -1127,6 +1158,7 @@ function tperf_Report:save(path) end
 ---Bytes on a GPU, for a configuration on the one that holds most.
 ---@class tperf.memory
 ---@field total number
+---@field peak? table of tperf.train, if simulated: the moment at which the fullest GPU is fullest, see tperf.simulate
 ---@field weights number
 ---@field gradients number
 ---@field optimizer number master copy of the weights, and moments
@@ -1279,10 +1311,22 @@ function tperf_timeline:op() end
 ---{ type, stage, microbatch, start, stop, overlapped }; overlapped is "forward" or "backward" in a pair.
 function tperf_timeline:queue() end
 
+---The most that a device holds at a time: of a model's timeline all of a GPU's memory, else activations.
+function tperf_timeline:most_held() end
+
+---What lives on a device while a pass runs, and no longer.
+---@param op table as timeline:queue gives it
+function tperf_timeline:passing_of(op) end
+
 ---A device's memory over time: { { time, memory } … }, each the level from that time on. A forward takes its memory
----when it starts, a backward frees it when it stops.
+---when it starts, a backward frees it when it stops. Of a model's timeline that is all that a GPU holds, from weights
+---to what lives during a pass only; else activations alone.
 ---@return table[]
 function tperf_timeline:memory() end
+
+---Every task of a device, in the order of its passes: an iterator over { kind, text, resources, start, stop, seconds,
+---stage, microbatch, fast_bytes, nic_bytes … }, see tperf/timeline/tasks.lua. Of a model's timeline alone.
+function tperf_timeline:tasks() end
 
 ---Writes a picture or an export to a file; its name ends in .svg, .html, .json (a Chrome trace) or .txt.
 ---@param path string
@@ -1305,8 +1349,9 @@ function tperf.architecture.is(value) end
 ---What a model is made of, in order.
 ---@param model table
 ---@param rules table? the default rules' when absent
+---@param apart boolean? modules of multi-token prediction are layers of their own, not part of what follows the last one
 ---@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (those of equal `key` are equal), first = the blocks before the first layer, last = those after the last one }
-function tperf.architecture.of(model, rules) end
+function tperf.architecture.of(model, rules, apart) end
 
 ---Reads a script's arguments. Help, or a wrong argument, ends the script.
 ---@class tperf.args.functions
@@ -1401,7 +1446,8 @@ function tperf.op.attend() end
 
 ---Fused attention over the pairs that see each other: batch, heads, head_dim, queries and keys (or seq for both);
 ---kv_heads (heads), value_dim (head_dim), causal, window, dropout, sinks, values_in_keys, kv_dtype, shards (queries
----are an even share of so many times more), gather: the axis over which keys and values are gathered.
+---are an even share of so many times more), gather: the axis over which keys and values are gathered, and
+---ring (true: they pass from GPU to GPU beside the kernels).
 ---@param o tperf.op.attention.request
 function tperf.op.attention(o) end
 

@@ -41,6 +41,8 @@ local configuration = {}
 ---@field tp1? integer columns of a SUMMA grid
 ---@field tp2? integer rows of a SUMMA grid
 ---@field cp? integer context parallelism
+---@field ulysses? integer context parallelism by all-to-all, inside cp
+---@field cp_kind? string how keys and values travel over cp
 ---@field etp? integer GPUs that cut each expert
 ---@field ep? integer expert parallelism: GPUs that experts are spread over
 ---@field shard? integer replicas that ZeRO shards over, where these are not all

@@ -168,7 +168,7 @@ end
 ---  batch                  sequences that one replica decodes at a time (1)
 ---  prefill_batch          prompts that it takes in at a time (1)
 ---  strategy               how layers are cut: "tensor" (default), "context", one of your own; follows from the axes
----  tp, cp, pp             GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in
+---  tp, cp, ulysses, pp    GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in
 ---                         turn (1)
 ---  ep, etp                GPUs that experts are spread over, that cut each expert (1; as tp); both out of tp x cp x dp
 ---  dp                     replicas; those that share experts run in step (as many as ep and etp take)

@@ -100,11 +100,12 @@ end
 --- Lays a model out by one strategy: { kinds, runs, has_ends, network = function(sizes, micro_batch, variant) }.
 ---@param variant table  recompute = "none" …, sequence_parallel = boolean; for inference also mode, seq, context and
 ---  dtypes, as options of strategy.share
-function layout.of(model, s, attention, rules)
+---@param apart boolean?  modules of multi-token prediction are layers of their own, behind all others
+function layout.of(model, s, attention, rules, apart)
   check_attention(s, attention)
-  local plan = architecture.of(model, rules)
+  local plan = architecture.of(model, rules, apart)
   local kinds, runs = kinds_of(plan)
-  local prefix = layout.signature(model) .. attention .. " " .. rules.name
+  local prefix = layout.signature(model) .. attention .. " " .. rules.name .. (apart and " apart" or "")
   local function network(sizes, micro_batch, variant)
     local key = key_of(s, sizes, micro_batch, variant)
     local known = shapes_of(s, prefix)[key]

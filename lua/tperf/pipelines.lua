@@ -136,15 +136,26 @@ function pipelines.check_chunks(names, wanted)
   end
 end
 
+-- The most stages that so many layers fill: those at the ends may hold embedding and head alone.
+local function most_stages(layers, has_ends) return has_ends and layers + 2 or layers end
+
 --- All pipelines of a search.
 ---@param options table  pps = list of sizes, schedules = list of names, virtual_stages = list, layers, runs = list of
----  { kind, layers }, has_ends
+---  { kind, layers }, has_ends; deal: as pipeline_layout.of returns it
 ---@return userdata made, table described  for the core; and { pp, virtual_stages, schedule = name } of each
 function pipelines.make(options)
   local list, described = {}, {}
   local function add(name, number, pp, chunks)
-    local one = pp * chunks <= options.layers and describe(name, number, pp, chunks)
+    local layers = nil
+    if options.deal then
+      layers = options.deal(pp, chunks)
+      if layers == nil then return end
+    elseif pp * chunks > most_stages(options.layers, options.has_ends and chunks > 1) then
+      return
+    end
+    local one = describe(name, number, pp, chunks)
     if not one then return end
+    one.layers = layers or nil
     list[#list + 1] = one
     described[#list] = { pp = pp, virtual_stages = chunks, schedule = name }
   end
@@ -175,7 +186,7 @@ function pipelines.why_none(name, pp, wanted, layers)
   if chunks < least then
     return ("schedule '%s' interleaves: 'virtual_stages' must be at least 2, got %d"):format(name, chunks)
   end
-  if pp * chunks <= layers then return ("schedule '%s' has no closed form for pp = %d"):format(name, pp) end
+  if pp * chunks <= most_stages(layers, chunks > 1) then return ("schedule '%s' has no closed form for pp = %d"):format(name, pp) end
   local most = layers // pp
   local remedy = not definition.stages_per_device and most >= least and ("'virtual_stages' up to %d fits"):format(most)
     or ("pp up to %d fits"):format(layers // least)

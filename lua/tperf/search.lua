@@ -225,6 +225,11 @@ end
 ---  panels             of SUMMA products, likewise
 ---  fast               { tp =, dp = … }: only these placements
 ---  schedule           a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" })
+---  pipeline_layout    Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in the model's order
+---  first_stage_layers, last_stage_layers  layers of the first and the last device; the others share the rest
+---  account_for_embedding, account_for_loss  true: count as a layer when layers are dealt out to stages (false)
+---  cp_kind            how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list
+---  ulysses            GPUs of context parallelism by all-to-all inside cp, likewise (1)
 ---  virtual_stages     chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
 ---  zero               ZeRO stage 0 to 3, or a list (1)
 ---  recompute          "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)

@@ -83,6 +83,11 @@ end
 
 -- Refuses axes that do not divide those that they fold over.
 local function check_folds(o, s, own)
+  for i, axis in ipairs(s.axes) do
+    if o.zero == 0 and own[i] > 0 and axis.cuts[1] == "state" then
+      refusal.raise("tperf.train: '%s' = %d wants a ZeRO stage from 1 on, which shards something", axis.name, own[i])
+    end
+  end
   if s.grid:folds(own, o.dp) then return end
   for i, axis in ipairs(s.axes) do
     local over, folded, names = 1, 1, {}
@@ -112,7 +117,10 @@ local function check_divisions(o, s, p, own, share)
   local ways = s.grid:batch(own)
   local replica = divide(o.global_batch, o.dp * ways, ways > 1 and "the number of replicas" or "dp", "'global_batch'")
   divide(replica, o.micro_batch, "micro_batch", "the global batch of one replica,")
-  if #p.pipeline_list == 0 then
+  if #p.pipeline_list == 0 and p.dealt then
+    refusal.raise("tperf.train: the layers cannot be dealt out to %d x %d stages as asked: give pp and virtual_stages that "
+      .. "go with %s", o.pp, o.virtual_stages or 1, p.dealt)
+  elseif #p.pipeline_list == 0 then
     refusal.raise("tperf.train: %s", pipelines.why_none(o.schedule, o.pp, o.virtual_stages, p.model.layers))
   end
   for _, axis in ipairs(s.axes) do

@@ -79,7 +79,7 @@ static void push_stage(lua_State *L, const tp_stage *stage, const tp_network *ne
         lua_pushinteger(L, (lua_Integer)tp_stage_layers(stage, i, network->n_kinds));
         lua_rawseti(L, -2, i + 1);
     }
-    set_integer(L, "leading", stage->leading + 1);
+    set_integer(L, "leading", tp_leading_section(stage, network) + 1);
 }
 
 static void set_passes(lua_State *L, const char *name, const tp_stage_time *t) {

@@ -195,12 +195,12 @@ static int network_passes(lua_State *L) {
     const tp_run *runs = tp_bind_pipeline_runs(L, 5, &n_runs, &has_ends);
     for (size_t i = 0; i < n_runs; i++)
         layers += runs[i].layers;
-    luaL_argcheck(L, n >= 1 && n <= layers, 9, "no stage may be without layers");
+    luaL_argcheck(L, n >= 1 && n <= layers + (has_ends && n > 2 ? 2 : 0), 9, "no stage may be without layers");
     tp_stage *chunks = lua_newuserdatauv(L, (size_t)n * sizeof *chunks, 0);
     tp_chunk_passes *passes = lua_newuserdatauv(L, (size_t)n * sizeof *passes, 0);
     tp_device_waits *waits = lua_newuserdatauv(L, (size_t)pp * sizeof *waits, 0);
     tp_layer_cost costs[TP_SECTIONS_MAX];
-    tp_pipeline_chunks(runs, n_runs, has_ends, n, chunks);
+    tp_pipeline_chunks(s.candidate.pipeline, runs, n_runs, has_ends, n, chunks);
     tp_network_time(network, &s.job.on, &s.candidate.placement, NULL, costs);
     tp_passes_of(&s.candidate, &s.job, network, costs, chunks, n, passes, waits);
     push_passes(L, passes, n, waits, pp);

@@ -1,6 +1,6 @@
 // bind_pipelines.c: tperf.core.pipelines(runs, has_ends, list) -> pipelines, for a search or one iteration.
 //   runs: list of { kind, layers }: the model's layers in order, kind = section of its networks
-//   list: of { pp, virtual_stages, schedule, bubble_forward, bubble_backward, bubble_weight_grad, pairs, pairs_each,
+//   list: of { pp, virtual_stages, schedule, layers (a list, or nil), bubble_forward, bubble_backward, bubble_weight_grad, pairs, pairs_each,
 //     min_microbatches, microbatch_multiple, weight_copies, last_in_flight, placed, folded, in_flight = list of pp numbers }
 #include <string.h>
 
@@ -111,7 +111,9 @@ static tp_run *push_runs(lua_State *L, int index, size_t *n, int *kinds) {
     return runs;
 }
 
-// Pushes a copy of the table at `at` without its list, so that the rest is plain fields, and the list.
+static const char *const lists[] = {"in_flight", "layers"};
+
+// Pushes a copy of the table at `at` without its lists, so that the rest is plain fields, and the lists.
 static void push_plain(lua_State *L, int at) {
     lua_newtable(L);
     lua_pushnil(L);
@@ -120,9 +122,31 @@ static void push_plain(lua_State *L, int at) {
         lua_insert(L, -2);
         lua_rawset(L, at + 1);
     }
-    tp_bind_raw_field(L, at + 1, "in_flight");
-    lua_pushnil(L);
-    lua_setfield(L, at + 1, "in_flight");
+    for (int i = 0; i < 2; i++) {
+        tp_bind_raw_field(L, at + 1, lists[i]);
+        lua_pushnil(L);
+        lua_setfield(L, at + 1, lists[i]);
+    }
+}
+
+// The layers of every stage, from the list at index, onto the heap. NULL: no memory, or no list.
+static int64_t *read_dealt(lua_State *L, int index, const tp_heap *heap, int64_t n) {
+    if (lua_isnil(L, index)) return NULL;
+    luaL_checktype(L, index, LUA_TTABLE);
+    if ((int64_t)lua_rawlen(L, index) != n) tp_bind_fail(L, "'layers' needs %d numbers", (int)n);
+    for (int64_t i = 0; i < n; i++) {
+        lua_rawgeti(L, index, i + 1);
+        lua_Integer layers = luaL_checkinteger(L, -1);
+        if (layers < 0 || layers > LAYERS_MAX) tp_bind_fail(L, "no stage has %I layers", layers);
+        lua_pop(L, 1);
+    }
+    int64_t *dealt = tp_heap_new(heap, (size_t)n, sizeof *dealt);
+    for (int64_t i = 0; dealt && i < n; i++) {
+        lua_rawgeti(L, index, i + 1);
+        dealt[i] = lua_tointeger(L, -1);
+        lua_pop(L, 1);
+    }
+    return dealt;
 }
 
 // Fills the pipeline from the table at the top of the stack.
@@ -158,7 +182,11 @@ static void read_pipeline(lua_State *L, const tp_heap *heap, tp_pipeline *pipeli
     bool tried = false;
     do {
         tp_pipeline_release(pipeline);
-        status = tp_pipeline_split(pipeline, heap, runs, n_runs, has_ends, in_flight, &error);
+        pipeline->dealt = read_dealt(L, at + 3, heap, d.pp * d.virtual_stages);
+        if (!pipeline->dealt && !lua_isnil(L, at + 3))
+            status = tp_error_set(&error, TP_NO_MEMORY, "not enough memory for a pipeline");
+        else
+            status = tp_pipeline_split(pipeline, heap, runs, n_runs, has_ends, in_flight, &error);
     } while (tp_bind_try_again(L, status, &tried));
     if (status != TP_OK) tp_bind_raise(L, &error);
     lua_settop(L, at);

@@ -193,8 +193,8 @@ tp_exposure tp_exposure_of(const tp_exchange *exchange, const tp_layer_cost *cos
 
 tp_exposure tp_stage_exposure(const tp_stage *stage, const tp_network *network,
                               const tp_exposure *sections) {
-    tp_exposure sum = {.first_gather = sections[stage->leading].first_gather,
-                    .first_reduce = sections[stage->leading].first_reduce};
+    const tp_exposure *first = &sections[tp_leading_section(stage, network)];
+    tp_exposure sum = {.first_gather = first->first_gather, .first_reduce = first->first_reduce};
     for (int i = 0; i < network->n_kinds + 2; i++) {
         double layers = tp_stage_layers(stage, i, network->n_kinds);
         sum.gather += layers * sections[i].gather;

@@ -47,10 +47,13 @@ static passes least_chunk(const bound *b) {
             present[kind] = present[kind] || p->devices[i].layers[kind] > 0;
         }
     }
+    int64_t fewest = layers / (p->pp * p->virtual_stages);
+    for (int64_t c = 0; p->dealt && c < p->pp * p->virtual_stages; c++)
+        if (p->dealt[c] < fewest) fewest = p->dealt[c];
     for (int kind = 0; kind < b->network->n_kinds && p->virtual_stages > 1; kind++) {
         if (!present[kind]) continue;
         tp_stage chunk = {.leading = kind};
-        chunk.layers[kind] = layers / (p->pp * p->virtual_stages);
+        chunk.layers[kind] = fewest;
         least = lesser(least, passes_of(b, &chunk, 1));
     }
     // Each part may be another chunk's; the closed form holds where a pair takes no longer than both halves.

@@ -254,7 +254,7 @@ tp_status tp_step_pass(const tp_step *step, const tp_chunk *chunk, tp_pass_kind 
 // happen in every pass. Of several chunks the others exchange theirs while the first works.
 static tp_status write_waits(const tp_step *step, const tp_stage *device, bool before,
                              tp_task_list *list, tp_error *error) {
-    tp_writer w = {.step = step, .list = list, .section = device->leading, .layer = -1};
+    tp_writer w = {.step = step, .list = list, .section = tp_leading_section(device, step->network), .layer = -1};
     tp_task_kind kind = before ? TP_TASK_GATHER : TP_TASK_REDUCE;
     bool each = step->candidate->zero >= (before ? 3 : 2);
     double chunks = (double)step->candidate->pipeline->virtual_stages;
@@ -266,9 +266,9 @@ static tp_status write_waits(const tp_step *step, const tp_stage *device, bool b
         w.section = i;
         if (times > 0) tp_write_next(&w, exchange(&w, kind, times * late, late + hidden));
     }
-    const tp_exposure *e = &step->exposures[device->leading];
+    const tp_exposure *e = &step->exposures[tp_leading_section(device, step->network)];
     double late = before ? e->gather : e->reduce, hidden = before ? e->first_gather : e->first_reduce;
-    w.section = device->leading;
+    w.section = tp_leading_section(device, step->network);
     tp_write_next(&w, exchange(&w, kind, hidden, late + hidden));
     return finish(&w, error);
 }

@@ -6,6 +6,7 @@
 local block = require "tperf.block"
 local check = require "tperf.check"
 local gpt = require "tperf.arch.gpt"
+local mtp = require "tperf.arch.mtp"
 local transformer = require "tperf.arch.transformer"
 
 local architecture = {}
@@ -100,20 +101,22 @@ end
 --- What a model is made of, in order.
 ---@param model table
 ---@param rules table?  the default rules' when absent
+---@param apart boolean?  modules of multi-token prediction are layers of their own, not part of what follows the last one
 ---@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (those of equal `key`
 ---  are equal), first = the blocks before the first layer, last = those after the last one }
-function architecture.of(model, rules)
+function architecture.of(model, rules, apart)
   local given = model.architecture
   if rules and not rules.layers_from_description then
     check_published(model, rules)
     return { groups = groups_of(model, gpt), first = {}, last = {} }
   end
   local groups = groups_of(model, given)
-  return {
-    groups = groups,
-    first = given and given.first or transformer.first,
-    last = given and given.last or transformer.last(model, groups),
-  }
+  local last = given and given.last or transformer.last(model, groups)
+  if apart and model.mtp > 0 and not (given and given.last) then
+    last = { last[1] }
+    groups[#groups + 1] = { first = model.layers + 1, count = model.mtp, key = "mtp", blocks = { mtp.single(groups[#groups]) } }
+  end
+  return { groups = groups, first = given and given.first or transformer.first, last = last }
 end
 
 return setmetatable(architecture, { __call = function(_, given) return architecture.define(given) end })

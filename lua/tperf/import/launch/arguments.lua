@@ -70,7 +70,6 @@ local function left_out(launch)
   if p.fp8_format or p.fp8_recipe then note "FP8 products: predicted in 16 bits" end
   if launch.offload then note "offloading to the host's memory" end
   if o.ep then note "overlap of the experts' all-to-all with computing" end
-  if launch.pipeline_layout then note "the layout of layers over chunks: predicted even" end
   if launch.recompute and launch.recompute.granularity == "selective" then
     note "which ops are recomputed: predicted as those of attention's core"
   end
@@ -101,6 +100,10 @@ local function training(launch, model)
     a.virtual_stages = a.schedule == "interleaved_1f1b" and launch.vp or nil
   else
     a.schedule = launch.pp > 1 and launch.schedule or "1f1b"
+  end
+  if launch.pp > 1 then
+    a.pipeline_layout = launch.pipeline_layout
+    a.account_for_embedding, a.account_for_loss = launch.account_for_embedding_and_loss, launch.account_for_embedding_and_loss
   end
   a.recompute = launch.recompute and launch.recompute.granularity or "none"
   if launch.tp > 1 then a.sequence_parallel = launch.sequence_parallel end
