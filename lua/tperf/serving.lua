@@ -37,6 +37,7 @@ serving.schema = {
   sequence_parallel = check.boolean { default = false },
   reserve = check.number { min = 0, max = 0.99, default = 0.1 },
   gpu_hour = check.number { min = 0, max = 1e6, optional = true },
+  software = check.any { optional = true },
 }
 serving.size, serving.optional_size = size, optional_size
 
@@ -53,6 +54,14 @@ local function check_model(what, m, o, set)
   end
 end
 
+-- Software profiles are fitted to training steps. Serving is priced with kernels as timed on their own, in the shapes
+-- and with the caches of serving.
+local function check_software(what, value)
+  if value == nil or value == "none" then return end
+  refusal.raise("%s: software profiles describe training; serving is priced with kernels as timed on their own "
+    .. "(software = \"none\"), and tperf.serve adds what an engine does", what)
+end
+
 local known = setmetatable({}, { __mode = "k" }) -- model -> rules' name and attention -> { layout, shapes, count }
 
 local function plan_of(m, set, attention)
@@ -67,6 +76,7 @@ end
 function serving.problem(what, o)
   local p = { what = what, o = o, model = model(o.model), system = system(o.system) }
   p.rules = o.rules and rules(o.rules) or usual
+  check_software(what, o.software)
   check_model(what, p.model, o, p.rules)
   p.plan = plan_of(p.model, p.rules, o.attention)
   p.price = o.gpu_hour or p.system.price and p.system.price.gpu_hour
@@ -186,7 +196,7 @@ function serving.evaluate(p, c)
   local steps = r.decode.time
   r.tp, r.pp, r.ep, r.dp, r.gpus = c.tp, c.pp, c.ep, c.dp, c.tp * c.pp * c.dp
   r.batch, r.sequences, r.prefill_batch, r.microbatches = c.batch, c.batch * c.dp, c.prefill_batch, microbatches
-  r.prompt, r.generate = o.prompt, o.generate
+  r.prompt, r.generate, r.software = o.prompt, o.generate, "none"
   r.fast = { tp = fast[1], ep = fast[2], pp = pp_fast }
   r.ttft = r.prefill.time
   r.tpot = shape.decode and steps / (o.generate - 1) or nil

@@ -25,6 +25,13 @@ local schema = {
   gpus = span, hidden = span, seq = span,
 }
 
+-- Names that say no release, as profiles had them before.
+local renamed = {
+  ["fms-fsdp"] = "fms-fsdp-2024", internevo = "internevo-2024", ["llm-foundry-fsdp"] = "llm-foundry-2023",
+  ["megatron-core"] = "megatron-core-simumax-1.2", ["nemo-automodel"] = "nemo-automodel-26.02",
+  ["nemo-mlperf"] = "nemo-mlperf-3.1", torchtitan = "torchtitan-2024",
+}
+
 --- What a training stack adds to the formulas: software/NAME.yaml, a file of that format, or a table of its fields.
 ---@param value string|table
 ---  name, source   what it is called, where its numbers come from
@@ -44,4 +51,4 @@ local schema = {
 ---  systems        on which they ran
 ---  gpus, hidden, seq   their range, { from, to }
 ---@return table profile
-return resource.constructor { what = "tperf.software", kind = "software", schema = schema }
+return resource.constructor { what = "tperf.software", kind = "software", schema = schema, renamed = renamed }

@@ -1,4 +1,6 @@
 --- What `search` and `train` share: the question's options, and the columns of a configuration.
+local check = require "tperf.check"
+local format = require "tperf.report.format"
 local from = require "tperf.cli.from"
 local options = require "tperf.cli.options"
 
@@ -10,6 +12,8 @@ local question = {
   { long = "batch", short = "b", value = "N", kind = "integer", help = "global batch, in sequences" },
   { long = "seq", value = "N", kind = "integer", help = "sequence length (default: the model's)" },
   { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
+  { long = "software", value = "NAME", from = "software",
+    help = "the training stack that runs it (`tperf list software`; default typical), or none: the formulas alone" },
   { long = "attention", value = "NAME", from = { "flash", "unfused", "recompute", "summa" },
     help = "flash (default), unfused, recompute or summa" },
   { long = "optimizer", value = "NAME", from = { "adam", "adam_8bit", "adafactor", "lion", "muon", "sgd" },
@@ -140,10 +144,37 @@ configuration.columns = {
   { key = "micro_batch", title = "mbs" }, { key = "microbatches", title = "m-batches" },
   { key = "panels", usual = 1 }, { key = "recompute", usual = "none" },
   { key = "sequence_parallel", title = "seq. parallel", usual = true },
-  { key = placement, title = "placement" }, { key = "time", unit = "s" }, { key = "mfu", unit = "%", digits = 3 },
+  { key = placement, title = "placement" }, { key = "time", unit = "s" },
+  { key = "interval.low", title = "from", unit = "s" }, { key = "interval.high", title = "to", unit = "s" },
+  { key = "time_without_waste", unit = "s", csv = true }, { key = "mfu", unit = "%", digits = 3 },
   { key = function(c) return c.tokens_per_second / c.gpus end, title = "tokens/s/GPU" },
   { key = "memory.total", title = "memory", unit = "bytes" }, { key = "feasible", title = "fits", usual = true },
-  { key = "idle", title = "idle GPUs", usual = 0 },
+  { key = "idle", title = "idle GPUs", usual = 0 }, { key = "software", csv = true },
 }
+
+-- "software typical: fitted to 294 runs; …": half and nine tenths of the runs that its fit did not see are as near.
+local function told_of(c)
+  if c.software == "none" then return "software none: the formulas alone, without the waste of any stack" end
+  local ok, profile = check.attempt(require "tperf".software, c.software)
+  if not (ok and profile.error90) then return "software " .. c.software end
+  return ("software %s: half of the runs that its fit did not see within %s, nine tenths within %s"):format(
+    c.software, format.number(profile.error, "%", 2), format.number(profile.error90, "%", 2))
+end
+
+--- Says below a table which software its configurations are about, and what the first of them takes without waste; on
+--- standard error, what no run of that software resembled.
+---@param rows table[]
+---@param timed boolean  whether the table tells times
+function configuration.tell(values, rows, timed)
+  local c = rows[1]
+  if not c then return end
+  if not values.json and not values.csv then
+    local waste = timed and c.software ~= "none" and ("; without waste %s (--software none)"):format(
+      format.number(c.time_without_waste, "s")) or ""
+    print(("\n%s%s"):format(told_of(c), waste))
+  end
+  io.stdout:flush()
+  for _, warning in ipairs(c.warnings or {}) do io.stderr:write("tperf: ", warning, "\n") end
+end
 
 return configuration

@@ -25,8 +25,8 @@ local function profiles()
     row.systems = table.concat(p.systems, " ")
   end
   return rows, {
-    { key = "name" }, { key = "runs" }, { key = "gpus", title = "GPUs" }, { key = "error", unit = "%" },
-    { key = "error90", title = "error of nine in ten", unit = "%" }, { key = "systems" },
+    { key = "name" }, { key = "runs" }, { key = "gpus", title = "GPUs" }, { key = "error", unit = "%", digits = 3 },
+    { key = "error90", title = "nine in ten", unit = "%", digits = 3 }, { key = "systems" },
   }
 end
 
