@@ -22,6 +22,7 @@ local schema = {
   -- tenths within error90; and what the runs were.
   runs = check.integer { min = 1, optional = true }, error = factor_or_none, error90 = factor_or_none,
   systems = check.list(check.string(), { default = {} }),
+  generations = check.list(check.string(), { default = {} }),
   gpus = span, hidden = span, seq = span,
 }
 
@@ -48,7 +49,7 @@ local renamed = {
 ---  runs           how many published runs it was fitted to
 ---  error          half of them are within this part of the measured time, predicted by a fit to others of them
 ---  error90        nine tenths of them are
----  systems        on which they ran
+---  systems, generations   on which they ran, and of which generations of GPUs those are
 ---  gpus, hidden, seq   their range, { from, to }
 ---@return table profile
 return resource.constructor { what = "tperf.software", kind = "software", schema = schema, renamed = renamed }

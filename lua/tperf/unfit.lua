@@ -2,28 +2,14 @@
 local check = require "tperf.check"
 local resource = require "tperf.resource"
 local software = require "tperf.software"
-local system = require "tperf.system"
 
 local unfit = {}
 
-local generations = {} -- system's name -> generation, false where it has none
-
-local function generation_of(name)
-  if generations[name] == nil then
-    local ok, machine = check.attempt(system, name)
-    generations[name] = ok and machine.generation or false
+local function has(list, item)
+  for _, one in ipairs(list) do
+    if one == item then return true end
   end
-  return generations[name]
-end
-
--- The systems of a profile that are of a machine's generation; whether the machine itself is one of them.
-local function relatives(profile, machine)
-  local list = {}
-  for _, name in ipairs(profile.systems) do
-    if name == machine.name then return { name }, true end
-    if machine.generation and generation_of(name) == machine.generation then list[#list + 1] = name end
-  end
-  return list, #profile.systems == 0
+  return false
 end
 
 -- How many times a value is beyond a range, at least 1.
@@ -35,10 +21,9 @@ end
 local OTHER_SYSTEM <const>, OTHER_GENERATION <const> = 1, 10 -- doublings of the scale that weigh as much: a judgement
 
 -- 0 for a profile with runs on such a machine at such a scale, more the further they are.
-local function distance(profile, question, gpus)
-  local near, same = relatives(profile, question.system)
-  local machine = same and 0 or near[1] and OTHER_SYSTEM or OTHER_GENERATION
-  return machine + math.log(beyond(gpus, profile.gpus), 2)
+local function distance(profile, machine, gpus)
+  local other = has(profile.generations, machine.generation) and OTHER_SYSTEM or OTHER_GENERATION
+  return (has(profile.systems, machine.name) and 0 or other) + math.log(beyond(gpus, profile.gpus), 2)
 end
 
 local known -- all profiles that ship or lie in TPERF_PATH, those for stacks without one of their own first
@@ -58,24 +43,27 @@ local function profiles()
   return known
 end
 
--- The profile whose runs are nearest, if that is not the one asked about.
-local function nearest(profile, question, gpus)
-  local best, least = nil, distance(profile, question, gpus)
+--- The profile whose runs are nearest, if another's are nearer than those of the one asked about.
+---@param profile table  of tperf.software
+---@param machine table  of tperf.system
+---@param gpus integer
+---@return table? profile
+function unfit.nearest(profile, machine, gpus)
+  local best, least = nil, distance(profile, machine, gpus)
   for _, other in ipairs(profiles()) do
-    local own = distance(other, question, gpus)
+    local own = distance(other, machine, gpus)
     if own < least - 1e-9 then best, least = other, own end
   end
   return best
 end
 
 local function machine_warning(profile, machine)
-  local near, same = relatives(profile, machine)
-  if same then return nil end
+  if #profile.systems == 0 or has(profile.systems, machine.name) then return nil end
   local text = ("no run of %s on %s was compared"):format(profile.name, machine.name)
-  if near[1] then
-    return ("%s, but on %s, of its generation"):format(text, table.concat(near, ", "))
-  end
-  return machine.generation and ("%s, nor on another %s GPU"):format(text, machine.generation) or text
+  if not machine.generation then return text end
+  local others = has(profile.generations, machine.generation) and "but on others of its generation, %s"
+    or "nor on any of its generation, %s"
+  return ("%s, %s"):format(text, others:format(machine.generation))
 end
 
 local function range_warning(what, value, range)
@@ -85,7 +73,7 @@ local function range_warning(what, value, range)
   return ("%s %d is %s of the runs compared"):format(what, value, compared)
 end
 
---- Sentences: what of a question no run of the profile resembled, and the profile whose runs are nearest.
+--- Sentences: what of a question no run of the profile resembled.
 ---@param profile table   of tperf.software
 ---@param question table  { model, system }
 ---@param gpus integer
@@ -96,15 +84,21 @@ function unfit.warnings(profile, question, gpus)
   if not profile.error90 then add(("no run of %s was ever compared with a prediction"):format(profile.name)) end
   add(machine_warning(profile, question.system))
   add(range_warning("gpus", gpus, profile.gpus))
-  local other = #list > 0 and nearest(profile, question, gpus)
-  if other then
-    local low, high = other.gpus[1], other.gpus[2]
-    add(("the nearest software profile is %s: %d runs on %s GPUs of %s"):format(other.name, other.runs,
-      low == high and low or ("%d to %d"):format(low, high), table.concat(other.systems, ", ")))
-  end
   add(range_warning("hidden", question.model.hidden, profile.hidden))
   add(range_warning("seq", question.model.seq, profile.seq))
   return list
+end
+
+--- "the nearest software profile is tuned: 377 runs …", where another one's runs are nearer; else nil.
+---@param profile table
+---@param machine table
+---@param gpus integer
+function unfit.advice(profile, machine, gpus)
+  local other = unfit.nearest(profile, machine, gpus)
+  if not other then return nil end
+  local low, high = other.gpus[1], other.gpus[2]
+  return ("the software profile whose runs are nearest is %s: %d on %s GPUs of %s"):format(other.name, other.runs,
+    low == high and low or ("%d to %d"):format(low, high), table.concat(other.systems, ", "))
 end
 
 return unfit

@@ -1,8 +1,10 @@
 --- What `search` and `train` share: the question's options, and the columns of a configuration.
-local check = require "tperf.check"
 local format = require "tperf.report.format"
 local from = require "tperf.cli.from"
 local options = require "tperf.cli.options"
+local software = require "tperf.software"
+local system = require "tperf.system"
+local unfit = require "tperf.unfit"
 
 local configuration = {}
 
@@ -13,7 +15,7 @@ local question = {
   { long = "seq", value = "N", kind = "integer", help = "sequence length (default: the model's)" },
   { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
   { long = "software", value = "NAME", from = "software",
-    help = "the training stack that runs it (`tperf list software`; default typical), or none: the formulas alone" },
+    help = "training stack (`tperf list software`; default typical), or none: formulas alone" },
   { long = "attention", value = "NAME", from = { "flash", "unfused", "recompute", "summa" },
     help = "flash (default), unfused, recompute or summa" },
   { long = "optimizer", value = "NAME", from = { "adam", "adam_8bit", "adafactor", "lion", "muon", "sgd" },
@@ -153,28 +155,34 @@ configuration.columns = {
 }
 
 -- "software typical: fitted to 294 runs; …": half and nine tenths of the runs that its fit did not see are as near.
-local function told_of(c)
+local function told_of(c, profile)
   if c.software == "none" then return "software none: the formulas alone, without the waste of any stack" end
-  local ok, profile = check.attempt(require "tperf".software, c.software)
-  if not (ok and profile.error90) then return "software " .. c.software end
-  return ("software %s: half of the runs that its fit did not see within %s, nine tenths within %s"):format(
+  if not profile.error90 then return "software " .. c.software end
+  return ("software %s: half of the runs that its fit did not see came within %s, nine tenths within %s"):format(
     c.software, format.number(profile.error, "%", 2), format.number(profile.error90, "%", 2))
 end
 
 --- Says below a table which software its configurations are about, and what the first of them takes without waste; on
 --- standard error, what no run of that software resembled.
+---@param values table   the command's options
 ---@param rows table[]
----@param timed boolean  whether the table tells times
-function configuration.tell(values, rows, timed)
+---@param machine any     the system that they run on
+---@param timed boolean?  whether the table tells times
+function configuration.tell(values, rows, machine, timed)
   local c = rows[1]
   if not c then return end
+  local profile = c.software ~= "none" and software(values.software or c.software)
   if not values.json and not values.csv then
-    local waste = timed and c.software ~= "none" and ("; without waste %s (--software none)"):format(
-      format.number(c.time_without_waste, "s")) or ""
-    print(("\n%s%s"):format(told_of(c), waste))
+    print("\n" .. told_of(c, profile))
+    if timed and c.software ~= "none" then
+      print(("without waste (--software none) %s %s"):format(rows[2] and "the first takes" or "it takes",
+        format.number(c.time_without_waste, "s")))
+    end
   end
   io.stdout:flush()
   for _, warning in ipairs(c.warnings or {}) do io.stderr:write("tperf: ", warning, "\n") end
+  local advice = profile and c.warnings[1] and unfit.advice(profile, system(machine), c.gpus)
+  if advice then io.stderr:write("tperf: ", advice, "\n") end
 end
 
 return configuration

@@ -53,7 +53,7 @@ of comparable runs took a time between `from` and `to`.]],
       io.write(require "tperf".report.launch(rows[1], values.launch, { model = asked.model, seq = asked.seq }))
     elseif #rows > 0 then
       require "tperf.cli.table"(values, rows, columns_for(found.candidates))
-      configuration.tell(values, rows, true)
+      configuration.tell(values, rows, asked.system, true)
     elseif reason then
       if found.feasible == 0 and found.candidates > 0 then
         reason = reason .. "; --recompute full, --zero 3 and more GPUs save memory, --all shows what each takes"

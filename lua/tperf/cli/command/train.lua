@@ -111,7 +111,7 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
     local c = tperf.train(asked)
     configuration.note(values, arguments)
     require "tperf.cli.table"(values, { c }, configuration.columns)
-    configuration.tell(values, { c }, true)
+    configuration.tell(values, { c }, asked.system, true)
     if not values.json and not values.csv then print_details(c, tperf.system(asked.system)) end
     if values.from and not values.json and not values.csv then
       require "tperf.cli.from".faster(asked, c, configuration.columns)
