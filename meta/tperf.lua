@@ -58,6 +58,7 @@
 ---@field reserve? number part of the HBM that stays free (0.1)
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field rules? string|table "default"
+---@field software? string|table "none", the only choice: kernels as timed on their own; profiles describe training
 ---@field ops? boolean whether to list ops (false)
 
 ---@class tperf.layer.request
@@ -603,6 +604,7 @@
 ---@field slow_pipeline_links_cost? boolean pipeline links between domains take their time
 ---@field small_gradients_reduced? boolean gradients of replicated biases and norm parameters are all-reduced
 ---@field stages_may_differ? boolean pipeline stages need not hold equally many layers
+---@field typical_software? boolean training that names no software is run as stacks typically run it
 
 ---@class tperf.schedule.request
 ---@field schedule string|string[] name
@@ -685,7 +687,7 @@
 ---@field prune? boolean false: evaluate what bounds rule out as well; the answer is the same
 ---@field threads? integer as many as there are processors
 ---@field progress? function function(shapes done)
----@field software? string|table the training stack that runs them (see tperf.software): its name, a file or a table; "none" (default) for the formulas alone
+---@field software? string|table the training stack that runs them (see tperf.software): its name, a file or a table ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
 
 ---@class tperf.search_inference.request
 ---@field model string|table a name, a file, a table
@@ -710,6 +712,7 @@
 ---@field reserve? number part of the HBM that stays free (0.1)
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field rules? string|table "default"
+---@field software? string|table "none", the only choice: kernels as timed on their own; profiles describe training
 
 ---@class tperf.serve.request
 ---@field model? string|table a name, a file, a table: steps are priced from the model's network on the system
@@ -754,7 +757,8 @@
 ---@field runs? integer how many published runs it was fitted to
 ---@field error? number half of them are within this part of the measured time, predicted by a fit to others of them
 ---@field error90? number nine tenths of them are
----@field systems? string[] on which they ran
+---@field systems? string[] on which they ran, and of which generations of GPUs those are
+---@field generations? string[] on which they ran, and of which generations of GPUs those are
 ---@field gpus? integer[] their range, { from, to }
 ---@field hidden? integer[] their range, { from, to }
 ---@field seq? integer[] their range, { from, to }
@@ -916,7 +920,7 @@
 ---@field configuration? any one that a search found: all that is not given is taken from it
 ---@field simulate? any true, a schedule's name or a table (see tperf.simulate): the iteration pass by pass, too
 ---@field explain? boolean true: the whole sum, term by term, in `sum`
----@field software? string|table what a training stack adds (see tperf.software): its name, a file or a table
+---@field software? string|table the training stack that runs it (see tperf.software): its name, a file or a table ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
 ---@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
 ---@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does (false)
@@ -1062,9 +1066,10 @@ function tperf_Report:save(path) end
 ---@field kinds? table[] of tperf.train: { key, count, ops } of every kind of layer
 ---@field first? tperf.layer_op[] of tperf.train: the ops before the first layer
 ---@field last? tperf.layer_op[] of tperf.train: the ops after the last layer
----@field software? string the profile of the stack that runs it
----@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
----@field warnings? string[] then: what no run that was compared resembled
+---@field software string the profile of the stack that runs it; "none": the formulas alone
+---@field time_without_waste number seconds of an iteration by the formulas alone: kernels and links as timed on their own, no host, no optimizer's step
+---@field interval? table with a profile: { low, high } seconds between which nine tenths of the like runs lie
+---@field warnings? string[] with a profile: what no run that was compared resembled
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
@@ -1632,6 +1637,11 @@ function tperf.report.save(path, rows, wanted) end
 ---@param name string
 ---@return string
 function tperf.report.short(name) end
+
+---Which software the times of configurations are about, for titles: "software typical"; "" where there are none.
+---@param rows table[] configurations, rows of a sweep, or any that have `software`
+---@return string text
+function tperf.report.software(rows) end
 
 ---Rows as an aligned table with a rule under the headings.
 ---@param rows table[]

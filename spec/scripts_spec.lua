@@ -106,7 +106,7 @@ describe("the other scripts", function()
     assert.truthy(rows[1].reason:find "fits in")
     for i = 2, 3 do
       local found = tperf.search { model = MODEL, system = machine, gpus = tonumber(rows[i].gpus), global_batch = 512,
-        strategy = "all", top = 1 }[1]
+        strategy = "all", top = 1, software = "none" }[1]
       assert.same({ found.time, found.memory.total, found.pp }, { numbers(rows[i], "time", "memory.total", "pp") })
     end
   end)
@@ -156,7 +156,8 @@ describe("the other scripts", function()
       else
         local dp, time = numbers(row, "dp", "time")
         assert.equal(256, tp * pp * dp)
-        local trained = tperf.train { model = MODEL, system = machine, global_batch = 512, tp = tp, pp = pp, dp = dp }
+        local trained = tperf.train { model = MODEL, system = machine, global_batch = 512, tp = tp, pp = pp, dp = dp,
+          software = "none" }
         assert.equal(trained.time, time)
       end
     end

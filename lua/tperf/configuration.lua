@@ -72,7 +72,7 @@ local configuration = {}
 ---@field time_without_waste number seconds of an iteration by the formulas alone: kernels and links as timed on their
 --- own, no host, no optimizer's step
 ---@field interval? table with a profile: { low, high } seconds between which nine tenths of the like runs lie
----@field warnings? string[] with a profile: what no run that was compared resembled, and which profile's runs do
+---@field warnings? string[] with a profile: what no run that was compared resembled
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 

@@ -14,8 +14,8 @@ local question = {
   { long = "batch", short = "b", value = "N", kind = "integer", help = "global batch, in sequences" },
   { long = "seq", value = "N", kind = "integer", help = "sequence length (default: the model's)" },
   { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
-  { long = "software", value = "NAME", from = "software",
-    help = "training stack (`tperf list software`; default typical), or none: formulas alone" },
+  { long = "software", value = "NAME", from = "software none",
+    help = "training stack (`tperf list software`; default typical; none: no stack)" },
   { long = "attention", value = "NAME", from = { "flash", "unfused", "recompute", "summa" },
     help = "flash (default), unfused, recompute or summa" },
   { long = "optimizer", value = "NAME", from = { "adam", "adam_8bit", "adafactor", "lion", "muon", "sgd" },
@@ -154,8 +154,9 @@ configuration.columns = {
   { key = "idle", title = "idle GPUs", usual = 0 }, { key = "software", csv = true },
 }
 
--- "software typical: fitted to 294 runs; …": half and nine tenths of the runs that its fit did not see are as near.
-local function told_of(c, profile)
+-- Which software it is, and how near its times come.
+local function told_of(c, profile, timed)
+  if not timed then return "software " .. c.software end
   if c.software == "none" then return "software none: the formulas alone, without the waste of any stack" end
   if not profile.error90 then return "software " .. c.software end
   return ("software %s: half of the runs that its fit did not see came within %s, nine tenths within %s"):format(
@@ -173,7 +174,7 @@ function configuration.tell(values, rows, machine, timed)
   if not c then return end
   local profile = c.software ~= "none" and software(values.software or c.software)
   if not values.json and not values.csv then
-    print("\n" .. told_of(c, profile))
+    print("\n" .. told_of(c, profile, timed))
     if timed and c.software ~= "none" then
       print(("without waste (--software none) %s %s"):format(rows[2] and "the first takes" or "it takes",
         format.number(c.time_without_waste, "s")))
