@@ -31,7 +31,8 @@ for _, schedule in ipairs { "1f1b", "zb1p", "dualpipe" } do
     rows[#rows + 1] = {
       schedule = schedule, recompute = recompute, time = c.time, simulated = c.simulated.time, mfu = c.mfu,
       bubble = c.breakdown.bubble / c.time, exchange = c.breakdown.tensor_comm / c.time,
-      software = c.software, hours = hours_per_trillion(c.simulated.time), memory = c.memory.total, fits = c.feasible and "yes" or "no",
+      software = c.software, hours = hours_per_trillion(c.simulated.time), memory = c.memory.total,
+      fits = c.feasible and "yes" or "no",
     }
   end
 end

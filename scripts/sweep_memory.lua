@@ -53,6 +53,6 @@ tperf.plot.contour({
   logz = true, missing = "does not fit",
   marks = { { x = base.accelerator.hbm.capacity, y = base.accelerator.hbm.bandwidth, label = report.short(o.system) } },
   title = ("Days to train %s on %d GPUs"):format(report.short(o.model), figure_gpus),
-  subtitle = ("%s with other memory; fast domain of %d GPUs, global batch %d; software %s"):format(report.short(o.system),
-    o.domain, o.batch, at.software),
+  subtitle = ("%s with other memory; fast domain of %d GPUs, global batch %d; software %s"):format(
+    report.short(o.system), o.domain, o.batch, at.software),
 }):save "sweep_memory.svg"

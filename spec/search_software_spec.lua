@@ -36,7 +36,8 @@ describe("tperf.search with software", function()
   end
 
   it("finds what evaluating everything finds", function()
-    local few, all = ask { software = "torchtitan-2024" }, ask { software = "torchtitan-2024", keep = "all", prune = false }
+    local few = ask { software = "torchtitan-2024" }
+    local all = ask { software = "torchtitan-2024", keep = "all", prune = false }
     assert.is_true(#all > 500)
     local fitting = {}
     for _, c in ipairs(all) do fitting[#fitting + 1] = c.feasible and c or nil end
@@ -48,7 +49,8 @@ describe("tperf.search with software", function()
 
   it("answers each question of a list, with every option of a search", function()
     local list = ask {
-      software = "torchtitan-2024", gpus = { 8, 16 }, system = { "h100-sxm", "h200-sxm" }, strategy = "all", zero = { 1, 3 },
+      software = "torchtitan-2024", gpus = { 8, 16 }, system = { "h100-sxm", "h200-sxm" }, strategy = "all",
+      zero = { 1, 3 },
       where = function(c) return c.tp == 2 end, optimizer = "muon",
     }
     assert.equal(4, #list)

@@ -494,7 +494,8 @@ describe("held-out validation", function()
   end)
 
   it("tells families of models by the first word of their names", function()
-    local rows = holdout.run(made(joined(repeated({ stack = "torchtitan-2024", factor = 1, label = "LLAMA3.1_405B" }, 9),
+    local rows = holdout.run(made(joined(
+      repeated({ stack = "torchtitan-2024", factor = 1, label = "LLAMA3.1_405B" }, 9),
       repeated({ stack = "torchtitan-2024", factor = 1, label = "DeepSeek V3 671B" }, 9),
       repeated({ stack = "torchtitan-2024", factor = 1, label = "deepseekv2-L4" }, 9))), "model")
     assert.same({ "deepseek", 18, "llama", 9 }, { rows[1].group, rows[1].runs, rows[2].group, rows[2].runs })
@@ -513,7 +514,8 @@ describe("held-out validation", function()
     -- Medians of 1, 1.2 and 1.4 pull alike, whatever the number of runs; a stack that was tuned has no say.
     local rows = holdout.run(made(joined(repeated({ stack = "torchtitan-2024", factor = 1.2 }, 3),
       repeated({ stack = "internevo-2024", factor = 1 }, 24), repeated({ stack = "fms-fsdp-2024", factor = 1.4 }, 24),
-      repeated({ stack = "megatron-lm-2022", factor = 1.2 }, 9), repeated({ stack = "nemo-mlperf-3.1", factor = 2 }, 9))),
+      repeated({ stack = "megatron-lm-2022", factor = 1.2 }, 9),
+      repeated({ stack = "nemo-mlperf-3.1", factor = 2 }, 9))),
       "stack")
     local bias = {}
     for _, row in ipairs(rows) do bias[row.stack] = row.bias end

@@ -98,8 +98,8 @@ function args.set(list) own = list end
 
 --- Reads a script's arguments. Help, or a wrong argument, ends the script.
 ---@param given table  summary; standard options by name with their defaults (false: none): model, models, system,
----  systems, domains, gpus, batch, strategy, schedule, recompute, tokens, top, rules, software, cache; and, as a list, options of
----  the script's own:
+---  systems, domains, gpus, batch, strategy, schedule, recompute, tokens, top, rules, software, cache; and, as a list,
+---  options of the script's own:
 ---  { long = "pp", value = "N", kind = "integer", default = 8, help = "…" }. kind: string, integer, number, integers
 ---  ("4,8", "4..64" by doubling), list, a unit such as "bytes"; min: the least of a number; without value it is a
 ---  switch.

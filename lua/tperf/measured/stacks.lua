@@ -8,7 +8,8 @@ local patterns = {
   { "bigscience", "", "bigscience-2022" },
   { "2205%.05198", "", "megatron-lm-2022" }, { "sc21", "", "megatron-lm-2022" },
   { "megatron%-lm readme", "", "megatron-lm-2022" },
-  { "llm%-foundry", "", "llm-foundry-2023" }, { "fms%-fsdp", "", "fms-fsdp-2024" }, { "internevo", "", "internevo-2024" },
+  { "llm%-foundry", "", "llm-foundry-2023" }, { "fms%-fsdp", "", "fms-fsdp-2024" },
+  { "internevo", "", "internevo-2024" },
   -- torchao times torchtitan with kernels of its own; in the table of 8 H100s model and batch are guessed.
   { "torchao", "8 h100s", nil }, { "torchtitan", "", "torchtitan-2024" }, { "torchao", "", "torchao-2025" },
   { "nanotron", "", "nanotron-2025" },

@@ -59,7 +59,8 @@ end
 local fields = {
   "strategy", "tp", "tp1", "tp2", "cp", "ep", "pp", "dp", "micro_batch", "microbatches", "panels", "schedule",
   "virtual_stages", "recompute", "zero", "fast.tp", "fast.tp1", "fast.tp2", "fast.cp", "fast.ep", "fast.pp", "fast.dp",
-  "time", "interval.low", "interval.high", "time_without_waste", "throughput", "tokens_per_second", "mfu", "mfu_all_pairs", "flops_per_gpu", "memory.total", "memory.weights",
+  "time", "interval.low", "interval.high", "time_without_waste", "throughput", "tokens_per_second", "mfu",
+  "mfu_all_pairs", "flops_per_gpu", "memory.total", "memory.weights",
   "memory.gradients", "memory.optimizer", "memory.activations", "breakdown.compute", "breakdown.memory",
   "breakdown.tensor_comm", "breakdown.expert_comm", "breakdown.data_comm", "breakdown.pipeline_comm",
   "breakdown.bubble", "reason", "software",
