@@ -70,7 +70,8 @@ for _, case in ipairs(CASES) do
     local evaluated = count(answers, "evaluated")
     local speed = evaluated / one / 1e6
     print(("%-10s %12d %14.1f %16.1f %9.1fx %8s  rules %s, software %s"):format(strategy, evaluated, speed,
-      evaluated / many / 1e6, one / pruned, software == "none" and target or ("%.1f x"):format(LEAST_WITH), rules, software))
+      evaluated / many / 1e6, one / pruned, software == "none" and target or ("%.1f x"):format(LEAST_WITH), rules,
+      software))
     if software == "none" then
       late, without = late or speed < target, speed
     else
