@@ -483,6 +483,8 @@
 
 ---@class tperf.plot.lines.request
 ---@field y string|function|table|(string|function|table)[] a field or a list of fields, each a series
+---@field low? string|function|table the ends of a band about the line, for one y field
+---@field high? string|function|table the ends of a band about the line, for one y field
 ---@field markers? boolean false: lines alone
 ---@field guides? table[] lines { y = }, { x = } or { f = function(x) … end }, each with a label
 ---@field height? integer px
