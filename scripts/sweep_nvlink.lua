@@ -1,6 +1,6 @@
--- What a larger NVLink domain buys: the best way to train a model, and how long it takes, for machines that people rent,
--- with domains of different sizes. The picture draws the gain over the smallest domain, with a band: the formulas alone,
--- a tuned and a typical stack do not agree on it. --published sweeps the machines of the published model instead.
+-- What a larger NVLink domain buys: the best way to train a model, and how long it takes, for machines that people
+-- rent, with domains of different sizes. The picture draws the gain over the smallest domain, with a band: the formulas
+-- alone, a tuned and a typical stack do not agree on it. --published sweeps the machines of the published model instead.
 local tperf = require "tperf"
 local report = tperf.report
 
@@ -23,7 +23,8 @@ local defaults = published and PUBLISHED or RENTED
 local o = tperf.args {
   summary = defaults.summary, model = defaults.model, systems = defaults.systems, domains = defaults.domains,
   gpus = defaults.gpus, batch = defaults.batch, software = defaults.software or false,
-  strategy = "tensor", schedule = false, recompute = false, tokens = defaults.tokens or false, top = 1, rules = "default",
+  strategy = "tensor", schedule = false, recompute = false, tokens = defaults.tokens or false, top = 1,
+  rules = "default",
   { long = "published", help = "the published model's machines, 4 to 16384 GPUs, without software" },
 }
 

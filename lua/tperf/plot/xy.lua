@@ -275,7 +275,8 @@ local function text_lines(plot, options)
 end
 
 --- A plot from scales, series and guides.
---- series: { name?, points = { { x, y|nil, low?, high?, title?, label?, radius? } … }, look, connect, markers, width?, radius? }
+--- series: { name?, points = { { x, y|nil, low?, high?, title?, label?, radius? } … }, look, connect, markers, width?,
+---  radius? }
 ---@param plot table  what, title?, subtitle?, width, height, x, y, series, guides, description
 ---@return tperf.Plot
 function xy.new(plot)
