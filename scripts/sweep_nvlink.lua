@@ -1,6 +1,6 @@
 -- What a larger NVLink domain buys: the best way to train a model, and how long it takes, for machines that people
 -- rent, with domains of different sizes. The picture draws the gain over the smallest domain, with a band: the formulas
--- alone, a tuned and a typical stack do not agree on it. --published sweeps the machines of the published model instead.
+-- alone, a tuned and a typical stack do not agree on it. --published sweeps the published machines instead.
 local tperf = require "tperf"
 local report = tperf.report
 
