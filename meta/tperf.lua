@@ -62,6 +62,7 @@
 ---@field reserve? number part of the HBM that stays free (0.1)
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field rules? string|table "default"
+---@field software? string|table "none", the only choice: kernels as timed on their own; profiles describe training
 ---@field ops? boolean whether to list ops (false)
 
 ---@class tperf.layer.request
@@ -489,6 +490,8 @@
 
 ---@class tperf.plot.lines.request
 ---@field y string|function|table|(string|function|table)[] a field or a list of fields, each a series
+---@field low? string|function|table the ends of a band about the line, for one y field
+---@field high? string|function|table the ends of a band about the line, for one y field
 ---@field markers? boolean false: lines alone
 ---@field guides? table[] lines { y = }, { x = } or { f = function(x) … end }, each with a label
 ---@field height? integer px
@@ -610,6 +613,7 @@
 ---@field slow_pipeline_links_cost? boolean pipeline links between domains take their time
 ---@field small_gradients_reduced? boolean gradients of replicated biases and norm parameters are all-reduced
 ---@field stages_may_differ? boolean pipeline stages need not hold equally many layers
+---@field typical_software? boolean training that names no software is run as stacks typically run it
 
 ---@class tperf.schedule.request
 ---@field schedule string|string[] name
@@ -702,7 +706,7 @@
 ---@field prune? boolean false: evaluate what bounds rule out as well; the answer is the same
 ---@field threads? integer as many as there are processors
 ---@field progress? function function(shapes done)
----@field software? string|table the training stack that runs them (see tperf.software): its name, a file or a table; "none" (default) for the formulas alone
+---@field software? string|table the training stack that runs them (see tperf.software): its name, a file or a table ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
 
 ---@class tperf.search_inference.request
 ---@field model string|table a name, a file, a table
@@ -731,6 +735,7 @@
 ---@field reserve? number part of the HBM that stays free (0.1)
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field rules? string|table "default"
+---@field software? string|table "none", the only choice: kernels as timed on their own; profiles describe training
 
 ---@class tperf.serve.request
 ---@field model? string|table a name, a file, a table: steps are priced from the model's network on the system
@@ -775,7 +780,8 @@
 ---@field runs? integer how many published runs it was fitted to
 ---@field error? number half of them are within this part of the measured time, predicted by a fit to others of them
 ---@field error90? number nine tenths of them are
----@field systems? string[] on which they ran
+---@field systems? string[] on which they ran, and of which generations of GPUs those are
+---@field generations? string[] on which they ran, and of which generations of GPUs those are
 ---@field gpus? integer[] their range, { from, to }
 ---@field hidden? integer[] their range, { from, to }
 ---@field seq? integer[] their range, { from, to }
@@ -943,6 +949,7 @@
 ---@field software? string|table what a training stack adds (see tperf.software): its name, a file or a table
 ---@field account_for_embedding? boolean true: count as a layer when layers are dealt out to stages (false)
 ---@field account_for_loss? boolean true: count as a layer when layers are dealt out to stages (false)
+---@field software? string|table the training stack that runs it (see tperf.software): its name, a file or a table ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
 ---@field cp_kind? "all_gather"|"ring"|"all_to_all" how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list
 ---@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
@@ -1110,6 +1117,10 @@ function tperf_Report:save(path) end
 ---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
 ---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with how many `links`; time, the average hop
 ---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
+---@field software string the profile of the stack that runs it; "none": the formulas alone
+---@field time_without_waste number seconds of an iteration by the formulas alone: kernels and links as timed on their own, no host, no optimizer's step
+---@field interval? table with a profile: { low, high } seconds between which nine tenths of the like runs lie
+---@field warnings? string[] with a profile: what no run that was compared resembled
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
@@ -1692,6 +1703,11 @@ function tperf.report.save(path, rows, wanted) end
 ---@param name string
 ---@return string
 function tperf.report.short(name) end
+
+---Which software the times of configurations are about, for titles: "software typical"; "" where there are none.
+---@param rows table[] configurations, rows of a sweep, or any that have `software`
+---@return string text
+function tperf.report.software(rows) end
 
 ---Rows as an aligned table with a rule under the headings.
 ---@param rows table[]

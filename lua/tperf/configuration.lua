@@ -74,9 +74,11 @@ local configuration = {}
 ---@field kinds? table[] of tperf.train: { key, count, ops } of every kind of layer
 ---@field first? tperf.layer_op[] of tperf.train: the ops before the first layer
 ---@field last? tperf.layer_op[] of tperf.train: the ops after the last layer
----@field software? string the profile of the stack that runs it
----@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
----@field warnings? string[] then: what no run that was compared resembled
+---@field software string the profile of the stack that runs it; "none": the formulas alone
+---@field time_without_waste number seconds of an iteration by the formulas alone: kernels and links as timed on their
+--- own, no host, no optimizer's step
+---@field interval? table with a profile: { low, high } seconds between which nine tenths of the like runs lie
+---@field warnings? string[] with a profile: what no run that was compared resembled
 ---@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
 ---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms =
 --- tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
@@ -201,7 +203,7 @@ function configuration.of(question, s, network, found)
   c.tokens_per_second = c.throughput * question.model.seq
   c.feasible = c.memory.total <= question.system.accelerator.hbm.capacity * (1 - question.training.reserved)
   c.mfu, c.mfu_all_pairs = utilisation(c, question)
-  if question.profile then runtime.describe(c, question.profile, question) end
+  runtime.describe(c, question.profile, question)
   return c
 end
 

@@ -180,6 +180,7 @@ end
 ---  reserve                part of the HBM that stays free (0.1)
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price
 ---  rules                  "default"
+---  software               "none", the only choice: kernels as timed on their own; profiles describe training
 ---  ops                    whether to list ops (false)
 ---@return table record
 ---  ttft, tpot, latency    to the first token of prefill_batch prompts; of each further token, on average (nil

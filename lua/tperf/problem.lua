@@ -194,7 +194,7 @@ end
 ---@return table arguments  with `profile` in place of the software asked for
 function problem.arguments(what, given, schema)
   local o = check.record(what, given, schema)
-  o.profile, o.software = runtime.of(o.software), nil
+  o.profile, o.software = runtime.of(o.software, rules(o.rules)), nil
   runtime.fill(o, given, o.profile)
   return o
 end

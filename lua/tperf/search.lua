@@ -251,8 +251,8 @@ end
 ---  prune              false: evaluate what bounds rule out as well; the answer is the same
 ---  threads            as many as there are processors
 ---  progress           function(shapes done)
----  software           the training stack that runs them (see tperf.software): its name, a file or a table; "none"
----                     (default) for the formulas alone
+---  software           the training stack that runs them (see tperf.software): its name, a file or a table
+---                     ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
 ---@return tperf.found|tperf.found[] result  a list of them, systems outermost, when gpus or system is a list
 function search.run(given)
   local start = core.clock()

@@ -230,6 +230,7 @@ end
 ---  reserve                part of the HBM that stays free (0.1)
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price
 ---  rules                  "default"
+---  software               "none", the only choice: kernels as timed on their own; profiles describe training
 ---@return table records  the best first, as tperf.infer returns them; with
 ---  pareto       the records that no other beats in both tpot and throughput per GPU
 ---  candidates, feasible   how many were tried; how many fit and keep the limits

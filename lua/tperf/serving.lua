@@ -37,6 +37,7 @@ serving.schema = {
   sequence_parallel = check.boolean { default = false },
   reserve = check.number { min = 0, max = 0.99, default = 0.1 },
   gpu_hour = check.number { min = 0, max = 1e6, optional = true },
+  software = check.any { optional = true },
 }
 serving.size, serving.optional_size = size, optional_size
 
@@ -70,6 +71,14 @@ local function check_model(what, m, o, set)
   end
 end
 
+-- Software profiles are fitted to training steps. Serving is priced with kernels as timed on their own, in the shapes
+-- and with the caches of serving.
+local function check_software(what, value)
+  if value == nil or value == "none" then return end
+  refusal.raise("%s: software profiles describe training; serving is priced with kernels as timed on their own "
+    .. "(software = \"none\"), and tperf.serve adds what an engine does", what)
+end
+
 local known = setmetatable({}, { __mode = "k" }) -- model -> rules' name and attention -> { layout, shapes, count }
 
 local function plan_of(m, s, set, attention)
@@ -84,6 +93,7 @@ end
 function serving.problem(what, o)
   local p = { what = what, o = o, model = model(o.model), system = system(o.system) }
   p.rules, p.strategy = o.rules and rules(o.rules) or usual, axes.asked(o)
+  check_software(what, o.software)
   check_strategy(what, p.strategy)
   check_model(what, p.model, o, p.rules)
   p.plan = plan_of(p.model, p.strategy, p.rules, o.attention)
@@ -224,8 +234,9 @@ function serving.evaluate(p, c)
   for i, axis in ipairs(s.axes) do
     if axes.shows(axis, own[i]) then r[axis.name], r.fast[axis.name] = own[i], fast[2 + i] end
   end
-  r.batch, r.sequences, r.prefill_batch, r.microbatches = c.batch, c.batch * c.dp * s.grid:batch(own), c.prefill_batch, microbatches
-  r.prompt, r.generate = o.prompt, o.generate
+  r.batch, r.sequences = c.batch, c.batch * c.dp * s.grid:batch(own)
+  r.prefill_batch, r.microbatches, r.prompt, r.generate = c.prefill_batch, microbatches, o.prompt, o.generate
+  r.software = "none"
   r.ttft = r.prefill.time
   r.tpot = shape.decode and steps / (o.generate - 1) or nil
   r.latency = r.ttft + steps

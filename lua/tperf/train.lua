@@ -291,7 +291,8 @@ end
 ---  configuration      one that a search found: all that is not given is taken from it
 ---  simulate           true, a schedule's name or a table (see tperf.simulate): the iteration pass by pass, too
 ---  explain            true: the whole sum, term by term, in `sum`
----  software           what a training stack adds (see tperf.software): its name, a file or a table
+---  software           the training stack that runs it (see tperf.software): its name, a file or a table ("typical");
+---                     "none" for the formulas alone, as rules without `typical_software` have it
 ---@return tperf.configuration configuration
 ---@return tperf.timeline? timeline  of the simulation
 function train.run(given)

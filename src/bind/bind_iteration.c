@@ -138,14 +138,26 @@ static tp_iteration iteration_of(lua_State *L, const tp_network *network, const 
     return tp_iteration_of(&s->candidate, &s->job, network, costs);
 }
 
+// Seconds of an iteration by the formulas alone, at the clock that kernels timed on their own have.
+static double time_without_waste(lua_State *L, const tp_network *network, const tp_setting *s) {
+    tp_setting bare = *s;
+    bare.job.on = (tp_platform){&bare.system, &bare.rules, &tp_software_none};
+    bare.job.training = &bare.training;
+    tp_bind_check_system(L, 2, &bare.system);
+    tp_layer_cost costs[TP_SECTIONS_MAX];
+    return iteration_of(L, network, &bare, costs).time;
+}
+
 static int network_iteration(lua_State *L) {
     tp_setting s;
     const tp_network *network = tp_bind_read_setting(L, &s);
     tp_layer_cost costs[TP_SECTIONS_MAX];
     tp_iteration iteration = iteration_of(L, network, &s, costs);
     tp_memory memory = tp_memory_of(&s.candidate, &s.job, network, costs);
-    lua_createtable(L, 0, 24);
+    lua_createtable(L, 0, 32);
     tp_fields_set(L, "time", iteration.time);
+    tp_fields_set(L, "time_without_waste",
+                  lua_isnoneornil(L, 8) ? iteration.time : time_without_waste(L, network, &s));
     tp_fields_set(L, "flops_per_gpu", iteration.flops);
     push_breakdown(L, &iteration);
     lua_setfield(L, -2, "breakdown");

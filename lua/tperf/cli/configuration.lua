@@ -1,6 +1,10 @@
 --- What `search` and `train` share: the question's options, and the columns of a configuration.
+local format = require "tperf.report.format"
 local from = require "tperf.cli.from"
 local options = require "tperf.cli.options"
+local software = require "tperf.software"
+local system = require "tperf.system"
+local unfit = require "tperf.unfit"
 
 local configuration = {}
 
@@ -10,6 +14,8 @@ local question = {
   { long = "batch", short = "b", value = "N", kind = "integer", help = "global batch, in sequences" },
   { long = "seq", value = "N", kind = "integer", help = "sequence length (default: the model's)" },
   { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
+  { long = "software", value = "NAME", from = "software none",
+    help = "training stack (`tperf list software`; default typical; none: no stack)" },
   { long = "attention", value = "NAME", from = { "flash", "unfused", "recompute", "summa" },
     help = "flash (default), unfused, recompute or summa" },
   { long = "optimizer", value = "NAME", from = { "adam", "adam_8bit", "adafactor", "lion", "muon", "sgd" },
@@ -140,10 +146,44 @@ configuration.columns = {
   { key = "micro_batch", title = "mbs" }, { key = "microbatches", title = "m-batches" },
   { key = "panels", usual = 1 }, { key = "recompute", usual = "none" },
   { key = "sequence_parallel", title = "seq. parallel", usual = true },
-  { key = placement, title = "placement" }, { key = "time", unit = "s" }, { key = "mfu", unit = "%", digits = 3 },
+  { key = placement, title = "placement" }, { key = "time", unit = "s" },
+  { key = "interval.low", title = "from", unit = "s" }, { key = "interval.high", title = "to", unit = "s" },
+  { key = "time_without_waste", unit = "s", csv = true }, { key = "mfu", unit = "%", digits = 3 },
   { key = function(c) return c.tokens_per_second / c.gpus end, title = "tokens/s/GPU" },
   { key = "memory.total", title = "memory", unit = "bytes" }, { key = "feasible", title = "fits", usual = true },
-  { key = "idle", title = "idle GPUs", usual = 0 },
+  { key = "idle", title = "idle GPUs", usual = 0 }, { key = "software", csv = true },
 }
+
+-- Which software it is, and how near its times come.
+local function told_of(c, profile, timed)
+  if not timed then return "software " .. c.software end
+  if c.software == "none" then return "software none: the formulas alone, without the waste of any stack" end
+  if not profile.error90 then return "software " .. c.software end
+  return ("software %s: half of the runs that its fit did not see came within %s, nine tenths within %s"):format(
+    c.software, format.number(profile.error, "%", 2), format.number(profile.error90, "%", 2))
+end
+
+--- Says below a table which software its configurations are about, and what the first of them takes without waste; on
+--- standard error, what no run of that software resembled.
+---@param values table   the command's options
+---@param rows table[]
+---@param machine any     the system that they run on
+---@param timed boolean?  whether the table tells times
+function configuration.tell(values, rows, machine, timed)
+  local c = rows[1]
+  if not c then return end
+  local profile = c.software ~= "none" and software(values.software or c.software)
+  if not values.json and not values.csv then
+    print("\n" .. told_of(c, profile, timed))
+    if timed and c.software ~= "none" then
+      print(("without waste (--software none) %s %s"):format(rows[2] and "the first takes" or "it takes",
+        format.number(c.time_without_waste, "s")))
+    end
+  end
+  io.stdout:flush()
+  for _, warning in ipairs(c.warnings or {}) do io.stderr:write("tperf: ", warning, "\n") end
+  local advice = profile and c.warnings[1] and unfit.advice(profile, system(machine), c.gpus)
+  if advice then io.stderr:write("tperf: ", advice, "\n") end
+end
 
 return configuration

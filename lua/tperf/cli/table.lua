@@ -17,7 +17,7 @@ end
 local function plain(column)
   local copy = {}
   for name, value in pairs(column) do copy[name] = value end
-  copy.usual = nil
+  copy.usual, copy.csv = nil, nil
   return copy
 end
 
@@ -25,13 +25,13 @@ end
 --- carries every field of the rows.
 ---@param values table   the command's options (see options.formats)
 ---@param rows table[]
----@param columns tperf.Column[]  with usual
+---@param columns tperf.Column[]  with usual, and csv: only --csv prints it
 return function(values, rows, columns)
   if values.json then return io.stdout:write(report.json(rows)) end
   local wanted = {}
   for _, column in ipairs(columns) do
     local some, unusual = present(rows, column)
-    if some and (values.csv or unusual) then wanted[#wanted + 1] = plain(column) end
+    if some and (values.csv or unusual and not column.csv) then wanted[#wanted + 1] = plain(column) end
   end
   if values.csv then return io.stdout:write(report.csv(rows, wanted)) end
   report.print(rows, wanted)

@@ -29,7 +29,7 @@ local RECOMPUTE = {
 }
 -- PyTorch's selective checkpointing of an operator, as torchtitan has it: every other product is done twice, and all
 -- between them.
-local EVERY_OTHER <const> = { torchtitan = true }
+local EVERY_OTHER <const> = { ["torchtitan-2024"] = true }
 
 local function recompute_of(row, stack_name)
   if EVERY_OTHER[stack_name] and row.recompute:lower():find "selective" then return "half" end

@@ -5,7 +5,7 @@ local refusal = require "tperf.refusal"
 
 local QUESTION = {
   "prompt", "generate", "prefill_batch", "weight_dtype", "kv_dtype", "compute_dtype", "attention", "rules", "reserve",
-  "gpu_hour", "tp", "pp", "ep", "batch",
+  "gpu_hour", "software", "tp", "pp", "ep", "batch",
 }
 local SEARCH = { "gpus", "ttft", "tpot", "objective", "top" }
 
@@ -14,6 +14,7 @@ local columns = {
   { key = "ttft", unit = "s" }, { key = "tpot", unit = "s" }, { key = "tokens_per_second", title = "tokens/s" },
   { key = "tokens_per_second_per_gpu", title = "per GPU" },
   { key = "memory.total", title = "memory", unit = "bytes" }, { key = "cost.generated", title = "$/Mtoken" },
+  { key = "software", csv = true },
 }
 local op_columns = {
   { key = "phase" }, { key = "part" }, { key = "layers" }, { key = "block" }, { key = "name" },
@@ -48,6 +49,12 @@ local function details(r)
   return rows
 end
 
+-- Says below a table what it is about.
+local function tell(values)
+  if values.json or values.csv then return end
+  print "\nsoftware none: kernels as timed on their own, no engine; profiles such as typical describe training"
+end
+
 -- "tp 3, batch 64: why not" for each row that has a reason.
 local function print_reasons(rows, lists)
   local lines = {}
@@ -80,6 +87,7 @@ local function several(values, question, lists)
   end
   each(1)
   require "tperf.cli.table"(values, rows, values.csv and options.join(columns, { { key = "reason" } }) or columns)
+  tell(values)
   if not values.json and not values.csv then print_reasons(rows, lists) end
   return answered and 0 or 1
 end
@@ -95,6 +103,7 @@ local function one(values, question)
   local r = require "tperf".infer(question)
   if values.ops then return show(values, r.ops, op_columns) end
   show(values, { r }, columns)
+  tell(values)
   if values.json or values.csv then return end
   print()
   report.print(details(r), {
@@ -109,6 +118,8 @@ local function search(values, question)
   if found.reason then error(found.reason, 0) end
   local rows = values.pareto and found.pareto or table.move(found, 1, #found, 1, {})
   require "tperf.cli.table"(values, rows, columns)
+  tell(values)
+  io.stdout:flush()
   io.stderr:write(("%d candidates, %d feasible\n"):format(found.candidates, found.feasible))
 end
 
@@ -141,6 +152,8 @@ With -g, the best ways to use so many GPUs:
     { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free (default 0.1)" },
     { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },
     { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
+    { long = "software", value = "none", from = "none",
+      help = "none, the only choice: kernels as timed on their own; profiles describe training" },
     { long = "ops", help = "every op of both phases, on the machine's roofline" },
     { long = "gpus", short = "g", value = "N", min = 1, kind = "integer", help = "search: all GPUs there are" },
     { long = "ttft", value = "TIME", kind = "s", help = "search: the most until the first token, such as 500ms" },

@@ -16,17 +16,24 @@ end
 
 local function span_of(span) return span and (span[1] == span[2] and span[1] or span[1] .. "-" .. span[2]) or nil end
 
+local FIRST <const> = { typical = 1, tuned = 2 } -- for stacks without a profile of their own
+
 -- Profiles, with what their runs were and the median error of runs that the fit did not see.
 local function profiles()
   local software, rows = require "tperf.software", named(require "tperf.resource".list "software")
+  table.sort(rows, function(a, b)
+    local x, y = FIRST[a.name] or math.huge, FIRST[b.name] or math.huge
+    if x ~= y then return x < y end
+    return a.name < b.name
+  end)
   for _, row in ipairs(rows) do
     local p = software(row.name)
     row.runs, row.error, row.error90, row.gpus = p.runs, p.error, p.error90, span_of(p.gpus)
     row.systems = table.concat(p.systems, " ")
   end
   return rows, {
-    { key = "name" }, { key = "runs" }, { key = "gpus", title = "GPUs" }, { key = "error", unit = "%" },
-    { key = "error90", title = "error of nine in ten", unit = "%" }, { key = "systems" },
+    { key = "name" }, { key = "runs" }, { key = "gpus", title = "GPUs" }, { key = "error", unit = "%", digits = 3 },
+    { key = "error90", title = "nine in ten", unit = "%", digits = 3 }, { key = "systems" },
   }
 end
 

@@ -37,6 +37,7 @@ docs/memory.md says what the parts are. Where it does not fit, a single change t
       print(("\n%s on the fullest GPU, which has %s"):format(format.number(c.memory.total, "bytes"),
         format.number(capacity, "bytes")))
     end
+    configuration.tell(values, { c }, asked.system)
     if c.reason then
       io.stdout:flush()
       io.stderr:write("tperf: ", c.reason, "\n")

@@ -99,13 +99,6 @@ local function print_details(c, machine)
   if #c.first > 0 then section("Before the first layer", op_rows(c.first), OP_COLUMNS) end
   if #c.last > 0 then section("After the last layer", op_rows(c.last), OP_COLUMNS) end
   if c.sum then section("The time of an iteration, term by term", c.sum, SUM_COLUMNS) end
-  if c.software then
-    if c.interval then
-      print(("\nAs %s runs it; nine tenths of its runs that were compared lie between %s and %s"):format(c.software,
-        format.number(c.interval.low, "s"), format.number(c.interval.high, "s")))
-    end
-    for _, warning in ipairs(c.warnings) do io.stderr:write("tperf: ", warning, "\n") end
-  end
   if c.simulated then print_simulated(c.simulated, c.memory.peak, format) end
 end
 
@@ -118,8 +111,6 @@ For example: tperf train gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --m
 Prints where the time of an iteration and the memory go, by stage and by op.]],
   options = configuration.options(false, {
     { long = "strategy", value = "NAME", from = "strategies", help = "how a layer is cut up (default tensor)" },
-    { long = "software", value = "NAME", from = "software",
-      help = "what a training stack adds (`tperf list software`)" },
     { long = "explain", help = "also print the sum that makes the time: every term a formula with its numbers" },
     { long = "simulate", value = "NAME", from = "schedules",
       help = "also simulate the pipeline (`tperf list schedules`)" },
@@ -129,7 +120,7 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
   run = function(values, arguments)
     local asked, message = configuration.question(values, arguments, { "system", "batch" })
     if not asked then return false, message end
-    asked.simulate, asked.software, asked.explain = values.simulate, values.software, values.explain
+    asked.simulate, asked.explain = values.simulate, values.explain
     if values.timeline then
       if not values.timeline:find "%.svg$" and not values.timeline:find "%.html$" and not values.timeline:find "%.json$"
         and not values.timeline:find "%.txt$" then
@@ -142,6 +133,7 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
     if values.timeline then timeline:save(values.timeline) end
     configuration.note(values, arguments)
     require "tperf.cli.table"(values, { c }, configuration.columns)
+    configuration.tell(values, { c }, asked.system, true)
     if not values.json and not values.csv then print_details(c, tperf.system(asked.system)) end
     if values.from and not values.json and not values.csv then
       require "tperf.cli.from".faster(asked, c, configuration.columns)
