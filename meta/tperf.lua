@@ -192,6 +192,7 @@
 ---@field recomputed? boolean true: the backward pass runs the forward pass again
 
 ---@class tperf.op.attention.request
+---@field ring? boolean true: they pass from GPU to GPU beside the kernels instead
 ---@field batch integer samples
 ---@field causal? boolean what a query sees: those before it; the last `window` of them
 ---@field dropout? boolean true: with dropout of the scores
@@ -204,7 +205,6 @@
 ---@field kv_heads? integer heads of queries; of keys and values (heads)
 ---@field name? string of the op, in tables and messages
 ---@field queries integer rows of queries, of keys; seq for both
----@field ring? boolean
 ---@field seq? integer rows of queries, of keys; seq for both
 ---@field shards? integer queries are an even share of so many times more (1)
 ---@field sinks? boolean true: one learned score a head
@@ -946,10 +946,9 @@
 ---@field configuration? any one that a search found: all that is not given is taken from it
 ---@field simulate? any true, a schedule's name or a table (see tperf.simulate): the iteration pass by pass, too
 ---@field explain? boolean true: the whole sum, term by term, in `sum`
----@field software? string|table what a training stack adds (see tperf.software): its name, a file or a table
+---@field software? string|table the training stack that runs it (see tperf.software): its name, a file or a table ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
 ---@field account_for_embedding? boolean true: count as a layer when layers are dealt out to stages (false)
 ---@field account_for_loss? boolean true: count as a layer when layers are dealt out to stages (false)
----@field software? string|table the training stack that runs it (see tperf.software): its name, a file or a table ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
 ---@field cp_kind? "all_gather"|"ring"|"all_to_all" how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list
 ---@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
@@ -1110,17 +1109,14 @@ function tperf_Report:save(path) end
 ---@field kinds? table[] of tperf.train: { key, count, ops } of every kind of layer
 ---@field first? tperf.layer_op[] of tperf.train: the ops before the first layer
 ---@field last? tperf.layer_op[] of tperf.train: the ops after the last layer
----@field software? string the profile of the stack that runs it
----@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
----@field warnings? string[] then: what no run that was compared resembled
----@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
----@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
----@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with how many `links`; time, the average hop
----@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field software string the profile of the stack that runs it; "none": the formulas alone
 ---@field time_without_waste number seconds of an iteration by the formulas alone: kernels and links as timed on their own, no host, no optimizer's step
 ---@field interval? table with a profile: { low, high } seconds between which nine tenths of the like runs lie
 ---@field warnings? string[] with a profile: what no run that was compared resembled
+---@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
+---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
+---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with how many `links`; time, the average hop
+---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
@@ -1457,8 +1453,8 @@ function tperf.op.attend() end
 
 ---Fused attention over the pairs that see each other: batch, heads, head_dim, queries and keys (or seq for both);
 ---kv_heads (heads), value_dim (head_dim), causal, window, dropout, sinks, values_in_keys, kv_dtype, shards (queries
----are an even share of so many times more), gather: the axis over which keys and values are gathered, and
----ring (true: they pass from GPU to GPU beside the kernels).
+---are an even share of so many times more), gather: the axis over which keys and values are gathered.
+--- ring   true: they pass from GPU to GPU beside the kernels instead
 ---@param o tperf.op.attention.request
 function tperf.op.attention(o) end
 

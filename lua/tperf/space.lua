@@ -1,5 +1,6 @@
 --- The shapes of a search: every size of a strategy's axes, and every micro-batch, that some question allows.
 -- docs/model.md section 7. The core walks what is left: pipelines, placements, panels.
+local architecture = require "tperf.arch"
 local divisors = require "tperf.divisors"
 local nearest = require "tperf.nearest"
 local strategy = require "tperf.strategy"
@@ -129,6 +130,9 @@ end
 
 local function micro_batches(replicas, shards, model, rules, fixed, divisors_of)
   local seen, list = {}, {}
+  for _, seq in ipairs(rules.shards_divide_sequence and architecture.sequences(model) or {}) do
+    if seq % shards ~= 0 then return list end
+  end
   for batch in pairs(replicas) do
     for _, b in ipairs(fixed or divisors_of[batch]) do
       if not seen[b] and batch % b == 0 and b <= MOST_TOKENS // model.seq then

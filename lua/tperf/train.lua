@@ -1,4 +1,5 @@
 --- tperf.train: one training configuration, explained op by op.
+local architecture = require "tperf.arch"
 local axes = require "tperf.strategy.axes"
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
@@ -131,8 +132,14 @@ local function check_divisions(o, s, p, own, share)
     end
   end
   check_folds(o, s, own)
-  divide(p.rules.shards_divide_sequence and p.model.seq or o.micro_batch * p.model.seq, s.sequence_shards(share),
-    sharding(o, s), "the tokens of a micro-batch,")
+  local shards = s.sequence_shards(share)
+  if not p.rules.shards_divide_sequence then
+    divide(o.micro_batch * p.model.seq, shards, sharding(o, s), "the tokens of a micro-batch,")
+    return
+  end
+  for _, seq in ipairs(architecture.sequences(p.model)) do
+    divide(seq, shards, sharding(o, s), "the tokens of a micro-batch,")
+  end
 end
 
 -- The placement when all of it is given, checked; nil otherwise.

@@ -1,6 +1,7 @@
 --- Model FLOPs per token by the published formulas: what MFU is measured against.
 local groups = require "tperf.arch.groups"
 local parameters = require "tperf.arch.parameters"
+local stated = require "tperf.arch.stated"
 
 local flops = {}
 
@@ -36,6 +37,11 @@ end
 ---@return table? result total, parameters, attention, scan: FLOP per token
 ---@return string? message
 function flops.per_token(m, options)
+  local said = stated.flops_per_token(m, options)
+  if said then
+    local sum = options.backward and said or said / 3
+    return { total = sum, parameters = sum, attention = 0.0, scan = 0.0 }
+  end
   local count, message = parameters.count(m)
   if not count then return nil, message end
   local weights = count.active

@@ -1,12 +1,14 @@
 --- tperf.architecture: what a model's layers and both its ends are made of.
 --   tperf.architecture { name = "mine", layer = { block … }, first = { block … }, last = { block … } }
 -- goes into a model: tperf.model { …, architecture = mine }. `layer` serves every group of layers (share.group tells
--- them apart); without first and last the model has the usual embedding and head. Other models have the architecture
+-- them apart); without first and last the model has the usual embedding and head. Models of several stacks, such as an
+-- encoder and a decoder, say their groups themselves, each with its sequence. Other models have the architecture
 -- that their description names (transformer.lua), or, under rules that say so, the published solver's layer (gpt.lua).
 local block = require "tperf.block"
 local check = require "tperf.check"
 local gpt = require "tperf.arch.gpt"
 local mtp = require "tperf.arch.mtp"
+local stated = require "tperf.arch.stated"
 local transformer = require "tperf.arch.transformer"
 
 local architecture = {}
@@ -18,17 +20,27 @@ local is_block = function(value, path)
 end
 local some_blocks = check.list(is_block, { max = 64, optional = true })
 local schema = {
-  name = check.string(), layer = check.list(is_block, { min = 1, max = 64 }), first = some_blocks, last = some_blocks,
+  name = check.string(), layer = check.list(is_block, { max = 64, optional = true }), first = some_blocks,
+  last = some_blocks, groups = check.any { optional = true },
+  parameters = check.any { optional = true }, flops_per_token = check.any { optional = true },
 }
 
 --- An architecture of one's own.
 ---@param given table
 ---  name          for messages
----  layer         the blocks of every layer
+---  layer         the blocks of every layer, but for groups with blocks of their own
 ---  first, last   blocks before the first layer and after the last; the usual embedding and head
+---  groups        the model's layers as runs of equal ones, in order, or function(model) -> such a list; as the model's
+---                description has them. Each is { count = layers, key = name, equal for equal layers, blocks = { … }?,
+---                seq = tokens of its sequence, the model's?, … }: blocks find it, with all its fields, as share.group
+---  parameters    how many the model has, or function(model) -> that, those that a token meets; as the description says
+---  flops_per_token   forward and backward, a number or function(model, options) -> it (options as those of
+---                model:flops_per_token), of which MFU is made
 ---@return table architecture
 function architecture.define(given)
-  return setmetatable(check.record("tperf.architecture", given, schema), metatable)
+  local o = check.record("tperf.architecture", given, schema)
+  stated.check(o)
+  return setmetatable(o, metatable)
 end
 
 --- Whether a value is what tperf.architecture returned.
@@ -89,6 +101,11 @@ local function check_published(model, rules)
 end
 
 local function groups_of(model, given)
+  if given and given ~= gpt and given.groups then
+    local groups = stated.groups(given, model)
+    for _, group in ipairs(groups) do group.blocks = layer_of(group.blocks or given.layer) end
+    return groups
+  end
   if given == gpt then
     local blocks = { gpt.mlp, block("attention", published_layer) }
     return { { first = 1, count = model.layers, key = "gpt", blocks = blocks } }
@@ -96,6 +113,16 @@ local function groups_of(model, given)
   local groups = given and model:groups() or transformer.groups(model)
   for _, group in ipairs(groups) do group.blocks = layer_of(given and given.layer or group.blocks) end
   return groups
+end
+
+--- The lengths of the model's sequences: its own, and those of groups that have others.
+---@return integer[]
+function architecture.sequences(model)
+  local list, given = { model.seq }, model.architecture
+  for _, group in ipairs(given and given.groups and stated.groups(given, model) or {}) do
+    list[#list + 1] = group.seq
+  end
+  return list
 end
 
 --- What a model is made of, in order.

@@ -1,6 +1,7 @@
 --- How many parameters a model has, by component and exactly: every weight, bias, norm and table.
 -- Sums run in doubles, exact up to 2^53; `count` refuses what is larger, so no figure is ever rounded.
 local groups = require "tperf.arch.groups"
+local stated = require "tperf.arch.stated"
 
 local parameters = {}
 
@@ -134,11 +135,25 @@ end
 ---  `total` and `active`
 ---@field mtp integer own parameters of all multi-token prediction modules
 
---- The parameters of a model's description.
+-- What an architecture of one's own states, in the same form.
+local function of_statement(m, total, active)
+  local whole_total, whole_active = math.tointeger(total), math.tointeger(active)
+  if not whole_total or not whole_active or whole_total >= limit then
+    return nil, ("the architecture states %s parameters, which is no whole number below 2^53"):format(total)
+  end
+  return {
+    total = whole_total, active = whole_active, embedding = 0, head = 0, components = { stated = whole_total },
+    active_experts = 0, groups = groups.of(m), mtp = 0,
+  }
+end
+
+--- The parameters of a model's description, or those that its architecture states.
 ---@param m table a model, or what tperf.model would make of it
 ---@return tperf.parameters? result
 ---@return string? message why there is none
 function parameters.count(m)
+  local said, active_said = stated.parameters(m)
+  if said then return of_statement(m, said, active_said) end
   local sum, parts = ends(m), groups.of(m)
   for _, group in ipairs(parts) do
     group.layer = layer(m, group)
