@@ -207,3 +207,89 @@ describe("context parallelism", function()
     assert.equal(least, all[1].time)
   end)
 end)
+
+describe("weights that stay where they are", function()
+  local TOKENS <const>, E <const>, F <const> = 64, 8192, 28672 -- a step of 64 requests of llama-3.1-70b
+  local function serve(given)
+    given.model, given.system, given.prompt, given.generate, given.batch = "llama-3.1-70b", "h100-sxm", 512, 64, TOKENS
+    given.ops = true
+    return tperf.infer(given)
+  end
+
+  it("send what arXiv 2211.05102 counts: 2 B L (E / X + F / YZ) a product of each kind", function()
+    local s, m = tperf.strategy.of "stationary", tperf.model "llama-3.1-70b"
+    for _, sizes in ipairs { { 4, 2 }, { 2, 4 }, { 8, 4 } } do
+      local share = tperf.strategy.share(s, m, TOKENS, sizes, tperf.rules(), { mode = "decode", seq = 1 })
+      local fc1 = share:column { name = "fc1", n_in = E, n_out = 2 * F }
+      local fc2 = share:row { name = "fc2", n_in = F, n_out = E }
+      local tp1, tp2 = table.unpack(sizes)
+      local function bytes(op)
+        local comms = op:counts().forward.comms
+        return { comms[1].bytes, comms[2].bytes }
+      end
+      assert.same({ 2 * TOKENS * E / tp2, 2 * TOKENS * 2 * F / tp1 }, bytes(fc1))
+      assert.same({ 2 * TOKENS * F / tp1, 2 * TOKENS * E / tp2 }, bytes(fc2))
+      assert.equal(2 * E * 2 * F / (tp1 * tp2), fc1:counts().weight_bytes)
+    end
+  end)
+
+  it("hold as much on each GPU as one dimension does", function()
+    local one, two = serve { tp = 8 }, serve { strategy = "stationary", tp1 = 4, tp2 = 2 }
+    assert.near(one.memory.weights, two.memory.weights, 2e-3 * one.memory.weights)
+    assert.equal(one.memory.cache, two.memory.cache)
+  end)
+
+  it("serve alone: searches of all strategies leave them out", function()
+    for _, s in ipairs(tperf.strategy.list "all") do assert.is_not.equal("stationary", s.name) end
+    local ok, message = pcall(serve, { strategy = "summa", tp1 = 2, tp2 = 2 })
+    assert.is_false(ok)
+    assert.truthy(message:find("strategy 'summa' cuts every sequence into parts", 1, true), message)
+  end)
+end)
+
+describe("serving over any axes", function()
+  local function serve(given)
+    given.model, given.system = given.model or "llama-3.1-70b", "h100-sxm"
+    given.prompt, given.generate, given.batch = 2048, 64, 16
+    return tperf.infer(given)
+  end
+
+  it("shares prompts and caches out over cp", function()
+    local one, two = serve { tp = 8 }, serve { tp = 8, cp = 4 }
+    assert.same({ 32, "context" }, { two.gpus, two.strategy })
+    assert.near(one.memory.cache / 4, two.memory.cache, 1e-9 * one.memory.cache)
+    assert.equal(one.memory.weights, two.memory.weights)
+    assert.is_true(two.ttft < 0.6 * one.ttft) -- a quarter of the work, and gathers between nodes
+  end)
+
+  it("keeps experts whole over tp x dp, as vLLM's expert parallelism does", function()
+    local cut = serve { model = "qwen3-235b-a22b", tp = 8 }
+    local whole = serve { model = "qwen3-235b-a22b", tp = 8, ep = 8, etp = 1 }
+    assert.same({ 8, 8, 1 }, { whole.gpus, whole.ep, whole.dp })
+    assert.near(cut.memory.weights, whole.memory.weights, 1e-9 * cut.memory.weights)
+    local wide = serve { model = "qwen3-235b-a22b", tp = 4, ep = 16, etp = 1, dp = 4 }
+    assert.equal(16, wide.gpus)
+    local experts = 94 * 128 * 3 * 1536 * 4096 * 2
+    assert.near(experts / 8 - experts / 16, whole.memory.weights - wide.memory.weights
+      + (tperf.model "qwen3-235b-a22b":parameters().total * 2 - experts) * (1 / 4 - 1 / 8), 0.02 * experts / 16)
+  end)
+
+  it("searches the axes of any strategy", function()
+    local found = tperf.search_inference {
+      model = "llama-3.1-8b", system = "h100-sxm", gpus = 8, strategy = "context", prompt = 4096, generate = 64,
+      objective = "ttft", batch = 1,
+    }
+    local least = math.huge
+    for _, cp in ipairs { 1, 2, 4, 8 } do
+      for _, tp in ipairs { 1, 2, 4, 8 } do
+        if cp * tp <= 8 then
+          local r = tperf.infer { model = "llama-3.1-8b", system = "h100-sxm", tp = tp, cp = cp, dp = 8 // (tp * cp),
+            prompt = 4096, generate = 64, strategy = "context" }
+          least = math.min(least, r.ttft)
+        end
+      end
+    end
+    assert.is_true(found[1].ttft <= least)
+    assert.equal(8, found[1].gpus)
+  end)
+end)
