@@ -613,6 +613,7 @@
 ---@field times? table { forward=, backward=, backward_input=, backward_weight=, overlapped= }: each a number, or a list or map by stage; any unit
 ---@field p2p? number time between the end of a pass and its neighbour's start
 ---@field memory? table { forward > 0, backward_input <= 0, backward_weight <= 0 }: what a pass leaves behind, by default 1 from a forward to its (weight) backward
+---@field passing? table { forward, backward }: what lives on the device while such a pass runs, and no longer
 ---@field memory_limit? any of every device, or a list by device
 ---@field ready? any when devices can begin (0), or a list by device
 ---@field rules? string|table "default", "pp-visualization" or "zero-bubble"
@@ -657,35 +658,36 @@
 ---@field micro_batch? integer|integer[] a number or a list: only these; any that divides
 ---@field pp? integer|integer[] a number or a list: only these; any that divides
 ---@field dp? integer|integer[] a number or a list: only these; any that divides
+---@field panels? integer|integer[] a number or a list: only these; any that divides
 ---@field tp? integer|integer[] GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
 ---@field tp1? integer|integer[] GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
 ---@field tp2? integer|integer[] GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
 ---@field cp? integer|integer[] GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
 ---@field ep? integer|integer[] GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
----@field panels? integer|integer[] of SUMMA products, likewise
 ---@field fast? table { tp =, dp = … }: only these placements
----@field schedule? string|string[] a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" })
+---@field schedule? string|string[] a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); one without, such as one's own, is ranked by simulation
 ---@field virtual_stages? integer|integer[] chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
 ---@field zero? integer|integer[] ZeRO stage 0 to 3, or a list (1)
 ---@field recompute? "none"|"selective"|"full"|("none"|"selective"|"full")[] "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---@field sequence_parallel? boolean|boolean[] true (default), false, or a list
 ---@field recompute_layers? integer how many layers keep one input under full recomputation (1)
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
----@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (as the ops have them: "bf16"; docs/memory.md)
----@field gradients? "fp32"|"bf16"|"fp16" "fp32", "bf16" or "fp16": kept and reduced in; as the rules say
+---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (weights as the ops have them; docs/memory.md)
+---@field gradients? "fp32"|"bf16"|"fp16" the dtype that they are kept in: "fp32", "bf16" … (weights as the ops have them; docs/memory.md)
 ---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
 ---@field reserve? number part of the memory to keep free (0)
 ---@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
----@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does (false)
+---@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
 ---@field top? integer how many configurations to return (10)
 ---@field keep? "all"|"best" "all": every candidate, feasible or not
 ---@field where? function function(configuration) -> boolean: which may be returned. Called only for those good enough to be; `candidates` and `feasible` count before it
----@field infeasible? boolean true: let configurations that do not fit compete
----@field prune? boolean false: evaluate what bounds rule out as well; the answer is the same
+---@field infeasible? boolean true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
+---@field prune? boolean true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
+---@field simulate? boolean true: rank by simulation, pass by pass, and not by the closed form, which takes all stages for equal; adds `simulated`
 ---@field threads? integer as many as there are processors
 ---@field progress? function function(shapes done)
----@field software? string|table the training stack that runs them (see tperf.software): its name, a file or a table; "none" (default) for the formulas alone
+---@field software? string|table the training stack that runs them (see tperf.software): a name, a file, a table; "none" (default)
 
 ---@class tperf.search_inference.request
 ---@field model string|table a name, a file, a table
@@ -919,8 +921,8 @@
 ---@field software? string|table what a training stack adds (see tperf.software): its name, a file or a table
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
 ---@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
----@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does (false)
----@field gradients? "fp32"|"bf16"|"fp16" "fp32", "bf16" or "fp16": kept and reduced in; as the rules say
+---@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
+---@field gradients? "fp32"|"bf16"|"fp16" the dtype that they are kept in: "fp32", "bf16" … (weights as the ops have them; docs/memory.md)
 ---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---@field model string|table a name, a file or a table; system may be a list
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
@@ -929,13 +931,13 @@
 ---@field recompute_layers? integer how many layers keep one input under full recomputation (1)
 ---@field reserve? number part of the memory to keep free (0)
 ---@field rules? string|table "default", "subramanian2024" or a table, see tperf.rules
----@field schedule? string a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" })
+---@field schedule? string a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); one without, such as one's own, is ranked by simulation
 ---@field seq? integer tokens, in place of the model's
 ---@field sequence_parallel? boolean true (default), false, or a list
 ---@field strategy? string|string[]|table a name ("tensor"), a list of names, or "all"; the best across them
 ---@field system string|table a name, a file or a table; system may be a list
 ---@field virtual_stages? integer chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
----@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (as the ops have them: "bf16"; docs/memory.md)
+---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (weights as the ops have them; docs/memory.md)
 ---@field zero? integer ZeRO stage 0 to 3, or a list (1)
 
 ---@class tperf.validate.request
@@ -1021,9 +1023,14 @@ function tperf_Report:save(path) end
 ---@class tperf.comm
 ---@field kind string
 ---@field bytes number the full vector
----@field axis string
+---@field axis? string of a collective within a layer
 ---@field gpus integer
 ---@field fast integer of them in one fast domain
+---@field time number seconds that it takes by itself
+---@field fast_bytes number that one GPU sends over its fast port
+---@field nic_bytes number that one GPU sends through its NICs
+---@field algorithm string whose time that is: "ring", "rings" (parallel ones), "tree", "switch", "pairwise", "send"
+---@field beside? boolean it runs beside its op's own work: only what exceeds that takes time
 
 ---One way to train a model on a machine.
 ---@class tperf.configuration
@@ -1065,6 +1072,10 @@ function tperf_Report:save(path) end
 ---@field software? string the profile of the stack that runs it
 ---@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
 ---@field warnings? string[] then: what no run that was compared resembled
+---@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
+---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
+---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with how many `links`; time, the average hop
+---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
@@ -1075,6 +1086,7 @@ function tperf_Report:save(path) end
 ---@field feasible integer how many of them fit in memory
 ---@field evaluated? integer how many were timed, when prune is false
 ---@field complete boolean false when Ctrl-C ended the search
+---@field proven? boolean when simulated: nothing else could be among the best
 ---@field seconds number that the search took
 ---@field reason? string why nothing was found
 ---@field model tperf.model
@@ -1113,6 +1125,7 @@ function tperf_Report:save(path) end
 ---Bytes on a GPU, for a configuration on the one that holds most.
 ---@class tperf.memory
 ---@field total number
+---@field peak? table of tperf.train, if simulated: the moment at which the fullest GPU is fullest, see tperf.simulate
 ---@field weights number
 ---@field gradients number
 ---@field optimizer number master copy of the weights, and moments
@@ -1265,10 +1278,22 @@ function tperf_timeline:op() end
 ---{ type, stage, microbatch, start, stop, overlapped }; overlapped is "forward" or "backward" in a pair.
 function tperf_timeline:queue() end
 
+---The most that a device holds at a time: of a model's timeline all of a GPU's memory, else activations.
+function tperf_timeline:most_held() end
+
+---What lives on a device while a pass runs, and no longer.
+---@param op table as timeline:queue gives it
+function tperf_timeline:passing_of(op) end
+
 ---A device's memory over time: { { time, memory } … }, each the level from that time on. A forward takes its memory
----when it starts, a backward frees it when it stops.
+---when it starts, a backward frees it when it stops. Of a model's timeline that is all that a GPU holds, from weights
+---to what lives during a pass only; else activations alone.
 ---@return table[]
 function tperf_timeline:memory() end
+
+---Every task of a device, in the order of its passes: an iterator over { kind, text, resources, start, stop, seconds,
+---stage, microbatch, fast_bytes, nic_bytes … }, see tperf/timeline/tasks.lua. Of a model's timeline alone.
+function tperf_timeline:tasks() end
 
 ---Writes a picture or an export to a file; its name ends in .svg, .html, .json (a Chrome trace) or .txt.
 ---@param path string

@@ -32,6 +32,7 @@ typedef struct tp_pipeline {
         pairs_each; // overlapped passes on the way that decides: so many, and for each micro-batch
     int64_t min_microbatches, microbatch_multiple; // what the schedule demands
     double weight_copies;                          // 2: every stage lives on two devices
+    bool bounds; // there is no closed form: only tp_iteration_least says anything; any of its passes may overlap
     bool placed; // the schedule runs the chunks on the devices that tp_pipeline_split gives them to
     bool folded; // chunks go down the devices and back up: the first has both ends
     double last_in_flight; // most micro-batches of which the section `last` keeps activations

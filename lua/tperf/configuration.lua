@@ -99,6 +99,10 @@ local function idle_of(c, s, domain)
   return domains * domain - c.gpus
 end
 
+local function fits(memory, question)
+  return memory.total <= question.system.accelerator.hbm.capacity * (1 - question.training.reserved)
+end
+
 local per_token = setmetatable({}, { __mode = "k" }) -- FLOPs of models, which are never changed in place
 
 -- FLOPs of the model, over what the GPUs could do in that time at the tensor peak: model FLOPs utilisation (arXiv
@@ -182,10 +186,44 @@ function configuration.of(question, s, network, found)
   c.idle = idle_of(c, s, question.system.network.fast.domain)
   c.throughput = question.global_batch / c.time
   c.tokens_per_second = c.throughput * question.model.seq
-  c.feasible = c.memory.total <= question.system.accelerator.hbm.capacity * (1 - question.training.reserved)
+  c.feasible = fits(c.memory, question)
   c.mfu, c.mfu_all_pairs = utilisation(c, question)
   if question.profile then runtime.describe(c, question.profile, question) end
   return c
+end
+
+local function set_time(c, question, time)
+  local ratio = c.time / time
+  c.time, c.throughput = time, question.global_batch / time
+  c.tokens_per_second = c.throughput * question.model.seq
+  c.mfu, c.mfu_all_pairs = c.mfu * ratio, c.mfu_all_pairs * ratio
+  if question.profile then runtime.describe(c, question.profile, question) end
+end
+
+--- Adds to a configuration what a simulation of its schedule found. Of a schedule without a closed form that is its
+-- time, and its bubble what no other part takes.
+---@param c table         changed in place
+---@param question table  as for configuration.of
+---@param t tperf.timeline  of simulate.run
+---@param closed boolean  the schedule has a closed form
+function configuration.retime(c, question, t, closed)
+  c.simulated = {
+    schedule = t.schedule, time = t.iteration_time, makespan = t.makespan, bubble_rate = t.bubble_rate,
+    activations = t:most "peak_memory",
+  }
+  c.memory.peak = t.peak
+  if closed then return end
+  local b, rest = c.breakdown, t.iteration_time
+  for name, seconds in pairs(b) do
+    if name ~= "bubble" and name ~= "data_comm" then rest = rest - seconds end
+  end
+  b.data_comm = math.max(math.min(b.data_comm, rest), 0.0)
+  b.bubble = rest - b.data_comm
+  set_time(c, question, t.iteration_time)
+  local m, alive = c.memory, t.peak.alive
+  for name, bytes in pairs(alive) do m[name] = bytes end
+  m.total = t.peak.total
+  c.feasible = fits(m, question)
 end
 
 return configuration

@@ -71,17 +71,18 @@ local function add_host(add, c, audit)
     audit.launches_forward, audit.launches_backward)
 end
 
-local function add_pipeline(add, c, audit)
+local function add_pipeline(add, c, audit, closed)
   local others, busiest = audit.others, audit.busiest
   if audit.hidden ~= 0 then
     add("hidden by overlapped passes", -audit.hidden, "%d pairs x (forward %s + backward %s - both at once %s) / %d chunks",
       audit.pairs, seconds(busiest.forward), seconds(busiest.backward), seconds(busiest.pair), c.virtual_stages)
   end
-  add("pipeline bubble", c.breakdown.bubble,
+  if not closed then add("pipeline bubble", c.breakdown.bubble, "what no other part of the simulated time takes") end
+  if closed then add("pipeline bubble", c.breakdown.bubble,
     "%.4g x (forward %s + waits %s + hops %s) + %.4g x (backward %s + waits %s + hops %s) + %.4g x weight gradients %s,"
     .. " of the other stages on average", audit.bubble_forward, seconds(others.forward), seconds(audit.each_forward),
     seconds(audit.hop), audit.bubble_backward, seconds(others.backward), seconds(audit.each_backward), seconds(audit.hop),
-    audit.bubble_weight_grad, seconds(others.weight_grad))
+    audit.bubble_weight_grad, seconds(others.weight_grad)) end
   local links = {}
   for i, message in ipairs(audit.messages) do
     links[i] = ("%d links, each %s of %s, %s"):format(message.links, message.kind, bytes(message.bytes),
@@ -100,8 +101,9 @@ end
 --- The terms of a configuration's time, see docs/model.md section 6.1.
 ---@param c table      a configuration of tperf.train, with its exchanges
 ---@param audit table  what its parts are made of, as network:audit gives it
+---@param closed boolean  its schedule has a closed form
 ---@return table[] terms  { term =, formula =, seconds = }; the last is the whole
-return function(c, audit)
+return function(c, audit, closed)
   local terms = {}
   local function add(term, value, format, ...)
     terms[#terms + 1] = { term = term, formula = format:format(...), seconds = value }
@@ -115,7 +117,7 @@ return function(c, audit)
   add_ops("before the layers", c.first, kinds + 1)
   add_ops("after the layers", c.last, kinds + 2)
   add_host(add, c, audit)
-  add_pipeline(add, c, audit)
+  add_pipeline(add, c, audit, closed)
   add_exchanges(add, c, audit)
   add_optimizer(add, c, audit)
   local whole = 0

@@ -62,7 +62,8 @@ static passes least_chunk(const bound *b) {
 static double all_least(const bound *b) {
     const tp_pipeline *p = b->candidate->pipeline;
     double chunks = (double)p->virtual_stages, m = (double)b->candidate->microbatches;
-    double pairs = p->pairs + p->pairs_each * m, all = m * chunks - pairs;
+    double pairs = p->bounds ? m * chunks : p->pairs + p->pairs_each * m;
+    double all = m * chunks - pairs;
     passes t = least_chunk(b);
     double backward = t.input + t.weight;
     return (all + chunks * p->bubble_forward) * t.forward +
@@ -76,8 +77,8 @@ static double own_work(const bound *b, const tp_stage *device) {
     const tp_pipeline *p = b->candidate->pipeline;
     passes t = passes_of(b, device, (double)p->virtual_stages);
     double m = (double)b->candidate->microbatches, backward = t.input + t.weight;
-    if (p->pairs == 0 && p->pairs_each == 0) return m * (t.forward + backward);
-    if (p->virtual_stages == 1 && p->weight_copies == 1)
+    if (!p->bounds && p->pairs == 0 && p->pairs_each == 0) return m * (t.forward + backward);
+    if (!p->bounds && p->virtual_stages == 1 && p->weight_copies == 1)
         return m * fmin(t.pair, t.forward + backward);
     return m * (fmin(t.forward, t.pair / 2) + fmin(backward, t.pair / 2));
 }

@@ -1,10 +1,13 @@
 local configuration = require "tperf.cli.configuration"
 
 -- One number of GPUs needs no column. With a profile, nine tenths of the like runs take from … to.
-local function columns_for(one_count, software)
+local function columns_for(one_count, software, simulated)
   local list = { not one_count and { key = "gpus" } or nil }
   for _, column in ipairs(configuration.columns) do
     list[#list + 1] = column
+    if simulated and column.key == "time" then
+      list[#list + 1] = { key = "simulated.time", title = "simulated", unit = "s" }
+    end
     if software and column.key == "time" then
       list[#list + 1] = { key = "interval.low", title = "from", unit = "s" }
       list[#list + 1] = { key = "interval.high", title = "to", unit = "s" }
@@ -43,6 +46,7 @@ The placement is what one fast domain (the GPUs behind one NVLink switch) holds 
     { long = "software", value = "NAME", from = "software",
       help = "time and rank as a training stack runs (`tperf list software`)" },
     { long = "top", short = "k", value = "K", kind = "integer", help = "how many to print (default 10)" },
+    { long = "simulate", help = "rank by simulation of each candidate's schedule, pass by pass" },
     { long = "all", short = "a", help = "print every candidate, those that do not fit too" },
     { long = "launch", value = "STACK", help = "print the best as a launch file of that stack (docs/recipes.md)" },
     { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per core)" },
@@ -51,7 +55,7 @@ The placement is what one fast domain (the GPUs behind one NVLink switch) holds 
     local asked, message = configuration.question(values, arguments, { "system", "gpus", "batch" }, true)
     if not asked then return false, message end
     asked.top, asked.keep, asked.threads = values.top, values.all and "all" or nil, values.threads
-    asked.software = values.software
+    asked.software, asked.simulate = values.software, values.simulate
     local progress = require "tperf.progress".start "searching"
     asked.progress = progress
     local found = require "tperf".search(asked)
@@ -61,7 +65,7 @@ The placement is what one fast domain (the GPUs behind one NVLink switch) holds 
     if #rows > 0 and values.launch then
       io.write(require "tperf".report.launch(rows[1], values.launch, { model = asked.model, seq = asked.seq }))
     elseif #rows > 0 then
-      require "tperf.cli.table"(values, rows, columns_for(found.candidates, values.software))
+      require "tperf.cli.table"(values, rows, columns_for(found.candidates, values.software, values.simulate))
       for _, warning in ipairs(rows[1].warnings or {}) do io.stderr:write("tperf: ", warning, "\n") end
     elseif reason then
       if found.feasible == 0 and found.candidates > 0 then
