@@ -649,8 +649,8 @@
 ---@class tperf.search.request
 ---@field model string|table a name, a file or a table; system may be a list
 ---@field system string|table a name, a file or a table; system may be a list
----@field gpus integer|integer[] a number or a list
----@field global_batch integer samples per iteration
+---@field gpus integer|integer[] a number or a list; samples per iteration
+---@field global_batch integer a number or a list; samples per iteration
 ---@field strategy? string|string[]|table a name ("tensor"), a list of names, or "all"; the best across them
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
 ---@field seq? integer tokens, in place of the model's
@@ -672,8 +672,8 @@
 ---@field sequence_parallel? boolean|boolean[] true (default), false, or a list
 ---@field recompute_layers? integer how many layers keep one input under full recomputation (1)
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
----@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (weights as the ops have them; docs/memory.md)
----@field gradients? "fp32"|"bf16"|"fp16" the dtype that they are kept in: "fp32", "bf16" … (weights as the ops have them; docs/memory.md)
+---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
+---@field gradients? "fp32"|"bf16"|"fp16" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
 ---@field reserve? number part of the memory to keep free (0)
@@ -685,9 +685,9 @@
 ---@field infeasible? boolean true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
 ---@field prune? boolean true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
 ---@field simulate? boolean true: rank by simulation, pass by pass, and not by the closed form, which takes all stages for equal; adds `simulated`
----@field threads? integer as many as there are processors
----@field progress? function function(shapes done)
----@field software? string|table the training stack that runs them (see tperf.software): a name, a file, a table; "none" (default)
+---@field threads? integer as many as there are processors; function(shapes done)
+---@field progress? function as many as there are processors; function(shapes done)
+---@field software? string|table the training stack that runs them (tperf.software): a name, a file, a table; "none" (default)
 
 ---@class tperf.search_inference.request
 ---@field model string|table a name, a file, a table
@@ -922,7 +922,7 @@
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
 ---@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
 ---@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
----@field gradients? "fp32"|"bf16"|"fp16" the dtype that they are kept in: "fp32", "bf16" … (weights as the ops have them; docs/memory.md)
+---@field gradients? "fp32"|"bf16"|"fp16" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---@field model string|table a name, a file or a table; system may be a list
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
@@ -937,7 +937,7 @@
 ---@field strategy? string|string[]|table a name ("tensor"), a list of names, or "all"; the best across them
 ---@field system string|table a name, a file or a table; system may be a list
 ---@field virtual_stages? integer chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
----@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (weights as the ops have them; docs/memory.md)
+---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---@field zero? integer ZeRO stage 0 to 3, or a list (1)
 
 ---@class tperf.validate.request
@@ -1074,7 +1074,7 @@ function tperf_Report:save(path) end
 ---@field warnings? string[] then: what no run that was compared resembled
 ---@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
 ---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
----@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with how many `links`; time, the average hop
+---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with its `links`; and the average hop, time
 ---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }

@@ -44,8 +44,8 @@ describe("the lower bound of an iteration", function()
     for _ = 1, CASES do
       local pp, dp, micro_batch, schedule = pick { 2, 4, 8 }, pick { 1, 2, 8 }, pick { 1, 2 }, pick(SCHEDULES)
       local c = tperf.train {
-        model = { name = "spec", layers = pick { 32, 30, 34, 61 }, hidden = pick { 2048, 4096 }, heads = 32, ffn = 11008,
-          seq = 2048, vocab = pick { 32000, 128256 } },
+        model = { name = "spec", layers = pick { 32, 30, 34, 61 }, hidden = pick { 2048, 4096 }, heads = 32,
+          ffn = 11008, seq = 2048, vocab = pick { 32000, 128256 } },
         system = "h100-sxm", pp = pp, dp = dp, tp = pick { 1, 2, 8 }, micro_batch = micro_batch,
         zero = pick { 0, 1, 2, 3 }, recompute = pick { "none", "full" }, schedule = schedule,
         virtual_stages = schedule:find "interleaved" and pick { 2, 3 } or nil, software = pick { "none", "typical" },

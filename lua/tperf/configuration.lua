@@ -75,8 +75,8 @@ local configuration = {}
 ---@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
 ---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms =
 --- tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
----@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with how many `links`; time,
---- the average hop
+---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with its `links`; and the
+--- average hop, time
 ---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
@@ -99,7 +99,9 @@ local function idle_of(c, s, domain)
   return domains * domain - c.gpus
 end
 
-local function fits(memory, question)
+--- Whether so much memory suffices.
+---@param memory table  with its total
+function configuration.fits(memory, question)
   return memory.total <= question.system.accelerator.hbm.capacity * (1 - question.training.reserved)
 end
 
@@ -186,7 +188,7 @@ function configuration.of(question, s, network, found)
   c.idle = idle_of(c, s, question.system.network.fast.domain)
   c.throughput = question.global_batch / c.time
   c.tokens_per_second = c.throughput * question.model.seq
-  c.feasible = fits(c.memory, question)
+  c.feasible = configuration.fits(c.memory, question)
   c.mfu, c.mfu_all_pairs = utilisation(c, question)
   if question.profile then runtime.describe(c, question.profile, question) end
   return c
@@ -223,7 +225,7 @@ function configuration.retime(c, question, t, closed)
   local m, alive = c.memory, t.peak.alive
   for name, bytes in pairs(alive) do m[name] = bytes end
   m.total = t.peak.total
-  c.feasible = fits(m, question)
+  c.feasible = configuration.fits(m, question)
 end
 
 return configuration

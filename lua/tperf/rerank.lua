@@ -18,7 +18,7 @@ local function simulated(p, o, question, item, describe)
   c.stages = nil
   if not t then return nil end
   configuration.retime(c, question, t, p.closed_forms[c.schedule])
-  c.feasible = c.feasible and t.peak.total <= question.system.accelerator.hbm.capacity * (1 - question.training.reserved)
+  c.feasible = c.feasible and configuration.fits(t.peak, question)
   if not c.feasible and not o.infeasible then return nil end
   return c
 end

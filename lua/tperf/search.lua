@@ -60,7 +60,8 @@ local function new_core_search(p, o)
     return o.where((describe(p, p.questions[question], found))) and true or false
   end
   return core.new({
-    top = o.kept or o.top, by_least = o.kept ~= nil, threads = o.threads or core.threads(), keep_all = o.keep == "all", no_pruning = not o.prune,
+    top = o.kept or o.top, by_least = o.kept ~= nil, threads = o.threads or core.threads(),
+    keep_all = o.keep == "all", no_pruning = not o.prune,
     infeasible_too = o.infeasible, memory_only = o.memory_only, dp_fast = fast.dp, pp_fast = fast.pp,
   }, p.rules, p.training, p.pipelines, p.questions, p.zero, p.fixed.dp, accept, p.software)
 end
@@ -206,7 +207,7 @@ local function answer(p, o, core_search, index, complete)
   elseif found.feasible == 0 then
     result.reason = why_too_big(p, o, question, found, complete)
   elseif #found > 0 and #result == 0 then
-    result.reason = ("none of %d candidates that fit runs in its schedule, and in memory, when simulated"):format(#found)
+    result.reason = ("simulated, none of %d candidates runs in its schedule and fits"):format(#found)
   elseif #found == 0 and complete then
     result.reason = ("'where' takes none of %d candidates that fit"):format(found.feasible)
   end
@@ -229,7 +230,7 @@ local function simulates(p, o)
   return o.simulate
 end
 
--- The results of all questions; idle: nothing is walked.
+-- The results of all questions; idle: no walk.
 local function ask(p, o, idle)
   local core_search <close> = new_core_search(p, o)
   local complete, results = not idle and walk(p, o, core_search), {}
@@ -240,8 +241,7 @@ end
 --- Searches all ways to run a model on a machine.
 ---@param given table
 ---  model, system      a name, a file or a table; system may be a list
----  gpus               a number or a list
----  global_batch       samples per iteration
+---  gpus, global_batch   a number or a list; samples per iteration
 ---  strategy           a name ("tensor"), a list of names, or "all"; the best across them
 ---  attention          "flash" (default), "unfused", "recompute", "summa"
 ---  seq                tokens, in place of the model's
@@ -257,7 +257,7 @@ end
 ---  sequence_parallel  true (default), false, or a list
 ---  recompute_layers   how many layers keep one input under full recomputation (1)
 ---  optimizer          "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
----  weights, gradients   the dtype that they are kept in: "fp32", "bf16" … (weights as the ops have them; docs/memory.md)
+---  weights, gradients   the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---  master             "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---  moments            dtype of the optimizer's moments; the optimizer's
 ---  reserve            part of the memory to keep free (0)
@@ -270,9 +270,8 @@ end
 ---  infeasible, prune  true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
 ---  simulate           true: rank by simulation, pass by pass, and not by the closed form, which takes all stages for
 ---                     equal; adds `simulated`
----  threads            as many as there are processors
----  progress           function(shapes done)
----  software           the training stack that runs them (see tperf.software): a name, a file, a table; "none" (default)
+---  threads, progress  as many as there are processors; function(shapes done)
+---  software           the training stack that runs them (tperf.software): a name, a file, a table; "none" (default)
 ---@return tperf.found|tperf.found[] result  a list of them, systems outermost, when gpus or system is a list
 function search.run(given)
   local start = core.clock()
@@ -286,11 +285,11 @@ function search.run(given)
   local results
   o.kept = simulates(p, o) and math.max(rerank.FIRST, 4 * o.top) or nil
   repeat
-    results = room and ask(p, o) or ask(p, o, true)
+    results = ask(p, o, not room)
     local proven = true
     for _, result in ipairs(results) do proven = proven and (result.proven ~= false or not result.complete) end
     local again = not proven and o.kept < rerank.MOST
-    o.kept = again and o.kept * 8 or o.kept
+    if again then o.kept = o.kept * 8 end
   until not again
   local seconds = core.clock() - start
   for _, result in ipairs(results) do result.seconds = seconds end

@@ -1,11 +1,12 @@
-// least.c: a lower bound of an iteration whatever its stages are like. See tperf/plan.h.
+// least.c: a lower bound of an iteration whatever its stages are like. See tperf/plan.h and docs/model.md section 6.5.
 #include <math.h>
 
 #include "tperf/plan.h"
 
 // What the passes of a candidate take: all that tp_passes_of gives them, of one stage or of the least chunk.
 typedef struct passes {
-    double forward, input, weight, pair; // input and weight gradients: the two halves of a backward pass
+    double forward, input, weight,
+        pair; // input and weight gradients: the two halves of a backward pass
 } passes;
 
 typedef struct bound {
@@ -20,8 +21,7 @@ typedef struct bound {
 // Of a stage of `chunks` chunks.
 static passes passes_of(const bound *b, const tp_stage *stage, double chunks) {
     int zero = b->candidate->zero;
-    tp_stage_time t =
-        tp_stage_time_of(stage, b->network, b->costs, b->job->on.software->host_s);
+    tp_stage_time t = tp_stage_time_of(stage, b->network, b->costs, b->job->on.software->host_s);
     tp_exposure e = tp_stage_exposure(stage, b->network, b->sections);
     double forward = chunks * b->hop + (zero >= 3 ? e.gather : 0);
     double backward = chunks * b->hop + (zero >= 2 ? e.reduce : 0);

@@ -44,10 +44,9 @@ static tp_task collective(const tp_writer *w, const tp_op *op, const tp_comm *co
                           double all, bool again) {
     const tp_step *s = w->step;
     const tp_platform *on = &s->job->on;
-    tp_route route =
-        tp_collective_route(on->system, on->rules, comm->kind, comm->bytes / all, group_of(w, comm));
-    double seconds =
-        tp_comm_time(comm, on, s->network->sizes, &s->candidate->placement, all);
+    tp_route route = tp_collective_route(on->system, on->rules, comm->kind, comm->bytes / all,
+                                         group_of(w, comm));
+    double seconds = tp_comm_time(comm, on, s->network->sizes, &s->candidate->placement, all);
     return (tp_task){
         .kind = TP_TASK_COLLECTIVE,
         .resources = tp_tiers(route.fast_bytes, route.nic_bytes),
@@ -101,7 +100,8 @@ static void write_beside(tp_writer *w, const row *r, double at, double from, dou
         const tp_comm *comm = &r->pass->comms[i];
         if (!in_row(r, comm)) continue;
         tp_task task = collective(w, r->op, comm, r->panels, r->all, r->again);
-        double whole = r->pace * task.seconds, low = fmax(begin, from), high = fmin(begin + whole, to);
+        double whole = r->pace * task.seconds, low = fmax(begin, from),
+               high = fmin(begin + whole, to);
         begin += whole;
         if (!(high > low)) continue;
         double part = (high - low) / whole;
@@ -158,7 +158,8 @@ void tp_write_op(tp_writer *w, const tp_op *op, const tp_pass *pass, const tp_pa
     tp_task task = kernel(op, work - put_off, again);
     w->now = start + task.seconds + late;
     task.start = start;
-    task.stop = op->panels ? w->now : start + task.seconds; // the kernel of panels waits for each of them
+    task.stop =
+        op->panels ? w->now : start + task.seconds; // the kernel of panels waits for each of them
     tp_write(w, task);
     write_beside(w, &beside, start, 0, w->now - start);
     if (!op->panels) write_serial(w, op, pass, false, again);
