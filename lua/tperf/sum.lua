@@ -82,8 +82,8 @@ local function add_pipeline(add, c, audit, closed)
   if not closed then
     add("pipeline bubble", c.breakdown.bubble, "what no other part of the simulated time takes")
   else
-    add("pipeline bubble", c.breakdown.bubble, "%.4g x (forward %s + waits %s + hops %s) + %.4g x (backward %s + waits %s "
-      .. "+ hops %s) + %.4g x weight gradients %s, of the other stages on average", audit.bubble_forward,
+    add("pipeline bubble", c.breakdown.bubble, "%.4g x (forward %s + waits %s + hops %s) + %.4g x (backward %s + waits "
+      .. "%s + hops %s) + %.4g x weight gradients %s, of the other stages on average", audit.bubble_forward,
       seconds(others.forward), seconds(audit.each_forward), seconds(audit.hop), audit.bubble_backward,
       seconds(others.backward), seconds(audit.each_backward), seconds(audit.hop), audit.bubble_weight_grad,
       seconds(others.weight_grad))

@@ -250,10 +250,7 @@ static waiting waiting_of(const tp_candidate *candidate, const tp_job *job,
 
 tp_hop tp_hop_times(const tp_job *job, const tp_network *network) {
     double bytes = network->boundary_bytes;
-    return (tp_hop){
-        tp_collective_time(job->on.system, job->on.rules, TP_SEND, bytes, (tp_group){2, 2}),
-        tp_collective_time(job->on.system, job->on.rules, TP_SEND, bytes, (tp_group){2, 1}),
-    };
+    return (tp_hop){tp_send_time(&job->on, bytes, true), tp_send_time(&job->on, bytes, false)};
 }
 
 double tp_hop_time(const tp_candidate *candidate, const tp_job *job, tp_hop hop) {

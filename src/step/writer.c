@@ -128,15 +128,15 @@ static double seconds_of(const tp_writer *w, const row *r) {
 static row row_of(const tp_writer *w, const tp_op *op, const tp_pass *pass, double work, bool again,
                   double *late) {
     row r = {op, pass, 1, tp_panels_of(op, w->step->candidate->placement.panels), 1, 0, again};
+    const tp_platform *on = &w->step->job->on;
     double one = seconds_of(w, &r);
     r.span = one;
-    *late = fmax(one - work, 0);
+    *late = tp_late_time(op, on, r.all, one, work);
     if (!op->panels || one == 0) return r;
-    bool exactly = w->step->job->on.rules->panels_overlap_exactly;
+    bool exactly = on->rules->panels_overlap_exactly;
     r.panels = exactly ? r.all - 1 : r.all;
     r.pace = exactly ? fmax(one, work / r.all) / one : 1;
     r.span = r.pace * r.panels * one;
-    *late = exactly ? r.panels * fmax(one - work / r.all, 0) : fmax(r.span - work, 0);
     return r;
 }
 
