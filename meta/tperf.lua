@@ -660,8 +660,8 @@
 ---@class tperf.search.request
 ---@field model string|table a name, a file or a table; system may be a list
 ---@field system string|table a name, a file or a table; system may be a list
----@field gpus integer|integer[] a number or a list
----@field global_batch integer samples per iteration
+---@field gpus integer|integer[] a number or a list; samples per iteration
+---@field global_batch integer a number or a list; samples per iteration
 ---@field strategy? string|string[]|table a name ("tensor"), a list of names, or "all"; the best across them
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
 ---@field seq? integer tokens, in place of the model's
@@ -686,19 +686,27 @@
 ---@field account_for_loss? boolean true: count as a layer when layers are dealt out to stages (false)
 ---@field cp_kind? "all_gather"|"ring"|"all_to_all"|("all_gather"|"ring"|"all_to_all")[] how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list
 ---@field ulysses? integer|integer[] GPUs of context parallelism by all-to-all inside cp, likewise (1)
+---@field panels? integer|integer[] a number or a list: only these; any that divides
+---@field tp? integer|integer[] GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
+---@field tp1? integer|integer[] GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
+---@field tp2? integer|integer[] GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
+---@field cp? integer|integer[] GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
+---@field ep? integer|integer[] GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
+---@field fast? table { tp =, dp = … }: only these placements
+---@field schedule? string|string[] a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); one without, such as one's own, is ranked by simulation
 ---@field virtual_stages? integer|integer[] chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
 ---@field zero? integer|integer[] ZeRO stage 0 to 3, or a list (1)
 ---@field recompute? "none"|"selective"|"full"|("none"|"selective"|"full")[] "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---@field sequence_parallel? boolean|boolean[] true (default), false, or a list
 ---@field recompute_layers? integer how many layers keep one input under full recomputation (1)
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
----@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (as the ops have them: "bf16"; docs/memory.md)
----@field gradients? "fp32"|"bf16"|"fp16" "fp32", "bf16" or "fp16": kept and reduced in; as the rules say
+---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
+---@field gradients? "fp32"|"bf16"|"fp16" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
 ---@field reserve? number part of the memory to keep free (0)
 ---@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
----@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does (false)
+---@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
 ---@field top? integer how many configurations to return (10)
 ---@field keep? "all"|"best" "all": every candidate, feasible or not
 ---@field where? function function(configuration) -> boolean: which may be returned. Called only for those good enough to be; `candidates` and `feasible` count before it
@@ -707,6 +715,12 @@
 ---@field threads? integer as many as there are processors
 ---@field progress? function function(shapes done)
 ---@field software? string|table the training stack that runs them (see tperf.software): its name, a file or a table ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
+---@field infeasible? boolean true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
+---@field prune? boolean true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
+---@field simulate? boolean true: rank by simulation, pass by pass, and not by the closed form, which takes all stages for equal; adds `simulated`
+---@field threads? integer as many as there are processors; function(shapes done)
+---@field progress? function as many as there are processors; function(shapes done)
+---@field software? string|table the training stack that runs them (tperf.software): a name, a file, a table; "none" (default)
 
 ---@class tperf.search_inference.request
 ---@field model string|table a name, a file, a table
@@ -957,6 +971,8 @@
 ---@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does (false)
 ---@field gradients? "fp32"|"bf16"|"fp16" "fp32", "bf16" or "fp16": kept and reduced in; as the rules say
 ---@field last_stage_layers? integer layers of the first and the last device; the others share the rest
+---@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
+---@field gradients? "fp32"|"bf16"|"fp16" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---@field model string|table a name, a file or a table; system may be a list
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
@@ -966,14 +982,14 @@
 ---@field recompute_layers? integer how many layers keep one input under full recomputation (1)
 ---@field reserve? number part of the memory to keep free (0)
 ---@field rules? string|table "default", "subramanian2024" or a table, see tperf.rules
----@field schedule? string a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" })
+---@field schedule? string a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); one without, such as one's own, is ranked by simulation
 ---@field seq? integer tokens, in place of the model's
 ---@field sequence_parallel? boolean true (default), false, or a list
 ---@field shard? integer replicas that ZeRO shards over, likewise: fewer than all are hybrid shards (all)
 ---@field system string|table a name, a file or a table; system may be a list
 ---@field ulysses? integer GPUs of context parallelism by all-to-all inside cp, likewise (1)
 ---@field virtual_stages? integer chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
----@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (as the ops have them: "bf16"; docs/memory.md)
+---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---@field zero? integer ZeRO stage 0 to 3, or a list (1)
 
 ---@class tperf.validate.request
@@ -1116,6 +1132,12 @@ function tperf_Report:save(path) end
 ---@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
 ---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
 ---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with how many `links`; time, the average hop
+---@field software? string the profile of the stack that runs it
+---@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
+---@field warnings? string[] then: what no run that was compared resembled
+---@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
+---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
+---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with its `links`; and the average hop, time
 ---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
@@ -1127,6 +1149,7 @@ function tperf_Report:save(path) end
 ---@field feasible integer how many of them fit in memory
 ---@field evaluated? integer how many were timed, when prune is false
 ---@field complete boolean false when Ctrl-C ended the search
+---@field proven? boolean when simulated: nothing else could be among the best
 ---@field seconds number that the search took
 ---@field reason? string why nothing was found
 ---@field model tperf.model

@@ -34,6 +34,8 @@ typedef struct tp_pipeline {
         pairs_each; // overlapped passes on the way that decides: so many, and for each micro-batch
     int64_t min_microbatches, microbatch_multiple; // what the schedule demands
     double weight_copies;                          // 2: every stage lives on two devices
+    bool
+        bounds; // there is no closed form: only tp_iteration_least says anything; any of its passes may overlap
     bool placed; // the schedule runs the chunks on the devices that tp_pipeline_split gives them to
     bool folded; // chunks go down the devices and back up: the first has both ends
     double last_in_flight; // most micro-batches of which the section `last` keeps activations
@@ -203,7 +205,8 @@ typedef struct tp_replica_comm {
     tp_collective kind;
     tp_group group;
     double bytes, seconds; // the full vector; of the collective by itself
-    bool gathers, experts; // weights, for a pass (else reduces gradients); experts' (else all others')
+    bool gathers,
+        experts; // weights, for a pass (else reduces gradients); experts' (else all others')
 } tp_replica_comm;
 enum { TP_REPLICA_COMMS_MAX = 2 * (2 + TP_AXES_MAX) };
 

@@ -82,8 +82,8 @@ local configuration = {}
 ---@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
 ---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms =
 --- tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
----@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with how many `links`; time,
---- the average hop
+---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with its `links`; and the
+--- average hop, time
 ---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
@@ -106,6 +106,12 @@ local function idle_of(c, s, domain)
   local in_domain = domain // block
   local domains = (c.gpus // block + in_domain - 1) // in_domain
   return domains * domain - c.gpus
+end
+
+--- Whether so much memory suffices.
+---@param memory table  with its total
+function configuration.fits(memory, question)
+  return memory.total <= question.system.accelerator.hbm.capacity * (1 - question.training.reserved)
 end
 
 local per_token = setmetatable({}, { __mode = "k" }) -- FLOPs of models, which are never changed in place
@@ -201,10 +207,44 @@ function configuration.of(question, s, network, found)
   c.idle = idle_of(c, s, question.system.network.fast.domain)
   c.throughput = question.global_batch / c.time
   c.tokens_per_second = c.throughput * question.model.seq
-  c.feasible = c.memory.total <= question.system.accelerator.hbm.capacity * (1 - question.training.reserved)
+  c.feasible = configuration.fits(c.memory, question)
   c.mfu, c.mfu_all_pairs = utilisation(c, question)
   runtime.describe(c, question.profile, question)
   return c
+end
+
+local function set_time(c, question, time)
+  local ratio = c.time / time
+  c.time, c.throughput = time, question.global_batch / time
+  c.tokens_per_second = c.throughput * question.model.seq
+  c.mfu, c.mfu_all_pairs = c.mfu * ratio, c.mfu_all_pairs * ratio
+  if question.profile then runtime.describe(c, question.profile, question) end
+end
+
+--- Adds to a configuration what a simulation of its schedule found. Of a schedule without a closed form that is its
+-- time, and its bubble what no other part takes.
+---@param c table         changed in place
+---@param question table  as for configuration.of
+---@param t tperf.timeline  of simulate.run
+---@param closed boolean  the schedule has a closed form
+function configuration.retime(c, question, t, closed)
+  c.simulated = {
+    schedule = t.schedule, time = t.iteration_time, makespan = t.makespan, bubble_rate = t.bubble_rate,
+    activations = t:most "peak_memory",
+  }
+  c.memory.peak = t.peak
+  if closed then return end
+  local b, rest = c.breakdown, t.iteration_time
+  for name, seconds in pairs(b) do
+    if name ~= "bubble" and name ~= "data_comm" then rest = rest - seconds end
+  end
+  b.data_comm = math.max(math.min(b.data_comm, rest), 0.0)
+  b.bubble = rest - b.data_comm
+  set_time(c, question, t.iteration_time)
+  local m, alive = c.memory, t.peak.alive
+  for name, bytes in pairs(alive) do m[name] = bytes end
+  m.total = t.peak.total
+  c.feasible = configuration.fits(m, question)
 end
 
 return configuration

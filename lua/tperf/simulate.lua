@@ -99,7 +99,8 @@ local function peak_of(t)
     device = device, time = first.start, total = most,
     moment = {
       pass = second and "overlapped" or first.type, stage = first.stage, microbatch = first.microbatch,
-      start = first.start, stop = first.stop, backward = second and { stage = second.stage, microbatch = second.microbatch },
+      start = first.start, stop = first.stop,
+      backward = second and { stage = second.stage, microbatch = second.microbatch },
     },
     alive = {
       weights = kept.weights, gradients = kept.gradients, optimizer = kept.optimizer, buffers = kept.buffers,

@@ -224,8 +224,7 @@ local function explain(c, t)
   c.update = {
     bytes = audit.optimizer_bytes, time = c.breakdown.optimizer, bandwidth = audit.optimizer_part * audit.hbm,
   }
-  if t.o.explain then c.sum = sum(c, audit) end
-  return c
+  return c, audit
 end
 
 -- What a configuration that a search found says of itself.
@@ -306,15 +305,14 @@ function train.run(given)
   local t = prepare(given)
   local o, p = t.o, t.problem
   local question = p.questions[1]
-  local c = explain(configuration.of(question, t.strategy, t.network, t.found), t)
+  local c, audit = explain(configuration.of(question, t.strategy, t.network, t.found), t)
+  local closed, timeline = p.closed_forms[o.schedule] or c.pp == 1, nil
+  if o.simulate or not closed then
+    timeline = simulate.run(c, question, t.network, t.found, o.simulate or {})
+    configuration.retime(c, question, timeline, closed)
+  end
+  if o.explain then c.sum = sum(c, audit, closed) end
   if not c.feasible then c.reason = why_too_big(c, o, t.strategy, question) end
-  if not o.simulate then return c end
-  local timeline = simulate.run(c, question, t.network, t.found, o.simulate)
-  c.simulated = {
-    schedule = timeline.schedule, time = timeline.iteration_time, makespan = timeline.makespan,
-    bubble_rate = timeline.bubble_rate, activations = timeline:most "peak_memory",
-  }
-  c.memory.peak = timeline.peak
   return c, timeline
 end
 

@@ -163,15 +163,13 @@ static int network_audit(lua_State *L) {
     push_messages(L, &s, network);
     lua_setfield(L, -2, "messages");
     double hop = tp_hop_time(&s.candidate, &s.job, tp_hop_times(&s.job, network));
-    tp_fields_set(L, "least", tp_iteration_least(&s.candidate, &s.job, network, costs, exchanges,
-                                                 hop, t.optimizer));
-    tp_fields_set(L, "launches_forward",
-                  launches_of(t.pipeline.busiest, network, costs, true));
-    tp_fields_set(L, "launches_backward",
-                  launches_of(t.pipeline.busiest, network, costs, false));
+    tp_fields_set(
+        L, "least",
+        tp_iteration_least(&s.candidate, &s.job, network, costs, exchanges, hop, t.optimizer));
+    tp_fields_set(L, "launches_forward", launches_of(t.pipeline.busiest, network, costs, true));
+    tp_fields_set(L, "launches_backward", launches_of(t.pipeline.busiest, network, costs, false));
     tp_fields_set(L, "host", s.software.host_s);
-    tp_fields_set(L, "optimizer_bytes",
-                  tp_optimizer_bytes(&s.candidate, &s.job, network, costs));
+    tp_fields_set(L, "optimizer_bytes", tp_optimizer_bytes(&s.candidate, &s.job, network, costs));
     tp_fields_set(L, "optimizer_part", s.software.optimizer);
     tp_fields_set(L, "hbm", s.system.accelerator.hbm.bandwidth);
     return 1;

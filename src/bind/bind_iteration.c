@@ -275,8 +275,11 @@ static int network_devices(lua_State *L) {
 }
 
 static const luaL_Reg methods[] = {
-    {"iteration", network_iteration}, {"passes", network_passes},
-    {"predictor", new_predictor},     {"devices", network_devices}, {NULL, NULL},
+    {"iteration", network_iteration},
+    {"passes", network_passes},
+    {"predictor", new_predictor},
+    {"devices", network_devices},
+    {NULL, NULL},
 };
 
 void tp_bind_iteration(lua_State *L) {

@@ -1,11 +1,12 @@
-// least.c: a lower bound of an iteration whatever its stages are like. See tperf/plan.h.
+// least.c: a lower bound of an iteration whatever its stages are like. See tperf/plan.h and docs/model.md section 6.5.
 #include <math.h>
 
 #include "tperf/plan.h"
 
 // What the passes of a candidate take: all that tp_passes_of gives them, of one stage or of the least chunk.
 typedef struct passes {
-    double forward, input, weight, pair; // input and weight gradients: the two halves of a backward pass
+    double forward, input, weight,
+        pair; // input and weight gradients: the two halves of a backward pass
 } passes;
 
 typedef struct bound {
@@ -20,8 +21,7 @@ typedef struct bound {
 // Of a stage of `chunks` chunks.
 static passes passes_of(const bound *b, const tp_stage *stage, double chunks) {
     int zero = b->candidate->zero;
-    tp_stage_time t =
-        tp_stage_time_of(stage, b->network, b->costs, b->job->on.software->host_s);
+    tp_stage_time t = tp_stage_time_of(stage, b->network, b->costs, b->job->on.software->host_s);
     tp_exposure e = tp_stage_exposure(stage, b->network, b->sections);
     double forward = chunks * b->hop + (zero >= 3 ? e.gather : 0);
     double backward = chunks * b->hop + (zero >= 2 ? e.reduce : 0);
@@ -65,7 +65,8 @@ static passes least_chunk(const bound *b) {
 static double all_least(const bound *b) {
     const tp_pipeline *p = b->candidate->pipeline;
     double chunks = (double)p->virtual_stages, m = (double)b->candidate->microbatches;
-    double pairs = p->pairs + p->pairs_each * m, all = m * chunks - pairs;
+    double pairs = p->bounds ? m * chunks : p->pairs + p->pairs_each * m;
+    double all = m * chunks - pairs;
     passes t = least_chunk(b);
     double backward = t.input + t.weight;
     return (all + chunks * p->bubble_forward) * t.forward +
@@ -79,8 +80,8 @@ static double own_work(const bound *b, const tp_stage *device) {
     const tp_pipeline *p = b->candidate->pipeline;
     passes t = passes_of(b, device, (double)p->virtual_stages);
     double m = (double)b->candidate->microbatches, backward = t.input + t.weight;
-    if (p->pairs == 0 && p->pairs_each == 0) return m * (t.forward + backward);
-    if (p->virtual_stages == 1 && p->weight_copies == 1)
+    if (!p->bounds && p->pairs == 0 && p->pairs_each == 0) return m * (t.forward + backward);
+    if (!p->bounds && p->virtual_stages == 1 && p->weight_copies == 1)
         return m * fmin(t.pair, t.forward + backward);
     return m * (fmin(t.forward, t.pair / 2) + fmin(backward, t.pair / 2));
 }

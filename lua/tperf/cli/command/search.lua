@@ -2,8 +2,15 @@ local configuration = require "tperf.cli.configuration"
 local options = require "tperf.cli.options"
 
 -- One number of GPUs needs no column.
-local function columns_for(one_count)
-  return options.join(one_count and {} or { { key = "gpus" } }, configuration.columns)
+local function columns_for(one_count, simulated)
+  local list = one_count and {} or { { key = "gpus" } }
+  for _, column in ipairs(configuration.columns) do
+    list[#list + 1] = column
+    if simulated and column.key == "time" then
+      list[#list + 1] = { key = "simulated.time", title = "simulated", unit = "s" }
+    end
+  end
+  return list
 end
 
 -- The rows of one result, or of one for every number of GPUs; tells what was counted, and why some have no rows.
@@ -35,6 +42,7 @@ of comparable runs took a time between `from` and `to`.]],
     { long = "strategy", value = "NAME,...", kind = "list", from = "strategies",
       help = "strategies to try, or all (`tperf list strategies`)" },
     { long = "top", short = "k", value = "K", kind = "integer", help = "how many to print (default 10)" },
+    { long = "simulate", help = "rank by simulation of each candidate's schedule, pass by pass" },
     { long = "all", short = "a", help = "print every candidate, those that do not fit too" },
     { long = "launch", value = "STACK", help = "print the best as a launch file of that stack (docs/recipes.md)" },
     { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per core)" },
@@ -43,6 +51,7 @@ of comparable runs took a time between `from` and `to`.]],
     local asked, message = configuration.question(values, arguments, { "system", "gpus", "batch" }, true)
     if not asked then return false, message end
     asked.top, asked.keep, asked.threads = values.top, values.all and "all" or nil, values.threads
+    asked.simulate = values.simulate
     local progress = require "tperf.progress".start "searching"
     asked.progress = progress
     local found = require "tperf".search(asked)
@@ -52,7 +61,7 @@ of comparable runs took a time between `from` and `to`.]],
     if #rows > 0 and values.launch then
       io.write(require "tperf".report.launch(rows[1], values.launch, { model = asked.model, seq = asked.seq }))
     elseif #rows > 0 then
-      require "tperf.cli.table"(values, rows, columns_for(found.candidates))
+      require "tperf.cli.table"(values, rows, columns_for(found.candidates, values.simulate))
       configuration.tell(values, rows, asked.system, true)
     elseif reason then
       if found.feasible == 0 and found.candidates > 0 then

@@ -64,7 +64,7 @@ local OP_COLUMNS = {
 
 local SUM_COLUMNS = { { key = "term" }, { key = "seconds", title = "", unit = "s" }, { key = "formula" } }
 
-local function print_simulated(s, peak, format)
+local function print_simulated(s, peak)
   print(("\nSimulated as %s: %s an iteration, bubble %s, activations of %s"):format(s.schedule,
     format.number(s.time, "s"), format.number(s.bubble_rate, "%", 3), format.number(s.activations, "bytes")))
   local alive, held = {}, {}
@@ -75,8 +75,8 @@ local function print_simulated(s, peak, format)
   end
   for i, item in ipairs(peak.held) do held[i] = ("%d of stage %d"):format(item.microbatches, item.stage) end
   local moment = peak.moment
-  print(("Fullest is device %d, with %s from %s on, in the %s pass of micro-batch %d at stage %d: %s. Micro-batches held: %s")
-    :format(peak.device, format.number(peak.total, "bytes"), format.number(peak.time, "s"),
+  print(("Fullest is device %d, with %s from %s on, in the %s pass of micro-batch %d at stage %d: %s. Micro-batches "
+    .. "held: %s"):format(peak.device, format.number(peak.total, "bytes"), format.number(peak.time, "s"),
     moment.pass:gsub("_", " "), moment.microbatch, moment.stage, table.concat(alive, ", "), table.concat(held, ", ")))
 end
 
@@ -99,7 +99,7 @@ local function print_details(c, machine)
   if #c.first > 0 then section("Before the first layer", op_rows(c.first), OP_COLUMNS) end
   if #c.last > 0 then section("After the last layer", op_rows(c.last), OP_COLUMNS) end
   if c.sum then section("The time of an iteration, term by term", c.sum, SUM_COLUMNS) end
-  if c.simulated then print_simulated(c.simulated, c.memory.peak, format) end
+  if c.simulated then print_simulated(c.simulated, c.memory.peak) end
 end
 
 return {
