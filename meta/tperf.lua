@@ -1312,6 +1312,12 @@ function tperf_model:flops_per_token(options) end
 ---@field busy_time number[] by device
 ---@field peak_activations integer[] by device
 ---@field peak_memory number[] by device
+---@field fullest number[] by device: the most held while a pass runs, with what lives for that pass alone
+---@field fullest_at integer[] by device: that pass's place in its queue
+---@field passing? table what lives while a pass runs: bytes by pass and stage
+---@field kept? table[] of a model's, by device: what it holds at all times: weights … and total
+---@field peak? table of a model's: the moment at which the fullest device is fullest, and what is alive then
+---@field step? table|function of a model's: the lists of tasks that timeline:tasks reads
 ---@field iteration_time? number of a model's configuration: with data-parallel communication
 ---@field units { time?: string, memory?: string } "s" and "bytes" of a model's schedule; else empty
 ---@field configuration? tperf.configuration of tperf.schedule with a model
