@@ -251,7 +251,8 @@ end
 ---@param given table
 ---  model, system      a name, a file or a table; system may be a list
 ---  gpus, global_batch   a number or a list; samples per iteration
----  strategy           a name ("tensor"), a list of names, or "all"; the best across them
+---  strategy           a name, a list of names, or "all"; the best across them ("tensor", or the first that has the axes
+---                     that are given)
 ---  attention          "flash" (default), "unfused", "recompute", "summa"
 ---  seq                tokens, in place of the model's
 ---  rules              "default", "subramanian2024" or a table, see tperf.rules
@@ -292,7 +293,8 @@ end
 ---@return tperf.found|tperf.found[] result  a list of them, systems outermost, when gpus or system is a list
 function search.run(given)
   local start = core.clock()
-  local strategies = strategy.list(type(given) == "table" and given.strategy or "tensor")
+  local strategies = type(given) == "table" and given.strategy ~= nil and strategy.list(given.strategy)
+    or { axes.asked(given) }
   problem.refuse_axes("tperf.search", given, strategies)
   local o = problem.arguments("tperf.search", given, schema_of(strategies))
   problem.refuse_panels("tperf.search", o, strategies)

@@ -72,15 +72,19 @@ local function sizes_to_try(axis, fixed, candidates, model, share, rules)
   return asked
 end
 
--- Whether a size divides what an axis takes GPUs from, for some question.
-local function divides(s, axis, size, sizes, questions)
-  if size == 0 then return true end
+-- A function that tells whether a size divides what an axis takes GPUs from, for some question.
+local function divider(s, axis, sizes, questions)
   local product, folded, over = taken_by(s, axis, sizes)
-  if not axis.folds then return divides_any(product * size, questions) end
-  for _, q in ipairs(questions) do
-    if q.gpus % product == 0 and over * (q.gpus // product) % (folded * size) == 0 then return true end
+  if not axis.folds then
+    return function(size) return divides_any(product * size, questions) end
   end
-  return false
+  return function(size)
+    if size == 0 then return true end
+    for _, q in ipairs(questions) do
+      if q.gpus % product == 0 and over * (q.gpus // product) % (folded * size) == 0 then return true end
+    end
+    return false
+  end
 end
 
 -- Calls visit(sizes, share) for every combination of the strategy's axes that divides a question's GPUs, keeps to
@@ -96,8 +100,9 @@ local function each_size(s, model, rules, questions, fixed, refused, visit)
   local function descend(i)
     local axis = s.axes[i]
     if not axis then return visit(sizes, share) end
+    local least, divides = fixed.least[axis.name] or 0, divider(s, axis, sizes, questions)
     for _, size in ipairs(sizes_to_try(axis, fixed, candidates, model, share, rules)) do
-      if size >= (fixed.least[axis.name] or 0) and divides(s, axis, size, sizes, questions) then
+      if size >= least and divides(size) then
         share[axis.name], sizes[i] = size, size
         local admitted, reason = axis.admits(model, share, rules)
         if not admitted then

@@ -1,5 +1,6 @@
 --- What fits how many GPUs: divisions that strategies share. The published solver rounds down what does not divide;
 -- the default rules refuse it, by the names of the block, the op and the size.
+local divisors = require "tperf.divisors"
 local refusal = require "tperf.refusal"
 
 local fitting = {}
@@ -88,6 +89,7 @@ function fitting.experts(over)
   return {
     name = "ep", cuts = { "experts" }, folds = over,
     meaning = ("expert parallelism, over %s"):format(table.concat(over, " x ")),
+    tries = function(m, _, rules) return without_experts(m, rules) and { 1 } or divisors.of(m.experts.count) end,
     admits = function(m, p, rules)
       if p.ep == 1 then return true end
       local reason = without_experts(m, rules)
