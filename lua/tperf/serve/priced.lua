@@ -28,7 +28,7 @@ priced.schema = {
   weight_dtype = serving.schema.weight_dtype, kv_dtype = serving.schema.kv_dtype,
   compute_dtype = serving.schema.compute_dtype,
   memory_utilization = check.number { above = 0, max = 1, default = 0.9 },
-  host = check.any(optional),
+  host = check.any(optional), gpu_hour = serving.schema.gpu_hour,
 }
 
 local host_schema = check.record_of { front_end = seconds, step = seconds, request = seconds, token = seconds }
@@ -235,7 +235,7 @@ end
 local known, count = {}, 0 -- by all that decides them
 
 --- The tables of the engine's steps, for the core; sets what the model decides about the engine: max_model_len and
---- num_blocks; and what the host adds.
+--- num_blocks; what the host adds; and `machine`, the system.
 ---@param o table  checked arguments of tperf.serve
 ---@return table steps
 function priced.steps(o)
@@ -247,6 +247,7 @@ function priced.steps(o)
     reserve = 1 - o.memory_utilization,
   })
   check_sizes(p, o)
+  o.machine = p.system
   if p.model.context then engine.max_model_len = math.min(engine.max_model_len, p.model.context) end
   engine.max_num_batched_tokens = math.min(engine.max_num_batched_tokens, 1 << 20)
   local fast = {}
