@@ -82,12 +82,29 @@ local OPEN <const> = { strategy = true, tp = true, pp = true, cp = true, ep = tr
 
 local RENAMED <const> = { global_batch = "batch" }
 
+-- Options of `tperf serve` by what tperf.import.arguments and its engine call them.
+local SERVE <const> = { dp = "replicas", memory_utilization = "gpu_memory_utilization" }
+local OFF <const> = { prefix_caching = "no_enable_prefix_caching", chunked_prefill = "no_enable_chunked_prefill" }
+
+-- What a server's launch says of dtypes and, for `tperf serve`, of the engine, joined to the arguments.
+local function add_engine(asked, launch, left_out, serve)
+  local into = require "tperf.import.launch.arguments"
+  for name, value in pairs(into.dtypes(launch)) do asked[name] = value end
+  if not serve then return end
+  local engine, left = into.engine(launch)
+  for name, value in pairs(engine) do
+    if OFF[name] then asked[OFF[name]] = true else asked[SERVE[name] or name] = value end
+  end
+  asked.replicas, asked.dp, asked.batch = asked.dp, nil, nil
+  table.move(left, 1, #left, #left_out + 1, left_out)
+end
+
 --- Fills the values and arguments of a command from the file of --from, where the command line does not say them.
 ---@param values table
 ---@param arguments table   the MODEL first; set from the file when it is absent
----@param open boolean?     leave open what a search decides
+---@param how string?       "search": leave open what a search decides; "serve": options are those of `tperf serve`
 ---@return string? message  when the options are wrong
-function from.fill(values, arguments, open)
+function from.fill(values, arguments, how)
   local own = values.set or values.ignore or values.stack
   if not values.from then return own and "--set, --ignore and --stack go with --from" or nil end
   local given, message = given_of(values.set)
@@ -97,11 +114,17 @@ function from.fill(values, arguments, open)
   refuse(launch, values.ignore)
   given.model = arguments[1]
   local asked, left_out = tperf.import.arguments(launch, given)
+  local serves = launch.kind == "serving"
+  if serves and how == "search" or not serves and how == "serve" then
+    error(("%s: a launch of %s %s: tperf %s reads it"):format(values.from[1], launch.stack,
+      serves and "serves" or "trains", serves and "serve" or "train"), 0)
+  end
+  if serves then add_engine(asked, launch, left_out, how == "serve") end
   tell(launch, left_out)
   arguments[1] = asked.model
   for _, name in ipairs(check.names(asked)) do
     local option = RENAMED[name] or name
-    if name ~= "model" and values[option] == nil and not (open and OPEN[name]) then values[option] = asked[name] end
+    if name ~= "model" and values[option] == nil and not (how == "search" and OPEN[name]) then values[option] = asked[name] end
   end
   if type(values.sequence_parallel) == "boolean" then
     values.sequence_parallel = values.sequence_parallel and "yes" or "no"
