@@ -66,7 +66,9 @@ local serve = {}
 ---@field cached_tokens integer
 ---@field scheduled_tokens integer recomputed ones and drafts included
 ---@field num_blocks? integer of the KV cache, as given or predicted
----@field gpus? integer with a model, as the next three
+---@field gpus? integer with a model, as the next four
+---@field memory? { weights: number, buffers: number, cache: number, capacity: number } bytes on a GPU: buffers of the
+---  largest step, all blocks of the cache and states, and what the engine may use
 ---@field throughput_per_gpu? number output tokens a second
 ---@field cost? { generated: number, total: number } dollars per million tokens generated, and per million of prompts and
 ---  answers: all GPUs, from the first arrival to the last token; with gpu_hour or a system that has a price

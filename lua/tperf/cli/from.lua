@@ -99,25 +99,43 @@ local function add_engine(asked, launch, left_out, serve)
   table.move(left, 1, #left, #left_out + 1, left_out)
 end
 
+-- The launch of --from, and what --set gives; nil and a message. Read once.
+local read = setmetatable({}, { __mode = "k" })
+local function launch_of(values)
+  if read[values] then return table.unpack(read[values]) end
+  local given, message = given_of(values.set)
+  if not given then return nil, message end
+  local launch = require "tperf".import.launch { files = values.from, stack = values.stack, given = given }
+  refuse(launch, values.ignore)
+  read[values] = { launch, given }
+  return launch, given
+end
+
+--- Whether the file of --from starts servers.
+function from.serves(values)
+  local launch = values.from and launch_of(values)
+  return launch and launch.kind == "serving" or false
+end
+
+local OTHERS <const> = { train = "serve", search = "serve", serve = "train", infer = "train" }
+
 --- Fills the values and arguments of a command from the file of --from, where the command line does not say them.
 ---@param values table
 ---@param arguments table   the MODEL first; set from the file when it is absent
----@param how string?       "search": leave open what a search decides; "serve": options are those of `tperf serve`
+---@param how string        "train"; "search": leave open what a search decides; "infer"; "serve": options are those of
+---  `tperf serve`
 ---@return string? message  when the options are wrong
 function from.fill(values, arguments, how)
   local own = values.set or values.ignore or values.stack
   if not values.from then return own and "--set, --ignore and --stack go with --from" or nil end
-  local given, message = given_of(values.set)
-  if not given then return message end
-  local tperf = require "tperf"
-  local launch = tperf.import.launch { files = values.from, stack = values.stack, given = given }
-  refuse(launch, values.ignore)
+  local launch, given = launch_of(values)
+  if not launch then return given end
   given.model = arguments[1]
-  local asked, left_out = tperf.import.arguments(launch, given)
+  local asked, left_out = require "tperf".import.arguments(launch, given)
   local serves = launch.kind == "serving"
-  if serves and how == "search" or not serves and how == "serve" then
-    error(("%s: a launch of %s %s: tperf %s reads it"):format(values.from[1], launch.stack,
-      serves and "serves" or "trains", serves and "serve" or "train"), 0)
+  if serves ~= (how == "serve" or how == "infer") then
+    error(("%s: this launch of %s %s: tperf %s reads it"):format(values.from[1], launch.stack,
+      serves and "serves" or "trains", OTHERS[how]), 0)
   end
   if serves then add_engine(asked, launch, left_out, how == "serve") end
   tell(launch, left_out)

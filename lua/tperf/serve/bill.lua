@@ -1,4 +1,4 @@
---- What a simulated run costs: GPUs paid for from the first arrival to the last token, and the energy of their steps.
+--- What a simulated run takes: memory, GPUs paid for from the first arrival to the last token, and the energy of their steps.
 local bill = {}
 
 local HOUR <const>, MILLION <const> = 3600, 1e6
@@ -7,13 +7,21 @@ local HOUR <const>, MILLION <const> = 3600, 1e6
 ---@param o table  checked arguments of tperf.serve
 function bill.gpus(o) return o.machine and o.tp * o.pp * o.replicas end
 
---- Adds gpus, throughput_per_gpu, cost and energy_per_token to an answer.
+-- Bytes on a GPU: what the engine holds before it serves, and what is left for the cache.
+local function memory_of(o)
+  local m, e = o.memory, o.engine
+  return { weights = m.weights, buffers = m.buffers, capacity = m.capacity,
+    cache = (e.num_blocks or 0) * e.block_size * m.token + e.max_num_seqs * m.request }
+end
+
+--- Adds gpus, memory, throughput_per_gpu, cost and energy_per_token to an answer.
 ---@param r table  with busy, seconds in steps summed over engines
 ---@param o table  with machine, the system, where steps are priced
 function bill.add(r, o)
   local gpus = bill.gpus(o)
   if not gpus then return end
   r.gpus, r.throughput_per_gpu = gpus, r.throughput / gpus
+  r.memory = memory_of(o)
   local price = o.gpu_hour or o.machine.price and o.machine.price.gpu_hour
   local power, tokens = o.machine.accelerator.power, r.output_tokens
   if tokens == 0 then return end

@@ -235,7 +235,8 @@ end
 local known, count = {}, 0 -- by all that decides them
 
 --- The tables of the engine's steps, for the core; sets what the model decides about the engine: max_model_len and
---- num_blocks; what the host adds; and `machine`, the system.
+--- num_blocks; what the host adds; `machine`, the system; and `memory`, bytes
+--- on a GPU.
 ---@param o table  checked arguments of tperf.serve
 ---@return table steps
 function priced.steps(o)
@@ -253,6 +254,7 @@ function priced.steps(o)
   local fast = {}
   local memory = memory_of(p, o, fast)
   engine.num_blocks = engine.num_blocks or blocks_of(memory, engine)
+  o.memory = memory
   local drafts = engine.speculation and engine.speculation.tokens or 0
   local key = table.concat({ layout.signature(p.model), layout.signature(p.system), p.rules.name, o.tp, o.ep,
     o.weight_dtype, o.kv_dtype, o.compute_dtype,

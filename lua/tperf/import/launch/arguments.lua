@@ -22,9 +22,13 @@ local function plain(name) return (name:match "[^/]*$":lower():gsub("[^%w]+", "-
 function arguments.named(name, size)
   if type(name) ~= "string" then return nil end
   local wanted = plain(size and name .. "-" .. size or name)
-  if CALLED[wanted] then return CALLED[wanted] end
-  for _, known in ipairs(resource.list "models") do
-    if plain(known) == wanted then return known end
+  local bare = wanted:gsub("^meta%-", ""):gsub("%-hf$", ""):gsub("%-instruct$", ""):gsub("%-chat$", "")
+    :gsub("%-fp8$", ""):gsub("%-v0%-%d$", "") -- tuned further, and of the same sizes
+  for _, name_of in ipairs { wanted, bare } do
+    if CALLED[name_of] then return CALLED[name_of] end
+    for _, known in ipairs(resource.list "models") do
+      if plain(known) == name_of then return known end
+    end
   end
 end
 
