@@ -267,7 +267,7 @@ function search.run(given)
   tell()
   if o.rate and not best[1] then
     best.reason = #list == 0 and ("no sizes of tp and ep are admitted within %d GPUs"):format(o.gpus)
-      or able[1] and ("%d GPUs are not enough"):format(o.gpus) or most_common(reasons)
+      or able[1] and ("%d GPU%s not enough"):format(o.gpus, o.gpus == 1 and " is" or "s are") or most_common(reasons)
   end
   return best
 end

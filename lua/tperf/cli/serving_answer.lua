@@ -119,7 +119,8 @@ function answer.deployments(values, found)
   local rows = values.pareto and found.pareto or table.move(found, 1, #found, 1, {})
   if found.reason then error(found.reason, 0) end
   show(values, rows, values.pareto and front_columns or deployment_columns)
-  io.stderr:write(("%d kinds of engine tried; \"most requests/s\" is of one tp x ep\n"):format(found.candidates))
+  io.stderr:write(("%d kinds of engine tried%s\n"):format(found.candidates, values.pareto and ""
+    or "; \"most requests/s\": of tp x ep GPUs"))
 end
 
 --- One answer, in the format asked for.
