@@ -45,7 +45,8 @@ end
 local columns = {
   { key = "system" }, { key = "gpus", title = "GPUs" }, { key = "tp" }, { key = "ep" }, { key = "replicas" },
   { key = "max_num_seqs", title = "seqs" }, { key = "max_num_batched_tokens", title = "tokens" },
-  { key = "served.ttft.p99", title = "TTFT p99", unit = "s" }, { key = "served.tpot.p99", title = "TPOT p99", unit = "s" },
+  { key = "served.ttft.p99", title = "TTFT p99", unit = "s" },
+  { key = "served.tpot.p99", title = "TPOT p99", unit = "s" },
   { key = "served.throughput_per_gpu", title = "tokens/s per GPU" },
   { key = "served.cost.generated", title = "$/Mtoken" }, { key = "served.energy_per_token", title = "J/token" },
   { key = "reason" },

@@ -345,7 +345,8 @@ describe("a batch that is always full", function()
       return 1 + seed % (2 * mean - 1)
     end
     for _, c in ipairs { { 16, 512, 128 }, { 64, 1024, 256 }, { 8, 4000, 100 } } do
-      local r = tperf.infer { model = "llama-3.1-8b", system = "h100-sxm", batch = c[1], prompt = c[2], generate = c[3] }
+      local r = tperf.infer { model = "llama-3.1-8b", system = "h100-sxm", batch = c[1], prompt = c[2],
+        generate = c[3] }
       local want = by_steps(c[1], r.ttft, r.tpot, c[3] - 1, random)
       local got = r.steady.tpot * (c[3] - 1)
       assert.is_true(math.abs(got / want - 1) < 0.05, ("%g, want %g"):format(got, want))

@@ -63,7 +63,8 @@ describe("tperf.saturation", function()
   it("says why no rate holds", function()
     local found = tperf.saturation(single { slo = { e2e = STEP / 2 } })
     assert.equal(0, found.rate)
-    assert.matches("^one after the other, 0 %% of the requests keep the limits %(99 %% are below ttft 1%.00 ms", found.reason)
+    assert.matches("^one after the other, 0 %% of the requests keep the limits %(99 %% are below ttft 1%.00 ms",
+      found.reason)
   end)
 
   it("wants no rate, and names what is wrong at the user's line", function()

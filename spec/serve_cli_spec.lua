@@ -97,9 +97,9 @@ describe("tperf serve", function()
       local rest = " --rate 10 --count 100 --prompt 300 --output 50 --csv"
       local from = tperf("serve --from engine.sh -s h100-sxm" .. rest)
       assert.equal(0, from.code, from.err)
-      local typed = tperf("serve llama-3.1-8b -s h100-sxm --tp 2 --replicas 3 --max-num-seqs 128 --max-num-batched-tokens "
-        .. "4096 --max-model-len 8192 --kv-dtype fp8 --weight-dtype fp8 --compute-dtype fp8 --gpu-memory-utilization 0.8 "
-        .. "--no-enable-prefix-caching" .. rest)
+      local typed = tperf("serve llama-3.1-8b -s h100-sxm --tp 2 --replicas 3 --max-num-seqs 128 "
+        .. "--max-num-batched-tokens 4096 --max-model-len 8192 --kv-dtype fp8 --weight-dtype fp8 --compute-dtype fp8 "
+        .. "--gpu-memory-utilization 0.8 --no-enable-prefix-caching" .. rest)
       assert.equal(typed.out, from.out)
       assert.equal("changes neither time nor memory: --port", lines(from.err)[2])
       local other = tperf("serve --from engine.sh -s h100-sxm --set TP=1" .. rest)
@@ -108,7 +108,8 @@ describe("tperf serve", function()
       local memory = tperf "memory --from engine.sh -s h100-sxm --csv"
       assert.equal(0, memory.code, memory.err)
       assert.matches("^weights,buffers,cache,total,capacity,num_blocks,tokens\n", memory.out)
-      assert.matches("this launch of vLLM serves: tperf serve reads it", tperf("train --from engine.sh -s h100-sxm").err)
+      assert.matches("this launch of vLLM serves: tperf serve reads it",
+        tperf("train --from engine.sh -s h100-sxm").err)
       local infer = tperf "infer --from engine.sh -s h100-sxm -p 300 -n 50 --csv"
       assert.equal(0, infer.code, infer.err)
     end)

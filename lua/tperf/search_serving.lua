@@ -36,7 +36,7 @@ local own = {
 }
 
 local FOUND <const> = { "max_num_seqs", "max_num_batched_tokens" } -- of the engine
-local REFUSED <const> = { replicas = "as many as 'rate' needs", keep = "ask tperf.serve for it", concurrency = "'rate'" }
+local REFUSED <const> = { replicas = "there are as many as 'rate' needs", keep = "ask tperf.serve for it" }
 local LOADS <const> = { "rate", "stages", "concurrency", "think" }
 
 -- What is looked for, and what tperf.serve is asked besides.
@@ -231,8 +231,8 @@ local function most_common(reasons)
   return best
 end
 
---- The deployments that serve a rate within limits, on the fewest GPUs first: engines cut over tp GPUs, ep replicas that
---- share experts, the engine's limits, and as many replicas as the rate needs. What one group of ep replicas serves is
+--- The deployments that serve a rate within limits, on the fewest GPUs first: engines cut over tp GPUs, ep replicas
+--- that share experts, the engine's limits, and as many replicas as the rate needs. What one group of ep replicas serves is
 --- found by bisection (tperf.saturation), and their number by simulating them all behind the router.
 ---@param given table
 ---  rate                    requests a second, of the whole deployment

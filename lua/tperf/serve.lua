@@ -70,8 +70,8 @@ local serve = {}
 ---@field memory? { weights: number, buffers: number, cache: number, capacity: number } bytes on a GPU: buffers of the
 ---  largest step, all blocks of the cache and states, and what the engine may use
 ---@field throughput_per_gpu? number output tokens a second
----@field cost? { generated: number, total: number } dollars per million tokens generated, and per million of prompts and
----  answers: all GPUs, from the first arrival to the last token; with gpu_hour or a system that has a price
+---@field cost? { generated: number, total: number } dollars per million tokens generated, and per million of prompts
+---  and answers: all GPUs, from the first arrival to the last token; with gpu_hour or a system that has a price
 ---@field energy_per_token? number joules of a generated token: the power limit of all GPUs while they are in a step
 ---@field requests? tperf.served_request[] with keep
 ---@field steps? tperf.served_step[] with keep = "steps"

@@ -73,9 +73,9 @@ end
 ---@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … },
 ---  left_out = { { reason, rows } … }, memory = as sources, for peak memory,
 ---  sources = { { source, rows, median, mean, p90, max, bias } … } }; of serving, whose cases have a metric, an engine,
----  a model and a gpu, metrics = { { metric, group, rows, median, mean, p90, max, bias } … }, group being "all", engine,
----  model and gpu the same by each of them, and others = { { simulator, metric, rows, median, p90, bias, ours } … }, what
----  other simulators are off on the same rows, ours being the same of tperf; with hold_out besides
+---  a model and a gpu, metrics = { { metric, group, rows, median, mean, p90, max, bias } … }, group being "all",
+---  engine, model and gpu the same by each of them, and others = { { simulator, metric, rows, median, p90, bias,
+---  ours } … }, what other simulators are off on the same rows, ours being the same of tperf; with hold_out besides
 ---  groups = { { stack, group, runs, median, p90, bias, within } … }, within: the part of the runs that lie inside the
 ---  interval that the fit without them claims for nine tenths, and
 ---  over_groups = { groups, runs, median, worst, worst_group, within }

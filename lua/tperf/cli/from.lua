@@ -142,7 +142,8 @@ function from.fill(values, arguments, how)
   arguments[1] = asked.model
   for _, name in ipairs(check.names(asked)) do
     local option = RENAMED[name] or name
-    if name ~= "model" and values[option] == nil and not (how == "search" and OPEN[name]) then values[option] = asked[name] end
+    local left_open = name == "model" or how == "search" and OPEN[name]
+    if values[option] == nil and not left_open then values[option] = asked[name] end
   end
   if type(values.sequence_parallel) == "boolean" then
     values.sequence_parallel = values.sequence_parallel and "yes" or "no"

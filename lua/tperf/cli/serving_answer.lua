@@ -82,7 +82,8 @@ end
 local deployment_columns = {
   { key = "gpus", title = "GPUs" }, { key = "tp" }, { key = "ep", usual = 1 }, { key = "replicas" },
   { key = "max_num_seqs", title = "seqs" }, { key = "max_num_batched_tokens", title = "tokens" },
-  { key = "served.ttft.p99", title = "TTFT p99", unit = "s" }, { key = "served.tpot.p99", title = "TPOT p99", unit = "s" },
+  { key = "served.ttft.p99", title = "TTFT p99", unit = "s" },
+  { key = "served.tpot.p99", title = "TPOT p99", unit = "s" },
   { key = "served.attainment", title = "within limits", unit = "%" },
   { key = "served.throughput_per_gpu", title = "tokens/s/GPU" }, { key = "served.cost.generated", title = "$/Mtoken" },
   { key = "saturation_rate", title = "most requests/s" },

@@ -133,8 +133,8 @@ function serving.occupancy(options)
   local list = serving.held(o.result)
   local parts = { title = o.title or "What the engines hold" }
   if list[1].part then
-    parts[1] = lines { rows = list, x = "time", y = { key = "part", title = "KV cache in use", unit = "%" }, xunit = "s",
-      markers = false, xlabel = "Time", ylabel = "KV cache in use", ymin = 0, ymax = 1, width = o.width,
+    parts[1] = lines { rows = list, x = "time", y = { key = "part", title = "KV cache in use", unit = "%" },
+      xunit = "s", markers = false, xlabel = "Time", ylabel = "KV cache in use", ymin = 0, ymax = 1, width = o.width,
       height = o.height // 2 + 40 }
   end
   parts[#parts + 1] = lines { rows = list, x = "time", y = { { key = "running", title = "running" },
@@ -181,7 +181,7 @@ function serving.load(options)
   local parts = { title = o.title or "Latency against load" }
   parts[1] = latency_panel(o, "ttft", false)
   parts[#parts + 1] = latency_panel(o, "tpot", true)
-  if #parts == 0 then check.fail "plot.load: 'rows' must be tperf.load_curve's, and a request of one must be answered" end
+  if #parts == 0 then check.fail "plot.load: 'rows' must be tperf.load_curve's, with answers" end
   return panels(parts)
 end
 

@@ -1,4 +1,4 @@
---- What a simulated run takes: memory, GPUs paid for from the first arrival to the last token, and the energy of their steps.
+--- What a simulated run takes: memory, GPUs paid for from the first arrival to the last token, energy of their steps.
 local bill = {}
 
 local HOUR <const>, MILLION <const> = 3600, 1e6

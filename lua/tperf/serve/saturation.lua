@@ -79,7 +79,9 @@ end
 ---@return table result  of tperf.saturation
 function saturation.find(q, tolerance, count, tell)
   local lone, runs = saturation.lone(q), 1
-  if q.slo and lone.slo_met == false then return { rate = 0, runs = 1, reason = too_slow("one after the other,", lone) } end
+  if lone.slo_met == false then
+    return { rate = 0, runs = 1, reason = too_slow("one after the other,", lone) }
+  end
   if not lone.e2e then return { rate = 0, runs = 1, reason = "every request is rejected" } end
   local low, best, high, last = 0, lone, nil, nil
   local function try(rate)

@@ -49,7 +49,8 @@ local function predictions(result)
   for i, case in ipairs(result.cases) do
     rows[i] = {
       id = case.row.id, line = case.row.line, source = case.source, system = case.system, case = case.label,
-      metric = case.metric, measured = case.measured, predicted = case.predicted, error = case.predicted / case.measured - 1,
+      metric = case.metric, measured = case.measured, predicted = case.predicted,
+      error = case.predicted / case.measured - 1,
     }
   end
   return rows

@@ -109,8 +109,9 @@ local function notes_of(launch)
     note("shards repeated %d times: predicted as sharded over all of dp", launch.dp_replicate)
   end
   if launch.speculative then note "speculative decoding" end
-  if launch.quantization and not arguments.dtypes(launch).weight_dtype then note("quantization %s: --weight-dtype says how weights are stored",
-    launch.quantization) end
+  if launch.quantization and not arguments.dtypes(launch).weight_dtype then
+    note("quantization %s: --weight-dtype says how weights are stored", launch.quantization)
+  end
   if launch.kind == "serving" and launch.kv_dtype and launch.kv_dtype ~= "auto" and not CACHES[launch.kv_dtype] then
     note("a cache in %s: --kv-dtype says how it is stored", launch.kv_dtype)
   end

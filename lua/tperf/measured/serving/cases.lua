@@ -1,5 +1,5 @@
---- What the tables of measured serving share: models and machines by the names of the tables, and a case for each metric
---- of an answer. A reader of such a table has cases(rows, path, options, tell) in place of case and predict: one
+--- What the tables of measured serving share: models and machines by the names of the tables, and a case for each
+--- metric of an answer. A reader of such a table has cases(rows, path, options, tell) in place of case and predict: one
 --- simulation answers several rows, or gives several metrics.
 local check = require "tperf.check"
 local core = require "tperf.core"
@@ -12,9 +12,9 @@ local text_file = require "tperf.import.text"
 local cases = {}
 
 -- Models that differ from one of models/ in nothing that takes time.
-local SIBLINGS = { ["llama-3.3-70b"] = "llama-3.1-70b", ["deepseek-r1-0528"] = "deepseek-v3", ["qwen2-7b"] = "qwen2.5-7b",
-  ["qwen2-72b"] = "qwen2.5-72b", ["llama 7b"] = "llama-2-7b", ["llama-7b"] = "llama-2-7b", ["llama 70b"] = "llama-2-70b",
-  ["llama-70b"] = "llama-2-70b" }
+local SIBLINGS = { ["llama-3.3-70b"] = "llama-3.1-70b", ["deepseek-r1-0528"] = "deepseek-v3",
+  ["qwen2-7b"] = "qwen2.5-7b", ["qwen2-72b"] = "qwen2.5-72b", ["llama 7b"] = "llama-2-7b", ["llama-7b"] = "llama-2-7b",
+  ["llama 70b"] = "llama-2-70b", ["llama-70b"] = "llama-2-70b" }
 
 --- The model of models/ that a name on Hugging Face means, or nil and why there is none.
 ---@param name string  "meta-llama/Llama-3.1-8B-Instruct"

@@ -112,7 +112,8 @@ local TIMES <const> = { E2E = "e2e_mean_s", ["E2E p99"] = "e2e_p99_s", TTFT = "t
 function open.others(list, path)
   local ours, result, other = {}, {}, cases.beside(path, "other_simulators.csv")
   for _, case in ipairs(list) do
-    if case.stage then ours[table.concat({ case.run, case.stage, case.metric }, " ")] = case.predicted / case.measured end
+    local key = case.stage and table.concat({ case.run, case.stage, case.metric }, " ")
+    if key then ours[key] = case.predicted / case.measured end
   end
   local file = io.open(other, "rb")
   if not file then return nil end
