@@ -68,7 +68,7 @@ describe("tperf.saturation", function()
   end)
 
   it("wants no rate, and names what is wrong at the user's line", function()
-    assert.matches("^spec/serve_answers_spec.lua:%d+: tperf.saturation: 'load.rate' is what is looked for",
+    assert.matches("^spec/serve_answers_spec.lua:%d+: tperf.saturation: 'load.rate' does not go with it",
       raised(function(q) return tperf.saturation(q) end, single { load = { rate = 5 } }))
     assert.matches("tperf.serve: unknown .*'promt'", raised(tperf.saturation, single { promt = 5 }))
   end)
@@ -157,6 +157,23 @@ describe("tperf.load_curve", function()
     end
     assert.is_true(rows[6].rate > 0.9 / STEP)
     assert.is_false(rows[6].served.saturated)
+  end)
+
+  it("refuses a rate of its own, and plots refuse what they cannot draw", function()
+    for message, f in pairs {
+      ["tperf.load_curve: 'load.rate' does not go with it"] = function()
+        tperf.load_curve(single { load = { rate = 3 } })
+      end,
+      ["tperf.saturation: 'load' must be a table, got 7"] = function() tperf.saturation(single { load = 7 }) end,
+      ["plot.load: 'rows%[1%]' must be a table"] = function() tperf.plot.load { rows = { 1 } } end,
+      ["plot.requests: 'result' must be"] = function() tperf.plot.requests { result = { requests = { 1 } } } end,
+      ["plot.occupancy: 'result' must be"] = function() tperf.plot.occupancy { result = { steps = { {} } } } end,
+      ["tperf.search_serving: 'system' is missing"] = function()
+        tperf.search_serving { model = "llama-3.1-8b", rate = 3 }
+      end,
+    } do
+      assert.matches("^spec/serve_answers_spec.lua:%d+: " .. message, raised(f))
+    end
   end)
 
   it("takes rates, and draws them with the limits", function()

@@ -37,7 +37,6 @@ local own = {
 
 local FOUND <const> = { "max_num_seqs", "max_num_batched_tokens" } -- of the engine
 local REFUSED <const> = { replicas = "there are as many as 'rate' needs", keep = "ask tperf.serve for it" }
-local LOADS <const> = { "rate", "stages", "concurrency", "think" }
 
 -- What is looked for, and what tperf.serve is asked besides.
 local function read(given)
@@ -51,10 +50,9 @@ local function read(given)
   end
   local o = check.record("tperf.search_serving", mine, own)
   if not o.rate and not o.pareto then check.fail "tperf.search_serving: 'rate' is missing: requests a second" end
-  for _, name in ipairs(LOADS) do
-    if type(q.load) == "table" and q.load[name] ~= nil then
-      check.fail("tperf.search_serving: 'load.%s' does not go with it: 'rate' says what comes", name)
-    end
+  saturation.check_load("tperf.search_serving", q.load, "'rate' says what comes")
+  if q.model == nil or q.system == nil then
+    check.fail("tperf.search_serving: '%s' is missing", q.model == nil and "model" or "system")
   end
   if given.engine ~= nil and type(given.engine) ~= "table" then
     check.fail("tperf.search_serving: 'engine' must be a table, got %s", check.show(given.engine))
@@ -232,8 +230,8 @@ local function most_common(reasons)
 end
 
 --- The deployments that serve a rate within limits, on the fewest GPUs first: engines cut over tp GPUs, ep replicas
---- that share experts, the engine's limits, and as many replicas as the rate needs. What one group of ep replicas serves is
---- found by bisection (tperf.saturation), and their number by simulating them all behind the router.
+--- that share experts, the engine's limits, and as many replicas as the rate needs. What one group of ep replicas serves
+--- is found by bisection (tperf.saturation), and their number by simulating them all behind the router.
 ---@param given table
 ---  rate                    requests a second, of the whole deployment
 ---  gpus                    the most GPUs (1,024)

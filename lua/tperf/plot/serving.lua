@@ -15,9 +15,25 @@ local function schema(own)
   return own
 end
 
+-- What of each is a number, or nil.
+local NUMBERS <const> = { requests = { "arrival", "first_scheduled", "first_token", "last_token" },
+  steps = { "start", "replica", "running", "waiting", "free_blocks" } }
+local NEEDED <const> = { arrival = true, start = true, replica = true, running = true, waiting = true }
+
+local function is_one(item, name)
+  if type(item) ~= "table" then return false end
+  for _, field in ipairs(NUMBERS[name]) do
+    local value = item[field]
+    if not (math.type(value) or value == nil and not NEEDED[field]) then return false end
+  end
+  return true
+end
+
 local function kept(what, o, name)
   local list = type(o.result) == "table" and o.result[name]
-  if type(list) ~= "table" or #list == 0 then
+  local whole = type(list) == "table" and #list > 0
+  for _, item in ipairs(whole and list or {}) do whole = whole and is_one(item, name) end
+  if not whole then
     check.fail("%s: 'result' must be tperf.serve's answer with %s: ask for keep = \"%s\"", what, name, name)
   end
   return list
@@ -146,7 +162,7 @@ end
 -- --- latency against load ---
 
 local load_schema = schema {
-  rows = check.list(check.any(), { min = 1 }),
+  rows = check.list(check.record_of { rate = check.number(), served = check.any() }, { min = 1 }),
   slo = check.record_of({ ttft = check.number { unit = "s", optional = true },
     tpot = check.number { unit = "s", optional = true }, e2e = check.number { unit = "s", optional = true },
     quantile = check.number { optional = true } }, { optional = true }),
@@ -158,7 +174,7 @@ local NAMES <const> = { ttft = "Time to first token", tpot = "Time per output to
 local function latency_panel(o, name, last)
   local list, any = {}, false
   for k, row in ipairs(o.rows) do
-    local t = type(row) == "table" and type(row.served) == "table" and row.served[name] or {}
+    local t = type(row.served) == "table" and row.served[name] or {}
     list[k] = { rate = row.rate, mean = t.mean, p90 = t.p90, p99 = t.p99 }
     any = any or t.mean ~= nil
   end

@@ -33,6 +33,7 @@ function curve.run(given)
     if own[name] then mine[name] = value else q[name] = value end
   end
   local o = check.record("tperf.load_curve", mine, own)
+  saturation.check_load("tperf.load_curve", q.load, "'rates' says what comes")
   local tell = progress.start "tperf: simulating rate"
   local free = saturation.without_limits(q)
   local found = not o.rates and saturation.find(free, CAPACITY, o.count, tell)

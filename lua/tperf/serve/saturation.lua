@@ -30,6 +30,20 @@ local function some_of(requests, most)
   return list
 end
 
+local LOADS <const> = { "rate", "stages", "concurrency", "think" }
+
+--- Fails where a load says more than how arrivals are spread.
+---@param what string  prefix of the message
+---@param load any
+---@param reason string  what the rate is there
+function saturation.check_load(what, load, reason)
+  if load == nil then return end
+  if type(load) ~= "table" then check.fail("%s: 'load' must be a table, got %s", what, check.show(load)) end
+  for _, name in ipairs(LOADS) do
+    if load[name] ~= nil then check.fail("%s: 'load.%s' does not go with it: %s", what, name, reason) end
+  end
+end
+
 --- A question without limits: what it asks for is what can be served at all.
 function saturation.without_limits(q)
   local one = copy(q)
@@ -101,8 +115,6 @@ function saturation.find(q, tolerance, count, tell)
   return { rate = low, above = high, served = best, runs = runs, answer = lone.e2e.mean }
 end
 
-local LOADS <const> = { "rate", "stages", "concurrency", "think" }
-
 --- The largest rate, in requests a second, at which a deployment keeps its limits: a run holds when at least
 --- slo.quantile of the requests keep all of them and waits do not grow with the run's length. Found by bisection over
 --- runs that draw the same requests; between two rates that were tried it is taken that one that holds stays so below.
@@ -116,11 +128,7 @@ function saturation.run(given)
   local q = copy(given)
   local o = check.record("tperf.saturation", { tolerance = given.tolerance, count = given.count }, own)
   q.tolerance, q.count = nil, nil
-  for _, name in ipairs(LOADS) do
-    if type(q.load) == "table" and q.load[name] ~= nil then
-      check.fail("tperf.saturation: 'load.%s' is what is looked for: leave it out", name)
-    end
-  end
+  saturation.check_load("tperf.saturation", q.load, "the rate is looked for")
   local tell = progress.start "tperf: simulating run"
   local result = saturation.find(q, o.tolerance, o.count, tell)
   tell()
