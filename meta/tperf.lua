@@ -1813,8 +1813,8 @@ function tperf.search(given) end
 function tperf.search_inference(given) end
 
 ---The deployments that serve a rate within limits, on the fewest GPUs first: engines cut over tp GPUs, ep replicas
----that share experts, the engine's limits, and as many replicas as the rate needs. What one group of ep replicas serves
----is found by bisection (tperf.saturation), and their number by simulating them all behind the router.
+---that share experts, the engine's limits, and as many replicas as the rate needs. What one group of ep replicas
+---serves is found by bisection (tperf.saturation), and their number by simulating them all behind the router.
 ---@param given tperf.search_serving.request
 ---@return table deployments  the best first: { tp, ep, replicas, gpus, max_num_seqs, max_num_batched_tokens, saturation_rate = of one group of ep replicas, served = tperf.serve's answer at the rate }; with candidates  how many were tried pareto      the closed loops that no other beats both in tokens per second and user and per GPU: { tp, ep, gpus, max_num_seqs, max_num_batched_tokens, concurrency, per_user, per_gpu, served } reason      why there are none
 function tperf.search_serving(given) end

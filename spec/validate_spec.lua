@@ -598,6 +598,22 @@ describe("tperf.validate of serving", function()
     assert.equal("LLMServingSim 2.0", requests.others[1].simulator)
   end)
 
+  it("refuses what stands beside a table and is not what it should be", function()
+    local folder = program.folder()
+    local table_of = program.slurp "spec/data/measured/serving/measured.csv"
+    program.write(folder .. "/measured.csv", table_of)
+    for text, message in pairs {
+      ["[3]"] = "runs.json: run 1: an object is needed, got 3", ['"a"'] = "runs.json: JSON is needed",
+      ['[{"run_id": "x"}]'] = "runs.json: run 1: 'gpu' must be a string, got nil",
+    } do
+      program.write(folder .. "/runs.json", text)
+      local ok, problem = pcall(tperf.validate, { file = folder .. "/measured.csv" })
+      assert.is_false(ok)
+      assert.truthy(problem:find(message, 1, true), problem)
+    end
+    program.remove(folder)
+  end)
+
   it("prints the errors by metric, and the rest as JSON", function()
     local text = program.shell("tperf validate spec/data/measured/serving/measured.csv").out
     assert.truthy(text:find("E2E +all +5 "), text)

@@ -230,8 +230,8 @@ local function most_common(reasons)
 end
 
 --- The deployments that serve a rate within limits, on the fewest GPUs first: engines cut over tp GPUs, ep replicas
---- that share experts, the engine's limits, and as many replicas as the rate needs. What one group of ep replicas serves
---- is found by bisection (tperf.saturation), and their number by simulating them all behind the router.
+--- that share experts, the engine's limits, and as many replicas as the rate needs. What one group of ep replicas
+--- serves is found by bisection (tperf.saturation), and their number by simulating them all behind the router.
 ---@param given table
 ---  rate                    requests a second, of the whole deployment
 ---  gpus                    the most GPUs (1,024)

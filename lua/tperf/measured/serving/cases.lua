@@ -51,6 +51,20 @@ function cases.json(path)
   return content
 end
 
+--- Fails where a table of a JSON file lacks what is needed, or has another type: fields by name, "number", "string",
+--- "table" or "integer" (from 1 on).
+function cases.need(where, item, fields)
+  if type(item) ~= "table" then check.fail("%s: an object is needed, got %s", where, check.show(item)) end
+  for _, name in ipairs(check.names(fields)) do
+    local value, kind = item[name], fields[name]
+    local right = type(value) == kind or kind == "integer" and math.type(value) == "integer" and value >= 1
+    if not right then
+      check.fail("%s: '%s' must be %s %s, got %s", where, name, kind == "integer" and "an" or "a", kind,
+        check.show(value))
+    end
+  end
+end
+
 --- A file of the table's folder.
 function cases.beside(path, name) return (path:match "^(.*/)[^/]*$" or "") .. name end
 

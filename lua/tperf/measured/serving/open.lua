@@ -12,6 +12,24 @@ local open = {
     "prompt_tokens_mean" },
 }
 
+local RUN <const> = { run_id = "string", quality = "string", model = "string", gpu = "string", stages = "table",
+  output_tokens = "integer", system_prompt_tokens = "integer", question_tokens = "integer", prompt_pool = "table" }
+local POOL <const> = { system_prompts = "integer", questions_per_system_prompt = "integer" }
+local STAGE <const> = { rate = "number", duration_s = "number", requests = "integer" }
+
+-- The runs of runs.json, checked.
+local function runs_of(path)
+  local file = cases.beside(path, "runs.json")
+  local runs = cases.json(file)
+  for i, run in ipairs(runs) do
+    local where = ("%s: run %d"):format(file, i)
+    cases.need(where, run, RUN)
+    cases.need(where .. ", prompt_pool", run.prompt_pool, POOL)
+    for k, stage in ipairs(run.stages) do cases.need(("%s, stage %d"):format(where, k), stage, STAGE) end
+  end
+  return runs
+end
+
 -- Prompts go round and round a pool of questions, some for each of the system prompts.
 local function requests_of(run, prompt_tokens)
   local list, n, pool = {}, 0, run.prompt_pool
@@ -85,7 +103,7 @@ end
 --- A run is one simulation; its stages are compared one by one.
 function open.cases(rows, path, options, tell)
   local collect, measured = cases.collector(), by_run(rows)
-  local runs = cases.json(cases.beside(path, "runs.json"))
+  local runs = runs_of(path)
   for i, run in ipairs(runs) do
     tell(i, #runs)
     local of_run, question, reason, r = measured[run.run_id], nil, nil, nil

@@ -8,6 +8,14 @@ local requests = {
   columns = { "input_tokens", "output_tokens", "queued_s", "scheduled_s", "first_token_s", "last_token_s" },
 }
 
+-- What ran, checked.
+local function configuration_of(path)
+  local file = path:gsub("%.requests%.csv$", "") .. ".config.json"
+  local c = cases.json(file)
+  cases.need(file, c, { model = "string", gpu = "string", engine = "string", tp = "integer" })
+  return c
+end
+
 local function list_of(rows, path)
   local list = {}
   for i, row in ipairs(rows) do
@@ -44,7 +52,7 @@ end
 --- The table is one run: a case for the mean of each time.
 function requests.cases(rows, path, options)
   local collect = cases.collector()
-  local c = cases.json((path:gsub("%.requests%.csv$", "") .. ".config.json"))
+  local c = configuration_of(path)
   local question, reason = question_of(c, rows, path, options)
   local r
   if question then r, reason = cases.answer(question) end
@@ -64,12 +72,13 @@ local SUMMARY <const> = { E2E = "latency_mean", TPOT = "tpot_mean", TTFT = "ttft
 
 --- What LLMServingSim predicted of the run, where its configuration has that.
 function requests.others(list, path)
-  local c = cases.json((path:gsub("%.requests%.csv$", "") .. ".config.json"))
+  local c = configuration_of(path)
   local summary, result = c.llmservingsim_2_0_summary, {}
   if type(summary) ~= "table" then return nil end
   for _, metric in ipairs(cases.METRICS) do
     local s = summary[SUMMARY[metric]]
-    for _, case in ipairs(type(s) == "table" and list or {}) do
+    local told = type(s) == "table" and math.type(s.vllm_s) and math.type(s.llmservingsim_s)
+    for _, case in ipairs(told and list or {}) do
       if case.metric == metric then
         local off, ours = s.llmservingsim_s / s.vllm_s - 1, case.predicted / case.measured - 1
         result[#result + 1] = { simulator = "LLMServingSim 2.0", metric = metric, rows = 1, median = math.abs(off),
