@@ -117,7 +117,8 @@ describe("tperf serve", function()
 
   it("writes a command that it reads again as the same deployment", function()
     within(function(tperf)
-      local settings = "--tp 2 --max-num-seqs 64 --max-num-batched-tokens 2048 --max-model-len 4096"
+      local settings = "--tp 2 --max-num-seqs 64 --max-num-batched-tokens 128 --max-model-len 4096 "
+        .. "--no-enable-prefix-caching"
       for _, stack in ipairs { "vllm", "sglang", "tensorrt-llm" } do
         local written = tperf(MODEL .. settings .. " --launch " .. stack .. " > out." .. (stack == "tensorrt-llm"
           and "yaml" or "sh"))
@@ -127,6 +128,10 @@ describe("tperf serve", function()
         assert.equal(0, read.code, read.err)
         assert.equal(tperf("serve llama-3.1-8b " .. settings .. rest).out, read.out, stack)
       end
+      local all = tperf(MODEL .. settings .. " --gpu-memory-utilization 0.8 --weight-dtype fp8 --launch vllm")
+      assert.matches("%-%-gpu%-memory%-utilization 0.8", all.out)
+      assert.matches("%-%-quantization fp8", all.out)
+      assert.matches("%-%-no%-enable%-prefix%-caching", all.out)
       local best = tperf(MODEL .. "--rate 20 --slo tpot=15ms -g 2 --launch vllm")
       assert.equal(0, best.code, best.err)
       assert.matches("vllm serve MODEL", best.out)

@@ -134,8 +134,8 @@ describe("the margin of a figure", function()
     assert.is_true(covered >= 52 and covered < 60, ("%d of 60"):format(covered))
   end)
 
-  it("covers the quantiles of runs that are a hundred times as long", function()
-    local long = tperf.serve(single({ rate = LOAD / STEP }, 1000, 1000000)).ttft
+  it("covers the quantiles of a run that is thirty times as long", function()
+    local long = tperf.serve(single({ rate = LOAD / STEP }, 1000, 300000)).ttft
     for _, name in ipairs { "p90", "p99" } do
       local covered = 0
       for seed = 1, 40 do
