@@ -43,7 +43,7 @@ return {
   details = [[
 For example: tperf memory gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --svg memory.svg
 docs/memory.md says what the parts are. Where it does not fit, a single change that helps is told.
-With --from and a server's command (vllm serve …), what each GPU of an engine holds.]],
+With --from and a server's command, such as vllm serve, what each GPU of an engine holds.]],
   options = configuration.options(false, {
     { long = "strategy", value = "NAME", from = "strategies", help = "how a layer is cut up (default tensor)" },
     { long = "svg", value = "FILE", writes = "plot", help = "also draw a stacked bar for each stage" },

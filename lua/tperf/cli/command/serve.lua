@@ -62,9 +62,9 @@ model's network takes on the system, or as long as --step-time says.
   tperf serve llama-3.1-8b -s h100-sxm --rate 10 --count 300 --prompt 100..2000 --output mean=200
   tperf serve --step-time fixed=5ms,per_token=20us --rate 10 --count 300 --prompt 100..2000 --output mean=200
 A trace is CSV with the columns arrival, prompt, output (priority, prefix, prefix_tokens), or JSON lines.
-With --slo and --rate and nothing said of what serves, the deployments that serve the rate on the fewest GPUs:
+With --slo and --rate and nothing said of what serves, the fewest GPUs that serve the rate:
   tperf serve llama-3.1-70b -s h100-sxm --rate 40 --slo ttft=1s,tpot=50ms --prompt 100..2000 --output mean=200
---saturation finds the largest rate within the limits; --figure draws latency against load, requests or the cache.]],
+--saturation finds the largest rate within the limits.]],
   arguments = "[MODEL]",
   options = options.join({
     { long = "system", short = "s", value = "NAME", from = "systems files",
