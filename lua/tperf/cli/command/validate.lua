@@ -67,7 +67,7 @@ return {
   arguments = "FILE.csv",
   from = { "files" },
   details = [[
-FILE has the columns of a table of training runs, collectives, matrix products, attention or other kernels
+FILE has the columns of a table of training runs, of serving, collectives, matrix products or kernels
 (docs/accuracy.md). For example: tperf validate measured.csv --out predictions.csv --plot scatter.svg
 --hold-out refits the software profiles to all other training runs and predicts each
 group: a stack by the profile that others of its kind share (typical or tuned); what a
