@@ -124,8 +124,8 @@ local schema = {
 ---@param configuration table  of tperf.search, tperf.train or tperf.infer
 ---@param stack string  megatron, megatron-bridge, torchtitan, deepspeed, nanotron; vllm, sglang, tensorrt-llm
 ---@param options table?  model: its name, path or object, for the arguments that describe it; seq: tokens of a
----  sequence (else the configuration's); of servers max_tokens, seq_max, kv_dtype, weight_dtype, memory_utilization (of vLLM; 0.9),
----  prefix_caching and chunked_prefill (true)
+---  sequence (else the configuration's); of servers max_tokens, seq_max, kv_dtype, weight_dtype,
+---  memory_utilization (of vLLM; 0.9), prefix_caching and chunked_prefill (true)
 ---@return string text
 function launch.text(configuration, stack, options)
   local known = STACKS[stack]

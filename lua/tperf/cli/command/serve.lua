@@ -26,7 +26,8 @@ local function launch(values, d, asked)
   io.write(require "tperf".report.launch({ tp = d.tp, pp = d.pp, dp = d.replicas, ep = d.ep,
     batch = d.max_num_seqs or e.max_num_seqs }, values.launch, { model = asked.model,
     max_tokens = d.max_num_batched_tokens or e.max_num_batched_tokens, seq_max = e.max_model_len,
-    kv_dtype = asked.kv_dtype ~= "bf16" and asked.kv_dtype or nil, weight_dtype = asked.weight_dtype, memory_utilization = asked.memory_utilization,
+    kv_dtype = asked.kv_dtype ~= "bf16" and asked.kv_dtype or nil, weight_dtype = asked.weight_dtype,
+    memory_utilization = asked.memory_utilization,
     prefix_caching = e.prefix_caching, chunked_prefill = e.chunked_prefill }))
 end
 
