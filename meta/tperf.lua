@@ -90,6 +90,11 @@
 ---@field sequence_parallel? boolean true (default) or false
 ---@field rules? string|table "default"
 
+---@class tperf.load_curve.request
+---@field rates? number[] requests a second; by default `points` of them up to what is served without waits that grow
+---@field points? integer how many (12)
+---@field count? integer requests of a run, the least (1,000); as many as come while a request is answered 20 times, if more
+
 ---@class tperf.model
 ---@field activation? "gelu"|"relu"|"relu2"|"silu"|"quick_gelu"|"tanh" else gelu, silu if gated
 ---@field architecture? table made by tperf.architecture; absent: what the other fields describe
@@ -515,8 +520,29 @@
 ---@field ymin? number limits
 ---@field yunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
 
+---@class tperf.plot.load.request
+---@field rows table[] of tperf.load_curve
+---@field slo? table limits to draw: { ttft =, tpot = }
+---@field height? integer px
+---@field title? string above the plot
+---@field width? integer px
+
+---@class tperf.plot.occupancy.request
+---@field result any of tperf.serve with keep = "steps"
+---@field height? integer px
+---@field title? string above the plot
+---@field width? integer px
+
 ---@class tperf.plot.panels.request
 ---@field title? string above all of them
+
+---@class tperf.plot.requests.request
+---@field result any of tperf.serve with keep = "requests" or "steps"
+---@field first? integer the first request to draw (1)
+---@field count? integer how many (100)
+---@field height? integer px
+---@field title? string above the plot
+---@field width? integer px
 
 ---@class tperf.plot.roofline.request
 ---@field name? string|function fields, paths or functions of the row, if not called so
@@ -563,6 +589,26 @@
 ---@field xmin? number limits
 ---@field xunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
 ---@field y string|function|table a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
+---@field ylabel? string of the axes; the fields' own titles
+---@field ymax? number limits
+---@field ymin? number limits
+---@field yunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
+
+---@class tperf.plot.spans.request
+---@field start string|function|table fields: where a span begins and ends
+---@field stop string|function|table fields: where a span begins and ends
+---@field lane string|function|table a field: its row, the smallest number above
+---@field guides? table[] lines { y = }, { x = } or { f = function(x) … end }, each with a label
+---@field height? integer px
+---@field rows table[] the data: a list of records
+---@field series? string|function|table a field: rows with the same value are one series
+---@field subtitle? string above the plot
+---@field title? string above the plot
+---@field width? integer px
+---@field xlabel? string of the axes; the fields' own titles
+---@field xmax? number limits
+---@field xmin? number limits
+---@field xunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
 ---@field ylabel? string of the axes; the fields' own titles
 ---@field ymax? number limits
 ---@field ymin? number limits
@@ -617,6 +663,10 @@
 ---@field small_gradients_reduced? boolean gradients of replicated biases and norm parameters are all-reduced
 ---@field stages_may_differ? boolean pipeline stages need not hold equally many layers
 ---@field typical_software? boolean training that names no software is run as stacks typically run it
+
+---@class tperf.saturation.request
+---@field tolerance? number where to stop, as a part of the rate (0.01)
+---@field count? integer requests of a run, the least (1,000); as many as come while a request is answered 20 times, if more
 
 ---@class tperf.schedule.request
 ---@field schedule string|string[] name
@@ -741,6 +791,17 @@
 ---@field rules? string|table "default"
 ---@field software? string|table "none", the only choice: kernels as timed on their own; profiles describe training
 
+---@class tperf.search_serving.request
+---@field rate? number requests a second, of the whole deployment
+---@field gpus? integer the most GPUs (1,024)
+---@field tp? any a size or a list: powers of 2 within a fast domain; ep with experts alone
+---@field ep? any a size or a list: powers of 2 within a fast domain; ep with experts alone
+---@field max_num_seqs? any a size or a list ({ 256, 1024 })
+---@field max_num_batched_tokens? any a size or a list ({ 2048, 8192 })
+---@field top? integer how many to return (10)
+---@field count? integer requests of a run, the least (1,000)
+---@field pareto? boolean whether to find the Pareto front, too; without a rate it alone (false)
+
 ---@class tperf.serve.request
 ---@field model? string|table a name, a file, a table: steps are priced from the model's network on the system
 ---@field system? string|table a name, a file, a table: steps are priced from the model's network on the system
@@ -751,6 +812,7 @@
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them ("bf16")
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as tperf.infer has them ("bf16")
 ---@field rules? string|table "default"
+---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field memory_utilization? number part of the HBM that the engine may use, from which num_blocks follows (0.9)
 ---@field host? any what the host adds, in seconds: { front_end =, step =, request =, token = }, for each request outside of the engine, to each step, for each request and each token in it (0), or the name of a profile ("vllm-0.15": front_end = 7.5e-3)
 ---@field step_time? table in place of a model: { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and a key in a prefill
@@ -1146,6 +1208,7 @@ function tperf_Report:save(path) end
 ---@field p50 number
 ---@field p90 number
 ---@field p99 number
+---@field margin { mean: number?, p50: number?, p90: number?, p99: number? } half of each one's 95 % interval: how far a run of so many requests may be off by chance; absent where requests are too few to tell (50, 100, 500, 5,000)
 
 ---@class tperf.layer_group
 ---@field first integer the group's first layer, from 1
@@ -1241,6 +1304,11 @@ function tperf_model:flops_per_token(options) end
 ---@field cached_tokens integer
 ---@field scheduled_tokens integer recomputed ones and drafts included
 ---@field num_blocks? integer of the KV cache, as given or predicted
+---@field gpus? integer with a model, as the next four
+---@field memory? { weights: number, buffers: number, cache: number, capacity: number } bytes on a GPU: buffers of the largest step, all blocks of the cache and states, and what the engine may use
+---@field throughput_per_gpu? number output tokens a second
+---@field cost? { generated: number, total: number } dollars per million tokens generated, and per million of prompts and answers: all GPUs, from the first arrival to the last token; with gpu_hour or a system that has a price
+---@field energy_per_token? number joules of a generated token: the power limit of all GPUs while they are in a step
 ---@field requests? tperf.served_request[] with keep
 ---@field steps? tperf.served_step[] with keep = "steps"
 
@@ -1429,9 +1497,10 @@ function tperf.import.arguments(launch, given) end
 ---@return table launch  the reading: for training gpus, tp, pp, vp (chunks of a device), cp, ep, etp, dp, micro_batch, microbatches, global_batch, seq, zero, sequence_parallel, recompute, precision, overlap, model or model_name; for serving gpus, tp, pp, dp, attention_tp, attention_dp, ep, etp, max_batch, max_tokens or chunk, seq_max, kv_dtype …, or a block for each role. Beside it stack, version, kind, and what was read: understood (a list of { option, value, concept, place }), ignored and unknown (lists of { option, value, place }), refused (of the unknown those whose names say that they may matter), assumed (texts)
 function tperf.import.launch(arguments) end
 
----How one way of serving a model answers. Times in seconds, sizes in bytes.
+---How one way of serving a model answers, statically: one batch that starts at once, or one that is always full
+---(steady); no arrivals and no queue, which tperf.serve simulates. Times in seconds, sizes in bytes.
 ---@param given tperf.infer.request
----@return table record ttft, tpot, latency    to the first token of prefill_batch prompts; of each further token, on average (nil without); of all tokens of a request first_step, last_step  the first and the last decode step tokens_per_second      generated by all replicas, prompts included in the time; _per_gpu; total_ with prompts' tokens; prefill_ and decode_ of each phase on its own memory                 of the fullest GPU: { weights, cache, buffers, total, capacity }; max_batch cache_sequence         the cache of one sequence, on one GPU of each stage prefill, decode        { time, compute, memory, tensor_comm, pipeline_comm, wait } of one prefill, of all steps cost                   dollars per million tokens { input, output, total, generated }; energy_per_token (J) ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time, flops, bytes, intensity, bound, weight_bytes } of one layer or end, averaged over steps
+---@return table record ttft, tpot, latency    to the first token of prefill_batch prompts; of each further token, on average (nil without); of all tokens of a request steady                 { tpot, latency, interruptions } of a batch that is always full, where decode steps wait for the prompts of requests that take the place of others; interruptions: how long in all. Prompts have steps of their own: an engine that mixes them with decodes is between tpot and steady.tpot first_step, last_step  the first and the last decode step tokens_per_second      generated by all replicas, prompts included in the time; _per_gpu; total_ with prompts' tokens; prefill_ and decode_ of each phase on its own memory                 of the fullest GPU: { weights, cache, buffers, total, capacity }; max_batch cache_sequence         the cache of one sequence, on one GPU of each stage prefill, decode        { time, compute, memory, tensor_comm, pipeline_comm, wait } of one prefill, of all steps cost                   dollars per million tokens { input, output, total, generated }; energy_per_token (J) ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time, flops, bytes, intensity, bound, weight_bytes } of one layer or end, averaged over steps
 function tperf.infer(given) end
 
 ---The ops of one layer for one micro-batch on one GPU, in order. Bytes and FLOPs are counts, times are seconds.
@@ -1444,6 +1513,11 @@ function tperf.layer(given) end
 ---@param b number
 ---@param n integer
 function tperf.linspace(a, b, n) end
+
+---Latency against load: a run for each rate, drawing the same requests.
+---@param given tperf.load_curve.request
+---@return table[] rows  { rate, served = tperf.serve's answer }
+function tperf.load_curve(given) end
 
 ---n values from a to b, each the same factor from the last.
 ---@param a number
@@ -1598,10 +1672,26 @@ function tperf.plot.heatmap(options) end
 ---@return tperf.Plot
 function tperf.plot.lines(options) end
 
+---Latency against load: TTFT and TPOT, mean, 90th and 99th percentile, at each rate, with the limits.
+---@param options tperf.plot.load.request
+---@return tperf.Plot
+function tperf.plot.load(options) end
+
+---What all engines hold over time: the part of the KV cache's blocks that requests have, and the requests that run and
+---that wait. Of long runs the most in each of 500 spans of time is drawn.
+---@param options tperf.plot.occupancy.request
+---@return tperf.Plot
+function tperf.plot.occupancy(options) end
+
 ---Plots one above the other, under one title: plot.panels { title =, plot1, plot2, … }.
 ---@param options tperf.plot.panels.request
 ---@return tperf.Plot
 function tperf.plot.panels(options) end
+
+---A Gantt chart of requests: each waits, prefills and decodes. Numbered by arrival, from above.
+---@param options tperf.plot.requests.request
+---@return tperf.Plot
+function tperf.plot.requests(options) end
 
 ---Kernels on a machine's roof: FLOP/s against FLOP per byte, both on log axes. Each row has flops, bytes (to and from
 ---memory) and time (seconds; without it the kernel is drawn on the roof), or the fields or functions named instead.
@@ -1617,6 +1707,12 @@ function tperf.plot.roofline(options) end
 ---@param options tperf.plot.scatter.request
 ---@return tperf.Plot
 function tperf.plot.scatter(options) end
+
+---Spans in lanes. Lanes are numbers, from above; spans of a series have one colour, and later series lie above. A row
+---where one of the three fields is nil is left out.
+---@param options tperf.plot.spans.request
+---@return tperf.Plot
+function tperf.plot.spans(options) end
 
 tperf.report = {}
 
@@ -1659,7 +1755,7 @@ function tperf.report.json(rows, wanted, options) end
 ---assumed and the stack cannot be told. What the stack cannot do is an error that names the axis.
 ---@param configuration table of tperf.search, tperf.train or tperf.infer
 ---@param stack string megatron, megatron-bridge, torchtitan, deepspeed, nanotron; vllm, sglang, tensorrt-llm
----@param options table? model: its name, path or object, for the arguments that describe it; seq: tokens of a sequence (else the configuration's); of servers max_tokens, seq_max, kv_dtype
+---@param options table? model: its name, path or object, for the arguments that describe it; seq: tokens of a sequence (else the configuration's); of servers max_tokens, seq_max, kv_dtype, weight_dtype, memory_utilization (of vLLM; 0.9), prefix_caching and chunked_prefill (true)
 ---@return string text
 function tperf.report.launch(configuration, stack, options) end
 
@@ -1744,6 +1840,13 @@ function tperf.rules.names() end
 ---@return string[]
 function tperf.rules.used() end
 
+---The largest rate, in requests a second, at which a deployment keeps its limits: a run holds when at least
+---slo.quantile of the requests keep all of them and waits do not grow with the run's length. Found by bisection over
+---runs that draw the same requests; between two rates that were tried it is taken that one that holds stays so below.
+---@param given tperf.saturation.request
+---@return table result { rate, above = the smallest rate tried that does not hold, served = tperf.serve's answer at rate, runs = simulations made, answer = seconds that a lone request takes, reason = why rate is 0 }
+function tperf.saturation(given) end
+
 ---Simulates a schedule.
 ---@class tperf.schedule.functions
 ---@overload fun(arguments: tperf.schedule.request): tperf.timeline
@@ -1797,6 +1900,13 @@ function tperf.search(given) end
 ---@param given tperf.search_inference.request
 ---@return table records  the best first, as tperf.infer returns them; with pareto       the records that no other beats in both tpot and throughput per GPU candidates, feasible   how many were tried; how many fit and keep the limits reason       why there are none
 function tperf.search_inference(given) end
+
+---The deployments that serve a rate within limits, on the fewest GPUs first: engines cut over tp GPUs, ep replicas
+---that share experts, the engine's limits, and as many replicas as the rate needs. What one group of ep replicas
+---serves is found by bisection (tperf.saturation), and their number by simulating them all behind the router.
+---@param given tperf.search_serving.request
+---@return table deployments  the best first: { tp, ep, replicas, gpus, max_num_seqs, max_num_batched_tokens, saturation_rate = of one group of ep replicas, served = tperf.serve's answer at the rate }; with candidates  how many were tried pareto      the closed loops that no other beats both in tokens per second and user and per GPU: { tp, ep, gpus, max_num_seqs, max_num_batched_tokens, concurrency, per_user, per_gpu, served } reason      why there are none
+function tperf.search_serving(given) end
 
 ---Simulates requests that go through a serving engine, by the rules of vLLM's V1 scheduler.
 ---@param given tperf.serve.request
@@ -1880,7 +1990,7 @@ function tperf.units.read(text) end
 
 ---Predicts every row of a table of measurements that names enough.
 ---@param given tperf.validate.request
----@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … }, left_out = { { reason, rows } … }, memory = as sources, for peak memory, sources = { { source, rows, median, mean, p90, max, bias } … } }; with hold_out besides groups = { { stack, group, runs, median, p90, bias, within } … }, within: the part of the runs that lie inside the interval that the fit without them claims for nine tenths, and over_groups = { groups, runs, median, worst, worst_group, within }
+---@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … }, left_out = { { reason, rows } … }, memory = as sources, for peak memory, sources = { { source, rows, median, mean, p90, max, bias } … } }; of serving, whose cases have a metric, an engine, a model and a gpu, metrics = { { metric, group, rows, median, mean, p90, max, bias } … }, group being "all", engine, model and gpu the same by each of them, and others = { { simulator, metric, rows, median, p90, bias, ours } … }, what other simulators are off on the same rows, ours being the same of tperf; with hold_out besides groups = { { stack, group, runs, median, p90, bias, within } … }, within: the part of the runs that lie inside the interval that the fit without them claims for nine tenths, and over_groups = { groups, runs, median, worst, worst_group, within }
 function tperf.validate(given) end
 
 ---Values that an argument of tperf.sweep takes in turn.

@@ -106,6 +106,11 @@ local kinds = {
       peaks = { { title = "tensor", flops = "312 TFLOP/s" } }, bandwidths = { { title = "HBM", bytes = "2 TB/s" } } }
   end,
 }
+kinds.spans = function()
+  return plot.spans { rows = { { a = 0, b = 2, n = 1, s = "one" }, { a = 2, b = 3, n = 1, s = "two" },
+    { a = 1, b = 2.5, n = 2, s = "one" } }, start = "a", stop = "b", lane = "n", series = "s", xunit = "s",
+    title = "T" }
+end
 kinds.panels = function() return plot.panels { title = "P", kinds.lines(), kinds.bars() } end
 
 describe("every plot", function()

@@ -547,3 +547,79 @@ describe("held-out validation", function()
     program.remove(path)
   end)
 end)
+
+describe("tperf.validate of serving", function()
+  local function of(rows, metric, group)
+    for _, row in ipairs(rows) do
+      if row.metric == metric and row.group == (group or "all") then return row end
+    end
+  end
+
+  it("holds stages of open loops to the errors promised, and has other simulators beside them", function()
+    local result = run "serving/measured.csv"
+    assert.equal("open loop", result.kind)
+    assert.equal(5, of(result.metrics, "E2E").rows)
+    assert.is_true(of(result.metrics, "E2E").median <= 0.05)
+    assert.is_true(of(result.metrics, "TPOT").median <= 0.05)
+    assert.is_true(of(result.metrics, "TTFT").median <= 0.12)
+    assert.is_true(of(result.metrics, "KV cache").median <= 0.1)
+    assert.equal(2, of(result.model, "TTFT", "yi-34b").rows)
+    assert.equal(5, of(result.gpu, "E2E", "h100-sxm").rows)
+    assert.are.same({ { reason = "conditions are not clear: overload", rows = 1 } }, result.left_out)
+    local vidur
+    for _, row in ipairs(result.others) do
+      if row.simulator == "vidur" and row.metric == "E2E" then vidur = row end
+    end
+    -- its row of the table: 12.1866948 s for 17.0621273
+    assert.near(12.1866948 / 17.0621273 - 1, vidur.bias, 1e-3)
+    assert.is_true(vidur.ours.median < vidur.median)
+  end)
+
+  it("reads closed loops by engine, and says why it leaves rows out", function()
+    local result = run "serving/closed_loop.csv"
+    assert.equal(40, result.rows)
+    assert.equal(4 * 12, #result.cases)
+    assert.is_true(of(result.metrics, "throughput").median <= 0.15)
+    assert.equal(3, of(result.engine, "TPOT", "sglang").rows)
+    local left = 0
+    for _, reason in ipairs(result.left_out) do left = left + reason.rows end
+    assert.equal(28, left)
+  end)
+
+  it("reads static batches and runs timed request by request", function()
+    local static = run "serving/published_tables.csv"
+    assert.equal(25, #static.cases)
+    assert.is_true(of(static.engine, "E2E", "TensorRT-LLM").median <= 0.15)
+    local requests = run "serving/rtxpro6000.requests.csv"
+    assert.equal(300, requests.rows)
+    -- the mean of last_token_s - queued_s in the table
+    local e2e = requests.cases[1]
+    assert.equal("E2E", e2e.metric)
+    assert.near(28.2007, e2e.measured, 0.01)
+    assert.is_true(math.abs(e2e.predicted / e2e.measured - 1) <= 0.2)
+    assert.equal("LLMServingSim 2.0", requests.others[1].simulator)
+  end)
+
+  it("refuses what stands beside a table and is not what it should be", function()
+    local folder = program.folder()
+    local table_of = program.slurp "spec/data/measured/serving/measured.csv"
+    program.write(folder .. "/measured.csv", table_of)
+    for text, message in pairs {
+      ["[3]"] = "runs.json: run 1: an object is needed, got 3", ['"a"'] = "runs.json: JSON is needed",
+      ['[{"run_id": "x"}]'] = "runs.json: run 1: 'gpu' must be a string, got nil",
+    } do
+      program.write(folder .. "/runs.json", text)
+      local ok, problem = pcall(tperf.validate, { file = folder .. "/measured.csv" })
+      assert.is_false(ok)
+      assert.truthy(problem:find(message, 1, true), problem)
+    end
+    program.remove(folder)
+  end)
+
+  it("prints the errors by metric, and the rest as JSON", function()
+    local text = program.shell("tperf validate spec/data/measured/serving/measured.csv").out
+    assert.truthy(text:find("E2E +all +5 "), text)
+    assert.truthy(text:find("other simulators, and tperf on the same rows:", 1, true))
+    assert.truthy(text:find("23 figures of 10 rows", 1, true))
+  end)
+end)

@@ -217,6 +217,21 @@ local function add_cost(p, r, prompts, steps)
   if power then r.energy_per_token = power * gpus * (prompts + steps) / generated end
 end
 
+-- A request of a batch that is always full waits in its decode steps, of `steps` seconds in all, for the prompts of the
+-- requests that take the place of others: of n groups of prompts, each of which takes `prompt` seconds, n - 1 come
+-- within a cycle of its own prompt and its decoding D. So D = steps + (n - 1) prompt D / (D + prompt).
+local function decoding_when_full(steps, prompt, n)
+  local b = steps + (n - 2) * prompt
+  return (b + math.sqrt(b * b + 4 * steps * prompt)) / 2
+end
+
+-- Times of a batch that is always full: a prompt comes in as an answer leaves.
+local function add_steady(o, r, prompt, groups, steps)
+  local decoding = decoding_when_full(steps, prompt, groups)
+  r.steady = { latency = r.ttft + decoding, interruptions = decoding - steps,
+    tpot = o.generate > 1 and decoding / (o.generate - 1) or nil }
+end
+
 --- The record of a choice { pp, dp, batch, prefill_batch, fast } and sizes of the strategy's axes, whether it fits or
 --- not.
 function serving.evaluate(p, c)
@@ -231,7 +246,8 @@ function serving.evaluate(p, c)
       batch = c.batch, prefill_batch = c.prefill_batch, micro_batch = micro_batch, microbatches = microbatches,
       prompt = o.prompt, generate = o.generate, reserved = o.reserve,
     })
-  local prompts = (c.batch + c.prefill_batch - 1) // c.prefill_batch * r.prefill_busiest
+  local groups = (c.batch + c.prefill_batch - 1) // c.prefill_batch
+  local prompts = groups * r.prefill_busiest
   local steps = r.decode.time
   r.strategy, r.pp, r.dp, r.gpus = s.name, c.pp, c.dp, s.grid:gpus(own) * c.pp * c.dp
   r.fast, r.placement = { dp = fast[1], pp = fast[2] }, fast
@@ -244,6 +260,7 @@ function serving.evaluate(p, c)
   r.ttft = r.prefill.time
   r.tpot = shape.decode and steps / (o.generate - 1) or nil
   r.latency = r.ttft + steps
+  add_steady(o, r, r.prefill_busiest, groups, steps)
   r.tokens_per_second = r.sequences * o.generate / (prompts + steps)
   r.tokens_per_second_per_gpu = r.tokens_per_second / r.gpus
   r.total_tokens_per_second = r.sequences * (o.prompt + o.generate) / (prompts + steps)

@@ -119,7 +119,7 @@ end
 ---@param needed string[]  options that must be there
 ---@param open boolean?  with --from: what the command decides itself
 function configuration.question(values, arguments, needed, open)
-  local wrong = from.fill(values, arguments, open)
+  local wrong = from.fill(values, arguments, open and "search" or "train")
   if wrong then return nil, wrong end
   if not arguments[1] then return nil, "MODEL is missing" end
   if arguments[2] then return nil, ("one MODEL is needed, got '%s' too"):format(arguments[2]) end

@@ -29,7 +29,7 @@ priced.schema = {
   weight_dtype = serving.schema.weight_dtype, kv_dtype = serving.schema.kv_dtype,
   compute_dtype = serving.schema.compute_dtype,
   memory_utilization = check.number { above = 0, max = 1, default = 0.9 },
-  host = check.any(optional),
+  host = check.any(optional), gpu_hour = serving.schema.gpu_hour,
 }
 
 local host_schema = check.record_of { front_end = seconds, step = seconds, request = seconds, token = seconds }
@@ -237,7 +237,8 @@ end
 local known, count = {}, 0 -- by all that decides them
 
 --- The tables of the engine's steps, for the core; sets what the model decides about the engine: max_model_len and
---- num_blocks; and what the host adds.
+--- num_blocks; what the host adds; `machine`, the system; and `memory`, bytes
+--- on a GPU.
 ---@param o table  checked arguments of tperf.serve
 ---@return table steps
 function priced.steps(o)
@@ -249,11 +250,13 @@ function priced.steps(o)
     reserve = 1 - o.memory_utilization,
   })
   check_sizes(p, o)
+  o.machine = p.system
   if p.model.context then engine.max_model_len = math.min(engine.max_model_len, p.model.context) end
   engine.max_num_batched_tokens = math.min(engine.max_num_batched_tokens, 1 << 20)
   local fast = {}
   local memory = memory_of(p, o, fast)
   engine.num_blocks = engine.num_blocks or blocks_of(memory, engine)
+  o.memory = memory
   local drafts = engine.speculation and engine.speculation.tokens or 0
   local key = table.concat({ layout.signature(p.model), layout.signature(p.system), p.rules.name, o.tp, o.ep,
     o.weight_dtype, o.kv_dtype, o.compute_dtype,

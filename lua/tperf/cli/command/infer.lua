@@ -36,6 +36,10 @@ local function details(r)
     if value ~= nil then rows[#rows + 1] = { item = item, value = value, unit = unit } end
   end
   add("latency", r.latency, "s")
+  if r.batch > 1 and r.tpot then
+    add("steady.tpot", r.steady.tpot, "s")
+    add("steady.latency", r.steady.latency, "s")
+  end
   add("first_step", r.tpot and r.first_step, "s")
   add("last_step", r.tpot and r.last_step, "s")
   add("prefill_tokens_per_second", r.prefill_tokens_per_second)
@@ -128,6 +132,7 @@ return {
   arguments = "MODEL",
   from = { "models files" },
   details = [[
+The static answer: one batch that starts at once, or (steady) is always full; tperf serve simulates arrivals.
 For example: tperf infer llama-3.1-70b -s h100-sxm --tp 8 -b 32 -p 2048 -n 256
 A row for each value of --tp, --pp, --ep and --batch, and below the table why some have no figures.
 With -g, the best ways to use so many GPUs:
@@ -164,7 +169,7 @@ With -g, the best ways to use so many GPUs:
     { long = "pareto", help = "search: print the Pareto front of time per token and throughput per GPU" },
   }, from.options, options.formats),
   run = function(values, arguments)
-    local wrong = from.fill(values, arguments)
+    local wrong = from.fill(values, arguments, "infer")
     if wrong then return false, wrong end
     if not arguments[1] then return false, "MODEL is missing" end
     if arguments[2] then return false, ("one MODEL is needed, got '%s' too"):format(arguments[2]) end
