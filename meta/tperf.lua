@@ -809,6 +809,7 @@
 
 ---@class tperf.system
 ---@field accelerator tperf.system.accelerator one GPU
+---@field curves_of? string The system to whose GPU the curves were fitted, when it is another: the same chip or generation.
 ---@field generation? string of the accelerator, for people
 ---@field name string what messages and reports call it
 ---@field network tperf.system.network between GPUs
@@ -1221,6 +1222,16 @@ function tperf_model:flops_per_token(options) end
 ---@field first boolean has the embedding
 ---@field last boolean has the head
 ---@field memory tperf.memory
+
+---A checked description; fields are those of tperf.system { … }
+---@class tperf.system
+local tperf_system = {}
+
+---What the efficiencies rest on: "measured", curves fitted to kernels timed on this GPU; "borrowed", curves fitted to
+---those of a GPU of the same chip or generation; "datasheet", peaks of the vendor's and parts of them that are assumed.
+---@return "measured"|"borrowed"|"datasheet"
+---@return string? base  the system whose curves are borrowed
+function tperf_system:calibration() end
 
 ---A simulated schedule, in the caller's units of time and memory.
 ---@class tperf.timeline

@@ -205,5 +205,6 @@ A trace is CSV with the columns arrival, prompt, output (priority, prefix, prefi
     if values.json then return show(values, { r }, {}) end
     if values.csv then return show(values, flat(r)) end
     print_answer(r)
+    require "tperf.cli.calibration"(values)
   end,
 }
