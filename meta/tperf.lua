@@ -82,13 +82,17 @@
 ---@class tperf.model
 ---@field activation? "gelu"|"relu"|"relu2"|"silu"|"quick_gelu"|"tanh" else gelu, silu if gated
 ---@field architecture? table made by tperf.architecture; absent: what the other fields describe
+---@field attention_gate? boolean a second query projection gates attention's output (Qwen3-Next)
 ---@field attention_sinks? boolean one learned score per head (gpt-oss)
 ---@field biases? boolean|tperf.model.biases else all, none with RMSNorm
----@field causal? boolean else true, false for images
+---@field causal? boolean else true, false for images and encoders
 ---@field context? integer the most tokens it takes; else seq
+---@field delta? tperf.model.delta gated delta net layers
+---@field diffusion? tperf.model.diffusion the images are noise to be taken away
 ---@field dropout? boolean in training: of scores and of both branches; else as GPT-3 and its kin: LayerNorms, a plain MLP
 ---@field embedding_norm? boolean a norm after the tables
 ---@field embedding_width? integer of the tables, when it differs from hidden (OPT-350m)
+---@field encoder? tperf.model.encoder of text, trained to find masked words
 ---@field experts? tperf.model.experts mixture of experts
 ---@field family? string of models, for people
 ---@field ffn? integer width between the matrices of a dense MLP; else 4 hidden
@@ -101,17 +105,21 @@
 ---@field layer_pattern? string hybrids, one letter a layer: M mamba, * attention, - MLP, E experts
 ---@field layers integer how many
 ---@field mamba? tperf.model.mamba Mamba-2 layers
+---@field mamba1? tperf.model.mamba1 Mamba-1 layers
+---@field mixers? string Layers of a mixer and an MLP or experts, one letter a layer, repeated: M Mamba, D gated delta net, * attention.
 ---@field mla? tperf.model.mla multi-head latent attention
 ---@field mtp? integer multi-token prediction modules
+---@field mtp_pattern? string of a module's layers, in the letters of layer_pattern; else one more like the last
 ---@field name string what messages and reports call it
 ---@field norm? "layernorm"|"rmsnorm" of which kind
 ---@field norms_per_layer? integer those inside attention not counted
 ---@field parallel_block? boolean attention and MLP side by side (PaLM, Falcon)
 ---@field position_rows? integer of the learned table, if not context (OPT: 2 more)
 ---@field positions? "learned"|"rotary"|"alibi"|"none" how positions enter
----@field qk_norm? boolean norms of every head's queries and keys
+---@field qk_norm? boolean|"whole" Norms of queries and keys: true, of every head's; "whole", of all heads' together (MiniMax-M2).
 ---@field seq? integer tokens of a training sequence; an image says itself how many it makes
 ---@field source? string where the numbers come from
+---@field sparse? tperf.model.sparse an indexer chooses what latent attention sees
 ---@field tied_embeddings? boolean the output table is the input's
 ---@field training_tokens? number of the run that trains it
 ---@field unbounded? boolean no limit of context: nothing in the model depends on it
@@ -126,6 +134,26 @@
 ---@field norm? boolean of LayerNorms; an RMSNorm has none
 ---@field qkv? boolean of the projections to queries, keys and values
 
+---@class tperf.model.delta
+---@field chunk? integer tokens of one block of the scan
+---@field conv? integer taps of the convolution
+---@field heads integer of queries and keys
+---@field key_dim integer features of a head's query and key
+---@field value_dim integer features of a head's value
+---@field value_heads integer of values: a multiple of heads
+
+---@class tperf.model.diffusion
+---@field frequency? integer features that a time step is spread into
+---@field labels integer rows of the table of classes, the one of no class included
+---@field out_channels integer numbers of a pixel that it predicts
+
+---@class tperf.model.encoder
+---@field head? boolean false: no output table; the encoder is used bare
+---@field pooler? boolean a product and a tanh of the first token
+---@field pooler_classes? integer of a classification of what the pooler made
+---@field segments? integer rows of the table of token types
+---@field transform? boolean a product, the activation and a norm before the output table
+
 ---@class tperf.model.experts
 ---@field capacity_factor? number absent: dropless
 ---@field count integer routed experts of a layer
@@ -133,6 +161,7 @@
 ---@field every? integer of the other layers every n-th (n, 2 n, …) has experts
 ---@field ffn integer width of one routed expert
 ---@field imbalance? number load of the busiest expert over the mean
+---@field latent? integer width that the routed experts work at, with a projection there and back (LatentMoE)
 ---@field router_bias? boolean of the router's scores
 ---@field shared? integer experts every token meets
 ---@field shared_ffn? integer width of one shared expert; that of a routed one if absent
@@ -151,12 +180,26 @@
 ---@field heads integer of the scan
 ---@field state integer numbers of state for each feature
 
+---@class tperf.model.mamba1
+---@field bias? boolean of both projections
+---@field conv? integer taps of the convolution
+---@field conv_bias? boolean of the convolution
+---@field inner integer features of the scan
+---@field norms? boolean of steps, B and C (Jamba)
+---@field rank integer of the projection to the steps
+---@field state? integer numbers of state for each feature
+
 ---@class tperf.model.mla
 ---@field kv_rank integer width of the latent of keys and values
 ---@field nope_dim integer of a key, not rotated
 ---@field q_rank? integer absent: one full query projection
 ---@field rope_dim integer of a key, rotated; shared by all heads
 ---@field v_dim integer of a value
+
+---@class tperf.model.sparse
+---@field head_dim integer features of one of them
+---@field heads integer of the indexer
+---@field top_k integer tokens that a query attends to, at most
 
 ---@class tperf.model.vision
 ---@field channels? integer numbers of a pixel
@@ -1096,9 +1139,11 @@ function tperf_Report:save(path) end
 ---@field kind "dense"|"moe"|"mamba"|"attention"|"mlp"|"experts"
 ---@field attention "gqa"|"mla"|"none"
 ---@field mamba boolean
+---@field delta? boolean a gated delta net
 ---@field mlp "dense"|"experts"|"none"
 ---@field norms integer norms per layer, those inside attention or Mamba not counted
 ---@field window? integer keys a token sees, at most (nil: all)
+---@field chosen? integer tokens that sparse attention chooses, at most
 ---@field key string equal for groups of equal layers, so that a caller need cost each kind once
 
 ---An op of a layer, for one micro-batch on one GPU.
@@ -1228,7 +1273,7 @@ function tperf_model:flops_per_token(options) end
 local tperf_system = {}
 
 ---What the efficiencies rest on: "measured", curves fitted to kernels timed on this GPU; "borrowed", curves fitted to
----those of a GPU of the same chip or generation; "datasheet", peaks of the vendor's and parts of them that are assumed.
+---those of a GPU of the same chip or generation; "datasheet", peaks of the vendor's and assumed parts of them.
 ---@return "measured"|"borrowed"|"datasheet"
 ---@return string? base  the system whose curves are borrowed
 function tperf_system:calibration() end

@@ -206,7 +206,7 @@ end
 local methods = {}
 
 --- What the efficiencies rest on: "measured", curves fitted to kernels timed on this GPU; "borrowed", curves fitted to
---- those of a GPU of the same chip or generation; "datasheet", peaks of the vendor's and parts of them that are assumed.
+--- those of a GPU of the same chip or generation; "datasheet", peaks of the vendor's and assumed parts of them.
 ---@return "measured"|"borrowed"|"datasheet"
 ---@return string? base  the system whose curves are borrowed
 function methods:calibration()

@@ -69,6 +69,11 @@ local function uncut(p)
   return setmetatable(share, getmetatable(p))
 end
 
+-- The same model, as wide as the latent that its routed experts work in.
+local function narrowed(m)
+  return m.experts.latent and setmetatable({ hidden = m.experts.latent }, { __index = m }) or m
+end
+
 -- Where every GPU has the whole stream, partial sums are all-reduced once, after they have come back: by the shared
 -- experts' last product, or on their own.
 local function inside(m, p)
@@ -79,15 +84,19 @@ local function inside(m, p)
       gpus > p.ep and "ep x tp" or "ep", gpus)
   end
   local rows, active = load(m, p)
-  local ops = {
+  local ops, narrow = {
     p:router { name = "router", width = m.hidden, experts = e.count, top_k = e.top_k, bias = e.router_bias },
-    exchange(m, p, "dispatch", rows, rows),
-  }
+  }, narrowed(m)
+  if e.latent then
+    ops[2] = p:replicated { name = "latent-in", n_in = m.hidden, n_out = e.latent, input_kept_elsewhere = true }
+  end
+  ops[#ops + 1] = exchange(narrow, p, "dispatch", rows, rows)
   local alone = summed_later or gpus > p.ep -- no exchange with the GPUs that cut the stream's other products
-  parts.append(ops, parts.mlp(m, gpus > p.ep and uncut(p) or p, e.ffn, {
+  parts.append(ops, parts.mlp(narrow, gpus > p.ep and uncut(p) or p, e.ffn, {
     rows = rows, experts = e.count // gpus, active = active, gathered = alone, partial = alone,
   }))
-  ops[#ops + 1] = exchange(m, p, "combine", rows)
+  ops[#ops + 1] = exchange(narrow, p, "combine", rows)
+  if e.latent then ops[#ops + 1] = p:replicated { name = "latent-out", n_in = e.latent, n_out = m.hidden } end
   shared(m, p, ops)
   if summed_later and e.shared == 0 then
     ops[#ops + 1] = op.collective {

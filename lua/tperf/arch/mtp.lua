@@ -12,17 +12,19 @@ local function share_of(p, group)
   return setmetatable({ group = group }, { __index = p })
 end
 
---- group: the model's last, with its blocks.
-function mtp.block(group)
+--- module: the groups of its layers, with their blocks.
+function mtp.block(module)
   return block("mtp", function(m, p)
-    local ops, inner = {}, share_of(p, group)
+    local ops = {}
     for _ = 1, p.mode == "train" and m.mtp or 0 do -- in inference they are left out
       parts.append(ops, {
         p:embedding { name = "table", rows = m.vocab, width = m.embedding_width or m.hidden, tied = true },
         parts.norm(m, p, "embedding-norm"), parts.norm(m, p, "state-norm"),
         p:replicated { name = "join", n_in = 2 * m.hidden, n_out = m.hidden },
       })
-      for _, b in ipairs(group.blocks) do parts.append(ops, b:ops(m, inner)) end
+      for _, group in ipairs(module) do
+        for _, b in ipairs(group.blocks) do parts.append(ops, b:ops(m, share_of(p, group))) end
+      end
       ops[#ops + 1] = parts.norm(m, p, "norm")
       parts.append(ops, ends.logits(m, p, true))
     end
