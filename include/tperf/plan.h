@@ -32,6 +32,8 @@ typedef struct tp_pipeline {
         pairs_each; // overlapped passes on the way that decides: so many, and for each micro-batch
     int64_t min_microbatches, microbatch_multiple; // what the schedule demands
     double weight_copies;                          // 2: every stage lives on two devices
+    bool placed; // the schedule runs the chunks on the devices that tp_pipeline_split gives them to
+    bool folded; // chunks go down the devices and back up: the first has both ends
     double last_in_flight; // most micro-batches of which the section `last` keeps activations
     size_t n_stages;
     tp_stage *stages;
@@ -41,7 +43,7 @@ typedef struct tp_pipeline {
 
 // Spreads the layers over pp x virtual_stages chunks as evenly as they divide; where they do not, the
 // last chunk, the first, the last but one … have one layer fewer, as the ends also hold head and
-// embedding. Chunk c is on device c mod pp. has_ends: networks have sections `first` or `last`.
+// embedding. Chunk c is on device c mod pp or, folded, on the way back up from pp on. has_ends: networks have sections `first` or `last`.
 // in_flight[pp]: of every device. The pipeline's other fields are the caller's.
 tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_heap *heap, const tp_run *runs,
                             size_t n_runs, bool has_ends, const double *in_flight, tp_error *error);
@@ -120,6 +122,8 @@ typedef struct tp_iteration {
     double hop;    // that every pass of a device takes longer for its messages, one a chunk
     double hidden; // of tensor_comm, by passes that overlap
     double each_forward, each_backward; // that a pass of every micro-batch waits for replicas
+    const tp_stage *waiting;            // the stage that data_comm is of; NULL: none waits
+    double pairs;                       // of passes that overlap, that `hidden` is of
 } tp_iteration;
 
 // The memory of the fullest GPU, and of each of the pipeline's n_devices; costs give bytes only, their times
@@ -132,6 +136,9 @@ void tp_memory_of_devices(const tp_candidate *candidate, const tp_job *job,
 
 // Seconds of the optimizer's step on the GPU that has most to update: it reads and writes the state of each parameter of
 // its shard, reads its gradient for the norm and for the update and clears it, and writes the weight.
+// tp_optimizer_bytes: what it reads and writes.
+double tp_optimizer_bytes(const tp_candidate *candidate, const tp_job *job,
+                          const tp_network *network, const tp_layer_cost *costs);
 double tp_optimizer_time(const tp_candidate *candidate, const tp_job *job,
                          const tp_network *network, const tp_layer_cost *costs);
 
@@ -140,11 +147,20 @@ double tp_optimizer_time(const tp_candidate *candidate, const tp_job *job,
 tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
                              const tp_network *network, const tp_layer_cost *costs);
 
+// Bytes that a chunk's forward pass leaves behind until its backward pass is done, and bytes that live while one of its
+// passes runs. What a device holds at all times is in tp_memory's other parts.
+typedef struct tp_chunk_memory {
+    double saved, forward, backward;
+} tp_chunk_memory;
+tp_chunk_memory tp_chunk_memory_of(const tp_candidate *candidate, const tp_job *job,
+                                   const tp_network *network, const tp_layer_cost *costs,
+                                   const tp_stage *chunk);
+
 // What a schedule is simulated with. A pass takes its kernels' time, what it waits for replicas in every micro-batch,
 // and a hop for its message.
 typedef struct tp_chunk_passes {
     tp_stage_time time;
-    double saved_bytes; // that a forward pass leaves behind
+    tp_chunk_memory memory;
 } tp_chunk_passes;
 
 // Seconds that a device waits for its replicas once: for weights before its first pass, for gradients after its last.
@@ -159,7 +175,12 @@ void tp_passes_of(const tp_candidate *candidate, const tp_job *job, const tp_net
 
 // The same in steps, each of which holds for many candidates of a search.
 
+// How many layers of a section a stage holds; of the two ends 0 or 1.
+double tp_stage_layers(const tp_stage *stage, int section, int n_kinds);
+
 // host_s: see tp_software.
+tp_stage_time tp_stage_time_of(const tp_stage *stage, const tp_network *network,
+                               const tp_layer_cost *costs, double host_s);
 tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_network *network,
                                      const tp_layer_cost *costs, double host_s);
 
@@ -167,6 +188,31 @@ tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_netwo
 typedef struct tp_exchange {
     double gather, reduce;
 } tp_exchange;
+
+// One collective among the replicas of a layer.
+typedef struct tp_replica_comm {
+    tp_collective kind;
+    tp_group group;
+    double bytes, seconds; // the full vector; of the collective by itself
+    bool gathers, experts; // weights, for a pass (else reduces gradients); experts' (else all others')
+} tp_replica_comm;
+enum { TP_REPLICA_COMMS_MAX = 4 };
+
+// What a layer of a section exchanges in a forward and a backward pass; how many collectives.
+int tp_replica_comms_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
+                        const tp_layer_cost *costs, int section,
+                        tp_replica_comm comms[TP_REPLICA_COMMS_MAX]);
+
+// What of the exchanges of a section, or of a stage, nothing hides: of the gathers before forward passes, of the
+// reductions beside backward ones. `first`: of the stage's first layer, whose exchange hides behind no pass when it is
+// the first of an iteration to be gathered, and the last to be reduced.
+typedef struct tp_exposure {
+    double gather, reduce, first_gather, first_reduce;
+} tp_exposure;
+tp_exposure tp_exposure_of(const tp_exchange *exchange, const tp_layer_cost *cost,
+                           const tp_job *job);
+tp_exposure tp_stage_exposure(const tp_stage *stage, const tp_network *network,
+                              const tp_exposure *sections);
 
 // exchanges[n_kinds + 2]: every section's; they depend on the replicas' placement (dp_fast and that of the
 // gradient axes and experts) and on the ZeRO stage. Costs give bytes only.
@@ -187,6 +233,12 @@ double tp_iteration_time(const tp_candidate *candidate, const tp_job *job,
                          const tp_network *network, const tp_layer_cost *costs,
                          const tp_pipeline_time *pipeline, const tp_exchange *exchanges, double hop,
                          double optimizer);
+
+// A lower bound of what a simulation of the candidate's schedule takes, whatever its stages are like: no less than what
+// the busiest device does and waits for, nor than the closed form if all chunks were as short as the shortest.
+double tp_iteration_least(const tp_candidate *candidate, const tp_job *job,
+                          const tp_network *network, const tp_layer_cost *costs,
+                          const tp_exchange *exchanges, double hop, double optimizer);
 
 // A lower bound of the iteration's time that holds for every dp_fast and pp_fast: layers, the bubble they make and the
 // optimizer's step, no data-parallel or pipeline traffic.

@@ -5,6 +5,7 @@ local configuration = {}
 
 ---@class tperf.memory bytes on a GPU, for a configuration on the one that holds most
 ---@field total number
+---@field peak? table of tperf.train, if simulated: the moment at which the fullest GPU is fullest, see tperf.simulate
 ---@field weights number
 ---@field gradients number
 ---@field optimizer number master copy of the weights, and moments
@@ -71,6 +72,12 @@ local configuration = {}
 ---@field software? string the profile of the stack that runs it
 ---@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
 ---@field warnings? string[] then: what no run that was compared resembled
+---@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
+---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms =
+--- tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
+---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with how many `links`; time,
+--- the average hop
+---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
@@ -129,14 +136,20 @@ function configuration.stages(question, network, found)
 end
 
 --- What the parts of a candidate's time are made of, see tperf/sum.lua.
-function configuration.sum(question, network, found)
-  return network:sum(question.system, question.rules, question.training, question.pipelines, run_of(question, found),
+function configuration.audit(question, network, found)
+  return network:audit(question.system, question.rules, question.training, question.pipelines, run_of(question, found),
     found.fast, question.software)
 end
 
 --- What a schedule of so many stages is simulated with, in seconds and bytes, see tperf.simulate.
 function configuration.passes(question, network, found, stages)
   return network:passes(question.system, question.rules, question.training, question.pipelines,
+    run_of(question, found), found.fast, question.software, stages)
+end
+
+--- The tasks of a candidate's step in a schedule of so many stages, see tperf/timeline/tasks.lua.
+function configuration.tasks(question, network, found, stages)
+  return network:tasks(question.system, question.rules, question.training, question.pipelines,
     run_of(question, found), found.fast, question.software, stages)
 end
 

@@ -19,9 +19,14 @@ local layer = {}
 ---@class tperf.comm a collective
 ---@field kind string
 ---@field bytes number the full vector
----@field axis string
+---@field axis? string of a collective within a layer
 ---@field gpus integer
 ---@field fast integer of them in one fast domain
+---@field time number seconds that it takes by itself
+---@field fast_bytes number that one GPU sends over its fast port
+---@field nic_bytes number that one GPU sends through its NICs
+---@field algorithm string whose time that is: "ring", "rings" (parallel ones), "tree", "switch", "pairwise", "send"
+---@field beside? boolean it runs beside its op's own work: only what exceeds that takes time
 
 ---@class tperf.pass one pass of an op on one GPU
 ---@field tensor_flops number

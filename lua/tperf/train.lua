@@ -165,6 +165,15 @@ local function explain(c, t)
   c.layers, c.first, c.last = c.kinds[1].ops, ops(#kinds + 1), ops(#kinds + 2)
   c.recompute, c.sequence_parallel = t.o.recompute, t.o.sequence_parallel
   c.stages = configuration.stages(question, network, found)
+  local audit = configuration.audit(question, network, found)
+  c.exchanges, c.messages, c.least_time = audit.exchanges, audit.messages, audit.least
+  for i, exchange in ipairs(c.exchanges) do
+    exchange.section = kinds[i] and kinds[i].key or i == #kinds + 1 and "before the layers" or "after the layers"
+  end
+  c.update = {
+    bytes = audit.optimizer_bytes, time = c.breakdown.optimizer, bandwidth = audit.optimizer_part * audit.hbm,
+  }
+  if t.o.explain then c.sum = sum(c, audit) end
   return c
 end
 
@@ -245,7 +254,6 @@ function train.run(given)
   local o, p = t.o, t.problem
   local question = p.questions[1]
   local c = explain(configuration.of(question, t.strategy, t.network, t.found), t)
-  if o.explain then c.sum = sum(c, configuration.sum(question, t.network, t.found)) end
   if not c.feasible then c.reason = why_too_big(c, o, t.strategy, question) end
   if not o.simulate then return c end
   local timeline = simulate.run(c, question, t.network, t.found, o.simulate)
@@ -253,6 +261,7 @@ function train.run(given)
     schedule = timeline.schedule, time = timeline.iteration_time, makespan = timeline.makespan,
     bubble_rate = timeline.bubble_rate, activations = timeline:most "peak_memory",
   }
+  c.memory.peak = timeline.peak
   return c, timeline
 end
 

@@ -10,6 +10,7 @@
 #include "bind/bind.h"
 #include "bind/fields.h"
 #include "bind/model_args.h"
+#include "bind/setting.h"
 
 static const char type_name[] = "tperf.network";
 
@@ -115,11 +116,11 @@ static int new_network(lua_State *L) {
 
 static void push_pass(lua_State *L, const tp_network *network, const tp_op *op, const tp_pass *pass,
                       const tp_pass_cost *cost, const tp_placement *placement,
-                      const tp_system *system) {
+                      const tp_platform *on) {
     lua_createtable(L, 0, 9);
     tp_fields_set(L, "tensor_flops", pass->tensor_flops);
     tp_fields_set(L, "vector_flops", pass->vector_flops);
-    tp_fields_set(L, "equivalent_flops", tp_pass_equivalent_flops(op, pass, system));
+    tp_fields_set(L, "equivalent_flops", tp_pass_equivalent_flops(op, pass, on->system));
     double panels = op->panels ? (double)placement->panels : 1;
     tp_fields_set(L, "bytes", pass->bytes + panels * pass->bytes_per_panel);
     tp_fields_set(L, "time", cost->time);
@@ -129,16 +130,7 @@ static void push_pass(lua_State *L, const tp_network *network, const tp_op *op, 
     lua_createtable(L, pass->n_comms, 0);
     for (int i = 0; i < pass->n_comms; i++) {
         const tp_comm *comm = &pass->comms[i];
-        lua_createtable(L, 0, 5);
-        lua_pushstring(L, tp_collective_names[comm->kind]);
-        lua_setfield(L, -2, "kind");
-        lua_pushstring(L, comm->axis);
-        lua_setfield(L, -2, "axis");
-        tp_fields_set(L, "bytes", comm->bytes);
-        lua_pushinteger(L, network->sizes[comm->axis_index]);
-        lua_setfield(L, -2, "gpus");
-        lua_pushinteger(L, placement->fast[comm->axis_index]);
-        lua_setfield(L, -2, "fast");
+        tp_bind_push_op_comm(L, network, op, comm, on, placement);
         lua_rawseti(L, -2, i + 1);
     }
     lua_setfield(L, -2, "comms");
@@ -146,7 +138,7 @@ static void push_pass(lua_State *L, const tp_network *network, const tp_op *op, 
 
 static void push_op(lua_State *L, const tp_network *network, const tp_op *op,
                     const tp_op_cost *cost, const tp_placement *placement,
-                    const tp_system *system) {
+                    const tp_platform *on) {
     lua_createtable(L, 0, 8);
     lua_pushstring(L, op->name);
     lua_setfield(L, -2, "name");
@@ -155,9 +147,9 @@ static void push_op(lua_State *L, const tp_network *network, const tp_op *op,
     tp_fields_set(L, "weight_bytes", op->weight_bytes);
     tp_fields_set(L, "weight_grad_bytes", op->weight_bytes);
     tp_fields_set(L, "saved_bytes", op->saved_bytes);
-    push_pass(L, network, op, &op->forward, &cost->forward, placement, system);
+    push_pass(L, network, op, &op->forward, &cost->forward, placement, on);
     lua_setfield(L, -2, "forward");
-    push_pass(L, network, op, &op->backward, &cost->backward, placement, system);
+    push_pass(L, network, op, &op->backward, &cost->backward, placement, on);
     lua_setfield(L, -2, "backward");
 }
 
@@ -184,7 +176,7 @@ static int network_ops(lua_State *L) {
         const tp_op *op = &network->ops[i];
         tp_op_work work = tp_op_work_of(op, &on, placement.panels);
         tp_op_cost cost = tp_op_cost_of(op, &work, &on, network->sizes, &placement);
-        push_op(L, network, op, &cost, &placement, &system);
+        push_op(L, network, op, &cost, &placement, &on);
         lua_rawseti(L, -2, (lua_Integer)(i - begin) + 1);
     }
     return 1;

@@ -1,16 +1,19 @@
---- Timelines as one self-contained HTML page: all on one time axis, with zoom and pan, details of the pass under the
--- pointer, memory per device, and a table that compares the schedules. The page makes no request to anywhere.
+--- Timelines as one self-contained HTML page: all on one time axis, with zoom and pan, details of the pass or task
+-- under the pointer, memory per device, and a table that compares the schedules. The page makes no request to anywhere.
 local check = require "tperf.check"
 local most = require "tperf.timeline.costs".most
 local number = require "tperf.report.number"
 local palette = require "tperf.timeline.palette"
 local page = require "tperf.timeline.page"
+local task_lists = require "tperf.timeline.tasks"
+local put_tasks = require "tperf.timeline.html_tasks"
 
 local MOST_PASSES = 500000 -- a page of about 10 MB
 
 local OPTIONS = {
   with = check.any { default = {} },
   title = check.string { optional = true },
+  tasks = check.boolean { default = true },
 }
 
 local ENTITIES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }
@@ -21,7 +24,7 @@ for i, pass in ipairs { "forward", "backward", "backward_input", "backward_weigh
 
 -- The data of one timeline: its fields and, per device, flat lists of
 -- pass, shade, stage, micro-batch, start, stop, half (0 alone, 1 forward or 2 backward of a pair), and of time, memory.
-local function data(t, put)
+local function data(t, put, with_tasks)
   put(('{"name":"%s","devices":%d,"stages":%d,"microbatches":%d,"makespan":%s,"passes":['):format(t.schedule, t.devices,
     t.stages, t.microbatches, number.text(t.makespan)))
   for d = 1, t.devices do
@@ -40,8 +43,11 @@ local function data(t, put)
     put((d > 1 and ",\n[" or "[") .. table.concat(row, ",") .. "]")
   end
   local right, peaks = t:peaks()
-  put(('],"right":%d,"unit":"%s","peaks":["%s"]}'):format(right, t.units.time and " " .. t.units.time or "",
-    table.concat(peaks, '","')))
+  put(('],"right":%d,"unit":"%s","peaks":["%s"],"held":"%s","end":%s,"tasks":'):format(right,
+    t.units.time and " " .. t.units.time or "", table.concat(peaks, '","'), t.kept and "memory" or "activations",
+    number.text(with_tasks and t.iteration_time or t.makespan)))
+  if with_tasks then put_tasks(t, put) else put "null" end
+  put "}"
 end
 
 local function comparison(timelines, put)
@@ -59,7 +65,7 @@ local function comparison(timelines, put)
       ("%d"):format(t.devices), ("%d"):format(t.stages), ("%d"):format(t.microbatches), t:show(t.makespan, "time"),
       ("%.3f×"):format(t.makespan / best), ("%.2f %%"):format(100 * t.bubble_rate),
       t:show(t.longest_stage_time, "time"), ("%d"):format(most(t.peak_activations)),
-      t:show(most(t.peak_memory), "memory"),
+      t:show(t.peak and t.peak.total or most(t.peak_memory), "memory"),
     } do
       put('<td class="n">' .. cell .. "</td>")
     end
@@ -72,7 +78,7 @@ local function is_timeline(value) return type(value) == "table" and type(value.q
 
 --- The page's text.
 ---@param t table         the timeline
----@param options? table  with: list of more timelines to compare it with; title
+---@param options? table  with: list of more timelines to compare it with; title; tasks = false: passes alone
 ---@return string
 return function(t, options)
   local o = check.record("timeline:html", options or {}, OPTIONS)
@@ -106,6 +112,12 @@ return function(t, options)
       put(('<span><svg width="18" height="12"><path class="%s%d" d="M0 0H18V12H0Z"/></svg> %s</span>'):format(
         palette.letter[entry.pass], entry.shade, entry.label))
     end
+    local _, kinds = nil, {}
+    if o.tasks and each.step then _, kinds = task_lists.used(each) end
+    for _, kind in ipairs(kinds) do
+      put(('<span><svg width="18" height="12"><path class="k%d" d="M0 0H18V12H0Z"/></svg> %s</span>'):format(
+        palette.task[kind], kind))
+    end
     put(('</p>\n<svg class="chart" id="chart%d" tabindex="0" role="application" aria-label="%s: timeline"></svg>'
       .. '</section>\n'):format(i, escape(each.schedule)))
   end
@@ -113,7 +125,7 @@ return function(t, options)
   put '<script type="application/json" id="data">['
   for i, each in ipairs(timelines) do
     if i > 1 then put ",\n" end
-    data(each, put)
+    data(each, put, o.tasks and each.step ~= nil)
   end
   put("]</script>\n<script>\n" .. page.script .. "</script>\n</body>\n</html>\n")
   return table.concat(out)
