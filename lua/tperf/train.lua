@@ -261,7 +261,7 @@ function train.run(given)
     schedule = timeline.schedule, time = timeline.iteration_time, makespan = timeline.makespan,
     bubble_rate = timeline.bubble_rate, activations = timeline:most "peak_memory",
   }
-  c.memory.peak = timeline.peak
+  c.memory.peak, timeline.configuration = timeline.peak, c
   return c, timeline
 end
 

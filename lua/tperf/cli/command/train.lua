@@ -125,6 +125,9 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
       help = "also simulate the pipeline (`tperf list schedules`)" },
     { long = "timeline", value = "FILE", writes = "file",
       help = "simulate, and draw every task: .svg, .html (zooms), .json (Perfetto), .txt" },
+    { long = "chakra", value = "DIR", writes = "folder",
+      help = "simulate, and write Chakra execution traces, DIR/tperf.RANK.et" },
+    { long = "ranks", value = "N,...", kind = "integers", min = 0, help = "with --chakra: of these GPUs (default: all)" },
   }),
   run = function(values, arguments)
     local asked, message = configuration.question(values, arguments, { "system", "batch" })
@@ -138,8 +141,14 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
       asked.simulate = asked.simulate or true
     end
     local tperf = require "tperf"
+    if values.ranks and not values.chakra then return false, "--ranks needs --chakra" end
+    if values.chakra then asked.simulate = asked.simulate or true end
     local c, timeline = tperf.train(asked)
     if values.timeline then timeline:save(values.timeline) end
+    if values.chakra then
+      local paths = timeline:chakra(values.chakra, { ranks = values.ranks })
+      io.stderr:write(("tperf: %d traces and comm_group.json in %s\n"):format(#paths - 1, values.chakra))
+    end
     configuration.note(values, arguments)
     require "tperf.cli.table"(values, { c }, configuration.columns)
     if not values.json and not values.csv then print_details(c, tperf.system(asked.system)) end
