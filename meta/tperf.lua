@@ -656,6 +656,7 @@
 ---@field times? table { forward=, backward=, backward_input=, backward_weight=, overlapped= }: each a number, or a list or map by stage; any unit
 ---@field p2p? number time between the end of a pass and its neighbour's start
 ---@field memory? table { forward > 0, backward_input <= 0, backward_weight <= 0 }: what a pass leaves behind, by default 1 from a forward to its (weight) backward
+---@field passing? table { forward, backward }: what lives on the device while such a pass runs, and no longer
 ---@field memory_limit? any of every device, or a list by device
 ---@field ready? any when devices can begin (0), or a list by device
 ---@field rules? string|table "default", "pp-visualization" or "zero-bubble"
@@ -1065,9 +1066,14 @@ function tperf_Report:save(path) end
 ---@class tperf.comm
 ---@field kind string
 ---@field bytes number the full vector
----@field axis string
+---@field axis? string of a collective within a layer
 ---@field gpus integer
 ---@field fast integer of them in one fast domain
+---@field time number seconds that it takes by itself
+---@field fast_bytes number that one GPU sends over its fast port
+---@field nic_bytes number that one GPU sends through its NICs
+---@field algorithm string whose time that is: "ring", "rings" (parallel ones), "tree", "switch", "pairwise", "send"
+---@field beside? boolean it runs beside its op's own work: only what exceeds that takes time
 
 ---One way to train a model on a machine.
 ---@class tperf.configuration
@@ -1109,6 +1115,10 @@ function tperf_Report:save(path) end
 ---@field software? string the profile of the stack that runs it
 ---@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
 ---@field warnings? string[] then: what no run that was compared resembled
+---@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
+---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
+---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with how many `links`; time, the average hop
+---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
@@ -1159,6 +1169,7 @@ function tperf_Report:save(path) end
 ---Bytes on a GPU, for a configuration on the one that holds most.
 ---@class tperf.memory
 ---@field total number
+---@field peak? table of tperf.train, if simulated: the moment at which the fullest GPU is fullest, see tperf.simulate
 ---@field weights number
 ---@field gradients number
 ---@field optimizer number master copy of the weights, and moments
@@ -1294,7 +1305,7 @@ function tperf_system:calibration() end
 ---@field peak_memory number[] by device
 ---@field iteration_time? number of a model's configuration: with data-parallel communication
 ---@field units { time?: string, memory?: string } "s" and "bytes" of a model's schedule; else empty
----@field configuration? tperf.configuration of tperf.schedule with a model
+---@field configuration? tperf.configuration of tperf.train, or of tperf.schedule with a model
 local tperf_timeline = {}
 
 ---A time or a memory as people read it, with its unit where it is known.
@@ -1321,10 +1332,34 @@ function tperf_timeline:op() end
 ---{ type, stage, microbatch, start, stop, overlapped }; overlapped is "forward" or "backward" in a pair.
 function tperf_timeline:queue() end
 
+---The most that a device holds at a time: of a model's timeline all of a GPU's memory, else activations.
+function tperf_timeline:most_held() end
+
+---What lives on a device while a pass runs, and no longer.
+---@param op table as timeline:queue gives it
+function tperf_timeline:passing_of(op) end
+
 ---A device's memory over time: { { time, memory } … }, each the level from that time on. A forward takes its memory
----when it starts, a backward frees it when it stops.
+---when it starts, a backward frees it when it stops. Of a model's timeline that is all that a GPU holds, from weights
+---to what lives during a pass only; else activations alone.
 ---@return table[]
 function tperf_timeline:memory() end
+
+---Every task of a device, in the order of its passes: an iterator over { kind, text, resources, start, stop, seconds,
+---stage, microbatch, fast_bytes, nic_bytes … }, see tperf/timeline/tasks.lua. Of a model's timeline alone.
+function tperf_timeline:tasks() end
+
+---What a measured step is beside this one: see tperf.timeline.beside.
+---@param path string a trace of PyTorch's profiler (.json), or a log with Megatron-LM's timers
+---@param options? table device
+---@return table
+function tperf_timeline:beside(path, options) end
+
+---Writes Chakra execution traces of every rank, or of some: see tperf.export.chakra.
+---@param folder string
+---@param options? table name, ranks
+---@return string[] paths
+function tperf_timeline:chakra(folder, options) end
 
 ---Writes a picture or an export to a file; its name ends in .svg, .html, .json (a Chrome trace) or .txt.
 ---@param path string

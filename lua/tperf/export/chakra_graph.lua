@@ -3,31 +3,9 @@
 --   node: { id, name, type = "compute" | "collective" | "send" | "receive", start, stop (seconds), deps = ids, bytes =,
 --     flops =, collective =, axis = (of the group), peer = (a stage, from 0), tag =, on_host = }
 local tasks = require "tperf.timeline.tasks"
+local work = require "tperf.timeline.work"
 
 local graph = {}
-
--- (section, block, op) -> its forward and backward counts; sections are numbered as the network's.
-local function counts_of(c)
-  local found = {}
-  local function add(section, ops)
-    for _, op in ipairs(ops) do found[("%d/%s/%s"):format(section, op.block, op.name)] = op end
-  end
-  for i, kind in ipairs(c.kinds) do add(i, kind.ops) end
-  add(#c.kinds + 1, c.first)
-  add(#c.kinds + 2, c.last)
-  return found
-end
-
--- Of a kernel: the FLOPs and bytes of its pass; half of a product's backward pass where gradients of inputs and of
--- weights are passes of their own.
-local function work_of(task, counts)
-  local op = task.op and counts[("%d/%s/%s"):format(task.section, task.block, task.op)]
-  if not op then return nil end
-  local forward = task.pass == "forward" or task.again
-  local pass = forward and op.forward or op.backward
-  local part = (task.pass == "backward_input" or task.pass == "backward_weight") and not task.again and 0.5 or 1
-  return part * (pass.tensor_flops + pass.vector_flops), pass.bytes and part * pass.bytes
-end
 
 -- The vector of an exchange with n replicas, of whose parts each sends what the task says: what (n - 1) / n of it is, or
 -- twice that.
@@ -51,7 +29,7 @@ local function node_of(task, c, grid, counts)
     node.type, node.bytes = "send", sent
   else
     node.on_host = task.kind == "launches"
-    node.flops, node.bytes = work_of(task, counts)
+    node.flops, node.bytes = work.of(task, counts)
   end
   return node
 end
@@ -71,7 +49,7 @@ end
 
 -- The nodes of every stage without ids; a message is a node on both sides.
 local function gathered(t, c, grid)
-  local nodes, counts, tag = {}, counts_of(c), 0
+  local nodes, counts, tag = {}, work.counts(c), 0
   for d = 1, t.devices do nodes[d] = {} end
   for d = 1, t.devices do
     for task in tasks.each(t, d) do

@@ -165,6 +165,12 @@ for _, form in ipairs { "svg", "html", "trace", "text" } do
   timeline[form] = function(self, options) return require("tperf.timeline." .. form)(self, options) end
 end
 
+--- What a measured step is beside this one: see tperf.timeline.beside.
+---@param path string  a trace of PyTorch's profiler (.json), or a log with Megatron-LM's timers
+---@param options? table  device
+---@return table
+function timeline:beside(path, options) return require "tperf.timeline.beside".of(self, path, options) end
+
 --- Writes Chakra execution traces of every rank, or of some: see tperf.export.chakra.
 ---@param folder string
 ---@param options? table  name, ranks
