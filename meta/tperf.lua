@@ -109,7 +109,7 @@
 ---@field mixers? string Layers of a mixer and an MLP or experts, one letter a layer, repeated: M Mamba, D gated delta net, * attention.
 ---@field mla? tperf.model.mla multi-head latent attention
 ---@field mtp? integer multi-token prediction modules
----@field mtp_pattern? string of a module's layers, in the letters of layer_pattern; else one more like the last
+---@field mtp_pattern? string of a module's layers, in letters of layer_pattern; else one like the last
 ---@field name string what messages and reports call it
 ---@field norm? "layernorm"|"rmsnorm" of which kind
 ---@field norms_per_layer? integer those inside attention not counted

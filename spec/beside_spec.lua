@@ -71,8 +71,8 @@ describe("a trace of PyTorch's profiler", function()
     assert.same({ 2, 1e-3, 3, 9 }, { measured.steps, measured.step_time, measured.rank, #measured.events })
     local kinds = {}
     for i, e in ipairs(measured.events) do kinds[i] = e.kind end
-    assert.same({ "matrix products", "attention", "norms", "passes over elements", "all_gather", "all_to_all", "messages",
-      "optimizer", "copies" }, kinds)
+    assert.same({ "matrix products", "attention", "norms", "passes over elements", "all_gather", "all_to_all",
+      "messages", "optimizer", "copies" }, kinds)
     assert.near(300e-6, measured.events[2].start, 1e-12)
   end)
 
@@ -85,7 +85,8 @@ describe("a trace of PyTorch's profiler", function()
 
   it("is refused where it is none, or not of a GPU", function()
     assert.matches("has no \"traceEvents\"", refusal(kineto.read, written("a.json", '{"x": 1}')), 1, true)
-    assert.matches("has no kernels; was the GPU profiled", refusal(kineto.read, written("b.json", trace { step(1, 0, 9) })))
+    assert.matches("has no kernels; was the GPU profiled",
+      refusal(kineto.read, written("b.json", trace { step(1, 0, 9) })))
     assert.matches("compressed; unpack it first: gunzip", refusal(kineto.read, written("c.json", "\31\139\8\0")))
     assert.matches("traceEvents%[1%] has no name, or no number as ts or dur",
       refusal(kineto.read, written("d.json", trace { event("gemm", '"soon"', 1) })))
@@ -129,7 +130,8 @@ describe("Megatron-LM's timers", function()
     local forwards = 0
     for _, op in t:queue(2) do forwards = forwards + (op.type == "forward" and op.stop - op.start or 0) end
     assert.is_true(rows["forward-compute"].predicted >= forwards - 1e-9)
-    assert.matches("is neither a trace of PyTorch's profiler", refusal(t.beside, t, written("x.txt", "hello\n")), 1, true)
+    assert.matches("is neither a trace of PyTorch's profiler",
+      refusal(t.beside, t, written("x.txt", "hello\n")), 1, true)
   end)
 end)
 
@@ -166,7 +168,8 @@ describe("a step beside the predicted one", function()
     assert.equal(0, result.code, result.err)
     assert.matches("^seconds of a step +predicted +measured +difference", result.out)
     assert.matches("\nmatrix products [^\n]*\n", result.out:match "^[^\n]*\n[^\n]*(\n[^\n]*\n)")
-    assert.matches("\nMeasured: 1 step of a rank that the trace does not name; predicted: device 1\n", result.out, 1, true)
+    assert.matches("\nMeasured: 1 step of a rank that the trace does not name; predicted: device 1\n", result.out, 1,
+      true)
     local svg = program.slurp(folder .. "/both.svg")
     assert.matches("^<svg .*measured, communication.*</svg>\n$", svg)
     assert.equal(2, program.shell("tperf train llama-3.1-8b -s h100-sxm -b 8 --beside x.svg", folder).code)

@@ -93,7 +93,8 @@ describe("tperf completion bash", function()
 
   it("knows an option's value from an argument", function()
     assert.are.same({ "h100-nvl", "h100-pcie", "h100-sxm" }, completed("tperf", "search", "-s", "h100"))
-    assert.are.same({ "--system=h100-nvl", "--system=h100-pcie", "--system=h100-sxm" }, completed("tperf", "search", "--system=h100"))
+    assert.are.same({ "--system=h100-nvl", "--system=h100-pcie", "--system=h100-sxm" },
+      completed("tperf", "search", "--system=h100"))
     assert.are.same({ "h100-nvl", "h100-pcie", "h100-sxm" }, completed("tperf", "search", "--system", "=", "h100"))
     assert.are.same({ "gpt3-175b" }, completed("tperf", "search", "--system", "h100-sxm", "-g", "64", "gpt3-1"))
     assert.are.same({ "gpt3-175b" }, completed("tperf", "search", "--system", "=", "h100-sxm", "--all", "gpt3-1"))

@@ -63,7 +63,7 @@ description.schema = {
   diffusion = check.record_of(records.diffusion, some), -- the images are noise to be taken away
   encoder = check.record_of(records.encoder, some), -- of text, trained to find masked words
   mtp = check.integer { min = 0, max = 64, default = 0 }, -- multi-token prediction modules
-  mtp_pattern = check.string(some), -- of a module's layers, in the letters of layer_pattern; else one more like the last
+  mtp_pattern = check.string(some), -- of a module's layers, in letters of layer_pattern; else one like the last
   architecture = check.any(some), -- made by tperf.architecture; absent: what the other fields describe
 }
 

@@ -19,7 +19,8 @@ local NODE <const> = { id = 1, name = 2, type = 3, data_deps = 5, start = 6, dur
 local ATTR <const> = { name = 1, int32 = 7, int64 = 9, uint64 = 13, bool = 27, string = 29 }
 -- CollectiveCommType
 local COLLECTIVES <const> = {
-  all_reduce = 0, reduce = 1, all_gather = 2, gather = 3, scatter = 4, broadcast = 5, all_to_all = 6, reduce_scatter = 7,
+  all_reduce = 0, reduce = 1, all_gather = 2, gather = 3, scatter = 4, broadcast = 5, all_to_all = 6,
+  reduce_scatter = 7,
 }
 
 local function attribute(name, kind, value)

@@ -7,8 +7,8 @@ local work = require "tperf.timeline.work"
 
 local graph = {}
 
--- The vector of an exchange with n replicas, of whose parts each sends what the task says: what (n - 1) / n of it is, or
--- twice that.
+-- The vector of an exchange with n replicas, of whose parts each sends what the task says: (n - 1) / n of it, or twice
+-- that.
 local function vector_of(sent, collective, n)
   return sent * n / (n - 1) / (collective == "all_reduce" and 2 or 1)
 end
@@ -60,8 +60,8 @@ local function gathered(t, c, grid)
           tag = tag + 1
           node.peer, node.tag, node.name = to - 1, tag, ("send to device %d"):format(to)
           table.insert(nodes[to], {
-            name = ("receive from device %d"):format(d), type = "receive", start = node.start, stop = node.stop, peer = d - 1,
-            tag = tag, bytes = node.bytes, opens = pass,
+            name = ("receive from device %d"):format(d), type = "receive", start = node.start, stop = node.stop,
+            peer = d - 1, tag = tag, bytes = node.bytes, opens = pass,
           })
         else
           node = nil

@@ -1,5 +1,5 @@
---- Protocol Buffers' wire format (protobuf.dev/programming-guides/encoding): what messages are made of. Fields that have
--- their type's zero value are left out, as proto3 does.
+--- Protocol Buffers' wire format (protobuf.dev/programming-guides/encoding): what messages are made of. Fields that
+-- have their type's zero value are left out, as proto3 does.
 local protobuf = {}
 
 local VARINT <const>, FIXED64 <const>, BYTES <const> = 0, 1, 2

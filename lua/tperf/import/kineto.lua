@@ -1,5 +1,5 @@
---- Traces of PyTorch's profiler (Kineto's JSON, torch.profiler's export_chrome_trace): what ran on the GPU, by kinds that
--- a prediction has, too.
+--- Traces of PyTorch's profiler (Kineto's JSON, torch.profiler's export_chrome_trace): what ran on the GPU, by kinds
+-- that a prediction has, too.
 local check = require "tperf.check"
 local json = require "tperf.import.json"
 
@@ -16,7 +16,8 @@ kineto.kinds = { "matrix products", "attention", "recurrences", "norms", "passes
 local PATTERNS <const> = {
   { "allreduce", "all_reduce" }, { "all_reduce", "all_reduce" }, { "allgather", "all_gather" },
   { "all_gather", "all_gather" }, { "reducescatter", "reduce_scatter" }, { "reduce_scatter", "reduce_scatter" },
-  { "alltoall", "all_to_all" }, { "all_to_all", "all_to_all" }, { "sendrecv", "messages" }, { "broadcast", "broadcast" },
+  { "alltoall", "all_to_all" }, { "all_to_all", "all_to_all" }, { "sendrecv", "messages" },
+  { "broadcast", "broadcast" },
   { "deep_?ep", "all_to_all" }, { "intranode.*dispatch", "all_to_all" }, { "intranode.*combine", "all_to_all" },
   { "internode.*dispatch", "all_to_all" }, { "internode.*combine", "all_to_all" },
   { "flash", "attention" }, { "fmha", "attention" }, { "attention", "attention" }, { "sdpa", "attention" },
@@ -50,8 +51,8 @@ local function kind_of(event, category)
   if named then return named end
   for _, pattern in ipairs(PATTERNS) do
     if name:find(pattern[1]) then
-      if pattern[2] == "messages" and type(group) == "string" and group:lower():find "expert" then return "all_to_all" end
-      return pattern[2]
+      local of_experts = type(group) == "string" and group:lower():find "expert"
+      return pattern[2] == "messages" and of_experts and "all_to_all" or pattern[2]
     end
   end
   return "passes over elements"
@@ -95,7 +96,9 @@ function kineto.read(path)
   for i, e in ipairs(list) do
     if e.ph == "X" and ON_GPU[e.cat] then
       checked(e, path, i)
-      events[#events + 1] = { name = e.name, kind = kind_of(e, e.cat), start = e.ts, stop = e.ts + e.dur, stream = e.tid }
+      events[#events + 1] = {
+        name = e.name, kind = kind_of(e, e.cat), start = e.ts, stop = e.ts + e.dur, stream = e.tid,
+      }
     end
   end
   if #events == 0 then check.fail("%s: has no kernels; was the GPU profiled (ProfilerActivity.CUDA)?", path) end

@@ -13,7 +13,8 @@ local patterns = {
 }
 
 -- Chips that the patterns would take for a faster relative.
-local others = { "gh200", "h200.*nvl", "h20%f[^%w].*141", "h20%-3e", "h800.*pcie", "a800.*40gb", "a800.*pcie", "a100.*pcie" }
+local others = { "gh200", "h200.*nvl", "h20%f[^%w].*141", "h20%-3e", "h800.*pcie", "a800.*40gb", "a800.*pcie",
+  "a100.*pcie" }
 
 --- The name of a system, or nil and a reason.
 ---@param name string

@@ -22,8 +22,9 @@ end
 -- The ranks and widths of latent attention, which newer tables have columns for; nil when one is missing.
 local function latents_of(row)
   local mla = {
-    q_rank = read.count(row.q_lora_rank), kv_rank = read.count(row.kv_lora_rank), nope_dim = read.count(row.qk_nope_dim),
-    rope_dim = read.count(row.qk_rope_dim), v_dim = read.count(row.v_head_dim),
+    q_rank = read.count(row.q_lora_rank), kv_rank = read.count(row.kv_lora_rank),
+    nope_dim = read.count(row.qk_nope_dim), rope_dim = read.count(row.qk_rope_dim),
+    v_dim = read.count(row.v_head_dim),
   }
   return mla.kv_rank and mla.nope_dim and mla.rope_dim and mla.v_dim and mla or nil
 end

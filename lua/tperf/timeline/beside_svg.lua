@@ -72,7 +72,8 @@ return function(b)
   end
   local title = ("One step: predicted %s, measured %s"):format(units.format(b.predicted_time, "s"),
     units.format(b.measured_time, "s"))
-  local head = '<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">\n'
+  local head = '<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" '
+    .. 'font-family="sans-serif" font-size="12">\n'
   return head:format(math.max(WIDTH, x), y + 20 + LEGEND) .. '<rect width="100%" height="100%" fill="#ffffff"/>\n'
     .. ('<text x="8" y="20" font-size="14">%s</text>\n'):format(title) .. table.concat(out) .. "</svg>\n"
 end

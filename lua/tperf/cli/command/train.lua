@@ -146,9 +146,9 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
     { long = "chakra", value = "DIR", writes = "folder",
       help = "simulate, and write Chakra execution traces, DIR/tperf.RANK.et" },
     { long = "measured", value = "FILE", from = { "files" },
-      help = "simulate, and compare with a profiler's trace (.json) or a log with Megatron-LM's timers" },
-    { long = "beside", value = "FILE", writes = "file", help = "with --measured: draw both steps (.svg)" },
-    { long = "ranks", value = "N,...", kind = "integers", min = 0, help = "with --chakra: of these GPUs (default: all)" },
+      help = "compare with a trace of PyTorch's profiler (.json), or Megatron-LM's timers" },
+    { long = "beside", value = "FILE", writes = "file", help = "draw the measured step and the predicted one (.svg)" },
+    { long = "ranks", value = "N,...", kind = "integers", min = 0, help = "which GPUs' traces to write (default: all)" },
   }),
   run = function(values, arguments)
     local asked, message = configuration.question(values, arguments, { "system", "batch" })
