@@ -138,9 +138,9 @@ local OPTIONS <const> = { device = check.integer { min = 1, optional = true } }
 ---@param t tperf.timeline  of tperf.train { simulate = true }
 ---@param path string  a trace of PyTorch's profiler (.json), or a log with Megatron-LM's timers
 ---@param options? table  device: whose trace it is (else by the rank in the trace, else the first)
----@return table  { kind = "trace" or "timers", rows = { { kind, predicted, measured, difference, ratio } … } (seconds
----  of a step; what differs most first, the whole step last), and of a trace device, rank, steps, predicted and measured
----  (events) }
+---@return table  { kind = "trace" or "timers", rows = { { kind, predicted, measured, difference, ratio } … } }, seconds
+---  of a step, what differs most first, the whole step last; of a trace also device, rank, steps, and predicted and
+---  measured, the events of both
 function beside.of(t, path, options)
   local o = check.record("timeline:beside", options or {}, OPTIONS)
   if not t.configuration then check.fail "timeline:beside: a timeline of tperf.train { simulate = true } is needed" end
