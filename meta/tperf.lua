@@ -98,13 +98,17 @@
 ---@class tperf.model
 ---@field activation? "gelu"|"relu"|"relu2"|"silu"|"quick_gelu"|"tanh" else gelu, silu if gated
 ---@field architecture? table made by tperf.architecture; absent: what the other fields describe
+---@field attention_gate? boolean a second query projection gates attention's output (Qwen3-Next)
 ---@field attention_sinks? boolean one learned score per head (gpt-oss)
 ---@field biases? boolean|tperf.model.biases else all, none with RMSNorm
----@field causal? boolean else true, false for images
+---@field causal? boolean else true, false for images and encoders
 ---@field context? integer the most tokens it takes; else seq
+---@field delta? tperf.model.delta gated delta net layers
+---@field diffusion? tperf.model.diffusion the images are noise to be taken away
 ---@field dropout? boolean in training: of scores and of both branches; else as GPT-3 and its kin: LayerNorms, a plain MLP
 ---@field embedding_norm? boolean a norm after the tables
 ---@field embedding_width? integer of the tables, when it differs from hidden (OPT-350m)
+---@field encoder? tperf.model.encoder of text, trained to find masked words
 ---@field experts? tperf.model.experts mixture of experts
 ---@field family? string of models, for people
 ---@field ffn? integer width between the matrices of a dense MLP; else 4 hidden
@@ -117,17 +121,21 @@
 ---@field layer_pattern? string hybrids, one letter a layer: M mamba, * attention, - MLP, E experts
 ---@field layers integer how many
 ---@field mamba? tperf.model.mamba Mamba-2 layers
+---@field mamba1? tperf.model.mamba1 Mamba-1 layers
+---@field mixers? string Layers of a mixer and an MLP or experts, one letter a layer, repeated: M Mamba, D gated delta net, * attention.
 ---@field mla? tperf.model.mla multi-head latent attention
 ---@field mtp? integer multi-token prediction modules
+---@field mtp_pattern? string of a module's layers, in letters of layer_pattern; else one like the last
 ---@field name string what messages and reports call it
 ---@field norm? "layernorm"|"rmsnorm" of which kind
 ---@field norms_per_layer? integer those inside attention not counted
 ---@field parallel_block? boolean attention and MLP side by side (PaLM, Falcon)
 ---@field position_rows? integer of the learned table, if not context (OPT: 2 more)
 ---@field positions? "learned"|"rotary"|"alibi"|"none" how positions enter
----@field qk_norm? boolean norms of every head's queries and keys
+---@field qk_norm? boolean|"whole" Norms of queries and keys: true, of every head's; "whole", of all heads' together (MiniMax-M2).
 ---@field seq? integer tokens of a training sequence; an image says itself how many it makes
 ---@field source? string where the numbers come from
+---@field sparse? tperf.model.sparse an indexer chooses what latent attention sees
 ---@field tied_embeddings? boolean the output table is the input's
 ---@field training_tokens? number of the run that trains it
 ---@field unbounded? boolean no limit of context: nothing in the model depends on it
@@ -142,6 +150,26 @@
 ---@field norm? boolean of LayerNorms; an RMSNorm has none
 ---@field qkv? boolean of the projections to queries, keys and values
 
+---@class tperf.model.delta
+---@field chunk? integer tokens of one block of the scan
+---@field conv? integer taps of the convolution
+---@field heads integer of queries and keys
+---@field key_dim integer features of a head's query and key
+---@field value_dim integer features of a head's value
+---@field value_heads integer of values: a multiple of heads
+
+---@class tperf.model.diffusion
+---@field frequency? integer features that a time step is spread into
+---@field labels integer rows of the table of classes, the one of no class included
+---@field out_channels integer numbers of a pixel that it predicts
+
+---@class tperf.model.encoder
+---@field head? boolean false: no output table; the encoder is used bare
+---@field pooler? boolean a product and a tanh of the first token
+---@field pooler_classes? integer of a classification of what the pooler made
+---@field segments? integer rows of the table of token types
+---@field transform? boolean a product, the activation and a norm before the output table
+
 ---@class tperf.model.experts
 ---@field capacity_factor? number absent: dropless
 ---@field count integer routed experts of a layer
@@ -149,6 +177,7 @@
 ---@field every? integer of the other layers every n-th (n, 2 n, …) has experts
 ---@field ffn integer width of one routed expert
 ---@field imbalance? number load of the busiest expert over the mean
+---@field latent? integer width that the routed experts work at, with a projection there and back (LatentMoE)
 ---@field router_bias? boolean of the router's scores
 ---@field shared? integer experts every token meets
 ---@field shared_ffn? integer width of one shared expert; that of a routed one if absent
@@ -166,12 +195,26 @@
 ---@field heads integer of the scan
 ---@field state integer numbers of state for each feature
 
+---@class tperf.model.mamba1
+---@field bias? boolean of both projections
+---@field conv? integer taps of the convolution
+---@field conv_bias? boolean of the convolution
+---@field inner integer features of the scan
+---@field norms? boolean of steps, B and C (Jamba)
+---@field rank integer of the projection to the steps
+---@field state? integer numbers of state for each feature
+
 ---@class tperf.model.mla
 ---@field kv_rank integer width of the latent of keys and values
 ---@field nope_dim integer of a key, not rotated
 ---@field q_rank? integer absent: one full query projection
 ---@field rope_dim integer of a key, rotated; shared by all heads
 ---@field v_dim integer of a value
+
+---@class tperf.model.sparse
+---@field head_dim integer features of one of them
+---@field heads integer of the indexer
+---@field top_k integer tokens that a query attends to, at most
 
 ---@class tperf.model.vision
 ---@field channels? integer numbers of a pixel
@@ -905,6 +948,7 @@
 
 ---@class tperf.system
 ---@field accelerator tperf.system.accelerator one GPU
+---@field curves_of? string The system to whose GPU the curves were fitted, when it is another: the same chip or generation.
 ---@field generation? string of the accelerator, for people
 ---@field name string what messages and reports call it
 ---@field network tperf.system.network between GPUs
@@ -1183,6 +1227,12 @@ function tperf_Report:save(path) end
 ---@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
 ---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
 ---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with its `links`; and the average hop, time
+---@field software? string the profile of the stack that runs it
+---@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
+---@field warnings? string[] then: what no run that was compared resembled
+---@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
+---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
+---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with how many `links`; time, the average hop
 ---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
@@ -1216,9 +1266,11 @@ function tperf_Report:save(path) end
 ---@field kind "dense"|"moe"|"mamba"|"attention"|"mlp"|"experts"
 ---@field attention "gqa"|"mla"|"none"
 ---@field mamba boolean
+---@field delta? boolean a gated delta net
 ---@field mlp "dense"|"experts"|"none"
 ---@field norms integer norms per layer, those inside attention or Mamba not counted
 ---@field window? integer keys a token sees, at most (nil: all)
+---@field chosen? integer tokens that sparse attention chooses, at most
 ---@field key string equal for groups of equal layers, so that a caller need cost each kind once
 
 ---An op of a layer, for one micro-batch on one GPU.
@@ -1349,6 +1401,16 @@ function tperf_model:flops_per_token(options) end
 ---@field last boolean has the head
 ---@field memory tperf.memory
 
+---A checked description; fields are those of tperf.system { … }
+---@class tperf.system
+local tperf_system = {}
+
+---What the efficiencies rest on: "measured", curves fitted to kernels timed on this GPU; "borrowed", curves fitted to
+---those of a GPU of the same chip or generation; "datasheet", peaks of the vendor's and assumed parts of them.
+---@return "measured"|"borrowed"|"datasheet"
+---@return string? base  the system whose curves are borrowed
+function tperf_system:calibration() end
+
 ---A simulated schedule, in the caller's units of time and memory.
 ---@class tperf.timeline
 ---@field schedule string
@@ -1371,7 +1433,7 @@ function tperf_model:flops_per_token(options) end
 ---@field step? table|function of a model's: the lists of tasks that timeline:tasks reads
 ---@field iteration_time? number of a model's configuration: with data-parallel communication
 ---@field units { time?: string, memory?: string } "s" and "bytes" of a model's schedule; else empty
----@field configuration? tperf.configuration of tperf.schedule with a model
+---@field configuration? tperf.configuration of tperf.train, or of tperf.schedule with a model
 local tperf_timeline = {}
 
 ---A time or a memory as people read it, with its unit where it is known.
@@ -1414,6 +1476,18 @@ function tperf_timeline:memory() end
 ---Every task of a device, in the order of its passes: an iterator over { kind, text, resources, start, stop, seconds,
 ---stage, microbatch, fast_bytes, nic_bytes … }, see tperf/timeline/tasks.lua. Of a model's timeline alone.
 function tperf_timeline:tasks() end
+
+---What a measured step is beside this one: see tperf.timeline.beside.
+---@param path string a trace of PyTorch's profiler (.json), or a log with Megatron-LM's timers
+---@param options? table device
+---@return table
+function tperf_timeline:beside(path, options) end
+
+---Writes Chakra execution traces of every rank, or of some: see tperf.export.chakra.
+---@param folder string
+---@param options? table name, ranks
+---@return string[] paths
+function tperf_timeline:chakra(folder, options) end
 
 ---Writes a picture or an export to a file; its name ends in .svg, .html, .json (a Chrome trace) or .txt.
 ---@param path string

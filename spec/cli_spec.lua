@@ -311,10 +311,11 @@ end)
 
 describe("tperf list and show", function()
   it("know the data files", function()
-    local result = shell "tperf list systems"
+    local result = shell "tperf list models"
     assert.equal(0, result.code)
-    assert.truthy(("\n" .. result.out):find("\nsubramanian2024/A100\n", 1, true))
-    assert.equal("name\n" .. result.out, shell("tperf list systems --csv").out)
+    assert.truthy(("\n" .. result.out):find("\nsubramanian2024/gpt3_1T\n", 1, true))
+    assert.equal("name\n" .. result.out, shell("tperf list models --csv").out)
+    assert.truthy(shell("tperf list systems").out:find("\nsubramanian2024/A100 ", 1, true))
     assert.truthy(shell("tperf list models --json").out:find '"name": "subramanian2024/gpt3"')
   end)
 

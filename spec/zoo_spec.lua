@@ -41,6 +41,24 @@ local published = {
   { "megatron-530b", 529.6e9, nil, 1e-4 }, -- arXiv 2104.04473, table 1
   { "mamba2-2.7b", 2.7e9, nil, 0.002 },
   { "vit-22b", 21743e6, nil, 0.001 },
+  { "vit-large-16", 304326632 },
+  { "bert-large", 336226108 },
+  { "dit-xl-2", 675129632 },
+  { "gemma-3-12b", 12187325040 - 416866032 - 1152 * 3840 - 1152 },
+  { "gemma-3-27b", 27432406640 - 416866032 - 1152 * 5376 - 1152 },
+  { "glm-4.5", 358337791296 - 5539962272, 32e9, 0.06 }, -- without the module and its tables; the card's 355B-A32B
+  { "glm-4.5-air", 110468824832 - 3616573568, 12e9, 0.12 }, -- likewise; the card's 106B-A12B
+  { "glm-4.6", 358337791296 - 5539962272, 32e9, 0.06 },
+  { "minimax-m2", 228689764864, 10e9, 0.12 },
+  { "deepseek-v3.2", 671877944064, 37e9, 0.04 },
+  { "jamba-v0.1", 52e9, 12e9, 0.01 },
+  { "mamba-2.8b", 2768345600 },
+  { "nemotron-h-8b", 8.1e9, nil, 0.001 },
+  { "nemotron-h-56b", 56.3e9, nil, 0.001 },
+  { "nemotron-3-super-120b-a12b", 120.6e9, 12.7e9, 0.01 }, -- the report's 120.6B and 12.7B
+  { "qwen3-next-80b-a3b", 81324862720 - 1650471424, 3.9e9, 0.01 },
+  { "qwen3.6-35b-a3b", 35951822704 - 446571248 - 844640768, 3.45e9, 0.01 },
+  { "qwen3.8-27b", 27781427952 - 460730096 - 424699392 },
 }
 
 -- The same models as their config.json files say them (spec/data/hf).

@@ -43,6 +43,7 @@ typedef struct tp_task {
     int64_t layer;      // of the chunk, from 0; -1: of no layer
     const tp_op *op;    // of a kernel or a collective
     const tp_comm *comm;
+    double bytes;                 // of a collective's full vector, see tperf/collective.h
     double fast_bytes, nic_bytes; // that one GPU sends
     double seconds;               // that it takes by itself; less than stop - start where it shares
     double start, stop;           // from the start of the pass

@@ -105,12 +105,12 @@ function serving.problem(what, o)
   return p
 end
 
--- Numbers of keys between which the counts of a step are affine: windows fill up, and nothing else happens.
+-- Numbers of keys between which the counts of a step are affine: windows and choices fill up, and nothing else happens.
 local function lengths(kinds, tokens)
   local top, list, seen = 2, { 1 }, {}
   while top < tokens do top = top * 2 end -- so that networks serve many prompts
   for _, kind in ipairs(kinds) do
-    local window = kind.window
+    local window = kind.window or kind.chosen
     if window and window > 1 and window < top and not seen[window] then
       seen[window] = true
       list[#list + 1] = window

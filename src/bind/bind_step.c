@@ -3,7 +3,7 @@
 //   { chunks = for each stage { list = number, layer = its first layer }, forward =, backward =, backward_input =,
 //     backward_weight = lists of tasks by number, before =, after = lists of tasks by device, optimizer = tasks }
 // and a task as { kind =, resources = names, when = "first" or "last", beside =, again =, section =, layer = of its chunk,
-// from 0, op =, block =, collective =, axis =, fast_bytes =, nic_bytes =, seconds =, start =, stop = }
+// from 0, op =, block =, collective =, axis =, bytes =, fast_bytes =, nic_bytes =, seconds =, start =, stop = }
 #include <string.h>
 
 #include "bind/bind.h"
@@ -74,6 +74,7 @@ static void push_task(lua_State *L, const tp_task *task) {
     if (task->comm) {
         set_text(L, "collective", tp_collective_names[task->comm->kind]);
         set_text(L, "axis", task->comm->axis);
+        tp_fields_set(L, "bytes", task->bytes);
     }
     tp_fields_set(L, "fast_bytes", task->fast_bytes);
     tp_fields_set(L, "nic_bytes", task->nic_bytes);

@@ -53,6 +53,7 @@ static tp_task collective(const tp_writer *w, const tp_op *op, const tp_comm *co
         .again = again,
         .op = op,
         .comm = comm,
+        .bytes = panels * comm->bytes / all,
         .fast_bytes = panels * route.fast_bytes,
         .nic_bytes = panels * route.nic_bytes,
         .seconds = panels * seconds,
@@ -109,6 +110,7 @@ static void write_beside(tp_writer *w, const row *r, double at, double from, dou
         task.start = at + low;
         task.stop = at + high;
         task.seconds *= part;
+        task.bytes *= part;
         task.fast_bytes *= part;
         task.nic_bytes *= part;
         tp_write(w, task);

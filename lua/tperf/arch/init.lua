@@ -78,11 +78,15 @@ local function beyond_published(m)
     if beyond then list[#list + 1] = string.format(...) end
   end
   add(m.architecture, "an architecture of its own")
-  add(m.mamba, "Mamba layers (mamba)")
+  add(m.mamba or m.mamba1, "Mamba layers (mamba, mamba1)")
+  add(m.delta, "delta net layers (delta)")
+  add(m.diffusion, "adaptive norms (diffusion)")
+  add(m.encoder, "an encoder's ends (encoder)")
+  add(m.attention_gate, "gated attention (attention_gate)")
   add(rawget(m, "layer_pattern"), "layers that differ (layer_pattern)")
   add(m.experts, "experts")
   add(m.mla, "latent attention (mla)")
-  add(not m.heads and not m.mamba, "layers without attention")
+  add(not m.heads and not m.mamba and not m.mamba1, "layers without attention")
   if m.heads and not m.mla then
     add(m.kv_heads ~= m.heads, "kv_heads = %d of %d heads", m.kv_heads, m.heads)
     add(m.head_dim ~= m.hidden // m.heads, "head_dim = %d where hidden / heads is %d", m.head_dim, m.hidden // m.heads)
@@ -141,7 +145,8 @@ function architecture.of(model, rules, apart)
   local last = given and given.last or transformer.last(model, groups)
   if apart and model.mtp > 0 and not (given and given.last) then
     last = { last[1] }
-    groups[#groups + 1] = { first = model.layers + 1, count = model.mtp, key = "mtp", blocks = { mtp.single(groups[#groups]) } }
+    local blocks = { mtp.single(transformer.module(model, groups)) }
+    groups[#groups + 1] = { first = model.layers + 1, count = model.mtp, key = "mtp", blocks = blocks }
   end
   return { groups = groups, first = given and given.first or transformer.first, last = last }
 end

@@ -1,6 +1,7 @@
 --- How commands print tables: text, or what --json and --csv ask for.
 local at = require "tperf.report.columns".at
 local report = require "tperf.report"
+local tell_calibration = require "tperf.cli.calibration"
 
 -- Whether any row has something in that column, and something unusual.
 local function present(rows, column)
@@ -35,4 +36,5 @@ return function(values, rows, columns)
   end
   if values.csv then return io.stdout:write(report.csv(rows, wanted)) end
   report.print(rows, wanted)
+  tell_calibration(values)
 end

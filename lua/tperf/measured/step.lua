@@ -160,10 +160,19 @@ function step.case(row, options)
   return case
 end
 
+-- Of a system with one part of its peaks for all kernels: that part of another precision's peak, whatever the size.
+local function flat_curve(part)
+  return { efficiency = part, tile_loss = 0, depth = 0, quantisation = 0, sustained = 1, sustained_after = 1 }
+end
+
 -- Products in 8 or 4 bits: their curve in place of the 16-bit one, relative to the 16-bit peak.
 local function with_precision(system, precision)
   if precision == "bf16" then return system end
   local compute, peaks = system.accelerator.compute_efficiency, system.accelerator.tensor
+  if type(compute) == "number" and peaks[precision] and system.accelerator.units then
+    local curve = flat_curve(compute * peaks[precision] / peaks.bf16)
+    return system:with { accelerator = { compute_efficiency = { other = compute, gemm = { bf16 = curve } } } }
+  end
   local curve = type(compute) == "table" and compute.gemm and compute.gemm[precision]
   if not (curve and peaks[precision]) then return nil, "the system has no curve for " .. precision .. " products" end
   local relative = { efficiency = curve.efficiency * peaks[precision] / peaks.bf16 }

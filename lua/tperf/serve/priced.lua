@@ -90,6 +90,9 @@ local function graphs_of(engine)
   return list
 end
 
+-- What grows with the keys: an indexer scores and selects before sparse attention.
+local ATTENTION = { attention = true, ["index-scores"] = true, select = true }
+
 -- What prices networks: networks of a shape, and the seconds of a section's ops, attention's apart.
 local function pricer(p, o, fast)
   local sizes, laid = serving.own_sizes(p, { tp = o.tp, ep = o.ep }), p.plan.layout
@@ -101,7 +104,7 @@ local function pricer(p, o, fast)
   function self.section(network, number)
     local attention, others = 0, 0
     for _, op in ipairs(network:ops(number, p.system, p.rules, fast, 1, true)) do
-      if op.name == "attention" then
+      if ATTENTION[op.name] then
         attention = attention + op.forward.time
       else
         others = others + op.forward.time
@@ -194,7 +197,8 @@ local function tables_of(p, o, fast)
   table.move(wider, 2, #wider, #axis + 1, axis)
   local t = { graphs = graphs, more = { window = window_of(price.kinds) } }
   t.decode_tokens = tokens_line(price, "decode", axis)
-  local alike = not p.model.mla and not p.model.mamba
+  local m = p.model
+  local alike = not (m.mla or m.mamba or m.mamba1 or m.delta)
   t.prefill_tokens = alike and t.decode_tokens or tokens_line(price, "prefill", axis)
   t.rows = rows_line(price, grid(1, math.min(most, engine.max_num_seqs * (1 + drafts)), 2 ^ 0.25))
   add_attention(t, price, engine, math.min(p.model.context or LONGEST, engine.max_model_len, LONGEST))

@@ -24,7 +24,7 @@ local units = require "tperf.units"
 ---@field step? table|function of a model's: the lists of tasks that timeline:tasks reads
 ---@field iteration_time? number of a model's configuration: with data-parallel communication
 ---@field units { time?: string, memory?: string } "s" and "bytes" of a model's schedule; else empty
----@field configuration? tperf.configuration of tperf.schedule with a model
+---@field configuration? tperf.configuration of tperf.train, or of tperf.schedule with a model
 local timeline = {}
 local metatable = { __index = timeline }
 
@@ -170,6 +170,18 @@ function timeline:tasks(device) return require "tperf.timeline.tasks".each(self,
 for _, form in ipairs { "svg", "html", "trace", "text" } do
   timeline[form] = function(self, options) return require("tperf.timeline." .. form)(self, options) end
 end
+
+--- What a measured step is beside this one: see tperf.timeline.beside.
+---@param path string  a trace of PyTorch's profiler (.json), or a log with Megatron-LM's timers
+---@param options? table  device
+---@return table
+function timeline:beside(path, options) return require "tperf.timeline.beside".of(self, path, options) end
+
+--- Writes Chakra execution traces of every rank, or of some: see tperf.export.chakra.
+---@param folder string
+---@param options? table  name, ranks
+---@return string[] paths
+function timeline:chakra(folder, options) return require "tperf.export.chakra".write(self, folder, options) end
 
 local FORM = { svg = "svg", html = "html", json = "trace", txt = "text" }
 

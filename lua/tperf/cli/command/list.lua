@@ -37,10 +37,30 @@ local function profiles()
   }
 end
 
+-- Machines, with what their efficiencies rest on. A file that is not right does not hide the others.
+local function systems()
+  local system, rows = require "tperf.system", named(require "tperf.resource".list "systems")
+  for _, row in ipairs(rows) do
+    local right, s = check.attempt(system, row.name)
+    if right then
+      local rests_on, base = s:calibration()
+      row.gpu, row.memory, row.peak = s.accelerator.name, s.accelerator.hbm.capacity, s.accelerator.tensor.bf16
+      row.domain, row.curves = s.network.fast.domain, base and "of " .. base or rests_on
+    else
+      row.curves = "cannot be read"
+    end
+  end
+  return rows, {
+    { key = "name" }, { key = "gpu", title = "GPU" }, { key = "memory", unit = "bytes" },
+    { key = "peak", title = "16-bit peak", unit = "FLOP/s" }, { key = "domain", title = "fast domain" },
+    { key = "curves", title = "calibration" },
+  }
+end
+
 local SUBJECTS = {
   models = function() return named(require "tperf.resource".list "models") end,
   software = profiles,
-  systems = function() return named(require "tperf.resource".list "systems") end,
+  systems = systems,
   strategies = function()
     local strategy = require "tperf.strategy"
     return summarised(strategy.names(), strategy.of)

@@ -136,5 +136,6 @@ With --slo and --rate and nothing said of what serves, the fewest GPUs that serv
     if values.requests then return answer.requests(values, r) end
     if values.steps then return answer.steps(values, r) end
     answer.one(values, r)
+    if not values.json and not values.csv then require "tperf.cli.calibration"(values) end
   end,
 }

@@ -102,6 +102,24 @@ local function print_details(c, machine)
   if c.simulated then print_simulated(c.simulated, c.memory.peak) end
 end
 
+-- A measured step beside the predicted one: a row for each kind of work, or for each timer.
+local function print_beside(b, values)
+  if values.beside and b.kind ~= "trace" then error("--beside: a log of timers tells no events to draw", 0) end
+  if values.beside then require "tperf.report.output".write(values.beside, require "tperf.timeline.beside_svg"(b)) end
+  require "tperf.cli.table"(values, b.rows, {
+    { key = "kind", title = b.kind == "trace" and "seconds of a step" or "timer" }, { key = "predicted", unit = "s" },
+    { key = "measured", unit = "s" }, { key = "difference", unit = "s" },
+    { key = "ratio", title = "predicted/measured", digits = 3 },
+  })
+  if values.json or values.csv then return end
+  if b.kind == "trace" then
+    print(("\nMeasured: %d step%s of %s; predicted: device %d"):format(b.steps, b.steps == 1 and "" or "s",
+      b.rank and "rank " .. b.rank or "a rank that the trace does not name", b.device))
+  elseif b.others[1] then
+    print("\nNot predicted: " .. table.concat(b.others, ", "))
+  end
+end
+
 return {
   summary = "time and memory of one configuration",
   arguments = "MODEL",
@@ -116,6 +134,12 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
       help = "also simulate the pipeline (`tperf list schedules`)" },
     { long = "timeline", value = "FILE", writes = "file",
       help = "simulate, and draw every task: .svg, .html (zooms), .json (Perfetto), .txt" },
+    { long = "chakra", value = "DIR", writes = "folder",
+      help = "simulate, and write Chakra execution traces, DIR/tperf.RANK.et" },
+    { long = "measured", value = "FILE", from = "files",
+      help = "compare with a trace of PyTorch's profiler (.json), or Megatron-LM's timers" },
+    { long = "beside", value = "FILE", writes = "file", help = "draw the measured step and the predicted one (.svg)" },
+    { long = "ranks", value = "N,...", kind = "integers", min = 0, help = "which GPUs' traces to write (default: all)" },
   }),
   run = function(values, arguments)
     local asked, message = configuration.question(values, arguments, { "system", "batch" })
@@ -129,8 +153,19 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
       asked.simulate = asked.simulate or true
     end
     local tperf = require "tperf"
+    if values.ranks and not values.chakra then return false, "--ranks needs --chakra" end
+    if values.beside and not values.measured then return false, "--beside needs --measured" end
+    if values.beside and not values.beside:find "%.svg$" then
+      return false, ("--beside: the name must end in .svg, got '%s'"):format(values.beside)
+    end
+    if values.chakra or values.measured then asked.simulate = asked.simulate or true end
     local c, timeline = tperf.train(asked)
     if values.timeline then timeline:save(values.timeline) end
+    if values.chakra then
+      local paths = timeline:chakra(values.chakra, { ranks = values.ranks })
+      io.stderr:write(("tperf: %d traces and comm_group.json in %s\n"):format(#paths - 1, values.chakra))
+    end
+    if values.measured then return print_beside(timeline:beside(values.measured), values) end
     configuration.note(values, arguments)
     require "tperf.cli.table"(values, { c }, configuration.columns)
     configuration.tell(values, { c }, asked.system, true)
