@@ -138,7 +138,7 @@ end)
 describe("a step beside the predicted one", function()
   it("is the same where the trace is the prediction's", function()
     local _, t = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", tp = 2, dp = 4, global_batch = 8, zero = 0,
-      simulate = true }
+      simulate = true, software = "none" }
     local names = { ["matrix products"] = "gemm", attention = "flash_fwd", norms = "rms_norm" }
     local work, events = require "tperf.timeline.work", { step(1, 0, 1e6 * t.iteration_time // 1) }
     local counts = work.counts(t.configuration)
@@ -163,7 +163,7 @@ describe("a step beside the predicted one", function()
   it("differs most where it says so first, and is drawn", function()
     local path = written("slow.json", trace { step(1, 0, 900000), event("gemm", 0, 800000),
       event("flash_fwd", 800000, 5), event("ncclDevKernel_AllReduce", 800005, 5) })
-    local asked = "tperf train llama-3.1-8b -s h100-sxm -b 8 --tp 2 --dp 4 --measured " .. path
+    local asked = "tperf train llama-3.1-8b -s h100-sxm -b 8 --tp 2 --dp 4 --software none --measured " .. path
     local result = program.shell(asked .. " --beside both.svg", folder)
     assert.equal(0, result.code, result.err)
     assert.matches("^seconds of a step +predicted +measured +difference", result.out)

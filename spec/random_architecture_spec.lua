@@ -108,10 +108,10 @@ describe("any architecture", function()
         assert.equal(one.weights, totals(model, "tensor", { 1, 1 }, { attention = variant }).weights)
       end
       assert.same(one, totals(model, "context", { 1, 1, 1 }, {}))
-      for _, cut in ipairs { { 2, 1 }, { 4, 1 }, { 2, 2 } } do
+      for _, cut in ipairs { { 2, 2, 1 }, { 4, 4, 1 }, { 2, 2, 2 } } do -- tp, etp, ep
         local two = totals(model, "tensor", cut, {})
         -- At best an equal part, at worst a copy.
-        assert.is_true(two.weights + two.mtp >= (one.weights + one.mtp) / (cut[1] * cut[2]))
+        assert.is_true(two.weights + two.mtp >= (one.weights + one.mtp) / (cut[1] * cut[3]))
         assert.is_true(two.weights <= one.weights and two.flops <= one.flops and two.saved <= one.saved)
         assert.is_true(two.flops >= one.flops / cut[1] * 0.99)
       end
@@ -120,10 +120,10 @@ describe("any architecture", function()
       assert.equal(one.weights, full.weights)
       for _, mode in ipairs { "prefill", "decode" } do
         local decode = mode == "decode"
-        local served = totals(model, "tensor", { 2, 2 }, {
+        local served = totals(model, "tensor", { 2, 2, 2 }, {
           mode = mode, seq = decode and 1 or 100, context = decode and 100 or 0, sequence_parallel = false,
         })
-        assert.equal(totals(model, "tensor", { 2, 2 }, {}).weights, served.weights)
+        assert.equal(totals(model, "tensor", { 2, 2, 2 }, {}).weights, served.weights)
         assert.equal(0, served.mtp)
       end
     end)

@@ -24,7 +24,9 @@ end
 
 --- Why a size of an axis is not admitted; nil when it is. given: the sizes of the axes before it, too.
 function infer.refusal(p, axis, given)
-  local admitted, reason = axis.admits(p.model, serving.share(p, given), p.rules)
+  local share = serving.share(p, given)
+  if share[axis.name] == nil then share[axis.name] = axes.default(axis, p.model, share, p.rules) end
+  local admitted, reason = axis.admits(p.model, share, p.rules)
   return not admitted and (reason or "is not admitted") or nil
 end
 

@@ -310,6 +310,7 @@ function train.run(given)
   if o.simulate or not closed then
     timeline = simulate.run(c, question, t.network, t.found, o.simulate or {})
     configuration.retime(c, question, timeline, closed)
+    timeline.configuration = c
   end
   if o.explain then c.sum = sum(c, audit, closed) end
   if not c.feasible then c.reason = why_too_big(c, o, t.strategy, question) end

@@ -1,5 +1,5 @@
---- Who is who in a cluster: ranks as Megatron-LM numbers them, the strategy's axes first (tp, cp …), then dp, then pp;
--- ep lies in dp.
+--- Who is who in a cluster: ranks as Megatron-LM numbers them, the strategy's axes first (tp, cp …), then dp, then pp.
+-- Axes that fold over others (etp, ep) number the GPUs of these in the same order.
 local strategy = require "tperf.strategy"
 
 local ranks = {}
@@ -12,12 +12,20 @@ function ranks.of(c)
   local function axis(name, size)
     self.sizes[name], self.strides[name], self.total = size, self.total, self.total * size
   end
-  for _, name in ipairs(s.axis_names) do
-    if name ~= "ep" then axis(name, c[name] or 1) end
+  self.folded = {}
+  for _, one in ipairs(s.axes) do
+    if not one.folds then axis(one.name, c[one.name] or 1) end
   end
   axis("dp", c.dp)
   axis("pp", c.pp)
-  self.ep, self.replicas = c.ep or 1, { "dp", table.unpack(s.gradient_axes) }
+  local inner = 1
+  for _, one in ipairs(s.axes) do
+    if one.folds and one.cuts[1] == "experts" then
+      self.folded[one.name] = { over = one.folds, inner = inner, size = c[one.name] or 1 }
+      inner = inner * self.folded[one.name].size
+    end
+  end
+  self.replicas = { "dp", table.unpack(s.gradient_axes) }
   return self
 end
 
@@ -41,19 +49,35 @@ local function over(self, rank, axes)
   return list
 end
 
---- The ranks of a rank's group: of an axis, of "ep", or of "replicas", which have the same weights.
+-- The ranks of a rank's group along an axis that folds over others.
+local function folded_group(self, rank, fold)
+  local place, whole = 0, 1 -- among the GPUs that it folds over
+  for _, name in ipairs(fold.over) do
+    place, whole = place + self:at(rank, name) * whole, whole * self.sizes[name]
+  end
+  local list, first = {}, place - place // fold.inner % fold.size * fold.inner
+  for i = 0, fold.size - 1 do
+    local rest, member = first + i * fold.inner, rank
+    for _, name in ipairs(fold.over) do
+      member, rest = self:moved(member, name, rest % self.sizes[name]), rest // self.sizes[name]
+    end
+    list[#list + 1] = member
+  end
+  table.sort(list)
+  return list
+end
+
+--- The ranks of a rank's group: of an axis, or of "replicas", which have the same weights.
 ---@return integer[]
 function ranks:group(rank, axis)
   if axis == "replicas" then return over(self, rank, self.replicas) end
-  if axis ~= "ep" then return over(self, rank, { axis }) end
-  local list, first = {}, self:at(rank, "dp") // self.ep * self.ep
-  for i = first, first + self.ep - 1 do list[#list + 1] = self:moved(rank, "dp", i) end
-  return list
+  if self.folded[axis] then return folded_group(self, rank, self.folded[axis]) end
+  return over(self, rank, { axis })
 end
 
 --- The number of GPUs in a group of that axis.
 function ranks:size(axis)
-  if axis == "ep" then return self.ep end
+  if self.folded[axis] then return self.folded[axis].size end
   local size = 1
   for _, name in ipairs(axis == "replicas" and self.replicas or { axis }) do size = size * self.sizes[name] end
   return size
