@@ -1508,11 +1508,6 @@ function tperf.architecture.is(value) end
 ---@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (those of equal `key` are equal), first = the blocks before the first layer, last = those after the last one }
 function tperf.architecture.of(model, rules, apart) end
 
----The lengths of the model's sequences: its own, and those of groups that have others.
----@return integer[]
----@param model any
-function tperf.architecture.sequences(model) end
-
 ---Reads a script's arguments. Help, or a wrong argument, ends the script.
 ---@class tperf.args.functions
 ---@overload fun(given: table): table

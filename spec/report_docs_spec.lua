@@ -2,7 +2,8 @@
 local program = require "program"
 
 describe("the documentation's examples", function()
-  for _, page in ipairs { "docs/reports.md", "docs/plots.md", "docs/inference.md", "docs/serving.md" } do
+  for _, page in ipairs { "docs/reports.md", "docs/plots.md", "docs/inference.md", "docs/serving.md",
+    "docs/parallelism.md" } do
     it("run: " .. page, function()
       local count = 0
       for code in program.slurp(page):gmatch "```lua\n(.-)```" do

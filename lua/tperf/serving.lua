@@ -1,6 +1,6 @@
 --- What tperf.infer and tperf.search_inference share: arguments turned into what the core serves, and its answer
 -- turned into a record. docs/inference.md.
-local architecture = require "tperf.arch"
+local stated = require "tperf.arch.stated"
 local axes = require "tperf.strategy.axes"
 local cache = require "tperf.arch.cache"
 local check = require "tperf.check"
@@ -65,7 +65,7 @@ local function check_model(what, m, o, set)
   if not set.layers_from_description then
     refusal.raise("%s: rules '%s' know GPT-3's layer in training alone; use \"default\"", what, set.name)
   end
-  if #architecture.sequences(m) > 1 then
+  if #stated.sequences(m) > 1 then
     refusal.raise("%s: model '%s' has stacks of layers with sequences of their own, which are not served", what, m.name)
   end
   if not m.vocab or not m.causal then refusal.raise("%s: model '%s' generates no tokens", what, m.name) end

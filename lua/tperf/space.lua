@@ -1,8 +1,8 @@
 --- The shapes of a search: every size of a strategy's axes, and every micro-batch, that some question allows.
 -- docs/model.md section 7. The core walks what is left: pipelines, placements, panels.
-local architecture = require "tperf.arch"
 local divisors = require "tperf.divisors"
 local nearest = require "tperf.nearest"
+local stated = require "tperf.arch.stated"
 local strategy = require "tperf.strategy"
 
 local space = {}
@@ -135,7 +135,7 @@ end
 
 local function micro_batches(replicas, shards, model, rules, fixed, divisors_of)
   local seen, list = {}, {}
-  for _, seq in ipairs(rules.shards_divide_sequence and architecture.sequences(model) or {}) do
+  for _, seq in ipairs(rules.shards_divide_sequence and stated.sequences(model) or {}) do
     if seq % shards ~= 0 then return list end
   end
   for batch in pairs(replicas) do

@@ -1,5 +1,5 @@
 --- tperf.train: one training configuration, explained op by op.
-local architecture = require "tperf.arch"
+local stated = require "tperf.arch.stated"
 local axes = require "tperf.strategy.axes"
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
@@ -137,7 +137,7 @@ local function check_divisions(o, s, p, own, share)
     divide(o.micro_batch * p.model.seq, shards, sharding(o, s), "the tokens of a micro-batch,")
     return
   end
-  for _, seq in ipairs(architecture.sequences(p.model)) do
+  for _, seq in ipairs(stated.sequences(p.model)) do
     divide(seq, shards, sharding(o, s), "the tokens of a micro-batch,")
   end
 end

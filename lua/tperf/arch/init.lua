@@ -119,16 +119,6 @@ local function groups_of(model, given)
   return groups
 end
 
---- The lengths of the model's sequences: its own, and those of groups that have others.
----@return integer[]
-function architecture.sequences(model)
-  local list, given = { model.seq }, model.architecture
-  for _, group in ipairs(given and given.groups and stated.groups(given, model) or {}) do
-    list[#list + 1] = group.seq
-  end
-  return list
-end
-
 --- What a model is made of, in order.
 ---@param model table
 ---@param rules table?  the default rules' when absent

@@ -73,6 +73,16 @@ function stated.groups(given, model)
   return groups
 end
 
+--- The lengths of a model's sequences: its own, and those of groups that have others.
+---@return integer[]
+function stated.sequences(model)
+  local list, given = { model.seq }, model.architecture
+  for _, group in ipairs(given and given.groups and stated.groups(given, model) or {}) do
+    list[#list + 1] = group.seq
+  end
+  return list
+end
+
 local function number_of(given, name, ...)
   local value = given[name]
   if type(value) ~= "function" then return value, nil end
