@@ -158,7 +158,8 @@ local cases = {
     for i = 1, 20 do rows[i] = { name = "a" .. i, cuts = 1, folds = 0, apart = 0 } end
     core.grid(rows)]], "a strategy has at most 10 axes" },
   ["sizes of a grid that multiply beyond all"] = { [[
-    local grid = core.grid { { name = "a", cuts = 1, folds = 0, apart = 0 }, { name = "b", cuts = 2, folds = 5, apart = 0 } }
+    local grid = core.grid { { name = "a", cuts = 1, folds = 0, apart = 0 }, { name = "b", cuts = 2,
+      folds = 5, apart = 0 } }
     assert(not grid:folds({ 1 << 31, 1 << 31 }, 1 << 31))
     grid:fold({ 1, 1 }, { 1 << 31, 1 << 31, 1 << 31, 1 })]], "more than 2^31" },
   ["a placement without axes"] = { [[
@@ -171,7 +172,8 @@ local cases = {
     local n = again "network"
     local methods = debug.getmetatable(n).__index
     n:iteration(tperf.system "h100-sxm", tperf.rules "default", made.new[3], again("pipelines"),
-      { global_batch = 8, dp = 0, pipeline = 1, micro_batch = 0, panels = 1, zero = 9 }, { 1, 1, 1, 1, 1, 1 })]], "sizes must be at least 1" },
+      { global_batch = 8, dp = 0, pipeline = 1, micro_batch = 0, panels = 1, zero = 9 }, { 1, 1, 1, 1, 1, 1 })]],
+    "sizes must be at least 1" },
   ["pipelines of more stages than there can be"] = { [[
     again("pipelines", function(a) a[3][1].pp, a[3][1].virtual_stages = 1 << 52, 1 << 52 end)]],
     "a pipeline of more than 1048576 stages" },
@@ -210,7 +212,8 @@ local cases = {
     local ops = decode:ops(1, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 2, 1, 1, 1 }, 101, 119)
     assert(#ops > 3)]] },
   ["steps that no decode has"] = { [[
-    again("decode"):ops(1, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 2, 1, 1, 1 }, 101, 1e300)]], "no such steps" },
+    again("decode"):ops(1, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 2, 1, 1, 1 }, 101, 1e300)]],
+    "no such steps" },
   ["a section of a network below all"] = { [[
     again("network"):ops(math.mininteger, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 1, 1, 1, 1 }, 1)]],
     "no such section" },

@@ -55,7 +55,8 @@ describe("experts that are whole", function()
     end
     local few = tperf.model(MODEL):with { experts = { count = 4, top_k = 2 } }
     fails({ model = few, tp = 2, ep = 8, etp = 1 }, "ep = 8 does not divide the 4 experts")
-    fails({ model = MODEL, tp = 2, pp = 2, ep = 16 }, "ep = 16 (x 2 of the axes before it) does not divide tp x dp = 16; "
+    fails({ model = MODEL, tp = 2, pp = 2, ep = 16 },
+      "ep = 16 (x 2 of the axes before it) does not divide tp x dp = 16; "
       .. "try 8")
     fails({ model = MODEL, tp = 2, etp = 5 }, "etp = 5 does not divide an expert's width of 768")
     fails({ model = "llama-3.1-8b", tp = 2, ep = 2 }, "has no experts to spread")
@@ -64,8 +65,8 @@ end)
 
 -- Bytes by hand, from the shapes of qwen3-30b-a3b: 48 layers, hidden 2048, 32 heads and 4 key-value heads of 128, 128
 -- experts of width 768 with three matrices, vocabulary 151,936, embedding and head apart. arXiv 2504.14960 folds
--- (tp, cp, dp) into (etp, ep, edp): parameters of attention are sharded by tp, replicated over cp x dp; those of experts
--- by etp x ep, replicated over edp = tp cp dp / (etp ep).
+-- (tp, cp, dp) into (etp, ep, edp): parameters of attention are sharded by tp, replicated over cp x dp; those of
+-- experts by etp x ep, replicated over edp = tp cp dp / (etp ep).
 describe("memory of folded layouts", function()
   local HIDDEN <const>, LAYERS <const>, VOCAB <const> = 2048, 48, 151936
   local EXPERTS <const> = LAYERS * 128 * 3 * 768 * HIDDEN

@@ -34,7 +34,6 @@ describe("an axis of one's own", function()
     -- All layers' gradients in fp32, a shard of one eighth, a quarter of it: an all-reduce of one GPU of each rack. One
     -- collective a section: 32 layers, embedding, head.
     local parameters = c.memory.gradients / 4
-    local sum = 0
     local model = tperf.model "llama-3.1-8b"
     local layer = model:parameters()
     local table_bytes = 4 * 128256 * 4096 / 2
@@ -42,7 +41,7 @@ describe("an axis of one's own", function()
       return tperf.collective { system = "h100-sxm", kind = "all_reduce", bytes = bytes / 8 / 4, gpus = 4, fast = 1 }
     end
     local each = (4 * parameters - 2 * table_bytes - 4 * 4096) / 32
-    sum = 32 * reduce(each) + reduce(table_bytes) + reduce(table_bytes + 4 * 4096)
+    local sum = 32 * reduce(each) + reduce(table_bytes) + reduce(table_bytes + 4 * 4096)
     assert.near(sum, c.breakdown.data_comm - plain.breakdown.data_comm, 1e-6 * sum)
     assert.is_true(layer.total > 8e9)
   end)
@@ -64,7 +63,8 @@ describe("an axis of one's own", function()
       model = "llama-3.1-8b", system = "h100-sxm", strategy = "racks", tp = 2, rack = 2, prompt = 512, generate = 64,
       batch = 8,
     }
-    local plain = tperf.infer { model = "llama-3.1-8b", system = "h100-sxm", tp = 2, prompt = 512, generate = 64, batch = 8 }
+    local plain = tperf.infer { model = "llama-3.1-8b", system = "h100-sxm", tp = 2, prompt = 512, generate = 64,
+      batch = 8 }
     assert.equal(4, r.gpus)
     assert.equal(plain.tpot, r.tpot)
     assert.near(2 * plain.tokens_per_second, r.tokens_per_second, 1e-9 * r.tokens_per_second)
@@ -100,7 +100,8 @@ describe("hybrid shards", function()
   end)
 
   it("are all replicas where nothing is said", function()
-    local a, b = train { dp = 64, zero = 3, global_batch = 64 }, train { dp = 64, shard = 64, zero = 3, global_batch = 64 }
+    local a, b = train { dp = 64, zero = 3, global_batch = 64 }, train { dp = 64, shard = 64, zero = 3,
+      global_batch = 64 }
     assert.equal(a.time, b.time)
     assert.equal(nil, a.shard)
     assert.equal(64, b.shard)

@@ -30,20 +30,21 @@ local function none(wrong) assert.equal("", table.concat(wrong, "\n")) end
 local MAY_USE = {
   base = {},
   machine = { "base" },
-  op = { "base", "machine" },
-  price = { "base", "machine", "op" },
-  plan = { "base", "machine", "op", "price" },
-  schedule = { "base", "machine", "op", "price", "plan" },
-  step = { "base", "machine", "op", "price", "plan", "schedule" },
-  search = { "base", "machine", "op", "price", "plan" },
+  grid = { "base", "machine" },
+  op = { "base", "machine", "grid" },
+  price = { "base", "machine", "grid", "op" },
+  plan = { "base", "machine", "grid", "op", "price" },
+  schedule = { "base", "machine", "grid", "op", "price", "plan" },
+  step = { "base", "machine", "grid", "op", "price", "plan", "schedule" },
+  search = { "base", "machine", "grid", "op", "price", "plan" },
   event = { "base" },
   serve = { "base", "event" },
   io = { "base" },
-  bind = { "base", "machine", "op", "price", "plan", "schedule", "step", "search", "serve", "io" },
+  bind = { "base", "machine", "grid", "op", "price", "plan", "schedule", "step", "search", "serve", "io" },
   cli = { "base", "bind", "io" },
   tools = { "base", "event", "io", "serve" },
 }
-local CORE = { base = true, machine = true, op = true, price = true, plan = true, schedule = true, step = true,
+local CORE = { base = true, machine = true, grid = true, op = true, price = true, plan = true, schedule = true, step = true,
   search = true,  event = true, serve = true }
 
 local WORLDLY = { "printf", "fprintf", "puts", "fputs", "fopen", "open", "getenv", "exit", "abort", "time", "rand",
@@ -53,7 +54,7 @@ local WORLDLY = { "printf", "fprintf", "puts", "fputs", "fopen", "open", "getenv
 local OWNER = {
   error = "base", heap = "base", pool = "base", sha256 = "base", units = "base",
   collective = "machine", efficiency = "machine", system = "machine", rules = "machine",
-  op = "op", price = "price", network = "plan", plan = "plan", inference = "plan", schedule = "schedule",
+  grid = "grid", op = "op", price = "price", network = "plan", plan = "plan", inference = "plan", schedule = "schedule",
   step = "step", search = "search", event = "event", serve = "serve",
 }
 

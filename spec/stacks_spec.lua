@@ -88,7 +88,8 @@ describe("a model of two stacks", function()
   end)
 
   it("is searched", function()
-    local found = tperf.search { model = model(), system = "a100-sxm-80gb", gpus = 16, global_batch = 64, software = "none" }
+    local found = tperf.search { model = model(), system = "a100-sxm-80gb", gpus = 16, global_batch = 64,
+      software = "none" }
     assert.is_true(found.feasible > 100)
     local best = found[1]
     local again = train { model = model(), configuration = best }
@@ -135,7 +136,8 @@ describe("an architecture", function()
       [{ groups = {} }] = "'groups' must be a list of 1 to 4096 groups",
       [{ groups = { { count = 1, key = "a", blocks = { mlp } } } }] = "the groups have 1 layers, the model 48",
       [{ groups = { { count = 48, key = "a" } } }] = "group 1: 'blocks' must be a list of blocks",
-      [{ groups = { { count = 0, key = "a", blocks = { mlp } } } }] = "group 1: 'count' must be an integer of at least 1",
+      [{ groups = { { count = 0, key = "a",
+        blocks = { mlp } } } }] = "group 1: 'count' must be an integer of at least 1",
       [{ groups = { { count = 48, key = 7, blocks = { mlp } } } }] = "group 1: 'key' must be a name",
       [{ groups = { { count = 48, key = "a", seq = 0.5, blocks = { mlp } } } }] = "group 1: 'seq' must be an integer",
       [{ groups = 7 }] = "'groups' must be a list or a function",

@@ -28,8 +28,10 @@ enum {
 typedef struct tp_axis {
     char name[TP_AXIS_NAME_MAX];
     unsigned cuts;
-    unsigned folds; // bit i: groups of this axis are made of the GPUs of axis i; 0: it multiplies the GPUs
-    double apart; // gradients are reduced over it on their own, last, in so many of their bytes; 0: with the other replicas
+    unsigned
+        folds; // bit i: groups of this axis are made of the GPUs of axis i; 0: it multiplies the GPUs
+    double
+        apart; // gradients are reduced over it on their own, last, in so many of their bytes; 0: with the other replicas
 } tp_axis;
 
 // Folded axes come after those that they fold over, in the order from neighbours to GPUs far apart. Those that cut

@@ -57,10 +57,10 @@ typedef struct tp_serving {
     tp_platform on;
     tp_placement placement;
     const tp_pipeline *pipeline; // one stage a device
-    const tp_network *prefill; // of prefill_batch prompts
-    const tp_decode *decode;   // of micro_batch sequences; NULL: no token but the first is wanted
-    const tp_network *single;  // a step of one sequence with one key, for what it works on
-    const tp_cache *caches;    // of each kind of layer
+    const tp_network *prefill;   // of prefill_batch prompts
+    const tp_decode *decode;     // of micro_batch sequences; NULL: no token but the first is wanted
+    const tp_network *single;    // a step of one sequence with one key, for what it works on
+    const tp_cache *caches;      // of each kind of layer
     int64_t batch, prefill_batch, micro_batch, microbatches;
     int64_t prompt, generate; // tokens
     double reserved;          // part of the HBM that is kept free

@@ -16,7 +16,7 @@ typedef struct tp_network {
     tp_grid grid;
     int64_t sizes[TP_AXES_MAX]; // GPUs along each of the grid's own axes; 1 along the others
     double boundary_bytes;      // what one micro-batch sends to the next pipeline stage, per GPU
-    int n_kinds;            // of layers: sections 0 … n_kinds - 1; then first, then last
+    int n_kinds;                // of layers: sections 0 … n_kinds - 1; then first, then last
     size_t section_end[TP_SECTIONS_MAX]; // ops up to there belong to this and earlier sections
     size_t n_ops, capacity;              // ops it has, and has room for
     tp_op ops[];

@@ -164,8 +164,8 @@ tp_status tp_op_flash_attention(tp_op *op, const tp_attention *shape, tp_error *
 typedef struct tp_fused_attention {
     int64_t batch, heads, kv_heads, queries, keys, head_dim, value_dim, window, shards;
     bool causal, dropout, values_in_keys, sinks;
-    bool ring; // keys and values pass from GPU to GPU beside the kernels (arXiv 2310.01889)
-    double kv_element;       // bytes of one key or value element; 0: the op's dtype
+    bool ring;         // keys and values pass from GPU to GPU beside the kernels (arXiv 2310.01889)
+    double kv_element; // bytes of one key or value element; 0: the op's dtype
     const char *gather_axis; // keys and values are spread over it, as in tp_attention
 } tp_fused_attention;
 tp_status tp_op_attention(tp_op *op, const tp_fused_attention *shape, tp_error *error);

@@ -56,8 +56,8 @@ tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_heap *heap, const tp
 void tp_pipeline_release(tp_pipeline *pipeline);
 
 // What each of n chunks of the layers holds, as tp_pipeline_split deals them out where the pipeline has as many.
-void tp_pipeline_chunks(const tp_pipeline *pipeline, const tp_run *runs, size_t n_runs, bool has_ends, int64_t n,
-                        tp_stage *chunks);
+void tp_pipeline_chunks(const tp_pipeline *pipeline, const tp_run *runs, size_t n_runs,
+                        bool has_ends, int64_t n, tp_stage *chunks);
 
 // The section whose exchange is the first that a stage waits for: its first layer's, or that of the end which is all it
 // has.

@@ -44,9 +44,9 @@ typedef struct tp_search_options {
     size_t n_dp;
     int64_t replicas_fast, stages_fast; // demanded placements; 0 for any
     size_t top;                         // how many to keep per question
-    bool keep_all;            // keep every candidate, feasible or not
-    bool infeasible_too;      // let candidates that do not fit compete
-    bool no_pruning;          // evaluate what a bound rules out, too; never changes the answer
+    bool keep_all;                      // keep every candidate, feasible or not
+    bool infeasible_too;                // let candidates that do not fit compete
+    bool no_pruning; // evaluate what a bound rules out, too; never changes the answer
     bool
         by_least; // rank by tp_iteration_least, for a caller that simulates the best; nothing is pruned
     bool memory_only;        // time nothing: count what fits, find who needs least

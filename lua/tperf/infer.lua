@@ -6,7 +6,6 @@ local placement = require "tperf.placement"
 local problem = require "tperf.problem"
 local refusal = require "tperf.refusal"
 local serving = require "tperf.serving"
-local strategy = require "tperf.strategy"
 local units = require "tperf.units"
 
 local infer = {}
@@ -47,8 +46,8 @@ local function check_shares(p, c, own)
       names[#names + 1], product = ("%s = %d"):format(axis.name, own[i]), product * own[i]
     end
   end
-  refusal.raise("tperf.infer: %s take %d GPUs, which do not divide the %d of 'dp' = %d replicas; 'dp' must be a multiple "
-    .. "of %d", table.concat(names, " and "), product, p.strategy.grid:gpus(own) * c.dp, c.dp, sharing)
+  refusal.raise("tperf.infer: %s take %d GPUs, which do not divide the %d of 'dp' = %d replicas; 'dp' must be a "
+    .. "multiple of %d", table.concat(names, " and "), product, p.strategy.grid:gpus(own) * c.dp, c.dp, sharing)
 end
 
 local function check_sizes(p, c)

@@ -40,7 +40,9 @@ local function expanded(text, fail)
   while at <= #text do
     local group, after = text:match("^%(([EtmL|]*)%)()", at)
     local piece = group or text:match("^[EtmL|]", at)
-    if not piece then fail("has %q at letter %d: letters are E, t, m and L, | ends a stage, *N repeats", text:sub(at, at), at) end
+    if not piece then
+      fail("has %q at letter %d: letters are E, t, m and L, | ends a stage, *N repeats", text:sub(at, at), at)
+    end
     at = after or at + 1
     local times, past = text:match("^%*(%d+)()", at)
     at = past or at
@@ -80,7 +82,9 @@ local function from_string(text, m)
     if modules > 0 and stage.t > 0 and stage.m == 0 then fail "has layers after modules of multi-token prediction" end
   end
   if layers ~= m.layers then fail("has %d layers, the model %d", layers, m.layers) end
-  if modules > 0 and modules ~= m.mtp then fail("has %d modules of multi-token prediction, the model %d", modules, m.mtp) end
+  if modules > 0 and modules ~= m.mtp then
+    fail("has %d modules of multi-token prediction, the model %d", modules, m.mtp)
+  end
   for i, stage in ipairs(stages) do dealt[i] = stage.t + (apart and stage.m or 0) end
   return dealt, apart
 end
@@ -112,7 +116,7 @@ local function with_ends(o, layers, pp, chunks)
   if (first or 0) % chunks ~= 0 or (last or 0) % chunks ~= 0 then return nil end
   local others, list = between > 0 and even(rest, between * chunks) or {}, {}
   local next_one = 1
-  for chunk = 1, chunks do
+  for _ = 1, chunks do
     for device = 1, pp do
       local own = device == 1 and first or device == pp and last or nil
       list[#list + 1] = own and own // chunks or others[next_one]
@@ -149,14 +153,17 @@ function pipeline_layout.of(o, m)
   local layout = o.pipeline_layout
   local ends, counted = o.first_stage_layers or o.last_stage_layers, o.account_for_embedding or o.account_for_loss
   if (layout and 1 or 0) + (ends and 1 or 0) + (counted and 1 or 0) > 1 then
-    check.fail "give one of 'pipeline_layout', layers of the first and last stage, and 'account_for_embedding' or '…_loss'"
+    check.fail("give one of 'pipeline_layout', layers of the first and last stage, and 'account_for_embedding' or "
+      .. "'account_for_loss'")
   end
   if layout then
     local dealt, apart = (type(layout) == "string" and from_string or from_list)(layout, m)
     return function(pp, chunks) return pp * chunks == #dealt and dealt or nil end, apart
   end
   if ends then return function(pp, chunks) return with_ends(o, m.layers, pp, chunks) end, false end
-  if counted then return function(pp, chunks) return pp == 1 and false or accounted(o, m.layers, pp * chunks) end, false end
+  if counted then
+    return function(pp, chunks) return pp > 1 and accounted(o, m.layers, pp * chunks) end, false
+  end
   return nil, false
 end
 

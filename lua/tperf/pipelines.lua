@@ -205,7 +205,9 @@ function pipelines.why_none(name, pp, wanted, layers)
   if chunks < least then
     return ("schedule '%s' interleaves: 'virtual_stages' must be at least 2, got %d"):format(name, chunks)
   end
-  if pp * chunks <= most_stages(layers, chunks > 1) then return ("schedule '%s' has no closed form for pp = %d"):format(name, pp) end
+  if pp * chunks <= most_stages(layers, chunks > 1) then
+    return ("schedule '%s' has no closed form for pp = %d"):format(name, pp)
+  end
   local most = layers // pp
   local remedy = not definition.stages_per_device and most >= least and ("'virtual_stages' up to %d fits"):format(most)
     or ("pp up to %d fits"):format(layers // least)

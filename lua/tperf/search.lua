@@ -251,8 +251,8 @@ end
 ---@param given table
 ---  model, system      a name, a file or a table; system may be a list
 ---  gpus, global_batch   a number or a list; samples per iteration
----  strategy           a name, a list of names, or "all"; the best across them ("tensor", or the first that has the axes
----                     that are given)
+---  strategy           a name, a list of names, or "all"; the best across them ("tensor", or the first that has the
+---                     axes that are given)
 ---  attention          "flash" (default), "unfused", "recompute", "summa"
 ---  seq                tokens, in place of the model's
 ---  rules              "default", "subramanian2024" or a table, see tperf.rules
@@ -263,7 +263,7 @@ end
 ---  fast               { tp =, dp = … }: only these placements
 ---  schedule           a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); one without,
 ---                     such as one's own, is ranked by simulation
----  pipeline_layout    Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in the model's order
+---  pipeline_layout    Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in order
 ---  first_stage_layers, last_stage_layers  layers of the first and the last device; the others share the rest
 ---  account_for_embedding, account_for_loss  true: count as a layer when layers are dealt out to stages (false)
 ---  cp_kind            how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list

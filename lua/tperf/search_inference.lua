@@ -7,7 +7,6 @@ local nearest = require "tperf.nearest"
 local problem = require "tperf.problem"
 local pareto = require "tperf.plot.pareto"
 local serving = require "tperf.serving"
-local strategy = require "tperf.strategy"
 local units = require "tperf.units"
 
 local search_inference = {}
@@ -58,7 +57,7 @@ local function choices(p, axis, c, candidates)
   return list
 end
 
--- Calls visit for every { pp, dp, sizes of the strategy's axes }: axes that multiply the GPUs, stages, then the axes that
+-- Calls visit for every { pp, dp, sizes of the strategy's axes }: axes that multiply the GPUs, stages, then those that
 -- fold over them and over the replicas that are left.
 local function each_split(p, visit)
   local o, s, c, own = p.o, p.strategy, {}, {}
@@ -210,8 +209,8 @@ local function reason_of(p, counts)
     units.format(best.ttft, "s", 3), units.format(best.tpot, "s", 3))
 end
 
---- The best ways to serve a model on a number of GPUs: every split of them over a strategy's axes, pp and replicas, and batches in
---- doublings, the largest that fits, and the largest within the limits.
+--- The best ways to serve a model on a number of GPUs: every split of them over a strategy's axes, pp and replicas,
+--- and batches in doublings, the largest that fits, and the largest within the limits.
 ---@param given table
 ---  model, system          a name, a file, a table
 ---  prompt, generate       tokens that a request brings and wants

@@ -174,7 +174,8 @@ end
 
 --- One GPU's share, for questions about sizes; c: the sizes of axes by their names.
 function serving.share(p, c)
-  local share = strategy.share(p.strategy, p.model, 1, {}, p.rules, { sequence_parallel = p.o.sequence_parallel or false })
+  local options = { sequence_parallel = p.o.sequence_parallel or false }
+  local share = strategy.share(p.strategy, p.model, 1, {}, p.rules, options)
   for _, name in ipairs(p.strategy.axis_names) do share[name] = c[name] end
   return share
 end

@@ -117,8 +117,8 @@ local function each_size(s, model, rules, questions, fixed, refused, visit)
   descend(1)
 end
 
--- What a data-parallel replica may run per iteration with these axes, for every pipeline size and over all questions, as
--- a set.
+-- What a data-parallel replica may run per iteration with these axes, for every pipeline size and over all questions,
+-- as a set.
 local function replica_batches(s, sizes, pps, questions)
   local set, product, ways = {}, s.grid:gpus(sizes), s.grid:batch(sizes)
   for _, q in ipairs(product and questions or {}) do

@@ -119,8 +119,8 @@ local function check_divisions(o, s, p, own, share)
   local replica = divide(o.global_batch, o.dp * ways, ways > 1 and "the number of replicas" or "dp", "'global_batch'")
   divide(replica, o.micro_batch, "micro_batch", "the global batch of one replica,")
   if #p.pipeline_list == 0 and p.dealt then
-    refusal.raise("tperf.train: the layers cannot be dealt out to %d x %d stages as asked: give pp and virtual_stages that "
-      .. "go with %s", o.pp, o.virtual_stages or 1, p.dealt)
+    refusal.raise("tperf.train: the layers cannot be dealt out to %d x %d stages as asked: give pp and virtual_stages "
+      .. "that go with %s", o.pp, o.virtual_stages or 1, p.dealt)
   elseif #p.pipeline_list == 0 then
     refusal.raise("tperf.train: %s", pipelines.why_none(o.schedule, o.pp, o.virtual_stages, p.model.layers))
   end

@@ -186,8 +186,9 @@ static void check_networks(lua_State *L, const tp_serving *s) {
 
 static void check_run(lua_State *L, const run *r, const tp_serving *s) {
     bool sound = r->batch >= 1 && r->prefill_batch >= 1 && r->micro_batch >= 1 &&
-                 r->microbatches >= 1 && r->prompt >= 1 && r->generate >= 1 && s->pipeline->pp % s->placement.fast[TP_AXIS_STAGES] == 0 && r->reserved >= 0 && r->reserved < 1 &&
-                 s->pipeline->virtual_stages == 1;
+                 r->microbatches >= 1 && r->prompt >= 1 && r->generate >= 1 &&
+                 s->pipeline->pp % s->placement.fast[TP_AXIS_STAGES] == 0 && r->reserved >= 0 &&
+                 r->reserved < 1 && s->pipeline->virtual_stages == 1;
     if (!sound) tp_bind_fail(L, "serve: sizes must be at least 1, 'reserved' be from 0 to 1");
     const tp_decode *d = s->decode;
     if (d && (d->keys[0] > (double)r->prompt + 1 ||

@@ -94,8 +94,7 @@ static void read_candidate(lua_State *L, int run_index, int fast_index, const tp
     const tp_pipeline *pipelines = tp_bind_check_pipelines(L, pipelines_index, &n);
     if (r.pipeline < 1 || (size_t)r.pipeline > n) tp_bind_fail(L, "no such pipeline");
     candidate->pipeline = &pipelines[r.pipeline - 1];
-    if (!is_sound(&r))
-        tp_bind_fail(L, "sizes must be at least 1 and lie in what they divide");
+    if (!is_sound(&r)) tp_bind_fail(L, "sizes must be at least 1 and lie in what they divide");
     tp_bind_check_kinds(L, pipelines_index, network);
     candidate->placement.panels = r.panels;
     tp_bind_check_placement(L, fast_index, network, &candidate->placement);
@@ -207,7 +206,8 @@ static int network_passes(lua_State *L) {
     const tp_run *runs = tp_bind_pipeline_runs(L, 5, &n_runs, &has_ends);
     for (size_t i = 0; i < n_runs; i++)
         layers += runs[i].layers;
-    luaL_argcheck(L, n >= 1 && n <= layers + (has_ends && n > 2 ? 2 : 0), 9, "no stage may be without layers");
+    luaL_argcheck(L, n >= 1 && n <= layers + (has_ends && n > 2 ? 2 : 0), 9,
+                  "no stage may be without layers");
     tp_stage *chunks = lua_newuserdatauv(L, (size_t)n * sizeof *chunks, 0);
     tp_chunk_passes *passes = lua_newuserdatauv(L, (size_t)n * sizeof *passes, 0);
     tp_device_waits *waits = lua_newuserdatauv(L, (size_t)pp * sizeof *waits, 0);

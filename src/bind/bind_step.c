@@ -207,7 +207,8 @@ static tp_chunk *push_chunks(lua_State *L, const tp_pipeline *pipeline, int64_t 
     bool has_ends;
     const tp_run *runs = tp_bind_pipeline_runs(L, 5, &n_runs, &has_ends);
     int64_t layers = count_layers(runs, n_runs);
-    luaL_argcheck(L, n >= 1 && n <= layers + (has_ends && n > 2 ? 2 : 0), 9, "no stage may be without layers");
+    luaL_argcheck(L, n >= 1 && n <= layers + (has_ends && n > 2 ? 2 : 0), 9,
+                  "no stage may be without layers");
     if (layers > MOST_LAYERS) tp_bind_fail(L, "a model of more than %d layers", MOST_LAYERS);
     const int *kinds = push_kinds(L, runs, n_runs, layers);
     tp_stage *stages = lua_newuserdatauv(L, (size_t)n * sizeof *stages, 0);

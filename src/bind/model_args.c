@@ -89,7 +89,8 @@ void tp_bind_check_placement(lua_State *L, int index, const tp_network *network,
     for (size_t i = TP_AXIS_OWN; i < n; i++)
         if (network->sizes[i] == 0)
             continue; // shards the state of all replicas, and has no collectives of its own
-        else if (placement->fast[i] > network->sizes[i] || network->sizes[i] % placement->fast[i] != 0)
+        else if (placement->fast[i] > network->sizes[i] ||
+                 network->sizes[i] % placement->fast[i] != 0)
             tp_bind_fail(L, "%I of %I GPUs cannot share a fast domain",
                          (LUAI_UACINT)placement->fast[i], (LUAI_UACINT)network->sizes[i]);
     if (placement->panels < 1) tp_bind_fail(L, "'panels' must be at least 1");

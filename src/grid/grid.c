@@ -13,11 +13,11 @@ int64_t tp_gcd(int64_t a, int64_t b) {
 }
 
 tp_grid tp_grid_new(void) {
-    return (tp_grid){2,
-                     {[TP_AXIS_REPLICAS] = {.name = "dp", .cuts = TP_CUTS_BATCH},
-                      [TP_AXIS_STAGES] = {.name = "pp",
-                                          .cuts = TP_CUTS_LAYERS | TP_CUTS_WEIGHTS |
-                                                  TP_CUTS_EXPERTS}}};
+    return (tp_grid){
+        2,
+        {[TP_AXIS_REPLICAS] = {.name = "dp", .cuts = TP_CUTS_BATCH},
+         [TP_AXIS_STAGES] = {.name = "pp",
+                             .cuts = TP_CUTS_LAYERS | TP_CUTS_WEIGHTS | TP_CUTS_EXPERTS}}};
 }
 
 int tp_grid_find(const tp_grid *grid, const char *name) {

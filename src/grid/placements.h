@@ -15,15 +15,15 @@ typedef struct tp_siting {
     const tp_grid *grid;
     const int64_t *sizes, *demanded; // of all axes; placements that are wanted, 0 for any
     const tp_divisors *divisors;     // of all GPUs, and the GPUs of a domain
-    bool one_domain;                 // the machine is no more than one domain, which holds all of it
-    bool fills;                      // a placement must fill the domain (Q16)
+    bool one_domain; // the machine is no more than one domain, which holds all of it
+    bool fills;      // a placement must fill the domain (Q16)
 } tp_siting;
 
 // One way to place the own axes that multiply the GPUs.
 typedef struct tp_layout {
     int64_t fast[TP_AXES_MAX];
-    int64_t room; // GPUs of a domain that are left for each of them
-    int64_t step; // the smallest factor by which one of them could grow; INT64_MAX: none can
+    int64_t room;    // GPUs of a domain that are left for each of them
+    int64_t step;    // the smallest factor by which one of them could grow; INT64_MAX: none can
     uint32_t placed; // the last found of those that have it; UINT32_MAX: none
 } tp_layout;
 

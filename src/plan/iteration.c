@@ -105,10 +105,14 @@ typedef struct exchangers {
 
 static exchangers exchangers_of(const tp_candidate *candidate, const tp_job *job,
                                 const tp_network *network, bool experts) {
-    tp_replicas r = tp_grid_replicas(&network->grid, candidate->sizes, candidate->placement.fast, experts);
+    tp_replicas r =
+        tp_grid_replicas(&network->grid, candidate->sizes, candidate->placement.fast, experts);
     tp_collective reduction = candidate->zero ? TP_REDUCE_SCATTER : TP_ALL_REDUCE;
     exchangers e = {exchanger_of(job, TP_ALL_GATHER, r.shards),
-                    exchanger_of(job, reduction, r.shards), (int)r.n_copies, {{0}}, {0}};
+                    exchanger_of(job, reduction, r.shards),
+                    (int)r.n_copies,
+                    {{0}},
+                    {0}};
     for (int i = 0; i < r.n_copies; i++) {
         e.copies[i] = exchanger_of(job, TP_ALL_REDUCE, r.copies[i].group);
         e.bytes[i] = r.copies[i].bytes / (candidate->zero ? (double)r.shards.size : 1);

@@ -149,7 +149,8 @@ static tp_memory memory_of(const question *q, const tp_stage *stage) {
 
 static question question_of(const tp_candidate *candidate, const tp_job *job,
                             const tp_network *network, const tp_layer_cost *costs) {
-    static const int64_t apart[TP_AXES_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}; // no bytes depend on it
+    static const int64_t apart[TP_AXES_MAX] = {1, 1, 1, 1, 1, 1,
+                                               1, 1, 1, 1, 1, 1}; // no bytes depend on it
     const int64_t *sizes = candidate->sizes;
     return (question){
         .candidate = candidate,

@@ -92,7 +92,8 @@ static tp_status check_chunks(const tp_pipeline *pipeline, int64_t layers, bool 
         sum += pipeline->dealt[c];
     }
     if (pipeline->dealt && sum != layers)
-        return tp_error_set(error, TP_INVALID, "the pipeline's stages have %lld layers, the model %lld",
+        return tp_error_set(error, TP_INVALID,
+                            "the pipeline's stages have %lld layers, the model %lld",
                             (long long)sum, (long long)layers);
     return TP_OK;
 }

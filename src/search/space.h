@@ -4,8 +4,8 @@
 
 #include <stdatomic.h>
 
-#include "search/best.h"
 #include "grid/placements.h"
+#include "search/best.h"
 
 // A question, prepared.
 typedef struct tp_topic {
@@ -40,17 +40,17 @@ typedef struct tp_exchanged {
 // What one worker needs while it walks one shape for one place; grows, and is used again.
 typedef struct tp_scratch {
     size_t timed_capacity, costs_capacity, works_capacity, slots_capacity, exchanged_capacity;
-    tp_costs *timed;        // one a placement of the place's atlas
-    tp_layer_cost *costs;   // placements x n_panels x sections
-    tp_op_work *works;      // n_panels x ops, once a placement has been timed
-    tp_slot *slots;         // one a divisor of all GPUs
+    tp_costs *timed;         // one a placement of the place's atlas
+    tp_layer_cost *costs;    // placements x n_panels x sections
+    tp_op_work *works;       // n_panels x ops, once a placement has been timed
+    tp_slot *slots;          // one a divisor of all GPUs
     tp_exchanged *exchanged; // one a kind of exchange of the topic's book
-    tp_atlas *atlases;      // one a place
-    tp_book *books;         // one a topic
-    int64_t stamp;          // changes whenever slots and exchanges have to be timed again
-    int64_t shape_stamp;    // changes with the shape and the place
-    int64_t sizes_stamp;    // changes with the three below
-    int strategy;           // of the shape walked last
+    tp_atlas *atlases;       // one a place
+    tp_book *books;          // one a topic
+    int64_t stamp;           // changes whenever slots and exchanges have to be timed again
+    int64_t shape_stamp;     // changes with the shape and the place
+    int64_t sizes_stamp;     // changes with the three below
+    int strategy;            // of the shape walked last
     int64_t sizes[TP_AXES_MAX], demanded[TP_AXES_MAX]; // its sizes and placements
 } tp_scratch;
 

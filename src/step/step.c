@@ -250,7 +250,10 @@ tp_status tp_step_pass(const tp_step *step, const tp_chunk *chunk, tp_pass_kind 
 // happen in every pass. Of several chunks the others exchange theirs while the first works.
 static tp_status write_waits(const tp_step *step, const tp_stage *device, bool before,
                              tp_task_list *list, tp_error *error) {
-    tp_writer w = {.step = step, .list = list, .section = tp_leading_section(device, step->network), .layer = -1};
+    tp_writer w = {.step = step,
+                   .list = list,
+                   .section = tp_leading_section(device, step->network),
+                   .layer = -1};
     tp_task_kind kind = before ? TP_TASK_GATHER : TP_TASK_REDUCE;
     bool each = step->candidate->zero >= (before ? 3 : 2);
     double chunks = (double)step->candidate->pipeline->virtual_stages;

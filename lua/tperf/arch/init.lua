@@ -122,7 +122,7 @@ end
 --- What a model is made of, in order.
 ---@param model table
 ---@param rules table?  the default rules' when absent
----@param apart boolean?  modules of multi-token prediction are layers of their own, not part of what follows the last one
+---@param apart boolean?  modules of multi-token prediction are layers of their own, behind all others
 ---@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (those of equal `key`
 ---  are equal), first = the blocks before the first layer, last = those after the last one }
 function architecture.of(model, rules, apart)

@@ -103,7 +103,8 @@ local function inside(m, p)
   local e, summed_later, lie = m.experts, not p.sequence_parallel, spread(m, p)
   local rows, active = load(m, p, lie)
   local ops, narrow = meet(m, p, lie, "gather-tokens", "all_gather"), narrowed(m)
-  ops[#ops + 1] = p:router { name = "router", width = m.hidden, experts = e.count, top_k = e.top_k, bias = e.router_bias }
+  ops[#ops + 1] = p:router { name = "router", width = m.hidden, experts = e.count, top_k = e.top_k,
+    bias = e.router_bias }
   if e.latent then
     ops[#ops + 1] = p:replicated { name = "latent-in", n_in = m.hidden, n_out = e.latent, input_kept_elsewhere = true }
   end

@@ -25,7 +25,8 @@ function stated.check(given)
 end
 
 local function wrong(given, i, field, what, value)
-  check.fail("tperf.architecture '%s': group %d: '%s' must be %s, got %s", given.name, i, field, what, check.show(value))
+  check.fail("tperf.architecture '%s': group %d: '%s' must be %s, got %s", given.name, i, field, what,
+    check.show(value))
 end
 
 local function checked_group(given, i, group)

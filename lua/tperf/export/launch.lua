@@ -97,8 +97,8 @@ local function serving(c, model, options)
   n.max_batch = c.batch and whole(c, "batch") or nil
   n.etp = whole(c, "etp", n.tp)
   if n.ep > 1 and n.ep ~= n.tp * n.dp // n.etp and n.ep ~= n.tp // n.etp then
-    check.fail("tperf.report.launch: ep = %d of tp x dp = %d x %d: engines share experts over all GPUs of a server", n.ep,
-      n.tp, n.dp)
+    check.fail("tperf.report.launch: ep = %d of tp x dp = %d x %d: engines share experts over all GPUs of a server",
+      n.ep, n.tp, n.dp)
   end
   n.experts = model and model.experts ~= nil or n.ep > 1
   n.shared = n.ep > 1 and n.ep * n.etp > n.tp -- by replicas

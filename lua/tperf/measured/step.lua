@@ -87,8 +87,8 @@ local function placement_of(s, domain)
   return fast
 end
 
--- How the run's layers are dealt out over its stages, as arguments of tperf.train: a string of Megatron's, layers of the
--- first and last stage, or ends that count as layers.
+-- How the run's layers are dealt out over its stages, as arguments of tperf.train: a string of Megatron's, layers of
+-- the first and last stage, or ends that count as layers.
 local function layout_of(row, model)
   local text, a = read.text(row.pp_layout):gsub("\\", ""), {}
   if text == "" then return a end
@@ -205,7 +205,8 @@ function step.request(case, system, profile, recompute)
   local request = {
     model = case.model, system = system, strategy = s.cp > 1 and "context" or "tensor", gpus = s.gpus, tp = s.tp,
     cp = s.cp > 1 and s.cp or nil, ep = s.ep,
-    etp = require "tperf.model"(case.model).experts and s.etp or nil, pp = s.pp, dp = s.dp, global_batch = case.global_batch,
+    etp = require "tperf.model"(case.model).experts and s.etp or nil, pp = s.pp, dp = s.dp,
+    global_batch = case.global_batch,
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
     virtual_stages = interleaved and s.vp or nil, zero = case.zero, recompute = recompute or case.recompute,
     sequence_parallel = case.sequence_parallel, software = profile, gradients = case.gradients,

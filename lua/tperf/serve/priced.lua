@@ -207,7 +207,8 @@ end
 
 -- Bytes on one GPU: weights and buffers of the largest step; the cache of a token, and what a request has besides.
 local function memory_of(p, o, fast)
-  local c = { tp = o.tp, ep = o.ep, pp = 1, dp = placement.sharing(p.strategy, serving.own_sizes(p, { tp = o.tp, ep = o.ep })), batch = 1, prefill_batch = 1 }
+  local c = { tp = o.tp, ep = o.ep, pp = 1, batch = 1, prefill_batch = 1 }
+  c.dp = placement.sharing(p.strategy, serving.own_sizes(p, c))
   p.o.generate = 1
   local function held(prompt)
     p.o.prompt = prompt

@@ -106,15 +106,16 @@ local function exchanging(p)
   return list
 end
 
---- One all-to-all of queries, keys and values before attention, one of its result after it, 16-bit numbers: what each GPU
---- holds of them before it, which is as much as it holds after it where every key head is somewhere once.
+--- One all-to-all of queries, keys and values before attention, one of its result after it, 16-bit numbers: what each
+--- GPU holds of them before it, which is as much as it holds after it where every key head is somewhere once.
 function context.exchange(p, cut, shape)
   local before, after = {}, {}
   local value, tokens = shape.value_dim or shape.head_dim, p.micro_batch * cut.queries
   for i, one in ipairs(p.mode == "decode" and {} or exchanging(p)) do
     local function all_to_all(name, width)
       return op.collective {
-        name = i == 1 and name or name .. "-" .. one.axis, kind = "all_to_all", axis = one.axis, bytes = 2.0 * tokens * width,
+        name = i == 1 and name or name .. "-" .. one.axis, kind = "all_to_all", axis = one.axis,
+          bytes = 2.0 * tokens * width,
       }
     end
     before[i] = all_to_all("scatter-heads", cut.heads * shape.head_dim + cut.kv_heads * (shape.head_dim + value))

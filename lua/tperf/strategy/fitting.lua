@@ -47,7 +47,8 @@ function fitting.cuts(m, n, rules, own)
   local e, s, recurrent = m.experts, m.mamba, m.delta and m.delta.value_heads or m.mamba1 and m.mamba1.inner
   local routed = e and not own and e.ffn or n
   if e and (routed % n ~= 0 or e.shared > 0 and (e.shared_ffn or e.ffn) % n ~= 0) then
-    return false, ("does not divide an expert's width of %d"):format(routed % n ~= 0 and routed or e.shared_ffn or e.ffn)
+    local width = routed % n ~= 0 and routed or e.shared_ffn or e.ffn
+    return false, ("does not divide an expert's width of %d"):format(width)
   end
   if s and s.heads % n ~= 0 then return false, ("does not divide the Mamba layers' %d heads"):format(s.heads) end
   if recurrent and recurrent % n ~= 0 then
@@ -85,7 +86,8 @@ function fitting.expert_features(over)
         return false, ("does not divide an expert's width of %d"):format(m.experts.ffn)
       end
       if p.sequence_parallel == false and math.max(p.tp, p.etp) % math.min(p.tp, p.etp) ~= 0 then
-        return false, ("neither divides tp = %d nor is divided by it, as without sequence_parallel it must"):format(p.tp)
+        return false,
+          ("neither divides tp = %d nor is divided by it, as without sequence_parallel it must"):format(p.tp)
       end
       return true
     end,

@@ -25,8 +25,8 @@
 --   exchange         function(share, cut, shape) -> ops before, ops after attention's kernels; nil: none. cut: what
 --                    heads returned; shape: kv_heads, head_dim, value_dim
 --   serves           false: it cuts sequences, and so nothing of a step of one token (true)
---   options          { cp_kind = { axis = "cp", choices = { "all_gather", "ring" … } } }: named choices about an axis that
---                    its functions find in the share, the first where none is given; searches take a list of them
+--   options          { cp_kind = { axis = "cp", choices = { "all_gather", "ring" … } } }: named choices about an axis
+--                    that its functions find in the share, the first where none is given; searches take a list of them
 --   trains           false: searches of "all" strategies leave it out (true)
 --   features         the axis that cuts heads and features
 --   column, row, replicated, norm, heads, router, scan, embedding, head, cross_entropy   cuts, see below
@@ -61,7 +61,8 @@ local MOST_AXES <const> = 10 -- beside dp and pp
 local axis_schema = {
   name = check.string(), meaning = check.string { optional = true }, admits = check.func(),
   experts = check.boolean { default = false },
-  cuts = check.list(check.choice { { "tokens", "features", "weights", "experts", "batch", "state" } }, { optional = true }),
+  cuts = check.list(check.choice { { "tokens", "features", "weights", "experts", "batch", "state" } },
+    { optional = true }),
   folds = check.list(check.string(), { optional = true, min = 1 }),
   apart = check.number { above = 0, max = 1, optional = true },
   default = check.func { optional = true }, tries = check.func { optional = true },
@@ -126,11 +127,13 @@ local function grid_of(s)
     bit[axis.name] = 1 << (i + 1)
     for _, name in ipairs(axis.folds or {}) do
       if not bit[name] then
-        check.fail("tperf.strategy '%s': axis '%s' folds over '%s', which is no axis before it", s.name, axis.name, name)
+        check.fail("tperf.strategy '%s': axis '%s' folds over '%s', which is no axis before it", s.name, axis.name,
+          name)
       end
     end
     rows[i] = {
-      name = axis.name, cuts = bits_of(axis.cuts, CUTS), folds = bits_of(axis.folds or {}, bit), apart = axis.apart or 0,
+      name = axis.name, cuts = bits_of(axis.cuts, CUTS), folds = bits_of(axis.folds or {}, bit),
+      apart = axis.apart or 0,
     }
   end
   return core.grid(rows)
@@ -142,7 +145,8 @@ local option_schema = { axis = check.string(), choices = check.list(check.string
 local function options_of(s, index)
   local options = {}
   for name, option in next, type(s.options) == "table" and s.options or {} do
-    options[name] = check.record(("tperf.strategy '%s': option '%s'"):format(s.name, tostring(name)), option, option_schema)
+    options[name] = check.record(("tperf.strategy '%s': option '%s'"):format(s.name, tostring(name)), option,
+      option_schema)
     if type(name) ~= "string" or index[name] or not index[options[name].axis] then
       check.fail("tperf.strategy '%s': option '%s' must be about one of its axes, and not be called like one", s.name,
         tostring(name))

@@ -139,7 +139,8 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
     { long = "measured", value = "FILE", from = "files",
       help = "compare with a trace of PyTorch's profiler (.json), or Megatron-LM's timers" },
     { long = "beside", value = "FILE", writes = "file", help = "draw the measured step and the predicted one (.svg)" },
-    { long = "ranks", value = "N,...", kind = "integers", min = 0, help = "which GPUs' traces to write (default: all)" },
+    { long = "ranks", value = "N,...", kind = "integers", min = 0,
+      help = "which GPUs' traces to write (default: all)" },
   }),
   run = function(values, arguments)
     local asked, message = configuration.question(values, arguments, { "system", "batch" })

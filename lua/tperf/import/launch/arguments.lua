@@ -127,7 +127,8 @@ local function training(launch, model)
   end
   if launch.pp > 1 then
     a.pipeline_layout = launch.pipeline_layout
-    a.account_for_embedding, a.account_for_loss = launch.account_for_embedding_and_loss, launch.account_for_embedding_and_loss
+    a.account_for_embedding, a.account_for_loss = launch.account_for_embedding_and_loss,
+      launch.account_for_embedding_and_loss
   end
   a.recompute = launch.recompute and launch.recompute.granularity or "none"
   if launch.tp > 1 then a.sequence_parallel = launch.sequence_parallel end
