@@ -40,7 +40,7 @@ FAULTS_CFLAGS := $(if $(FAULTS),-DTPERF_FAULTS)
 FAULTS_LDFLAGS := $(if $(FAULTS),$(addprefix -Wl$(,)--wrap=,malloc calloc realloc tp_limits_allocate))
 
 # Asked once, when first needed: `make deps` may just have installed pkg-config itself.
-PACKAGES := lua5.4 yaml-0.1
+PACKAGES := lua5.4 yaml-0.1 "sqlite3 >= 3.36"
 PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --cflags $(PACKAGES)))$(PKG_CFLAGS)
 PKG_LIBS   = $(eval PKG_LIBS := $$(shell pkg-config --libs $(PACKAGES)))$(PKG_LIBS)
 ALL_CFLAGS  = $(REQUIRED) $(WARNINGS) $(VARIANT_$(VARIANT)) $(FAULTS_CFLAGS) $(PKG_CFLAGS) $(CFLAGS)
@@ -186,7 +186,7 @@ $(B)/embed: src/tools/embed.c $(B)/flags
 replace-if-new = cmp -s $(1).$$$$ $(1) && rm $(1).$$$$ || mv $(1).$$$$ $(1)
 $(B)/flags: FORCE
 	@pkg-config --exists $(PACKAGES) 2>/dev/null || \
-	  { echo "tperf: Lua 5.4 or libyaml is missing here; 'make deps' installs them" >&2; exit 1; }
+	  { echo "tperf: Lua 5.4, libyaml or SQLite is missing here; 'make deps' installs them" >&2; exit 1; }
 	@mkdir -p $(B)
 	@echo '$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS)' > $@.$$$$; $(call replace-if-new,$@)
 $(B)/lua-files: FORCE
@@ -213,8 +213,8 @@ define install-packages
     { echo "could not install them; as root, type: apt-get install $(1)" >&2; exit 1; }; }
 endef
 
-deps: ## install Lua 5.4, libyaml and pkg-config (apt), if missing
-	@pkg-config --exists $(PACKAGES) 2> /dev/null || $(call install-packages,liblua5.4-dev libyaml-dev pkg-config)
+deps: ## install Lua 5.4, libyaml, SQLite and pkg-config (apt), if missing
+	@pkg-config --exists $(PACKAGES) 2> /dev/null || $(call install-packages,liblua5.4-dev libyaml-dev libsqlite3-dev pkg-config)
 
 deps-test: ## install lua5.4, busted and luacheck (apt), if missing
 	@{ lua5.4 -e 'require "busted.core" require "lfs" require "term" require "system"' && \

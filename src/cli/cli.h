@@ -21,6 +21,10 @@ const char *tp_limits_memory_hint(void);
 // Counts steps of C code that a script can make arbitrarily long; ends the run at the budget or at Ctrl-C.
 void tp_limits_charge(lua_State *L, uint64_t steps);
 
+// Counts such steps where no error can be raised; whether the work has to end, as the budget is spent or Ctrl-C was
+// pressed. The script ends at its next instruction.
+bool tp_limits_spend(uint64_t steps);
+
 // Makes the hook run at the next instruction; async-signal-safe.
 void tp_limits_look(lua_State *L);
 

@@ -14,6 +14,7 @@
 #include "bind/bind.h"
 #include "cli/cli.h"
 #include "io/stage.h"
+#include "io/store.h"
 
 static bool verbose;
 static const char traceback_key; // its address is the registry key
@@ -131,6 +132,7 @@ static int run(lua_State *L) {
     luaL_openlibs(L);
     tp_bind_open(L);
     tp_interrupts_catch(L);
+    tp_store_ask(tp_limits_spend);
     lua_getglobal(L, "require");
     lua_pushliteral(L, "tperf.cli");
     lua_call(L, 1, 1);
@@ -158,6 +160,7 @@ static int report(lua_State *L, int status) {
 int main(int argc, char **argv) {
     if (!reserve_streams()) return 1; // there is nowhere to say so
     tidy_at_signals();
+    tp_store_use_heap(&(tp_heap){tp_limits_allocate, NULL});
     lua_State *L = lua_newstate(tp_limits_allocate, NULL);
     if (!L) {
         fprintf(stderr, "tperf: not enough memory\n");

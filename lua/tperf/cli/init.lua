@@ -4,8 +4,9 @@
 --   host.exit(status)                 ends the process, standard output flushed and checked
 --   host.limits.memory(bytes), .instructions(count), .interactive()
 --   host.input.open(path)             a regular file for reading
+--   host.input.real(path, hash)       its absolute path, and its SHA-256 if `hash`
 --   host.output.folder(dir)           sets the output folder; below it, and there only what is new or the script's own:
---     .open(path, mode), .write(path, text), .log(path, header), .remove(path), .rename(from, to)
+--     .open(path, mode), .write(path, text), .keep(path, bytes), .remove(path), .rename(from, to)
 --   host.output.script(path)          which script runs; what it wrote in earlier runs is its own
 --   host.output.finish()              closes what a script left open
 --   host.output.claim(path, sha256), .retire(path), .manifest(text)   for manifests

@@ -22,6 +22,7 @@ local report = {
   placement = layout.placement,
   save = save.rows,
   present = save.present,
+  query = require "tperf.report.query",
   groups = shape.groups,
   pivot = shape.pivot,
   short = shape.short,
