@@ -8,9 +8,9 @@
 // objects, each by its name; values has them back.
 //
 // The bytes: a letter, and what follows it. N, T, F: nil, true, false; i: an integer (LEB128, zigzag); d: a float (8
-// bytes, little-endian); s: a string (its length, its bytes); r: the n-th string before, from 0; l: a list (its length,
-// its items); t: a table (how many, key and value in turn, numbers first, then strings, then the rest); k: a named value
-// (its name); o: an object (its metatable's name, then as t or l).
+// bytes, little-endian); s: a string (length, bytes); r: the n-th string before, from 0; l: a list (length, items); t: a
+// table (how many; key and value in turn, numbers first, then strings); k: a named value; o: an object (its metatable's
+// name, then as t or l).
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +79,6 @@ static char *make_room(writer *w, size_t size) {
 static void put_letter(writer *w, char letter) {
     *make_room(w, 1) = letter;
 }
-
 static void put_count(writer *w, uint64_t n) {
     for (; n >= 0x80; n >>= 7)
         put_letter(w, (char)(n | 0x80));
@@ -264,10 +263,10 @@ static void put_table(writer *w, int table) {
 }
 
 static bool is_above(const writer *w, const void *table) {
-    for (int i = 0; i < w->depth; i++) {
-        if (w->above[i] == table) return true;
-    }
-    return false;
+    int i = 0;
+    while (i < w->depth && w->above[i] != table)
+        i++;
+    return i < w->depth;
 }
 
 // Whether the table at the top goes by its fields; its metatable's name is written.
@@ -306,10 +305,8 @@ static void put_value(writer *w) {
     luaL_checkstack(L, TAKES + 4, "tables within tables");
     switch (lua_type(L, -1)) {
     case LUA_TNIL:
-        put_letter(w, 'N');
-        break;
     case LUA_TBOOLEAN:
-        put_letter(w, lua_toboolean(L, -1) ? 'T' : 'F');
+        put_letter(w, lua_isnil(L, -1) ? 'N' : lua_toboolean(L, -1) ? 'T' : 'F');
         break;
     case LUA_TNUMBER:
         put_number(w, lua_gettop(L));
@@ -341,7 +338,6 @@ static int write_as(lua_State *L, mode how) {
 static int encode(lua_State *L) {
     return write_as(L, lua_istable(L, 2) ? NAMED : PLAIN);
 }
-
 static int identity(lua_State *L) {
     return write_as(L, IDENTITY);
 }
@@ -361,8 +357,7 @@ static int spoilt(const reader *r) {
 }
 
 static unsigned char get_byte(reader *r) {
-    if (r->at == r->end) spoilt(r);
-    return *r->at++;
+    return r->at == r->end ? (unsigned char)spoilt(r) : *r->at++;
 }
 
 static uint64_t get_count(reader *r) {
