@@ -12,7 +12,7 @@ JOBS    ?=
 FUZZ_SEED    ?= 1
 V       ?= 0
 
-VARIANTS := release debug asan tsan coverage
+VARIANTS := release debug asan tsan coverage mpi
 ifeq ($(filter $(VARIANT),$(VARIANTS)),)
 $(error VARIANT=$(VARIANT) is not one of: $(VARIANTS))
 endif
@@ -30,7 +30,16 @@ VARIANT_release := -O2 -g -DNDEBUG
 VARIANT_debug   := -O0 -g3
 VARIANT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 VARIANT_tsan    := -O1 -g -fsanitize=thread
+VARIANT_mpi     := -O2 -g -DNDEBUG -DTPERF_MPI
 VARIANT_coverage := -O0 -g --coverage -fprofile-update=atomic -DNDEBUG -include src/bind/coverage.h
+
+# `make mpi` compiles as `mpicc` does; MPICC names that of another MPI, MPI the folder of build for it.
+MPICC ?= mpicc
+MPI   ?= mpi
+ifeq ($(VARIANT),mpi)
+override CC := $(MPICC)
+B := build/$(MPI)
+endif
 
 # Variants for tests have a hook that makes allocations fail: src/bind/bind_faults.c.
 , := ,
@@ -53,14 +62,19 @@ LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
-.PHONY: all run test check faults coverage accuracy docs bench fuzz fuzz-yaml fuzz-json fuzz-csv fuzz-cli fuzz-lua \
-        gallery lint format lua-module deps deps-test deps-lint install install-lua \
+.PHONY: all mpi run test check faults coverage accuracy docs bench fuzz fuzz-yaml fuzz-json fuzz-csv fuzz-cli fuzz-lua \
+        gallery lint format lua-module deps deps-mpi deps-test deps-lint install install-lua \
         uninstall clean help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 
 all: $(B)/tperf ## build ./tperf
 	@ln -sfn $(B)/tperf tperf
+
+mpi: ## build ./tperf for many machines, with any MPI (MPICC=mpicc); docs/clusters.md
+	@command -v $(MPICC) > /dev/null || \
+	  { echo "tperf: there is no $(MPICC) here; 'make deps-mpi' installs Open MPI, or name yours: MPICC=…" >&2; exit 1; }
+	@$(MAKE) VARIANT=mpi all
 
 # The sub-make starts after deps, so it sees what deps installed.
 run: deps ## install what is missing, build, and run scripts/sweep_nvlink.lua
@@ -216,6 +230,11 @@ endef
 deps: ## install Lua 5.4, libyaml, SQLite and pkg-config (apt), if missing
 	@pkg-config --exists $(PACKAGES) 2> /dev/null || $(call install-packages,liblua5.4-dev libyaml-dev libsqlite3-dev pkg-config)
 
+MPI_PACKAGES ?= libopenmpi-dev openmpi-bin
+
+deps-mpi: deps ## install an MPI (apt), if missing: Open MPI, or MPI_PACKAGES="libmpich-dev mpich"
+	@{ command -v $(MPICC) && command -v mpirun; } > /dev/null || $(call install-packages,$(MPI_PACKAGES))
+
 deps-test: ## install lua5.4, busted and luacheck (apt), if missing
 	@{ lua5.4 -e 'require "busted.core" require "lfs" require "term" require "system"' && \
 	  command -v luacheck; } > /dev/null 2>&1 || $(call install-packages,lua5.4 lua-busted lua-check)
@@ -260,6 +279,6 @@ clean: ## remove build/ and ./tperf
 	rm -rf build tperf
 
 help: ## this list
-	@echo "make [VARIANT=release|debug|asan|tsan|coverage] [CC=…] [CFLAGS=…] [PREFIX=…] [DESTDIR=…] [JOBS=N] [V=1] TARGET"
+	@echo "make [VARIANT=release|debug|asan|tsan|coverage|mpi] [CC=…] [MPICC=…] [CFLAGS=…] [PREFIX=…] [DESTDIR=…] [JOBS=N] [V=1] TARGET"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
 	  while IFS='|' read -r target text; do printf '  %-11s %s\n' "$$target" "$$text"; done

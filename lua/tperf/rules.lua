@@ -89,6 +89,12 @@ function rules.used()
   return check.names(used)
 end
 
+--- Says that another process of this run has used these.
+---@param names string[]
+function rules.note(names)
+  for _, name in ipairs(names) do used[name] = true end
+end
+
 local made = setmetatable({}, { __mode = "k" }) -- tables that came from here, so that they pass as they are
 
 --- A set of rules: by name, or a table of fields over a base.

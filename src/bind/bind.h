@@ -47,6 +47,7 @@ void tp_bind_network(lua_State *L);
 void tp_bind_iteration(lua_State *L); // adds methods to the table at the top of the stack instead
 void tp_bind_op(lua_State *L);
 void tp_bind_pipelines(lua_State *L);
+void tp_bind_ranks(lua_State *L);
 void tp_bind_search(lua_State *L);
 void tp_bind_serve(lua_State *L);
 void tp_bind_serving(lua_State *L);

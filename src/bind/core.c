@@ -122,6 +122,7 @@ static const struct {
     {"network", tp_bind_network},
     {"op", tp_bind_op},
     {"pipelines", tp_bind_pipelines},
+    {"ranks", tp_bind_ranks},
     {"search", tp_bind_search},
     {"serve", tp_bind_serve},
     {"serving", tp_bind_serving},

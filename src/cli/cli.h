@@ -36,8 +36,12 @@ void tp_limits_push(lua_State *L);
 
 // --- interrupts.c ---
 
-// Installs the handler of Ctrl-C for this state.
+// Installs the handler of Ctrl-C for this state; under MPI, of SIGTERM, too.
 void tp_interrupts_catch(lua_State *L);
+
+// What a rank other than the first does at Ctrl-C and SIGTERM: it stops what it computes, and ends when the first rank
+// says so, or two seconds later.
+void tp_interrupts_leave_to_first(void);
 
 // Whether the request is so old that callbacks of searches and sweeps end, too.
 bool tp_interrupts_overdue(void);

@@ -14,6 +14,7 @@
 --   host.safe.NAME                    stand-ins for standard functions (see cli/sandbox.lua)
 -- and the arguments, from 0. Returns the exit status: 0 done, 1 error (raised), 2 wrong usage.
 local check = require "tperf.check"
+local core = require "tperf.core"
 local commands = require "tperf.cli.commands"
 local options = require "tperf.cli.options"
 
@@ -50,6 +51,7 @@ local ALIASES = { ["--help"] = "help", ["-h"] = "help", ["--version"] = "version
 
 return function(host, arguments)
   local name = arguments[1]
+  if core.ranks.count > 1 then core.search.threads = core.ranks.share end
   host.program = arguments[0]
   if not name then
     io.stdout:write(commands.overview())

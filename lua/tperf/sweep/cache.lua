@@ -2,16 +2,15 @@
 --- decides its answer: what was asked, the arguments (systems and models by their content, not by their names), and the
 --- build of tperf. An answer is found again only as its checksum says it was written; a database with damage in it is
 --- set aside, and a new one begun.
-local io, os, debug = io, os, debug
+local io, os = io, os
 local check = require "tperf.check"
 local core = require "tperf.core"
 local model = require "tperf.model"
+local own_code = require "tperf.sweep.own_code"
 local resource = require "tperf.resource"
 local rules = require "tperf.rules"
-local schedule = require "tperf.schedule"
 local software = require "tperf.software"
 local store = require "tperf.sweep.store"
-local strategy = require "tperf.strategy"
 local system = require "tperf.system"
 
 local WHAT <const> = "tperf.sweep"
@@ -37,28 +36,6 @@ local function build_id()
 end
 
 -- --- questions ---
-
-local library = debug.getinfo(1, "S").source:match "^(.*)sweep/cache%.lua$"
-
-local function is_own(f) return debug.getinfo(f, "S").source:sub(1, #library) ~= library end
-
--- Strategies and schedules that scripts define are code of theirs, which a name says nothing about.
-local function refuse_own_code(args)
-  local function refuse(what, name)
-    check.fail("%s: the cache cannot tell what the %s '%s' does; name it with key = \"…\", and change the key when it "
-      .. "changes", WHAT, what, name)
-  end
-  for _, s in ipairs(strategy.list(args.strategy or "tensor")) do
-    if not s.built_in then refuse("strategy", s.name) end
-  end
-  local wanted = type(args.schedule) == "table" and args.schedule or { args.schedule }
-  if wanted[1] == "any" then wanted = schedule.names() end
-  local known = {}
-  for _, name in ipairs(schedule.names()) do known[name] = true end
-  for _, name in ipairs(wanted) do
-    if known[name] and is_own(schedule.get(name).order) then refuse("schedule", name) end
-  end
-end
 
 local by_name = {
   system = { "systems", system }, model = { "models", model }, software = { "software", software },
@@ -101,7 +78,13 @@ end
 ---@return string key
 ---@return any answer
 function cache:find(args)
-  if self.question and self.question ~= "collective" and not self.key then refuse_own_code(args) end
+  if self.question and self.question ~= "collective" and not self.key then
+    local what, name = own_code(args)
+    if what then
+      check.fail("%s: the cache cannot tell what the %s '%s' does; name it with key = \"…\", and change the key when it "
+        .. "changes", WHAT, what, name)
+    end
+  end
   local key = sha256(self.prefix .. question_bytes(self, args))
   local bytes = self.store:find(key)
   if bytes then return key, codec.decode(bytes) end

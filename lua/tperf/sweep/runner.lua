@@ -4,10 +4,13 @@ local check = require "tperf.check"
 local collective = require "tperf.collective"
 local core = require "tperf.core"
 local layer = require "tperf.layer"
+local pool = require "tperf.ranks.pool"
 local progress = require "tperf.progress"
+local questions = require "tperf.ranks.questions"
 local refusal = require "tperf.refusal"
 local rows = require "tperf.sweep.row"
 local search = require "tperf.search"
+local spread = require "tperf.sweep.spread"
 local train = require "tperf.train"
 
 local WHAT <const> = "tperf.sweep"
@@ -43,6 +46,7 @@ local function run_searches(sweep)
     end
   end
   local function one(p) return run_one(search.run, p, sweep.done) end
+  if pool.is_shared() then return spread.searches(sweep, plain, one) end
   for _, batch in ipairs(batches.of(plain, QUESTIONS_AT_ONCE)) do
     if not batches.ask(batch, sweep.done, one) then return false end
   end
@@ -50,6 +54,9 @@ local function run_searches(sweep)
 end
 
 local function run_each(sweep)
+  if pool.is_shared() and questions.name(sweep.run) then
+    return spread.each(sweep, function(p) return run_one(sweep.run, p, sweep.done) end)
+  end
   for i = 1, sweep.total do
     if core.search.interrupted() then return false end
     local p = sweep:point(i)
@@ -113,11 +120,16 @@ local function new_sweep(job, run, cache)
     found = 0, refused = 0, point = point, keep = keep,
   }
   local show = job.quiet and function() end or progress.start(WHAT)
-  function sweep.done(p, result)
+  -- Takes the answer of a point; bytes: as core.codec has written it, if it has.
+  function sweep.done(p, result, bytes)
     local refused = rows.is_refusal(result)
     if sweep.searched and not refused then result = rows.answer(result) end
     local full = sweep:keep(p.index, result)
-    if cache and not refused then cache:add(p.key, result, full, p.args) end
+    if cache and bytes then
+      if result ~= nil then cache:add_bytes(p.key, bytes, full, p.args) end
+    elseif cache and not refused then
+      cache:add(p.key, result, full, p.args)
+    end
     show(sweep.finished - sweep.found, sweep.total - sweep.found)
   end
   function sweep.stop_showing() show() end
