@@ -249,6 +249,7 @@ function search.run(given)
   local room = check_room(p, o)
   local core_search <close> = new_core_search(p, o)
   local complete = room and walk(p, o, core_search)
+  if not complete then core.interrupted() end -- taken: what is asked on the way to a message leaves it to its caller
   local results = {}
   for i in ipairs(p.questions) do results[i] = answer(p, o, core_search, i, complete) end
   local seconds = core.clock() - start

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "bind/interrupt.h"
+#include "io/ranks.h"
 
 enum {
     HOOK_EVERY = 1000, // instructions; under a millisecond
@@ -119,8 +120,9 @@ static bool is_searching(lua_State *L) {
 
 void tp_limits_charge(lua_State *L, uint64_t steps) {
     limits.steps += steps;
-    if (*tp_interrupt_flag() && (!is_searching(L) || tp_interrupts_overdue()) &&
-        tp_interrupt_take())
+    // Ranks other than the first end when that says so.
+    if (*tp_interrupt_flag() && tp_ranks_self() == 0 &&
+        (!is_searching(L) || tp_interrupts_overdue()) && tp_interrupt_take())
         stop(L, "interrupted");
     if (!limits.step_limit || limits.steps < limits.step_limit) return;
     char message[128];

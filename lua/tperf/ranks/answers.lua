@@ -40,9 +40,9 @@ end
 
 local function answer_points(unit, answers)
   for i, args in ipairs(unit.points) do
-    if core.search.interrupted() then return nil end
-    answers[i] = answer(unit.question, args)
-    if not answers[i] then return nil end
+    local one = answer(unit.question, args)
+    if core.search.interrupted() or not one then return nil end
+    answers[i] = one
   end
   return answers
 end

@@ -90,6 +90,7 @@ function Run:fail(unit, message)
 end
 
 function Run:take(bytes, from)
+  if bytes == "" then check.fail("rank %d has ended before the run did", from) end
   local reply = codec.decode(bytes)
   if reply.stop then check.fail("%s (rank %d)", reply.stop, from) end
   workers[from].waiting = workers[from].waiting - 1
