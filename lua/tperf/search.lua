@@ -200,6 +200,25 @@ local function answer(p, o, core_search, index, complete)
   return result
 end
 
+--- As search.run, for what is part of another question: Ctrl-C stays to be seen by who asked that.
+function search.within(given)
+  local start = core.clock()
+  local strategies = strategy.list(type(given) == "table" and given.strategy or "tensor")
+  problem.refuse_axes("tperf.search", given, strategies)
+  local o = problem.arguments("tperf.search", given, schema_of(strategies))
+  problem.refuse_panels("tperf.search", o, strategies)
+  local p, many = problem.of(o, strategies)
+  p.refused, p.many = {}, many
+  local room = check_room(p, o)
+  local core_search <close> = new_core_search(p, o)
+  local complete = room and walk(p, o, core_search)
+  local results = {}
+  for i in ipairs(p.questions) do results[i] = answer(p, o, core_search, i, complete) end
+  local seconds = core.clock() - start
+  for _, result in ipairs(results) do result.seconds = seconds end
+  return many and results or results[1]
+end
+
 --- Searches all ways to run a model on a machine.
 ---@param given table
 ---  model, system      a name, a file or a table; system may be a list
@@ -239,22 +258,9 @@ end
 ---                     (default) for the formulas alone
 ---@return tperf.found|tperf.found[] result  a list of them, systems outermost, when gpus or system is a list
 function search.run(given)
-  local start = core.clock()
-  local strategies = strategy.list(type(given) == "table" and given.strategy or "tensor")
-  problem.refuse_axes("tperf.search", given, strategies)
-  local o = problem.arguments("tperf.search", given, schema_of(strategies))
-  problem.refuse_panels("tperf.search", o, strategies)
-  local p, many = problem.of(o, strategies)
-  p.refused, p.many = {}, many
-  local room = check_room(p, o)
-  local core_search <close> = new_core_search(p, o)
-  local complete = room and walk(p, o, core_search)
-  if not complete then core.interrupted() end -- taken: what is asked on the way to a message leaves it to its caller
-  local results = {}
-  for i in ipairs(p.questions) do results[i] = answer(p, o, core_search, i, complete) end
-  local seconds = core.clock() - start
-  for _, result in ipairs(results) do result.seconds = seconds end
-  return many and results or results[1]
+  local result = search.within(given)
+  if not (result.complete or result[1] and result[1].complete) then core.interrupted() end
+  return result
 end
 
 return search

@@ -57,10 +57,10 @@ return function(message)
     if unit.rest then return answer_batch(unit) end
     return answer_points(unit, answers)
   end)
-  if not ok then
+  if not ok and not core.search.interrupted() then
     local text = type(result) == "string" and result or "an error without a message"
     if text:find("not enough memory", 1, true) then text = text .. "; --max-memory SIZE raises every rank's limit" end
     return { error = text, at = #answers + 1 }
   end
-  return result and { answers = result, rules = rules.used() }
+  return ok and result and { answers = result, rules = rules.used() } or nil
 end

@@ -20,7 +20,9 @@ local runner = {}
 
 -- Asks one point's question on its own; false when interrupted.
 local function run_one(run, p, done)
-  local result, reason = refusal.attempt(run, p.args)
+  local ok, result, reason = pcall(refusal.attempt, run, p.args)
+  if core.search.pending() then return not core.search.interrupted() end -- the answer may be a part of one
+  if not ok then error(result, 0) end
   if reason then
     result = rows.refusal(reason)
   elseif run == search.run then
@@ -60,7 +62,7 @@ local function run_each(sweep)
   for i = 1, sweep.total do
     if core.search.interrupted() then return false end
     local p = sweep:point(i)
-    if not p.known then run_one(sweep.run, p, sweep.done) end
+    if not p.known and not run_one(sweep.run, p, sweep.done) then return false end
   end
   return not core.search.interrupted()
 end
