@@ -98,7 +98,7 @@ function Run:take(bytes, from)
   if not unit then return end -- of a run that has failed
   self.sent[reply.number], self.left = nil, self.left - 1
   if reply.error then
-    self:fail(unit, ("%s (rank %d, %s)"):format(reply.error, from, unit.place(reply.at)))
+    self:fail(unit, ("%s%s (rank %d, %s)"):format(check.where(), reply.error, from, unit.place(reply.at)))
   elseif reply.answers then
     rules.note(reply.rules)
     unit.take(reply.answers)
