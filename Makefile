@@ -62,7 +62,7 @@ LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
-.PHONY: all mpi run test check faults coverage accuracy docs bench fuzz fuzz-yaml fuzz-json fuzz-csv fuzz-cli fuzz-lua \
+.PHONY: all mpi run test test-mpi check faults coverage accuracy docs bench fuzz fuzz-yaml fuzz-json fuzz-csv fuzz-cli fuzz-lua \
         gallery lint format lua-module deps deps-mpi deps-test deps-lint install install-lua \
         uninstall clean help FORCE
 .DEFAULT_GOAL := all
@@ -84,6 +84,12 @@ run: deps ## install what is missing, build, and run scripts/sweep_nvlink.lua
 test: deps deps-test ## install what is missing, build, and run the specs
 	@$(MAKE) all
 	$(Q)$(B)/tperf run --trust spec/run.lua $(if $(JOBS),--jobs=$(JOBS)) spec
+
+MPIRUN ?= mpirun
+
+test-mpi: deps-mpi deps-test ## install what is missing, build with MPI, and run the specs of that (MPICC=, MPIRUN=)
+	@$(MAKE) VARIANT=mpi build/$(MPI)/tperf
+	$(Q)TPERF_MPIRUN=$(MPIRUN) build/$(MPI)/tperf run --trust spec/run.lua spec/mpi_spec.lua
 
 check: lint ## luacheck, clang-format, and the specs under address and undefined-behaviour sanitizers
 	@$(MAKE) VARIANT=asan deps deps-test

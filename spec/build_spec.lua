@@ -47,7 +47,7 @@ describe("make", function()
   it("refuses an unknown variant", function()
     local text, code = sh "make VARIANT=fast"
     assert.equal(2, code)
-    assert.truthy(text:find("VARIANT=fast is not one of: release debug asan tsan coverage", 1, true))
+    assert.truthy(text:find("VARIANT=fast is not one of: release debug asan tsan coverage mpi", 1, true))
   end)
 
   it("keeps the sanitizers when the caller sets CFLAGS", function()
@@ -114,6 +114,21 @@ describe("make deps", function()
     assert.equal(0, code)
     assert.truthy(text:find("tperf needs: liblua5.4-dev libyaml-dev libsqlite3-dev pkg-config", 1, true))
     assert.equal("install -y -qq --no-install-recommends liblua5.4-dev libyaml-dev libsqlite3-dev pkg-config\n", calls)
+  end)
+
+  it("installs an MPI, that which is named", function()
+    local found = { id = "echo 0", ["apt-get"] = RECORD, ["pkg-config"] = "exit 0" }
+    local _, code, calls = deps("deps-mpi", found)
+    assert.equal(0, code)
+    assert.equal("install -y -qq --no-install-recommends libopenmpi-dev openmpi-bin\n", calls)
+    _, _, calls = deps('deps-mpi MPI_PACKAGES="libmpich-dev mpich"', found)
+    assert.equal("install -y -qq --no-install-recommends libmpich-dev mpich\n", calls)
+  end)
+
+  it("says where an MPI is to be had when a build wants one", function()
+    local text, code = deps("mpi", { ["pkg-config"] = "exit 0" })
+    assert.equal(2, code)
+    assert.truthy(text:find("there is no mpicc here; 'make deps-mpi' installs Open MPI", 1, true), text)
   end)
 
   it("refreshes the package lists when the first try fails", function()
