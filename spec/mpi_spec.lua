@@ -40,11 +40,12 @@ show(tperf.sweep {
   global_batch = tperf.vary { 64, 512, 520 }, tp = tperf.vary { 4, 8 }, pp = tperf.vary { 8, 16 }, dp = 8,
   fields = { "time", "memory.total" },
 }, "global_batch", "tp", "pp", "time", "memory.total", "reason")
-show(tperf.sweep { run = tperf.collective, system = "h100-sxm", kind = "all_reduce", bytes = tperf.logspace(1e3, 1e9, 5),
-  gpus = tperf.vary { 8, 64 } }, "bytes", "gpus", "time")
+show(tperf.sweep { run = tperf.collective, system = "h100-sxm", kind = "all_reduce", gpus = tperf.vary { 8, 64 },
+  bytes = tperf.logspace(1e3, 1e9, 5) }, "bytes", "gpus", "time")
 local seen = 0
 show(tperf.sweep { run = function(o) seen = seen + o.x return { seen = seen } end, x = tperf.vary { 1, 2, 3 } }, "seen")
-show({ tperf.search { model = "gpt2", system = "h100-sxm", gpus = 16, global_batch = 64 }[1] }, "tp", "pp", "dp", "time")
+show({ tperf.search { model = "gpt2", system = "h100-sxm", gpus = 16, global_batch = 64 }[1] }, "tp", "pp", "dp",
+  "time")
 ]]
 
 describe("under MPI", function()

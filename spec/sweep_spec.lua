@@ -251,8 +251,8 @@ describe("a sweep's cache", function()
   it("is one file of SQLite, which others can ask", function()
     local rows = run(3)
     for _, ending in ipairs { "-wal", "-shm", "-journal" } do assert.is_nil(io.open(folder .. "/points" .. ending)) end
-    local result = program.shell([[tperf sweep --csv --db points 'SELECT capacity, gpus, CASE WHEN feasible THEN strategy
-      END AS strategy, time, "memory.total", candidates, reason FROM points ORDER BY gpus, capacity']], folder)
+    local result = program.shell([[tperf sweep --csv --db points 'SELECT capacity, gpus, CASE WHEN feasible
+      THEN strategy END AS strategy, time, "memory.total", candidates, reason FROM points ORDER BY gpus, capacity']], folder)
     assert.equal(rows, result.out, result.err)
     assert.truthy(program.shell("tperf sweep --db points --check", folder).out:find("points: 9 points", 1, true))
   end)
@@ -321,7 +321,8 @@ describe("a sweep's cache", function()
     local rows, points = run(4)
     local file = program.slurp(folder .. "/points")
     local _, record = next(points)
-    local places = { 1, 20, 70, 101, file:find(record.record:sub(1, 100), 1, true) + 50, (file:find(record.checksum, 1, true)) }
+    local places = { 1, 20, 70, 101, file:find(record.record:sub(1, 100), 1, true) + 50,
+      (file:find(record.checksum, 1, true)) }
     for _, at in ipairs(places) do
       local byte = string.char(file:byte(at) ~ 4)
       program.write(folder .. "/points", file:sub(1, at - 1) .. byte .. file:sub(at + 1))
@@ -405,7 +406,8 @@ describe("a sweep's cache", function()
 
   it("keeps rows small where only some fields are wanted", function()
     local rows = tperf.sweep {
-      model = GPT, system = B200, gpus = tperf.vary { 64, 512 }, global_batch = 256, fields = { "time", "memory.total" },
+      model = GPT, system = B200, gpus = tperf.vary { 64, 512 }, global_batch = 256,
+      fields = { "time", "memory.total" },
     }
     assert.same({ gpus = 64, feasible = rows[1].feasible, reason = rows[1].reason, time = rows[1].time,
       ["memory.total"] = rows[1]["memory.total"] }, rows[1])
@@ -492,12 +494,14 @@ describe("report.query", function()
     assert.same({ { x = 1, y = 2.5 }, { x = 3, y = "a" }, { y = "\0\255" } }, rows)
     assert.same({ "x", "y" }, names)
     assert.equal("integer", math.type(rows[1].x))
-    assert.same({ { n = 1 } }, (tperf.report.query(folder .. "/db", "SELECT count(*) AS n FROM points WHERE y = ?", "a")))
+    rows = tperf.report.query(folder .. "/db", "SELECT count(*) AS n FROM points WHERE y = ?", "a")
+    assert.same({ { n = 1 } }, rows)
   end)
 
   it("reads, and does nothing else", function()
     local before = program.slurp(folder .. "/db")
-    for _, sql in ipairs { "DELETE FROM points", "INSERT INTO points VALUES (1, 2)", "DROP TABLE points", "PRAGMA user_version",
+    for _, sql in ipairs { "DELETE FROM points", "INSERT INTO points VALUES (1, 2)", "DROP TABLE points",
+      "PRAGMA user_version",
       "ATTACH '" .. folder .. "/other' AS o", "VACUUM", "BEGIN", "CREATE TEMP TABLE t (x)", "ANALYZE" } do
       refuses_query("author", folder .. "/db", sql)
     end

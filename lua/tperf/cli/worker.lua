@@ -9,7 +9,7 @@ local ranks, codec = core.ranks, core.codec
 -- Whether this process and the first are of the same build; takes the limits over.
 local function set_up(setup, host)
   if setup.sources ~= core.sources then
-    ranks.send(0, codec.encode { stop = "the ranks run different builds of tperf: build it once, where all can read it" })
+    ranks.send(0, codec.encode { stop = "the ranks run different builds of tperf: build it where all can read it" })
     return
   end
   if setup.memory then host.limits.memory(setup.memory) end

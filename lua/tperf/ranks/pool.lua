@@ -29,7 +29,8 @@ local function start()
   workers = {}
   for rank = 1, ranks.count - 1 do
     workers[rank] = { rank = rank, waiting = 0 }
-    ranks.send(rank, codec.encode { setup = { sources = core.sources, memory = ranks.memory, threads = ranks.threads } })
+    local setup = { sources = core.sources, memory = ranks.memory, threads = ranks.threads }
+    ranks.send(rank, codec.encode { setup = setup })
   end
 end
 

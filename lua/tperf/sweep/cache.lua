@@ -59,8 +59,8 @@ local function part_of(self, name, value)
   if not known[value] then
     local ok, bytes = pcall(codec.encode, meant(self, name, value))
     if not ok and not self.key then
-      check.fail("%s: the cache cannot tell what '%s' is: %s; name it with key = \"…\", and change the key when it "
-        .. "changes", WHAT, name, bytes)
+      check.fail("%s: the cache cannot tell what '%s' is: %s; name it with key = \"…\", and change the key when "
+        .. "it changes", WHAT, name, bytes)
     end
     known[value] = sha256(ok and bytes or "")
   end
@@ -81,8 +81,8 @@ function cache:find(args)
   if self.question and self.question ~= "collective" and not self.key then
     local what, name = own_code(args)
     if what then
-      check.fail("%s: the cache cannot tell what the %s '%s' does; name it with key = \"…\", and change the key when it "
-        .. "changes", WHAT, what, name)
+      check.fail("%s: the cache cannot tell what the %s '%s' does; name it with key = \"…\", and change the key when "
+        .. "it changes", WHAT, what, name)
     end
   end
   local key = sha256(self.prefix .. question_bytes(self, args))
