@@ -252,7 +252,8 @@ describe("a sweep's cache", function()
     local rows = run(3)
     for _, ending in ipairs { "-wal", "-shm", "-journal" } do assert.is_nil(io.open(folder .. "/points" .. ending)) end
     local result = program.shell([[tperf sweep --csv --db points 'SELECT capacity, gpus, CASE WHEN feasible
-      THEN strategy END AS strategy, time, "memory.total", candidates, reason FROM points ORDER BY gpus, capacity']], folder)
+      THEN strategy END AS strategy, time, "memory.total", candidates, reason FROM points
+      ORDER BY gpus, capacity']], folder)
     assert.equal(rows, result.out, result.err)
     assert.truthy(program.shell("tperf sweep --db points --check", folder).out:find("points: 9 points", 1, true))
   end)
