@@ -1660,10 +1660,6 @@ function tperf.rules.describe() end
 ---The names of the sets, in order.
 function tperf.rules.names() end
 
----Says that another process of this run has used these.
----@param names string[]
-function tperf.rules.note(names) end
-
 ---The names of the sets of rules that this run has used so far, sorted.
 ---@return string[]
 function tperf.rules.used() end

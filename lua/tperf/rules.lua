@@ -82,17 +82,12 @@ function rules.describe()
 end
 
 local used = {} -- the names of the sets that were asked for
+require "tperf.core".rules_used = used -- where other processes' are added: tperf/ranks/pool
 
 --- The names of the sets of rules that this run has used so far, sorted.
 ---@return string[]
 function rules.used()
   return check.names(used)
-end
-
---- Says that another process of this run has used these.
----@param names string[]
-function rules.note(names)
-  for _, name in ipairs(names) do used[name] = true end
 end
 
 local made = setmetatable({}, { __mode = "k" }) -- tables that came from here, so that they pass as they are

@@ -3,7 +3,6 @@
 local check = require "tperf.check"
 local core = require "tperf.core"
 local questions = require "tperf.ranks.questions"
-local rules = require "tperf.rules"
 
 local ranks, codec = core.ranks, core.codec
 
@@ -101,7 +100,7 @@ function Run:take(bytes, from)
   if reply.error then
     self:fail(unit, ("%s%s (rank %d, %s)"):format(check.where(), reply.error, from, unit.place(reply.at)))
   elseif reply.answers then
-    rules.note(reply.rules)
+    for _, name in ipairs(reply.rules) do core.rules_used[name] = true end
     unit.take(reply.answers)
   else
     self.interrupted = true -- the launcher has sent it a signal, and will send this process one
