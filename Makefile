@@ -12,7 +12,7 @@ JOBS    ?=
 FUZZ_SEED    ?= 1
 V       ?= 0
 
-VARIANTS := release debug asan tsan coverage
+VARIANTS := release debug asan tsan coverage mpi
 ifeq ($(filter $(VARIANT),$(VARIANTS)),)
 $(error VARIANT=$(VARIANT) is not one of: $(VARIANTS))
 endif
@@ -30,7 +30,16 @@ VARIANT_release := -O2 -g -DNDEBUG
 VARIANT_debug   := -O0 -g3
 VARIANT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 VARIANT_tsan    := -O1 -g -fsanitize=thread
+VARIANT_mpi     := -O2 -g -DNDEBUG -DTPERF_MPI
 VARIANT_coverage := -O0 -g --coverage -fprofile-update=atomic -DNDEBUG -include src/bind/coverage.h
+
+# `make mpi` compiles as `mpicc` does; MPICC names that of another MPI, MPI the folder of build for it.
+MPICC ?= mpicc
+MPI   ?= mpi
+ifeq ($(VARIANT),mpi)
+override CC := $(MPICC)
+B := build/$(MPI)
+endif
 
 # Variants for tests have a hook that makes allocations fail: src/bind/bind_faults.c.
 , := ,
@@ -40,7 +49,7 @@ FAULTS_CFLAGS := $(if $(FAULTS),-DTPERF_FAULTS)
 FAULTS_LDFLAGS := $(if $(FAULTS),$(addprefix -Wl$(,)--wrap=,malloc calloc realloc tp_limits_allocate))
 
 # Asked once, when first needed: `make deps` may just have installed pkg-config itself.
-PACKAGES := lua5.4 yaml-0.1
+PACKAGES := lua5.4 yaml-0.1 "sqlite3 >= 3.36"
 PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --cflags $(PACKAGES)))$(PKG_CFLAGS)
 PKG_LIBS   = $(eval PKG_LIBS := $$(shell pkg-config --libs $(PACKAGES)))$(PKG_LIBS)
 ALL_CFLAGS  = $(REQUIRED) $(WARNINGS) $(VARIANT_$(VARIANT)) $(FAULTS_CFLAGS) $(PKG_CFLAGS) $(CFLAGS)
@@ -53,14 +62,19 @@ LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
-.PHONY: all run test check faults coverage accuracy accuracy-serving docs bench fuzz fuzz-yaml fuzz-json fuzz-csv fuzz-cli fuzz-lua \
-        gallery lint format lua-module deps deps-test deps-lint install install-lua \
+.PHONY: all mpi run test test-mpi check faults coverage accuracy accuracy-serving docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
+        fuzz-cli fuzz-lua gallery lint format lua-module deps deps-mpi deps-test deps-lint install install-lua \
         uninstall clean help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 
 all: $(B)/tperf ## build ./tperf
 	@ln -sfn $(B)/tperf tperf
+
+mpi: ## build ./tperf for many machines, with any MPI (MPICC=mpicc); docs/clusters.md
+	@command -v $(MPICC) > /dev/null || \
+	  { echo "tperf: there is no $(MPICC) here; 'make deps-mpi' installs Open MPI, or name yours: MPICC=…" >&2; exit 1; }
+	@$(MAKE) VARIANT=mpi all
 
 # The sub-make starts after deps, so it sees what deps installed.
 run: deps ## install what is missing, build, and run scripts/sweep_nvlink.lua
@@ -70,6 +84,12 @@ run: deps ## install what is missing, build, and run scripts/sweep_nvlink.lua
 test: deps deps-test ## install what is missing, build, and run the specs
 	@$(MAKE) all
 	$(Q)$(B)/tperf run --trust spec/run.lua $(if $(JOBS),--jobs=$(JOBS)) spec
+
+MPIRUN ?= mpirun
+
+test-mpi: deps-mpi deps-test ## install what is missing, build with MPI, and run the specs of that (MPICC=, MPIRUN=)
+	@$(MAKE) VARIANT=mpi build/$(MPI)/tperf
+	$(Q)TPERF_MPIRUN=$(MPIRUN) build/$(MPI)/tperf run --trust spec/run.lua spec/mpi_spec.lua
 
 check: lint ## luacheck, clang-format, and the specs under address and undefined-behaviour sanitizers
 	@$(MAKE) VARIANT=asan deps deps-test
@@ -191,7 +211,7 @@ $(B)/embed: src/tools/embed.c $(B)/flags
 replace-if-new = cmp -s $(1).$$$$ $(1) && rm $(1).$$$$ || mv $(1).$$$$ $(1)
 $(B)/flags: FORCE
 	@pkg-config --exists $(PACKAGES) 2>/dev/null || \
-	  { echo "tperf: Lua 5.4 or libyaml is missing here; 'make deps' installs them" >&2; exit 1; }
+	  { echo "tperf: Lua 5.4, libyaml or SQLite is missing here; 'make deps' installs them" >&2; exit 1; }
 	@mkdir -p $(B)
 	@echo '$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS)' > $@.$$$$; $(call replace-if-new,$@)
 $(B)/lua-files: FORCE
@@ -218,8 +238,13 @@ define install-packages
     { echo "could not install them; as root, type: apt-get install $(1)" >&2; exit 1; }; }
 endef
 
-deps: ## install Lua 5.4, libyaml and pkg-config (apt), if missing
-	@pkg-config --exists $(PACKAGES) 2> /dev/null || $(call install-packages,liblua5.4-dev libyaml-dev pkg-config)
+deps: ## install Lua 5.4, libyaml, SQLite and pkg-config (apt), if missing
+	@pkg-config --exists $(PACKAGES) 2> /dev/null || $(call install-packages,liblua5.4-dev libyaml-dev libsqlite3-dev pkg-config)
+
+MPI_PACKAGES ?= libopenmpi-dev openmpi-bin
+
+deps-mpi: deps ## install an MPI (apt), if missing: Open MPI, or MPI_PACKAGES="libmpich-dev mpich"
+	@{ command -v $(MPICC) && command -v mpirun; } > /dev/null || $(call install-packages,$(MPI_PACKAGES))
 
 deps-test: ## install lua5.4, busted and luacheck (apt), if missing
 	@{ lua5.4 -e 'require "busted.core" require "lfs" require "term" require "system"' && \
@@ -265,6 +290,6 @@ clean: ## remove build/ and ./tperf
 	rm -rf build tperf
 
 help: ## this list
-	@echo "make [VARIANT=release|debug|asan|tsan|coverage] [CC=…] [CFLAGS=…] [PREFIX=…] [DESTDIR=…] [JOBS=N] [V=1] TARGET"
+	@echo "make [VARIANT=release|debug|asan|tsan|coverage|mpi] [CC=…] [MPICC=…] [CFLAGS=…] [PREFIX=…] [DESTDIR=…] [JOBS=N] [V=1] TARGET"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
 	  while IFS='|' read -r target text; do printf '  %-11s %s\n' "$$target" "$$text"; done

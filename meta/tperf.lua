@@ -942,8 +942,9 @@
 
 ---@class tperf.sweep.request
 ---@field run? any tperf.search (default), tperf.train, tperf.collective, or a function(arguments) of one's own that returns a table, a number, or nil
----@field cache? any a file below the output folder that keeps finished points: a run that was ended takes up from there
+---@field cache? any a file below the output folder, a database of SQLite, that keeps finished points: a run that was ended takes up from there, and tperf.report.query asks it
 ---@field key? any with a cache and functions of one's own: a text that names what they compute, to change when they do
+---@field fields? any names of what a row keeps ({ "time", "memory.total" }) beside what varies, so that a million rows need little memory; without, all of the answer
 ---@field progress? any false: no progress line
 
 ---@class tperf.system
@@ -1864,6 +1865,14 @@ function tperf.report.present(rows, wanted) end
 ---@param wanted? (string|tperf.Column)[]
 ---@param options? table as report.text takes them
 function tperf.report.print(rows, wanted, options) end
+
+---Asks a database of SQLite, such as the cache of a sweep: its table `points` has a row for each finished point.
+---@param path string the file
+---@param sql string one SELECT
+---@param ... number|string|boolean|nil a value for each "?" in it
+---@return table[] rows     by the columns' names; true and false are 1 and 0
+---@return string[] columns the names, in the order of the SELECT
+function tperf.report.query(path, sql, ...) end
 
 ---Writes rows into a file: .csv, .json, .md, .txt or .html.
 ---@param path string

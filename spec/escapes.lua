@@ -307,7 +307,7 @@ add {
     "a module's name is needed" },
 }
 for _, name in ipairs { "check", "layout", "network", "problem", "report.json", "report.output", "resource",
-  "sweep.cache", "sweep.codec", "sweep.runner", "timeline" } do
+  "sweep.cache", "sweep.store", "sweep.runner", "timeline" } do
   add { { "tperf." .. name, ("require 'tperf.%s'"):format(name), "tperf." .. name, internal = true } }
 end
 

@@ -17,7 +17,7 @@ describe("the documentation of sweeps", function()
       assert.truthy(#result.out > 80)
       program.remove(result.folder)
     end
-    assert.equal(3, count)
+    assert.equal(4, count)
   end)
 
   it("names scripts and pictures that are there, and every script that draws is in the gallery", function()

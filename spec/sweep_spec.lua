@@ -1,5 +1,6 @@
 local tperf = require "tperf"
-local codec = require "tperf.sweep.codec"
+local core = require "tperf.core"
+local codec = core.codec
 local program = require "program"
 
 local A100, B200, GPT = "subramanian2024/A100", "subramanian2024/B200", "subramanian2024/gpt3"
@@ -169,6 +170,29 @@ describe("the codec", function()
     assert.truthy(message_of(codec.encode, loop):find "lies too deep")
     local bytes = codec.encode { a = 1, b = "xyz" }
     for i = 0, #bytes - 1 do assert.is_false((pcall(codec.decode, bytes:sub(1, i)))) end
+    -- a list of 2^28 items in five bytes; an object without names
+    assert.equal("not an encoded value", message_of(codec.decode, "l\255\255\255\127N"))
+    assert.equal("not an encoded value", message_of(codec.decode, "os\1xt\0"))
+  end)
+
+  it("gives equal values equal bytes, and writes a text once", function()
+    local one, other = { b = 1, a = { 1, 2 }, [3] = true }, { [3] = true }
+    other.a, other.b = { 1, 2 }, 1
+    assert.equal(codec.encode(one), codec.encode(other))
+    local text = ("x"):rep(1000)
+    assert.is_true(#codec.encode { text, text, text } < 1020)
+  end)
+
+  it("knows objects by the names of their metatables, and values by their own", function()
+    local class, shared = {}, { 1, 2 }
+    local bytes = codec.encode({ o = setmetatable({ x = 1 }, class), f = print, s = shared },
+      { [class] = "class", [print] = "print", [shared] = "shared" })
+    local back = codec.decode(bytes, { class = class, print = print, shared = shared })
+    assert.equal(class, getmetatable(back.o))
+    assert.equal(1, back.o.x)
+    assert.equal(print, back.f)
+    assert.equal(shared, back.s)
+    assert.equal("'o' is a table", message_of(codec.encode, { o = setmetatable({}, {}) }, {}))
   end)
 end)
 
@@ -182,6 +206,22 @@ local rows = tperf.sweep {
 tperf.report.save("rows.csv", rows, { "capacity", "gpus", "strategy", "time", "memory.total", "candidates", "reason" })
 ]]
 
+-- The points of a cache, by their keys: what is asked and answered, and the columns.
+local function contents_of(path)
+  local database <close> = assert(core.store.open(path, "read"))
+  local points = {}
+  for _, row in ipairs(assert(database:run "SELECT * FROM records JOIN points USING (id)")) do
+    points[row.key], row.id = row, nil
+  end
+  return points
+end
+
+local function count_of(points)
+  local count = 0
+  for _ in pairs(points) do count = count + 1 end
+  return count
+end
+
 describe("a sweep's cache", function()
   local folder
   before_each(function() folder = program.folder() end)
@@ -191,31 +231,57 @@ describe("a sweep's cache", function()
     program.write(folder .. "/s.lua", SCRIPT:format(extra or "", count))
     local result = program.shell("tperf run s.lua", folder)
     assert.same({ "", 0 }, { result.out, result.code }, result.err)
-    return program.slurp(folder .. "/rows.csv"), program.slurp(folder .. "/points"), result.err
+    return program.slurp(folder .. "/rows.csv"), contents_of(folder .. "/points"), result.err
   end
 
   it("takes up from finished points, and asks nothing twice", function()
     local all = 'strategy = "all",'
     local rows, points = run(8, all)
-    local again, same_points = run(8, all)
-    assert.is_true(rows == again and points == same_points)
+    assert.equal(24, count_of(points))
+    local file = program.slurp(folder .. "/points")
+    assert.is_true((run(8, all)) == rows)
+    assert.is_true(program.slurp(folder .. "/points") == file)
     local _, more = run(15, all) -- linspace(20, 200, 8) lies within
-    assert.is_true(points == more:sub(1, #points))
-    assert.is_true(#more > #points and #more < 2.2 * #points)
+    assert.equal(45, count_of(more))
+    for key, point in pairs(points) do assert.same(point, more[key]) end
     os.remove(folder .. "/points")
     assert.is_true((run(8, all)) == rows)
+  end)
+
+  it("is one file of SQLite, which others can ask", function()
+    local rows = run(3)
+    for _, ending in ipairs { "-wal", "-shm", "-journal" } do assert.is_nil(io.open(folder .. "/points" .. ending)) end
+    local result = program.shell([[tperf sweep --csv --db points 'SELECT capacity, gpus, CASE WHEN feasible
+      THEN strategy END AS strategy, time, "memory.total", candidates, reason FROM points
+      ORDER BY gpus, capacity']], folder)
+    assert.equal(rows, result.out, result.err)
+    assert.truthy(program.shell("tperf sweep --db points --check", folder).out:find("points: 9 points", 1, true))
+  end)
+
+  it("has a column for every figure of a row, whatever its name", function()
+    program.write(folder .. "/s.lua", [[
+      local tperf = require "tperf"
+      tperf.sweep { key = "k", cache = "points", x = tperf.vary { 1, 2 }, run = function(o)
+        return { id = o.x, Time = 1.5, time = 2, ["a\"b"] = "t", flag = o.x == 1, list = { 1 }, n = { m = { o = 7 } },
+          nan = 0 / 0, record = "r", [5] = 3 }
+      end }]])
+    assert.equal(0, program.shell("tperf run s.lua", folder).code)
+    local rows = tperf.report.query(folder .. "/points", "SELECT * FROM points WHERE x = ?", 2)
+    assert.same({ { id = 2, id_ = 2, x = 2, Time = 1.5, ['a"b'] = "t", flag = 0, ["n.m.o"] = 7, record = "r" } }, rows)
+    assert.equal("float", math.type(rows[1].Time))
   end)
 
   it("tells questions apart by all that decides them", function()
     local rows, points = run(3)
     local others = { 'rules = "subramanian2024",', "seq = 1024,", 'attention = "flash",' }
+    local count = count_of(points)
     for _, extra in ipairs(others) do
-      local changed, longer = run(3, extra)
-      assert.is_true(#longer > #points, extra)
-      points = longer
+      local changed, more = run(3, extra)
+      assert.is_true(count_of(more) > count, extra)
+      count = count_of(more)
       if extra ~= others[3] then assert.not_equal(rows, changed) end
     end
-    assert.is_true(points == select(2, run(3, "threads = 1,"))) -- which decides nothing
+    assert.equal(count, count_of(select(2, run(3, "threads = 1,")))) -- which decides nothing
   end)
 
   it("looks into files, not at their names", function()
@@ -224,11 +290,11 @@ describe("a sweep's cache", function()
     local script = SCRIPT:gsub('"subramanian2024/B200"', '"machine.yaml"'):format("", 3)
     program.write(folder .. "/s.lua", script)
     assert.equal(0, program.shell("tperf run s.lua", folder).code)
-    local before, points = program.slurp(folder .. "/rows.csv"), program.slurp(folder .. "/points")
+    local before = program.slurp(folder .. "/rows.csv")
     program.write(folder .. "/machine.yaml", (yaml:gsub("2500 TFLOP/s", "1250 TFLOP/s")))
     assert.equal(0, program.shell("tperf run s.lua", folder).code)
     assert.is_true(before ~= program.slurp(folder .. "/rows.csv"))
-    assert.is_true(#program.slurp(folder .. "/points") > 1.9 * #points)
+    assert.equal(18, count_of(contents_of(folder .. "/points")))
   end)
 
   it("looks into profiles of software, too, whose fields a sweep may vary", function()
@@ -252,18 +318,36 @@ describe("a sweep's cache", function()
     assert.is_true(times() > low)
   end)
 
-  it("notices damage anywhere, says so, and computes again", function()
+  it("sets a damaged file aside, says so, and computes again", function()
     local rows, points = run(4)
+    local file = program.slurp(folder .. "/points")
+    local _, record = next(points)
+    local places = { 1, 20, 70, 101, file:find(record.record:sub(1, 100), 1, true) + 50,
+      (file:find(record.checksum, 1, true)) }
+    for _, at in ipairs(places) do
+      local byte = string.char(file:byte(at) ~ 4)
+      program.write(folder .. "/points", file:sub(1, at - 1) .. byte .. file:sub(at + 1))
+      local again, _, talk = run(4)
+      assert.is_true(rows == again)
+      assert.same(points, select(2, run(4)))
+      assert.truthy(talk:find("the cache 'points' is damaged; it is now 'points.damaged", 1, true), at .. talk)
+    end
+    assert.equal(file:byte(1) ~ 4, program.slurp(folder .. "/points.damaged"):byte(1))
+    assert.is_nil(io.open(folder .. ("/points.damaged-%d"):format(#places + 1)))
+  end)
+
+  it("gives the same rows whatever byte has changed, or after whatever byte the file ends", function()
+    local rows = run(4)
+    local file = program.slurp(folder .. "/points")
     for i = 1, 12 do
-      local at = 1 + (i * 2654435761) % #points
-      local byte = string.char(points:byte(at) ~ (1 << i % 8))
-      program.write(folder .. "/points", points:sub(1, at - 1) .. byte .. points:sub(at + 1))
-      local again, repaired, talk = run(4)
-      assert.is_true(rows == again and points == repaired)
-      assert.truthy(talk:find("the cache 'points' is damaged after", 1, true))
-      program.write(folder .. "/points", points:sub(1, at - 1))
-      again, repaired = run(4)
-      assert.is_true(rows == again and points == repaired)
+      local at = 1 + (i * 2654435761) % #file
+      local byte = string.char(file:byte(at) ~ (1 << i % 8))
+      program.write(folder .. "/points", file:sub(1, at - 1) .. byte .. file:sub(at + 1))
+      assert.is_true(rows == (run(4)))
+      program.write(folder .. "/points", file:sub(1, at - 1))
+      local again, _, talk = run(4)
+      assert.is_true(rows == again)
+      assert.truthy(talk:find("is damaged", 1, true))
     end
   end)
 
@@ -276,11 +360,42 @@ describe("a sweep's cache", function()
     assert.equal("my notes, one year of work", program.slurp(folder .. "/points"))
   end)
 
-  it("belongs to one run at a time", function()
+  it("takes no file that it would write beside its own", function()
+    program.write(folder .. "/points-wal", "my notes")
     program.write(folder .. "/s.lua", SCRIPT:format("", 2))
-    local result = program.shell("exec 9> points; flock 9; tperf run s.lua", folder)
+    local result = program.shell("tperf run s.lua", folder)
     assert.equal(1, result.code)
-    assert.truthy(result.err:find("s.lua:2: tperf.sweep: the cache 'points' is in use by another sweep", 1, true))
+    assert.equal("my notes", program.slurp(folder .. "/points-wal"))
+  end)
+
+  it("waits for another writer, and says who it is when that takes too long", function()
+    run(2)
+    local database <close> = assert(core.store.open(folder .. "/points", "write"))
+    database:run "PRAGMA journal_mode = WAL"
+    assert(database:run "BEGIN IMMEDIATE")
+    program.write(folder .. "/s.lua", SCRIPT:format("", 3))
+    local result = program.shell("tperf run s.lua", folder)
+    assert.equal(1, result.code)
+    assert.truthy(result.err:find("s.lua:2: tperf.sweep: the cache 'points': process %d+ is writing to it"), result.err)
+    program.shell("{ sleep 0.3; tperf run s.lua; } > again 2>&1 & echo $! > job", folder)
+    assert(database:run "COMMIT")
+    program.shell("while kill -0 $(cat job) 2> /dev/null; do sleep 0.05; done", folder)
+    assert.equal("", program.slurp(folder .. "/again"))
+    assert.equal(9, count_of(contents_of(folder .. "/points")))
+  end)
+
+  it("can be read while it is written", function()
+    program.write(folder .. "/s.lua", SCRIPT:format("", 400))
+    local result = program.shell(([[
+      %s run s.lua & job=$!
+      until tperf sweep --db points --csv 'SELECT count(*) > 0 AS some FROM points' 2> /dev/null | grep -q 1; do
+        sleep 0.02
+      done
+      kill -STOP $job
+      tperf sweep --csv --db points 'SELECT count(*) AS points FROM points'
+      kill -KILL $job]]):format(program.quote(program.absolute())), folder)
+    local count = tonumber(result.out:match "^points\n(%d+)\n$")
+    assert.is_true(count > 0 and count <= 1200, result.out .. result.err)
   end)
 
   it("stays within the output folder", function()
@@ -288,6 +403,17 @@ describe("a sweep's cache", function()
     local result = program.shell("tperf run s.lua", folder)
     assert.equal(1, result.code)
     assert.truthy(result.err:find("is outside the output folder", 1, true), result.err)
+  end)
+
+  it("keeps rows small where only some fields are wanted", function()
+    local rows = tperf.sweep {
+      model = GPT, system = B200, gpus = tperf.vary { 64, 512 }, global_batch = 256,
+      fields = { "time", "memory.total" },
+    }
+    assert.same({ gpus = 64, feasible = rows[1].feasible, reason = rows[1].reason, time = rows[1].time,
+      ["memory.total"] = rows[1]["memory.total"] }, rows[1])
+    assert.is_true(rows[2].time > 0 and rows[2]["memory.total"] > 1e9)
+    refuses("'fields' must be a list", { run = echo, x = tperf.vary { 1 }, fields = "time" })
   end)
 
   it("ends with the same bytes after ten kills", function()
@@ -303,14 +429,17 @@ describe("a sweep's cache", function()
     end
     assert.is_true(killed > 0)
     local again, points_again = run(40)
-    assert.is_true(rows == again and points == points_again)
+    assert.is_true(rows == again)
+    assert.same(points, points_again)
   end)
 
   it("keeps what Ctrl-C left", function()
     program.write(folder .. "/s.lua", SCRIPT:format("", 400))
     local result = program.shell(([[
       %s run s.lua & job=$!
-      until test -s points; do sleep 0.02; done
+      until tperf sweep --db points --csv 'SELECT count(*) > 0 AS some FROM points' 2> /dev/null | grep -q 1; do
+        sleep 0.02
+      done
       kill -INT $job; wait $job]]):format(program.quote(program.absolute())), folder)
     assert.truthy(result.err:find("s.lua:2: tperf.sweep: interrupted after %d+ of 1200 points; 'points' keeps them"),
       result.err)
@@ -343,5 +472,103 @@ describe("a sweep's cache", function()
       tperf.strategy.define { name = "mine", extends = "tensor" }
       tperf.sweep { cache = "c", strategy = tperf.vary { "tensor", "mine" }, ]] .. question .. "}")
     assert.truthy(program.shell("tperf run s.lua", folder).err:find("the strategy 'mine' does", 1, true))
+  end)
+end)
+
+describe("report.query", function()
+  local folder
+  setup(function()
+    folder = program.folder()
+    program.write(folder .. "/db", core.store.empty [[
+      CREATE TABLE points (x, y); INSERT INTO points VALUES (1, 2.5), (3, 'a'), (NULL, x'00ff')]])
+  end)
+  teardown(function() program.remove(folder) end)
+
+  local function refuses_query(pattern, ...)
+    local message = message_of(tperf.report.query, ...)
+    assert.truthy(message:find(pattern, 1, true), message)
+    assert.truthy(message:find("^spec/sweep_spec.lua:%d+: report.query"), message)
+  end
+
+  it("gives rows and the columns' names", function()
+    local rows, names = tperf.report.query(folder .. "/db", "SELECT x, y FROM points")
+    assert.same({ { x = 1, y = 2.5 }, { x = 3, y = "a" }, { y = "\0\255" } }, rows)
+    assert.same({ "x", "y" }, names)
+    assert.equal("integer", math.type(rows[1].x))
+    rows = tperf.report.query(folder .. "/db", "SELECT count(*) AS n FROM points WHERE y = ?", "a")
+    assert.same({ { n = 1 } }, rows)
+  end)
+
+  it("reads, and does nothing else", function()
+    local before = program.slurp(folder .. "/db")
+    for _, sql in ipairs { "DELETE FROM points", "INSERT INTO points VALUES (1, 2)", "DROP TABLE points",
+      "PRAGMA user_version",
+      "ATTACH '" .. folder .. "/other' AS o", "VACUUM", "BEGIN", "CREATE TEMP TABLE t (x)", "ANALYZE" } do
+      refuses_query("author", folder .. "/db", sql)
+    end
+    for _, sql in ipairs { "SELECT load_extension('x')", "SELECT instr(x, y) FROM points", "SELECT replace(x, 1, 2)",
+      "SELECT zeroblob(1e9)", "SELECT randomblob(10)", "SELECT printf('%9999999d', 1)" } do
+      refuses_query("not authorized to use function", folder .. "/db", sql)
+    end
+    assert.truthy(message_of(tperf.report.query, folder .. "/db", "SELECT 1; SELECT 2"):find "one statement of SQL")
+    assert.is_true(program.slurp(folder .. "/db") == before)
+    assert.same({ "db" }, core.resource.entries and (function()
+      local names = {}
+      for _, name in ipairs(core.resource.entries(folder)) do
+        if name:sub(1, 1) ~= "." then names[#names + 1] = name end
+      end
+      return names
+    end)())
+  end)
+
+  it("says what is wrong", function()
+    refuses_query("needs a file's name, got 5", 5, "SELECT 1")
+    refuses_query("no such column: z", folder .. "/db", "SELECT z FROM points")
+    refuses_query("No such file", folder .. "/none", "SELECT 1 FROM points")
+    refuses_query("it is no database of SQLite", "README.md", "SELECT 1 FROM points")
+    refuses_query("two columns are called 'x'", folder .. "/db", "SELECT x, x FROM points")
+    refuses_query("value 1 must be a number", folder .. "/db", "SELECT ?", {})
+  end)
+
+  local ENDLESS = [[WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT %s FROM c]]
+
+  it("counts as instructions and as memory of the script", function()
+    program.write(folder .. "/s.lua", ([[
+      local tperf = require "tperf"
+      print(pcall(tperf.report.query, "db", "%s"))]]):format(ENDLESS:format "count(*)"))
+    local result = program.shell("tperf run --max-instructions 1000000 s.lua", folder)
+    assert.equal(1, result.code)
+    assert.truthy(result.err:find("more than 1000000 instructions", 1, true), result.err)
+    program.write(folder .. "/s.lua", ([[
+      local tperf = require "tperf"
+      print(select(2, pcall(tperf.report.query, "db", "%s")))
+      print(select(2, pcall(tperf.report.query, "db", "%s")))]]):format(ENDLESS:format "x",
+      ENDLESS:format "x" .. " ORDER BY x DESC"))
+    result = program.shell("tperf run --max-memory 30MB s.lua", folder)
+    assert.equal("not enough memory\nnot enough memory\n", (result.out:gsub("s%.lua:%d+: ", "")))
+  end)
+
+  it("ends at Ctrl-C", function()
+    program.write(folder .. "/s.lua", ([[
+      local tperf = require "tperf"
+      print "ready"
+      tperf.report.query("db", "%s")]]):format(ENDLESS:format "count(*)"))
+    local result = program.shell(([[
+      %s run s.lua > out & job=$!
+      until test -s out; do sleep 0.02; done
+      kill -INT $job; wait $job]]):format(program.quote(program.absolute())), folder)
+    assert.equal(1, result.code)
+    assert.truthy(result.err:find "interrupted", result.err)
+  end)
+
+  it("reads only what scripts may read, and a manifest lists it", function()
+    program.write(folder .. "/s.lua", [[
+      local tperf = require "tperf"
+      print(pcall(tperf.report.query, "/proc/self/maps", "SELECT 1"))
+      tperf.report.query("db", "SELECT 1 AS x")]])
+    local result = program.shell("tperf run --out made s.lua; cat made/manifest.json", folder)
+    assert.truthy(result.out:find("scripts read regular files", 1, true), result.out .. result.err)
+    assert.truthy(result.out:find('"file": "db"', 1, true) or result.out:find("/db", 1, true), result.out)
+    assert.truthy(result.out:find(core.file.sha256(program.slurp(folder .. "/db")), 1, true), result.out)
   end)
 end)

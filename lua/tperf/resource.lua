@@ -211,6 +211,9 @@ function resource.unit_at(kind, path)
   return found and found.unit
 end
 
+--- The metatables of objects that are all data, by what they are: for messages between processes.
+resource.metatables = {}
+
 --- A constructor of checked objects: from a name, a path, a table of the same content, or such an object.
 --- options: what ("tperf.system"), kind ("systems"), schema, methods (optional), renamed (old name -> new name,
 --- optional), and hooks that may be absent:
@@ -225,6 +228,7 @@ function resource.constructor(options)
     __tostring = function(object) return rawget(object, "name") or what end,
     __name = what,
   }
+  resource.metatables[what] = metatable
 
   local function build(label, content, origin)
     local object, message, path, is_unknown = check.fields(content, "", options.schema)

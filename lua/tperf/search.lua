@@ -247,6 +247,31 @@ local function ask(p, o, idle)
   return results
 end
 
+--- As search.run, for what is part of another question: Ctrl-C stays to be seen by who asked that.
+function search.within(given)
+  local start = core.clock()
+  local strategies = type(given) == "table" and given.strategy ~= nil and strategy.list(given.strategy)
+    or { axes.asked(given) }
+  problem.refuse_axes("tperf.search", given, strategies)
+  local o = problem.arguments("tperf.search", given, schema_of(strategies))
+  problem.refuse_panels("tperf.search", o, strategies)
+  local p, many = problem.of(o, strategies)
+  p.refused, p.many = {}, many
+  local room = check_room(p, o)
+  local results
+  o.kept = simulates(p, o) and math.max(rerank.FIRST, 4 * o.top) or nil
+  repeat
+    results = ask(p, o, not room)
+    local proven = true
+    for _, result in ipairs(results) do proven = proven and (result.proven ~= false or not result.complete) end
+    local again = not proven and o.kept < rerank.MOST
+    if again then o.kept = o.kept * 8 end
+  until not again
+  local seconds = core.clock() - start
+  for _, result in ipairs(results) do result.seconds = seconds end
+  return many and results or results[1]
+end
+
 --- Searches all ways to run a model on a machine.
 ---@param given table
 ---  model, system      a name, a file or a table; system may be a list
@@ -292,27 +317,9 @@ end
 ---                     ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
 ---@return tperf.found|tperf.found[] result  a list of them, systems outermost, when gpus or system is a list
 function search.run(given)
-  local start = core.clock()
-  local strategies = type(given) == "table" and given.strategy ~= nil and strategy.list(given.strategy)
-    or { axes.asked(given) }
-  problem.refuse_axes("tperf.search", given, strategies)
-  local o = problem.arguments("tperf.search", given, schema_of(strategies))
-  problem.refuse_panels("tperf.search", o, strategies)
-  local p, many = problem.of(o, strategies)
-  p.refused, p.many = {}, many
-  local room = check_room(p, o)
-  local results
-  o.kept = simulates(p, o) and math.max(rerank.FIRST, 4 * o.top) or nil
-  repeat
-    results = ask(p, o, not room)
-    local proven = true
-    for _, result in ipairs(results) do proven = proven and (result.proven ~= false or not result.complete) end
-    local again = not proven and o.kept < rerank.MOST
-    if again then o.kept = o.kept * 8 end
-  until not again
-  local seconds = core.clock() - start
-  for _, result in ipairs(results) do result.seconds = seconds end
-  return many and results or results[1]
+  local result = search.within(given)
+  if not (result.complete or result[1] and result[1].complete) then core.interrupted() end
+  return result
 end
 
 return search

@@ -180,6 +180,8 @@ local peaks_metatable = {
   __index = function(peak, dtype) return twin[dtype] and rawget(peak, twin[dtype]) end,
 }
 
+resource.metatables["tperf.system peaks"] = peaks_metatable
+
 local function check_attention(system)
   local compute = system.accelerator.compute_efficiency
   local curves = type(compute) == "table" and compute.attention or {}

@@ -189,7 +189,8 @@ local function best_placement(o, s)
   end
   request.simulate, request.explain, request.strategy = nil, nil, s
   request.profile, request.software = nil, o.profile or "none"
-  local found = search.run(request)
+  local found = search.within(request)
+  if not found.complete then check.fail "tperf.train: interrupted" end
   local c = found[1] or refusal.raise("tperf.train: %s", found.reason)
   local fast = { c.fast.dp, c.fast.pp }
   for i, name in ipairs(s.axis_names) do fast[2 + i] = c.fast[name] or 1 end

@@ -39,6 +39,7 @@ bool tp_bind_open_stream(luaL_Stream *stream, int descriptor, const char *mode);
 // Each leaves one function or table on the stack, a field of tperf.core.
 void tp_bind_resource(lua_State *L);
 void tp_bind_system(lua_State *L);
+void tp_bind_codec(lua_State *L);
 void tp_bind_collective(lua_State *L);
 void tp_bind_machine(lua_State *L);
 void tp_bind_decode(lua_State *L);
@@ -47,6 +48,7 @@ void tp_bind_network(lua_State *L);
 void tp_bind_iteration(lua_State *L); // adds methods to the table at the top of the stack instead
 void tp_bind_op(lua_State *L);
 void tp_bind_pipelines(lua_State *L);
+void tp_bind_ranks(lua_State *L);
 void tp_bind_search(lua_State *L);
 void tp_bind_serve(lua_State *L);
 void tp_bind_serving(lua_State *L);
@@ -56,6 +58,7 @@ void tp_bind_is_terminal(lua_State *L);
 void tp_bind_clock(lua_State *L);
 void tp_bind_schedule(lua_State *L);
 void tp_bind_file(lua_State *L);
+void tp_bind_store(lua_State *L);
 void tp_bind_faults(lua_State *L); // where TPERF_FAULTS is defined
 
 #endif

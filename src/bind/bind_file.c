@@ -1,13 +1,12 @@
 // bind_file.c: tperf.core.file: what the library needs of files beyond Lua's own.
 //   file.sha256(text) -> its digest, 64 hexadecimal digits
 //   file.write(path, text) -> true, or nil, message: a file whole or not at all (io/stage.h)
-//   file.log(path, header) -> a file open for reading and appending, made with the header if missing; or nil, message
-//   file.lock(file) -> whether this process now has the file to itself (until it closes it or ends)
-//   file.truncate(file, size) -> true, or nil, message
+//   file.keep(path, bytes) -> the absolute path of a database (io/store.h), made with these bytes if it is missing; or
+//     nil, message
+//   file.real(path) -> the absolute path, without links, of a regular file; or nil, message
 //   file.writable(path) -> whether a file of that name can be written, or nil, message; leaves nothing behind
-// In the sandbox write and log are those of src/cli/output.c.
-#define _DEFAULT_SOURCE     // flock
-#define _XOPEN_SOURCE   700 // realpath
+// In the sandbox write and keep are those of src/cli/output.c, and real that of src/cli/input.c.
+#define _XOPEN_SOURCE 700 // realpath
 #include <errno.h>
 #include <fcntl.h>
 #include <lauxlib.h>
@@ -16,12 +15,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "bind/bind.h"
 #include "io/stage.h"
+#include "io/store.h"
 #include "tperf/sha256.h"
 
 static int hash(lua_State *L) {
@@ -34,26 +33,6 @@ static int hash(lua_State *L) {
     tp_sha256_finish_text(&state, hex);
     lua_pushstring(L, hex);
     return 1;
-}
-
-static FILE *check_file(lua_State *L) {
-    luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
-    luaL_argcheck(L, stream->closef, 1, "a closed file");
-    return stream->f;
-}
-
-static int lock(lua_State *L) {
-    int status = flock(fileno(check_file(L)), LOCK_EX | LOCK_NB);
-    if (status != 0 && errno != EWOULDBLOCK) return luaL_fileresult(L, 0, NULL);
-    lua_pushboolean(L, status == 0);
-    return 1;
-}
-
-static int truncate_file(lua_State *L) {
-    FILE *file = check_file(L);
-    lua_Integer size = luaL_checkinteger(L, 2);
-    luaL_argcheck(L, size >= 0, 2, "must not be negative");
-    return luaL_fileresult(L, fflush(file) == 0 && ftruncate(fileno(file), (off_t)size) == 0, NULL);
 }
 
 // Opens the folder of a path; *name is the last part of `real`. Symbolic links are followed, as a shell's ">" does.
@@ -184,23 +163,35 @@ bool tp_bind_open_stream(luaL_Stream *stream, int descriptor, const char *mode) 
     return stream->f != NULL;
 }
 
-static int open_log(lua_State *L) {
+static int keep(lua_State *L) {
     size_t size;
-    const char *path = luaL_checkstring(L, 1), *header = luaL_checklstring(L, 2, &size), *name;
+    const char *path = luaL_checkstring(L, 1), *bytes = luaL_checklstring(L, 2, &size), *name;
     char real[PATH_MAX];
-    luaL_Stream *stream = tp_bind_new_stream(L);
     int at = open_place(path, real, &name);
-    int descriptor = at < 0 ? -1 : tp_stage_log(at, name, header, size);
+    bool made = at >= 0 && tp_store_make(at, name, bytes, size) && realpath(path, real);
     int error = errno;
     if (at >= 0) close(at);
     errno = error;
-    return tp_bind_open_stream(stream, descriptor, "a+b") ? 1 : fail(L, path);
+    if (!made) return fail(L, path);
+    lua_pushstring(L, real);
+    return 1;
+}
+
+static int real_path(lua_State *L) {
+    const char *path = luaL_checkstring(L, 1);
+    char real[PATH_MAX];
+    struct stat info;
+    bool known = realpath(path, real) && stat(real, &info) == 0;
+    if (known && !S_ISREG(info.st_mode)) errno = EISDIR;
+    if (!known || !S_ISREG(info.st_mode)) return luaL_fileresult(L, 0, path);
+    lua_pushstring(L, real);
+    return 1;
 }
 
 void tp_bind_file(lua_State *L) {
     static const luaL_Reg functions[] = {
-        {"sha256", hash}, {"write", write_file},       {"log", open_log}, {"writable", writable},
-        {"lock", lock},   {"truncate", truncate_file}, {NULL, NULL},
+        {"sha256", hash},    {"write", write_file},  {"keep", keep},
+        {"real", real_path}, {"writable", writable}, {NULL, NULL},
     };
     luaL_newlib(L, functions);
 }

@@ -366,7 +366,6 @@ static int walk(lua_State *L) {
         lua_getiuservalue(L, 1, 2);
         return lua_error(L);
     }
-    if (status == TP_INTERRUPTED) tp_interrupt_take();
     if (status != TP_OK && status != TP_INTERRUPTED) return tp_bind_raise(L, &error);
     lua_pushboolean(L, status == TP_OK);
     return 1;

@@ -115,6 +115,7 @@ static const struct {
 } fields[] = {
     {"resource", tp_bind_resource},
     {"check_system", tp_bind_system},
+    {"codec", tp_bind_codec},
     {"collective", tp_bind_collective},
     {"machine", tp_bind_machine},
     {"decode", tp_bind_decode},
@@ -122,6 +123,7 @@ static const struct {
     {"network", tp_bind_network},
     {"op", tp_bind_op},
     {"pipelines", tp_bind_pipelines},
+    {"ranks", tp_bind_ranks},
     {"search", tp_bind_search},
     {"serve", tp_bind_serve},
     {"serving", tp_bind_serving},
@@ -132,6 +134,7 @@ static const struct {
     {"clock", tp_bind_clock},
     {"schedule", tp_bind_schedule},
     {"file", tp_bind_file},
+    {"store", tp_bind_store},
 #ifdef TPERF_FAULTS
     {"faults", tp_bind_faults},
 #endif

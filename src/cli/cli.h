@@ -21,6 +21,10 @@ const char *tp_limits_memory_hint(void);
 // Counts steps of C code that a script can make arbitrarily long; ends the run at the budget or at Ctrl-C.
 void tp_limits_charge(lua_State *L, uint64_t steps);
 
+// Counts such steps where no error can be raised; whether the work has to end, as the budget is spent or Ctrl-C was
+// pressed. The script ends at its next instruction.
+bool tp_limits_spend(uint64_t steps);
+
 // Makes the hook run at the next instruction; async-signal-safe.
 void tp_limits_look(lua_State *L);
 
@@ -32,8 +36,12 @@ void tp_limits_push(lua_State *L);
 
 // --- interrupts.c ---
 
-// Installs the handler of Ctrl-C for this state.
+// Installs the handler of Ctrl-C for this state; under MPI, of SIGTERM, too.
 void tp_interrupts_catch(lua_State *L);
+
+// What a rank other than the first does at Ctrl-C and SIGTERM: it stops what it computes, and ends when the first rank
+// says so, or two seconds later.
+void tp_interrupts_leave_to_first(void);
 
 // Whether the request is so old that callbacks of searches and sweeps end, too.
 bool tp_interrupts_overdue(void);

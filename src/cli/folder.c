@@ -154,6 +154,8 @@ static const char *open_parent(tp_place *place) {
         is_tree = is_tree || (next >= 0 && is_library(next));
     }
     place->name = rest;
+    for (char *c = place->plain; c < rest; c++)
+        if (!*c) *c = '/';
     if (place->at < 0)
         return errno == ELOOP || errno == ENOTDIR ? "a symbolic link or a file is in its way"
                                                   : NULL;

@@ -12,7 +12,7 @@
 typedef struct tp_place {
     int at; // -1 with errno: there is no such folder
     const char *name;
-    char plain[PATH_MAX];
+    char plain[PATH_MAX]; // the path below the output folder, which name is the end of
 } tp_place;
 
 // The manifest of a run that --out recorded.

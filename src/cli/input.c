@@ -2,13 +2,14 @@
 // their kind elsewhere. Links are followed one by one, with each folder's descriptor in hand, so that what was checked
 // is what is opened, and that nothing is opened before it is known to be a file: opening a device may do things, and
 // opening a pipe waits.
-#define _GNU_SOURCE // O_PATH, statfs
+#define _GNU_SOURCE // O_PATH, statfs, realpath
 #include <errno.h>
 #include <fcntl.h>
 #include <lauxlib.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 
 #include "bind/bind.h"
 #include "cli/cli.h"
+#include "cli/folder.h"
 
 #ifndef O_PATH
 #define O_PATH O_RDONLY
@@ -153,15 +155,8 @@ static int open_for_reading(const char *path) {
     return result;
 }
 
-// input.open(path): a regular file for reading, as io.open(path, "rb").
-static int input_open(lua_State *L) {
-    size_t length;
-    const char *path = luaL_checklstring(L, 1, &length);
-    luaL_Stream *stream = tp_bind_new_stream(L);
-    int descriptor = -1;
-    errno = ENOENT;
-    if (strlen(path) == length) descriptor = open_for_reading(path);
-    if (descriptor >= 0 && tp_bind_open_stream(stream, descriptor, "rb")) return 1;
+// What stands on the stack for a file that may not be read.
+static int push_failure(lua_State *L, const char *path) {
     if (errno != NOT_A_FILE) return luaL_fileresult(L, 0, path);
     lua_pushnil(L);
     lua_pushfstring(
@@ -171,7 +166,46 @@ static int input_open(lua_State *L) {
     return 3;
 }
 
+// input.open(path): a regular file for reading, as io.open(path, "rb").
+static int input_open(lua_State *L) {
+    size_t length;
+    const char *path = luaL_checklstring(L, 1, &length);
+    luaL_Stream *stream = tp_bind_new_stream(L);
+    int descriptor = -1;
+    errno = ENOENT;
+    if (strlen(path) == length) descriptor = open_for_reading(path);
+    if (descriptor >= 0 && tp_bind_open_stream(stream, descriptor, "rb")) return 1;
+    return push_failure(L, path);
+}
+
+// The name, without links, of the file that is open.
+static bool name_of(int descriptor, const char *path, char real[PATH_MAX]) {
+    struct stat open, named;
+    errno = ENOENT;
+    return realpath(path, real) && fstat(descriptor, &open) == 0 && lstat(real, &named) == 0 &&
+           open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+}
+
+// input.real(path): the absolute path, without links, of such a file, for what opens files by their names; and, when
+// asked for, its checksum.
+static int input_real(lua_State *L) {
+    size_t length;
+    const char *path = luaL_checklstring(L, 1, &length);
+    char real[PATH_MAX], digest[TP_SHA256_DIGITS + 1] = "";
+    errno = ENOENT;
+    int descriptor = strlen(path) == length ? open_for_reading(path) : -1;
+    bool known = descriptor >= 0 && name_of(descriptor, path, real) &&
+                 (!lua_toboolean(L, 2) || tp_journal_hash(descriptor, digest));
+    int error = errno;
+    if (descriptor >= 0) close(descriptor);
+    errno = error;
+    if (!known) return push_failure(L, path);
+    lua_pushstring(L, real);
+    lua_pushstring(L, digest);
+    return 2;
+}
+
 void tp_input_push(lua_State *L) {
-    static const luaL_Reg functions[] = {{"open", input_open}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"open", input_open}, {"real", input_real}, {NULL, NULL}};
     luaL_newlib(L, functions);
 }

@@ -15,6 +15,7 @@
 
 #include "bind/interrupt.h"
 #include "cli/cli.h"
+#include "io/ranks.h"
 
 // Milliseconds of processor time of the thread that runs Lua: a busy machine must not end what would answer at once.
 // LATE is of real time, with SOME of its own; who gets none at all ends after ENOUGH.
@@ -110,4 +111,20 @@ void tp_interrupts_catch(lua_State *L) {
         keyboard.main_clock = CLOCK_MONOTONIC;
     start_watching();
     sigaction(SIGINT, &action, NULL);
+    if (tp_ranks_count() > 1) sigaction(SIGTERM, &action, NULL);
+}
+
+static void on_interrupt_of_worker(int signal_number) {
+    (void)signal_number;
+    tp_interrupt_raise();
+    alarm(2);
+}
+
+void tp_interrupts_leave_to_first(void) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_interrupt_of_worker;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "bind/interrupt.h"
+#include "io/ranks.h"
 
 enum {
     HOOK_EVERY = 1000, // instructions; under a millisecond
@@ -32,13 +33,17 @@ static struct {
 
 static void on_count(lua_State *L, lua_Debug *ar);
 
-// One instruction may make a string of any length: it counts by what it writes. The hook looks at once when that is
-// too much.
-static void charge_block(size_t bytes) {
-    limits.steps += bytes / BYTES_PER_STEP;
+// Where no error can be raised. The hook looks at once when it is too much.
+static void spend(uint64_t steps) {
+    limits.steps += steps;
     if (!limits.step_limit || limits.steps < limits.step_limit) return;
     limits.hurried = true;
     lua_sethook(limits.main, on_count, LUA_MASKCOUNT, 1);
+}
+
+bool tp_limits_spend(uint64_t steps) {
+    if (limits.counting) spend(steps);
+    return *tp_interrupt_flag() || limits.hurried;
 }
 
 void *tp_limits_allocate(void *unused, void *block, size_t old_size, size_t new_size) {
@@ -58,7 +63,9 @@ void *tp_limits_allocate(void *unused, void *block, size_t old_size, size_t new_
     void *result = realloc(block, new_size);
     if (!result) return NULL;
     limits.memory += new_size - old;
-    if (limits.counting && new_size > old && new_size - old >= LARGE) charge_block(new_size - old);
+    // One instruction may make a string of any length: it counts by what it writes.
+    if (limits.counting && new_size > old && new_size - old >= LARGE)
+        spend((new_size - old) / BYTES_PER_STEP);
     return result;
 }
 
@@ -113,8 +120,9 @@ static bool is_searching(lua_State *L) {
 
 void tp_limits_charge(lua_State *L, uint64_t steps) {
     limits.steps += steps;
-    if (*tp_interrupt_flag() && (!is_searching(L) || tp_interrupts_overdue()) &&
-        tp_interrupt_take())
+    // Ranks other than the first end when that says so.
+    if (*tp_interrupt_flag() && tp_ranks_self() == 0 &&
+        (!is_searching(L) || tp_interrupts_overdue()) && tp_interrupt_take())
         stop(L, "interrupted");
     if (!limits.step_limit || limits.steps < limits.step_limit) return;
     char message[128];

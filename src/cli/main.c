@@ -13,7 +13,9 @@
 
 #include "bind/bind.h"
 #include "cli/cli.h"
+#include "io/ranks.h"
 #include "io/stage.h"
+#include "io/store.h"
 
 static bool verbose;
 static const char traceback_key; // its address is the registry key
@@ -37,6 +39,7 @@ static bool close_output(void) {
 noreturn void tp_cli_exit(int status) {
     tp_output_abandon();
     if (!close_output() && status == 0) status = 1;
+    tp_ranks_finish();
     exit(status);
 }
 
@@ -130,9 +133,14 @@ static int run(lua_State *L) {
     char **argv = lua_touserdata(L, 2);
     luaL_openlibs(L);
     tp_bind_open(L);
-    tp_interrupts_catch(L);
+    bool is_first = tp_ranks_self() == 0;
+    if (is_first)
+        tp_interrupts_catch(L);
+    else
+        tp_interrupts_leave_to_first();
+    tp_store_ask(tp_limits_spend);
     lua_getglobal(L, "require");
-    lua_pushliteral(L, "tperf.cli");
+    lua_pushstring(L, is_first ? "tperf.cli" : "tperf.cli.worker");
     lua_call(L, 1, 1);
     push_host(L);
     lua_createtable(L, argc, 0);
@@ -158,6 +166,8 @@ static int report(lua_State *L, int status) {
 int main(int argc, char **argv) {
     if (!reserve_streams()) return 1; // there is nowhere to say so
     tidy_at_signals();
+    tp_ranks_start(&argc, &argv);
+    tp_store_use_heap(&(tp_heap){tp_limits_allocate, NULL});
     lua_State *L = lua_newstate(tp_limits_allocate, NULL);
     if (!L) {
         fprintf(stderr, "tperf: not enough memory\n");

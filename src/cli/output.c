@@ -16,6 +16,7 @@
 #include "cli/cli.h"
 #include "cli/folder.h"
 #include "io/stage.h"
+#include "io/store.h"
 
 static const char foreign[] = "it is there already, and no run of tperf wrote it";
 static const char changed[] = "it has changed since a run of tperf wrote it";
@@ -296,21 +297,21 @@ static int output_write(lua_State *L) {
     return 1;
 }
 
-// output.log(path, header): a file that grows by records, open for reading and appending; for the library, which
-// reads it and leaves what is no log of its own as it is.
-static int output_log(lua_State *L) {
+// output.keep(path, bytes): the absolute path of a database, made with these bytes if missing; for the library, which
+// leaves what is none of its own as it is.
+static int output_keep(lua_State *L) {
     tp_place place;
     size_t length, size;
-    const char *path = luaL_checklstring(L, 1, &length), *header = luaL_checklstring(L, 2, &size);
-    luaL_Stream *stream = tp_bind_new_stream(L);
+    const char *path = luaL_checklstring(L, 1, &length), *bytes = luaL_checklstring(L, 2, &size);
     const char *refusal = tp_folder_place(path, length, &place);
     if (refusal) return refuse(L, path, refusal);
-    int descriptor = place.at < 0 ? -1 : tp_stage_log(place.at, place.name, header, size);
+    bool made = place.at >= 0 && tp_store_make(place.at, place.name, bytes, size);
     int error = errno;
     if (place.at >= 0) close(place.at);
     errno = error;
-    if (!tp_bind_open_stream(stream, descriptor, "a+b")) return luaL_fileresult(L, 0, path);
-    lua_pushvalue(L, 3);
+    if (!made) return luaL_fileresult(L, 0, path);
+    const char *folder = tp_folder_path();
+    lua_pushfstring(L, "%s/%s", strcmp(folder, "/") == 0 ? "" : folder, place.plain);
     return 1;
 }
 
@@ -477,7 +478,7 @@ void tp_output_push(lua_State *L) {
         {"folder", set_folder},
         {"open", output_open},
         {"write", output_write},
-        {"log", output_log},
+        {"keep", output_keep},
         {"remove", output_remove},
         {"rename", output_rename},
         {"retire", output_retire},

@@ -159,22 +159,3 @@ bool tp_stage_whole(int at, const char *name, const void *data, size_t size, boo
     tp_stage_discard(stage);
     return false;
 }
-
-int tp_stage_log(int at, const char *name, const void *header, size_t size) {
-    int flags = O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-    int descriptor = openat(at, name, flags);
-    if (descriptor < 0 && errno == ENOENT) {
-        // Another process may be as fast: what it made is as good.
-        if (!tp_stage_whole(at, name, header, size, false) && errno != EEXIST) return -1;
-        descriptor = openat(at, name, flags);
-    }
-    if (descriptor < 0) return -1;
-    struct stat info;
-    int error = fstat(descriptor, &info) != 0                 ? errno
-                : !S_ISREG(info.st_mode) || info.st_nlink > 1 ? EPERM
-                                                              : 0;
-    if (!error) return descriptor;
-    close(descriptor);
-    errno = error;
-    return -1;
-}

@@ -44,8 +44,4 @@ void tp_stage_discard_all(void);
 // All three steps for content that is there already.
 bool tp_stage_whole(int at, const char *name, const void *data, size_t size, bool replace);
 
-// Opens a file that grows by records for reading and appending. One that is missing is made with `header` in it, so
-// that no file without a header is ever there. Only regular files with one name are opened, and no symbolic links.
-int tp_stage_log(int at, const char *name, const void *header, size_t size);
-
 #endif

@@ -51,6 +51,21 @@ SHOWN ssize_t write(int descriptor, const void *data, size_t size) {
     return REAL(write)(descriptor, data, size / 2);
 }
 
+// SQLite's way to write; a short one is followed by another for the rest, here half_written.
+SHOWN ssize_t pwrite64(int descriptor, const void *data, size_t size, off64_t at) {
+    if (descriptor == half_written) {
+        half_written = -1;
+        return fail(ENOSPC);
+    }
+    if (!fails("pwrite64")) return REAL(pwrite64)(descriptor, data, size, at);
+    half_written = descriptor;
+    return REAL(pwrite64)(descriptor, data, size / 2, at);
+}
+
+SHOWN int fdatasync(int descriptor) {
+    return fails("fdatasync") ? fail(EIO) : REAL(fdatasync)(descriptor);
+}
+
 SHOWN int fsync(int descriptor) {
     return fails("fsync") ? fail(EIO) : REAL(fsync)(descriptor);
 }

@@ -4,8 +4,9 @@
 --   host.exit(status)                 ends the process, standard output flushed and checked
 --   host.limits.memory(bytes), .instructions(count), .interactive()
 --   host.input.open(path)             a regular file for reading
+--   host.input.real(path, hash)       its absolute path, and its SHA-256 if `hash`
 --   host.output.folder(dir)           sets the output folder; below it, and there only what is new or the script's own:
---     .open(path, mode), .write(path, text), .log(path, header), .remove(path), .rename(from, to)
+--     .open(path, mode), .write(path, text), .keep(path, bytes), .remove(path), .rename(from, to)
 --   host.output.script(path)          which script runs; what it wrote in earlier runs is its own
 --   host.output.finish()              closes what a script left open
 --   host.output.claim(path, sha256), .retire(path), .manifest(text)   for manifests
@@ -13,6 +14,7 @@
 --   host.safe.NAME                    stand-ins for standard functions (see cli/sandbox.lua)
 -- and the arguments, from 0. Returns the exit status: 0 done, 1 error (raised), 2 wrong usage.
 local check = require "tperf.check"
+local core = require "tperf.core"
 local commands = require "tperf.cli.commands"
 local options = require "tperf.cli.options"
 
@@ -49,6 +51,7 @@ local ALIASES = { ["--help"] = "help", ["-h"] = "help", ["--version"] = "version
 
 return function(host, arguments)
   local name = arguments[1]
+  if core.ranks.count > 1 then core.search.threads = core.ranks.share end
   host.program = arguments[0]
   if not name then
     io.stdout:write(commands.overview())

@@ -1,4 +1,5 @@
 --- The options of commands that run scripts, and what they do.
+local core = require "tperf.core"
 local options = require "tperf.cli.options"
 local units = require "tperf.units"
 
@@ -29,12 +30,14 @@ function limits.apply(values, host)
   if instructions and instructions < 1 then return false, "--max-instructions: a positive number is needed" end
   if values.threads then
     if values.threads < 1 or values.threads > 1024 then return false, "--threads: 1 to 1024" end
-    require "tperf.core".search.threads = function() return values.threads end
+    core.search.threads = function() return values.threads end
+    core.ranks.threads = values.threads -- of every rank, as is the memory
   end
   local folder, message = host.output.folder(values.out or ".")
   if not folder then error("cannot use the output folder " .. message, 0) end
   host.limits.memory(math.floor(memory))
-  require "tperf.core".search.memory_left = host.limits.memory_left
+  core.search.memory_left = host.limits.memory_left
+  core.ranks.memory = math.floor(memory)
   if instructions or not values.trust then host.limits.instructions(instructions or INSTRUCTIONS) end
   return folder
 end

@@ -35,8 +35,14 @@ local function plain(path, folder)
 end
 
 -- Notes what is read: the sandbox opens everything through host.input.
-local function watch_reading(record, host)
-  local read_from = host.input.open
+local function watch_reading(record, host, folder)
+  local read_from, real = host.input.open, host.input.real
+  function host.input.real(path)
+    local wanted = record.running and not record.read[path]
+    local found, digest = real(path, wanted)
+    if found and wanted and not record.kept[plain(found, folder)] then record.read[path] = digest end
+    return found, digest
+  end
   function host.input.open(path)
     if record.running and not record.read[path] then
       local file = read_from(path)
@@ -69,7 +75,7 @@ local function watch_writing(record, host, folder)
   local function written() return "written" end
   watch("open", function(_, mode) return mode:sub(1, 1) == "a" and "kept" or "written" end, 1)
   watch("write", written, 1)
-  watch("log", function() return "kept" end, 1)
+  watch("keep", function() return "kept" end, 1)
   watch("rename", function(from)
     record.written[plain(from, folder)] = nil
     return "written"
@@ -119,7 +125,7 @@ function recorder.start(host, folder)
   local record = { read = {}, written = {}, kept = {}, running = true, note = note }
   local gone, message = host.output.retire(STDOUT) -- of an earlier run; this one may fail
   if not gone then error(message, 0) end
-  watch_reading(record, host)
+  watch_reading(record, host, folder)
   record.before = watch_writing(record, host, folder)
   watch_printing(record, record.before.open)
   return record

@@ -23,6 +23,7 @@ local report = {
   software = layout.software,
   save = save.rows,
   present = save.present,
+  query = require "tperf.report.query",
   groups = shape.groups,
   pivot = shape.pivot,
   short = shape.short,

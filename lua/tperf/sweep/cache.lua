@@ -1,28 +1,23 @@
---- Finished points of sweeps, in a file that grows by one record a point. A record that was not written whole, or that
---- something has changed since, is noticed by its checksum; it and what follows are cut off and computed again.
---
--- The file: HEADER, then records: the SHA-256 of the question, the length and the bytes of its answer (see
--- tperf/sweep/codec), and the SHA-256 of these three. A question is everything that decides the answer: what was asked,
--- the arguments (systems and models by their content, not by their names), and the build of tperf.
-local io, os, debug = io, os, debug
+--- Finished points of sweeps, in a database (see tperf/sweep/store): each under a key that stands for everything that
+--- decides its answer: what was asked, the arguments (systems and models by their content, not by their names), and the
+--- build of tperf. An answer is found again only as its checksum says it was written; a database with damage in it is
+--- set aside, and a new one begun.
+local io, os = io, os
 local check = require "tperf.check"
-local codec = require "tperf.sweep.codec"
 local core = require "tperf.core"
 local model = require "tperf.model"
+local own_code = require "tperf.sweep.own_code"
 local resource = require "tperf.resource"
 local rules = require "tperf.rules"
 local runtime = require "tperf.runtime"
-local schedule = require "tperf.schedule"
 local software = require "tperf.software"
-local strategy = require "tperf.strategy"
+local store = require "tperf.sweep.store"
 local system = require "tperf.system"
 
 local WHAT <const> = "tperf.sweep"
-local HEADER <const> = "tperf sweep cache 1\n"
-local DIGEST <const> = 64 -- hexadecimal digits
-local LARGEST <const> = 1 << 30 -- bytes of an answer
+local LARGEST <const> = 1 << 30 -- bytes of an answer, which SQLite can hold
 
-local sha256 = core.file.sha256
+local sha256, codec = core.file.sha256, core.codec
 
 local cache = {}
 cache.__index = cache
@@ -42,28 +37,6 @@ local function build_id()
 end
 
 -- --- questions ---
-
-local library = debug.getinfo(1, "S").source:match "^(.*)sweep/cache%.lua$"
-
-local function is_own(f) return debug.getinfo(f, "S").source:sub(1, #library) ~= library end
-
--- Strategies and schedules that scripts define are code of theirs, which a name says nothing about.
-local function refuse_own_code(args)
-  local function refuse(what, name)
-    check.fail("%s: the cache cannot tell what the %s '%s' does; name it with key = \"…\", and change the key when it "
-      .. "changes", WHAT, what, name)
-  end
-  for _, s in ipairs(strategy.list(args.strategy or "tensor")) do
-    if not s.built_in then refuse("strategy", s.name) end
-  end
-  local wanted = type(args.schedule) == "table" and args.schedule or { args.schedule }
-  if wanted[1] == "any" then wanted = schedule.names() end
-  local known = {}
-  for _, name in ipairs(schedule.names()) do known[name] = true end
-  for _, name in ipairs(wanted) do
-    if known[name] and is_own(schedule.get(name).order) then refuse("schedule", name) end
-  end
-end
 
 local by_name = {
   system = { "systems", system }, model = { "models", model }, software = { "software", software },
@@ -87,8 +60,8 @@ local function part_of(self, name, value)
   if not known[value] then
     local ok, bytes = pcall(codec.encode, meant(self, name, value))
     if not ok and not self.key then
-      check.fail("%s: the cache cannot tell what '%s' is: %s; name it with key = \"…\", and change the key when it "
-        .. "changes", WHAT, name, bytes)
+      check.fail("%s: the cache cannot tell what '%s' is: %s; name it with key = \"…\", and change the key when "
+        .. "it changes", WHAT, name, bytes)
     end
     known[value] = sha256(ok and bytes or "")
   end
@@ -112,55 +85,36 @@ end
 ---@return string key
 ---@return any answer
 function cache:find(args)
-  if self.question and self.question ~= "collective" and not self.key then refuse_own_code(args) end
+  if self.question and self.question ~= "collective" and not self.key then
+    local what, name = own_code(args)
+    if what then
+      check.fail("%s: the cache cannot tell what the %s '%s' does; name it with key = \"…\", and change the key when "
+        .. "it changes", WHAT, what, name)
+    end
+  end
   local key = sha256(self.prefix .. question_bytes(self, args))
-  return key, self.answers[key]
-end
-
--- --- the file ---
-
--- Reads records into answers; returns how many bytes of the text are good, nil when it is no cache at all.
-local function read_records(text, answers)
-  local at = #HEADER + 1
-  while at + DIGEST + 4 <= #text do
-    local length = string.unpack("<I4", text, at + DIGEST)
-    local body_end = at + DIGEST + 4 + length - 1
-    if body_end + DIGEST > #text then break end
-    if sha256(text:sub(at, body_end)) ~= text:sub(body_end + 1, body_end + DIGEST) then break end
-    local ok, value = pcall(codec.decode, text:sub(at + DIGEST + 4, body_end))
-    if not ok then break end
-    answers[text:sub(at, at + DIGEST - 1)] = value
-    at = body_end + DIGEST + 1
-  end
-  if text:sub(1, #HEADER) == HEADER then return at - 1 end
-  -- Whose file is it? A header cut short or a good record behind a damaged one say: ours.
-  if at > #HEADER + 1 or #text > 0 and HEADER:sub(1, #text) == text then return 0 end
-  return nil
-end
-
-local function must(path, ok, message)
-  if not ok then check.fail("%s: the cache '%s': %s", WHAT, path, message or "cannot be written") end
-  return ok
-end
-
--- Without a buffer: what cannot be written whole is cut off again.
-local function append(self, text)
-  local ok, message = self.file:write(text)
-  if not ok then
-    core.file.truncate(self.file, self.size)
-    must(self.path, nil, message)
-  end
-  self.size = self.size + #text
+  local bytes = self.store:find(key)
+  if bytes then return key, codec.decode(bytes) end
+  return key
 end
 
 --- Keeps an answer.
-function cache:add(key, answer)
+---@param key string
+---@param answer any
+---@param row table  of the sweep, whose fields become columns
+---@param args table
+function cache:add(key, answer, row, args)
   if answer == nil then return end
   local ok, bytes = pcall(codec.encode, answer)
   if not ok then check.fail("%s: the cache cannot keep what 'run' returned: %s", WHAT, bytes) end
-  must(self.path, #bytes <= LARGEST, "an answer is too large")
-  local body = key .. string.pack("<s4", bytes)
-  append(self, body .. sha256(body))
+  self:add_bytes(key, bytes, row, args)
+end
+
+--- Likewise an answer that codec.encode has written already.
+function cache:add_bytes(key, bytes, row, args)
+  if #bytes > LARGEST then check.fail("%s: the cache '%s': an answer is too large", WHAT, self.path) end
+  self.store:add { key = key, question = self.question or "own: " .. self.key, record = bytes,
+    fields = store.fields(row, args) }
 end
 
 --- Opens a cache for one sweep; it is closed as a to-be-closed variable.
@@ -173,36 +127,12 @@ function cache.open(path, question, key)
     check.fail("%s: a cache needs key = \"…\" beside a function of your own: a name of what it computes, to change "
       .. "when that does", WHAT)
   end
-  local file = must(path, core.file.log(path, HEADER))
-  local self = setmetatable({
-    path = path, file = file, question = question, key = key, answers = {}, known = {},
+  return setmetatable({
+    path = path, question = question, key = key, known = {}, store = store.open(path),
     prefix = codec.encode { build_id(), question or "own", key or "" },
   }, cache)
-  local locked, problem = core.file.lock(file)
-  if locked == nil then must(path, nil, problem) end
-  if not locked then
-    file:close()
-    check.fail("%s: the cache '%s' is in use by another sweep; let it end, or name another file", WHAT, path)
-  end
-  file:seek "set"
-  local text = must(path, file:read "a")
-  local good = read_records(text, self.answers)
-  if not good then
-    file:close()
-    check.fail("%s: '%s' is there and is no cache of sweeps; name another file", WHAT, path)
-  end
-  if good == 0 then self.answers = {} end
-  if good < #text then
-    must(path, core.file.truncate(file, good))
-    io.stderr:write(("tperf: the cache '%s' is damaged after %d of %d bytes; what followed is computed again\n"):format(
-      path, good, #text))
-  end
-  file:setvbuf "no"
-  self.size = good
-  if good == 0 then append(self, HEADER) end
-  return self
 end
 
-function cache:__close() self.file:close() end
+function cache:__close() self.store:close() end
 
 return cache

@@ -6,7 +6,7 @@ local vary = require "tperf.sweep.vary"
 
 local WHAT <const> = "tperf.sweep"
 
-local own_fields = { run = true, cache = true, key = true, progress = true }
+local own_fields = { run = true, cache = true, key = true, fields = true, progress = true }
 
 local DEEPEST <const>, MOST_FIELDS <const> = 30, 1 << 20
 
@@ -83,8 +83,11 @@ end
 ---  …          its arguments. Those that are tperf.vary{…} or the like make a grid, the first that was made
 ---             outermost; ["system.network.fast.domain"] = … sets a field of a system, a model or a table
 ---  [1] …      sets of points over several arguments: tperf.zip{…}, tperf.grid{…}, or a list of tables of arguments
----  cache      a file below the output folder that keeps finished points: a run that was ended takes up from there
+---  cache      a file below the output folder, a database of SQLite, that keeps finished points: a run that was ended
+---             takes up from there, and tperf.report.query asks it
 ---  key        with a cache and functions of one's own: a text that names what they compute, to change when they do
+---  fields     names of what a row keeps ({ "time", "memory.total" }) beside what varies, so that a million rows need
+---             little memory; without, all of the answer
 ---  progress   false: no progress line
 ---@return table[] rows  one per point: each varied argument under its short name (the last part of its path, or `as`),
 ---  the fields of what run returned (of the best configuration, for a search), and `result`, that itself. A point that
@@ -98,7 +101,7 @@ local function sweep(given)
   local points = vary.product(WHAT, o.sets)
   local rows = runner.run {
     run = o.run, points = points, paths = paths, names = names, build = point.builder(o.fixed, paths),
-    cache = o.cache, key = o.key, quiet = o.progress == false,
+    cache = o.cache, key = o.key, fields = o.fields, quiet = o.progress == false,
   }
   rows.units = point.units(paths, names, points)
   return rows

@@ -1,6 +1,6 @@
 --- From the paths of a point ("system.network.fast.domain") to arguments, and to short names for its row.
 local check = require "tperf.check"
-local codec = require "tperf.sweep.codec"
+local core = require "tperf.core"
 local model = require "tperf.model"
 local resource = require "tperf.resource"
 local runtime = require "tperf.runtime"
@@ -137,7 +137,7 @@ function point.builder(fixed, paths)
     for _, root in ipairs(roots) do
       local own = {}
       for i, field in ipairs(roots[root]) do own[i] = values[field.path] end
-      local key = codec.identity { base = args[root], own = own }
+      local key = core.codec.identity { base = args[root], own = own }
       local object = made[root][key]
       if not object then
         object = build(root, args[root], own)

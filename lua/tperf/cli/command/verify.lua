@@ -31,7 +31,7 @@ local function move_output(host, from, to)
     return path
   end
   local output = host.output
-  for _, name in ipairs { "open", "write", "log", "remove", "make_folder" } do
+  for _, name in ipairs { "open", "write", "keep", "remove", "make_folder" } do
     local of_host = output[name]
     output[name] = function(path, ...) return of_host(moved(path), ...) end
   end

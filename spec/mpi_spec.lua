@@ -1,0 +1,168 @@
+-- Runs under MPI: the same bytes for any number of processes, and what was finished is kept whatever ends a run. The
+-- program that runs this was built by `make mpi`; TPERF_MPIRUN names the launcher of its MPI.
+local core = require "tperf.core"
+local program = require "program"
+
+if not core.ranks.built then
+  describe("a program without MPI", function()
+    it("is alone, whatever started it", function()
+      local result = program.shell "PMI_RANK=1 PMI_SIZE=2 OMPI_COMM_WORLD_SIZE=2 tperf version"
+      assert.same({ "", 0 }, { result.err, result.code })
+      assert.equal(1, core.ranks.count)
+    end)
+  end)
+  return
+end
+
+local LAUNCHER = os.getenv "TPERF_MPIRUN" or "mpirun"
+local version = program.shell(LAUNCHER .. " --version")
+local is_open_mpi = (version.out .. version.err):lower():find "open.?mpi" ~= nil
+local RUN = ("OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 %s%s"):format(LAUNCHER,
+  is_open_mpi and " --oversubscribe" or "")
+
+local SCRIPT = [[
+local tperf = require "tperf"
+local function show(rows, ...)
+  for _, row in ipairs(rows) do
+    local texts = {}
+    for i, name in ipairs { ... } do texts[i] = tostring(row[name]) end
+    print(table.concat(texts, " "))
+  end
+end
+tperf.strategy.define { name = "mine", extends = "tensor" }
+show(tperf.sweep {
+  model = "subramanian2024/gpt3", system = "subramanian2024/B200", global_batch = 256, top = 2,
+  gpus = tperf.vary { 64, 128, 512 }, strategy = tperf.vary { "tensor", "context", "mine" },
+  ["system.accelerator.hbm.capacity"] = tperf.linspace(20e9, 200e9, 4),
+}, "strategy", "gpus", "capacity", "time", "candidates", "reason")
+show(tperf.sweep {
+  run = tperf.train, cache = "points", model = "gpt3-175b", system = "h100-sxm", software = "torchtitan",
+  global_batch = tperf.vary { 64, 512, 520 }, tp = tperf.vary { 4, 8 }, pp = tperf.vary { 8, 16 }, dp = 8,
+  fields = { "time", "memory.total" },
+}, "global_batch", "tp", "pp", "time", "memory.total", "reason")
+show(tperf.sweep { run = tperf.collective, system = "h100-sxm", kind = "all_reduce", gpus = tperf.vary { 8, 64 },
+  bytes = tperf.logspace(1e3, 1e9, 5) }, "bytes", "gpus", "time")
+local seen = 0
+show(tperf.sweep { run = function(o) seen = seen + o.x return { seen = seen } end, x = tperf.vary { 1, 2, 3 } }, "seen")
+show({ tperf.search { model = "gpt2", system = "h100-sxm", gpus = 16, global_batch = 64 }[1] }, "tp", "pp", "dp",
+  "time")
+]]
+
+describe("under MPI", function()
+  local folder
+  before_each(function() folder = program.folder() end)
+  after_each(function() program.remove(folder) end)
+
+  local function mpirun(n, arguments)
+    return program.shell(("%s -n %d %s %s"):format(RUN, n, program.quote(program.absolute()), arguments), folder)
+  end
+
+  local function columns(path)
+    return program.shell(("tperf sweep --csv --db %s 'SELECT tp, pp, global_batch, time, software FROM points "
+      .. "ORDER BY tp, pp, global_batch'"):format(path), folder).out
+  end
+
+  it("prints the same bytes with any number of processes", function()
+    program.write(folder .. "/s.lua", SCRIPT)
+    local plain = program.shell("tperf run s.lua", folder)
+    assert.same({ "", 0 }, { plain.err, plain.code })
+    assert.is_true(#plain.out > 3000)
+    local points = columns "points"
+    for _, n in ipairs { 1, 2, 3, 5 } do
+      program.shell("rm -f points", folder)
+      local result = mpirun(n, "run s.lua")
+      assert.equal(plain.out, result.out, result.err)
+      assert.equal(0, result.code, result.err)
+      assert.equal(points, columns "points")
+    end
+  end)
+
+  it("writes what shipped scripts write, to the byte and the manifest", function()
+    local here = io.popen("pwd"):read "l"
+    for _, name in ipairs { "sweep_parallel", "compare_strategies", "cost" } do
+      local plain = program.shell(("tperf run --out plain %s/scripts/%s.lua"):format(here, name), folder)
+      assert.equal(0, plain.code, plain.err)
+      local result = mpirun(3, ("run --out spread %s/scripts/%s.lua"):format(here, name))
+      assert.equal(plain.out, result.out, result.err)
+      local difference = program.shell("rm -f */.tperf-written; diff -r plain spread; rm -r plain spread", folder)
+      assert.equal("", difference.out)
+    end
+  end)
+
+  it("ends with one error, of the first point that has one", function()
+    program.write(folder .. "/s.lua", [[
+      local tperf = require "tperf"
+      local rows = tperf.sweep { run = tperf.collective, system = "h100-sxm", kind = "all_reduce", gpus = 8, top = 5,
+        bytes = tperf.vary { 1, 2, 3, 4 } }]])
+    local result = mpirun(2, "run s.lua")
+    assert.truthy(result.err:find("s.lua:2: tperf.collective: unknown field 'top' (rank 1, point 1)", 1, true),
+      result.err)
+    local _, count = result.err:gsub("unknown field", "")
+    assert.equal(1, count)
+  end)
+
+  it("holds each process to --max-memory", function()
+    program.write(folder .. "/s.lua", [[
+      local tperf = require "tperf"
+      local rows = tperf.sweep { model = "llama-3.1-405b", system = "h100-sxm", global_batch = 4096, keep = "all",
+        gpus = tperf.vary { 8192, 4096 }, strategy = "all" }]])
+    local result = mpirun(2, "run --max-memory 30MB s.lua")
+    assert.not_equal(0, result.code)
+    assert.truthy(result.err:find("not enough memory", 1, true), result.err)
+  end)
+
+  local LONG = [[
+local tperf = require "tperf"
+local batches = {}
+for i = 1, 120 do batches[i] = 1024 * i end
+local rows = tperf.sweep {
+  run = tperf.train, cache = "points", model = "gpt3-175b", system = "h100-sxm", tp = 8, pp = 8, dp = 16,
+  global_batch = tperf.vary(batches),
+}
+tperf.report.save("rows.csv", rows, { "global_batch", "time", "memory.total", "reason" })
+]]
+
+  -- Starts a run, and sends a process of it a signal once so many points are kept; the launcher's messages, and how
+  -- many points there were in the end.
+  local function disturbed(n, rank, signal, points)
+    local result = program.shell(([[
+      %s -n %d sh -c 'echo $$ > pid.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; exec %s run -j 1 s.lua' & job=$!
+      until test "$(tperf sweep --csv --db points 'SELECT count(*) >= %d AS enough FROM points' 2> /dev/null |
+        tail -n 1)" = 1; do kill -0 $job || break; sleep 0.05; done
+      kill -%s $(cat pid.%d)
+      wait $job
+      echo status $?
+      for i in 1 2 3 4 5 6 7 8 9 10; do kill -0 $(cat pid.*) 2> /dev/null || break; sleep 0.2; done
+      kill -0 $(cat pid.*) 2> /dev/null && echo left; rm pid.*
+      tperf sweep --csv --db points 'SELECT count(*) AS kept FROM points' ]]):format(RUN, n, program.absolute(), points,
+      signal, rank), folder)
+    return result, tonumber(result.out:match "kept\n(%d+)\n$")
+  end
+
+  it("keeps what is finished when any process is killed, and resumes with another number of them", function()
+    program.write(folder .. "/s.lua", LONG)
+    local plain = program.shell("tperf run s.lua && mv rows.csv plain.csv && rm points", folder)
+    assert.equal(0, plain.code, plain.err)
+    local least = 0
+    for i, rank in ipairs { 1, 0, 2, 0 } do
+      least = least + 5 + 3 * i
+      local result, kept = disturbed(3, rank, "KILL", least)
+      assert.truthy(result.out:find "status [^0]", result.out)
+      assert.is_nil(result.out:find "left")
+      assert.is_true(kept >= least and kept <= 120, result.out .. result.err)
+      assert.is_nil(io.open(folder .. "/rows.csv"))
+      least = kept
+    end
+    local result = mpirun(2, "run s.lua")
+    assert.equal(0, result.code, result.err)
+    assert.equal(program.slurp(folder .. "/plain.csv"), program.slurp(folder .. "/rows.csv"))
+  end)
+
+  it("ends in order at SIGTERM", function()
+    program.write(folder .. "/s.lua", LONG)
+    local result, kept = disturbed(2, 0, "TERM", 8)
+    local message = "s.lua:4: tperf.sweep: interrupted after (%d+) of 120 points; 'points' keeps them"
+    assert.equal(tonumber(result.err:match(message)), kept, result.err)
+    assert.is_nil(result.out:find "left")
+  end)
+end)
