@@ -23,7 +23,9 @@ int luaopen_tperf_core(lua_State *L);
 int tp_bind_raise(lua_State *L, const tp_error *error);
 int tp_bind_fail(lua_State *L, const char *format, ...); // the directives of lua_pushfstring
 
-// The state's own allocator: what the core holds for a script counts like what Lua holds for it.
+// The state's own memory: what the core holds for a script counts like what Lua holds for it. Whatever still is in it
+// when the state closes is freed.
+void tp_bind_open_heap(lua_State *L);
 tp_heap tp_bind_heap(lua_State *L);
 // Whether what failed for lack of memory is worth a second try: after the first, garbage is collected.
 bool tp_bind_try_again(lua_State *L, tp_status status, bool *tried);

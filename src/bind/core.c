@@ -31,12 +31,6 @@ int tp_bind_raise(lua_State *L, const tp_error *error) {
     return tp_bind_fail(L, "%s", error->message);
 }
 
-tp_heap tp_bind_heap(lua_State *L) {
-    tp_heap heap;
-    heap.resize = lua_getallocf(L, &heap.owner);
-    return heap;
-}
-
 bool tp_bind_try_again(lua_State *L, tp_status status, bool *tried) {
     if (status != TP_NO_MEMORY || *tried) return false;
     *tried = true;
@@ -140,6 +134,7 @@ static const struct {
 
 // Also the entry of tperf/core.so, under the name that require looks for.
 __attribute__((visibility("default"))) int luaopen_tperf_core(lua_State *L) {
+    tp_bind_open_heap(L); // before all that holds arrays, so that it is closed after them
     lua_newtable(L);
     lua_pushliteral(L, TPERF_VERSION);
     lua_setfield(L, -2, "version");
