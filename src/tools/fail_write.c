@@ -3,7 +3,8 @@
 // truncate. FAIL_WRITE_LOG=FILE gets the name of the call, once it has failed. Standard error is left alone.
 //
 // A write fails as it does on a full disk: half of it is written, and the rest is not. The C library flushes streams
-// without calling write(2) by its name, so that a stream that shall fail is given /dev/full for the while.
+// without calling write(2) by its name, so that a stream that shall fail is given /dev/full for the while. What gcov
+// writes when the program has ended is left alone, too.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -98,8 +99,15 @@ static int exchange(FILE *stream, int kept) {
     return kept;
 }
 
+static bool is_of_gcov(FILE *stream) {
+    char link[64], path[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fileno(stream));
+    ssize_t length = readlink(link, path, sizeof path);
+    return length > 5 && memcmp(path + length - 5, ".gcda", 5) == 0;
+}
+
 static bool is_flushed(FILE *stream, size_t more) {
-    if (fileno(stream) == STDERR_FILENO || !__fwritable(stream)) return false;
+    if (fileno(stream) == STDERR_FILENO || !__fwritable(stream) || is_of_gcov(stream)) return false;
     size_t room = __fbufsize(stream) ? __fbufsize(stream) : 4096;
     return more ? __fpending(stream) + more > room : __fpending(stream) > 0;
 }
