@@ -37,7 +37,8 @@ VARIANT_coverage := -O0 -g --coverage -fprofile-update=atomic -DNDEBUG -include 
 FAULTS := $(filter debug asan coverage,$(VARIANT))
 FAULTS_FILE := src/bind/bind_faults.c
 FAULTS_CFLAGS := $(if $(FAULTS),-DTPERF_FAULTS)
-FAULTS_LDFLAGS := $(if $(FAULTS),$(addprefix -Wl$(,)--wrap=,malloc calloc realloc tp_limits_allocate))
+FAULTS_LDFLAGS := $(if $(FAULTS),$(addprefix -Wl$(,)--wrap=,malloc calloc realloc tp_heap_new tp_heap_zeroed \
+                                tp_heap_grow tp_limits_allocate))
 
 # Asked once, when first needed: `make deps` may just have installed pkg-config itself.
 PACKAGES := lua5.4 yaml-0.1
