@@ -84,8 +84,8 @@ faults: deps ## let every allocation of the main questions and commands fail onc
 coverage: deps deps-test ## lines and branches of src that the specs reach, by gcov
 	@$(MAKE) VARIANT=coverage build/coverage/tperf
 	@find build/coverage -name '*.gcda' -delete
-	$(Q)build/coverage/tperf run --trust spec/run.lua spec
-	$(Q)build/coverage/tperf run --trust tools/coverage.lua
+	$(Q)build/coverage/tperf run --trust spec/run.lua $(if $(JOBS),--jobs=$(JOBS)) spec; status=$$?; \
+	  build/coverage/tperf run --trust tools/coverage.lua && exit $$status
 
 accuracy: all ## write docs/accuracy.md from the tables of measurements in the folder MEASURED
 	$(Q)$(B)/tperf run --trust tools/write_accuracy.lua $(MEASURED)/operators/gemm_visible.csv \
