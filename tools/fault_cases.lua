@@ -104,8 +104,8 @@ serving("tperf.serve of a closed loop", { step_time = STEP_TIME, engine = engine
 serving("tperf.serve behind a router", { step_time = STEP_TIME, engine = engine { num_blocks = 400 }, replicas = 3,
   router = "prefix", count = 90, prompt = { uniform = { 4, 12 } }, output = { values = { 2, 5 } },
   prefix = { tokens = 8, groups = 2 }, load = { rate = 5000 } })
-serving("tperf.serve on two threads", { step_time = STEP_TIME, replicas = 2, threads = 2, count = 8, prompt = 10,
-  output = 3, load = { stages = { { rate = 5, duration = 1 }, { rate = 9, duration = 9, process = "gamma", cv = 2 } } } })
+serving("tperf.serve on two threads", { step_time = STEP_TIME, replicas = 2, threads = 2, prompt = 10,
+  output = 3, load = { stages = { { rate = 5, duration = 1 }, { rate = 9, duration = 9 } } } })
 add("tperf.serve of priced steps", function()
   return tperf.serve { model = MODEL, system = SYSTEM, threads = 1, requests = requests() }
 end)
@@ -147,7 +147,7 @@ for _, line in ipairs {
   "memory gpt2 -s h100-sxm -b 16 --tp 2", "infer gpt2 -s h100-sxm -p 64 -n 16 --tp 2",
   "collective all_reduce -s h100-sxm -n 1MiB -g 8", "schedule 1f1b zbv -d 2 -m 4 --text", "params mixtral-8x7b --csv",
   "validate spec/data/fuzz/csv/bom_crlf.csv", "compat llm-analysis train --model_name facebook_opt-1.3b --json",
-  "serve --step-time fixed=1ms,per_token=10us --rate 20 --count 9 --prompt 4..12 --output 3 --requests --threads 1",
+  "serve --step-time fixed=1ms,per_token=10us --rate 20 --process gamma --cv 2 --count 9 --prompt 4..12 --output 3",
   "calibrate h100-sxm spec/data/measured/memory.csv --json", "completion bash",
   "list systems", "show gpt2", "help search", "version",
 } do

@@ -119,7 +119,8 @@ local RUN <const> = [[
 local function run_all(place, line, kind, list)
   local notes = place.notes
   local run = RUN:format(kind, notes, line, notes, notes, notes, notes)
-  local done = program.shell(("%s for n in %s; do\n%sdone"):format(SANITIZERS, table.concat(list, " "), run), place.folder)
+  local loop = ("%s for n in %s; do\n%sdone"):format(SANITIZERS, table.concat(list, " "), run)
+  local done = program.shell(loop, place.folder)
   assert(done.code == 0, done.err)
 end
 

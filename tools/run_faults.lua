@@ -1,6 +1,7 @@
--- Lets every allocation of every case of tools/faults.lua fail once: build/asan/tperf run --trust tools/run_faults.lua
--- [PATTERN [JOBS]]: of the cases whose names have the pattern, in so many processes (2). Each is given a part of a case:
--- tools/run_faults.lua case NUMBER KIND PART PARTS.
+-- Lets every allocation of every case of tools/faults.lua fail once:
+--   build/asan/tperf run --trust tools/run_faults.lua [PATTERN [JOBS]]
+-- of the cases whose names have the pattern, in so many processes (2). Each of them is given a part of a case:
+--   build/asan/tperf run --trust tools/run_faults.lua case NUMBER KIND PART PARTS
 package.path = "./tools/?.lua;./spec/?.lua;" .. package.path
 local faults = require "faults"
 local program = require "program"

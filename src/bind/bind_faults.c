@@ -24,7 +24,7 @@ static struct {
 static _Thread_local bool in_lua_allocator;
 static const void *sites[MOST_SITES]; // as many as kinds[SITE].count
 static bool retry_fails;              // Lua collects its garbage and asks again
-static const void *retry_at;          // so do users of a tp_heap, which come by the same place
+static bool heap_retry_fails;         // and so do those who use its memory
 static int counted = KINDS;           // the kind that the environment named
 
 static bool fails(int kind) {
@@ -52,9 +52,9 @@ static bool core_fails(const void *site) {
 }
 
 static bool heap_fails(const void *site) {
-    bool again = retry_at == site, fails_now = !again && core_fails(site);
-    if (again || fails_now) retry_at = fails_now ? site : NULL;
-    return again || fails_now;
+    bool again = heap_retry_fails;
+    heap_retry_fails = !again && core_fails(site);
+    return again || heap_retry_fails;
 }
 
 #define HERE       __builtin_return_address(0)
@@ -143,7 +143,7 @@ static void set(int kind, long long number) {
     atomic_store(&kinds[kind].count, 0);
     atomic_store(&kinds[kind].failing, number);
     retry_fails = false;
-    retry_at = NULL;
+    heap_retry_fails = false;
 }
 
 static int fail(lua_State *L) {

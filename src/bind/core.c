@@ -24,11 +24,12 @@ int tp_bind_fail(lua_State *L, const char *format, ...) {
     lua_pushvfstring(L, format, arguments);
     va_end(arguments);
     lua_concat(L, 2);
-    return lua_error(L);
+    lua_error(L);
+    __builtin_unreachable();
 }
 
 int tp_bind_raise(lua_State *L, const tp_error *error) {
-    return tp_bind_fail(L, "%s", error->message);
+    tp_bind_fail(L, "%s", error->message);
 }
 
 bool tp_bind_try_again(lua_State *L, tp_status status, bool *tried) {
