@@ -4,6 +4,7 @@
 //   file.log(path, header) -> a file open for reading and appending, made with the header if missing; or nil, message
 //   file.lock(file) -> whether this process now has the file to itself (until it closes it or ends)
 //   file.truncate(file, size) -> true, or nil, message
+//   file.is_regular(path) -> whether it is a file that can be read to its end: no pipe, no device
 //   file.writable(path) -> whether a file of that name can be written, or nil, message; leaves nothing behind
 // In the sandbox write and log are those of src/cli/output.c.
 #define _DEFAULT_SOURCE     // flock
@@ -153,6 +154,15 @@ static int writable(lua_State *L) {
     return 1;
 }
 
+static int is_regular(lua_State *L) {
+    size_t size;
+    const char *path = luaL_checklstring(L, 1, &size);
+    struct stat info;
+    bool regular = strlen(path) == size && stat(path, &info) == 0 && S_ISREG(info.st_mode);
+    lua_pushboolean(L, regular);
+    return 1;
+}
+
 static int write_file(lua_State *L) {
     size_t size;
     const char *path = luaL_checkstring(L, 1), *text = luaL_checklstring(L, 2, &size);
@@ -199,8 +209,9 @@ static int open_log(lua_State *L) {
 
 void tp_bind_file(lua_State *L) {
     static const luaL_Reg functions[] = {
-        {"sha256", hash}, {"write", write_file},       {"log", open_log}, {"writable", writable},
-        {"lock", lock},   {"truncate", truncate_file}, {NULL, NULL},
+        {"sha256", hash},           {"write", write_file}, {"log", open_log},
+        {"writable", writable},     {"lock", lock},        {"truncate", truncate_file},
+        {"is_regular", is_regular}, {NULL, NULL},
     };
     luaL_newlib(L, functions);
 }
