@@ -207,7 +207,6 @@ end
 
 describe("tperf.calibrate", function()
   it("leaves errors out where nothing that was held back is in a curve's scope", function()
-    local program = require "program"
     local result = program.shell "tperf calibrate h100-sxm spec/data/measured/memory.csv --json"
     assert.equal(0, result.code, result.err)
     assert.truthy(result.out:find('"held": {"rows": 0}', 1, true), result.out)

@@ -10,6 +10,9 @@ local MODEL <const> = { name = "small", layers = 4, hidden = 256, heads = 8, kv_
 
 local SYSTEM <const> = tperf.system "h100-sxm" -- read once: reading has a case of its own
 
+-- Files that are soon read, for questions that read them each time.
+local SMALL <const> = { model = "spec/data/small/model.yaml", system = "spec/data/small/system.yaml" }
+
 -- small: so few allocations that specs try them all.
 local function add(name, f, small) table.insert(cases, { name = name, f = f, small = small }) end
 
@@ -26,7 +29,7 @@ add("tperf.search with two threads and a function", function()
   return { both[1][1], both[1][2], both[2][1], both[2][2] }
 end)
 add("a search that finds nothing that fits", function()
-  local found = tperf.search { model = "llama-3-8b", system = SYSTEM, gpus = 1, global_batch = 1, threads = 1 }
+  local found = tperf.search { model = tperf.model("llama-3-8b"), system = SYSTEM, gpus = 1, global_batch = 1, threads = 1 }
   return { found.candidates, found.reason }
 end)
 add("tperf.train", function()
@@ -59,7 +62,9 @@ end, true)
 add("tperf.sweep", function()
   return tperf.sweep { model = MODEL, system = SYSTEM, gpus = tperf.vary { 4, 8 }, global_batch = 16, tp = 2 }.rows
 end)
-add("tperf.validate", function() return #tperf.validate { file = "spec/data/fuzz/csv/bom_crlf.csv" }.cases end)
+add("tperf.validate", function() 
+  return #tperf.validate { file = "spec/data/small/collectives.csv", system = SMALL.system }.cases
+end)
 add("JSON", function()
   return (assert(core.yaml('{"\\ud83d\\ude00": [1, {"a": "b"}], "c": 1e5, "d": {"e": 1, "f": 2}}', "f")))
 end, true)
@@ -143,14 +148,15 @@ local function command(line)
 end
 
 for _, line in ipairs {
-  "search gpt2 -s h100-sxm -g 8 -b 16 -j 1", "train gpt2 -s h100-sxm -b 16 --tp 2 --dp 4 --json",
-  "memory gpt2 -s h100-sxm -b 16 --tp 2", "infer gpt2 -s h100-sxm -p 64 -n 16 --tp 2",
-  "collective all_reduce -s h100-sxm -n 1MiB -g 8", "schedule 1f1b zbv -d 2 -m 4 --text", "params mixtral-8x7b --csv",
-  "validate spec/data/fuzz/csv/bom_crlf.csv", "compat llm-analysis train --model_name facebook_opt-1.3b --json",
+  "search MODEL -s SYSTEM -g 8 -b 16 -j 1", "train MODEL -s SYSTEM -b 16 --tp 2 --dp 4 --json",
+  "memory MODEL -s SYSTEM -b 16 --tp 2", "infer MODEL -s SYSTEM -p 64 -n 16 --tp 2",
+  "collective all_reduce -s SYSTEM -n 1MiB -g 8", "schedule 1f1b zbv -d 2 -m 4 --text", "params MODEL --csv",
+  "validate spec/data/small/collectives.csv -s SYSTEM", "compat llm-analysis train --model_name facebook_opt-1.3b --json",
   "serve --step-time fixed=1ms,per_token=10us --rate 20 --process gamma --cv 2 --count 9 --prompt 4..12 --output 3",
-  "calibrate h100-sxm spec/data/measured/memory.csv --json", "completion bash",
-  "list systems", "show gpt2", "help search", "version",
+  "calibrate h100-sxm spec/data/measured/memory.csv --keep", "completion bash", "list systems", "show MODEL", "help search",
+  "version",
 } do
+  line = line:gsub("MODEL", SMALL.model):gsub("SYSTEM", SMALL.system)
   add("tperf " .. line, function() return command(line) end)
 end
 

@@ -90,13 +90,13 @@ end
 
 --- Command lines; what they write is in out.
 faults.programs = {
-  "tperf version", "tperf train gpt2 -s h100-sxm -b 16 --tp 2 --dp 4", "tperf schedule 1f1b -d 2 -m 4 --svg out.svg",
-  "tperf run --out out script.lua",
+  "tperf version", "tperf collective all_gather -s system.yaml -n 1MiB -g 8",
+  "tperf schedule 1f1b -d 2 -m 4 --svg out.svg", "tperf run --out out script.lua",
 }
 
 local SCRIPT <const> = [[
 local tperf = require "tperf"
-local system = tperf.system "h100-sxm"
+local system = tperf.system "system.yaml"
 tperf.report.save("rows.csv", { { name = system.name, domain = system.network.fast.domain } })
 print(system)
 ]]
@@ -107,12 +107,14 @@ local SANITIZERS <const> = "export ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=exitco
 local function workplace()
   local place = { folder = program.folder(), notes = program.folder() }
   program.write(place.folder .. "/script.lua", SCRIPT)
+  program.write(place.folder .. "/system.yaml", program.slurp "spec/data/small/system.yaml")
   return place
 end
 
 local RUN <const> = [[
-  rm -rf out out.svg; TPERF_FAULT=%s:$n TPERF_FAULT_COUNT=%s/$n.count %s > %s/$n.out 2> %s/$n.err; echo $? > %s/$n.code
-  for f in $(find . -type f ! -name '*.lua' | sort); do cksum $f; done > %s/$n.files
+  if [ -e out ] || [ -e out.svg ]; then rm -rf out out.svg; fi
+  TPERF_FAULT=%s:$n TPERF_FAULT_COUNT=%s/$n.count %s > %s/$n.out 2> %s/$n.err; echo $? > %s/$n.code
+  for f in *.svg .[!.]* out/* out/.[!.]*; do if [ -f $f ]; then cksum $f; fi; done > %s/$n.files
 ]]
 
 -- Runs the line once for each number of an allocation.
