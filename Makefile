@@ -30,7 +30,7 @@ VARIANT_release := -O2 -g -DNDEBUG
 VARIANT_debug   := -O0 -g3
 VARIANT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 VARIANT_tsan    := -O1 -g -fsanitize=thread
-VARIANT_coverage := -O0 -g --coverage -fprofile-update=atomic -DNDEBUG -include src/bind/coverage.h
+VARIANT_coverage := -O0 -g --coverage -fprofile-update=atomic -DNDEBUG -DTPERF_COVERAGE -include src/bind/coverage.h
 
 # Variants for tests have a hook that makes allocations fail: src/bind/bind_faults.c.
 , := ,
@@ -38,7 +38,8 @@ FAULTS := $(filter debug asan coverage,$(VARIANT))
 FAULTS_FILE := src/bind/bind_faults.c
 FAULTS_CFLAGS := $(if $(FAULTS),-DTPERF_FAULTS)
 FAULTS_LDFLAGS := $(if $(FAULTS),$(addprefix -Wl$(,)--wrap=,malloc calloc realloc tp_heap_new tp_heap_zeroed \
-                                tp_heap_grow tp_limits_allocate))
+                                tp_heap_grow tp_limits_allocate \
+                                $(if $(filter coverage,$(VARIANT)),_exit raise)))
 
 # Asked once, when first needed: `make deps` may just have installed pkg-config itself.
 PACKAGES := lua5.4 yaml-0.1

@@ -22,12 +22,12 @@ add("tperf.search", function()
   local found = tperf.search { model = MODEL, system = SYSTEM, gpus = 16, global_batch = 16, threads = 1,
     keep = "all", strategy = { "tensor", "summa" } }
   return { found.candidates, table.unpack(found) }
-end)
+end, true)
 add("tperf.search with two threads and a function", function()
   local both = tperf.search { model = MODEL, system = SYSTEM, gpus = { 4, 8 }, global_batch = 16, threads = 2,
     top = 2, where = function(c) return c.pp < 4 end }
   return { both[1][1], both[1][2], both[2][1], both[2][2] }
-end)
+end, true)
 add("a search that finds nothing that fits", function()
   local found = tperf.search { model = tperf.model("llama-3-8b"), system = SYSTEM, gpus = 1, global_batch = 1, threads = 1 }
   return { found.candidates, found.reason }
@@ -35,14 +35,14 @@ end)
 add("tperf.train", function()
   return tperf.train { model = MODEL, system = SYSTEM, global_batch = 16, tp = 2, pp = 2, dp = 2,
     simulate = "1f1b" }
-end)
+end, true)
 add("tperf.infer", function()
   return tperf.infer { model = MODEL, system = SYSTEM, tp = 2, batch = 4, prompt = 64, generate = 16 }
-end)
+end, true)
 add("tperf.search_inference", function()
   return tperf.search_inference { model = MODEL, system = SYSTEM, gpus = 4, tp = { 1, 2 }, batch = { 1, 4 },
     prompt = 64, generate = 16, tpot = "20 ms" }
-end)
+end, true)
 add("tperf.collective", function()
   return tperf.collective { system = SYSTEM, kind = "all_reduce", bytes = "1 GB", gpus = 16 }
 end)
@@ -61,7 +61,7 @@ add("a deadlock", function()
 end, true)
 add("tperf.sweep", function()
   return tperf.sweep { model = MODEL, system = SYSTEM, gpus = tperf.vary { 4, 8 }, global_batch = 16, tp = 2 }.rows
-end)
+end, true)
 add("tperf.validate", function() 
   return #tperf.validate { file = "spec/data/small/collectives.csv", system = SMALL.system }.cases
 end)
@@ -113,7 +113,7 @@ serving("tperf.serve on two threads", { step_time = STEP_TIME, replicas = 2, thr
   output = 3, load = { stages = { { rate = 5, duration = 1 }, { rate = 9, duration = 9 } } } })
 add("tperf.serve of priced steps", function()
   return tperf.serve { model = MODEL, system = SYSTEM, threads = 1, requests = requests() }
-end)
+end, true)
 
 -- --- launches ---
 

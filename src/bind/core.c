@@ -24,8 +24,7 @@ int tp_bind_fail(lua_State *L, const char *format, ...) {
     lua_pushvfstring(L, format, arguments);
     va_end(arguments);
     lua_concat(L, 2);
-    lua_error(L);
-    __builtin_unreachable();
+    lua_error(L), __builtin_unreachable();
 }
 
 int tp_bind_raise(lua_State *L, const tp_error *error) {

@@ -39,11 +39,11 @@ static bool store(lua_State *L, int index, const tp_field *field, void *record) 
         *(bool *)slot = lua_toboolean(L, index);
         return true;
     case TP_FIELD_TEXT:
-        if (lua_type(L, index) != LUA_TSTRING) return false;
-        *(const char **)slot = lua_tostring(L, index);
-        return true;
+        break;
     }
-    return false;
+    if (lua_type(L, index) != LUA_TSTRING) return false;
+    *(const char **)slot = lua_tostring(L, index);
+    return true;
 }
 
 // Pushes " (did you mean 'x'?)" for the key at `index`, or "".
