@@ -29,6 +29,20 @@ file:close()
 os.rename("own.txt", "renamed.txt")
 ]]
 
+-- A few calls of each kind that looks at a file.
+local SHORT = [[
+local system = require "tperf".system "linked.yaml"
+local file = assert(io.open("own.txt", "w"))
+file:write(system.name)
+file:close()
+os.rename("own.txt", "renamed.txt")
+file = assert(io.open("grown.txt", "a"))
+if file:seek "end" == 0 then file:write "grown" end
+file:close()
+assert(io.open("sub/left_open.txt", "w")):write(system.name)
+print(system.name)
+]]
+
 -- What each command writes stands there before: as other text, or as an earlier run of the same script left it.
 local commands = {
   { "calibrate", "tperf calibrate h100-sxm memory.csv --keep --out mine.yaml --plot fit",
@@ -40,6 +54,7 @@ local commands = {
   { "a trusted script", "tperf run --trust library.lua 4", { "rows.csv", "plot.svg" } },
   { "a script", "tperf run s.lua 4", {}, "tperf run s.lua 3" },
   { "a script with a manifest", "tperf run --out out s.lua 4", {}, "tperf run --out out s.lua 3" },
+  { "a short script", "tperf run short.lua", {}, "tperf run short.lua" },
   { "a table", "tperf list models", {} },
   { "a long table", "tperf search llama-3.1-70b -s h100-sxm -g 64 -b 64 --json", {} },
 }
@@ -53,9 +68,9 @@ local function contents(folder)
   return found
 end
 
-local JOURNALS = { [".tperf-written"] = true, ["out/.tperf-written"] = true }
+local JOURNALS = { [".tperf-written"] = true, ["sub/.tperf-written"] = true, ["out/.tperf-written"] = true }
 local CACHES = { points = true, ["out/points"] = true }
-local ON_THE_WAY = { ["sub/a.txt"] = "b.txt", ["own.txt"] = "renamed.txt", ["out/own.txt"] = "out/renamed.txt" }
+local ON_THE_WAY = { ["own.txt"] = "renamed.txt", ["out/own.txt"] = "out/renamed.txt" }
 local RUNS_OWN = { ["out/manifest.json"] = true, ["out/stdout.txt"] = true } -- taken away when a run starts
 local REASONS = { "No space left on device", "Input/output error", "cannot write to standard output" }
 
@@ -123,20 +138,6 @@ function VERDICTS.FAIL_READ(result, printed)
 end
 
 function VERDICTS.FAIL_EINTR(result, printed) return result.code == 0 and result.out == printed end
-
-local SHORT = [[
-local system = require "tperf".system "linked.yaml"
-local file = assert(io.open("sub/a.txt", "w"))
-file:write(system.name)
-file:close()
-file = assert(io.open("sub/a.txt", "a"))
-file:write "more"
-file:close()
-os.rename("sub/a.txt", "b.txt")
-print(io.open("b.txt"):read "a", os.remove "c.txt")
-assert(io.open("c.txt", "w")):write "new"
-]]
-commands[#commands + 1] = { "a short script", "tperf run short.lua", {}, "tperf run short.lua" }
 
 local WORDS = { FAIL_WRITE = "write", FAIL_READ = "look at a file", FAIL_EINTR = "interruption" }
 local LOOKS = { ["a short script"] = true }
