@@ -1,4 +1,4 @@
--- The edges of what scripts may name, read and write: long names, long chains of links, root as the output folder, a long
+-- The edges of what scripts name, read and write: long names, long chains of links, root as the output folder, a long
 -- journal, modes that are none, files without end.
 local program = require "program"
 

@@ -1,4 +1,4 @@
--- Launch files that come from strangers: reading them ends, and what is written for a launch runs nothing but the launch.
+-- Launch files that come from strangers: reading them ends, and what is written for a launch runs nothing but that.
 local program = require "program"
 local tperf = require "tperf"
 

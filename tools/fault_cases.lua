@@ -29,7 +29,8 @@ add("tperf.search with two threads and a function", function()
   return { both[1][1], both[1][2], both[2][1], both[2][2] }
 end, true)
 add("a search that finds nothing that fits", function()
-  local found = tperf.search { model = tperf.model("llama-3-8b"), system = SYSTEM, gpus = 1, global_batch = 1, threads = 1 }
+  local found = tperf.search { model = tperf.model "llama-3-8b", system = SYSTEM, gpus = 1, global_batch = 1,
+    threads = 1 }
   return { found.candidates, found.reason }
 end)
 add("tperf.train", function()
@@ -62,7 +63,7 @@ end, true)
 add("tperf.sweep", function()
   return tperf.sweep { model = MODEL, system = SYSTEM, gpus = tperf.vary { 4, 8 }, global_batch = 16, tp = 2 }.rows
 end, true)
-add("tperf.validate", function() 
+add("tperf.validate", function()
   return #tperf.validate { file = "spec/data/small/collectives.csv", system = SMALL.system }.cases
 end)
 add("JSON", function()
@@ -151,10 +152,11 @@ for _, line in ipairs {
   "search MODEL -s SYSTEM -g 8 -b 16 -j 1", "train MODEL -s SYSTEM -b 16 --tp 2 --dp 4 --json",
   "memory MODEL -s SYSTEM -b 16 --tp 2", "infer MODEL -s SYSTEM -p 64 -n 16 --tp 2",
   "collective all_reduce -s SYSTEM -n 1MiB -g 8", "schedule 1f1b zbv -d 2 -m 4 --text", "params MODEL --csv",
-  "validate spec/data/small/collectives.csv -s SYSTEM", "compat llm-analysis train --model_name facebook_opt-1.3b --json",
+  "validate spec/data/small/collectives.csv -s SYSTEM",
+  "compat llm-analysis train --model_name facebook_opt-1.3b --json",
   "serve --step-time fixed=1ms,per_token=10us --rate 20 --process gamma --cv 2 --count 9 --prompt 4..12 --output 3",
-  "calibrate h100-sxm spec/data/measured/memory.csv --keep", "completion bash", "list systems", "show MODEL", "help search",
-  "version",
+  "calibrate h100-sxm spec/data/measured/memory.csv --keep", "completion bash", "list systems", "show MODEL",
+  "help search", "version",
 } do
   line = line:gsub("MODEL", SMALL.model):gsub("SYSTEM", SMALL.system)
   add("tperf " .. line, function() return command(line) end)
