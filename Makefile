@@ -31,7 +31,7 @@ VARIANT_debug   := -O0 -g3
 VARIANT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 VARIANT_tsan    := -O1 -g -fsanitize=thread
 VARIANT_mpi     := -O2 -g -DNDEBUG -DTPERF_MPI
-VARIANT_coverage := -O0 -g --coverage -fprofile-update=atomic -DNDEBUG -include src/bind/coverage.h
+VARIANT_coverage := -O0 -g --coverage -fprofile-update=atomic -DNDEBUG -DTPERF_COVERAGE -include src/bind/coverage.h
 
 # `make mpi` compiles as `mpicc` does; MPICC names that of another MPI, MPI the folder of build for it.
 MPICC ?= mpicc
@@ -46,7 +46,9 @@ endif
 FAULTS := $(filter debug asan coverage,$(VARIANT))
 FAULTS_FILE := src/bind/bind_faults.c
 FAULTS_CFLAGS := $(if $(FAULTS),-DTPERF_FAULTS)
-FAULTS_LDFLAGS := $(if $(FAULTS),$(addprefix -Wl$(,)--wrap=,malloc calloc realloc tp_limits_allocate))
+FAULTS_LDFLAGS := $(if $(FAULTS),$(addprefix -Wl$(,)--wrap=,malloc calloc realloc tp_heap_new tp_heap_zeroed \
+                                tp_heap_grow tp_limits_allocate \
+                                $(if $(filter coverage,$(VARIANT)),_exit raise)))
 
 # Asked once, when first needed: `make deps` may just have installed pkg-config itself.
 PACKAGES := lua5.4 yaml-0.1 "sqlite3 >= 3.36"
@@ -103,8 +105,8 @@ faults: deps ## let every allocation of the main questions and commands fail onc
 coverage: deps deps-test ## lines and branches of src that the specs reach, by gcov
 	@$(MAKE) VARIANT=coverage build/coverage/tperf
 	@find build/coverage -name '*.gcda' -delete
-	$(Q)build/coverage/tperf run --trust spec/run.lua spec
-	$(Q)build/coverage/tperf run --trust tools/coverage.lua
+	$(Q)build/coverage/tperf run --trust spec/run.lua $(if $(JOBS),--jobs=$(JOBS)) spec; status=$$?; \
+	  build/coverage/tperf run --trust tools/coverage.lua && exit $$status
 
 accuracy: all ## write docs/accuracy.md from the tables of measurements in the folder MEASURED
 	$(Q)$(B)/tperf run --trust tools/write_accuracy.lua $(MEASURED)/operators/gemm_visible.csv \

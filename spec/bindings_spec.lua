@@ -244,6 +244,7 @@ end)
 local FOUND <const> = {
   { "api", 6, 45 }, { "api", 20040, 33 }, { "core", 1, 23 }, { "core", 2, 144 }, { "core", 3, 5 }, { "core", 4, 115 },
   { "core", 6, 39 }, { "api", 303128, 12 }, { "api", 304187, 6 },
+  { "api", 306580, 150 },
 }
 
 describe("the fuzzers' finds", function()

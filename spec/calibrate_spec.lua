@@ -206,6 +206,12 @@ local function synthetic(truth)
 end
 
 describe("tperf.calibrate", function()
+  it("leaves errors out where nothing that was held back is in a curve's scope", function()
+    local result = program.shell "tperf calibrate h100-sxm spec/data/measured/memory.csv --json"
+    assert.equal(0, result.code, result.err)
+    assert.truthy(result.out:find('"held": {"rows": 0}', 1, true), result.out)
+  end)
+
   local a100 = tperf.system "a100-sxm-80gb"
   local truth = a100:with {
     accelerator = {

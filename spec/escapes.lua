@@ -311,4 +311,82 @@ for _, name in ipairs { "check", "layout", "network", "problem", "report.json", 
   add { { "tperf." .. name, ("require 'tperf.%s'"):format(name), "tperf." .. name, internal = true } }
 end
 
+-- --- launch files, and what is written for launches ---
+
+-- What a launch script makes of its variable X.
+local function launch_script(text)
+  return T .. ([[
+    local script = %q .. "\ntorchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 256 "
+      .. "--num-attention-heads 8 --seq-length 128 --max-position-embeddings 128 --micro-batch-size 1 "
+      .. "--global-batch-size 16 --vocab-size 1000 --secret $X"
+    local launch = tperf.import.launch { files = { { name = "run.sh", text = script } } }
+    for _, list in ipairs { launch.refused, launch.unknown } do
+      for _, one in ipairs(list) do
+        if one.option == "--secret" then print(one.value) return end
+      end
+    end
+    print "nothing"]]):format(text)
+end
+local function launch_file(path) return T .. ("tperf.import.launch { files = { %q } }"):format(path) end
+local UP <const> = ("../"):rep(40)
+add {
+  { "a launch file that is the environment", launch_file "/proc/self/environ", SPECIAL },
+  { "a launch file that is the environment, from here", launch_file(UP .. "proc/self/environ"), SPECIAL },
+  { "a launch file that is a link to the environment", launch_file "env_link", SPECIAL },
+  { "a launch file that is a pipe", launch_file "pipe", SPECIAL },
+  { "a launch file that is a device", launch_file "zero.yaml", SPECIAL },
+  { "a launch script's environment", launch_script "X=$HOME", prints = "${HOME}\n" },
+  { "a launch script that reads the environment", launch_script("X=$(cat " .. UP .. "proc/self/environ)"),
+    prints = "$(cat)\n" },
+  { "a launch script that sources the environment", launch_script("source " .. UP .. "proc/self/environ; X=$PATH"),
+    prints = "${PATH}\n" },
+  { "a launch script that reads a pipe", launch_script "X=$(cat pipe)", prints = "$(cat)\n" },
+  { "a launch script that runs a command", launch_script "X=$(touch ../witness)", prints = "$(touch ../witness)\n" },
+  { "a launch script that runs a command on its way", launch_script "touch ../witness; eval 'touch ../witness'; X=1",
+    prints = "1\n" },
+  { "a launch script that runs a command at its end", launch_script "trap 'touch ../witness' EXIT; X=1",
+    prints = "1\n" },
+  { "a launch script that writes a file", launch_script "echo evil > Makefile; echo evil >> ../other/file; X=1",
+    prints = "1\n" },
+  { "a launch script that writes a document", launch_script "cat > Makefile <<E\nevil\nE\nX=1", prints = "1\n" },
+  { "a launch script that opens a socket", launch_script "exec 3<>/dev/tcp/127.0.0.1/9; X=1", prints = "1\n" },
+  { "a launch in Python that runs", T .. "tperf.import.launch { files = { { name = 'a.py', text = "
+    .. "'import os\\nos.system(\"touch ../witness\")\\n' } } }", "a.py: of no stack that is known" },
+  { "a launch in YAML that runs", T .. "tperf.import.launch { files = { { name = 'a.yaml', text = "
+    .. "'a: !!python/object/apply:os.system [\"touch ../witness\"]' } } }", "tags ('!name') are not supported" },
+  { "options of a launch that are the environment", T .. "tperf.import.launch { files = { { name = 'a.sh', "
+    .. "text = 'x' } }, options = '/proc/self/environ' }", "unknown recipe" },
+  { "the library's own readers of launches", "require 'tperf.import.launch.files'", GONE },
+  { "the shell of launch scripts", "require 'tperf.import.launch.shell'", GONE },
+  { "a launch that runs what a model's name says", T .. "local text = tperf.report.launch({ tp = 1, pp = 1, dp = 1 }, "
+    .. "'vllm', { model = { name = 'x\\ntouch ../witness #', layers = 4, hidden = 256, heads = 8, ffn = 512, "
+    .. "vocab = 1000, seq = 128 } }) print(text:find '\\ntouch')", prints = "nil\n" },
+  { "a launch that runs what a configuration says", T .. "tperf.report.launch({ tp = 1, pp = 1, dp = 1, "
+    .. "micro_batch = 1, global_batch = 1, zero = '1, \\nEOF\\ntouch ../witness\\n' }, 'deepspeed')",
+    "'zero' must be one of 1, 0, 2, 3" },
+  { "a launch that runs what a type's name says", T .. "tperf.report.launch({ tp = 1, pp = 1, dp = 1 }, 'vllm', "
+    .. "{ kv_dtype = 'fp8\\ntouch ../witness' })", "'kv_dtype' must be a type's name" },
+  { "a stack that is a path", T .. "tperf.report.launch({ tp = 1 }, '../../tperf/cli')", "no stack" },
+}
+
+-- --- traces of requests, profiles ---
+
+local function serves(field) return T .. "tperf.serve { step_time = { fixed = 1 }, " .. field .. " }" end
+add {
+  { "a trace that is the environment", serves "requests = '/proc/self/environ'", SPECIAL },
+  { "a trace that is the environment, from here", serves(("requests = %q"):format(UP .. "proc/self/environ")),
+    SPECIAL },
+  { "a trace in JSON that is a link", serves "requests = 'env_link'", SPECIAL },
+  { "a trace that is a pipe", serves "requests = 'pipe'", SPECIAL },
+  { "a trace that is standard input", serves "requests = '/dev/stdin'", SPECIAL },
+  { "a host's profile that is a path", T .. "tperf.serve { model = 'gpt2', system = 'h100-sxm', host = "
+    .. "'../../../proc/self/environ', requests = { { arrival = 0, prompt = 1, output = 1 } } }",
+    "'host' must be" },
+  { "a software profile that is the environment", T .. "tperf.train { model = 'gpt2', system = 'h100-sxm', "
+    .. "global_batch = 8, software = '/proc/self/environ' }", "unknown software" },
+  { "requests that change while they are read", T .. "local list = { { arrival = 0, prompt = 1, output = 1 } } "
+    .. "setmetatable(list, { __len = function() for i = 2, 9999 do rawset(list, i, 1) end return 1 end }) "
+    .. "print(tperf.serve { step_time = { fixed = 1 }, requests = list }.finished)", prints = "1\n" },
+}
+
 return list

@@ -4,11 +4,19 @@ local program = require "program"
 local SANITIZED = "-std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -O1 -g -Wall -Wextra -Werror "
   .. "-fsanitize=address,undefined -fno-sanitize-recover=all "
 
+-- In the coverage variant, its objects, so that what is reached here counts.
+local build = io.popen("readlink -f " .. program.quote(program.absolute())):read("l"):match "^(.*)/"
+local COUNTED = "-std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -O0 -g --coverage "
+
 -- Builds src/tools/NAME.c with the sources and runs it: what it prints.
 local function run(name, sources)
-  local folder = program.folder()
+  local folder, flags = program.folder(), SANITIZED
+  if build:find "/coverage$" then
+    flags, sources = COUNTED, sources:gsub("src/(%S+)%.c", build .. "/%1.o")
+    flags = flags .. "-dumpdir " .. folder .. "/"
+  end
   local built = program.shell(("${CC:-cc} %s -o %s/check src/tools/%s.c %s -lm -pthread && "
-    .. "ASAN_OPTIONS=detect_leaks=0 %s/check"):format(SANITIZED, folder, name, sources, folder))
+    .. "ASAN_OPTIONS=detect_leaks=0 %s/check"):format(flags, folder, name, sources, folder))
   program.remove(folder)
   assert.equal(0, built.code, built.err .. built.out)
   return built.out
@@ -20,10 +28,16 @@ describe("the event queue", function()
   end)
 end)
 
+local SERVING <const> = "src/serve/*.c src/event/event.c src/base/error.c src/base/heap.c src/base/pool.c"
+
 describe("a simulation", function()
+  it("refuses what no engine and no request can be", function()
+    local said = run("check_serve_arguments", SERVING)
+    assert.truthy(tonumber(said:match "^(%d+) refusals\n$") > 25, said)
+  end)
+
   it("survives each allocation that fails, and leaks nothing", function()
-    local said = run("check_serve",
-      "src/serve/*.c src/event/event.c src/base/error.c src/base/heap.c src/base/pool.c")
+    local said = run("check_serve", SERVING)
     assert.truthy(tonumber(said:match "^(%d+) failed allocations are errors\n$") > 60)
   end)
 end)

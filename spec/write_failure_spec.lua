@@ -1,6 +1,7 @@
 -- Every write, sync and rename of the main commands fails once, the n-th of them for all n (src/tools/fail_write.c):
 -- the command says so and ends with 1, each file is whole, as it was or as it shall be, nothing else is left behind,
--- and the next run does what it should.
+-- and the next run does what it should. The same of every look at a file, which may also change nothing, and of
+-- interrupted calls, which change nothing.
 local core = require "tperf.core"
 local program = require "program"
 
@@ -29,6 +30,20 @@ file:close()
 os.rename("own.txt", "renamed.txt")
 ]]
 
+-- A few calls of each kind that looks at a file.
+local SHORT = [[
+local system = require "tperf".system "linked.yaml"
+local file = assert(io.open("own.txt", "w"))
+file:write(system.name)
+file:close()
+os.rename("own.txt", "renamed.txt")
+file = assert(io.open("grown.txt", "a"))
+if file:seek "end" == 0 then file:write "grown" end
+file:close()
+assert(io.open("sub/left_open.txt", "w")):write(system.name)
+print(system.name)
+]]
+
 -- What each command writes stands there before: as other text, or as an earlier run of the same script left it.
 local commands = {
   { "calibrate", "tperf calibrate h100-sxm memory.csv --keep --out mine.yaml --plot fit",
@@ -40,6 +55,7 @@ local commands = {
   { "a trusted script", "tperf run --trust library.lua 4", { "rows.csv", "plot.svg" } },
   { "a script", "tperf run s.lua 4", {}, "tperf run s.lua 3" },
   { "a script with a manifest", "tperf run --out out s.lua 4", {}, "tperf run --out out s.lua 3" },
+  { "a short script", "tperf run short.lua", {}, "tperf run short.lua" },
   { "a table", "tperf list models", {} },
   { "a long table", "tperf search llama-3.1-70b -s h100-sxm -g 64 -b 64 --json", {} },
 }
@@ -80,7 +96,7 @@ local function contents(folder)
   return found
 end
 
-local JOURNALS = { [".tperf-written"] = true, ["out/.tperf-written"] = true }
+local JOURNALS = { [".tperf-written"] = true, ["sub/.tperf-written"] = true, ["out/.tperf-written"] = true }
 local ON_THE_WAY = { ["own.txt"] = "renamed.txt", ["out/own.txt"] = "out/renamed.txt" }
 local RUNS_OWN = { ["out/manifest.json"] = true, ["out/stdout.txt"] = true } -- taken away when a run starts
 local REASONS = { "No space left on device", "Input/output error", "cannot write to standard output",
@@ -97,6 +113,9 @@ local function prepare(command)
   local folder = program.folder()
   program.write(folder .. "/s.lua", SCRIPT)
   program.write(folder .. "/library.lua", LIBRARY)
+  program.write(folder .. "/short.lua", SHORT)
+  program.shell(("mkdir sub; cp %s/spec/data/small/system.yaml sub; ln -s sub/../sub/system.yaml linked.yaml"):format(
+    program.quote(here)), folder)
   program.shell(("cd %s/spec/data/measured && cp gemm.csv memory.csv %s"):format(here, program.quote(folder)))
   for _, name in ipairs(command[3]) do program.write(folder .. "/" .. name, "old\n") end
   if command[4] then
@@ -106,12 +125,12 @@ local function prepare(command)
   return folder
 end
 
-local function run_failing(command, folder, n)
+local function run_failing(kind, command, folder, n)
   local log = os.tmpname()
   os.remove(log)
   local line = command[2]:gsub("^tperf", function()
-    return ("ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 FAIL_WRITE=%d FAIL_WRITE_LOG=%s LD_PRELOAD=%s %s")
-      :format(n, log, shim, program.quote(program.absolute()))
+    return ("ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 %s=%d FAIL_LOG=%s LD_PRELOAD=%s %s")
+      :format(kind, n, log, shim, program.quote(program.absolute()))
   end)
   local result = program.shell(line, folder)
   local file = io.open(log)
@@ -152,7 +171,61 @@ local function lies_beside(folder)
   return program.shell("find . -name 'points-*' | grep -q .", folder).code == 0
 end
 
-describe("each write of", function()
+-- What a run should have come to whose call has failed: nil, or what is wrong.
+local VERDICTS = {}
+
+function VERDICTS.FAIL_WRITE(result) return result.code == 1 and is_told(result.err) end
+
+function VERDICTS.FAIL_READ(result, printed)
+  if result.code == 0 then return result.out == printed end
+  return result.code == 1 and result.err:find "%f[%g]tperf: "
+end
+
+function VERDICTS.FAIL_EINTR(result, printed) return result.code == 0 and result.out == printed end
+
+local WORDS = { FAIL_WRITE = "write", FAIL_READ = "look at a file", FAIL_EINTR = "interruption" }
+local LOOKS = { ["a short script"] = true }
+
+local function let_fail(kind, command)
+  it(("%s of %s may fail"):format(WORDS[kind], command[1]), function()
+    local folder, prepared = prepare(command), prepare(command)
+    local before = contents(folder)
+    local result = program.shell(command[2], folder)
+    assert.equal(0, result.code, result.err)
+    local printed, after = result.out, contents(folder)
+    program.remove(folder)
+    local n, wrong = 0, {}
+    repeat
+      n = n + 1
+      folder = program.folder()
+      program.shell(("cp -R %s/. ."):format(program.quote(prepared)), folder)
+      result = run_failing(kind, command, folder, n)
+      local place = ("%s, call %d, %s: "):format(command[2], n, result.call)
+      if result.call then
+        for _, fault in ipairs(faults(contents(folder), before, after)) do wrong[#wrong + 1] = place .. fault end
+        -- What a database cannot move to its place it keeps beside it, and moves later.
+        local kept = DATABASES[result.call] and result.code == 0 and result.out == printed
+          and same(contents(folder), after)
+        if not kept and not VERDICTS[kind](result, printed) then
+          wrong[#wrong + 1] = ("%sends with %d: %s"):format(place, result.code, result.err)
+        end
+      end
+      local again = program.shell(command[2], folder)
+      if lies_beside(folder) then wrong[#wrong + 1] = place .. "something lies beside the cache afterwards" end
+      local now = contents(folder)
+      for name, text in pairs(after) do
+        if now[name] ~= text and not JOURNALS[name] then wrong[#wrong + 1] = place .. name .. " is wrong afterwards" end
+      end
+      if again.code ~= 0 or again.out ~= printed then wrong[#wrong + 1] = place .. "afterwards: " .. again.err end
+      program.remove(folder)
+    until not result.call or n == 500
+    program.remove(prepared)
+    assert.equal("", table.concat(wrong, "\n"))
+    assert.is_true(n > 1 and n < 500)
+  end)
+end
+
+describe("each", function()
   setup(function()
     local made = program.shell(("make -s -C %s VARIANT=%s %s"):format(here, build:match "[^/]*$",
       build:match "build/[^/]*$" .. "/fail_write.so"))
@@ -160,43 +233,10 @@ describe("each write of", function()
   end)
 
   for _, command in ipairs(commands) do
-    it(command[1] .. " may fail", function()
-      local folder, prepared = prepare(command), prepare(command)
-      local before = contents(folder)
-      local result = program.shell(command[2], folder)
-      assert.equal(0, result.code, result.err)
-      local printed, after = result.out, contents(folder)
-      program.remove(folder)
-      local n, wrong = 0, {}
-      repeat
-        n = n + 1
-        folder = program.folder()
-        program.shell(("cp -R %s/. ."):format(program.quote(prepared)), folder)
-        result = run_failing(command, folder, n)
-        local place = ("%s, call %d, %s: "):format(command[2], n, result.call)
-        if result.call then
-          for _, fault in ipairs(faults(contents(folder), before, after)) do wrong[#wrong + 1] = place .. fault end
-          -- What a database cannot move to its place it keeps beside it, and moves later.
-          local kept = DATABASES[result.call] and result.code == 0 and result.out == printed
-            and same(contents(folder), after)
-          if not kept and (result.code ~= 1 or not is_told(result.err)) then
-            wrong[#wrong + 1] = ("%sends with %d: %s"):format(place, result.code, result.err)
-          end
-        end
-        local again = program.shell(command[2], folder)
-        if lies_beside(folder) then wrong[#wrong + 1] = place .. "something lies beside the cache afterwards" end
-        local now = contents(folder)
-        for name, text in pairs(after) do
-          if now[name] ~= text and not JOURNALS[name] then
-            wrong[#wrong + 1] = place .. name .. " is wrong afterwards"
-          end
-        end
-        if again.code ~= 0 or again.out ~= printed then wrong[#wrong + 1] = place .. "afterwards: " .. again.err end
-        program.remove(folder)
-      until not result.call or n == 500
-      program.remove(prepared)
-      assert.equal("", table.concat(wrong, "\n"))
-      assert.is_true(n > 1 and n < 500)
-    end)
+    let_fail("FAIL_WRITE", command)
+    if LOOKS[command[1]] then
+      let_fail("FAIL_READ", command)
+      let_fail("FAIL_EINTR", command)
+    end
   end
 end)

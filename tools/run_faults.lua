@@ -1,32 +1,56 @@
--- Lets every allocation of every case of tools/faults.lua fail once: build/asan/tperf run --trust tools/run_faults.lua
--- [MOST [PATTERN]]: of Lua's allocations, which are many, an even sample of MOST a case (default 300); the cases whose
--- names have the pattern. Of C's all, but where files are read by the dozen an even sample of 2,000.
+-- Lets every allocation of every case of tools/faults.lua fail once:
+--   build/asan/tperf run --trust tools/run_faults.lua [PATTERN [JOBS]]
+-- of the cases whose names have the pattern, in so many processes (2). Each of them is given a part of a case:
+--   build/asan/tperf run --trust tools/run_faults.lua case NUMBER KIND PART PARTS
 package.path = "./tools/?.lua;./spec/?.lua;" .. package.path
 local faults = require "faults"
+local program = require "program"
 
-local most, pattern, failed = math.tointeger(tonumber(arg[1] or 300)), arg[2] or "", 0
-local samples = { core = 2000, lua = most }
-for _, case in ipairs(faults.cases) do
-  for _, kind in ipairs(case.name:find(pattern) and { "core", "lua" } or {}) do
-    local ok, tried, heard = pcall(faults.try, case, kind, samples[kind])
-    if ok then
-      print(("%-75s %-4s %6d failures, %6d heard of"):format(case.name, kind, tried, heard))
-      io.stdout:flush()
-    else
-      failed = failed + 1
-      io.stderr:write(tried, "\n")
-    end
-  end
-end
+local PARTS <const> = 4
+
+local all = {}
+for _, case in ipairs(faults.cases) do all[#all + 1] = { name = case.name, try = faults.try, what = case } end
 for _, line in ipairs(faults.programs) do
-  for _, kind in ipairs(line:find(pattern) and { "core", "lua" } or {}) do
-    local ok, tried = pcall(faults.try_program, line, kind, most)
-    if ok then
-      print(("%-75s %-4s %6d failures"):format(line, kind, tried))
-    else
-      failed = failed + 1
-      io.stderr:write(tried, "\n")
-    end
+  all[#all + 1] = { name = line .. " (a process)", try = faults.try_program, what = line }
+end
+
+if arg[1] == "case" then
+  local case, kind = all[tonumber(arg[2])], arg[3]
+  local part, parts = math.tointeger(tonumber(arg[4])), math.tointeger(tonumber(arg[5]))
+  local ok, tried, heard = pcall(case.try, case.what, kind, nil, { part, parts })
+  if not ok then io.stderr:write(tried, "\n") os.exit(1) end
+  print(("part\t%s\t%s\t%d\t%d"):format(arg[2], kind, tried, heard))
+  return
+end
+
+local pattern, jobs, list = arg[1] or "", arg[2] or "2", {}
+for i, case in ipairs(all) do
+  for _, kind in ipairs(case.name:find(pattern) and { "core", "lua" } or {}) do
+    for part = 1, PARTS do list[#list + 1] = ("case %d %s %d %d"):format(i, kind, part, PARTS) end
   end
 end
-if failed > 0 then os.exit(1) end
+
+-- A line as soon as all parts of a case are done.
+local done, failures, all_heard = {}, 0, 0
+local function take(number, kind, tried, heard)
+  local key = number .. kind
+  local sum = done[key] or { 0, 0, 0 }
+  done[key] = { sum[1] + 1, sum[2] + tried, sum[3] + heard }
+  failures, all_heard = failures + tried, all_heard + heard
+  if done[key][1] < PARTS then return end
+  print(("%-90s %-4s %6d failures, %6d heard of"):format(all[tonumber(number)].name:sub(1, 90), kind, done[key][2],
+    done[key][3]))
+  io.stdout:flush()
+end
+
+local path = program.temporary()
+program.write(path, table.concat(list, "\n") .. "\n")
+local pipe = assert(io.popen(("xargs -r -P %s -L 1 %s run --trust tools/run_faults.lua < %s"):format(jobs,
+  program.quote(program.absolute()), path)))
+for line in pipe:lines() do
+  local number, kind, tried, heard = line:match "^part\t(%d+)\t(%a+)\t(%d+)\t(%d+)$"
+  if number then take(number, kind, tonumber(tried), tonumber(heard)) else print(line) end
+end
+local ok = pipe:close()
+print(("%d failures, %d heard of%s"):format(failures, all_heard, ok and "" or "; some went wrong, see above"))
+if not ok then os.exit(1) end

@@ -19,11 +19,14 @@ void tp_bind_open(lua_State *L);
 // The module tperf.core itself, for tp_bind_open and for stock Lua's require.
 int luaopen_tperf_core(lua_State *L);
 
-// Raise a Lua error that points at the user's line: the innermost one outside the library. Never return.
-int tp_bind_raise(lua_State *L, const tp_error *error);
-int tp_bind_fail(lua_State *L, const char *format, ...); // the directives of lua_pushfstring
+// Raise a Lua error that points at the user's line: the innermost one outside the library. The
+// format has the directives of lua_pushfstring.
+_Noreturn int tp_bind_raise(lua_State *L, const tp_error *error);
+_Noreturn int tp_bind_fail(lua_State *L, const char *format, ...);
 
-// The state's own allocator: what the core holds for a script counts like what Lua holds for it.
+// The state's own memory: what the core holds for a script counts like what Lua holds for it. Whatever still is in it
+// when the state closes is freed.
+void tp_bind_open_heap(lua_State *L);
 tp_heap tp_bind_heap(lua_State *L);
 // Whether what failed for lack of memory is worth a second try: after the first, garbage is collected.
 bool tp_bind_try_again(lua_State *L, tp_status status, bool *tried);

@@ -1,14 +1,15 @@
 // bind_faults.c: tperf.core.faults, in the debug, asan and coverage variants only: allocations that fail.
 //   faults.fail(kind, n)   the n-th allocation of that kind from now on fails, once; 0: none does
 //   faults.count(kind)     -> how many there were since
-// kind: "core" (malloc, calloc and realloc of our own C, and libyaml's), "site" (of these the first at
-// each place of the program that allocates), or "lua" (what Lua asks of its allocator).
-// The environment says the same of a whole run: TPERF_FAULT=core:12.
+// kind: "core" (malloc, calloc and realloc of our own C, libyaml's, and the core's tp_heap), "site" (of these
+// the first at each place of the program that allocates), or "lua" (what Lua asks of its allocator, for a tp_heap too).
+// The environment says the same of a whole run: TPERF_FAULT=core:12. Its count goes to the file TPERF_FAULT_COUNT.
 //
 // The linker (--wrap, see Makefile) sends the calls of the program's own objects here, so no code knows of it; libyaml
 // calls its yaml_malloc and the like through the dynamic linker, which finds these first.
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,8 @@ static struct {
 static _Thread_local bool in_lua_allocator;
 static const void *sites[MOST_SITES]; // as many as kinds[SITE].count
 static bool retry_fails;              // Lua collects its garbage and asks again
+static bool heap_retry_fails;         // and so do those who use its memory
+static int counted = KINDS;           // the kind that the environment named
 
 static bool fails(int kind) {
     long long number = atomic_fetch_add(&kinds[kind].count, 1) + 1;
@@ -48,6 +51,12 @@ static bool core_fails(const void *site) {
     return fails(CORE) || site_fails;
 }
 
+static bool heap_fails(const void *site) {
+    bool again = heap_retry_fails;
+    heap_retry_fails = !again && core_fails(site);
+    return again || heap_retry_fails;
+}
+
 #define HERE       __builtin_return_address(0)
 #define REAL(name) __real_##name
 #define WRAP(name) __wrap_##name
@@ -69,6 +78,25 @@ void *WRAP(calloc)(size_t count, size_t size) {
 
 void *WRAP(realloc)(void *block, size_t size) {
     return !in_lua_allocator && core_fails(HERE) ? NULL : REAL(realloc)(block, size);
+}
+
+void *REAL(tp_heap_new)(const tp_heap *heap, size_t count, size_t size);
+void *REAL(tp_heap_zeroed)(const tp_heap *heap, size_t count, size_t size);
+void *REAL(tp_heap_grow)(const tp_heap *heap, void *block, size_t count, size_t size);
+void *WRAP(tp_heap_new)(const tp_heap *heap, size_t count, size_t size);
+void *WRAP(tp_heap_zeroed)(const tp_heap *heap, size_t count, size_t size);
+void *WRAP(tp_heap_grow)(const tp_heap *heap, void *block, size_t count, size_t size);
+
+void *WRAP(tp_heap_new)(const tp_heap *heap, size_t count, size_t size) {
+    return heap_fails(HERE) ? NULL : REAL(tp_heap_new)(heap, count, size);
+}
+
+void *WRAP(tp_heap_zeroed)(const tp_heap *heap, size_t count, size_t size) {
+    return heap_fails(HERE) ? NULL : REAL(tp_heap_zeroed)(heap, count, size);
+}
+
+void *WRAP(tp_heap_grow)(const tp_heap *heap, void *block, size_t count, size_t size) {
+    return heap_fails(HERE) ? NULL : REAL(tp_heap_grow)(heap, block, count, size);
 }
 
 // Absent from tperf/core.so, whose interpreter brings its own.
@@ -109,12 +137,33 @@ unsigned char *yaml_strdup(const unsigned char *text) {
     return copy ? memcpy(copy, text, size) : NULL;
 }
 
+// --- counts of processes that end at once ---
+
+#ifdef TPERF_COVERAGE
+void __gcov_dump(void);
+_Noreturn void REAL(_exit)(int status);
+_Noreturn void WRAP(_exit)(int status);
+int REAL(raise)(int signal_number);
+int WRAP(raise)(int signal_number);
+
+void WRAP(_exit)(int status) {
+    __gcov_dump();
+    REAL(_exit)(status);
+}
+
+int WRAP(raise)(int signal_number) {
+    __gcov_dump();
+    return REAL(raise)(signal_number);
+}
+#endif
+
 // --- what says which ---
 
 static void set(int kind, long long number) {
     atomic_store(&kinds[kind].count, 0);
     atomic_store(&kinds[kind].failing, number);
     retry_fails = false;
+    heap_retry_fails = false;
 }
 
 static int fail(lua_State *L) {
@@ -129,6 +178,12 @@ static int count(lua_State *L) {
 
 // What runs after main is none of ours: gcov writes its counts then.
 static void stop(void) {
+    const char *path = getenv("TPERF_FAULT_COUNT");
+    FILE *file = path && counted < KINDS ? fopen(path, "w") : NULL;
+    if (file) {
+        fprintf(file, "%lld\n", atomic_load(&kinds[counted].count));
+        fclose(file);
+    }
     set(CORE, 0);
     set(SITE, 0);
 }
@@ -138,8 +193,9 @@ __attribute__((constructor)) static void read_environment(void) {
     const char *text = getenv("TPERF_FAULT");
     for (int kind = 0; text && kind < KINDS; kind++) {
         size_t length = strlen(kind_names[kind]);
-        if (strncmp(text, kind_names[kind], length) == 0 && text[length] == ':')
-            set(kind, strtoll(text + length + 1, NULL, 10));
+        if (strncmp(text, kind_names[kind], length) != 0 || text[length] != ':') continue;
+        counted = kind;
+        set(kind, strtoll(text + length + 1, NULL, 10));
     }
 }
 

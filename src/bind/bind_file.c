@@ -4,6 +4,7 @@
 //   file.keep(path, bytes) -> the absolute path of a database (io/store.h), made with these bytes if it is missing; or
 //     nil, message
 //   file.real(path) -> the absolute path, without links, of a regular file; or nil, message
+//   file.is_regular(path) -> whether it is a file that can be read to its end: no pipe, no device
 //   file.writable(path) -> whether a file of that name can be written, or nil, message; leaves nothing behind
 // In the sandbox write and keep are those of src/cli/output.c, and real that of src/cli/input.c.
 #define _XOPEN_SOURCE 700 // realpath
@@ -132,6 +133,15 @@ static int writable(lua_State *L) {
     return 1;
 }
 
+static int is_regular(lua_State *L) {
+    size_t size;
+    const char *path = luaL_checklstring(L, 1, &size);
+    struct stat info;
+    bool regular = strlen(path) == size && stat(path, &info) == 0 && S_ISREG(info.st_mode);
+    lua_pushboolean(L, regular);
+    return 1;
+}
+
 static int write_file(lua_State *L) {
     size_t size;
     const char *path = luaL_checkstring(L, 1), *text = luaL_checklstring(L, 2, &size);
@@ -190,8 +200,8 @@ static int real_path(lua_State *L) {
 
 void tp_bind_file(lua_State *L) {
     static const luaL_Reg functions[] = {
-        {"sha256", hash},    {"write", write_file},  {"keep", keep},
-        {"real", real_path}, {"writable", writable}, {NULL, NULL},
+        {"sha256", hash},       {"write", write_file},      {"keep", keep}, {"real", real_path},
+        {"writable", writable}, {"is_regular", is_regular}, {NULL, NULL},
     };
     luaL_newlib(L, functions);
 }

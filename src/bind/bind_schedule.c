@@ -40,6 +40,14 @@ static schedule *fillable(lua_State *L) {
     return s;
 }
 
+// A refusal is an answer: nil and the reason. Want of memory is none.
+static int refuse(lua_State *L, tp_status status, const tp_error *error) {
+    if (status == TP_NO_MEMORY) return tp_bind_raise(L, error);
+    lua_pushnil(L);
+    lua_pushstring(L, error->message);
+    return 2;
+}
+
 static int hold(lua_State *L) {
     tp_error error;
     schedule *s = fillable(L);
@@ -193,11 +201,7 @@ static int simulate(lua_State *L) {
     do
         status = tp_timeline_init(&s->timeline, &s->order, &costs, &rules, &error);
     while (tp_bind_try_again(L, status, &tried));
-    if (status != TP_OK) {
-        lua_pushnil(L);
-        lua_pushstring(L, error.message);
-        return 2;
-    }
+    if (status != TP_OK) return refuse(L, status, &error);
     s->simulated = true;
     // The collector sees only the userdata's own bytes; tell it of the rest, in KiB.
     lua_gc(L, LUA_GCSTEP, (int)(s->order.count / 16));
@@ -281,11 +285,7 @@ static int new_schedule(lua_State *L) {
     do
         status = tp_order_init(&s->order, &s->heap, devices, stages, microbatches, &error);
     while (tp_bind_try_again(L, status, &tried));
-    if (status != TP_OK) {
-        lua_pushnil(L);
-        lua_pushstring(L, error.message);
-        return 2;
-    }
+    if (status != TP_OK) return refuse(L, status, &error);
     luaL_setfuncs(L, functions, 1);
     return 1;
 }

@@ -24,17 +24,11 @@ int tp_bind_fail(lua_State *L, const char *format, ...) {
     lua_pushvfstring(L, format, arguments);
     va_end(arguments);
     lua_concat(L, 2);
-    return lua_error(L);
+    lua_error(L), __builtin_unreachable();
 }
 
 int tp_bind_raise(lua_State *L, const tp_error *error) {
-    return tp_bind_fail(L, "%s", error->message);
-}
-
-tp_heap tp_bind_heap(lua_State *L) {
-    tp_heap heap;
-    heap.resize = lua_getallocf(L, &heap.owner);
-    return heap;
+    tp_bind_fail(L, "%s", error->message);
 }
 
 bool tp_bind_try_again(lua_State *L, tp_status status, bool *tried) {
@@ -144,6 +138,7 @@ static const struct {
 
 // Also the entry of tperf/core.so, under the name that require looks for.
 __attribute__((visibility("default"))) int luaopen_tperf_core(lua_State *L) {
+    tp_bind_open_heap(L); // before all that holds arrays, so that it is closed after them
     lua_newtable(L);
     lua_pushliteral(L, TPERF_VERSION);
     lua_setfield(L, -2, "version");

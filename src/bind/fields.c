@@ -10,7 +10,7 @@
 
 static const char *const expected[] = {"an integer", "a finite number", "true or false", "a name"};
 
-static void fail_value(lua_State *L, const char *what, const tp_field *field, int index) {
+static _Noreturn void fail_value(lua_State *L, const char *what, const tp_field *field, int index) {
     const char *shown = luaL_tolstring(L, index, NULL);
     tp_bind_fail(L, "%s: '%s' must be %s, got %s", what, field->name, expected[field->kind], shown);
 }
@@ -39,11 +39,11 @@ static bool store(lua_State *L, int index, const tp_field *field, void *record) 
         *(bool *)slot = lua_toboolean(L, index);
         return true;
     case TP_FIELD_TEXT:
-        if (lua_type(L, index) != LUA_TSTRING) return false;
-        *(const char **)slot = lua_tostring(L, index);
-        return true;
+        break;
     }
-    return false;
+    if (lua_type(L, index) != LUA_TSTRING) return false;
+    *(const char **)slot = lua_tostring(L, index);
+    return true;
 }
 
 // Pushes " (did you mean 'x'?)" for the key at `index`, or "".
@@ -61,7 +61,8 @@ static const char *push_suggestion(lua_State *L, int index, const tp_field *fiel
 }
 
 // The key of the unknown field is at `index`.
-static void fail_unknown(lua_State *L, int index, const char *what, const tp_field *fields) {
+static _Noreturn void fail_unknown(lua_State *L, int index, const char *what,
+                                   const tp_field *fields) {
     luaL_Buffer names;
     const char *suggestion = push_suggestion(L, index, fields);
     const char *shown = luaL_tolstring(L, index, NULL);

@@ -94,7 +94,7 @@ static const char *push_shown(lua_State *L, int index) {
 }
 
 // The key at index is none of a request's fields.
-static void fail_unknown(lua_State *L, lua_Integer i, int index) {
+static _Noreturn void fail_unknown(lua_State *L, lua_Integer i, int index) {
     index = lua_absindex(L, index);
     lua_getglobal(L, "require");
     lua_pushliteral(L, "tperf.suggest");
@@ -111,7 +111,8 @@ static void fail_unknown(lua_State *L, lua_Integer i, int index) {
                  push_shown(L, index), suggestion);
 }
 
-static void fail_value(lua_State *L, lua_Integer i, const char *field, const char *expected) {
+static _Noreturn void fail_value(lua_State *L, lua_Integer i, const char *field,
+                                 const char *expected) {
     tp_bind_fail(L, "tperf.serve: 'requests[%I].%s' must be %s, got %s", i, field, expected,
                  push_shown(L, -1));
 }
@@ -126,7 +127,6 @@ static int32_t read_integer(lua_State *L, lua_Integer i, const char *field, int6
         lua_pushfstring(L, "an integer from %I to %I", (lua_Integer)low, (lua_Integer)high);
     lua_insert(L, -2);
     fail_value(L, i, field, expected);
-    return 0; // not reached
 }
 
 static double read_arrival(lua_State *L, lua_Integer i) {

@@ -157,10 +157,11 @@ static int refuse(lua_State *L, const char *whole, const char *why) {
 }
 
 // Whether something stands at a place, and NULL, or why a script may not replace it. An error number in errno
-// when it is no file of its own: a pipe, a folder, a second name of a file.
+// when that cannot be told, and when it is no file of its own: a pipe, a folder, a second name of a file.
 static const char *check_existing(const tp_place *place, bool *exists) {
     struct stat info;
     *exists = fstatat(place->at, place->name, &info, AT_SYMLINK_NOFOLLOW) == 0;
+    if (!*exists && errno != ENOENT) return NULL;
     errno = 0;
     if (!*exists) return NULL;
     if (!S_ISREG(info.st_mode) || info.st_nlink > 1) {
@@ -340,7 +341,7 @@ static int output_retire(lua_State *L) {
     refusal = check_existing(&place, &exists);
     if (!errno && refusal == others) refusal = NULL;
     int error = errno;
-    bool gone = !exists || (!error && !refusal && unlinkat(place.at, place.name, 0) == 0);
+    bool gone = !error && !refusal && (!exists || unlinkat(place.at, place.name, 0) == 0);
     if (!error) error = errno;
     close(place.at);
     if (refusal) return refuse(L, path, refusal);

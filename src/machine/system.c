@@ -8,24 +8,11 @@ const char *const tp_dtype_names[TP_DTYPE_COUNT] = {"fp64", "fp32", "tf32", "fp1
                                                     "bf16", "fp8",  "int8", "fp4"};
 
 double tp_dtype_bytes(tp_dtype dtype) {
-    switch (dtype) {
-    case TP_FP64:
-        return 8;
-    case TP_FP32:
-    case TP_TF32:
-        return 4;
-    case TP_FP16:
-    case TP_BF16:
-        return 2;
-    case TP_FP8:
-    case TP_INT8:
-        return 1;
-    case TP_FP4:
-        return 0.5;
-    case TP_DTYPE_COUNT:
-        break;
-    }
-    return 0;
+    static const double bytes[TP_DTYPE_COUNT + 1] = {
+        [TP_FP64] = 8, [TP_FP32] = 4, [TP_TF32] = 4, [TP_FP16] = 2,
+        [TP_BF16] = 2, [TP_FP8] = 1,  [TP_INT8] = 1, [TP_FP4] = 0.5,
+    };
+    return bytes[dtype];
 }
 
 // Far beyond any machine, and far enough from the ends of a double for every product and sum to

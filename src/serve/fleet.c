@@ -163,10 +163,9 @@ static tp_status handle(tp_fleet *fleet, const tp_event *event, tp_error *error)
     case TP_ARRIVES:
         return arrive(fleet, (size_t)event->data, error);
     case TP_STEP_BEGINS:
-        return tp_step_begin(fleet, (int32_t)event->data, error);
+        break;
     }
-    return tp_error_set(error, TP_INVALID, "an event of the unknown kind %lld",
-                        (long long)event->kind);
+    return tp_step_begin(fleet, (int32_t)event->data, error);
 }
 
 // Every request has left, by the one way or the other; every block is free; and Little's law holds to the tick.

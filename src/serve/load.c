@@ -16,9 +16,9 @@ static double draw(const tp_lengths *lengths, tp_random *random) {
         if (lengths->a <= 1) return 1;
         return 1 + floor(-tp_random_exponential(random) / log1p(-1 / lengths->a));
     case TP_LENGTH_VALUES:
-        return lengths->values[tp_random_bits(random) % lengths->n_values];
+        break;
     }
-    return 1;
+    return lengths->values[tp_random_bits(random) % lengths->n_values];
 }
 
 void tp_draw_lengths(const tp_lengths *lengths, uint64_t seed, uint64_t purpose, size_t n,
@@ -41,7 +41,7 @@ static double draw_gap(const tp_arrivals *arrivals, uint64_t seed, uint64_t numb
     case TP_ARRIVE_GAMMA:
         return tp_random_gamma(&random, arrivals->cv);
     case TP_ARRIVE_UNIFORM:
-        return 1;
+        break;
     }
     return 1;
 }

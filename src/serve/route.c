@@ -49,7 +49,7 @@ tp_status tp_route(tp_fleet *fleet, size_t request, int32_t *lane, tp_error *err
         *lane = least_loaded(fleet);
         return TP_OK;
     case TP_ROUTE_PREFIX:
-        return longest_prefix(fleet, request, lane, error);
+        break;
     }
-    return tp_error_set(error, TP_INVALID, "there is no routing %d", (int)fleet->options->routing);
+    return longest_prefix(fleet, request, lane, error);
 }

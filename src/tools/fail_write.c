@@ -1,9 +1,12 @@
-// fail_write.c: lets one write of a program fail, for specs (LD_PRELOAD). FAIL_WRITE=N is the number of the call that
-// fails, of those that put something on a disk: creating a file, writing, flushing a stream, fsync, rename, link,
-// truncate. FAIL_WRITE_LOG=FILE gets the name of the call, once it has failed. Standard error is left alone.
+// fail_write.c: lets one call of a program that uses files fail, for specs (LD_PRELOAD). FAIL_WRITE=N is the number of
+// the call that fails, of those that put something on a disk: creating a file, writing, flushing a stream, fsync,
+// rename, link, truncate. FAIL_READ=N is the same of those that look at files: opening, fstat, pread, copying a
+// descriptor and the like. FAIL_EINTR=N: of write and fsync, which a signal interrupts before they have begun.
+// FAIL_LOG=FILE gets the name of the call, once it has failed. Standard error is left alone.
 //
 // A write fails as it does on a full disk: half of it is written, and the rest is not. The C library flushes streams
-// without calling write(2) by its name, so that a stream that shall fail is given /dev/full for the while.
+// without calling write(2) by its name, so that a stream that shall fail is given /dev/full for the while. What gcov
+// writes when the program has ended is left alone, too.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -14,25 +17,39 @@
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #pragma GCC diagnostic ignored "-Wpedantic" // POSIX has dlsym return functions, ISO C has not
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 #define SHOWN      __attribute__((visibility("default")))
 
-static long calls;
+static long writes, reads, interruptions;
 static int half_written = -1; // its next write fails
 
-static bool fails(const char *name) {
-    const char *wanted = getenv("FAIL_WRITE"), *log = getenv("FAIL_WRITE_LOG");
-    if (!wanted || ++calls != atol(wanted)) return false;
+static bool is_turn(const char *kind, long *calls, const char *name) {
+    const char *wanted = getenv(kind), *log = getenv("FAIL_LOG");
+    if (!wanted || ++*calls != atol(wanted)) return false;
     long file = log ? syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
     if (file >= 0) {
         syscall(SYS_write, file, name, strlen(name));
         syscall(SYS_close, file);
     }
     return true;
+}
+
+static bool fails(const char *name) {
+    return is_turn("FAIL_WRITE", &writes, name);
+}
+
+static bool cannot_look(const char *name) {
+    return is_turn("FAIL_READ", &reads, name);
+}
+
+static bool is_interrupted(const char *name) {
+    return is_turn("FAIL_EINTR", &interruptions, name);
 }
 
 static int fail(int error) {
@@ -45,6 +62,7 @@ SHOWN ssize_t write(int descriptor, const void *data, size_t size) {
         half_written = -1;
         return fail(ENOSPC);
     }
+    if (descriptor != STDERR_FILENO && is_interrupted("write")) return fail(EINTR);
     if (descriptor == STDERR_FILENO || !fails("write")) return REAL(write)(descriptor, data, size);
     if (size < 2) return fail(ENOSPC);
     half_written = descriptor;
@@ -67,6 +85,7 @@ SHOWN int fdatasync(int descriptor) {
 }
 
 SHOWN int fsync(int descriptor) {
+    if (is_interrupted("fsync")) return fail(EINTR);
     return fails("fsync") ? fail(EIO) : REAL(fsync)(descriptor);
 }
 
@@ -94,8 +113,77 @@ SHOWN int openat(int at, const char *path, int flags, ...) {
         mode = va_arg(arguments, mode_t);
         va_end(arguments);
         if (fails("openat")) return fail(ENOSPC);
+    } else if (cannot_look("openat")) {
+        return fail(EIO);
     }
     return REAL(openat)(at, path, flags, mode);
+}
+
+SHOWN int open(const char *path, int flags, ...) {
+    mode_t mode = 0;
+    if (flags & O_CREAT) {
+        va_list arguments;
+        va_start(arguments, flags);
+        mode = va_arg(arguments, mode_t);
+        va_end(arguments);
+    } else if (cannot_look("open")) {
+        return fail(EIO);
+    }
+    return REAL(open)(path, flags, mode);
+}
+
+SHOWN int fstat(int descriptor, struct stat *info) {
+    return cannot_look("fstat") ? fail(EIO) : REAL(fstat)(descriptor, info);
+}
+
+SHOWN int fstatat(int at, const char *path, struct stat *info, int flags) {
+    return cannot_look("fstatat") ? fail(EIO) : REAL(fstatat)(at, path, info, flags);
+}
+
+SHOWN int fstatfs(int descriptor, struct statfs *info) {
+    return cannot_look("fstatfs") ? fail(EIO) : REAL(fstatfs)(descriptor, info);
+}
+
+SHOWN int fchmod(int descriptor, mode_t mode) {
+    return cannot_look("fchmod") ? fail(EPERM) : REAL(fchmod)(descriptor, mode);
+}
+
+SHOWN ssize_t readlinkat(int at, const char *path, char *text, size_t size) {
+    return cannot_look("readlinkat") ? fail(EIO) : REAL(readlinkat)(at, path, text, size);
+}
+
+SHOWN ssize_t pread(int descriptor, void *data, size_t size, off_t from) {
+    return cannot_look("pread") ? fail(EIO) : REAL(pread)(descriptor, data, size, from);
+}
+
+SHOWN ssize_t read(int descriptor, void *data, size_t size) {
+    return cannot_look("read") ? fail(EIO) : REAL(read)(descriptor, data, size);
+}
+
+SHOWN off_t lseek(int descriptor, off_t offset, int whence) {
+    return cannot_look("lseek") ? fail(EIO) : REAL(lseek)(descriptor, offset, whence);
+}
+
+SHOWN char *realpath(const char *path, char *real) {
+    if (!cannot_look("realpath")) return REAL(realpath)(path, real);
+    errno = EIO;
+    return NULL;
+}
+
+SHOWN FILE *fdopen(int descriptor, const char *mode) {
+    if (!cannot_look("fdopen")) return REAL(fdopen)(descriptor, mode);
+    errno = ENOMEM;
+    return NULL;
+}
+
+// Only copies of descriptors.
+SHOWN int fcntl(int descriptor, int command, ...) {
+    va_list arguments;
+    va_start(arguments, command);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    if (command == F_DUPFD_CLOEXEC && cannot_look("fcntl")) return fail(EMFILE);
+    return REAL(fcntl)(descriptor, command, argument);
 }
 
 // Puts /dev/full in place of a stream's file, or back what was there.
@@ -106,15 +194,22 @@ static int exchange(FILE *stream, int kept) {
         close(kept);
         return -1;
     }
-    kept = fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
+    kept = REAL(fcntl)(descriptor, F_DUPFD_CLOEXEC, 3);
     int full = REAL(openat)(AT_FDCWD, "/dev/full", O_WRONLY | O_CLOEXEC);
     dup3(full, descriptor, O_CLOEXEC);
     close(full);
     return kept;
 }
 
+static bool is_of_gcov(FILE *stream) {
+    char link[64], path[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fileno(stream));
+    ssize_t length = readlink(link, path, sizeof path);
+    return length > 5 && memcmp(path + length - 5, ".gcda", 5) == 0;
+}
+
 static bool is_flushed(FILE *stream, size_t more) {
-    if (fileno(stream) == STDERR_FILENO || !__fwritable(stream)) return false;
+    if (fileno(stream) == STDERR_FILENO || !__fwritable(stream) || is_of_gcov(stream)) return false;
     size_t room = __fbufsize(stream) ? __fbufsize(stream) : 4096;
     return more ? __fpending(stream) + more > room : __fpending(stream) > 0;
 }

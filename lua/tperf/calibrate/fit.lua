@@ -43,7 +43,7 @@ function fit.groups(cases, key)
 end
 
 --- How far predictions are off, as parts of the measured: their number, the median, mean, 90th percentile and maximum
---- of the absolute errors, and the bias, the median of the signed ones.
+--- of the absolute errors, and the bias, the median of the signed ones; of none their number alone.
 ---@param ratios number[]  predicted / measured
 function fit.errors(ratios)
   local errors, signed, sum = {}, {}, 0
@@ -53,7 +53,7 @@ function fit.errors(ratios)
     sum = sum + errors[i]
   end
   return {
-    rows = #ratios, median = quantile(errors), mean = sum / #ratios, p90 = quantile(errors, 0.9),
+    rows = #ratios, median = quantile(errors), mean = ratios[1] and sum / #ratios, p90 = quantile(errors, 0.9),
     max = quantile(errors, 1), bias = quantile(signed),
   }
 end

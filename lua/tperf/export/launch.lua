@@ -66,11 +66,36 @@ local function expert_sizes(n, model)
   n.experts = model and model.experts ~= nil or nil
 end
 
+-- The files are run: nothing stands in them that is no such word.
+local function choice(c, name, words)
+  local value = c[name]
+  if value == nil then return words[1] end
+  for _, word in ipairs(words) do
+    if value == word then return word end
+  end
+  check.fail("tperf.report.launch: the configuration's '%s' must be one of %s, got %s", name,
+    table.concat(words, ", "), check.show(value))
+end
+
+local function sequence(c, model, options)
+  if options.seq then return options.seq end
+  local tokens, sequences = c.tokens_per_second, c.throughput
+  if type(tokens) ~= "number" or type(sequences) ~= "number" then return model and model.seq end
+  return math.tointeger(math.floor(tokens / sequences + 0.5)) or model and model.seq
+end
+
+local function schedule_of(c)
+  local name = c.schedule or "1f1b"
+  if type(name) == "string" and name:find "^[%w_]+$" then return name end
+  check.fail("tperf.report.launch: the configuration's 'schedule' must be a schedule's name, got %s", check.show(name))
+end
+
 local function training(c, model, options)
   if c.strategy and c.strategy ~= "tensor" and c.strategy ~= "context" then
     check.fail("tperf.report.launch: strategy = %s: no stack that is known runs it", check.show(c.strategy))
   end
-  local n = { model = model, recompute = c.recompute or "none", schedule = c.schedule or "1f1b" }
+  local n = { model = model, recompute = choice(c, "recompute", { "none", "selective", "full" }),
+    schedule = schedule_of(c) }
   for _, name in ipairs { "tp", "pp", "cp", "dp", "ep" } do n[name] = whole(c, name, 1) end
   n.etp = whole(c, "etp", model and not model.experts and 1 or n.tp)
   n.vp = whole(c, "virtual_stages", 1)
@@ -82,14 +107,17 @@ local function training(c, model, options)
       n.global_batch)
   end
   n.microbatches = n.global_batch // n.dp // n.micro_batch
-  n.seq = options.seq or c.throughput and math.floor(c.tokens_per_second / c.throughput + 0.5) or model and model.seq
-  n.zero = c.zero or 1
+  n.seq = sequence(c, model, options)
+  n.zero = choice(c, "zero", { 1, 0, 2, 3 })
   n.sequence_parallel = n.tp > 1 and c.sequence_parallel ~= false
   expert_sizes(n, model)
   return n
 end
 
 local function serving(c, model, options)
+  if options.kv_dtype and not options.kv_dtype:find "^[%w_.-]+$" then
+    check.fail("tperf.report.launch: 'kv_dtype' must be a type's name, got %s", check.show(options.kv_dtype))
+  end
   local n = { model = model, max_tokens = options.max_tokens, seq_max = options.seq_max, kv_dtype = options.kv_dtype,
     memory_utilization = options.memory_utilization, prefix_caching = options.prefix_caching,
     chunked_prefill = options.chunked_prefill, weight_dtype = options.weight_dtype }

@@ -1,10 +1,10 @@
 --- How launch files are written: a shell's command, with comments above.
 local format = {}
 
---- "# " before every note.
+--- "# " before every note. A name in it may hold a line end, behind which a shell would read on.
 function format.notes(notes, mark)
   local lines = {}
-  for i, note in ipairs(notes) do lines[i] = (mark or "#") .. " " .. note .. "\n" end
+  for i, note in ipairs(notes) do lines[i] = (mark or "#") .. " " .. note:gsub("%c+", " ") .. "\n" end
   return table.concat(lines)
 end
 

@@ -46,12 +46,13 @@ function files.open(path)
     kind = kind_of(path, text) }
 end
 
---- The text of a file beside a script, by the name that the script uses; nil when it is not there, or elsewhere.
+--- The text of a file beside a script, by the name that the script uses; nil when it is not there, or elsewhere, or a
+--- pipe, which would wait.
 function files.beside(folder, name)
   name = name:gsub("^%./", "")
   if name == "" or name:find "^[/~]" or name:find "[%c*?]" or name:find("\1", 1, true) then return nil end
-  local text = read(folder .. "/" .. name)
-  return text
+  local path = folder .. "/" .. name
+  return core.file.is_regular(path) and read(path) or nil
 end
 
 -- YAML's loaders take the last of two equal keys; the reader refuses them. Blanks the first with what is below it.

@@ -1,4 +1,5 @@
 --- Scripts that start a launch through another repository's machinery: what that adds, as its own files say it.
+local check = require "tperf.check"
 local files = require "tperf.import.launch.files"
 local marker = require "tperf.import.launch.marker"
 local resource = require "tperf.resource"
@@ -9,8 +10,9 @@ local harness = {}
 
 local function known()
   local path = resource.in_roots "recipes/harnesses.yaml"
-  local content = path and resource.read(path)
-  return content and content.harnesses or {}
+  if not path then return {} end
+  local content, message = resource.read(path)
+  return content and content.harnesses or check.fail("%s", message)
 end
 
 --- Variables that a benchmark's driver sets for its scripts, when one of `signs` is in the text: name -> value.

@@ -260,7 +260,7 @@ end
 function shell.new(given, environment, find)
   local self = setmetatable({
     vars = {}, given = given, refs = {}, functions = {}, files = {}, commands = {}, printed = {}, lacking = {},
-    steps = 0, depth = 0, calls = 0, where = "", line = 0, find = find, sourced = {},
+    steps = 0, expanded = 0, depth = 0, calls = 0, where = "", line = 0, find = find, sourced = {},
   }, shell)
   self:set_positional {}
   for name, value in pairs(environment) do self.vars[name] = value end

@@ -6,7 +6,7 @@ local words = require "tperf.import.launch.shell_words"
 
 local expand = {}
 
-local MAX_SIZE <const> = 1 << 20
+local MAX_SIZE <const>, MAX_EXPANDED <const> = 1 << 20, 256 << 20 -- bytes: of a value, of all
 
 local function item(value, index)
   if type(value) ~= "table" then return (index == nil or index == 0) and value or nil end
@@ -229,6 +229,8 @@ end
 
 local function bounded(sh, text)
   if #text > MAX_SIZE then sh.fail("a value of more than %d bytes", MAX_SIZE) end
+  sh.expanded = sh.expanded + #text
+  if sh.expanded > MAX_EXPANDED then sh.fail("values of more than %d bytes together", MAX_EXPANDED) end
   return text
 end
 

@@ -1,4 +1,5 @@
 --- Conditions of a shell: test, [ … ] and [[ … ]]. What an unset variable leaves open is told.
+local check = require "tperf.check"
 local expand = require "tperf.import.launch.shell_expand"
 local marker = require "tperf.import.launch.marker"
 local pattern = require "tperf.import.launch.shell_pattern"
@@ -91,7 +92,7 @@ local function primary(self)
       if marker.is_in(a) then return need(self, a) end
       if b:find "[|(){}]" then return need(self, marker.of("$[[ … =~ " .. b .. " ]]")) end -- not read
       local plain = b:gsub("\\", "%%")
-      local ok, found = pcall(string.find, a, plain)
+      local ok, found = check.attempt(string.find, a, plain)
       return ok and found ~= nil
     end
     if op == "<" then return a < b end

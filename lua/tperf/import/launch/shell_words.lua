@@ -1,21 +1,25 @@
 --- Where the words of a shell script end: quotes, expansions and here-documents, none of them looked into.
 local words = {}
 
--- One past the closing quote or bracket of what opens at i; the end of the text when it never closes.
+local MAX_DEPTH <const> = 100 -- each level is looked through again for those inside
+
+-- One past the closing quote or bracket of what opens at i; the end of the text when it never closes. depth: how many
+-- have opened around it.
 local skip
 
-local function double_quoted(s, i)
+local function double_quoted(s, i, depth)
   i = i + 1
   while i <= #s do
     local c = s:sub(i, i)
     if c == '"' then return i + 1 end
-    i = (c == "\\" and i + 2) or ((c == "$" or c == "`") and skip(s, i)) or i + 1
+    i = (c == "\\" and i + 2) or ((c == "$" or c == "`") and skip(s, i, depth)) or i + 1
   end
   return #s + 1
 end
 
 -- From one past an opening bracket to one past its closing one.
-local function bracketed(s, i, opening, closing)
+local function bracketed(s, i, opening, closing, around)
+  if around > MAX_DEPTH then error({ shell = ("nested more than %d levels deep"):format(MAX_DEPTH) }, 0) end
   local depth = 1
   while i <= #s do
     local c = s:sub(i, i)
@@ -28,17 +32,18 @@ local function bracketed(s, i, opening, closing)
     elseif c == "#" and closing == ")" and s:find("^%s", i - 1) then
       i = s:find("\n", i, true) or #s + 1
     else
-      i = skip(s, i)
+      i = skip(s, i, around)
     end
   end
   return #s + 1
 end
 
-function skip(s, i)
+function skip(s, i, depth)
+  depth = (depth or 0) + 1
   local c = s:sub(i, i)
   if c == "\\" then return i + 2 end
   if c == "'" then return (s:find("'", i + 1, true) or #s) + 1 end
-  if c == '"' then return double_quoted(s, i) end
+  if c == '"' then return double_quoted(s, i, depth) end
   if c == "`" then
     local at = i + 1
     while at <= #s and s:sub(at, at) ~= "`" do at = at + (s:sub(at, at) == "\\" and 2 or 1) end
@@ -46,8 +51,8 @@ function skip(s, i)
   end
   if c == "$" then
     local after = s:sub(i + 1, i + 1)
-    if after == "{" then return bracketed(s, i + 2, "{", "}") end
-    if after == "(" then return bracketed(s, i + 2, "(", ")") end
+    if after == "{" then return bracketed(s, i + 2, "{", "}", depth) end
+    if after == "(" then return bracketed(s, i + 2, "(", ")", depth) end
     if after == "'" then
       local at = i + 2
       while at <= #s and s:sub(at, at) ~= "'" do at = at + (s:sub(at, at) == "\\" and 2 or 1) end
@@ -60,7 +65,7 @@ end
 words.skip = skip
 
 --- One past the `)` of an array `(…)` that opens at i.
-function words.array_end(s, i) return bracketed(s, i + 1, "(", ")") end
+function words.array_end(s, i) return bracketed(s, i + 1, "(", ")", 0) end
 
 -- "<PATH TO VOCAB>": where its author wants something filled in; not a redirection.
 local PLACEHOLDER <const> = "^<%a[%w_ ./:-]*>"
@@ -74,7 +79,7 @@ function words.word_end(s, i)
       i = select(2, s:find(PLACEHOLDER, i)) + 1
     elseif c:find "[%s;&|<>()]" then
       if (c == "<" or c == ">") and s:sub(i + 1, i + 1) == "(" then
-        i = bracketed(s, i + 2, "(", ")") -- a process's output as a file
+        i = bracketed(s, i + 2, "(", ")", 0) -- a process's output as a file
       else
         return i
       end

@@ -1,0 +1,242 @@
+-- The edges of what scripts name, read and write: long names, long chains of links, root as the output folder, a long
+-- journal, modes that are none, files without end.
+local program = require "program"
+
+local folder
+local function run(text, options, command)
+  program.write(folder .. "/s.lua", text)
+  return program.shell(command or ("tperf run %s s.lua"):format(options or ""), folder)
+end
+
+local function runs(...)
+  local result = run(...)
+  assert.same({ "", 0 }, { result.err, result.code })
+  return result.out
+end
+
+local function refuses(message, ...)
+  local result = run(...)
+  assert.equal(1, result.code)
+  assert.truthy(result.err:find(message, 1, true), result.err)
+end
+
+local function each(name, f)
+  it(name, function()
+    folder = program.folder()
+    local ok, problem = pcall(f)
+    program.remove(folder)
+    if not ok then error(problem, 0) end
+  end)
+end
+
+local function reads(path) return ("print((select(2, io.open(%q))))"):format(path) end
+
+describe("a script reads", function()
+  each("names of 255 bytes, paths of 4095 and not more", function()
+    local name = ("x"):rep(255)
+    program.write(folder .. "/" .. name, "found")
+    assert.equal("found\n", runs(("print(io.open(%q):read 'a')"):format(name)))
+    assert.equal("found\n", runs(("print(io.open(%q):read 'a')"):format(("./"):rep(1900) .. name)))
+    for _, path in ipairs { name .. "x", ("./"):rep(2048), name .. "x/y" } do
+      assert.truthy(runs(reads(path)):find "File name too long\n$")
+    end
+  end)
+
+  each("nothing of no name, and no folder", function()
+    assert.equal(": No such file or directory\n", runs(reads ""))
+    for _, path in ipairs { "/", "sub/", "sub/.", "./" } do
+      program.shell("mkdir -p sub", folder)
+      assert.truthy(runs(reads(path)):find "Is a directory\n$", path)
+    end
+    assert.truthy(runs(reads "none/x"):find "No such file or directory\n$")
+    assert.truthy(runs(reads "s.lua/x"):find "Not a directory\n$")
+  end)
+
+  each("forty links in a row, and not one more, nor paths that links make too long", function()
+    program.write(folder .. "/1", "end")
+    program.shell([[for i in $(seq 2 42); do ln -s $((i - 1)) $i; done
+      d=$(printf 'y%.0s' $(seq 200)); p=$d; mkdir -p $d; ln -s . $d/$d
+      for i in $(seq 18); do p=$p/$d; done; ln -s $p long; ln -s long/$p longer; ln -s longer/$p longest]], folder)
+    assert.equal("end\n", runs "print(io.open('41'):read 'a')")
+    assert.truthy(runs(reads "42"):find "Too many levels of symbolic links")
+    local said = runs(reads "longest/1")
+    assert.truthy(said:find "File name too long" or said:find "Too many levels", said)
+  end)
+
+  each("what an absolute link leads to, but for /proc", function()
+    program.write(folder .. "/real", "found")
+    program.shell("ln -s $(pwd)/real absolute; ln -s /proc/version version", folder)
+    assert.equal("found\n", runs "print(io.open('absolute'):read 'a')")
+    assert.truthy(runs(reads "version"):find "none of /proc, /sys and /dev")
+  end)
+
+  each("nothing from within /proc", function()
+    program.write(folder .. "/s.lua", reads "version")
+    local result = program.shell(("cd /proc && tperf run --out %s %s/s.lua"):format(folder, folder))
+    assert.truthy(result.out:find "none of /proc, /sys and /dev", result.err)
+  end)
+end)
+
+describe("a script writes", function()
+  each("in modes of C only", function()
+    for _, mode in ipairs { "", "x", "rw", "w++", "wb+", "wbb", "w\0", "r+b+" } do
+      refuses("invalid mode", ("io.open('x', %q)"):format(mode))
+    end
+    assert.equal("x: No such file or directory\n", runs "print((select(2, io.open('x', 'r+'))))")
+    assert.equal("x: No such file or directory\n", runs "print((select(2, io.open('x', 'r+b'))))")
+    assert.equal("ab\n", runs [[
+      for _, mode in ipairs { "wb", "ab" } do
+        local f = assert(io.open("x", mode))
+        f:write(mode:sub(1, 1) == "w" and "a" or "b")
+        f:close()
+      end
+      print(io.open("x", "rb"):read "a")]])
+  end)
+
+  each("so many files at a time", function()
+    local result = run [[
+      local open, message = {}, nil
+      for i = 1, 1000 do
+        open[i], message = io.open("f" .. i, "w")
+        if not open[i] then print(message) break end
+      end
+      for _, file in ipairs(open) do file:close() end
+      print(#open > 10, io.open("again", "w"):close())]]
+    assert.truthy(result.out:find "^f%d+: Too many open files\ntrue\ttrue\n$", result.out)
+    assert.truthy(result.err:find "^tperf: cannot write 'f%d+': Too many open files\n$", result.err)
+  end)
+
+  each("to folders that are there", function()
+    refuses("No such file or directory", "require 'tperf'.report.save('none/x.csv', { { a = 1 } }, { 'a' })")
+    refuses("a symbolic link or a file is in its way", "io.open('s.lua/x/y', 'w')")
+    refuses("No such file or directory", "assert(io.open('none/x', 'w'))")
+    refuses("No such file or directory", "assert(os.remove 'none/x')")
+    refuses("No such file or directory", "assert(os.rename('none/x', 'y'))")
+    refuses("No such file or directory", "io.open('own', 'w'):close() assert(os.rename('own', 'none/x'))")
+    refuses("No such file or directory", "assert(os.remove 'x')")
+    refuses("No such file or directory", "assert(os.rename('x', 'y'))")
+  end)
+
+  each("by detours, as long as they stay inside", function()
+    program.shell("mkdir -p a/b c", folder)
+    assert.equal("1\n", runs "io.open('a/b/../../c/x', 'w'):write(1):close() print(io.open 'c/x':read 'a')")
+    refuses("it is outside the output folder", "io.open('a/../../x', 'w')")
+    refuses("it is the output folder itself", "io.open('a/..', 'w')")
+  end)
+
+  each("nothing where the root is the output folder and the name is wrong", function()
+    for path, message in pairs {
+      ["/.x"] = "it starts with a dot", ["/../x"] = "it is outside the output folder", ["/x\1"] = "a control character",
+      ["/manifest.json"] = "that is where the run's manifest goes", ["/"] = "it names a folder",
+    } do
+      refuses(message, ("io.open(%q, 'w')"):format(path), "--out /")
+    end
+  end)
+
+  each("with a script of any name", function()
+    program.write(folder .. "/a\nb.lua", "io.open('x', 'w'):write 'x'")
+    for _ = 1, 2 do assert.equal(0, program.shell("tperf run 'a\nb.lua'", folder).code) end
+    local journal = program.slurp(folder .. "/.tperf-written")
+    assert.truthy(journal:find "\tx?\ta%?b%.lua\n" or journal:find "x\ta%?b%.lua\n", journal)
+  end)
+end)
+
+describe("the journal of what runs wrote", function()
+  local LINE <const> = ("0"):rep(64) .. "  %s\ts.lua\n"
+
+  each("is cut down when it is long: of each file that is written the last line stays", function()
+    local lines = {}
+    for i = 1, 9000 do lines[2 * i - 1], lines[2 * i] = LINE:format "x", LINE:format("other" .. i) end
+    program.write(folder .. "/.tperf-written", table.concat(lines))
+    runs "io.open('x', 'w'):write '1'"
+    local text = program.slurp(folder .. "/.tperf-written")
+    assert.equal(2, select(2, text:gsub("  x\ts%.lua\n", ""))) -- the last of the old ones and the new one
+    assert.equal(9000, select(2, text:gsub("  other%d+\ts%.lua\n", "")))
+    runs "io.open('x', 'w'):write '2'"
+    assert.equal("2", program.slurp(folder .. "/x"))
+  end)
+
+  each("gets its last line ended after a crash", function()
+    program.write(folder .. "/.tperf-written", LINE:format "y" .. "0123")
+    runs "io.open('x', 'w'):write '1'"
+    runs "io.open('x', 'w'):write '2'"
+    assert.truthy(program.slurp(folder .. "/.tperf-written"):find("\n0123\n", 1, true))
+  end)
+
+  each("is not believed, nor written to, when it is no file of its own", function()
+    program.shell("touch old; ln old .tperf-written", folder)
+    refuses("Operation not permitted", "assert(io.open('x', 'w')):write '1'")
+    assert.equal("", program.slurp(folder .. "/old"))
+    program.shell("rm .tperf-written; mkdir .tperf-written", folder)
+    refuses("cannot write 'x'", "assert(io.open('x', 'w')):write '1'")
+    program.shell("rmdir .tperf-written; mkfifo .tperf-written", folder)
+    refuses("cannot write 'x'", "assert(io.open('x', 'w')):write '1'")
+    assert.equal("", program.shell("ls x 2> /dev/null", folder).out)
+  end)
+
+  each("belongs to files of their own: a second name makes a file foreign", function()
+    runs "io.open('x', 'w'):write '1'"
+    program.shell("ln x second", folder)
+    refuses("Operation not permitted", "assert(io.open('x', 'w'))")
+    assert.equal("1", program.slurp(folder .. "/second"))
+  end)
+end)
+
+describe("the library's tree, in development,", function()
+  each("is closed to scripts wherever it lies", function()
+    program.shell("mkdir -p lib/tperf out", folder)
+    local function with(tree, options, text)
+      program.write(folder .. "/s.lua", text or "io.open('x', 'w'):write '1'")
+      return program.shell(("TPERF_LUA_DIR=%s tperf run %s s.lua"):format(tree, options), folder)
+    end
+    for _, case in ipairs { { "lib", "--out lib" }, { "lib", "--out lib/tperf" }, { "/", "" },
+      { "lib", "", "io.open('lib/x', 'w')" }, { "lib", "", "io.open('lib/tperf/x', 'w')" } } do
+      local result = with(table.unpack(case))
+      assert.equal(1, result.code)
+      assert.truthy(result.err:find("it is in TPERF_LUA_DIR", 1, true), result.err)
+    end
+    for _, tree in ipairs { "''", "none", "lib" } do
+      local result = with(tree, "--out out")
+      assert.equal(0, result.code, result.err)
+    end
+    assert.equal(0, with("lib", "--out lib2").code) -- whose name begins alike
+  end)
+end)
+
+describe("a trusted script's files", function()
+  local function saves(path)
+    return ("require 'tperf'.report.save(%q, { { a = 1 } }, { 'a' })"):format(path)
+  end
+
+  each("may be standard output and error", function()
+    program.shell("ln -s /dev/stdout stdout.csv; ln -s /dev/stderr stderr.csv", folder)
+    for name, got in pairs { ["stdout.csv"] = "out", ["stderr.csv"] = "err" } do
+      local result = run(saves(name), "--trust")
+      assert.same({ 0, "a\n1\n" }, { result.code, result[got] }, name)
+    end
+  end)
+
+  each("need a folder, and a name that can be", function()
+    for path, message in pairs {
+      ["none/x.csv"] = "No such file or directory", [("x"):rep(300) .. ".csv"] = "File name too long",
+      [("./"):rep(2100) .. "x.csv"] = "cannot write './././", ["sub.csv"] = "Is a directory",
+      ["s.lua/x.csv"] = "Not a directory", ["loop.csv"] = "Too many levels of symbolic links",
+    } do
+      program.shell("mkdir -p sub.csv; ln -sfn loop.csv loop.csv", folder)
+      local result = run(saves(path), "--trust")
+      assert.equal(1, result.code)
+      assert.truthy(result.err:find(message, 1, true), result.err)
+    end
+  end)
+
+  each("go through links, to where those lead", function()
+    program.shell("mkdir real; touch real/new.csv; ln -s real/new.csv new.csv; ln -s real sub", folder)
+    for _, path in ipairs { "new.csv", "sub/other.csv", "real/../new.csv" } do runs(saves(path), "--trust") end
+    assert.equal("new.csv\nother.csv\n", program.shell("ls real", folder).out)
+    assert.equal("a\n1\n", program.slurp(folder .. "/real/new.csv"))
+  end)
+
+  each("say when a device is full", function()
+    refuses("No space left on device", saves "full.csv", nil, "ln -s /dev/full full.csv; tperf run --trust s.lua")
+  end)
+end)

@@ -1,0 +1,95 @@
+-- Launch files that come from strangers: reading them ends, and what is written for a launch runs nothing but that.
+local program = require "program"
+local tperf = require "tperf"
+
+local COMMAND <const> = "\ntorchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 256 "
+  .. "--num-attention-heads 8 --seq-length 128 --max-position-embeddings 128 --micro-batch-size 1 "
+  .. "--global-batch-size 16 --vocab-size 1000 $EXTRA\n"
+
+local function import(text)
+  return pcall(tperf.import.launch, { files = { { name = "run.sh", text = text .. COMMAND } }, given = { EXTRA = "" } })
+end
+
+local function refused(message, text)
+  local ok, raised = import(text)
+  assert.is_false(ok)
+  assert.truthy(tostring(raised):find(message, 1, true), tostring(raised))
+end
+
+describe("a launch script", function()
+  it("reads no pipe, which would wait for ever", function()
+    local folder = program.folder()
+    program.shell("mkfifo pipe", folder)
+    for _, text in ipairs { "source ./pipe", "X=$(cat pipe)" } do
+      program.write(folder .. "/run.sh", text .. COMMAND)
+      local result = program.shell(("timeout 60 %s train --from run.sh --set EXTRA= -s h100-sxm"):format(
+        program.quote(program.absolute())), folder)
+      assert.equal(0, result.code, result.err)
+    end
+    program.remove(folder)
+  end)
+
+  it("nests what it expands a hundred deep at most", function()
+    local function nested(n) return "X=" .. ("$(echo "):rep(n) .. "1" .. (")"):rep(n) end
+    assert.is_true(import(nested(30)))
+    refused("nested more than 100 levels deep", nested(20000))
+    refused("nested more than 100 levels deep", "X=" .. ("${A:-"):rep(20000))
+    refused("nested more than 100 levels deep", "X=" .. ('$("'):rep(20000))
+  end)
+
+  it("expands so many bytes in all", function()
+    refused("bytes together", "for i in $(seq 1 10000); do for j in $(seq 1 10000); do X=\"$X$i\"; done; done")
+  end)
+end)
+
+describe("tperf.report.launch", function()
+  local SOUND <const> = { tp = 1, pp = 1, dp = 2, micro_batch = 1, global_batch = 2 }
+  local EVIL <const> = "x'\"; $(touch w)\ntouch w #"
+  local STACKS <const> = { "deepspeed", "megatron", "megatron-bridge", "nanotron", "torchtitan", "vllm", "sglang",
+    "tensorrt-llm" }
+
+  local function with(more)
+    local made = {}
+    for _, fields in ipairs { SOUND, more } do
+      for name, value in pairs(fields) do made[name] = value end
+    end
+    return made
+  end
+
+  it("lets no line begin with what a model's name says", function()
+    local model = { name = EVIL, layers = 4, hidden = 256, heads = 8, ffn = 512, vocab = 1000, seq = 128 }
+    for _, stack in ipairs(STACKS) do
+      local text = tperf.report.launch(with { zero = stack == "torchtitan" and 2 or 1 }, stack, { model = model })
+      assert.is_nil(text:find "\ntouch", text)
+      for line in text:gmatch "[^\n]+" do
+        assert.truthy(line:find "^#" or not line:find("touch", 1, true), line)
+      end
+    end
+  end)
+
+  it("refuses words that are none", function()
+    for _, case in ipairs {
+      { "'zero' must be one of 1, 0, 2, 3", { zero = EVIL } }, { "'zero' must be one of", { zero = 4 } },
+      { "'recompute' must be one of none, selective, full", { recompute = EVIL } },
+      { "'schedule' must be a schedule's name", { schedule = EVIL } },
+      { "'schedule' must be a schedule's name", { schedule = {} } },
+    } do
+      for _, stack in ipairs { "deepspeed", "megatron", "megatron-bridge", "nanotron", "torchtitan" } do
+        assert.error_matches(function() tperf.report.launch(with(case[2]), stack) end, case[1], 1, true)
+      end
+    end
+    for _, stack in ipairs { "vllm", "sglang", "tensorrt-llm" } do
+      assert.error_matches(function() tperf.report.launch(SOUND, stack, { kv_dtype = EVIL }) end,
+        "'kv_dtype' must be a type's name", 1, true)
+    end
+  end)
+
+  it("takes the sequence of numbers only", function()
+    local text = tperf.report.launch(with { throughput = EVIL, tokens_per_second = EVIL }, "megatron", { seq = 128 })
+    assert.truthy(text:find("--seq-length 128", 1, true))
+    text = tperf.report.launch(with { throughput = 0, tokens_per_second = 1 }, "megatron")
+    assert.is_nil(text:find("inf", 1, true))
+    text = tperf.report.launch(with { throughput = 2, tokens_per_second = 512 }, "megatron")
+    assert.truthy(text:find("--seq-length 256", 1, true))
+  end)
+end)

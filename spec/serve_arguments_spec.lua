@@ -1,0 +1,220 @@
+-- What the core of tperf.serve refuses of what it is given, whoever calls it: lua/tperf/serve.lua checks before, with
+-- better words, but the core holds memory by these numbers.
+local core = require "tperf.core"
+
+local SETTINGS <const> = {
+  max_num_seqs = 4, max_num_batched_tokens = 32, max_model_len = 64, block_size = 4, num_blocks = 40,
+  long_prefill_token_threshold = 0, draft_method = 0, draft_tokens = 0, seed = 1, replicas = 1, routing = 0,
+  concurrency = 0, threads = 1, keep = 0, prefix_caching = true, chunked_prefill = true, priority = false,
+  async_scheduling = false, acceptance = 0, think = 0, front_end = 0, fixed = 1, per_token = 0,
+  per_context_token = 0, per_prefill_pair = 0,
+}
+
+local function line(x, y) return { x = x or { 1, 8 }, y = y or { 1e-6, 2e-6 } } end
+local function surface(z) return { x = { 1, 8 }, y = { 1, 64 }, z = z or { 1e-6, 2e-6, 3e-6, 4e-6 } } end
+
+local STEPS <const> = {
+  graphs = { 1, 2, 4 }, decode_tokens = line(), prefill_tokens = line(), rows = line(),
+  decode = surface(), decode_window = surface(), chunk = surface(), chunk_among = surface(),
+  more = { step = 0, request = 0, token = 0, window = 16 },
+}
+
+local function with(base, more)
+  local made = {}
+  for name, value in pairs(base) do made[name] = value end
+  for name, value in pairs(more) do made[name] = value end
+  for name, value in pairs(made) do
+    if value == "nil" then made[name] = nil end
+  end
+  return made
+end
+
+local function request(more) return with({ arrival = 0, prompt = 8, output = 4 }, more or {}) end
+
+local function served(settings, accepted, requests, load, steps)
+  return core.serving(with(SETTINGS, settings), accepted, requests, load, steps)
+end
+
+local function refused(message, ...)
+  local ok, raised = pcall(served, ...)
+  assert.is_false(ok, message)
+  assert.truthy(tostring(raised):find(message, 1, true), ("no %q in %q"):format(message, tostring(raised)))
+end
+
+local HUGE <const>, LONGEST <const> = 1 << 40, 1 << 29
+
+describe("the core's simulation of serving", function()
+  it("answers when all is well", function()
+    local r = served({ keep = 2 }, nil, { request(), request() })
+    assert.same({ 2, 8, 2 }, { r.finished, r.output_tokens, #r.requests })
+    assert.equal(2, served({}, nil, { request(), request() }, nil, STEPS).finished)
+  end)
+
+  for _, case in ipairs {
+    { "'max_num_seqs' is out of range", { max_num_seqs = -1 } },
+    { "'max_num_seqs' is out of range", { max_num_seqs = HUGE } },
+    { "must be at least 1", { max_num_seqs = 0 } },
+    { "must be at least 1", { max_num_batched_tokens = 0 } },
+    { "'max_model_len' must be from 2", { max_model_len = 1 } },
+    { "'max_model_len' must be from 2", { max_model_len = 2 * LONGEST + 1 } },
+    { "'block_size' must be from 1", { block_size = 0 } },
+    { "'block_size' must be from 1", { block_size = (1 << 20) + 1 } },
+    { "'num_blocks' must be at least 2", { num_blocks = 1 } },
+    { "'num_blocks' must be at least 2", { num_blocks = (1 << 31) - 1 } },
+    { "'prefix_caching' needs 'num_blocks'", { num_blocks = 0 } },
+    { "'tokens' must be from 1", { draft_method = 1, draft_tokens = 0 } },
+    { "'tokens' must be from 1", { draft_method = 1, draft_tokens = 1025 } },
+    { "'acceptance' must be from 0 to 1", { draft_method = 1, draft_tokens = 1, acceptance = -0.1 } },
+    { "'acceptance' must be from 0 to 1", { draft_method = 1, draft_tokens = 1, acceptance = 1.1 } },
+    { "'replicas' must be at least 1", { replicas = 0 } },
+    { "'step_time' must not be negative", { fixed = -1 } },
+    { "'step_time' must not be negative", { per_token = -1 } },
+    { "'step_time' must not be negative", { per_context_token = -1 } },
+    { "'step_time' must not be negative", { per_prefill_pair = -1 } },
+    { "a setting is out of range", { draft_method = -1 } },
+    { "a setting is out of range", { draft_method = 4 } },
+    { "a setting is out of range", { routing = -1 } },
+    { "a setting is out of range", { routing = 3 } },
+    { "a setting is out of range", { threads = 0 } },
+    { "a setting is out of range", { threads = 1025 } },
+    { "a setting is out of range", { think = -1 } },
+    { "a setting is out of range", { front_end = -1 } },
+    { "a setting is out of range", { front_end = 1e6 } },
+    { "'seed' must be an integer", { seed = 0.5 } },
+    { "'seed' must be an integer", { seed = 1 << 60 } },
+    { "'prefix_caching' must be true or false", { prefix_caching = 1 } },
+    { "is missing", { keep = "nil" } },
+    { "beyond the clock, which ends after 2^63 ticks of a second", { think = 9.3e18 } },
+    { "beyond the clock, which ends after 2^63 ticks of a nanosecond", { think = 9.3e9 + 0.5 } },
+  } do
+    local name, value = next(case[2])
+    it(("refuses %s = %s"):format(name, tostring(value)), function()
+      refused(case[1], case[2], nil, { request() })
+    end)
+  end
+
+  it("refuses numbers of right drafts that are none", function()
+    local drafts = { draft_method = 1, draft_tokens = 2 }
+    for _, list in ipairs { { -1 }, { 1 << 31 }, { "x" }, { 0.5 } } do
+      refused("'accepted' must be a list of integers from 0", drafts, list, { request() })
+    end
+  end)
+
+  for what, case in pairs {
+    ["an empty list"] = { "'requests' is empty", {} },
+    ["a hole"] = { "a list without holes", { request(), [3] = request() } },
+    ["a key of text"] = { "a list without holes", { request(), x = request() } },
+    ["a number"] = { "'requests[1]' must be a table", { 1 } },
+    ["no prompt"] = { "'requests[1].prompt' is missing", { request { prompt = "nil" } } },
+    ["no arrival"] = { "'requests[1].arrival' is missing", { request { arrival = "nil" } } },
+    ["a prompt of text"] = { "'requests[1].prompt' must be an integer", { request { prompt = "8" } } },
+    ["a prompt of no tokens"] = { "'requests[1].prompt' must be an integer from 1", { request { prompt = 0 } } },
+    ["an endless answer"] = { "'requests[1].output' must be an integer from 1", { request { output = LONGEST + 1 } } },
+    ["an arrival of text"] = { "'requests[1].arrival' must be a number of seconds", { request { arrival = "0" } } },
+    ["an arrival that never comes"] = { "must be a number of seconds", { request { arrival = math.huge } } },
+    ["a field that has no name"] = { "unknown field 1", { request { 1 } } },
+    ["segments of text"] = { "a list of { stream, tokens }", { request { segments = "x" } } },
+    ["no segments"] = { "not empty", { request { segments = {} } } },
+    ["a segment that is a number"] = { "a list of { stream, tokens }", { request { segments = { 8 } } } },
+    ["a stream below 0"] = { "streams that are integers from 0 on", { request { segments = { { -1, 8 } } } } },
+    ["a stream of text"] = { "streams that are integers from 0 on", { request { segments = { { "x", 8 } } } } },
+    ["a segment without tokens"] = { "must be an integer from 1", { request { segments = { { 1, 0 } } } } },
+  } do
+    it("refuses requests with " .. what, function() refused(case[1], {}, nil, case[2]) end)
+  end
+
+  local function drawn(prompt, counts, stage)
+    local fixed = { { kind = 0, a = 4, b = 0, least = 1, most = 8 } }
+    local one = with({ process = 0, burst = 1, count = 2, cv = 1, rate = 1, start = 0, fill = false }, stage or {})
+    return {
+      drawn = with({ count = 2, prefix_tokens = 0, prefix_groups = 1 }, counts or {}),
+      prompt = { with(fixed[1], prompt and prompt[1] or {}), prompt and prompt[2] }, output = fixed, stages = { one },
+    }
+  end
+
+  it("draws requests", function() assert.equal(2, served({}, nil, nil, drawn()).finished) end)
+
+  for what, case in pairs {
+    ["a distribution below the first"] = { "'prompt' is no distribution", { { kind = -1 } } },
+    ["a distribution beyond the last"] = { "'prompt' is no distribution", { { kind = 5 } } },
+    ["lengths from 0"] = { "'prompt' is no distribution", { { least = 0 } } },
+    ["lengths downwards"] = { "'prompt' is no distribution", { { least = 9 } } },
+    ["lengths without end"] = { "'prompt' is no distribution", { { most = LONGEST + 1 } } },
+    ["no values"] = { "'prompt' has no values", { { kind = 4 }, {} } },
+    ["a value of 0"] = { "'prompt' must be a list of integers from 1", { { kind = 4 }, { 0 } } },
+    ["no requests"] = { "'count' and 'prefix' are out of range", nil, { count = 0 } },
+    ["too many requests"] = { "'count' and 'prefix' are out of range", nil, { count = 1 << 31 } },
+    ["a prefix below 0"] = { "'count' and 'prefix' are out of range", nil, { prefix_tokens = -1 } },
+    ["an endless prefix"] = { "'count' and 'prefix' are out of range", nil, { prefix_tokens = LONGEST } },
+    ["no groups"] = { "'count' and 'prefix' are out of range", nil, { prefix_groups = 0 } },
+    ["a process below the first"] = { "stage 1 of 'load' is out of range", nil, nil, { process = -1 } },
+    ["a process beyond the last"] = { "stage 1 of 'load' is out of range", nil, nil, { process = 3 } },
+    ["no burst"] = { "stage 1 of 'load' is out of range", nil, nil, { burst = 0 } },
+    ["an endless burst"] = { "stage 1 of 'load' is out of range", nil, nil, { burst = 1 << 31 } },
+    ["a count below 0"] = { "stage 1 of 'load' is out of range", nil, nil, { count = -1 } },
+    ["no rate"] = { "stage 1 of 'load' is out of range", nil, nil, { rate = 0 } },
+    ["no variation"] = { "stage 1 of 'load' is out of range", nil, nil, { cv = 0 } },
+    ["fewer arrivals than requests"] = { "arrivals for 1 of 2 requests", nil, nil, { count = 1 } },
+  } do
+    it("refuses to draw " .. what, function() refused(case[1], {}, nil, nil, drawn(case[2], case[3], case[4])) end)
+  end
+
+  for what, case in pairs {
+    ["lack their graphs"] = { "lacks 'graphs'", { graphs = "nil" } },
+    ["lack a line"] = { "lacks 'rows'", { rows = "nil" } },
+    ["lack a line's values"] = { "lacks 'y'", { rows = { x = { 1 } } } },
+    ["have more values than can be"] = { "has too many values", {}, long = true },
+    ["have a value of text"] = { "'y' must be numbers from 0 on", { rows = line(nil, { "x", 1 }) } },
+    ["have a value below 0"] = { "'y' must be numbers from 0 on", { rows = line(nil, { -1, 1 }) } },
+    ["have a value without end"] = { "'y' must be numbers from 0 on", { rows = line(nil, { math.huge, 1 }) } },
+    ["descend"] = { "'x' must ascend", { rows = line { 2, 1 } } },
+    ["have more values than places"] = { "'y' is not of its axes", { rows = line(nil, { 1, 2, 3 }) } },
+    ["are of no places"] = { "'y' is not of its axes", { rows = line({}, {}) } },
+    ["lack a surface's values"] = { "'z' is not of its axes", { decode = surface { 1 } } },
+    ["lack what stands beside"] = { "lacks 'more'", { more = "nil" } },
+    ["have a window below 0"] = { "out of range", { more = with(STEPS.more, { window = -1 }) } },
+    ["have a window beyond the longest"] = { "out of range", { more = with(STEPS.more, { window = LONGEST + 1 }) } },
+    ["have chunks alone only"] = { "out of range", { chunk_among = "nil" } },
+    ["have steps below 0"] = { "out of range", { more = with(STEPS.more, { step = -1 }) } },
+    ["have requests below 0"] = { "out of range", { more = with(STEPS.more, { request = -1 }) } },
+    ["have tokens below 0"] = { "out of range", { more = with(STEPS.more, { token = -1 }) } },
+  } do
+    it("refuses priced steps that " .. what, function()
+      local steps = with(STEPS, case[2])
+      if case.long then
+        steps.graphs = {}
+        for i = 1, (1 << 20) + 1 do steps.graphs[i] = i end
+      end
+      refused(case[1], {}, nil, { request() }, nil, steps)
+    end)
+  end
+
+  it("prices steps by tables of one place, and by those that a model without attention lacks", function()
+    local one = { x = { 1 }, y = { 2e-3 } }
+    local steps = { graphs = {}, decode_tokens = one, prefill_tokens = one, rows = { x = { 1 }, y = { 0 } },
+      more = STEPS.more }
+    -- a prefill and three decodes of a millisecond or two each, whatever they hold
+    assert.near(8e-3, served({}, nil, { request() }, nil, steps).duration, 1e-9)
+    steps.decode = { x = { 1 }, y = { 1 }, z = { 5e-3 } }
+    assert.near(8e-3 + 3 * 5e-3, served({}, nil, { request() }, nil, steps).duration, 1e-9)
+  end)
+
+  it("ends with the clock", function()
+    refused("the clock ends at 2^63", { fixed = 6e18 }, nil, { request() })
+    refused("the clock ends at 2^63", { fixed = 0.5, per_token = 1e300 }, nil, { request() })
+    refused("a think time ends after the clock does", { concurrency = 1, think = 9e18 }, nil,
+      { request { arrival = "nil" }, request { arrival = "nil" }, request { arrival = "nil" } })
+    local slow = with(STEPS, { more = with(STEPS.more, { step = 1e300 }) })
+    refused("the clock ends at 2^63", {}, nil, { request() }, nil, slow)
+  end)
+
+  it("lets a step take one tick at least", function()
+    local r = served({ fixed = 0, per_token = 1e-12 }, nil, { request() })
+    assert.near(4e-9, r.duration, 1e-12) -- a prefill and three decodes
+  end)
+
+  it("draws lengths of one token where their mean is one", function()
+    local r = served({}, nil, nil, drawn({ { kind = 3, a = 1 } }))
+    assert.equal(2, r.prompt_tokens)
+  end)
+end)

@@ -1,0 +1,174 @@
+// check_serve_arguments.c: what tp_serve_run refuses of a C program's options and requests, one wrong thing at a time.
+// spec/serve_core_spec.lua builds and runs it.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tperf/serve.h"
+
+static void *resize(void *owner, void *block, size_t old_size, size_t new_size) {
+    (void)owner;
+    (void)old_size;
+    if (new_size > 0) return realloc(block, new_size);
+    free(block);
+    return NULL;
+}
+
+static const tp_heap heap = {resize, NULL};
+
+static int64_t step(const void *context, const tp_step_work *work, const tp_chunk *chunks) {
+    (void)work;
+    (void)chunks;
+    return *(const int64_t *)context;
+}
+
+// A sound question, of which refused() has one thing made wrong.
+static tp_serve_options options;
+static tp_requests requests;
+static int64_t ticks, arrival[2];
+static int32_t prompt[2], output[2], accepted[1];
+static size_t first_segment[3];
+static tp_segment segments[2];
+static int refusals;
+
+static void set_sound(void) {
+    options = (tp_serve_options){
+        .engine = {.max_num_seqs = 4,
+                   .max_num_batched_tokens = 32,
+                   .max_model_len = 64,
+                   .block_size = 4,
+                   .num_blocks = 40,
+                   .chunked_prefill = true,
+                   .drafting = {TP_DRAFT_NGRAM, 2, accepted, 1, 0, 0}},
+        .step_time = {step, &ticks, 0},
+        .replicas = 1,
+        .heap = &heap,
+    };
+    ticks = 1000;
+    accepted[0] = 1;
+    for (int i = 0; i < 2; i++) {
+        arrival[i] = i;
+        prompt[i] = output[i] = 8;
+        segments[i] = (tp_segment){i, 8};
+        first_segment[i + 1] = (size_t)i + 1;
+    }
+    requests = (tp_requests){2, arrival, prompt, output, NULL, first_segment, segments};
+}
+
+static void demand(bool held, const char *what, const char *message) {
+    if (held) return;
+    printf("failed: %s: %s\n", what, message);
+    exit(1);
+}
+
+// Runs the question, now wrong, and makes it sound again.
+static void refused(const char *reason) {
+    tp_served served;
+    tp_error error = {{0}};
+    tp_status status = tp_serve_run(&options, &requests, NULL, &served, &error);
+    demand(status == TP_INVALID, reason, "is no refusal");
+    demand(strstr(error.message, reason) != NULL, reason, error.message);
+    demand(!served.first_token && !served.steps, reason, "leaves something to release");
+    demand(tp_serve_run(&options, &requests, NULL, &served, NULL) == TP_INVALID, reason,
+           "needs no place for a message");
+    set_sound();
+    refusals++;
+}
+
+static void refuse_engines(void) {
+    options.engine.num_blocks = -1, refused("'num_blocks' must be at least 2");
+    options.engine.long_prefill_token_threshold = -1, refused("'long_prefill_token_threshold'");
+    options.engine.max_num_seqs = -1, refused("must be at least 1");
+    options.engine.max_num_batched_tokens = 0, refused("must be at least 1");
+    options.engine.max_model_len = 1, refused("'max_model_len' must be from 2");
+    options.engine.block_size = 0, refused("'block_size' must be from 1");
+    options.engine.drafting.tokens = 0, refused("'tokens' must be from 1");
+    accepted[0] = -1, refused("'accepted' must not be negative");
+    options.engine.drafting.n_accepted = 0, options.engine.drafting.acceptance = 2;
+    refused("'acceptance' must be from 0 to 1");
+    options.replicas = 0, refused("'replicas' must be at least 1");
+    options.concurrency = -1, refused("'concurrency' and 'think' must not be negative");
+    options.think = -1, refused("'concurrency' and 'think' must not be negative");
+    options.engine.chunked_prefill = false, options.engine.max_num_batched_tokens = 4;
+    refused("must take its prompt of 8 tokens whole");
+}
+
+static void refuse_requests(void) {
+    requests.n = INT32_MAX, refused("too many requests");
+    prompt[1] = 0, refused("request 2: prompt and output must be from 1");
+    output[1] = 0, refused("request 2: prompt and output must be from 1");
+    prompt[1] = TP_LONGEST + 1, refused("request 2: prompt and output must be from 1");
+    output[1] = TP_LONGEST + 1, refused("request 2: prompt and output must be from 1");
+    arrival[1] = -1, refused("request 2: arrives before the time 0");
+    segments[1].tokens = 0, refused("request 2: a segment needs a stream from 0 on");
+    segments[1].stream = -1, refused("request 2: a segment needs a stream from 0 on");
+    segments[1].tokens = 7, refused("request 2: its segments have 7 tokens, its prompt 8");
+}
+
+static void refuse_times(void) {
+    ticks = -1, refused("a step at tick 0 takes -1 ticks");
+    ticks = INT64_MAX, refused("the clock ends at 2^63");
+    ticks = INT64_MAX / 2, refused("the clock ends at 2^63");
+    options.concurrency = 1, options.think = INT64_MAX,
+    refused("a think time ends after the clock");
+    // a prompt that might be cached in part, and is not
+    options.engine.chunked_prefill = false, options.engine.prefix_caching = true;
+    options.engine.max_num_batched_tokens = 4;
+    refused("the scheduler can neither run nor preempt");
+}
+
+// A run looks for the wish to stop now and then.
+static void stop_when_asked(void) {
+    atomic_int stop = 0;
+    tp_served served;
+    options.stop = &stop;
+    options.engine.num_blocks = 0, options.engine.max_model_len = 10000;
+    output[0] = output[1] = 9000;
+    demand(tp_serve_run(&options, &requests, NULL, &served, NULL) == TP_OK, "a stop",
+           "was not asked");
+    tp_served_release(&served);
+    stop = 1;
+    demand(tp_serve_run(&options, &requests, NULL, &served, NULL) == TP_INTERRUPTED, "a stop",
+           "was asked");
+    set_sound();
+}
+
+// Every replica on its own finds the same fault; the message is the first one's, whoever ran it.
+static void refuse_replicas(void) {
+    tp_pool *pool = tp_pool_new(2);
+    for (int threads = 1; threads <= 2; threads++) {
+        tp_served served;
+        tp_error error;
+        options.replicas = 2;
+        ticks = -1;
+        tp_status status =
+            tp_serve_run(&options, &requests, threads > 1 ? pool : NULL, &served, &error);
+        demand(status == TP_INVALID && strstr(error.message, "at tick 0"), "replicas",
+               error.message);
+        set_sound();
+        refusals++;
+    }
+    tp_pool_free(pool);
+}
+
+static void accept_the_sound(void) {
+    tp_served served;
+    tp_error error = {{0}};
+    demand(tp_serve_run(&options, &requests, NULL, &served, &error) == TP_OK, "sound",
+           error.message);
+    demand(served.totals.finished == 2, "sound", "is answered");
+    tp_served_release(&served);
+}
+
+int main(void) {
+    set_sound();
+    accept_the_sound();
+    refuse_engines();
+    refuse_requests();
+    refuse_times();
+    refuse_replicas();
+    stop_when_asked();
+    accept_the_sound();
+    printf("%d refusals\n", refusals);
+    return 0;
+}

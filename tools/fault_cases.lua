@@ -1,0 +1,165 @@
+--- What faults are tried on (tools/faults.lua): calls of the library and, in this process, commands.
+local check = require "tperf.check"
+local core = require "tperf.core"
+local tperf = require "tperf"
+
+local cases = {}
+
+local MODEL <const> = { name = "small", layers = 4, hidden = 256, heads = 8, kv_heads = 4, ffn = 512, vocab = 1000,
+  seq = 128 }
+
+local SYSTEM <const> = tperf.system "h100-sxm" -- read once: reading has a case of its own
+
+-- Files that are soon read, for questions that read them each time.
+local SMALL <const> = { model = "spec/data/small/model.yaml", system = "spec/data/small/system.yaml" }
+
+-- small: so few allocations that specs try them all.
+local function add(name, f, small) table.insert(cases, { name = name, f = f, small = small }) end
+
+add("tperf.model", function() return tperf.model "spec/data/hf/mixtral-8x7b.json":parameters() end)
+add("tperf.system", function() return tperf.system("systems/h100-sxm.yaml").network end)
+add("tperf.search", function()
+  local found = tperf.search { model = MODEL, system = SYSTEM, gpus = 16, global_batch = 16, threads = 1,
+    keep = "all", strategy = { "tensor", "summa" } }
+  return { found.candidates, table.unpack(found) }
+end, true)
+add("tperf.search with two threads and a function", function()
+  local both = tperf.search { model = MODEL, system = SYSTEM, gpus = { 4, 8 }, global_batch = 16, threads = 2,
+    top = 2, where = function(c) return c.pp < 4 end }
+  return { both[1][1], both[1][2], both[2][1], both[2][2] }
+end, true)
+add("a search that finds nothing that fits", function()
+  local found = tperf.search { model = tperf.model "llama-3-8b", system = SYSTEM, gpus = 1, global_batch = 1,
+    threads = 1 }
+  return { found.candidates, found.reason }
+end)
+add("tperf.train", function()
+  return tperf.train { model = MODEL, system = SYSTEM, global_batch = 16, tp = 2, pp = 2, dp = 2,
+    simulate = "1f1b" }
+end, true)
+add("tperf.infer", function()
+  return tperf.infer { model = MODEL, system = SYSTEM, tp = 2, batch = 4, prompt = 64, generate = 16 }
+end, true)
+add("tperf.search_inference", function()
+  return tperf.search_inference { model = MODEL, system = SYSTEM, gpus = 4, tp = { 1, 2 }, batch = { 1, 4 },
+    prompt = 64, generate = 16, tpot = "20 ms" }
+end, true)
+add("tperf.collective", function()
+  return tperf.collective { system = SYSTEM, kind = "all_reduce", bytes = "1 GB", gpus = 16 }
+end)
+add("tperf.schedule", function()
+  local s = tperf.schedule { schedule = "zbv", devices = 2, microbatches = 4,
+    times = { forward = 1, backward_input = 1, backward_weight = 1 } }
+  return { s.makespan, s.bubble_rate }
+end, true)
+add("a schedule of pairs", function()
+  return tperf.schedule { schedule = "dualpipe", devices = 2, microbatches = 4 }.makespan
+end, true)
+add("a deadlock", function()
+  local _, message = check.attempt(tperf.schedule, { schedule = "interleaved_1f1b", devices = 4, stages = 16,
+    microbatches = 16, group_size = 3 })
+  return message
+end, true)
+add("tperf.sweep", function()
+  return tperf.sweep { model = MODEL, system = SYSTEM, gpus = tperf.vary { 4, 8 }, global_batch = 16, tp = 2 }.rows
+end, true)
+add("tperf.validate", function()
+  return #tperf.validate { file = "spec/data/small/collectives.csv", system = SMALL.system }.cases
+end)
+add("JSON", function()
+  return (assert(core.yaml('{"\\ud83d\\ude00": [1, {"a": "b"}], "c": 1e5, "d": {"e": 1, "f": 2}}', "f")))
+end, true)
+
+-- --- serving ---
+
+local ENGINE <const> = { max_num_seqs = 4, max_num_batched_tokens = 32, block_size = 4, num_blocks = 14 }
+local STEP_TIME <const> = { fixed = 1e-3, per_token = 1e-5, per_context_token = 1e-7, per_prefill_pair = 1e-9 }
+
+local function engine(more)
+  local e = {}
+  for _, fields in ipairs { ENGINE, more or {} } do
+    for name, value in pairs(fields) do e[name] = value end
+  end
+  return e
+end
+
+-- Six requests whose prompts begin alike, the last first, and which do not fit together.
+local function requests()
+  local list = {}
+  for i = 1, 6 do
+    list[i] = { arrival = 0.01 * (7 - i), prompt = 20, output = 12, priority = i % 2,
+      segments = { { 1, 9 }, { 10 + i, 11 } } }
+  end
+  return list
+end
+
+local function serving(name, question)
+  add(name, function()
+    question.threads = question.threads or 1
+    return tperf.serve(question)
+  end, true)
+end
+
+serving("tperf.serve of requests", { step_time = STEP_TIME, engine = engine { prefix_caching = true },
+  requests = requests(), keep = "steps" })
+serving("tperf.serve by priority with drafts", { step_time = STEP_TIME, requests = requests(), keep = "requests",
+  engine = engine { policy = "priority", prefix_caching = false,
+    speculation = { method = "eagle", tokens = 2, accepted = { 1, 0, 2 } } } })
+serving("tperf.serve of a closed loop", { step_time = STEP_TIME, engine = engine(), count = 6, prompt = 10, output = 3,
+  load = { concurrency = 3, think = 0.01 } })
+serving("tperf.serve behind a router", { step_time = STEP_TIME, engine = engine { num_blocks = 400 }, replicas = 3,
+  router = "prefix", count = 90, prompt = { uniform = { 4, 12 } }, output = { values = { 2, 5 } },
+  prefix = { tokens = 8, groups = 2 }, load = { rate = 5000 } })
+serving("tperf.serve on two threads", { step_time = STEP_TIME, replicas = 2, threads = 2, prompt = 10,
+  output = 3, load = { stages = { { rate = 5, duration = 1 }, { rate = 9, duration = 9 } } } })
+add("tperf.serve of priced steps", function()
+  return tperf.serve { model = MODEL, system = SYSTEM, threads = 1, requests = requests() }
+end, true)
+
+-- --- launches ---
+
+local LAUNCH <const> = { name = "run.sh", text = [[
+N=${N:-2}
+ARGS=(--num-layers 4 --hidden-size 256 --num-attention-heads 8 --seq-length 128 --max-position-embeddings 128)
+torchrun --nproc_per_node $((N * 4)) pretrain_gpt.py "${ARGS[@]}" --micro-batch-size 1 --global-batch-size 16 \
+  --tensor-model-parallel-size $N --vocab-size 1000
+]] }
+
+add("tperf.import.launch", function()
+  local launch = tperf.import.launch { files = { LAUNCH }, given = {} }
+  return { launch.tp, launch.dp, launch.global_batch }
+end)
+add("tperf.report.launch", function()
+  return tperf.report.launch({ tp = 2, pp = 2, dp = 2, micro_batch = 1, global_batch = 16 }, "megatron",
+    { model = MODEL })
+end)
+
+-- --- commands ---
+
+-- What only the program has, for commands that are run within this one.
+local host = { program = "tperf", exit = error, limits = {} }
+function host.verbose() end
+
+host.limits.memory, host.limits.instructions = host.verbose, host.verbose
+
+local function command(line)
+  local arguments = { [0] = "tperf" }
+  for word in line:gmatch "%S+" do arguments[#arguments + 1] = word end
+  return require "tperf.cli"(host, arguments)
+end
+
+for _, line in ipairs {
+  "search MODEL -s SYSTEM -g 8 -b 16 -j 1", "train MODEL -s SYSTEM -b 16 --tp 2 --dp 4 --json",
+  "memory MODEL -s SYSTEM -b 16 --tp 2", "infer MODEL -s SYSTEM -p 64 -n 16 --tp 2",
+  "collective all_reduce -s SYSTEM -n 1MiB -g 8", "schedule 1f1b zbv -d 2 -m 4 --text", "params MODEL --csv",
+  "validate spec/data/small/collectives.csv -s SYSTEM",
+  "compat llm-analysis train --model_name facebook_opt-1.3b --json",
+  "serve --step-time fixed=1ms,per_token=10us --rate 20 --process gamma --cv 2 --count 9 --prompt 4..12 --output 3",
+  "calibrate h100-sxm spec/data/measured/memory.csv --keep", "completion bash", "list systems", "show MODEL",
+  "help search", "version",
+} do
+  line = line:gsub("MODEL", SMALL.model):gsub("SYSTEM", SMALL.system)
+  add("tperf " .. line, function() return command(line) end)
+end
+
+return cases
