@@ -29,6 +29,11 @@ local function model_of(name)
   return MODELS[name] or SIBLINGS[base] or names.model((base:gsub("%-Instruct.*", ""):gsub("%-v0.1", "")))
 end
 
+-- What vLLM draws by where a client does not say: the model's generation_config.json on Hugging Face has top_p.
+local TOP_P = { ["Llama-3.1-8B-Instruct"] = true, ["Llama-3.1-70B-Instruct"] = true, ["Llama-2-7b-hf"] = true,
+  ["Yi-34B"] = true }
+local function sampling_of(name) return TOP_P[name:match "([^/]*)$"] and "top_p" or "random" end
+
 local function read_json(path)
   local file = assert(io.open(path))
   local text = file:read "a"
@@ -164,7 +169,7 @@ local function compare_open()
       local load = {}
       for i, stage in ipairs(run.stages) do load[i] = { rate = stage.rate, duration = stage.duration_s } end
       local question = { model = model_of(run.model), system = machine, tp = run.tp, requests = pool_of(run, prompt),
-        load = { stages = load }, keep = "requests", memory_utilization = run.gpu_memory_utilization,
+        sampling = sampling_of(run.model), load = { stages = load }, keep = "requests", memory_utilization = run.gpu_memory_utilization,
         engine = { max_num_seqs = run.max_num_seqs, max_num_batched_tokens = run.max_num_batched_tokens,
           max_model_len = run.max_model_len } }
       local r = attempt(run.run_id, question)

@@ -88,7 +88,7 @@ function layout.signature(model)
 end
 
 local VARIANT = { "recompute", "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype",
-  "matrix_dtype" }
+  "matrix_dtype", "sampling" }
 
 local function key_of(sizes, micro_batch, variant)
   local words = { micro_batch, table.concat(sizes, " ") }

@@ -235,16 +235,17 @@ function op.activation(o)
   }
 end
 
-local residual_names, rotary_names = names "dtype elements dropout", names "dtype elements"
+local residual_names, rotary_names = names "dtype elements dropout fused", names "dtype elements"
 
---- Adds a branch to the residual stream; dropout: of the branch first, in the same kernel, its mask kept.
+--- Adds a branch to the residual stream; dropout: of the branch first, in the same kernel, its mask kept; fused: in the
+--- kernel of the norm behind it, which has the sum at hand.
 function op.residual(o)
   local bytes = element("residual", o, residual_names)
   local mask = o.dropout and MASK_BYTES or 0
   return core.elementwise {
     name = o.name or "residual", dtype = o.dtype, elements = o.elements, forward_flops = o.dropout and 2 or 1,
-    backward_flops = o.dropout and 2 or 1, forward_bytes = 3 * bytes + mask, backward_bytes = 3 * bytes + mask,
-    saved_bytes = mask,
+    backward_flops = o.dropout and 2 or 1, forward_bytes = (o.fused and 2 or 3) * bytes + mask,
+    backward_bytes = 3 * bytes + mask, saved_bytes = mask, fused = o.fused,
   }
 end
 

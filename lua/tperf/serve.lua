@@ -134,6 +134,9 @@ local function check_times(o)
   if t and (o.model ~= nil or o.system ~= nil) then
     check.fail "tperf.serve: 'step_time' says what a step takes, and so do 'model' and 'system': give one of them"
   end
+  if t and o.software ~= nil then
+    check.fail "tperf.serve: 'software' goes with a model; 'step_time' says what steps take"
+  end
   if t and o.host ~= nil then check.fail "tperf.serve: 'host' goes with a model; 'step_time' has the host's part" end
   if t and t.fixed + t.per_token + t.per_context_token + t.per_prefill_pair == 0 then
     check.fail "tperf.serve: 'step_time' is 0: a step takes time"

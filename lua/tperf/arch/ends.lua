@@ -5,6 +5,7 @@
 local block = require "tperf.block"
 local op = require "tperf.op"
 local parts = require "tperf.arch.parts"
+local sampling = require "tperf.arch.sampling"
 
 local ends = {}
 
@@ -51,7 +52,12 @@ function ends.logits(m, p, shared)
       weights_elsewhere = shared, rows = rows,
     },
   }
-  if p.mode == "train" then ops[2] = p:cross_entropy { name = "loss", vocab = m.vocab } end
+  if p.mode == "train" then
+    ops[2] = p:cross_entropy { name = "loss", vocab = m.vocab }
+  elseif p.features and p[p.features] > 1 then -- every GPU samples from all logits
+    ops[2] = op.collective { name = "logits", kind = "all_gather", axis = p.features, bytes = BYTES * rows * m.vocab }
+  end
+  if p.sampling then parts.append(ops, sampling.ops(m, p, rows)) end
   return ops
 end
 

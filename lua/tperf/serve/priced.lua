@@ -2,10 +2,12 @@
 --- deployment. What sees all tokens of a step alike (products, norms, collectives) is priced by their number, the head
 --- by the rows that are sampled, attention by each request's own length. docs/serving.md has the rules.
 local check = require "tperf.check"
-local profiles = require "tperf.serve.profiles"
+local engines = require "tperf.serve.engine"
 local infer = require "tperf.infer"
 local layout = require "tperf.layout"
 local refusal = require "tperf.refusal"
+local runtime = require "tperf.runtime"
+local sampling = require "tperf.arch.sampling"
 local serving = require "tperf.serving"
 local strategy = require "tperf.strategy"
 local units = require "tperf.units"
@@ -16,9 +18,9 @@ local WHAT <const> = "tperf.serve"
 local GRAPH_TOKENS <const> = 512 -- the largest batch that vLLM captures a CUDA graph for
 local KEPT <const> = 64 -- deployments
 local LONGEST <const> = 1 << 17  -- keys that tables reach to; beyond, they go on straight
+local LOGIT_BYTES <const> = 30 -- of a logit in 16 and 32 bits, sorted, with its place, its probability and their sum
 local FEW <const>, MANY <const> = 8, 16 -- chunks side by side, whose difference is what one more adds
 
-local seconds = check.number { min = 0, max = 1, unit = "s", default = 0 }
 local optional = { optional = true }
 
 --- The fields of tperf.serve that say what is served and on what.
@@ -27,26 +29,10 @@ priced.schema = {
   tp = serving.size, pp = serving.size, ep = serving.size,
   weight_dtype = serving.schema.weight_dtype, kv_dtype = serving.schema.kv_dtype,
   compute_dtype = serving.schema.compute_dtype,
-  memory_utilization = check.number { above = 0, max = 1, default = 0.9 },
-  host = check.any(optional),
+  memory_utilization = check.number { above = 0, max = 1, optional = true },
+  software = check.any(optional), host = engines.host_checker,
+  sampling = check.choice { sampling.KINDS, default = "greedy" },
 }
-
-local host_schema = check.record_of { front_end = seconds, step = seconds, request = seconds, token = seconds }
-local USUAL <const> = "vllm-0.15"
-
--- What the host adds: a profile's name, or a table.
-local function host_of(host)
-  if type(host) == "table" then return check.record(WHAT, { host = host }, { host = host_schema }).host end
-  local profile = profiles[host or USUAL]
-  if not profile then
-    local names = {}
-    for name in pairs(profiles) do names[#names + 1] = name end
-    table.sort(names)
-    check.fail("%s: 'host' must be { front_end =, step =, request =, token = } in seconds, or the name of a profile "
-      .. "(%s), got %s", WHAT, table.concat(names, ", "), check.show(host))
-  end
-  return profile
-end
 
 local tensor = strategy.of "tensor"
 
@@ -98,7 +84,7 @@ local function pricer(p, o, fast)
   end
   function self.section(network, number)
     local attention, others = 0, 0
-    for _, op in ipairs(network:ops(number, p.system, p.rules, fast, 1, true)) do
+    for _, op in ipairs(network:ops(number, p.system, p.rules, fast, 1, true, p.software)) do
       if op.name == "attention" then
         attention = attention + op.forward.time
       else
@@ -122,6 +108,7 @@ local function tokens_line(price, mode, axis)
   return line
 end
 
+-- The final norm, the head, and drawing a token from its logits.
 local function rows_line(price, axis)
   local line = { x = axis, y = {} }
   for i, n in ipairs(axis) do line.y[i] = price.section(price.network("decode", n, 1, 0), #price.kinds + 2) end
@@ -213,21 +200,32 @@ local function memory_of(p, o, fast)
   table.move(largest.fast and { largest.fast.tp, largest.fast.ep } or {}, 1, 2, 1, fast)
   return {
     weights = largest.memory.weights, buffers = largest.memory.buffers, token = token,
-    request = math.max(two.memory.cache - 2 * token, 0), capacity = largest.memory.capacity,
+    request = math.max(two.memory.cache - 2 * token, 0),
+    capacity = p.system.accelerator.hbm.visible or p.system.accelerator.hbm.capacity,
+    logits = LOGIT_BYTES * o.engine.max_num_seqs * p.model.vocab,
   }
 end
 
+-- Bytes for the cache, by what the engine's memory_utilization is a part of.
+local ROOMS = {
+  all = function(m, part) return part * m.capacity - m.weights - math.max(m.buffers, m.logits) - m.runtime end,
+  static = function(m, part) return part * m.capacity - m.weights end, -- buffers lie in the rest
+  free = function(m, part) return part * (m.capacity - m.weights - m.buffers - m.runtime) end,
+}
+
 -- vLLM's num_gpu_blocks: what weights, buffers and states leave of the memory, in blocks. Layers with a window are
 -- counted as if they kept all: their blocks are not pooled with the others' here.
-local function blocks_of(m, engine)
-  local room = m.capacity - m.weights - m.buffers - engine.max_num_seqs * m.request
+local function blocks_of(m, o, profile)
+  local engine, of = o.engine, profile.engine
+  m.runtime = o.tp > 1 and of.runtime_parallel or of.runtime
+  local room = ROOMS[of.memory](m, o.memory_utilization or of.memory_utilization) - engine.max_num_seqs * m.request
   if m.token == 0 then return nil end
   local blocks = room // (engine.block_size * m.token)
   if blocks < 2 then
     local function bytes(n) return units.format(n, "bytes") end
     refusal.raise("%s: the model leaves no room for a cache: weights of %s and buffers of %s per GPU, of %s; try more "
-      .. "tp, a narrower weight_dtype, fewer max_num_batched_tokens", WHAT, bytes(m.weights), bytes(m.buffers),
-      bytes(m.capacity))
+      .. "tp, a narrower weight_dtype, fewer max_num_batched_tokens", WHAT, bytes(m.weights),
+      bytes(math.max(m.buffers, m.logits)), bytes(m.capacity))
   end
   return math.tointeger(math.min(blocks, (1 << 31) - 2))
 end
@@ -239,22 +237,26 @@ local known, count = {}, 0 -- by all that decides them
 ---@param o table  checked arguments of tperf.serve
 ---@return table steps
 function priced.steps(o)
-  o.host = host_of(o.host)
+  local profile = engines.of(o.software)
+  o.host = engines.host(profile, o.host)
   local engine = o.engine
+  o.sampler = o.sampling == "top_p" and profile.engine.sampler == "fused" and "top_p_fused" or o.sampling
   local p = serving.problem(WHAT, {
     model = o.model, system = o.system, rules = o.rules, attention = "flash", prompt = 1, generate = 1,
     weight_dtype = o.weight_dtype, kv_dtype = o.kv_dtype, compute_dtype = o.compute_dtype, sequence_parallel = false,
-    reserve = 1 - o.memory_utilization,
+    reserve = 0,
   })
+  p.software = runtime.terms(profile)
   check_sizes(p, o)
   if p.model.context then engine.max_model_len = math.min(engine.max_model_len, p.model.context) end
   engine.max_num_batched_tokens = math.min(engine.max_num_batched_tokens, 1 << 20)
+  if engine.async_scheduling == nil then engine.async_scheduling = profile.engine.async_scheduling end
   local fast = {}
   local memory = memory_of(p, o, fast)
-  engine.num_blocks = engine.num_blocks or blocks_of(memory, engine)
+  engine.num_blocks = engine.num_blocks or blocks_of(memory, o, profile)
   local drafts = engine.speculation and engine.speculation.tokens or 0
   local key = table.concat({ layout.signature(p.model), layout.signature(p.system), p.rules.name, o.tp, o.ep,
-    o.weight_dtype, o.kv_dtype, o.compute_dtype,
+    o.weight_dtype, o.kv_dtype, o.compute_dtype, o.sampler, layout.signature(profile),
     engine.max_num_seqs, engine.max_num_batched_tokens, engine.max_model_len, drafts }, " ")
   if not known[key] then
     if count >= KEPT then known, count = {}, 0 end
