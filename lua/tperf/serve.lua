@@ -68,6 +68,7 @@ local serve = {}
 
 local HUGE <const> = 1 << 30 -- tokens; no limit
 local METHODS = { ngram = 1, draft_model = 2, eagle = 3 }
+local SCHEDULERS = { vllm = 0, sglang = 1, ["tensorrt-llm"] = 2 }
 local ROUTINGS = { round_robin = 0, least_loaded = 1, prefix = 2 }
 local KEEPS = { requests = 1, steps = 2 }
 
@@ -156,25 +157,33 @@ end
 
 local NO_TIME = { fixed = 0, per_token = 0, per_context_token = 0, per_prefill_pair = 0 }
 
-local function settings_of(o)
-  local e, given, slo, time = o.engine, o.load or {}, o.slo or {}, o.step_time or NO_TIME
+local function pool_of(o, steps)
+  local e, time = o.engine, o.step_time or NO_TIME
   local s = e.speculation or {}
   local caching = e.prefix_caching
   if caching == nil then caching = e.num_blocks ~= nil end
   local ahead = e.async_scheduling
   if ahead == nil then ahead = o.step_time == nil end
+  local engine = {
+    scheduler = SCHEDULERS[e.scheduler] or 0, max_num_seqs = e.max_num_seqs,
+    max_num_batched_tokens = e.max_num_batched_tokens, max_model_len = e.max_model_len, block_size = e.block_size,
+    num_blocks = e.num_blocks or 0, long_prefill_token_threshold = e.long_prefill_token_threshold,
+    prefix_caching = caching, chunked_prefill = e.chunked_prefill, priority = e.policy == "priority",
+    async_scheduling = ahead, draft_method = METHODS[s.method] or 0, draft_tokens = s.tokens or 0,
+    acceptance = s.acceptance or 0, replicas = o.replicas, ranks = 1, stages = o.pp,
+    fixed = time.fixed, per_token = time.per_token, per_context_token = time.per_context_token,
+    per_prefill_pair = time.per_prefill_pair,
+  }
+  return { engine = engine, accepted = s.accepted, steps = steps }
+end
+
+local function settings_of(o)
+  local given, slo, host = o.load or {}, o.slo or {}, o.host or {}
   return {
-    max_num_seqs = e.max_num_seqs, max_num_batched_tokens = e.max_num_batched_tokens,
-    max_model_len = e.max_model_len, block_size = e.block_size, num_blocks = e.num_blocks or 0,
-    long_prefill_token_threshold = e.long_prefill_token_threshold, prefix_caching = caching,
-    chunked_prefill = e.chunked_prefill, priority = e.policy == "priority", async_scheduling = ahead,
-    draft_method = METHODS[s.method] or 0, draft_tokens = s.tokens or 0, acceptance = s.acceptance or 0,
-    seed = o.seed % (1 << 53), replicas = o.replicas, routing = ROUTINGS[o.router],
-    concurrency = given.concurrency or 0, think = given.think or 0,
-    threads = o.threads or core.search.threads(), keep = KEEPS[o.keep] or 0,
-    front_end = o.host and o.host.front_end or 0, ttft = slo.ttft, tpot = slo.tpot, e2e = slo.e2e,
-    fixed = time.fixed, per_token = time.per_token,
-    per_context_token = time.per_context_token, per_prefill_pair = time.per_prefill_pair,
+    seed = o.seed % (1 << 53), routing = ROUTINGS[o.router], concurrency = given.concurrency or 0,
+    think = given.think or 0, threads = o.threads or core.search.threads(), keep = KEEPS[o.keep] or 0,
+    front_end = host.front_end or 0, front_end_token = host.front_end_token or 0, transfer = 0, transfer_token = 0,
+    ttft = slo.ttft, tpot = slo.tpot, e2e = slo.e2e,
   }
 end
 
@@ -237,8 +246,7 @@ function serve.run(given)
   check_engine(o.engine)
   local requests = listed(o)
   local drawn = load.of(o, requests and rawlen(requests))
-  local s = o.engine.speculation
-  local r = complete(core.serving(settings_of(o), s and s.accepted, requests, drawn, steps), o)
+  local r = complete(core.serving(settings_of(o), pool_of(o, steps), nil, requests, drawn), o)
   r.num_blocks = o.engine.num_blocks
   return r
 end

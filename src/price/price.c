@@ -84,8 +84,7 @@ static bool stream_time(const tp_op *op, const tp_pass *pass, const tp_platform 
     double work = pass->vector_flops /
                   (system->accelerator.compute_efficiency * system->accelerator.vector[op->dtype]);
     double memory = tp_system_stream_time(system, pass->bytes, false) - setup;
-    *cost = (tp_pass_cost){.compute = work + launch,
-                           .exposed_memory = larger(memory - work, 0)};
+    *cost = (tp_pass_cost){.compute = work + launch, .exposed_memory = larger(memory - work, 0)};
     return true;
 }
 

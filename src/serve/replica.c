@@ -9,6 +9,7 @@ void tp_replica_reset(tp_replica *replica, const tp_engine *engine, const tp_req
     tp_blocks_reset(&replica->blocks, engine, heap);
     tp_waiting_reset(&replica->waiting, engine->policy == TP_QUEUE_PRIORITY, heap);
     replica->n_running = 0;
+    replica->optimism = TP_OPTIMISM;
     replica->spare = -1;
     replica->formed = INT64_MAX;
     for (int32_t i = replica->n_sequences; i-- > 0;) {
@@ -70,11 +71,12 @@ tp_status tp_replica_new_sequence(tp_replica *replica, int32_t request, int32_t 
             TP_TRY(grow_sequences(replica, error));
         *sequence = replica->n_sequences++;
     }
-    int32_t prompt = requests->prompt[request], output = requests->output[request];
-    int32_t longest = replica->engine->max_model_len;
+    int32_t prompt = requests->prompt[request];
+    int32_t output = replica->prefills ? 1 : requests->output[request];
+    int32_t longest = replica->engine->max_model_len, first = replica->continues ? 1 : 0;
     replica->sequences[*sequence] = (tp_sequence){
         .request = request,
-        .known = prompt,
+        .known = prompt + first,
         .prompt = prompt,
         .full = output > longest - prompt ? longest : prompt + output,
         .holding = holding,

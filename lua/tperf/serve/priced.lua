@@ -264,7 +264,8 @@ function priced.steps(o)
   end
   local made, t = known[key], {}
   for name, value in pairs(made) do t[name] = value end
-  t.more = { window = made.more.window, step = o.host.step, request = o.host.request, token = o.host.token }
+  t.more = { window = made.more.window, step = o.host.step, request = o.host.request, token = o.host.token,
+    separate = profile.engine.scheduler == "tensorrt-llm", stages = 1, send = 0, send_token = 0 }
   return t
 end
 
