@@ -59,6 +59,7 @@ typedef struct tp_engine {
     bool prefix_caching;                  // needs num_blocks
     bool chunked_prefill;  // else max_num_batched_tokens should be at least max_model_len
     bool async_scheduling; // a step's batch is formed when the step before it begins
+    int32_t receive_interval; // steps between two looks for new requests while some run; 0 is 1
     tp_queue_policy policy;
     tp_drafting drafting;
 } tp_engine;

@@ -85,7 +85,9 @@ local engine_schema = {
   block_size = check.integer { min = 1, max = 1 << 20, default = 16 },
   num_blocks = check.integer { min = 2, max = whole.max, optional = true },
   prefix_caching = check.boolean { optional = true }, async_scheduling = check.boolean { optional = true },
-  chunked_prefill = check.boolean { default = true },
+  chunked_prefill = check.boolean { optional = true },
+  scheduler = check.choice { { "vllm", "sglang", "tensorrt-llm" }, optional = true },
+  receive_interval = count(1),
   long_prefill_token_threshold = check.integer { min = 0, max = whole.max, default = 0 },
   policy = check.choice { { "fcfs", "priority" }, default = "fcfs" },
   speculation = check.record_of({
@@ -162,15 +164,17 @@ local function pool_of(o, steps)
   local s = e.speculation or {}
   local caching = e.prefix_caching
   if caching == nil then caching = e.num_blocks ~= nil end
-  local ahead = e.async_scheduling
+  local scheduler, ahead = e.scheduler or "vllm", e.async_scheduling
+  local chunked = e.chunked_prefill
+  if chunked == nil then chunked = scheduler ~= "tensorrt-llm" end
   if ahead == nil then ahead = o.step_time == nil end
   local engine = {
-    scheduler = SCHEDULERS[e.scheduler] or 0, max_num_seqs = e.max_num_seqs,
+    scheduler = SCHEDULERS[scheduler], max_num_seqs = e.max_num_seqs,
     max_num_batched_tokens = e.max_num_batched_tokens, max_model_len = e.max_model_len, block_size = e.block_size,
     num_blocks = e.num_blocks or 0, long_prefill_token_threshold = e.long_prefill_token_threshold,
-    prefix_caching = caching, chunked_prefill = e.chunked_prefill, priority = e.policy == "priority",
+    prefix_caching = caching, chunked_prefill = chunked, priority = e.policy == "priority",
     async_scheduling = ahead, draft_method = METHODS[s.method] or 0, draft_tokens = s.tokens or 0,
-    acceptance = s.acceptance or 0, replicas = o.replicas, ranks = 1, stages = o.pp,
+    acceptance = s.acceptance or 0, receive_interval = e.receive_interval, replicas = o.replicas, ranks = 1, stages = o.pp,
     fixed = time.fixed, per_token = time.per_token, per_context_token = time.per_context_token,
     per_prefill_pair = time.per_prefill_pair,
   }

@@ -19,6 +19,8 @@ local engine = {
   -- What a request spends outside of the engine, and for each token of its prompt; of the host, in each step, for each
   -- request and each token in it.
   front_end = seconds, front_end_token = seconds, step = seconds, request = seconds, token = seconds,
+  -- Sampling by top_p with a sort: seconds of what goes through the vocabulary one after the other, for each entry.
+  sampler_entry = seconds,
   sampler = check.choice { { "sort", "fused" }, default = "sort" }, -- how top_p finds the likeliest tokens
   -- Part of the memory that it uses; of that, what runtime and communicators take on a GPU alone and on one of several.
   memory_utilization = check.number { above = 0, max = 1, default = 0.9 }, runtime = bytes, runtime_parallel = bytes,

@@ -12,6 +12,7 @@ void tp_replica_reset(tp_replica *replica, const tp_engine *engine, const tp_req
     replica->optimism = TP_OPTIMISM;
     replica->spare = -1;
     replica->formed = INT64_MAX;
+    replica->since = 0;
     for (int32_t i = replica->n_sequences; i-- > 0;) {
         replica->sequences[i].request = replica->spare;
         replica->sequences[i].holding.count = 0;

@@ -41,6 +41,7 @@ typedef struct tp_replica {
     int32_t n_sequences, sequences_capacity;
     int32_t spare;  // the first of them; -1: none
     int64_t formed; // ticks: who arrived later is not in the next batch, unless it were empty
+    int32_t since;  // steps since then
 } tp_replica;
 
 #define TP_OPTIMISM 0.7 // at the start

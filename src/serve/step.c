@@ -111,6 +111,15 @@ static tp_status check_progress(const tp_fleet *fleet, const tp_lane *lane, int6
     return TP_OK;
 }
 
+// Who has come by now is known to a later batch: the next one, or that after a few steps.
+static void receive(const tp_fleet *fleet, tp_replica *replica) {
+    const tp_engine *engine = replica->engine;
+    if (!engine->async_scheduling && engine->receive_interval <= 1) return;
+    if (++replica->since < engine->receive_interval) return;
+    replica->since = 0;
+    replica->formed = fleet->now;
+}
+
 // A rank's part of a step: schedules it and says how long it would take alone, and until the next batch may begin.
 static tp_status begin_lane(tp_fleet *fleet, const tp_unit *unit, int32_t number, int64_t *stage,
                             tp_error *error) {
@@ -124,7 +133,7 @@ static tp_status begin_lane(tp_fleet *fleet, const tp_unit *unit, int32_t number
     *stage = 0;
     if (replica->n_running == 0 && replica->waiting.count == 0) return TP_OK;
     TP_TRY(tp_schedule(replica, &record->preempted, error));
-    if (unit->pool->engine.async_scheduling) replica->formed = fleet->now;
+    receive(fleet, replica);
     TP_TRY(hold_members(fleet->options->heap, flight, replica->n_running, error));
     measure(fleet, lane, flight, time->window, &record->work);
     int64_t tokens = record->work.decode_tokens + record->work.prefill_tokens;

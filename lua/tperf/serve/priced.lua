@@ -109,9 +109,9 @@ local function tokens_line(price, mode, axis)
 end
 
 -- The final norm, the head, and drawing a token from its logits.
-local function rows_line(price, axis)
+local function rows_line(price, axis, more)
   local line = { x = axis, y = {} }
-  for i, n in ipairs(axis) do line.y[i] = price.section(price.network("decode", n, 1, 0), #price.kinds + 2) end
+  for i, n in ipairs(axis) do line.y[i] = more + price.section(price.network("decode", n, 1, 0), #price.kinds + 2) end
   return line
 end
 
@@ -181,7 +181,8 @@ local function tables_of(p, o, fast)
   t.decode_tokens = tokens_line(price, "decode", axis)
   local alike = not p.model.mla and not p.model.mamba
   t.prefill_tokens = alike and t.decode_tokens or tokens_line(price, "prefill", axis)
-  t.rows = rows_line(price, grid(1, math.min(most, engine.max_num_seqs * (1 + drafts)), 2 ^ 0.25))
+  t.rows = rows_line(price, grid(1, math.min(most, engine.max_num_seqs * (1 + drafts)), 2 ^ 0.25),
+    o.sampler == "top_p" and p.profile.engine.sampler_entry * p.model.vocab or 0)
   add_attention(t, price, engine, math.min(p.model.context or LONGEST, engine.max_model_len, LONGEST))
   return t
 end
@@ -246,10 +247,11 @@ function priced.steps(o)
     weight_dtype = o.weight_dtype, kv_dtype = o.kv_dtype, compute_dtype = o.compute_dtype, sequence_parallel = false,
     reserve = 0,
   })
-  p.software = runtime.terms(profile)
+  p.software, p.profile = runtime.terms(profile), profile
   check_sizes(p, o)
   if p.model.context then engine.max_model_len = math.min(engine.max_model_len, p.model.context) end
   engine.max_num_batched_tokens = math.min(engine.max_num_batched_tokens, 1 << 20)
+  engine.scheduler = engine.scheduler or profile.engine.scheduler
   if engine.async_scheduling == nil then engine.async_scheduling = profile.engine.async_scheduling end
   local fast = {}
   local memory = memory_of(p, o, fast)
@@ -265,7 +267,7 @@ function priced.steps(o)
   local made, t = known[key], {}
   for name, value in pairs(made) do t[name] = value end
   t.more = { window = made.more.window, step = o.host.step, request = o.host.request, token = o.host.token,
-    separate = profile.engine.scheduler == "tensorrt-llm", stages = 1, send = 0, send_token = 0 }
+    separate = engine.scheduler == "tensorrt-llm", stages = 1, send = 0, send_token = 0 }
   return t
 end
 
