@@ -191,7 +191,30 @@ local function dtypes_of(precision, machine)
   return { precision, peaks[precision] and precision or "bf16" }
 end
 
-local MOST <const> = 1024 -- requests
+local ENGINES = { vllm = "vllm", sglang = "sglang", trtllm = "tensorrt-llm" }
+
+-- The settings of InferenceX's launch scripts (github.com/SemiAnalysisAI/InferenceX, benchmarks/*.sh), for each engine.
+local SCRIPTS = {}
+
+function SCRIPTS.vllm(row, c, model)
+  return { max_num_seqs = row.gpu:find "B200" and math.max(c, 512) or c, max_num_batched_tokens = 8192,
+    prefix_caching = false }, model:find "Llama" and "fp8"
+end
+
+function SCRIPTS.trtllm(row, c, model)
+  local isl, osl = tonumber(row.isl), tonumber(row.osl)
+  local oss, llama = model:find "gpt%-oss", model:find "Llama"
+  local tokens = oss and 20000 or llama and isl + osl + 200 or math.max(8192, c + isl + 128)
+  return { max_num_seqs = oss and c or 1024, max_num_batched_tokens = math.tointeger(tokens), prefix_caching = false },
+    not (oss and row.gpu:find "H[12]00") and "fp8", llama and 0.9 or 0.8
+end
+
+function SCRIPTS.sglang(row, c)
+  local blackwell = row.gpu:find "B200"
+  return { max_num_seqs = blackwell and 256 or 512, max_num_batched_tokens = blackwell and 16384 or 32768,
+    prefix_caching = false, receive_interval = blackwell and (c >= 16 and 30 or 10) or 1 },
+    blackwell and "fp8", 0.82
+end
 
 local function closed_question(row)
   local machine = gpus.system(row.gpu)
@@ -203,9 +226,12 @@ local function closed_question(row)
     local n = math.tointeger(tokens)
     return inference_x and { uniform = { math.ceil(0.8 * n), n } } or n
   end
+  local engine, kv, part = { max_num_seqs = 1024 }, nil, nil
+  if inference_x then engine, kv, part = SCRIPTS[row.engine](row, c, row.model) end
   return { model = model, system = machine, tp = math.tointeger(row.tp), weight_dtype = dtypes[1],
-    compute_dtype = dtypes[2], load = { concurrency = c }, count = math.max(math.min(10 * c, MOST), 3 * c),
-    prompt = length(row.isl), output = length(row.osl), engine = { max_num_seqs = 1024 } }
+    compute_dtype = dtypes[2], kv_dtype = kv or "bf16", load = { concurrency = c }, count = 10 * c,
+    software = ENGINES[row.engine], prompt = length(row.isl), output = length(row.osl), engine = engine,
+    memory_utilization = part }
 end
 
 local function compare_closed()

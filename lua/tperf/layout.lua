@@ -40,6 +40,14 @@ local function ops_of(blocks, model, share)
   return list
 end
 
+-- The block of attention among a group's, or all where none has that name.
+local function attention_blocks(group)
+  for _, block in ipairs(group.blocks) do
+    if block.name == "attention" then return { block } end
+  end
+  return group.blocks
+end
+
 local cache, cached = {}, 0
 
 -- The networks of one strategy and `prefix`, which is long, by what else decides them.
@@ -88,7 +96,7 @@ function layout.signature(model)
 end
 
 local VARIANT = { "recompute", "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype",
-  "matrix_dtype", "sampling" }
+  "matrix_dtype", "sampling", "part" }
 
 local function key_of(sizes, micro_batch, variant)
   local words = { micro_batch, table.concat(sizes, " ") }
@@ -98,7 +106,8 @@ end
 
 --- Lays a model out by one strategy: { kinds, runs, has_ends, network = function(sizes, micro_batch, variant) }.
 ---@param variant table  recompute = "none" …, sequence_parallel = boolean; for inference also mode, seq, context and
----  dtypes, as options of strategy.share
+---  dtypes, as options of strategy.share; part = "attention" leaves sections without blocks that have none, part = "last"
+---  all but the last section, for whoever asks for their prices alone
 function layout.of(model, s, attention, rules)
   check_attention(s, attention)
   local plan = architecture.of(model, rules)
@@ -110,14 +119,16 @@ function layout.of(model, s, attention, rules)
     if known then return known end
     local share = strategy.share(s, model, micro_batch, sizes, rules, variant)
     share.attention = attention
-    local sections = {}
+    local sections, part = {}, variant.part
     for i, group in ipairs(kinds) do
       share.group = group
-      sections[i] = ops_of(group.blocks, model, share)
+      local blocks = part == "last" and {} or part and attention_blocks(group)
+        or group.blocks
+      sections[i] = ops_of(blocks, model, share)
     end
     share.group = nil
-    sections[#kinds + 1] = ops_of(plan.first, model, share)
-    sections[#kinds + 2] = ops_of(plan.last, model, share)
+    sections[#kinds + 1] = ops_of(part and {} or plan.first, model, share)
+    sections[#kinds + 2] = ops_of(part == "attention" and {} or plan.last, model, share)
     local boundary = ELEMENT_BYTES * share:boundary(model.hidden)
     local built = core.network(s.axis_names, sizes, s.gradient_mask, s.expert_axis, boundary, sections)
     return remember(s, prefix, key, built)

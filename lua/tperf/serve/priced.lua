@@ -4,22 +4,17 @@
 local check = require "tperf.check"
 local engines = require "tperf.serve.engine"
 local infer = require "tperf.infer"
-local layout = require "tperf.layout"
+local memory = require "tperf.serve.memory"
 local refusal = require "tperf.refusal"
 local runtime = require "tperf.runtime"
 local sampling = require "tperf.arch.sampling"
 local serving = require "tperf.serving"
 local strategy = require "tperf.strategy"
-local units = require "tperf.units"
+local tables = require "tperf.serve.tables"
 
 local priced = {}
 
 local WHAT <const> = "tperf.serve"
-local GRAPH_TOKENS <const> = 512 -- the largest batch that vLLM captures a CUDA graph for
-local KEPT <const> = 64 -- deployments
-local LONGEST <const> = 1 << 17  -- keys that tables reach to; beyond, they go on straight
-local LOGIT_BYTES <const> = 30 -- of a logit in 16 and 32 bits, sorted, with its place, its probability and their sum
-local FEW <const>, MANY <const> = 8, 16 -- chunks side by side, whose difference is what one more adds
 
 local optional = { optional = true }
 
@@ -51,188 +46,6 @@ local function check_sizes(p, o)
   end
 end
 
--- { low, … high }, each `factor` times the one before, rounded up to whole numbers.
-local function grid(low, high, factor)
-  local list, x = { low }, low
-  while list[#list] < high do
-    x = x * factor
-    local n = math.min(math.ceil(x), high)
-    if n > list[#list] then list[#list + 1] = n end
-  end
-  return list
-end
-
--- vLLM's sizes of captured batches (vllm/config: 1, 2, 4, eights to 256, sixteens from there).
-local function graphs_of(engine)
-  local most = math.min(GRAPH_TOKENS, 2 * engine.max_num_seqs, engine.max_num_batched_tokens)
-  local list = {}
-  for _, n in ipairs { 1, 2, 4 } do
-    if n <= most then list[#list + 1] = n end
-  end
-  for n = 8, math.min(most, 255), 8 do list[#list + 1] = n end
-  for n = 256, most, 16 do list[#list + 1] = n end
-  return list
-end
-
--- What prices networks: networks of a shape, and the seconds of a section's ops, attention's apart.
-local function pricer(p, o, fast)
-  local sizes, laid = { o.tp, o.ep }, p.plan.layout
-  local self = { kinds = laid.kinds, layers = {} }
-  for _, run in ipairs(laid.runs) do self.layers[run[1]] = (self.layers[run[1]] or 0) + run[2] end
-  function self.network(mode, batch, seq, context)
-    return laid.network(sizes, batch, serving.variant(o, mode, seq, context))
-  end
-  function self.section(network, number)
-    local attention, others = 0, 0
-    for _, op in ipairs(network:ops(number, p.system, p.rules, fast, 1, true, p.software)) do
-      if op.name == "attention" then
-        attention = attention + op.forward.time
-      else
-        others = others + op.forward.time
-      end
-    end
-    return others, attention
-  end
-  return self
-end
-
--- Seconds of everything but attention and head, in a step of so many tokens.
-local function tokens_line(price, mode, axis)
-  local line = { x = axis, y = {} }
-  for i, n in ipairs(axis) do
-    local network = mode == "decode" and price.network(mode, n, 1, 0) or price.network(mode, 1, n, 0)
-    local sum = price.section(network, #price.kinds + 1)
-    for kind = 1, #price.kinds do sum = sum + (price.layers[kind] or 0) * price.section(network, kind) end
-    line.y[i] = sum
-  end
-  return line
-end
-
--- The final norm, the head, and drawing a token from its logits.
-local function rows_line(price, axis, more)
-  local line = { x = axis, y = {} }
-  for i, n in ipairs(axis) do line.y[i] = more + price.section(price.network("decode", n, 1, 0), #price.kinds + 2) end
-  return line
-end
-
--- Attention of the layers whose window it is (false: of those without).
-local function attention_of(price, network, window)
-  local sum, any = 0, false
-  for kind, group in ipairs(price.kinds) do
-    local own = group.window or false
-    if window == nil or own == window then
-      local _, attention = price.section(network, kind)
-      sum, any = sum + (price.layers[kind] or 0) * attention, any or attention > 0
-    end
-  end
-  return sum, any
-end
-
--- value(x, y) over both axes; nil where nothing is ever charged.
-local function surface(x, y, value)
-  local s, used = { x = x, y = y, z = {} }, false
-  for _, a in ipairs(x) do
-    for _, b in ipairs(y) do
-      local seconds_of, any = value(a, b)
-      s.z[#s.z + 1], used = seconds_of, used or any
-    end
-  end
-  return used and s or nil
-end
-
-local function window_of(kinds)
-  local window = 0
-  for _, kind in ipairs(kinds) do
-    if kind.window and window ~= 0 and kind.window ~= window then
-      refusal.raise("%s: layers with windows of %d and of %d keys in one model are not simulated yet", WHAT, window,
-        kind.window)
-    end
-    window = kind.window or window
-  end
-  return window
-end
-
-local function add_attention(t, price, engine, longest)
-  local batches, keys = grid(1, engine.max_num_seqs, 2), grid(16, longest, 2)
-  local window = t.more.window
-  local function decodes(of)
-    return function(batch, n) return attention_of(price, price.network("decode", batch, 1, n - 1), of) end
-  end
-  t.decode = surface(batches, keys, decodes(false))
-  if window > 0 then t.decode_window = surface(batches, grid(1, window, 2), decodes(window)) end
-  local chunks, before = grid(1, engine.max_num_batched_tokens, 2 ^ 0.5), grid(16, longest, 4)
-  table.insert(before, 1, 0)
-  t.chunk = surface(chunks, before, function(n, c) return attention_of(price, price.network("prefill", 1, n, c)) end)
-  t.chunk_among = t.chunk and surface(chunks, before, function(n, c)
-    local few = attention_of(price, price.network("prefill", FEW, n, c))
-    local many = attention_of(price, price.network("prefill", MANY, n, c))
-    return math.max(many - few, 0) / (MANY - FEW), true
-  end)
-end
-
-local function tables_of(p, o, fast)
-  local engine, price = o.engine, pricer(p, o, fast)
-  local most, graphs = engine.max_num_batched_tokens, graphs_of(engine)
-  local drafts = engine.speculation and engine.speculation.tokens or 0
-  local axis = table.move(graphs, 1, #graphs, 1, {})
-  local wider = grid(axis[#axis], most, 2 ^ 0.25)
-  table.move(wider, 2, #wider, #axis + 1, axis)
-  local t = { graphs = graphs, more = { window = window_of(price.kinds) } }
-  t.decode_tokens = tokens_line(price, "decode", axis)
-  local alike = not p.model.mla and not p.model.mamba
-  t.prefill_tokens = alike and t.decode_tokens or tokens_line(price, "prefill", axis)
-  t.rows = rows_line(price, grid(1, math.min(most, engine.max_num_seqs * (1 + drafts)), 2 ^ 0.25),
-    o.sampler == "top_p" and p.profile.engine.sampler_entry * p.model.vocab or 0)
-  add_attention(t, price, engine, math.min(p.model.context or LONGEST, engine.max_model_len, LONGEST))
-  return t
-end
-
--- Bytes on one GPU: weights and buffers of the largest step; the cache of a token, and what a request has besides.
-local function memory_of(p, o, fast)
-  local c = { tp = o.tp, ep = o.ep, pp = 1, dp = o.ep, batch = 1, prefill_batch = 1 }
-  p.o.generate = 1
-  local function held(prompt)
-    p.o.prompt = prompt
-    return serving.evaluate(p, c)
-  end
-  local two, three = held(1), held(2)
-  local token = three.memory.cache - two.memory.cache
-  local largest = held(o.engine.max_num_batched_tokens)
-  table.move(largest.fast and { largest.fast.tp, largest.fast.ep } or {}, 1, 2, 1, fast)
-  return {
-    weights = largest.memory.weights, buffers = largest.memory.buffers, token = token,
-    request = math.max(two.memory.cache - 2 * token, 0),
-    capacity = p.system.accelerator.hbm.visible or p.system.accelerator.hbm.capacity,
-    logits = LOGIT_BYTES * o.engine.max_num_seqs * p.model.vocab,
-  }
-end
-
--- Bytes for the cache, by what the engine's memory_utilization is a part of.
-local ROOMS = {
-  all = function(m, part) return part * m.capacity - m.weights - math.max(m.buffers, m.logits) - m.runtime end,
-  static = function(m, part) return part * m.capacity - m.weights end, -- buffers lie in the rest
-  free = function(m, part) return part * (m.capacity - m.weights - m.buffers - m.runtime) end,
-}
-
--- vLLM's num_gpu_blocks: what weights, buffers and states leave of the memory, in blocks. Layers with a window are
--- counted as if they kept all: their blocks are not pooled with the others' here.
-local function blocks_of(m, o, profile)
-  local engine, of = o.engine, profile.engine
-  m.runtime = o.tp > 1 and of.runtime_parallel or of.runtime
-  local room = ROOMS[of.memory](m, o.memory_utilization or of.memory_utilization) - engine.max_num_seqs * m.request
-  if m.token == 0 then return nil end
-  local blocks = room // (engine.block_size * m.token)
-  if blocks < 2 then
-    local function bytes(n) return units.format(n, "bytes") end
-    refusal.raise("%s: the model leaves no room for a cache: weights of %s and buffers of %s per GPU, of %s; try more "
-      .. "tp, a narrower weight_dtype, fewer max_num_batched_tokens", WHAT, bytes(m.weights),
-      bytes(math.max(m.buffers, m.logits)), bytes(m.capacity))
-  end
-  return math.tointeger(math.min(blocks, (1 << 31) - 2))
-end
-
-local known, count = {}, 0 -- by all that decides them
-
 --- The tables of the engine's steps, for the core; sets what the model decides about the engine: max_model_len and
 --- num_blocks; and what the host adds.
 ---@param o table  checked arguments of tperf.serve
@@ -253,20 +66,10 @@ function priced.steps(o)
   engine.max_num_batched_tokens = math.min(engine.max_num_batched_tokens, 1 << 20)
   engine.scheduler = engine.scheduler or profile.engine.scheduler
   if engine.async_scheduling == nil then engine.async_scheduling = profile.engine.async_scheduling end
-  local fast = {}
-  local memory = memory_of(p, o, fast)
-  engine.num_blocks = engine.num_blocks or blocks_of(memory, o, profile)
-  local drafts = engine.speculation and engine.speculation.tokens or 0
-  local key = table.concat({ layout.signature(p.model), layout.signature(p.system), p.rules.name, o.tp, o.ep,
-    o.weight_dtype, o.kv_dtype, o.compute_dtype, o.sampler, layout.signature(profile),
-    engine.max_num_seqs, engine.max_num_batched_tokens, engine.max_model_len, drafts }, " ")
-  if not known[key] then
-    if count >= KEPT then known, count = {}, 0 end
-    known[key], count = tables_of(p, o, fast), count + 1
-  end
-  local made, t = known[key], {}
-  for name, value in pairs(made) do t[name] = value end
-  t.more = { window = made.more.window, step = o.host.step, request = o.host.request, token = o.host.token,
+  local held = memory.of(p, o)
+  engine.num_blocks = engine.num_blocks or memory.blocks(held, o, profile)
+  local t = tables.of(p, o, held.fast)
+  t.more = { window = t.more.window, step = o.host.step, request = o.host.request, token = o.host.token,
     separate = engine.scheduler == "tensorrt-llm", stages = 1, send = 0, send_token = 0 }
   return t
 end
