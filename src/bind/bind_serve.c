@@ -356,7 +356,7 @@ static int serve(lua_State *L) {
     if (split) read_pool(L, PREFILL, &first);
     tp_serve_box *box = tp_serve_box_new(L);
     int self = lua_gettop(L);
-    read_all_requests(L, &s, &pool.step, !has_steps(L, POOL) && !split, box);
+    read_all_requests(L, &s, &pool.step, !has_steps(L, POOL) && !split && pool.stages <= 1, box);
     double scale = box->ticks_per_second;
     tp_serve_options options;
     tp_prefill_pool prefill = {.ticks = s.transfer * scale,

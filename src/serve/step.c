@@ -115,7 +115,8 @@ static tp_status check_progress(const tp_fleet *fleet, const tp_lane *lane, int6
 static void receive(const tp_fleet *fleet, tp_replica *replica) {
     const tp_engine *engine = replica->engine;
     if (!engine->async_scheduling && engine->receive_interval <= 1) return;
-    if (++replica->since < engine->receive_interval) return;
+    bool first = replica->formed == INT64_MAX;
+    if (!first && ++replica->since < engine->receive_interval) return;
     replica->since = 0;
     replica->formed = fleet->now;
 }

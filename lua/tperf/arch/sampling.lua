@@ -24,7 +24,7 @@ local KERNELS = {
   top_p = { DRAW, SORT, CUT },
   top_p_fused = { DRAW, REJECT },
 }
-sampling.KINDS = { "greedy", "random", "top_p" }
+sampling.KINDS = { "greedy", "random", "top_p", "none" }
 
 --- The ops of `p.sampling` for the rows that come out of the head: "greedy", "random" (by temperature), "top_p" (the
 --- same of the likeliest tokens, found by a sort) or "top_p_fused" (without one).

@@ -2,6 +2,7 @@
 --- deployment. What sees all tokens of a step alike (products, norms, collectives) is priced by their number, the head
 --- by the rows that are sampled, attention by each request's own length. docs/serving.md has the rules.
 local check = require "tperf.check"
+local core = require "tperf.core"
 local engines = require "tperf.serve.engine"
 local infer = require "tperf.infer"
 local memory = require "tperf.serve.memory"
@@ -15,6 +16,7 @@ local tables = require "tperf.serve.tables"
 local priced = {}
 
 local WHAT <const> = "tperf.serve"
+local ELEMENT_BYTES <const> = 2 -- of the stream between stages
 
 local optional = { optional = true }
 
@@ -36,25 +38,35 @@ local function check_sizes(p, o)
     local reason = o[axis.name] > 1 and infer.refusal(p, axis, o)
     if reason then refusal.raise("%s: '%s' = %d %s", WHAT, axis.name, o[axis.name], reason) end
   end
-  if o.pp > 1 then
-    refusal.raise("%s: 'pp' = %d: batches that follow each other through pipeline stages are not simulated yet", WHAT,
-      o.pp)
+  if o.pp > p.model.layers then
+    refusal.raise("%s: 'pp' = %d is more than the model's %d layers", WHAT, o.pp, p.model.layers)
   end
-  if o.replicas % o.ep ~= 0 then
-    refusal.raise("%s: 'replicas' = %d must be a multiple of 'ep' = %d, the replicas that share experts", WHAT,
-      o.replicas, o.ep)
+end
+
+-- Between two stages go the stream and what is added to it, cut by tp: seconds of a batch, and for each token.
+local function sends(p, o)
+  if o.pp == 1 then return 0, 0 end
+  local machine, many = core.machine(p.system), 1024
+  local fast = o.tp * o.pp <= p.system.network.fast.domain and 2 or 1
+  local function send(tokens)
+    return machine:collective(p.rules, "send", 2 * ELEMENT_BYTES * p.model.hidden * tokens / o.tp, 2, fast)
   end
+  local one, more = send(1), send(1 + many)
+  local per_token = (more - one) / many
+  return math.max(one - per_token, 0), per_token
 end
 
 --- The tables of the engine's steps, for the core; sets what the model decides about the engine: max_model_len and
 --- num_blocks; and what the host adds.
 ---@param o table  checked arguments of tperf.serve
 ---@return table steps
+---@return table held  token = bytes of a token of the cache on a GPU, system, rules
 function priced.steps(o)
   local profile = engines.of(o.software)
   o.host = engines.host(profile, o.host)
   local engine = o.engine
-  o.sampler = o.sampling == "top_p" and profile.engine.sampler == "fused" and "top_p_fused" or o.sampling
+  o.sampler = o.sampling ~= "none" and o.sampling or nil
+  if o.sampler == "top_p" and profile.engine.sampler == "fused" then o.sampler = "top_p_fused" end
   local p = serving.problem(WHAT, {
     model = o.model, system = o.system, rules = o.rules, attention = "flash", prompt = 1, generate = 1,
     weight_dtype = o.weight_dtype, kv_dtype = o.kv_dtype, compute_dtype = o.compute_dtype, sequence_parallel = false,
@@ -69,9 +81,10 @@ function priced.steps(o)
   local held = memory.of(p, o)
   engine.num_blocks = engine.num_blocks or memory.blocks(held, o, profile)
   local t = tables.of(p, o, held.fast)
+  local send, send_token = sends(p, o)
   t.more = { window = t.more.window, step = o.host.step, request = o.host.request, token = o.host.token,
-    separate = engine.scheduler == "tensorrt-llm", stages = 1, send = 0, send_token = 0 }
-  return t
+    separate = engine.scheduler == "tensorrt-llm", stages = o.pp, send = send, send_token = send_token }
+  return t, { token = held.token, system = p.system, rules = p.rules }
 end
 
 return priced
