@@ -252,3 +252,42 @@ describe("TensorRT-LLM's scheduler", function()
     assert.truthy(raised:find("without 'chunked_prefill' a step must take its prompt of 101 tokens whole", 1, true))
   end)
 end)
+
+describe("steps taken all at once", function()
+  -- Where steps are kept each is simulated; else those in which nobody comes or goes are taken together.
+  local function both(more)
+    local q = { keep = "steps", seed = more.seed }
+    for name, value in pairs(more) do q[name] = value end
+    local one_by_one = tperf.serve(q)
+    q.keep = "requests"
+    local together = tperf.serve(q)
+    one_by_one.steps = nil
+    assert.same(one_by_one, together)
+    return together
+  end
+
+  local LINE = { fixed = 5e-3, per_token = 20e-6, per_context_token = 40e-9, per_prefill_pair = 1e-9 }
+
+  it("are what they are one by one, whatever the scheduler", function()
+    for seed, scheduler in ipairs { "vllm", "sglang", "tensorrt-llm", "vllm", "sglang", "tensorrt-llm" } do
+      for _, load in ipairs { { rate = 20 }, { concurrency = 12, think = 0.1 } } do
+        for _, blocks in ipairs { 60, 3000 } do
+          both { step_time = LINE, seed = seed, load = load, count = 80, prompt = { uniform = { 5, 300 } },
+            output = { exponential = 90, max = 400 },
+            engine = { scheduler = scheduler, num_blocks = blocks, max_num_seqs = 10, chunked_prefill = true,
+              async_scheduling = seed % 2 == 0, receive_interval = seed, prefix_caching = seed > 3,
+              max_num_batched_tokens = 256 } }
+        end
+      end
+    end
+  end)
+
+  it("are so for priced steps, several replicas, and pools", function()
+    both { model = "llama-3.1-8b", system = "h100-sxm", replicas = 3, router = "least_loaded", load = { rate = 20 },
+      count = 100, prompt = 200, output = { exponential = 100 } }
+    both { model = "gpt-oss-20b", system = "h100-sxm", load = { concurrency = 7 }, count = 40, prompt = 200,
+      output = { exponential = 100 } }
+    both { step_time = LINE, prefill = {}, decode = { replicas = 2 }, load = { rate = 20 }, count = 100, prompt = 200,
+      output = { exponential = 100 } }
+  end)
+end)

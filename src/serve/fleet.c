@@ -5,8 +5,7 @@ enum { EVENTS_BETWEEN_STOPS = 4096 };
 
 // --- requests come and go ---
 
-// Brings the time integral of the number of requests up to date.
-static void advance_clock(tp_fleet *fleet, int64_t now) {
+void tp_fleet_advance(tp_fleet *fleet, int64_t now) {
     fleet->area += fleet->present * (uint64_t)(now - fleet->now);
     fleet->now = now;
 }
@@ -240,6 +239,7 @@ static void reset_lane(tp_fleet *fleet, int32_t number) {
     lane->replica.prefills = unit->prefills;
     lane->replica.continues = fleet->n_prefill > 0 && !unit->prefills;
     lane->fruitless = 0;
+    lane->has_preempted = false;
     for (int32_t k = 0; k < at_least_one(unit->pool->stages); k++)
         lane->flights[k].n = lane->flights[k].n_chunks = 0;
     fleet->load[number] = 0;
@@ -339,7 +339,7 @@ tp_status tp_fleet_run(tp_fleet *fleet, size_t first, size_t stride, tp_serve_to
     for (int64_t count = 1; tp_event_pop(&fleet->events, &event); count++) {
         if (count % EVENTS_BETWEEN_STOPS == 0 && stop && atomic_load(stop))
             return tp_error_set(error, TP_INTERRUPTED, "interrupted");
-        advance_clock(fleet, event.time);
+        tp_fleet_advance(fleet, event.time);
         TP_TRY(handle(fleet, &event, error));
     }
     TP_TRY(check_conservation(fleet, expected, error));

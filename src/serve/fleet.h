@@ -30,8 +30,9 @@ typedef struct tp_flight {
 // An engine with a queue and a cache of its own: a rank of a replica.
 typedef struct tp_lane {
     tp_replica replica;
-    tp_flight *flights;    // [stages of its pool]
-    int64_t fruitless;     // preemptions since a token came out
+    tp_flight *flights; // [stages of its pool]
+    int64_t fruitless;  // preemptions since a token came out
+    bool has_preempted;
     tp_step_record record; // of the newest step
 } tp_lane;
 
@@ -85,6 +86,12 @@ tp_status tp_route(tp_fleet *fleet, size_t request, int32_t *lane, tp_error *err
 int32_t tp_least_loaded(const tp_fleet *fleet, int32_t first, int32_t last);
 
 // --- for step.c ---
+
+// Moves the clock on, and the time integral of the number of requests with it.
+void tp_fleet_advance(tp_fleet *fleet, int64_t now);
+
+// Takes the steps from now on in which nobody comes or goes and everybody gets a token, if there are any.
+tp_status tp_coast(tp_fleet *fleet, tp_unit *unit, tp_error *error);
 
 tp_status tp_step_begin(tp_fleet *fleet, int32_t unit, tp_error *error);
 tp_status tp_step_end(tp_fleet *fleet, int32_t unit, int32_t flight, tp_error *error);

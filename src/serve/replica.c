@@ -95,3 +95,19 @@ void tp_replica_end_sequence(tp_replica *replica, int32_t sequence) {
     s->request = replica->spare;
     replica->spare = sequence;
 }
+
+void tp_replica_receive(tp_replica *replica, int64_t now) {
+    const tp_engine *engine = replica->engine;
+    if (!engine->async_scheduling && engine->receive_interval <= 1) return;
+    bool first = replica->formed == INT64_MAX;
+    if (!first && ++replica->since < engine->receive_interval) return;
+    replica->since = 0;
+    replica->formed = now;
+}
+
+void tp_replica_decoded(tp_replica *replica, int64_t steps) {
+    double least = TP_OPTIMISM * TP_OPTIMISM_LEAST;
+    for (int64_t i = 0; i < steps && replica->optimism > least; i++)
+        replica->optimism -= (TP_OPTIMISM - least) / TP_OPTIMISM_STEPS;
+    if (replica->optimism < least) replica->optimism = least;
+}

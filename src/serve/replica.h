@@ -44,7 +44,9 @@ typedef struct tp_replica {
     int32_t since;  // steps since then
 } tp_replica;
 
-#define TP_OPTIMISM 0.7 // at the start
+#define TP_OPTIMISM       0.7  // at the start
+#define TP_OPTIMISM_LEAST 0.14 // the part of that which is left after TP_OPTIMISM_STEPS steps
+#define TP_OPTIMISM_STEPS 600
 
 void tp_replica_reset(tp_replica *replica, const tp_engine *engine, const tp_requests *requests,
                       const tp_heap *heap);
@@ -62,6 +64,12 @@ tp_status tp_replica_new_sequence(tp_replica *replica, int32_t request, int32_t 
 
 // Gives the blocks of a sequence back and forgets it; it is not running any more.
 void tp_replica_end_sequence(tp_replica *replica, int32_t sequence);
+
+// At the beginning of a step: who has come by now is known to a later batch, the next one or that after a few steps.
+void tp_replica_receive(tp_replica *replica, int64_t now);
+
+// So many steps of decodes alone, in which nobody was preempted, have been scheduled.
+void tp_replica_decoded(tp_replica *replica, int64_t steps);
 
 // The batch of the next step by the rules of the engine's scheduler: vLLM's V1 as of commit d0cd736caada (main, 9 March
 // 2026), SGLang's, TensorRT-LLM's. Sets `scheduled` and `verifying` of the running sequences, whose order is the

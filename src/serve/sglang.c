@@ -6,9 +6,7 @@
 enum {
     LONGEST_ANSWER = 4096, // tokens to come of an answer that are counted at most
     SPARE = 20,            // tokens of each request that a retraction looks ahead
-    DECAY_STEPS = 600,     // decode steps from the first estimate to the last
 };
-static const double last_part = 0.14; // of the first
 
 static int32_t least(int32_t a, int32_t b) {
     return a < b ? a : b;
@@ -132,13 +130,10 @@ static tp_status make_room(tp_batch *b) {
 static tp_status schedule_decodes(tp_batch *b) {
     tp_replica *replica = b->replica;
     TP_TRY(make_room(b));
-    if (b->preempted > 0) {
+    if (b->preempted > 0)
         estimate(replica);
-    } else {
-        replica->optimism -= TP_OPTIMISM * (1 - last_part) / DECAY_STEPS;
-        if (replica->optimism < TP_OPTIMISM * last_part)
-            replica->optimism = TP_OPTIMISM * last_part;
-    }
+    else
+        tp_replica_decoded(replica, 1);
     for (int32_t i = 0; i < replica->n_running; i++) {
         tp_sequence *s = &replica->sequences[replica->running[i]];
         int32_t tokens =

@@ -111,16 +111,6 @@ static tp_status check_progress(const tp_fleet *fleet, const tp_lane *lane, int6
     return TP_OK;
 }
 
-// Who has come by now is known to a later batch: the next one, or that after a few steps.
-static void receive(const tp_fleet *fleet, tp_replica *replica) {
-    const tp_engine *engine = replica->engine;
-    if (!engine->async_scheduling && engine->receive_interval <= 1) return;
-    bool first = replica->formed == INT64_MAX;
-    if (!first && ++replica->since < engine->receive_interval) return;
-    replica->since = 0;
-    replica->formed = fleet->now;
-}
-
 // A rank's part of a step: schedules it and says how long it would take alone, and until the next batch may begin.
 static tp_status begin_lane(tp_fleet *fleet, const tp_unit *unit, int32_t number, int64_t *stage,
                             tp_error *error) {
@@ -134,11 +124,12 @@ static tp_status begin_lane(tp_fleet *fleet, const tp_unit *unit, int32_t number
     *stage = 0;
     if (replica->n_running == 0 && replica->waiting.count == 0) return TP_OK;
     TP_TRY(tp_schedule(replica, &record->preempted, error));
-    receive(fleet, replica);
+    tp_replica_receive(replica, fleet->now);
     TP_TRY(hold_members(fleet->options->heap, flight, replica->n_running, error));
     measure(fleet, lane, flight, time->window, &record->work);
     int64_t tokens = record->work.decode_tokens + record->work.prefill_tokens;
     lane->fruitless += record->preempted;
+    lane->has_preempted = lane->has_preempted || record->preempted > 0;
     if (unit->under_way == 0) TP_TRY(check_progress(fleet, lane, tokens, record->preempted, error));
     record->running = replica->n_running;
     record->waiting = (int32_t)replica->waiting.count;
@@ -198,6 +189,7 @@ static tp_status launch(tp_fleet *fleet, tp_unit *unit, int32_t number, int64_t 
 tp_status tp_step_begin(tp_fleet *fleet, int32_t number, tp_error *error) {
     tp_unit *unit = &fleet->units[number];
     unit->called = false;
+    TP_TRY(tp_coast(fleet, unit, error));
     int64_t longest = 0, longest_stage = 0;
     bool something = false;
     for (int32_t i = 0; i < unit->n; i++) {
