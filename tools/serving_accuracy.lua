@@ -191,14 +191,23 @@ local function dtypes_of(precision, machine)
   return { precision, peaks[precision] and precision or "bf16" }
 end
 
-local ENGINES = { vllm = "vllm", sglang = "sglang", trtllm = "tensorrt-llm" }
+-- The profile of a row's engine, by its release or, where the row has none, by its date.
+local ENGINES = {
+  sglang = function() return "sglang-0.5" end,
+  trtllm = function(row) return row.engine_version:find "^1%.0" and "tensorrt-llm-1.0" or "tensorrt-llm-1.2" end,
+  vllm = function(row)
+    local minor = tonumber(row.engine_version:match "^0%.(%d+)")
+    local old = minor and minor < 13 or row.engine_version == "" and row.date < "2025-12"
+    return old and "vllm-0.11" or "vllm-0.15"
+  end,
+}
 
 -- The settings of InferenceX's launch scripts (github.com/SemiAnalysisAI/InferenceX, benchmarks/*.sh), for each engine.
 local SCRIPTS = {}
 
 function SCRIPTS.vllm(row, c, model)
   return { max_num_seqs = row.gpu:find "B200" and math.max(c, 512) or c, max_num_batched_tokens = 8192,
-    prefix_caching = false }, model:find "Llama" and "fp8"
+    prefix_caching = false, async_scheduling = true }, model:find "Llama" and "fp8"
 end
 
 function SCRIPTS.trtllm(row, c, model)
@@ -230,7 +239,7 @@ local function closed_question(row)
   if inference_x then engine, kv, part = SCRIPTS[row.engine](row, c, row.model) end
   return { model = model, system = machine, tp = math.tointeger(row.tp), weight_dtype = dtypes[1],
     compute_dtype = dtypes[2], kv_dtype = kv or "bf16", load = { concurrency = c }, count = 10 * c,
-    software = ENGINES[row.engine], prompt = length(row.isl), output = length(row.osl), engine = engine,
+    software = ENGINES[row.engine](row), prompt = length(row.isl), output = length(row.osl), engine = engine,
     memory_utilization = part }
 end
 
