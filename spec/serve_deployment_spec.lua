@@ -1,5 +1,5 @@
--- tperf.serve's deployments and schedulers: pipelines, ranks that share experts, pools for prefill and decoding, SGLang's
--- and TensorRT-LLM's rules. Steps take what a line says, so that every time can be worked out by hand.
+-- tperf.serve's deployments and schedulers: pipelines, ranks that share experts, pools for prefill and decoding,
+-- SGLang's and TensorRT-LLM's rules. Steps take what a line says, so that every time can be worked out by hand.
 local tperf = require "tperf"
 
 local function ask(more)
@@ -44,7 +44,8 @@ describe("a pipeline", function()
   it("is as fast as its busiest stage when it is full", function()
     local list = {}
     for i = 1, 64 do list[i] = { arrival = 0, prompt = 1, output = 100 } end
-    local r = ask { pp = 4, engine = { max_num_seqs = 64, max_num_batched_tokens = 16 }, requests = list, keep = "requests" }
+    local r = ask { pp = 4, engine = { max_num_seqs = 64, max_num_batched_tokens = 16 }, requests = list,
+      keep = "requests" }
     near(64 * 100 / 16 / 4, r.duration, 0.02) -- batches of 16, four a second
     assert.truthy(r.utilization > 0.97 and r.utilization <= 1)
   end)
@@ -184,7 +185,8 @@ describe("SGLang's scheduler", function()
   end
 
   it("computes prompts first, and nothing beside them", function()
-    local r = sglang { requests = { { arrival = 0, prompt = 50, output = 5 }, { arrival = 1, prompt = 150, output = 5 } } }
+    local r = sglang { requests = { { arrival = 0, prompt = 50, output = 5 },
+      { arrival = 1, prompt = 150, output = 5 } } }
     for _, step in ipairs(r.steps) do assert.truthy(step.prefills == 0 or step.decodes == 0) end
     -- the second prompt takes the second and third steps, the first answer waits
     near(3, r.requests[2].first_token)

@@ -115,7 +115,8 @@ describe("a priced step", function()
     local vllm = tperf.software "vllm-0.15".engine
     local given = question { software = "vllm-0.15" }
     given.host = nil
-    near(tperf.serve(question { software = "vllm-0.15" }).ttft.mean + vllm.front_end, tperf.serve(given).ttft.mean, 1e-9)
+    near(tperf.serve(question { software = "vllm-0.15" }).ttft.mean + vllm.front_end, tperf.serve(given).ttft.mean,
+      1e-9)
   end)
 
   it("lets a closed loop's clients wait for it", function()

@@ -169,7 +169,8 @@ local function compare_open()
       local load = {}
       for i, stage in ipairs(run.stages) do load[i] = { rate = stage.rate, duration = stage.duration_s } end
       local question = { model = model_of(run.model), system = machine, tp = run.tp, requests = pool_of(run, prompt),
-        sampling = sampling_of(run.model), load = { stages = load }, keep = "requests", memory_utilization = run.gpu_memory_utilization,
+        sampling = sampling_of(run.model), load = { stages = load }, keep = "requests",
+        memory_utilization = run.gpu_memory_utilization,
         engine = { max_num_seqs = run.max_num_seqs, max_num_batched_tokens = run.max_num_batched_tokens,
           max_model_len = run.max_model_len } }
       local r = attempt(run.run_id, question)

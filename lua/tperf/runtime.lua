@@ -10,7 +10,8 @@ function runtime.of(value)
   if value == nil or value == "none" then return nil end
   local profile = software(value)
   if profile.engine then
-    refusal.raise("software '%s' is an engine for serving, which trains nothing; it goes with tperf.serve", profile.name)
+    refusal.raise("software '%s' is an engine for serving, which trains nothing; it goes with tperf.serve",
+      profile.name)
   end
   return profile
 end

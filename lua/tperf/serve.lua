@@ -49,7 +49,7 @@ local serve = {}
 ---@field goodput? number requests a second that keep all limits of slo
 ---@field attainment? number part of all requests that keep them
 ---@field slo_met? boolean whether attainment is at least slo.quantile
----@field utilization number part of the time that engines are in a step
+---@field utilization number part of the time that engines are in a step (of the pool that decodes)
 ---@field concurrency number requests in the system, on average
 ---@field saturated boolean more came than could be served: waits depend on how long the load lasts
 ---@field preemptions integer
@@ -62,7 +62,11 @@ local serve = {}
 ---@field output_tokens integer
 ---@field cached_tokens integer
 ---@field scheduled_tokens integer recomputed ones and drafts included
----@field num_blocks? integer of the KV cache, as given or predicted
+---@field num_blocks? integer of the KV cache of a rank, as given or predicted; of the pool that decodes
+---@field gpus integer
+---@field pools? table with prefill and decode: of each { gpus, replicas, num_blocks, utilization }, transfer =
+--- { latency, per_token } in seconds, matched = the ratio of the utilizations, at which many times the engines of the
+--- prefill pool are as busy as those of the other
 ---@field requests? tperf.served_request[] with keep
 ---@field steps? tperf.served_step[] with keep = "steps"
 
@@ -102,7 +106,8 @@ local function settings_of(o, latency, per_token)
   return {
     seed = o.seed % (1 << 53), routing = ROUTINGS[o.router], concurrency = given.concurrency or 0,
     think = given.think or 0, threads = o.threads or core.search.threads(), keep = KEEPS[o.keep] or 0,
-    front_end = host.front_end or 0, front_end_token = host.front_end_token or 0, transfer = latency, transfer_token = per_token,
+    front_end = host.front_end or 0, front_end_token = host.front_end_token or 0, transfer = latency,
+    transfer_token = per_token,
     ttft = slo.ttft, tpot = slo.tpot, e2e = slo.e2e,
   }
 end
@@ -141,25 +146,36 @@ local function complete(r, o, decode, prefill, latency, per_token)
   return r
 end
 
---- Simulates requests that go through a serving engine, by the rules of vLLM's V1 scheduler.
+--- Simulates requests that go through serving engines: by the rules of vLLM's V1 scheduler, SGLang's or TensorRT-LLM's.
 ---@param given table
 ---  model, system          a name, a file, a table: steps are priced from the model's network on the system
----  tp, pp, ep             GPUs that cut layers, that hold layers in turn (1 alone), replicas that share experts (1)
+---  software               the engine: "vllm", the newest release of it that software/ has (default), "sglang",
+---                         "tensorrt-llm", with a release ("vllm-0.11"), a file or a table (see tperf.software)
+---  tp, pp                 GPUs that cut layers, stages that hold layers in turn (1)
+---  attention_dp           ranks of a replica, each with a queue and a cache of its own and tp x pp GPUs, whose steps go
+---                         together; its experts are spread over them (1)
+---  ep                     the same, said by replicas: so many of them share their experts (1)
 ---  weight_dtype, kv_dtype, compute_dtype  as tperf.infer has them ("bf16")
 ---  rules                  "default"
----  memory_utilization     part of the HBM that the engine may use, from which num_blocks follows (0.9)
----  host       what the host adds, in seconds: { front_end =, step =, request =, token = }, for each request outside
----             of the engine, to each step, for each request and each token in it (0), or the name of a profile
----             ("vllm-0.15": front_end = 7.5e-3)
+---  memory_utilization     part of the memory that the engine may use, from which num_blocks follows (the engine's)
+---  sampling   how tokens are drawn: "greedy" (default), "random", "top_p", or "none", which takes no time
+---  host       what the host adds, in seconds: { front_end =, front_end_token =, step =, request =, token = }, for each
+---             request outside of the engine, for each token of its prompt there, to each step, for each request and
+---             each token in it (the engine's; 0 where the table does not say)
 ---  step_time  in place of a model: { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a
 ---             step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and
 ---             a key in a prefill
 ---  engine     vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit),
 ---             block_size (16), num_blocks (its num_gpu_blocks; what the memory
 ---             holds, no limit with step_time), prefix_caching (true with num_blocks),
----             chunked_prefill (true), async_scheduling (true with a model), long_prefill_token_threshold (0: off),
----             policy ("fcfs" or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =,
----             accepted = { … } or acceptance = }
+---             chunked_prefill (true, but for TensorRT-LLM), async_scheduling (true with a model),
+---             long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram",
+---             "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }; scheduler ("vllm", "sglang" or
+---             "tensorrt-llm": the engine's), receive_interval (steps between two looks for new requests: 1)
+---  prefill, decode        two pools in place of one: prompts are computed in the first, and go over with their keys and
+---             values and their first token. Each has what differs from the rest: { tp =, pp =, attention_dp =, ep =,
+---             replicas =, system =, memory_utilization =, engine = { … }, step_time = }
+---  transfer   { latency =, per_token = }: seconds of that (what the network between the pools takes; 0 with step_time)
 ---  requests   a list of { arrival =, prompt =, output =, priority =, segments = }, or the name of a CSV or JSONL file
 ---  load       { concurrency =, think = }, { rate =, process = "poisson", "gamma" or "uniform", cv =, burst = }, or
 ---             { stages = { { rate =, duration = } … } }; arrivals in the list otherwise

@@ -76,7 +76,7 @@ static bool stream_time(const tp_op *op, const tp_pass *pass, const tp_platform 
                         tp_pass_cost *cost) {
     const tp_system *system = on->system;
     bool streams = system->serves && system->accelerator.hbm.stream.efficiency > 0 &&
-                   pass == &op->forward && pass->tensor_flops == 0 && pass->routed == 0 &&
+                   pass != &op->backward && pass->tensor_flops == 0 && pass->routed == 0 &&
                    pass->bytes_per_panel == 0;
     if (!streams) return false;
     double setup = tp_system_stream_time(system, 0, false);

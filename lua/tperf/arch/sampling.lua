@@ -6,8 +6,8 @@ local sampling = {}
 -- Bytes of a logit that a kernel reads and writes; the logits come in 16 bits and stay in 32.
 local WIDEN <const>, LARGEST <const> = 6, 4
 local DRAW <const> = { { "temperature", 8 }, { "softmax", 8 }, { "noise", 4 }, { "divide", 12 } }
--- A radix sort of pairs of a logit (4 bytes) and its place (8) counts, adds up, and moves the pairs in passes of 8 bits;
--- PyTorch then sorts them by row.
+-- A radix sort of pairs of a logit (4 bytes) and its place (8) counts, adds up, and moves the pairs in passes of 8
+-- bits; PyTorch then sorts them by row.
 local SORT <const> = { { "number", 8 }, { "count", 4 }, { "offsets", 0 }, { "pass-1", 24 }, { "pass-2", 24 },
   { "pass-3", 24 }, { "pass-4", 24 }, { "count-rows", 4 }, { "offsets-rows", 0 }, { "pass-rows-1", 24 },
   { "pass-rows-2", 24 }, { "gather", 24 } }

@@ -22,7 +22,8 @@ local function held_by(p, o)
   local token = three.memory.cache - two.memory.cache
   local largest = held(o.engine.max_num_batched_tokens)
   return {
-    fast = { largest.fast.tp, largest.fast.ep }, weights = largest.memory.weights, buffers = largest.memory.buffers, token = token,
+    fast = { largest.fast.tp, largest.fast.ep }, weights = largest.memory.weights,
+    buffers = largest.memory.buffers, token = token,
     request = math.max(two.memory.cache - 2 * token, 0),
     capacity = p.system.accelerator.hbm.visible or p.system.accelerator.hbm.capacity,
     logits = LOGIT_BYTES * o.engine.max_num_seqs * p.model.vocab,
@@ -40,8 +41,8 @@ local ROOMS = {
 
 local known, count = {}, 0
 
---- What the deployment holds: bytes on the busiest GPU, and in `token` those of a token of the cache there; `fast`: GPUs
---- of each axis in a fast domain.
+--- What the deployment holds: bytes on the busiest GPU, and in `token` those of a token of the cache there; `fast`:
+--- GPUs of each axis in a fast domain.
 ---@param p table  a problem of tperf.serving, with `profile`
 ---@param o table  checked arguments of tperf.serve
 function memory.of(p, o)
@@ -59,7 +60,8 @@ end
 function memory.blocks(m, o, profile)
   local engine, of = o.engine, profile.engine
   local runtime = o.tp * o.pp * o.ep > 1 and of.runtime_parallel or of.runtime
-  local room = ROOMS[of.memory](m, o.memory_utilization or of.memory_utilization, runtime) - engine.max_num_seqs * m.request
+  local part = o.memory_utilization or of.memory_utilization
+  local room = ROOMS[of.memory](m, part, runtime) - engine.max_num_seqs * m.request
   if m.token == 0 then return nil end
   local blocks = room // (engine.block_size * m.token)
   if blocks < 2 then

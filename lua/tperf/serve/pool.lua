@@ -1,5 +1,5 @@
---- Pools of engines, as tperf.serve is asked for them and as the core takes them: one that does all, or two, one of which
---- prefills for the other. docs/serving.md.
+--- Pools of engines, as tperf.serve is asked for them and as the core takes them: one that does all, or two, one of
+--- which prefills for the other. docs/serving.md.
 local check = require "tperf.check"
 local core = require "tperf.core"
 local priced = require "tperf.serve.priced"
@@ -171,8 +171,8 @@ function pool.of(o)
   return decode, prefill
 end
 
---- Seconds that keys and values travel from one pool to the other: of any, and for each token of a prompt. GPUs send side
---- by side, as many as the smaller pool's replica has, over the fast network where both fit into one of its domains.
+--- Seconds that keys and values travel from one pool to the other: of any, and for each token of a prompt. GPUs send
+--- side by side, as many as the smaller pool's replica has, over the fast network where both fit into one of its domains.
 function pool.transfer(o, decode, prefill)
   if o.transfer or not (decode.held and prefill.held) then
     return o.transfer and o.transfer.latency or 0, o.transfer and o.transfer.per_token or 0
@@ -183,7 +183,9 @@ function pool.transfer(o, decode, prefill)
   local system, many = decode.held.system, 1024
   local near = prefill.gpus + decode.gpus <= system.network.fast.domain
   local machine = core.machine(system)
-  local function send(tokens) return machine:collective(decode.held.rules, "send", bytes * tokens, 2, near and 2 or 1) end
+  local function send(tokens)
+    return machine:collective(decode.held.rules, "send", bytes * tokens, 2, near and 2 or 1)
+  end
   local one, more = send(1), send(1 + many)
   local per_token = (more - one) / many
   return math.max(one - per_token, 0), per_token

@@ -1,5 +1,5 @@
---- Tables of an engine's steps from the price of its model's network, made once for a deployment. What sees all tokens of
---- a step alike (products, norms, collectives) is priced by their number, the head and sampling by the rows that are
+--- Tables of an engine's steps from the price of its model's network, made once for a deployment. What sees all tokens
+--- of a step alike (products, norms, collectives) is priced by their number, the head and sampling by the rows that are
 --- sampled, attention by each request's own length. docs/serving.md has the rules.
 local layout = require "tperf.layout"
 local refusal = require "tperf.refusal"
@@ -82,7 +82,9 @@ end
 -- The final norm, the head, and drawing a token from its logits.
 local function rows_line(price, axis, more)
   local line = { x = axis, y = {} }
-  for i, n in ipairs(axis) do line.y[i] = more + price.section(price.network("decode", n, 1, 0, "last"), #price.kinds + 2) end
+  for i, n in ipairs(axis) do
+    line.y[i] = more + price.section(price.network("decode", n, 1, 0, "last"), #price.kinds + 2)
+  end
   return line
 end
 
