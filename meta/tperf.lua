@@ -1425,7 +1425,8 @@ function tperf.op.custom(o) end
 function tperf.op.dropout(o) end
 
 ---A pass over elements: elements, forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes (each
----per element), parameters, parameter_grad, recomputed.
+---per element), parameters, parameter_grad, recomputed; fused: the forward pass is part of a neighbour's kernel; eager:
+---the host launches it even where an engine for serving replays a graph.
 function tperf.op.elementwise() end
 
 ---Looks tokens rows of width up in a table with `rows` rows on this GPU; tied, weight_dtype; reduce_scatter or

@@ -106,8 +106,8 @@ end
 
 --- Lays a model out by one strategy: { kinds, runs, has_ends, network = function(sizes, micro_batch, variant) }.
 ---@param variant table  recompute = "none" …, sequence_parallel = boolean; for inference also mode, seq, context and
----  dtypes, as options of strategy.share; part = "attention" leaves out blocks that have none, part = "last" all but the
----  last section, for whoever asks for their prices alone
+---  dtypes, as options of strategy.share; part = "attention" leaves out blocks that have none, "last" all but the last
+---  section, for whoever asks for their prices alone
 function layout.of(model, s, attention, rules)
   check_attention(s, attention)
   local plan = architecture.of(model, rules)

@@ -139,7 +139,8 @@ op.scan = core.scan
 op.norm = core.norm
 
 --- A pass over elements: elements, forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes (each
---- per element), parameters, parameter_grad, recomputed.
+--- per element), parameters, parameter_grad, recomputed; fused: the forward pass is part of a neighbour's kernel; eager:
+--- the host launches it even where an engine for serving replays a graph.
 op.elementwise = core.elementwise
 
 local count = check.number { min = 0, default = 0 }

@@ -152,8 +152,8 @@ end
 ---  software               the engine: "vllm", the newest release of it that software/ has (default), "sglang",
 ---                         "tensorrt-llm", with a release ("vllm-0.11"), a file or a table (see tperf.software)
 ---  tp, pp                 GPUs that cut layers, stages that hold layers in turn (1)
----  attention_dp           ranks of a replica, each with a queue and a cache of its own and tp x pp GPUs, whose steps go
----                         together; its experts are spread over them (1)
+---  attention_dp           ranks of a replica, each with a queue and a cache of its own and tp x pp GPUs, whose steps
+---                         go together; its experts are spread over them (1)
 ---  ep                     the same, said by replicas: so many of them share their experts (1)
 ---  weight_dtype, kv_dtype, compute_dtype  as tperf.infer has them ("bf16")
 ---  rules                  "default"
@@ -172,8 +172,8 @@ end
 ---             long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram",
 ---             "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }; scheduler ("vllm", "sglang" or
 ---             "tensorrt-llm": the engine's), receive_interval (steps between two looks for new requests: 1)
----  prefill, decode        two pools in place of one: prompts are computed in the first, and go over with their keys and
----             values and their first token. Each has what differs from the rest: { tp =, pp =, attention_dp =, ep =,
+---  prefill, decode        two pools in place of one: prompts are computed in the first, and go over with their keys
+---             and values and their first token. Each has what differs from the rest: { tp =, pp =, attention_dp =, ep =,
 ---             replicas =, system =, memory_utilization =, engine = { … }, step_time = }
 ---  transfer   { latency =, per_token = }: seconds of that (what the network between the pools takes; 0 with step_time)
 ---  requests   a list of { arrival =, prompt =, output =, priority =, segments = }, or the name of a CSV or JSONL file

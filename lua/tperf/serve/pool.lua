@@ -172,7 +172,7 @@ function pool.of(o)
 end
 
 --- Seconds that keys and values travel from one pool to the other: of any, and for each token of a prompt. GPUs send
---- side by side, as many as the smaller pool's replica has, over the fast network where both fit into one of its domains.
+--- side by side, as many as the smaller pool's replica has, over the fast network where both fit into a domain of it.
 function pool.transfer(o, decode, prefill)
   if o.transfer or not (decode.held and prefill.held) then
     return o.transfer and o.transfer.latency or 0, o.transfer and o.transfer.per_token or 0
