@@ -225,11 +225,11 @@
 ---@field backward_bytes number of one element
 ---@field backward_flops number of one element
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
----@field eager? boolean
+---@field eager? boolean true: the host launches it, even where an engine replays a graph
 ---@field elements number how many numbers
 ---@field forward_bytes number of one element
 ---@field forward_flops number of one element
----@field fused? boolean
+---@field fused? boolean true: the forward pass is part of a neighbour's kernel, where an engine serves
 ---@field name? string of the op, in tables and messages
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
 ---@field parameters? integer how many
@@ -1194,6 +1194,7 @@ function tperf_model:flops_per_token(options) end
 ---@field scheduled_tokens integer recomputed ones and drafts included
 ---@field num_blocks? integer of the KV cache of a rank, as given or predicted; of the pool that decodes
 ---@field gpus integer
+---@field interval? number within which part of the measured TPOT nine tenths of the engine's runs lay that no fit had seen
 ---@field pools? table with prefill and decode: of each { gpus, replicas, num_blocks, utilization }, transfer = { latency, per_token } in seconds, matched = the ratio of the utilizations, at which many times the engines of the prefill pool are as busy as those of the other
 ---@field requests? tperf.served_request[] with keep
 ---@field steps? tperf.served_step[] with keep = "steps"
@@ -1425,8 +1426,7 @@ function tperf.op.custom(o) end
 function tperf.op.dropout(o) end
 
 ---A pass over elements: elements, forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes (each
----per element), parameters, parameter_grad, recomputed; fused: the forward pass is part of a neighbour's kernel; eager:
----the host launches it even where an engine for serving replays a graph.
+---per element), parameters, parameter_grad, recomputed, fused, eager.
 function tperf.op.elementwise() end
 
 ---Looks tokens rows of width up in a table with `rows` rows on this GPU; tied, weight_dtype; reduce_scatter or

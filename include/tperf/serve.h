@@ -57,8 +57,8 @@ typedef struct tp_engine {
     int32_t num_blocks;                   // vLLM's num_gpu_blocks: usable is one less; 0: no limit
     int32_t long_prefill_token_threshold; // most tokens of a request in a step; 0: off
     bool prefix_caching;                  // needs num_blocks
-    bool chunked_prefill;  // else max_num_batched_tokens should be at least max_model_len
-    bool async_scheduling; // a step's batch is formed when the step before it begins
+    bool chunked_prefill;     // else max_num_batched_tokens should be at least max_model_len
+    bool async_scheduling;    // a step's batch is formed when the step before it begins
     int32_t receive_interval; // steps between two looks for new requests while some run; 0 is 1
     tp_queue_policy policy;
     tp_drafting drafting;

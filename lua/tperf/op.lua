@@ -36,6 +36,8 @@
 --  shards                queries are an even share of so many times more (1)
 --  keep_scores           true: scores are kept for the backward pass
 --  recomputed            true: the backward pass runs the forward pass again
+--  fused                 true: the forward pass is part of a neighbour's kernel, where an engine serves
+--  eager                 true: the host launches it, even where an engine replays a graph
 --  grad_reads_gathered   true: the backward pass reads all keys and values (Q14 of docs/model.md)
 --  keep_output           true: the softmax is kept
 --  row_sum, statistics   axis over which a row is spread
@@ -139,8 +141,7 @@ op.scan = core.scan
 op.norm = core.norm
 
 --- A pass over elements: elements, forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes (each
---- per element), parameters, parameter_grad, recomputed; fused: the forward pass is part of a neighbour's kernel; eager:
---- the host launches it even where an engine for serving replays a graph.
+--- per element), parameters, parameter_grad, recomputed, fused, eager.
 op.elementwise = core.elementwise
 
 local count = check.number { min = 0, default = 0 }

@@ -64,6 +64,7 @@ local serve = {}
 ---@field scheduled_tokens integer recomputed ones and drafts included
 ---@field num_blocks? integer of the KV cache of a rank, as given or predicted; of the pool that decodes
 ---@field gpus integer
+---@field interval? number within which part of the measured TPOT nine tenths of the engine's runs lay that no fit had seen
 ---@field pools? table with prefill and decode: of each { gpus, replicas, num_blocks, utilization }, transfer =
 --- { latency, per_token } in seconds, matched = the ratio of the utilizations, at which many times the engines of the
 --- prefill pool are as busy as those of the other
@@ -173,8 +174,8 @@ end
 ---             "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }; scheduler ("vllm", "sglang" or
 ---             "tensorrt-llm": the engine's), receive_interval (steps between two looks for new requests: 1)
 ---  prefill, decode        two pools in place of one: prompts are computed in the first, and go over with their keys
----             and values and their first token. Each has what differs from the rest: { tp =, pp =, attention_dp =, ep =,
----             replicas =, system =, memory_utilization =, engine = { … }, step_time = }
+---             and values and their first token. Each has what differs from the rest: { tp =, pp =, attention_dp =,
+---             ep =, replicas =, system =, memory_utilization =, engine = { … }, step_time = }
 ---  transfer   { latency =, per_token = }: seconds of that (what the network between the pools takes; 0 with step_time)
 ---  requests   a list of { arrival =, prompt =, output =, priority =, segments = }, or the name of a CSV or JSONL file
 ---  load       { concurrency =, think = }, { rate =, process = "poisson", "gamma" or "uniform", cv =, burst = }, or
@@ -202,6 +203,7 @@ function serve.run(given)
   local r = core.serving(settings_of(o, latency, per_token), decode.core, prefill and prefill.core, requests, drawn)
   complete(r, o, decode, prefill, latency, per_token)
   r.num_blocks = decode.o.engine.num_blocks
+  r.interval = decode.held and decode.held.error90
   return r
 end
 

@@ -60,7 +60,7 @@ end
 --- num_blocks; and what the host adds.
 ---@param o table  checked arguments of tperf.serve
 ---@return table steps
----@return table held  token = bytes of a token of the cache on a GPU, system, rules
+---@return table held  token = bytes of a token of the cache on a GPU, system, rules, error90 of the engine
 function priced.steps(o)
   local profile = engines.of(o.software)
   o.host = engines.host(profile, o.host)
@@ -84,7 +84,7 @@ function priced.steps(o)
   local send, send_token = sends(p, o)
   t.more = { window = t.more.window, step = o.host.step, request = o.host.request, token = o.host.token,
     separate = engine.scheduler == "tensorrt-llm", stages = o.pp, send = send, send_token = send_token }
-  return t, { token = held.token, system = p.system, rules = p.rules }
+  return t, { token = held.token, system = p.system, rules = p.rules, error90 = profile.error90 }
 end
 
 return priced
