@@ -225,11 +225,11 @@
 ---@field backward_bytes number of one element
 ---@field backward_flops number of one element
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
----@field eager? boolean true: the host launches it, even where an engine replays a graph
+---@field eager? boolean true: where an engine serves, part of a neighbour's kernel; launched by the host
 ---@field elements number how many numbers
 ---@field forward_bytes number of one element
 ---@field forward_flops number of one element
----@field fused? boolean true: the forward pass is part of a neighbour's kernel, where an engine serves
+---@field fused? boolean true: where an engine serves, part of a neighbour's kernel; launched by the host
 ---@field name? string of the op, in tables and messages
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
 ---@field parameters? integer how many

@@ -36,8 +36,7 @@
 --  shards                queries are an even share of so many times more (1)
 --  keep_scores           true: scores are kept for the backward pass
 --  recomputed            true: the backward pass runs the forward pass again
---  fused                 true: the forward pass is part of a neighbour's kernel, where an engine serves
---  eager                 true: the host launches it, even where an engine replays a graph
+--  fused, eager          true: where an engine serves, part of a neighbour's kernel; launched by the host
 --  grad_reads_gathered   true: the backward pass reads all keys and values (Q14 of docs/model.md)
 --  keep_output           true: the softmax is kept
 --  row_sum, statistics   axis over which a row is spread

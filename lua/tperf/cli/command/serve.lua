@@ -5,8 +5,8 @@ local units = require "tperf.units"
 local ENGINE = { "max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size",
   "long_prefill_token_threshold" }
 local LOAD = { "rate", "process", "cv", "burst", "concurrency", "think" }
-local QUESTION = { "count", "seed", "replicas", "router", "threads", "system", "tp", "ep", "weight_dtype", "kv_dtype",
-  "compute_dtype" }
+local QUESTION = { "count", "seed", "replicas", "router", "threads", "system", "tp", "pp", "ep", "attention_dp",
+  "software", "sampling", "weight_dtype", "kv_dtype", "compute_dtype" }
 
 local latency_columns = {
   { key = "latency" }, { key = "mean", unit = "s" }, { key = "p50", unit = "s" }, { key = "p90", unit = "s" },
@@ -27,7 +27,8 @@ local step_columns = {
 local DETAILS = {
   { "throughput", "output tokens/s" }, { "requests_per_second", "requests/s" }, { "goodput", "good requests/s" },
   { "attainment", "part of requests that are good" }, { "utilization", "part of the time in steps" },
-  { "concurrency", "requests in the system" }, { "duration", "duration", "s" }, { "finished", "finished" },
+  { "concurrency", "requests in the system" }, { "duration", "duration", "s" },
+  { "gpus", "GPUs" }, { "finished", "finished" },
   { "rejected", "rejected" }, { "preemptions", "preemptions" }, { "cache_hits", "part of prompts cached" },
   { "step_count", "steps" }, { "num_blocks", "blocks of the KV cache" },
 }
@@ -58,11 +59,6 @@ local function length(option, text)
     :format(option, text)
 end
 
-local function host_of(option, text)
-  if not text:find "=" then return text end -- a profile
-  return times(option, text)
-end
-
 local function copy(names, values)
   local found
   for _, name in ipairs(names) do
@@ -77,7 +73,7 @@ end
 -- The arguments of tperf.serve, or nil and a message.
 local function question_of(values)
   local question = copy(QUESTION, values) or {}
-  for option, parse in pairs { step_time = times, host = host_of, slo = times, prompt = length, output = length } do
+  for option, parse in pairs { step_time = times, host = times, slo = times, prompt = length, output = length } do
     if values[option] then
       local message
       question[option], message = parse(option:gsub("_", "-"), values[option])
@@ -150,14 +146,20 @@ A trace is CSV with the columns arrival, prompt, output (priority, prefix, prefi
     { long = "system", short = "s", value = "NAME", from = "systems files",
       help = "what it runs on (`tperf list systems`, or a file)" },
     { long = "tp", value = "N", kind = "integer", help = "GPUs that cut layers (default 1)" },
+    { long = "pp", value = "N", kind = "integer", help = "stages that hold layers in turn (default 1)" },
+    { long = "attention-dp", value = "N", kind = "integer",
+      help = "ranks of a replica, which share experts (default 1)" },
     { long = "ep", value = "N", kind = "integer", help = "replicas that share experts (default 1)" },
+    { long = "software", value = "NAME", from = "software", help = "the engine: vllm (default), sglang, tensorrt-llm" },
+    { long = "sampling", value = "NAME", from = { "greedy", "random", "top_p", "none" },
+      help = "how tokens are drawn (default greedy)" },
     { long = "weight-dtype", value = "NAME", help = "how weights are stored (default bf16)" },
     { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
     { long = "compute-dtype", value = "NAME", help = "in which products with weights multiply (default bf16)" },
     { long = "gpu-memory-utilization", value = "PART", kind = "number",
-      help = "part of the memory that the engine may use (default 0.9)" },
+      help = "part of the memory that the engine may use (default: its own)" },
     { long = "host", value = "NAME=TIME,...",
-      help = "of the host: front_end, step, request, token (or vllm-0.15)" },
+      help = "of the host: front_end, front_end_token, step, request, token" },
     { long = "step-time", value = "NAME=TIME,...",
       help = "or: fixed, per_token, per_context_token, per_prefill_pair" },
     { long = "trace", value = "FILE", help = "the requests: CSV or JSON lines" },
