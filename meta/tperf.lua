@@ -1194,7 +1194,7 @@ function tperf_model:flops_per_token(options) end
 ---@field scheduled_tokens integer recomputed ones and drafts included
 ---@field num_blocks? integer of the KV cache of a rank, as given or predicted; of the pool that decodes
 ---@field gpus integer
----@field interval? number part of the measured TPOT within which nine tenths of the engine's runs lay, held out of the fit
+---@field interval? number part of the measured TPOT within which nine tenths of the engine's runs lay, held out
 ---@field pools? table with prefill and decode: of each { gpus, replicas, num_blocks, utilization }, transfer = { latency, per_token } in seconds, matched = the ratio of the utilizations, at which many times the engines of the prefill pool are as busy as those of the other
 ---@field requests? tperf.served_request[] with keep
 ---@field steps? tperf.served_step[] with keep = "steps"

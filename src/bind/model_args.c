@@ -68,7 +68,7 @@ static const tp_field software_fields[] = {
     FIELD("host", host_s),
     FIELD("overlap", overlap),
     FIELD("optimizer", optimizer),
-    FIELD("comm_setup", comm_setup_s),
+    {"comm_setup", TP_FIELD_NUMBER, offsetof(tp_software, comm_setup_s), false},
 #undef FIELD
     {0},
 };
