@@ -16,6 +16,8 @@ end
 local CACHE = { num_blocks = 20000 }
 local CASES = { -- name, question, runs, seconds that it may take
   { "300 requests", question(300, 10, CACHE), 20, 5e-3 },
+  { "300 requests, priced", { model = "llama-3.1-8b", system = "h100-sxm", load = { rate = 10 }, count = 300,
+    prompt = PROMPT, output = OUTPUT }, 20, 5e-3 },
   { "300, no limit of blocks", question(300, 10, {}), 20, 5e-3 },
   { "10^6, 1000 replicas", question(1000000, 10000, CACHE, { replicas = 1000 }), 1, 30 },
 }

@@ -284,9 +284,11 @@
 ---@field backward_bytes number of one element
 ---@field backward_flops number of one element
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
+---@field eager? boolean true: where an engine serves, part of a neighbour's kernel; launched by the host
 ---@field elements number how many numbers
 ---@field forward_bytes number of one element
 ---@field forward_flops number of one element
+---@field fused? boolean true: where an engine serves, part of a neighbour's kernel; launched by the host
 ---@field name? string of the op, in tables and messages
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
 ---@field parameters? integer how many
@@ -848,9 +850,11 @@
 ---@class tperf.serve.request
 ---@field model? string|table a name, a file, a table: steps are priced from the model's network on the system
 ---@field system? string|table a name, a file, a table: steps are priced from the model's network on the system
----@field tp? integer GPUs that cut layers, that hold layers in turn (1 alone), replicas that share experts (1)
----@field pp? integer GPUs that cut layers, that hold layers in turn (1 alone), replicas that share experts (1)
----@field ep? integer GPUs that cut layers, that hold layers in turn (1 alone), replicas that share experts (1)
+---@field software? string|table the engine: "vllm", the newest release of it that software/ has (default), "sglang", "tensorrt-llm", with a release ("vllm-0.11"), a file or a table (see tperf.software)
+---@field tp? integer GPUs that cut layers, stages that hold layers in turn (1)
+---@field pp? integer GPUs that cut layers, stages that hold layers in turn (1)
+---@field attention_dp? integer ranks of a replica, each with a queue and a cache of its own and tp x pp GPUs, whose steps go together; its experts are spread over them (1)
+---@field ep? integer the same, said by replicas: so many of them share their experts (1)
 ---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them ("bf16")
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them ("bf16")
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as tperf.infer has them ("bf16")
@@ -858,8 +862,14 @@
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field memory_utilization? number part of the HBM that the engine may use, from which num_blocks follows (0.9)
 ---@field host? any what the host adds, in seconds: { front_end =, step =, request =, token = }, for each request outside of the engine, to each step, for each request and each token in it (0), or the name of a profile ("vllm-0.15": front_end = 7.5e-3)
+---@field memory_utilization? number part of the memory that the engine may use, from which num_blocks follows (the engine's)
+---@field sampling? "greedy"|"random"|"top_p"|"none" how tokens are drawn: "greedy" (default), "random", "top_p", or "none", which takes no time
+---@field host? table what the host adds, in seconds: { front_end =, front_end_token =, step =, request =, token = }, for each request outside of the engine, for each token of its prompt there, to each step, for each request and each token in it (the engine's; 0 where the table does not say)
 ---@field step_time? table in place of a model: { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and a key in a prefill
----@field engine? table vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit), block_size (16), num_blocks (its num_gpu_blocks; what the memory holds, no limit with step_time), prefix_caching (true with num_blocks), chunked_prefill (true), async_scheduling (true with a model), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }
+---@field engine? table vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit), block_size (16), num_blocks (its num_gpu_blocks; what the memory holds, no limit with step_time), prefix_caching (true with num_blocks), chunked_prefill (true, but for TensorRT-LLM), async_scheduling (true with a model), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }; scheduler ("vllm", "sglang" or "tensorrt-llm": the engine's), receive_interval (steps between two looks for new requests: 1)
+---@field prefill? table two pools in place of one: prompts are computed in the first, and go over with their keys and values and their first token. Each has what differs from the rest: { tp =, pp =, attention_dp =, ep =, replicas =, system =, memory_utilization =, engine = { … }, step_time = }
+---@field decode? table two pools in place of one: prompts are computed in the first, and go over with their keys and values and their first token. Each has what differs from the rest: { tp =, pp =, attention_dp =, ep =, replicas =, system =, memory_utilization =, engine = { … }, step_time = }
+---@field transfer? table { latency =, per_token = }: seconds of that (what the network between the pools takes; 0 with step_time)
 ---@field requests? any a list of { arrival =, prompt =, output =, priority =, segments = }, or the name of a CSV or JSONL file
 ---@field load? table { concurrency =, think = }, { rate =, process = "poisson", "gamma" or "uniform", cv =, burst = }, or { stages = { { rate =, duration = } … } }; arrivals in the list otherwise
 ---@field prompt? integer|table without requests: tokens, or { uniform = { 100, 200 } }, { lognormal = { median =, sigma = } } (or mean and cv), { exponential = mean }, { values = { … } }, each with min and max
@@ -883,6 +893,8 @@
 ---@field attention number the same for attention's kernels
 ---@field memory number by how much exposed memory traffic takes longer than the formulas have it
 ---@field comm number the same for tensor-parallel and expert-parallel communication
+---@field comm_setup? number|string seconds that each of these collectives takes beside (0)
+---@field engine? table of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
 ---@field host number|string seconds that the host takes to launch a kernel: no pass is faster than its launches
 ---@field overlap number part of a pass during which data-parallel traffic is under way, and so hidden
 ---@field optimizer? number part of the HBM's bandwidth that the optimizer's step reaches (0.7)
@@ -981,6 +993,7 @@
 ---@field efficiency? number the part of the bandwidth that kernels reach
 ---@field source? string where the numbers come from
 ---@field stream? tperf.system.accelerator.hbm.stream kernels that only read and write
+---@field visible? number|string what a program sees of it, in which engines count blocks
 
 ---@class tperf.system.accelerator.hbm.stream
 ---@field efficiency number the part of the bandwidth
@@ -1337,7 +1350,7 @@ function tperf_model:flops_per_token(options) end
 ---@field goodput? number requests a second that keep all limits of slo
 ---@field attainment? number part of all requests that keep them
 ---@field slo_met? boolean whether attainment is at least slo.quantile
----@field utilization number part of the time that engines are in a step
+---@field utilization number part of the time that engines are in a step (of the pool that decodes)
 ---@field concurrency number requests in the system, on average
 ---@field saturated boolean more came than could be served: waits depend on how long the load lasts
 ---@field preemptions integer
@@ -1356,6 +1369,10 @@ function tperf_model:flops_per_token(options) end
 ---@field throughput_per_gpu? number output tokens a second
 ---@field cost? { generated: number, total: number } dollars per million tokens generated, and per million of prompts and answers: all GPUs, from the first arrival to the last token; with gpu_hour or a system that has a price
 ---@field energy_per_token? number joules of a generated token: the power limit of all GPUs while they are in a step
+---@field num_blocks? integer of the KV cache of a rank, as given or predicted; of the pool that decodes
+---@field gpus integer
+---@field interval? number part of the measured TPOT within which nine tenths of the engine's runs lay, held out
+---@field pools? table with prefill and decode: of each { gpus, replicas, num_blocks, utilization }, transfer = { latency, per_token } in seconds, matched = the ratio of the utilizations, at which many times the engines of the prefill pool are as busy as those of the other
 ---@field requests? tperf.served_request[] with keep
 ---@field steps? tperf.served_step[] with keep = "steps"
 
@@ -1634,7 +1651,7 @@ function tperf.op.custom(o) end
 function tperf.op.dropout(o) end
 
 ---A pass over elements: elements, forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes (each
----per element), parameters, parameter_grad, recomputed.
+---per element), parameters, parameter_grad, recomputed, fused, eager.
 function tperf.op.elementwise() end
 
 ---Looks tokens rows of width up in a table with `rows` rows on this GPU; tied, weight_dtype; reduce_scatter or
@@ -1666,7 +1683,8 @@ function tperf.op.linear() end
 ---scale and shift are replicated.
 function tperf.op.norm() end
 
----Adds a branch to the residual stream; dropout: of the branch first, in the same kernel, its mask kept.
+---Adds a branch to the residual stream; dropout: of the branch first, in the same kernel, its mask kept; fused: in the
+---kernel of the norm behind it, which has the sum at hand.
 ---@param o any
 function tperf.op.residual(o) end
 
@@ -1981,6 +1999,7 @@ function tperf.search_inference(given) end
 function tperf.search_serving(given) end
 
 ---Simulates requests that go through a serving engine, by the rules of vLLM's V1 scheduler.
+---Simulates requests that go through serving engines: by the rules of vLLM's V1 scheduler, SGLang's or TensorRT-LLM's.
 ---@param given tperf.serve.request
 ---@return tperf.served result
 function tperf.serve(given) end

@@ -86,7 +86,7 @@ describe("efficiency curves of products", function()
     assert.truthy(refusal { depth = 0 / 0 }:find("gemm.bf16.depth", 1, true))
     assert.truthy(refusal { waves = 1 }:find("unknown field 'accelerator.compute_efficiency.gemm.bf16.waves'", 1, true))
     local units = pcall(function()
-      return core.machine(tperf.system "mi300x":with {
+      return core.machine(tperf.system "subramanian2024/A100":with {
         accelerator = { compute_efficiency = h100.accelerator.compute_efficiency },
       })
     end)

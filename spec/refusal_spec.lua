@@ -201,7 +201,7 @@ describe("a message", function()
   it("about an unknown option names those that mean it", function()
     for given, meant in pairs {
       ["--tensor"] = "'--tp' or", ["--tensor-model-parallel-size"] = "'--tp' or",
-      ["--pipeline-model-parallel-size"] = "'--pp'", ["--global-batch-size"] = "'--batch'",
+      ["--pipeline-model-parallel-size"] = "'--pipeline-layout' or '--pp'", ["--global-batch-size"] = "'--batch'",
       ["--num-gpus"] = "'--gpus'?",
       ["--expert-parallel"] = "'--ep'", ["-tp"] = "'--tp'?", ["--seq-length"] = "'--seq'?",
     } do

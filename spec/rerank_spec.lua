@@ -89,7 +89,8 @@ describe("tperf.search with simulate", function()
   end)
 
   it("changes the order where stages differ", function()
-    local question = { model = "llama-3.1-70b", system = "h100-sxm", gpus = 256, global_batch = 512, top = 3, tp = 4 }
+    local question = { model = "llama-3.1-70b", system = "h100-sxm", gpus = 256, global_batch = 512, top = 3, tp = 4,
+      software = "none" }
     local closed = tperf.search(question)
     question.simulate = true
     local found = tperf.search(question)
@@ -97,7 +98,7 @@ describe("tperf.search with simulate", function()
     assert.equal("interleaved_1f1b", closed[1].schedule) -- 80 layers on 48 stages: 2 on some, 1 on others
     assert.equal("1f1b", found[1].schedule)
     local again = tperf.train { model = question.model, system = question.system, configuration = closed[1],
-      simulate = true }
+      simulate = true, software = "none" }
     assert.is_true(again.simulated.time > found[1].simulated.time)
   end)
 

@@ -8,8 +8,13 @@ local function batch_of(n, prompt, output)
   return list
 end
 
+-- An engine that adds nothing to its kernels.
+local PLAIN = { name = "plain", compute = 1, attention = 1, memory = 1, comm = 1, host = 0, overlap = 0,
+  engine = { release = "0", scheduler = "vllm" } }
+
 local function question(more)
-  local q = { model = "llama-3.1-8b", system = "h100-sxm", requests = batch_of(1, 512, 200), host = {} }
+  local q = { model = "llama-3.1-8b", system = "h100-sxm", requests = batch_of(1, 512, 200), host = {},
+    software = PLAIN, sampling = "none" }
   for name, value in pairs(more or {}) do q[name] = value end
   return q
 end
@@ -31,9 +36,10 @@ describe("a priced step", function()
       { "llama-3.1-8b", "h100-sxm", 1 }, { "llama-3.1-70b", "h100-sxm", 4 }, { "mixtral-8x7b", "a100-sxm-80gb", 4 },
       { "deepseek-v2", "h200-sxm", 8 }, { "gpt-oss-20b", "h100-sxm", 1 }, { "mamba2-2.7b", "h100-sxm", 1 },
     } do
-      local o = { model = c[1], system = c[2], tp = c[3], requests = batch_of(1, 512, 200), host = {} }
+      local o = { model = c[1], system = c[2], tp = c[3], requests = batch_of(1, 512, 200), host = {},
+        software = PLAIN, sampling = "none" }
       local r = tperf.serve(o)
-      o.requests, o.host, o.prompt, o.generate = nil, nil, 512, 200
+      o.requests, o.host, o.software, o.sampling, o.prompt, o.generate = nil, nil, nil, nil, 512, 200
       local static = tperf.infer(o)
       near(static.ttft, r.ttft.mean, 0.02)
       near(static.tpot, r.tpot.mean, 0.002)
@@ -106,7 +112,11 @@ describe("a priced step", function()
     near(without.tpot.mean, with.tpot.mean, 1e-9)
     near(without.steps[7].start + 0.03, with.steps[7].start, 1e-9)
     assert.truthy(with.attainment < without.attainment)
-    near(tperf.serve(question()).ttft.mean + 7.5e-3, tperf.serve(question { host = "vllm-0.15" }).ttft.mean, 1e-9)
+    local vllm = tperf.software "vllm-0.15".engine
+    local given = question { software = "vllm-0.15" }
+    given.host = nil
+    near(tperf.serve(question { software = "vllm-0.15" }).ttft.mean + vllm.front_end, tperf.serve(given).ttft.mean,
+      1e-9)
   end)
 
   it("lets a closed loop's clients wait for it", function()
@@ -186,11 +196,15 @@ describe("a deployment that cannot be priced", function()
     refused({ system = false }, "'system'")
     refused({ step_time = { fixed = 1 } }, "give one of them")
     refused({ tp = 3 }, "'tp' = 3")
-    refused({ pp = 2 }, "'pp' = 2: batches that follow each other")
-    refused({ model = "deepseek-v2", system = "b300-sxm", ep = 8 },
-      "'replicas' = 1 must be a multiple of the 8 that 'ep' = 8")
+    refused({ pp = 64 }, "'pp' = 64 is more than the model's 32 layers")
+    refused({ software = "torchtitan" }, "software 'torchtitan-2024' is a stack for training; engines are \"vllm\"")
+    local ok, raised = pcall(tperf.serve, question { software = "vlm" })
+    assert.truthy(not ok and raised:find('unknown software "vlm"', 1, true), raised)
+    refused({ prefill = { tp = 1 } }, "'prefill' and 'decode' go together")
+    refused({ model = "mixtral-8x7b", ep = 2, attention_dp = 4 }, "'ep' = 2 and 'attention_dp' = 4")
+    refused({ model = "deepseek-v2", system = "b300-sxm", ep = 8 }, "'replicas' = 1 must be a multiple of 'ep' = 8")
     refused({ host = { step = -1 } }, "host.step")
-    refused({ host = "sglang" }, "'host' must be { front_end =, step =, request =, token = } in seconds, or the name")
+    refused({ host = "sglang" }, "'host' must be a table")
     refused({ memory_utilization = 2 }, "'memory_utilization'")
   end)
 end)
@@ -212,6 +226,6 @@ describe("a bill", function()
     local r = tperf.serve { step_time = { fixed = 1e-3 }, requests = batch_of(2, 10, 10) }
     assert.is_nil(r.cost)
     assert.is_nil(r.energy_per_token)
-    assert.is_nil(r.gpus)
+    assert.is_nil(r.memory)
   end)
 end)

@@ -341,7 +341,7 @@ describe("docs/serving.md", function()
       count = count + 1
       at = assert(page:find("\n| `" .. name .. "` |", at, true), name)
     end
-    assert.equal(3, count)
+    assert.equal(4, count)
   end)
 end)
 

@@ -51,6 +51,8 @@ typedef struct tp_op {
     double again_bytes;  // and those made again for it, if recomputed
     bool panels;         // communicates panel by panel, overlapped with its own compute
     bool recomputed;     // the backward pass begins with the forward pass
+    bool fused;          // its forward pass is part of a neighbour's kernel: no launch of its own
+    bool eager;          // the host launches it, even where an engine replays graphs
 } tp_op;
 
 // Y = X W + bias. X is tokens x n_in, W is n_in x n_out. Saved: X, unless another op keeps it.
@@ -102,7 +104,7 @@ typedef struct tp_elementwise {
     double elements;
     int64_t parameters;
     double forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes;
-    bool recomputed;
+    bool recomputed, fused, eager;
     const char *grad_axis;
 } tp_elementwise;
 tp_status tp_op_elementwise(tp_op *op, const tp_elementwise *shape, tp_error *error);

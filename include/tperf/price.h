@@ -9,9 +9,10 @@
 typedef struct tp_software {
     double
         compute; // time of kernels but attention's, in that of the same kernels timed on their own
-    double attention; // the same of attention's kernels
-    double memory;    // of HBM traffic that arithmetic does not hide
-    double comm;      // of collectives within layers
+    double attention;    // the same of attention's kernels
+    double memory;       // of HBM traffic that arithmetic does not hide
+    double comm;         // of collectives within layers
+    double comm_setup_s; // seconds that each of them takes beside
     double
         host_s; // seconds that the host takes to launch a kernel: no pass is faster than its launches
     double overlap; // part of a pass during which data-parallel traffic is under way, [0, 1]

@@ -20,6 +20,13 @@ typedef enum tp_queue_policy {
     TP_QUEUE_PRIORITY, // the smaller number first, then the earlier arrival
 } tp_queue_policy;
 
+// Which engine's rules form a batch; docs/serving.md has them.
+typedef enum tp_scheduler {
+    TP_SCHEDULER_VLLM, // V1: no phases, a budget of tokens
+    TP_SCHEDULER_SGLANG, // steps of prefills alone, which come first, or of decodes; room is estimated
+    TP_SCHEDULER_TENSORRT_LLM, // in-flight batching that never evicts: room for the whole answer is reserved
+} tp_scheduler;
+
 typedef enum tp_draft_method {
     TP_DRAFT_NONE,
     TP_DRAFT_NGRAM,
@@ -39,8 +46,10 @@ typedef struct tp_drafting {
     uint64_t seed;
 } tp_drafting;
 
-// The settings of vLLM's V1 scheduler, under its names.
+// The settings of vLLM's V1 scheduler, under its names. SGLang calls max_num_batched_tokens chunked_prefill_size and
+// max_num_seqs max_running_requests; TensorRT-LLM has max_num_tokens and max_batch_size.
 typedef struct tp_engine {
+    tp_scheduler scheduler;
     int32_t max_num_seqs;                 // requests that run at a time, at least 1
     int32_t max_num_batched_tokens;       // the budget of a step, at least 1
     int32_t max_model_len;                // prompt and output together, at least 2
@@ -48,8 +57,9 @@ typedef struct tp_engine {
     int32_t num_blocks;                   // vLLM's num_gpu_blocks: usable is one less; 0: no limit
     int32_t long_prefill_token_threshold; // most tokens of a request in a step; 0: off
     bool prefix_caching;                  // needs num_blocks
-    bool chunked_prefill;  // else max_num_batched_tokens should be at least max_model_len
-    bool async_scheduling; // a step's batch is formed when the step before it begins
+    bool chunked_prefill;     // else max_num_batched_tokens should be at least max_model_len
+    bool async_scheduling;    // a step's batch is formed when the step before it begins
+    int32_t receive_interval; // steps between two looks for new requests while some run; 0 is 1
     tp_queue_policy policy;
     tp_drafting drafting;
 } tp_engine;
@@ -77,6 +87,8 @@ typedef struct tp_chunk {
 // several threads.
 typedef struct tp_step_time {
     int64_t (*ticks)(const void *context, const tp_step_work *work, const tp_chunk *chunks);
+    // With pipeline stages: of the busiest one, after which the next batch may begin; NULL: an even part.
+    int64_t (*stage_ticks)(const void *context, const tp_step_work *work, const tp_chunk *chunks);
     const void *context;
     int32_t window; // of layers that see so many keys at most, for decode_window; 0: there are none
 } tp_step_time;
@@ -104,6 +116,9 @@ typedef struct tp_step_table {
     tp_line rows;                          // of the final norm, the head, by rows
     tp_surface decode, decode_window;      // of attention, by decodes and mean keys
     tp_surface chunk, chunk_among; // by a prefill's tokens and those before: alone; beside others
+    bool separate;           // attention of decodes is a kernel of its own, also beside prefills
+    int32_t stages;          // of a pipeline, which share the layers; the last one has the rows
+    double send, send_token; // seconds between two stages: of a batch, and for each token
     double host_step, host_request, host_token; // seconds that the host adds
     double ticks_per_second;
 } tp_step_table;
@@ -112,6 +127,8 @@ double tp_step_table_seconds(const tp_step_table *table, const tp_step_work *wor
                              const tp_chunk *chunks);
 // For tp_step_time, with a tp_step_table as the context.
 int64_t tp_step_table_ticks(const void *table, const tp_step_work *work, const tp_chunk *chunks);
+int64_t tp_step_table_stage_ticks(const void *table, const tp_step_work *work,
+                                  const tp_chunk *chunks);
 
 // --- requests ---
 
@@ -142,13 +159,30 @@ typedef enum tp_routing {
     TP_ROUTE_PREFIX,       // the longest cached prefix; of several, the least loaded
 } tp_routing;
 
-typedef struct tp_serve_options {
+// Engines of one sort. A rank has its own queue and cache; `ranks` of them make a replica, whose steps begin together
+// and last as long as the slowest (attention data parallelism: the ranks share their experts).
+typedef struct tp_serve_pool {
     tp_engine engine;
     tp_step_time step_time;
-    int32_t replicas; // each an engine of its own, at least 1
-    tp_routing routing;
-    int32_t concurrency; // closed loop: requests in flight; 0: open loop
-    int64_t think;       // ticks from an answer to the next request
+    int32_t replicas, ranks; // at least 1; 0 ranks are 1
+    int32_t stages;          // of a pipeline, so many batches under way; 0 is 1
+} tp_serve_pool;
+
+// What prefills for the other pool: requests come here first, and go over with their keys and values when they have
+// their first token. The transfer takes `ticks`, and ticks_per_token for each token of the prompt.
+typedef struct tp_prefill_pool {
+    tp_serve_pool pool;
+    double ticks, ticks_per_token;
+} tp_prefill_pool;
+
+typedef struct tp_serve_options {
+    tp_serve_pool pool;
+    const tp_prefill_pool *prefill; // NULL: the pool prefills, too
+    double
+        front_end_per_token; // ticks before a request reaches an engine, for each token of its prompt
+    tp_routing routing;      // a request that comes from the prefill pool goes to the least loaded
+    int32_t concurrency;     // closed loop: requests in flight; 0: open loop
+    int64_t think;           // ticks from an answer to the next request
     bool keep_requests, keep_steps;
     const tp_heap *heap;    // the caller's: pays for the run and what it keeps
     const atomic_int *stop; // nonzero: give up with TP_INTERRUPTED; may be NULL
@@ -170,7 +204,9 @@ typedef struct tp_step_record {
 typedef struct tp_serve_totals {
     int64_t finished, rejected, steps, preemptions;
     int64_t prompt_tokens, output_tokens, cached_tokens; // of finished requests
-    int64_t scheduled_tokens, busy; // busy: ticks in steps, summed over replicas
+    int64_t scheduled_tokens,
+        busy;             // busy: ticks in steps, summed over ranks (and batches under way)
+    int64_t prefill_busy; // that of the prefill pool
     int64_t first_arrival,
         end; // of the accepted requests: first arrival and last answer; 0, 0: none
     uint64_t

@@ -40,6 +40,14 @@ local function ops_of(blocks, model, share)
   return list
 end
 
+-- The block of attention among a group's, or all where none has that name.
+local function attention_blocks(group)
+  for _, block in ipairs(group.blocks) do
+    if block.name == "attention" then return { block } end
+  end
+  return group.blocks
+end
+
 local cache, cached = {}, 0
 
 -- The networks of one strategy and `prefix`, which is long, by what else decides them.
@@ -88,7 +96,7 @@ function layout.signature(model)
 end
 
 local VARIANT = { "recompute", "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype",
-  "matrix_dtype" }
+  "matrix_dtype", "sampling", "part" }
 
 local function key_of(s, sizes, micro_batch, variant)
   local words = { micro_batch, table.concat(sizes, " ") }
@@ -99,7 +107,8 @@ end
 
 --- Lays a model out by one strategy: { kinds, runs, has_ends, network = function(sizes, micro_batch, variant) }.
 ---@param variant table  recompute = "none" …, sequence_parallel = boolean; for inference also mode, seq, context and
----  dtypes, as options of strategy.share
+---  dtypes, as options of strategy.share; part = "attention" leaves out blocks that have none, "last" all but the last
+---  section, for whoever asks for their prices alone
 ---@param apart boolean?  modules of multi-token prediction are layers of their own, behind all others
 function layout.of(model, s, attention, rules, apart)
   check_attention(s, attention)
@@ -120,16 +129,16 @@ function layout.of(model, s, attention, rules, apart)
     if known then return known end
     local share = strategy.share(s, model, micro_batch, sizes, rules, variant)
     share.attention = attention
-    local sections, widest = {}, share:boundary(model.hidden)
+    local sections, widest, part = {}, share:boundary(model.hidden), variant.part
     for i, group in ipairs(kinds) do
       local own = group.seq and share_of(group, sizes, micro_batch, variant) or share
       own.group = group
-      sections[i] = ops_of(group.blocks, model, own)
+      sections[i] = ops_of(part == "last" and {} or part and attention_blocks(group) or group.blocks, model, own)
       if group.seq then widest = math.max(widest, own:boundary(model.hidden)) end
     end
     share.group = nil
-    sections[#kinds + 1] = ops_of(plan.first, model, share)
-    sections[#kinds + 2] = ops_of(plan.last, model, share)
+    sections[#kinds + 1] = ops_of(part and {} or plan.first, model, share)
+    sections[#kinds + 2] = ops_of(part == "attention" and {} or plan.last, model, share)
     local boundary = ELEMENT_BYTES * widest
     local built = core.network(s.grid, sizes, boundary, sections)
     return remember(s, prefix, key, built)

@@ -36,6 +36,7 @@
 --  shards                queries are an even share of so many times more (1)
 --  keep_scores           true: scores are kept for the backward pass
 --  recomputed            true: the backward pass runs the forward pass again
+--  fused, eager          true: where an engine serves, part of a neighbour's kernel; launched by the host
 --  grad_reads_gathered   true: the backward pass reads all keys and values (Q14 of docs/model.md)
 --  keep_output           true: the softmax is kept
 --  row_sum, statistics   axis over which a row is spread
@@ -140,7 +141,7 @@ op.scan = core.scan
 op.norm = core.norm
 
 --- A pass over elements: elements, forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes (each
---- per element), parameters, parameter_grad, recomputed.
+--- per element), parameters, parameter_grad, recomputed, fused, eager.
 op.elementwise = core.elementwise
 
 local count = check.number { min = 0, default = 0 }
@@ -236,16 +237,17 @@ function op.activation(o)
   }
 end
 
-local residual_names, rotary_names = names "dtype elements dropout", names "dtype elements"
+local residual_names, rotary_names = names "dtype elements dropout fused", names "dtype elements"
 
---- Adds a branch to the residual stream; dropout: of the branch first, in the same kernel, its mask kept.
+--- Adds a branch to the residual stream; dropout: of the branch first, in the same kernel, its mask kept; fused: in the
+--- kernel of the norm behind it, which has the sum at hand.
 function op.residual(o)
   local bytes = element("residual", o, residual_names)
   local mask = o.dropout and MASK_BYTES or 0
   return core.elementwise {
     name = o.name or "residual", dtype = o.dtype, elements = o.elements, forward_flops = o.dropout and 2 or 1,
-    backward_flops = o.dropout and 2 or 1, forward_bytes = 3 * bytes + mask, backward_bytes = 3 * bytes + mask,
-    saved_bytes = mask,
+    backward_flops = o.dropout and 2 or 1, forward_bytes = (o.fused and 2 or 3) * bytes + mask,
+    backward_bytes = 3 * bytes + mask, saved_bytes = mask, fused = o.fused,
   }
 end
 

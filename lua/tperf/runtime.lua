@@ -1,5 +1,6 @@
 --- What a question takes from a software profile: defaults of its arguments, terms for the core, and what the answer
 -- says of runs that the profile was fitted to.
+local refusal = require "tperf.refusal"
 local software = require "tperf.software"
 local unfit = require "tperf.unfit"
 
@@ -14,7 +15,12 @@ runtime.USUAL = "typical"
 function runtime.of(value, rules)
   if value == nil and rules.typical_software then value = runtime.USUAL end
   if value == nil or value == "none" then return nil end
-  return software(value)
+  local profile = software(value)
+  if profile.engine then
+    refusal.raise("software '%s' is an engine for serving, which trains nothing; it goes with tperf.serve",
+      profile.name)
+  end
+  return profile
 end
 
 --- Arguments that a profile decides where the caller does not.
@@ -28,7 +34,8 @@ function runtime.fill(o, given, profile)
   if given.attention == nil then o.attention = profile.kernel end
 end
 
-local TERMS <const> = { "compute", "attention", "memory", "comm", "host", "overlap", "optimizer" }
+local TERMS <const> = { "compute", "attention", "memory", "comm", "host", "overlap", "optimizer",
+  "comm_setup" }
 
 --- The core's tp_software; nil without a profile.
 function runtime.terms(profile)

@@ -3,7 +3,7 @@ local bill = require "tperf.serve.bill"
 local check = require "tperf.check"
 local core = require "tperf.core"
 local load = require "tperf.serve.load"
-local priced = require "tperf.serve.priced"
+local pool = require "tperf.serve.pool"
 local trace = require "tperf.serve.trace"
 
 local serve = {}
@@ -52,7 +52,7 @@ local serve = {}
 ---@field goodput? number requests a second that keep all limits of slo
 ---@field attainment? number part of all requests that keep them
 ---@field slo_met? boolean whether attainment is at least slo.quantile
----@field utilization number part of the time that engines are in a step
+---@field utilization number part of the time that engines are in a step (of the pool that decodes)
 ---@field concurrency number requests in the system, on average
 ---@field saturated boolean more came than could be served: waits depend on how long the load lasts
 ---@field preemptions integer
@@ -65,64 +65,41 @@ local serve = {}
 ---@field output_tokens integer
 ---@field cached_tokens integer
 ---@field scheduled_tokens integer recomputed ones and drafts included
----@field num_blocks? integer of the KV cache, as given or predicted
----@field gpus? integer with a model, as the next four
+---@field num_blocks? integer of the KV cache of a rank, as given or predicted; of the pool that decodes
+---@field gpus integer
 ---@field memory? { weights: number, buffers: number, cache: number, capacity: number } bytes on a GPU: buffers of the
----  largest step, all blocks of the cache and states, and what the engine may use
+---  largest step, all blocks of the cache and states, and all that CUDA sees; of the pool that decodes
 ---@field throughput_per_gpu? number output tokens a second
 ---@field cost? { generated: number, total: number } dollars per million tokens generated, and per million of prompts
 ---  and answers: all GPUs, from the first arrival to the last token; with gpu_hour or a system that has a price
 ---@field energy_per_token? number joules of a generated token: the power limit of all GPUs while they are in a step
+---@field interval? number part of the measured TPOT within which nine tenths of the engine's runs lay, held out
+---@field pools? table with prefill and decode: of each { gpus, replicas, num_blocks, utilization }, transfer =
+--- { latency, per_token } in seconds, matched = the ratio of the utilizations, at which many times the engines of the
+--- prefill pool are as busy as those of the other
 ---@field requests? tperf.served_request[] with keep
 ---@field steps? tperf.served_step[] with keep = "steps"
 
-local HUGE <const> = 1 << 30 -- tokens; no limit
-local METHODS = { ngram = 1, draft_model = 2, eagle = 3 }
 local ROUTINGS = { round_robin = 0, least_loaded = 1, prefix = 2 }
 local KEEPS = { requests = 1, steps = 2 }
 
-local whole = { min = 1, max = (1 << 31) - 2 }
-local function count(default)
-  return check.integer { min = whole.min, max = whole.max, default = default, optional = default == nil }
-end
-local seconds = check.number { min = 0, max = 1e12, unit = "s", default = 0 }
+local MOST <const> = (1 << 31) - 2
 local limit = check.number { above = 0, max = 1e12, unit = "s", optional = true }
 
-local engine_schema = {
-  max_num_seqs = count(1024), max_num_batched_tokens = count(8192),
-  max_model_len = check.integer { min = 2, max = HUGE, default = HUGE },
-  block_size = check.integer { min = 1, max = 1 << 20, default = 16 },
-  num_blocks = check.integer { min = 2, max = whole.max, optional = true },
-  prefix_caching = check.boolean { optional = true }, async_scheduling = check.boolean { optional = true },
-  chunked_prefill = check.boolean { default = true },
-  long_prefill_token_threshold = check.integer { min = 0, max = whole.max, default = 0 },
-  policy = check.choice { { "fcfs", "priority" }, default = "fcfs" },
-  speculation = check.record_of({
-    method = check.choice { { "ngram", "draft_model", "eagle" } },
-    tokens = check.integer { min = 1, max = 1024 },
-    accepted = check.list(check.integer { min = 0, max = 1024 }, { min = 1, max = 1e7, optional = true }),
-    acceptance = check.number { min = 0, max = 1, optional = true },
-  }, { optional = true }),
-}
-
 local schema = {
-  step_time = check.record_of({ fixed = seconds, per_token = seconds, per_context_token = seconds,
-    per_prefill_pair = seconds }, { optional = true }),
-  engine = check.record_of(engine_schema, { default = {} }),
   requests = check.any { optional = true },
   load = check.record_of(load.schema, { optional = true }),
   prompt = load.lengths, output = load.lengths,
-  prefix = check.record_of({ tokens = check.integer { min = 1, max = 1 << 28 }, groups = count(1) },
-    { optional = true }),
-  count = count(), seed = check.integer { default = 1 },
-  replicas = check.integer { min = 1, max = 1 << 20, default = 1 },
+  prefix = check.record_of({ tokens = check.integer { min = 1, max = 1 << 28 },
+    groups = check.integer { min = 1, max = MOST, default = 1 } }, { optional = true }),
+  count = check.integer { min = 1, max = MOST, optional = true }, seed = check.integer { default = 1 },
   router = check.choice { { "round_robin", "least_loaded", "prefix" }, default = "round_robin" },
   slo = check.record_of({ ttft = limit, tpot = limit, e2e = limit,
     quantile = check.number { min = 0, max = 1, default = 0.99 } }, { optional = true }),
   keep = check.choice { { "requests", "steps" }, optional = true },
   threads = check.integer { min = 1, max = 1024, optional = true },
 }
-for name, checker in pairs(priced.schema) do schema[name] = checker end
+for name, checker in pairs(pool.schema) do schema[name] = checker end
 
 -- The requests as a list that the core copies once, or nil.
 local function listed(o)
@@ -134,63 +111,40 @@ local function listed(o)
   return o.requests
 end
 
--- Steps take what a line says, or what the model's network is priced at on the system.
-local function check_times(o)
-  local t = o.step_time
-  if not t and not (o.model and o.system) then
-    check.fail("tperf.serve: say what a step takes: 'model' and 'system' price it, or step_time = { fixed = 5e-3, "
-      .. "per_token = 20e-6 } gives its seconds")
-  end
-  if t and (o.model ~= nil or o.system ~= nil) then
-    check.fail "tperf.serve: 'step_time' says what a step takes, and so do 'model' and 'system': give one of them"
-  end
-  if t and o.host ~= nil then check.fail "tperf.serve: 'host' goes with a model; 'step_time' has the host's part" end
-  if t and t.fixed + t.per_token + t.per_context_token + t.per_prefill_pair == 0 then
-    check.fail "tperf.serve: 'step_time' is 0: a step takes time"
-  end
-end
-
-local function check_engine(e)
-  local s = e.speculation
-  if s and (s.accepted == nil) == (s.acceptance == nil) then
-    check.fail("tperf.serve: 'engine.speculation' needs accepted, a list of numbers of drafts, or acceptance, a "
-      .. "probability")
-  end
-  if e.prefix_caching and not e.num_blocks then
-    check.fail "tperf.serve: 'engine.prefix_caching' needs num_blocks: what is cached depends on how many there are"
-  end
-end
-
-local NO_TIME = { fixed = 0, per_token = 0, per_context_token = 0, per_prefill_pair = 0 }
-
-local function settings_of(o)
-  local e, given, slo, time = o.engine, o.load or {}, o.slo or {}, o.step_time or NO_TIME
-  local s = e.speculation or {}
-  local caching = e.prefix_caching
-  if caching == nil then caching = e.num_blocks ~= nil end
-  local ahead = e.async_scheduling
-  if ahead == nil then ahead = o.step_time == nil end
+local function settings_of(o, latency, per_token)
+  local given, slo, host = o.load or {}, o.slo or {}, o.host or {}
   return {
-    max_num_seqs = e.max_num_seqs, max_num_batched_tokens = e.max_num_batched_tokens,
-    max_model_len = e.max_model_len, block_size = e.block_size, num_blocks = e.num_blocks or 0,
-    long_prefill_token_threshold = e.long_prefill_token_threshold, prefix_caching = caching,
-    chunked_prefill = e.chunked_prefill, priority = e.policy == "priority", async_scheduling = ahead,
-    draft_method = METHODS[s.method] or 0, draft_tokens = s.tokens or 0, acceptance = s.acceptance or 0,
-    seed = o.seed % (1 << 53), replicas = o.replicas, routing = ROUTINGS[o.router],
-    concurrency = given.concurrency or 0, think = given.think or 0,
-    threads = o.threads or core.search.threads(), keep = KEEPS[o.keep] or 0,
-    front_end = o.host and o.host.front_end or 0, ttft = slo.ttft, tpot = slo.tpot, e2e = slo.e2e,
-    fixed = time.fixed, per_token = time.per_token,
-    per_context_token = time.per_context_token, per_prefill_pair = time.per_prefill_pair,
+    seed = o.seed % (1 << 53), routing = ROUTINGS[o.router], concurrency = given.concurrency or 0,
+    think = given.think or 0, threads = o.threads or core.search.threads(), keep = KEEPS[o.keep] or 0,
+    front_end = host.front_end or 0, front_end_token = host.front_end_token or 0, transfer = latency,
+    transfer_token = per_token,
+    ttft = slo.ttft, tpot = slo.tpot, e2e = slo.e2e,
   }
 end
 
+-- Part of the time that a pool's engines are in a step; with stages, of the time that they have batches under way.
+local function utilization(p, busy, time) return busy / (time * p.o.replicas * p.o.ranks * p.o.pp) end
+
+-- What each of two pools did. matched: how many times as many engines the prefill pool would need to be as busy.
+local function pools_of(r, decode, prefill, time, latency, per_token)
+  local function one(p, busy)
+    return { gpus = p.gpus, replicas = p.o.replicas, num_blocks = p.o.engine.num_blocks,
+      utilization = utilization(p, busy, time) }
+  end
+  local pools = { prefill = one(prefill, r.prefill_busy), decode = one(decode, r.busy - r.prefill_busy),
+    transfer = { latency = latency, per_token = per_token } }
+  pools.matched = pools.prefill.utilization / pools.decode.utilization
+  return pools
+end
+
 -- Rates and parts of the counts that the core gives.
-local function complete(r, o)
+local function complete(r, o, decode, prefill, latency, per_token)
   local time = r.duration > 0 and r.duration or math.huge
   r.throughput = r.output_tokens / time
   r.requests_per_second = r.finished / time
-  r.utilization = r.busy / (time * o.replicas)
+  r.gpus = decode.gpus + (prefill and prefill.gpus or 0)
+  if prefill then r.pools = pools_of(r, decode, prefill, time, latency, per_token) end
+  r.utilization = utilization(decode, r.busy - r.prefill_busy, time)
   r.concurrency = r.e2e and r.e2e.mean * r.finished / time or 0
   r.cache_hits = r.prompt_tokens > 0 and r.cached_tokens / r.prompt_tokens or 0
   if o.slo then
@@ -198,31 +152,42 @@ local function complete(r, o)
     r.attainment = r.good / (r.finished + r.rejected)
     r.slo_met = r.attainment >= o.slo.quantile
   end
-  bill.add(r, o)
-  r.good, r.busy = nil, nil
+  bill.add(r, o, decode, prefill)
+  r.good, r.busy, r.prefill_busy = nil, nil, nil
   return r
 end
 
---- Simulates requests that go through a serving engine, by the rules of vLLM's V1 scheduler.
+--- Simulates requests that go through serving engines: by the rules of vLLM's V1 scheduler, SGLang's or TensorRT-LLM's.
 ---@param given table
 ---  model, system          a name, a file, a table: steps are priced from the model's network on the system
----  tp, pp, ep             GPUs that cut layers, that hold layers in turn (1 alone), replicas that share experts (1)
+---  software               the engine: "vllm", the newest release of it that software/ has (default), "sglang",
+---                         "tensorrt-llm", with a release ("vllm-0.11"), a file or a table (see tperf.software)
+---  tp, pp                 GPUs that cut layers, stages that hold layers in turn (1)
+---  attention_dp           ranks of a replica, each with a queue and a cache of its own and tp x pp GPUs, whose steps
+---                         go together; its experts are spread over them (1)
+---  ep                     the same, said by replicas: so many of them share their experts (1)
 ---  weight_dtype, kv_dtype, compute_dtype  as tperf.infer has them ("bf16")
 ---  rules                  "default"
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price
----  memory_utilization     part of the HBM that the engine may use, from which num_blocks follows (0.9)
----  host       what the host adds, in seconds: { front_end =, step =, request =, token = }, for each request outside
----             of the engine, to each step, for each request and each token in it (0), or the name of a profile
----             ("vllm-0.15": front_end = 7.5e-3)
+---  memory_utilization     part of the memory that the engine may use, from which num_blocks follows (the engine's)
+---  sampling   how tokens are drawn: "greedy" (default), "random", "top_p", or "none", which takes no time
+---  host       what the host adds, in seconds: { front_end =, front_end_token =, step =, request =, token = }, for each
+---             request outside of the engine, for each token of its prompt there, to each step, for each request and
+---             each token in it (the engine's; 0 where the table does not say)
 ---  step_time  in place of a model: { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a
 ---             step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and
 ---             a key in a prefill
 ---  engine     vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit),
 ---             block_size (16), num_blocks (its num_gpu_blocks; what the memory
 ---             holds, no limit with step_time), prefix_caching (true with num_blocks),
----             chunked_prefill (true), async_scheduling (true with a model), long_prefill_token_threshold (0: off),
----             policy ("fcfs" or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =,
----             accepted = { … } or acceptance = }
+---             chunked_prefill (true, but for TensorRT-LLM), async_scheduling (true with a model),
+---             long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram",
+---             "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }; scheduler ("vllm", "sglang" or
+---             "tensorrt-llm": the engine's), receive_interval (steps between two looks for new requests: 1)
+---  prefill, decode        two pools in place of one: prompts are computed in the first, and go over with their keys
+---             and values and their first token. Each has what differs from the rest: { tp =, pp =, attention_dp =,
+---             ep =, replicas =, system =, memory_utilization =, engine = { … }, step_time = }
+---  transfer   { latency =, per_token = }: seconds of that (what the network between the pools takes; 0 with step_time)
 ---  requests   a list of { arrival =, prompt =, output =, priority =, segments = }, or the name of a CSV or JSONL file
 ---  load       { concurrency =, think = }, { rate =, process = "poisson", "gamma" or "uniform", cv =, burst = }, or
 ---             { stages = { { rate =, duration = } … } }; arrivals in the list otherwise
@@ -241,14 +206,15 @@ end
 ---@return tperf.served result
 function serve.run(given)
   local o = check.record("tperf.serve", given, schema)
-  check_times(o)
-  local steps = not o.step_time and priced.steps(o) or nil
-  check_engine(o.engine)
+  local decode, prefill = pool.of(o)
+  local latency, per_token = 0, 0
+  if prefill then latency, per_token = pool.transfer(o, decode, prefill) end
   local requests = listed(o)
   local drawn = load.of(o, requests and rawlen(requests))
-  local s = o.engine.speculation
-  local r = complete(core.serving(settings_of(o), s and s.accepted, requests, drawn, steps), o)
-  r.num_blocks = o.engine.num_blocks
+  local r = core.serving(settings_of(o, latency, per_token), decode.core, prefill and prefill.core, requests, drawn)
+  complete(r, o, decode, prefill, latency, per_token)
+  r.num_blocks = decode.o.engine.num_blocks
+  r.interval = decode.held and decode.held.error90
   return r
 end
 

@@ -138,7 +138,7 @@ function serving.variant(o, mode, seq, context)
   return {
     recompute = "none", sequence_parallel = mode == "prefill" and o.sequence_parallel or false, mode = mode, seq = seq,
     context = context, weight_dtype = op_dtype[o.weight_dtype] or o.weight_dtype,
-    kv_dtype = op_dtype[o.kv_dtype] or o.kv_dtype, matrix_dtype = o.compute_dtype,
+    kv_dtype = op_dtype[o.kv_dtype] or o.kv_dtype, matrix_dtype = o.compute_dtype, sampling = o.sampler,
   }
 end
 

@@ -1,4 +1,4 @@
---- tperf.software: what a training stack adds to the formulas: software/*.yaml, one file a stack, six fitted numbers at
+--- tperf.software: what a stack adds to the formulas: software/*.yaml, one file a stack, six fitted numbers at
 -- most, shared by all runs of that stack. docs/model.md section 6.4 says what they do; include/tperf/price.h has them.
 local check = require "tperf.check"
 local resource = require "tperf.resource"
@@ -8,6 +8,25 @@ local span = check.list(check.integer { min = 1 }, { min = 2, max = 2, optional 
 
 local function factor(low, high) return check.number { min = low, max = high } end
 
+local seconds = check.number { min = 0, max = 10, unit = "s", default = 0 }
+local bytes = check.number { min = 0, max = 1e12, unit = "bytes", default = 0 }
+
+-- What serves requests, beside its kernels: docs/serving.md.
+local engine = {
+  release = check.string(),
+  scheduler = check.choice { { "vllm", "sglang", "tensorrt-llm" } },
+  async_scheduling = check.boolean { default = true },
+  -- What a request spends outside of the engine, and for each token of its prompt; of the host, in each step, for each
+  -- request and each token in it.
+  front_end = seconds, front_end_token = seconds, step = seconds, request = seconds, token = seconds,
+  -- Sampling by top_p with a sort: seconds of what goes through the vocabulary one after the other, for each entry.
+  sampler_entry = seconds,
+  sampler = check.choice { { "sort", "fused" }, default = "sort" }, -- how top_p finds the likeliest tokens
+  -- Part of the memory that it uses; of that, what runtime and communicators take on a GPU alone and on one of several.
+  memory_utilization = check.number { above = 0, max = 1, default = 0.9 }, runtime = bytes, runtime_parallel = bytes,
+  memory = check.choice { { "all", "static", "free" }, default = "all" }, -- of all, of which buffers go too; or is left
+}
+
 local schema = {
   name = check.string(), source = check.string { optional = true },
   -- How attention runs when a run does not say: fused, or kernels of their own.
@@ -15,6 +34,8 @@ local schema = {
   gradient_shard = check.boolean { default = false },
   gradients = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   compute = factor(0.1, 10), attention = factor(0.1, 20), memory = factor(0, 20), comm = factor(0, 20),
+  comm_setup = check.number { min = 0, max = 1, unit = "s", default = 0 }, -- seconds beside, of each collective
+  engine = check.record_of(engine, { optional = true }),
   host = check.number { min = 0, max = 1, unit = "s" }, -- seconds to launch a kernel
   overlap = factor(0, 1),
   optimizer = check.number { min = 0, max = 1, default = 0.7 },
@@ -43,6 +64,11 @@ local renamed = {
 ---  attention      the same for attention's kernels
 ---  memory         by how much exposed memory traffic takes longer than the formulas have it
 ---  comm           the same for tensor-parallel and expert-parallel communication
+---  comm_setup     seconds that each of these collectives takes beside (0)
+---  engine         of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm",
+---                 async_scheduling (true), front_end, front_end_token, step, request, token (seconds), sampler =
+---                 "sort" or "fused", sampler_entry (seconds), memory = "all", "static" or "free", memory_utilization
+---                 (0.9), runtime, runtime_parallel (bytes) }
 ---  host           seconds that the host takes to launch a kernel: no pass is faster than its launches
 ---  overlap        part of a pass during which data-parallel traffic is under way, and so hidden
 ---  optimizer      part of the HBM's bandwidth that the optimizer's step reaches (0.7)

@@ -125,6 +125,7 @@ local schema = {
       source = source,
       bandwidth = quantity "bytes/s", -- the vendor's
       capacity = quantity "bytes", -- of which searches may use all but `reserve`
+      visible = quantity("bytes", { optional = true }), -- what a program sees of it, in which engines count blocks
       efficiency = efficiency(1), -- the part of the bandwidth that kernels reach
       stream = check.record_of({ -- kernels that only read and write
         source = source,

@@ -1,8 +1,8 @@
-// bind_serve.c: tperf.core.serving(settings, accepted, requests or nil, load or nil, steps or nil) -> record The
-// simulation of tperf/serve.h for lua/tperf/serve.lua. settings: see setting_fields, times in seconds;
-// accepted: list of numbers of right drafts, or nil; requests: see bind/serve_args.h; load: drawn lengths
-// where there are no requests, and stages of arrivals; steps: tables of a priced
-// step, in place of the four figures of settings. Times come back in seconds.
+// bind_serve.c: tperf.core.serving(settings, pool, prefill or nil, requests or nil, load or nil) -> record. The
+// simulation of tperf/serve.h for lua/tperf/serve.lua. settings: see setting_fields, times in seconds; pool, prefill:
+// { engine =, see pool_fields, accepted =, a list of numbers of right drafts, or nil, steps =, tables of a priced step, in
+// place of engine's four figures }; requests: see bind/serve_args.h; load: drawn lengths where there are no requests, and stages of arrivals.
+// Times come back in seconds.
 #include <math.h>
 
 #include "bind/bind.h"
@@ -16,17 +16,47 @@ typedef struct line {
 } line;
 
 typedef struct settings {
-    int64_t max_num_seqs, max_num_batched_tokens, max_model_len, block_size, num_blocks;
-    int64_t long_prefill_token_threshold, draft_method, draft_tokens, seed;
-    int64_t replicas, routing, concurrency, threads, keep;
-    bool prefix_caching, chunked_prefill, priority, async_scheduling;
-    double acceptance, think, front_end, ttft, tpot, e2e;
-    line step;
+    int64_t seed, routing, concurrency, threads, keep;
+    double think, front_end, front_end_token, ttft, tpot, e2e, transfer, transfer_token;
 } settings;
 
 #define FIELD(kind, name)                                                                          \
     { #name, TP_FIELD_##kind, offsetof(settings, name), true }
 static const tp_field setting_fields[] = {
+    FIELD(INTEGER, seed),
+    FIELD(INTEGER, routing),
+    FIELD(INTEGER, concurrency),
+    FIELD(INTEGER, threads),
+    FIELD(INTEGER, keep),
+    FIELD(NUMBER, think),
+    FIELD(NUMBER, front_end),
+    FIELD(NUMBER, front_end_token),
+    {"ttft", TP_FIELD_NUMBER, offsetof(settings, ttft), false},
+    {"tpot", TP_FIELD_NUMBER, offsetof(settings, tpot), false},
+    {"e2e", TP_FIELD_NUMBER, offsetof(settings, e2e), false},
+    {"transfer", TP_FIELD_NUMBER, offsetof(settings, transfer), false},
+    {"transfer_token", TP_FIELD_NUMBER, offsetof(settings, transfer_token), false},
+    {0},
+};
+#undef FIELD
+
+enum { KEEP_NOTHING, KEEP_REQUESTS, KEEP_STEPS };
+
+// One pool, and what its step time points to.
+typedef struct pool_settings {
+    int64_t scheduler, max_num_seqs, max_num_batched_tokens, max_model_len, block_size, num_blocks;
+    int64_t long_prefill_token_threshold, draft_method, draft_tokens, replicas, ranks, stages;
+    int64_t receive_interval;
+    bool prefix_caching, chunked_prefill, priority, async_scheduling;
+    double acceptance;
+    line step;
+    tp_step_table table;
+} pool_settings;
+
+#define FIELD(kind, name)                                                                          \
+    { #name, TP_FIELD_##kind, offsetof(pool_settings, name), true }
+static const tp_field pool_fields[] = {
+    FIELD(INTEGER, scheduler),
     FIELD(INTEGER, max_num_seqs),
     FIELD(INTEGER, max_num_batched_tokens),
     FIELD(INTEGER, max_model_len),
@@ -35,31 +65,22 @@ static const tp_field setting_fields[] = {
     FIELD(INTEGER, long_prefill_token_threshold),
     FIELD(INTEGER, draft_method),
     FIELD(INTEGER, draft_tokens),
-    FIELD(INTEGER, seed),
     FIELD(INTEGER, replicas),
-    FIELD(INTEGER, routing),
-    FIELD(INTEGER, concurrency),
-    FIELD(INTEGER, threads),
-    FIELD(INTEGER, keep),
+    FIELD(INTEGER, ranks),
+    FIELD(INTEGER, stages),
+    FIELD(INTEGER, receive_interval),
     FIELD(FLAG, prefix_caching),
     FIELD(FLAG, chunked_prefill),
     FIELD(FLAG, priority),
     FIELD(FLAG, async_scheduling),
     FIELD(NUMBER, acceptance),
-    FIELD(NUMBER, think),
-    FIELD(NUMBER, front_end),
-    {"ttft", TP_FIELD_NUMBER, offsetof(settings, ttft), false},
-    {"tpot", TP_FIELD_NUMBER, offsetof(settings, tpot), false},
-    {"e2e", TP_FIELD_NUMBER, offsetof(settings, e2e), false},
-    {"fixed", TP_FIELD_NUMBER, offsetof(settings, step.fixed), true},
-    {"per_token", TP_FIELD_NUMBER, offsetof(settings, step.per_token), true},
-    {"per_context_token", TP_FIELD_NUMBER, offsetof(settings, step.per_context_token), true},
-    {"per_prefill_pair", TP_FIELD_NUMBER, offsetof(settings, step.per_prefill_pair), true},
+    {"fixed", TP_FIELD_NUMBER, offsetof(pool_settings, step.fixed), true},
+    {"per_token", TP_FIELD_NUMBER, offsetof(pool_settings, step.per_token), true},
+    {"per_context_token", TP_FIELD_NUMBER, offsetof(pool_settings, step.per_context_token), true},
+    {"per_prefill_pair", TP_FIELD_NUMBER, offsetof(pool_settings, step.per_prefill_pair), true},
     {0},
 };
 #undef FIELD
-
-enum { KEEP_NOTHING, KEEP_REQUESTS, KEEP_STEPS };
 
 // --- in ---
 
@@ -81,45 +102,84 @@ static int32_t narrow(lua_State *L, int64_t value, const char *name) {
 static void read_settings(lua_State *L, int index, settings *s) {
     s->ttft = s->tpot = s->e2e = INFINITY;
     tp_fields_read(L, index, "tperf.serve", setting_fields, s);
+    if (s->routing < TP_ROUTE_ROUND_ROBIN || s->routing > TP_ROUTE_PREFIX || s->threads < 1 ||
+        s->threads > 1024 || s->think < 0 || !(s->front_end >= 0 && s->front_end < 1e6) ||
+        !(s->front_end_token >= 0 && s->front_end_token < 1) ||
+        !(s->transfer >= 0 && s->transfer < 1e6) ||
+        !(s->transfer_token >= 0 && s->transfer_token < 1e3))
+        tp_bind_fail(L, "tperf.serve: a setting is out of range");
+}
+
+static void read_pool(lua_State *L, int index, pool_settings *s) {
+    tp_bind_raw_field(L, index, "engine");
+    tp_fields_read(L, -1, "tperf.serve", pool_fields, s);
+    lua_pop(L, 1);
     const line *l = &s->step;
     if (!(l->fixed >= 0 && l->per_token >= 0 && l->per_context_token >= 0 &&
           l->per_prefill_pair >= 0))
         tp_bind_fail(L, "tperf.serve: 'step_time' must not be negative");
     if (s->draft_method < TP_DRAFT_NONE || s->draft_method > TP_DRAFT_EAGLE ||
-        s->routing < TP_ROUTE_ROUND_ROBIN || s->routing > TP_ROUTE_PREFIX || s->threads < 1 ||
-        s->threads > 1024 || s->think < 0 || !(s->front_end >= 0 && s->front_end < 1e6))
+        s->scheduler < TP_SCHEDULER_VLLM || s->scheduler > TP_SCHEDULER_TENSORRT_LLM)
         tp_bind_fail(L, "tperf.serve: a setting is out of range");
 }
 
-static void set_options(lua_State *L, const settings *s, const tp_serve_box *box,
+static tp_engine engine_of(lua_State *L, const settings *all, const pool_settings *s) {
+    return (tp_engine){
+        .scheduler = (tp_scheduler)s->scheduler,
+        .max_num_seqs = narrow(L, s->max_num_seqs, "max_num_seqs"),
+        .max_num_batched_tokens = narrow(L, s->max_num_batched_tokens, "max_num_batched_tokens"),
+        .max_model_len = narrow(L, s->max_model_len, "max_model_len"),
+        .block_size = narrow(L, s->block_size, "block_size"),
+        .num_blocks = narrow(L, s->num_blocks, "num_blocks"),
+        .long_prefill_token_threshold =
+            narrow(L, s->long_prefill_token_threshold, "long_prefill_token_threshold"),
+        .prefix_caching = s->prefix_caching,
+        .chunked_prefill = s->chunked_prefill,
+        .async_scheduling = s->async_scheduling,
+        .receive_interval = narrow(L, s->receive_interval, "receive_interval"),
+        .policy = s->priority ? TP_QUEUE_PRIORITY : TP_QUEUE_FCFS,
+        .drafting = {.method = (tp_draft_method)s->draft_method,
+                     .tokens = narrow(L, s->draft_tokens, "tokens"),
+                     .acceptance = s->acceptance,
+                     .seed = (uint64_t)all->seed},
+    };
+}
+
+// The pool of the table at index, whose arrays stay on the stack; its step time points into *s.
+static void set_pool(lua_State *L, int index, const settings *all, double ticks_per_second,
+                     pool_settings *s, tp_serve_pool *pool) {
+    *pool = (tp_serve_pool){
+        .engine = engine_of(L, all, s),
+        .step_time = {.ticks = ticks_of_step, .context = &s->step},
+        .replicas = narrow(L, s->replicas, "replicas"),
+        .ranks = narrow(L, s->ranks, "ranks"),
+        .stages = narrow(L, s->stages, "pp"),
+    };
+    s->step.fixed *= ticks_per_second;
+    s->step.per_token *= ticks_per_second;
+    s->step.per_context_token *= ticks_per_second;
+    s->step.per_prefill_pair *= ticks_per_second;
+    if (tp_bind_raw_field(L, index, "steps") == LUA_TTABLE) {
+        tp_serve_read_table(L, lua_gettop(L), &s->table, &pool->step_time.window);
+        s->table.ticks_per_second = ticks_per_second;
+        pool->step_time.ticks = tp_step_table_ticks;
+        pool->step_time.stage_ticks = tp_step_table_stage_ticks;
+        pool->step_time.context = &s->table;
+    }
+    if (tp_bind_raw_field(L, index, "accepted") == LUA_TTABLE) {
+        tp_drafting *drafting = &pool->engine.drafting;
+        drafting->accepted = tp_serve_read_integers(L, lua_gettop(L), "accepted", 0, INT32_MAX,
+                                                    &drafting->n_accepted);
+    }
+}
+
+static void set_options(const settings *s, const tp_serve_box *box, int64_t think,
                         tp_serve_options *options) {
     *options = (tp_serve_options){
-        .engine =
-            {
-                .max_num_seqs = narrow(L, s->max_num_seqs, "max_num_seqs"),
-                .max_num_batched_tokens =
-                    narrow(L, s->max_num_batched_tokens, "max_num_batched_tokens"),
-                .max_model_len = narrow(L, s->max_model_len, "max_model_len"),
-                .block_size = narrow(L, s->block_size, "block_size"),
-                .num_blocks = narrow(L, s->num_blocks, "num_blocks"),
-                .long_prefill_token_threshold =
-                    narrow(L, s->long_prefill_token_threshold, "long_prefill_token_threshold"),
-                .prefix_caching = s->prefix_caching,
-                .chunked_prefill = s->chunked_prefill,
-                .async_scheduling = s->async_scheduling,
-                .policy = s->priority ? TP_QUEUE_PRIORITY : TP_QUEUE_FCFS,
-                .drafting =
-                    {
-                        .method = (tp_draft_method)s->draft_method,
-                        .tokens = narrow(L, s->draft_tokens, "tokens"),
-                        .acceptance = s->acceptance,
-                        .seed = (uint64_t)s->seed,
-                    },
-            },
-        .replicas = narrow(L, s->replicas, "replicas"),
+        .front_end_per_token = s->front_end_token * box->ticks_per_second,
         .routing = (tp_routing)s->routing,
-        .concurrency = narrow(L, s->concurrency, "concurrency"),
-        .think = tp_serve_ticks(L, box, s->think) + (int64_t)box->front_end,
+        .concurrency = (int32_t)s->concurrency,
+        .think = think + (int64_t)box->front_end,
         .keep_requests = s->keep >= KEEP_REQUESTS,
         .keep_steps = s->keep >= KEEP_STEPS,
         .heap = &box->heap,
@@ -132,31 +192,35 @@ static bool is_whole(double x) {
 }
 
 // Where every time given is a whole number of seconds, a tick of a second loses nothing and reaches further.
-static double ticks_per_second(const settings *s, const tp_serve_box *box, bool drawn) {
+static double ticks_per_second(const settings *s, const line *step, const tp_serve_box *box,
+                               bool drawn) {
     const double nano = 1e9;
-    bool whole = !drawn && is_whole(s->think) && is_whole(s->step.fixed) &&
-                 is_whole(s->step.per_token) && is_whole(s->step.per_context_token) &&
-                 is_whole(s->step.per_prefill_pair);
+    bool whole = !drawn && is_whole(s->think) && is_whole(step->fixed) &&
+                 is_whole(step->per_token) && is_whole(step->per_context_token) &&
+                 is_whole(step->per_prefill_pair) && s->front_end_token == 0 && s->transfer == 0 &&
+                 s->transfer_token == 0;
     for (size_t i = 0; whole && box->seconds && i < box->requests.n; i++)
         whole = is_whole(box->seconds[i]);
     return whole ? 1 : nano;
 }
 
-// Everything about requests, and the scale of time.
-static void read_all_requests(lua_State *L, const settings *s, tp_serve_box *box) {
+// Everything about requests, and the scale of time. given: whether the caller's line says what a step takes.
+static void read_all_requests(lua_State *L, const settings *s, const line *step, bool given,
+                              tp_serve_box *box) {
+    enum { REQUESTS = 4, LOAD };
     uint64_t seed = (uint64_t)s->seed;
     bool drawn_arrivals = false;
-    if (!lua_isnil(L, 4)) {
-        drawn_arrivals = lua_getfield(L, 4, "stages") == LUA_TTABLE;
+    if (!lua_isnil(L, LOAD)) {
+        drawn_arrivals = lua_getfield(L, LOAD, "stages") == LUA_TTABLE;
         lua_pop(L, 1);
     }
-    if (lua_isnil(L, 3))
-        tp_serve_draw_lengths(L, 4, seed, box);
+    if (lua_isnil(L, REQUESTS))
+        tp_serve_draw_lengths(L, LOAD, seed, box);
     else
-        tp_serve_read_requests(L, 3, !drawn_arrivals && s->concurrency == 0, box);
-    box->ticks_per_second = ticks_per_second(s, box, drawn_arrivals || lua_istable(L, 5));
+        tp_serve_read_requests(L, REQUESTS, !drawn_arrivals && s->concurrency == 0, box);
+    box->ticks_per_second = ticks_per_second(s, step, box, drawn_arrivals || !given);
     box->front_end = (double)tp_serve_ticks(L, box, s->front_end);
-    if (drawn_arrivals) tp_serve_draw_arrivals(L, 4, seed, box);
+    if (drawn_arrivals) tp_serve_draw_arrivals(L, LOAD, seed, box);
     for (size_t i = 0; box->seconds && i < box->requests.n; i++)
         box->requests.arrival[i] = tp_serve_ticks(L, box, box->seconds[i]);
     tp_heap_free(box->seconds);
@@ -271,6 +335,7 @@ static void push_answer(lua_State *L, const tp_serve_box *box, const tp_serve_op
     set_integer(L, "scheduled_tokens", t->scheduled_tokens);
     set_integer(L, "step_count", t->steps);
     set_time(L, "busy", box, t->busy);
+    set_time(L, "prefill_busy", box, t->prefill_busy);
     set_moment(L, "duration", box, t->end - t->first_arrival);
     lua_pushboolean(L, summary->saturated && options->concurrency == 0);
     lua_setfield(L, -2, "saturated");
@@ -282,32 +347,37 @@ static void push_answer(lua_State *L, const tp_serve_box *box, const tp_serve_op
 
 // --- the call ---
 
+static bool has_steps(lua_State *L, int index) {
+    bool has = tp_bind_raw_field(L, index, "steps") == LUA_TTABLE;
+    lua_pop(L, 1);
+    return has;
+}
+
 static int serve(lua_State *L) {
-    lua_settop(L, 5);
+    enum { SETTINGS = 1, POOL, PREFILL, ARGUMENTS = 5 };
+    lua_settop(L, ARGUMENTS);
+    luaL_checktype(L, POOL, LUA_TTABLE);
     settings s = {0};
-    read_settings(L, 1, &s);
+    pool_settings pool = {0}, first = {0};
+    read_settings(L, SETTINGS, &s);
+    narrow(L, s.concurrency, "concurrency");
+    read_pool(L, POOL, &pool);
+    bool split = lua_istable(L, PREFILL);
+    if (split) read_pool(L, PREFILL, &first);
     tp_serve_box *box = tp_serve_box_new(L);
     int self = lua_gettop(L);
-    read_all_requests(L, &s, box);
-    tp_serve_options options;
-    set_options(L, &s, box, &options);
+    read_all_requests(L, &s, &pool.step, !has_steps(L, POOL) && !split && pool.stages <= 1, box);
     double scale = box->ticks_per_second;
-    tp_step_table table;
-    line step = {s.step.fixed * scale, s.step.per_token * scale, s.step.per_context_token * scale,
-                 s.step.per_prefill_pair * scale};
-    options.step_time = (tp_step_time){ticks_of_step, &step, 0};
-    if (lua_istable(L, 5)) {
-        tp_serve_read_table(L, 5, &table, &options.step_time.window);
-        table.ticks_per_second = scale;
-        options.step_time.ticks = tp_step_table_ticks;
-        options.step_time.context = &table;
+    tp_serve_options options;
+    tp_prefill_pool prefill = {.ticks = s.transfer * scale,
+                               .ticks_per_token = s.transfer_token * scale};
+    set_options(&s, box, tp_serve_ticks(L, box, s.think), &options);
+    set_pool(L, POOL, &s, scale, &pool, &options.pool);
+    if (split) {
+        set_pool(L, PREFILL, &s, scale, &first, &prefill.pool);
+        options.prefill = &prefill;
     }
-    if (lua_istable(L, 2)) {
-        tp_drafting *drafting = &options.engine.drafting;
-        drafting->accepted =
-            tp_serve_read_integers(L, 2, "accepted", 0, INT32_MAX, &drafting->n_accepted);
-    }
-    if (s.threads > 1 && s.replicas > 1) box->pool = tp_pool_new((int)s.threads);
+    if (s.threads > 1 && options.pool.replicas > 1) box->pool = tp_pool_new((int)s.threads);
     tp_error error;
     tp_status status;
     bool tried = false;

@@ -68,6 +68,7 @@ static const tp_field software_fields[] = {
     FIELD("host", host_s),
     FIELD("overlap", overlap),
     FIELD("optimizer", optimizer),
+    {"comm_setup", TP_FIELD_NUMBER, offsetof(tp_software, comm_setup_s), false},
 #undef FIELD
     {0},
 };
@@ -78,7 +79,7 @@ void tp_bind_check_software(lua_State *L, int index, tp_software *software, tp_s
     tp_fields_read(L, index, "software", software_fields, software);
     tp_error error;
     if (tp_software_validate(software, &error) != TP_OK) tp_bind_raise(L, &error);
-    tp_system_sustain(system);
+    if (!system->serves) tp_system_sustain(system);
 }
 
 void tp_bind_check_placement(lua_State *L, int index, const tp_network *network,

@@ -95,6 +95,8 @@ static const tp_field elementwise_fields[] = {
     NUMBER("backward_bytes", elementwise.backward_bytes),
     OPTIONAL("saved_bytes", NUMBER, elementwise.saved_bytes),
     OPTIONAL("recomputed", FLAG, elementwise.recomputed),
+    OPTIONAL("fused", FLAG, elementwise.fused),
+    OPTIONAL("eager", FLAG, elementwise.eager),
     OPTIONAL("parameter_grad", TEXT, elementwise.grad_axis),
     {0},
 };

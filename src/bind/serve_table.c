@@ -67,7 +67,9 @@ static tp_surface read_surface(lua_State *L, int index, const char *name) {
 // What stands beside the tables.
 typedef struct beside {
     double step, request, token; // of the host
-    int64_t window;
+    double send, send_token;
+    int64_t window, stages;
+    bool separate;
 } beside;
 
 void tp_serve_read_table(lua_State *L, int index, tp_step_table *table, int32_t *window) {
@@ -76,6 +78,10 @@ void tp_serve_read_table(lua_State *L, int index, tp_step_table *table, int32_t 
         {"request", TP_FIELD_NUMBER, offsetof(beside, request), true},
         {"token", TP_FIELD_NUMBER, offsetof(beside, token), true},
         {"window", TP_FIELD_INTEGER, offsetof(beside, window), true},
+        {"separate", TP_FIELD_FLAG, offsetof(beside, separate), true},
+        {"stages", TP_FIELD_INTEGER, offsetof(beside, stages), true},
+        {"send", TP_FIELD_NUMBER, offsetof(beside, send), true},
+        {"send_token", TP_FIELD_NUMBER, offsetof(beside, send_token), true},
         {0},
     };
     beside more = {0};
@@ -93,10 +99,15 @@ void tp_serve_read_table(lua_State *L, int index, tp_step_table *table, int32_t 
     if (tp_bind_raw_field(L, index, "more") != LUA_TTABLE)
         tp_bind_fail(L, "tperf.serve: a table of steps lacks 'more'");
     tp_fields_read(L, -1, "tperf.serve", fields, &more);
-    if (more.window < 0 || more.window > TP_LONGEST ||
+    if (more.stages < 1 || more.stages > INT32_MAX || !(more.send >= 0 && more.send_token >= 0) ||
+        more.window < 0 || more.window > TP_LONGEST ||
         (table->chunk.nx && !table->chunk_among.nx) ||
         !(more.step >= 0 && more.request >= 0 && more.token >= 0))
         tp_bind_fail(L, "tperf.serve: a table of steps is out of range");
+    table->separate = more.separate;
+    table->stages = (int32_t)more.stages;
+    table->send = more.send;
+    table->send_token = more.send_token;
     table->host_step = more.step;
     table->host_request = more.request;
     table->host_token = more.token;

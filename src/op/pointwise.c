@@ -34,6 +34,8 @@ tp_status tp_op_elementwise(tp_op *op, const tp_elementwise *shape, tp_error *er
     tp_op_hold(op, parameters, tp_dtype_bytes(op->dtype));
     op->saved_bytes = shape->saved_bytes * n;
     op->recomputed = shape->recomputed;
+    op->fused = shape->fused;
+    op->eager = shape->eager;
     tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->grad_axis, parameter_bytes);
     return TP_OK;
 }

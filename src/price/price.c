@@ -14,7 +14,7 @@ tp_status tp_software_validate(const tp_software *s, tp_error *error) {
         {"compute", s->compute, 0.1, 20},  {"attention", s->attention, 0.1, 20},
         {"memory", s->memory, 0, 20},      {"comm", s->comm, 0, 20},
         {"host", s->host_s, 0, 1},         {"overlap", s->overlap, 0, 1},
-        {"optimizer", s->optimizer, 0, 1},
+        {"optimizer", s->optimizer, 0, 1}, {"comm_setup", s->comm_setup_s, 0, 1},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (!(fields[i].value >= fields[i].low && fields[i].value <= fields[i].high))
@@ -46,7 +46,7 @@ static tp_pass_cost constant_time(const tp_op *op, const tp_pass *pass, double b
         work += pass->vector_flops / (efficiency * system->accelerator.vector[op->dtype]);
     double memory =
         bytes / (system->accelerator.hbm.bandwidth * system->accelerator.hbm.efficiency);
-    tp_pass_cost cost = {.compute = system->accelerator.launch_s + work};
+    tp_pass_cost cost = {.compute = (op->fused ? 0 : system->accelerator.launch_s) + work};
     cost.exposed_memory =
         larger(memory - (on->rules->launch_outside_roofline ? work : cost.compute), 0);
     if (system->serves && pass->routed > 0)
@@ -70,11 +70,29 @@ static bool kernels_time(const tp_op *op, const tp_pass *pass, const tp_system *
     return pass->n_kernels > 0;
 }
 
+// A kernel that only reads and writes, replayed in a captured graph, takes what such kernels were timed at: less than
+// the launch of a product.
+static bool stream_time(const tp_op *op, const tp_pass *pass, const tp_platform *on,
+                        tp_pass_cost *cost) {
+    const tp_system *system = on->system;
+    bool streams = system->serves && system->accelerator.hbm.stream.efficiency > 0 &&
+                   pass != &op->backward && pass->tensor_flops == 0 && pass->routed == 0 &&
+                   pass->bytes_per_panel == 0;
+    if (!streams) return false;
+    double setup = tp_system_stream_time(system, 0, false);
+    double launch = op->fused ? 0 : op->eager ? larger(system->accelerator.launch_s, setup) : setup;
+    double work = pass->vector_flops /
+                  (system->accelerator.compute_efficiency * system->accelerator.vector[op->dtype]);
+    double memory = tp_system_stream_time(system, pass->bytes, false) - setup;
+    *cost = (tp_pass_cost){.compute = work + launch, .exposed_memory = larger(memory - work, 0)};
+    return true;
+}
+
 // Compute and exposed memory of a pass as the machine has them.
 static tp_pass_cost work_of_pass(const tp_op *op, const tp_pass *pass, const tp_platform *on,
                                  double panels) {
     tp_pass_cost cost;
-    if (!kernels_time(op, pass, on->system, &cost))
+    if (!kernels_time(op, pass, on->system, &cost) && !stream_time(op, pass, on, &cost))
         cost = constant_time(op, pass, pass->bytes + panels * pass->bytes_per_panel, on);
     return cost;
 }
@@ -86,8 +104,8 @@ double tp_panels_of(const tp_op *op, int64_t panels) {
 double tp_comm_time(const tp_comm *comm, const tp_platform *on, const int64_t *sizes,
                     const tp_placement *placement, double panels) {
     tp_group group = {sizes[comm->axis_index], placement->fast[comm->axis_index]};
-    return on->software->comm *
-           tp_collective_time(on->system, on->rules, comm->kind, comm->bytes / panels, group);
+    double own = tp_collective_time(on->system, on->rules, comm->kind, comm->bytes / panels, group);
+    return own > 0 ? on->software->comm * own + on->software->comm_setup_s : 0;
 }
 
 // Seconds of collectives; *beside: of those that run beside the pass's own work.

@@ -5,19 +5,30 @@ enum { EVENTS_BETWEEN_STOPS = 4096 };
 
 // --- requests come and go ---
 
-// Brings the time integral of the number of requests up to date.
-static void advance_clock(tp_fleet *fleet, int64_t now) {
+void tp_fleet_advance(tp_fleet *fleet, int64_t now) {
     fleet->area += fleet->present * (uint64_t)(now - fleet->now);
     fleet->now = now;
 }
 
+// Ticks that the front end holds the request up for its prompt's sake.
+static int64_t hold_up(const tp_fleet *fleet, size_t request) {
+    double ticks = fleet->options->front_end_per_token * (double)fleet->requests->prompt[request];
+    return ticks < 0x1p62 ? (int64_t)(ticks + 0.5) : INT64_MAX / 2;
+}
+
 // The request's arrival as an event, when there is one left. Its time is that of the order, or `release` in
-// a closed loop.
+// a closed loop, and what the front end adds.
 static tp_status call_next(tp_fleet *fleet, int64_t release, tp_error *error) {
     if (fleet->next >= fleet->requests->n) return TP_OK;
     size_t request = fleet->order ? (size_t)fleet->order[fleet->next] : fleet->next;
     fleet->next += fleet->stride;
-    if (fleet->options->concurrency > 0) fleet->requests->arrival[request] = release;
+    if (fleet->options->concurrency > 0) {
+        int64_t more = hold_up(fleet, request);
+        if (more > INT64_MAX - release)
+            return tp_error_set(error, TP_INVALID, "the clock ends before request %zu comes",
+                                request + 1);
+        fleet->requests->arrival[request] = release + more;
+    }
     return tp_event_push(&fleet->events, fleet->requests->arrival[request], TP_ARRIVES,
                          (int64_t)request, NULL, error);
 }
@@ -31,11 +42,9 @@ static tp_status release_next(tp_fleet *fleet, tp_error *error) {
     return call_next(fleet, fleet->now + fleet->options->think, error);
 }
 
-// Whether the engine can serve the request alone: vLLM's rule for prompts, and room in an empty cache for
+// Whether an engine can serve the request alone: vLLM's rule for prompts, and room in an empty cache for
 // all its tokens but the last, with drafts and the slots ahead of them.
-static bool fits(const tp_fleet *fleet, size_t request) {
-    const tp_engine *engine = &fleet->options->engine;
-    int64_t prompt = fleet->requests->prompt[request], output = fleet->requests->output[request];
+static bool fits(const tp_engine *engine, int64_t prompt, int64_t output) {
     if (prompt >= engine->max_model_len) return false;
     if (engine->num_blocks == 0) return true;
     int64_t drafts =
@@ -43,6 +52,13 @@ static bool fits(const tp_fleet *fleet, size_t request) {
     int64_t tokens = prompt + output - 1 + drafts;
     if (tokens > engine->max_model_len) tokens = engine->max_model_len;
     return (tokens + engine->block_size - 1) / engine->block_size <= engine->num_blocks - 1;
+}
+
+static bool all_fit(const tp_fleet *fleet, size_t request) {
+    const tp_serve_options *o = fleet->options;
+    int64_t prompt = fleet->requests->prompt[request], output = fleet->requests->output[request];
+    return fits(&o->pool.engine, prompt, output) &&
+           (!o->prefill || fits(&o->prefill->pool.engine, prompt, 1));
 }
 
 static tp_status reject(tp_fleet *fleet, size_t request, tp_error *error) {
@@ -54,25 +70,43 @@ static tp_status reject(tp_fleet *fleet, size_t request, tp_error *error) {
     return release_next(fleet, error);
 }
 
+// Puts the request into the lane's queue, and has its unit begin.
+static tp_status enqueue(tp_fleet *fleet, size_t request, int32_t number, tp_error *error) {
+    tp_lane *lane = &fleet->lanes[number];
+    tp_unit *unit = &fleet->units[fleet->unit_of[number]];
+    fleet->load[number]++;
+    tp_waiter waiter = {(int32_t)request, -1};
+    TP_TRY(tp_waiting_add(&lane->replica.waiting, waiter, fleet->requests, false, error));
+    if (unit->called) return TP_OK;
+    unit->called = true;
+    int64_t start = unit->free > fleet->now ? unit->free : fleet->now;
+    return tp_event_push(&fleet->events, start, TP_STEP_BEGINS, fleet->unit_of[number], NULL,
+                         error);
+}
+
 static tp_status accept(tp_fleet *fleet, size_t request, tp_error *error) {
     if (fleet->present == 0 && fleet->totals.finished == 0)
         fleet->totals.first_arrival = fleet->now;
     fleet->present++;
     int32_t number = 0;
     TP_TRY(tp_route(fleet, request, &number, error));
-    tp_lane *lane = &fleet->lanes[number];
-    fleet->load[number]++;
-    tp_waiter waiter = {(int32_t)request, -1};
-    TP_TRY(tp_waiting_add(&lane->replica.waiting, waiter, fleet->requests, false, error));
-    if (lane->called) return TP_OK;
-    lane->called = true;
-    return tp_event_push(&fleet->events, fleet->now, TP_STEP_BEGINS, number, NULL, error);
+    return enqueue(fleet, request, number, error);
 }
 
 static tp_status arrive(tp_fleet *fleet, size_t request, tp_error *error) {
     if (fleet->options->concurrency == 0) TP_TRY(call_next(fleet, 0, error));
     fleet->arrived++;
-    return fits(fleet, request) ? accept(fleet, request, error) : reject(fleet, request, error);
+    return all_fit(fleet, request) ? accept(fleet, request, error) : reject(fleet, request, error);
+}
+
+// The prompt is computed: its keys and values travel to the lane that is least loaded when they come.
+static tp_status transfer(tp_fleet *fleet, const tp_sequence *s, tp_error *error) {
+    const tp_prefill_pool *prefill = fleet->options->prefill;
+    double ticks = prefill->ticks + prefill->ticks_per_token * s->prompt;
+    if (!(ticks < 0x1p62 && (double)fleet->now + ticks < 0x1p63))
+        return tp_error_set(error, TP_INVALID, "a transfer ends after the clock does");
+    return tp_event_push(&fleet->events, fleet->now + (int64_t)(ticks + 0.5), TP_TRANSFERRED,
+                         s->request, NULL, error);
 }
 
 tp_status tp_fleet_finish(tp_fleet *fleet, int32_t lane, const tp_sequence *s, tp_error *error) {
@@ -82,37 +116,98 @@ tp_status tp_fleet_finish(tp_fleet *fleet, int32_t lane, const tp_sequence *s, t
     served->last_token[s->request] = s->last_token;
     served->tokens[s->request] = s->known - s->prompt;
     if (served->details) served->details[s->request] = s->detail;
+    fleet->load[lane]--;
+    if (lane < fleet->n_prefill) totals->cached_tokens += s->detail.cached_tokens;
+    if (lane < fleet->n_prefill && fleet->requests->output[s->request] > 1)
+        return transfer(fleet, s, error);
     totals->finished++;
     totals->prompt_tokens += s->prompt;
     totals->output_tokens += s->known - s->prompt;
-    totals->cached_tokens += s->detail.cached_tokens;
+    if (fleet->n_prefill == 0) totals->cached_tokens += s->detail.cached_tokens;
     totals->residence += (uint64_t)(s->last_token - fleet->requests->arrival[s->request]);
     totals->end = s->last_token;
     fleet->present--;
-    fleet->load[lane]--;
     return release_next(fleet, error);
 }
 
 // --- a run ---
 
+static int32_t at_least_one(int32_t n) {
+    return n > 0 ? n : 1;
+}
+
+static int32_t lanes_of(const tp_serve_pool *pool, int32_t replicas) {
+    return replicas * at_least_one(pool->ranks);
+}
+
+// Units of `replicas` replicas of the pool, from lane *lane on.
+static void add_units(tp_fleet *fleet, const tp_serve_pool *pool, int32_t replicas, bool prefills,
+                      int32_t *lane) {
+    int32_t ranks = at_least_one(pool->ranks);
+    for (int32_t i = 0; i < replicas; i++) {
+        for (int32_t k = 0; k < ranks; k++)
+            fleet->unit_of[*lane + k] = fleet->n_units;
+        fleet->units[fleet->n_units++] =
+            (tp_unit){.pool = pool, .first = *lane, .n = ranks, .prefills = prefills};
+        *lane += ranks;
+    }
+}
+
+static bool reserve(tp_fleet *fleet, const tp_heap *heap, int32_t n_lanes) {
+    fleet->lanes = tp_heap_zeroed(heap, (size_t)n_lanes, sizeof *fleet->lanes);
+    fleet->units = tp_heap_zeroed(heap, (size_t)n_lanes, sizeof *fleet->units);
+    fleet->unit_of = tp_heap_zeroed(heap, (size_t)n_lanes, sizeof *fleet->unit_of);
+    fleet->load = tp_heap_zeroed(heap, (size_t)n_lanes, sizeof *fleet->load);
+    if (!fleet->lanes || !fleet->units || !fleet->unit_of || !fleet->load) return false;
+    fleet->n_lanes = n_lanes;
+    return true;
+}
+
+static bool reserve_flights(tp_fleet *fleet, const tp_heap *heap) {
+    for (int32_t i = 0; i < fleet->n_lanes; i++) {
+        int32_t stages = at_least_one(fleet->units[fleet->unit_of[i]].pool->stages);
+        fleet->lanes[i].flights =
+            tp_heap_zeroed(heap, (size_t)stages, sizeof *fleet->lanes[i].flights);
+        if (!fleet->lanes[i].flights) return false;
+    }
+    return true;
+}
+
 tp_status tp_fleet_init(tp_fleet *fleet, const tp_serve_options *options, tp_requests *requests,
-                        tp_served *served, const int32_t *order, int32_t n_lanes, tp_error *error) {
+                        tp_served *served, const int32_t *order, int32_t replicas,
+                        tp_error *error) {
     *fleet = (tp_fleet){.options = options, .requests = requests, .served = served, .order = order};
     fleet->events.heap = options->heap;
-    fleet->lanes = tp_heap_zeroed(options->heap, (size_t)n_lanes, sizeof *fleet->lanes);
-    fleet->load = tp_heap_zeroed(options->heap, (size_t)n_lanes, sizeof *fleet->load);
-    if (!fleet->lanes || !fleet->load) {
+    const tp_prefill_pool *prefill = options->prefill;
+    if (prefill) fleet->n_prefill = lanes_of(&prefill->pool, prefill->pool.replicas);
+    int32_t n_lanes = fleet->n_prefill + lanes_of(&options->pool, replicas), lane = 0;
+    bool enough = reserve(fleet, options->heap, n_lanes);
+    if (enough && prefill) add_units(fleet, &prefill->pool, prefill->pool.replicas, true, &lane);
+    if (enough) add_units(fleet, &options->pool, replicas, false, &lane);
+    if (!enough || !reserve_flights(fleet, options->heap)) {
         tp_fleet_release(fleet);
-        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for %d replicas", n_lanes);
+        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for %d engines", n_lanes);
     }
-    fleet->n_lanes = n_lanes;
     return TP_OK;
+}
+
+static void release_lane(const tp_fleet *fleet, int32_t number) {
+    tp_lane *lane = &fleet->lanes[number];
+    int32_t stages = at_least_one(fleet->units[fleet->unit_of[number]].pool->stages);
+    for (int32_t k = 0; lane->flights && k < stages; k++) {
+        tp_heap_free(lane->flights[k].members);
+        tp_heap_free(lane->flights[k].chunks);
+    }
+    tp_heap_free(lane->flights);
+    tp_replica_release(&lane->replica);
 }
 
 void tp_fleet_release(tp_fleet *fleet) {
     for (int32_t i = 0; i < fleet->n_lanes; i++)
-        tp_replica_release(&fleet->lanes[i].replica);
+        release_lane(fleet, i);
     tp_heap_free(fleet->lanes);
+    tp_heap_free(fleet->units);
+    tp_heap_free(fleet->unit_of);
     tp_heap_free(fleet->load);
     tp_event_queue_release(&fleet->events);
     *fleet = (tp_fleet){0};
@@ -123,7 +218,7 @@ void tp_fleet_release(tp_fleet *fleet) {
 // once a step; by priority others may be ahead of the most urgent one for a while, hence the factor.
 static int64_t patience_of(const tp_fleet *fleet) {
     enum { FACTOR = 64, LEAST = 1000 };
-    const tp_engine *engine = &fleet->options->engine;
+    const tp_engine *engine = &fleet->options->pool.engine;
     int64_t chunk = engine->max_num_batched_tokens, longest = 0;
     int64_t threshold = engine->long_prefill_token_threshold;
     if (threshold > 0 && threshold < chunk) chunk = threshold;
@@ -137,14 +232,27 @@ static int64_t patience_of(const tp_fleet *fleet) {
     return LEAST + FACTOR * together * (longest / chunk + 2);
 }
 
+static void reset_lane(tp_fleet *fleet, int32_t number) {
+    tp_lane *lane = &fleet->lanes[number];
+    const tp_unit *unit = &fleet->units[fleet->unit_of[number]];
+    tp_replica_reset(&lane->replica, &unit->pool->engine, fleet->requests, fleet->options->heap);
+    lane->replica.prefills = unit->prefills;
+    lane->replica.continues = fleet->n_prefill > 0 && !unit->prefills;
+    lane->fruitless = 0;
+    lane->has_preempted = false;
+    for (int32_t k = 0; k < at_least_one(unit->pool->stages); k++)
+        lane->flights[k].n = lane->flights[k].n_chunks = 0;
+    fleet->load[number] = 0;
+}
+
 static void reset(tp_fleet *fleet, size_t first, size_t stride) {
-    for (int32_t i = 0; i < fleet->n_lanes; i++) {
-        tp_lane *lane = &fleet->lanes[i];
-        tp_replica_reset(&lane->replica, &fleet->options->engine, fleet->requests,
-                         fleet->options->heap);
-        lane->called = false;
-        lane->fruitless = 0;
-        fleet->load[i] = 0;
+    for (int32_t i = 0; i < fleet->n_lanes; i++)
+        reset_lane(fleet, i);
+    for (int32_t i = 0; i < fleet->n_units; i++) {
+        tp_unit *unit = &fleet->units[i];
+        unit->called = false;
+        unit->next = unit->under_way = 0;
+        unit->free = unit->last = 0;
     }
     tp_event_queue_clear(&fleet->events);
     fleet->next = first;
@@ -156,12 +264,20 @@ static void reset(tp_fleet *fleet, size_t first, size_t stride) {
     if (fleet->patience == 0) fleet->patience = patience_of(fleet);
 }
 
+// The event's data of a unit and one of its flights.
+static int32_t flight_of(int64_t data) {
+    return (int32_t)(data >> 32);
+}
+
 static tp_status handle(tp_fleet *fleet, const tp_event *event, tp_error *error) {
     switch ((tp_serve_event)event->kind) {
     case TP_STEP_ENDS:
-        return tp_step_end(fleet, (int32_t)event->data, error);
+        return tp_step_end(fleet, (int32_t)event->data, flight_of(event->data), error);
     case TP_ARRIVES:
         return arrive(fleet, (size_t)event->data, error);
+    case TP_TRANSFERRED:
+        return enqueue(fleet, (size_t)event->data,
+                       tp_least_loaded(fleet, fleet->n_prefill, fleet->n_lanes), error);
     case TP_STEP_BEGINS:
         break;
     }
@@ -206,6 +322,7 @@ void tp_totals_add(tp_serve_totals *sum, const tp_serve_totals *t) {
     sum->cached_tokens += t->cached_tokens;
     sum->scheduled_tokens += t->scheduled_tokens;
     sum->busy += t->busy;
+    sum->prefill_busy += t->prefill_busy;
     sum->residence += t->residence;
 }
 
@@ -221,7 +338,7 @@ tp_status tp_fleet_run(tp_fleet *fleet, size_t first, size_t stride, tp_serve_to
     for (int64_t count = 1; tp_event_pop(&fleet->events, &event); count++) {
         if (count % EVENTS_BETWEEN_STOPS == 0 && stop && atomic_load(stop))
             return tp_error_set(error, TP_INTERRUPTED, "interrupted");
-        advance_clock(fleet, event.time);
+        tp_fleet_advance(fleet, event.time);
         TP_TRY(handle(fleet, &event, error));
     }
     TP_TRY(check_conservation(fleet, expected, error));

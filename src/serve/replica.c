@@ -9,8 +9,10 @@ void tp_replica_reset(tp_replica *replica, const tp_engine *engine, const tp_req
     tp_blocks_reset(&replica->blocks, engine, heap);
     tp_waiting_reset(&replica->waiting, engine->policy == TP_QUEUE_PRIORITY, heap);
     replica->n_running = 0;
+    replica->optimism = TP_OPTIMISM;
     replica->spare = -1;
     replica->formed = INT64_MAX;
+    replica->since = 0;
     for (int32_t i = replica->n_sequences; i-- > 0;) {
         replica->sequences[i].request = replica->spare;
         replica->sequences[i].holding.count = 0;
@@ -70,11 +72,12 @@ tp_status tp_replica_new_sequence(tp_replica *replica, int32_t request, int32_t 
             TP_TRY(grow_sequences(replica, error));
         *sequence = replica->n_sequences++;
     }
-    int32_t prompt = requests->prompt[request], output = requests->output[request];
-    int32_t longest = replica->engine->max_model_len;
+    int32_t prompt = requests->prompt[request];
+    int32_t output = replica->prefills ? 1 : requests->output[request];
+    int32_t longest = replica->engine->max_model_len, first = replica->continues ? 1 : 0;
     replica->sequences[*sequence] = (tp_sequence){
         .request = request,
-        .known = prompt,
+        .known = prompt + first,
         .prompt = prompt,
         .full = output > longest - prompt ? longest : prompt + output,
         .holding = holding,
@@ -91,4 +94,20 @@ void tp_replica_end_sequence(tp_replica *replica, int32_t sequence) {
     tp_blocks_give_back(&replica->blocks, &s->holding);
     s->request = replica->spare;
     replica->spare = sequence;
+}
+
+void tp_replica_receive(tp_replica *replica, int64_t now) {
+    const tp_engine *engine = replica->engine;
+    if (!engine->async_scheduling && engine->receive_interval <= 1) return;
+    bool first = replica->formed == INT64_MAX;
+    if (!first && ++replica->since < engine->receive_interval) return;
+    replica->since = 0;
+    replica->formed = now;
+}
+
+void tp_replica_decoded(tp_replica *replica, int64_t steps) {
+    double least = TP_OPTIMISM * TP_OPTIMISM_LEAST;
+    for (int64_t i = 0; i < steps && replica->optimism > least; i++)
+        replica->optimism -= (TP_OPTIMISM - least) / TP_OPTIMISM_STEPS;
+    if (replica->optimism < least) replica->optimism = least;
 }

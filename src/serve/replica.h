@@ -20,6 +20,7 @@ typedef struct tp_sequence {
     int32_t cacheable;  // tokens whose full blocks are, or would be if anybody could ask for them
     bool shared;        // others may have the same tokens: the request has segments
     int32_t verifications;
+    int32_t flying;                  // batches under way that it is in
     int64_t first_token, last_token; // -1: none yet
     tp_request_detail detail;        // first_scheduled -1: not yet
 } tp_sequence;
@@ -28,6 +29,9 @@ typedef struct tp_replica {
     const tp_heap *heap;
     const tp_engine *engine;
     const tp_requests *requests;
+    bool prefills;   // for others: a request ends with its first token
+    bool continues;  // with requests that come computed, with their first token
+    double optimism; // SGLang: the part of running answers' rest for which room is kept
     tp_blocks blocks;
     tp_waiting waiting;
     int32_t *running; // [n_running of capacity] sequences in order
@@ -37,7 +41,12 @@ typedef struct tp_replica {
     int32_t n_sequences, sequences_capacity;
     int32_t spare;  // the first of them; -1: none
     int64_t formed; // ticks: who arrived later is not in the next batch, unless it were empty
+    int32_t since;  // steps since then
 } tp_replica;
+
+#define TP_OPTIMISM       0.7  // at the start
+#define TP_OPTIMISM_LEAST 0.14 // the part of that which is left after TP_OPTIMISM_STEPS steps
+#define TP_OPTIMISM_STEPS 600
 
 void tp_replica_reset(tp_replica *replica, const tp_engine *engine, const tp_requests *requests,
                       const tp_heap *heap);
@@ -56,10 +65,16 @@ tp_status tp_replica_new_sequence(tp_replica *replica, int32_t request, int32_t 
 // Gives the blocks of a sequence back and forgets it; it is not running any more.
 void tp_replica_end_sequence(tp_replica *replica, int32_t sequence);
 
-// The batch of the next step by the rules of vLLM's V1 scheduler, as of commit d0cd736caada (main, 9 March
-// 2026), with synchronous scheduling. Sets `scheduled` and `verifying` of the running sequences, whose order
-// is the batch's, and counts those that it preempted. Schedules no event, and reads no time and no length of
-// an answer. With async_scheduling it knows those only who had arrived by replica->formed, unless nobody runs.
-tp_status tp_schedule_vllm_v1(tp_replica *replica, int32_t *preempted, tp_error *error);
+// At the beginning of a step: who has come by now is known to a later batch, the next one or that after a few steps.
+void tp_replica_receive(tp_replica *replica, int64_t now);
+
+// So many steps of decodes alone, in which nobody was preempted, have been scheduled.
+void tp_replica_decoded(tp_replica *replica, int64_t steps);
+
+// The batch of the next step by the rules of the engine's scheduler: vLLM's V1 as of commit d0cd736caada (main, 9 March
+// 2026), SGLang's, TensorRT-LLM's. Sets `scheduled` and `verifying` of the running sequences, whose order is the
+// batch's, and counts those that it preempted. Schedules no event and reads no time; vLLM's reads no length of an
+// answer. With async_scheduling it knows those only who had arrived by replica->formed, unless nobody runs.
+tp_status tp_schedule(tp_replica *replica, int32_t *preempted, tp_error *error);
 
 #endif

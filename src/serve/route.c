@@ -1,9 +1,9 @@
 // route.c: which replica an arriving request goes to.
 #include "serve/fleet.h"
 
-static int32_t least_loaded(const tp_fleet *fleet) {
-    int32_t best = 0;
-    for (int32_t i = 1; i < fleet->n_lanes; i++)
+int32_t tp_least_loaded(const tp_fleet *fleet, int32_t first, int32_t last) {
+    int32_t best = first;
+    for (int32_t i = first + 1; i < last; i++)
         if (fleet->load[i] < fleet->load[best]) best = i;
     return best;
 }
@@ -12,7 +12,7 @@ static int32_t least_loaded(const tp_fleet *fleet) {
 static tp_status cached_blocks(tp_fleet *fleet, size_t request, int32_t lane, int32_t *blocks,
                                tp_error *error) {
     tp_blocks *cache = &fleet->lanes[lane].replica.blocks;
-    int32_t size = fleet->options->engine.block_size;
+    int32_t size = fleet->lanes[lane].replica.engine->block_size;
     tp_content content;
     tp_content_of(fleet->requests, (int32_t)request, &content);
     TP_TRY(tp_blocks_look_up(cache, &content, size, (fleet->requests->prompt[request] - 1) / size,
@@ -21,13 +21,14 @@ static tp_status cached_blocks(tp_fleet *fleet, size_t request, int32_t lane, in
     return TP_OK;
 }
 
-static tp_status longest_prefix(tp_fleet *fleet, size_t request, int32_t *lane, tp_error *error) {
+static tp_status longest_prefix(tp_fleet *fleet, size_t request, int32_t n_lanes, int32_t *lane,
+                                tp_error *error) {
     int32_t most = -1;
     if (!tp_has_segments(fleet->requests, (int32_t)request)) {
-        *lane = least_loaded(fleet);
+        *lane = tp_least_loaded(fleet, 0, n_lanes);
         return TP_OK;
     }
-    for (int32_t i = 0; i < fleet->n_lanes; i++) {
+    for (int32_t i = 0; i < n_lanes; i++) {
         int32_t blocks = 0;
         TP_TRY(cached_blocks(fleet, request, i, &blocks, error));
         if (blocks > most || (blocks == most && fleet->load[i] < fleet->load[*lane])) {
@@ -39,17 +40,18 @@ static tp_status longest_prefix(tp_fleet *fleet, size_t request, int32_t *lane, 
 }
 
 tp_status tp_route(tp_fleet *fleet, size_t request, int32_t *lane, tp_error *error) {
+    int32_t n_lanes = fleet->n_prefill > 0 ? fleet->n_prefill : fleet->n_lanes;
     *lane = 0;
-    if (fleet->n_lanes == 1) return TP_OK;
+    if (n_lanes == 1) return TP_OK;
     switch (fleet->options->routing) {
     case TP_ROUTE_ROUND_ROBIN:
-        *lane = (int32_t)((fleet->arrived - 1) % (size_t)fleet->n_lanes);
+        *lane = (int32_t)((fleet->arrived - 1) % (size_t)n_lanes);
         return TP_OK;
     case TP_ROUTE_LEAST_LOADED:
-        *lane = least_loaded(fleet);
+        *lane = tp_least_loaded(fleet, 0, n_lanes);
         return TP_OK;
     case TP_ROUTE_PREFIX:
         break;
     }
-    return longest_prefix(fleet, request, lane, error);
+    return longest_prefix(fleet, request, n_lanes, lane, error);
 }

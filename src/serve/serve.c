@@ -78,16 +78,37 @@ static tp_status check_requests(const tp_serve_options *o, const tp_requests *r,
         if (o->concurrency == 0 && r->arrival[i] < 0)
             return tp_error_set(error, TP_INVALID, "request %zu: arrives before the time 0", i + 1);
         if (r->first_segment) TP_TRY(check_segments(r, i, error));
-        TP_TRY(check_whole(&o->engine, r, i, error));
+        TP_TRY(check_whole(&o->pool.engine, r, i, error));
     }
     return TP_OK;
 }
 
+static tp_status check_pool(const tp_serve_pool *pool, tp_error *error) {
+    enum { MOST = 1 << 20 };
+    TP_TRY(check_engine(&pool->engine, error));
+    if (pool->replicas < 1 || pool->replicas > MOST)
+        return tp_error_set(error, TP_INVALID, "'replicas' must be from 1 to %d", MOST);
+    if (pool->ranks < 0 || pool->ranks > MOST / pool->replicas)
+        return tp_error_set(error, TP_INVALID, "replicas x ranks must be at most %d", MOST);
+    if (pool->stages < 0 || pool->stages > TP_MOST_STAGES)
+        return tp_error_set(error, TP_INVALID, "stages of a pipeline must be at most %d",
+                            TP_MOST_STAGES);
+    return TP_OK;
+}
+
 static tp_status check(const tp_serve_options *o, const tp_requests *r, tp_error *error) {
-    TP_TRY(check_engine(&o->engine, error));
-    if (o->replicas < 1) return tp_error_set(error, TP_INVALID, "'replicas' must be at least 1");
+    TP_TRY(check_pool(&o->pool, error));
+    if (o->prefill) {
+        TP_TRY(check_pool(&o->prefill->pool, error));
+        if (!(o->prefill->ticks >= 0 && o->prefill->ticks_per_token >= 0))
+            return tp_error_set(error, TP_INVALID, "a transfer must not take less than no time");
+        for (size_t i = 0; i < r->n; i++)
+            TP_TRY(check_whole(&o->prefill->pool.engine, r, i, error));
+    }
     if (o->concurrency < 0 || o->think < 0)
         return tp_error_set(error, TP_INVALID, "'concurrency' and 'think' must not be negative");
+    if (!(o->front_end_per_token >= 0 && o->front_end_per_token < 1e12))
+        return tp_error_set(error, TP_INVALID, "'front_end_token' is out of range");
     return check_requests(o, r, error);
 }
 
@@ -177,7 +198,8 @@ static tp_status collect(const farm *f, int n_workers, tp_serve_totals *totals, 
 static tp_status run_apart(const tp_serve_options *o, tp_requests *r, tp_pool *pool,
                            tp_served *served, const int32_t *order, tp_error *error) {
     int n_workers = pool ? tp_pool_threads(pool) : 1;
-    farm f = {tp_heap_zeroed(o->heap, (size_t)n_workers, sizeof *f.workers), (size_t)o->replicas};
+    farm f = {tp_heap_zeroed(o->heap, (size_t)n_workers, sizeof *f.workers),
+              (size_t)o->pool.replicas};
     if (!f.workers)
         return tp_error_set(error, TP_NO_MEMORY, "not enough memory for %d threads", n_workers);
     tp_shared_heap shared; // what is kept is not from here
@@ -203,7 +225,7 @@ static tp_status run_apart(const tp_serve_options *o, tp_requests *r, tp_pool *p
 static tp_status run_together(const tp_serve_options *o, tp_requests *r, tp_served *served,
                               const int32_t *order, tp_error *error) {
     tp_fleet fleet;
-    TP_TRY(tp_fleet_init(&fleet, o, r, served, order, o->replicas, error));
+    TP_TRY(tp_fleet_init(&fleet, o, r, served, order, o->pool.replicas, error));
     tp_status status = tp_fleet_run(&fleet, 0, 1, &served->totals, error);
     tp_fleet_release(&fleet);
     return status;
@@ -234,19 +256,38 @@ void tp_served_release(tp_served *served) {
     *served = (tp_served){0};
 }
 
+// Adds to arrivals what the front end takes of each, or takes it off.
+static tp_status hold_up(const tp_serve_options *o, tp_requests *r, int sign, tp_error *error) {
+    for (size_t i = 0; i < r->n && o->front_end_per_token > 0; i++) {
+        int64_t more = (int64_t)(o->front_end_per_token * r->prompt[i] + 0.5);
+        if (sign > 0 && more > INT64_MAX - r->arrival[i])
+            return tp_error_set(error, TP_INVALID, "the clock ends before request %zu comes",
+                                i + 1);
+        r->arrival[i] += sign * more;
+    }
+    return TP_OK;
+}
+
+// Whether replicas know nothing of one another, so that each may be simulated alone.
+static bool are_apart(const tp_serve_options *o) {
+    return o->pool.replicas > 1 && o->pool.ranks <= 1 && !o->prefill &&
+           o->routing == TP_ROUTE_ROUND_ROBIN && o->concurrency == 0 && !o->keep_steps;
+}
+
 tp_status tp_serve_run(const tp_serve_options *options, tp_requests *requests, tp_pool *pool,
                        tp_served *served, tp_error *error) {
     *served = (tp_served){0};
     int32_t *order = NULL;
     TP_TRY(check(options, requests, error));
-    if (options->concurrency == 0) TP_TRY(sort_arrivals(requests, options->heap, &order, error));
-    bool apart = options->replicas > 1 && options->routing == TP_ROUTE_ROUND_ROBIN &&
-                 options->concurrency == 0 && !options->keep_steps;
-    tp_status status = reserve(options, requests->n, served, error);
+    bool open = options->concurrency == 0;
+    if (open) TP_TRY(hold_up(options, requests, 1, error));
+    tp_status status = open ? sort_arrivals(requests, options->heap, &order, error) : TP_OK;
+    if (status == TP_OK) status = reserve(options, requests->n, served, error);
     if (status == TP_OK)
-        status = apart ? run_apart(options, requests, pool, served, order, error)
-                       : run_together(options, requests, served, order, error);
+        status = are_apart(options) ? run_apart(options, requests, pool, served, order, error)
+                                    : run_together(options, requests, served, order, error);
     tp_heap_free(order);
+    if (open || status == TP_OK) hold_up(options, requests, -1, NULL);
     if (status != TP_OK) tp_served_release(served);
     return status;
 }

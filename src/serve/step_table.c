@@ -65,32 +65,59 @@ static double decodes_time(const tp_step_table *t, const tp_step_work *work) {
     return seconds;
 }
 
-// All prefills are one kernel: it takes at least as long as the longest chunk alone, and at least as long as what each
-// adds to a kernel that fills the machine.
-static double prefills_time(const tp_step_table *t, const tp_step_work *work,
-                            const tp_chunk *chunks) {
-    double longest = 0, sum = 0;
-    if (t->chunk.nx == 0) return 0;
+// Attention of a step. All prefills are one kernel: it takes at least as long as the longest chunk alone, and at least
+// as long as what each adds to a kernel that fills the machine. Decodes are in it too, or before it.
+static double attention_time(const tp_step_table *t, const tp_step_work *work,
+                             const tp_chunk *chunks) {
+    double decodes = decodes_time(t, work), longest = 0, sum = 0;
+    if (t->chunk.nx == 0 || work->prefills == 0) return decodes;
+    bool together = work->decodes > 0 && !t->separate;
     for (int32_t i = 0; i < work->prefills; i++) {
         double n = (double)chunks[i].tokens, before = (double)chunks[i].before;
         longest = fmax(longest, surface_at(&t->chunk, n, before));
-        if (work->prefills > 1) sum += surface_at(&t->chunk_among, n, before);
+        if (work->prefills > 1 || together) sum += surface_at(&t->chunk_among, n, before);
     }
-    return fmax(longest, sum);
+    return together ? fmax(longest, decodes + sum) : decodes + fmax(longest, sum);
+}
+
+typedef struct parts {
+    double layers, rows, host, send;
+} parts;
+
+static parts parts_of(const tp_step_table *t, const tp_step_work *work, const tp_chunk *chunks) {
+    double rows = (double)(work->decode_tokens + work->prefills);
+    double tokens = (double)(work->decode_tokens + work->prefill_tokens);
+    return (parts){
+        .layers = tokens_time(t, work) + attention_time(t, work, chunks),
+        .rows = line_at(&t->rows, rows),
+        .host = t->host_step + t->host_request * (double)(work->decodes + work->prefills) +
+                t->host_token * tokens,
+        .send = t->send + t->send_token * tokens,
+    };
 }
 
 double tp_step_table_seconds(const tp_step_table *t, const tp_step_work *work,
                              const tp_chunk *chunks) {
-    double rows = (double)(work->decode_tokens + work->prefills);
-    double tokens = (double)(work->decode_tokens + work->prefill_tokens);
-    double host = t->host_step + t->host_request * (double)(work->decodes + work->prefills) +
-                  t->host_token * tokens;
-    return host + tokens_time(t, work) + line_at(&t->rows, rows) + decodes_time(t, work) +
-           prefills_time(t, work, chunks);
+    parts p = parts_of(t, work, chunks);
+    double sends = t->stages > 1 ? (t->stages - 1) * p.send : 0;
+    return p.host + p.layers + p.rows + sends;
+}
+
+static int64_t ticks_of(const tp_step_table *t, double seconds) {
+    double ticks = t->ticks_per_second * seconds;
+    return ticks < 0x1p62 ? (int64_t)(ticks + 0.5) : INT64_MAX;
 }
 
 int64_t tp_step_table_ticks(const void *context, const tp_step_work *work, const tp_chunk *chunks) {
     const tp_step_table *t = context;
-    double ticks = t->ticks_per_second * tp_step_table_seconds(t, work, chunks);
-    return ticks < 0x1p62 ? (int64_t)(ticks + 0.5) : INT64_MAX;
+    return ticks_of(t, tp_step_table_seconds(t, work, chunks));
+}
+
+// Of the last stage, which has the head besides its layers.
+int64_t tp_step_table_stage_ticks(const void *context, const tp_step_work *work,
+                                  const tp_chunk *chunks) {
+    const tp_step_table *t = context;
+    parts p = parts_of(t, work, chunks);
+    double stages = t->stages > 1 ? t->stages : 1;
+    return ticks_of(t, p.host + p.layers / stages + p.rows + (stages > 1 ? p.send : 0));
 }

@@ -76,24 +76,36 @@ int main(void) {
                               .block_size = 8,
                               .num_blocks = 60,
                               .chunked_prefill = true};
-    tp_serve_options options[4] = {
-        {.engine = engine, .step_time = {step, NULL, 0}, .replicas = 1, .heap = &heap}};
-    for (int i = 1; i < 4; i++)
+    enum { OPTIONS = 7 };
+    const tp_serve_pool pool = {.engine = engine, .step_time = {.ticks = step}, .replicas = 1};
+    tp_serve_options options[OPTIONS] = {{.pool = pool, .heap = &heap}};
+    for (int i = 1; i < OPTIONS; i++)
         options[i] = options[0];
-    options[1].engine.prefix_caching = true;
+    options[1].pool.engine.prefix_caching = true;
     options[1].keep_requests = options[1].keep_steps = true;
-    options[2].engine.policy = TP_QUEUE_PRIORITY;
-    options[2].engine.drafting = (tp_drafting){TP_DRAFT_EAGLE, 2, accepted, 5, 0, 0};
+    options[2].pool.engine.policy = TP_QUEUE_PRIORITY;
+    options[2].pool.engine.drafting = (tp_drafting){TP_DRAFT_EAGLE, 2, accepted, 5, 0, 0};
     options[2].concurrency = 30;
-    options[3].engine.prefix_caching = true;
-    options[3].engine.num_blocks = 30;
-    options[3].replicas = 3;
+    options[3].pool.engine.prefix_caching = true;
+    options[3].pool.engine.num_blocks = 30;
+    options[3].pool.replicas = 3;
+    const tp_prefill_pool prefill = {.pool = pool, .ticks = 100, .ticks_per_token = 3};
+    options[4].prefill = &prefill;
+    options[4].pool.ranks = 2;
+    options[4].pool.engine.num_blocks = 30;
+    options[4].keep_requests = true;
+    options[5].pool.stages = 3;
+    options[5].pool.engine.scheduler = TP_SCHEDULER_SGLANG;
+    options[5].pool.engine.prefix_caching = true;
+    options[5].pool.engine.num_blocks = 30;
+    options[6].pool.engine.scheduler = TP_SCHEDULER_TENSORRT_LLM;
+    options[6].front_end_per_token = 3;
     long failures = 0;
     int64_t preemptions = 0;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < OPTIONS; i++) {
         for (long n = 0;; n++) {
             allocations_left = n;
-            tp_status status = run(&options[i], i == 1 || i == 3, &preemptions);
+            tp_status status = run(&options[i], i == 1 || i == 3 || i == 5, &preemptions);
             demand(held == 0, "nothing may leak", n);
             demand(status == TP_OK || status == TP_NO_MEMORY, "memory is what is missing", n);
             if (status == TP_OK) break;

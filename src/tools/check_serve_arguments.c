@@ -33,15 +33,15 @@ static int refusals;
 
 static void set_sound(void) {
     options = (tp_serve_options){
-        .engine = {.max_num_seqs = 4,
-                   .max_num_batched_tokens = 32,
-                   .max_model_len = 64,
-                   .block_size = 4,
-                   .num_blocks = 40,
-                   .chunked_prefill = true,
-                   .drafting = {TP_DRAFT_NGRAM, 2, accepted, 1, 0, 0}},
-        .step_time = {step, &ticks, 0},
-        .replicas = 1,
+        .pool = {.engine = {.max_num_seqs = 4,
+                            .max_num_batched_tokens = 32,
+                            .max_model_len = 64,
+                            .block_size = 4,
+                            .num_blocks = 40,
+                            .chunked_prefill = true,
+                            .drafting = {TP_DRAFT_NGRAM, 2, accepted, 1, 0, 0}},
+                 .step_time = {step, NULL, &ticks, 0},
+                 .replicas = 1},
         .heap = &heap,
     };
     ticks = 1000;
@@ -76,20 +76,21 @@ static void refused(const char *reason) {
 }
 
 static void refuse_engines(void) {
-    options.engine.num_blocks = -1, refused("'num_blocks' must be at least 2");
-    options.engine.long_prefill_token_threshold = -1, refused("'long_prefill_token_threshold'");
-    options.engine.max_num_seqs = -1, refused("must be at least 1");
-    options.engine.max_num_batched_tokens = 0, refused("must be at least 1");
-    options.engine.max_model_len = 1, refused("'max_model_len' must be from 2");
-    options.engine.block_size = 0, refused("'block_size' must be from 1");
-    options.engine.drafting.tokens = 0, refused("'tokens' must be from 1");
+    options.pool.engine.num_blocks = -1, refused("'num_blocks' must be at least 2");
+    options.pool.engine.long_prefill_token_threshold = -1,
+    refused("'long_prefill_token_threshold'");
+    options.pool.engine.max_num_seqs = -1, refused("must be at least 1");
+    options.pool.engine.max_num_batched_tokens = 0, refused("must be at least 1");
+    options.pool.engine.max_model_len = 1, refused("'max_model_len' must be from 2");
+    options.pool.engine.block_size = 0, refused("'block_size' must be from 1");
+    options.pool.engine.drafting.tokens = 0, refused("'tokens' must be from 1");
     accepted[0] = -1, refused("'accepted' must not be negative");
-    options.engine.drafting.n_accepted = 0, options.engine.drafting.acceptance = 2;
+    options.pool.engine.drafting.n_accepted = 0, options.pool.engine.drafting.acceptance = 2;
     refused("'acceptance' must be from 0 to 1");
-    options.replicas = 0, refused("'replicas' must be at least 1");
+    options.pool.replicas = 0, refused("'replicas' must be from 1");
     options.concurrency = -1, refused("'concurrency' and 'think' must not be negative");
     options.think = -1, refused("'concurrency' and 'think' must not be negative");
-    options.engine.chunked_prefill = false, options.engine.max_num_batched_tokens = 4;
+    options.pool.engine.chunked_prefill = false, options.pool.engine.max_num_batched_tokens = 4;
     refused("must take its prompt of 8 tokens whole");
 }
 
@@ -112,8 +113,8 @@ static void refuse_times(void) {
     options.concurrency = 1, options.think = INT64_MAX,
     refused("a think time ends after the clock");
     // a prompt that might be cached in part, and is not
-    options.engine.chunked_prefill = false, options.engine.prefix_caching = true;
-    options.engine.max_num_batched_tokens = 4;
+    options.pool.engine.chunked_prefill = false, options.pool.engine.prefix_caching = true;
+    options.pool.engine.max_num_batched_tokens = 4;
     refused("the scheduler can neither run nor preempt");
 }
 
@@ -122,7 +123,7 @@ static void stop_when_asked(void) {
     atomic_int stop = 0;
     tp_served served;
     options.stop = &stop;
-    options.engine.num_blocks = 0, options.engine.max_model_len = 10000;
+    options.pool.engine.num_blocks = 0, options.pool.engine.max_model_len = 10000;
     output[0] = output[1] = 9000;
     demand(tp_serve_run(&options, &requests, NULL, &served, NULL) == TP_OK, "a stop",
            "was not asked");
@@ -139,7 +140,7 @@ static void refuse_replicas(void) {
     for (int threads = 1; threads <= 2; threads++) {
         tp_served served;
         tp_error error;
-        options.replicas = 2;
+        options.pool.replicas = 2;
         ticks = -1;
         tp_status status =
             tp_serve_run(&options, &requests, threads > 1 ? pool : NULL, &served, &error);

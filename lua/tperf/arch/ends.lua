@@ -7,6 +7,7 @@ local dit = require "tperf.arch.dit"
 local fitting = require "tperf.strategy.fitting"
 local op = require "tperf.op"
 local parts = require "tperf.arch.parts"
+local sampling = require "tperf.arch.sampling"
 
 local ends = {}
 
@@ -62,7 +63,14 @@ function ends.logits(m, p, shared)
       dtype = p.dtype,
     }
   end
-  if p.mode == "train" then ops[#ops + 1] = p:cross_entropy { name = "loss", vocab = m.vocab } end
+  if p.mode == "train" then
+    ops[#ops + 1] = p:cross_entropy { name = "loss", vocab = m.vocab }
+  elseif p.features and p[p.features] > 1 then -- every GPU samples from all logits
+    ops[#ops + 1] = op.collective {
+      name = "logits", kind = "all_gather", axis = p.features, bytes = BYTES * rows * m.vocab,
+    }
+  end
+  if p.sampling then parts.append(ops, sampling.ops(m, p, rows)) end
   return ops
 end
 

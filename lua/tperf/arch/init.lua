@@ -78,7 +78,8 @@ local function beyond_published(m)
     if beyond then list[#list + 1] = string.format(...) end
   end
   add(m.architecture, "an architecture of its own")
-  add(m.mamba or m.mamba1, "Mamba layers (mamba, mamba1)")
+  add(m.mamba, "Mamba layers (mamba)")
+  add(m.mamba1, "Mamba layers (mamba1)")
   add(m.delta, "delta net layers (delta)")
   add(m.diffusion, "adaptive norms (diffusion)")
   add(m.encoder, "an encoder's ends (encoder)")

@@ -32,10 +32,12 @@ function parts.wide_norm(m, p, name, rows, width, over)
   return op.norm(o)
 end
 
---- The sum of the stream and a branch, after dropout of the branch in training.
+--- The sum of the stream and a branch, after dropout of the branch in training. Engines for serving add it in the
+--- kernel of the norm that follows.
 function parts.residual(m, p, name)
+  local train = p.mode == "train"
   return op.residual {
-    name = name, elements = p:outer(m.hidden), dropout = m.dropout and p.mode == "train", dtype = p.dtype,
+    name = name, elements = p:outer(m.hidden), dropout = m.dropout and train, dtype = p.dtype, fused = not train,
   }
 end
 

@@ -46,7 +46,7 @@ local knobs = {
   { long = "cp", kind = "integer", help = "context parallelism (strategy context)" },
   { long = "ulysses", kind = "integer", help = "context parallelism by all-to-all, inside cp", left_open = "1" },
   { long = "cp-kind", kind = "string", from = { "all_gather", "ring", "all_to_all" },
-    help = "how cp gets at keys and values: all_gather, ring or all_to_all", left_open = "all_gather",
+    help = "all_gather, ring or all_to_all", left_open = "all_gather",
     default = "all_gather" },
   { long = "ep", kind = "integer", help = "expert parallelism: GPUs of tp x cp x dp that experts are spread over" },
   { long = "etp", kind = "integer", help = "GPUs that cut each expert", left_open = "1 and tp", default = "tp" },

@@ -6,8 +6,8 @@ local question = {}
 local ENGINE = { "max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size",
   "long_prefill_token_threshold" }
 local LOAD = { "rate", "process", "cv", "burst", "concurrency", "think" }
-local QUESTION = { "count", "seed", "replicas", "router", "threads", "system", "tp", "pp", "ep", "weight_dtype",
-  "kv_dtype", "compute_dtype", "gpu_hour" }
+local QUESTION = { "count", "seed", "replicas", "router", "threads", "system", "tp", "pp", "ep", "attention_dp",
+  "software", "sampling", "weight_dtype", "kv_dtype", "compute_dtype", "gpu_hour" }
 
 -- "fixed=5ms,per_token=20us": { fixed = 0.005, per_token = 2e-5 }, or nil and a message.
 local function times(option, text)
@@ -48,11 +48,6 @@ local function limits(option, text)
   return found
 end
 
-local function host_of(option, text)
-  if not text:find "=" then return text end -- a profile
-  return times(option, text)
-end
-
 local function copy(names, values)
   local found
   for _, name in ipairs(names) do
@@ -70,7 +65,7 @@ end
 function question.of(values, model)
   local asked = copy(QUESTION, values) or {}
   asked.model = model
-  for option, parse in pairs { step_time = times, host = host_of, slo = limits, prompt = length, output = length } do
+  for option, parse in pairs { step_time = times, host = times, slo = limits, prompt = length, output = length } do
     if values[option] then
       local message
       asked[option], message = parse(option:gsub("_", "-"), values[option])

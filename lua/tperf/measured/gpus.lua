@@ -10,6 +10,7 @@ local patterns = {
   { "a10%f[^%w]", "a10" }, { "l40s", "l40s" }, { "%f[%w]l4%f[^%w]", "l4" },
   { "rtx[_ ]pro[_ ]6000", "rtx-pro-6000" }, { "v100", "v100-sxm" }, { "b60", "arc-pro-b60" },
   { "mi300x", "mi300x" }, { "mi325x", "mi325x" }, { "mi350x", "mi350x" }, { "mi355x", "mi355x" },
+  { "rtx[_ -]?4090", "rtx-4090" },
 }
 
 -- Chips that the patterns would take for a faster relative.

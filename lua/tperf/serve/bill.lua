@@ -3,33 +3,47 @@ local bill = {}
 
 local HOUR <const>, MILLION <const> = 3600, 1e6
 
---- The GPUs of a deployment; nil where only the length of steps is given.
----@param o table  checked arguments of tperf.serve
-function bill.gpus(o) return o.machine and o.tp * o.pp * o.replicas end
-
 -- Bytes on a GPU: what the engine holds before it serves, and what is left for the cache.
-local function memory_of(o)
-  local m, e = o.memory, o.engine
-  return { weights = m.weights, buffers = m.buffers, capacity = m.capacity,
+local function memory_of(pool)
+  local m, e = pool.held.memory, pool.o.engine
+  return { weights = m.weights, buffers = math.max(m.buffers, m.logits), capacity = m.capacity,
     cache = (e.num_blocks or 0) * e.block_size * m.token + e.max_num_seqs * m.request }
 end
 
---- Adds gpus, memory, throughput_per_gpu, cost and energy_per_token to an answer.
----@param r table  with busy, seconds in steps summed over engines
----@param o table  with machine, the system, where steps are priced
-function bill.add(r, o)
-  local gpus = bill.gpus(o)
-  if not gpus then return end
-  r.gpus, r.throughput_per_gpu = gpus, r.throughput / gpus
-  r.memory = memory_of(o)
-  local price = o.gpu_hour or o.machine.price and o.machine.price.gpu_hour
-  local power, tokens = o.machine.accelerator.power, r.output_tokens
+-- Joules of a pool whose engines were in steps for so many seconds, summed over them.
+local function energy_of(pool, busy)
+  local power = pool.held.system.accelerator.power
+  return power and power * pool.gpus / pool.o.replicas / pool.o.ranks * busy
+end
+
+local function price_of(pool, o)
+  local price = o.gpu_hour or pool.held.system.price and pool.held.system.price.gpu_hour
+  return price and price * pool.gpus
+end
+
+-- The sum over the pools that there are; nil where one does not know it.
+local function sum(decode, prefill)
+  if not prefill then return decode end
+  return decode and prefill[1] and decode + prefill[1]
+end
+
+--- Adds memory, throughput_per_gpu, cost and energy_per_token to an answer, where steps are priced from a model.
+---@param r table  with gpus, busy and prefill_busy, seconds in steps summed over engines
+---@param o table  checked arguments
+---@param decode table  the pool that decodes, or the only one
+---@param prefill table?
+function bill.add(r, o, decode, prefill)
+  if not decode.held or prefill and not prefill.held then return end
+  r.throughput_per_gpu, r.memory = r.throughput / r.gpus, memory_of(decode)
+  local tokens = r.output_tokens
   if tokens == 0 then return end
-  if price then
-    local dollars = price / HOUR * gpus * r.duration
+  local rate = sum(price_of(decode, o), prefill and { price_of(prefill, o) })
+  if rate then
+    local dollars = rate / HOUR * r.duration
     r.cost = { generated = dollars / tokens * MILLION, total = dollars / (tokens + r.prompt_tokens) * MILLION }
   end
-  r.energy_per_token = power and power * gpus / o.replicas * r.busy / tokens
+  local joules = sum(energy_of(decode, r.busy - r.prefill_busy), prefill and { energy_of(prefill, r.prefill_busy) })
+  r.energy_per_token = joules and joules / tokens
 end
 
 return bill

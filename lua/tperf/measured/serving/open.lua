@@ -43,6 +43,10 @@ local function requests_of(run, prompt_tokens)
   return list
 end
 
+-- What vLLM draws by where a client does not say: these models' generation_config.json has top_p.
+local TOP_P <const> = { ["Llama-3.1-8B-Instruct"] = true, ["Llama-3.1-70B-Instruct"] = true, ["Llama-2-7b-hf"] = true,
+  ["Yi-34B"] = true }
+
 local function question_of(run, rows, options)
   if run.quality ~= "clean" then return nil, "conditions are not clear: " .. tostring(run.quality) end
   local machine, model, reason
@@ -54,7 +58,7 @@ local function question_of(run, rows, options)
   local prompt = read.positive(whole.prompt_tokens_mean) or run.system_prompt_tokens + run.question_tokens
   for i, stage in ipairs(run.stages) do load[i] = { rate = stage.rate, duration = stage.duration_s } end
   return { model = model, system = machine, tp = run.tp, pp = run.pp, requests = requests_of(run, prompt),
-    load = { stages = load }, keep = "requests", memory_utilization = run.gpu_memory_utilization,
+    sampling = TOP_P[run.model:match "([^/]*)$"] and "top_p" or "random", load = { stages = load }, keep = "requests", memory_utilization = run.gpu_memory_utilization,
     engine = { max_num_seqs = run.max_num_seqs, max_num_batched_tokens = run.max_num_batched_tokens,
       max_model_len = run.max_model_len }, rules = options.rules }
 end

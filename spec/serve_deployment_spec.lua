@@ -1,0 +1,295 @@
+-- tperf.serve's deployments and schedulers: pipelines, ranks that share experts, pools for prefill and decoding,
+-- SGLang's and TensorRT-LLM's rules. Steps take what a line says, so that every time can be worked out by hand.
+local tperf = require "tperf"
+
+local function ask(more)
+  local q = { step_time = { fixed = 1 }, keep = "steps", engine = {} }
+  for name, value in pairs(more) do q[name] = value end
+  return tperf.serve(q)
+end
+
+local function near(want, got, within)
+  assert.truthy(math.abs(got - want) <= (within or 1e-9) * math.max(math.abs(want), 1),
+    ("%.12g is not within %g of %.12g"):format(got, within or 1e-9, want))
+end
+
+local function times(r, name)
+  local list = {}
+  for i, q in ipairs(r.requests) do list[i] = q[name] end
+  return list
+end
+
+describe("a pipeline", function()
+  it("has as many batches under way as stages, and one request has one", function()
+    -- 4 stages of a quarter of a second and a tick: a request alone gets a token a second
+    local alone = ask { pp = 4, requests = { { arrival = 0, prompt = 5, output = 4 } } }
+    near(4, alone.requests[1].last_token, 1e-8)
+    -- four that come a stage apart are four batches, each as fast as alone
+    local list = {}
+    for i = 1, 4 do list[i] = { arrival = 0.3 * (i - 1), prompt = 5, output = 10 } end
+    local r = ask { pp = 4, requests = list }
+    for i, q in ipairs(r.requests) do near(10, q.last_token - (i - 1) * 0.3, 0.02) end
+    local r1 = ask { pp = 1, requests = list }
+    assert.truthy(r1.requests[4].first_token > r.requests[4].first_token)
+  end)
+
+  it("sends the chunks of a long prompt through its stages one behind the other", function()
+    local engine = { max_num_batched_tokens = 100 }
+    local r = ask { pp = 4, engine = engine, requests = { { arrival = 0, prompt = 400, output = 1 } } }
+    near(1.75, r.requests[1].first_token, 1e-6) -- the fourth chunk begins after three quarters of a second
+    near(4, ask { pp = 1, engine = engine, requests = { { arrival = 0, prompt = 400, output = 1 } } }.requests[1]
+      .first_token)
+  end)
+
+  it("is as fast as its busiest stage when it is full", function()
+    local list = {}
+    for i = 1, 64 do list[i] = { arrival = 0, prompt = 1, output = 100 } end
+    local r = ask { pp = 4, engine = { max_num_seqs = 64, max_num_batched_tokens = 16 }, requests = list,
+      keep = "requests" }
+    near(64 * 100 / 16 / 4, r.duration, 0.02) -- batches of 16, four a second
+    assert.truthy(r.utilization > 0.97 and r.utilization <= 1)
+  end)
+
+  it("is priced: stages share the layers, and hold a part of the weights", function()
+    local function q(pp, tp)
+      return tperf.serve { model = "llama-3.1-70b", system = "h100-sxm", tp = tp, pp = pp, load = { concurrency = 64 },
+        count = 128, prompt = 512, output = 64 }
+    end
+    local tp4, pp4 = q(1, 4), q(4, 1)
+    assert.equal(4, pp4.gpus)
+    assert.truthy(pp4.tpot.mean > 2 * tp4.tpot.mean) -- a token passes all layers of one GPU each
+    assert.truthy(pp4.throughput > 0.4 * tp4.throughput and pp4.throughput < 1.6 * tp4.throughput)
+    assert.truthy(pp4.num_blocks > 0.9 * tp4.num_blocks and pp4.num_blocks < 1.1 * tp4.num_blocks)
+  end)
+
+  it("loses no request to preemptions while batches are under way", function()
+    local list = {}
+    for i = 1, 60 do list[i] = { arrival = 0.1 * i, prompt = 20 + i % 7, output = 30 + i % 11 } end
+    for _, scheduler in ipairs { "vllm", "sglang", "tensorrt-llm" } do
+      local r = ask { pp = 3, keep = "requests", requests = list, engine = { num_blocks = 24, block_size = 8,
+        scheduler = scheduler, chunked_prefill = true } }
+      assert.equal(60, r.finished)
+      if scheduler == "vllm" then assert.truthy(r.preemptions > 10) end
+      if scheduler == "tensorrt-llm" then assert.equal(0, r.preemptions) end
+    end
+  end)
+end)
+
+describe("attention data parallelism", function()
+  local requests = { { arrival = 0, prompt = 1000, output = 10 }, { arrival = 0, prompt = 10, output = 10 } }
+
+  it("lets ranks wait for the slowest of their steps", function()
+    local time = { fixed = 1, per_token = 0.01 }
+    local apart = ask { step_time = time, replicas = 2, requests = requests }
+    local ranks = ask { step_time = time, attention_dp = 2, requests = requests }
+    near(11, apart.requests[1].first_token)
+    near(1.1, apart.requests[2].first_token)
+    near(11, ranks.requests[1].first_token)
+    near(11, ranks.requests[2].first_token)
+    near(11 + 9 * 1.01, ranks.requests[2].last_token)
+    assert.equal(2, ranks.gpus)
+  end)
+
+  it("is the same as replicas where all ranks do the same", function()
+    local list = {}
+    for i = 1, 20 do
+      list[2 * i - 1] = { arrival = i, prompt = 50 + i, output = 9 }
+      list[2 * i] = { arrival = i, prompt = 50 + i, output = 9 }
+    end
+    local time = { fixed = 0.1, per_token = 0.001 }
+    local apart = ask { step_time = time, replicas = 2, requests = list, keep = "requests" }
+    local ranks = ask { step_time = time, attention_dp = 2, requests = list, keep = "requests" }
+    assert.same(times(apart, "last_token"), times(ranks, "last_token"))
+  end)
+
+  it("spreads the experts over the ranks", function()
+    local r = tperf.serve { model = "mixtral-8x7b", system = "h100-sxm", attention_dp = 4, load = { concurrency = 32 },
+      count = 64, prompt = 200, output = 50 }
+    local same = tperf.serve { model = "mixtral-8x7b", system = "h100-sxm", ep = 4, replicas = 4,
+      load = { concurrency = 32 }, count = 64, prompt = 200, output = 50 }
+    assert.equal(4, r.gpus)
+    near(r.throughput, same.throughput)
+    assert.truthy(r.num_blocks > 0)
+  end)
+end)
+
+describe("pools for prefill and decoding", function()
+  local function split(more)
+    local q = { prefill = {}, decode = {}, requests = { { arrival = 0, prompt = 100, output = 5 } },
+      transfer = { latency = 0.25, per_token = 0.01 } }
+    for name, value in pairs(more or {}) do q[name] = value end
+    if q.load then q.requests = nil end
+    return ask(q)
+  end
+
+  it("give the first token, send keys and values over, and go on", function()
+    local q = split().requests[1]
+    near(1, q.first_token)
+    near(1 + 0.25 + 100 * 0.01 + 4, q.last_token)
+    near(0.25 + 1 + 1, q.longest_gap)
+    assert.equal(5, q.tokens)
+    assert.equal(5, q.steps)
+  end)
+
+  it("never let a prompt disturb an answer", function()
+    local requests = { { arrival = 0, prompt = 100, output = 20 } }
+    for i = 2, 10 do requests[i] = { arrival = 1 + i, prompt = 1000, output = 1 } end
+    local time = { fixed = 1, per_token = 0.01 }
+    local r = split { step_time = time, requests = requests }
+    near(2 + 1.25 + 19 * 1.01, r.requests[1].last_token)
+    assert.truthy(ask { step_time = time, requests = requests }.requests[1].last_token
+      > r.requests[1].last_token + 50)
+    assert.equal(0, r.rejected)
+  end)
+
+  it("say how busy each is, and at which ratio they match", function()
+    local r = split { requests = nil, load = { rate = 0.5 }, count = 200, prompt = 100, output = 20,
+      prefill = { replicas = 2 }, decode = { replicas = 3 }, keep = "requests" }
+    assert.equal(5, r.gpus)
+    assert.truthy(r.pools.prefill.utilization > 0.1 and r.pools.prefill.utilization < 1)
+    assert.truthy(r.pools.decode.utilization > r.pools.prefill.utilization)
+    near(r.pools.prefill.utilization / r.pools.decode.utilization, r.pools.matched)
+  end)
+
+  it("recompute what the decoding pool preempts, and conserve everything", function()
+    local requests = {}
+    for i = 1, 40 do requests[i] = { arrival = 0, prompt = 60, output = 60 } end
+    local r = split { requests = requests, decode = { engine = { num_blocks = 40 } }, keep = "requests" }
+    assert.equal(40, r.finished)
+    assert.truthy(r.preemptions > 5)
+  end)
+
+  it("work in closed loops", function()
+    local r = split { requests = nil, load = { concurrency = 8 }, count = 100, prompt = 50, output = 10,
+      keep = "requests" }
+    near(8, r.concurrency, 0.1)
+  end)
+
+  it("are priced each by its own deployment, the transfer by the network between them", function()
+    local r = tperf.serve { model = "llama-3.1-70b", system = "h100-sxm", prefill = { tp = 4, replicas = 2 },
+      decode = { tp = 8 }, load = { rate = 2 }, count = 100, prompt = 2000, output = 100 }
+    assert.equal(16, r.gpus)
+    -- 2 x 80 layers x 8 heads x 128 x 2 bytes a token, by 4 GPUs of 50 GB/s each
+    local bytes = 2.0 * 80 * 8 * 128 * 2
+    assert.truthy(r.pools.transfer.per_token >= bytes / 4 / 50e9)
+    assert.truthy(r.pools.transfer.per_token < 2 * bytes / 4 / 50e9)
+  end)
+end)
+
+describe("SGLang's scheduler", function()
+  local function sglang(more, engine)
+    local q = { engine = { scheduler = "sglang", max_num_batched_tokens = 100 } }
+    for name, value in pairs(engine or {}) do q.engine[name] = value end
+    for name, value in pairs(more) do q[name] = value end
+    return ask(q)
+  end
+
+  it("computes prompts first, and nothing beside them", function()
+    local r = sglang { requests = { { arrival = 0, prompt = 50, output = 5 },
+      { arrival = 1, prompt = 150, output = 5 } } }
+    for _, step in ipairs(r.steps) do assert.truthy(step.prefills == 0 or step.decodes == 0) end
+    -- the second prompt takes the second and third steps, the first answer waits
+    near(3, r.requests[2].first_token)
+    near(1 + 2 + 4, r.requests[1].last_token)
+    near(7, r.requests[2].last_token)
+    -- vLLM goes on with the first answer beside the second prompt
+    local vllm = sglang({ requests = { { arrival = 0, prompt = 50, output = 5 },
+      { arrival = 1, prompt = 150, output = 5 } } }, { scheduler = "vllm" })
+    near(5, vllm.requests[1].last_token)
+  end)
+
+  it("keeps room for a part of what answers may become", function()
+    -- 128 tokens of room; each request may become 10 + 100
+    local requests = {}
+    for i = 1, 6 do requests[i] = { arrival = 0, prompt = 10, output = 100 } end
+    local r = sglang({ requests = requests }, { num_blocks = 17, block_size = 8 })
+    local together = 0
+    for _, step in ipairs(r.steps) do together = math.max(together, step.running) end
+    assert.equal(6, r.finished)
+    assert.truthy(together < 6 and together >= 1, together)
+    local vllm = sglang({ requests = requests }, { scheduler = "vllm", num_blocks = 17, block_size = 8 })
+    assert.equal(6, vllm.steps[1].running)
+    assert.truthy(vllm.preemptions > r.preemptions)
+  end)
+
+  it("looks for requests every few steps", function()
+    local requests = { { arrival = 0, prompt = 5, output = 50 }, { arrival = 3.5, prompt = 5, output = 2 } }
+    local function second(interval) -- when it is scheduled
+      return sglang({ requests = requests }, { receive_interval = interval }).requests[2].first_scheduled
+    end
+    near(4, second(1))
+    local late = second(10)
+    assert.truthy(late >= 10 and late <= 12, late)
+  end)
+end)
+
+describe("TensorRT-LLM's scheduler", function()
+  local function trt(more, engine)
+    local q = { engine = { scheduler = "tensorrt-llm", max_num_batched_tokens = 100 } }
+    for name, value in pairs(engine or {}) do q.engine[name] = value end
+    for name, value in pairs(more) do q[name] = value end
+    return ask(q)
+  end
+
+  it("starts only what it can finish", function()
+    local requests = {}
+    for i = 1, 6 do requests[i] = { arrival = 0, prompt = 10, output = 31 } end -- 40 tokens at the end: 5 blocks
+    local r = trt({ requests = requests }, { num_blocks = 17, block_size = 8 })
+    assert.equal(0, r.preemptions)
+    assert.equal(3, r.steps[1].running)
+    near(31, r.requests[3].last_token)
+    near(62, r.requests[6].last_token)
+  end)
+
+  it("takes prompts whole unless it is told otherwise", function()
+    local requests = { { arrival = 0, prompt = 60, output = 3 }, { arrival = 0, prompt = 60, output = 3 } }
+    local whole = trt { requests = requests }
+    near(1, whole.requests[1].first_token)
+    near(2, whole.requests[2].first_token)
+    local chunks = trt({ requests = requests }, { chunked_prefill = true })
+    assert.equal(100, chunks.steps[1].prefill_tokens)
+    assert.equal(60, whole.steps[1].prefill_tokens)
+    local ok, raised = pcall(trt, { requests = { { arrival = 0, prompt = 101, output = 3 } } })
+    assert.is_false(ok)
+    assert.truthy(raised:find("without 'chunked_prefill' a step must take its prompt of 101 tokens whole", 1, true))
+  end)
+end)
+
+describe("steps taken all at once", function()
+  -- Where steps are kept each is simulated; else those in which nobody comes or goes are taken together.
+  local function both(more)
+    local q = { keep = "steps", seed = more.seed }
+    for name, value in pairs(more) do q[name] = value end
+    local one_by_one = tperf.serve(q)
+    q.keep = "requests"
+    local together = tperf.serve(q)
+    one_by_one.steps = nil
+    assert.same(one_by_one, together)
+    return together
+  end
+
+  local LINE = { fixed = 5e-3, per_token = 20e-6, per_context_token = 40e-9, per_prefill_pair = 1e-9 }
+
+  it("are what they are one by one, whatever the scheduler", function()
+    for seed, scheduler in ipairs { "vllm", "sglang", "tensorrt-llm", "vllm", "sglang", "tensorrt-llm" } do
+      for _, load in ipairs { { rate = 20 }, { concurrency = 12, think = 0.1 } } do
+        for _, blocks in ipairs { 60, 3000 } do
+          both { step_time = LINE, seed = seed, load = load, count = 80, prompt = { uniform = { 5, 300 } },
+            output = { exponential = 90, max = 400 },
+            engine = { scheduler = scheduler, num_blocks = blocks, max_num_seqs = 10, chunked_prefill = true,
+              async_scheduling = seed % 2 == 0, receive_interval = seed, prefix_caching = seed > 3,
+              max_num_batched_tokens = 256 } }
+        end
+      end
+    end
+  end)
+
+  it("are so for priced steps, several replicas, and pools", function()
+    both { model = "llama-3.1-8b", system = "h100-sxm", replicas = 3, router = "least_loaded", load = { rate = 20 },
+      count = 100, prompt = 200, output = { exponential = 100 } }
+    both { model = "gpt-oss-20b", system = "h100-sxm", load = { concurrency = 7 }, count = 40, prompt = 200,
+      output = { exponential = 100 } }
+    both { step_time = LINE, prefill = {}, decode = { replicas = 2 }, load = { rate = 20 }, count = 100, prompt = 200,
+      output = { exponential = 100 } }
+  end)
+end)

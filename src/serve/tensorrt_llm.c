@@ -1,0 +1,69 @@
+// tensorrt_llm.c: TensorRT-LLM's in-flight batching with the capacity policy GUARANTEED_NO_EVICT, its default, see
+// docs/serving.md: a request starts when there is room for it to its end, beside all that run, and is never paused.
+#include "serve/batch.h"
+
+static int32_t least(int32_t a, int32_t b) {
+    return a < b ? a : b;
+}
+
+// Blocks of a request at its end; its last token needs none.
+static int32_t final_blocks(const tp_batch *b, int64_t full) {
+    int32_t drafts = b->engine->drafting.method == TP_DRAFT_NONE ? 0 : b->engine->drafting.tokens;
+    return tp_batch_blocks(b->engine, full - 1 + drafts + b->lookahead);
+}
+
+// Blocks that those who run have still to take.
+static int64_t reserved(const tp_batch *b) {
+    const tp_replica *replica = b->replica;
+    int64_t sum = 0;
+    for (int32_t i = 0; i < replica->n_running; i++) {
+        const tp_sequence *s = &replica->sequences[replica->running[i]];
+        int32_t more = final_blocks(b, s->full) - s->holding.count;
+        if (more > 0) sum += more;
+    }
+    return sum;
+}
+
+// Decodes first, and chunks of prompts that have begun.
+static tp_status schedule_running(tp_batch *b) {
+    tp_replica *replica = b->replica;
+    for (int32_t i = 0; i < replica->n_running && b->budget > 0; i++) {
+        tp_sequence *s = &replica->sequences[replica->running[i]];
+        int32_t tokens = least(s->known + s->drafts - s->computed, b->budget);
+        tokens = least(tokens, b->engine->max_model_len - 1 - s->computed);
+        if (tokens <= 0) continue;
+        TP_TRY(tp_batch_extend(b, s, (int64_t)s->computed + tokens + b->lookahead));
+        tp_batch_add(b, s, tokens);
+    }
+    return TP_OK;
+}
+
+// In the order of arrival, until one has no room. Without chunks a prompt must fit into what is left of the step.
+static tp_status schedule_waiting(tp_batch *b) {
+    tp_replica *replica = b->replica;
+    const tp_engine *engine = b->engine;
+    int64_t kept = replica->waiting.count > 0 ? reserved(b) : 0;
+    while (b->budget > 0 && replica->n_running < engine->max_num_seqs) {
+        tp_candidate c;
+        bool any;
+        int32_t taken;
+        TP_TRY(tp_batch_next(b, &c, &any));
+        if (!any) break;
+        int32_t tokens = c.known - c.cached;
+        if (!engine->chunked_prefill && tokens > b->budget) break;
+        tokens = least(tokens, b->budget);
+        int32_t more = tp_batch_more(b, &c, tokens, &taken);
+        int64_t rest = final_blocks(b, (int64_t)c.known + c.output) -
+                       (int64_t)tp_batch_blocks(engine, (int64_t)c.cached + tokens);
+        if (rest < 0) rest = 0;
+        if (taken + rest > replica->blocks.free - kept) break;
+        kept += rest;
+        TP_TRY(tp_batch_admit(b, &c, more, tokens));
+    }
+    return TP_OK;
+}
+
+tp_status tp_schedule_tensorrt_llm(tp_batch *b) {
+    TP_TRY(schedule_running(b));
+    return schedule_waiting(b);
+}
