@@ -47,7 +47,7 @@ ALL_CFLAGS  = $(REQUIRED) $(WARNINGS) $(VARIANT_$(VARIANT)) $(FAULTS_CFLAGS) $(P
 ALL_LDFLAGS = $(VARIANT_$(VARIANT)) $(FAULTS_LDFLAGS) -pthread $(LDFLAGS)
 LIBS = $(PKG_LIBS) -lm -ldl
 
-SOURCES   := $(sort $(filter-out src/tools/% $(if $(FAULTS),,$(FAULTS_FILE)),$(wildcard src/*/*.c)))
+SOURCES   := $(sort $(filter-out src/tools/% src/page/% $(if $(FAULTS),,$(FAULTS_FILE)),$(wildcard src/*/*.c)))
 OBJECTS   := $(SOURCES:src/%.c=$(B)/%.o) $(B)/embedded.o $(B)/sources.o
 LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
@@ -195,6 +195,10 @@ $(B)/lua-files: FORCE
 FORCE:
 
 -include $(OBJECTS:.o=.d)
+
+# --- tperf in a browser ---
+
+include src/page/page.mk
 
 # --- what the machine needs ---
 

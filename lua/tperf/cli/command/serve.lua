@@ -97,23 +97,37 @@ local function question_of(values)
   return question
 end
 
-local function print_answer(r)
-  local report, latencies, rows = require "tperf.report", {}, {}
+-- A row for each latency.
+local function latencies_of(r)
+  local latencies = {}
   for _, name in ipairs { "ttft", "tpot", "e2e" } do
     if r[name] then
       latencies[#latencies + 1] = { latency = name, mean = r[name].mean, p50 = r[name].p50, p90 = r[name].p90,
         p99 = r[name].p99 }
     end
   end
-  if latencies[1] then report.print(latencies, latency_columns) end
+  return latencies
+end
+
+-- A row for everything else.
+local function details_of(r)
+  local rows = {}
   for _, detail in ipairs(DETAILS) do
     if r[detail[1]] ~= nil then rows[#rows + 1] = { item = detail[2], value = r[detail[1]], unit = detail[3] } end
   end
+  return rows
+end
+
+local detail_columns = {
+  { key = "item" },
+  { title = "value", align = "right", key = function(row) return format.number(row.value, row.unit) end },
+}
+
+local function print_answer(r)
+  local report, latencies = require "tperf.report", latencies_of(r)
+  if latencies[1] then report.print(latencies, latency_columns) end
   print()
-  report.print(rows, {
-    { key = "item" },
-    { title = "value", align = "right", key = function(row) return format.number(row.value, row.unit) end },
-  })
+  report.print(details_of(r), detail_columns)
   if r.saturated then
     io.stderr:write(("saturated: more requests come than the %.4g a second that are served; waits grow as long as the "
       .. "load lasts\n"):format(r.requests_per_second))
@@ -138,6 +152,8 @@ local function flat(r)
 end
 
 return {
+  question = question_of, latencies = latencies_of, latency_columns = latency_columns, details_of = details_of,
+  detail_columns = detail_columns,
   summary = "requests through a serving engine, simulated: latency, throughput, goodput",
   details = [[
 Requests of a trace, or drawn, go through the scheduler of vLLM V1. A step takes what the

@@ -1,0 +1,145 @@
+--- Compare: systems beside each other, for training by the number of GPUs, for serving by their Pareto fronts.
+local check = require "tperf.check"
+local command = require "tperf.page.command"
+local configuration = require "tperf.cli.configuration"
+local grid = require "tperf.page.grid"
+
+local compare = {}
+
+local OWN <const> = { systems = true, show = true, domain = true, hbm = true }
+local MOST_SYSTEMS <const>, MOST_COUNTS <const> = 8, 12
+
+local function per_gpu(c) return c.tokens_per_second / c.gpus end
+
+-- What a line can show of the best configuration.
+local SHOWS <const> = {
+  ["tokens/s/GPU"] = { key = per_gpu, title = "tokens/s per GPU" },
+  ["tokens/s"] = { key = "tokens_per_second", title = "tokens/s" },
+  time = { key = "time", title = "time of an iteration", unit = "s" },
+  mfu = { key = "mfu", title = "MFU", unit = "%" },
+}
+
+-- { systems =, changes = } that were asked for: their names, and what they are changed to.
+local function machines(given)
+  local names, systems, changes = {}, {}, {}
+  for name in (given.systems or ""):gmatch "[^,]+" do names[#names + 1] = name end
+  if #names == 0 then error("choose at least one system", 0) end
+  if #names > MOST_SYSTEMS then error(("at most %d systems can be compared at a time"):format(MOST_SYSTEMS), 0) end
+  local domain, hbm = tonumber(given.domain), tonumber(given.hbm)
+  if domain then changes.network = { fast = { domain = math.tointeger(domain) } } end
+  for i, name in ipairs(names) do
+    local s = require "tperf".system(name)
+    if hbm and hbm ~= 1 then changes.accelerator = { hbm = { capacity = s.accelerator.hbm.capacity * hbm } } end
+    systems[i] = next(changes) and s:with(changes) or s
+  end
+  return names, systems, domain, hbm
+end
+
+local function script_of(names, asked, domain, hbm, call)
+  local changes = {}
+  if domain then changes[#changes + 1] = ("network = { fast = { domain = %d } }"):format(domain) end
+  if hbm and hbm ~= 1 then
+    changes[#changes + 1] = ("accelerator = { hbm = { capacity = s.accelerator.hbm.capacity * %g } }"):format(hbm)
+  end
+  local with = changes[1] and (":with { %s }"):format(table.concat(changes, ", ")) or ""
+  return ([[
+local tperf = require "tperf"
+
+for _, name in ipairs %s do
+  local s = tperf.system(name)
+  local question = %s
+  question.system = s%s
+%s
+end
+]]):format(command.lua(names), command.lua(asked, "  "), with, call)
+end
+
+-- A list of numbers of GPUs, few enough to wait for.
+local function check_counts(gpus)
+  if type(gpus) == "table" and #gpus > MOST_COUNTS then
+    check.fail("--gpus: at most %d numbers can be compared at a time, got %d", MOST_COUNTS, #gpus)
+  end
+end
+
+--- Training, by the number of GPUs: { chart (SVG), table, script }. values: of `tperf search`, but `systems`, "a,b", for
+--- the system; show: what of it; domain: GPUs of a fast domain; hbm: times the memory.
+function compare.compare(question)
+  local given, tperf = question.values, require "tperf"
+  local names, systems, domain, hbm = machines(given)
+  local values, arguments = command.values("search", given, OWN)
+  values.system = "any"
+  local asked = command.need(configuration.question(values, arguments, { "gpus", "batch" }, true))
+  check_counts(asked.gpus)
+  asked.software, asked.top, asked.system = values.software or asked.software, 1, nil
+  local script = script_of(names, asked, domain, hbm, [[
+  for _, found in ipairs(tperf.search(question)) do
+    local c = found[1]
+    print(name, found.gpus, c and tperf.units.format(c.time, "s") or found.reason)
+  end]])
+  asked.gpus = type(asked.gpus) == "table" and asked.gpus or { asked.gpus }
+  local show = SHOWS[given.show or "tokens/s/GPU"] or check.fail("show: %s is not known", check.show(given.show))
+  local rows, points, last = {}, {}, nil
+  for i, system in ipairs(systems) do
+    asked.system = system
+    for _, found in ipairs(command.call("search", tperf.search, asked)) do
+      local row = found[1] or { gpus = found.gpus, reason = found.reason }
+      row.machine = names[i]
+      rows[#rows + 1], last = row, found.reason or last
+      points[#points + 1] = found[1] and row or nil
+    end
+  end
+  local columns = { { key = "machine", title = "system" }, { key = "gpus", title = "GPUs" } }
+  table.move(configuration.columns, 1, #configuration.columns, #columns + 1, columns)
+  columns[#columns + 1] = { key = "reason" }
+  for _, row in ipairs(rows) do row.fast, row.tokens_per_second = row.fast or {}, row.tokens_per_second or 0 / 0 end
+  return {
+    table = grid(rows, columns), script = script, reason = not points[1] and last or nil,
+    chart = points[1] and tperf.plot.lines({
+      rows = points, series = "machine", x = { key = "gpus", title = "GPUs" }, y = show, logx = 2,
+      logy = show.key ~= "mfu" and 10 or nil, title = tostring(tperf.model(asked.model)) .. ": the best of every size",
+      width = question.width,
+    }):svg() or nil,
+  }
+end
+
+--- Serving: the Pareto front of each system's tokens/s per GPU against tokens/s of a user. values: of `tperf infer -g`,
+--- but `systems` for the system; domain and hbm as above.
+function compare.front(question)
+  local given, tperf = question.values, require "tperf"
+  local names, systems, domain, hbm = machines(given)
+  local values, arguments = command.values("infer", given, OWN)
+  local asked = { model = arguments[1] or error("MODEL is missing", 0), top = 1 }
+  for _, name in ipairs { "gpus", "prompt", "generate", "weight_dtype", "kv_dtype", "compute_dtype", "gpu_hour" } do
+    asked[name] = values[name]
+  end
+  local script = script_of(names, asked, domain, hbm, [[
+  for _, point in ipairs(tperf.search_inference(question).pareto or {}) do
+    print(name, 1 / point.tpot, point.tokens_per_second_per_gpu)
+  end]])
+  local rows, reason = {}, nil
+  for i, system in ipairs(systems) do
+    asked.system = system
+    local found = command.call("infer", tperf.search_inference, asked)
+    reason = reason or found.reason and ("%s: %s"):format(names[i], found.reason)
+    for _, point in ipairs(found.pareto or {}) do
+      point.machine, point.speed = names[i], 1 / point.tpot
+      rows[#rows + 1] = point
+    end
+  end
+  return {
+    script = script, reason = reason,
+    table = grid(rows, {
+      { key = "machine", title = "system" }, { key = "tp" }, { key = "pp", usual = 1 }, { key = "ep", usual = 1 },
+      { key = "dp" }, { key = "batch" }, { key = "ttft", unit = "s" }, { key = "tpot", unit = "s" },
+      { key = "speed", title = "tokens/s of a user" }, { key = "tokens_per_second_per_gpu", title = "tokens/s per GPU" },
+      { key = "memory.total", title = "memory", unit = "bytes" },
+    }),
+    chart = rows[1] and tperf.plot.lines({
+      rows = rows, series = "machine", logx = 10, logy = 10, x = { key = "speed", title = "tokens/s of a user" },
+      y = { key = "tokens_per_second_per_gpu", title = "tokens/s per GPU" }, width = question.width,
+      title = ("Serving %s on %d GPUs"):format(tostring(tperf.model(asked.model)), asked.gpus),
+    }):svg() or nil,
+  }
+end
+
+return compare
