@@ -191,8 +191,10 @@ describe("the Lua files", function()
   end)
 
   it("require what lies below them only", function()
-    -- Reports read results: the questions and what they ask do not know them. The writers of files are anybody's.
-    local anybody = { ["tperf.report.number"] = true, ["tperf.report.output"] = true, ["tperf.report.json"] = true }
+    -- Reports read results: the questions and what they ask do not know them. The writers of files are anybody's, and
+    -- so is the style of pages. A web page stands beside the command line, whose options its forms are.
+    local anybody = { ["tperf.report.number"] = true, ["tperf.report.output"] = true, ["tperf.report.json"] = true,
+      ["tperf.report.sheet"] = true }
     local wrong = {}
     for _, path in ipairs(lua_files) do
       local own = path:match "^lua/tperf/(%w+)/"
@@ -200,7 +202,7 @@ describe("the Lua files", function()
         local part = module:match "^tperf%.(%w+)"
         local above = part == "cli" or part == "report" or part == "compat"
         local inside = path:find "^lua/tperf/init%.lua$" or path:find "^scripts/" or own == "cli" or own == part
-          or own == "plot"
+          or own == "plot" or own == "page"
         -- tperf.args reads the options of scripts as the command line reads its own
         local shared = anybody[module] or path == "lua/tperf/args.lua" and module == "tperf.cli.options"
         if above and not inside and not shared then wrong[#wrong + 1] = path .. " requires " .. module end

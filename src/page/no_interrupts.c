@@ -9,5 +9,4 @@ bool tp_interrupts_overdue(void) {
     return false;
 }
 
-void tp_interrupts_claim_end(void) {
-}
+void tp_interrupts_claim_end(void) {}

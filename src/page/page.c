@@ -33,7 +33,8 @@ EMSCRIPTEN_KEEPALIVE char *tp_page_ask(const char *question) {
     lua_pushstring(state, question);
     // lua/tperf/page/ catches what can be told; what is left is a lack of memory
     int status = lua_pcall(state, 1, 1, 0);
-    const char *text = status == LUA_OK ? lua_tostring(state, -1) : "{\"error\":\"not enough memory\"}";
+    const char *text =
+        status == LUA_OK ? lua_tostring(state, -1) : "{\"error\":\"not enough memory\"}";
     char *copy = strdup(text);
     lua_settop(state, 0);
     return copy;

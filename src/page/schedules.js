@@ -1,7 +1,8 @@
 // Schedules: pipeline schedules side by side, with times of one's own.
 "use strict";
 
-const PASSES = [["f", "Forward"], ["b", "Backward"], ["d", "its input half"], ["w", "its weight half"], ["o", "Pair overlapped"]];
+const PASSES = [["f", "Time of a forward"], ["b", "of a backward"], ["d", "of its input half"], ["w", "of its weight half"],
+  ["o", "of a pair that overlaps"]];
 
 const schedules = {
   name: "schedules", title: "Schedules", heading: "Pipeline schedules side by side",
@@ -10,11 +11,11 @@ const schedules = {
     { name: "devices", label: "Devices", kind: "text", mode: "numeric", usual: "4" },
     { name: "microbatches", label: "Micro-batches", kind: "text", mode: "numeric", usual: "8" },
     { name: "per", label: "Times are of", kind: "select", usual: "",
-      options: [["", "a device, its stages share them"], ["stage", "each stage"]],
-      hint: "of each stage: 1, or 0.8:1.2:1:1 for four" },
+      options: [["", "each device"], ["stage", "each stage"]],
+      hint: "stages of a device share its time; of each stage also 0.8:1.2:1:1" },
     ...PASSES.map(([key, label], i) => ({ name: key, label, kind: "text", placeholder: ["1", "2", "half of it",
       "half of it", "the sum"][i] })),
-    { name: "p2p", label: "Message to the next stage", kind: "text", placeholder: "0" },
+    { name: "p2p", label: "of a message to the next stage", kind: "text", placeholder: "0" },
     { name: "stages", label: "Stages", kind: "text", mode: "numeric", placeholder: "as the schedule has", more: true },
     { name: "group-size", label: "Micro-batches of a group", kind: "text", mode: "numeric", more: true,
       hint: "of schedules that interleave" },

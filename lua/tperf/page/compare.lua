@@ -14,7 +14,7 @@ local function per_gpu(c) return c.tokens_per_second / c.gpus end
 -- What a line can show of the best configuration.
 local SHOWS <const> = {
   ["tokens/s/GPU"] = { key = per_gpu, title = "tokens/s per GPU" },
-  ["tokens/s"] = { key = "tokens_per_second", title = "tokens/s" },
+  ["tokens/s"] = { key = "tokens_per_second", title = "tokens/s" }, -- over orders of magnitude, as time is
   time = { key = "time", title = "time of an iteration", unit = "s" },
   mfu = { key = "mfu", title = "MFU", unit = "%" },
 }
@@ -61,8 +61,8 @@ local function check_counts(gpus)
   end
 end
 
---- Training, by the number of GPUs: { chart (SVG), table, script }. values: of `tperf search`, but `systems`, "a,b", for
---- the system; show: what of it; domain: GPUs of a fast domain; hbm: times the memory.
+--- Training, by the number of GPUs: { chart (SVG), table, script }. values: of `tperf search`, but `systems`, "a,b",
+--- for the system; show: what of it; domain: GPUs of a fast domain; hbm: times the memory.
 function compare.compare(question)
   local given, tperf = question.values, require "tperf"
   local names, systems, domain, hbm = machines(given)
@@ -96,7 +96,7 @@ function compare.compare(question)
     table = grid(rows, columns), script = script, reason = not points[1] and last or nil,
     chart = points[1] and tperf.plot.lines({
       rows = points, series = "machine", x = { key = "gpus", title = "GPUs" }, y = show, logx = 2,
-      logy = show.key ~= "mfu" and 10 or nil, title = tostring(tperf.model(asked.model)) .. ": the best of every size",
+      logy = (show.key == "time" or show.key == "tokens_per_second") and 10 or nil, title = tostring(tperf.model(asked.model)) .. ": the best of every size",
       width = question.width,
     }):svg() or nil,
   }
@@ -131,7 +131,8 @@ function compare.front(question)
     table = grid(rows, {
       { key = "machine", title = "system" }, { key = "tp" }, { key = "pp", usual = 1 }, { key = "ep", usual = 1 },
       { key = "dp" }, { key = "batch" }, { key = "ttft", unit = "s" }, { key = "tpot", unit = "s" },
-      { key = "speed", title = "tokens/s of a user" }, { key = "tokens_per_second_per_gpu", title = "tokens/s per GPU" },
+      { key = "speed", title = "tokens/s of a user" },
+      { key = "tokens_per_second_per_gpu", title = "tokens/s per GPU" },
       { key = "memory.total", title = "memory", unit = "bytes" },
     }),
     chart = rows[1] and tperf.plot.lines({
