@@ -194,7 +194,7 @@ describe("the Lua files", function()
     -- Reports read results: the questions and what they ask do not know them. The writers of files are anybody's, and
     -- so is the style of pages. A web page stands beside the command line, whose options its forms are.
     local anybody = { ["tperf.report.number"] = true, ["tperf.report.output"] = true, ["tperf.report.json"] = true,
-      ["tperf.report.sheet"] = true }
+      ["tperf.report.sheet"] = true, ["tperf.report.hover"] = true }
     local wrong = {}
     for _, path in ipairs(lua_files) do
       local own = path:match "^lua/tperf/(%w+)/"

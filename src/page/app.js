@@ -6,6 +6,7 @@
   const main = document.getElementById("view"), nav = document.getElementById("views");
   let lists = null, shown = null, turn = 0;
 
+  showTitles(document.body, document.getElementById("title-tip"));
   const links = VIEWS.map(view => make("a", { href: "#" + view.name }, view.title));
   nav.append(...links);
 

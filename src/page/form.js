@@ -94,6 +94,9 @@ function makeFile(id, file, select, texts, changed) {
 
 // { element, values(), texts, show(message) }: a form of fields; changed() is called when one of them changes.
 function makeForm(view, fields, values, texts, changed) {
+  const known = new Set(fields.map(field => field.name));
+  const others = Object.keys(values).filter(name => !known.has(name)); // options that a link names and no field has
+  fields = [...fields, ...others.map(name => ({ name, label: "--" + name, kind: "text", more: true }))];
   const made = fields.map(field => makeField(view, field, values[field.name] ?? field.usual ?? "", texts, () => changed()));
   const first = made.filter(m => !m.field.more), more = made.filter(m => m.field.more);
   const details = more.length > 0 && make("details", { class: "more" }, make("summary", {}, "More options"),

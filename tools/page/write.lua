@@ -1,5 +1,6 @@
 -- Usage: tperf run --trust tools/page/write.lua FOLDER FILE. Writes tperf in a browser, one file, from the module that
 -- Emscripten left in FOLDER, the parts in src/page, and the data.
+local hover = require "tperf.report.hover"
 local report = require "tperf.report.json"
 local sheet = require "tperf.report.sheet"
 local timelines = require "tperf.timeline.page"
@@ -34,9 +35,6 @@ end
 
 local function packed(text) return (through("gzip -9n | base64 -w 0", text):gsub("%s", "")) end
 
--- 'sha256-…', by which the policy knows this text.
-local function hash(text) return "'sha256-" .. through("openssl dgst -sha256 -binary | base64 -w 0", text) .. "'" end
-
 local function data()
   local files = {}
   for path in output_of "find models systems software recipes scripts -type f | sort":gmatch "[^\n]+" do
@@ -53,7 +51,7 @@ local function licences()
   return (table.concat(list, "\n\n"):gsub("[&<>]", { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;" }))
 end
 
-local style = sheet.base .. sheet.figures .. timelines.charts .. slurp "src/page/page.css"
+local style = sheet.base .. sheet.figures .. hover.style .. timelines.charts .. slurp "src/page/page.css"
 local scripts = { timelines.script }
 for _, name in ipairs(SCRIPTS) do scripts[#scripts + 1] = slurp(("src/page/%s.js"):format(name)) end
 local script = table.concat(scripts)
@@ -64,8 +62,8 @@ local parts = {
   STYLE = style, SCRIPT = script, WORKER = worker, LICENCES = licences(), DATA = packed(data()),
   ENGINE = packed(slurp(folder .. "/tperf.wasm")),
   -- The worker is made of text in the page, its blob: address; the module of bytes in it. Nothing else may load.
-  POLICY = table.concat({ "default-src 'none'", "script-src " .. hash(script) .. " 'wasm-unsafe-eval'",
-    "style-src " .. hash(style), "worker-src blob:", "img-src data:", "base-uri 'none'", "form-action 'none'" }, "; "),
+  POLICY = table.concat({ "default-src 'none'", "script-src " .. hover.policy_hash(script) .. " 'wasm-unsafe-eval'",
+    "style-src " .. hover.policy_hash(style), "worker-src blob:", "img-src data:", "base-uri 'none'", "form-action 'none'" }, "; "),
 }
 local page = slurp "src/page/page.html":gsub("@(%u+)@", parts)
 assert(#page <= MOST, ("the page has %d bytes, at most %d are meant"):format(#page, MOST))

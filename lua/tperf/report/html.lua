@@ -1,6 +1,8 @@
---- Tables and whole reports as one self-contained HTML file: no script, no request to anywhere, light and dark.
+--- Tables and whole reports as one self-contained HTML file: no request to anywhere, light and dark, and no script but
+-- the one that tells what is under the pointer, where there are figures.
 local columns = require "tperf.report.columns"
 local format = require "tperf.report.format"
+local hover = require "tperf.report.hover"
 local sheet = require "tperf.report.sheet"
 local text = require "tperf.report.text"
 
@@ -22,7 +24,7 @@ function html.escape(plain)
   return html.markup(format.printable(plain))
 end
 
-local STYLE = sheet.base .. sheet.figures .. [[
+local STYLE = sheet.base .. sheet.figures .. hover.style .. [[
 main { max-width: 62rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 1.5rem; text-wrap: balance; }
 h2 { font-size: 1.3rem; margin: 2.5rem 0 .75rem; }
@@ -56,17 +58,28 @@ function html.table(rows, wanted)
   return table.concat(out)
 end
 
---- A whole page around a body. The policy forbids every request, whatever a text may smuggle in.
+local SCRIPT = hover.script .. 'showTitles(document.body, document.getElementById("tip"));\n'
+local SCRIPT_HASH -- made when first needed
+
+-- What tells the titles of figures, and what the policy says of it; nothing where there are none.
+local function script_of(body)
+  if not body:find("<svg", 1, true) then return "", "" end
+  SCRIPT_HASH = SCRIPT_HASH or hover.policy_hash(SCRIPT)
+  return '<div id="tip" hidden></div>\n<script>' .. SCRIPT .. "</script>\n", "; script-src " .. SCRIPT_HASH
+end
+
+--- A whole page around a body. The policy forbids every request and every other script, whatever a text may smuggle in.
 ---@param title string
 ---@param body string  HTML
 ---@return string
 function html.page(title, body)
+  local script, policy = script_of(body)
   return table.concat {
     '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
     '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
-    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n",
-    "<title>", html.escape(title), "</title>\n<style>\n", STYLE, "</style>\n</head>\n<body>\n<main>\n",
-    body, "</main>\n</body>\n</html>\n",
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'", policy,
+    '">\n<title>', html.escape(title), "</title>\n<style>\n", STYLE, "</style>\n</head>\n<body>\n<main>\n",
+    body, "</main>\n", script, "</body>\n</html>\n",
   }
 end
 

@@ -1,4 +1,5 @@
 --- The fixed parts of timeline:html(): style, controls and script.
+local hover = require "tperf.report.hover"
 local palette = require "tperf.timeline.palette"
 local sheet = require "tperf.report.sheet"
 
@@ -21,8 +22,6 @@ page.charts = [[
 .chart .row { fill: var(--row); } .chart .grid { stroke: var(--line); }
 .chart .p { stroke: var(--paper); stroke-width: .6; } .chart .held { fill: var(--held); stroke: var(--edge); }
 .chart .same { stroke: #d4145a; stroke-width: 2; } .chart .here { stroke: #d4145a; stroke-width: 3.5; }
-#tip { position: fixed; pointer-events: none; background: var(--ink); color: var(--paper); padding: .3rem .55rem;
-  border-radius: 4px; font-size: .85rem; white-space: pre; z-index: 2; }
 #status { position: absolute; left: -9999px; }
 @media print { .controls { display: none; } }
 ]] .. palette.css()
@@ -32,7 +31,7 @@ page.style = sheet.base .. [[
 body { font-size: 15px; line-height: 1.5; }
 main { max-width: 100rem; margin: 0 auto; padding: 1.5rem 1.25rem 4rem; }
 h1 { font-size: 1.5rem; margin: 0 0 1rem; } h2 { font-size: 1.1rem; margin: 1.5rem 0 .25rem; }
-]] .. page.charts
+]] .. hover.style .. page.charts
 
 page.controls = [[
 <p class="controls"><button type="button" id="in" aria-label="zoom in">+</button>
@@ -44,8 +43,7 @@ page.controls = [[
 -- All charts share the window [from, to]. A chart is drawn anew whenever it changes; passes outside are left out. Of
 -- passes narrower than a pixel those are drawn, a pixel wide, that lie over the edge of one: a fair sample.
 -- showTimelines(root) does it for the markup of tperf/timeline/view.lua in a document or in a part of one.
-page.script = [==[
-"use strict";
+page.script = hover.script .. [==[
 const showTimelines = root => {
 const part = id => root.querySelector("#" + id);
 const NS = "http://www.w3.org/2000/svg", LEFT = 76, GAP = 4, HELD = 26, STEP = 7;
@@ -182,13 +180,7 @@ function select(c, d, i, announce) {
   }
   charts.forEach(mark);
 }
-function showTip(text, x, y) {
-  tip.textContent = text;
-  tip.hidden = false;
-  const box = tip.getBoundingClientRect();
-  tip.style.left = Math.max(Math.min(x + 14, innerWidth - box.width - 6), 0) + "px";
-  tip.style.top = (y + 18 + box.height > innerHeight ? y - box.height - 10 : y + 18) + "px";
-}
+const showTip = (text, x, y) => placeTip(tip, text, x, y);
 
 // Arrow keys: the pass before or after on the device, or the one at the same time on a neighbouring device.
 function step(c, key) {
