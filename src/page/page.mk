@@ -21,16 +21,20 @@ PAGE_LDFLAGS := $(PAGE_CFLAGS) -s MODULARIZE=1 -s EXPORT_NAME=tperfEngine -s ENV
   -s EXIT_RUNTIME=1 -s FORCE_FILESYSTEM=1 -s EXPORTED_FUNCTIONS=_main,_tp_page_ask,_free \
   -s EXPORTED_RUNTIME_METHODS=FS,callMain,ccall,UTF8ToString,ExitStatus
 
+# The rules of accessibility that the specs go by.
+AXE := $(PAGE)/npm/node_modules/axe-core/axe.min.js
+
 PAGE_PARTS := $(wildcard src/page/*.js src/page/*.css src/page/*.html)
 PAGE_DATA := $(sort $(shell find models systems software recipes scripts -type f))
 
-.PHONY: page deps-page check-page
+.PHONY: page deps-page check-page deps-page-test
 
 page: deps deps-page ## build build/page/tperf.html: tperf in a browser, one file
 	@$(MAKE) all $(PAGE)/tperf.html
 
-check-page: page deps-page-test ## the specs of the page, in headless Chromium
-	$(Q)build/release/tperf run --trust spec/run.lua spec/page
+check-page: page deps-page-test deps-test ## the specs of the page, in headless Chromium
+	$(Q)TPERF_PAGE=$(CURDIR)/$(PAGE)/tperf.html TPERF_AXE=$(CURDIR)/$(AXE) \
+	  $(B)/tperf run --trust spec/run.lua spec/page/page_spec.lua
 
 $(PAGE)/tperf.html: $(PAGE)/tperf.wasm $(PAGE_PARTS) $(PAGE_DATA) tools/page/write.lua $(B)/tperf
 	@echo "  HTM $@"
@@ -71,3 +75,10 @@ deps-page: deps ## install Emscripten (apt) and fetch Debian's sources of Lua an
 $(PAGE_DEPS)/sources:
 	@command -v dpkg-source > /dev/null || $(call install-packages,dpkg-dev)
 	$(Q)tools/page/sources.sh $(PAGE_DEPS)
+
+# Chromium's package brings no browser driver, and needs none: the specs speak its debugging protocol.
+deps-page-test: ## install Chromium and Node (apt), and axe-core (npm), if missing
+	@command -v chromium > /dev/null || $(call install-packages,chromium)
+	@command -v node > /dev/null || $(call install-packages,nodejs)
+	@[ -f $(AXE) ] || { command -v npm > /dev/null || $(call install-packages,npm); \
+	  npm install --silent --no-audit --no-fund --prefix $(PAGE)/npm axe-core@4; }

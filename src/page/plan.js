@@ -70,7 +70,8 @@ const plan = {
     if (!d) return;
     const fits = d.used <= 1, chart = make("section"), recipe = make("section");
     into.replaceChildren(
-      make("h2", {}, d.name),
+      make("h2", {}, `Configuration ${row + 1}: ${d.name}`),
+      make("p", { class: "note" }, `In a fast domain: ${d.placement}.`),
       ...(d.interval ? [make("p", {}, d.interval)] : []),
       make("div", { class: "halves" },
         make("section", {}, make("h3", {}, "Memory of the fullest GPU"),

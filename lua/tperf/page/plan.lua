@@ -106,7 +106,7 @@ local function times_of(rows, width)
   }):svg()
 end
 
---- One row in detail: { name, reason, interval, time, memory, stages (tables), chart, times (SVG), stacks (of recipes),
+--- One row in detail: { name, placement, reason, interval, time, memory, stages (tables), chart, times (SVG), stacks (of recipes),
 --- used (part of the memory), total, capacity }.
 function plan.detail(question)
   local given, row = chosen(question)
@@ -117,7 +117,7 @@ function plan.detail(question)
   local time_rows, time_columns = parts.of("", c.breakdown, parts.time, c.time, "s")
   local memory_rows, memory_columns = parts.of("", c.memory, parts.memory, c.memory.total, "bytes")
   return {
-    name = tperf.report.layout(row), reason = c.reason, interval = interval_of(c),
+    name = tperf.report.layout(row), placement = tperf.report.placement(row), reason = c.reason, interval = interval_of(c),
     time = grid(time_rows, time_columns), memory = grid(memory_rows, memory_columns),
     stages = grid(stages.rows(c), stages.columns), capacity = format.number(capacity, "bytes"),
     total = format.number(c.memory.total, "bytes"), used = c.memory.total / capacity, warnings = c.warnings,
