@@ -112,4 +112,6 @@ const plan = {
 // As wide as one of `.halves` is within a width.
 const halfOf = width => Math.floor(width >= 870 ? Math.min((width - 32) / 2, 760) : width);
 
-const sentence = text => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
+// A message as a sentence; names of files and options stay as they are.
+const sentence = text => (/^[a-z]+[ ,]/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text)
+  + (/[.!?]$/.test(text) ? "" : ".");

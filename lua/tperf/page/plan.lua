@@ -114,11 +114,15 @@ function plan.detail(question)
   local c = command.call("search", tperf.train, given)
   local machine = tperf.system(given.system)
   local capacity = machine.accelerator.hbm.capacity
-  local time_rows, time_columns = parts.of("", c.breakdown, parts.time, c.time, "s")
-  local memory_rows, memory_columns = parts.of("", c.memory, parts.memory, c.memory.total, "bytes")
+  local function shares(what, ...)
+    local rows, columns = parts.of("part", ...)
+    columns[2].title, columns[3].title = what, "share"
+    return grid(rows, columns)
+  end
   return {
     name = tperf.report.layout(row), placement = tperf.report.placement(row), reason = c.reason, interval = interval_of(c),
-    time = grid(time_rows, time_columns), memory = grid(memory_rows, memory_columns),
+    time = shares("time", c.breakdown, parts.time, c.time, "s"),
+    memory = shares("memory", c.memory, parts.memory, c.memory.total, "bytes"),
     stages = grid(stages.rows(c), stages.columns), capacity = format.number(capacity, "bytes"),
     total = format.number(c.memory.total, "bytes"), used = c.memory.total / capacity, warnings = c.warnings,
     chart = stages.chart(c, tostring(tperf.model(given.model)), capacity, { width = question.width }):svg(),
