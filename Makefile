@@ -249,6 +249,7 @@ install: $(B)/tperf ## install the program, its data, man page and completions b
 	  $(DESTDIR)$(PREFIX)/share/$(COMPLETION_$(shell)) &&) chmod 644 $(COMPLETIONS)
 	for d in $(wildcard models systems software recipes scripts meta); do \
 	  rm -rf $(SHARE)/$$d && cp -R $$d $(SHARE)/ || exit 1; done
+	if [ -f $(PAGE)/tperf.html ]; then install -d $(SHARE)/page && install -m 644 $(PAGE)/tperf.html $(SHARE)/page/; fi
 
 install-lua: $(MODULE) ## install the module for stock lua5.4 below PREFIX
 	install -d $(LUA_LIB)/tperf $(LUA_SHARE)

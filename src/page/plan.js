@@ -52,7 +52,7 @@ const plan = {
     out.replaceChildren(
       make("p", { class: "counted" }, counted),
       ...(answer.reason ? [make("p", { class: "reason" }, sentence(answer.reason))] : []),
-      ...(answer.warnings.length ? [make("p", { class: "note" }, answer.warnings.map(sentence).join(" "))] : []),
+      ...(answer.warnings.length ? [make("p", { class: "note" }, answer.warnings.join("; "))] : []),
     );
     if (answer.table.rows.length > 0) {
       out.append(makeTable(answer.table, { label: answer.feasible > 0 ? "The best configurations"
