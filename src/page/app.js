@@ -63,6 +63,7 @@
     document.title = `${view.title} · tperf`;
     const out = make("div", { class: "answer" });
     const problem = make("p", { class: "problem", role: "alert", hidden: true });
+    const damaged = make("p", { class: "problem" }, `The link's copy of ${state.damaged} cannot be read: it is damaged.`);
     const address = later(async () => {
       shown = await writeState(view.name, form.differences(), form.texts);
       if (location.hash !== shown) history.replaceState(null, "", shown);
@@ -73,7 +74,8 @@
       if (!view.manual) again();
     });
     main.replaceChildren(make("h1", {}, view.heading),
-      make("div", { class: "columns" }, form.element, make("div", {}, problem, out)));
+      make("div", { class: "columns" }, form.element, make("div", {}, ...(state.damaged ? [damaged] : []), problem,
+        make("p", { class: "busy" }, make("progress", { "aria-label": "computing" }), " computing"), out)));
     turn++;
     if (view.manual) view.open(form, out, address);
     else await answer(view, form, out, problem);

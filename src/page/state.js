@@ -14,21 +14,22 @@ const decode = async code => {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"))).text();
 };
 
-// { view, values, texts } of an address's fragment.
+// { view, values, texts, damaged } of an address's fragment; damaged: the name of a text that could not be read.
 async function readState(hash) {
   const [view, query] = hash.replace(/^#/, "").split(/\?(.*)/s);
   const values = {}, texts = {};
+  let damaged = null;
   for (const [name, value] of new URLSearchParams(query || "")) {
     if (!name.startsWith("file.")) values[name] = value;
     else {
       try {
         texts[name.slice(5)] = await decode(value);
       } catch {
-        announce(`the link's file ${name.slice(5)} is damaged`);
+        damaged = name.slice(5);
       }
     }
   }
-  return { view, values, texts };
+  return { view, values, texts, damaged };
 }
 
 async function writeState(view, values, texts) {
