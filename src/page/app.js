@@ -63,7 +63,8 @@
     document.title = `${view.title} · tperf`;
     const out = make("div", { class: "answer" });
     const problem = make("p", { class: "problem", role: "alert", hidden: true });
-    const damaged = make("p", { class: "problem" }, `The link's copy of ${state.damaged} cannot be read: it is damaged.`);
+    const damaged = make("p", { class: "problem" },
+      `The link's copy of ${state.damaged} cannot be read: it is damaged.`);
     const address = later(async () => {
       shown = await writeState(view.name, form.differences(), form.texts);
       if (location.hash !== shown) history.replaceState(null, "", shown);

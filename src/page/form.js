@@ -49,8 +49,8 @@ function makeField(view, field, value, texts, changed) {
       show();
     };
     write(value);
-    return { field, element: make("div", { class: "field" }, make("label", { for: id }, field.label, " ", shown), control,
-      hint), read, write, control };
+    const label = make("label", { for: id }, field.label, " ", shown);
+    return { field, element: make("div", { class: "field" }, label, control, hint), read, write, control };
   } else {
     control = make("input", { type: "text", id, autocomplete: "off", spellcheck: "false", inputmode: field.mode || null,
       "aria-describedby": described, placeholder: field.placeholder || null, oninput: changed });
@@ -97,7 +97,8 @@ function makeForm(view, fields, values, texts, changed) {
   const known = new Set(fields.map(field => field.name));
   const others = Object.keys(values).filter(name => !known.has(name)); // options that a link names and no field has
   fields = [...fields, ...others.map(name => ({ name, label: "--" + name, kind: "text", more: true }))];
-  const made = fields.map(field => makeField(view, field, values[field.name] ?? field.usual ?? "", texts, () => changed()));
+  const made = fields.map(field =>
+    makeField(view, field, values[field.name] ?? field.usual ?? "", texts, () => changed()));
   const first = made.filter(m => !m.field.more), more = made.filter(m => m.field.more);
   const details = more.length > 0 && make("details", { class: "more" }, make("summary", {}, "More options"),
     make("div", {}, ...more.map(m => m.element)));

@@ -63,7 +63,8 @@ local parts = {
   ENGINE = packed(slurp(folder .. "/tperf.wasm")),
   -- The worker is made of text in the page, its blob: address; the module of bytes in it. Nothing else may load.
   POLICY = table.concat({ "default-src 'none'", "script-src " .. hover.policy_hash(script) .. " 'wasm-unsafe-eval'",
-    "style-src " .. hover.policy_hash(style), "worker-src blob:", "img-src data:", "base-uri 'none'", "form-action 'none'" }, "; "),
+    "style-src " .. hover.policy_hash(style), "worker-src blob:", "img-src data:", "base-uri 'none'",
+    "form-action 'none'" }, "; "),
 }
 local page = slurp "src/page/page.html":gsub("@(%u+)@", parts)
 assert(#page <= MOST, ("the page has %d bytes, at most %d are meant"):format(#page, MOST))

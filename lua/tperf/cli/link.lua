@@ -114,11 +114,12 @@ local function spread_times(fields)
 end
 
 --- "#plan?model=…": the view of a command, and its question; nil and a message when it has none.
----@param words string[]  a command's name and arguments
+---@param words string[]  a command's name and arguments; none: the page as it opens by itself
 ---@return string? fragment
 ---@return string? message
 function link.fragment(words)
   local name = words[1]
+  if not name then return "" end
   if not VIEWS[name] then
     return nil, ("the page has no view for '%s'%s; it has: %s"):format(name, check.suggest(name, link.commands()),
       table.concat(link.commands(), ", "))

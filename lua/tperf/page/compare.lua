@@ -11,15 +11,15 @@ local MOST_SYSTEMS <const>, MOST_COUNTS <const> = 8, 12
 
 local function per_gpu(c) return c.tokens_per_second / c.gpus end
 
--- What a line can show of the best configuration.
+-- What a line can show of the best configuration; log: on a logarithmic axis, as it goes over orders of magnitude.
 local SHOWS <const> = {
-  ["tokens/s/GPU"] = { key = per_gpu, title = "tokens/s per GPU" },
-  ["tokens/s"] = { key = "tokens_per_second", title = "tokens/s" }, -- over orders of magnitude, as time is
-  time = { key = "time", title = "time of an iteration", unit = "s" },
-  mfu = { key = "mfu", title = "MFU", unit = "%" },
+  ["tokens/s/GPU"] = { y = { key = per_gpu, title = "tokens/s per GPU" } },
+  ["tokens/s"] = { y = { key = "tokens_per_second", title = "tokens/s" }, log = 10 },
+  time = { y = { key = "time", title = "time of an iteration", unit = "s" }, log = 10 },
+  mfu = { y = { key = "mfu", title = "MFU", unit = "%" } },
 }
 
--- { systems =, changes = } that were asked for: their names, and what they are changed to.
+-- The systems that were asked for: their names, they themselves, and what of them is changed.
 local function machines(given)
   local names, systems, changes = {}, {}, {}
   for name in (given.systems or ""):gmatch "[^,]+" do names[#names + 1] = name end
@@ -91,12 +91,14 @@ function compare.compare(question)
   local columns = { { key = "machine", title = "system" }, { key = "gpus", title = "GPUs" } }
   table.move(configuration.columns, 1, #configuration.columns, #columns + 1, columns)
   columns[#columns + 1] = { key = "reason" }
-  for _, row in ipairs(rows) do row.fast, row.tokens_per_second = row.fast or {}, row.tokens_per_second or 0 / 0 end
+  for _, row in ipairs(rows) do -- columns read these of every row
+    row.fast, row.tokens_per_second = row.fast or {}, row.tokens_per_second or 0 / 0
+  end
   return {
     table = grid(rows, columns), script = script, reason = not points[1] and last or nil,
     chart = points[1] and tperf.plot.lines({
-      rows = points, series = "machine", x = { key = "gpus", title = "GPUs" }, y = show, logx = 2,
-      logy = (show.key == "time" or show.key == "tokens_per_second") and 10 or nil, title = tostring(tperf.model(asked.model)) .. ": the best of every size",
+      rows = points, series = "machine", x = { key = "gpus", title = "GPUs" }, y = show.y, logx = 2,
+      logy = show.log, title = tostring(tperf.model(asked.model)) .. ": the best of every size",
       width = question.width,
     }):svg() or nil,
   }

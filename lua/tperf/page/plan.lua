@@ -106,8 +106,8 @@ local function times_of(rows, width)
   }):svg()
 end
 
---- One row in detail: { name, placement, reason, interval, time, memory, stages (tables), chart, times (SVG), stacks (of recipes),
---- used (part of the memory), total, capacity }.
+--- One row in detail: { name, placement, reason, interval, time, memory, stages (tables), chart, times (SVG), stacks
+--- (of recipes), used (part of the memory), total, capacity }.
 function plan.detail(question)
   local given, row = chosen(question)
   local tperf = require "tperf"
@@ -120,7 +120,8 @@ function plan.detail(question)
     return grid(rows, columns)
   end
   return {
-    name = tperf.report.layout(row), placement = tperf.report.placement(row), reason = c.reason, interval = interval_of(c),
+    name = tperf.report.layout(row), placement = tperf.report.placement(row), reason = c.reason,
+    interval = interval_of(c),
     time = shares("time", c.breakdown, parts.time, c.time, "s"),
     memory = shares("memory", c.memory, parts.memory, c.memory.total, "bytes"),
     stages = grid(stages.rows(c), stages.columns), capacity = format.number(capacity, "bytes"),

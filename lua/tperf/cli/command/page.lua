@@ -21,8 +21,9 @@ local function open_by_desktop(url)
   os.remove(path)
   path = path .. ".html"
   local file <close> = assert(io.open(path, "w"))
-  assert(file:write('<!DOCTYPE html><meta charset="utf-8"><title>tperf</title><meta http-equiv="refresh" content="0; url=',
-    url:gsub("&", "&amp;"), '"><a href="', url:gsub("&", "&amp;"), '">tperf</a>\n'))
+  local address = url:gsub("&", "&amp;")
+  assert(file:write('<!DOCTYPE html><meta charset="utf-8"><title>tperf</title>',
+    '<meta http-equiv="refresh" content="0; url=', address, '"><a href="', address, '">tperf</a>\n'))
   assert(file:flush())
   return os.execute("{ command -v xdg-open || command -v open; } > /dev/null 2>&1") and
     os.execute(("$(command -v xdg-open || command -v open) %s > /dev/null 2>&1"):format(quoted(path)))
@@ -50,11 +51,8 @@ network, and sends nothing anywhere; files that the question names travel in the
     { long = "print", short = "p", help = "print the link only" },
   },
   run = function(values, arguments)
-    local fragment, message = "", nil
-    if arguments[1] then
-      fragment, message = link.fragment(arguments)
-      if not fragment then return false, message end
-    end
+    local fragment, message = link.fragment(arguments)
+    if not fragment then return false, message end
     local url = link.file_url(path_of_page()) .. fragment
     print(url)
     if not values.print and not open(url) then
