@@ -28,7 +28,7 @@ async function leave(page, expected = []) {
 // Writes into a field as a person does, and waits for the answer.
 async function put(page, id, text) {
   await page.value(`{ const e = document.getElementById(${JSON.stringify(id)}); e.value = ${JSON.stringify(text)};
-    e.dispatchEvent(new Event("input", { bubbles: true })); e.dispatchEvent(new Event("change", { bubbles: true })); }`);
+    for (const name of ["input", "change"]) e.dispatchEvent(new Event(name, { bubbles: true })); }`);
   await new Promise(resolve => setTimeout(resolve, 300));
   await page.until(READY);
 }
@@ -45,7 +45,8 @@ async function everyView() {
         record.violations = await page.value("axe.run().then(r => r.violations.map(v => v.id + ': ' + "
           + "v.nodes.slice(0, 3).map(n => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).join('; ')))");
       }
-      if (pictures) await page.picture(`${pictures}/${view.replace(/\W+/g, "-")}-${width}-${dark ? "dark" : "light"}.png`);
+      const name = `${view.replace(/\W+/g, "-")}-${width}-${dark ? "dark" : "light"}.png`;
+      if (pictures) await page.picture(`${pictures}/${name}`);
       seen.views.push(record);
       await leave(page);
     }
@@ -72,8 +73,11 @@ async function plan() {
   await page.until(`document.querySelector('.detail h2').textContent !== ${JSON.stringify(before)}`);
   seen.chosen = await page.value("document.querySelectorAll('tr.chosen').length");
   // the tips of a figure and of the timeline
-  const at = async selector => page.value(`(e => { e.scrollIntoView({ block: "center" }); const b =
-    e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; })(document.querySelector('${selector}'))`);
+  const at = selector => page.value(`(e => {
+    e.scrollIntoView({ block: "center" });
+    const box = e.getBoundingClientRect();
+    return [box.x + box.width / 2, box.y + box.height / 2];
+  })(document.querySelector('${selector}'))`);
   await page.until("document.querySelector('.chart rect.pass')");
   await page.point(...await at("figure svg path:has(title), figure svg > [data-tip]"));
   await page.until("!document.getElementById('title-tip').hidden");

@@ -9,7 +9,7 @@ const compare = {
     modelField(lists),
     { name: "systems", label: "Systems", kind: "checks", options: lists.systems,
       usual: "h100-sxm,b200-sxm,gb200-nvl72" },
-    { name: "gpus", label: "GPUs", kind: "text", usual: "64..1024", hint: "a list, 64..1024 by doubling; serving: one" },
+    { name: "gpus", label: "GPUs", kind: "text", usual: "64..1024", hint: "64..1024 doubles; for serving one number" },
     { name: "domain", label: "Fast domain:", kind: "range", usual: "", hint: "GPUs behind one switch, such as NVLink's",
       options: [["", "each system's own"], ...["4", "8", "16", "32", "64", "72", "128", "144", "256", "576"]
         .map(n => [n, n + " GPUs"])] },

@@ -24,8 +24,8 @@ const plan = {
     { name: "seq", label: "Sequence length", kind: "text", mode: "numeric", placeholder: "the model's" },
     softwareField(lists),
     { name: "weights", label: "Weights kept in", kind: "select", options: [["", "bf16"], "fp32", "fp16"], more: true },
-    { name: "gradients", label: "Gradients", kind: "select", options: [["", "as the rules say"], "fp32", "bf16", "fp16"],
-      more: true },
+    { name: "gradients", label: "Gradients", kind: "select", more: true,
+      options: [["", "as the rules say"], "fp32", "bf16", "fp16"] },
     { name: "optimizer", label: "Optimizer", kind: "select", more: true,
       options: [["", "adam"], "adam_8bit", "adafactor", "lion", "muon", "sgd"] },
     { name: "attention", label: "Attention", kind: "select", options: [["", "flash"], "unfused", "recompute"],
@@ -35,7 +35,8 @@ const plan = {
     { name: "strategy", label: "Strategy", kind: "select", options: [["", "tensor"], ...lists.strategies, "all"],
       more: true },
     { name: "schedule", label: "Pipeline schedule", kind: "text", placeholder: "1f1b,interleaved_1f1b", more: true },
-    { name: "tp", label: "Tensor parallelism", kind: "text", placeholder: "any", more: true, hint: "8 or 2,4 or 1..16" },
+    { name: "tp", label: "Tensor parallelism", kind: "text", placeholder: "any", more: true,
+      hint: "8 or 2,4 or 1..16" },
     { name: "pp", label: "Pipeline stages", kind: "text", placeholder: "any", more: true },
     { name: "ep", label: "Expert parallelism", kind: "text", placeholder: "any", more: true },
     { name: "micro-batch", label: "Micro-batch", kind: "text", placeholder: "any", more: true },
@@ -55,8 +56,9 @@ const plan = {
       ...(answer.warnings.length ? [make("p", { class: "note" }, answer.warnings.join("; "))] : []),
     );
     if (answer.table.rows.length > 0) {
-      out.append(makeTable(answer.table, { label: answer.feasible > 0 ? "The best configurations"
-        : "What comes closest to fitting", sort: true, chosen: 0, choose: row => this.detail(ask, detail, width, row) }));
+      const label = answer.feasible > 0 ? "The best configurations" : "What comes closest to fitting";
+      out.append(makeTable(answer.table, { label, sort: true, chosen: 0,
+        choose: row => this.detail(ask, detail, width, row) }));
     }
     out.append(make("p", { class: "actions" }, copyButton("copy as command", answer.command),
       copyButton("copy as Lua script", answer.script)), detail);

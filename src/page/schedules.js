@@ -1,8 +1,8 @@
 // Schedules: pipeline schedules side by side, with times of one's own.
 "use strict";
 
-const PASSES = [["f", "Time of a forward"], ["b", "of a backward"], ["d", "of its input half"], ["w", "of its weight half"],
-  ["o", "of a pair that overlaps"]];
+const PASSES = [["f", "Time of a forward"], ["b", "of a backward"], ["d", "of its input half"],
+  ["w", "of its weight half"], ["o", "of a pair that overlaps"]];
 
 const schedules = {
   name: "schedules", title: "Schedules", heading: "Pipeline schedules side by side",

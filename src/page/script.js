@@ -6,7 +6,8 @@ const script = {
   fields: () => [
     { name: "script", label: "Script", kind: "select", options: Object.keys(engine.files() || {})
       .filter(name => name.startsWith("scripts/")).map(name => name.slice(8)), usual: "best_configuration.lua" },
-    { name: "arguments", label: "Arguments", kind: "text", placeholder: "none", hint: "--help tells what a script takes" },
+    { name: "arguments", label: "Arguments", kind: "text", placeholder: "none",
+      hint: "--help tells what a script takes" },
   ],
   manual: true, // nothing runs until somebody says so
 

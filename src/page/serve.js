@@ -1,8 +1,8 @@
 // Serve: requests through an engine.
 "use strict";
 
-const RATES = ["0.5", "1", "2", "3", "4", "6", "8", "10", "12", "16", "20", "24", "32", "40", "50", "64", "80", "100", "150",
-  "200"];
+const RATES = ["0.5", "1", "2", "3", "4", "6", "8", "10", "12", "16", "20", "24", "32", "40", "50", "64", "80", "100",
+  "150", "200"];
 
 const serve = {
   name: "serve", title: "Serve", heading: "Requests through a serving engine",

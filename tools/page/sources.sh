@@ -9,7 +9,8 @@ apt-get indextargets --format 'deb-src $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Cre
   "Origin: $distribution" | sort -u > sources.list
 apt() {
   apt-get -qq -o Dir::Etc::sourcelist="$PWD/sources.list" -o Dir::Etc::sourceparts=- \
-    -o Dir::State::lists="$PWD/state/lists" -o Dir::Cache="$PWD/cache" "$@" > apt.log 2>&1 || { cat apt.log >&2; exit 1; }
+    -o Dir::State::lists="$PWD/state/lists" -o Dir::Cache="$PWD/cache" "$@" > apt.log 2>&1 ||
+    { cat apt.log >&2; exit 1; }
 }
 apt update
 apt source --only-source lua5.4 libyaml
