@@ -45,10 +45,13 @@
 ---@field generate integer tokens that a request brings and wants
 ---@field batch? integer sequences that one replica decodes at a time (1)
 ---@field prefill_batch? integer prompts that it takes in at a time (1)
----@field tp? integer GPUs of a replica: that cut layers, that hold layers in turn (1)
----@field pp? integer GPUs of a replica: that cut layers, that hold layers in turn (1)
----@field ep? integer replicas that share experts, and so run in step (1)
----@field dp? integer replicas, a multiple of ep (ep)
+---@field strategy? string|string[]|table how layers are cut: "tensor" (default), "context", one of your own; follows from the axes
+---@field tp? integer GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in turn (1)
+---@field cp? integer GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in turn (1)
+---@field pp? integer GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in turn (1)
+---@field ep? integer GPUs that experts are spread over, that cut each expert (1; as tp); both out of tp x cp x dp
+---@field etp? integer GPUs that experts are spread over, that cut each expert (1; as tp); both out of tp x cp x dp
+---@field dp? integer replicas; those that share experts run in step (as many as ep and etp take)
 ---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" in which products with weights multiply ("bf16"; fp16, fp8, int8, fp4)
@@ -66,11 +69,13 @@
 ---@field strategy? string|string[]|table "tensor" (default), "summa", "context" or one of your own
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
 ---@field micro_batch? integer samples (1)
----@field tp? integer GPUs along each axis of the strategy (1)
----@field tp1? integer GPUs along each axis of the strategy (1)
----@field tp2? integer GPUs along each axis of the strategy (1)
----@field cp? integer GPUs along each axis of the strategy (1)
----@field ep? integer GPUs along each axis of the strategy (1)
+---@field tp? integer GPUs along each axis of the strategy (1; etp as tp)
+---@field tp1? integer GPUs along each axis of the strategy (1; etp as tp)
+---@field tp2? integer GPUs along each axis of the strategy (1; etp as tp)
+---@field cp? integer GPUs along each axis of the strategy (1; etp as tp)
+---@field ep? integer GPUs along each axis of the strategy (1; etp as tp)
+---@field etp? integer GPUs along each axis of the strategy (1; etp as tp)
+---@field shard? integer of no consequence to a layer
 ---@field panels? integer of SUMMA products (4)
 ---@field fast? table GPUs of each axis in one fast domain: { tp = 8 }; as many as fit
 ---@field seq? integer tokens, in place of the model's
@@ -138,7 +143,6 @@
 ---@field shared_ffn? integer width of one shared expert; that of a routed one if absent
 ---@field shared_gate? boolean one learned vector scales the shared experts' output (Qwen1.5-MoE, Qwen2-MoE)
 ---@field top_k integer of them a token goes to
----@field whole? boolean tensor-parallel GPUs share the experts out, too, instead of cutting each of them
 
 ---@class tperf.model.mamba
 ---@field bias? boolean of both projections
@@ -657,11 +661,13 @@
 ---@field micro_batch? integer|integer[] a number or a list: only these; any that divides
 ---@field pp? integer|integer[] a number or a list: only these; any that divides
 ---@field dp? integer|integer[] a number or a list: only these; any that divides
----@field tp? integer|integer[] GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
----@field tp1? integer|integer[] GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
----@field tp2? integer|integer[] GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
----@field cp? integer|integer[] GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
----@field ep? integer|integer[] GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
+---@field tp? integer|integer[] GPUs along each axis of the strategy, likewise
+---@field tp1? integer|integer[] GPUs along each axis of the strategy, likewise
+---@field tp2? integer|integer[] GPUs along each axis of the strategy, likewise
+---@field cp? integer|integer[] GPUs along each axis of the strategy, likewise
+---@field ep? integer|integer[] GPUs that experts are spread over, and that cut each (as tp, or 1), out of tp x cp x dp
+---@field etp? integer|integer[] GPUs that experts are spread over, and that cut each (as tp, or 1), out of tp x cp x dp
+---@field shard? integer|integer[] replicas that ZeRO shards over, likewise: fewer than all are hybrid shards (all)
 ---@field panels? integer|integer[] of SUMMA products, likewise
 ---@field fast? table { tp =, dp = … }: only these placements
 ---@field schedule? string|string[] a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" })
@@ -693,9 +699,12 @@
 ---@field prompt integer tokens that a request brings and wants
 ---@field generate integer tokens that a request brings and wants
 ---@field gpus integer all of them; replicas take what tp and pp leave
+---@field strategy? string|string[]|table how layers are cut: "tensor" (default), "context", one of your own
 ---@field tp? any a size or a list; all that are possible
+---@field cp? any a size or a list; all that are possible
 ---@field pp? any a size or a list; all that are possible
 ---@field ep? any a size or a list; all that are possible
+---@field etp? any a size or a list; all that are possible
 ---@field batch? any a size or a list; all that are possible
 ---@field ttft? number|string limits in seconds
 ---@field tpot? number|string limits in seconds
@@ -761,7 +770,7 @@
 
 ---@class tperf.strategy.define.request
 ---@field attention? string[] the variants of attention it can cut
----@field axes table[] a list of { name =, meaning =, admits = function(model, share, rules) -> true | false, reason }: the ways of cutting a layer, in the order in which the search tries sizes. `share` has this axis and those before it. Only sizes that divide the number of GPUs are asked about. experts = true: experts are spread over it. Such an axis lies inside dp, and adds no GPUs.
+---@field axes table[] a list of { name =, meaning =, admits = function(model, share, rules) -> true | false, reason }: the ways of cutting a layer, in the order in which the search tries sizes. `share` has this axis and those before it. Only sizes that divide the number of GPUs are asked about. Further: cuts      what it cuts: "weights" (all but experts'), "experts", "batch", "state" (what ZeRO shards); { "weights", "experts" }. Axes that do not cut a weight replicate it: its gradients are reduced over them. "tokens" and "features" say what becomes of activations, for readers folds     { "tp", "dp" … }: its groups are made of the GPUs of these axes, neighbours first; it adds no GPUs. Such an axis cuts experts or state, and comes after those it folds over experts   true: short for cuts = { "experts" }, folds = { "dp" } apart     gradients are reduced over it on their own, after the other replicas', in so many of their bytes: 0.25 where they are compressed to a quarter (1 at most) default   function(model, share, rules) -> its size where none is given (1) tries     function(model, share, rules) -> the sizes that a search tries (all that divide)
 ---@field boundary function function(share, width) -> elements that a micro-batch sends to the next pipeline stage
 ---@field column? function cuts, see below
 ---@field cross_entropy? function cuts, see below
@@ -769,7 +778,7 @@
 ---@field exchange? function function(share, cut, shape) -> ops before, ops after attention's kernels; nil: none. cut: what heads returned; shape: kv_heads, head_dim, value_dim
 ---@field extends? any the strategy that has what this table leaves out (context.lua extends tensor)
 ---@field features? string the axis that cuts heads and features
----@field gradient_axes? string[] the axes over which weights are replicated, beside dp: their gradients are reduced too
+---@field gradient_axes? string[] the axes that cut no weights, for axes that do not say what they cut
 ---@field head? function cuts, see below
 ---@field heads? function cuts, see below
 ---@field inner? function cuts, see below
@@ -787,6 +796,7 @@
 ---@field same_as? table { strategy =, without = { axis … } }: what it is where one of these is 1; searches of both leave that case to the other
 ---@field scan? function cuts, see below
 ---@field sequence_shards function function(share) -> integer: what must divide the sequence (rule shards_divide_sequence)
+---@field serves? boolean false: it cuts sequences, and so nothing of a step of one token (true)
 ---@field summary? string what messages call it; a line for lists
 
 ---@class tperf.strategy.share.request
@@ -901,14 +911,15 @@
 ---@field source? string where the numbers come from
 
 ---@class tperf.train.request
+---@field strategy? string|string[]|table the first that has the axes that are given
 ---@field global_batch integer samples per iteration
----@field tp? integer 1 unless given
----@field tp1? integer 1 unless given
----@field tp2? integer 1 unless given
----@field cp? integer 1 unless given
----@field ep? integer 1 unless given
----@field pp? integer 1 unless given
----@field micro_batch? integer 1 unless given
+---@field tp? integer 1 unless given; etp as tp, shard all replicas
+---@field tp1? integer 1 unless given; etp as tp, shard all replicas
+---@field tp2? integer 1 unless given; etp as tp, shard all replicas
+---@field cp? integer 1 unless given; etp as tp, shard all replicas
+---@field ep? integer 1 unless given; etp as tp, shard all replicas
+---@field pp? integer 1 unless given; etp as tp, shard all replicas
+---@field micro_batch? integer 1 unless given; etp as tp, shard all replicas
 ---@field dp? integer either follows from the other
 ---@field gpus? integer either follows from the other
 ---@field panels? integer of strategy summa; the fastest
@@ -919,6 +930,7 @@
 ---@field software? string|table what a training stack adds (see tperf.software): its name, a file or a table
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
 ---@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
+---@field etp? integer GPUs that experts are spread over, and that cut each (as tp, or 1), out of tp x cp x dp
 ---@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does (false)
 ---@field gradients? "fp32"|"bf16"|"fp16" "fp32", "bf16" or "fp16": kept and reduced in; as the rules say
 ---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
@@ -932,7 +944,7 @@
 ---@field schedule? string a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" })
 ---@field seq? integer tokens, in place of the model's
 ---@field sequence_parallel? boolean true (default), false, or a list
----@field strategy? string|string[]|table a name ("tensor"), a list of names, or "all"; the best across them
+---@field shard? integer replicas that ZeRO shards over, likewise: fewer than all are hybrid shards (all)
 ---@field system string|table a name, a file or a table; system may be a list
 ---@field virtual_stages? integer chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
 ---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (as the ops have them: "bf16"; docs/memory.md)
@@ -1034,7 +1046,9 @@ function tperf_Report:save(path) end
 ---@field tp1? integer columns of a SUMMA grid
 ---@field tp2? integer rows of a SUMMA grid
 ---@field cp? integer context parallelism
----@field ep? integer expert parallelism, inside dp
+---@field etp? integer GPUs that cut each expert
+---@field ep? integer expert parallelism: GPUs that experts are spread over
+---@field shard? integer replicas that ZeRO shards over, where these are not all
 ---@field pp integer pipeline stages
 ---@field dp integer data-parallel replicas
 ---@field micro_batch integer sequences
@@ -1703,7 +1717,7 @@ function tperf.schedule.names() end
 ---@return tperf.found|tperf.found[] result  a list of them, systems outermost, when gpus or system is a list
 function tperf.search(given) end
 
----The best ways to serve a model on a number of GPUs: every split of them into tp, pp, ep and replicas, and batches in
+---The best ways to serve a model on a number of GPUs: every split of them over a strategy's axes, pp and replicas, and batches in
 ---doublings, the largest that fits, and the largest within the limits.
 ---@param given tperf.search_inference.request
 ---@return table records  the best first, as tperf.infer returns them; with pareto       the records that no other beats in both tpot and throughput per GPU candidates, feasible   how many were tried; how many fit and keep the limits reason       why there are none

@@ -36,7 +36,9 @@ local function cross(name, sizes)
   end
   points = longer
 end
-for _, name in ipairs(axes) do cross(name, o[name] or { 1 }) end
+for _, name in ipairs(axes) do
+  if o[name] then cross(name, o[name]) end
+end
 cross("pp", o.pp)
 
 if o.dp then -- those with so many replicas

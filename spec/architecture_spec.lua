@@ -17,7 +17,7 @@ local rules = tperf.rules()
 local function each_op(model, o, visit)
   local s = tperf.strategy.of(o.strategy or "tensor")
   local sizes = {}
-  for i, name in ipairs(s.axis_names) do sizes[i] = o[name] or 1 end
+  for i, name in ipairs(s.axis_names) do sizes[i] = o[name] or name == "etp" and o.tp or name ~= "shard" and 1 or 0 end
   local made = tperf.architecture.of(model)
   local function lay(blocks, group, times, part)
     local options = { group = group }

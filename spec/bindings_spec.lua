@@ -141,27 +141,37 @@ local RECORD <const> = [[
 local cases = {
   ["an op list that is counted before it grows"] = { [[
     again("network", function(a)
-      local block = { a[6][1][1][1] }
+      local block = { a[4][1][1][1] }
       local function grow(t) for i = 2, 9999 do t[i] = t[1] end return "x" end
-      a[6] = { { setmetatable(block, { __index = grow }) }, {}, {} }
+      a[4] = { { setmetatable(block, { __index = grow }) }, {}, {} }
     end)]], "a block lacks its name" },
   ["lists whose length is a lie"] = { [[
     again("new", function(a) a[7] = lying(1) end)]], "has more than 1048576 members" },
   ["questions whose number is a lie"] = { [[
     again("new", function(a) a[5] = lying(a[5][1]) end)]], "has more than 1048576 members" },
-  ["an expert axis below all"] = { [[again("network", function(a) a[4] = -1 << 31 end)]], "no such axis" },
+  ["an axis that cuts what there is not"] = { [[
+    core.grid { { name = "a", cuts = -1 << 31, folds = 0, apart = 0 } }]], "axis 'a' is out of bounds" },
+  ["an axis that folds over none before it"] = { [[
+    core.grid { { name = "a", cuts = 2, folds = 1 << 7, apart = 0 } }]], "axis 'a' must fold over axes" },
+  ["more axes than a grid has"] = { [[
+    local rows = {}
+    for i = 1, 20 do rows[i] = { name = "a" .. i, cuts = 1, folds = 0, apart = 0 } end
+    core.grid(rows)]], "a strategy has at most 10 axes" },
+  ["sizes of a grid that multiply beyond all"] = { [[
+    local grid = core.grid { { name = "a", cuts = 1, folds = 0, apart = 0 }, { name = "b", cuts = 2, folds = 5, apart = 0 } }
+    assert(not grid:folds({ 1 << 31, 1 << 31 }, 1 << 31))
+    grid:fold({ 1, 1 }, { 1 << 31, 1 << 31, 1 << 31, 1 })]], "more than 2^31" },
   ["a placement without axes"] = { [[
     print(again("network"):ops(1, tperf.system "h100-sxm", tperf.rules "default", {}, 1))]],
     "a placement of %d axes, not 0" },
   ["a placement that does not divide"] = { [[
-    print(again("network"):ops(1, tperf.system "h100-sxm", tperf.rules "default", { 3, 1 }, 1))]],
+    print(again("network"):ops(1, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 3, 1, 1, 1 }, 1))]],
     "cannot share a fast domain" },
   ["a replica of none"] = { [[
     local n = again "network"
     local methods = debug.getmetatable(n).__index
     n:iteration(tperf.system "h100-sxm", tperf.rules "default", made.new[3], again("pipelines"),
-      { global_batch = 8, dp = 0, pipeline = 1, micro_batch = 0, panels = 1, zero = 9, dp_fast = 0, pp_fast = 0 },
-      { 1, 1 })]], "sizes must be at least 1" },
+      { global_batch = 8, dp = 0, pipeline = 1, micro_batch = 0, panels = 1, zero = 9 }, { 1, 1, 1, 1, 1, 1 })]], "sizes must be at least 1" },
   ["pipelines of more stages than there can be"] = { [[
     again("pipelines", function(a) a[3][1].pp, a[3][1].virtual_stages = 1 << 52, 1 << 52 end)]],
     "a pipeline of more than 1048576 stages" },
@@ -187,7 +197,7 @@ local cases = {
   ["a search within its own callback"] = { [[
     local s
     s = again("new", function(a) a[8] = function() return s:walk { shape(again "network") } end end)
-    for i = 1, 8 do s:walk { shape(again("network", function(a) a[2] = { i, 1 } end)) } end]],
+    for i = 1, 8 do s:walk { shape(again("network", function(a) a[2] = { i, 1, 1, 0 } end)) } end]],
     "the search is under way" },
   ["a decode whose networks are let go"] = { [[
     local list = table.move(made.decode[2], 1, #made.decode[2], 1, {})
@@ -197,15 +207,15 @@ local cases = {
     made.serve = nil
     collectgarbage()
     collectgarbage()
-    local ops = decode:ops(1, tperf.system "h100-sxm", tperf.rules "default", { 2, 1 }, 101, 119)
+    local ops = decode:ops(1, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 2, 1, 1, 1 }, 101, 119)
     assert(#ops > 3)]] },
   ["steps that no decode has"] = { [[
-    again("decode"):ops(1, tperf.system "h100-sxm", tperf.rules "default", { 2, 1 }, 101, 1e300)]], "no such steps" },
+    again("decode"):ops(1, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 2, 1, 1, 1 }, 101, 1e300)]], "no such steps" },
   ["a section of a network below all"] = { [[
-    again("network"):ops(math.mininteger, tperf.system "h100-sxm", tperf.rules "default", { 1, 1 }, 1)]],
+    again("network"):ops(math.mininteger, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 1, 1, 1, 1 }, 1)]],
     "no such section" },
   ["a section below all"] = { [[
-    again("decode"):ops(-1 << 31, tperf.system "h100-sxm", tperf.rules "default", { 2, 1 }, 101, 119)]],
+    again("decode"):ops(-1 << 31, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 2, 1, 1, 1 }, 101, 119)]],
     "no such section" },
   ["tables within themselves"] = { [[
     local a, b = {}, {}

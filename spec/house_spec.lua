@@ -34,16 +34,17 @@ local MAY_USE = {
   price = { "base", "machine", "op" },
   plan = { "base", "machine", "op", "price" },
   schedule = { "base", "machine", "op", "price", "plan" },
+  step = { "base", "machine", "op", "price", "plan", "schedule" },
   search = { "base", "machine", "op", "price", "plan" },
   event = { "base" },
   serve = { "base", "event" },
   io = { "base" },
-  bind = { "base", "machine", "op", "price", "plan", "schedule", "search", "serve", "io" },
+  bind = { "base", "machine", "op", "price", "plan", "schedule", "step", "search", "serve", "io" },
   cli = { "base", "bind", "io" },
   page = { "bind", "cli" },
   tools = { "base", "event", "io", "serve" },
 }
-local CORE = { base = true, machine = true, op = true, price = true, plan = true, schedule = true, search = true,
+local CORE = { base = true, machine = true, op = true, price = true, plan = true, schedule = true, step = true, search = true,
   event = true, serve = true }
 
 local WORLDLY = { "printf", "fprintf", "puts", "fputs", "fopen", "open", "getenv", "exit", "abort", "time", "rand",
@@ -54,7 +55,7 @@ local OWNER = {
   error = "base", heap = "base", pool = "base", sha256 = "base", units = "base",
   collective = "machine", efficiency = "machine", system = "machine", rules = "machine",
   op = "op", price = "price", network = "plan", plan = "plan", inference = "plan", schedule = "schedule",
-  search = "search", event = "event", serve = "serve",
+  step = "step", search = "search", event = "event", serve = "serve",
 }
 
 local function layer_of(path)

@@ -14,7 +14,6 @@ end
 
 local DENSE <const>, MOE <const> = "llama-3.1-8b", "mixtral-8x7b"
 local models = { [DENSE] = tperf.model(DENSE), [MOE] = tperf.model(MOE) }
-models.whole = models[MOE]:with { experts = { whole = true } }
 
 -- A configuration as tperf.search returns it, as far as launches need it.
 local function random_training(pick)
@@ -22,10 +21,12 @@ local function random_training(pick)
     dp = pick { 1, 2, 4, 8, 16 }, micro_batch = pick { 1, 2, 4 }, zero = pick { 0, 1, 2, 3 },
     recompute = pick { "none", "selective", "full" }, sequence_parallel = pick { true, true, false } }
   if c.cp > 1 then c.strategy = "context" end
-  local name = pick { DENSE, MOE, "whole" }
+  local name = pick { DENSE, MOE }
   if name ~= DENSE then
     c.ep = pick { 1, 2, 4, 8 }
-    if c.dp % c.ep ~= 0 or c.tp * c.ep > 8 then c.ep = 1 end
+    c.etp = c.sequence_parallel and pick { 1, c.tp } or c.tp
+    if c.tp * c.cp * c.dp % (c.ep * c.etp) ~= 0 then c.ep = 1 end
+    if c.ep == 1 then c.etp = c.tp end
   end
   c.schedule, c.virtual_stages = "1f1b", 1
   if c.pp > 1 and pick { true, false } then c.schedule, c.virtual_stages = "interleaved_1f1b", pick { 2, 4 } end
@@ -70,12 +71,10 @@ describe("a launch written and read back", function()
           local got = read_back(stack, text, { gpus = c.tp * c.pp * c.cp * c.dp, layers = model.layers })
           same(c, got, seq, stack)
           assert.same({}, got.refused)
-          local whole = model.experts and model.experts.whole
           if model.experts and stack ~= "nanotron" then
-            local etp = whole and 1 or c.tp
             local known = stack ~= "torchtitan" or got.ep > 1 -- without ep torchtitan cuts experts over tp
             if known and stack ~= "deepspeed" then
-              assert.same({ ep = c.ep * (whole and c.tp or 1), etp = etp }, { ep = got.ep, etp = got.etp })
+              assert.same({ ep = c.ep, etp = c.etp }, { ep = got.ep, etp = got.etp })
             end
           end
         end
@@ -93,7 +92,7 @@ describe("a launch written and read back", function()
         asked = asked + 1
         local a = tperf.import.arguments(read_back("megatron", text, {}))
         assert.same({ c.tp, c.pp, c.cp, c.dp, c.ep or 1, c.micro_batch, c.global_batch, c.zero, c.recompute, seq },
-          { a.tp, a.pp, a.cp or 1, a.dp, a.ep, a.micro_batch, a.global_batch, a.zero, a.recompute, a.seq })
+          { a.tp, a.pp, a.cp or 1, a.dp, a.ep or 1, a.micro_batch, a.global_batch, a.zero, a.recompute, a.seq })
         local m = tperf.model(a.model)
         for _, name in ipairs { "layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "gated", "tied_embeddings" } do
           if not (model.experts and name == "ffn") then assert.equal(model[name], m[name]) end
@@ -109,8 +108,9 @@ describe("a launch written and read back", function()
       while written < CASES do
         local c = { tp = pick { 1, 2, 4, 8 }, pp = pick { 1, 2, 4 }, dp = pick { 1, 2, 4, 8 }, batch = pick { 1, 8, 64,
           300 } }
-        local name = pick { DENSE, MOE, "whole" }
-        c.ep = name ~= DENSE and pick { 1, c.dp } or 1
+        local name = pick { DENSE, MOE }
+        c.ep = name ~= DENSE and pick { 1, c.dp * c.tp } or 1
+        c.etp = name ~= DENSE and (c.ep > 1 and 1 or c.tp) or nil
         local options = { model = models[name], seq_max = pick { 2048, 8192 }, max_tokens = 8192, kv_dtype = "fp8" }
         local ok, text = pcall(tperf.report.launch, c, stack, options)
         if not ok then

@@ -18,20 +18,22 @@ local function all_ways()
   for _, tp in ipairs { 1, 2, 3, 4, 5, 6, 7, 8 } do
     for _, pp in ipairs { 1, 2, 3, 4, 5, 6, 7, 8 } do
       for _, ep in ipairs { 1, 2, 3, 4, 5, 6, 7, 8 } do
+       for _, etp in ipairs(tp == 1 and { 1 } or { 1, tp }) do
         for _, batch in ipairs(8 % (tp * pp) == 0 and BATCHES or {}) do
           local ok, r = pcall(tperf.infer, {
-            model = MODEL, system = SYSTEM, tp = tp, pp = pp, ep = ep, dp = 8 // (tp * pp), batch = batch,
+            model = MODEL, system = SYSTEM, tp = tp, pp = pp, ep = ep, etp = etp, dp = 8 // (tp * pp), batch = batch,
             prompt = 500, generate = 50,
           })
           list[#list + 1] = ok and r or nil
         end
+       end
       end
     end
   end
   return list
 end
 
-local function key(r) return ("%d %d %d %d"):format(r.tp, r.pp, r.ep, r.batch) end
+local function key(r) return ("%d %d %d %d %d"):format(r.tp, r.pp, r.ep, r.etp, r.batch) end
 
 describe("search_inference", function()
   local ways = all_ways()
@@ -102,7 +104,7 @@ describe("search_inference", function()
     assert.equal(0, #none)
     assert.matches("nothing keeps within the limits: of what fits, the least ttft is .* the least tpot", none.reason)
     assert.matches("does not fit", tperf.search_inference(question { gpus = 1 }).reason)
-    assert.matches("no sizes of tp, pp and ep", tperf.search_inference(question { tp = 3 }).reason)
+    assert.matches("no sizes of tp, etp, ep and pp", tperf.search_inference(question { tp = 3 }).reason)
     local function refuses(changes, pattern)
       local ok, message = pcall(tperf.search_inference, question(changes))
       assert.is_false(ok)

@@ -71,4 +71,16 @@ typedef struct tp_rate {
 bool tp_collective_rate(const tp_system *system, const tp_rules *rules, tp_collective kind,
                         tp_group group, tp_rate *rate);
 
+// What a collective does beside taking time: bytes that one GPU sends over its fast port and through its NICs (of a
+// scatter or gather: the root), and the algorithm that its price is that of:
+//   "ring", "rings" (parallel, one a GPU of a domain), "pairwise", "send", "switch" (which adds up on the way), "tree",
+//   "one-shot", "two-shot" (kernels that read the peers' memory), "none" (nothing to send, or nobody)
+typedef struct tp_route {
+    const char *algorithm;
+    double fast_bytes, nic_bytes;
+} tp_route;
+
+tp_route tp_collective_route(const tp_system *system, const tp_rules *rules, tp_collective kind,
+                             double bytes, tp_group group);
+
 #endif

@@ -138,6 +138,10 @@ double tp_link_time(const tp_link_curve *curve, bool all_reduce, double bandwidt
 double tp_link_stream(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
                       double through, double bytes);
 
+// Whether the switch adds up a collective whose ports pass `through` bytes otherwise: where that is faster.
+bool tp_link_adds(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
+                  double through, double bytes);
+
 double tp_direct_time(const tp_direct_curve *curve, double bandwidth, double gpus, double bytes);
 double tp_slow_time(const tp_slow_curve *curve, double seconds, double domains);
 

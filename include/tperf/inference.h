@@ -57,7 +57,6 @@ typedef struct tp_serving {
     tp_platform on;
     tp_placement placement;
     const tp_pipeline *pipeline; // one stage a device
-    int64_t pp_fast;
     const tp_network *prefill; // of prefill_batch prompts
     const tp_decode *decode;   // of micro_batch sequences; NULL: no token but the first is wanted
     const tp_network *single;  // a step of one sequence with one key, for what it works on

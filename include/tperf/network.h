@@ -13,12 +13,9 @@
 enum { TP_KINDS_MAX = 8, TP_SECTIONS_MAX = TP_KINDS_MAX + 2 };
 
 typedef struct tp_network {
-    int n_axes;
-    char axes[TP_AXES_MAX][TP_AXIS_NAME_MAX];
-    int64_t sizes[TP_AXES_MAX]; // GPUs along each axis
-    unsigned gradient_axes; // bit i: weight gradients are reduced over axis i as well as over dp
-    int expert_axis;        // the axis inside dp that experts are spread over; -1: none
-    double boundary_bytes;  // what one micro-batch sends to the next pipeline stage, per GPU
+    tp_grid grid;
+    int64_t sizes[TP_AXES_MAX]; // GPUs along each of the grid's own axes; 1 along the others
+    double boundary_bytes;      // what one micro-batch sends to the next pipeline stage, per GPU
     int n_kinds;            // of layers: sections 0 … n_kinds - 1; then first, then last
     size_t section_end[TP_SECTIONS_MAX]; // ops up to there belong to this and earlier sections
     size_t n_ops, capacity;              // ops it has, and has room for
@@ -46,7 +43,7 @@ typedef struct tp_layer_cost {
     double weight_grad; // seconds, see tp_op_cost
     double flops;       // both passes
     tp_weights weights; // one layer's share, of what all data-parallel replicas hold
-    tp_weights experts; // of what the expert axis spreads
+    tp_weights experts; // of what is cut as experts are
     tp_weights tied;    // part of `weights` that the section `first` holds, too, if on the same GPU
     double saved_bytes; // activations kept per micro-batch
     double input_bytes; // part of saved_bytes: the input of a layer that is recomputed as a whole

@@ -11,14 +11,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tperf/collective.h"
+#include "tperf/grid.h"
 
-enum { TP_NAME_MAX = 24, TP_AXES_MAX = 4, TP_AXIS_NAME_MAX = 8, TP_COMMS_MAX = 6 };
+enum { TP_NAME_MAX = 24, TP_COMMS_MAX = 6 };
 
 typedef struct tp_comm {
     tp_collective kind;
     char axis[TP_AXIS_NAME_MAX]; // "tp", "cp" …
-    int axis_index;              // its place among the layer's axes, set by tp_layer_join
+    int axis_index;              // its row in the grid, set by tp_network_join
     bool share;                  // bytes are one GPU's share of the vector; until it joins a layer
     bool beside;                 // runs beside the op's own work: only what exceeds that takes time
     double bytes;                // the full vector, see tperf/collective.h
@@ -164,6 +164,7 @@ tp_status tp_op_flash_attention(tp_op *op, const tp_attention *shape, tp_error *
 typedef struct tp_fused_attention {
     int64_t batch, heads, kv_heads, queries, keys, head_dim, value_dim, window, shards;
     bool causal, dropout, values_in_keys, sinks;
+    bool ring; // keys and values pass from GPU to GPU beside the kernels (arXiv 2310.01889)
     double kv_element;       // bytes of one key or value element; 0: the op's dtype
     const char *gather_axis; // keys and values are spread over it, as in tp_attention
 } tp_fused_attention;

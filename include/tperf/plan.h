@@ -32,6 +32,7 @@ typedef struct tp_pipeline {
         pairs_each; // overlapped passes on the way that decides: so many, and for each micro-batch
     int64_t min_microbatches, microbatch_multiple; // what the schedule demands
     double weight_copies;                          // 2: every stage lives on two devices
+    bool folded; // chunks go down the devices and back up: the first has both ends
     double last_in_flight; // most micro-batches of which the section `last` keeps activations
     size_t n_stages;
     tp_stage *stages;
@@ -41,7 +42,7 @@ typedef struct tp_pipeline {
 
 // Spreads the layers over pp x virtual_stages chunks as evenly as they divide; where they do not, the
 // last chunk, the first, the last but one … have one layer fewer, as the ends also hold head and
-// embedding. Chunk c is on device c mod pp. has_ends: networks have sections `first` or `last`.
+// embedding. Chunk c is on device c mod pp or, folded, on the way back up from pp on. has_ends: networks have sections `first` or `last`.
 // in_flight[pp]: of every device. The pipeline's other fields are the caller's.
 tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_heap *heap, const tp_run *runs,
                             size_t n_runs, bool has_ends, const double *in_flight, tp_error *error);
@@ -81,18 +82,16 @@ typedef struct tp_training {
     double reserved;  // part of the HBM that is kept free, in [0, 1)
 } tp_training;
 
-// One way to run a model on a machine. The network's axes, but for the expert axis, x dp x pp is
-// the number of GPUs.
+// One way to run a model on a machine. The axes of the grid that do not fold multiply to the number of GPUs.
 typedef struct tp_candidate {
     int strategy; // which of the caller's strategies; orders candidates that are otherwise equal
     int variant;  // which of the caller's variants of the shape (recomputation …); likewise
-    int64_t dp, sizes[TP_AXES_MAX];
+    int64_t sizes[TP_AXES_MAX]; // of the grid's axes
     const tp_pipeline *pipeline;
     int64_t micro_batch;  // samples
-    int64_t microbatches; // that each pipeline runs per iteration: global batch / dp / micro_batch
+    int64_t microbatches; // that each pipeline runs per iteration
     int zero;             // ZeRO stage
     tp_placement placement;
-    int64_t dp_fast, pp_fast; // GPUs of that axis in one fast domain
 } tp_candidate;
 
 // What all candidates of one question share.
@@ -120,6 +119,8 @@ typedef struct tp_iteration {
     double hop;    // that every pass of a device takes longer for its messages, one a chunk
     double hidden; // of tensor_comm, by passes that overlap
     double each_forward, each_backward; // that a pass of every micro-batch waits for replicas
+    const tp_stage *waiting;            // the stage that data_comm is of; NULL: none waits
+    double pairs;                       // of passes that overlap, that `hidden` is of
 } tp_iteration;
 
 // The memory of the fullest GPU, and of each of the pipeline's n_devices; costs give bytes only, their times
@@ -132,6 +133,9 @@ void tp_memory_of_devices(const tp_candidate *candidate, const tp_job *job,
 
 // Seconds of the optimizer's step on the GPU that has most to update: it reads and writes the state of each parameter of
 // its shard, reads its gradient for the norm and for the update and clears it, and writes the weight.
+// tp_optimizer_bytes: what it reads and writes.
+double tp_optimizer_bytes(const tp_candidate *candidate, const tp_job *job,
+                          const tp_network *network, const tp_layer_cost *costs);
 double tp_optimizer_time(const tp_candidate *candidate, const tp_job *job,
                          const tp_network *network, const tp_layer_cost *costs);
 
@@ -140,11 +144,20 @@ double tp_optimizer_time(const tp_candidate *candidate, const tp_job *job,
 tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
                              const tp_network *network, const tp_layer_cost *costs);
 
+// Bytes that a chunk's forward pass leaves behind until its backward pass is done, and bytes that live while one of its
+// passes runs. What a device holds at all times is in tp_memory's other parts.
+typedef struct tp_chunk_memory {
+    double saved, forward, backward;
+} tp_chunk_memory;
+tp_chunk_memory tp_chunk_memory_of(const tp_candidate *candidate, const tp_job *job,
+                                   const tp_network *network, const tp_layer_cost *costs,
+                                   const tp_stage *chunk);
+
 // What a schedule is simulated with. A pass takes its kernels' time, what it waits for replicas in every micro-batch,
 // and a hop for its message.
 typedef struct tp_chunk_passes {
     tp_stage_time time;
-    double saved_bytes; // that a forward pass leaves behind
+    tp_chunk_memory memory;
 } tp_chunk_passes;
 
 // Seconds that a device waits for its replicas once: for weights before its first pass, for gradients after its last.
@@ -159,7 +172,12 @@ void tp_passes_of(const tp_candidate *candidate, const tp_job *job, const tp_net
 
 // The same in steps, each of which holds for many candidates of a search.
 
+// How many layers of a section a stage holds; of the two ends 0 or 1.
+double tp_stage_layers(const tp_stage *stage, int section, int n_kinds);
+
 // host_s: see tp_software.
+tp_stage_time tp_stage_time_of(const tp_stage *stage, const tp_network *network,
+                               const tp_layer_cost *costs, double host_s);
 tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_network *network,
                                      const tp_layer_cost *costs, double host_s);
 
@@ -168,8 +186,33 @@ typedef struct tp_exchange {
     double gather, reduce;
 } tp_exchange;
 
-// exchanges[n_kinds + 2]: every section's; they depend on the replicas' placement (dp_fast and that of the
-// gradient axes and experts) and on the ZeRO stage. Costs give bytes only.
+// One collective among the replicas of a layer.
+typedef struct tp_replica_comm {
+    tp_collective kind;
+    tp_group group;
+    double bytes, seconds; // the full vector; of the collective by itself
+    bool gathers, experts; // weights, for a pass (else reduces gradients); experts' (else all others')
+} tp_replica_comm;
+enum { TP_REPLICA_COMMS_MAX = 2 * (2 + TP_AXES_MAX) };
+
+// What a layer of a section exchanges in a forward and a backward pass; how many collectives.
+int tp_replica_comms_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
+                        const tp_layer_cost *costs, int section,
+                        tp_replica_comm comms[TP_REPLICA_COMMS_MAX]);
+
+// What of the exchanges of a section, or of a stage, nothing hides: of the gathers before forward passes, of the
+// reductions beside backward ones. `first`: of the stage's first layer, whose exchange hides behind no pass when it is
+// the first of an iteration to be gathered, and the last to be reduced.
+typedef struct tp_exposure {
+    double gather, reduce, first_gather, first_reduce;
+} tp_exposure;
+tp_exposure tp_exposure_of(const tp_exchange *exchange, const tp_layer_cost *cost,
+                           const tp_job *job);
+tp_exposure tp_stage_exposure(const tp_stage *stage, const tp_network *network,
+                              const tp_exposure *sections);
+
+// exchanges[n_kinds + 2]: every section's; they depend on the replicas' placement and on the ZeRO stage. Costs
+// give bytes only.
 void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
                        const tp_layer_cost *costs, tp_exchange *exchanges);
 
@@ -179,7 +222,7 @@ typedef struct tp_hop {
 } tp_hop;
 tp_hop tp_hop_times(const tp_job *job, const tp_network *network);
 
-// The average over the links between stages; depends on the pipeline and pp_fast.
+// The average over the links between stages; depends on the placement of the stages.
 double tp_hop_time(const tp_candidate *candidate, const tp_job *job, tp_hop hop);
 
 // Equal to tp_iteration_of's time, to the last bit.
@@ -188,7 +231,7 @@ double tp_iteration_time(const tp_candidate *candidate, const tp_job *job,
                          const tp_pipeline_time *pipeline, const tp_exchange *exchanges, double hop,
                          double optimizer);
 
-// A lower bound of the iteration's time that holds for every dp_fast and pp_fast: layers, the bubble they make and the
+// A lower bound of the iteration's time that holds for every placement of replicas and stages: layers, the bubble they make and the
 // optimizer's step, no data-parallel or pipeline traffic.
 double tp_iteration_bound(const tp_candidate *candidate, const tp_pipeline_time *pipeline,
                           double optimizer);

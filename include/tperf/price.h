@@ -67,6 +67,13 @@ tp_op_cost tp_op_cost_of(const tp_op *op, const tp_op_work *work, const tp_platf
 tp_pass_cost tp_pass_cost_of(const tp_op *op, const tp_pass *pass, const tp_platform *on,
                              const int64_t *sizes, const tp_placement *placement);
 
+// The panels in which an op's collectives travel: 1 but for SUMMA's.
+double tp_panels_of(const tp_op *op, int64_t panels);
+
+// Seconds of one panel of one of a pass's collectives.
+double tp_comm_time(const tp_comm *comm, const tp_platform *on, const int64_t *sizes,
+                    const tp_placement *placement, double panels);
+
 void tp_pass_cost_add(tp_pass_cost *sum, const tp_pass_cost *part, double times);
 
 // FLOPs of one pass as the published solver reports them: an op on the tensor cores counts its vector

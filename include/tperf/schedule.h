@@ -14,13 +14,13 @@
 
 // A backward is either whole, or split into the gradient of the input, which the previous stage
 // waits for, and the gradient of the weights, which nobody waits for.
-typedef enum tp_pass {
+typedef enum tp_pass_kind {
     TP_FORWARD,
     TP_BACKWARD,
     TP_BACKWARD_INPUT,
     TP_BACKWARD_WEIGHT,
     TP_PASS_COUNT
-} tp_pass;
+} tp_pass_kind;
 
 // A forward and a whole backward may run overlapped: two neighbours in the queue with one start and
 // one stop.
@@ -28,7 +28,7 @@ typedef enum tp_pairing { TP_ALONE, TP_PAIR_FORWARD, TP_PAIR_BACKWARD } tp_pairi
 
 typedef struct tp_order_op {
     int32_t stage, microbatch;
-    uint8_t pass;    // tp_pass
+    uint8_t pass;    // tp_pass_kind
     uint8_t pairing; // tp_pairing
 } tp_order_op;
 
@@ -55,7 +55,7 @@ void tp_order_release(tp_order *order);
 tp_status tp_order_hold(tp_order *order, int64_t device, int64_t stage, tp_error *error);
 
 // Append to the device's queue. Refuse a number out of range and a stage that the device lacks.
-tp_status tp_order_add(tp_order *order, tp_pass pass, int64_t device, int64_t stage,
+tp_status tp_order_add(tp_order *order, tp_pass_kind pass, int64_t device, int64_t stage,
                        int64_t microbatch, tp_error *error);
 tp_status tp_order_add_pair(tp_order *order, int64_t device, int64_t forward_stage,
                             int64_t forward_microbatch, int64_t backward_stage,
@@ -66,6 +66,7 @@ typedef struct tp_schedule_costs {
     const double *time[TP_PASS_COUNT];   // NaN: not given, refused when needed
     const double *overlapped;            // time of a pair; NULL: the sum of its halves
     const double *memory[TP_PASS_COUNT]; // what the device holds more (forward) or less after it
+    const double *passing[TP_PASS_COUNT]; // what lives on the device while the op runs; NULL: nothing
     const double *ready;                 // [devices] when a device can begin; NULL: at 0
     double p2p;                          // from the end of a stage's pass to its neighbour's start
 } tp_schedule_costs;
@@ -86,6 +87,8 @@ typedef struct tp_device_summary {
     double peak_memory;       // in the unit of costs.memory, from 0
     int32_t peak_activations; // micro-batches of one stage: +1 after a forward, -1 after a whole
                               // backward or a weight gradient
+    double fullest;           // most memory while an op runs, with what lives for that op alone
+    int32_t fullest_op;       // that op's place in the queue
 } tp_device_summary;
 
 // Ops are numbered device by device, in queue order.
@@ -111,6 +114,6 @@ tp_status tp_timeline_init(tp_timeline *timeline, const tp_order *order,
                            tp_error *error);
 void tp_timeline_release(tp_timeline *timeline);
 
-const char *tp_pass_name(tp_pass pass); // "forward", "backward", "input backward" …
+const char *tp_pass_name(tp_pass_kind pass); // "forward", "backward", "input backward" …
 
 #endif

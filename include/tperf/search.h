@@ -42,8 +42,8 @@ typedef struct tp_search_options {
     size_t n_zero;
     const int64_t *dp; // allowed sizes; NULL for any
     size_t n_dp;
-    int64_t dp_fast, pp_fast; // demanded placements; 0 for any
-    size_t top;               // how many to keep per question
+    int64_t replicas_fast, stages_fast; // demanded placements; 0 for any
+    size_t top;                         // how many to keep per question
     bool keep_all;            // keep every candidate, feasible or not
     bool infeasible_too;      // let candidates that do not fit compete
     bool no_pruning;          // evaluate what a bound rules out, too; never changes the answer
@@ -60,7 +60,7 @@ typedef struct tp_shape {
     int64_t micro_batch;   // samples
     const int64_t *panels; // the numbers of SUMMA panels to try, at least one
     size_t n_panels;
-    int64_t fast[TP_AXES_MAX]; // demanded placements of the network's axes; 0 for any
+    int64_t fast[TP_AXES_MAX]; // demanded placements of the grid's own axes; 0 for any
     bool hopeless; // known not to fit: only counted; network may be a smaller micro-batch's
 } tp_shape;
 

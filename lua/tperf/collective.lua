@@ -1,6 +1,7 @@
 --- tperf.collective: the time of one collective on the two-tier network (include/tperf/collective.h has the formulas).
 local core = require "tperf.core"
 local check = require "tperf.check"
+local placement = require "tperf.placement"
 local refusal = require "tperf.refusal"
 local rules = require "tperf.rules"
 local system = require "tperf.system"
@@ -30,7 +31,7 @@ local collective = { kinds = kinds }
 function collective.time(given)
   local o = check.record("tperf.collective", given, schema)
   local machine = system(o.system)
-  local fast = o.fast or require "tperf.layer".fitting(o.gpus, machine.network.fast.domain)
+  local fast = o.fast or placement.fitting(o.gpus, machine.network.fast.domain)
   return refusal.of(core.collective, machine, rules(o.rules), o.kind, o.bytes, o.gpus, fast)
 end
 

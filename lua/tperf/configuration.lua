@@ -1,10 +1,12 @@
 --- Configurations: what tperf.search returns and tperf.train explains.
+local axes = require "tperf.strategy.axes"
 local runtime = require "tperf.runtime"
 
 local configuration = {}
 
 ---@class tperf.memory bytes on a GPU, for a configuration on the one that holds most
 ---@field total number
+---@field peak? table of tperf.train, if simulated: the moment at which the fullest GPU is fullest, see tperf.simulate
 ---@field weights number
 ---@field gradients number
 ---@field optimizer number master copy of the weights, and moments
@@ -39,7 +41,9 @@ local configuration = {}
 ---@field tp1? integer columns of a SUMMA grid
 ---@field tp2? integer rows of a SUMMA grid
 ---@field cp? integer context parallelism
----@field ep? integer expert parallelism, inside dp
+---@field etp? integer GPUs that cut each expert
+---@field ep? integer expert parallelism: GPUs that experts are spread over
+---@field shard? integer replicas that ZeRO shards over, where these are not all
 ---@field pp integer pipeline stages
 ---@field dp integer data-parallel replicas
 ---@field micro_batch integer sequences
@@ -71,12 +75,19 @@ local configuration = {}
 ---@field software? string the profile of the stack that runs it
 ---@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
 ---@field warnings? string[] then: what no run that was compared resembled
+---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms =
+--- tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
+---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with how many `links`; time,
+--- the average hop
+---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
 local function fast_of(s, found)
-  local fast = { dp = found.dp_fast, pp = found.pp_fast }
-  for i, name in ipairs(s.axis_names) do fast[name] = found.fast[i] end
+  local fast = { dp = found.fast[1], pp = found.fast[2] }
+  for i, axis in ipairs(s.axes) do
+    if axes.shows(axis, found.sizes[2 + i]) then fast[axis.name] = found.fast[2 + i] end
+  end
   return fast
 end
 
@@ -84,8 +95,8 @@ end
 local function idle_of(c, s, domain)
   if c.gpus <= domain then return 0 end
   local block = c.fast.dp * c.fast.pp
-  for i, name in ipairs(s.axis_names) do
-    if i ~= s.expert_axis then block = block * c.fast[name] end
+  for _, axis in ipairs(s.axes) do
+    if not axis.folds then block = block * c.fast[axis.name] end
   end
   local in_domain = domain // block
   local domains = (c.gpus // block + in_domain - 1) // in_domain
@@ -109,10 +120,17 @@ local function utilisation(c, question)
   return needed * rate, known.all * rate
 end
 
+--- The sizes of the strategy's own axes.
+function configuration.own(s, found)
+  local own = {}
+  for i in ipairs(s.axes) do own[i] = found.sizes[2 + i] or 0 end
+  return own
+end
+
 local function run_of(question, found)
   return {
-    global_batch = question.global_batch, dp = found.dp, pipeline = found.pipeline, micro_batch = found.micro_batch,
-    panels = found.panels, zero = found.zero, dp_fast = found.dp_fast, pp_fast = found.pp_fast,
+    global_batch = question.global_batch, dp = found.sizes[1], pipeline = found.pipeline,
+    micro_batch = found.micro_batch, panels = found.panels, zero = found.zero,
   }
 end
 
@@ -129,14 +147,20 @@ function configuration.stages(question, network, found)
 end
 
 --- What the parts of a candidate's time are made of, see tperf/sum.lua.
-function configuration.sum(question, network, found)
-  return network:sum(question.system, question.rules, question.training, question.pipelines, run_of(question, found),
+function configuration.audit(question, network, found)
+  return network:audit(question.system, question.rules, question.training, question.pipelines, run_of(question, found),
     found.fast, question.software)
 end
 
 --- What a schedule of so many stages is simulated with, in seconds and bytes, see tperf.simulate.
 function configuration.passes(question, network, found, stages)
   return network:passes(question.system, question.rules, question.training, question.pipelines,
+    run_of(question, found), found.fast, question.software, stages)
+end
+
+--- The tasks of a candidate's step in a schedule of so many stages, see tperf/timeline/tasks.lua.
+function configuration.tasks(question, network, found, stages)
+  return network:tasks(question.system, question.rules, question.training, question.pipelines,
     run_of(question, found), found.fast, question.software, stages)
 end
 
@@ -153,18 +177,21 @@ end
 ---  pipeline_list }
 ---@param s table         its strategy
 ---@param network userdata  laid out for it
----@param found table     sizes, fast, dp, pipeline, dp_fast, pp_fast, micro_batch, panels, zero
+---@param found table     sizes and fast (of dp, pp and the strategy's axes), pipeline, micro_batch, panels, zero
 ---@return table configuration
 function configuration.of(question, s, network, found)
   local c = network:iteration(question.system, question.rules, question.training, question.pipelines,
     run_of(question, found), found.fast, question.software)
   local pipeline = question.pipeline_list[found.pipeline]
   c.strategy, c.gpus, c.global_batch = s.name, question.gpus, question.global_batch
-  for i, name in ipairs(s.axis_names) do c[name] = found.sizes[i] end
-  c.dp, c.pp, c.micro_batch, c.zero = found.dp, pipeline.pp, found.micro_batch, found.zero
+  for i, axis in ipairs(s.axes) do
+    local size = found.sizes[2 + i]
+    if axes.shows(axis, size) then c[axis.name] = size end
+  end
+  c.dp, c.pp, c.micro_batch, c.zero = found.sizes[1], pipeline.pp, found.micro_batch, found.zero
   c.schedule, c.virtual_stages = pipeline.schedule, pipeline.virtual_stages
   c.panels = s.panels and found.panels or nil
-  c.microbatches = question.global_batch // found.dp // found.micro_batch
+  c.microbatches = question.global_batch // (c.dp * s.grid:batch(configuration.own(s, found))) // found.micro_batch
   c.fast = fast_of(s, found)
   c.idle = idle_of(c, s, question.system.network.fast.domain)
   c.throughput = question.global_batch / c.time

@@ -1,6 +1,9 @@
 --- tperf.infer: how one way of serving a model answers: latency, throughput, memory, cost. docs/inference.md.
+local axes = require "tperf.strategy.axes"
 local check = require "tperf.check"
 local nearest = require "tperf.nearest"
+local placement = require "tperf.placement"
+local problem = require "tperf.problem"
 local refusal = require "tperf.refusal"
 local serving = require "tperf.serving"
 local strategy = require "tperf.strategy"
@@ -9,32 +12,46 @@ local units = require "tperf.units"
 local infer = {}
 
 local placed = serving.optional_size
-local schema = {
-  tp = serving.size, pp = serving.size, ep = serving.size, dp = serving.optional_size, batch = serving.size,
-  fast = check.record_of({ tp = placed, ep = placed, pp = placed }, { optional = true }),
-  ops = check.boolean { default = false },
-}
-for name, checker in pairs(serving.schema) do schema[name] = checker end
 
-local tensor = strategy.of "tensor"
+local function schema_of(s)
+  local schema, fast = serving.schema_of(s, serving.optional_size), { pp = placed, dp = placed }
+  for _, name in ipairs(s.axis_names) do fast[name] = placed end
+  schema.pp, schema.dp, schema.batch = serving.size, serving.optional_size, serving.size
+  schema.fast = check.record_of(fast, { optional = true })
+  schema.ops = check.boolean { default = false }
+  return schema
+end
 
 --- Why a size of an axis is not admitted; nil when it is. given: the sizes of the axes before it, too.
 function infer.refusal(p, axis, given)
-  local share = strategy.share(tensor, p.model, 1, { given.tp, given.ep }, p.rules)
-  local admitted, reason = axis.admits(p.model, share, p.rules)
+  local admitted, reason = axis.admits(p.model, serving.share(p, given), p.rules)
   return not admitted and (reason or "is not admitted") or nil
 end
 
 local function allowed(p, axis, c)
-  local tensor_axis = axis.name == "tp"
-  local most = tensor_axis and (p.model.heads or p.model.hidden) or p.model.experts and p.model.experts.count or 1
+  local most = axis.folds and (p.model.experts and p.model.experts.count or 1) or p.model.heads or p.model.hidden
   return nearest.sizes(function(n)
-    return not infer.refusal(p, axis, tensor_axis and { tp = n, ep = 1 } or { tp = c.tp, ep = n })
+    local tried = setmetatable({ [axis.name] = n }, { __index = c })
+    return not infer.refusal(p, axis, tried)
   end, most, c[axis.name])
 end
 
+local function check_shares(p, c, own)
+  if p.strategy.grid:folds(own, c.dp) then return end
+  local sharing = placement.sharing(p.strategy, own)
+  local names, product = {}, 1
+  for i, axis in ipairs(p.strategy.axes) do
+    if axis.folds and axes.shows(axis, own[i]) then
+      names[#names + 1], product = ("%s = %d"):format(axis.name, own[i]), product * own[i]
+    end
+  end
+  refusal.raise("tperf.infer: %s take %d GPUs, which do not divide the %d of 'dp' = %d replicas; 'dp' must be a multiple "
+    .. "of %d", table.concat(names, " and "), product, p.strategy.grid:gpus(own) * c.dp, c.dp, sharing)
+end
+
 local function check_sizes(p, c)
-  for _, axis in ipairs(tensor.axes) do
+  local own = serving.own_sizes(p, c)
+  for _, axis in ipairs(p.strategy.axes) do
     local reason = c[axis.name] > 1 and infer.refusal(p, axis, c)
     if reason then
       refusal.raise("tperf.infer: '%s' = %d %s; %s", axis.name, c[axis.name], reason, allowed(p, axis, c))
@@ -43,18 +60,19 @@ local function check_sizes(p, c)
   if c.pp > p.model.layers then
     refusal.raise("tperf.infer: 'pp' = %d is more than the model's %d layers", c.pp, p.model.layers)
   end
-  if c.dp % c.ep ~= 0 then
-    refusal.raise("tperf.infer: 'ep' = %d does not divide 'dp' = %d; %s", c.ep, c.dp, nearest.divisors(c.dp, c.ep))
+  local gpus = p.strategy.grid:gpus(own)
+  c.dp = c.dp or gpus and placement.sharing(p.strategy, own) or 1
+  if not gpus or gpus > (1 << 31) // c.pp or gpus * c.pp > (1 << 31) // c.dp then
+    refusal.raise("tperf.infer: 'pp' x 'dp' x the strategy's axes is more than 2^31 GPUs")
   end
-  if c.tp > (1 << 31) // c.pp or c.tp * c.pp > (1 << 31) // c.dp then
-    refusal.raise("tperf.infer: 'tp' x 'pp' x 'dp' is more than 2^31 GPUs")
-  end
+  check_shares(p, c, own)
   if c.prefill_batch > c.batch then
     refusal.raise("tperf.infer: 'prefill_batch' = %d is more than 'batch' = %d", c.prefill_batch, c.batch)
   end
-  if p.o.sequence_parallel and p.o.prompt % c.tp ~= 0 then
-    refusal.raise("tperf.infer: 'prompt' = %d is not divided by 'tp' = %d, as sequence_parallel wants; %s", p.o.prompt,
-      c.tp, nearest.divisors(p.o.prompt, c.tp))
+  local shards = serving.shards(p, c)
+  if p.o.prompt % shards ~= 0 then
+    refusal.raise("tperf.infer: 'prompt' = %d is not divided by the %d GPUs that cut it; %s", p.o.prompt, shards,
+      nearest.divisors(p.o.prompt, shards))
   end
 end
 
@@ -68,7 +86,7 @@ local function fits_with(o, name, value)
   local changed = { batch = 1, prefill_batch = 1 }
   for field, old in pairs(o) do changed[field] = changed[field] or old end
   changed[name] = value
-  if name == "ep" then changed.dp = value end
+  if name == "ep" or name == "tp" then changed.etp, changed.dp = nil, nil end
   return refusal.attempt(function()
     local p = serving.problem("tperf.infer", changed)
     check_sizes(p, changed)
@@ -81,7 +99,8 @@ local function advice(o)
   for _, change in ipairs(CHANGES) do
     for i = 2, #change do
       local name, value = change[1], change[i]
-      if (math.type(value) == nil or value > o[name]) and fits_with(o, name, value) then
+      local known = name == "weight_dtype" or o[name] ~= nil
+      if known and (math.type(value) == nil or value > o[name]) and fits_with(o, name, value) then
         list[#list + 1] = ("%s = %s"):format(name, check.show(value))
         break
       end
@@ -127,7 +146,7 @@ end
 
 -- The ops of both phases: of each kind of layer, then before and after the layers.
 local function rows_of(p, r, shape)
-  local o, rows, kinds, fast = p.o, {}, p.plan.layout.kinds, { r.fast.tp, r.fast.ep }
+  local o, rows, kinds, fast = p.o, {}, p.plan.layout.kinds, r.placement
   local counts = {}
   for _, run in ipairs(p.plan.layout.runs) do counts[run[1]] = (counts[run[1]] or 0) + run[2] end
   for _, phase in ipairs { "prefill", "decode" } do
@@ -148,9 +167,11 @@ end
 ---  prompt, generate       tokens that a request brings and wants
 ---  batch                  sequences that one replica decodes at a time (1)
 ---  prefill_batch          prompts that it takes in at a time (1)
----  tp, pp                 GPUs of a replica: that cut layers, that hold layers in turn (1)
----  ep                     replicas that share experts, and so run in step (1)
----  dp                     replicas, a multiple of ep (ep)
+---  strategy               how layers are cut: "tensor" (default), "context", one of your own; follows from the axes
+---  tp, cp, pp             GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in
+---                         turn (1)
+---  ep, etp                GPUs that experts are spread over, that cut each expert (1; as tp); both out of tp x cp x dp
+---  dp                     replicas; those that share experts run in step (as many as ep and etp take)
 ---  weight_dtype, kv_dtype  how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
 ---  compute_dtype          in which products with weights multiply ("bf16"; fp16, fp8, int8, fp4)
 ---  attention              "flash" (default), "unfused"
@@ -173,13 +194,16 @@ end
 ---  ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time,
 ---                         flops, bytes, intensity, bound, weight_bytes } of one layer or end, averaged over steps
 function infer.run(given)
-  local o = check.record("tperf.infer", given, schema)
+  local s = axes.asked(given)
+  problem.refuse_axes("tperf.infer", given, { s })
+  local o = check.record("tperf.infer", given, schema_of(s))
+  o.strategy = s
   local p = serving.problem("tperf.infer", o)
-  o.dp = o.dp or o.ep
   check_sizes(p, o)
   local r, shape = serving.evaluate(p, o)
   if not r.feasible then refuse(r, o) end
   if o.ops then r.ops = rows_of(p, r, shape) end
+  r.placement = nil
   return r
 end
 

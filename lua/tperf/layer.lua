@@ -1,14 +1,15 @@
 --- tperf.layer: the ops of one layer, with their counts and times.
+local axes = require "tperf.strategy.axes"
 local check = require "tperf.check"
 local layout = require "tperf.layout"
 local model = require "tperf.model"
-local nearest = require "tperf.nearest"
-local refusal = require "tperf.refusal"
+local placement = require "tperf.placement"
 local rules = require "tperf.rules"
 local strategy = require "tperf.strategy"
 local system = require "tperf.system"
 
 local size = check.integer { min = 1, max = 1 << 31, default = 1 }
+local optional_size = check.integer { min = 1, max = 1 << 31, optional = true }
 local MOST_TOKENS = 1 << 53
 
 -- Panels that the published solver uses outside its search.
@@ -19,9 +20,14 @@ local layer = {}
 ---@class tperf.comm a collective
 ---@field kind string
 ---@field bytes number the full vector
----@field axis string
+---@field axis? string of a collective within a layer
 ---@field gpus integer
 ---@field fast integer of them in one fast domain
+---@field time number seconds that it takes by itself
+---@field fast_bytes number that one GPU sends over its fast port
+---@field nic_bytes number that one GPU sends through its NICs
+---@field algorithm string whose time that is: "ring", "rings" (parallel ones), "tree", "switch", "pairwise", "send"
+---@field beside? boolean it runs beside its op's own work: only what exceeds that takes time
 
 ---@class tperf.pass one pass of an op on one GPU
 ---@field tensor_flops number
@@ -43,35 +49,14 @@ local layer = {}
 ---@field forward tperf.pass
 ---@field backward tperf.pass
 
---- Sizes and placements of a strategy's axes from fields named like the axes; a placement defaults to as many GPUs as
---- the fast domain still takes.
-function layer.axes_of(s, given, domain)
-  local sizes, fast, left = {}, {}, domain
-  local placed = given.fast or {}
-  for i, name in ipairs(s.axis_names) do
-    sizes[i] = given[name]
-    fast[i] = placed[name] or layer.fitting(sizes[i], left)
-    if sizes[i] % fast[i] ~= 0 then
-      refusal.raise("'fast.%s' = %d does not divide %s = %d; %s", name, fast[i], name, sizes[i],
-        nearest.divisors(sizes[i], fast[i]))
-    end
-    left = left // fast[i]
+-- The sizes of a strategy's axes from fields named like them.
+local function sizes_of(s, given, m, set)
+  local sizes, share = {}, strategy.share(s, m, 1, {}, set)
+  for i, axis in ipairs(s.axes) do
+    sizes[i] = given[axis.name] or axes.default(axis, m, share, set)
+    share[axis.name] = sizes[i]
   end
-  if left < 1 then refusal.raise("the placement takes more GPUs than the %d of a fast domain", domain) end
-  return sizes, fast
-end
-
---- The largest divisor of n that is no larger than limit.
-function layer.fitting(n, limit)
-  local best, d = 1, 1
-  while d * d <= n and d <= limit do
-    if n % d == 0 then
-      if n // d <= limit then return n // d end -- d ascends, so n // d descends
-      best = d
-    end
-    d = d + 1
-  end
-  return best
+  return sizes
 end
 
 --- The fields that arguments have for the axes of a strategy.
@@ -85,7 +70,7 @@ function layer.axis_fields(s, checker)
 end
 
 local function schema_of(s)
-  local schema, fast = layer.axis_fields(s, size)
+  local schema, fast = layer.axis_fields(s, optional_size)
   schema.model, schema.system = check.any(), check.any()
   schema.rules = check.any { optional = true }
   schema.strategy = check.any { optional = true }
@@ -105,7 +90,8 @@ end
 ---  strategy           "tensor" (default), "summa", "context" or one of your own
 ---  attention          "flash" (default), "unfused", "recompute", "summa"
 ---  micro_batch        samples (1)
----  tp, tp1, tp2, cp, ep   GPUs along each axis of the strategy (1)
+---  tp, tp1, tp2, cp, ep, etp   GPUs along each axis of the strategy (1; etp as tp)
+---  shard              of no consequence to a layer
 ---  panels             of SUMMA products (4)
 ---  fast               GPUs of each axis in one fast domain: { tp = 8 }; as many as fit
 ---  seq                tokens, in place of the model's
@@ -115,13 +101,14 @@ end
 ---  rules              "default"
 ---@return tperf.layer_op[] ops
 function layer.ops(given)
-  local s = strategy.of(type(given) == "table" and given.strategy or "tensor")
+  local s = axes.asked(given)
   local o = check.record("tperf.layer", given, schema_of(s))
   local machine, network = system(o.system), model(o.model)
   if o.seq then network = network:with { seq = o.seq } end
   if o.micro_batch > MOST_TOKENS // network.seq then check.fail("tperf.layer: micro_batch x seq is beyond 2^53") end
   local set = rules(o.rules)
-  local sizes, fast = layer.axes_of(s, o, machine.network.fast.domain)
+  local sizes = sizes_of(s, o, network, set)
+  local fast = placement.of("", s, sizes, 1, o.fast, machine.network.fast.domain)
   local laid = layout.of(network, s, o.attention, set)
   if not laid.kinds[o.kind] then
     check.fail("tperf.layer: model '%s' has %d kinds of layers, there is no %d", network.name, #laid.kinds, o.kind)

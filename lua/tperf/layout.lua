@@ -90,9 +90,10 @@ end
 local VARIANT = { "recompute", "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype",
   "matrix_dtype" }
 
-local function key_of(sizes, micro_batch, variant)
+local function key_of(s, sizes, micro_batch, variant)
   local words = { micro_batch, table.concat(sizes, " ") }
   for i, name in ipairs(VARIANT) do words[2 + i] = tostring(variant[name]) end
+  for _, name in ipairs(s.option_names) do words[#words + 1] = variant[name] or s.options[name].choices[1] end
   return table.concat(words, " ")
 end
 
@@ -105,7 +106,7 @@ function layout.of(model, s, attention, rules)
   local kinds, runs = kinds_of(plan)
   local prefix = layout.signature(model) .. attention .. " " .. rules.name
   local function network(sizes, micro_batch, variant)
-    local key = key_of(sizes, micro_batch, variant)
+    local key = key_of(s, sizes, micro_batch, variant)
     local known = shapes_of(s, prefix)[key]
     if known then return known end
     local share = strategy.share(s, model, micro_batch, sizes, rules, variant)
@@ -119,7 +120,7 @@ function layout.of(model, s, attention, rules)
     sections[#kinds + 1] = ops_of(plan.first, model, share)
     sections[#kinds + 2] = ops_of(plan.last, model, share)
     local boundary = ELEMENT_BYTES * share:boundary(model.hidden)
-    local built = core.network(s.axis_names, sizes, s.gradient_mask, s.expert_axis, boundary, sections)
+    local built = core.network(s.grid, sizes, boundary, sections)
     return remember(s, prefix, key, built)
   end
   return { kinds = kinds, runs = runs, has_ends = #plan.first + #plan.last > 0, network = network }

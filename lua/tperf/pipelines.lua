@@ -27,9 +27,14 @@ local function in_passes(form)
   return { forward = (form.F or 0) + o, backward = (form.B or 0) + o + d, weight_grad = (form.W or 0) - d }
 end
 
--- Devices that hold both a stage and its mirror image keep every weight twice.
+-- Where stages run in both directions, each device holds one and its mirror image, and every weight is kept twice.
 local function weight_copies(definition)
-  return definition.placement == "mirrored" and 2 or 1
+  return definition.placement == "mirrored" and definition.stages_per_device == 1 and 2 or 1
+end
+
+-- Whether stages go down the devices and back up.
+local function is_folded(definition)
+  return definition.placement == "mirrored" and definition.stages_per_device == 2
 end
 
 -- The bubble for `microbatches`, in the times of a whole device, or nil where there is no closed form.
@@ -66,11 +71,11 @@ local function in_flight(definition, pp, chunks)
   return list
 end
 
--- Micro-batches of which the head keeps something. In the last of several chunks each goes back before the next one
--- comes, or while it comes where passes overlap.
-local function last_in_flight(list, chunks, overlapped)
+-- Micro-batches of which the head keeps something. In the last of several chunks of a device each goes back before the
+-- next one comes, or while it comes where passes overlap.
+local function last_in_flight(list, several, overlapped)
   local n = list[#list]
-  return chunks > 1 and n < UNLIMITED and (overlapped and 2 or 1) or n
+  return several and n < UNLIMITED and (overlapped and 2 or 1) or n
 end
 
 -- One pipeline, or nil when the schedule has no closed form for these sizes.
@@ -78,7 +83,7 @@ local function describe(name, number, pp, chunks)
   local one = {
     pp = pp, virtual_stages = chunks, schedule = number, bubble_forward = 0, bubble_backward = 0,
     bubble_weight_grad = 0, pairs = 0, pairs_each = 0, min_microbatches = 1, microbatch_multiple = 1, weight_copies = 1,
-    in_flight = { 1 }, last_in_flight = 1,
+    in_flight = { 1 }, last_in_flight = 1, folded = false,
   }
   if pp == 1 then return one end
   local definition = schedule.get(name)
@@ -91,9 +96,9 @@ local function describe(name, number, pp, chunks)
   one.pairs_each = (next_bubble.pairs - bubble.pairs) / (more - many)
   one.pairs = bubble.pairs - one.pairs_each * many
   one.min_microbatches, one.microbatch_multiple = least, multiple
-  one.weight_copies = weight_copies(definition)
+  one.weight_copies, one.folded = weight_copies(definition), is_folded(definition)
   one.in_flight = in_flight(definition, pp, chunks)
-  one.last_in_flight = last_in_flight(one.in_flight, chunks, bubble.pairs > 0)
+  one.last_in_flight = last_in_flight(one.in_flight, chunks > 1 or one.weight_copies > 1, bubble.pairs > 0)
   return one
 end
 

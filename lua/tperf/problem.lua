@@ -35,11 +35,17 @@ function problem.refuse_axes(what, given, strategies)
   for i, s in ipairs(strategies) do
     asked[i] = s.name
     for _, name in ipairs(s.axis_names) do own[name] = true end
+    for name in pairs(s.options) do own[name] = true end
   end
   for _, s in ipairs(strategy.all()) do
     for _, name in ipairs(s.axis_names) do
       if type(given) == "table" and given[name] ~= nil and not own[name] then
         refusal.raise("%s: '%s' is an axis of strategy %s, not of %s", what, name, s.name, table.concat(asked, ", "))
+      end
+    end
+    for name in pairs(s.options) do
+      if type(given) == "table" and given[name] ~= nil and not own[name] then
+        refusal.raise("%s: '%s' is an option of strategy %s, not of %s", what, name, s.name, table.concat(asked, ", "))
       end
     end
   end
@@ -73,6 +79,9 @@ function problem.schema(strategies)
   for _, s in ipairs(strategies) do
     local axes, axes_placed = layer.axis_fields(s, problem.sizes)
     for name, checker in pairs(axes) do schema[name], fast[name] = checker, axes_placed[name] end
+  end
+  for _, s in ipairs(strategies) do
+    for name, option in pairs(s.options) do schema[name] = one_or_list(check.choice { option.choices }) end
   end
   schema.fast = check.record_of(fast, { optional = true })
   return schema
@@ -121,18 +130,45 @@ local function recomputations_of(o, free, network, set)
   return list
 end
 
+-- What is asked for of the strategies' options: name -> list of choices.
+local function options_of(o, strategies)
+  local options = {}
+  for _, s in ipairs(strategies) do
+    for name in pairs(s.options) do options[name] = as_list(o[name]) end
+  end
+  return options
+end
+
+-- Each of the variants with each choice of an option. other: options that are not as in the first variant.
+local function with_option(variants, name, wanted)
+  local list = {}
+  for _, variant in ipairs(variants) do
+    for i, choice in ipairs(wanted) do
+      local copy = { [name] = choice, other = table.move(variant.other, 1, #variant.other, 1, {}) }
+      for field, value in pairs(variant) do
+        if field ~= "other" then copy[field] = value end
+      end
+      if i > 1 then copy.other[#copy.other + 1] = name end
+      list[#list + 1] = copy
+    end
+  end
+  return list
+end
+
 -- Every combination of what changes a shape's ops without changing its sizes. again: all but sequence_parallel is as in
 -- the variant before.
-local function variants_of(o, free, network, set)
+local function variants_of(o, free, network, set, strategies)
   local list = {}
   local parallel = o.sequence_parallel == nil and { true } or as_list(o.sequence_parallel)
   for _, recompute in ipairs(recomputations_of(o, free, network, set)) do
     for _, sequence_parallel in ipairs(parallel) do
       list[#list + 1] = {
         recompute = recompute, sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1],
+        other = {},
       }
     end
   end
+  for name, wanted in pairs(options_of(o, strategies)) do list = with_option(list, name, wanted) end
   return list
 end
 
@@ -169,7 +205,7 @@ function problem.of(o, strategies)
   local p = { model = model(o.model), rules = rules(o.rules), strategies = strategies, layouts = {} }
   local free = free_knobs(o, p.rules)
   if o.seq then p.model = p.model:with { seq = o.seq } end
-  p.training, p.variants = training.of(o, p.rules, p.model), variants_of(o, free, p.model, p.rules)
+  p.training, p.variants = training.of(o, p.rules, p.model), variants_of(o, free, p.model, p.rules, strategies)
   p.zero, p.profile, p.software = as_list(o.zero) or { 1 }, o.profile, runtime.terms(o.profile)
   local systems, many = problem.systems(o.system)
   p.questions = {}

@@ -1,4 +1,5 @@
 --- tperf.search: all ways to train a model on a machine, best first.
+local axes = require "tperf.strategy.axes"
 local core = require "tperf.core".search
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
@@ -44,8 +45,9 @@ end
 local function describe(p, question, found)
   local layout, s = p.layouts[found.strategy], p.strategies[found.strategy]
   local variant = p.variants[found.variant]
-  local c = configuration.of(question, s, layout.network(found.sizes, found.micro_batch, variant), found)
+  local c = configuration.of(question, s, layout.network(configuration.own(s, found), found.micro_batch, variant), found)
   c.recompute, c.sequence_parallel = variant.recompute, variant.sequence_parallel
+  for name, option in pairs(s.options) do c[name] = variant[name] or option.choices[1] end
   return c
 end
 
@@ -56,7 +58,7 @@ local function new_core_search(p, o)
   end
   return core.new({
     top = o.top, threads = o.threads or core.threads(), keep_all = o.keep == "all", no_pruning = not o.prune,
-    infeasible_too = o.infeasible, memory_only = o.memory_only, dp_fast = fast.dp, pp_fast = fast.pp,
+    infeasible_too = o.infeasible, memory_only = o.memory_only, replicas_fast = fast.dp, stages_fast = fast.pp,
   }, p.rules, p.training, p.pipelines, p.questions, p.zero, p.fixed.dp, accept, p.software)
 end
 
@@ -76,6 +78,10 @@ end
 -- Whether a variant repeats the one before: where one GPU has all features, there is no stream to cut by tokens or not.
 -- Blocks of one's own may look at the flag whatever the sizes.
 local function repeats(p, s, sizes, variant)
+  for _, name in ipairs(variant.other) do
+    local option = s.options[name]
+    if not option or sizes[s.index[option.axis]] == 1 then return true end
+  end
   if not variant.again or p.model.architecture or not s.built_in then return false end
   for i, name in ipairs(s.axis_names) do
     if name == s.features then return sizes[i] == 1 end
@@ -111,7 +117,7 @@ local function walk(p, o, core_search)
           }
         end
         local function lay_out(micro_batch) return network(sizes, micro_batch, variant) end
-        if not repeats(p, s, sizes, variant)
+        if not repeats(p, s, sizes, variant) and space.admits(s, p.model, p.rules, sizes, variant, p.refused)
           and add_micro_batches(core_search, lay_out, shape_of, micro_batches, add) then
           return true
         end
@@ -173,11 +179,14 @@ local function why_too_big(p, o, question, found, complete)
     units.format(question.system.accelerator.hbm.capacity, "bytes"))
   if not least or not complete then return text end
   local s = p.strategies[least.strategy]
-  for i, name in ipairs(s.axis_names) do
-    if i ~= s.expert_axis or p.model.experts then sizes[#sizes + 1] = ("%s = %d"):format(name, least.sizes[i]) end
+  for i, axis in ipairs(s.axes) do
+    local size = least.sizes[2 + i] or 0
+    if axes.matters(axis, p.model) and axes.shows(axis, size) then
+      sizes[#sizes + 1] = ("%s = %d"):format(axis.name, size)
+    end
   end
   text = ("%s: the smallest, %s, pp = %d, dp = %d, micro_batch = %d, needs %s"):format(text, table.concat(sizes, ", "),
-    p.pipeline_list[least.pipeline].pp, least.dp, least.micro_batch, shortage.miss(least.memory, question))
+    p.pipeline_list[least.pipeline].pp, least.sizes[1], least.micro_batch, shortage.miss(least.memory, question))
   return p.many and text or ("%s; %s"):format(text, shortage.advice(o, p.strategies, question, search.least))
 end
 
@@ -210,7 +219,9 @@ end
 ---  seq                tokens, in place of the model's
 ---  rules              "default", "subramanian2024" or a table, see tperf.rules
 ---  micro_batch, pp, dp   a number or a list: only these; any that divides
----  tp, tp1, tp2, cp, ep  GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
+---  tp, tp1, tp2, cp   GPUs along each axis of the strategy, likewise
+---  ep, etp            GPUs that experts are spread over, and that cut each (as tp, or 1), out of tp x cp x dp
+---  shard              replicas that ZeRO shards over, likewise: fewer than all are hybrid shards (all)
 ---  panels             of SUMMA products, likewise
 ---  fast               { tp =, dp = … }: only these placements
 ---  schedule           a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" })

@@ -1,8 +1,10 @@
 --- tperf.search_inference: the best ways to serve a model on a number of GPUs under limits of latency.
+local axes = require "tperf.strategy.axes"
 local check = require "tperf.check"
 local divisors = require "tperf.divisors"
 local infer = require "tperf.infer"
 local nearest = require "tperf.nearest"
+local problem = require "tperf.problem"
 local pareto = require "tperf.plot.pareto"
 local serving = require "tperf.serving"
 local strategy = require "tperf.strategy"
@@ -27,39 +29,77 @@ local objectives = {
   cost = function(r) return r.cost.generated end,
 }
 
-local schema = {
-  gpus = some, tp = optional_sizes, pp = optional_sizes, ep = optional_sizes, batch = optional_sizes,
-  ttft = seconds, tpot = seconds, top = check.integer { min = 1, max = 1 << 20, default = 10 },
-  objective = check.choice { { "throughput", "tpot", "ttft", "latency", "cost" }, default = "throughput" },
-}
-for name, checker in pairs(serving.schema) do schema[name] = schema[name] or checker end
+local function schema_of(s)
+  local schema = serving.schema_of(s, optional_sizes)
+  schema.gpus, schema.pp, schema.batch = some, optional_sizes, optional_sizes
+  schema.ttft, schema.tpot = seconds, seconds
+  schema.top = check.integer { min = 1, max = 1 << 20, default = 10 }
+  schema.objective = check.choice { { "throughput", "tpot", "ttft", "latency", "cost" }, default = "throughput" }
+  return schema
+end
 
-local tensor = strategy.of "tensor"
+local function is_wanted(wanted, size)
+  for _, one in ipairs(type(wanted) == "table" and wanted or { wanted }) do
+    if one == size then return true end
+  end
+  return not wanted
+end
 
--- The sizes that divide n, are wanted and admitted.
-local function choices(n, wanted, admitted)
-  local list = {}
-  for _, size in ipairs(divisors.of(n)) do
-    local is_wanted = not wanted
-    for _, one in ipairs(type(wanted) == "table" and wanted or { wanted }) do is_wanted = is_wanted or one == size end
-    if is_wanted and admitted(size) then list[#list + 1] = size end
+-- The sizes of an axis that are wanted and admitted; c: the sizes of those before it.
+local function choices(p, axis, c, candidates)
+  local list, wanted, share = {}, p.o[axis.name], serving.share(p, c)
+  if not axes.shows(axis, 0) then return { 0 } end
+  local tried = not wanted and axis.tries and axis.tries(p.model, share, p.rules) or candidates
+  local tries = setmetatable({}, { __index = c })
+  for _, size in ipairs(tried) do
+    tries[axis.name] = size
+    if is_wanted(wanted, size) and not infer.refusal(p, axis, tries) then list[#list + 1] = size end
   end
   return list
 end
 
--- Calls visit for every { tp, pp, ep, dp }.
+-- Calls visit for every { pp, dp, sizes of the strategy's axes }: axes that multiply the GPUs, stages, then the axes that
+-- fold over them and over the replicas that are left.
 local function each_split(p, visit)
-  local o, tp_axis, ep_axis = p.o, tensor.axes[1], tensor.axes[2]
-  local function fits_tp(tp)
-    return not infer.refusal(p, tp_axis, { tp = tp, ep = 1 }) and (not o.sequence_parallel or o.prompt % tp == 0)
+  local o, s, c, own = p.o, p.strategy, {}, {}
+  local plain, folded = {}, {}
+  for i, axis in ipairs(s.axes) do
+    local list = axis.folds and folded or plain
+    list[#list + 1] = { axis = axis, at = i }
   end
-  for _, tp in ipairs(choices(o.gpus, o.tp, fits_tp)) do
-    for _, pp in ipairs(choices(o.gpus // tp, o.pp, function(pp) return pp <= p.model.layers end)) do
-      local dp = o.gpus // tp // pp
-      local function fits_ep(ep) return not infer.refusal(p, ep_axis, { tp = tp, ep = ep }) end
-      for _, ep in ipairs(choices(dp, o.ep, fits_ep)) do visit { tp = tp, pp = pp, ep = ep, dp = dp } end
+  local function fold(n)
+    local one = folded[n]
+    if not one then
+      if not s.grid:folds(own, c.dp) or o.prompt % serving.shards(p, c) ~= 0 then return end
+      local copy = {}
+      for name, size in pairs(c) do copy[name] = size end
+      return visit(copy)
     end
+    for _, size in ipairs(choices(p, one.axis, c, divisors.of(o.gpus))) do
+      c[one.axis.name], own[one.at] = size, size
+      fold(n + 1)
+    end
+    c[one.axis.name] = nil
   end
+  local function cut(n, left)
+    local one = plain[n]
+    if one then
+      for _, size in ipairs(choices(p, one.axis, c, divisors.of(left))) do
+        c[one.axis.name], own[one.at] = size, size
+        cut(n + 1, left // size)
+      end
+      c[one.axis.name] = nil
+      return
+    end
+    for _, pp in ipairs(divisors.of(left)) do
+      if pp <= p.model.layers and is_wanted(o.pp, pp) then
+        c.pp, c.dp = pp, left // pp
+        fold(1)
+      end
+    end
+    c.pp, c.dp = nil, nil
+  end
+  cut(1, o.gpus)
 end
 
 local function within(o, r)
@@ -97,16 +137,22 @@ local function each_batch(p, split, visit)
   if low.batch > doubling then visit(low) end
 end
 
-local ORDER = { "tp", "pp", "ep", "batch" }
+-- The sizes by which equal records are ordered.
+local function order_of(s)
+  local list = table.move(s.axis_names, 1, #s.axis_names, 1, {})
+  table.insert(list, 2, "pp")
+  list[#list + 1] = "batch"
+  return list
+end
 
 -- Which of two records is better; what is equal is ordered by sizes, so that the answer is one.
-local function better(o)
-  local least = objectives[o.objective]
+local function better(o, s)
+  local least, order = objectives[o.objective], order_of(s)
   return function(a, b)
     local x, y = least(a), least(b)
     if x ~= y then return x < y end
     if a.tokens_per_second ~= b.tokens_per_second then return a.tokens_per_second > b.tokens_per_second end
-    for _, name in ipairs(ORDER) do
+    for _, name in ipairs(order) do
       if a[name] ~= b[name] then return a[name] < b[name] end
     end
     return false
@@ -123,28 +169,36 @@ end
 
 -- Which of the sizes that were asked for divides no split of the GPUs, or is not admitted.
 local function wrong_size(p)
-  local o, list = p.o, {}
-  local possible = { tp = {}, pp = {}, ep = {} }
-  local open = setmetatable({ tp = false, pp = false, ep = false }, { __index = o })
-  each_split({ o = open, model = p.model, rules = p.rules }, function(split)
+  local o, list, possible, open = p.o, {}, { pp = {} }, { pp = false }
+  for _, name in ipairs(p.strategy.axis_names) do possible[name], open[name] = {}, false end
+  setmetatable(open, { __index = o })
+  each_split({ o = open, model = p.model, rules = p.rules, strategy = p.strategy }, function(split)
     for name, seen in pairs(possible) do seen[split[name]] = true end
   end)
-  for _, name in ipairs { "tp", "pp", "ep" } do
+  for _, name in ipairs(order_of(p.strategy)) do
     local seen, ascending = possible[name], {}
-    for size in pairs(seen) do ascending[#ascending + 1] = size end
+    for size in pairs(seen or {}) do ascending[#ascending + 1] = size end
     table.sort(ascending)
-    for _, size in ipairs(type(o[name]) == "table" and o[name] or { o[name] }) do
+    for _, size in ipairs(seen and (type(o[name]) == "table" and o[name] or { o[name] }) or {}) do
       if not seen[size] then list[#list + 1] = ("%s = %d: %s"):format(name, size, nearest.of(ascending, size)) end
     end
   end
   return table.concat(list, "; ")
 end
 
+local function shown_axes(p)
+  local names = {}
+  for _, axis in ipairs(p.strategy.axes) do
+    if axes.shows(axis, 0) and axes.matters(axis, p.model) then names[#names + 1] = axis.name end
+  end
+  return table.concat(names, ", ")
+end
+
 local function reason_of(p, counts)
   local o = p.o
   if counts.candidates == 0 then
     local wrong = wrong_size(p)
-    return ("no sizes of tp, pp and ep are admitted that divide %d GPUs%s"):format(o.gpus,
+    return ("no sizes of %s and pp are admitted that divide %d GPUs%s"):format(shown_axes(p), o.gpus,
       wrong ~= "" and "; " .. wrong or "")
   end
   if counts.fitting == 0 and o.batch and counts.most > 0 then
@@ -156,13 +210,14 @@ local function reason_of(p, counts)
     units.format(best.ttft, "s", 3), units.format(best.tpot, "s", 3))
 end
 
---- The best ways to serve a model on a number of GPUs: every split of them into tp, pp, ep and replicas, and batches in
+--- The best ways to serve a model on a number of GPUs: every split of them over a strategy's axes, pp and replicas, and batches in
 --- doublings, the largest that fits, and the largest within the limits.
 ---@param given table
 ---  model, system          a name, a file, a table
 ---  prompt, generate       tokens that a request brings and wants
 ---  gpus                   all of them; replicas take what tp and pp leave
----  tp, pp, ep, batch      a size or a list; all that are possible
+---  strategy               how layers are cut: "tensor" (default), "context", one of your own
+---  tp, cp, pp, ep, etp, batch   a size or a list; all that are possible
 ---  ttft, tpot             limits in seconds
 ---  objective              what is best: "throughput" (tokens per second and GPU, default), "tpot", "ttft", "latency",
 ---                         "cost" (of generated tokens)
@@ -180,7 +235,10 @@ end
 ---  candidates, feasible   how many were tried; how many fit and keep the limits
 ---  reason       why there are none
 function search_inference.run(given)
-  local o = check.record("tperf.search_inference", given, schema)
+  local s = axes.asked(given)
+  problem.refuse_axes("tperf.search_inference", given, { s })
+  local o = check.record("tperf.search_inference", given, schema_of(s))
+  o.strategy = s
   if o.generate < 2 then check.fail("tperf.search_inference: 'generate' must be at least 2: there is no tpot") end
   local p = serving.problem("tperf.search_inference", o)
   if o.objective == "cost" and not p.price then
@@ -197,7 +255,7 @@ function search_inference.run(given)
       end
     end)
   end)
-  table.sort(found, better(o))
+  table.sort(found, better(o, p.strategy))
   local best = table.move(found, 1, math.min(o.top, #found), 1, {})
   best.pareto, best.candidates, best.feasible = front_of(found), counts.candidates, #found
   if #found == 0 then best.reason = reason_of(p, counts) end

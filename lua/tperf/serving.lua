@@ -1,13 +1,13 @@
 --- What tperf.infer and tperf.search_inference share: arguments turned into what the core serves, and its answer
 -- turned into a record. docs/inference.md.
+local axes = require "tperf.strategy.axes"
 local cache = require "tperf.arch.cache"
 local check = require "tperf.check"
 local core = require "tperf.core"
-local layer = require "tperf.layer"
 local layout = require "tperf.layout"
 local model = require "tperf.model"
-local nearest = require "tperf.nearest"
 local pipelines = require "tperf.pipelines"
+local placement = require "tperf.placement"
 local refusal = require "tperf.refusal"
 local rules = require "tperf.rules"
 local strategy = require "tperf.strategy"
@@ -40,7 +40,24 @@ serving.schema = {
 }
 serving.size, serving.optional_size = size, optional_size
 
-local tensor, usual = strategy.of "tensor", rules()
+local usual = rules()
+
+--- The fields of a question about some strategy: of both questions, and its axes.
+function serving.schema_of(s, axis_checker)
+  local schema = {}
+  for name, checker in pairs(serving.schema) do schema[name] = checker end
+  for _, axis in ipairs(s.axes) do
+    if axes.shows(axis, 0) then schema[axis.name] = axis_checker end
+  end
+  schema.strategy = check.any { optional = true }
+  return schema
+end
+
+-- Whether a strategy leaves something to do for a single token.
+local function check_strategy(what, s)
+  if s.serves then return end
+  refusal.raise("%s: strategy '%s' cuts every sequence into parts, and a step of one token has none", what, s.name)
+end
 
 local function check_model(what, m, o, set)
   if not set.layers_from_description then
@@ -55,20 +72,21 @@ end
 
 local known = setmetatable({}, { __mode = "k" }) -- model -> rules' name and attention -> { layout, shapes, count }
 
-local function plan_of(m, set, attention)
-  local plans, key = known[m] or {}, set.name .. " " .. attention
+local function plan_of(m, s, set, attention)
+  local plans, key = known[m] or {}, set.name .. " " .. attention .. " " .. s.name
   known[m] = plans
-  plans[key] = plans[key] or { layout = layout.of(m, tensor, attention, set), shapes = {}, count = 0 }
+  plans[key] = plans[key] or { layout = layout.of(m, s, attention, set), shapes = {}, count = 0 }
   return plans[key]
 end
 
 --- From checked arguments to a problem: model, system, rules and what has been laid out for them before.
----@return table problem  { what, o, model, system, rules, plan, price }
+---@return table problem  { what, o, model, system, strategy, rules, plan, price }
 function serving.problem(what, o)
   local p = { what = what, o = o, model = model(o.model), system = system(o.system) }
-  p.rules = o.rules and rules(o.rules) or usual
+  p.rules, p.strategy = o.rules and rules(o.rules) or usual, axes.asked(o)
+  check_strategy(what, p.strategy)
   check_model(what, p.model, o, p.rules)
-  p.plan = plan_of(p.model, p.rules, o.attention)
+  p.plan = plan_of(p.model, p.strategy, p.rules, o.attention)
   p.price = o.gpu_hour or p.system.price and p.system.price.gpu_hour
   return p
 end
@@ -91,7 +109,7 @@ end
 
 local function caches_of(p, sizes)
   local o, list = p.o, {}
-  local share = strategy.share(tensor, p.model, 1, sizes, p.rules, { mode = "decode", seq = 1 })
+  local share = strategy.share(p.strategy, p.model, 1, sizes, p.rules, { mode = "decode", seq = 1 })
   for i, kind in ipairs(p.plan.layout.kinds) do
     local one = cache.of(p.model, share, kind)
     list[i] = {
@@ -127,37 +145,52 @@ local function lay_out(p, sizes, pp, micro_batch, prefill_batch)
   }
 end
 
-local function shape_of(p, c, micro_batch)
+local function shape_of(p, c, own, micro_batch)
   local o, plan = p.o, p.plan
-  local key = ("%d %d %d %d %d %d %d %s %s %s %s"):format(c.tp, c.ep, c.pp, micro_batch, c.prefill_batch, o.prompt,
-    o.generate, o.weight_dtype, o.kv_dtype, o.compute_dtype, o.sequence_parallel)
+  local key = ("%s %d %d %d %d %d %s %s %s %s"):format(table.concat(own, " "), c.pp, micro_batch, c.prefill_batch,
+    o.prompt, o.generate, o.weight_dtype, o.kv_dtype, o.compute_dtype, o.sequence_parallel)
   local shape = plan.shapes[key]
   if not shape then
     if plan.count >= CACHED then plan.shapes, plan.count = {}, 0 end
-    shape = lay_out(p, { c.tp, c.ep }, c.pp, micro_batch, c.prefill_batch)
+    shape = lay_out(p, own, c.pp, micro_batch, c.prefill_batch)
     plan.shapes[key], plan.count = shape, plan.count + 1
   end
   return shape
 end
 
-local function placement_of(p, c)
-  local domain, given = p.system.network.fast.domain, c.fast or {}
-  local sizes, fast, left = { "tp", "ep", "pp" }, {}, domain
-  for i, name in ipairs(sizes) do
-    fast[i] = given[name] or layer.fitting(c[name], left)
-    if c[name] % fast[i] ~= 0 then
-      refusal.raise("%s: 'fast.%s' = %d does not divide %s = %d; %s", p.what, name, fast[i], name, c[name],
-        nearest.divisors(c[name], fast[i]))
-    end
-    left = left // fast[i]
+--- One GPU's share, for questions about sizes; c: the sizes of axes by their names.
+function serving.share(p, c)
+  local share = strategy.share(p.strategy, p.model, 1, {}, p.rules, { sequence_parallel = p.o.sequence_parallel or false })
+  for _, name in ipairs(p.strategy.axis_names) do share[name] = c[name] end
+  return share
+end
+
+--- The sizes of the strategy's own axes; those that c leaves open are set.
+---@return integer[] own
+function serving.own_sizes(p, c)
+  local own, share = {}, serving.share(p, {})
+  for i, axis in ipairs(p.strategy.axes) do
+    if c[axis.name] == nil then c[axis.name] = axes.default(axis, p.model, share, p.rules) end
+    own[i], share[axis.name] = c[axis.name], c[axis.name]
   end
-  if left < 1 then refusal.raise("%s: the placement takes more GPUs than the %d of a fast domain", p.what, domain) end
-  return { fast[1], fast[2] }, fast[3]
+  return own
+end
+
+--- Into how many parts the axes cut a prompt.
+function serving.shards(p, c)
+  local share, shards = serving.share(p, c), 1
+  if p.o.sequence_parallel then return p.strategy.sequence_shards(share) end
+  for _, axis in ipairs(p.strategy.axes) do
+    for _, what in ipairs(axis.cuts) do
+      if what == "tokens" then shards = shards * c[axis.name] end
+    end
+  end
+  return shards
 end
 
 -- Dollars of a million tokens, and joules of one; of prompts, of answers and of all.
 local function add_cost(p, r, prompts, steps)
-  local o, gpus = p.o, r.tp * r.pp -- those of a replica
+  local o, gpus = p.o, r.gpus // r.dp -- those of a replica
   local all, generated = r.batch * (o.prompt + o.generate), r.batch * o.generate
   if p.price then
     local rate = p.price / HOUR * gpus * MILLION
@@ -170,24 +203,29 @@ local function add_cost(p, r, prompts, steps)
   if power then r.energy_per_token = power * gpus * (prompts + steps) / generated end
 end
 
---- The record of a choice { tp, pp, ep, dp, batch, prefill_batch, fast }, whether it fits or not.
+--- The record of a choice { pp, dp, batch, prefill_batch, fast } and sizes of the strategy's axes, whether it fits or
+--- not.
 function serving.evaluate(p, c)
-  local o = p.o
+  local o, s = p.o, p.strategy
   local microbatches = math.min(c.pp, c.batch)
   local micro_batch = (c.batch + microbatches - 1) // microbatches
-  local shape = shape_of(p, c, micro_batch)
-  local fast, pp_fast = placement_of(p, c)
+  local own = serving.own_sizes(p, c)
+  local shape = shape_of(p, c, own, micro_batch)
+  local fast = placement.of(p.what .. ": ", s, own, c.pp, c.fast, p.system.network.fast.domain)
   local r = core.serve(p.system, p.rules, shape.pipelines, shape.prefill, shape.decode, shape.single, shape.caches,
     fast, {
       batch = c.batch, prefill_batch = c.prefill_batch, micro_batch = micro_batch, microbatches = microbatches,
-      prompt = o.prompt, generate = o.generate, pp_fast = pp_fast, reserved = o.reserve,
+      prompt = o.prompt, generate = o.generate, reserved = o.reserve,
     })
   local prompts = (c.batch + c.prefill_batch - 1) // c.prefill_batch * r.prefill_busiest
   local steps = r.decode.time
-  r.tp, r.pp, r.ep, r.dp, r.gpus = c.tp, c.pp, c.ep, c.dp, c.tp * c.pp * c.dp
-  r.batch, r.sequences, r.prefill_batch, r.microbatches = c.batch, c.batch * c.dp, c.prefill_batch, microbatches
+  r.strategy, r.pp, r.dp, r.gpus = s.name, c.pp, c.dp, s.grid:gpus(own) * c.pp * c.dp
+  r.fast, r.placement = { dp = fast[1], pp = fast[2] }, fast
+  for i, axis in ipairs(s.axes) do
+    if axes.shows(axis, own[i]) then r[axis.name], r.fast[axis.name] = own[i], fast[2 + i] end
+  end
+  r.batch, r.sequences, r.prefill_batch, r.microbatches = c.batch, c.batch * c.dp * s.grid:batch(own), c.prefill_batch, microbatches
   r.prompt, r.generate = o.prompt, o.generate
-  r.fast = { tp = fast[1], ep = fast[2], pp = pp_fast }
   r.ttft = r.prefill.time
   r.tpot = shape.decode and steps / (o.generate - 1) or nil
   r.latency = r.ttft + steps

@@ -57,7 +57,7 @@ local function changes(o, strategies, question)
   local seen = {}
   for _, s in ipairs(strategies) do
     for _, name in ipairs(s.axis_names) do
-      if o[name] and not seen[name] then add(name, larger(o[name], question.gpus), true) end
+      if o[name] and o[name] ~= 0 and not seen[name] then add(name, larger(o[name], question.gpus), true) end
       seen[name] = true
     end
   end

@@ -45,13 +45,78 @@ local function iteration_time(t, after, optimizer)
   return last + optimizer
 end
 
+-- What each device holds at all times: a list of tperf.memory without what comes and goes.
+local function kept_by(stages)
+  local list = {}
+  for _, stage in ipairs(stages) do
+    local m = stage.memory
+    for _ = 1, stage.repeats do
+      list[#list + 1] = {
+        weights = m.weights, gradients = m.gradients, optimizer = m.optimizer, buffers = m.buffers,
+        total = m.weights + m.gradients + m.optimizer + m.buffers,
+      }
+    end
+  end
+  return list
+end
+
+-- The micro-batches of each stage whose activations a device holds while the pass at a place of its queue runs.
+local function held_at(t, device, place)
+  local held = {}
+  for i, op in t:queue(device) do
+    if op.type == "forward" and (i <= place or i == place + 1 and op.overlapped == "backward") then
+      held[op.stage] = (held[op.stage] or 0) + 1
+    elseif i < place and t.memory_change[op.type][op.stage] < 0 then
+      held[op.stage] = held[op.stage] - 1
+    end
+    if i > place then break end
+  end
+  local list = {}
+  for stage, count in pairs(held) do
+    if count > 0 then list[#list + 1] = { stage = stage, microbatches = count } end
+  end
+  table.sort(list, function(a, b) return a.stage < b.stage end)
+  return list
+end
+
+-- The moment at which the fullest device is fullest, and what lives then.
+local function peak_of(t)
+  local device, most = 1, -1.0
+  for d = 1, t.devices do
+    local total = t.kept[d].total + t.fullest[d]
+    if total > most then device, most = d, total end
+  end
+  local place = t.fullest_at[device]
+  local first, second
+  for i, op in t:queue(device) do
+    if i == place then first = op end
+    if i == place + 1 and first.overlapped then second = op end
+    if i > place then break end
+  end
+  local passing = math.max(t:passing_of(first), second and t:passing_of(second) or 0.0)
+  local kept = t.kept[device]
+  return {
+    device = device, time = first.start, total = most,
+    moment = {
+      pass = second and "overlapped" or first.type, stage = first.stage, microbatch = first.microbatch,
+      start = first.start, stop = first.stop, backward = second and { stage = second.stage, microbatch = second.microbatch },
+    },
+    alive = {
+      weights = kept.weights, gradients = kept.gradients, optimizer = kept.optimizer, buffers = kept.buffers,
+      activations = t.fullest[device] - passing, passing = passing,
+    },
+    held = held_at(t, device, place),
+  }
+end
+
 --- Simulates a configuration of tperf.train.
 ---@param c table         the configuration
 ---@param question table  as problem.of makes them
 ---@param network userdata
 ---@param found table     as configuration.of takes it
 ---@param o table         simulate.options
----@return table timeline in seconds and bytes; with iteration_time, which adds waiting for replicas and the optimizer
+---@return table timeline in seconds and bytes; with iteration_time, which adds waiting for replicas and the optimizer,
+---  the tasks of every pass, and peak: the moment at which the fullest GPU is fullest
 function simulate.run(c, question, network, found, o)
   local name = o.schedule or c.pp > 1 and c.schedule or "1f1b" -- one stage runs one pass after the other
   local definition = schedule.get(name)
@@ -67,10 +132,13 @@ function simulate.run(c, question, network, found, o)
       overlapped = passes.overlapped,
     },
     memory = { forward = passes.memory }, memory_limit = o.memory_limit, rules = o.rules, p2p = 0,
-    ready = passes.ready,
+    passing = { forward = passes.passing_forward, backward = passes.passing_backward }, ready = passes.ready,
   }
   t.units = { time = "s", memory = "bytes" }
   t.iteration_time = iteration_time(t, passes.after, c.breakdown.optimizer)
+  t.kept = kept_by(c.stages)
+  t.peak = peak_of(t)
+  t.step = function() return configuration.tasks(question, network, found, stages) end
   return t
 end
 

@@ -2,19 +2,11 @@
 -- docs/model.md section 7. The core walks what is left: pipelines, placements, panels.
 local divisors = require "tperf.divisors"
 local nearest = require "tperf.nearest"
+local strategy = require "tperf.strategy"
 
 local space = {}
 
 local MOST_TOKENS = 1 << 53 -- exactly representable; no GPU holds as many
-
--- The GPUs that the axes take together; the expert axis lies inside dp.
-local function gpus_of(s, sizes)
-  local product = 1
-  for i, size in ipairs(sizes) do
-    if i ~= s.expert_axis then product = product * size end
-  end
-  return product
-end
 
 local function divides_any(n, questions)
   for _, q in ipairs(questions) do
@@ -56,44 +48,80 @@ local function contains(list, value)
   return false
 end
 
+-- What of the GPUs the axes before one take: `product` of those that multiply them; `folded` by the axes that fold over
+-- the same as this one, out of `over`.
+local function taken_by(s, axis, sizes)
+  local product, folded, over = 1, 1, 1
+  for i, other in ipairs(s.axes) do
+    if other == axis then break end
+    if not other.folds then
+      product = product * sizes[i]
+    elseif axis.folds and other.cuts[1] == axis.cuts[1] then
+      folded = folded * sizes[i]
+    end
+  end
+  for _, name in ipairs(axis.folds or {}) do over = over * (s.index[name] and sizes[s.index[name]] or 1) end
+  return product, folded, over
+end
+
+-- The sizes of an axis to look at: those that were asked for, or that a strategy wants tried, or all candidates.
+local function sizes_to_try(axis, fixed, candidates, model, share, rules)
+  local asked = fixed[axis.name]
+  if not asked then return axis.tries and axis.tries(model, share, rules) or candidates end
+  return asked
+end
+
+-- Whether a size divides what an axis takes GPUs from, for some question.
+local function divides(s, axis, size, sizes, questions)
+  if size == 0 then return true end
+  local product, folded, over = taken_by(s, axis, sizes)
+  if not axis.folds then return divides_any(product * size, questions) end
+  for _, q in ipairs(questions) do
+    if q.gpus % product == 0 and over * (q.gpus // product) % (folded * size) == 0 then return true end
+  end
+  return false
+end
+
 -- Calls visit(sizes, share) for every combination of the strategy's axes that divides a question's GPUs, keeps to
 -- `fixed` (axis name -> list of allowed sizes) and that the strategy admits. Adds to `refused` why sizes were not
 -- admitted.
 local function each_size(s, model, rules, questions, fixed, refused, visit)
   local candidates = gpu_divisors(questions)
   local share, sizes = { micro_batch = 1, seq = model.seq }, {}
-  local function descend(i, product)
+  local function refuse(axis, size, reason)
+    local text = ("%s = %d %s"):format(axis.name, size, reason or "is not admitted")
+    refused[#refused + 1] = #refused < 100 and text or nil
+  end
+  local function descend(i)
     local axis = s.axes[i]
     if not axis then return visit(sizes, share) end
-    for _, size in ipairs(candidates) do
-      -- The expert axis lies inside dp: it leaves the other axes as many GPUs as before.
-      local taken = i == s.expert_axis and product or product * size
-      local wanted = contains(fixed[axis.name], size) and size >= (fixed.least[axis.name] or 1)
-      if wanted and divides_any(product * size, questions) then
+    for _, size in ipairs(sizes_to_try(axis, fixed, candidates, model, share, rules)) do
+      if size >= (fixed.least[axis.name] or 0) and divides(s, axis, size, sizes, questions) then
         share[axis.name], sizes[i] = size, size
         local admitted, reason = axis.admits(model, share, rules)
-        if admitted then
-          if descend(i + 1, taken) then return true end
-        else
-          local text = ("%s = %d %s"):format(axis.name, size, reason or "is not admitted")
-          refused[#refused + 1] = #refused < 100 and text or nil
+        if not admitted then
+          refuse(axis, size, reason)
+        elseif descend(i + 1) then
+          return true
         end
       end
     end
     share[axis.name], sizes[i] = nil, nil
   end
-  descend(1, 1)
+  descend(1)
 end
 
--- What a data-parallel replica may run per iteration with these axes: global_batch / dp for every pipeline size,
--- over all questions, as a set.
-local function replica_batches(product, experts, pps, questions)
-  local set = {}
-  for _, q in ipairs(questions) do
+-- What a data-parallel replica may run per iteration with these axes, for every pipeline size and over all questions, as
+-- a set.
+local function replica_batches(s, sizes, pps, questions)
+  local set, product, ways = {}, s.grid:gpus(sizes), s.grid:batch(sizes)
+  for _, q in ipairs(product and questions or {}) do
     local gpus = q.gpus // product
     for _, pp in ipairs(q.gpus % product == 0 and pps or {}) do
       local dp = gpus // pp
-      if gpus % pp == 0 and dp % experts == 0 and q.global_batch % dp == 0 then set[q.global_batch // dp] = true end
+      if gpus % pp == 0 and q.global_batch % (dp * ways) == 0 and s.grid:folds(sizes, dp) then
+        set[q.global_batch // (dp * ways)] = true
+      end
     end
   end
   return set
@@ -128,6 +156,22 @@ function space.nearest_sizes(axis, model, share, rules)
   return text
 end
 
+--- Whether a strategy with options admits these sizes under a variant's, which each_shape does not know.
+function space.admits(s, model, rules, sizes, variant, refused)
+  if not next(s.options) then return true end
+  local share = strategy.share(s, model, 1, {}, rules, variant)
+  for i, axis in ipairs(s.axes) do
+    share[axis.name] = sizes[i]
+    local admitted, reason = axis.admits(model, share, rules)
+    if not admitted then
+      refused[#refused + 1] = #refused < 100 and ("%s = %d %s"):format(axis.name, sizes[i], reason or "is not admitted")
+        or nil
+      return false
+    end
+  end
+  return true
+end
+
 --- The pipeline sizes that divide some question's GPUs: those that divide the layers, or all up to their number where
 --- the rules let stages differ. wanted: a list, or nil for any.
 function space.pipeline_sizes(model, rules, questions, wanted)
@@ -149,7 +193,7 @@ function space.each_shape(s, model, rules, questions, pps, fixed, refused, visit
   end })
   questions = of_each_count(questions)
   each_size(s, model, rules, questions, fixed, refused, function(sizes, share)
-    local replicas = replica_batches(gpus_of(s, sizes), sizes[s.expert_axis] or 1, pps, questions)
+    local replicas = replica_batches(s, sizes, pps, questions)
     local panels = fixed.panels or s.panels and s.panels(model, share, rules) or { 1 }
     local copy = table.move(sizes, 1, #sizes, 1, {})
     return visit(copy, micro_batches(replicas, s.sequence_shards(share), model, rules, fixed.micro_batch, divisors_of),

@@ -1,4 +1,5 @@
 --- Why a question of a search has no candidate, and which numbers of GPUs have some.
+local axes = require "tperf.strategy.axes"
 local divisors = require "tperf.divisors"
 local nearest = require "tperf.nearest"
 local pipelines = require "tperf.pipelines"
@@ -44,10 +45,10 @@ end
 -- The axes that the strategy would cut this model along.
 local function axes_of(p)
   local s, names = p.strategies[1], {}
-  for i, name in ipairs(s.axis_names) do
-    if i ~= s.expert_axis or p.model.experts then names[#names + 1] = name end
+  for _, axis in ipairs(s.axes) do
+    if axes.matters(axis, p.model) and axes.shows(axis, 0) then names[#names + 1] = axis.name end
   end
-  return names, s.axis_names[s.expert_axis]
+  return names
 end
 
 local MOST_REASONS <const> = 3
@@ -109,10 +110,14 @@ local function wrong_sizes(p, question)
 end
 
 -- The first reasons why sizes that were tried were not admitted. That a model has no experts is none.
-local function refusals(p, expert_axis)
+local function refusals(p)
   local list, add = reasons()
+  local idle = {} -- axes that do not matter to the model
+  for _, s in ipairs(p.strategies) do
+    for _, axis in ipairs(s.axes) do idle[axis.name] = not axes.matters(axis, p.model) end
+  end
   for _, reason in ipairs(p.refused) do
-    if p.model.experts or reason:match "^[%w_]+" ~= expert_axis then add(reason) end
+    if not idle[reason:match "^[%w_]+"] then add(reason) end
   end
   return table.concat(list, "; ")
 end
@@ -128,8 +133,8 @@ function splits.why_none(p, question, fast)
     return ("%d GPUs do not fill fast domains of %d exactly, as the rules '%s' demand"):format(question.gpus, domain,
       p.rules.name)
   end
-  local axes, expert_axis = axes_of(p)
-  local text = ("no split of %d GPUs into %s, pp and dp"):format(question.gpus, table.concat(axes, ", "))
+  local names = axes_of(p)
+  local text = ("no split of %d GPUs into %s, pp and dp"):format(question.gpus, table.concat(names, ", "))
   local wrong = wrong_sizes(p, question)
   if wrong ~= "" then return text .. ": " .. wrong end
   text = ("%s has pp fitting %d layers, dp x micro-batch dividing the global batch of %d and the sequence of %d cut "
@@ -140,7 +145,7 @@ function splits.why_none(p, question, fast)
     table.sort(placed)
     text = ("%s, and %s in a fast domain of %d"):format(text, table.concat(placed, ", "), domain)
   end
-  local refused = refusals(p, expert_axis)
+  local refused = refusals(p)
   if refused ~= "" then text = text .. "; " .. refused end
   return (p.many or #placed > 0 or p.fixed.dp) and text or text .. counts_near(p, question)
 end

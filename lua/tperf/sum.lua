@@ -2,40 +2,122 @@
 local units = require "tperf.units"
 
 local function seconds(value) return units.format(value, "s") end
+local function bytes(value) return units.format(value, "bytes") end
+
+-- "all_gather of 128 MiB among 8 GPUs (8 in a domain, switch) 0.37 ms".
+local function collective(comm)
+  return ("%s of %s among %d GPUs (%d in a domain, %s) %s%s"):format(comm.kind, bytes(comm.bytes), comm.gpus, comm.fast,
+    comm.algorithm, seconds(comm.time), comm.beside and " beside its kernel" or "")
+end
+
+local function collectives(comms)
+  local list = {}
+  for i, comm in ipairs(comms) do list[i] = collective(comm) end
+  return #list > 0 and table.concat(list, ", ") or "none"
+end
+
+-- The kernels of an op and its collectives, of both passes.
+local function add_op(add, c, what, op, layers)
+  local times, forward, backward = c.microbatches * layers, op.forward, op.backward
+  local comm = forward.comm_time + backward.comm_time
+  add(("%s: %s %s"):format(what, op.block, op.name), times * (forward.time + backward.time - comm),
+    "%d micro-batches x %d x (forward: compute %s + memory %s; backward: compute %s + memory %s)", c.microbatches, layers,
+    seconds(forward.compute_time), seconds(forward.exposed_memory_time), seconds(backward.compute_time),
+    seconds(backward.exposed_memory_time))
+  if #forward.comms + #backward.comms == 0 then return end
+  add(("%s: %s %s, collectives"):format(what, op.block, op.name), times * comm,
+    "%d micro-batches x %d x (forward %s: %s; backward %s: %s)", c.microbatches, layers, seconds(forward.comm_time),
+    collectives(forward.comms), seconds(backward.comm_time), collectives(backward.comms))
+end
+
+-- The collectives of an exchange that gather weights, or reduce gradients and, under ZeRO 3, gather again.
+local function exchanged(c, exchange, gathers)
+  local list = {}
+  for _, comm in ipairs(exchange.comms) do
+    if (comm.what == "gather weights") == gathers or not gathers and c.zero >= 3 then list[#list + 1] = comm end
+  end
+  return collectives(list)
+end
+
+-- What the stage that waits longest waits for: of each layer's exchange what its pass does not hide, and all of the one
+-- that nothing hides.
+local function add_exchanges(add, c, audit)
+  local stage = audit.waiting
+  if not stage then return end
+  for _, side in ipairs { { "gather", "gather weights", c.zero >= 3 }, { "reduce", "reduce gradients", c.zero >= 2 } } do
+    local name, what, each = table.unpack(side)
+    local late, hidden = name .. "_late", name .. "_hidden"
+    local times = each and ("%d micro-batches"):format(c.microbatches)
+      or c.virtual_stages > 1 and ("1 of %d chunks"):format(c.virtual_stages) or "once"
+    local factor = each and c.microbatches or 1 / c.virtual_stages
+    for i, exchange in ipairs(audit.exchanges) do
+      if stage[i] > 0 and exchange[late] + exchange[hidden] > 0 then
+        add(("%s: %s"):format(what, c.exchanges[i].section), factor * stage[i] * exchange[late],
+          "%s x %d x (%s - %s beside the pass)", times, stage[i], exchanged(c, exchange, name == "gather"),
+          seconds(exchange[hidden]))
+      end
+    end
+    local leading = audit.exchanges[stage.leading][hidden]
+    if leading > 0 then
+      add(what .. " of the first layer", leading, "what of its exchange a pass would hide: there is none beside it")
+    end
+  end
+end
+
+local function add_host(add, c, audit)
+  local forward, backward = audit.host * audit.launches_forward, audit.host * audit.launches_backward
+  add("waiting for launches", c.breakdown.host, "%d micro-batches x (what forward %s and backward %s are longer than "
+    .. "their kernels: %s x %d and %d launches)", c.microbatches, seconds(forward), seconds(backward), seconds(audit.host),
+    audit.launches_forward, audit.launches_backward)
+end
+
+local function add_pipeline(add, c, audit)
+  local others, busiest = audit.others, audit.busiest
+  if audit.hidden ~= 0 then
+    add("hidden by overlapped passes", -audit.hidden, "%d pairs x (forward %s + backward %s - both at once %s) / %d chunks",
+      audit.pairs, seconds(busiest.forward), seconds(busiest.backward), seconds(busiest.pair), c.virtual_stages)
+  end
+  add("pipeline bubble", c.breakdown.bubble,
+    "%.4g x (forward %s + waits %s + hops %s) + %.4g x (backward %s + waits %s + hops %s) + %.4g x weight gradients %s,"
+    .. " of the other stages on average", audit.bubble_forward, seconds(others.forward), seconds(audit.each_forward),
+    seconds(audit.hop), audit.bubble_backward, seconds(others.backward), seconds(audit.each_backward), seconds(audit.hop),
+    audit.bubble_weight_grad, seconds(others.weight_grad))
+  local links = {}
+  for i, message in ipairs(audit.messages) do
+    links[i] = ("%d links, each %s of %s, %s"):format(message.links, message.kind, bytes(message.bytes),
+      seconds(message.time))
+  end
+  add("messages between stages", c.breakdown.pipeline_comm, "2 x %d micro-batches x %d chunks x hop %s (average of %s)",
+    c.microbatches, c.virtual_stages, seconds(audit.messages.time), #links > 0 and table.concat(links, "; ") or "no links")
+end
+
+local function add_optimizer(add, c, audit)
+  if c.breakdown.optimizer == 0 then return end
+  add("the optimizer's step", c.breakdown.optimizer, "%s read and written / (%.3g x %s/s)", bytes(audit.optimizer_bytes),
+    audit.optimizer_part, bytes(audit.hbm))
+end
 
 --- The terms of a configuration's time, see docs/model.md section 6.1.
----@param c table    a configuration of tperf.train
----@param sum table  what its parts are made of, as network:sum gives it
+---@param c table      a configuration of tperf.train, with its exchanges
+---@param audit table  what its parts are made of, as network:audit gives it
 ---@return table[] terms  { term =, formula =, seconds = }; the last is the whole
-return function(c, sum)
+return function(c, audit)
   local terms = {}
   local function add(term, value, format, ...)
     terms[#terms + 1] = { term = term, formula = format:format(...), seconds = value }
   end
-  local function add_ops(what, ops, layers)
-    for _, op in ipairs(ops) do
-      local forward, backward = op.forward.time, op.backward.time
-      add(("%s: %s %s"):format(what, op.block, op.name), c.microbatches * layers * (forward + backward),
-        "%d micro-batches x %d x (forward %s + backward %s)", c.microbatches, layers, seconds(forward),
-        seconds(backward))
-    end
+  local layers, kinds = audit.layers, #c.kinds
+  local function add_ops(what, ops, section)
+    if layers[section] == 0 then return end
+    for _, op in ipairs(ops) do add_op(add, c, what, op, layers[section]) end
   end
-  for i, kind in ipairs(c.kinds) do
-    if sum.layers[i] > 0 then add_ops(kind.key, kind.ops, sum.layers[i]) end
-  end
-  if sum.first then add_ops("before the layers", c.first, 1) end
-  if sum.last then add_ops("after the layers", c.last, 1) end
-  local b = c.breakdown
-  add("waiting for launches", b.host, "what the host takes to launch the busiest stage's passes, beyond their time")
-  add("hidden by overlapped passes", -sum.hidden, "the shorter of work and collectives, for each overlapped pair")
-  add("pipeline bubble", b.bubble,
-    "%.4g x (forward %s + waits %s + hops %s) + %.4g x (backward %s + waits %s + hops %s) + %.4g x weight gradients %s,"
-    .. " of the other stages on average", sum.bubble_forward, seconds(sum.forward), seconds(sum.each_forward),
-    seconds(sum.hop), sum.bubble_backward, seconds(sum.backward), seconds(sum.each_backward), seconds(sum.hop),
-    sum.bubble_weight_grad, seconds(sum.weight_grad))
-  add("messages between stages", b.pipeline_comm, "2 x %d micro-batches x hops %s", c.microbatches, seconds(sum.hop))
-  add("gradients and weights over dp", b.data_comm, "of the stage that waits longest; ZeRO %d", c.zero)
-  add("the optimizer's step", b.optimizer, "reads and writes what a GPU's shard of the parameters has")
+  for i, kind in ipairs(c.kinds) do add_ops(kind.key, kind.ops, i) end
+  add_ops("before the layers", c.first, kinds + 1)
+  add_ops("after the layers", c.last, kinds + 2)
+  add_host(add, c, audit)
+  add_pipeline(add, c, audit)
+  add_exchanges(add, c, audit)
+  add_optimizer(add, c, audit)
   local whole = 0
   for _, term in ipairs(terms) do whole = whole + term.seconds end
   add("an iteration", whole, "the sum of the above")

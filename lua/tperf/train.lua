@@ -1,11 +1,13 @@
 --- tperf.train: one training configuration, explained op by op.
+local axes = require "tperf.strategy.axes"
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
-local divisors = require "tperf.divisors"
+local model = require "tperf.model"
 local nearest = require "tperf.nearest"
 local pipelines = require "tperf.pipelines"
 local problem = require "tperf.problem"
 local refusal = require "tperf.refusal"
+local rules = require "tperf.rules"
 local search = require "tperf.search"
 local shortage = require "tperf.shortage"
 local simulate = require "tperf.simulate"
@@ -21,13 +23,14 @@ local optional_size = check.integer { min = 1, max = 1 << 31, optional = true }
 -- Search's fields, with one value each.
 local function schema_of(s)
   local schema = problem.schema { s }
-  for _, name in ipairs(s.axis_names) do schema[name] = size end
+  for _, name in ipairs(s.axis_names) do schema[name] = optional_size end
   schema.micro_batch, schema.pp, schema.virtual_stages = size, size, optional_size
   schema.gpus, schema.dp, schema.panels = optional_size, optional_size, optional_size
   schema.schedule = check.string { default = "1f1b" }
   schema.zero = check.integer { min = 0, max = 3, default = 1 }
   schema.recompute = check.choice { { "none", "selective", "full" }, default = "none" }
   schema.sequence_parallel = check.boolean { default = true }
+  for name, option in pairs(s.options) do schema[name] = check.choice { option.choices, optional = true } end
   schema.simulate = simulate.options
   schema.explain = check.boolean { default = false }
   schema.configuration = check.any { optional = true }
@@ -42,14 +45,26 @@ local function divide(whole, part, what, whole_name)
   return whole // part
 end
 
--- gpus and dp follow from each other.
-local function complete_sizes(o, s)
-  local product = o.pp
-  for i, name in ipairs(s.axis_names) do
-    if o[name] > (1 << 31) // product then refusal.raise("tperf.train: more than 2^31 GPUs") end
-    if i ~= s.expert_axis then product = product * o[name] end
+-- The sizes of the strategy's axes, those left open at what they are by default.
+local function own_sizes(o, s, m, set)
+  local given = { sequence_parallel = o.sequence_parallel }
+  for name in pairs(s.options) do given[name] = o[name] end
+  local own, share = {}, strategy.share(s, m, o.micro_batch, {}, set, given)
+  for i, axis in ipairs(s.axes) do
+    if o[axis.name] == nil then o[axis.name] = axes.default(axis, m, share, set) end
+    own[i], share[axis.name] = o[axis.name], o[axis.name]
   end
-  if not o.dp then o.dp = o.gpus and divide(o.gpus, product, "the product of all axes but dp", "'gpus'") or 1 end
+  return own, share
+end
+
+-- gpus and dp follow from each other; dp is at least as many as share experts.
+local function complete_sizes(o, s, own)
+  local product = s.grid:gpus(own)
+  if not product or o.pp > (1 << 31) // product then refusal.raise("tperf.train: more than 2^31 GPUs") end
+  product = product * o.pp
+  if not o.dp then
+    o.dp = o.gpus and divide(o.gpus, product, "the product of all axes but dp", "'gpus'") or 1
+  end
   if o.dp > (1 << 31) // product then refusal.raise("tperf.train: more than 2^31 GPUs") end
   if o.gpus and o.gpus ~= product * o.dp then
     refusal.raise("tperf.train: 'gpus' is %d, but the axes multiply to %d", o.gpus, product * o.dp)
@@ -60,13 +75,33 @@ end
 -- "tp x cp": what cuts the sequence, for messages.
 local function sharding(o, s)
   local names = {}
-  for i, name in ipairs(s.axis_names) do
-    if i ~= s.expert_axis and o[name] > 1 then names[#names + 1] = name end
+  for _, axis in ipairs(s.axes) do
+    if not axis.folds and o[axis.name] > 1 then names[#names + 1] = axis.name end
   end
   return #names > 1 and "the number of shards of the sequence (" .. table.concat(names, ", ") .. ")" or names[1]
 end
 
-local function check_divisions(o, s, p)
+-- Refuses axes that do not divide those that they fold over.
+local function check_folds(o, s, own)
+  if s.grid:folds(own, o.dp) then return end
+  for i, axis in ipairs(s.axes) do
+    local over, folded, names = 1, 1, {}
+    for _, name in ipairs(axis.folds or {}) do
+      over, names[#names + 1] = over * o[name], name
+    end
+    for j = 1, i do
+      if axis.folds and s.axes[j].folds and s.axes[j].cuts[1] == axis.cuts[1] then folded = folded * own[j] end
+    end
+    if axis.folds and own[i] > 0 and over % folded ~= 0 then
+      local rest = folded // own[i]
+      refusal.raise("tperf.train: %s = %d%s does not divide %s = %d; %s", axis.name, own[i],
+        rest > 1 and (" (x %d of the axes before it)"):format(rest) or "", table.concat(names, " x "), over,
+        nearest.divisors(math.max(over // rest, 1), own[i]))
+    end
+  end
+end
+
+local function check_divisions(o, s, p, own, share)
   if o.pp > p.model.layers then
     refusal.raise("tperf.train: pp = %d is more than the model's %d layers", o.pp, p.model.layers)
   end
@@ -74,51 +109,48 @@ local function check_divisions(o, s, p)
     refusal.raise("tperf.train: pp = %d does not divide the model's %d layers, as the rules '%s' demand; %s", o.pp,
       p.model.layers, p.rules.name, nearest.divisors(p.model.layers, o.pp))
   end
-  local replica = divide(o.global_batch, o.dp, "dp", "'global_batch'")
+  local ways = s.grid:batch(own)
+  local replica = divide(o.global_batch, o.dp * ways, ways > 1 and "the number of replicas" or "dp", "'global_batch'")
   divide(replica, o.micro_batch, "micro_batch", "the global batch of one replica,")
   if #p.pipeline_list == 0 then
     refusal.raise("tperf.train: %s", pipelines.why_none(o.schedule, o.pp, o.virtual_stages, p.model.layers))
   end
-  local share = strategy.share(s, p.model, o.micro_batch, {}, p.rules)
   for _, axis in ipairs(s.axes) do
-    share[axis.name] = o[axis.name]
     local admitted, reason = axis.admits(p.model, share, p.rules)
     if not admitted then
       refusal.raise("tperf.train: %s = %d %s; %s", axis.name, o[axis.name], reason or "is not admitted",
         space.nearest_sizes(axis, p.model, share, p.rules))
     end
   end
-  local experts = s.axis_names[s.expert_axis]
-  if experts then divide(o.dp, o[experts], experts, "dp") end
+  check_folds(o, s, own)
   divide(p.rules.shards_divide_sequence and p.model.seq or o.micro_batch * p.model.seq, s.sequence_shards(share),
     sharding(o, s), "the tokens of a micro-batch,")
-  return share
 end
 
 -- The placement when all of it is given, checked; nil otherwise.
-local function given_placement(o, s, domain)
-  local given, used, fast = o.fast or {}, 1, {}
-  local function take(name, whole)
-    divide(whole, given[name], "fast." .. name, name)
-    if given[name] > domain // used then
+local function given_placement(o, s, own, domain)
+  local given, used, fast = o.fast or {}, 1, { 0, 0 }
+  for name, part in pairs(given) do divide(o[name], part, "fast." .. name, name) end
+  local function take(part)
+    if part > domain // used then
       refusal.raise("tperf.train: the placement takes more GPUs than the %d of a fast domain", domain)
     end
-    used = used * given[name]
-  end
-  for _, name in ipairs { "dp", "pp", table.unpack(s.axis_names) } do
-    if given[name] then divide(o[name], given[name], "fast." .. name, name) end
+    used = used * part
   end
   if not (given.dp and given.pp) then return nil end
-  for i, name in ipairs(s.axis_names) do
-    fast[i] = given[name] or i == s.expert_axis and divisors.gcd(o[name], given.dp)
-    if not fast[i] then return nil end
+  fast[1], fast[2] = given.dp, given.pp
+  for i, axis in ipairs(s.axes) do
+    if not axis.folds and not given[axis.name] then return nil end
+    fast[2 + i] = given[axis.name] or 1
+    if not axis.folds then take(fast[2 + i]) end
   end
-  for i, name in ipairs(s.axis_names) do
-    if i ~= s.expert_axis then take(name, o[name]) end
+  take(fast[1])
+  take(fast[2])
+  local whole = s.grid:fold(own, fast)
+  for i, axis in ipairs(s.axes) do
+    if axis.folds and given[axis.name] then whole[2 + i] = given[axis.name] end
   end
-  take("dp", o.dp)
-  take("pp", o.pp)
-  return fast
+  return whole
 end
 
 -- That candidate, changed in place to have the fastest of these numbers of panels.
@@ -137,13 +169,16 @@ end
 local function best_placement(o, s)
   local request = { top = 1, infeasible = true }
   for name, value in pairs(o) do request[name] = value end
+  for _, axis in ipairs(s.axes) do
+    if not axes.shows(axis, o[axis.name]) then request[axis.name] = nil end
+  end
   request.simulate, request.explain, request.strategy = nil, nil, s
   request.profile, request.software = nil, o.profile or "none"
   local found = search.run(request)
   local c = found[1] or refusal.raise("tperf.train: %s", found.reason)
-  local fast = {}
-  for i, name in ipairs(s.axis_names) do fast[i] = c.fast[name] end
-  return fast, c.fast.dp, c.fast.pp, c.panels
+  local fast = { c.fast.dp, c.fast.pp }
+  for i, name in ipairs(s.axis_names) do fast[2 + i] = c.fast[name] or 1 end
+  return fast, c.panels
 end
 
 -- By how much it misses, and what would help.
@@ -164,7 +199,17 @@ local function explain(c, t)
   for _, run in ipairs(p.layouts[1].runs) do c.kinds[run[1]].count = c.kinds[run[1]].count + run[2] end
   c.layers, c.first, c.last = c.kinds[1].ops, ops(#kinds + 1), ops(#kinds + 2)
   c.recompute, c.sequence_parallel = t.o.recompute, t.o.sequence_parallel
+  for name, option in pairs(t.strategy.options) do c[name] = t.o[name] or option.choices[1] end
   c.stages = configuration.stages(question, network, found)
+  local audit = configuration.audit(question, network, found)
+  c.exchanges, c.messages = audit.exchanges, audit.messages
+  for i, exchange in ipairs(c.exchanges) do
+    exchange.section = kinds[i] and kinds[i].key or i == #kinds + 1 and "before the layers" or "after the layers"
+  end
+  c.update = {
+    bytes = audit.optimizer_bytes, time = c.breakdown.optimizer, bandwidth = audit.optimizer_part * audit.hbm,
+  }
+  if t.o.explain then c.sum = sum(c, audit) end
   return c
 end
 
@@ -179,7 +224,9 @@ local function with_configuration(given)
   local c, merged = given.configuration, {}
   if type(c) ~= "table" then check.fail("tperf.train: 'configuration' must be a table, got %s", check.show(c)) end
   for _, name in ipairs(CHOSEN) do merged[name] = c[name] end
-  for _, name in ipairs(strategy.of(given.strategy or c.strategy).axis_names) do merged[name] = c[name] end
+  local s = strategy.of(given.strategy or c.strategy)
+  for _, name in ipairs(s.axis_names) do merged[name] = c[name] end
+  for name in pairs(s.options) do merged[name] = c[name] end
   for name, value in pairs(given) do merged[name] = value end
   merged.configuration = nil
   return merged
@@ -188,26 +235,24 @@ end
 -- Everything that decides the answer: { o = checked arguments, strategy, problem, network, found }.
 local function prepare(given)
   if type(given) == "table" and given.configuration ~= nil then given = with_configuration(given) end
-  local s = strategy.of(type(given) == "table" and given.strategy or "tensor")
+  local s = axes.asked(given)
   problem.refuse_axes("tperf.train", given, { s })
   local o = problem.arguments("tperf.train", given, schema_of(s))
   problem.refuse_panels("tperf.train", o, { s })
-  complete_sizes(o, s)
+  local own, share = own_sizes(o, s, model(o.model), rules(o.rules))
+  complete_sizes(o, s, own)
   local p = problem.of(o, { s })
-  local share = check_divisions(o, s, p)
-  local sizes = {}
-  for i, name in ipairs(s.axis_names) do sizes[i] = o[name] end
+  check_divisions(o, s, p, own, share)
   local question = p.questions[1]
-  local t = { o = o, strategy = s, problem = p, network = p.layouts[1].network(sizes, o.micro_batch, p.variants[1]) }
-  t.found = { sizes = sizes, dp = o.dp, pipeline = 1, micro_batch = o.micro_batch, zero = o.zero }
-  t.found.fast = given_placement(o, s, question.system.network.fast.domain)
+  local t = { o = o, strategy = s, problem = p, network = p.layouts[1].network(own, o.micro_batch, p.variants[1]) }
+  t.found = { sizes = { o.dp, o.pp, table.unpack(own) }, pipeline = 1, micro_batch = o.micro_batch, zero = o.zero }
+  t.found.fast = given_placement(o, s, own, question.system.network.fast.domain)
   if t.found.fast then
-    t.found.dp_fast, t.found.pp_fast = o.fast.dp, o.fast.pp
     local panels = o.panels and { o.panels } or s.panels and s.panels(p.model, share, p.rules) or { 1 }
     fastest(question, s, t.network, t.found, panels)
   else
     local panels
-    t.found.fast, t.found.dp_fast, t.found.pp_fast, panels = best_placement(o, s)
+    t.found.fast, panels = best_placement(o, s)
     t.found.panels = panels or 1
   end
   return t
@@ -226,10 +271,11 @@ end
 
 --- The time and memory of one configuration.
 ---@param given table  as for tperf.search, with one value each:
----  model, system, strategy, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
+---  strategy           the first that has the axes that are given
+---  model, system, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
 ---  recompute_layers, optimizer, weights, gradients, master, moments, reserve, data_overlap, gradient_shard
 ---  global_batch       samples per iteration
----  tp, tp1, tp2, cp, ep, pp, micro_batch            1 unless given
+---  tp, tp1, tp2, cp, ep, pp, micro_batch            1 unless given; etp as tp, shard all replicas
 ---  dp, gpus           either follows from the other
 ---  panels             of strategy summa; the fastest
 ---  fast               GPUs of each axis in one fast domain, { tp =, dp =, pp = }; the fastest placement of what
@@ -245,7 +291,6 @@ function train.run(given)
   local o, p = t.o, t.problem
   local question = p.questions[1]
   local c = explain(configuration.of(question, t.strategy, t.network, t.found), t)
-  if o.explain then c.sum = sum(c, configuration.sum(question, t.network, t.found)) end
   if not c.feasible then c.reason = why_too_big(c, o, t.strategy, question) end
   if not o.simulate then return c end
   local timeline = simulate.run(c, question, t.network, t.found, o.simulate)
@@ -253,6 +298,7 @@ function train.run(given)
     schedule = timeline.schedule, time = timeline.iteration_time, makespan = timeline.makespan,
     bubble_rate = timeline.bubble_rate, activations = timeline:most "peak_memory",
   }
+  c.memory.peak = timeline.peak
   return c, timeline
 end
 

@@ -42,6 +42,7 @@ void tp_bind_system(lua_State *L);
 void tp_bind_collective(lua_State *L);
 void tp_bind_machine(lua_State *L);
 void tp_bind_decode(lua_State *L);
+void tp_bind_grid(lua_State *L);
 void tp_bind_network(lua_State *L);
 void tp_bind_iteration(lua_State *L); // adds methods to the table at the top of the stack instead
 void tp_bind_op(lua_State *L);

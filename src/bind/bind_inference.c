@@ -107,7 +107,7 @@ static int decode_ops(lua_State *L) {
 }
 
 typedef struct run {
-    int64_t batch, prefill_batch, micro_batch, microbatches, prompt, generate, pp_fast;
+    int64_t batch, prefill_batch, micro_batch, microbatches, prompt, generate;
     double reserved;
 } run;
 
@@ -120,7 +120,6 @@ static const tp_field run_fields[] = {
     FIELD(INTEGER, microbatches),
     FIELD(INTEGER, prompt),
     FIELD(INTEGER, generate),
-    FIELD(INTEGER, pp_fast),
     FIELD(NUMBER, reserved),
 #undef FIELD
     {0},
@@ -181,14 +180,13 @@ static void check_networks(lua_State *L, const tp_serving *s) {
     const tp_network *networks[] = {s->single, s->decode ? s->decode->networks[0] : s->single};
     for (int i = 0; i < 2; i++)
         if (networks[i]->n_kinds != s->prefill->n_kinds ||
-            networks[i]->n_axes != s->prefill->n_axes)
+            networks[i]->grid.n != s->prefill->grid.n)
             tp_bind_fail(L, "serve: the networks are not of one model");
 }
 
 static void check_run(lua_State *L, const run *r, const tp_serving *s) {
     bool sound = r->batch >= 1 && r->prefill_batch >= 1 && r->micro_batch >= 1 &&
-                 r->microbatches >= 1 && r->prompt >= 1 && r->generate >= 1 && r->pp_fast >= 1 &&
-                 r->pp_fast <= s->pipeline->pp && r->reserved >= 0 && r->reserved < 1 &&
+                 r->microbatches >= 1 && r->prompt >= 1 && r->generate >= 1 && s->pipeline->pp % s->placement.fast[TP_AXIS_STAGES] == 0 && r->reserved >= 0 && r->reserved < 1 &&
                  s->pipeline->virtual_stages == 1;
     if (!sound) tp_bind_fail(L, "serve: sizes must be at least 1, 'reserved' be from 0 to 1");
     const tp_decode *d = s->decode;
@@ -226,7 +224,6 @@ static int serve(lua_State *L) {
     s.microbatches = r.microbatches;
     s.prompt = r.prompt;
     s.generate = r.generate;
-    s.pp_fast = r.pp_fast;
     s.reserved = r.reserved;
     tp_error error;
     if (tp_network_check_system(s.prefill, &system, &error) != TP_OK ||

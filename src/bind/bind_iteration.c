@@ -1,8 +1,7 @@
 // bind_iteration.c: methods of a network: the iteration of one way to run it, see tperf/plan.h.
 //   network:iteration(system, rules, training, pipelines, run, fast, software)   record, as tperf.train documents it
-//   network:sum(the same)              what an iteration's parts are made of, as lua/tperf/sum.lua reads it
 //   network:passes(system, rules, training, pipelines, run, fast, software, stages)   what a schedule of so many stages is
-//     simulated with: { forward =, backward_input =, backward_weight =, overlapped =, memory = lists by stage, ready =,
+//     simulated with: { forward =, backward_input =, backward_weight =, overlapped =, memory =, passing_forward =, passing_backward = lists by stage, ready =,
 //     after = lists by device }
 //   network:predictor(system, rules, training, pipelines, run, fast) -> predictor
 //   predictor:seconds(software)        of the iteration, as network:iteration has it
@@ -12,12 +11,13 @@
 #include "bind/bind.h"
 #include "bind/fields.h"
 #include "bind/model_args.h"
+#include "bind/setting.h"
 
 static const char predictor_name[] = "tperf.predictor";
 
 // The fifth argument of network:iteration.
 typedef struct run {
-    int64_t global_batch, dp, pipeline, micro_batch, panels, zero, dp_fast, pp_fast;
+    int64_t global_batch, dp, pipeline, micro_batch, panels, zero;
 } run;
 
 static const tp_field run_fields[] = {
@@ -29,8 +29,6 @@ static const tp_field run_fields[] = {
     FIELD(micro_batch),
     FIELD(panels),
     FIELD(zero),
-    FIELD(dp_fast),
-    FIELD(pp_fast),
 #undef FIELD
     {0},
 };
@@ -78,10 +76,14 @@ static void push_device(lua_State *L, const tp_stage *device, int n_kinds,
 }
 
 // Whether sizes are such that nothing divides by zero or overflows; that they divide what they must is the caller's.
-static bool is_sound(const run *r, const tp_pipeline *pipeline) {
-    return r->dp >= 1 && r->micro_batch >= 1 && r->panels >= 1 && r->dp_fast >= 1 &&
-           r->dp_fast <= r->dp && r->pp_fast >= 1 && r->pp_fast <= pipeline->pp && r->zero >= 0 &&
-           r->zero <= 3 && r->global_batch / r->micro_batch >= r->dp;
+static bool is_sound(const run *r) {
+    return r->dp >= 1 && r->micro_batch >= 1 && r->panels >= 1 && r->zero >= 0 && r->zero <= 3 &&
+           r->global_batch / r->micro_batch >= r->dp && r->dp <= (int64_t)1 << 31;
+}
+
+static bool has_part(const tp_candidate *candidate, int axis) {
+    int64_t part = candidate->placement.fast[axis];
+    return part <= candidate->sizes[axis] && candidate->sizes[axis] % part == 0;
 }
 
 static void read_candidate(lua_State *L, int run_index, int fast_index, const tp_network *network,
@@ -92,33 +94,30 @@ static void read_candidate(lua_State *L, int run_index, int fast_index, const tp
     const tp_pipeline *pipelines = tp_bind_check_pipelines(L, pipelines_index, &n);
     if (r.pipeline < 1 || (size_t)r.pipeline > n) tp_bind_fail(L, "no such pipeline");
     candidate->pipeline = &pipelines[r.pipeline - 1];
-    if (!is_sound(&r, candidate->pipeline))
+    if (!is_sound(&r))
         tp_bind_fail(L, "sizes must be at least 1 and lie in what they divide");
     tp_bind_check_kinds(L, pipelines_index, network);
     candidate->placement.panels = r.panels;
     tp_bind_check_placement(L, fast_index, network, &candidate->placement);
-    candidate->dp = r.dp;
-    candidate->micro_batch = r.micro_batch;
-    candidate->microbatches = r.global_batch / r.dp / r.micro_batch;
-    candidate->zero = (int)r.zero;
-    candidate->dp_fast = r.dp_fast;
-    candidate->pp_fast = r.pp_fast;
     memcpy(candidate->sizes, network->sizes, sizeof candidate->sizes);
+    candidate->sizes[TP_AXIS_REPLICAS] = r.dp;
+    candidate->sizes[TP_AXIS_STAGES] = candidate->pipeline->pp;
+    candidate->micro_batch = r.micro_batch;
+    candidate->zero = (int)r.zero;
+    int64_t own = tp_grid_own_gpus(&network->grid, network->sizes, (int64_t)1 << 31);
+    if (!own || own > ((int64_t)1 << 31) / r.dp || !has_part(candidate, TP_AXIS_REPLICAS) ||
+        !has_part(candidate, TP_AXIS_STAGES) || !tp_grid_folds(&network->grid, candidate->sizes))
+        tp_bind_fail(L, "sizes must be at least 1 and lie in what they divide");
+    int64_t ways = r.dp * tp_grid_own_batch(&network->grid, network->sizes);
+    if (r.global_batch / r.micro_batch < ways)
+        tp_bind_fail(L, "a batch of %I is too small for %I replicas", (LUAI_UACINT)r.global_batch,
+                     (LUAI_UACINT)ways);
+    candidate->microbatches = r.global_batch / ways / r.micro_batch;
     job->global_batch = r.global_batch;
 }
 
-// What network:iteration and network:devices are asked about.
-typedef struct setting {
-    tp_system system;
-    tp_rules rules;
-    tp_software software;
-    tp_training training;
-    tp_candidate candidate;
-    tp_job job;
-} setting;
-
 // The caller has checked that the run's sizes divide what they must.
-static const tp_network *read_setting(lua_State *L, setting *s) {
+const tp_network *tp_bind_read_setting(lua_State *L, tp_setting *s) {
     const tp_network *network = tp_bind_check_network(L, 1);
     memset(s, 0, sizeof *s);
     s->job = (tp_job){{&s->system, &s->rules, &s->software}, &s->training, 0};
@@ -131,7 +130,7 @@ static const tp_network *read_setting(lua_State *L, setting *s) {
 }
 
 // Raises unless the system has all peaks that the network's ops need.
-static tp_iteration iteration_of(lua_State *L, const tp_network *network, const setting *s,
+static tp_iteration iteration_of(lua_State *L, const tp_network *network, const tp_setting *s,
                                  tp_layer_cost *costs) {
     tp_error error;
     if (tp_network_check_system(network, &s->system, &error) != TP_OK) tp_bind_raise(L, &error);
@@ -139,40 +138,9 @@ static tp_iteration iteration_of(lua_State *L, const tp_network *network, const 
     return tp_iteration_of(&s->candidate, &s->job, network, costs);
 }
 
-static int network_sum(lua_State *L) {
-    setting s;
-    const tp_network *network = read_setting(L, &s);
-    tp_layer_cost costs[TP_SECTIONS_MAX];
-    tp_iteration t = iteration_of(L, network, &s, costs);
-    const tp_pipeline *pipeline = s.candidate.pipeline;
-    const tp_stage *busiest = t.pipeline.busiest;
-    lua_createtable(L, 0, 14);
-    tp_fields_set(L, "forward", t.pipeline.others.forward);
-    tp_fields_set(L, "backward", t.pipeline.others.backward);
-    tp_fields_set(L, "weight_grad", t.pipeline.others.weight_grad);
-    tp_fields_set(L, "each_forward", t.each_forward);
-    tp_fields_set(L, "each_backward", t.each_backward);
-    tp_fields_set(L, "hop", t.hop);
-    tp_fields_set(L, "hidden", t.hidden);
-    tp_fields_set(L, "bubble_forward", pipeline->bubble_forward);
-    tp_fields_set(L, "bubble_backward", pipeline->bubble_backward);
-    tp_fields_set(L, "bubble_weight_grad", pipeline->bubble_weight_grad);
-    lua_pushboolean(L, busiest->first);
-    lua_setfield(L, -2, "first");
-    lua_pushboolean(L, busiest->last);
-    lua_setfield(L, -2, "last");
-    lua_createtable(L, network->n_kinds, 0);
-    for (int kind = 0; kind < network->n_kinds; kind++) {
-        lua_pushinteger(L, busiest->layers[kind]);
-        lua_rawseti(L, -2, kind + 1);
-    }
-    lua_setfield(L, -2, "layers");
-    return 1;
-}
-
 static int network_iteration(lua_State *L) {
-    setting s;
-    const tp_network *network = read_setting(L, &s);
+    tp_setting s;
+    const tp_network *network = tp_bind_read_setting(L, &s);
     tp_layer_cost costs[TP_SECTIONS_MAX];
     tp_iteration iteration = iteration_of(L, network, &s, costs);
     tp_memory memory = tp_memory_of(&s.candidate, &s.job, network, costs);
@@ -208,7 +176,9 @@ static void push_passes(lua_State *L, const tp_chunk_passes *passes, int64_t n,
         set_item(L, "backward_input", i + 1, t->backward - t->weight_grad);
         set_item(L, "backward_weight", i + 1, t->weight_grad);
         set_item(L, "overlapped", i + 1, t->pair);
-        set_item(L, "memory", i + 1, passes[i].saved_bytes);
+        set_item(L, "memory", i + 1, passes[i].memory.saved);
+        set_item(L, "passing_forward", i + 1, passes[i].memory.forward);
+        set_item(L, "passing_backward", i + 1, passes[i].memory.backward);
     }
     for (int64_t i = 0; i < pp; i++) {
         set_item(L, "ready", i + 1, waits[i].before);
@@ -217,8 +187,8 @@ static void push_passes(lua_State *L, const tp_chunk_passes *passes, int64_t n,
 }
 
 static int network_passes(lua_State *L) {
-    setting s;
-    const tp_network *network = read_setting(L, &s);
+    tp_setting s;
+    const tp_network *network = tp_bind_read_setting(L, &s);
     int64_t n = luaL_checkinteger(L, 9), pp = s.candidate.pipeline->pp, layers = 0;
     size_t n_runs;
     bool has_ends;
@@ -239,14 +209,14 @@ static int network_passes(lua_State *L) {
 
 // An iteration, but for the software that runs it. Its user value keeps the network and the pipelines alive.
 typedef struct predictor {
-    setting setting;
+    tp_setting setting;
     const tp_network *network;
     tp_op_work works[];
 } predictor;
 
 static int new_predictor(lua_State *L) {
     lua_settop(L, 7);
-    lua_pushnil(L); // where read_setting looks for software
+    lua_pushnil(L); // where tp_bind_read_setting looks for software
     const tp_network *network = tp_bind_check_network(L, 1);
     predictor *p = lua_newuserdatauv(L, sizeof *p + network->n_ops * sizeof p->works[0], 1);
     lua_createtable(L, 2, 0);
@@ -255,7 +225,7 @@ static int new_predictor(lua_State *L) {
     lua_pushvalue(L, 5);
     lua_rawseti(L, -2, 2);
     lua_setiuservalue(L, -2, 1);
-    p->network = read_setting(L, &p->setting);
+    p->network = tp_bind_read_setting(L, &p->setting);
     tp_error error;
     if (tp_network_check_system(network, &p->setting.system, &error) != TP_OK)
         return tp_bind_raise(L, &error);
@@ -267,7 +237,7 @@ static int new_predictor(lua_State *L) {
 
 static int predictor_seconds(lua_State *L) {
     predictor *p = luaL_checkudata(L, 1, predictor_name);
-    setting *s = &p->setting;
+    tp_setting *s = &p->setting;
     luaL_checktype(L, 2, LUA_TTABLE);
     tp_bind_check_software(L, 2, &s->software, &s->system);
     tp_layer_cost costs[TP_SECTIONS_MAX];
@@ -277,8 +247,8 @@ static int predictor_seconds(lua_State *L) {
 }
 
 static int network_devices(lua_State *L) {
-    setting s;
-    const tp_network *network = read_setting(L, &s);
+    tp_setting s;
+    const tp_network *network = tp_bind_read_setting(L, &s);
     tp_layer_cost costs[TP_SECTIONS_MAX];
     tp_network_bytes(network, costs);
     const tp_pipeline *pipeline = s.candidate.pipeline;
@@ -293,7 +263,7 @@ static int network_devices(lua_State *L) {
 }
 
 static const luaL_Reg methods[] = {
-    {"iteration", network_iteration}, {"sum", network_sum},         {"passes", network_passes},
+    {"iteration", network_iteration}, {"passes", network_passes},
     {"predictor", new_predictor},     {"devices", network_devices}, {NULL, NULL},
 };
 
@@ -304,4 +274,6 @@ void tp_bind_iteration(lua_State *L) {
     lua_setfield(L, -2, "__index");
     lua_pop(L, 1);
     luaL_setfuncs(L, methods, 0);
+    tp_bind_step(L);
+    tp_bind_audit(L);
 }

@@ -1,7 +1,6 @@
 // bind_network.c: tperf.core.network: the ops of a model for one shape.
-//   network(axes, sizes, gradient_axes, expert_axis, boundary_bytes, sections) -> network
-//     axes: list of names; sizes: list of integers; gradient_axes: bit mask; expert_axis: its place, 0: none;
-//     sections: list of lists of blocks { name =, op, op … }: each kind of layer, then first, then last
+//   network(grid, sizes, boundary_bytes, sections) -> network
+//     sizes: list of integers, of the grid's own axes; sections: list of lists of blocks { name =, op, op … }: each kind of layer, then first, then last
 //   network:ops(section, system, rules, fast, panels, serves, software)   list of records, as tperf.layer documents them
 //   #network   how many ops it has
 //   and the methods of bind_iteration.c
@@ -10,6 +9,7 @@
 #include "bind/bind.h"
 #include "bind/fields.h"
 #include "bind/model_args.h"
+#include "bind/setting.h"
 
 static const char type_name[] = "tperf.network";
 
@@ -81,45 +81,28 @@ static void join_sections(lua_State *L, int sections, tp_network *network) {
     }
 }
 
-static void read_axes(lua_State *L, int names, int sizes, tp_network *network) {
-    size_t n = tp_bind_check_sizes(L, sizes, network->sizes, TP_AXES_MAX);
-    network->n_axes = (int)n;
-    for (size_t i = 0; i < n; i++) {
-        lua_rawgeti(L, names, (lua_Integer)i + 1);
-        const char *name = luaL_checkstring(L, -1);
-        if (strlen(name) >= TP_AXIS_NAME_MAX)
-            tp_bind_fail(L, "the axis name '%s' is longer than %d bytes", name,
-                         TP_AXIS_NAME_MAX - 1);
-        strcpy(network->axes[i], name);
-        lua_pop(L, 1);
-    }
-}
-
 static int new_network(lua_State *L) {
-    luaL_checktype(L, 1, LUA_TTABLE);
-    lua_settop(L, 6);
-    size_t n_ops = copy_sections(L, 6);
+    const tp_grid *grid = tp_bind_check_grid(L, 1);
+    lua_settop(L, 4);
+    size_t n_ops = copy_sections(L, 4);
     tp_network *network = lua_newuserdatauv(L, sizeof *network + n_ops * sizeof network->ops[0], 0);
     memset(network, 0, sizeof *network);
     network->capacity = n_ops;
     luaL_setmetatable(L, type_name);
-    read_axes(L, 1, 2, network);
-    network->gradient_axes = (unsigned)luaL_checkinteger(L, 3);
-    lua_Integer experts = luaL_checkinteger(L, 4);
-    luaL_argcheck(L, experts >= 0 && experts <= network->n_axes, 4, "no such axis");
-    network->expert_axis = (int)experts - 1;
-    network->boundary_bytes = luaL_checknumber(L, 5);
-    join_sections(L, 7, network);
+    network->grid = *grid;
+    tp_bind_check_own_sizes(L, 2, grid, network->sizes);
+    network->boundary_bytes = luaL_checknumber(L, 3);
+    join_sections(L, 5, network);
     return 1;
 }
 
 static void push_pass(lua_State *L, const tp_network *network, const tp_op *op, const tp_pass *pass,
                       const tp_pass_cost *cost, const tp_placement *placement,
-                      const tp_system *system) {
+                      const tp_platform *on) {
     lua_createtable(L, 0, 9);
     tp_fields_set(L, "tensor_flops", pass->tensor_flops);
     tp_fields_set(L, "vector_flops", pass->vector_flops);
-    tp_fields_set(L, "equivalent_flops", tp_pass_equivalent_flops(op, pass, system));
+    tp_fields_set(L, "equivalent_flops", tp_pass_equivalent_flops(op, pass, on->system));
     double panels = op->panels ? (double)placement->panels : 1;
     tp_fields_set(L, "bytes", pass->bytes + panels * pass->bytes_per_panel);
     tp_fields_set(L, "time", cost->time);
@@ -129,16 +112,7 @@ static void push_pass(lua_State *L, const tp_network *network, const tp_op *op, 
     lua_createtable(L, pass->n_comms, 0);
     for (int i = 0; i < pass->n_comms; i++) {
         const tp_comm *comm = &pass->comms[i];
-        lua_createtable(L, 0, 5);
-        lua_pushstring(L, tp_collective_names[comm->kind]);
-        lua_setfield(L, -2, "kind");
-        lua_pushstring(L, comm->axis);
-        lua_setfield(L, -2, "axis");
-        tp_fields_set(L, "bytes", comm->bytes);
-        lua_pushinteger(L, network->sizes[comm->axis_index]);
-        lua_setfield(L, -2, "gpus");
-        lua_pushinteger(L, placement->fast[comm->axis_index]);
-        lua_setfield(L, -2, "fast");
+        tp_bind_push_op_comm(L, network, op, comm, on, placement);
         lua_rawseti(L, -2, i + 1);
     }
     lua_setfield(L, -2, "comms");
@@ -146,7 +120,7 @@ static void push_pass(lua_State *L, const tp_network *network, const tp_op *op, 
 
 static void push_op(lua_State *L, const tp_network *network, const tp_op *op,
                     const tp_op_cost *cost, const tp_placement *placement,
-                    const tp_system *system) {
+                    const tp_platform *on) {
     lua_createtable(L, 0, 8);
     lua_pushstring(L, op->name);
     lua_setfield(L, -2, "name");
@@ -155,9 +129,9 @@ static void push_op(lua_State *L, const tp_network *network, const tp_op *op,
     tp_fields_set(L, "weight_bytes", op->weight_bytes);
     tp_fields_set(L, "weight_grad_bytes", op->weight_bytes);
     tp_fields_set(L, "saved_bytes", op->saved_bytes);
-    push_pass(L, network, op, &op->forward, &cost->forward, placement, system);
+    push_pass(L, network, op, &op->forward, &cost->forward, placement, on);
     lua_setfield(L, -2, "forward");
-    push_pass(L, network, op, &op->backward, &cost->backward, placement, system);
+    push_pass(L, network, op, &op->backward, &cost->backward, placement, on);
     lua_setfield(L, -2, "backward");
 }
 
@@ -184,7 +158,7 @@ static int network_ops(lua_State *L) {
         const tp_op *op = &network->ops[i];
         tp_op_work work = tp_op_work_of(op, &on, placement.panels);
         tp_op_cost cost = tp_op_cost_of(op, &work, &on, network->sizes, &placement);
-        push_op(L, network, op, &cost, &placement, &system);
+        push_op(L, network, op, &cost, &placement, &on);
         lua_rawseti(L, -2, (lua_Integer)(i - begin) + 1);
     }
     return 1;

@@ -1,7 +1,7 @@
 // bind_pipelines.c: tperf.core.pipelines(runs, has_ends, list) -> pipelines, for a search or one iteration.
 //   runs: list of { kind, layers }: the model's layers in order, kind = section of its networks
 //   list: of { pp, virtual_stages, schedule, bubble_forward, bubble_backward, bubble_weight_grad, pairs, pairs_each,
-//     min_microbatches, microbatch_multiple, weight_copies, last_in_flight, in_flight = list of pp numbers }
+//     min_microbatches, microbatch_multiple, weight_copies, last_in_flight, folded, in_flight = list of pp numbers }
 #include <string.h>
 
 #include "bind/bind.h"
@@ -54,6 +54,7 @@ typedef struct description {
     int64_t pp, virtual_stages, schedule, min_microbatches, microbatch_multiple;
     double bubble_forward, bubble_backward, bubble_weight_grad, pairs, pairs_each, weight_copies,
         last_in_flight;
+    bool folded;
 } description;
 
 static const tp_field fields[] = {
@@ -71,6 +72,7 @@ static const tp_field fields[] = {
     FIELD(NUMBER, pairs_each),
     FIELD(NUMBER, weight_copies),
     FIELD(NUMBER, last_in_flight),
+    FIELD(FLAG, folded),
 #undef FIELD
     {0},
 };
@@ -146,6 +148,7 @@ static void read_pipeline(lua_State *L, const tp_heap *heap, tp_pipeline *pipeli
         .microbatch_multiple = d.microbatch_multiple,
         .weight_copies = d.weight_copies,
         .last_in_flight = d.last_in_flight,
+        .folded = d.folded,
     };
     const double *in_flight = push_numbers(L, at + 2, (size_t)d.pp);
     tp_error error;

@@ -52,7 +52,7 @@ static int hold(lua_State *L) {
     return status == TP_OK ? 0 : tp_bind_raise(L, &error);
 }
 
-static int add(lua_State *L, tp_pass pass) {
+static int add(lua_State *L, tp_pass_kind pass) {
     tp_error error;
     schedule *s = fillable(L);
     int64_t device = check_index(L, 2), stage = check_index(L, 3), microbatch = check_index(L, 4);
@@ -121,20 +121,28 @@ static bool get_flag(lua_State *L, int table, const char *name) {
 static void push_summary(lua_State *L, const schedule *s) {
     int32_t devices = s->order.devices;
     double longest = 0.0;
-    lua_createtable(L, 0, 8);
+    lua_createtable(L, 0, 10);
     lua_createtable(L, devices, 0); // busy_time
     lua_createtable(L, devices, 0); // peak_activations
     lua_createtable(L, devices, 0); // peak_memory
+    lua_createtable(L, devices, 0); // fullest
+    lua_createtable(L, devices, 0); // fullest_at
     for (int32_t d = 0; d < devices; d++) {
         const tp_device_summary *summary = &s->timeline.summary[d];
         longest = fmax(longest, summary->last_stop - summary->first_start);
         lua_pushnumber(L, summary->busy);
-        lua_rawseti(L, -4, d + 1);
+        lua_rawseti(L, -6, d + 1);
         lua_pushinteger(L, summary->peak_activations);
-        lua_rawseti(L, -3, d + 1);
+        lua_rawseti(L, -5, d + 1);
         lua_pushnumber(L, summary->peak_memory);
+        lua_rawseti(L, -4, d + 1);
+        lua_pushnumber(L, summary->fullest);
+        lua_rawseti(L, -3, d + 1);
+        lua_pushinteger(L, summary->fullest_op + 1);
         lua_rawseti(L, -2, d + 1);
     }
+    lua_setfield(L, -6, "fullest_at");
+    lua_setfield(L, -5, "fullest");
     lua_setfield(L, -4, "peak_memory");
     lua_setfield(L, -3, "peak_activations");
     lua_setfield(L, -2, "busy_time");
@@ -148,8 +156,8 @@ static void push_summary(lua_State *L, const schedule *s) {
     lua_setfield(L, -2, "ops");
 }
 
-// simulate(times, memory, p2p, rules) -> summary, or nil and a message. times and memory: lists by
-// stage of the pass names; times.overlapped may be absent, and times.ready, a list by device.
+// simulate(times, memory, p2p, rules, passing) -> summary, or nil and a message. times, memory and passing: lists by
+// stage of the pass names; times.overlapped may be absent, times.ready, a list by device, and passing.
 static int simulate(lua_State *L) {
     static const char *const fields[TP_PASS_COUNT] = {"forward", "backward", "backward_input",
                                                       "backward_weight"};
@@ -157,7 +165,7 @@ static int simulate(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     luaL_checktype(L, 2, LUA_TTABLE);
     luaL_checktype(L, 4, LUA_TTABLE);
-    lua_settop(L, 4);
+    lua_settop(L, 5);
     tp_schedule_costs costs = {.p2p = luaL_checknumber(L, 3)};
     tp_schedule_rules rules = {
         .latency_within_device = get_flag(L, 4, "latency_within_device"),
@@ -176,6 +184,7 @@ static int simulate(lua_State *L) {
     for (int pass = 0; pass < TP_PASS_COUNT; pass++) {
         costs.memory[pass] = check_list(L, 2, fields[pass], s->order.stages);
         luaL_argcheck(L, costs.memory[pass], 2, "a list for every pass expected");
+        if (lua_istable(L, 5)) costs.passing[pass] = check_list(L, 5, fields[pass], s->order.stages);
     }
     tp_error error;
     tp_status status;

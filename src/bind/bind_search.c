@@ -91,7 +91,10 @@ static tp_pool *get_pool(lua_State *L, int threads) {
 
 static void push_sizes(lua_State *L, const int64_t *sizes) {
     lua_createtable(L, TP_AXES_MAX, 0);
-    for (int i = 0; i < TP_AXES_MAX && sizes[i]; i++) {
+    int n = TP_AXES_MAX;
+    while (n > 0 && sizes[n - 1] == 0)
+        n--;
+    for (int i = 0; i < n; i++) {
         lua_pushinteger(L, sizes[i]);
         lua_rawseti(L, -2, i + 1);
     }
@@ -113,13 +116,10 @@ static void push_found(lua_State *L, const tp_found *found, const tp_pipeline *f
     lua_setfield(L, -2, "feasible");
     set_integer(L, "strategy", c->strategy);
     set_integer(L, "variant", c->variant);
-    set_integer(L, "dp", c->dp);
     set_integer(L, "pipeline", c->pipeline - first_pipeline + 1);
     set_integer(L, "zero", c->zero);
     set_integer(L, "micro_batch", c->micro_batch);
     set_integer(L, "panels", c->placement.panels);
-    set_integer(L, "dp_fast", c->dp_fast);
-    set_integer(L, "pp_fast", c->pp_fast);
     push_sizes(L, c->sizes);
     lua_setfield(L, -2, "sizes");
     push_sizes(L, c->placement.fast);
@@ -161,15 +161,15 @@ static bool accept_in_lua(void *context, size_t question, const tp_found *found)
 }
 
 typedef struct options {
-    int64_t top, threads, dp_fast, pp_fast;
+    int64_t top, threads, replicas_fast, stages_fast;
     bool keep_all, infeasible_too, no_pruning, memory_only;
 } options;
 
 static const tp_field option_fields[] = {
     {"top", TP_FIELD_INTEGER, offsetof(options, top), true},
     {"threads", TP_FIELD_INTEGER, offsetof(options, threads), true},
-    {"dp_fast", TP_FIELD_INTEGER, offsetof(options, dp_fast), false},
-    {"pp_fast", TP_FIELD_INTEGER, offsetof(options, pp_fast), false},
+    {"replicas_fast", TP_FIELD_INTEGER, offsetof(options, replicas_fast), false},
+    {"stages_fast", TP_FIELD_INTEGER, offsetof(options, stages_fast), false},
     {"keep_all", TP_FIELD_FLAG, offsetof(options, keep_all), false},
     {"infeasible_too", TP_FIELD_FLAG, offsetof(options, infeasible_too), false},
     {"no_pruning", TP_FIELD_FLAG, offsetof(options, no_pruning), false},
@@ -240,8 +240,8 @@ static int new_search(lua_State *L) {
         .infeasible_too = given.infeasible_too,
         .no_pruning = given.no_pruning,
         .memory_only = given.memory_only,
-        .dp_fast = given.dp_fast,
-        .pp_fast = given.pp_fast,
+        .replicas_fast = given.replicas_fast,
+        .stages_fast = given.stages_fast,
         .stop = tp_interrupt_flag(),
         .software = tp_software_none,
     };
@@ -287,8 +287,8 @@ static int new_search(lua_State *L) {
 static void read_demanded(lua_State *L, tp_shape *shape) {
     if (lua_isnil(L, -1)) return;
     tp_bind_push_list(L, -1, "'fast'");
-    for (int i = 0; i < shape->network->n_axes; i++) {
-        lua_rawgeti(L, -1, i + 1);
+    for (int i = TP_AXIS_OWN; i < shape->network->grid.n; i++) {
+        lua_rawgeti(L, -1, i - TP_AXIS_OWN + 1);
         shape->fast[i] = luaL_optinteger(L, -1, 0);
         lua_pop(L, 1);
     }

@@ -118,6 +118,7 @@ static const struct {
     {"collective", tp_bind_collective},
     {"machine", tp_bind_machine},
     {"decode", tp_bind_decode},
+    {"grid", tp_bind_grid},
     {"network", tp_bind_network},
     {"op", tp_bind_op},
     {"pipelines", tp_bind_pipelines},

@@ -84,10 +84,12 @@ void tp_bind_check_software(lua_State *L, int index, tp_software *software, tp_s
 void tp_bind_check_placement(lua_State *L, int index, const tp_network *network,
                              tp_placement *placement) {
     size_t n = tp_bind_check_sizes(L, index, placement->fast, TP_AXES_MAX);
-    if (n != (size_t)network->n_axes)
-        tp_bind_fail(L, "a placement of %d axes, not %d", network->n_axes, (int)n);
-    for (size_t i = 0; i < n; i++)
-        if (placement->fast[i] > network->sizes[i] || network->sizes[i] % placement->fast[i] != 0)
+    if (n != (size_t)network->grid.n)
+        tp_bind_fail(L, "a placement of %d axes, not %d", network->grid.n, (int)n);
+    for (size_t i = TP_AXIS_OWN; i < n; i++)
+        if (network->sizes[i] == 0)
+            continue; // shards the state of all replicas, and has no collectives of its own
+        else if (placement->fast[i] > network->sizes[i] || network->sizes[i] % placement->fast[i] != 0)
             tp_bind_fail(L, "%I of %I GPUs cannot share a fast domain",
                          (LUAI_UACINT)placement->fast[i], (LUAI_UACINT)network->sizes[i]);
     if (placement->panels < 1) tp_bind_fail(L, "'panels' must be at least 1");

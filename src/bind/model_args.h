@@ -14,7 +14,10 @@ const tp_pipeline *tp_bind_check_pipelines(lua_State *L, int index, size_t *n);
 const tp_run *tp_bind_pipeline_runs(lua_State *L, int index, size_t *n, bool *has_ends);
 // Raises unless the network has every kind of layer that the pipelines are made of.
 void tp_bind_check_kinds(lua_State *L, int pipelines, const tp_network *network);
-// GPUs in one fast domain of each of the network's axes, and the numbers of panels.
+const tp_grid *tp_bind_check_grid(lua_State *L, int index);
+// The sizes of a grid's own axes; 0 is allowed for one that shards state. The other sizes become 1.
+void tp_bind_check_own_sizes(lua_State *L, int index, const tp_grid *grid, int64_t *sizes);
+// GPUs in one fast domain of each of the grid's axes; that those of replicas and stages divide them is the caller's.
 void tp_bind_check_placement(lua_State *L, int index, const tp_network *network,
                              tp_placement *placement);
 // A table of booleans, one for each field of tp_rules; further fields are for the layout in Lua.

@@ -175,6 +175,7 @@ static const tp_field fused_fields[] = {
     OPTIONAL("values_in_keys", FLAG, fused.values_in_keys),
     OPTIONAL("kv_dtype", TEXT, kv_dtype),
     OPTIONAL("gather", TEXT, fused.gather_axis),
+    OPTIONAL("ring", FLAG, fused.ring),
     {0},
 };
 static tp_status count_fused(tp_op *op, const tp_op_arguments *a, tp_error *error) {

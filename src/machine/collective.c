@@ -195,3 +195,65 @@ double tp_collective_time(const tp_system *system, const tp_rules *rules, tp_col
         return measured_time(system, kind, bytes, group);
     return rate.latency_s + bytes * rate.per_byte_s;
 }
+
+// The passes of the bytes over a ring that the formulas charge: see rate_of.
+static double ring_passes(const tp_rules *rules, tp_collective kind, tp_group group) {
+    if (kind != TP_ALL_REDUCE) return 1;
+    bool both_tiers = group.fast > 1 && group.size > group.fast;
+    return rules->all_reduce_is_two_passes || both_tiers ? 2 : 1;
+}
+
+static tp_route formula_route(const tp_rules *rules, tp_collective kind, double bytes,
+                              tp_group group) {
+    double n = (double)group.size, q = (double)group.fast;
+    bool across = group.size > group.fast;
+    if (kind == TP_ALL_TO_ALL)
+        return (tp_route){"pairwise", (q - 1) / n * bytes, (n - q) / n * bytes};
+    if (kind == TP_SCATTER || kind == TP_GATHER) {
+        double port = group.fast > 1 ? (n - 1) / n * bytes : 0;
+        return (tp_route){"ring", port, (n - q) / n * bytes / q};
+    }
+    double part = moves_whole(kind) ? 1 : (n - 1) / n;
+    double through = ring_passes(rules, kind, group) * part * bytes;
+    return (tp_route){across && group.fast > 1 ? "rings" : "ring", group.fast > 1 ? through : 0,
+                      across ? through / q : 0};
+}
+
+static tp_route direct_route(const tp_direct_curve *direct, double port, double bytes, double n) {
+    double one = (n - 1) * bytes, two = 2 * (n - 1) / n * bytes;
+    bool at_once = one / (direct->one_shot * port) <= direct->extra_s + two / (direct->two_shot * port);
+    return at_once ? (tp_route){"one-shot", one, 0} : (tp_route){"two-shot", two, 0};
+}
+
+static tp_route measured_route(const tp_system *system, tp_collective kind, double bytes,
+                               tp_group group) {
+    const tp_link_curve *link = link_of(system, kind);
+    bool all_reduce = kind == TP_ALL_REDUCE;
+    double n = (double)group.size, q = (double)group.fast, g = n / q;
+    double port = port_of(system, group.fast), through = through_fast_port(kind, bytes, n, q);
+    tp_route route = {kind == TP_ALL_TO_ALL ? "pairwise" : "ring", group.fast > 1 ? through : 0, 0};
+    if (tp_link_adds(link, all_reduce, port, q, through, bytes)) {
+        route.algorithm = "switch";
+        route.fast_bytes = (q + 1) / q * bytes;
+    }
+    if (group.size > group.fast) {
+        route.nic_bytes = leaving(kind, bytes, n, g) / q;
+        if (kind != TP_ALL_TO_ALL)
+            route.algorithm = all_reduce ? "tree" : group.fast > 1 ? "rings" : "ring";
+        return route;
+    }
+    const tp_direct_curve *direct = &system->network.fast.direct;
+    if (!all_reduce || !system->serves || direct->one_shot == 0) return route;
+    bool faster = tp_direct_time(direct, port, n, bytes) <
+                  tp_link_time(link, all_reduce, port, n, bytes);
+    return faster ? direct_route(direct, port, bytes, n) : route;
+}
+
+tp_route tp_collective_route(const tp_system *system, const tp_rules *rules, tp_collective kind,
+                             double bytes, tp_group group) {
+    if (bytes == 0 || group.size <= 1) return (tp_route){"none", 0, 0};
+    if (kind == TP_SEND)
+        return group.fast > 1 ? (tp_route){"send", bytes, 0} : (tp_route){"send", 0, bytes};
+    return is_measured(system, kind, group) ? measured_route(system, kind, bytes, group)
+                                            : formula_route(rules, kind, bytes, group);
+}

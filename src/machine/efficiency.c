@@ -117,11 +117,28 @@ static double grown(const tp_link_curve *curve, double part, double gpus) {
     return fmin(part * pow(fmin(gpus, 8) / 2, curve->growth), 1);
 }
 
+static double ring_stream(const tp_link_curve *curve, double bandwidth, double gpus,
+                          double through) {
+    return through / (grown(curve, curve->large, gpus) * bandwidth);
+}
+
+static double switch_stream(const tp_link_curve *curve, double bandwidth, double gpus,
+                            double bytes) {
+    return (gpus + 1) / gpus * bytes / (curve->in_network * bandwidth);
+}
+
+bool tp_link_adds(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
+                  double through, double bytes) {
+    if (!all_reduce || gpus <= 4 || !(curve->in_network > 0)) return false;
+    return switch_stream(curve, bandwidth, gpus, bytes) <
+           ring_stream(curve, bandwidth, gpus, through);
+}
+
 double tp_link_stream(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
                       double through, double bytes) {
-    double ring = through / (grown(curve, curve->large, gpus) * bandwidth);
-    if (!all_reduce || gpus <= 4 || !(curve->in_network > 0)) return ring;
-    return fmin(ring, (gpus + 1) / gpus * bytes / (curve->in_network * bandwidth));
+    return tp_link_adds(curve, all_reduce, bandwidth, gpus, through, bytes)
+               ? switch_stream(curve, bandwidth, gpus, bytes)
+               : ring_stream(curve, bandwidth, gpus, through);
 }
 
 double tp_link_time(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,

@@ -92,5 +92,9 @@ tp_status tp_op_attention(tp_op *op, const tp_fused_attention *shape, tp_error *
     tp_pass_communicate(&op->forward, TP_ALL_GATHER, shape->gather_axis, gathered);
     tp_pass_communicate(&op->backward, TP_ALL_GATHER, shape->gather_axis, gathered);
     tp_pass_communicate(&op->backward, TP_REDUCE_SCATTER, shape->gather_axis, gathered);
+    for (int i = 0; shape->ring && i < op->forward.n_comms; i++)
+        op->forward.comms[i].beside = true;
+    for (int i = 0; shape->ring && i < op->backward.n_comms; i++)
+        op->backward.comms[i].beside = true;
     return TP_OK;
 }

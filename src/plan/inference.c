@@ -27,7 +27,7 @@ static trip trip_of(const tp_pipeline *pipeline, int n_kinds, const tp_pass_cost
 }
 
 static double send_time(const tp_serving *s, double bytes) {
-    tp_group group = {s->pipeline->pp, s->pp_fast};
+    tp_group group = {s->pipeline->pp, s->placement.fast[TP_AXIS_STAGES]};
     return group.size > 1 ? tp_collective_time(s->on.system, s->on.rules, TP_SEND, bytes, group)
                           : 0;
 }

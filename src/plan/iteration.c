@@ -9,7 +9,7 @@ static double longer(const tp_pass_cost *pass, double host_s) {
     return pass->time > host ? pass->time : host;
 }
 
-static double layers_of(const tp_stage *stage, int section, int n_kinds) {
+double tp_stage_layers(const tp_stage *stage, int section, int n_kinds) {
     return section < n_kinds    ? (double)stage->layers[section]
            : section == n_kinds ? stage->first
                                 : stage->last;
@@ -19,12 +19,12 @@ static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
-static tp_stage_time time_of_stage(const tp_stage *stage, const tp_network *network,
+tp_stage_time tp_stage_time_of(const tp_stage *stage, const tp_network *network,
                                    const tp_layer_cost *costs, double host_s) {
     tp_pass_cost forward = {0}, backward = {0};
     double weight_grad = 0, comm = 0;
     for (int i = 0; i < network->n_kinds + 2; i++) {
-        double layers = layers_of(stage, i, network->n_kinds);
+        double layers = tp_stage_layers(stage, i, network->n_kinds);
         if (layers == 0) continue;
         forward.time += layers * costs[i].forward.time;
         backward.time += layers * costs[i].backward.time;
@@ -42,14 +42,14 @@ static tp_stage_time time_of_stage(const tp_stage *stage, const tp_network *netw
 tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_network *network,
                                      const tp_layer_cost *costs, double host_s) {
     const tp_stage *stages = pipeline->stages;
-    tp_stage_time busy = time_of_stage(&stages[0], network, costs, host_s);
+    tp_stage_time busy = tp_stage_time_of(&stages[0], network, costs, host_s);
     if (pipeline->n_stages == 1) return (tp_pipeline_time){&stages[0], busy, busy};
     double repeats = (double)stages[0].repeats;
     tp_stage_time all = {repeats * busy.forward, repeats * busy.backward,
                          repeats * busy.weight_grad, 0, 0};
     const tp_stage *busiest = &stages[0];
     for (size_t i = 1; i < pipeline->n_stages; i++) {
-        tp_stage_time s = time_of_stage(&stages[i], network, costs, host_s);
+        tp_stage_time s = tp_stage_time_of(&stages[i], network, costs, host_s);
         repeats = (double)stages[i].repeats;
         all.forward += repeats * s.forward;
         all.backward += repeats * s.backward;
@@ -71,28 +71,6 @@ static double bubble_of(const tp_pipeline *pipeline, const tp_stage_time *others
     return pipeline->bubble_forward * (others->forward + hop) +
            pipeline->bubble_backward * (others->backward + hop) +
            pipeline->bubble_weight_grad * others->weight_grad;
-}
-
-// The collectives that gather a layer's weights and reduce its gradients, among all replicas.
-typedef struct replicas {
-    tp_group dense, expert;
-    const tp_job *job;
-} replicas;
-
-static replicas replicas_of(const tp_candidate *candidate, const tp_job *job,
-                            const tp_network *network) {
-    replicas r = {{candidate->dp, candidate->dp_fast}, {0, 0}, job};
-    for (int i = 0; i < network->n_axes; i++) {
-        if (!(network->gradient_axes >> i & 1)) continue;
-        r.dense.size *= candidate->sizes[i];
-        r.dense.fast *= candidate->placement.fast[i];
-    }
-    r.expert = r.dense;
-    if (network->expert_axis >= 0) {
-        r.expert.size /= candidate->sizes[network->expert_axis];
-        r.expert.fast /= candidate->placement.fast[network->expert_axis];
-    }
-    return r;
 }
 
 // A collective among replicas, ready for any number of bytes.
@@ -117,10 +95,25 @@ static double exchange(const exchanger *e, double bytes) {
     return bytes > 0 ? e->rate.latency_s + bytes * e->rate.per_byte_s : 0;
 }
 
-static bool has_experts(const tp_network *network, const tp_layer_cost *costs) {
-    for (int i = 0; i < network->n_kinds + 2; i++)
-        if (costs[i].experts.count > 0) return true;
-    return false;
+// What gathers weights and reduces gradients among the GPUs that hold copies of them.
+typedef struct exchangers {
+    exchanger gather, reduce;
+    int n_copies;
+    exchanger copies[TP_AXES_MAX];
+    double bytes[TP_AXES_MAX]; // for each of a shard's gradients
+} exchangers;
+
+static exchangers exchangers_of(const tp_candidate *candidate, const tp_job *job,
+                                const tp_network *network, bool experts) {
+    tp_replicas r = tp_grid_replicas(&network->grid, candidate->sizes, candidate->placement.fast, experts);
+    tp_collective reduction = candidate->zero ? TP_REDUCE_SCATTER : TP_ALL_REDUCE;
+    exchangers e = {exchanger_of(job, TP_ALL_GATHER, r.shards),
+                    exchanger_of(job, reduction, r.shards), (int)r.n_copies, {{0}}, {0}};
+    for (int i = 0; i < r.n_copies; i++) {
+        e.copies[i] = exchanger_of(job, TP_ALL_REDUCE, r.copies[i].group);
+        e.bytes[i] = r.copies[i].bytes / (candidate->zero ? (double)r.shards.size : 1);
+    }
+    return e;
 }
 
 // Weights travel as they are kept, or cast to what is computed with where that is less; gradients are
@@ -130,28 +123,57 @@ static double gathered_bytes(const tp_training *t, const tp_weights *weights) {
                              : weights->bytes;
 }
 
+static bool has_experts(const tp_network *network, const tp_layer_cost *costs) {
+    for (int i = 0; i < network->n_kinds + 2; i++)
+        if (costs[i].experts.count > 0) return true;
+    return false;
+}
+
+static tp_replica_comm comm_of(const exchanger *e, double bytes, bool gathers, bool experts) {
+    return (tp_replica_comm){e->kind, e->group, bytes, exchange(e, bytes), gathers, experts};
+}
+
+// Adds the collectives of weights that are exchanged alike; how many there are then.
+static int add_comms(const exchangers *x, const tp_candidate *candidate, const tp_training *t,
+                     const tp_weights *weights, bool experts, tp_replica_comm *comms, int n) {
+    if (candidate->zero) comms[n++] = comm_of(&x->gather, gathered_bytes(t, weights), true, experts);
+    double gradients = t->gradient_bytes * weights->count;
+    comms[n++] = comm_of(&x->reduce, gradients, false, experts);
+    for (int i = 0; i < x->n_copies; i++)
+        comms[n++] = comm_of(&x->copies[i], gradients * x->bytes[i], false, experts);
+    return n;
+}
+
+// The collectives of one layer of a section.
+static int comms_of(const exchangers *dense, const exchangers *expert,
+                    const tp_candidate *candidate, const tp_job *job, const tp_layer_cost *cost,
+                    tp_replica_comm *comms) {
+    const tp_training *t = job->training;
+    int n = add_comms(dense, candidate, t, &cost->weights, false, comms, 0);
+    return cost->experts.count > 0 ? add_comms(expert, candidate, t, &cost->experts, true, comms, n)
+                                   : n;
+}
+
+int tp_replica_comms_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
+                        const tp_layer_cost *costs, int section,
+                        tp_replica_comm comms[TP_REPLICA_COMMS_MAX]) {
+    exchangers dense = exchangers_of(candidate, job, network, false);
+    exchangers expert = exchangers_of(candidate, job, network, true);
+    return comms_of(&dense, &expert, candidate, job, &costs[section], comms);
+}
+
 void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
                        const tp_layer_cost *costs, tp_exchange *exchanges) {
-    replicas r = replicas_of(candidate, job, network);
-    const tp_training *t = job->training;
-    tp_collective reduction = candidate->zero ? TP_REDUCE_SCATTER : TP_ALL_REDUCE;
-    exchanger gather = exchanger_of(job, TP_ALL_GATHER, r.dense);
-    exchanger reduce = exchanger_of(job, reduction, r.dense);
-    exchanger gather_experts = {0}, reduce_experts = {0};
-    if (has_experts(network, costs)) {
-        gather_experts = exchanger_of(job, TP_ALL_GATHER, r.expert);
-        reduce_experts = exchanger_of(job, reduction, r.expert);
-    }
+    exchangers dense = exchangers_of(candidate, job, network, false), expert = {0};
+    if (has_experts(network, costs)) expert = exchangers_of(candidate, job, network, true);
     for (int i = 0; i < network->n_kinds + 2; i++) {
-        tp_exchange *e = &exchanges[i];
-        const tp_weights *weights = &costs[i].weights, *experts = &costs[i].experts;
-        e->gather = candidate->zero ? exchange(&gather, gathered_bytes(t, weights)) : 0;
-        e->reduce = exchange(&reduce, t->gradient_bytes * weights->count);
-        if (experts->count > 0) {
-            if (candidate->zero) e->gather += exchange(&gather_experts, gathered_bytes(t, experts));
-            e->reduce += exchange(&reduce_experts, t->gradient_bytes * experts->count);
-        }
-        if (candidate->zero >= 3) e->reduce += e->gather; // the backward pass gathers again
+        tp_replica_comm comms[TP_REPLICA_COMMS_MAX];
+        int n = comms_of(&dense, &expert, candidate, job, &costs[i], comms);
+        tp_exchange e = {0, 0};
+        for (int c = 0; c < n; c++)
+            *(comms[c].gathers ? &e.gather : &e.reduce) += comms[c].seconds;
+        if (candidate->zero >= 3) e.reduce += e.gather; // the backward pass gathers again
+        exchanges[i] = e;
     }
 }
 
@@ -162,25 +184,19 @@ static double beyond(double exchange_time, const tp_pass_cost *pass, const tp_jo
     return exchange_time > window ? exchange_time - window : 0;
 }
 
-// What of the exchanges of a section, or of a stage, nothing hides: of the gathers before forward passes, of the
-// reductions beside backward ones. `first`: of the stage's first layer, whose exchange hides behind no pass when it is
-// the first of an iteration to be gathered, and the last to be reduced.
-typedef struct exposure {
-    double gather, reduce, first_gather, first_reduce;
-} exposure;
-
-static exposure expose(const tp_exchange *exchange, const tp_layer_cost *cost, const tp_job *job) {
+tp_exposure tp_exposure_of(const tp_exchange *exchange, const tp_layer_cost *cost,
+                           const tp_job *job) {
     double gather = beyond(exchange->gather, &cost->forward, job);
     double reduce = beyond(exchange->reduce, &cost->backward, job);
-    return (exposure){gather, reduce, exchange->gather - gather, exchange->reduce - reduce};
+    return (tp_exposure){gather, reduce, exchange->gather - gather, exchange->reduce - reduce};
 }
 
-static exposure exposure_of_stage(const tp_stage *stage, const tp_network *network,
-                                  const exposure *sections) {
-    exposure sum = {.first_gather = sections[stage->leading].first_gather,
+tp_exposure tp_stage_exposure(const tp_stage *stage, const tp_network *network,
+                              const tp_exposure *sections) {
+    tp_exposure sum = {.first_gather = sections[stage->leading].first_gather,
                     .first_reduce = sections[stage->leading].first_reduce};
     for (int i = 0; i < network->n_kinds + 2; i++) {
-        double layers = layers_of(stage, i, network->n_kinds);
+        double layers = tp_stage_layers(stage, i, network->n_kinds);
         sum.gather += layers * sections[i].gather;
         sum.reduce += layers * sections[i].reduce;
     }
@@ -191,6 +207,7 @@ static exposure exposure_of_stage(const tp_stage *stage, const tp_network *netwo
 // passes wait.
 typedef struct waiting {
     double time, each_forward, each_backward;
+    const tp_stage *stage;
 } waiting;
 
 // Weights are gathered once, or for every micro-batch when they are sharded (ZeRO 3), gradients likewise (ZeRO 2). What
@@ -199,20 +216,20 @@ typedef struct waiting {
 static waiting waiting_of(const tp_candidate *candidate, const tp_job *job,
                           const tp_network *network, const tp_layer_cost *costs,
                           const tp_exchange *exchanges) {
-    exposure sections[TP_SECTIONS_MAX];
+    tp_exposure sections[TP_SECTIONS_MAX];
     double microbatches = (double)candidate->microbatches;
     double chunks = (double)candidate->pipeline->virtual_stages;
     bool gathers_each = candidate->zero >= 3, reduces_each = candidate->zero >= 2;
     waiting worst = {0};
     for (int i = 0; i < network->n_kinds + 2; i++)
-        sections[i] = expose(&exchanges[i], &costs[i], job);
+        sections[i] = tp_exposure_of(&exchanges[i], &costs[i], job);
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
-        exposure e = exposure_of_stage(&candidate->pipeline->stages[i], network, sections);
+        tp_exposure e = tp_stage_exposure(&candidate->pipeline->stages[i], network, sections);
         double gather = (gathers_each ? microbatches : 1 / chunks) * e.gather + e.first_gather;
         double reduce = (reduces_each ? microbatches : 1 / chunks) * e.reduce + e.first_reduce;
         if (gather + reduce > worst.time)
             worst = (waiting){gather + reduce, gathers_each ? e.gather : 0,
-                              reduces_each ? e.reduce : 0};
+                              reduces_each ? e.reduce : 0, &candidate->pipeline->stages[i]};
     }
     return worst;
 }
@@ -228,9 +245,10 @@ tp_hop tp_hop_times(const tp_job *job, const tp_network *network) {
 double tp_hop_time(const tp_candidate *candidate, const tp_job *job, tp_hop hop) {
     int64_t pp = candidate->pipeline->pp;
     if (pp == 1) return 0;
-    if (candidate->pp_fast == 1) return hop.slow;
+    int64_t fast = candidate->placement.fast[TP_AXIS_STAGES];
+    if (fast == 1) return hop.slow;
     double links = (double)pp - 1;
-    double slow_links = trunc((double)pp / (double)candidate->pp_fast - 1);
+    double slow_links = trunc((double)pp / (double)fast - 1);
     double slow = job->on.rules->slow_pipeline_links_cost ? hop.slow : 0;
     return ((links - slow_links) * hop.fast + slow_links * slow) / links;
 }
@@ -244,9 +262,14 @@ typedef struct parts {
 } parts;
 
 // What overlapped passes save against one after the other. A pair is of one chunk.
+static double pairs_of(const tp_candidate *candidate) {
+    const tp_pipeline *p = candidate->pipeline;
+    return p->pairs + p->pairs_each * (double)candidate->microbatches;
+}
+
 static double hidden_of(const tp_candidate *candidate, const tp_stage_time *busy) {
     const tp_pipeline *p = candidate->pipeline;
-    double pairs = p->pairs + p->pairs_each * (double)candidate->microbatches;
+    double pairs = pairs_of(candidate);
     if (pairs == 0) return 0;
     return pairs * (busy->forward + busy->backward - busy->pair) / (double)p->virtual_stages;
 }
@@ -303,7 +326,7 @@ static tp_pass_cost breakdown_of_stage(const tp_stage *stage, const tp_network *
     tp_pass_cost sum = {0};
     *flops = 0;
     for (int i = 0; i < network->n_kinds + 2; i++) {
-        double layers = layers_of(stage, i, network->n_kinds);
+        double layers = tp_stage_layers(stage, i, network->n_kinds);
         tp_pass_cost_add(&sum, &costs[i].forward, layers);
         tp_pass_cost_add(&sum, &costs[i].backward, layers);
         *flops += layers * costs[i].flops;
@@ -348,6 +371,8 @@ tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
         .hidden = p.hidden,
         .each_forward = p.waits.each_forward,
         .each_backward = p.waits.each_backward,
+        .waiting = p.waits.stage,
+        .pairs = pairs_of(candidate),
     };
 }
 
@@ -355,29 +380,26 @@ void tp_passes_of(const tp_candidate *candidate, const tp_job *job, const tp_net
                   const tp_layer_cost *costs, const tp_stage *chunks, int64_t n,
                   tp_chunk_passes *passes, tp_device_waits *waits) {
     tp_exchange exchanges[TP_SECTIONS_MAX];
-    exposure sections[TP_SECTIONS_MAX];
+    tp_exposure sections[TP_SECTIONS_MAX];
     double hop = tp_hop_time(candidate, job, tp_hop_times(job, network));
     bool gathers_each = candidate->zero >= 3, reduces_each = candidate->zero >= 2;
     tp_exchange_times(candidate, job, network, costs, exchanges);
     for (int i = 0; i < network->n_kinds + 2; i++)
-        sections[i] = expose(&exchanges[i], &costs[i], job);
+        sections[i] = tp_exposure_of(&exchanges[i], &costs[i], job);
     for (int64_t c = 0; c < n; c++) {
-        tp_stage_time t = time_of_stage(&chunks[c], network, costs, job->on.software->host_s);
-        exposure e = exposure_of_stage(&chunks[c], network, sections);
+        tp_stage_time t = tp_stage_time_of(&chunks[c], network, costs, job->on.software->host_s);
+        tp_exposure e = tp_stage_exposure(&chunks[c], network, sections);
         double forward = hop + (gathers_each ? e.gather : 0);
         double backward = hop + (reduces_each ? e.reduce : 0);
         passes[c] = (tp_chunk_passes){{t.forward + forward, t.backward + backward, t.weight_grad,
                                        t.host, t.pair + forward + backward},
-                                      0};
-        for (int i = 0; i < network->n_kinds + 2; i++)
-            passes[c].saved_bytes +=
-                layers_of(&chunks[c], i, network->n_kinds) * costs[i].saved_bytes;
+                                      tp_chunk_memory_of(candidate, job, network, costs, &chunks[c])};
     }
     int64_t device = 0;
     double each = (double)candidate->pipeline->virtual_stages;
     for (size_t i = 0; i < candidate->pipeline->n_devices; i++) {
         const tp_stage *stage = &candidate->pipeline->devices[i];
-        exposure e = exposure_of_stage(stage, network, sections);
+        tp_exposure e = tp_stage_exposure(stage, network, sections);
         for (int64_t r = 0; r < stage->repeats; r++)
             waits[device++] =
                 (tp_device_waits){e.first_gather + (gathers_each ? 0 : e.gather / each),

@@ -4,7 +4,7 @@
 #include "tperf/plan.h"
 
 // The weights of a stage: of its layers and of the ends of the pipeline, each spread like the rest or
-// over the expert axis.
+// as experts are.
 typedef struct weights {
     tp_weights layers, layer_experts, ends, end_experts;
 } weights;
@@ -20,7 +20,7 @@ typedef struct question {
     const tp_network *network;
     const tp_layer_cost *costs;
     double microbatches;
-    double shards, expert_shards; // replicas of a weight
+    double shards, expert_shards; // that ZeRO cuts a weight into
     int groups;                   // that a GPU communicates in
 } question;
 
@@ -53,15 +53,16 @@ static weights weights_of(const question *q, const tp_stage *stage) {
 
 // k layers that are recomputed as one keep one input; when they are, the inputs in between come back, too.
 static void recompute_groups(const question *q, const tp_layer_cost *cost, double layers,
-                             activations *a) {
-    double chunks = (double)q->candidate->pipeline->virtual_stages;
+                             double chunks, activations *a) {
     double k = fmin(q->job->training->recompute_layers, ceil(layers / chunks));
     double groups = fmin(layers, chunks * ceil(layers / chunks / k));
     a->saved -= (layers - groups) * cost->input_bytes;
     a->again = fmax(a->again, k * cost->again_bytes + (k - 1) * cost->input_bytes);
 }
 
-static activations activations_of(const question *q, const tp_stage *stage) {
+// Of so many equal chunks of layers, which have one or both ends of the model.
+static activations activations_of(const question *q, const tp_stage *stage, double chunks,
+                                  bool first, bool last) {
     activations a = {0};
     int kinds = q->network->n_kinds;
     for (int kind = 0; kind < kinds; kind++) {
@@ -71,12 +72,12 @@ static activations activations_of(const question *q, const tp_stage *stage) {
         a.saved += layers * cost->saved_bytes;
         a.work = fmax(a.work, cost->work_bytes);
         if (cost->input_bytes > 0)
-            recompute_groups(q, cost, layers, &a);
+            recompute_groups(q, cost, layers, chunks, &a);
         else
             a.again = fmax(a.again, cost->again_bytes);
     }
-    if (has_first(q, stage)) a.saved += q->costs[kinds].saved_bytes;
-    if (!has_last(q, stage)) return a;
+    if (first) a.saved += q->costs[kinds].saved_bytes;
+    if (!last) return a;
     a.last_saved = q->costs[kinds + 1].saved_bytes;
     a.work = fmax(a.work, q->costs[kinds + 1].work_bytes);
     return a;
@@ -115,6 +116,11 @@ static double whole_layers(const question *q, const tp_stage *stage) {
     return largest;
 }
 
+// What comes in and what goes out.
+static double messages_of(const question *q) {
+    return q->candidate->pipeline->pp > 1 ? 2 * q->network->boundary_bytes : 0;
+}
+
 static tp_memory memory_of(const question *q, const tp_stage *stage) {
     const tp_training *t = q->job->training;
     const tp_pipeline *pipeline = q->candidate->pipeline;
@@ -124,7 +130,8 @@ static tp_memory memory_of(const question *q, const tp_stage *stage) {
     tp_weights gradient = {.count = t->gradient_bytes};
     tp_weights state = {.count = t->optimizer_bytes, .narrow = t->narrow_bytes};
     tp_weights end_state = {.count = t->end_optimizer_bytes, .narrow = t->narrow_bytes};
-    activations a = activations_of(q, stage);
+    activations a = activations_of(q, stage, (double)pipeline->virtual_stages, has_first(q, stage),
+                                   has_last(q, stage));
     tp_memory m = {
         .weights = spread(q, &w, kept, kept, zero >= 3),
         .gradients = spread(q, &w, gradient, gradient, zero >= 2),
@@ -133,8 +140,7 @@ static tp_memory memory_of(const question *q, const tp_stage *stage) {
                        fmin(pipeline->last_in_flight, q->microbatches) * a.last_saved,
     };
     if (q->job->on.rules->memory_counts_passing) {
-        double messages = pipeline->pp > 1 ? 2 * q->network->boundary_bytes : 0;
-        m.passing = a.again + a.work + whole_layers(q, stage) + messages;
+        m.passing = a.again + a.work + whole_layers(q, stage) + messages_of(q);
         m.buffers = t->workspace_bytes + q->groups * t->communicator_bytes;
     }
     m.total = m.weights + m.gradients + m.optimizer + m.activations + m.passing + m.buffers;
@@ -143,17 +149,18 @@ static tp_memory memory_of(const question *q, const tp_stage *stage) {
 
 static question question_of(const tp_candidate *candidate, const tp_job *job,
                             const tp_network *network, const tp_layer_cost *costs) {
-    question q = {candidate, job, network, costs, .shards = (double)candidate->dp};
-    q.microbatches = (double)candidate->microbatches;
-    q.groups = (candidate->dp > 1) + (candidate->pipeline->pp > 1);
-    for (int i = 0; i < network->n_axes; i++) {
-        q.groups += candidate->sizes[i] > 1;
-        if (network->gradient_axes >> i & 1) q.shards *= (double)candidate->sizes[i];
-    }
-    q.expert_shards = q.shards;
-    if (network->expert_axis >= 0)
-        q.expert_shards /= (double)candidate->sizes[network->expert_axis];
-    return q;
+    static const int64_t apart[TP_AXES_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}; // no bytes depend on it
+    const int64_t *sizes = candidate->sizes;
+    return (question){
+        .candidate = candidate,
+        .job = job,
+        .network = network,
+        .costs = costs,
+        .microbatches = (double)candidate->microbatches,
+        .shards = (double)tp_grid_replicas(&network->grid, sizes, apart, false).shards.size,
+        .expert_shards = (double)tp_grid_replicas(&network->grid, sizes, apart, true).shards.size,
+        .groups = tp_grid_groups(&network->grid, sizes),
+    };
 }
 
 tp_memory tp_memory_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
@@ -167,6 +174,19 @@ tp_memory tp_memory_of(const tp_candidate *candidate, const tp_job *job, const t
     return fullest;
 }
 
+tp_chunk_memory tp_chunk_memory_of(const tp_candidate *candidate, const tp_job *job,
+                                   const tp_network *network, const tp_layer_cost *costs,
+                                   const tp_stage *chunk) {
+    question q = question_of(candidate, job, network, costs);
+    activations a = activations_of(&q, chunk, 1, chunk->first, chunk->last);
+    tp_chunk_memory m = {.saved = a.saved + a.last_saved};
+    if (!job->on.rules->memory_counts_passing) return m;
+    double whole = whole_layers(&q, chunk);
+    m.forward = a.work + messages_of(&q) + (candidate->zero >= 3 ? whole : 0);
+    m.backward = a.work + messages_of(&q) + whole + a.again;
+    return m;
+}
+
 void tp_memory_of_devices(const tp_candidate *candidate, const tp_job *job,
                           const tp_network *network, const tp_layer_cost *costs,
                           tp_memory *devices) {
@@ -177,9 +197,16 @@ void tp_memory_of_devices(const tp_candidate *candidate, const tp_job *job,
 
 double tp_optimizer_time(const tp_candidate *candidate, const tp_job *job,
                          const tp_network *network, const tp_layer_cost *costs) {
-    const tp_training *t = job->training;
-    double part = job->on.software->optimizer, most = 0;
+    double part = job->on.software->optimizer;
     if (part == 0) return 0;
+    double bytes = tp_optimizer_bytes(candidate, job, network, costs);
+    return bytes / (part * job->on.system->accelerator.hbm.bandwidth);
+}
+
+double tp_optimizer_bytes(const tp_candidate *candidate, const tp_job *job,
+                          const tp_network *network, const tp_layer_cost *costs) {
+    const tp_training *t = job->training;
+    double most = 0;
     question q = question_of(candidate, job, network, costs);
     tp_weights rate = {
         .bytes = t->kept_bytes > 0 ? 0 : 1,
@@ -192,5 +219,5 @@ double tp_optimizer_time(const tp_candidate *candidate, const tp_job *job,
         weights w = weights_of(&q, &candidate->pipeline->stages[i]);
         most = fmax(most, spread(&q, &w, rate, end_rate, candidate->zero >= 1));
     }
-    return most / (part * job->on.system->accelerator.hbm.bandwidth);
+    return most;
 }

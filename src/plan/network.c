@@ -6,19 +6,13 @@
 
 enum { FP32_BYTES = 4 };
 
-static int find_axis(const tp_network *network, const char *name) {
-    for (int i = 0; i < network->n_axes; i++)
-        if (strcmp(network->axes[i], name) == 0) return i;
-    return -1;
-}
-
 static tp_status join_pass(const tp_network *network, const tp_op *op, tp_pass *pass,
                            tp_error *error) {
     int kept = 0;
     for (int i = 0; i < pass->n_comms; i++) {
         tp_comm comm = pass->comms[i];
-        comm.axis_index = find_axis(network, comm.axis);
-        if (comm.axis_index < 0)
+        comm.axis_index = tp_grid_find(&network->grid, comm.axis);
+        if (comm.axis_index < TP_AXIS_OWN)
             return tp_error_set(error, TP_INVALID,
                                 "op '%s' communicates over the axis '%s', which the strategy lacks",
                                 op->name, comm.axis);

@@ -67,6 +67,12 @@ void tp_pipeline_chunks(const tp_run *runs, size_t n_runs, bool has_ends, int64_
     }
 }
 
+// The chunk that a device holds on one of the ways down (or back up) the devices.
+static int64_t chunk_of(const tp_pipeline *pipeline, int64_t device, int64_t leg) {
+    bool back = pipeline->folded && leg % 2 == 1;
+    return leg * pipeline->pp + (back ? pipeline->pp - 1 - device : device);
+}
+
 tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_heap *heap, const tp_run *runs,
                             size_t n_runs, bool has_ends, const double *in_flight,
                             tp_error *error) {
@@ -89,10 +95,12 @@ tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_heap *heap, const tp
         start[c + 1] = start[c] + chunk_layers(layers, chunks, c);
     for (int64_t device = 0; device < pp; device++) {
         tp_stage stage = {.repeats = 1, .in_flight = in_flight[device]};
-        stage.first = has_ends && device == 0;
-        stage.last = has_ends && device == pp - 1;
-        for (int64_t c = device; c < chunks; c += pp)
+        for (int64_t leg = 0; leg < pipeline->virtual_stages; leg++) {
+            int64_t c = chunk_of(pipeline, device, leg);
+            stage.first = stage.first || (has_ends && c == 0);
+            stage.last = stage.last || (has_ends && c == chunks - 1);
             add_layers(&stage, runs, n_runs, start[c], start[c + 1] - start[c]);
+        }
         add_stage(pipeline, &stage);
         add_device(pipeline, &stage);
     }

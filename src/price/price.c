@@ -79,8 +79,15 @@ static tp_pass_cost work_of_pass(const tp_op *op, const tp_pass *pass, const tp_
     return cost;
 }
 
-static double panels_of(const tp_op *op, int64_t panels) {
+double tp_panels_of(const tp_op *op, int64_t panels) {
     return op->panels ? (double)panels : 1;
+}
+
+double tp_comm_time(const tp_comm *comm, const tp_platform *on, const int64_t *sizes,
+                    const tp_placement *placement, double panels) {
+    tp_group group = {sizes[comm->axis_index], placement->fast[comm->axis_index]};
+    return on->software->comm *
+           tp_collective_time(on->system, on->rules, comm->kind, comm->bytes / panels, group);
 }
 
 // Seconds of collectives; *beside: of those that run beside the pass's own work.
@@ -90,10 +97,7 @@ static double comm_time(const tp_pass *pass, const tp_platform *on, const int64_
     *beside = 0;
     for (int i = 0; i < pass->n_comms; i++) {
         const tp_comm *comm = &pass->comms[i];
-        tp_group group = {sizes[comm->axis_index], placement->fast[comm->axis_index]};
-        double own =
-            tp_collective_time(on->system, on->rules, comm->kind, comm->bytes / panels, group);
-        *(comm->beside ? beside : &time) += on->software->comm * own;
+        *(comm->beside ? beside : &time) += tp_comm_time(comm, on, sizes, placement, panels);
     }
     return time;
 }
@@ -107,7 +111,7 @@ static void run_pass(tp_pass_cost *cost, const tp_op *op, const tp_pass *pass,
     double roofline = cost->compute + cost->exposed_memory;
     cost->time = roofline;
     if (pass->n_comms == 0) return;
-    double beside, panels = panels_of(op, placement->panels);
+    double beside, panels = tp_panels_of(op, placement->panels);
     cost->comm = comm_time(pass, on, sizes, placement, panels, &beside);
     cost->comm += larger(beside - roofline, 0);
     if (op->panels) { // cost->comm is one panel's; the next travels while this one is multiplied
@@ -121,7 +125,7 @@ static void run_pass(tp_pass_cost *cost, const tp_op *op, const tp_pass *pass,
 
 tp_pass_cost tp_pass_cost_of(const tp_op *op, const tp_pass *pass, const tp_platform *on,
                              const int64_t *sizes, const tp_placement *placement) {
-    tp_pass_cost cost = work_of_pass(op, pass, on, panels_of(op, placement->panels));
+    tp_pass_cost cost = work_of_pass(op, pass, on, tp_panels_of(op, placement->panels));
     run_pass(&cost, op, pass, on, sizes, placement);
     return cost;
 }
@@ -144,7 +148,7 @@ static double op_flops(const tp_op *op, const tp_platform *on) {
 }
 
 tp_op_work tp_op_work_of(const tp_op *op, const tp_platform *on, int64_t panels) {
-    double parts = panels_of(op, panels);
+    double parts = tp_panels_of(op, panels);
     tp_op_work work = {
         work_of_pass(op, &op->forward, on, parts),
         work_of_pass(op, &op->backward, on, parts),

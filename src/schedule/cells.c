@@ -5,7 +5,7 @@
 static tp_status op_error(tp_error *error, const tp_order_op *op, const char *what,
                           int32_t device) {
     return tp_error_set(error, TP_INVALID, "%s of micro-batch %d at stage %d %s %d",
-                        tp_pass_name((tp_pass)op->pass), op->microbatch + 1, op->stage + 1, what,
+                        tp_pass_name((tp_pass_kind)op->pass), op->microbatch + 1, op->stage + 1, what,
                         device + 1);
 }
 
@@ -29,7 +29,7 @@ static tp_status enter(tp_cell *cell, const tp_order_op *op, int32_t device, int
         return tp_error_set(error, TP_INVALID,
                             "%s of micro-batch %d at stage %d is on device %d, but other passes of "
                             "it are on device %d, where its activations are",
-                            tp_pass_name((tp_pass)op->pass), op->microbatch + 1, op->stage + 1,
+                            tp_pass_name((tp_pass_kind)op->pass), op->microbatch + 1, op->stage + 1,
                             device + 1, cell->device + 1);
     bool ordered = !rules->backward_before_forward;
     if (ordered && op->pass != TP_FORWARD && cell->forward < 0)

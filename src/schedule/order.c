@@ -9,7 +9,7 @@ enum {
     MAX_OPS = INT32_MAX,
 };
 
-const char *tp_pass_name(tp_pass pass) {
+const char *tp_pass_name(tp_pass_kind pass) {
     static const char *const names[] = {"forward", "backward", "input backward", "weight backward"};
     _Static_assert(sizeof names / sizeof *names == TP_PASS_COUNT, "a name for every pass");
     return names[pass];
@@ -70,7 +70,7 @@ tp_status tp_order_hold(tp_order *order, int64_t device, int64_t stage, tp_error
     return TP_OK;
 }
 
-static tp_status check_op(const tp_order *order, tp_pass pass, int64_t device, int64_t stage,
+static tp_status check_op(const tp_order *order, tp_pass_kind pass, int64_t device, int64_t stage,
                           int64_t microbatch, tp_error *error) {
     TP_TRY(check_index("device", device, order->devices, error));
     TP_TRY(check_index("stage", stage, order->stages, error));
@@ -98,7 +98,7 @@ static tp_status reserve(tp_order *order, tp_queue *queue, int32_t more, tp_erro
     return TP_OK;
 }
 
-static void append(tp_order *order, tp_queue *queue, tp_pass pass, tp_pairing pairing,
+static void append(tp_order *order, tp_queue *queue, tp_pass_kind pass, tp_pairing pairing,
                    int64_t stage, int64_t microbatch) {
     queue->ops[queue->count++] = (tp_order_op){
         .stage = (int32_t)stage,
@@ -109,7 +109,7 @@ static void append(tp_order *order, tp_queue *queue, tp_pass pass, tp_pairing pa
     order->count++;
 }
 
-tp_status tp_order_add(tp_order *order, tp_pass pass, int64_t device, int64_t stage,
+tp_status tp_order_add(tp_order *order, tp_pass_kind pass, int64_t device, int64_t stage,
                        int64_t microbatch, tp_error *error) {
     TP_TRY(check_op(order, pass, device, stage, microbatch, error));
     tp_queue *queue = &order->queues[device];

@@ -78,7 +78,7 @@ static double pair_time(const simulation *sim, int32_t forward_stage, int32_t ba
 
 static tp_status no_time(const simulation *sim, const tp_order_op *op) {
     return tp_error_set(sim->error, TP_INVALID, "no time is given for %s at stage %d",
-                        op->pairing == TP_ALONE ? tp_pass_name((tp_pass)op->pass)
+                        op->pairing == TP_ALONE ? tp_pass_name((tp_pass_kind)op->pass)
                                                 : "an overlapped pair",
                         op->stage + 1);
 }

@@ -29,6 +29,21 @@ static tp_status reserve(tp_timeline *timeline, const tp_order *order, tp_error 
                         (long long)order->count);
 }
 
+static double passing_of(const tp_schedule_costs *costs, const tp_order_op *op) {
+    return costs->passing[op->pass] ? costs->passing[op->pass][op->stage] : 0.0;
+}
+
+// What a device that holds `level` before an entry of its queue, one op or a pair, holds while that runs: a forward
+// takes its memory when it starts, a backward frees it when it stops.
+static double level_during(const tp_schedule_costs *costs, const tp_order_op *op, double level) {
+    double passing = 0.0;
+    for (int i = 0; i < (op->pairing == TP_ALONE ? 1 : 2); i++) {
+        level += fmax(costs->memory[op[i].pass][op[i].stage], 0.0);
+        passing = fmax(passing, passing_of(costs, &op[i]));
+    }
+    return level + passing;
+}
+
 static void summarize_device(tp_timeline *timeline, const tp_order *order,
                              const tp_schedule_costs *costs, int32_t device) {
     const tp_queue *queue = &order->queues[device];
@@ -43,6 +58,13 @@ static void summarize_device(tp_timeline *timeline, const tp_order *order,
         const tp_order_op *op = &queue->ops[i];
         if (op->pairing != TP_PAIR_BACKWARD)
             summary->busy += timeline->stop[first + i] - timeline->start[first + i];
+        if (op->pairing != TP_PAIR_BACKWARD) {
+            double during = level_during(costs, op, memory);
+            if (during > summary->fullest) {
+                summary->fullest = during;
+                summary->fullest_op = i;
+            }
+        }
         memory += costs->memory[op->pass][op->stage];
         if (op->pass == TP_FORWARD) activations++;
         if (op->pass == TP_BACKWARD || op->pass == TP_BACKWARD_WEIGHT) activations--;

@@ -7,12 +7,18 @@ static int compare_sizes(int64_t a, int64_t b) {
     return (a > b) - (a < b);
 }
 
-// Axes that a network lacks have size and placement 0.
+// Axes that a grid lacks have size and placement 0.
+static int compare_own(const int64_t *a, const int64_t *b) {
+    int order = 0;
+    for (int i = TP_AXIS_OWN; !order && i < TP_AXES_MAX; i++)
+        order = compare_sizes(a[i], b[i]);
+    return order;
+}
+
 static int compare_candidates(const tp_candidate *a, const tp_candidate *b) {
     int order = compare_sizes(a->strategy, b->strategy);
-    if (!order) order = compare_sizes(a->dp, b->dp);
-    for (int i = 0; !order && i < TP_AXES_MAX; i++)
-        order = compare_sizes(a->sizes[i], b->sizes[i]);
+    if (!order) order = compare_sizes(a->sizes[TP_AXIS_REPLICAS], b->sizes[TP_AXIS_REPLICAS]);
+    if (!order) order = compare_own(a->sizes, b->sizes);
     if (!order) order = compare_sizes(a->pipeline->pp, b->pipeline->pp);
     if (!order) order = compare_sizes(a->micro_batch, b->micro_batch);
     if (!order) order = compare_sizes(a->variant, b->variant);
@@ -20,10 +26,10 @@ static int compare_candidates(const tp_candidate *a, const tp_candidate *b) {
     if (!order) order = compare_sizes(a->pipeline->schedule, b->pipeline->schedule);
     if (!order) order = compare_sizes(a->pipeline->virtual_stages, b->pipeline->virtual_stages);
     if (!order) order = compare_sizes(a->placement.panels, b->placement.panels);
-    for (int i = 0; !order && i < TP_AXES_MAX; i++)
-        order = compare_sizes(a->placement.fast[i], b->placement.fast[i]);
-    if (!order) order = compare_sizes(a->dp_fast, b->dp_fast);
-    return order ? order : compare_sizes(a->pp_fast, b->pp_fast);
+    const int64_t *x = a->placement.fast, *y = b->placement.fast;
+    if (!order) order = compare_own(x, y);
+    if (!order) order = compare_sizes(x[TP_AXIS_REPLICAS], y[TP_AXIS_REPLICAS]);
+    return order ? order : compare_sizes(x[TP_AXIS_STAGES], y[TP_AXIS_STAGES]);
 }
 
 // The total order: throughput descending, memory ascending, candidate ascending.

@@ -66,7 +66,8 @@ static bool prepare(tp_search *search, const tp_question *questions) {
             .heap = heap, .limit = search->options.keep_all ? SIZE_MAX : search->options.top};
     for (size_t i = 0; i < workers; i++) {
         search->scratch[i].books = tp_heap_zeroed(heap, search->n_topics, sizeof(tp_book));
-        if (!search->scratch[i].books) return false;
+        search->scratch[i].atlases = tp_heap_zeroed(heap, search->n_topics, sizeof(tp_atlas));
+        if (!search->scratch[i].books || !search->scratch[i].atlases) return false;
     }
     for (size_t i = 0; i < search->n_topics; i++)
         if (!prepare_topic(search, &search->topics[i], &questions[i])) return false;
@@ -94,12 +95,14 @@ tp_search *tp_search_new(const tp_search_options *options, const tp_question *qu
 }
 
 static void release_scratch(tp_scratch *s, size_t n_topics) {
-    for (size_t i = 0; s->books && i < n_topics; i++) {
-        tp_heap_free(s->books[i].lists);
-        tp_heap_free(s->books[i].spots);
-    }
+    for (size_t i = 0; s->books && i < n_topics; i++)
+        tp_book_release(&s->books[i]);
+    for (size_t i = 0; s->atlases && i < n_topics; i++)
+        tp_atlas_release(&s->atlases[i]);
     tp_heap_free(s->books);
-    tp_heap_free(s->layouts);
+    tp_heap_free(s->atlases);
+    tp_heap_free(s->timed);
+    tp_heap_free(s->exchanged);
     tp_heap_free(s->costs);
     tp_heap_free(s->works);
     tp_heap_free(s->slots);

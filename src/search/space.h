@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #include "search/best.h"
-#include "search/divisors.h"
+#include "grid/placements.h"
 
 // A question, prepared.
 typedef struct tp_topic {
@@ -20,56 +20,37 @@ typedef struct tp_place {
     size_t first, end;
 } tp_place;
 
-// One way to place the network's axes; the network's costs with it are timed when first needed.
-typedef struct tp_layout {
-    int64_t fast[TP_AXES_MAX];
-    int64_t gradient_fast; // product of those that gradients are reduced over, beside dp's
-    int64_t room;          // GPUs of a domain that are left for each of them
-    int64_t step; // the smallest factor by which one of them could grow; INT64_MAX: none can
-    bool timed;
-} tp_layout;
-
-// A layout with the parts of dp and pp.
-typedef struct tp_spot {
-    uint32_t layout; // its index
-    const tp_part *dp, *pp;
-} tp_spot;
-
-// The spots of one number of pipeline stages, which decides dp.
-typedef struct tp_spots {
-    int64_t pp;
-    size_t begin, end; // in the book's spots
-} tp_spots;
-
-// The spots that a topic has for one set of sizes: those of all its shapes, whatever their micro-batch.
-typedef struct tp_book {
-    int64_t sizes_stamp; // the scratch's when they were found
-    size_t n_lists, n_spots, lists_capacity, spots_capacity;
-    tp_spots *lists;
-    tp_spot *spots; // by layout within a list
-} tp_book;
-
-// What depends on how many GPUs of a group share a domain, which is a divisor of all GPUs.
+// What depends on how many stages share a domain: as many as a divisor of all GPUs.
 typedef struct tp_slot {
-    double hop;      // tp_hop_time when these are pp's
+    double hop;      // tp_hop_time
     int64_t hop_for; // the walk's stamp when it was timed
-    int64_t
-        exchanges_for; // likewise; tp_exchange_times when these are the replicas', dp's times the gradient axes'
-    int64_t experts_fast; // of the expert axis, that the exchanges were timed for
-    tp_exchange exchanges[TP_SECTIONS_MAX];
 } tp_slot;
+
+// The network's costs in one placement of its axes; timed when first needed.
+typedef struct tp_costs {
+    int64_t timed_for; // the scratch's shape_stamp
+} tp_costs;
+
+// What the replicas of one spot exchange; timed when first needed.
+typedef struct tp_exchanged {
+    int64_t timed_for; // the walk's stamp
+    tp_exchange sections[TP_SECTIONS_MAX];
+} tp_exchanged;
 
 // What one worker needs while it walks one shape for one place; grows, and is used again.
 typedef struct tp_scratch {
-    size_t n_layouts, layouts_capacity, costs_capacity, works_capacity, slots_capacity;
-    tp_layout *layouts;
-    tp_layer_cost *costs; // n_layouts x n_panels x sections
-    tp_op_work *works;    // n_panels x ops, once a layout has been timed
-    tp_slot *slots;       // one a divisor of all GPUs
-    tp_book *books;       // one a topic
-    int64_t stamp;        // changes whenever slots have to be timed again
-    int64_t sizes_stamp;  // changes with the three below
-    int strategy;         // of the shape walked last
+    size_t timed_capacity, costs_capacity, works_capacity, slots_capacity, exchanged_capacity;
+    tp_costs *timed;        // one a placement of the place's atlas
+    tp_layer_cost *costs;   // placements x n_panels x sections
+    tp_op_work *works;      // n_panels x ops, once a placement has been timed
+    tp_slot *slots;         // one a divisor of all GPUs
+    tp_exchanged *exchanged; // one a kind of exchange of the topic's book
+    tp_atlas *atlases;      // one a place
+    tp_book *books;         // one a topic
+    int64_t stamp;          // changes whenever slots and exchanges have to be timed again
+    int64_t shape_stamp;    // changes with the shape and the place
+    int64_t sizes_stamp;    // changes with the three below
+    int strategy;           // of the shape walked last
     int64_t sizes[TP_AXES_MAX], demanded[TP_AXES_MAX]; // its sizes and placements
 } tp_scratch;
 

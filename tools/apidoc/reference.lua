@@ -14,6 +14,7 @@ local CALLED = { architecture = "define", args = "read", block = "new", rules = 
 local strategies = { { { strategy = "tensor" } }, { { strategy = "summa" } }, { { strategy = "context" } } }
 local ARGUMENTS = {
   ["tperf.train"] = strategies, ["tperf.layer"] = strategies, ["tperf.search"] = { { { strategy = "all" } } },
+  ["tperf.infer"] = { {}, { { strategy = "context" } } }, ["tperf.search_inference"] = { {}, { { strategy = "context" } } },
   ["tperf.report.csv"] = { { { { a = 1 } }, what = "report.csv" } },
   ["tperf.schedule.define"] = { { "x", {} } }, ["tperf.cost"] = { { {}, {} } },
 }

@@ -14,13 +14,18 @@ local attention = {}
 
 local kernels = {}
 
+-- Keys that a GPU's queries see: in decode the GPUs of an axis may share the cache out.
+local function keys_of(p, cut)
+  return math.ceil((p.context + p.seq) / (cut.key_shards or 1))
+end
+
 function kernels.flash(m, p, cut, shape)
   return {
     op.attention {
       name = "attention", batch = p.micro_batch, heads = cut.heads, kv_heads = shape.kv_heads, queries = cut.queries,
-      keys = p.context + p.seq, shards = cut.shards, head_dim = shape.head_dim, value_dim = shape.value_dim,
+      keys = keys_of(p, cut), shards = cut.shards, head_dim = shape.head_dim, value_dim = shape.value_dim,
       causal = m.causal, window = p.group.window, dropout = m.dropout and p.mode == "train", sinks = m.attention_sinks,
-      values_in_keys = shape.values_in_keys, gather = cut.gather, dtype = p.dtype, kv_dtype = p.kv_dtype,
+      values_in_keys = shape.values_in_keys, gather = cut.gather, ring = cut.ring, dtype = p.dtype, kv_dtype = p.kv_dtype,
     },
   }
 end
@@ -37,7 +42,7 @@ end
 -- Kernels of their own work on every pair, masked or not, and repeat shared keys and values for every head.
 local function separate(m, p, cut, shape)
   local again = p.recompute == "selective" or p.attention == "recompute"
-  local rows, keys = 1.0 * p.micro_batch * cut.heads * cut.queries, p.context + p.seq
+  local rows, keys = 1.0 * p.micro_batch * cut.heads * cut.queries, keys_of(p, cut)
   local function product(make, name, width, recomputed)
     return make {
       name = name, batch = p.micro_batch, heads = cut.heads, queries = cut.queries, keys = keys, head_dim = width,
@@ -83,9 +88,20 @@ function kernels.summa(m, p, _, shape)
   }
 end
 
+-- What each GPU made of its keys, added up: the outputs in 16 bits, and the sums of exponentials in 32.
+local function join_keys(p, cut, shape)
+  local rows = 1.0 * p.micro_batch * cut.heads * cut.queries
+  return op.collective {
+    name = "join-keys", kind = "all_reduce", axis = cut.key_axis,
+    bytes = rows * (2 * (shape.value_dim or shape.head_dim) + 4),
+  }
+end
+
 --- What lies between the projections. cut: p:heads(…); shape: kv_heads, head_dim, value_dim, values_in_keys.
 function attention.kernels(m, p, cut, shape)
-  return parts.exchanged(p, kernels[p.attention](m, p, cut, shape), cut, shape)
+  local ops = kernels[p.attention](m, p, cut, shape)
+  if (cut.key_shards or 1) > 1 then ops[#ops + 1] = join_keys(p, cut, shape) end
+  return parts.exchanged(p, ops, cut, shape)
 end
 
 --- Rotation of `heads` heads of `width` features for every query that this GPU projects.

@@ -3,10 +3,12 @@ local fitting = require "tperf.strategy.fitting"
 
 local cache = {}
 
+-- Latents are the same on every GPU of tp. GPUs that share keys out have a part of the tokens each.
 local function elements(m, p, group)
-  if group.attention == "mla" then return m.mla.kv_rank + m.mla.rope_dim end -- the same on every GPU
-  if group.attention == "gqa" then return 2 * p:heads(m.heads, m.kv_heads).kv_heads * m.head_dim end
-  return 0
+  if group.attention == "none" then return 0 end
+  local cut = p:heads(m.heads, m.kv_heads)
+  local width = group.attention == "mla" and m.mla.kv_rank + m.mla.rope_dim or 2 * cut.kv_heads * m.head_dim
+  return width / (cut.key_shards or 1)
 end
 
 -- The scan's state in fp32, and the last inputs of the convolution.

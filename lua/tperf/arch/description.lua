@@ -31,7 +31,6 @@ local experts = {
   shared_gate = flag(false), -- one learned vector scales the shared experts' output (Qwen1.5-MoE, Qwen2-MoE)
   router_bias = flag(false), -- of the router's scores
   capacity_factor = check.number { above = 0, max = 1e6, optional = true }, -- absent: dropless
-  whole = flag(false), -- tensor-parallel GPUs share the experts out, too, instead of cutting each of them
   imbalance = check.number { min = 1, max = 1e6, default = 1 }, -- load of the busiest expert over the mean
   -- The first k layers, or these, are dense.
   dense_layers = check.one_of(check.integer { min = 0, max = 1 << 16, default = 0 },

@@ -1,7 +1,7 @@
 --- Mixture of experts (arXiv 2101.03961): a router sends each token to top_k of the experts, which p.ep GPUs share;
--- an all-to-all over "ep" takes the tokens there, another brings the results back. Each expert is cut by tp like a
--- dense MLP, or stays whole on one of tp x ep GPUs (Megatron-LM's expert-tensor-parallel size of 1), which takes one
--- all-to-all over "tp" more. Shared experts (arXiv 2401.06066) meet every token.
+-- an all-to-all over "ep" takes the tokens there, another brings the results back. Each expert is cut over "etp" as a
+-- dense MLP is over tp. Both axes fold over tp, cp and dp (arXiv 2504.14960). Shared experts (arXiv 2401.06066) meet
+-- every token.
 --   load   every GPU works as hard as the busiest: imbalance times the mean; with a capacity factor, exactly its slots,
 --          filled or not (GShard, arXiv 2006.16668)
 --   reads  an expert's weights are read if it has any token: of E experts, each taken with k / E by each of n tokens,
@@ -11,6 +11,7 @@
 -- the inputs of its activation and of its last product. The weights of the sum are applied before that product, so its
 -- output need not be kept (as Megatron-LM does since its Core 0.12).
 local block = require "tperf.block"
+local divisors = require "tperf.divisors"
 local refusal = require "tperf.refusal"
 local op = require "tperf.op"
 local parts = require "tperf.arch.parts"
@@ -19,30 +20,52 @@ local moe = {}
 
 local BYTES = 2
 
--- GPUs of the tensor-parallel axis over which experts are spread whole: where each holds its part of the stream.
+-- How the experts lie on the GPUs of a share.
+--   cut       GPUs that cut each expert
+--   sharing   GPUs with the same tokens that share the experts out: where the stream is not cut by tokens, those of tp
+--             beyond `cut`; each of them works for its own experts alone
+--   gathered  replicas whose tokens come together, for experts that are cut over more GPUs than the stream is whole on
+--   replicas  GPUs with other tokens that the experts are spread over
 local function spread(m, p)
-  return m.experts.whole and p.sequence_parallel and p.tp or 1
+  local tp = p[p.features] or 1
+  local cut = p.etp or tp
+  if m.experts.count % p.ep ~= 0 then
+    refusal.raise("block 'moe': the %d experts are not divided by ep = %d", m.experts.count, p.ep)
+  end
+  if p.sequence_parallel then return { cut = cut, sharing = 1, gathered = 1, replicas = p.ep } end
+  if math.max(tp, cut) % math.min(tp, cut) ~= 0 then
+    refusal.raise("block 'moe': etp = %d neither divides %s = %d nor is divided by it, as where each GPU has the whole "
+      .. "stream it must", cut, p.features, tp)
+  end
+  local sharing = divisors.gcd(p.ep, math.max(tp // cut, 1))
+  return { cut = cut, sharing = sharing, gathered = math.max(cut // tp, 1), replicas = p.ep // sharing }
 end
 
 -- Rows for the experts of one GPU, after dispatch; and how many of these experts have any.
-local function load(m, p)
-  local e = m.experts
-  local rows = math.ceil(1.0 * p:outer_tokens() * e.top_k * (e.capacity_factor or e.imbalance))
-  local tokens = 1.0 * p:inner_tokens() * p.ep -- that choose among all experts
-  return rows, (e.count / (p.ep * spread(m, p))) * (1 - (1 - e.top_k / e.count) ^ tokens)
+local function load(m, p, lie)
+  local e, mine = m.experts, 1.0 * p:outer_tokens() * lie.gathered
+  local rows = math.ceil(mine * e.top_k * (e.capacity_factor or e.imbalance) / lie.sharing)
+  local tokens = mine * (p.sequence_parallel and lie.cut or 1) * lie.replicas -- that choose among all experts
+  return rows, (e.count / p.ep) * (1 - (1 - e.top_k / e.count) ^ tokens)
+end
+
+-- Tokens of several replicas, for experts that are cut over all their GPUs; back go sums.
+local function meet(m, p, lie, name, kind)
+  if lie.gathered == 1 then return {} end
+  return {
+    op.collective {
+      name = name, kind = kind, axis = "etp", bytes = BYTES * 1.0 * m.hidden * p:outer_tokens() * lie.gathered,
+    },
+  }
 end
 
 -- Copies every row to its places (or back, adding up), and exchanges them over ep.
-local function exchange(m, p, name, rows, routed)
+local function exchange(m, p, name, rows, lie, routed)
   local bytes = BYTES * 1.0 * m.hidden
   local function pass()
-    local comms = {}
-    for _, axis in ipairs { { "ep", p.ep }, { p.features, spread(m, p) } } do
-      if axis[2] > 1 then comms[#comms + 1] = { kind = "all_to_all", axis = axis[1], bytes = bytes * rows } end
-    end
     return {
       bytes = bytes * (p:outer_tokens() + rows), vector_flops = 1.0 * rows * m.hidden,
-      comms = comms,
+      comms = lie.replicas > 1 and { { kind = "all_to_all", axis = "ep", bytes = bytes * rows } } or {},
     }
   end
   return op.custom { name = name, dtype = p.dtype, forward = pass(), backward = pass(), routed = routed }
@@ -61,33 +84,29 @@ local function shared(m, p, ops)
   end
 end
 
--- The same share of the work with features that nothing cuts.
-local function uncut(p)
-  local share = {}
+-- The same share of the work, with the features of its products cut over the experts' own axis.
+local function of_experts(p)
+  if not p.etp then return p end
+  local share = { features = "etp" }
   for name, value in next, p do share[name] = value end
-  share.tp = 1
   return setmetatable(share, getmetatable(p))
 end
 
 -- Where every GPU has the whole stream, partial sums are all-reduced once, after they have come back: by the shared
 -- experts' last product, or on their own.
 local function inside(m, p)
-  local e, summed_later = m.experts, not p.sequence_parallel
-  local gpus = p.ep * spread(m, p)
-  if e.count % gpus ~= 0 then
-    refusal.raise("block 'moe': the %d experts are not divided by %s = %d", e.count,
-      gpus > p.ep and "ep x tp" or "ep", gpus)
-  end
-  local rows, active = load(m, p)
-  local ops = {
+  local e, summed_later, lie = m.experts, not p.sequence_parallel, spread(m, p)
+  local rows, active = load(m, p, lie)
+  local ops = meet(m, p, lie, "gather-tokens", "all_gather")
+  parts.append(ops, {
     p:router { name = "router", width = m.hidden, experts = e.count, top_k = e.top_k, bias = e.router_bias },
-    exchange(m, p, "dispatch", rows, rows),
-  }
-  local alone = summed_later or gpus > p.ep -- no exchange with the GPUs that cut the stream's other products
-  parts.append(ops, parts.mlp(m, gpus > p.ep and uncut(p) or p, e.ffn, {
-    rows = rows, experts = e.count // gpus, active = active, gathered = alone, partial = alone,
+    exchange(m, p, "dispatch", rows, lie, rows),
+  })
+  parts.append(ops, parts.mlp(m, of_experts(p), e.ffn, {
+    rows = rows, experts = e.count // p.ep, active = active, gathered = summed_later, partial = summed_later,
   }))
-  ops[#ops + 1] = exchange(m, p, "combine", rows)
+  ops[#ops + 1] = exchange(m, p, "combine", rows, lie)
+  parts.append(ops, meet(m, p, lie, "scatter-sums", "reduce_scatter"))
   shared(m, p, ops)
   if summed_later and e.shared == 0 then
     ops[#ops + 1] = op.collective {

@@ -55,19 +55,11 @@ local function whole(c, name, default)
   return size
 end
 
--- Whole experts are shared out over tp x ep, others are cut over tp.
 local function expert_sizes(n, model)
-  if not (model and model.experts) then
-    if n.ep > 1 and model then check.fail("tperf.report.launch: ep = %d: the model has no experts", n.ep) end
-    n.etp = n.ep > 1 and n.tp or 1
-    return
+  if model and not model.experts and n.ep > 1 then
+    check.fail("tperf.report.launch: ep = %d: the model has no experts", n.ep)
   end
-  n.experts = true
-  if model.experts.whole then
-    n.ep, n.etp = n.ep * n.tp, 1
-  else
-    n.etp = n.tp
-  end
+  n.experts = model and model.experts ~= nil or nil
 end
 
 local function training(c, model, options)
@@ -76,6 +68,7 @@ local function training(c, model, options)
   end
   local n = { model = model, recompute = c.recompute or "none", schedule = c.schedule or "1f1b" }
   for _, name in ipairs { "tp", "pp", "cp", "dp", "ep" } do n[name] = whole(c, name, 1) end
+  n.etp = whole(c, "etp", model and not model.experts and 1 or n.tp)
   n.vp = whole(c, "virtual_stages", 1)
   n.gpus = n.tp * n.pp * n.cp * n.dp
   n.micro_batch, n.global_batch = whole(c, "micro_batch"), whole(c, "global_batch")
@@ -96,11 +89,13 @@ local function serving(c, model, options)
   local n = { model = model, max_tokens = options.max_tokens, seq_max = options.seq_max, kv_dtype = options.kv_dtype }
   for _, name in ipairs { "tp", "pp", "dp", "ep" } do n[name] = whole(c, name, 1) end
   n.max_batch = c.batch and whole(c, "batch") or nil
-  if n.ep > 1 and n.ep ~= n.dp then
-    check.fail("tperf.report.launch: ep = %d of dp = %d: engines share experts over all of their replicas", n.ep, n.dp)
+  n.etp = whole(c, "etp", n.tp)
+  if n.ep > 1 and n.ep ~= n.tp * n.dp // n.etp and n.ep ~= n.tp // n.etp then
+    check.fail("tperf.report.launch: ep = %d of tp x dp = %d x %d: engines share experts over all GPUs of a server", n.ep,
+      n.tp, n.dp)
   end
   n.experts = model and model.experts ~= nil or n.ep > 1
-  n.whole = n.experts and (model and model.experts and model.experts.whole or n.tp == 1)
+  n.shared = n.ep > 1 and n.ep * n.etp > n.tp -- by replicas
   return n
 end
 

@@ -6,7 +6,7 @@ local read = require "tperf.measured.read"
 local gpus = require "tperf.measured.gpus"
 local models = require "tperf.measured.models"
 local peak = require "tperf.measured.peak"
-local fitting = require "tperf.layer".fitting
+local fitting = require "tperf.placement".fitting
 local runtime = require "tperf.runtime"
 local software = require "tperf.software"
 local stacks = require "tperf.measured.stacks"
@@ -71,9 +71,8 @@ local function sizes_of(row)
   if s.gpus % product ~= 0 then return nil, "tp x pp x cp does not divide the GPUs" end
   s.dp = s.gpus // product
   -- Megatron's recipes leave experts whole, so that their GPUs are the tensor-parallel ones first.
-  s.whole = s.tp > 1 and s.ep % s.tp == 0
-  if s.whole then s.ep = s.ep // s.tp end
-  if s.dp % s.ep ~= 0 then return nil, "experts spread over context-parallel GPUs" end
+  s.etp = read.count(row.etp) or s.ep % s.tp == 0 and 1 or s.tp
+  if s.tp * s.cp * s.dp % (s.ep * s.etp) ~= 0 then return nil, "ep x etp does not divide tp x cp x dp" end
   return s
 end
 
@@ -118,10 +117,6 @@ local function captures_all(row)
   return text:find "full[_ ]iteration" ~= nil or text:find "full%-layer" ~= nil
 end
 
-local function with_whole_experts(model)
-  return require "tperf.model"(model):with { experts = { whole = true } }
-end
-
 --- A case, or nil and why the row is left out. options.software: the profile of all rows, as tperf.software returns it.
 function step.case(row, options)
   local software_stack = options and options.software and options.software.name or stacks.of(row.source, row.table)
@@ -134,7 +129,6 @@ function step.case(row, options)
   local model, sizes, batch, micro
   model, reason = models.of(row)
   if model then sizes, reason = sizes_of(row) end
-  if sizes and sizes.whole and model.experts then model = with_whole_experts(model) end
   if sizes then batch, micro, reason = micro_batch_of(row, sizes) end
   if not batch then return nil, reason end
   local case = {
@@ -185,7 +179,8 @@ function step.request(case, system, profile, recompute)
   local interleaved = s.vp > 1 and s.pp > 1
   return {
     model = case.model, system = system, strategy = s.cp > 1 and "context" or "tensor", gpus = s.gpus, tp = s.tp,
-    cp = s.cp > 1 and s.cp or nil, ep = s.ep, pp = s.pp, dp = s.dp, global_batch = case.global_batch,
+    cp = s.cp > 1 and s.cp or nil, ep = s.ep,
+    etp = require "tperf.model"(case.model).experts and s.etp or nil, pp = s.pp, dp = s.dp, global_batch = case.global_batch,
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
     virtual_stages = interleaved and s.vp or nil, zero = case.zero, recompute = recompute or case.recompute,
     sequence_parallel = case.sequence_parallel, software = profile, gradients = case.gradients,

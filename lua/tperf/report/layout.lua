@@ -5,17 +5,20 @@ local strategy = require "tperf.strategy"
 local layout = {}
 
 local function axes_of(c)
-  local names = {}
-  for i, name in ipairs(c.strategy and strategy.of(c.strategy).axis_names or {}) do names[i] = name end
+  local names, folded = {}, {}
+  for i, axis in ipairs(c.strategy and strategy.of(c.strategy).axes or {}) do
+    names[i], folded[axis.name] = axis.name, axis.folds ~= nil
+  end
   names[#names + 1] = "pp"
   names[#names + 1] = "dp"
-  return names
+  return names, folded
 end
 
 local function list(c, values)
   local parts = {}
-  for _, name in ipairs(axes_of(c)) do
-    if values[name] and (values[name] > 1 or name ~= "ep") then
+  local names, folded = axes_of(c)
+  for _, name in ipairs(names) do
+    if values[name] and (values[name] > 1 or not folded[name]) then
       parts[#parts + 1] = ("%s %d"):format(name, values[name])
     end
   end
@@ -43,8 +46,8 @@ function layout.placement(c)
 end
 
 local fields = {
-  "strategy", "tp", "tp1", "tp2", "cp", "ep", "pp", "dp", "micro_batch", "microbatches", "panels", "schedule",
-  "virtual_stages", "recompute", "zero", "fast.tp", "fast.tp1", "fast.tp2", "fast.cp", "fast.ep", "fast.pp", "fast.dp",
+  "strategy", "tp", "tp1", "tp2", "cp", "etp", "ep", "shard", "pp", "dp", "micro_batch", "microbatches", "panels", "schedule",
+  "virtual_stages", "recompute", "zero", "fast.tp", "fast.tp1", "fast.tp2", "fast.cp", "fast.etp", "fast.ep", "fast.pp", "fast.dp",
   "time", "throughput", "tokens_per_second", "mfu", "mfu_all_pairs", "flops_per_gpu", "memory.total", "memory.weights",
   "memory.gradients", "memory.optimizer", "memory.activations", "breakdown.compute", "breakdown.memory",
   "breakdown.tensor_comm", "breakdown.expert_comm", "breakdown.data_comm", "breakdown.pipeline_comm",

@@ -114,6 +114,8 @@ local SCHEMA = {
     backward_input = costs.by_stage { max = 0 },
     backward_weight = costs.by_stage { max = 0 },
   }, { optional = true }),
+  passing = check.record_of({ forward = costs.by_stage { min = 0 }, backward = costs.by_stage { min = 0 } },
+    { optional = true }),
   memory_limit = costs.by_stage { min = 0 },
   ready = costs.by_stage { min = 0 },
   rules = function(value, path) return choice(value or "default", check.names(rule_sets), path) end,
@@ -172,7 +174,7 @@ local function prepare(s, definition)
   local functions, message = core.schedule(s.devices, s.stages, s.microbatches)
   if not functions then refuse("%s", message) end
   s.times = costs.times(s.times, s.stages, s.rules)
-  s.memory = costs.memory(s.memory, s.stages)
+  s.memory, s.passing = costs.memory(s.memory, s.stages), costs.passing(s.passing, s.stages)
   s.p2p = s.p2p or s.rules.p2p
   s.times.ready = s.ready and costs.expand(s.ready, "ready", s.devices, "device")
   if s.memory_limit then s.memory_limit = costs.expand(s.memory_limit, "memory_limit", s.devices, "device") end
@@ -210,6 +212,7 @@ end
 --   p2p           time between the end of a pass and its neighbour's start
 --   memory        { forward > 0, backward_input <= 0, backward_weight <= 0 }: what a pass leaves behind, by default
 --                 1 from a forward to its (weight) backward
+--   passing       { forward, backward }: what lives on the device while such a pass runs, and no longer
 --   memory_limit  of every device, or a list by device
 --   ready         when devices can begin (0), or a list by device
 --   rules         "default", "pp-visualization" or "zero-bubble"
@@ -222,7 +225,7 @@ function schedule.simulate(arguments)
   local definition = schedule.get(s.schedule)
   local functions = prepare(s, definition)
   definition.order(s)
-  local summary, message = functions.simulate(s.times, s.memory, s.p2p, s.rules)
+  local summary, message = functions.simulate(s.times, s.memory, s.p2p, s.rules, s.passing)
   if not summary then
     local remedy = definition.remedy and message:find "^deadlock" and "; " .. definition.remedy(s) or ""
     refuse("%s: %s%s", s.schedule, message, remedy)

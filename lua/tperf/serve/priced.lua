@@ -5,6 +5,7 @@ local check = require "tperf.check"
 local profiles = require "tperf.serve.profiles"
 local infer = require "tperf.infer"
 local layout = require "tperf.layout"
+local placement = require "tperf.placement"
 local refusal = require "tperf.refusal"
 local serving = require "tperf.serving"
 local strategy = require "tperf.strategy"
@@ -52,16 +53,17 @@ local tensor = strategy.of "tensor"
 
 local function check_sizes(p, o)
   for _, axis in ipairs(tensor.axes) do
-    local reason = o[axis.name] > 1 and infer.refusal(p, axis, o)
+    local reason = (o[axis.name] or 1) > 1 and infer.refusal(p, axis, o)
     if reason then refusal.raise("%s: '%s' = %d %s", WHAT, axis.name, o[axis.name], reason) end
   end
   if o.pp > 1 then
     refusal.raise("%s: 'pp' = %d: batches that follow each other through pipeline stages are not simulated yet", WHAT,
       o.pp)
   end
-  if o.replicas % o.ep ~= 0 then
-    refusal.raise("%s: 'replicas' = %d must be a multiple of 'ep' = %d, the replicas that share experts", WHAT,
-      o.replicas, o.ep)
+  local sharing = placement.sharing(p.strategy, serving.own_sizes(p, { tp = o.tp, ep = o.ep }))
+  if o.replicas % sharing ~= 0 then
+    refusal.raise("%s: 'replicas' = %d must be a multiple of the %d that 'ep' = %d spreads experts over", WHAT,
+      o.replicas, sharing, o.ep)
   end
 end
 
@@ -90,7 +92,7 @@ end
 
 -- What prices networks: networks of a shape, and the seconds of a section's ops, attention's apart.
 local function pricer(p, o, fast)
-  local sizes, laid = { o.tp, o.ep }, p.plan.layout
+  local sizes, laid = serving.own_sizes(p, { tp = o.tp, ep = o.ep }), p.plan.layout
   local self = { kinds = laid.kinds, layers = {} }
   for _, run in ipairs(laid.runs) do self.layers[run[1]] = (self.layers[run[1]] or 0) + run[2] end
   function self.network(mode, batch, seq, context)
@@ -201,7 +203,7 @@ end
 
 -- Bytes on one GPU: weights and buffers of the largest step; the cache of a token, and what a request has besides.
 local function memory_of(p, o, fast)
-  local c = { tp = o.tp, ep = o.ep, pp = 1, dp = o.ep, batch = 1, prefill_batch = 1 }
+  local c = { tp = o.tp, ep = o.ep, pp = 1, dp = placement.sharing(p.strategy, serving.own_sizes(p, { tp = o.tp, ep = o.ep })), batch = 1, prefill_batch = 1 }
   p.o.generate = 1
   local function held(prompt)
     p.o.prompt = prompt
@@ -210,7 +212,7 @@ local function memory_of(p, o, fast)
   local two, three = held(1), held(2)
   local token = three.memory.cache - two.memory.cache
   local largest = held(o.engine.max_num_batched_tokens)
-  table.move(largest.fast and { largest.fast.tp, largest.fast.ep } or {}, 1, 2, 1, fast)
+  table.move(largest.placement, 1, #largest.placement, 1, fast)
   return {
     weights = largest.memory.weights, buffers = largest.memory.buffers, token = token,
     request = math.max(two.memory.cache - 2 * token, 0), capacity = largest.memory.capacity,

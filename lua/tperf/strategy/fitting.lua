@@ -34,7 +34,8 @@ end
 --- Whether what the layers of a model are made of can be cut n ways by heads and features.
 ---@return boolean fits
 ---@return string? reason
-function fitting.cuts(m, n, rules)
+---@param own boolean?  experts are cut along an axis of their own
+function fitting.cuts(m, n, rules, own)
   if m.heads and m.heads % n ~= 0 then return false, ("does not divide the %d heads"):format(m.heads) end
   if m.hidden % n ~= 0 then return false, ("does not divide the hidden size of %d"):format(m.hidden) end
   if not rules.columns_gather then return true end
@@ -43,8 +44,8 @@ function fitting.cuts(m, n, rules)
   end
   if m.ffn and m.ffn % n ~= 0 then return false, ("does not divide the MLP's width of %d"):format(m.ffn) end
   local e, s = m.experts, m.mamba
-  if e and (e.ffn % n ~= 0 or e.shared > 0 and (e.shared_ffn or e.ffn) % n ~= 0) then
-    return false, ("does not divide an expert's width of %d"):format(e.ffn % n ~= 0 and e.ffn or e.shared_ffn)
+  if e and (not own and e.ffn % n ~= 0 or e.shared > 0 and (e.shared_ffn or e.ffn) % n ~= 0) then
+    return false, ("does not divide an expert's width of %d"):format(not own and e.ffn % n ~= 0 and e.ffn or e.shared_ffn or e.ffn)
   end
   if s and s.heads % n ~= 0 then return false, ("does not divide the Mamba layers' %d heads"):format(s.heads) end
   if s and not holds(s.groups, n) then
@@ -53,15 +54,57 @@ function fitting.cuts(m, n, rules)
   return true
 end
 
---- The axis over which experts are spread; it lies inside dp, and is 1 for models without experts.
-fitting.expert_axis = {
-  name = "ep", experts = true, meaning = "expert parallelism, inside dp",
-  admits = function(m, p, rules)
-    if p.ep == 1 then return true end
-    if not m.experts or not rules.layers_from_description then return false, "has no experts to spread" end
-    if m.experts.count % p.ep ~= 0 then return false, ("does not divide the %d experts"):format(m.experts.count) end
-    return true
-  end,
-}
+-- Why experts cannot be cut or spread over more than one GPU; nil: they can.
+local function without_experts(m, rules)
+  return not (m.experts and rules.layers_from_description) and "has no experts to spread" or nil
+end
+
+--- How many GPUs cut each expert, as tp cuts other products: as many as tp, or one, which has the expert whole
+--- (Megatron-Core's expert-tensor-parallel size).
+---@param over string[]  the axes that it folds over
+function fitting.expert_features(over)
+  return {
+    name = "etp", cuts = { "experts" }, folds = over, meaning = "tensor parallelism of each expert",
+    default = function(m, p, rules) return without_experts(m, rules) and 1 or p.tp end,
+    tries = function(m, p, rules) return (without_experts(m, rules) or p.tp == 1) and { 1 } or { 1, p.tp } end,
+    admits = function(m, p, rules)
+      if p.etp == 1 then return true end
+      local reason = without_experts(m, rules)
+      if reason then return false, reason end
+      if m.experts.ffn % p.etp ~= 0 then
+        return false, ("does not divide an expert's width of %d"):format(m.experts.ffn)
+      end
+      if p.sequence_parallel == false and math.max(p.tp, p.etp) % math.min(p.tp, p.etp) ~= 0 then
+        return false, ("neither divides tp = %d nor is divided by it, as without sequence_parallel it must"):format(p.tp)
+      end
+      return true
+    end,
+  }
+end
+
+--- The axis over which experts are spread; 1 for models without experts.
+---@param over string[]  the axes that it folds over
+function fitting.experts(over)
+  return {
+    name = "ep", cuts = { "experts" }, folds = over,
+    meaning = ("expert parallelism, over %s"):format(table.concat(over, " x ")),
+    admits = function(m, p, rules)
+      if p.ep == 1 then return true end
+      local reason = without_experts(m, rules)
+      if reason then return false, reason end
+      if m.experts.count % p.ep ~= 0 then return false, ("does not divide the %d experts"):format(m.experts.count) end
+      return true
+    end,
+  }
+end
+
+--- The axis over which ZeRO shards the state of a part of the replicas: hybrid shards (HSDP). 0: over all of them.
+---@param over string[]  the axes that it folds over
+function fitting.shards(over)
+  return {
+    name = "shard", cuts = { "state" }, folds = over, meaning = "replicas that ZeRO shards over; all",
+    tries = function() return { 0 } end, admits = function() return true end,
+  }
+end
 
 return fitting

@@ -3,17 +3,30 @@
 --   extends          the strategy that has what this table leaves out (context.lua extends tensor)
 --   axes             a list of { name =, meaning =, admits = function(model, share, rules) -> true | false, reason }:
 --                    the ways of cutting a layer, in the order in which the search tries sizes. `share` has this
---                    axis and those before it. Only sizes that divide the number of GPUs are asked about.
---                    experts = true: experts are spread over it. Such an axis lies inside dp, and adds no GPUs.
+--                    axis and those before it. Only sizes that divide the number of GPUs are asked about. Further:
+--                      cuts      what it cuts: "weights" (all but experts'), "experts", "batch", "state" (what ZeRO
+--                                shards); { "weights", "experts" }. Axes that do not cut a weight replicate it: its
+--                                gradients are reduced over them. "tokens" and "features" say what becomes of
+--                                activations, for readers
+--                      folds     { "tp", "dp" … }: its groups are made of the GPUs of these axes, neighbours first; it
+--                                adds no GPUs. Such an axis cuts experts or state, and comes after those it folds over
+--                      experts   true: short for cuts = { "experts" }, folds = { "dp" }
+--                      apart     gradients are reduced over it on their own, after the other replicas', in so many of
+--                                their bytes: 0.25 where they are compressed to a quarter (1 at most)
+--                      default   function(model, share, rules) -> its size where none is given (1)
+--                      tries     function(model, share, rules) -> the sizes that a search tries (all that divide)
 --   sequence_shards  function(share) -> integer: what must divide the sequence (rule shards_divide_sequence)
 --   panels           function(model, share, rules) -> list of integers to try; nil: no panels
---   gradient_axes    the axes over which weights are replicated, beside dp: their gradients are reduced too
+--   gradient_axes    the axes that cut no weights, for axes that do not say what they cut
 --   same_as          { strategy =, without = { axis … } }: what it is where one of these is 1; searches of both leave
 --                    that case to the other
 --   attention        the variants of attention it can cut
 --   boundary         function(share, width) -> elements that a micro-batch sends to the next pipeline stage
 --   exchange         function(share, cut, shape) -> ops before, ops after attention's kernels; nil: none. cut: what
 --                    heads returned; shape: kv_heads, head_dim, value_dim
+--   serves           false: it cuts sequences, and so nothing of a step of one token (true)
+--   options          { cp_kind = { axis = "cp", choices = { "all_gather", "ring" … } } }: named choices about an axis that
+--                    its functions find in the share, the first where none is given; searches take a list of them
 --   features         the axis that cuts heads and features
 --   column, row, replicated, norm, heads, router, scan, embedding, head, cross_entropy   cuts, see below
 --   inner, outer, inner_tokens, outer_tokens, inner_bias, outer_bias                     cuts, see below
@@ -35,27 +48,35 @@
 -- weights_elsewhere. Norms: root_mean_square, parameters, input_kept_elsewhere.
 local check = require "tperf.check"
 local checked = require "tperf.strategy.checked"
+local core = require "tperf.core"
 local refusal = require "tperf.refusal"
 
 local strategy = {}
 
 local known, order = {}, {}
 
+local MOST_AXES <const> = 10 -- beside dp and pp
+
 local axis_schema = {
   name = check.string(), meaning = check.string { optional = true }, admits = check.func(),
   experts = check.boolean { default = false },
+  cuts = check.list(check.choice { { "tokens", "features", "weights", "experts", "batch", "state" } }, { optional = true }),
+  folds = check.list(check.string(), { optional = true, min = 1 }),
+  apart = check.number { above = 0, max = 1, optional = true },
+  default = check.func { optional = true }, tries = check.func { optional = true },
 }
 local schema = {
   name = check.string(), extends = check.any { optional = true }, summary = check.string { optional = true },
   exchange = check.func { optional = true },
-  axes = check.list(check.record_of(axis_schema), { min = 1, max = 4 }),
+  axes = check.list(check.record_of(axis_schema), { min = 1, max = MOST_AXES }),
   sequence_shards = check.func(), panels = check.func { optional = true },
   gradient_axes = check.list(check.string(), { default = {} }),
   same_as = check.record_of({
     strategy = check.string(), without = check.list(check.string(), { min = 1 }),
   }, { optional = true }),
   attention = check.list(check.string(), { default = { "flash" } }), boundary = check.func(),
-  features = check.string { optional = true },
+  options = check.any { optional = true },
+  features = check.string { optional = true }, serves = check.boolean { default = true },
 }
 local cuts = {
   "column", "row", "replicated", "inner", "outer", "inner_tokens", "outer_tokens", "inner_bias", "outer_bias", "norm",
@@ -79,25 +100,71 @@ local function extended(given)
   return whole
 end
 
+-- What an axis cuts, as the core counts it.
+local CUTS <const> = { weights = 1, experts = 2, batch = 4, state = 16 }
+
+local function bits_of(list, value)
+  local bits = 0
+  for _, name in ipairs(list) do bits = bits | (value[name] or 0) end
+  return bits
+end
+
+-- What an axis cuts and folds over, said in full.
+local function complete(s, axis)
+  local replicates = false
+  for _, name in ipairs(s.gradient_axes) do replicates = replicates or name == axis.name end
+  if axis.experts then axis.cuts, axis.folds = axis.cuts or { "experts" }, axis.folds or { "dp" } end
+  axis.cuts = axis.cuts or replicates and { "tokens" } or { "weights", "experts" }
+end
+
+-- The axes as rows of the core's grid, each with its bit.
+local function grid_of(s)
+  local bit, rows = { dp = 1 }, {}
+  for i, axis in ipairs(s.axes) do
+    bit[axis.name] = 1 << (i + 1)
+    for _, name in ipairs(axis.folds or {}) do
+      if not bit[name] then
+        check.fail("tperf.strategy '%s': axis '%s' folds over '%s', which is no axis before it", s.name, axis.name, name)
+      end
+    end
+    rows[i] = {
+      name = axis.name, cuts = bits_of(axis.cuts, CUTS), folds = bits_of(axis.folds or {}, bit), apart = axis.apart or 0,
+    }
+  end
+  return core.grid(rows)
+end
+
+local option_schema = { axis = check.string(), choices = check.list(check.string(), { min = 1 }) }
+
+-- A copy of the options, checked.
+local function options_of(s, index)
+  local options = {}
+  for name, option in next, type(s.options) == "table" and s.options or {} do
+    options[name] = check.record(("tperf.strategy '%s': option '%s'"):format(s.name, tostring(name)), option, option_schema)
+    if type(name) ~= "string" or index[name] or not index[options[name].axis] then
+      check.fail("tperf.strategy '%s': option '%s' must be about one of its axes, and not be called like one", s.name,
+        tostring(name))
+    end
+  end
+  return options
+end
+
 local function prepare(given)
   local s = check.record("tperf.strategy", extended(given), schema)
   local index = {}
+  s.axis_names = {}
   for i, axis in ipairs(s.axes) do
     if reserved[axis.name] or index[axis.name] then
       check.fail("tperf.strategy '%s': two axes are called '%s'", s.name, axis.name)
     end
-    index[axis.name] = i
+    index[axis.name], s.axis_names[i] = i, axis.name
+    complete(s, axis)
   end
-  s.gradient_mask = 0
   for _, name in ipairs(s.gradient_axes) do
     if not index[name] then check.fail("tperf.strategy '%s': no axis '%s' to reduce gradients over", s.name, name) end
-    s.gradient_mask = s.gradient_mask | 1 << (index[name] - 1)
   end
-  s.axis_names, s.expert_axis = {}, 0
-  for i, axis in ipairs(s.axes) do
-    s.axis_names[i] = axis.name
-    if axis.experts then s.expert_axis = i end
-  end
+  s.index, s.grid, s.options = index, grid_of(s), options_of(s, index)
+  s.option_names = check.names(s.options)
   checked.install(s)
   local methods = {}
   s.share_metatable = { -- so that a share finds the cuts as methods
@@ -186,7 +253,8 @@ function strategy.share(s, model, micro_batch, sizes, rules, options)
   for name, value in pairs(options or {}) do share[name] = value end
   share.tokens = micro_batch * share.seq
   if share.sequence_parallel == nil then share.sequence_parallel = share.mode ~= "decode" end
-  for i, name in ipairs(s.axis_names) do share[name] = sizes[i] end
+  for i, name in ipairs(s.axis_names) do share[name] = sizes[i] or share[name] end
+  for name, option in pairs(s.options) do share[name] = share[name] or option.choices[1] end
   return setmetatable(share, s.share_metatable)
 end
 

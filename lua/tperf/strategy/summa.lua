@@ -11,6 +11,7 @@ local summa = {
   summary = "two-dimensional tensor parallelism (SUMMA), in panels",
   attention = { "flash", "unfused", "summa" },
   features = "tp1",
+  serves = false,
   same_as = { strategy = "tensor", without = { "tp1", "tp2" } }, -- one row or column of GPUs cuts in one dimension
 }
 

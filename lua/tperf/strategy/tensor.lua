@@ -15,28 +15,34 @@ local tensor = {
 
 tensor.axes = {
   {
-    name = "tp", meaning = "tensor parallelism: heads and features",
+    name = "tp", meaning = "tensor parallelism: heads and features", cuts = { "features", "weights", "experts" },
     admits = function(m, p, rules)
-      local fits, reason = fitting.cuts(m, p.tp, rules)
+      local fits, reason = fitting.cuts(m, p.tp, rules, true)
       if not fits then return false, reason end
       local width = (rules.one_minimum_width and 1 or 3) * m.hidden // p.tp
       if width < 128 then return false, "leaves fewer than 128 features" end
       return true
     end,
   },
-  fitting.expert_axis,
+  fitting.expert_features { "tp", "dp" },
+  fitting.experts { "tp", "dp" },
+  fitting.shards { "dp" },
 }
 
 function tensor.sequence_shards(p) return p.tp end
 
+-- GPUs that cut a sequence: a single token is whole on each of them, and they share its keys out.
+local function shards_of(p) return p.mode == "decode" and 1 or (p.cp or 1) * (p.ulysses or 1) end
+
 -- Rows of the products, and of the residual stream.
-local function whole(p) return p.micro_batch * (p.seq // (p.cp or 1)) end
+local function whole(p) return p.micro_batch * (p.seq // shards_of(p)) end
 
 local function shard(p)
-  return p.sequence_parallel and p.micro_batch * (p.seq // (p.tp * (p.cp or 1))) or whole(p)
+  return p.sequence_parallel and p.micro_batch * (p.seq // (p.tp * shards_of(p))) or whole(p)
 end
 
-local function split(p, width, o) return fitting.split(p, width, p.tp, "tp", o.name) end
+-- Products of experts are cut over an axis of their own, which their share names.
+local function split(p, width, o) return fitting.split(p, width, p[p.features], p.features, o.name) end
 
 -- The axis over which what a shard of the stream computed has to be summed, if there are shards.
 local function shards_axis(p) return p.sequence_parallel and "tp" or nil end
@@ -44,7 +50,7 @@ local function shards_axis(p) return p.sequence_parallel and "tp" or nil end
 --- Rows that a product works on: the stream's, or those that come of `rows` on each GPU.
 function tensor.inner_tokens(p, rows)
   if not rows then return whole(p) end
-  return p.sequence_parallel and rows * p.tp or rows
+  return p.sequence_parallel and rows * p[p.features] or rows
 end
 tensor.outer_tokens = shard
 
@@ -60,31 +66,32 @@ local function product(p, o, given)
 end
 
 function tensor.column(p, o)
-  local rows = o.rows or shard(p)
+  local rows, axis = o.rows or shard(p), p.features
   local given = { tokens = tensor.inner_tokens(p, o.rows), n_in = o.n_in, n_out = o.local_out or split(p, o.n_out, o) }
   if not p.rules.columns_gather then
-    given.input_grad = "tp"
+    given.input_grad = axis
   elseif o.gathered then -- the product that gathered it sums up the gradient, too
     given.shard = rows
   elseif p.sequence_parallel then
-    given.shard, given.gather, given.input_grad, given.overlap = rows, "tp", "tp", not o.experts
+    given.shard, given.gather, given.input_grad, given.overlap = rows, axis, axis, not o.experts
   else
-    given.input_grad_all_reduce, given.overlap = "tp", not o.experts
+    given.input_grad_all_reduce, given.overlap = axis, not o.experts
   end
   return product(p, o, given)
 end
 
 function tensor.row(p, o)
+  local axis = p.features
   local given = {
     tokens = tensor.inner_tokens(p, o.rows), n_in = o.local_in or split(p, o.n_in, o), n_out = o.n_out,
   }
   if not p.rules.columns_gather then
-    given.reduce_scatter = "tp"
+    given.reduce_scatter = axis
   elseif not o.partial then -- else the next row product's output joins it before they are summed
-    given[p.sequence_parallel and "reduce_scatter" or "all_reduce"] = "tp"
-    given.output_grad = shards_axis(p)
+    given[p.sequence_parallel and "reduce_scatter" or "all_reduce"] = axis
+    given.output_grad = p.sequence_parallel and axis or nil
   end
-  given.bias_grad = o.bias and shards_axis(p) or nil
+  given.bias_grad = o.bias and p.sequence_parallel and axis or nil
   return product(p, o, given)
 end
 
@@ -104,11 +111,11 @@ end
 function tensor.scan(p, o)
   local ops = {
     op.scan {
-      name = o.name, batch = p.micro_batch, seq = p.seq // (p.cp or 1), heads = o.heads, head_dim = o.head_dim,
+      name = o.name, batch = p.micro_batch, seq = p.seq // shards_of(p), heads = o.heads, head_dim = o.head_dim,
       groups = o.groups, state = o.state, chunk = o.chunk, step = p.mode == "decode", dtype = p.dtype,
     },
   }
-  if (p.cp or 1) > 1 then
+  if shards_of(p) > 1 then
     ops[2] = op.collective {
       name = "states", kind = "all_gather", axis = "cp", bytes = 4.0 * p.micro_batch * o.heads * o.head_dim * o.state,
       share = true,
@@ -150,7 +157,8 @@ end
 function tensor.heads(p, heads, kv_heads)
   return {
     heads = split(p, heads, { name = "heads" }), kv_heads = fitting.replicated(p, kv_heads or heads, p.tp, "kv_heads"),
-    queries = p.seq // (p.cp or 1), shards = p.cp or 1, gather = p.cp and "cp" or nil,
+    queries = p.seq // shards_of(p), shards = shards_of(p), gather = p.cp and shards_of(p) > 1 and "cp" or nil,
+    key_shards = p.mode == "decode" and p.cp or 1, key_axis = "cp",
   }
 end
 

@@ -126,6 +126,16 @@ function costs.memory(memory, stages)
   return out
 end
 
+--- What lives on a device while a pass runs, by pass and stage; a half of a backward pass has as much as the whole.
+---@param passing table|nil  forward, backward: number or map by stage
+---@param stages integer
+function costs.passing(passing, stages)
+  if not passing then return nil end
+  local function expand(name) return costs.expand(passing[name] or 0.0, "passing." .. name, stages, "stage") end
+  local backward = expand "backward"
+  return { forward = expand "forward", backward = backward, backward_input = backward, backward_weight = backward }
+end
+
 --- The largest of a list, however long.
 function costs.most(list)
   local most = list[1]

@@ -1,5 +1,5 @@
---- Timelines as one self-contained HTML page: all on one time axis, with zoom and pan, details of the pass under the
--- pointer, memory per device, and a table that compares the schedules. The page makes no request to anywhere.
+--- Timelines as one self-contained HTML page: all on one time axis, with zoom and pan, details of the pass or task
+-- under the pointer, memory per device, and a table that compares the schedules. The page makes no request to anywhere.
 local check = require "tperf.check"
 local page = require "tperf.timeline.page"
 local view = require "tperf.timeline.view"
@@ -7,13 +7,14 @@ local view = require "tperf.timeline.view"
 local OPTIONS = {
   with = check.any { default = {} },
   title = check.string { optional = true },
+  tasks = check.boolean { default = true },
 }
 
 local function is_timeline(value) return type(value) == "table" and type(value.queue) == "function" end
 
 --- The page's text.
 ---@param t table         the timeline
----@param options? table  with: list of more timelines to compare it with; title
+---@param options? table  with: list of more timelines to compare it with; title; tasks = false: passes alone
 ---@return string
 return function(t, options)
   local o = check.record("timeline:html", options or {}, OPTIONS)
@@ -25,7 +26,7 @@ return function(t, options)
   end
   for i, each in ipairs(timelines) do names[i] = each.schedule end
   local title = view.escape(o.title or table.concat(names, ", "))
-  local body = view.body(timelines, "timeline:html")
+  local body = view.body(timelines, "timeline:html", { tasks = o.tasks })
   return table.concat {
     '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>', title, "</title>\n",
     '<meta name="viewport" content="width=device-width, initial-scale=1">\n',

@@ -45,7 +45,7 @@ function timeline.new(s, functions, summary)
   local t = setmetatable(summary, metatable)
   t.schedule, t.devices, t.stages, t.microbatches = s.schedule, s.devices, s.stages, s.microbatches
   t.units = {}
-  t.memory_change, t.at, t.find = s.memory, functions.at, functions.find
+  t.memory_change, t.passing, t.at, t.find = s.memory, s.passing, functions.at, functions.find
   if t.makespan == 0 then check.fail("tperf.schedule: all times are 0: there is nothing to simulate") end
   t.bubble_rate = bubble_rate(t, s.rules)
   if t.bubble_rate == math.huge then
@@ -70,8 +70,8 @@ local LEAST <const>, LETTER <const> = 76, 7 -- pixels right of the rows, and of 
 ---@return string[]
 function timeline:peaks()
   local texts, longest = {}, 0
-  for d, memory in ipairs(self.peak_memory) do
-    texts[d] = "peak " .. self:show(memory, "memory")
+  for d in ipairs(self.peak_memory) do
+    texts[d] = "peak " .. self:show(self:most_held(d), "memory")
     longest = math.max(longest, #texts[d])
   end
   return math.max(LEAST, 16 + LETTER * longest), texts
@@ -113,22 +113,52 @@ function timeline:queue(device)
   end
 end
 
+--- The most that a device holds at a time: of a model's timeline all of a GPU's memory, else activations.
+function timeline:most_held(device)
+  return self.kept and self.kept[device].total + self.fullest[device] or self.peak_memory[device]
+end
+
+--- What lives on a device while a pass runs, and no longer.
+---@param op table  as timeline:queue gives it
+function timeline:passing_of(op)
+  return self.passing and self.passing[op.type][op.stage] or 0.0
+end
+
 --- A device's memory over time: { { time, memory } … }, each the level from that time on. A forward takes its memory
--- when it starts, a backward frees it when it stops.
+-- when it starts, a backward frees it when it stops. Of a model's timeline that is all that a GPU holds, from weights
+-- to what lives during a pass only; else activations alone.
 ---@return table[]
 function timeline:memory(device)
-  local series, level = { { time = 0.0, memory = 0.0 } }, 0.0
+  local level = self.kept and self.kept[device].total or 0.0
+  local series = { { time = 0.0, memory = level } }
+  local function step(time, memory)
+    local last = series[#series]
+    if last.memory == memory then return end
+    if last.time == time then
+      last.memory = memory
+    else
+      series[#series + 1] = { time = time, memory = memory }
+    end
+  end
+  local passing, freed = 0.0, 0.0
   for _, op in self:queue(device) do
-    local change = self.memory_change[op.type][op.stage]
-    if change ~= 0 then
-      level = level + change
-      local time = change > 0 and op.start or op.stop
-      if series[#series].time == time then series[#series] = nil end
-      series[#series + 1] = { time = time, memory = level }
+    local change, own = self.memory_change[op.type][op.stage], self:passing_of(op)
+    level, freed = level + math.max(change, 0.0), freed + math.min(change, 0.0)
+    passing = op.overlapped == "backward" and math.max(passing, own) or own
+    if op.overlapped ~= "forward" then
+      step(op.start, level + passing)
+      level, freed = level + freed, 0.0
+      step(op.stop, level)
+    else
+      passing = own
     end
   end
   return series
 end
+
+--- Every task of a device, in the order of its passes: an iterator over { kind, text, resources, start, stop, seconds,
+-- stage, microbatch, fast_bytes, nic_bytes … }, see tperf/timeline/tasks.lua. Of a model's timeline alone.
+function timeline:tasks(device) return require "tperf.timeline.tasks".each(self, device) end
 
 --- Pictures and exports; each module documents its options.
 for _, form in ipairs { "svg", "html", "trace", "text" } do

@@ -1,44 +1,6 @@
 --- The fixed parts of timeline:html(): style, controls and script.
 local hover = require "tperf.report.hover"
-local palette = require "tperf.timeline.palette"
-local sheet = require "tperf.report.sheet"
-
-local page = {}
-
---- The rules of the charts and of the table beside them.
-page.charts = [[
-:root { --row: #f0f2f4; --held: #c9d3de; --edge: #41566b; }
-@media (prefers-color-scheme: dark) { :root { --row: #20252b; --held: #3a4653; --edge: #9fb2c6; } }
-.best th, .best td { font-weight: 600; }
-.controls { display: flex; flex-wrap: wrap; gap: .5rem; align-items: center; margin: 1rem 0 0; color: var(--soft);
-  position: sticky; top: 0; background: var(--paper); padding: .4rem 0; z-index: 1; }
-.legend { display: flex; flex-wrap: wrap; gap: .1rem 1.2rem; margin: .25rem 0 .5rem; color: var(--soft);
-  font-size: .85rem; }
-.legend svg { vertical-align: -1px; }
-.chart { display: block; width: 100%; touch-action: pan-y; cursor: grab; user-select: none; outline-offset: 3px; }
-.chart.drag { cursor: grabbing; }
-.chart text { font-size: 12px; fill: var(--ink); pointer-events: none; } .chart text.soft { fill: var(--soft); }
-.chart text.small { font-size: 10px; } .chart .mid { text-anchor: middle; } .chart .right { text-anchor: end; }
-.chart .row { fill: var(--row); } .chart .grid { stroke: var(--line); }
-.chart .p { stroke: var(--paper); stroke-width: .6; } .chart .held { fill: var(--held); stroke: var(--edge); }
-.chart .same { stroke: #d4145a; stroke-width: 2; } .chart .here { stroke: #d4145a; stroke-width: 3.5; }
-#status { position: absolute; left: -9999px; }
-@media print { .controls { display: none; } }
-]] .. palette.css()
-
---- The rules of a whole page of them.
-page.style = sheet.base .. [[
-body { font-size: 15px; line-height: 1.5; }
-main { max-width: 100rem; margin: 0 auto; padding: 1.5rem 1.25rem 4rem; }
-h1 { font-size: 1.5rem; margin: 0 0 1rem; } h2 { font-size: 1.1rem; margin: 1.5rem 0 .25rem; }
-]] .. hover.style .. page.charts
-
-page.controls = [[
-<p class="controls"><button type="button" id="in" aria-label="zoom in">+</button>
-<button type="button" id="out" aria-label="zoom out">−</button>
-<button type="button" id="all">show all</button>
-<span>drag to move, Ctrl + wheel to zoom; with the keyboard: + − 0, Shift + ← →, arrows go from pass to pass</span></p>
-]]
+local page = require "tperf.timeline.page_style"
 
 -- All charts share the window [from, to]. A chart is drawn anew whenever it changes; passes outside are left out. Of
 -- passes narrower than a pixel those are drawn, a pixel wide, that lie over the edge of one: a fair sample.
@@ -46,15 +8,16 @@ page.controls = [[
 page.script = hover.script .. [==[
 const showTimelines = root => {
 const part = id => root.querySelector("#" + id);
-const NS = "http://www.w3.org/2000/svg", LEFT = 76, GAP = 4, HELD = 26, STEP = 7;
+const NS = "http://www.w3.org/2000/svg", LEFT = 76, GAP = 4, HELD = 26, STEP = 7, THIN = 11;
 const LETTER = ["F", "B", "D", "W"], NAME = ["forward", "backward", "input backward", "weight backward"];
 const data = JSON.parse(part("data").textContent);
 const RIGHT = Math.max(...data.map(t => t.right));
-const whole = Math.max(...data.map(t => t.makespan));
+const whole = Math.max(...data.map(t => t.end));
 let from = 0, to = whole, selected = null;
 const tip = part("tip"), say = part("status");
 const charts = data.map((t, i) =>
   ({ t, svg: part("chart" + (i + 1)), row: t.devices > 16 ? 18 : 30 }));
+for (const c of charts) c.band = c.row + GAP + (c.t.tasks ? c.t.tasks.rows.length * THIN : 0);
 
 const make = (parent, name, attributes, text) => {
   const e = document.createElementNS(NS, name);
@@ -85,7 +48,7 @@ const ticks = count => {
 };
 
 function drawDevice(c, g, d, x) {
-  const y = c.top + d * (c.row + GAP), p = c.t.passes[d], count = p.length / STEP;
+  const y = c.top + d * c.band, p = c.t.passes[d], count = p.length / STEP;
   for (let i = first(p, from); i < count && p[i * STEP + 4] < to; i++) {
     const o = pass(c, d, i);
     const left = Math.max(x(o.start), LEFT), right = Math.min(x(o.stop), c.width - RIGHT);
@@ -99,6 +62,31 @@ function drawDevice(c, g, d, x) {
         y: top + h / 2 + size * 0.36 }, label);
   }
 }
+
+// A thin row for each resource. Of tasks narrower than a pixel those are drawn that lie over the edge of one.
+function drawTasks(c, g, d, x) {
+  const k = c.t.tasks, placed = k.placed[d], top = c.top + d * c.band + c.row + 1, last = k.rows.map(() => -1);
+  k.rows.forEach((name, i) => make(g, "text", { class: "right soft small", x: LEFT - 8, y: top + i * THIN + 9 }, name));
+  for (let i = 0; i < placed.length; i += 4) {
+    const list = k.lists[placed[i]], start = placed[i + 1], scale = placed[i + 2];
+    if (start > to || start + k.lengths[placed[i]] * scale * 2 < from) continue;
+    for (let j = 0; j < list.length; j += 6) {
+      if (list[j + 2] && !(list[j + 2] & placed[i + 3])) continue;
+      const a = start + list[j + 3] * scale, b = start + list[j + 4] * scale;
+      if (b <= from || a >= to) continue;
+      const left = x(Math.max(a, from)), right = x(Math.min(b, to));
+      if (right - left < 1 && Math.floor(right) === Math.floor(left)) continue;
+      for (let r = 0; r < last.length; r++) {
+        if (!(list[j] >> r & 1) || right <= last[r]) continue;
+        last[r] = Math.floor(right);
+        make(g, "rect", { class: "task k" + list[j + 1], "data-text": list[j + 5], "data-from": a, "data-to": b,
+          x: left, y: top + r * THIN, width: Math.max(right - left, 1), height: THIN - 2 });
+      }
+    }
+  }
+}
+const describeTask = (c, e) => `${c.t.tasks.texts[e.dataset.text]}\n${show(Number(e.dataset.from))} to ` +
+  `${show(Number(e.dataset.to))}${c.t.unit}`;
 
 // Outlines the selected pass, and its micro-batch wherever it goes.
 function mark(c) {
@@ -131,13 +119,13 @@ function draw(c) {
   const n = c.t.devices, svg = c.svg;
   c.width = Math.max(svg.clientWidth || 1000, 320);
   c.top = 4;
-  const bottom = c.top + n * (c.row + GAP), held = bottom + 44, height = held + n * HELD + 6;
+  const bottom = c.top + n * c.band, held = bottom + 44, height = held + n * HELD + 6;
   const x = t => LEFT + (t - from) / (to - from) * (c.width - LEFT - RIGHT);
   svg.setAttribute("height", height);
   svg.setAttribute("viewBox", `0 0 ${c.width} ${height}`);
   svg.replaceChildren();
   for (let d = 0; d < n; d++) {
-    const y = c.top + d * (c.row + GAP);
+    const y = c.top + d * c.band;
     make(svg, "path", { class: "row", d: `M${LEFT} ${y}H${c.width - RIGHT}v${c.row}H${LEFT}Z` });
     make(svg, "text", { class: "right", x: LEFT - 8, y: y + c.row / 2 + 4 }, "Device " + (d + 1));
   }
@@ -147,7 +135,8 @@ function draw(c) {
   }
   const g = make(svg, "g", {});
   for (let d = 0; d < n; d++) drawDevice(c, g, d, x);
-  make(svg, "text", { class: "soft", x: LEFT, y: held - 6 }, "activations held, to one scale");
+  for (let d = 0; d < n && c.t.tasks; d++) drawTasks(c, g, d, x);
+  make(svg, "text", { class: "soft", x: LEFT, y: held - 6 }, c.t.held + " held, to one scale");
   let scale = 0;
   for (const m of c.t.memory) for (let i = 1; i < m.length; i += 2) scale = Math.max(scale, m[i]);
   for (let d = 0; d < n; d++) drawMemory(c, d, x, held + d * HELD, scale);
@@ -227,6 +216,7 @@ for (const c of charts) {
       return view(grab.from + move, grab.to + move);
     }
     const e = event.target;
+    if (e.dataset && e.dataset.text !== undefined) return showTip(describeTask(c, e), event.clientX, event.clientY);
     if (!e.dataset || e.dataset.i === undefined) { tip.hidden = true; return; }
     const d = Number(e.dataset.d), i = Number(e.dataset.i);
     showTip(describe(pass(c, d, i)), event.clientX, event.clientY);
@@ -250,7 +240,7 @@ for (const c of charts) {
       if (selected) {
         const box = c.svg.getBoundingClientRect();
         const x = LEFT + (selected.start - from) / (to - from) * (c.width - LEFT - RIGHT);
-        const y = c.top + (selected.d + 1) * (c.row + GAP) - 12;
+        const y = c.top + selected.d * c.band + c.row - 8;
         showTip(describe(selected), box.left + Math.max(x, LEFT), box.top + y);
       }
     } else if (key === "Escape") { tip.hidden = true; select(); }

@@ -13,6 +13,16 @@ palette.letter = { forward = "F", backward = "B", backward_input = "D", backward
 palette.name = { forward = "forward", backward = "backward", backward_input = "input backward",
   backward_weight = "weight backward" }
 
+--- Colours of tasks, by kind (tperf/timeline/tasks.lua): work is blue, what travels is warm or green.
+palette.tasks = {
+  { kind = "kernel", colour = "#5b7fa6" }, { kind = "collective", colour = "#e2711d" },
+  { kind = "message", colour = "#c1121f" }, { kind = "gather weights", colour = "#588157" },
+  { kind = "reduce gradients", colour = "#9d4edd" }, { kind = "launches", colour = "#8d99ae" },
+  { kind = "optimizer", colour = "#1d4f91" },
+}
+palette.task = {} -- kind -> its number
+for number, entry in ipairs(palette.tasks) do palette.task[entry.kind] = number end
+
 --- Which of a device's chunks a stage is, from 1: by level of the pipeline, or, with two directions, by direction.
 function palette.chunk(t, device, stage)
   if t.stages == t.devices then return stage == device and 1 or 2 end
@@ -36,6 +46,9 @@ function palette.css()
       rules[#rules + 1] = (".%s { fill: %s; } text.t%s { fill: %s; }\n"):format(class, colour, class,
         pass == "forward" and shade <= 2 and "#ffffff" or "#14181c")
     end
+  end
+  for number, entry in ipairs(palette.tasks) do
+    rules[#rules + 1] = (".k%d { fill: %s; }\n"):format(number, entry.colour)
   end
   return table.concat(rules)
 end

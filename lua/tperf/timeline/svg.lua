@@ -1,8 +1,11 @@
 --- A timeline as a self-contained SVG picture: a row per device, a time axis, a legend, and what each device holds in
--- memory over time. Every pass has a tooltip.
+-- memory over time; of a model's timeline also a thin row for each of the device's resources, with its tasks. Every pass
+-- and every task has a tooltip.
 local check = require "tperf.check"
 local costs = require "tperf.timeline.costs"
 local palette = require "tperf.timeline.palette"
+local task_lists = require "tperf.timeline.tasks"
+local task_rows = require "tperf.timeline.svg_tasks"
 
 local LEFT, GAP = 84, 4 -- pixels
 local MEMORY_ROW = 26
@@ -15,6 +18,7 @@ local OPTIONS = {
   from = check.number { min = 0, default = 0 },
   to = check.number { above = 0, optional = true },
   memory = check.boolean { default = true },
+  tasks = check.boolean { optional = true },
 }
 
 local ENTITIES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }
@@ -100,14 +104,18 @@ end
 
 function picture:legend(y)
   local x = LEFT
-  for _, entry in ipairs(palette.legend(self.timeline)) do
-    local width = 24 + #entry.label * 6.6 + 18
+  local function add(class, label)
+    local width = 24 + #label * 6.6 + 18
     if x + width > self.width - self.right and x > LEFT then x, y = LEFT, y + 20 end
-    self:put('<rect class="p %s%d" x="%s" y="%d" width="18" height="12"/>', palette.letter[entry.pass], entry.shade,
-      pixels(x), y - 10)
-    self:put('<text class="soft" x="%s" y="%d">%s</text>\n', pixels(x + 24), y, entry.label)
+    self:put('<rect class="%s" x="%s" y="%d" width="18" height="12"/>', class, pixels(x), y - 10)
+    self:put('<text class="soft" x="%s" y="%d">%s</text>\n', pixels(x + 24), y, label)
     x = x + width
   end
+  for _, entry in ipairs(palette.legend(self.timeline)) do
+    add(("p %s%d"):format(palette.letter[entry.pass], entry.shade), entry.label)
+  end
+  if self.kinds[1] then x, y = LEFT, y + 20 end
+  for _, kind in ipairs(self.kinds) do add("k" .. palette.task[kind], kind) end
   return y
 end
 
@@ -123,17 +131,21 @@ end
 
 --- The picture's text.
 ---@param t table         the timeline
----@param options? table  width (pixels), title, from, to (the part of the time to show), memory = false (leave out)
+---@param options? table  width (pixels), title, from, to (the part of the time to show), memory = false (leave out), tasks = false
+--- (passes alone)
 ---@return string
 return function(t, options)
   local o = check.record("timeline:svg", options or {}, OPTIONS)
-  local to = o.to or t.makespan
+  local with_tasks = o.tasks or o.tasks == nil and t.step ~= nil
+  local resources, kinds = {}, {}
+  if with_tasks then resources, kinds = task_lists.used(t) end
+  local to = o.to or with_tasks and t.iteration_time or t.makespan
   if to <= o.from then
     check.fail("timeline:svg: there is nothing between 'from' = %s and the end, %s", short(o.from), short(to))
   end
   local right, peaks = t:peaks()
   local function new() return setmetatable({ timeline = t, from = o.from, to = to, width = o.width, right = right,
-    peaks = peaks, row = t.devices > 16 and 16 or 30 }, picture) end
+    peaks = peaks, row = t.devices > 16 and 16 or 30, left = LEFT, resources = resources, kinds = kinds }, picture) end
   local count = passes_in(t, o.from, to)
   if count > MOST_PASSES then
     check.fail("timeline:svg: a picture of %d passes is too large to open (at most %d): show a part of the time with "
@@ -141,26 +153,30 @@ return function(t, options)
   end
   local self, body = new(), new()
   body:put('<text class="title" x="%d" y="28">%s</text>\n', LEFT, escape(o.title or t.schedule))
-  body:put('<text class="soft" x="%d" y="48">%d devices, %d stages, %d micro-batches · makespan %s · bubble %.1f %%'
-    .. '</text>\n', LEFT, t.devices, t.stages, t.microbatches, t:show(t.makespan, "time"), 100 * t.bubble_rate)
+  body:put('<text class="soft" x="%d" y="48">%d devices, %d stages, %d micro-batches · %s %s · bubble %.1f %%'
+    .. '</text>\n', LEFT, t.devices, t.stages, t.microbatches, t.iteration_time and "iteration" or "makespan",
+    t:show(t.iteration_time or t.makespan, "time"), 100 * t.bubble_rate)
   local top = body:legend(72) + 16
-  local bottom = top + t.devices * (body.row + GAP)
+  local band = body.row + GAP + #resources * task_rows.HEIGHT -- of a device
+  local bottom = top + t.devices * band
   for d = 1, t.devices do
-    local y = top + (d - 1) * (body.row + GAP)
+    local y = top + (d - 1) * band
     body:put('<text class="right" x="%d" y="%d">Device %d</text>', LEFT - 8, y + body.row // 2 + 4, d)
     body:put('<rect class="row" x="%d" y="%d" width="%d" height="%d"/>\n', LEFT, y, o.width - LEFT - right, body.row)
   end
   body:axis(top, bottom)
   for d = 1, t.devices do
-    local y = top + (d - 1) * (body.row + GAP)
+    local y = top + (d - 1) * band
     for _, op in t:queue(d) do
       if op.stop > o.from and op.start < to then body:pass(d, op, y) end
     end
+    if with_tasks then task_rows.draw(body, d, y + body.row + 1, escape) end
   end
   bottom = bottom + 26
   if o.memory then
-    local most = costs.most(t.peak_memory)
-    body:put('<text class="soft" x="%d" y="%d">activations held, to one scale</text>\n', LEFT, bottom + 14)
+    local most = t.peak and t.peak.total or costs.most(t.peak_memory)
+    body:put('<text class="soft" x="%d" y="%d">%s held, to one scale</text>\n', LEFT, bottom + 14,
+      t.kept and "memory" or "activations")
     bottom = bottom + 22
     for d = 1, t.devices do body:memory_row(d, bottom + (d - 1) * MEMORY_ROW, most) end
     bottom = bottom + t.devices * MEMORY_ROW

@@ -5,6 +5,8 @@ local most = require "tperf.timeline.costs".most
 local number = require "tperf.report.number"
 local page = require "tperf.timeline.page"
 local palette = require "tperf.timeline.palette"
+local put_tasks = require "tperf.timeline.html_tasks"
+local task_lists = require "tperf.timeline.tasks"
 
 local view = {}
 
@@ -19,7 +21,7 @@ for i, pass in ipairs { "forward", "backward", "backward_input", "backward_weigh
 
 -- The data of one timeline: its fields and, per device, flat lists of
 -- pass, shade, stage, micro-batch, start, stop, half (0 alone, 1 forward or 2 backward of a pair), and of time, memory.
-local function data(t, put)
+local function data(t, put, with_tasks)
   put(('{"name":"%s","devices":%d,"stages":%d,"microbatches":%d,"makespan":%s,"passes":['):format(t.schedule, t.devices,
     t.stages, t.microbatches, number.text(t.makespan)))
   for d = 1, t.devices do
@@ -38,8 +40,11 @@ local function data(t, put)
     put((d > 1 and ",\n[" or "[") .. table.concat(row, ",") .. "]")
   end
   local right, peaks = t:peaks()
-  put(('],"right":%d,"unit":"%s","peaks":["%s"]}'):format(right, t.units.time and " " .. t.units.time or "",
-    table.concat(peaks, '","')))
+  put(('],"right":%d,"unit":"%s","peaks":["%s"],"held":"%s","end":%s,"tasks":'):format(right,
+    t.units.time and " " .. t.units.time or "", table.concat(peaks, '","'), t.kept and "memory" or "activations",
+    number.text(with_tasks and t.iteration_time or t.makespan)))
+  if with_tasks then put_tasks(t, put) else put "null" end
+  put "}"
 end
 
 local function comparison(timelines, put)
@@ -58,7 +63,7 @@ local function comparison(timelines, put)
       ("%d"):format(t.devices), ("%d"):format(t.stages), ("%d"):format(t.microbatches), t:show(t.makespan, "time"),
       ("%.3f×"):format(t.makespan / best), ("%.2f %%"):format(100 * t.bubble_rate),
       t:show(t.longest_stage_time, "time"), ("%d"):format(most(t.peak_activations)),
-      t:show(most(t.peak_memory), "memory"),
+      t:show(t.peak and t.peak.total or most(t.peak_memory), "memory"),
     } do
       put('<td class="n">' .. cell .. "</td>")
     end
@@ -67,13 +72,23 @@ local function comparison(timelines, put)
   put "</tbody></table></div>\n"
 end
 
+local function put_legend_of_tasks(t, tasks, put)
+  local _, kinds = nil, {}
+  if tasks and t.step then _, kinds = task_lists.used(t) end
+  for _, kind in ipairs(kinds) do
+    put(('<span><svg width="18" height="12"><path class="k%d" d="M0 0H18V12H0Z"/></svg> %s</span>'):format(
+      palette.task[kind], kind))
+  end
+end
+
 --- Everything between the title and the script.
 ---@param timelines tperf.timeline[]
 ---@param what string  prefix of messages
----@param most_passes? integer  of all timelines together
+---@param options? table  most: passes of all timelines together; tasks: whether tasks are drawn (true)
 ---@return string
-function view.body(timelines, what, most_passes)
-  local passes, limit = 0, most_passes or MOST_PASSES
+function view.body(timelines, what, options)
+  local o = options or {}
+  local passes, limit, tasks = 0, o.most or MOST_PASSES, o.tasks ~= false
   for _, each in ipairs(timelines) do passes = passes + each.ops end
   if passes > limit then
     check.fail("%s: a page of %d passes is too large to open (at most %d): compare fewer schedules or micro-batches",
@@ -90,6 +105,7 @@ function view.body(timelines, what, most_passes)
       put(('<span><svg width="18" height="12"><path class="%s%d" d="M0 0H18V12H0Z"/></svg> %s</span>'):format(
         palette.letter[entry.pass], entry.shade, entry.label))
     end
+    put_legend_of_tasks(each, tasks, put)
     put(('</p>\n<svg class="chart" id="chart%d" tabindex="0" role="application" aria-label="%s: timeline"></svg>'
       .. '</section>\n'):format(i, view.escape(each.schedule)))
   end
@@ -97,7 +113,7 @@ function view.body(timelines, what, most_passes)
   put '<script type="application/json" id="data">['
   for i, each in ipairs(timelines) do
     if i > 1 then put ",\n" end
-    data(each, put)
+    data(each, put, tasks and each.step ~= nil)
   end
   put "]</script>\n"
   return table.concat(out)

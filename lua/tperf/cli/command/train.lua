@@ -33,6 +33,22 @@ local OP_COLUMNS = {
 
 local SUM_COLUMNS = { { key = "term" }, { key = "seconds", title = "", unit = "s" }, { key = "formula" } }
 
+local function print_simulated(s, peak, format)
+  print(("\nSimulated as %s: %s an iteration, bubble %s, activations of %s"):format(s.schedule,
+    format.number(s.time, "s"), format.number(s.bubble_rate, "%", 3), format.number(s.activations, "bytes")))
+  local alive, held = {}, {}
+  for _, name in ipairs(MEMORY) do
+    if peak.alive[name[1]] > 0 then
+      alive[#alive + 1] = ("%s %s"):format(name[2], format.number(peak.alive[name[1]], "bytes"))
+    end
+  end
+  for i, item in ipairs(peak.held) do held[i] = ("%d of stage %d"):format(item.microbatches, item.stage) end
+  local moment = peak.moment
+  print(("Fullest is device %d, with %s from %s on, in the %s pass of micro-batch %d at stage %d: %s. Micro-batches held: %s")
+    :format(peak.device, format.number(peak.total, "bytes"), format.number(peak.time, "s"),
+    moment.pass:gsub("_", " "), moment.microbatch, moment.stage, table.concat(alive, ", "), table.concat(held, ", ")))
+end
+
 local function print_details(c, machine)
   local report = require "tperf.report"
   local function section(title, rows, columns)
@@ -60,11 +76,7 @@ local function print_details(c, machine)
     end
     for _, warning in ipairs(c.warnings) do io.stderr:write("tperf: ", warning, "\n") end
   end
-  if c.simulated then
-    local s = c.simulated
-    print(("\nSimulated as %s: %s an iteration, bubble %s, activations of %s"):format(s.schedule,
-      format.number(s.time, "s"), format.number(s.bubble_rate, "%", 3), format.number(s.activations, "bytes")))
-  end
+  if c.simulated then print_simulated(c.simulated, c.memory.peak, format) end
 end
 
 return {
@@ -81,13 +93,23 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
     { long = "explain", help = "also print the sum that makes the time: every term a formula with its numbers" },
     { long = "simulate", value = "NAME", from = "schedules",
       help = "also simulate the pipeline (`tperf list schedules`)" },
+    { long = "timeline", value = "FILE", writes = "file",
+      help = "simulate, and draw every task: .svg, .html (zooms), .json (Perfetto), .txt" },
   }),
   run = function(values, arguments)
     local asked, message = configuration.question(values, arguments, { "system", "batch" })
     if not asked then return false, message end
     asked.simulate, asked.software, asked.explain = values.simulate, values.software, values.explain
+    if values.timeline then
+      if not values.timeline:find "%.svg$" and not values.timeline:find "%.html$" and not values.timeline:find "%.json$"
+        and not values.timeline:find "%.txt$" then
+        return false, ("--timeline: the name must end in .svg, .html, .json or .txt, got '%s'"):format(values.timeline)
+      end
+      asked.simulate = asked.simulate or true
+    end
     local tperf = require "tperf"
-    local c = tperf.train(asked)
+    local c, timeline = tperf.train(asked)
+    if values.timeline then timeline:save(values.timeline) end
     configuration.note(values, arguments)
     require "tperf.cli.table"(values, { c }, configuration.columns)
     if not values.json and not values.csv then print_details(c, tperf.system(asked.system)) end

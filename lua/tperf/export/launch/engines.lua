@@ -5,7 +5,7 @@ local engines = {}
 
 --- Separate replicas, which share nothing, are so many servers of their own: notes it, and leaves one.
 function engines.alone(n, w)
-  if n.dp > 1 and n.ep == 1 then
+  if n.dp > 1 and not n.shared then
     w.note("start %d of these servers behind a balancer: replicas share nothing", n.dp)
     n.replicas, n.dp = n.dp, 1
   end

@@ -2,7 +2,7 @@
 local engines = require "tperf.export.launch.engines"
 
 return function(n, w)
-  if n.ep > 1 and n.tp > 1 and not n.whole then
+  if n.ep > 1 and n.etp > 1 then
     w.cannot("ep", n.ep, "keeps experts whole when it shares them, and does not cut them over tp")
   end
   engines.alone(n, w)
@@ -15,8 +15,8 @@ return function(n, w)
     w.put("--enable-dp-attention", true)
     w.put("--ep-size", n.tp * n.dp)
     w.note "attention's replicas lie inside --tp-size"
-  elseif n.model and n.model.experts and n.model.experts.whole then
-    w.put("--ep-size", n.tp)
+  elseif n.ep > 1 then
+    w.put("--ep-size", n.ep)
   end
   if n.max_batch then w.put("--max-running-requests", n.max_batch * n.dp) end
   if n.max_tokens then w.put("--chunked-prefill-size", n.max_tokens * n.dp) end

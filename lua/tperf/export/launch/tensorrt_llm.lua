@@ -3,7 +3,7 @@ local engines = require "tperf.export.launch.engines"
 local format = require "tperf.export.launch.format"
 
 return function(n, w)
-  if n.ep > 1 and n.tp > 1 then w.cannot("ep", n.ep, "repeats attention over all of tp, and cannot cut it as well") end
+  if n.shared and n.tp > 1 then w.cannot("ep", n.ep, "repeats attention over all of tp, and cannot cut it as well") end
   engines.alone(n, w)
   local inside = n.dp > 1
   w.put("tensor_parallel_size", n.tp * n.dp)
@@ -12,8 +12,8 @@ return function(n, w)
     w.put("moe_expert_parallel_size", n.ep)
     w.put("enable_attention_dp", true)
     w.note "max_batch_size and max_num_tokens are of each rank of attention"
-  elseif n.model and n.model.experts and n.model.experts.whole then
-    w.put("moe_expert_parallel_size", n.tp)
+  elseif n.ep > 1 then
+    w.put("moe_expert_parallel_size", n.ep)
   end
   if n.max_batch then w.put("max_batch_size", n.max_batch) end
   if n.max_tokens then w.put("max_num_tokens", n.max_tokens) end

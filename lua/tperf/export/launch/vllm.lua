@@ -2,11 +2,8 @@
 local engines = require "tperf.export.launch.engines"
 
 return function(n, w)
-  if n.ep > 1 and n.tp > 1 and not n.whole then
+  if n.ep > 1 and n.etp > 1 then
     w.cannot("ep", n.ep, "keeps experts whole when it shares them, and does not cut them over tp")
-  end
-  if n.experts and n.ep == 1 and n.tp > 1 and n.model and n.model.experts and n.model.experts.whole then
-    w.put("--enable-expert-parallel", true)
   end
   engines.alone(n, w)
   w.put("--tensor-parallel-size", n.tp)

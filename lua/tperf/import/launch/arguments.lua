@@ -63,17 +63,6 @@ local function described(m, seq, given)
   }
 end
 
--- tperf's ep lies inside dp; whole experts may also be shared out over tp.
-local function expert_axes(launch, model)
-  if not models(model).experts then return 1, model end
-  if launch.etp == launch.tp then return launch.ep, model end
-  if launch.etp == 1 and launch.ep % launch.tp == 0 then
-    return launch.ep // launch.tp, models(model):with { experts = { whole = true } }
-  end
-  check.fail("ep %d with etp %d under tp %d: tperf cuts experts over tp, or shares whole ones out over tp x ep",
-    launch.ep, launch.etp, launch.tp)
-end
-
 local function left_out(launch)
   local notes = {}
   local function note(format, ...) notes[#notes + 1] = format:format(...) end
@@ -97,9 +86,8 @@ end
 local SAME <const> = { "gpus", "tp", "pp", "cp", "dp", "micro_batch", "global_batch", "seq", "zero" }
 
 local function training(launch, model)
-  local a = {}
-  a.ep, a.model = expert_axes(launch, model)
-  a.model = a.model or model
+  local a = { model = model }
+  if models(model).experts then a.ep, a.etp = launch.ep, launch.etp end
   for _, name in ipairs(SAME) do a[name] = launch[name] end
   if a.cp > 1 then a.strategy = "context" else a.cp = nil end
   for _, name in ipairs { "micro_batch", "global_batch" } do
@@ -129,14 +117,12 @@ local function serving(launch, model)
   local a = { model = model, tp = tp, pp = launch.pp, dp = dp, batch = launch.batch or launch.max_batch }
   if launch.ep > 1 and models(model).experts then
     if launch.etp > 1 or launch.ep ~= tp * dp then
-      check.fail("ep %d with etp %d: tperf serves experts whole over all of tp x dp = %d x %d, or cut over tp",
-        launch.ep,
-        launch.etp, tp, dp)
+      check.fail("ep %d with etp %d: engines keep experts whole, over all of tp x dp = %d x %d, or cut them over tp",
+        launch.ep, launch.etp, tp, dp)
     end
-    a.ep = dp
-    if tp > 1 then a.model = models(model):with { experts = { whole = true } } end
+    a.ep, a.etp = launch.ep, 1
   elseif dp > 1 and models(model).experts then
-    check.fail("experts cut by matrix over tp x dp = %d x %d are not modelled", tp, dp)
+    a.etp = launch.etp
   end
   return a
 end

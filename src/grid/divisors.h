@@ -1,6 +1,6 @@
-// divisors.h: the divisors of a number, and which of them an axis may put in a fast domain. Private to src/search.
-#ifndef TPERF_SEARCH_DIVISORS_H
-#define TPERF_SEARCH_DIVISORS_H
+// divisors.h: the divisors of a number, and which of them an axis may put in a fast domain. Private to src/grid and src/search.
+#ifndef TPERF_GRID_DIVISORS_H
+#define TPERF_GRID_DIVISORS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,7 +30,5 @@ void tp_divisors_release(tp_divisors *divisors);
 
 // The place of a divisor among the values.
 size_t tp_divisors_index(const tp_divisors *divisors, int64_t divisor);
-
-int64_t tp_gcd(int64_t a, int64_t b);
 
 #endif

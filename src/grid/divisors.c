@@ -1,16 +1,7 @@
 // divisors.c: see divisors.h.
-#include "search/divisors.h"
+#include "grid/divisors.h"
 
 #include <stdlib.h>
-
-int64_t tp_gcd(int64_t a, int64_t b) {
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
 
 size_t tp_divisors_index(const tp_divisors *d, int64_t value) {
     size_t low = 0, high = d->n;

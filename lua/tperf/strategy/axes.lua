@@ -1,0 +1,48 @@
+--- What questions ask of a strategy's axes.
+local strategy = require "tperf.strategy"
+
+local axes = {}
+
+--- The strategy that arguments ask for: by name, or the first that has all the axes that they name.
+---@param given table  arguments
+function axes.asked(given)
+  if type(given) ~= "table" then return strategy.of "tensor" end
+  if given.strategy ~= nil then return strategy.of(given.strategy) end
+  for _, s in ipairs(strategy.all()) do
+    local has = true
+    for _, other in ipairs(strategy.all()) do
+      for _, name in ipairs(other.axis_names) do
+        has = has and (given[name] == nil or s.index[name] ~= nil)
+      end
+    end
+    if has then return s end
+  end
+  return strategy.of "tensor"
+end
+
+--- The size of an axis where none is given. share: the sizes of the axes before it.
+---@return integer  0: an axis that shards state does so over all replicas
+function axes.default(axis, model, share, rules)
+  if axis.default then return axis.default(model, share, rules) end
+  for _, what in ipairs(axis.cuts) do
+    if what == "state" then return 0 end
+  end
+  return 1
+end
+
+--- Whether an axis of this size is worth a word: one that shards state over all replicas is none of its own.
+---@return boolean
+function axes.shows(axis, size)
+  for _, what in ipairs(axis.cuts) do
+    if what == "state" then return size ~= nil and size > 0 end
+  end
+  return true
+end
+
+--- Whether an axis matters to a model: those that experts alone are cut along do where there are some.
+---@return boolean
+function axes.matters(axis, model)
+  return model.experts ~= nil or not (axis.folds and axis.cuts[1] == "experts")
+end
+
+return axes

@@ -1,0 +1,180 @@
+// bind_audit.c: network:audit(system, rules, training, pipelines, run, fast, software): what an iteration's parts are made
+// of, as lua/tperf/sum.lua reads it; and the records of collectives.
+#include <math.h>
+
+#include "bind/bind.h"
+#include "bind/fields.h"
+#include "bind/model_args.h"
+#include "bind/setting.h"
+
+static void set_text(lua_State *L, const char *name, const char *text) {
+    lua_pushstring(L, text);
+    lua_setfield(L, -2, name);
+}
+
+static void set_flag(lua_State *L, const char *name, bool value) {
+    lua_pushboolean(L, value);
+    lua_setfield(L, -2, name);
+}
+
+static void set_integer(lua_State *L, const char *name, int64_t value) {
+    lua_pushinteger(L, value);
+    lua_setfield(L, -2, name);
+}
+
+// A collective in `panels` parts; seconds and bytes are of all.
+static void push_comm(lua_State *L, const tp_platform *on, tp_collective kind, double bytes,
+                      tp_group group, double panels, double seconds) {
+    tp_route route = tp_collective_route(on->system, on->rules, kind, bytes / panels, group);
+    lua_createtable(L, 0, 12);
+    set_text(L, "kind", tp_collective_names[kind]);
+    tp_fields_set(L, "bytes", bytes);
+    set_integer(L, "gpus", group.size);
+    set_integer(L, "fast", group.fast);
+    tp_fields_set(L, "time", seconds);
+    tp_fields_set(L, "fast_bytes", panels * route.fast_bytes);
+    tp_fields_set(L, "nic_bytes", panels * route.nic_bytes);
+    set_text(L, "algorithm", route.algorithm);
+}
+
+void tp_bind_push_op_comm(lua_State *L, const tp_network *network, const tp_op *op,
+                          const tp_comm *comm, const tp_platform *on,
+                          const tp_placement *placement) {
+    double panels = tp_panels_of(op, placement->panels);
+    tp_group group = {network->sizes[comm->axis_index], placement->fast[comm->axis_index]};
+    double seconds = panels * tp_comm_time(comm, on, network->sizes, placement, panels);
+    push_comm(L, on, comm->kind, comm->bytes, group, panels, seconds);
+    set_text(L, "axis", comm->axis);
+    set_flag(L, "beside", comm->beside);
+}
+
+// What one layer of a section exchanges: list of its collectives, and of the sum what passes hide and what they do not.
+static void push_exchange(lua_State *L, const tp_setting *s, const tp_network *network,
+                          const tp_layer_cost *costs, const tp_exchange *exchanges, int section) {
+    tp_replica_comm comms[TP_REPLICA_COMMS_MAX];
+    tp_exposure e = tp_exposure_of(&exchanges[section], &costs[section], &s->job);
+    int n = tp_replica_comms_of(&s->candidate, &s->job, network, costs, section, comms);
+    lua_createtable(L, 0, 5);
+    lua_createtable(L, n, 0);
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        if (comms[i].bytes == 0 || comms[i].group.size == 1) continue;
+        push_comm(L, &s->job.on, comms[i].kind, comms[i].bytes, comms[i].group, 1,
+                  comms[i].seconds);
+        set_text(L, "what", comms[i].gathers ? "gather weights" : "reduce gradients");
+        set_flag(L, "experts", comms[i].experts);
+        lua_rawseti(L, -2, ++kept);
+    }
+    lua_setfield(L, -2, "comms");
+    tp_fields_set(L, "gather_hidden", e.first_gather);
+    tp_fields_set(L, "gather_late", e.gather);
+    tp_fields_set(L, "reduce_hidden", e.first_reduce);
+    tp_fields_set(L, "reduce_late", e.reduce);
+}
+
+// Layers of every section that a stage holds, ends included, and its leading one.
+static void push_stage(lua_State *L, const tp_stage *stage, const tp_network *network) {
+    lua_createtable(L, network->n_kinds + 2, 1);
+    for (int i = 0; i < network->n_kinds + 2; i++) {
+        lua_pushinteger(L, (lua_Integer)tp_stage_layers(stage, i, network->n_kinds));
+        lua_rawseti(L, -2, i + 1);
+    }
+    set_integer(L, "leading", stage->leading + 1);
+}
+
+static void set_passes(lua_State *L, const char *name, const tp_stage_time *t) {
+    lua_createtable(L, 0, 5);
+    tp_fields_set(L, "forward", t->forward);
+    tp_fields_set(L, "backward", t->backward);
+    tp_fields_set(L, "weight_grad", t->weight_grad);
+    tp_fields_set(L, "pair", t->pair);
+    lua_setfield(L, -2, name);
+}
+
+// The average hop between stages, and both kinds of links.
+static void push_messages(lua_State *L, const tp_setting *s, const tp_network *network) {
+    tp_hop hop = tp_hop_times(&s->job, network);
+    int64_t pp = s->candidate.pipeline->pp, fast = s->candidate.placement.fast[TP_AXIS_STAGES];
+    double links = (double)pp - 1, slow = fast == 1 ? links : trunc((double)pp / (double)fast - 1);
+    const struct {
+        const char *name;
+        tp_group group;
+        double links, seconds;
+    } tiers[] = {{"fast", {2, 2}, links - slow, hop.fast}, {"slow", {2, 1}, slow, hop.slow}};
+    lua_createtable(L, 2, 2);
+    for (int i = 0; i < 2; i++) {
+        if (pp == 1 || tiers[i].links == 0) continue;
+        bool costs = i == 0 || fast == 1 || s->rules.slow_pipeline_links_cost;
+        push_comm(L, &s->job.on, TP_SEND, network->boundary_bytes, tiers[i].group, 1,
+                  costs ? tiers[i].seconds : 0);
+        tp_fields_set(L, "links", tiers[i].links);
+        lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+    }
+    tp_fields_set(L, "time", tp_hop_time(&s->candidate, &s->job, hop));
+}
+
+static double launches_of(const tp_stage *stage, const tp_network *network,
+                          const tp_layer_cost *costs, bool forward) {
+    double sum = 0;
+    for (int i = 0; i < network->n_kinds + 2; i++)
+        sum += tp_stage_layers(stage, i, network->n_kinds) *
+               (forward ? costs[i].forward : costs[i].backward).launches;
+    return sum;
+}
+
+static void set_pipeline(lua_State *L, const tp_pipeline *pipeline, const tp_iteration *t) {
+    tp_fields_set(L, "bubble_forward", pipeline->bubble_forward);
+    tp_fields_set(L, "bubble_backward", pipeline->bubble_backward);
+    tp_fields_set(L, "bubble_weight_grad", pipeline->bubble_weight_grad);
+    tp_fields_set(L, "pairs", t->pairs);
+    tp_fields_set(L, "hidden", t->hidden);
+    tp_fields_set(L, "hop", t->hop);
+    tp_fields_set(L, "each_forward", t->each_forward);
+    tp_fields_set(L, "each_backward", t->each_backward);
+    set_passes(L, "busiest", &t->pipeline.busy);
+    set_passes(L, "others", &t->pipeline.others);
+}
+
+static int network_audit(lua_State *L) {
+    tp_setting s;
+    tp_error error;
+    tp_layer_cost costs[TP_SECTIONS_MAX];
+    tp_exchange exchanges[TP_SECTIONS_MAX];
+    const tp_network *network = tp_bind_read_setting(L, &s);
+    if (tp_network_check_system(network, &s.system, &error) != TP_OK)
+        return tp_bind_raise(L, &error);
+    tp_network_time(network, &s.job.on, &s.candidate.placement, NULL, costs);
+    tp_exchange_times(&s.candidate, &s.job, network, costs, exchanges);
+    tp_iteration t = tp_iteration_of(&s.candidate, &s.job, network, costs);
+    lua_createtable(L, 0, 24);
+    set_pipeline(L, s.candidate.pipeline, &t);
+    push_stage(L, t.pipeline.busiest, network);
+    lua_setfield(L, -2, "layers");
+    if (t.waiting) {
+        push_stage(L, t.waiting, network);
+        lua_setfield(L, -2, "waiting");
+    }
+    lua_createtable(L, network->n_kinds + 2, 0);
+    for (int i = 0; i < network->n_kinds + 2; i++) {
+        push_exchange(L, &s, network, costs, exchanges, i);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, "exchanges");
+    push_messages(L, &s, network);
+    lua_setfield(L, -2, "messages");
+    tp_fields_set(L, "launches_forward",
+                  launches_of(t.pipeline.busiest, network, costs, true));
+    tp_fields_set(L, "launches_backward",
+                  launches_of(t.pipeline.busiest, network, costs, false));
+    tp_fields_set(L, "host", s.software.host_s);
+    tp_fields_set(L, "optimizer_bytes",
+                  tp_optimizer_bytes(&s.candidate, &s.job, network, costs));
+    tp_fields_set(L, "optimizer_part", s.software.optimizer);
+    tp_fields_set(L, "hbm", s.system.accelerator.hbm.bandwidth);
+    return 1;
+}
+
+void tp_bind_audit(lua_State *L) {
+    lua_pushcfunction(L, network_audit);
+    lua_setfield(L, -2, "audit");
+}

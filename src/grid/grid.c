@@ -1,0 +1,181 @@
+// grid.c: see tperf/grid.h.
+#include "tperf/grid.h"
+
+#include <string.h>
+
+int64_t tp_gcd(int64_t a, int64_t b) {
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+tp_grid tp_grid_new(void) {
+    return (tp_grid){2,
+                     {[TP_AXIS_REPLICAS] = {.name = "dp", .cuts = TP_CUTS_BATCH},
+                      [TP_AXIS_STAGES] = {.name = "pp",
+                                          .cuts = TP_CUTS_LAYERS | TP_CUTS_WEIGHTS |
+                                                  TP_CUTS_EXPERTS}}};
+}
+
+int tp_grid_find(const tp_grid *grid, const char *name) {
+    for (int i = 0; i < grid->n; i++)
+        if (strcmp(grid->axes[i].name, name) == 0) return i;
+    return -1;
+}
+
+static bool cuts(const tp_grid *grid, int axis, unsigned what) {
+    return (grid->axes[axis].cuts & what) != 0;
+}
+
+static bool folded(const tp_grid *grid, int axis) {
+    return grid->axes[axis].folds != 0;
+}
+
+static tp_status check_fold(const tp_grid *grid, const tp_axis *axis, tp_error *error) {
+    for (int i = 0; i < TP_AXES_MAX; i++)
+        if ((axis->folds >> i & 1) && (i >= grid->n || folded(grid, i) || i == TP_AXIS_STAGES))
+            return tp_error_set(error, TP_INVALID,
+                                "axis '%s' must fold over axes that multiply the GPUs, but for pp",
+                                axis->name);
+    for (int i = 0; i < grid->n; i++) {
+        const tp_axis *other = &grid->axes[i];
+        if (!other->folds || !(other->cuts & axis->cuts)) continue;
+        if (axis->cuts & TP_CUTS_STATE)
+            return tp_error_set(error, TP_INVALID, "axes '%s' and '%s' both shard the state",
+                                other->name, axis->name);
+        if (other->folds != axis->folds)
+            return tp_error_set(error, TP_INVALID,
+                                "axes '%s' and '%s' must fold over the same axes", other->name,
+                                axis->name);
+    }
+    return TP_OK;
+}
+
+tp_status tp_grid_add(tp_grid *grid, const tp_axis *axis, tp_error *error) {
+    if (grid->n == TP_AXES_MAX)
+        return tp_error_set(error, TP_INVALID, "a strategy has at most %d axes",
+                            TP_AXES_MAX - TP_AXIS_OWN);
+    if (tp_grid_find(grid, axis->name) >= 0)
+        return tp_error_set(error, TP_INVALID, "two axes are called '%s'", axis->name);
+    if (axis->folds) {
+        if (axis->cuts != TP_CUTS_EXPERTS && axis->cuts != TP_CUTS_STATE)
+            return tp_error_set(error, TP_INVALID,
+                                "axis '%s' folds over others, so it cuts experts or state alone",
+                                axis->name);
+        TP_TRY(check_fold(grid, axis, error));
+    } else if (axis->cuts & TP_CUTS_STATE) {
+        return tp_error_set(error, TP_INVALID, "axis '%s' shards state, so it folds over replicas",
+                            axis->name);
+    }
+    grid->axes[grid->n++] = *axis;
+    return TP_OK;
+}
+
+int64_t tp_grid_own_gpus(const tp_grid *grid, const int64_t *sizes, int64_t most) {
+    int64_t product = 1;
+    for (int i = TP_AXIS_OWN; i < grid->n; i++) {
+        if (folded(grid, i)) continue;
+        if (sizes[i] > most / product) return 0;
+        product *= sizes[i];
+    }
+    return product;
+}
+
+int64_t tp_grid_own_batch(const tp_grid *grid, const int64_t *sizes) {
+    int64_t product = 1;
+    for (int i = TP_AXIS_OWN; i < grid->n; i++)
+        if (cuts(grid, i, TP_CUTS_BATCH)) product *= sizes[i];
+    return product;
+}
+
+// The axes that folded axes which cut this lie over.
+static unsigned view_of(const tp_grid *grid, unsigned what) {
+    for (int i = TP_AXIS_OWN; i < grid->n; i++)
+        if (folded(grid, i) && cuts(grid, i, what)) return grid->axes[i].folds;
+    return 0;
+}
+
+// The product of some values over the axes of a mask.
+static int64_t product_over(const tp_grid *grid, unsigned mask, const int64_t *values) {
+    int64_t product = 1;
+    for (int i = 0; i < grid->n; i++)
+        if (mask >> i & 1) product *= values[i];
+    return product;
+}
+
+// The same over the folded axes that cut experts.
+static int64_t product_of_experts(const tp_grid *grid, const int64_t *values) {
+    int64_t product = 1;
+    for (int i = TP_AXIS_OWN; i < grid->n; i++)
+        if (folded(grid, i) && cuts(grid, i, TP_CUTS_EXPERTS)) product *= values[i];
+    return product;
+}
+
+// The same over the axes that replicate a weight, those exchanged apart left out.
+static int64_t copies_over(const tp_grid *grid, bool experts, const int64_t *values) {
+    unsigned what = experts ? TP_CUTS_EXPERTS : TP_CUTS_WEIGHTS;
+    unsigned view = experts ? view_of(grid, TP_CUTS_EXPERTS) : 0;
+    int64_t product = 1;
+    for (int i = 0; i < grid->n; i++) {
+        if (folded(grid, i) || grid->axes[i].apart > 0) continue;
+        if ((view >> i & 1) || !cuts(grid, i, what)) product *= values[i];
+    }
+    return experts ? product / product_of_experts(grid, values) : product;
+}
+
+static int64_t shards_of(const tp_grid *grid, const int64_t *sizes) {
+    for (int i = TP_AXIS_OWN; i < grid->n; i++)
+        if (cuts(grid, i, TP_CUTS_STATE)) return sizes[i];
+    return 0;
+}
+
+bool tp_grid_folds(const tp_grid *grid, const int64_t *sizes) {
+    unsigned view = view_of(grid, TP_CUTS_EXPERTS);
+    if (view && product_over(grid, view, sizes) % product_of_experts(grid, sizes) != 0)
+        return false;
+    int64_t shards = shards_of(grid, sizes);
+    return !shards || copies_over(grid, false, sizes) % shards == 0;
+}
+
+void tp_grid_fold(const tp_grid *grid, const int64_t *sizes, int64_t *fast) {
+    int64_t left = product_over(grid, view_of(grid, TP_CUTS_EXPERTS), fast);
+    for (int i = TP_AXIS_OWN; i < grid->n; i++) {
+        if (!folded(grid, i)) continue;
+        fast[i] = cuts(grid, i, TP_CUTS_EXPERTS) ? tp_gcd(sizes[i], left) : 1;
+        left /= fast[i];
+    }
+}
+
+static void add_level(tp_replicas *r, tp_group group, double bytes) {
+    if (group.size == 1) return;
+    r->copies[r->n_copies].group = group;
+    r->copies[r->n_copies++].bytes = bytes;
+}
+
+tp_replicas tp_grid_replicas(const tp_grid *grid, const int64_t *sizes, const int64_t *fast,
+                             bool experts) {
+    tp_group all = {copies_over(grid, experts, sizes), copies_over(grid, experts, fast)};
+    tp_replicas r = {.shards = all};
+    int64_t shards = shards_of(grid, sizes);
+    if (shards) {
+        // Copies of the shards lie far apart, and are as many for experts, if these have as many.
+        int64_t copies = copies_over(grid, false, sizes) / shards;
+        r.shards.size = all.size / tp_gcd(copies, all.size);
+        r.shards.fast = tp_gcd(r.shards.size, all.fast);
+        add_level(&r, (tp_group){all.size / r.shards.size, all.fast / r.shards.fast}, 1);
+    }
+    for (int i = TP_AXIS_OWN; i < grid->n; i++)
+        if (grid->axes[i].apart > 0)
+            add_level(&r, (tp_group){sizes[i], fast[i]}, grid->axes[i].apart);
+    return r;
+}
+
+int tp_grid_groups(const tp_grid *grid, const int64_t *sizes) {
+    int groups = 0;
+    for (int i = 0; i < grid->n; i++)
+        groups += sizes[i] > 1 && !cuts(grid, i, TP_CUTS_STATE);
+    return groups;
+}

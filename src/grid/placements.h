@@ -1,0 +1,81 @@
+// placements.h: how many GPUs of each axis share a fast domain: every way that leaves no axis room for more.
+// The only solver of "who sits next to whom". docs/model.md section 7.2. Private to src/grid and src/search.
+//
+// A placement is found in three steps: a layout of the own axes that multiply the GPUs; what that and the part of the
+// replicas make of the axes that fold over them; the stages. What a layer costs depends on the second alone.
+#ifndef TPERF_GRID_PLACEMENTS_H
+#define TPERF_GRID_PLACEMENTS_H
+
+#include "grid/divisors.h"
+#include "tperf/grid.h"
+
+// What is to be placed, and in what.
+typedef struct tp_siting {
+    const tp_heap *heap;
+    const tp_grid *grid;
+    const int64_t *sizes, *demanded; // of all axes; placements that are wanted, 0 for any
+    const tp_divisors *divisors;     // of all GPUs, and the GPUs of a domain
+    bool one_domain;                 // the machine is no more than one domain, which holds all of it
+    bool fills;                      // a placement must fill the domain (Q16)
+} tp_siting;
+
+// One way to place the own axes that multiply the GPUs.
+typedef struct tp_layout {
+    int64_t fast[TP_AXES_MAX];
+    int64_t room; // GPUs of a domain that are left for each of them
+    int64_t step; // the smallest factor by which one of them could grow; INT64_MAX: none can
+    uint32_t placed; // the last found of those that have it; UINT32_MAX: none
+} tp_layout;
+
+// A layout and what it makes of folded axes: all that a layer's cost depends on.
+typedef struct tp_placed {
+    int64_t fast[TP_AXES_MAX]; // of the own axes
+    uint32_t next;             // another of the same layout; UINT32_MAX: none
+} tp_placed;
+
+// The layouts of some sizes.
+typedef struct tp_atlas {
+    int64_t stamp; // the caller's, of the sizes that it is made for
+    size_t n_layouts, n_placed, layouts_capacity, placed_capacity;
+    tp_layout *layouts;
+    tp_placed *placed; // found with the spots
+} tp_atlas;
+
+// One placement.
+typedef struct tp_spot {
+    uint32_t placed;   // its index in the atlas
+    uint32_t exchange; // index of the groups of replicas that it makes
+    const tp_part *replicas, *stages;
+} tp_spot;
+
+// Groups of replicas; spots that make the same exchange gradients in the same time.
+typedef struct tp_exchange_groups {
+    tp_replicas dense, experts;
+} tp_exchange_groups;
+
+// The spots of one number of pipeline stages, which decides how many replicas there are.
+typedef struct tp_spots {
+    int64_t stages;
+    size_t begin, end; // in the book's spots
+} tp_spots;
+
+// The spots of some sizes of the own axes, for every number of stages that was asked for.
+typedef struct tp_book {
+    int64_t stamp; // as the atlas has it
+    size_t n_lists, n_spots, n_exchanges, lists_capacity, spots_capacity, exchanges_capacity;
+    tp_spots *lists;
+    tp_spot *spots;
+    tp_exchange_groups *exchanges;
+} tp_book;
+
+// Makes the atlas of the sizes with this stamp, unless it is. false: no memory.
+bool tp_atlas_make(tp_atlas *atlas, const tp_siting *siting, int64_t stamp);
+
+// The placements of the sizes, those of replicas and stages among them. The list is valid until the next call. NULL: no
+// memory.
+const tp_spots *tp_book_find(tp_book *book, tp_atlas *atlas, const tp_siting *siting);
+
+void tp_atlas_release(tp_atlas *atlas);
+void tp_book_release(tp_book *book);
+
+#endif

@@ -1,0 +1,174 @@
+// writer.c: the tasks of one op. See step/writer.h. Which collectives wait and which run beside a kernel is as
+// src/price/price.c has it.
+#include <math.h>
+
+#include "step/writer.h"
+
+static bool grow(tp_writer *w) {
+    tp_task_list *list = w->list;
+    size_t capacity = list->capacity ? 2 * list->capacity : 64;
+    tp_task *tasks = tp_heap_grow(w->step->heap, list->tasks, capacity, sizeof *tasks);
+    if (!tasks) return false;
+    list->tasks = tasks;
+    list->capacity = capacity;
+    return true;
+}
+
+void tp_write(tp_writer *w, tp_task task) {
+    tp_task_list *list = w->list;
+    if (!(task.stop > task.start) || w->no_memory) return;
+    if (list->n == list->capacity && !grow(w)) {
+        w->no_memory = true;
+        return;
+    }
+    task.section = w->section;
+    task.layer = w->layer;
+    list->tasks[list->n++] = task;
+}
+
+void tp_write_next(tp_writer *w, tp_task task) {
+    task.start = w->now;
+    task.stop = w->now + task.seconds;
+    tp_write(w, task);
+    w->now = task.stop;
+}
+
+static tp_group group_of(const tp_writer *w, const tp_comm *comm) {
+    const tp_step *s = w->step;
+    return (tp_group){s->network->sizes[comm->axis_index],
+                      s->candidate->placement.fast[comm->axis_index]};
+}
+
+// One of an op's collectives, of `panels` panels of `all` of them.
+static tp_task collective(const tp_writer *w, const tp_op *op, const tp_comm *comm, double panels,
+                          double all, bool again) {
+    const tp_step *s = w->step;
+    const tp_platform *on = &s->job->on;
+    tp_route route =
+        tp_collective_route(on->system, on->rules, comm->kind, comm->bytes / all, group_of(w, comm));
+    double seconds =
+        tp_comm_time(comm, on, s->network->sizes, &s->candidate->placement, all);
+    return (tp_task){
+        .kind = TP_TASK_COLLECTIVE,
+        .resources = tp_tiers(route.fast_bytes, route.nic_bytes),
+        .again = again,
+        .op = op,
+        .comm = comm,
+        .fast_bytes = panels * route.fast_bytes,
+        .nic_bytes = panels * route.nic_bytes,
+        .seconds = panels * seconds,
+    };
+}
+
+static tp_task kernel(const tp_op *op, double seconds, bool again) {
+    return (tp_task){.kind = TP_TASK_KERNEL,
+                     .resources = TP_ON_COMPUTE,
+                     .again = again,
+                     .op = op,
+                     .seconds = seconds};
+}
+
+// A kernel waits for what it gathers, and what it made is reduced or sent on.
+static bool comes_first(const tp_comm *comm) {
+    return comm->kind == TP_ALL_GATHER || comm->kind == TP_BROADCAST;
+}
+
+static void write_serial(tp_writer *w, const tp_op *op, const tp_pass *pass, bool first,
+                         bool again) {
+    for (int i = 0; i < pass->n_comms; i++)
+        if (!pass->comms[i].beside && comes_first(&pass->comms[i]) == first)
+            tp_write_next(w, collective(w, op, &pass->comms[i], 1, 1, again));
+}
+
+// The collectives of a pass that run beside its kernel, one after the other: `panels` panels of `all` of each.
+typedef struct row {
+    const tp_op *op;
+    const tp_pass *pass;
+    double panels, all;
+    double pace; // seconds that one of theirs takes where each panel waits for a kernel
+    double span; // that all take
+    bool again;
+} row;
+
+static bool in_row(const row *r, const tp_comm *comm) {
+    return r->op->panels || comm->beside;
+}
+
+// The parts of a row between `from` and `to` of its span, which begins at `at`.
+static void write_beside(tp_writer *w, const row *r, double at, double from, double to) {
+    double begin = 0;
+    for (int i = 0; i < r->pass->n_comms; i++) {
+        const tp_comm *comm = &r->pass->comms[i];
+        if (!in_row(r, comm)) continue;
+        tp_task task = collective(w, r->op, comm, r->panels, r->all, r->again);
+        double whole = r->pace * task.seconds, low = fmax(begin, from), high = fmin(begin + whole, to);
+        begin += whole;
+        if (!(high > low)) continue;
+        double part = (high - low) / whole;
+        task.beside = true;
+        task.start = at + low;
+        task.stop = at + high;
+        task.seconds *= part;
+        task.fast_bytes *= part;
+        task.nic_bytes *= part;
+        tp_write(w, task);
+    }
+}
+
+static double seconds_of(const tp_writer *w, const row *r) {
+    double sum = 0;
+    for (int i = 0; i < r->pass->n_comms; i++)
+        if (in_row(r, &r->pass->comms[i]))
+            sum += collective(w, r->op, &r->pass->comms[i], 1, r->all, r->again).seconds;
+    return sum;
+}
+
+// The row of a pass, and what the kernel's `work` waits for it. Of SUMMA's panels the first travels alone, each further
+// one while the panel before it is multiplied (docs/model.md section 3.1).
+static row row_of(const tp_writer *w, const tp_op *op, const tp_pass *pass, double work, bool again,
+                  double *late) {
+    row r = {op, pass, 1, tp_panels_of(op, w->step->candidate->placement.panels), 1, 0, again};
+    double one = seconds_of(w, &r);
+    r.span = one;
+    *late = fmax(one - work, 0);
+    if (!op->panels || one == 0) return r;
+    bool exactly = w->step->job->on.rules->panels_overlap_exactly;
+    r.panels = exactly ? r.all - 1 : r.all;
+    r.pace = exactly ? fmax(one, work / r.all) / one : 1;
+    r.span = r.pace * r.panels * one;
+    *late = exactly ? r.panels * fmax(one - work / r.all, 0) : fmax(r.span - work, 0);
+    return r;
+}
+
+static void write_first_panel(tp_writer *w, const tp_op *op, const tp_pass *pass, double panels,
+                              bool again) {
+    for (int i = 0; i < pass->n_comms; i++)
+        tp_write_next(w, collective(w, op, &pass->comms[i], 1, panels, again));
+}
+
+void tp_write_op(tp_writer *w, const tp_op *op, const tp_pass *pass, const tp_pass_cost *cost,
+                 double put_off, bool again) {
+    double work = cost->compute + cost->exposed_memory, late;
+    row beside = row_of(w, op, pass, work, again, &late);
+    if (op->panels)
+        write_first_panel(w, op, pass, beside.all, again);
+    else
+        write_serial(w, op, pass, true, again);
+    double start = w->now;
+    tp_task task = kernel(op, work - put_off, again);
+    w->now = start + task.seconds + late;
+    task.start = start;
+    task.stop = op->panels ? w->now : start + task.seconds; // the kernel of panels waits for each of them
+    tp_write(w, task);
+    write_beside(w, &beside, start, 0, w->now - start);
+    if (!op->panels) write_serial(w, op, pass, false, again);
+}
+
+void tp_write_weight_grad(tp_writer *w, const tp_op *op, const tp_pass_cost *cost, double put_off) {
+    if (!(put_off > 0)) return;
+    double work = cost->compute + cost->exposed_memory, start = w->now, late;
+    row beside = row_of(w, op, &op->backward, work, false, &late);
+    double done = work - put_off + late; // while the pass ran that put it off
+    tp_write_next(w, kernel(op, put_off, false));
+    write_beside(w, &beside, start - done, done, beside.span);
+}
