@@ -229,6 +229,8 @@ describe("tperf page", function()
       fragment "search llama-3.1-8b -s h100-sxm -g 16 -b 64 --fast tp=8,dp=2 --recompute none,full")
     assert.equal("schedules?devices=4&f=0.8:1.2&microbatches=8&names=1f1b,zbv&per=stage",
       fragment "schedule 1f1b zbv -d 4 -m 8 --times-per-stage f=0.8:1.2")
+    assert.equal("compare?for=serving&generate=100&gpus=8&model=llama-3.1-8b&prompt=500&systems=h100-sxm",
+      fragment "infer llama-3.1-8b -s h100-sxm -g 8 -p 500 -n 100")
     assert.equal("serve?model=llama-3.1-8b&rate=5&slo=ttft=500ms&system=h100-sxm",
       fragment "serve llama-3.1-8b -s h100-sxm --rate 5 --slo ttft=500ms")
   end)
@@ -244,7 +246,7 @@ describe("tperf page", function()
 
   check("says what it cannot open", function()
     for words, message in pairs {
-      ["nonesuch"] = "the page has no view for 'nonesuch'; it has: run, schedule, search, serve",
+      ["nonesuch"] = "the page has no view for 'nonesuch'; it has: infer, run, schedule, search, serve",
       ["search --nonesuch"] = "unknown option '--nonesuch'", ["run"] = "SCRIPT is missing",
     } do
       local result = program.shell("tperf page --print " .. words)

@@ -18,7 +18,7 @@ function schedules.schedules(question)
   for i, row in ipairs(answer.refused) do refused[i] = row.reason end
   return {
     command = line, count = #answer.timelines, refused = refused,
-    html = view.body(answer.timelines, "the charts", MOST_PASSES),
+    html = view.body(answer.timelines, "the charts", { most = MOST_PASSES }),
   }
 end
 

@@ -70,10 +70,10 @@ end
 --- Everything between the title and the script.
 ---@param timelines tperf.timeline[]
 ---@param what string  prefix of messages
----@param most_passes? integer  of all timelines together
+---@param options? table  most: passes of all timelines together
 ---@return string
-function view.body(timelines, what, most_passes)
-  local passes, limit = 0, most_passes or MOST_PASSES
+function view.body(timelines, what, options)
+  local passes, limit = 0, options and options.most or MOST_PASSES
   for _, each in ipairs(timelines) do passes = passes + each.ops end
   if passes > limit then
     check.fail("%s: a page of %d passes is too large to open (at most %d): compare fewer schedules or micro-batches",
