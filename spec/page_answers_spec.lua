@@ -142,6 +142,13 @@ describe("Compare", function()
     contains(c.chart, "2 series: h100-sxm, b200-sxm")
   end)
 
+  it("says why a system or a size is missing", function()
+    local c = answer { ask = "compare", values = { model = "llama-3.1-405b", systems = "h100-sxm", gpus = "8,128",
+      batch = "64" } }
+    assert.equal(1, #c.table.rows)
+    assert.matches("^h100%-sxm, 8 GPUs: none of %d+ candidates fits", c.missing[1])
+  end)
+
   it("changes domains and memories", function()
     given.hbm, given.domain = "0.5", "4"
     local c = answer { ask = "compare", values = given }

@@ -34,11 +34,11 @@ const compare = {
 
   async show(ask, out, width) {
     const serving = (ask.values.for || "training") === "serving";
-    const answer = await ask("compare", { ask: serving ? "front" : "compare", width: Math.min(width, 1000) },
+    const answer = await ask({ ask: serving ? "front" : "compare", width: Math.min(width, 1000) },
       { for: undefined, gpus: serving && /\D/.test(ask.values.gpus) ? "8" : ask.values.gpus });
     if (!answer) return;
     out.replaceChildren(
-      ...(answer.reason ? [make("p", { class: "reason" }, sentence(answer.reason))] : []),
+      ...answer.missing.map(text => make("p", { class: "reason" }, text + ".")),
       ...(answer.chart ? [figure(answer.chart)] : []),
       ...(answer.table.rows.length ? [makeTable(answer.table, { sort: true,
         label: serving ? "The points of the fronts" : "The best of every system and size" })] : []),
