@@ -38,10 +38,11 @@ const compare = {
       { for: undefined, gpus: serving && /\D/.test(ask.values.gpus) ? "8" : ask.values.gpus });
     if (!answer) return;
     out.replaceChildren(
-      ...answer.missing.map(text => make("p", { class: "reason" }, text + ".")),
       ...(answer.chart ? [figure(answer.chart)] : []),
       ...(answer.table.rows.length ? [makeTable(answer.table, { sort: true,
         label: serving ? "The points of the fronts" : "The best of every system and size" })] : []),
+      ...(answer.missing.length ? [make("h2", {}, "What is missing"),
+        make("ul", {}, ...answer.missing.map(text => make("li", { class: "note" }, text + ".")))] : []),
       make("p", { class: "actions" }, copyButton("copy as Lua script", answer.script)));
     announce(`${answer.table.rows.length} rows`);
   },
