@@ -266,5 +266,5 @@ clean: ## remove build/ and ./tperf
 
 help: ## this list
 	@echo "make [VARIANT=release|debug|asan|tsan|coverage] [CC=…] [CFLAGS=…] [PREFIX=…] [DESTDIR=…] [JOBS=N] [V=1] TARGET"
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
-	  while IFS='|' read -r target text; do printf '  %-11s %s\n' "$$target" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
+	  while IFS='|' read -r target text; do printf '  %-14s %s\n' "$$target" "$$text"; done

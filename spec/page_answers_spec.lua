@@ -142,6 +142,13 @@ describe("Compare", function()
     contains(c.chart, "2 series: h100-sxm, b200-sxm")
   end)
 
+  it("says why a system or a size is missing", function()
+    local c = answer { ask = "compare", values = { model = "llama-3.1-405b", systems = "h100-sxm", gpus = "8,128",
+      batch = "64" } }
+    assert.equal(1, #c.table.rows)
+    assert.matches("^h100%-sxm, 8 GPUs: none of %d+ candidates fits", c.missing[1])
+  end)
+
   it("changes domains and memories", function()
     given.hbm, given.domain = "0.5", "4"
     local c = answer { ask = "compare", values = given }
@@ -229,6 +236,8 @@ describe("tperf page", function()
       fragment "search llama-3.1-8b -s h100-sxm -g 16 -b 64 --fast tp=8,dp=2 --recompute none,full")
     assert.equal("schedules?devices=4&f=0.8:1.2&microbatches=8&names=1f1b,zbv&per=stage",
       fragment "schedule 1f1b zbv -d 4 -m 8 --times-per-stage f=0.8:1.2")
+    assert.equal("compare?for=serving&generate=100&gpus=8&model=llama-3.1-8b&prompt=500&systems=h100-sxm",
+      fragment "infer llama-3.1-8b -s h100-sxm -g 8 -p 500 -n 100")
     assert.equal("serve?model=llama-3.1-8b&rate=5&slo=ttft=500ms&system=h100-sxm",
       fragment "serve llama-3.1-8b -s h100-sxm --rate 5 --slo ttft=500ms")
   end)
@@ -244,7 +253,7 @@ describe("tperf page", function()
 
   check("says what it cannot open", function()
     for words, message in pairs {
-      ["nonesuch"] = "the page has no view for 'nonesuch'; it has: run, schedule, search, serve",
+      ["nonesuch"] = "the page has no view for 'nonesuch'; it has: infer, run, schedule, search, serve",
       ["search --nonesuch"] = "unknown option '--nonesuch'", ["run"] = "SCRIPT is missing",
     } do
       local result = program.shell("tperf page --print " .. words)

@@ -10,12 +10,12 @@
   const links = VIEWS.map(view => make("a", { href: "#" + view.name }, view.title));
   nav.append(...links);
 
-  // Asks about the form's values: ask(lane, question, changes); errors are shown, null is an answer that is late.
+  // Asks about the form's values: ask(question, changes); errors are shown, null is an answer that is late.
   function asker(form, values, problem, mine) {
-    const ask = async (lane, question, changes = {}) => {
+    const ask = async (question, changes = {}) => {
       const asked = { ...values, ...changes };
       for (const name in asked) if (asked[name] === undefined) delete asked[name];
-      const answer = await engine.ask(lane, { ...question, values: asked }, form.texts);
+      const answer = await engine.ask({ ...question, values: asked }, form.texts);
       if (mine !== turn || answer === null) return null;
       if (answer.error === undefined) return answer;
       form.mark(answer.error);
@@ -29,6 +29,7 @@
 
   async function answer(view, form, out, problem) {
     const mine = ++turn, values = form.values();
+    engine.clear();
     const fields = view.fields(lists);
     for (const field of fields) {
       const relevant = !view.relevant || view.relevant(field, values);
@@ -78,6 +79,7 @@
       make("div", { class: "columns" }, form.element, make("div", {}, ...(state.damaged ? [damaged] : []), problem,
         make("p", { class: "busy" }, make("progress", { "aria-label": "computing" }), " computing"), out)));
     turn++;
+    engine.clear();
     if (view.manual) view.open(form, out, address);
     else await answer(view, form, out, problem);
   }
@@ -86,7 +88,7 @@
 
   (async () => {
     try {
-      lists = await engine.ask("lists", { ask: "lists" });
+      lists = await engine.ask({ ask: "lists" });
       document.getElementById("version").textContent = lists.version;
       await open(location.hash);
     } catch (problem) {
@@ -95,5 +97,5 @@
   })();
 
   // For the console, and for tests: what the page asks, as the page asks it.
-  window.tperf = { ask: (question, texts) => engine.ask("console", question, texts) };
+  window.tperf = { ask: (question, texts) => engine.ask(question, texts) };
 })();

@@ -34,14 +34,15 @@ const compare = {
 
   async show(ask, out, width) {
     const serving = (ask.values.for || "training") === "serving";
-    const answer = await ask("compare", { ask: serving ? "front" : "compare", width: Math.min(width, 1000) },
+    const answer = await ask({ ask: serving ? "front" : "compare", width: Math.min(width, 1000) },
       { for: undefined, gpus: serving && /\D/.test(ask.values.gpus) ? "8" : ask.values.gpus });
     if (!answer) return;
     out.replaceChildren(
-      ...(answer.reason ? [make("p", { class: "reason" }, sentence(answer.reason))] : []),
       ...(answer.chart ? [figure(answer.chart)] : []),
       ...(answer.table.rows.length ? [makeTable(answer.table, { sort: true,
         label: serving ? "The points of the fronts" : "The best of every system and size" })] : []),
+      ...(answer.missing.length ? [make("h2", {}, "What is missing"),
+        make("ul", {}, ...answer.missing.map(text => make("li", { class: "note" }, text + ".")))] : []),
       make("p", { class: "actions" }, copyButton("copy as Lua script", answer.script)));
     announce(`${answer.table.rows.length} rows`);
   },

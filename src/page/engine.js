@@ -1,13 +1,13 @@
-// The page's side of the worker: questions one after the other, the newest of a kind only, and scripts in workers of
-// their own, so that a script that does not end can be ended.
+// The page's side of the worker: questions one after the other, and scripts in workers of their own, so that a script
+// that does not end can be ended.
 "use strict";
-const PATIENCE = 400; // ms that a new question waits for one that it replaces before the worker is started again
+const PATIENCE = 400; // ms that a new question waits for one that nobody wants any more before the worker starts again
 
 const engine = (() => {
   const text = id => document.getElementById(id).textContent;
   const url = URL.createObjectURL(new Blob([text("worker")], { type: "text/javascript" }));
   let made = null, worker = null, ready = null, current = null, next = 0, sent = {};
-  const waiting = new Map(); // lane -> job
+  const waiting = [];
 
   // A started worker: { worker, ready }.
   function open(onMessage) {
@@ -20,7 +20,11 @@ const engine = (() => {
         } else if (data.broken && data.id === undefined) reject(new Error(data.broken));
         else onMessage(data);
       };
-      w.onerror = event => reject(new Error(event.message || "the worker could not be started"));
+      w.onerror = event => {
+        const message = event.message || "the worker could not be started";
+        reject(new Error(message));
+        onMessage({ broken: message });
+      };
     });
     w.postMessage({ start: made || { engine: text("engine"), files: text("data") } });
     return { worker: w, ready: started };
@@ -34,7 +38,7 @@ const engine = (() => {
 
   function answered(data) {
     const job = current;
-    if (!job || data.id !== job.id) return;
+    if (!job || data.id !== undefined && data.id !== job.id) return;
     current = null;
     if (data.broken) {
       restart();
@@ -45,10 +49,8 @@ const engine = (() => {
 
   // Starts the job that has waited longest.
   async function turn() {
-    if (current || waiting.size === 0) return;
-    const [lane, job] = waiting.entries().next().value;
-    waiting.delete(lane);
-    current = job;
+    if (current || waiting.length === 0) return;
+    const job = current = waiting.shift();
     try {
       await ready;
     } catch (problem) {
@@ -58,29 +60,29 @@ const engine = (() => {
     if (current !== job) return;
     const texts = {};
     for (const name in job.texts) if (sent[name] !== job.texts[name]) texts[name] = sent[name] = job.texts[name];
-    job.since = performance.now();
     worker.postMessage({ id: job.id, question: { ...job.question, changed: Object.keys(texts).length > 0 }, texts });
   }
 
-  // The answer to a question; null when another of its lane came after it. texts: the files that it names.
-  function ask(lane, question, texts = {}) {
+  // The answer to a question; null when it was cleared before there was one. texts: the files that it names.
+  function ask(question, texts = {}) {
     return new Promise((resolve, reject) => {
-      const job = { id: next++, lane, question, texts, resolve, reject };
-      if (waiting.has(lane)) waiting.get(lane).resolve(null);
-      waiting.set(lane, job);
-      if (current && current.lane === lane) {
-        const late = current;
-        const replace = () => {
-          if (current !== late || !waiting.has(lane)) return;
-          current = null;
-          late.resolve(null);
-          restart();
-          turn();
-        };
-        setTimeout(replace, Math.max(0, PATIENCE - (performance.now() - (late.since || performance.now()))));
-      }
+      waiting.push({ id: next++, question, texts, resolve, reject, since: performance.now() });
       turn();
     });
+  }
+
+  // Nobody wants the answers to what was asked so far.
+  function clear() {
+    for (const job of waiting.splice(0)) job.resolve(null);
+    const late = current;
+    if (!late) return;
+    setTimeout(() => {
+      if (current !== late || waiting.length === 0) return;
+      current = null;
+      late.resolve(null);
+      restart();
+      turn();
+    }, Math.max(0, PATIENCE - (performance.now() - late.since)));
   }
 
   // Runs a command line in a fresh instance: { done: promise of { status, files }, stop }.
@@ -101,5 +103,5 @@ const engine = (() => {
   }
 
   restart();
-  return { ask, run, files: () => made && made.files, ready: () => ready };
+  return { ask, clear, run, files: () => made && made.files };
 })();

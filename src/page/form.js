@@ -10,7 +10,8 @@ function makeField(view, field, value, texts, changed) {
   const optionsOf = () => field.options.map(o => Array.isArray(o) ? o : [o, o]);
   let control, read, write;
   if (field.kind === "checks") {
-    const boxes = optionsOf().map(([key, label]) => {
+    const own = optionsOf(), others = value.split(",").filter(name => name && !own.some(([key]) => key === name));
+    const boxes = [...own, ...others.map(name => [name, name])].map(([key, label]) => {
       const box = make("input", { type: "checkbox", value: key, onchange: changed });
       return { box, label: make("label", { class: "check" }, box, label) };
     });

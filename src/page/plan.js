@@ -46,7 +46,7 @@ const plan = {
   ],
 
   async show(ask, out, width) {
-    const answer = await ask("plan", { ask: "plan" });
+    const answer = await ask({ ask: "plan" });
     if (!answer) return;
     const detail = make("div", { class: "detail", "aria-live": "off" });
     const counted = `${answer.candidates.toLocaleString("en")} candidates, ${answer.feasible.toLocaleString("en")} fit`;
@@ -58,7 +58,10 @@ const plan = {
     if (answer.table.rows.length > 0) {
       const label = answer.feasible > 0 ? "The best configurations" : "What comes closest to fitting";
       out.append(makeTable(answer.table, { label, sort: true, chosen: 0,
-        choose: row => this.detail(ask, detail, width, row) }));
+        choose: row => {
+          engine.clear();
+          this.detail(ask, detail, width, row);
+        } }));
     }
     out.append(make("p", { class: "actions" }, copyButton("copy as command", answer.command),
       copyButton("copy as Lua script", answer.script)), detail);
@@ -68,8 +71,9 @@ const plan = {
 
   // One configuration: memory, time, timeline, recipe. Each appears when it is there.
   async detail(ask, into, width, row) {
-    const d = await ask("detail", { ask: "detail", row: row + 1, width: halfOf(width) });
-    if (!d) return;
+    const mine = this.detailed = {};
+    const d = await ask({ ask: "detail", row: row + 1, width: halfOf(width) });
+    if (!d || this.detailed !== mine) return;
     const fits = d.used <= 1, chart = make("section"), recipe = make("section");
     into.replaceChildren(
       make("h2", {}, `Configuration ${row + 1}: ${d.name}`),
@@ -86,8 +90,8 @@ const plan = {
           figure(d.times))),
       chart, recipe);
     this.recipe(ask, recipe, row, d.stacks);
-    const t = await ask("timeline", { ask: "timeline", row: row + 1 });
-    if (!t) return;
+    const t = await ask({ ask: "timeline", row: row + 1 });
+    if (!t || this.detailed !== mine) return;
     const heading = make("h3", {}, "Timeline of the pipeline");
     if (!t.html) return chart.replaceChildren(heading, make("p", { class: "note" }, sentence(t.reason)));
     const charts = timelines(t.html);
@@ -99,7 +103,7 @@ const plan = {
     const text = make("div"), select = make("select", { id: "plan-stack", onchange: () => show() },
       ...stacks.map(name => make("option", { value: name }, name)));
     const show = async () => {
-      const r = await ask("launch", { ask: "launch", row: row + 1, stack: select.value });
+      const r = await ask({ ask: "launch", row: row + 1, stack: select.value });
       if (!r) return;
       if (r.text === undefined) text.replaceChildren(make("p", { class: "note" }, sentence(r.reason)));
       else text.replaceChildren(codeBlock(r.text, "launch recipe"), copyButton("copy recipe", r.text));

@@ -29,7 +29,7 @@ const schedules = {
     const v = ask.values, times = PASSES.map(([key]) => key).filter(key => v[key]).map(key => `${key}=${v[key]}`);
     const asked = { per: undefined, [v.per === "stage" ? "times-per-stage" : "times"]: times.join(",") || undefined };
     for (const [key] of PASSES) asked[key] = undefined;
-    const answer = await ask("schedules", { ask: "schedules" }, asked);
+    const answer = await ask({ ask: "schedules" }, asked);
     if (!answer) return;
     const charts = timelines(answer.html);
     out.replaceChildren(...answer.refused.map(text => make("p", { class: "note" }, sentence(text))),

@@ -30,7 +30,7 @@ const serve = {
 
   async show(ask, out, width) {
     const latency = ask.values.latency, own = { latency: undefined };
-    const r = await ask("serve", { ask: "serve" }, own);
+    const r = await ask({ ask: "serve" }, own);
     if (!r) return;
     const curve = make("div");
     out.replaceChildren(
@@ -43,7 +43,7 @@ const serve = {
       make("p", { class: "actions" }, copyButton("copy as command", r.command),
         copyButton("copy as Lua script", r.script)));
     announce("served");
-    const c = await ask("load", { ask: "load", latency, width: Math.min(width, 1000) }, own);
+    const c = await ask({ ask: "load", latency, width: Math.min(width, 1000) }, own);
     if (c && c.chart) curve.replaceChildren(figure(c.chart));
   },
 };

@@ -43,11 +43,15 @@ local function data()
   return report.encode(files, { indent = 0 })
 end
 
+-- Those of all that the module is linked from.
 local function licences()
-  local list = { "tperf\n\n" .. slurp "LICENSE" }
+  local list = { "tperf\n\n" .. slurp "LICENSE",
+    "Emscripten's runtime: 2010-2022 The Emscripten Authors, under the same licence as tperf" }
   for _, name in ipairs { "lua", "yaml" } do
     list[#list + 1] = name .. "\n\n" .. slurp(("%s/deps/%s/debian/copyright"):format(folder, name))
   end
+  local emscripten = output_of "em-config EMSCRIPTEN_ROOT":match "[^\n]+"
+  list[#list + 1] = "musl\n\n" .. slurp(emscripten .. "/system/lib/libc/musl/COPYRIGHT")
   return (table.concat(list, "\n\n"):gsub("[&<>]", { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;" }))
 end
 

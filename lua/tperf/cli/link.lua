@@ -7,7 +7,7 @@ local options = require "tperf.cli.options"
 local link = {}
 
 -- Which view asks what a command asks.
-local VIEWS <const> = { search = "plan", schedule = "schedules", serve = "serve", run = "script" }
+local VIEWS <const> = { search = "plan", infer = "compare", schedule = "schedules", serve = "serve", run = "script" }
 
 --- The commands that there are views for.
 ---@return string[]
@@ -105,6 +105,11 @@ local function fields_of(name, values, arguments)
   return fields, texts
 end
 
+-- Compare takes several systems, for training as for serving.
+local function compare_serving(fields)
+  fields["for"], fields.systems, fields.system = "serving", fields.system, nil
+end
+
 -- Times are fields of their own in the form of schedules.
 local function spread_times(fields)
   for name, per in pairs { times = "", ["times-per-stage"] = "stage" } do
@@ -128,7 +133,7 @@ function link.fragment(words)
   if not values then return nil, arguments end
   if name == "run" and not arguments[1] then return nil, "SCRIPT is missing" end
   local fields, texts = fields_of(name, values, arguments)
-  spread_times(fields)
+  if name == "infer" then compare_serving(fields) else spread_times(fields) end
   local parts = {}
   for _, field in ipairs(check.names(fields)) do parts[#parts + 1] = field .. "=" .. escaped(fields[field]) end
   for _, file in ipairs(check.names(texts)) do

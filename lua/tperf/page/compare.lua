@@ -61,8 +61,9 @@ local function check_counts(gpus)
   end
 end
 
---- Training, by the number of GPUs: { chart (SVG), table, script }. values: of `tperf search`, but `systems`, "a,b",
---- for the system; show: what of it; domain: GPUs of a fast domain; hbm: times the memory.
+--- Training, by the number of GPUs: { chart (SVG), table, missing (why some have no row), script }. values: of
+--- `tperf search`, but `systems`, "a,b", for the system; show: what of it; domain: GPUs of a fast domain; hbm: times
+--- the memory.
 function compare.compare(question)
   local given, tperf = question.values, require "tperf"
   local names, systems, domain, hbm = machines(given)
@@ -71,33 +72,31 @@ function compare.compare(question)
   local asked = command.need(configuration.question(values, arguments, { "gpus", "batch" }, true))
   check_counts(asked.gpus)
   asked.software, asked.top, asked.system = values.software or asked.software, 1, nil
+  asked.gpus = type(asked.gpus) == "table" and asked.gpus or { asked.gpus }
   local script = script_of(names, asked, domain, hbm, [[
   for _, found in ipairs(tperf.search(question)) do
     local c = found[1]
     print(name, found.gpus, c and tperf.units.format(c.time, "s") or found.reason)
   end]])
-  asked.gpus = type(asked.gpus) == "table" and asked.gpus or { asked.gpus }
   local show = SHOWS[given.show or "tokens/s/GPU"] or check.fail("show: %s is not known", check.show(given.show))
-  local rows, points, last = {}, {}, nil
+  local rows, missing = {}, {}
   for i, system in ipairs(systems) do
     asked.system = system
     for _, found in ipairs(command.call("search", tperf.search, asked)) do
-      local row = found[1] or { gpus = found.gpus, reason = found.reason }
-      row.machine = names[i]
-      rows[#rows + 1], last = row, found.reason or last
-      points[#points + 1] = found[1] and row or nil
+      rows[#rows + 1] = found[1]
+      if found[1] then
+        found[1].machine = names[i]
+      else
+        missing[#missing + 1] = ("%s, %d GPUs: %s"):format(names[i], found.gpus, found.reason)
+      end
     end
   end
   local columns = { { key = "machine", title = "system" }, { key = "gpus", title = "GPUs" } }
   table.move(configuration.columns, 1, #configuration.columns, #columns + 1, columns)
-  columns[#columns + 1] = { key = "reason" }
-  for _, row in ipairs(rows) do -- columns read these of every row
-    row.fast, row.tokens_per_second = row.fast or {}, row.tokens_per_second or 0 / 0
-  end
   return {
-    table = grid(rows, columns), script = script, reason = not points[1] and last or nil,
-    chart = points[1] and tperf.plot.lines({
-      rows = points, series = "machine", x = { key = "gpus", title = "GPUs" }, y = show.y, logx = 2,
+    table = grid(rows, columns), script = script, missing = missing,
+    chart = rows[1] and tperf.plot.lines({
+      rows = rows, series = "machine", x = { key = "gpus", title = "GPUs" }, y = show.y, logx = 2,
       logy = show.log, title = tostring(tperf.model(asked.model)) .. ": the best of every size",
       width = question.width,
     }):svg() or nil,
@@ -118,18 +117,18 @@ function compare.front(question)
   for _, point in ipairs(tperf.search_inference(question).pareto or {}) do
     print(name, 1 / point.tpot, point.tokens_per_second_per_gpu)
   end]])
-  local rows, reason = {}, nil
+  local rows, missing = {}, {}
   for i, system in ipairs(systems) do
     asked.system = system
     local found = command.call("infer", tperf.search_inference, asked)
-    reason = reason or found.reason and ("%s: %s"):format(names[i], found.reason)
+    if found.reason then missing[#missing + 1] = ("%s: %s"):format(names[i], found.reason) end
     for _, point in ipairs(found.pareto or {}) do
       point.machine, point.speed = names[i], 1 / point.tpot
       rows[#rows + 1] = point
     end
   end
   return {
-    script = script, reason = reason,
+    script = script, missing = missing,
     table = grid(rows, {
       { key = "machine", title = "system" }, { key = "tp" }, { key = "pp", usual = 1 }, { key = "ep", usual = 1 },
       { key = "dp" }, { key = "batch" }, { key = "ttft", unit = "s" }, { key = "tpot", unit = "s" },
