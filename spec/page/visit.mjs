@@ -137,6 +137,9 @@ async function scripts() {
     tperf.plot.lines({ rows = { { x = 1, y = 1 }, { x = 2, y = 4 } }, x = "x", y = "y" }):save "a.svg"`);
   seen.drawn = await page.value("document.querySelectorAll('.answer figure svg').length");
   seen.written = await page.value("document.querySelector('.answer li a').textContent");
+  await run(`require "tperf".schedule { schedule = "1f1b", devices = 2, microbatches = 2 }:save "b.svg"`);
+  seen.image = await page.value("document.querySelector('.answer figure img').decode().then(() => "
+    + "document.querySelector('.answer figure img').naturalWidth)");
   seen.refused = await run("os.execute 'ls'");
   seen.syntax = await run("x = = 1");
   await page.until("location.hash.includes('file.script.lua')");

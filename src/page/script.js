@@ -64,6 +64,17 @@ const script = {
     stop.disabled = true;
   },
 
+  // An SVG as part of the page, whose colours it takes and whose tips it has; one with a style of its own, which would be
+  // the page's, as an image.
+  picture(bytes, name) {
+    const text = new TextDecoder().decode(bytes);
+    if (/<style|\sstyle\s*=/.test(text))
+      return make("img", { alt: name, src: "data:image/svg+xml," + encodeURIComponent(text) });
+    const svg = new DOMParser().parseFromString(text, "image/svg+xml");
+    for (const e of svg.querySelectorAll("script, foreignObject")) e.remove();
+    return document.importNode(svg.documentElement, true);
+  },
+
   // Pictures beside, the rest to save.
   written(result, files) {
     const links = make("ul");
@@ -71,11 +82,7 @@ const script = {
       if (name === "manifest.json" || name === "stdout.txt") continue;
       const type = name.endsWith(".svg") ? "image/svg+xml" : name.endsWith(".html") ? "text/html" : "text/plain";
       if (name.endsWith(".svg")) {
-        const svg = new DOMParser().parseFromString(new TextDecoder().decode(files[name]), "image/svg+xml");
-        const picture = make("figure", {}, make("figcaption", {}, name));
-        for (const e of svg.querySelectorAll("script, foreignObject")) e.remove();
-        picture.append(document.importNode(svg.documentElement, true));
-        result.append(picture);
+        result.append(make("figure", {}, make("figcaption", {}, name), this.picture(files[name], name)));
       }
       links.append(make("li", {}, make("a", { download: name.replaceAll("/", "-"),
         href: URL.createObjectURL(new Blob([files[name]], { type })) }, name), ` ${files[name].length} bytes`));
