@@ -53,7 +53,7 @@ LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
-.PHONY: all run test check faults coverage accuracy docs bench fuzz fuzz-yaml fuzz-json fuzz-csv fuzz-cli fuzz-lua \
+.PHONY: all run test check faults coverage accuracy accuracy-serving docs bench fuzz fuzz-yaml fuzz-json fuzz-csv fuzz-cli fuzz-lua \
         gallery lint format lua-module deps deps-test deps-lint install install-lua \
         uninstall clean help FORCE
 .DEFAULT_GOAL := all
@@ -91,6 +91,11 @@ accuracy: all ## write docs/accuracy.md from the tables of measurements in the f
 	  $(MEASURED)/operators/attention_visible.csv $(MEASURED)/operators/moe_visible.csv \
 	  $(MEASURED)/operators/mla_visible.csv $(MEASURED)/operators/memory_ops_visible.csv \
 	  $(MEASURED)/nccl_visible.csv $(MEASURED)/operators/custom_allreduce_visible.csv $(MEASURED)/measured_visible.csv
+
+accuracy-serving: all ## write its part about serving from the tables in the folder SERVING
+	$(Q)$(B)/tperf run --trust tools/write_accuracy.lua $(SERVING)/vllm_runs/measured.csv \
+	  $(wildcard $(SERVING)/requests/*.requests.csv) $(SERVING)/endtoend/closed_loop.csv \
+	  $(SERVING)/endtoend/published_tables.csv
 
 docs: all ## write docs/api.md and meta/tperf.lua from the library's comments and schemas
 	$(Q)$(B)/tperf run --trust tools/write_docs.lua

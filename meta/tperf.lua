@@ -3,9 +3,12 @@
 
 ---@class tperf.architecture.request
 ---@field name string for messages
----@field layer any[] the blocks of every layer
+---@field layer? any[] the blocks of every layer, but for groups with blocks of their own
 ---@field first? any[] blocks before the first layer and after the last; the usual embedding and head
 ---@field last? any[] blocks before the first layer and after the last; the usual embedding and head
+---@field groups? any the model's layers as runs of equal ones, in order, or function(model) -> such a list; as the model's description has them. Each is { count = layers, key = name, equal for equal layers, blocks = { … }?, seq = tokens of its sequence, the model's?, … }: blocks find it, with all its fields, as share.group
+---@field parameters? any how many the model has, or function(model) -> that, those that a token meets; as the description says
+---@field flops_per_token? any forward and backward, a number or function(model, options) -> it (options as those of model:flops_per_token), of which MFU is made
 
 ---@class tperf.calibrate.request
 ---@field system string|table what to start from: its peaks and bandwidths stay
@@ -48,6 +51,7 @@
 ---@field strategy? string|string[]|table how layers are cut: "tensor" (default), "context", one of your own; follows from the axes
 ---@field tp? integer GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in turn (1)
 ---@field cp? integer GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in turn (1)
+---@field ulysses? integer GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in turn (1)
 ---@field pp? integer GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in turn (1)
 ---@field ep? integer GPUs that experts are spread over, that cut each expert (1; as tp); both out of tp x cp x dp
 ---@field etp? integer GPUs that experts are spread over, that cut each expert (1; as tp); both out of tp x cp x dp
@@ -61,6 +65,7 @@
 ---@field reserve? number part of the HBM that stays free (0.1)
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field rules? string|table "default"
+---@field software? string|table "none", the only choice: kernels as timed on their own; profiles describe training
 ---@field ops? boolean whether to list ops (false)
 
 ---@class tperf.layer.request
@@ -75,7 +80,8 @@
 ---@field cp? integer GPUs along each axis of the strategy (1; etp as tp)
 ---@field ep? integer GPUs along each axis of the strategy (1; etp as tp)
 ---@field etp? integer GPUs along each axis of the strategy (1; etp as tp)
----@field shard? integer of no consequence to a layer
+---@field ulysses? integer of strategy context; of no consequence to a layer
+---@field shard? integer of strategy context; of no consequence to a layer
 ---@field panels? integer of SUMMA products (4)
 ---@field fast? table GPUs of each axis in one fast domain: { tp = 8 }; as many as fit
 ---@field seq? integer tokens, in place of the model's
@@ -84,16 +90,25 @@
 ---@field sequence_parallel? boolean true (default) or false
 ---@field rules? string|table "default"
 
+---@class tperf.load_curve.request
+---@field rates? number[] requests a second; by default `points` of them up to what is served without waits that grow
+---@field points? integer how many (12)
+---@field count? integer requests of a run, the least (1,000); as many as come while a request is answered 20 times, if more
+
 ---@class tperf.model
 ---@field activation? "gelu"|"relu"|"relu2"|"silu"|"quick_gelu"|"tanh" else gelu, silu if gated
 ---@field architecture? table made by tperf.architecture; absent: what the other fields describe
+---@field attention_gate? boolean a second query projection gates attention's output (Qwen3-Next)
 ---@field attention_sinks? boolean one learned score per head (gpt-oss)
 ---@field biases? boolean|tperf.model.biases else all, none with RMSNorm
----@field causal? boolean else true, false for images
+---@field causal? boolean else true, false for images and encoders
 ---@field context? integer the most tokens it takes; else seq
+---@field delta? tperf.model.delta gated delta net layers
+---@field diffusion? tperf.model.diffusion the images are noise to be taken away
 ---@field dropout? boolean in training: of scores and of both branches; else as GPT-3 and its kin: LayerNorms, a plain MLP
 ---@field embedding_norm? boolean a norm after the tables
 ---@field embedding_width? integer of the tables, when it differs from hidden (OPT-350m)
+---@field encoder? tperf.model.encoder of text, trained to find masked words
 ---@field experts? tperf.model.experts mixture of experts
 ---@field family? string of models, for people
 ---@field ffn? integer width between the matrices of a dense MLP; else 4 hidden
@@ -106,17 +121,21 @@
 ---@field layer_pattern? string hybrids, one letter a layer: M mamba, * attention, - MLP, E experts
 ---@field layers integer how many
 ---@field mamba? tperf.model.mamba Mamba-2 layers
+---@field mamba1? tperf.model.mamba1 Mamba-1 layers
+---@field mixers? string Layers of a mixer and an MLP or experts, one letter a layer, repeated: M Mamba, D gated delta net, * attention.
 ---@field mla? tperf.model.mla multi-head latent attention
 ---@field mtp? integer multi-token prediction modules
+---@field mtp_pattern? string of a module's layers, in letters of layer_pattern; else one like the last
 ---@field name string what messages and reports call it
 ---@field norm? "layernorm"|"rmsnorm" of which kind
 ---@field norms_per_layer? integer those inside attention not counted
 ---@field parallel_block? boolean attention and MLP side by side (PaLM, Falcon)
 ---@field position_rows? integer of the learned table, if not context (OPT: 2 more)
 ---@field positions? "learned"|"rotary"|"alibi"|"none" how positions enter
----@field qk_norm? boolean norms of every head's queries and keys
+---@field qk_norm? boolean|"whole" Norms of queries and keys: true, of every head's; "whole", of all heads' together (MiniMax-M2).
 ---@field seq? integer tokens of a training sequence; an image says itself how many it makes
 ---@field source? string where the numbers come from
+---@field sparse? tperf.model.sparse an indexer chooses what latent attention sees
 ---@field tied_embeddings? boolean the output table is the input's
 ---@field training_tokens? number of the run that trains it
 ---@field unbounded? boolean no limit of context: nothing in the model depends on it
@@ -131,6 +150,26 @@
 ---@field norm? boolean of LayerNorms; an RMSNorm has none
 ---@field qkv? boolean of the projections to queries, keys and values
 
+---@class tperf.model.delta
+---@field chunk? integer tokens of one block of the scan
+---@field conv? integer taps of the convolution
+---@field heads integer of queries and keys
+---@field key_dim integer features of a head's query and key
+---@field value_dim integer features of a head's value
+---@field value_heads integer of values: a multiple of heads
+
+---@class tperf.model.diffusion
+---@field frequency? integer features that a time step is spread into
+---@field labels integer rows of the table of classes, the one of no class included
+---@field out_channels integer numbers of a pixel that it predicts
+
+---@class tperf.model.encoder
+---@field head? boolean false: no output table; the encoder is used bare
+---@field pooler? boolean a product and a tanh of the first token
+---@field pooler_classes? integer of a classification of what the pooler made
+---@field segments? integer rows of the table of token types
+---@field transform? boolean a product, the activation and a norm before the output table
+
 ---@class tperf.model.experts
 ---@field capacity_factor? number absent: dropless
 ---@field count integer routed experts of a layer
@@ -138,6 +177,7 @@
 ---@field every? integer of the other layers every n-th (n, 2 n, …) has experts
 ---@field ffn integer width of one routed expert
 ---@field imbalance? number load of the busiest expert over the mean
+---@field latent? integer width that the routed experts work at, with a projection there and back (LatentMoE)
 ---@field router_bias? boolean of the router's scores
 ---@field shared? integer experts every token meets
 ---@field shared_ffn? integer width of one shared expert; that of a routed one if absent
@@ -155,12 +195,26 @@
 ---@field heads integer of the scan
 ---@field state integer numbers of state for each feature
 
+---@class tperf.model.mamba1
+---@field bias? boolean of both projections
+---@field conv? integer taps of the convolution
+---@field conv_bias? boolean of the convolution
+---@field inner integer features of the scan
+---@field norms? boolean of steps, B and C (Jamba)
+---@field rank integer of the projection to the steps
+---@field state? integer numbers of state for each feature
+
 ---@class tperf.model.mla
 ---@field kv_rank integer width of the latent of keys and values
 ---@field nope_dim integer of a key, not rotated
 ---@field q_rank? integer absent: one full query projection
 ---@field rope_dim integer of a key, rotated; shared by all heads
 ---@field v_dim integer of a value
+
+---@class tperf.model.sparse
+---@field head_dim integer features of one of them
+---@field heads integer of the indexer
+---@field top_k integer tokens that a query attends to, at most
 
 ---@class tperf.model.vision
 ---@field channels? integer numbers of a pixel
@@ -189,6 +243,7 @@
 ---@field recomputed? boolean true: the backward pass runs the forward pass again
 
 ---@class tperf.op.attention.request
+---@field ring? boolean true: they pass from GPU to GPU beside the kernels instead
 ---@field batch integer samples
 ---@field causal? boolean what a query sees: those before it; the last `window` of them
 ---@field dropout? boolean true: with dropout of the scores
@@ -486,6 +541,8 @@
 
 ---@class tperf.plot.lines.request
 ---@field y string|function|table|(string|function|table)[] a field or a list of fields, each a series
+---@field low? string|function|table the ends of a band about the line, for one y field
+---@field high? string|function|table the ends of a band about the line, for one y field
 ---@field markers? boolean false: lines alone
 ---@field guides? table[] lines { y = }, { x = } or { f = function(x) … end }, each with a label
 ---@field height? integer px
@@ -506,8 +563,29 @@
 ---@field ymin? number limits
 ---@field yunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
 
+---@class tperf.plot.load.request
+---@field rows table[] of tperf.load_curve
+---@field slo? table limits to draw: { ttft =, tpot = }
+---@field height? integer px
+---@field title? string above the plot
+---@field width? integer px
+
+---@class tperf.plot.occupancy.request
+---@field result any of tperf.serve with keep = "steps"
+---@field height? integer px
+---@field title? string above the plot
+---@field width? integer px
+
 ---@class tperf.plot.panels.request
 ---@field title? string above all of them
+
+---@class tperf.plot.requests.request
+---@field result any of tperf.serve with keep = "requests" or "steps"
+---@field first? integer the first request to draw (1)
+---@field count? integer how many (100)
+---@field height? integer px
+---@field title? string above the plot
+---@field width? integer px
 
 ---@class tperf.plot.roofline.request
 ---@field name? string|function fields, paths or functions of the row, if not called so
@@ -554,6 +632,26 @@
 ---@field xmin? number limits
 ---@field xunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
 ---@field y string|function|table a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
+---@field ylabel? string of the axes; the fields' own titles
+---@field ymax? number limits
+---@field ymin? number limits
+---@field yunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
+
+---@class tperf.plot.spans.request
+---@field start string|function|table fields: where a span begins and ends
+---@field stop string|function|table fields: where a span begins and ends
+---@field lane string|function|table a field: its row, the smallest number above
+---@field guides? table[] lines { y = }, { x = } or { f = function(x) … end }, each with a label
+---@field height? integer px
+---@field rows table[] the data: a list of records
+---@field series? string|function|table a field: rows with the same value are one series
+---@field subtitle? string above the plot
+---@field title? string above the plot
+---@field width? integer px
+---@field xlabel? string of the axes; the fields' own titles
+---@field xmax? number limits
+---@field xmin? number limits
+---@field xunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
 ---@field ylabel? string of the axes; the fields' own titles
 ---@field ymax? number limits
 ---@field ymin? number limits
@@ -607,6 +705,11 @@
 ---@field slow_pipeline_links_cost? boolean pipeline links between domains take their time
 ---@field small_gradients_reduced? boolean gradients of replicated biases and norm parameters are all-reduced
 ---@field stages_may_differ? boolean pipeline stages need not hold equally many layers
+---@field typical_software? boolean training that names no software is run as stacks typically run it
+
+---@class tperf.saturation.request
+---@field tolerance? number where to stop, as a part of the rate (0.01)
+---@field count? integer requests of a run, the least (1,000); as many as come while a request is answered 20 times, if more
 
 ---@class tperf.schedule.request
 ---@field schedule string|string[] name
@@ -617,6 +720,7 @@
 ---@field times? table { forward=, backward=, backward_input=, backward_weight=, overlapped= }: each a number, or a list or map by stage; any unit
 ---@field p2p? number time between the end of a pass and its neighbour's start
 ---@field memory? table { forward > 0, backward_input <= 0, backward_weight <= 0 }: what a pass leaves behind, by default 1 from a forward to its (weight) backward
+---@field passing? table { forward, backward }: what lives on the device while such a pass runs, and no longer
 ---@field memory_limit? any of every device, or a list by device
 ---@field ready? any when devices can begin (0), or a list by device
 ---@field rules? string|table "default", "pp-visualization" or "zero-bubble"
@@ -652,15 +756,16 @@
 ---@class tperf.search.request
 ---@field model string|table a name, a file or a table; system may be a list
 ---@field system string|table a name, a file or a table; system may be a list
----@field gpus integer|integer[] a number or a list
----@field global_batch integer samples per iteration
----@field strategy? string|string[]|table a name ("tensor"), a list of names, or "all"; the best across them
+---@field gpus integer|integer[] a number or a list; samples per iteration
+---@field global_batch integer a number or a list; samples per iteration
+---@field strategy? string|string[]|table a name, a list of names, or "all"; the best across them ("tensor", or the first that has the axes that are given)
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
 ---@field seq? integer tokens, in place of the model's
 ---@field rules? string|table "default", "subramanian2024" or a table, see tperf.rules
 ---@field micro_batch? integer|integer[] a number or a list: only these; any that divides
 ---@field pp? integer|integer[] a number or a list: only these; any that divides
 ---@field dp? integer|integer[] a number or a list: only these; any that divides
+---@field panels? integer|integer[] a number or a list: only these; any that divides
 ---@field tp? integer|integer[] GPUs along each axis of the strategy, likewise
 ---@field tp1? integer|integer[] GPUs along each axis of the strategy, likewise
 ---@field tp2? integer|integer[] GPUs along each axis of the strategy, likewise
@@ -668,30 +773,37 @@
 ---@field ep? integer|integer[] GPUs that experts are spread over, and that cut each (as tp, or 1), out of tp x cp x dp
 ---@field etp? integer|integer[] GPUs that experts are spread over, and that cut each (as tp, or 1), out of tp x cp x dp
 ---@field shard? integer|integer[] replicas that ZeRO shards over, likewise: fewer than all are hybrid shards (all)
----@field panels? integer|integer[] of SUMMA products, likewise
 ---@field fast? table { tp =, dp = … }: only these placements
----@field schedule? string|string[] a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" })
+---@field schedule? string|string[] a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); one without, such as one's own, is ranked by simulation
+---@field pipeline_layout? string|integer[] Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in the model's order
+---@field first_stage_layers? integer layers of the first and the last device; the others share the rest
+---@field last_stage_layers? integer layers of the first and the last device; the others share the rest
+---@field account_for_embedding? boolean true: count as a layer when layers are dealt out to stages (false)
+---@field account_for_loss? boolean true: count as a layer when layers are dealt out to stages (false)
+---@field cp_kind? "all_gather"|"ring"|"all_to_all"|("all_gather"|"ring"|"all_to_all")[] how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list
+---@field ulysses? integer|integer[] GPUs of context parallelism by all-to-all inside cp, likewise (1)
 ---@field virtual_stages? integer|integer[] chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
 ---@field zero? integer|integer[] ZeRO stage 0 to 3, or a list (1)
 ---@field recompute? "none"|"selective"|"full"|("none"|"selective"|"full")[] "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---@field sequence_parallel? boolean|boolean[] true (default), false, or a list
 ---@field recompute_layers? integer how many layers keep one input under full recomputation (1)
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
----@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (as the ops have them: "bf16"; docs/memory.md)
----@field gradients? "fp32"|"bf16"|"fp16" "fp32", "bf16" or "fp16": kept and reduced in; as the rules say
+---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
+---@field gradients? "fp32"|"bf16"|"fp16" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
 ---@field reserve? number part of the memory to keep free (0)
 ---@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
----@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does (false)
+---@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
 ---@field top? integer how many configurations to return (10)
 ---@field keep? "all"|"best" "all": every candidate, feasible or not
 ---@field where? function function(configuration) -> boolean: which may be returned. Called only for those good enough to be; `candidates` and `feasible` count before it
----@field infeasible? boolean true: let configurations that do not fit compete
----@field prune? boolean false: evaluate what bounds rule out as well; the answer is the same
----@field threads? integer as many as there are processors
----@field progress? function function(shapes done)
----@field software? string|table the training stack that runs them (see tperf.software): its name, a file or a table; "none" (default) for the formulas alone
+---@field infeasible? boolean true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
+---@field prune? boolean true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
+---@field simulate? boolean true: rank by simulation, pass by pass, and not by the closed form, which takes all stages for equal; adds `simulated`
+---@field threads? integer as many as there are processors; function(shapes done)
+---@field progress? function as many as there are processors; function(shapes done)
+---@field software? string|table the training stack that runs them (see tperf.software): its name, a file or a table ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
 
 ---@class tperf.search_inference.request
 ---@field model string|table a name, a file, a table
@@ -702,6 +814,7 @@
 ---@field strategy? string|string[]|table how layers are cut: "tensor" (default), "context", one of your own
 ---@field tp? any a size or a list; all that are possible
 ---@field cp? any a size or a list; all that are possible
+---@field ulysses? any a size or a list; all that are possible
 ---@field pp? any a size or a list; all that are possible
 ---@field ep? any a size or a list; all that are possible
 ---@field etp? any a size or a list; all that are possible
@@ -719,6 +832,18 @@
 ---@field reserve? number part of the HBM that stays free (0.1)
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field rules? string|table "default"
+---@field software? string|table "none", the only choice: kernels as timed on their own; profiles describe training
+
+---@class tperf.search_serving.request
+---@field rate? number requests a second, of the whole deployment
+---@field gpus? integer the most GPUs (1,024)
+---@field tp? any a size or a list: powers of 2 within a fast domain; ep with experts alone
+---@field ep? any a size or a list: powers of 2 within a fast domain; ep with experts alone
+---@field max_num_seqs? any a size or a list ({ 256, 1024 })
+---@field max_num_batched_tokens? any a size or a list ({ 2048, 8192 })
+---@field top? integer how many to return (10)
+---@field count? integer requests of a run, the least (1,000)
+---@field pareto? boolean whether to find the Pareto front, too; without a rate it alone (false)
 
 ---@class tperf.serve.request
 ---@field model? string|table a name, a file, a table: steps are priced from the model's network on the system
@@ -730,6 +855,7 @@
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them ("bf16")
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as tperf.infer has them ("bf16")
 ---@field rules? string|table "default"
+---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field memory_utilization? number part of the HBM that the engine may use, from which num_blocks follows (0.9)
 ---@field host? any what the host adds, in seconds: { front_end =, step =, request =, token = }, for each request outside of the engine, to each step, for each request and each token in it (0), or the name of a profile ("vllm-0.15": front_end = 7.5e-3)
 ---@field step_time? table in place of a model: { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and a key in a prefill
@@ -763,7 +889,8 @@
 ---@field runs? integer how many published runs it was fitted to
 ---@field error? number half of them are within this part of the measured time, predicted by a fit to others of them
 ---@field error90? number nine tenths of them are
----@field systems? string[] on which they ran
+---@field systems? string[] on which they ran, and of which generations of GPUs those are
+---@field generations? string[] on which they ran, and of which generations of GPUs those are
 ---@field gpus? integer[] their range, { from, to }
 ---@field hidden? integer[] their range, { from, to }
 ---@field seq? integer[] their range, { from, to }
@@ -786,6 +913,7 @@
 ---@field inner_tokens? function cuts, see below
 ---@field name string what messages call it; a line for lists
 ---@field norm? function cuts, see below
+---@field options? any { cp_kind = { axis = "cp", choices = { "all_gather", "ring" … } } }: named choices about an axis that its functions find in the share, the first where none is given; searches take a list of them
 ---@field outer? function cuts, see below
 ---@field outer_bias? function cuts, see below
 ---@field outer_tokens? function cuts, see below
@@ -798,6 +926,7 @@
 ---@field sequence_shards function function(share) -> integer: what must divide the sequence (rule shards_divide_sequence)
 ---@field serves? boolean false: it cuts sequences, and so nothing of a step of one token (true)
 ---@field summary? string what messages call it; a line for lists
+---@field trains? boolean false: searches of "all" strategies leave it out (true)
 
 ---@class tperf.strategy.share.request
 ---@field group? any the record of model:groups() that the layer belongs to
@@ -819,6 +948,7 @@
 
 ---@class tperf.system
 ---@field accelerator tperf.system.accelerator one GPU
+---@field curves_of? string The system to whose GPU the curves were fitted, when it is another: the same chip or generation.
 ---@field generation? string of the accelerator, for people
 ---@field name string what messages and reports call it
 ---@field network tperf.system.network between GPUs
@@ -927,27 +1057,34 @@
 ---@field configuration? any one that a search found: all that is not given is taken from it
 ---@field simulate? any true, a schedule's name or a table (see tperf.simulate): the iteration pass by pass, too
 ---@field explain? boolean true: the whole sum, term by term, in `sum`
----@field software? string|table what a training stack adds (see tperf.software): its name, a file or a table
+---@field software? string|table the training stack that runs it (see tperf.software): its name, a file or a table ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
+---@field account_for_embedding? boolean true: count as a layer when layers are dealt out to stages (false)
+---@field account_for_loss? boolean true: count as a layer when layers are dealt out to stages (false)
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
+---@field cp_kind? "all_gather"|"ring"|"all_to_all" how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list
 ---@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
 ---@field etp? integer GPUs that experts are spread over, and that cut each (as tp, or 1), out of tp x cp x dp
----@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does (false)
----@field gradients? "fp32"|"bf16"|"fp16" "fp32", "bf16" or "fp16": kept and reduced in; as the rules say
+---@field first_stage_layers? integer layers of the first and the last device; the others share the rest
+---@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
+---@field gradients? "fp32"|"bf16"|"fp16" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
+---@field last_stage_layers? integer layers of the first and the last device; the others share the rest
 ---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---@field model string|table a name, a file or a table; system may be a list
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
+---@field pipeline_layout? string|integer[] Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in the model's order
 ---@field recompute? "none"|"selective"|"full" "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---@field recompute_layers? integer how many layers keep one input under full recomputation (1)
 ---@field reserve? number part of the memory to keep free (0)
 ---@field rules? string|table "default", "subramanian2024" or a table, see tperf.rules
----@field schedule? string a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" })
+---@field schedule? string a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); one without, such as one's own, is ranked by simulation
 ---@field seq? integer tokens, in place of the model's
 ---@field sequence_parallel? boolean true (default), false, or a list
 ---@field shard? integer replicas that ZeRO shards over, likewise: fewer than all are hybrid shards (all)
 ---@field system string|table a name, a file or a table; system may be a list
+---@field ulysses? integer GPUs of context parallelism by all-to-all inside cp, likewise (1)
 ---@field virtual_stages? integer chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
----@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (as the ops have them: "bf16"; docs/memory.md)
+---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---@field zero? integer ZeRO stage 0 to 3, or a list (1)
 
 ---@class tperf.validate.request
@@ -1033,9 +1170,14 @@ function tperf_Report:save(path) end
 ---@class tperf.comm
 ---@field kind string
 ---@field bytes number the full vector
----@field axis string
+---@field axis? string of a collective within a layer
 ---@field gpus integer
 ---@field fast integer of them in one fast domain
+---@field time number seconds that it takes by itself
+---@field fast_bytes number that one GPU sends over its fast port
+---@field nic_bytes number that one GPU sends through its NICs
+---@field algorithm string whose time that is: "ring", "rings" (parallel ones), "tree", "switch", "pairwise", "send"
+---@field beside? boolean it runs beside its op's own work: only what exceeds that takes time
 
 ---One way to train a model on a machine.
 ---@class tperf.configuration
@@ -1046,6 +1188,8 @@ function tperf_Report:save(path) end
 ---@field tp1? integer columns of a SUMMA grid
 ---@field tp2? integer rows of a SUMMA grid
 ---@field cp? integer context parallelism
+---@field ulysses? integer context parallelism by all-to-all, inside cp
+---@field cp_kind? string how keys and values travel over cp
 ---@field etp? integer GPUs that cut each expert
 ---@field ep? integer expert parallelism: GPUs that experts are spread over
 ---@field shard? integer replicas that ZeRO shards over, where these are not all
@@ -1076,9 +1220,14 @@ function tperf_Report:save(path) end
 ---@field kinds? table[] of tperf.train: { key, count, ops } of every kind of layer
 ---@field first? tperf.layer_op[] of tperf.train: the ops before the first layer
 ---@field last? tperf.layer_op[] of tperf.train: the ops after the last layer
----@field software? string the profile of the stack that runs it
----@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
----@field warnings? string[] then: what no run that was compared resembled
+---@field software string the profile of the stack that runs it; "none": the formulas alone
+---@field time_without_waste number seconds of an iteration by the formulas alone: kernels and links as timed on their own, no host, no optimizer's step
+---@field interval? table with a profile: { low, high } seconds between which nine tenths of the like runs lie
+---@field warnings? string[] with a profile: what no run that was compared resembled
+---@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
+---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
+---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with its `links`; and the average hop, time
+---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
@@ -1089,6 +1238,7 @@ function tperf_Report:save(path) end
 ---@field feasible integer how many of them fit in memory
 ---@field evaluated? integer how many were timed, when prune is false
 ---@field complete boolean false when Ctrl-C ended the search
+---@field proven? boolean when simulated: nothing else could be among the best
 ---@field seconds number that the search took
 ---@field reason? string why nothing was found
 ---@field model tperf.model
@@ -1102,6 +1252,7 @@ function tperf_Report:save(path) end
 ---@field p50 number
 ---@field p90 number
 ---@field p99 number
+---@field margin { mean: number?, p50: number?, p90: number?, p99: number? } half of each one's 95 % interval: how far a run of so many requests may be off by chance; absent where requests are too few to tell (50, 100, 500, 5,000)
 
 ---@class tperf.layer_group
 ---@field first integer the group's first layer, from 1
@@ -1109,9 +1260,11 @@ function tperf_Report:save(path) end
 ---@field kind "dense"|"moe"|"mamba"|"attention"|"mlp"|"experts"
 ---@field attention "gqa"|"mla"|"none"
 ---@field mamba boolean
+---@field delta? boolean a gated delta net
 ---@field mlp "dense"|"experts"|"none"
 ---@field norms integer norms per layer, those inside attention or Mamba not counted
 ---@field window? integer keys a token sees, at most (nil: all)
+---@field chosen? integer tokens that sparse attention chooses, at most
 ---@field key string equal for groups of equal layers, so that a caller need cost each kind once
 
 ---An op of a layer, for one micro-batch on one GPU.
@@ -1127,6 +1280,7 @@ function tperf_Report:save(path) end
 ---Bytes on a GPU, for a configuration on the one that holds most.
 ---@class tperf.memory
 ---@field total number
+---@field peak? table of tperf.train, if simulated: the moment at which the fullest GPU is fullest, see tperf.simulate
 ---@field weights number
 ---@field gradients number
 ---@field optimizer number master copy of the weights, and moments
@@ -1196,6 +1350,11 @@ function tperf_model:flops_per_token(options) end
 ---@field cached_tokens integer
 ---@field scheduled_tokens integer recomputed ones and drafts included
 ---@field num_blocks? integer of the KV cache, as given or predicted
+---@field gpus? integer with a model, as the next four
+---@field memory? { weights: number, buffers: number, cache: number, capacity: number } bytes on a GPU: buffers of the largest step, all blocks of the cache and states, and what the engine may use
+---@field throughput_per_gpu? number output tokens a second
+---@field cost? { generated: number, total: number } dollars per million tokens generated, and per million of prompts and answers: all GPUs, from the first arrival to the last token; with gpu_hour or a system that has a price
+---@field energy_per_token? number joules of a generated token: the power limit of all GPUs while they are in a step
 ---@field requests? tperf.served_request[] with keep
 ---@field steps? tperf.served_step[] with keep = "steps"
 
@@ -1236,6 +1395,16 @@ function tperf_model:flops_per_token(options) end
 ---@field last boolean has the head
 ---@field memory tperf.memory
 
+---A checked description; fields are those of tperf.system { … }
+---@class tperf.system
+local tperf_system = {}
+
+---What the efficiencies rest on: "measured", curves fitted to kernels timed on this GPU; "borrowed", curves fitted to
+---those of a GPU of the same chip or generation; "datasheet", peaks of the vendor's and assumed parts of them.
+---@return "measured"|"borrowed"|"datasheet"
+---@return string? base  the system whose curves are borrowed
+function tperf_system:calibration() end
+
 ---A simulated schedule, in the caller's units of time and memory.
 ---@class tperf.timeline
 ---@field schedule string
@@ -1250,9 +1419,15 @@ function tperf_model:flops_per_token(options) end
 ---@field busy_time number[] by device
 ---@field peak_activations integer[] by device
 ---@field peak_memory number[] by device
+---@field fullest number[] by device: the most held while a pass runs, with what lives for that pass alone
+---@field fullest_at integer[] by device: that pass's place in its queue
+---@field passing? table what lives while a pass runs: bytes by pass and stage
+---@field kept? table[] of a model's, by device: what it holds at all times: weights … and total
+---@field peak? table of a model's: the moment at which the fullest device is fullest, and what is alive then
+---@field step? table|function of a model's: the lists of tasks that timeline:tasks reads
 ---@field iteration_time? number of a model's configuration: with data-parallel communication
 ---@field units { time?: string, memory?: string } "s" and "bytes" of a model's schedule; else empty
----@field configuration? tperf.configuration of tperf.schedule with a model
+---@field configuration? tperf.configuration of tperf.train, or of tperf.schedule with a model
 local tperf_timeline = {}
 
 ---A time or a memory as people read it, with its unit where it is known.
@@ -1279,10 +1454,34 @@ function tperf_timeline:op() end
 ---{ type, stage, microbatch, start, stop, overlapped }; overlapped is "forward" or "backward" in a pair.
 function tperf_timeline:queue() end
 
+---The most that a device holds at a time: of a model's timeline all of a GPU's memory, else activations.
+function tperf_timeline:most_held() end
+
+---What lives on a device while a pass runs, and no longer.
+---@param op table as timeline:queue gives it
+function tperf_timeline:passing_of(op) end
+
 ---A device's memory over time: { { time, memory } … }, each the level from that time on. A forward takes its memory
----when it starts, a backward frees it when it stops.
+---when it starts, a backward frees it when it stops. Of a model's timeline that is all that a GPU holds, from weights
+---to what lives during a pass only; else activations alone.
 ---@return table[]
 function tperf_timeline:memory() end
+
+---Every task of a device, in the order of its passes: an iterator over { kind, text, resources, start, stop, seconds,
+---stage, microbatch, fast_bytes, nic_bytes … }, see tperf/timeline/tasks.lua. Of a model's timeline alone.
+function tperf_timeline:tasks() end
+
+---What a measured step is beside this one: see tperf.timeline.beside.
+---@param path string a trace of PyTorch's profiler (.json), or a log with Megatron-LM's timers
+---@param options? table device
+---@return table
+function tperf_timeline:beside(path, options) end
+
+---Writes Chakra execution traces of every rank, or of some: see tperf.export.chakra.
+---@param folder string
+---@param options? table name, ranks
+---@return string[] paths
+function tperf_timeline:chakra(folder, options) end
 
 ---Writes a picture or an export to a file; its name ends in .svg, .html, .json (a Chrome trace) or .txt.
 ---@param path string
@@ -1305,8 +1504,14 @@ function tperf.architecture.is(value) end
 ---What a model is made of, in order.
 ---@param model table
 ---@param rules table? the default rules' when absent
+---@param apart boolean? modules of multi-token prediction are layers of their own, not part of what follows the last one
 ---@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (those of equal `key` are equal), first = the blocks before the first layer, last = those after the last one }
-function tperf.architecture.of(model, rules) end
+function tperf.architecture.of(model, rules, apart) end
+
+---The lengths of the model's sequences: its own, and those of groups that have others.
+---@return integer[]
+---@param model any
+function tperf.architecture.sequences(model) end
 
 ---Reads a script's arguments. Help, or a wrong argument, ends the script.
 ---@class tperf.args.functions
@@ -1360,9 +1565,10 @@ function tperf.import.arguments(launch, given) end
 ---@return table launch  the reading: for training gpus, tp, pp, vp (chunks of a device), cp, ep, etp, dp, micro_batch, microbatches, global_batch, seq, zero, sequence_parallel, recompute, precision, overlap, model or model_name; for serving gpus, tp, pp, dp, attention_tp, attention_dp, ep, etp, max_batch, max_tokens or chunk, seq_max, kv_dtype …, or a block for each role. Beside it stack, version, kind, and what was read: understood (a list of { option, value, concept, place }), ignored and unknown (lists of { option, value, place }), refused (of the unknown those whose names say that they may matter), assumed (texts)
 function tperf.import.launch(arguments) end
 
----How one way of serving a model answers. Times in seconds, sizes in bytes.
+---How one way of serving a model answers, statically: one batch that starts at once, or one that is always full
+---(steady); no arrivals and no queue, which tperf.serve simulates. Times in seconds, sizes in bytes.
 ---@param given tperf.infer.request
----@return table record ttft, tpot, latency    to the first token of prefill_batch prompts; of each further token, on average (nil without); of all tokens of a request first_step, last_step  the first and the last decode step tokens_per_second      generated by all replicas, prompts included in the time; _per_gpu; total_ with prompts' tokens; prefill_ and decode_ of each phase on its own memory                 of the fullest GPU: { weights, cache, buffers, total, capacity }; max_batch cache_sequence         the cache of one sequence, on one GPU of each stage prefill, decode        { time, compute, memory, tensor_comm, pipeline_comm, wait } of one prefill, of all steps cost                   dollars per million tokens { input, output, total, generated }; energy_per_token (J) ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time, flops, bytes, intensity, bound, weight_bytes } of one layer or end, averaged over steps
+---@return table record ttft, tpot, latency    to the first token of prefill_batch prompts; of each further token, on average (nil without); of all tokens of a request steady                 { tpot, latency, interruptions } of a batch that is always full, where decode steps wait for the prompts of requests that take the place of others; interruptions: how long in all. Prompts have steps of their own: an engine that mixes them with decodes is between tpot and steady.tpot first_step, last_step  the first and the last decode step tokens_per_second      generated by all replicas, prompts included in the time; _per_gpu; total_ with prompts' tokens; prefill_ and decode_ of each phase on its own memory                 of the fullest GPU: { weights, cache, buffers, total, capacity }; max_batch cache_sequence         the cache of one sequence, on one GPU of each stage prefill, decode        { time, compute, memory, tensor_comm, pipeline_comm, wait } of one prefill, of all steps cost                   dollars per million tokens { input, output, total, generated }; energy_per_token (J) ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time, flops, bytes, intensity, bound, weight_bytes } of one layer or end, averaged over steps
 function tperf.infer(given) end
 
 ---The ops of one layer for one micro-batch on one GPU, in order. Bytes and FLOPs are counts, times are seconds.
@@ -1375,6 +1581,11 @@ function tperf.layer(given) end
 ---@param b number
 ---@param n integer
 function tperf.linspace(a, b, n) end
+
+---Latency against load: a run for each rate, drawing the same requests.
+---@param given tperf.load_curve.request
+---@return table[] rows  { rate, served = tperf.serve's answer }
+function tperf.load_curve(given) end
 
 ---n values from a to b, each the same factor from the last.
 ---@param a number
@@ -1402,6 +1613,7 @@ function tperf.op.attend() end
 ---Fused attention over the pairs that see each other: batch, heads, head_dim, queries and keys (or seq for both);
 ---kv_heads (heads), value_dim (head_dim), causal, window, dropout, sinks, values_in_keys, kv_dtype, shards (queries
 ---are an even share of so many times more), gather: the axis over which keys and values are gathered.
+--- ring   true: they pass from GPU to GPU beside the kernels instead
 ---@param o tperf.op.attention.request
 function tperf.op.attention(o) end
 
@@ -1528,10 +1740,26 @@ function tperf.plot.heatmap(options) end
 ---@return tperf.Plot
 function tperf.plot.lines(options) end
 
+---Latency against load: TTFT and TPOT, mean, 90th and 99th percentile, at each rate, with the limits.
+---@param options tperf.plot.load.request
+---@return tperf.Plot
+function tperf.plot.load(options) end
+
+---What all engines hold over time: the part of the KV cache's blocks that requests have, and the requests that run and
+---that wait. Of long runs the most in each of 500 spans of time is drawn.
+---@param options tperf.plot.occupancy.request
+---@return tperf.Plot
+function tperf.plot.occupancy(options) end
+
 ---Plots one above the other, under one title: plot.panels { title =, plot1, plot2, … }.
 ---@param options tperf.plot.panels.request
 ---@return tperf.Plot
 function tperf.plot.panels(options) end
+
+---A Gantt chart of requests: each waits, prefills and decodes. Numbered by arrival, from above.
+---@param options tperf.plot.requests.request
+---@return tperf.Plot
+function tperf.plot.requests(options) end
 
 ---Kernels on a machine's roof: FLOP/s against FLOP per byte, both on log axes. Each row has flops, bytes (to and from
 ---memory) and time (seconds; without it the kernel is drawn on the roof), or the fields or functions named instead.
@@ -1547,6 +1775,12 @@ function tperf.plot.roofline(options) end
 ---@param options tperf.plot.scatter.request
 ---@return tperf.Plot
 function tperf.plot.scatter(options) end
+
+---Spans in lanes. Lanes are numbers, from above; spans of a series have one colour, and later series lie above. A row
+---where one of the three fields is nil is left out.
+---@param options tperf.plot.spans.request
+---@return tperf.Plot
+function tperf.plot.spans(options) end
 
 tperf.report = {}
 
@@ -1589,7 +1823,7 @@ function tperf.report.json(rows, wanted, options) end
 ---assumed and the stack cannot be told. What the stack cannot do is an error that names the axis.
 ---@param configuration table of tperf.search, tperf.train or tperf.infer
 ---@param stack string megatron, megatron-bridge, torchtitan, deepspeed, nanotron; vllm, sglang, tensorrt-llm
----@param options table? model: its name, path or object, for the arguments that describe it; seq: tokens of a sequence (else the configuration's); of servers max_tokens, seq_max, kv_dtype
+---@param options table? model: its name, path or object, for the arguments that describe it; seq: tokens of a sequence (else the configuration's); of servers max_tokens, seq_max, kv_dtype, weight_dtype, memory_utilization (of vLLM; 0.9), prefix_caching and chunked_prefill (true)
 ---@return string text
 function tperf.report.launch(configuration, stack, options) end
 
@@ -1647,6 +1881,11 @@ function tperf.report.save(path, rows, wanted) end
 ---@return string
 function tperf.report.short(name) end
 
+---Which software the times of configurations are about, for titles: "software typical"; "" where there are none.
+---@param rows table[] configurations, rows of a sweep, or any that have `software`
+---@return string text
+function tperf.report.software(rows) end
+
 ---Rows as an aligned table with a rule under the headings.
 ---@param rows table[]
 ---@param wanted? (string|tperf.Column)[]
@@ -1668,6 +1907,13 @@ function tperf.rules.names() end
 ---The names of the sets of rules that this run has used so far, sorted.
 ---@return string[]
 function tperf.rules.used() end
+
+---The largest rate, in requests a second, at which a deployment keeps its limits: a run holds when at least
+---slo.quantile of the requests keep all of them and waits do not grow with the run's length. Found by bisection over
+---runs that draw the same requests; between two rates that were tried it is taken that one that holds stays so below.
+---@param given tperf.saturation.request
+---@return table result { rate, above = the smallest rate tried that does not hold, served = tperf.serve's answer at rate, runs = simulations made, answer = seconds that a lone request takes, reason = why rate is 0 }
+function tperf.saturation(given) end
 
 ---Simulates a schedule.
 ---@class tperf.schedule.functions
@@ -1722,6 +1968,13 @@ function tperf.search(given) end
 ---@param given tperf.search_inference.request
 ---@return table records  the best first, as tperf.infer returns them; with pareto       the records that no other beats in both tpot and throughput per GPU candidates, feasible   how many were tried; how many fit and keep the limits reason       why there are none
 function tperf.search_inference(given) end
+
+---The deployments that serve a rate within limits, on the fewest GPUs first: engines cut over tp GPUs, ep replicas
+---that share experts, the engine's limits, and as many replicas as the rate needs. What one group of ep replicas
+---serves is found by bisection (tperf.saturation), and their number by simulating them all behind the router.
+---@param given tperf.search_serving.request
+---@return table deployments  the best first: { tp, ep, replicas, gpus, max_num_seqs, max_num_batched_tokens, saturation_rate = of one group of ep replicas, served = tperf.serve's answer at the rate }; with candidates  how many were tried pareto      the closed loops that no other beats both in tokens per second and user and per GPU: { tp, ep, gpus, max_num_seqs, max_num_batched_tokens, concurrency, per_user, per_gpu, served } reason      why there are none
+function tperf.search_serving(given) end
 
 ---Simulates requests that go through a serving engine, by the rules of vLLM's V1 scheduler.
 ---@param given tperf.serve.request
@@ -1805,7 +2058,7 @@ function tperf.units.read(text) end
 
 ---Predicts every row of a table of measurements that names enough.
 ---@param given tperf.validate.request
----@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … }, left_out = { { reason, rows } … }, memory = as sources, for peak memory, sources = { { source, rows, median, mean, p90, max, bias } … } }; with hold_out besides groups = { { stack, group, runs, median, p90, bias, within } … }, within: the part of the runs that lie inside the interval that the fit without them claims for nine tenths, and over_groups = { groups, runs, median, worst, worst_group, within }
+---@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … }, left_out = { { reason, rows } … }, memory = as sources, for peak memory, sources = { { source, rows, median, mean, p90, max, bias } … } }; of serving, whose cases have a metric, an engine, a model and a gpu, metrics = { { metric, group, rows, median, mean, p90, max, bias } … }, group being "all", engine, model and gpu the same by each of them, and others = { { simulator, metric, rows, median, p90, bias, ours } … }, what other simulators are off on the same rows, ours being the same of tperf; with hold_out besides groups = { { stack, group, runs, median, p90, bias, within } … }, within: the part of the runs that lie inside the interval that the fit without them claims for nine tenths, and over_groups = { groups, runs, median, worst, worst_group, within }
 function tperf.validate(given) end
 
 ---Values that an argument of tperf.sweep takes in turn.

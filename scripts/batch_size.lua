@@ -6,7 +6,7 @@ local o = tperf.args {
   summary = "training speed against the global batch",
   model = "subramanian2024/gpt3_1T", system = "subramanian2024/B200", gpus = "1024,4096,16384", strategy = "tensor",
   schedule = false, recompute = false,
-  rules = "default",
+  rules = "default", software = "none",
   { long = "batches", value = "N,...", kind = "integers", default = "256..16384",
     help = "global batches, in sequences" },
   { long = "domain", value = "N", kind = "integer", min = 1, default = 8, help = "size of the fast domain" },
@@ -26,7 +26,7 @@ report.print(rows, report.present(rows, {
   { key = "mfu", title = "MFU", unit = "%", digits = 3 },
   { key = function(row) return row.time and row.breakdown.bubble / row.time end, title = "bubble", unit = "%",
     digits = 3 },
-}))
+}), { title = ("Training %s on %s, %s"):format(o.model, o.system, report.software(rows)) })
 report.save("batch_size.csv", rows, report.configurations(rows, { "gpus", "global_batch" }))
 local fitting = {}
 for _, row in ipairs(rows) do fitting[#fitting + 1] = row.time and row or nil end
@@ -35,6 +35,6 @@ if #fitting > 0 then
     rows = fitting, x = { key = "global_batch", title = "global batch (sequences)" }, series = "machine", logx = true,
     y = { key = "mfu", title = "model FLOPs utilisation", unit = "%" }, ymin = 0,
     title = ("Batch size, %s on %s"):format(report.short(o.model), report.short(o.system)),
-    subtitle = ("best configuration at each point; fast domain of %d GPUs"):format(o.domain),
+    subtitle = ("best configuration at each point; fast domain of %d GPUs; %s"):format(o.domain, report.software(rows)),
   }):save "batch_size.svg"
 end

@@ -7,7 +7,7 @@ local o = tperf.args {
   summary = "which part of a machine, if it were better, would make training faster",
   model = "subramanian2024/gpt3_1T", system = "subramanian2024/B200", gpus = 4096, batch = 4096, strategy = "tensor",
   schedule = false, recompute = false,
-  rules = "default",
+  rules = "default", software = "none",
   { long = "domain", value = "N", kind = "integer", min = 1, default = 8, help = "size of the fast domain" },
   { long = "factor", value = "X", kind = "number", default = 2, help = "how much better" },
 }
@@ -42,7 +42,9 @@ local now = found[1] or error(found.reason, 0)
 
 -- The same configuration on another machine: every size, placement and choice as it is.
 local function same(machine)
-  return tperf.train { model = o.model, system = machine, rules = o.rules, configuration = now }
+  return tperf.train {
+    model = o.model, system = machine, rules = o.rules, software = o.software, configuration = now,
+  }
 end
 
 local rows = {}
@@ -57,8 +59,8 @@ table.sort(rows, function(x, y)
   return x.what < y.what
 end)
 
-print(("%s on %d GPUs of %s: %s, %s an iteration\n"):format(o.model, o.gpus, o.system, report.layout(now),
-  tperf.units.format(now.time, "s")))
+print(("%s on %d GPUs of %s: %s, %s an iteration, software %s\n"):format(o.model, o.gpus, o.system, report.layout(now),
+  tperf.units.format(now.time, "s"), now.software))
 report.print(rows, {
   { key = "what", title = ("%g times better"):format(o.factor) },
   { key = "same", title = "faster as it is cut", unit = "%", digits = 3 },
@@ -71,5 +73,6 @@ tperf.plot.bars({
   y = { { key = "same", title = "same configuration" }, { key = "best", title = "best configuration" } }, yunit = "%",
   ylabel = "faster training", width = 1100,
   title = ("What holds %s back on %d x %s"):format(report.short(o.model), o.gpus, report.short(o.system)),
-  subtitle = ("%s; fast domain of %d GPUs, global batch %d"):format(report.layout(now), o.domain, o.batch),
+  subtitle = ("%s; fast domain of %d GPUs, global batch %d; software %s"):format(report.layout(now), o.domain, o.batch,
+    now.software),
 }):save "bottlenecks.svg"

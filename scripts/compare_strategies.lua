@@ -7,7 +7,7 @@ local o = tperf.args {
   model = "subramanian2024/gpt3_1T",
   systems = "subramanian2024/A100,subramanian2024/H200,subramanian2024/B200",
   domains = "4,8,64", gpus = "4..16384", batch = 4096, strategy = "tensor,summa", schedule = "1f1b",
-  recompute = "none", rules = "default",
+  recompute = "none", rules = "default", software = "none",
 }
 local before, after = o.strategy[1], o.strategy[2]
 if #o.strategy ~= 2 or before == after then error("two strategies are needed: --strategy tensor,summa", 0) end
@@ -28,7 +28,9 @@ for _, group in ipairs(report.groups(rows, "system", "domain", "gpus")) do
 end
 
 local wide, columns = report.pivot(lines, "gpus", "machine", "ratio", { format = "%.3f" })
-report.print(wide, columns, { title = ("%s: time of %s / time of %s"):format(o.model, before, after) })
+report.print(wide, columns, {
+  title = ("%s: time of %s / time of %s, %s"):format(o.model, before, after, report.software(rows)),
+})
 report.save("compare_strategies.csv", lines, { "system", "domain", "gpus", before, after, "ratio" })
 
 local both = {}
@@ -39,6 +41,7 @@ if #both > 0 then
     y = { key = "ratio", title = ("time of %s / time of %s"):format(before, after) },
     guides = { { y = 1, label = "equal" } },
     title = ("%s against %s, %s"):format(after, before, report.short(o.model)),
-    subtitle = ("machines, with the size of their fast domain; above 1, %s is faster"):format(after),
+    subtitle = ("machines, with the size of their fast domain; above 1, %s is faster; %s"):format(after,
+      report.software(rows)),
   }):save "compare_strategies.svg"
 end

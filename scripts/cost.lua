@@ -6,7 +6,7 @@ local report = tperf.report
 local o = tperf.args {
   summary = "time, money and energy of a training run",
   model = "gpt3-175b", systems = "a100-sxm-80gb,h100-sxm,h200-sxm,b200-sxm", gpus = "128..8192", batch = 1536,
-  strategy = "tensor", schedule = false, recompute = false, tokens = 300e9, rules = "default",
+  strategy = "tensor", schedule = false, recompute = false, tokens = 300e9, rules = "default", software = false,
   { long = "prices", value = "N,...", kind = "list", default = "1.5,2.5,3.5,5",
     help = "dollars per GPU-hour, one for each system (yours to set: they change by the month)" },
 }
@@ -34,8 +34,8 @@ report.print(rows, report.present(rows, {
   { key = "mfu", title = "MFU", unit = "%", digits = 3 }, { key = "days", title = "days" },
   { key = "gpu_hours", title = "GPU-hours", digits = 3 }, { key = "dollars", title = "cost", unit = "$" },
   { key = function(row) return row.energy and row.energy / 3.6e9 end, title = "MWh", digits = 3 },
-}), { title = ("Training %s on %g billion tokens; energy at the boards' power limits"):format(o.model,
-    o.tokens / 1e9) })
+}), { title = ("Training %s on %g billion tokens, %s; energy at the boards' power limits"):format(o.model,
+    o.tokens / 1e9, report.software(rows)) })
 report.save("cost.csv", rows, report.configurations(rows, {
   "system", "gpus", "days", "gpu_hours", "dollars", "energy",
 }))
@@ -45,7 +45,7 @@ if #fitting > 0 then
     y = { key = "dollars", title = "cost", unit = "$" }, series = "system", label = "gpus",
     pareto = { x = "min", y = "min" }, logx = true,
     title = ("Training %s: days and dollars"):format(report.short(o.model)),
-    subtitle = ("labels: GPUs, of those that no other beats in both; at $%s per GPU-hour"):format(
-      table.concat(o.prices, ", $")),
+    subtitle = ("labels: GPUs, of those that no other beats in both; at $%s per GPU-hour; %s"):format(
+      table.concat(o.prices, ", $"), report.software(rows)),
   }):save "cost.svg"
 end

@@ -5,6 +5,7 @@ local report = tperf.report
 
 local o = tperf.args {
   summary = "DeepSeek-V3's published configuration under several schedules", model = "deepseek-v3", rules = "default",
+  software = "tuned",
   { long = "batch", value = "N", kind = "integer", default = 15360, help = "sequences of 4096 tokens an iteration" },
 }
 
@@ -25,11 +26,13 @@ for _, schedule in ipairs { "1f1b", "zb1p", "dualpipe" } do
     local c = tperf.train {
       model = o.model, system = h800, rules = o.rules, seq = SEQ, global_batch = o.batch, tp = 1, ep = 64, pp = 16,
       dp = GPUS // 16, micro_batch = 1, schedule = schedule, recompute = recompute, simulate = schedule,
+      software = o.software,
     }
     rows[#rows + 1] = {
       schedule = schedule, recompute = recompute, time = c.time, simulated = c.simulated.time, mfu = c.mfu,
       bubble = c.breakdown.bubble / c.time, exchange = c.breakdown.tensor_comm / c.time,
-      hours = hours_per_trillion(c.simulated.time), memory = c.memory.total, fits = c.feasible and "yes" or "no",
+      software = c.software, hours = hours_per_trillion(c.simulated.time), memory = c.memory.total,
+      fits = c.feasible and "yes" or "no",
     }
   end
 end
@@ -39,5 +42,5 @@ report.print(rows, {
   { key = "simulated", unit = "s" }, { key = "mfu", title = "MFU", unit = "%" }, { key = "bubble", unit = "%" },
   { key = "exchange", title = "all-to-all", unit = "%" },
   { key = "hours", title = "GPU-hours per 1e12 tokens" }, { key = "memory", unit = "bytes" }, { key = "fits" },
-}, { title = "DeepSeek-V3 on 2048 H800, pp 16, ep 64, dp 128" })
+}, { title = "DeepSeek-V3 on 2048 H800, pp 16, ep 64, dp 128, " .. report.software(rows) })
 print(("\nPublished: %d GPU-hours per 1e12 tokens, in FP8, with DualPipe hiding the all-to-all."):format(PUBLISHED))

@@ -5,7 +5,7 @@ local op = tperf.op
 
 local o = tperf.args {
   summary = "multi-head against grouped-query against multi-query attention", system = "h100-sxm", gpus = 64,
-  batch = 128,
+  batch = 128, software = false,
 }
 
 local attention = tperf.block("attention", function(m, p)
@@ -44,6 +44,7 @@ for _, case in ipairs { { "multi-head", 64 }, { "grouped-query", 8 }, { "multi-q
   local function best(m)
     return tperf.search {
       model = m, system = o.system, gpus = o.gpus, global_batch = o.batch, strategy = "tensor", top = 1,
+      software = o.software,
     }[1]
   end
   local own, built_in = best(model:with { architecture = mine }), best(model)
@@ -60,4 +61,5 @@ tperf.report.print(lines, {
   { key = "found.time", title = "iteration", unit = "s" }, { key = "built_in.time", title = "built in", unit = "s" },
   { key = "found.mfu", title = "MFU", unit = "%", digits = 3 },
   { key = "cache", title = "cache a token", unit = "bytes" },
-}, { title = ("Llama 3.1 70B with other attention, %d sequences on %d GPUs"):format(o.batch, o.gpus) })
+}, { title = ("Llama 3.1 70B with other attention, %d sequences on %d GPUs, software %s"):format(o.batch, o.gpus,
+  lines[1].found.software) })

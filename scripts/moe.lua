@@ -4,7 +4,7 @@ local tperf = require "tperf"
 
 local o = tperf.args {
   summary = "a mixture of experts against its dense equals, and expert parallelism swept", model = "mixtral-8x7b",
-  system = "h100-sxm", gpus = 64, batch = 512,
+  system = "h100-sxm", gpus = 64, batch = 512, software = false,
 }
 
 local moe = tperf.model(o.model)
@@ -24,6 +24,7 @@ end
 local function best(model, ep)
   return tperf.search {
     model = model, system = o.system, gpus = o.gpus, global_batch = o.batch, strategy = "tensor", ep = ep, top = 1,
+    software = o.software,
   }
 end
 
@@ -43,9 +44,16 @@ local function line_of(model, ep)
   }
 end
 
-report.print({
-  line_of(dense(moe.experts.top_k), 1), line_of(moe), line_of(dense(moe.experts.count), 1),
-}, columns, { title = ("%s between its dense equals, %d GPUs"):format(moe.name, o.gpus) })
+local compared = { line_of(dense(moe.experts.top_k), 1), line_of(moe), line_of(dense(moe.experts.count), 1) }
+local function runs_by() -- as they all do
+  for _, line in ipairs(compared) do
+    if line.found then return "software " .. line.found.software end
+  end
+  return "none fits"
+end
+report.print(compared, columns, {
+  title = ("%s between its dense equals, %d GPUs, %s"):format(moe.name, o.gpus, runs_by()),
+})
 
 local swept, ep = {}, 1
 while moe.experts.count % ep == 0 and ep <= o.gpus do
@@ -54,4 +62,4 @@ while moe.experts.count % ep == 0 and ep <= o.gpus do
 end
 columns[1] = { key = "ep", title = "expert parallel" }
 table.insert(columns, { key = "found.breakdown.tensor_comm", title = "exchange", unit = "s" })
-report.print(swept, columns, { title = "Experts spread over more and more GPUs" })
+report.print(swept, columns, { title = "Experts spread over more and more GPUs, " .. runs_by() })

@@ -10,7 +10,7 @@ local o = tperf.args {
   systems = "subramanian2024/A100,subramanian2024/H200,subramanian2024/B200",
   domains = "4,8,64", gpus = "4..16384", batch = 4096, strategy = "tensor,summa,context", schedule = "1f1b",
   recompute = "none", tokens = false, top = 1,
-  rules = "default", cache = false,
+  rules = "default", software = "none", cache = false,
   { long = "no-figures", help = "only tables and CSV" },
 }
 
@@ -58,19 +58,21 @@ local function figures(group, base)
   end
   plot({ y = { key = "days", title = "training time (days)" }, logy = true, guides = guides,
     title = ("Training %s, strategy %s"):format(report.short(group.model), group.strategy),
-    subtitle = ("machines, with the size of their fast domain; dashed: perfect scaling of %s from %d GPUs"):format(
-      base.machine, base.gpus),
+    subtitle = ("machines, with the size of their fast domain; dashed: perfect scaling of %s from %d GPUs; software %s")
+      :format(base.machine, base.gpus, base.software),
   }):save(name .. "-days.svg")
   local unit = base.throughput / base.gpus
   plot({ y = { key = function(row) return row.throughput / row.gpus / unit end, title = "throughput per GPU" },
     ymin = 0,
     title = ("Throughput per GPU, %s, strategy %s"):format(report.short(group.model), group.strategy),
-    subtitle = ("relative to %s with %d GPUs; global batch %d"):format(base.machine, base.gpus, o.batch),
+    subtitle = ("relative to %s with %d GPUs; global batch %d; software %s"):format(base.machine, base.gpus, o.batch,
+      base.software),
   }):save(name .. "-throughput.svg")
 end
 
 for _, group in ipairs(report.groups(rows, "model", "strategy")) do
-  local title = ("%s, strategy %s: days of training"):format(group.model, group.strategy)
+  local title = ("%s, strategy %s: days of training, %s"):format(group.model, group.strategy,
+    report.software(group.rows))
   local base = first(group.rows)
   if base then
     local lines, columns = report.pivot(group.rows, "gpus", "machine", "days", { digits = 4 })

@@ -8,7 +8,7 @@ local o = tperf.args {
   model = "subramanian2024/gpt3_1T",
   systems = "subramanian2024/A100,subramanian2024/H200,subramanian2024/B200,subramanian2024/B200-next",
   gpus = 8192, batch = 4096, strategy = "all", schedule = "1f1b",
-  recompute = "none", tokens = false, rules = "default", cache = false,
+  recompute = "none", tokens = false, rules = "default", software = "none", cache = false,
   { long = "network", value = "NAME", default = "subramanian2024/B200", help = "the system whose network all have" },
   { long = "domain", value = "N", kind = "integer", min = 1, default = 8, help = "size of the fast domain" },
   { long = "memory-steps", value = "N", kind = "integer", default = 3, help = "memories from one system to the next" },
@@ -69,13 +69,13 @@ end
 report.print(lines, {
   { key = "machine", title = "memory and compute of" }, { key = "memory", unit = "bytes" },
   { key = "bandwidth", unit = "bytes/s" }, { key = "peak", unit = "FLOP/s" }, { key = "days" },
-})
+}, { title = ("Training %s on %d GPUs, %s"):format(o.model, o.gpus, report.software(rows)) })
 tperf.plot.contour({
   rows = rows, x = { key = "capacity", title = "memory", unit = "bytes" },
   x2 = { key = "bandwidth", title = "bandwidth", unit = "bytes/s" },
   y = { key = "tensor.fp16", title = "tensor peak", unit = "FLOP/s" }, z = { key = "days", title = "training (days)" },
   logz = true, missing = "does not fit", marks = marks,
   title = ("Days to train %s on %d GPUs"):format(report.short(o.model), o.gpus),
-  subtitle = ("network of %s, fast domain of %d GPUs, global batch %d"):format(report.short(o.network), o.domain,
-    o.batch),
+  subtitle = ("network of %s, fast domain of %d GPUs, global batch %d; %s"):format(report.short(o.network), o.domain,
+    o.batch, report.software(rows)),
 }):save "sweep_flops.svg"

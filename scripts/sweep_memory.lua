@@ -7,7 +7,7 @@ local o = tperf.args {
   summary = "training time over the capacity and the bandwidth of GPU memory",
   model = "subramanian2024/gpt3_1T", system = "subramanian2024/B200", gpus = "4..16384", batch = 4096, strategy = "all",
   schedule = "1f1b", recompute = "none",
-  tokens = false, rules = "default", cache = false,
+  tokens = false, rules = "default", software = "none", cache = false,
   { long = "domain", value = "N", kind = "integer", min = 1, default = 8, help = "size of the fast domain" },
   { long = "capacities", value = "N", kind = "integer", min = 2, default = 32,
     help = "how many capacities, 80 GB to 1 TB" },
@@ -45,14 +45,14 @@ local best, at = math.huge, nil
 for _, row in ipairs(shown) do
   if row.days and row.days < best then best, at = row.days, row end
 end
-print(("%s on %d GPUs: %.4g days at best, from %s of memory at %s."):format(o.model, figure_gpus, best,
-  tperf.units.format(at.capacity, "bytes"), tperf.units.format(at.bandwidth, "bytes/s")))
+print(("%s on %d GPUs, software %s: %.4g days at best, from %s of memory at %s."):format(o.model, figure_gpus,
+  at.software, best, tperf.units.format(at.capacity, "bytes"), tperf.units.format(at.bandwidth, "bytes/s")))
 tperf.plot.contour({
   rows = shown, x = { key = "capacity", title = "memory", unit = "bytes" },
   y = { key = "bandwidth", title = "bandwidth", unit = "bytes/s" }, z = { key = "days", title = "training (days)" },
   logz = true, missing = "does not fit",
   marks = { { x = base.accelerator.hbm.capacity, y = base.accelerator.hbm.bandwidth, label = report.short(o.system) } },
   title = ("Days to train %s on %d GPUs"):format(report.short(o.model), figure_gpus),
-  subtitle = ("%s with other memory; fast domain of %d GPUs, global batch %d"):format(report.short(o.system), o.domain,
-    o.batch),
+  subtitle = ("%s with other memory; fast domain of %d GPUs, global batch %d; software %s"):format(
+    report.short(o.system), o.domain, o.batch, at.software),
 }):save "sweep_memory.svg"

@@ -8,7 +8,7 @@ local strategies = { "tensor", "summa", "context" }
 local o = tperf.args {
   summary = "all ways to cut a model along some axes, the others held",
   model = "subramanian2024/gpt3_1T", system = "subramanian2024/B200", gpus = 16384, batch = 4096, strategy = "tensor",
-  rules = "default",
+  rules = "default", software = "none",
   { long = "domain", value = "N", kind = "integer", min = 1, default = 8, help = "size of the fast domain" },
   { long = "micro-batch", value = "N", kind = "integer", min = 1, default = 1, help = "samples of a micro-batch" },
   { long = "tp", value = "N,...", kind = "integers", default = "8", help = "tensor parallelism: tensor, context" },
@@ -55,6 +55,7 @@ end
 
 local rows = tperf.sweep {
   run = tperf.train, model = network, global_batch = o.batch, strategy = o.strategy[1], rules = o.rules,
+  software = o.software,
   micro_batch = o.micro_batch, gpus = o.gpus, points,
   system = tperf.system(o.system):with { network = { fast = { domain = o.domain } } },
 }
@@ -70,11 +71,11 @@ report.print(rows, report.present(rows, {
   { key = "memory.total", title = "memory", unit = "bytes" }, { key = "feasible", title = "fits" },
   { key = "time", title = "iteration", unit = "s" }, { key = "mfu", title = "MFU", unit = "%", digits = 3 },
   { key = function(row) return not row.time and row.reason or nil end, title = "" },
-}))
+}), { title = ("Training %s on %s, %s"):format(o.model, o.system, report.software(rows)) })
 report.save("sweep_parallel.csv", rows, report.configurations(rows, { "label", "feasible" }))
 tperf.plot.configurations({
   rows = rows, x = { key = function(row) return row.feasible and row.label or ("(%s)"):format(row.label) end,
     title = "configuration, in brackets if it does not fit" },
   title = ("%s on %d x %s, strategy %s"):format(report.short(o.model), o.gpus, report.short(o.system), o.strategy[1]),
-  subtitle = ("fast domain of %d GPUs, global batch %d"):format(o.domain, o.batch),
+  subtitle = ("fast domain of %d GPUs, global batch %d; %s"):format(o.domain, o.batch, report.software(rows)),
 }):save "sweep_parallel.svg"

@@ -311,10 +311,11 @@ end)
 
 describe("tperf list and show", function()
   it("know the data files", function()
-    local result = shell "tperf list systems"
+    local result = shell "tperf list models"
     assert.equal(0, result.code)
-    assert.truthy(("\n" .. result.out):find("\nsubramanian2024/A100\n", 1, true))
-    assert.equal("name\n" .. result.out, shell("tperf list systems --csv").out)
+    assert.truthy(("\n" .. result.out):find("\nsubramanian2024/gpt3_1T\n", 1, true))
+    assert.equal("name\n" .. result.out, shell("tperf list models --csv").out)
+    assert.truthy(shell("tperf list systems").out:find("\nsubramanian2024/A100 ", 1, true))
     assert.truthy(shell("tperf list models --json").out:find '"name": "subramanian2024/gpt3"')
   end)
 
@@ -371,8 +372,11 @@ describe("tperf search, train and collective", function()
 
   it("answer in text, with the talk on standard error", function()
     local result = shell("tperf search " .. QUESTION .. " -g 64 -k 2 --strategy tensor,context")
-    assert.equal(4, select(2, result.out:gsub("\n", "")))
-    assert.truthy(result.err:find "^%d+ candidates, %d+ feasible\n$")
+    assert.equal(7, select(2, result.out:gsub("\n", "")))
+    assert.truthy(result.out:find "\nsoftware typical: half of the runs that its fit did not see came within %d+ %%")
+    assert.truthy(result.out:find "\nwithout waste %(%-%-software none%) the first takes [%d.]+ %a+\n$")
+    assert.truthy(result.err:find "^%d+ candidates, %d+ feasible\n")
+    assert.equal(5, select(2, shell("tperf search " .. QUESTION .. " -g 64 -k 1 --software none").out:gsub("\n", "")))
     local out = shell("tperf train " .. QUESTION .. " --tp 4 --pp 2 -g 64").out
     for _, text in ipairs { "time of an iteration", "pipeline bubble", "which has 80.00 GB", "optimizer state",
       "\nStages", "\n     1 +%d", "layers dense/", "\nattention qkv +[%d.]+ .s", "After the last layer" } do
@@ -414,10 +418,12 @@ describe("tperf search, train and collective", function()
     local function heading(options)
       return shell("tperf search " .. QUESTION .. " -g 64 -k 3 --schedule 1f1b " .. options).out:match "^[^\n]+"
     end
-    assert.equal("tp pp dp mbs m-batches placement time mfu tokens/s/GPU memory", (heading "":gsub(" +", " ")))
+    assert.equal("tp pp dp mbs m-batches placement time from to mfu tokens/s/GPU memory", (heading "":gsub(" +", " ")))
+    assert.equal("tp pp dp mbs m-batches placement time mfu tokens/s/GPU memory",
+      (heading "--software none":gsub(" +", " ")))
     assert.truthy(heading "--recompute full":find " recompute ")
     assert.truthy(heading "-g 64,128":find "^gpus")
-    assert.truthy(heading "--csv":find "^strategy,tp,ep,pp,virtual_stages,schedule,.*feasible,idle$")
+    assert.truthy(heading "--csv":find "^strategy,tp,etp,ep,pp,virtual_stages,schedule,.*feasible,idle,software$")
   end)
 
   it("say why there is no answer", function()

@@ -61,9 +61,12 @@ describe("tperf completion bash", function()
 
   it("completes the names of what `tperf list` lists", function()
     assert.are.same(lines "tperf list models", completed("tperf", "search", ""))
-    assert.are.same(lines "tperf list systems", completed("tperf", "search", "gpt3-175b", "--system", ""))
-    assert.are.same(lines "tperf list systems", completed("tperf", "infer", "-s", ""))
+    local systems = lines "tperf list systems --csv | tail -n +2 | tr , ' '"
+    assert.are.same(systems, completed("tperf", "search", "gpt3-175b", "--system", ""))
+    assert.are.same(systems, completed("tperf", "infer", "-s", ""))
     local software = lines "tperf list software --csv | tail -n +2 | tr , ' '"
+    table.sort(software)
+    software[#software + 1] = "none"
     assert.are.same(software, completed("tperf", "train", "--software", ""))
     assert.are.same(lines "tperf list strategies", completed("tperf", "memory", "--strategy", ""))
     assert.are.same(lines "tperf list schedules", completed("tperf", "schedule", "1f1b", "gpipe", ""))
@@ -91,9 +94,10 @@ describe("tperf completion bash", function()
   end)
 
   it("knows an option's value from an argument", function()
-    assert.are.same({ "h100-pcie", "h100-sxm" }, completed("tperf", "search", "-s", "h100"))
-    assert.are.same({ "--system=h100-pcie", "--system=h100-sxm" }, completed("tperf", "search", "--system=h100"))
-    assert.are.same({ "h100-pcie", "h100-sxm" }, completed("tperf", "search", "--system", "=", "h100"))
+    assert.are.same({ "h100-nvl", "h100-pcie", "h100-sxm" }, completed("tperf", "search", "-s", "h100"))
+    assert.are.same({ "--system=h100-nvl", "--system=h100-pcie", "--system=h100-sxm" },
+      completed("tperf", "search", "--system=h100"))
+    assert.are.same({ "h100-nvl", "h100-pcie", "h100-sxm" }, completed("tperf", "search", "--system", "=", "h100"))
     assert.are.same({ "gpt3-175b" }, completed("tperf", "search", "--system", "h100-sxm", "-g", "64", "gpt3-1"))
     assert.are.same({ "gpt3-175b" }, completed("tperf", "search", "--system", "=", "h100-sxm", "--all", "gpt3-1"))
     assert.are.same({}, completed("tperf", "search", "gpt3-175b", "h100"))
@@ -144,7 +148,7 @@ describe("tperf completion", function()
     end
     assert.are.same({ "search" }, offers "tperf sea")
     assert.are.same({ "--system" }, offers "tperf search x --sys")
-    assert.are.same({ "h100-pcie", "h100-sxm" }, offers "tperf search x --system h100")
+    assert.are.same({ "h100-nvl", "h100-pcie", "h100-sxm" }, offers "tperf search x --system h100")
     assert.are.same({ "tensor,summa" }, offers "tperf search --strategy tensor,su")
     assert.are.same({ "c.fish" }, offers "tperf validate c.")
   end)

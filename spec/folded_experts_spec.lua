@@ -95,3 +95,28 @@ describe("memory of folded layouts", function()
     end)
   end
 end)
+
+describe("ranks of folded axes", function()
+  it("fall into groups of neighbours, each rank into one", function()
+    local ranks = require "tperf.export.ranks"
+    local grid = ranks.of { strategy = "context", tp = 2, cp = 2, dp = 4, pp = 2, etp = 2, ep = 4 }
+    for axis, size in pairs { etp = 2, ep = 4 } do
+      local seen = {}
+      for rank = 0, 31 do
+        local group = grid:group(rank, axis)
+        assert.equal(size, #group)
+        local text, has = table.concat(group, " "), false
+        for _, member in ipairs(group) do
+          has = has or member == rank
+          assert.is_true(seen[member] == nil or seen[member] == text)
+          seen[member] = text
+        end
+        assert.is_true(has)
+      end
+    end
+    -- Megatron's order: 16 GPUs of a stage as (edp, ep, etp) = (2, 4, 2).
+    assert.same({ 0, 1 }, grid:group(0, "etp"))
+    assert.same({ 0, 2, 4, 6 }, grid:group(0, "ep"))
+    assert.same({ 25, 27, 29, 31 }, grid:group(27, "ep"))
+  end)
+end)

@@ -312,3 +312,52 @@ describe("infer", function()
     refuses({ tp = 64, pp = 80, dp = 1 << 31 }, "more than 2^31 GPUs")
   end)
 end)
+
+describe("a batch that is always full", function()
+  -- Slots, each with a request: a prompt comes in where an answer has left, else all decode by a token.
+  local function by_steps(slots, prompt, step, tokens, random)
+    local left, began, sum, n, time = {}, {}, 0, 0, 0
+    for i = 1, slots do left[i], began[i] = random(tokens), 0 end
+    while n < 4000 do
+      time = time + step
+      for i = 1, slots do
+        left[i] = left[i] - 1
+        if left[i] == 0 then left[i] = false end
+      end
+      for i = 1, slots do
+        if not left[i] then
+          if began[i] > 0 then sum, n = sum + time - began[i], n + 1 end
+          left[i], time = random(tokens), time + prompt
+          began[i] = time
+          for k = i + 1, slots do
+            if not left[k] and began[k] > 0 then sum, n, began[k] = sum + time - prompt - began[k], n + 1, 0 end
+          end
+        end
+      end
+    end
+    return sum / n
+  end
+
+  it("waits for the prompts of others, as going through its steps one by one says", function()
+    local seed = 1
+    local function random(mean) -- 1 … 2 mean - 1
+      seed = seed * 48271 % 2147483647
+      return 1 + seed % (2 * mean - 1)
+    end
+    for _, c in ipairs { { 16, 512, 128 }, { 64, 1024, 256 }, { 8, 4000, 100 } } do
+      local r = tperf.infer { model = "llama-3.1-8b", system = "h100-sxm", batch = c[1], prompt = c[2],
+        generate = c[3] }
+      local want = by_steps(c[1], r.ttft, r.tpot, c[3] - 1, random)
+      local got = r.steady.tpot * (c[3] - 1)
+      assert.is_true(math.abs(got / want - 1) < 0.05, ("%g, want %g"):format(got, want))
+      assert.near(r.ttft + got, r.steady.latency, 1e-12)
+      assert.near(got - (r.latency - r.ttft), r.steady.interruptions, 1e-12)
+    end
+  end)
+
+  it("waits for nobody when it is one request", function()
+    local r = tperf.infer { model = "llama-3.1-8b", system = "h100-sxm", prompt = 512, generate = 128 }
+    assert.near(r.tpot, r.steady.tpot, 1e-12)
+  end)
+end)
+

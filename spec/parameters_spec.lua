@@ -5,6 +5,25 @@ local tperf = require "tperf"
 
 local function model(name) return tperf.model("spec/data/hf/" .. name .. ".json") end
 
+-- Of towers for images, which are no part of the text models: SigLIP's of Gemma 3, with its projector of 1152 features
+-- and its norm, and Qwen 3.5's, 27 layers of 1152 features and a merger of 4 x 1152 into the text's width.
+local function siglip(hidden) return 416866032 + 1152 * hidden + 1152 end
+local function qwen_tower(hidden)
+  local layer = 4 * 1152 * 1152 + 4 * 1152 + 2 * 1152 * 4304 + 4304 + 1152 + 4 * 1152
+  local merger = 2 * 1152 + 4608 * 4608 + 4608 + 4608 * hidden + hidden
+  return 27 * layer + 3 * 2 * 16 * 16 * 1152 + 1152 + 2304 * 1152 + merger
+end
+
+-- Checkpoints seen in public lists of safetensors totals hold modules for multi-token prediction, some with copies of
+-- both tables: name, what is held besides the model and its modules, the total.
+local with_modules = {
+  { "deepseek-v3.2", 2 * 129280 * 7168, 685355329792 },
+  { "glm-4.5", 2 * 151552 * 5120, 358337791296 },
+  { "glm-4.5-air", 2 * 151552 * 4096, 110468824832 },
+  { "qwen3.8-27b", qwen_tower(5120), 27781427952 },
+  { "qwen3.6-35b-a3b", qwen_tower(2048), 35951822704 },
+}
+
 local expected = { -- name, total, active (nil: the total)
   { "gpt2", 124439808 }, -- seen
   { "gpt2-xl", 1557611200 },
@@ -50,6 +69,20 @@ local expected = { -- name, total, active (nil: the total)
   { "vit-large-patch16-224", 304326632 },
   { "mamba2-130m", 128989632 },
   { "mamba-codestral-7b", 7285403648 },
+  { "mamba2-130m-state-spaces", 128989632 }, -- as the file of the other format
+  { "mamba-130m-hf", 129135360 }, -- seen
+  { "mamba-2.8b", 2768345600 }, -- seen
+  { "jamba-v0.1", 51570323328, 12110311296 }, -- the paper's 52B and 12B
+  { "nemotron-nano-9b-v2", 8888227328 }, -- seen
+  { "gemma-3-1b", 999885952 }, -- seen
+  { "gemma-3-4b", 4300079472 - siglip(2560) }, -- seen, with the tower
+  { "gemma-3-12b", 12187325040 - siglip(3840) }, -- seen, with the tower
+  { "gemma-3-27b", 27432406640 - siglip(5376) }, -- seen, with the tower
+  { "minimax-m2", 228689764864, 11030553088 }, -- seen; without its modules, which the checkpoint has not
+  { "glm-4.6", 358337791296 - 3988069792 - 2 * 151552 * 5120, 33632266144 }, -- GLM-4.5's sizes
+  { "bert-base-uncased", 109514298 }, -- seen
+  { "bert-large-uncased", 335174458 }, -- seen
+  { "dit-xl-2-256", 675129632 }, -- seen
 }
 
 -- A small plain model, changed.
@@ -71,6 +104,26 @@ describe("parameters", function()
   it("counts the multi-token module of DeepSeek-V3 apart", function()
     assert.equal(11610068224, model "deepseek-v3":parameters().mtp)
     assert.equal(0, model "deepseek-v2":parameters().mtp)
+  end)
+
+  for _, row in ipairs(with_modules) do
+    it("counts " .. row[1] .. " and its modules", function()
+      local count = model(row[1]):parameters()
+      assert.equal(row[3], count.total + count.mtp + row[2])
+    end)
+  end
+
+  it("counts what a file does not tell, when told: Qwen3-Next's module", function()
+    assert.equal(0, model "qwen3-next-80b-a3b":parameters().mtp)
+    local count = model "qwen3-next-80b-a3b":with { mtp = 1 }:parameters()
+    assert.equal(81324862720, count.total + count.mtp) -- seen
+  end)
+
+  it("counts what BERT's classes have after the layers", function()
+    local bert = model "bert-base-uncased"
+    local bare = bert:with { encoder = { pooler = true, head = false }, biases = { head = false } }
+    assert.equal(109482240, bare:parameters().total) -- seen: BertModel
+    assert.equal(110106428, bert:with { encoder = { pooler = true, pooler_classes = 2 } }:parameters().total) -- seen
   end)
 
   it("adds up: components and groups make the total", function()

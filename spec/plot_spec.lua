@@ -106,6 +106,11 @@ local kinds = {
       peaks = { { title = "tensor", flops = "312 TFLOP/s" } }, bandwidths = { { title = "HBM", bytes = "2 TB/s" } } }
   end,
 }
+kinds.spans = function()
+  return plot.spans { rows = { { a = 0, b = 2, n = 1, s = "one" }, { a = 2, b = 3, n = 1, s = "two" },
+    { a = 1, b = 2.5, n = 2, s = "one" } }, start = "a", stop = "b", lane = "n", series = "s", xunit = "s",
+    title = "T" }
+end
 kinds.panels = function() return plot.panels { title = "P", kinds.lines(), kinds.bars() } end
 
 describe("every plot", function()
@@ -223,6 +228,27 @@ describe("plot.lines", function()
     end
     assert.equal(1, long) -- only the first two points are joined
     assert.equal(4, circles)
+  end)
+
+  it("shades the band between low and high, which the axis has room for, and leaves gaps", function()
+    local rows = { { x = 1, y = 3, low = 1, high = 5 }, { x = 2, y = 3, low = 2, high = 8 }, { x = 3, y = 3 },
+      { x = 4, y = 3, low = 3, high = 4 }, { x = 5, y = 3, low = 3, high = 4 } }
+    local svg = plot.lines { rows = rows, x = "x", y = "y", low = "low", high = "high", ymin = 0, ymax = 10 }:svg()
+    local bands, at = {}, {}
+    for _, path in ipairs(named(parse_xml(svg), "path")) do
+      if path.attributes["fill-opacity"] then bands[#bands + 1] = path.attributes.d end
+    end
+    assert.equal(2, #bands) -- the third point has none
+    for x, y in bands[1]:gmatch "([%d.]+)[ ,]([%d.]+)" do at[#at + 1] = { tonumber(x), tonumber(y) } end
+    assert.equal(4, #at) -- 5, 8 and back: 2, 1
+    assert.same({ at[1][1], at[2][1] }, { at[4][1], at[3][1] })
+    local one = (at[4][2] - at[1][2]) / 4 -- pixels of 1
+    assert.near(6 * one, at[3][2] - at[2][2], 0.05)
+    assert.near(3 * one, at[1][2] - at[2][2], 0.05)
+    for _, wrong in ipairs { { low = "low" }, { low = "low", high = "high", y = { "y", "high" } } } do
+      local options = { rows = rows, x = "x", y = wrong.y or "y", low = wrong.low, high = wrong.high }
+      assert.truthy(message_of(plot.lines, options):find("'low' and 'high' go together, with one y field", 1, true))
+    end
   end)
 
   it("names the row that a log axis cannot show", function()

@@ -36,11 +36,13 @@ local function random_model()
     positions = pick { "learned", "rotary", "alibi", "none" }, parallel_block = flag(), biases = maybe(flag()),
     attention_sinks = flag(), mtp = pick { 0, 0, 1, 2 }, causal = flag(), dropout = maybe(flag()),
   }
-  local kind = math.random(5)
+  m.attention_gate = flag()
+  if math.random(4) == 1 then m.qk_norm = "whole" end
+  local kind = math.random(9)
   if kind == 1 then m.experts = random_experts() end
   if kind == 2 then
     m.mla = { q_rank = maybe(96), kv_rank = 64, nope_dim = 32, rope_dim = 16, v_dim = 48 }
-    m.head_dim, m.qk_norm, m.attention_sinks, m.kv_heads = nil, nil, nil, nil
+    m.head_dim, m.qk_norm, m.attention_sinks, m.kv_heads, m.attention_gate = nil, nil, nil, nil, nil
   end
   if kind == 3 then
     m.mamba = { state = 16, heads = 8, head_dim = 32, groups = pick { 1, 2, 8 }, bias = flag(), conv_bias = flag(),
@@ -48,6 +50,26 @@ local function random_model()
     m.layer_pattern, m.experts = pattern(layers), random_experts()
   end
   if kind == 4 then m.window = { size = 128, pattern = pick { "w", "wf", "wwf" } } end
+  if kind == 5 then
+    m.delta = { heads = pick { 2, 4 }, value_heads = pick { 4, 8 }, key_dim = 32, value_dim = 64, chunk = 64 }
+    m.mixers, m.experts = pick { "D", "DD*", "*D" }, maybe(random_experts())
+  end
+  if kind == 6 then
+    m.mamba1 = { state = 16, inner = 512, rank = 24, bias = flag(), conv_bias = flag(), norms = flag() }
+    if flag() then m.mixers = pick { "M", "MM*" } end
+  end
+  if kind == 7 then
+    m.experts, m.mtp, m.mtp_pattern = random_experts(), 2, "*E"
+    m.experts.latent = maybe(128)
+  end
+  if kind == 8 then
+    m.mla = { q_rank = 96, kv_rank = 64, nope_dim = 32, rope_dim = 16, v_dim = 48 }
+    m.sparse = { heads = 4, head_dim = 32, top_k = 128 }
+    m.head_dim, m.qk_norm, m.attention_sinks, m.kv_heads, m.attention_gate = nil, nil, nil, nil, nil
+  end
+  if kind == 9 then
+    m.encoder = { segments = pick { 0, 2 }, transform = flag(), pooler = flag(), pooler_classes = maybe(2) }
+  end
   return tperf.model(m)
 end
 
@@ -86,10 +108,10 @@ describe("any architecture", function()
         assert.equal(one.weights, totals(model, "tensor", { 1, 1 }, { attention = variant }).weights)
       end
       assert.same(one, totals(model, "context", { 1, 1, 1 }, {}))
-      for _, cut in ipairs { { 2, 1 }, { 4, 1 }, { 2, 2 } } do
+      for _, cut in ipairs { { 2, 2, 1 }, { 4, 4, 1 }, { 2, 2, 2 } } do -- tp, etp, ep
         local two = totals(model, "tensor", cut, {})
         -- At best an equal part, at worst a copy.
-        assert.is_true(two.weights + two.mtp >= (one.weights + one.mtp) / (cut[1] * cut[2]))
+        assert.is_true(two.weights + two.mtp >= (one.weights + one.mtp) / (cut[1] * cut[3]))
         assert.is_true(two.weights <= one.weights and two.flops <= one.flops and two.saved <= one.saved)
         assert.is_true(two.flops >= one.flops / cut[1] * 0.99)
       end
@@ -98,10 +120,10 @@ describe("any architecture", function()
       assert.equal(one.weights, full.weights)
       for _, mode in ipairs { "prefill", "decode" } do
         local decode = mode == "decode"
-        local served = totals(model, "tensor", { 2, 2 }, {
+        local served = totals(model, "tensor", { 2, 2, 2 }, {
           mode = mode, seq = decode and 1 or 100, context = decode and 100 or 0, sequence_parallel = false,
         })
-        assert.equal(totals(model, "tensor", { 2, 2 }, {}).weights, served.weights)
+        assert.equal(totals(model, "tensor", { 2, 2, 2 }, {}).weights, served.weights)
         assert.equal(0, served.mtp)
       end
     end)

@@ -18,18 +18,50 @@ end
 describe("scripts/sweep_nvlink.lua", function()
   it("finds what tperf.search finds", function()
     local tperf = require "tperf"
-    local result = run("sweep_nvlink", "--gpus 256,4096 --domains 4,64 --systems subramanian2024/A100 --top 2")
+    local result = run("sweep_nvlink",
+      "--published --gpus 256,4096 --domains 4,64 --systems subramanian2024/A100 --top 2")
     local rows = csv.rows(result.folder .. "/sweep_nvlink.csv")
     assert.equal(8, #rows)
     for _, row in ipairs(rows) do
       local found = tperf.search {
         model = "subramanian2024/gpt3_1T", gpus = tonumber(row.gpus), global_batch = 4096, top = 2,
         system = tperf.system "subramanian2024/A100":with { network = { fast = { domain = tonumber(row.domain) } } },
+        software = "none",
       }[tonumber(row.rank)]
       assert.equal(found.time, tonumber(row.time))
       assert.near(1e12 / found.tokens_per_second, tonumber(row.training_time), 1)
     end
     assert.truthy(result.out:find("domains of 64 instead of 4 GPUs make training %d+%.%d%d times as fast"))
+    assert.is_nil(io.open(result.folder .. "/sweep_nvlink.svg"))
+    assert.is_nil(rows[1].software)
+    program.remove(result.folder)
+  end)
+
+  it("draws what a larger domain buys on machines that people rent, with every GPU of it in use", function()
+    local tperf = require "tperf"
+    local result = run("sweep_nvlink", "--model llama-3.1-70b --gpus 144,288 --domains 8,36,72 --systems gb200-nvl72")
+    local function best(software, gpus, domain)
+      return tperf.search {
+        model = "llama-3.1-70b", gpus = gpus, global_batch = 2304, top = 1, software = software,
+        system = tperf.system "gb200-nvl72":with { network = { fast = { domain = domain } } },
+        where = function(c) return c.idle == 0 end,
+      }[1]
+    end
+    local function gain(software, domain) -- over both machine sizes
+      return math.sqrt(best(software, 144, 8).time / best(software, 144, domain).time
+        * best(software, 288, 8).time / best(software, 288, domain).time)
+    end
+    local rows = csv.rows(result.folder .. "/sweep_nvlink_gain.csv")
+    assert.equal(3, #rows)
+    for _, row in ipairs(rows) do
+      local own, domain = {}, tonumber(row.domain)
+      for i, software in ipairs { "none", "tuned", "typical" } do own[i] = gain(software, domain) end
+      assert.near(own[3], tonumber(row.gain), 1e-9)
+      assert.near(math.min(table.unpack(own)), tonumber(row.low), 1e-9)
+      assert.near(math.max(table.unpack(own)), tonumber(row.high), 1e-9)
+    end
+    assert.truthy(result.out:find("every GPU of a domain in use, software typical", 1, true))
+    assert.truthy(program.slurp(result.folder .. "/sweep_nvlink.svg"):find("fill-opacity", 1, true))
     program.remove(result.folder)
   end)
 
@@ -106,7 +138,7 @@ describe("the other scripts", function()
     assert.truthy(rows[1].reason:find "fits in")
     for i = 2, 3 do
       local found = tperf.search { model = MODEL, system = machine, gpus = tonumber(rows[i].gpus), global_batch = 512,
-        strategy = "all", top = 1 }[1]
+        strategy = "all", top = 1, software = "none" }[1]
       assert.same({ found.time, found.memory.total, found.pp }, { numbers(rows[i], "time", "memory.total", "pp") })
     end
   end)
@@ -156,7 +188,8 @@ describe("the other scripts", function()
       else
         local dp, time = numbers(row, "dp", "time")
         assert.equal(256, tp * pp * dp)
-        local trained = tperf.train { model = MODEL, system = machine, global_batch = 512, tp = tp, pp = pp, dp = dp }
+        local trained = tperf.train { model = MODEL, system = machine, global_batch = 512, tp = tp, pp = pp, dp = dp,
+          software = "none" }
         assert.equal(trained.time, time)
       end
     end
@@ -273,6 +306,25 @@ describe("scripts/inference_pareto.lua", function()
     local picture = program.slurp(result.folder .. "/inference_pareto.svg")
     assert.truthy(picture:find("Serving llama-3.1-8b on 2 GPUs", 1, true))
     assert.truthy(result.out:find "the best within 8.000 ms per token")
+    program.remove(result.folder)
+  end)
+end)
+
+describe("scripts/serving_fleet.lua", function()
+  it("prints the deployment that tperf.search_serving finds, and draws the front and the load", function()
+    local tperf = require "tperf"
+    local result = run("serving_fleet", "--model llama-3.1-8b --systems h100-sxm --rate 30 --tp 1,2 --prompt 300 "
+      .. "--output 50 --quantile 0.9 --gpu-hour 2")
+    local found = tperf.search_serving { model = "llama-3.1-8b", system = "h100-sxm", rate = 30, tp = { 1, 2 },
+      prompt = { lognormal = { median = 300, sigma = 0.7 } }, output = { exponential = 50 }, gpu_hour = 2,
+      slo = { ttft = 0.5, tpot = 0.05, quantile = 0.9 } }
+    local row = csv.rows(result.folder .. "/serving_fleet.csv")[1]
+    assert.equal(found[1].gpus, tonumber(row.gpus))
+    assert.equal(found[1].served.cost.generated, tonumber(row["served.cost.generated"]))
+    assert.truthy(result.out:find("llama-3.1-8b, 30 requests/s: the fewest GPUs with 90 % of requests within", 1, true))
+    local front = program.slurp(result.folder .. "/serving_fleet_front.svg")
+    assert.truthy(front:find("50 ms per token", 1, true))
+    assert.truthy(program.slurp(result.folder .. "/serving_fleet_load.svg"):find("One engine of 1 h100-sxm", 1, true))
     program.remove(result.folder)
   end)
 end)

@@ -15,7 +15,7 @@ local function sizes(c)
 end
 
 describe("tperf.search with software", function()
-  for _, software in ipairs { "megatron-core-2024", "torchtitan", "bigscience-2022" } do
+  for _, software in ipairs { "megatron-core-2024", "torchtitan-2024", "bigscience-2022" } do
     it("tells what tperf.train tells, in the stack's order: " .. software, function()
       local found = ask { software = software }
       assert.equal(5, #found)
@@ -36,25 +36,27 @@ describe("tperf.search with software", function()
   end
 
   it("finds what evaluating everything finds", function()
-    local few, all = ask { software = "torchtitan" }, ask { software = "torchtitan", keep = "all", prune = false }
+    local few = ask { software = "torchtitan-2024" }
+    local all = ask { software = "torchtitan-2024", keep = "all", prune = false }
     assert.is_true(#all > 500)
     local fitting = {}
     for _, c in ipairs(all) do fitting[#fitting + 1] = c.feasible and c or nil end
     for i, c in ipairs(few) do
       assert.same(sizes(fitting[i]), sizes(c))
-      assert.equal("torchtitan", fitting[i].software)
+      assert.equal("torchtitan-2024", fitting[i].software)
     end
   end)
 
   it("answers each question of a list, with every option of a search", function()
     local list = ask {
-      software = "torchtitan", gpus = { 8, 16 }, system = { "h100-sxm", "h200-sxm" }, strategy = "all", zero = { 1, 3 },
+      software = "torchtitan-2024", gpus = { 8, 16 }, system = { "h100-sxm", "h200-sxm" }, strategy = "all",
+      zero = { 1, 3 },
       where = function(c) return c.tp == 2 end, optimizer = "muon",
     }
     assert.equal(4, #list)
     for _, found in ipairs(list) do
       assert.is_true(#found > 0)
-      for _, c in ipairs(found) do assert.same({ 2, "torchtitan" }, { c.tp, c.software }) end
+      for _, c in ipairs(found) do assert.same({ 2, "torchtitan-2024" }, { c.tp, c.software }) end
     end
     assert.is_true(list[1][1].time > list[2][1].time)
   end)
@@ -67,8 +69,8 @@ describe("tperf.search with software", function()
 
   it("refuses what it cannot do", function()
     for change, message in pairs {
-      [{ software = "torchtitam" }] = "did you mean 'torchtitan'?",
-      [{ software = "torchtitan", top = 0 }] = "'top' must be an integer from 1",
+      [{ software = "torchtitam-2024" }] = "did you mean 'torchtitan-2024'?",
+      [{ software = "torchtitan-2024", top = 0 }] = "'top' must be an integer from 1",
     } do
       local ok, text = pcall(ask, change)
       assert.is_false(ok)

@@ -193,3 +193,24 @@ describe("a deployment that cannot be priced", function()
     refused({ memory_utilization = 2 }, "'memory_utilization'")
   end)
 end)
+
+describe("a bill", function()
+  it("is all GPUs over the whole run, and power while they are in a step", function()
+    local q = { model = "llama-3.1-70b", system = "h100-sxm", tp = 4, replicas = 2, gpu_hour = 3,
+      requests = { { arrival = 0, prompt = 100, output = 50 }, { arrival = 10, prompt = 100, output = 50 } } }
+    local r = tperf.serve(q)
+    assert.equal(8, r.gpus)
+    assert.near(3 / 3600 * 8 * r.duration / 100 * 1e6, r.cost.generated, 1e-6)
+    assert.near(3 / 3600 * 8 * r.duration / 300 * 1e6, r.cost.total, 1e-6)
+    assert.near(r.throughput / 8, r.throughput_per_gpu, 1e-9)
+    assert.near(700 * 4 * r.utilization * 2 * r.duration / 100, r.energy_per_token, 1e-6)
+    assert.is_true(r.utilization < 0.1) -- nothing runs for most of the ten seconds
+  end)
+
+  it("is no part of a run whose steps are given", function()
+    local r = tperf.serve { step_time = { fixed = 1e-3 }, requests = batch_of(2, 10, 10) }
+    assert.is_nil(r.cost)
+    assert.is_nil(r.energy_per_token)
+    assert.is_nil(r.gpus)
+  end)
+end)

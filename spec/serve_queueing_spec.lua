@@ -121,3 +121,41 @@ describe("a rate beyond saturation", function()
     end
   end)
 end)
+
+describe("the margin of a figure", function()
+  local WAIT <const>, LOAD <const> = 0.5 * STEP / (2 * 0.5), 0.5 -- Pollaczek and Khinchine
+
+  it("covers the true mean in nineteen runs of twenty, give or take", function()
+    local covered = 0
+    for seed = 1, 60 do
+      local t = tperf.serve(single({ rate = LOAD / STEP }, seed, 5000)).ttft
+      if math.abs(t.mean - STEP - WAIT) <= t.margin.mean then covered = covered + 1 end
+    end
+    assert.is_true(covered >= 52 and covered < 60, ("%d of 60"):format(covered))
+  end)
+
+  it("covers the quantiles of a run that is thirty times as long", function()
+    local long = tperf.serve(single({ rate = LOAD / STEP }, 1000, 300000)).ttft
+    for _, name in ipairs { "p90", "p99" } do
+      local covered = 0
+      for seed = 1, 40 do
+        local t = tperf.serve(single({ rate = LOAD / STEP }, seed, 10000)).ttft
+        if math.abs(t[name] - long[name]) <= t.margin[name] then covered = covered + 1 end
+      end
+      assert.is_true(covered >= 33, ("%s: %d of 40"):format(name, covered))
+    end
+  end)
+
+  it("is as wide as Student's t of the sections says, and absent where requests are too few", function()
+    -- ten sections of five answers that take their section's number of steps each, one after the other
+    local requests = {}
+    for i = 0, 49 do requests[i + 1] = { arrival = i, prompt = 1, output = i // 5 + 1 } end
+    local q = { step_time = { fixed = STEP }, requests = requests }
+    local e2e = tperf.serve(q).e2e
+    assert.near(5.5 * STEP, e2e.mean, 1e-12)
+    assert.near(2.262 * math.sqrt(82.5 / 9 / 10) * STEP, e2e.margin.mean, 1e-9) -- 82.5: sum of (k - 5.5)^2, k = 1 … 10
+    assert.is_nil(e2e.margin.p50)
+    requests[50] = nil
+    assert.is_nil(tperf.serve(q).e2e.margin.mean)
+  end)
+end)

@@ -232,7 +232,7 @@ describe("a sweep's cache", function()
   end)
 
   it("looks into profiles of software, too, whose fields a sweep may vary", function()
-    local yaml = program.slurp "software/torchtitan.yaml"
+    local yaml = program.slurp "software/torchtitan-2024.yaml"
     program.write(folder .. "/mine.yaml", yaml)
     program.write(folder .. "/s.lua", [[
       local tperf = require "tperf"

@@ -4,10 +4,10 @@ local tperf = require "tperf"
 local yaml = require "tperf.core".yaml
 local program = require "program"
 
-local SEED <const>, CASES <const> = 70130, 250
+local SEED <const>, CASES <const> = 70130, 120
 local STACK = {
-  compute = 1.2, attention = 1.4, memory = 1.5, comm = 1.3, host = 3e-5, overlap = 0.7, optimizer = 0.5, kernel = "flash",
-  name = "spec",
+  compute = 1.2, attention = 1.4, memory = 1.5, comm = 1.3, host = 3e-5, overlap = 0.7, optimizer = 0.5,
+  kernel = "flash", name = "spec",
 }
 local EQUAL = { base = "default", layers_from_description = false }
 local AXES = {
@@ -129,7 +129,7 @@ describe("the tasks of a step", function()
       end
     end
     near(c.simulated.time, last, "the end")
-    -- 11 ops a layer, 32 layers, 8 micro-batches: forward, and backward; 4 products a layer and the head put off theirs.
+    -- 11 ops a layer, 32 layers, 8 micro-batches: forward, and backward; 4 products a layer and the head wait.
     assert.equal(8 * (2 * (32 * #c.layers + #c.first + #c.last) + 4 * 32 + 1), kernels)
     assert.equal(8, t.peak.held[1].microbatches)
   end)
@@ -264,7 +264,9 @@ describe("a timeline of tasks", function()
   it("is a picture with a row for each resource", function()
     local t = timeline()
     local svg = t:svg { from = 0, to = 0.05 }
-    for _, name in ipairs { "compute", "fast links", "host" } do assert.truthy(svg:find(">" .. name .. "<", 1, true)) end
+    for _, name in ipairs { "compute", "fast links", "host" } do
+      assert.truthy(svg:find(">" .. name .. "<", 1, true))
+    end
     assert.truthy(svg:find("<title>all_gather over tp for attention qkv, ", 1, true))
     assert.is_nil(t:svg { tasks = false }:find("fast links", 1, true))
   end)

@@ -322,7 +322,7 @@ describe("software profiles", function()
   end
 
   it("err little more on runs that they were not fitted to, whichever those are", function()
-    for _, stack in ipairs { "megatron-deepspeed-2022", "llm-foundry-fsdp" } do
+    for _, stack in ipairs { "megatron-deepspeed-2022", "llm-foundry-2023" } do
       local errors = {}
       for salt = 1, 3 do
         local _, all, held = profile.fit(of(stack), salt)
@@ -339,8 +339,8 @@ describe("software profiles", function()
   end)
 
   it("tell the interval in which like runs lie", function()
-    local list, inside = of "llm-foundry-fsdp", 0
-    local p = tperf.software "llm-foundry-fsdp"
+    local list, inside = of "llm-foundry-2023", 0
+    local p = tperf.software "llm-foundry-2023"
     for _, case in ipairs(list) do
       local error = math.abs(case.predicted / case.measured - 1)
       if error <= p.error90 then inside = inside + 1 end
@@ -381,7 +381,7 @@ describe("software profiles", function()
   end)
 
   it("never take less for a slower stack", function()
-    local base = tperf.software "megatron-core"
+    local base = tperf.software "megatron-core-simumax-1.2"
     for _, p in ipairs(profile.parameters) do
       local slower = { [p.name] = p.name == "overlap" and 0 or 2 * base[p.name] + 1e-9 }
       local terms = runtime.terms(base:with(slower))
@@ -403,7 +403,7 @@ describe("a run's stack", function()
       { "Megatron-Bridge model verification cards", "26.08 rc pretrain H100 x_pretrain_config",
         "megatron-bridge-26.08-functional" },
       { "Megatron-Core MoE paper (Table 11)", "Table 11", "megatron-core-moe-2025" },
-      { "Megatron-LM golden values (CI small models)", "nemotron3_5_lightning", "megatron-core" },
+      { "Megatron-LM golden values (CI small models)", "nemotron3_5_lightning", "megatron-core-simumax-1.2" },
     } do
       assert.equal(one[3], stacks.of(one[1], one[2]), one[1] .. ", " .. one[2])
     end
@@ -418,10 +418,10 @@ describe("a run's stack", function()
 
   it("stands with what its profile was fitted to in the list of profiles", function()
     local out = program.shell("tperf list software").out
-    assert.truthy(out:find "^name +runs +GPUs +error")
-    local p = tperf.software "llm-foundry-fsdp"
+    assert.truthy(out:find "^name +runs +GPUs +error +nine in ten +systems\n[^\n]+\ntypical ")
+    local p = tperf.software "llm-foundry-2023"
     local systems = table.concat(p.systems, " "):gsub("%-", "%%-")
-    local line = ("llm%%-foundry%%-fsdp +%d +%d%%-%d +[%%d.]+ %%%% +[%%d.]+ %%%% +%s\n"):format(
+    local line = ("llm%%-foundry%%-2023 +%d +%d%%-%d +[%%d.]+ %%%% +[%%d.]+ %%%% +%s\n"):format(
       p.runs, p.gpus[1], p.gpus[2], systems)
     assert.truthy(out:find(line))
   end)
@@ -472,21 +472,21 @@ end
 describe("held-out validation", function()
   it("predicts each system of a stack by a fit to its others", function()
     -- 30 runs of either system: those on one take 1.0 times as long, those on the other 1.2.
-    local cases = made(joined(repeated({ stack = "torchtitan", factor = 1 }, 30),
-      repeated({ stack = "torchtitan", factor = 1.2, system = "b200-sxm" }, 30)))
+    local cases = made(joined(repeated({ stack = "torchtitan-2024", factor = 1 }, 30),
+      repeated({ stack = "torchtitan-2024", factor = 1.2, system = "b200-sxm" }, 30)))
     local rows, over = holdout.run(cases, "system")
     assert.same({ "b200-sxm", "h100-sxm" }, { rows[1].group, rows[2].group })
     assert.near(1 / 1.2 - 1, rows[1].bias, 2e-3)
     assert.near(0.2, rows[2].bias, 2e-3)
     assert.same({ 30, 30, 0, 0 }, { rows[1].runs, rows[2].runs, rows[1].within, rows[2].within })
-    assert.same({ 2, 60, "torchtitan h100-sxm" }, { over.groups, over.runs, over.worst_group })
+    assert.same({ 2, 60, "torchtitan-2024 h100-sxm" }, { over.groups, over.runs, over.worst_group })
     assert.near((rows[1].median + rows[2].median) / 2, over.median, 1e-12)
   end)
 
   it("fits to the smaller half of the numbers of GPUs, and predicts the larger", function()
     local runs = {}
     for _, gpus in ipairs { 8, 16, 32, 64, 128 } do
-      runs = joined(runs, repeated({ stack = "torchtitan", factor = gpus > 32 and 1.5 or 1, gpus = gpus }, 10))
+      runs = joined(runs, repeated({ stack = "torchtitan-2024", factor = gpus > 32 and 1.5 or 1, gpus = gpus }, 10))
     end
     local rows = holdout.run(made(runs), "scale")
     assert.same({ 1, "over 32 GPUs", 20 }, { #rows, rows[1].group, rows[1].runs })
@@ -494,15 +494,16 @@ describe("held-out validation", function()
   end)
 
   it("tells families of models by the first word of their names", function()
-    local rows = holdout.run(made(joined(repeated({ stack = "torchtitan", factor = 1, label = "LLAMA3.1_405B" }, 9),
-      repeated({ stack = "torchtitan", factor = 1, label = "DeepSeek V3 671B" }, 9),
-      repeated({ stack = "torchtitan", factor = 1, label = "deepseekv2-L4" }, 9))), "model")
+    local rows = holdout.run(made(joined(
+      repeated({ stack = "torchtitan-2024", factor = 1, label = "LLAMA3.1_405B" }, 9),
+      repeated({ stack = "torchtitan-2024", factor = 1, label = "DeepSeek V3 671B" }, 9),
+      repeated({ stack = "torchtitan-2024", factor = 1, label = "deepseekv2-L4" }, 9))), "model")
     assert.same({ "deepseek", 18, "llama", 9 }, { rows[1].group, rows[1].runs, rows[2].group, rows[2].runs })
   end)
 
   it("holds each third back, and finds runs that are alike in the interval", function()
     local runs = {}
-    for i = 1, 90 do runs[i] = { stack = "torchtitan", factor = 1.2 + 0.01 * (i * 7 % 20) } end
+    for i = 1, 90 do runs[i] = { stack = "torchtitan-2024", factor = 1.2 + 0.01 * (i * 7 % 20) } end
     local rows, over = holdout.run(made(runs), "third")
     assert.same({ 1, 90 }, { #rows, rows[1].runs })
     assert.is_true(rows[1].median < 0.05)
@@ -511,19 +512,20 @@ describe("held-out validation", function()
 
   it("predicts a stack by those of its kind, each with the same weight, and an old one by typical", function()
     -- Medians of 1, 1.2 and 1.4 pull alike, whatever the number of runs; a stack that was tuned has no say.
-    local rows = holdout.run(made(joined(repeated({ stack = "torchtitan", factor = 1.2 }, 3),
-      repeated({ stack = "internevo", factor = 1 }, 24), repeated({ stack = "fms-fsdp", factor = 1.4 }, 24),
-      repeated({ stack = "megatron-lm-2022", factor = 1.2 }, 9), repeated({ stack = "nemo-mlperf", factor = 2 }, 9))),
+    local rows = holdout.run(made(joined(repeated({ stack = "torchtitan-2024", factor = 1.2 }, 3),
+      repeated({ stack = "internevo-2024", factor = 1 }, 24), repeated({ stack = "fms-fsdp-2024", factor = 1.4 }, 24),
+      repeated({ stack = "megatron-lm-2022", factor = 1.2 }, 9),
+      repeated({ stack = "nemo-mlperf-3.1", factor = 2 }, 9))),
       "stack")
     local bias = {}
     for _, row in ipairs(rows) do bias[row.stack] = row.bias end
-    assert.is_nil(bias["nemo-mlperf"]) -- no two others that were tuned
+    assert.is_nil(bias["nemo-mlperf-3.1"]) -- no two others that were tuned
     assert.near(0, bias["megatron-lm-2022"], 5e-2)
-    assert.is_true(bias["internevo"] > 0.19 and bias["fms-fsdp"] < -0.14)
+    assert.is_true(bias["internevo-2024"] > 0.19 and bias["fms-fsdp-2024"] < -0.14)
   end)
 
   it("needs groups, and training runs", function()
-    local ok, message = pcall(holdout.run, made(repeated({ stack = "torchtitan", factor = 1 }, 9)), "system")
+    local ok, message = pcall(holdout.run, made(repeated({ stack = "torchtitan-2024", factor = 1 }, 9)), "system")
     assert.is_false(ok)
     assert.truthy(message:find("no two groups to hold out by system", 1, true))
     ok, message = pcall(tperf.validate, { file = "spec/data/measured/gemm.csv", hold_out = "stack" })
@@ -543,5 +545,81 @@ describe("held-out validation", function()
     assert.truthy(result.out:find "held out +runs +median")
     assert.truthy(result.out:find "\n%d groups: median [%d.]+ %%, worst [%d.]+ %% %(.-%); %d+ %% of %d+ held%-out")
     program.remove(path)
+  end)
+end)
+
+describe("tperf.validate of serving", function()
+  local function of(rows, metric, group)
+    for _, row in ipairs(rows) do
+      if row.metric == metric and row.group == (group or "all") then return row end
+    end
+  end
+
+  it("holds stages of open loops to the errors promised, and has other simulators beside them", function()
+    local result = run "serving/measured.csv"
+    assert.equal("open loop", result.kind)
+    assert.equal(5, of(result.metrics, "E2E").rows)
+    assert.is_true(of(result.metrics, "E2E").median <= 0.05)
+    assert.is_true(of(result.metrics, "TPOT").median <= 0.05)
+    assert.is_true(of(result.metrics, "TTFT").median <= 0.12)
+    assert.is_true(of(result.metrics, "KV cache").median <= 0.1)
+    assert.equal(2, of(result.model, "TTFT", "yi-34b").rows)
+    assert.equal(5, of(result.gpu, "E2E", "h100-sxm").rows)
+    assert.are.same({ { reason = "conditions are not clear: overload", rows = 1 } }, result.left_out)
+    local vidur
+    for _, row in ipairs(result.others) do
+      if row.simulator == "vidur" and row.metric == "E2E" then vidur = row end
+    end
+    -- its row of the table: 12.1866948 s for 17.0621273
+    assert.near(12.1866948 / 17.0621273 - 1, vidur.bias, 1e-3)
+    assert.is_true(vidur.ours.median < vidur.median)
+  end)
+
+  it("reads closed loops by engine, and says why it leaves rows out", function()
+    local result = run "serving/closed_loop.csv"
+    assert.equal(40, result.rows)
+    assert.equal(4 * 12, #result.cases)
+    assert.is_true(of(result.metrics, "throughput").median <= 0.15)
+    assert.equal(3, of(result.engine, "TPOT", "sglang").rows)
+    local left = 0
+    for _, reason in ipairs(result.left_out) do left = left + reason.rows end
+    assert.equal(28, left)
+  end)
+
+  it("reads static batches and runs timed request by request", function()
+    local static = run "serving/published_tables.csv"
+    assert.equal(25, #static.cases)
+    assert.is_true(of(static.engine, "E2E", "TensorRT-LLM").median <= 0.15)
+    local requests = run "serving/rtxpro6000.requests.csv"
+    assert.equal(300, requests.rows)
+    -- the mean of last_token_s - queued_s in the table
+    local e2e = requests.cases[1]
+    assert.equal("E2E", e2e.metric)
+    assert.near(28.2007, e2e.measured, 0.01)
+    assert.is_true(math.abs(e2e.predicted / e2e.measured - 1) <= 0.2)
+    assert.equal("LLMServingSim 2.0", requests.others[1].simulator)
+  end)
+
+  it("refuses what stands beside a table and is not what it should be", function()
+    local folder = program.folder()
+    local table_of = program.slurp "spec/data/measured/serving/measured.csv"
+    program.write(folder .. "/measured.csv", table_of)
+    for text, message in pairs {
+      ["[3]"] = "runs.json: run 1: an object is needed, got 3", ['"a"'] = "runs.json: JSON is needed",
+      ['[{"run_id": "x"}]'] = "runs.json: run 1: 'gpu' must be a string, got nil",
+    } do
+      program.write(folder .. "/runs.json", text)
+      local ok, problem = pcall(tperf.validate, { file = folder .. "/measured.csv" })
+      assert.is_false(ok)
+      assert.truthy(problem:find(message, 1, true), problem)
+    end
+    program.remove(folder)
+  end)
+
+  it("prints the errors by metric, and the rest as JSON", function()
+    local text = program.shell("tperf validate spec/data/measured/serving/measured.csv").out
+    assert.truthy(text:find("E2E +all +5 "), text)
+    assert.truthy(text:find("other simulators, and tperf on the same rows:", 1, true))
+    assert.truthy(text:find("23 figures of 10 rows", 1, true))
   end)
 end)

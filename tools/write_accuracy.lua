@@ -1,5 +1,6 @@
--- Writes docs/accuracy.md: predictions against published measurements, by source. `make accuracy MEASURED=FOLDER`,
--- where FOLDER has the tables; tperf run --trust tools/write_accuracy.lua FILE.csv …
+-- Writes docs/accuracy.md: predictions against published measurements, by source. `make accuracy MEASURED=FOLDER` and
+-- `make accuracy-serving SERVING=FOLDER`, where FOLDER has the tables; tperf run --trust tools/write_accuracy.lua
+-- FILE.csv …
 local output = require "tperf.report.output"
 local tperf = require "tperf"
 local software = require "tperf.resource".list "software"
@@ -13,6 +14,13 @@ local function statistics_table(out, sources)
     out[#out + 1] = ("| %s | %d | %s | %s | %s | %s | %s |"):format(s.source, s.rows, percent(s.median),
       percent(s.mean), percent(s.p90), percent(s.max), percent(s.bias))
   end
+  out[#out + 1] = ""
+end
+
+local function left_out(out, result)
+  if #result.left_out == 0 then return end
+  out[#out + 1] = "Left out:\n"
+  for _, left in ipairs(result.left_out) do out[#out + 1] = ("* %d: %s"):format(left.rows, left.reason) end
   out[#out + 1] = ""
 end
 
@@ -33,11 +41,7 @@ local function section(out, path)
     out[#out + 1] = "Peak memory of a GPU, as the source measured it (allocated, reserved or as nvidia-smi shows it):\n"
     statistics_table(out, result.memory)
   end
-  if #result.left_out > 0 then
-    out[#out + 1] = "Left out:\n"
-    for _, left in ipairs(result.left_out) do out[#out + 1] = ("* %d: %s"):format(left.rows, left.reason) end
-    out[#out + 1] = ""
-  end
+  left_out(out, result)
 end
 
 -- Refits without groups of training runs, which they then predict: the tables that come first.
@@ -69,9 +73,74 @@ local function held_out(out, path)
   end
 end
 
-local function is_steps(path)
+local function reader_of(path)
   local _, reader = require "tperf.measured".open(path)
-  return reader.name == "step"
+  return reader
+end
+
+-- --- serving ---
+
+local SERVING = {
+  ["open loop"] = "Open loops: each stage of a run", requests = "Runs timed request by request",
+  ["closed loop"] = "Closed loops", ["static batch"] = "Static batches, quality A",
+}
+
+-- A line for each group, a column for each metric: median and 90th percentile of the error, and the number of figures
+-- where it is another than the first metric's.
+local function metrics_table(out, first, rows)
+  local metrics, groups, cells = {}, {}, {}
+  for _, s in ipairs(rows) do
+    if metrics[#metrics] ~= s.metric then metrics[#metrics + 1] = s.metric end
+    if not cells[s.group] then groups[#groups + 1], cells[s.group] = s.group, { rows = s.rows } end
+    cells[s.group][s.metric] = ("%s, %s"):format(percent(s.median), percent(s.p90))
+      .. (s.rows ~= cells[s.group].rows and (" (%d)"):format(s.rows) or "")
+  end
+  table.sort(groups)
+  out[#out + 1] = ("| %s | figures | %s |"):format(first, table.concat(metrics, " | "))
+  out[#out + 1] = "|---|---:|" .. ("---:|"):rep(#metrics)
+  for _, group in ipairs(groups) do
+    local line = {}
+    for i, metric in ipairs(metrics) do line[i] = cells[group][metric] or "" end
+    out[#out + 1] = ("| %s | %d | %s |"):format(group, cells[group].rows, table.concat(line, " | "))
+  end
+  out[#out + 1] = ""
+end
+
+local function others_table(out, others)
+  if not (others and others[1]) then return end
+  out[#out + 1] = "Other simulators, and tperf on the same rows:\n"
+  out[#out + 1] = "| simulator | metric | figures | median % | p90 % | bias % | tperf median % | tperf p90 % |"
+  out[#out + 1] = "|---|---|---:|---:|---:|---:|---:|---:|"
+  for _, s in ipairs(others) do
+    out[#out + 1] = ("| %s | %s | %d | %s | %s | %s | %s | %s |"):format(s.simulator, s.metric, s.rows,
+      percent(s.median), percent(s.p90), percent(s.bias), percent(s.ours.median), percent(s.ours.p90))
+  end
+  out[#out + 1] = ""
+end
+
+-- The figures of a table by metric, then by engine, model, GPU and source where there are several of them.
+local function serving_section(out, path, title)
+  local result = tperf.validate { file = path }
+  out[#out + 1] = ("### %s\n\n%d figures of %d rows.\n"):format(title, #result.cases, result.rows)
+  if result.metrics[1] then metrics_table(out, "", result.metrics) end
+  others_table(out, result.others)
+  for _, field in ipairs { "engine", "model", "gpu" } do
+    if #result[field] > #result.metrics then metrics_table(out, field, result[field]) end
+  end
+  if #result.sources > #result.metrics then statistics_table(out, result.sources) end
+  left_out(out, result)
+end
+
+-- The part of the page that is about serving, from its tables.
+local function serving(paths)
+  local file = assert(io.open("docs/accuracy_serving.in.md", "rb"))
+  local out = { file:read "a" }
+  file:close()
+  for _, path in ipairs(paths) do
+    local title = SERVING[reader_of(path).name]
+    serving_section(out, path, #paths > 4 and title .. ": " .. path:match "([^/]*)%.csv$" or title)
+  end
+  return table.concat(out, "\n")
 end
 
 local NUMBERS = { "compute", "attention", "memory", "comm", "host", "overlap" }
@@ -95,14 +164,36 @@ local function profiles(out)
 end
 
 -- The opening, the tables of runs held out, then all that explains the rest.
-local file = assert(io.open("docs/accuracy.in.md", "rb"))
-local opening, rest = file:read "a":match "^(.-\n)(## .*)$"
-file:close()
-local out = { opening }
-for _, path in ipairs(arg) do
-  if is_steps(path) then held_out(out, path) end
+local function operators_and_training(paths)
+  local file = assert(io.open("docs/accuracy.in.md", "rb"))
+  local opening, rest = file:read "a":match "^(.-\n)(## .*)$"
+  file:close()
+  local out = { opening }
+  for _, path in ipairs(paths) do
+    if reader_of(path).name == "step" then held_out(out, path) end
+  end
+  out[#out + 1] = rest
+  for _, path in ipairs(paths) do section(out, path) end
+  profiles(out)
+  return table.concat(out, "\n")
 end
-out[#out + 1] = rest
-for _, path in ipairs(arg) do section(out, path) end
-profiles(out)
-output.write("docs/accuracy.md", table.concat(out, "\n"))
+
+-- The page as it is, cut before its part about serving: which of the two tables are given is written anew.
+local function parts_of(path)
+  local file = assert(io.open(path, "rb"))
+  local text = file:read "a"
+  file:close()
+  local at = text:find("\n# Serving\n", 1, true)
+  return at and text:sub(1, at) or text, at and text:sub(at + 1) or ""
+end
+
+local PAGE <const> = "docs/accuracy.md"
+local of_serving, of_others = {}, {}
+for _, path in ipairs(arg) do
+  local list = reader_of(path).cases and of_serving or of_others
+  list[#list + 1] = path
+end
+local first, second = parts_of(PAGE)
+if of_others[1] then first = operators_and_training(of_others) end
+if of_serving[1] then second = serving(of_serving) end
+output.write(PAGE, first .. second)

@@ -1,5 +1,5 @@
 // inference.h: a model served by one replica: the time of a prompt and of every token after it, and
-// the memory of a GPU. Formulas: docs/inference.md.
+// the memory of a GPU. Formulas: docs/model.md section 10.
 #ifndef TPERF_INFERENCE_H
 #define TPERF_INFERENCE_H
 

@@ -12,10 +12,12 @@ typedef struct tp_run {
     int64_t layers;
 } tp_run;
 
+enum { TP_NO_LAYER = -1 };
+
 // Stages of a pipeline that hold the same.
 typedef struct tp_stage {
     int64_t layers[TP_KINDS_MAX]; // of each kind
-    int leading;                  // kind of its first layer
+    int leading;                  // kind of its first layer; TP_NO_LAYER: it has none
     bool first, last;             // holds the section `first` or `last`
     int64_t repeats;              // stages like this
     double in_flight;             // most micro-batches whose activations it keeps at a time
@@ -32,8 +34,12 @@ typedef struct tp_pipeline {
         pairs_each; // overlapped passes on the way that decides: so many, and for each micro-batch
     int64_t min_microbatches, microbatch_multiple; // what the schedule demands
     double weight_copies;                          // 2: every stage lives on two devices
+    bool
+        bounds; // there is no closed form: only tp_iteration_least says anything; any of its passes may overlap
+    bool placed; // the schedule runs the chunks on the devices that tp_pipeline_split gives them to
     bool folded; // chunks go down the devices and back up: the first has both ends
     double last_in_flight; // most micro-batches of which the section `last` keeps activations
+    int64_t *dealt; // layers of each of pp x virtual_stages chunks; NULL: as evenly as they divide
     size_t n_stages;
     tp_stage *stages;
     size_t n_devices; // runs of devices that hold the same, in flight, too
@@ -43,14 +49,22 @@ typedef struct tp_pipeline {
 // Spreads the layers over pp x virtual_stages chunks as evenly as they divide; where they do not, the
 // last chunk, the first, the last but one … have one layer fewer, as the ends also hold head and
 // embedding. Chunk c is on device c mod pp or, folded, on the way back up from pp on. has_ends: networks have sections `first` or `last`.
+// dealt, if the caller has set it, says how many each chunk has instead; chunks may be empty at the ends alone.
 // in_flight[pp]: of every device. The pipeline's other fields are the caller's.
 tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_heap *heap, const tp_run *runs,
                             size_t n_runs, bool has_ends, const double *in_flight, tp_error *error);
 void tp_pipeline_release(tp_pipeline *pipeline);
 
-// What each of n chunks of the layers holds, as tp_pipeline_split deals them out; there are at least n layers.
-void tp_pipeline_chunks(const tp_run *runs, size_t n_runs, bool has_ends, int64_t n,
+// What each of n chunks of the layers holds, as tp_pipeline_split deals them out where the pipeline has as many.
+void tp_pipeline_chunks(const tp_pipeline *pipeline, const tp_run *runs, size_t n_runs, bool has_ends, int64_t n,
                         tp_stage *chunks);
+
+// The section whose exchange is the first that a stage waits for: its first layer's, or that of the end which is all it
+// has.
+static inline int tp_leading_section(const tp_stage *stage, const tp_network *network) {
+    if (stage->leading != TP_NO_LAYER) return stage->leading;
+    return network->n_kinds + (stage->first ? 0 : 1);
+}
 
 // Seconds of one micro-batch in a stage of a pipeline.
 typedef struct tp_stage_time {
@@ -191,7 +205,8 @@ typedef struct tp_replica_comm {
     tp_collective kind;
     tp_group group;
     double bytes, seconds; // the full vector; of the collective by itself
-    bool gathers, experts; // weights, for a pass (else reduces gradients); experts' (else all others')
+    bool gathers,
+        experts; // weights, for a pass (else reduces gradients); experts' (else all others')
 } tp_replica_comm;
 enum { TP_REPLICA_COMMS_MAX = 2 * (2 + TP_AXES_MAX) };
 
@@ -230,6 +245,12 @@ double tp_iteration_time(const tp_candidate *candidate, const tp_job *job,
                          const tp_network *network, const tp_layer_cost *costs,
                          const tp_pipeline_time *pipeline, const tp_exchange *exchanges, double hop,
                          double optimizer);
+
+// A lower bound of what a simulation of the candidate's schedule takes, whatever its stages are like: no less than what
+// the busiest device does and waits for, nor than the closed form if all chunks were as short as the shortest.
+double tp_iteration_least(const tp_candidate *candidate, const tp_job *job,
+                          const tp_network *network, const tp_layer_cost *costs,
+                          const tp_exchange *exchanges, double hop, double optimizer);
 
 // A lower bound of the iteration's time that holds for every placement of replicas and stages: layers, the bubble they make and the
 // optimizer's step, no data-parallel or pipeline traffic.

@@ -74,6 +74,15 @@ double tp_panels_of(const tp_op *op, int64_t panels);
 double tp_comm_time(const tp_comm *comm, const tp_platform *on, const int64_t *sizes,
                     const tp_placement *placement, double panels);
 
+// Seconds that a kernel of so much work holds up what comes after it for the collectives beside it: those that run beside
+// all of it, `comm` seconds of them, or the panels after the first, `comm` seconds each. The one place that says what a
+// kernel hides.
+double tp_late_time(const tp_op *op, const tp_platform *on, double panels, double comm,
+                    double work);
+
+// Seconds of a message from one GPU to another, of the same fast domain or of another.
+double tp_send_time(const tp_platform *on, double bytes, bool in_domain);
+
 void tp_pass_cost_add(tp_pass_cost *sum, const tp_pass_cost *part, double times);
 
 // FLOPs of one pass as the published solver reports them: an op on the tensor cores counts its vector

@@ -66,9 +66,10 @@ typedef struct tp_schedule_costs {
     const double *time[TP_PASS_COUNT];   // NaN: not given, refused when needed
     const double *overlapped;            // time of a pair; NULL: the sum of its halves
     const double *memory[TP_PASS_COUNT]; // what the device holds more (forward) or less after it
-    const double *passing[TP_PASS_COUNT]; // what lives on the device while the op runs; NULL: nothing
-    const double *ready;                 // [devices] when a device can begin; NULL: at 0
-    double p2p;                          // from the end of a stage's pass to its neighbour's start
+    const double
+        *passing[TP_PASS_COUNT]; // what lives on the device while the op runs; NULL: nothing
+    const double *ready;         // [devices] when a device can begin; NULL: at 0
+    double p2p;                  // from the end of a stage's pass to its neighbour's start
 } tp_schedule_costs;
 
 // Where modelling assumptions differ; lua/tperf/schedule/rules.lua documents the named sets.

@@ -47,8 +47,10 @@ typedef struct tp_search_options {
     bool keep_all;            // keep every candidate, feasible or not
     bool infeasible_too;      // let candidates that do not fit compete
     bool no_pruning;          // evaluate what a bound rules out, too; never changes the answer
-    bool memory_only;         // time nothing: count what fits, find who needs least
-    tp_search_accept accept;  // NULL to keep all; otherwise one thread does all the work
+    bool
+        by_least; // rank by tp_iteration_least, for a caller that simulates the best; nothing is pruned
+    bool memory_only;        // time nothing: count what fits, find who needs least
+    tp_search_accept accept; // NULL to keep all; otherwise one thread does all the work
     void *accept_context;
     const atomic_int *stop; // not 0: leave the rest undone; may be NULL
 } tp_search_options;

@@ -201,8 +201,15 @@ void tp_served_release(tp_served *served);
 
 // --- what comes of it ---
 
+typedef struct tp_latencies {
+    double mean, p50, p90,
+        p99; // quantiles linear between two values, as numpy's; NaN when there are none
+} tp_latencies;
+
 typedef struct tp_quantiles {
-    double mean, p50, p90, p99; // linear between two of them, as numpy's; NaN when there are none
+    double mean, p50, p90, p99;
+    tp_latencies
+        margin; // half of each one's 95 % interval, by sections of the run; NaN where it is too short
 } tp_quantiles;
 
 typedef struct tp_objective {

@@ -2,7 +2,7 @@
 // A pass of a chunk of layers is a row of kernels and collectives that wait for each other, with others beside them: what
 // src/plan/iteration.c adds up to a pass's time, one by one, at the same prices. All passes of a chunk are alike, and so
 // are all replicas and all GPUs of a group, so a step is told by one list of tasks a kind of chunk and pass, and by when
-// the schedule runs the passes. Formulas: docs/model.md section 6.4.
+// the schedule runs the passes. Formulas: docs/model.md section 6.5.
 #ifndef TPERF_STEP_H
 #define TPERF_STEP_H
 
@@ -14,8 +14,8 @@ typedef enum tp_task_kind {
     TP_TASK_COLLECTIVE, // within a layer
     TP_TASK_MESSAGE,    // between stages
     TP_TASK_GATHER,     // of weights from the replicas
-    TP_TASK_REDUCE,     // of gradients among the replicas, and weights gathered again for the backward pass
-    TP_TASK_LAUNCHES,   // of a pass's kernels
+    TP_TASK_REDUCE, // of gradients among the replicas, and weights gathered again for the backward pass
+    TP_TASK_LAUNCHES, // of a pass's kernels
     TP_TASK_OPTIMIZER,
     TP_TASK_KIND_COUNT
 } tp_task_kind;
@@ -43,6 +43,7 @@ typedef struct tp_task {
     int64_t layer;      // of the chunk, from 0; -1: of no layer
     const tp_op *op;    // of a kernel or a collective
     const tp_comm *comm;
+    double bytes;                 // of a collective's full vector, see tperf/collective.h
     double fast_bytes, nic_bytes; // that one GPU sends
     double seconds;               // that it takes by itself; less than stop - start where it shares
     double start, stop;           // from the start of the pass
@@ -82,8 +83,8 @@ void tp_step_release(tp_step *step);
 
 // The tasks of a pass of the chunk; its length is what tp_passes_of gives for the pass. The list is empty before; on
 // failure nothing is left to release.
-tp_status tp_step_pass(const tp_step *step, const tp_chunk *chunk, tp_pass_kind pass, tp_task_list *list,
-                       tp_error *error);
+tp_status tp_step_pass(const tp_step *step, const tp_chunk *chunk, tp_pass_kind pass,
+                       tp_task_list *list, tp_error *error);
 
 // What a device waits for before its first pass and after its last one: lengths are those of tp_device_waits.
 tp_status tp_step_before(const tp_step *step, const tp_stage *device, tp_task_list *list,

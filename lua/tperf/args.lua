@@ -20,6 +20,7 @@ local standard = {
   { long = "tokens", value = "N", kind = "number", help = "tokens of a training run (default: the model's own)" },
   { long = "top", value = "K", kind = "integer", min = 1, help = "how many configurations of each" },
   { long = "rules", value = "NAME", help = "modelling rules" },
+  { long = "software", value = "NAME", help = "training stack (`tperf list software`; none: the formulas alone)" },
   { long = "cache", value = "FILE", help = "keep finished points here, and take up from there" },
 }
 
@@ -78,7 +79,7 @@ end
 
 -- What standard options say of a question: option -> argument.
 local arguments = { model = "model", batch = "global_batch", strategy = "strategy", schedule = "schedule",
-  recompute = "recompute", top = "top", rules = "rules", cache = "cache" }
+  recompute = "recompute", top = "top", rules = "rules", software = "software", cache = "cache" }
 
 local methods = {}
 
@@ -97,13 +98,13 @@ function args.set(list) own = list end
 
 --- Reads a script's arguments. Help, or a wrong argument, ends the script.
 ---@param given table  summary; standard options by name with their defaults (false: none): model, models, system,
----  systems, domains, gpus, batch, strategy, schedule, recompute, tokens, top, rules, cache; and, as a list, options of
----  the script's own:
+---  systems, domains, gpus, batch, strategy, schedule, recompute, tokens, top, rules, software, cache; and, as a list,
+---  options of the script's own:
 ---  { long = "pp", value = "N", kind = "integer", default = 8, help = "…" }. kind: string, integer, number, integers
 ---  ("4,8", "4..64" by doubling), list, a unit such as "bytes"; min: the least of a number; without value it is a
 ---  switch.
 ---@return table values  by long name, "_" for "-"; values:question{…} gives the arguments of a search that model,
----  batch, strategy, schedule, recompute, top, rules and cache say, with those given added or in their place
+---  batch, strategy, schedule, recompute, top, rules, software and cache say, with those given added or in their place
 function args.read(given)
   if type(given) ~= "table" or type(given.summary) ~= "string" then
     check.fail "tperf.args needs a table with a summary"

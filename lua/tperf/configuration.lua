@@ -41,6 +41,8 @@ local configuration = {}
 ---@field tp1? integer columns of a SUMMA grid
 ---@field tp2? integer rows of a SUMMA grid
 ---@field cp? integer context parallelism
+---@field ulysses? integer context parallelism by all-to-all, inside cp
+---@field cp_kind? string how keys and values travel over cp
 ---@field etp? integer GPUs that cut each expert
 ---@field ep? integer expert parallelism: GPUs that experts are spread over
 ---@field shard? integer replicas that ZeRO shards over, where these are not all
@@ -72,13 +74,16 @@ local configuration = {}
 ---@field kinds? table[] of tperf.train: { key, count, ops } of every kind of layer
 ---@field first? tperf.layer_op[] of tperf.train: the ops before the first layer
 ---@field last? tperf.layer_op[] of tperf.train: the ops after the last layer
----@field software? string the profile of the stack that runs it
----@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
----@field warnings? string[] then: what no run that was compared resembled
+---@field software string the profile of the stack that runs it; "none": the formulas alone
+---@field time_without_waste number seconds of an iteration by the formulas alone: kernels and links as timed on their
+--- own, no host, no optimizer's step
+---@field interval? table with a profile: { low, high } seconds between which nine tenths of the like runs lie
+---@field warnings? string[] with a profile: what no run that was compared resembled
+---@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
 ---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms =
 --- tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
----@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with how many `links`; time,
---- the average hop
+---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with its `links`; and the
+--- average hop, time
 ---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
@@ -101,6 +106,12 @@ local function idle_of(c, s, domain)
   local in_domain = domain // block
   local domains = (c.gpus // block + in_domain - 1) // in_domain
   return domains * domain - c.gpus
+end
+
+--- Whether so much memory suffices.
+---@param memory table  with its total
+function configuration.fits(memory, question)
+  return memory.total <= question.system.accelerator.hbm.capacity * (1 - question.training.reserved)
 end
 
 local per_token = setmetatable({}, { __mode = "k" }) -- FLOPs of models, which are never changed in place
@@ -196,10 +207,44 @@ function configuration.of(question, s, network, found)
   c.idle = idle_of(c, s, question.system.network.fast.domain)
   c.throughput = question.global_batch / c.time
   c.tokens_per_second = c.throughput * question.model.seq
-  c.feasible = c.memory.total <= question.system.accelerator.hbm.capacity * (1 - question.training.reserved)
+  c.feasible = configuration.fits(c.memory, question)
   c.mfu, c.mfu_all_pairs = utilisation(c, question)
-  if question.profile then runtime.describe(c, question.profile, question) end
+  runtime.describe(c, question.profile, question)
   return c
+end
+
+local function set_time(c, question, time)
+  local ratio = c.time / time
+  c.time, c.throughput = time, question.global_batch / time
+  c.tokens_per_second = c.throughput * question.model.seq
+  c.mfu, c.mfu_all_pairs = c.mfu * ratio, c.mfu_all_pairs * ratio
+  if question.profile then runtime.describe(c, question.profile, question) end
+end
+
+--- Adds to a configuration what a simulation of its schedule found. Of a schedule without a closed form that is its
+-- time, and its bubble what no other part takes.
+---@param c table         changed in place
+---@param question table  as for configuration.of
+---@param t tperf.timeline  of simulate.run
+---@param closed boolean  the schedule has a closed form
+function configuration.retime(c, question, t, closed)
+  c.simulated = {
+    schedule = t.schedule, time = t.iteration_time, makespan = t.makespan, bubble_rate = t.bubble_rate,
+    activations = t:most "peak_memory",
+  }
+  c.memory.peak = t.peak
+  if closed then return end
+  local b, rest = c.breakdown, t.iteration_time
+  for name, seconds in pairs(b) do
+    if name ~= "bubble" and name ~= "data_comm" then rest = rest - seconds end
+  end
+  b.data_comm = math.max(math.min(b.data_comm, rest), 0.0)
+  b.bubble = rest - b.data_comm
+  set_time(c, question, t.iteration_time)
+  local m, alive = c.memory, t.peak.alive
+  for name, bytes in pairs(alive) do m[name] = bytes end
+  m.total = t.peak.total
+  c.feasible = configuration.fits(m, question)
 end
 
 return configuration

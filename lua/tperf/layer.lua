@@ -91,7 +91,7 @@ end
 ---  attention          "flash" (default), "unfused", "recompute", "summa"
 ---  micro_batch        samples (1)
 ---  tp, tp1, tp2, cp, ep, etp   GPUs along each axis of the strategy (1; etp as tp)
----  shard              of no consequence to a layer
+---  ulysses, shard     of strategy context; of no consequence to a layer
 ---  panels             of SUMMA products (4)
 ---  fast               GPUs of each axis in one fast domain: { tp = 8 }; as many as fit
 ---  seq                tokens, in place of the model's

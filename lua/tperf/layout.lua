@@ -100,26 +100,37 @@ end
 --- Lays a model out by one strategy: { kinds, runs, has_ends, network = function(sizes, micro_batch, variant) }.
 ---@param variant table  recompute = "none" …, sequence_parallel = boolean; for inference also mode, seq, context and
 ---  dtypes, as options of strategy.share
-function layout.of(model, s, attention, rules)
+---@param apart boolean?  modules of multi-token prediction are layers of their own, behind all others
+function layout.of(model, s, attention, rules, apart)
   check_attention(s, attention)
-  local plan = architecture.of(model, rules)
+  local plan = architecture.of(model, rules, apart)
   local kinds, runs = kinds_of(plan)
-  local prefix = layout.signature(model) .. attention .. " " .. rules.name
+  local prefix = layout.signature(model) .. attention .. " " .. rules.name .. (apart and " apart" or "")
+  -- One GPU's share of layers with a sequence of their own.
+  local function share_of(group, sizes, micro_batch, variant)
+    local options = { seq = group.seq }
+    for name, value in pairs(variant) do options[name] = value end
+    local share = strategy.share(s, model, micro_batch, sizes, rules, options)
+    share.attention = attention
+    return share
+  end
   local function network(sizes, micro_batch, variant)
     local key = key_of(s, sizes, micro_batch, variant)
     local known = shapes_of(s, prefix)[key]
     if known then return known end
     local share = strategy.share(s, model, micro_batch, sizes, rules, variant)
     share.attention = attention
-    local sections = {}
+    local sections, widest = {}, share:boundary(model.hidden)
     for i, group in ipairs(kinds) do
-      share.group = group
-      sections[i] = ops_of(group.blocks, model, share)
+      local own = group.seq and share_of(group, sizes, micro_batch, variant) or share
+      own.group = group
+      sections[i] = ops_of(group.blocks, model, own)
+      if group.seq then widest = math.max(widest, own:boundary(model.hidden)) end
     end
     share.group = nil
     sections[#kinds + 1] = ops_of(plan.first, model, share)
     sections[#kinds + 2] = ops_of(plan.last, model, share)
-    local boundary = ELEMENT_BYTES * share:boundary(model.hidden)
+    local boundary = ELEMENT_BYTES * widest
     local built = core.network(s.grid, sizes, boundary, sections)
     return remember(s, prefix, key, built)
   end

@@ -94,8 +94,8 @@ op.flash_attention = core.flash_attention
 
 --- Fused attention over the pairs that see each other: batch, heads, head_dim, queries and keys (or seq for both);
 --- kv_heads (heads), value_dim (head_dim), causal, window, dropout, sinks, values_in_keys, kv_dtype, shards (queries
---- are an even share of so many times more), gather: the axis over which keys and values are gathered, ring: they
---- pass from GPU to GPU beside the kernels.
+--- are an even share of so many times more), gather: the axis over which keys and values are gathered.
+---  ring   true: they pass from GPU to GPU beside the kernels instead
 function op.attention(o)
   for _, name in ipairs { "kv_heads", "value_dim", "window" } do -- 0 means absent to the core
     if type(o) == "table" and o[name] == 0 then check.fail("op.attention: '%s' must be at least 1, got 0", name) end

@@ -10,12 +10,21 @@ local pipelines = {}
 
 local UNLIMITED = 2.0 ^ 53 -- micro-batches in flight
 
+local function has_closed_form(definition) return definition.closed_form and definition.in_flight and true or false end
+
+--- Whether a schedule has a closed form, by name.
+function pipelines.closed_forms(names)
+  local has = {}
+  for _, name in ipairs(names) do has[name] = has_closed_form(schedule.get(name)) end
+  return has
+end
+
 --- The schedules whose bubble and activations have a closed form, sorted.
 function pipelines.schedules()
   local names = {}
   for _, name in ipairs(schedule.names()) do
     local definition = schedule.get(name)
-    if definition.closed_form and definition.in_flight then names[#names + 1] = name end
+    if has_closed_form(definition) then names[#names + 1] = name end
   end
   return names
 end
@@ -35,6 +44,12 @@ end
 -- Whether stages go down the devices and back up.
 local function is_folded(definition)
   return definition.placement == "mirrored" and definition.stages_per_device == 2
+end
+
+-- Whether the core knows which device runs which chunk: in turn, or down the devices and back up.
+local function is_placed(definition, chunks)
+  local placement = definition.placement
+  return placement == "round_robin" or placement == "block" and chunks == 1 or is_folded(definition)
 end
 
 -- The bubble for `microbatches`, in the times of a whole device, or nil where there is no closed form.
@@ -78,15 +93,24 @@ local function last_in_flight(list, several, overlapped)
   return several and n < UNLIMITED and (overlapped and 2 or 1) or n
 end
 
--- One pipeline, or nil when the schedule has no closed form for these sizes.
+-- Of a schedule without a closed form the core knows bounds alone: no bubble, and one micro-batch in flight.
+local function describe_bound(one, definition, pp, chunks)
+  one.bounds, one.weight_copies, one.folded = true, weight_copies(definition), is_folded(definition)
+  one.placed = is_placed(definition, chunks)
+  for device = 1, pp do one.in_flight[device] = 1 end
+  return one
+end
+
+-- One pipeline, or nil when the schedule has a closed form, but not for these sizes.
 local function describe(name, number, pp, chunks)
   local one = {
     pp = pp, virtual_stages = chunks, schedule = number, bubble_forward = 0, bubble_backward = 0,
     bubble_weight_grad = 0, pairs = 0, pairs_each = 0, min_microbatches = 1, microbatch_multiple = 1, weight_copies = 1,
-    in_flight = { 1 }, last_in_flight = 1, folded = false,
+    in_flight = { 1 }, last_in_flight = 1, bounds = false, placed = true, folded = false,
   }
   if pp == 1 then return one end
   local definition = schedule.get(name)
+  if not has_closed_form(definition) then return describe_bound(one, definition, pp, chunks) end
   local multiple, least = demands(definition, pp, chunks)
   if not least then return nil end
   local many, more = 16 * pp * multiple, 17 * pp * multiple
@@ -97,6 +121,7 @@ local function describe(name, number, pp, chunks)
   one.pairs = bubble.pairs - one.pairs_each * many
   one.min_microbatches, one.microbatch_multiple = least, multiple
   one.weight_copies, one.folded = weight_copies(definition), is_folded(definition)
+  one.placed = is_placed(definition, chunks)
   one.in_flight = in_flight(definition, pp, chunks)
   one.last_in_flight = last_in_flight(one.in_flight, chunks > 1 or one.weight_copies > 1, bubble.pairs > 0)
   return one
@@ -105,6 +130,7 @@ end
 -- The numbers of chunks on a device that a schedule takes: its own, or the wanted ones from 2 on when it interleaves.
 local function chunks_of(definition, wanted)
   if definition.stages_per_device then return { definition.stages_per_device } end
+  if not definition.placement then return { 1 } end
   local list = {}
   for _, chunks in ipairs(wanted) do
     if chunks > 1 then list[#list + 1] = chunks end
@@ -129,15 +155,26 @@ function pipelines.check_chunks(names, wanted)
   end
 end
 
+-- The most stages that so many layers fill: those at the ends may hold embedding and head alone.
+local function most_stages(layers, has_ends) return has_ends and layers + 2 or layers end
+
 --- All pipelines of a search.
 ---@param options table  pps = list of sizes, schedules = list of names, virtual_stages = list, layers, runs = list of
----  { kind, layers }, has_ends
+---  { kind, layers }, has_ends; deal: as pipeline_layout.of returns it
 ---@return userdata made, table described  for the core; and { pp, virtual_stages, schedule = name } of each
 function pipelines.make(options)
   local list, described = {}, {}
   local function add(name, number, pp, chunks)
-    local one = pp * chunks <= options.layers and describe(name, number, pp, chunks)
+    local layers = nil
+    if options.deal then
+      layers = options.deal(pp, chunks)
+      if layers == nil then return end
+    elseif pp * chunks > most_stages(options.layers, options.has_ends and chunks > 1) then
+      return
+    end
+    local one = describe(name, number, pp, chunks)
     if not one then return end
+    one.layers = layers or nil
     list[#list + 1] = one
     described[#list] = { pp = pp, virtual_stages = chunks, schedule = name }
   end
@@ -168,7 +205,7 @@ function pipelines.why_none(name, pp, wanted, layers)
   if chunks < least then
     return ("schedule '%s' interleaves: 'virtual_stages' must be at least 2, got %d"):format(name, chunks)
   end
-  if pp * chunks <= layers then return ("schedule '%s' has no closed form for pp = %d"):format(name, pp) end
+  if pp * chunks <= most_stages(layers, chunks > 1) then return ("schedule '%s' has no closed form for pp = %d"):format(name, pp) end
   local most = layers // pp
   local remedy = not definition.stages_per_device and most >= least and ("'virtual_stages' up to %d fits"):format(most)
     or ("pp up to %d fits"):format(layers // least)
@@ -176,11 +213,10 @@ function pipelines.why_none(name, pp, wanted, layers)
     .. "layers; %s"):format(name, chunks, pp, chunks * pp, layers, remedy)
 end
 
---- The names of a search's `schedule` argument: a name, a list, or "any".
+--- The names of a search's `schedule` argument: a name, a list, or "any" that has a closed form.
 function pipelines.names(value)
-  local known = pipelines.schedules()
-  if value == "any" then return known end
-  local list, seen = {}, {}
+  if value == "any" then return pipelines.schedules() end
+  local list, seen, all = {}, {}, schedule.names()
   for _, name in ipairs(type(value) == "table" and value or { value }) do
     if not seen[name] then list[#list + 1] = name end
     seen[name] = true
@@ -188,14 +224,10 @@ function pipelines.names(value)
   if list[1] == nil then check.fail("'schedule' must be a name or a list of names, got %s", check.show(value)) end
   for _, name in ipairs(list) do
     local found = false
-    for _, one in ipairs(known) do found = found or one == name end
+    for _, one in ipairs(all) do found = found or one == name end
     if not found then
-      local all = schedule.names()
-      local exists = false
-      for _, one in ipairs(all) do exists = exists or one == name end
-      check.fail("%s%s; a search can take: %s",
-        (exists and "schedule %s has no closed form" or "unknown schedule %s"):format(check.show(name)),
-        exists and "" or check.suggest(name, all), table.concat(known, ", "))
+      check.fail("unknown schedule %s%s; a search can take: %s", check.show(name), check.suggest(name, all),
+        table.concat(all, ", "))
     end
   end
   return list

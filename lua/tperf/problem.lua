@@ -3,6 +3,7 @@ local check = require "tperf.check"
 local layer = require "tperf.layer"
 local layout = require "tperf.layout"
 local model = require "tperf.model"
+local pipeline_layout = require "tperf.pipeline_layout"
 local pipelines = require "tperf.pipelines"
 local refusal = require "tperf.refusal"
 local rules = require "tperf.rules"
@@ -74,6 +75,7 @@ function problem.schema(strategies)
     sequence_parallel = one_or_list(check.boolean()), software = check.any { optional = true },
   }
   for name, checker in pairs(training.schema) do schema[name] = checker end
+  for name, checker in pairs(pipeline_layout.schema) do schema[name] = checker end
   local placed = check.integer { min = 1, max = 1 << 31, optional = true }
   local fast = { dp = placed, pp = placed }
   for _, s in ipairs(strategies) do
@@ -192,7 +194,7 @@ end
 ---@return table arguments  with `profile` in place of the software asked for
 function problem.arguments(what, given, schema)
   local o = check.record(what, given, schema)
-  o.profile, o.software = runtime.of(o.software), nil
+  o.profile, o.software = runtime.of(o.software, rules(o.rules)), nil
   runtime.fill(o, given, o.profile)
   return o
 end
@@ -217,16 +219,19 @@ function problem.of(o, strategies)
       }
     end
   end
-  for i, s in ipairs(strategies) do p.layouts[i] = layout.of(p.model, s, o.attention, p.rules) end
+  local deal, apart = pipeline_layout.of(o, p.model)
+  for i, s in ipairs(strategies) do p.layouts[i] = layout.of(p.model, s, o.attention, p.rules, apart) end
+  p.dealt = deal and pipeline_layout.asked(o) or nil
   p.fixed = fixed_of(o, strategies, p.rules)
   p.wanted_pps = as_list(o.pp)
   p.pps = space.pipeline_sizes(p.model, p.rules, p.questions, p.wanted_pps)
   local schedules = pipelines.names(o.schedule or free.schedule)
   p.schedules, p.virtual_stages = schedules, as_list(o.virtual_stages)
+  p.closed_forms = pipelines.closed_forms(schedules)
   pipelines.check_chunks(schedules, p.virtual_stages)
   p.pipelines, p.pipeline_list = pipelines.make {
     pps = p.pps, schedules = schedules, virtual_stages = p.virtual_stages or VIRTUAL_STAGES,
-    layers = p.model.layers, runs = p.layouts[1].runs, has_ends = p.layouts[1].has_ends,
+    layers = p.model.layers, runs = p.layouts[1].runs, has_ends = p.layouts[1].has_ends, deal = deal,
   }
   for _, question in ipairs(p.questions) do
     question.pipelines, question.pipeline_list = p.pipelines, p.pipeline_list

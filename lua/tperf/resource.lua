@@ -96,6 +96,32 @@ local function other_kind(kind, name)
   return ""
 end
 
+local renamed = {} -- kind -> old name -> new name
+
+-- The file of a name below a root.
+local function in_roots(kind, name)
+  if name:find("..", 1, true) or name:sub(1, 1) == "/" then return nil end
+  for _, root in ipairs(roots()) do
+    for _, extension in ipairs(extensions) do
+      local path = string.format("%s/%s/%s%s", root, kind, name, extension)
+      if exists(path) then return path end
+    end
+  end
+end
+
+local told = {} -- old names that this run was warned of
+
+-- The file that a name of before has now; says so once.
+local function of_old_name(kind, name)
+  local new = renamed[kind] and renamed[kind][name]
+  local path = new and in_roots(kind, new)
+  if path and not told[name] then
+    told[name] = true
+    io.stderr:write(("tperf: the %s '%s' is called %s now\n"):format(kind:gsub("s$", ""), name, new))
+  end
+  return path
+end
+
 --- The file of a name or a path; nil and a message when there is none.
 ---@param kind string
 ---@param name string
@@ -106,15 +132,11 @@ function resource.find(kind, name)
     if exists(name) then return name end
     return nil, string.format("cannot open %s", check.show(name))
   end
-  if not name:find("..", 1, true) and name:sub(1, 1) ~= "/" then
-    for _, root in ipairs(roots()) do
-      for _, extension in ipairs(extensions) do
-        local path = string.format("%s/%s/%s%s", root, kind, name, extension)
-        if exists(path) then return path end
-      end
-    end
-  end
+  local path = in_roots(kind, name)
+  if path then return path end
   if name:find("/", 1, true) and exists(name) then return name end
+  path = of_old_name(kind, name)
+  if path then return path end
   return nil, string.format("unknown %s %s%s%s; `tperf list %s` shows them all", kind:gsub("s$", ""),
     check.show(name), check.suggest(name, resource.list(kind)), other_kind(kind, name), kind)
 end
@@ -190,12 +212,13 @@ function resource.unit_at(kind, path)
 end
 
 --- A constructor of checked objects: from a name, a path, a table of the same content, or such an object.
---- options: what ("tperf.system"), kind ("systems"), schema, methods (optional), and hooks that may be absent:
+--- options: what ("tperf.system"), kind ("systems"), schema, methods (optional), renamed (old name -> new name,
+--- optional), and hooks that may be absent:
 --- import(content, origin) -> content, before the check; finish(object) -> message, path when it is wrong.
 ---@return fun(value: string|table): table
 function resource.constructor(options)
   local what, methods = options.what, options.methods or {}
-  schemas[options.kind] = options.schema
+  schemas[options.kind], renamed[options.kind] = options.schema, options.renamed
   local made = setmetatable({}, { __mode = "k" }) -- object -> what it held, so that one that still does needs no check
   local metatable = {
     __index = function(object, key) return methods[key] or options.derive and options.derive(object, key) end,

@@ -53,6 +53,8 @@ local fields = {
     "the norm before gathers and what it gathered is kept; sizes are rounded down" },
   { "one_minimum_width", "hidden / tp is at least 128 in every strategy",
     "Q19: 3 hidden / tp in strategy tensor" },
+  { "typical_software", "training that names no software is run as stacks typically run it",
+    "the formulas alone: kernels and links without the waste of a stack (S11)" },
 }
 
 local sets = { default = {}, subramanian2024 = {} }

@@ -1,11 +1,18 @@
 --- What a question takes from a software profile: defaults of its arguments, terms for the core, and what the answer
 -- says of runs that the profile was fitted to.
 local software = require "tperf.software"
+local unfit = require "tperf.unfit"
 
 local runtime = {}
 
---- The profile that a question asks for; nil: the formulas alone.
-function runtime.of(value)
+--- What runs a question that does not say it.
+runtime.USUAL = "typical"
+
+--- The profile that a question asks for, or that its rules take where it asks for none; nil: the formulas alone.
+---@param value string|table?
+---@param rules table  a set of tperf.rules
+function runtime.of(value, rules)
+  if value == nil and rules.typical_software then value = runtime.USUAL end
   if value == nil or value == "none" then return nil end
   return software(value)
 end
@@ -31,37 +38,16 @@ function runtime.terms(profile)
   return terms
 end
 
-local function outside(value, range)
-  return range and value and (value < range[1] or value > range[2])
-end
-
--- What of a configuration no run of the stack resembled.
-local function warnings_of(profile, c, question)
-  local list = {}
-  local function warn(...) list[#list + 1] = string.format(...) end
-  if not profile.error90 then warn("no run of %s was ever compared with a prediction", profile.name) end
-  local known = #profile.systems == 0
-  for _, name in ipairs(profile.systems) do known = known or name == question.system.name end
-  if not known then warn("no run of %s on %s was compared", profile.name, question.system.name) end
-  local function range(what, value, known_span)
-    if not outside(value, known_span) then return end
-    local low, high = known_span[1], known_span[2]
-    local compared = low == high and ("not the %d"):format(low) or ("outside the %d to %d"):format(low, high)
-    warn("%s %d is %s of the runs compared", what, value, compared)
-  end
-  range("gpus", c.gpus, profile.gpus)
-  range("hidden", question.model.hidden, profile.hidden)
-  range("seq", question.model.seq, profile.seq)
-  return list
-end
-
 --- Says in a configuration which software runs it, within which times nine tenths of its runs lay, and what no run
 --- resembled.
 ---@param c table        a configuration, changed in place
----@param profile table
+---@param profile table?  nil: the formulas alone
 ---@param question table  { model, system }
 function runtime.describe(c, profile, question)
-  c.software, c.warnings = profile.name, warnings_of(profile, c, question)
+  c.software = profile and profile.name or "none"
+  if not profile then return end
+  question.warnings = question.warnings or unfit.warnings(profile, question, question.gpus)
+  c.warnings = table.move(question.warnings, 1, #question.warnings, 1, {})
   if profile.error90 then
     local error = math.min(profile.error90, 0.9)
     c.interval = { low = c.time / (1 + error), high = c.time / (1 - error) }

@@ -4,6 +4,8 @@ local core = require "tperf.core".search
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
 local problem = require "tperf.problem"
+local refusal = require "tperf.refusal"
+local rerank = require "tperf.rerank"
 local shortage = require "tperf.shortage"
 local space = require "tperf.space"
 local splits = require "tperf.splits"
@@ -18,6 +20,7 @@ local search = {}
 ---@field feasible integer how many of them fit in memory
 ---@field evaluated? integer how many were timed, when prune is false
 ---@field complete boolean false when Ctrl-C ended the search
+---@field proven? boolean when simulated: nothing else could be among the best
 ---@field seconds number that the search took
 ---@field reason? string why nothing was found
 ---@field model tperf.model
@@ -35,29 +38,32 @@ local function schema_of(strategies)
   schema.keep = check.choice { { "all", "best" }, default = "best" }
   schema.prune = check.boolean { default = true }
   schema.infeasible = check.boolean { default = false }
+  schema.simulate = check.boolean { optional = true }
   schema.threads = check.integer { min = 1, max = 1024, optional = true }
   schema.where = check.func { optional = true }
   schema.progress = check.func { optional = true }
   return schema
 end
 
--- The configuration of something the core found.
+-- The configuration of something the core found, and its network.
 local function describe(p, question, found)
   local layout, s = p.layouts[found.strategy], p.strategies[found.strategy]
   local variant = p.variants[found.variant]
-  local c = configuration.of(question, s, layout.network(configuration.own(s, found), found.micro_batch, variant), found)
+  local network = layout.network(configuration.own(s, found), found.micro_batch, variant)
+  local c = configuration.of(question, s, network, found)
   c.recompute, c.sequence_parallel = variant.recompute, variant.sequence_parallel
   for name, option in pairs(s.options) do c[name] = variant[name] or option.choices[1] end
-  return c
+  return c, network
 end
 
 local function new_core_search(p, o)
   local fast = o.fast or {}
   local accept = o.where and function(question, found)
-    return o.where(describe(p, p.questions[question], found)) and true or false
+    return o.where((describe(p, p.questions[question], found))) and true or false
   end
   return core.new({
-    top = o.top, threads = o.threads or core.threads(), keep_all = o.keep == "all", no_pruning = not o.prune,
+    top = o.kept or o.top, by_least = o.kept ~= nil, threads = o.threads or core.threads(),
+    keep_all = o.keep == "all", no_pruning = not o.prune,
     infeasible_too = o.infeasible, memory_only = o.memory_only, replicas_fast = fast.dp, stages_fast = fast.pp,
   }, p.rules, p.training, p.pipelines, p.questions, p.zero, p.fixed.dp, accept, p.software)
 end
@@ -198,70 +204,112 @@ local function answer(p, o, core_search, index, complete)
     evaluated = not o.prune and found.evaluated or nil, -- with pruning it depends on the threads' luck
     model = question.model, system = question.system, gpus = question.gpus, global_batch = question.global_batch,
   }
-  for i, item in ipairs(found) do result[i] = describe(p, question, item) end
+  if o.kept then
+    local list, proven = rerank.best(p, o, question, found, describe)
+    result.proven = proven and complete
+    table.move(list, 1, #list, 1, result)
+  else
+    for i, item in ipairs(found) do result[i] = describe(p, question, item) end
+  end
   if found.candidates == 0 then
     result.reason = splits.why_none(p, question, o.fast)
   elseif found.feasible == 0 then
     result.reason = why_too_big(p, o, question, found, complete)
+  elseif #found > 0 and #result == 0 then
+    result.reason = ("simulated, none of %d candidates runs in its schedule and fits"):format(#found)
   elseif #found == 0 and complete then
     result.reason = ("'where' takes none of %d candidates that fit"):format(found.feasible)
   end
   return result
 end
 
+-- Whether candidates are ranked by simulation: when asked to, and where a schedule has no closed form.
+local function simulates(p, o)
+  for _, name in ipairs(p.schedules) do
+    if not p.closed_forms[name] then
+      if o.simulate == false then
+        refusal.raise("tperf.search: schedule '%s' has no closed form: only simulation can rank it", name)
+      end
+      o.simulate = true
+    end
+  end
+  if o.simulate and o.keep == "all" then
+    refusal.raise "tperf.search: keep = \"all\" ranks by the closed form, which 'simulate' does without"
+  end
+  return o.simulate
+end
+
+-- The results of all questions; idle: no walk.
+local function ask(p, o, idle)
+  local core_search <close> = new_core_search(p, o)
+  local complete, results = not idle and walk(p, o, core_search), {}
+  for i in ipairs(p.questions) do results[i] = answer(p, o, core_search, i, complete) end
+  return results
+end
+
 --- Searches all ways to run a model on a machine.
 ---@param given table
 ---  model, system      a name, a file or a table; system may be a list
----  gpus               a number or a list
----  global_batch       samples per iteration
----  strategy           a name ("tensor"), a list of names, or "all"; the best across them
+---  gpus, global_batch   a number or a list; samples per iteration
+---  strategy           a name, a list of names, or "all"; the best across them ("tensor", or the first that has the axes
+---                     that are given)
 ---  attention          "flash" (default), "unfused", "recompute", "summa"
 ---  seq                tokens, in place of the model's
 ---  rules              "default", "subramanian2024" or a table, see tperf.rules
----  micro_batch, pp, dp   a number or a list: only these; any that divides
+---  micro_batch, pp, dp, panels   a number or a list: only these; any that divides
 ---  tp, tp1, tp2, cp   GPUs along each axis of the strategy, likewise
 ---  ep, etp            GPUs that experts are spread over, and that cut each (as tp, or 1), out of tp x cp x dp
 ---  shard              replicas that ZeRO shards over, likewise: fewer than all are hybrid shards (all)
----  panels             of SUMMA products, likewise
 ---  fast               { tp =, dp = … }: only these placements
----  schedule           a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" })
+---  schedule           a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); one without,
+---                     such as one's own, is ranked by simulation
+---  pipeline_layout    Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in the model's order
+---  first_stage_layers, last_stage_layers  layers of the first and the last device; the others share the rest
+---  account_for_embedding, account_for_loss  true: count as a layer when layers are dealt out to stages (false)
+---  cp_kind            how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list
+---  ulysses            GPUs of context parallelism by all-to-all inside cp, likewise (1)
 ---  virtual_stages     chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
 ---  zero               ZeRO stage 0 to 3, or a list (1)
 ---  recompute          "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---  sequence_parallel  true (default), false, or a list
 ---  recompute_layers   how many layers keep one input under full recomputation (1)
 ---  optimizer          "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
----  weights            the dtype that they are kept in: "fp32", "bf16" … (as the ops have them: "bf16"; docs/memory.md)
----  gradients          "fp32", "bf16" or "fp16": kept and reduced in; as the rules say
+---  weights, gradients   the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---  master             "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---  moments            dtype of the optimizer's moments; the optimizer's
 ---  reserve            part of the memory to keep free (0)
 ---  data_overlap       false: data-parallel traffic waits for compute instead of hiding behind it (true)
----  gradient_shard     true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does (false)
+---  gradient_shard     true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
 ---  top                how many configurations to return (10)
 ---  keep               "all": every candidate, feasible or not
 ---  where              function(configuration) -> boolean: which may be returned. Called only for those good enough to
 ---                     be; `candidates` and `feasible` count before it
----  infeasible         true: let configurations that do not fit compete
----  prune              false: evaluate what bounds rule out as well; the answer is the same
----  threads            as many as there are processors
----  progress           function(shapes done)
----  software           the training stack that runs them (see tperf.software): its name, a file or a table; "none"
----                     (default) for the formulas alone
+---  infeasible, prune  true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
+---  simulate           true: rank by simulation, pass by pass, and not by the closed form, which takes all stages for
+---                     equal; adds `simulated`
+---  threads, progress  as many as there are processors; function(shapes done)
+---  software           the training stack that runs them (see tperf.software): its name, a file or a table
+---                     ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
 ---@return tperf.found|tperf.found[] result  a list of them, systems outermost, when gpus or system is a list
 function search.run(given)
   local start = core.clock()
-  local strategies = strategy.list(type(given) == "table" and given.strategy or "tensor")
+  local strategies = type(given) == "table" and given.strategy ~= nil and strategy.list(given.strategy)
+    or { axes.asked(given) }
   problem.refuse_axes("tperf.search", given, strategies)
   local o = problem.arguments("tperf.search", given, schema_of(strategies))
   problem.refuse_panels("tperf.search", o, strategies)
   local p, many = problem.of(o, strategies)
   p.refused, p.many = {}, many
   local room = check_room(p, o)
-  local core_search <close> = new_core_search(p, o)
-  local complete = room and walk(p, o, core_search)
-  local results = {}
-  for i in ipairs(p.questions) do results[i] = answer(p, o, core_search, i, complete) end
+  local results
+  o.kept = simulates(p, o) and math.max(rerank.FIRST, 4 * o.top) or nil
+  repeat
+    results = ask(p, o, not room)
+    local proven = true
+    for _, result in ipairs(results) do proven = proven and (result.proven ~= false or not result.complete) end
+    local again = not proven and o.kept < rerank.MOST
+    if again then o.kept = o.kept * 8 end
+  until not again
   local seconds = core.clock() - start
   for _, result in ipairs(results) do result.seconds = seconds end
   return many and results or results[1]

@@ -217,7 +217,7 @@ end
 ---  prompt, generate       tokens that a request brings and wants
 ---  gpus                   all of them; replicas take what tp and pp leave
 ---  strategy               how layers are cut: "tensor" (default), "context", one of your own
----  tp, cp, pp, ep, etp, batch   a size or a list; all that are possible
+---  tp, cp, ulysses, pp, ep, etp, batch   a size or a list; all that are possible
 ---  ttft, tpot             limits in seconds
 ---  objective              what is best: "throughput" (tokens per second and GPU, default), "tpot", "ttft", "latency",
 ---                         "cost" (of generated tokens)
@@ -230,6 +230,7 @@ end
 ---  reserve                part of the HBM that stays free (0.1)
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price
 ---  rules                  "default"
+---  software               "none", the only choice: kernels as timed on their own; profiles describe training
 ---@return table records  the best first, as tperf.infer returns them; with
 ---  pareto       the records that no other beats in both tpot and throughput per GPU
 ---  candidates, feasible   how many were tried; how many fit and keep the limits

@@ -1,4 +1,5 @@
 --- tperf.serve: requests through a serving engine, simulated event by event in C. docs/serving.md.
+local bill = require "tperf.serve.bill"
 local check = require "tperf.check"
 local core = require "tperf.core"
 local load = require "tperf.serve.load"
@@ -12,6 +13,8 @@ local serve = {}
 ---@field p50 number
 ---@field p90 number
 ---@field p99 number
+---@field margin { mean: number?, p50: number?, p90: number?, p99: number? } half of each one's 95 % interval: how far
+---  a run of so many requests may be off by chance; absent where requests are too few to tell (50, 100, 500, 5,000)
 
 ---@class tperf.served_request
 ---@field status string "finished" or "rejected": a prompt of max_model_len or more, or one that no empty cache can hold
@@ -63,6 +66,13 @@ local serve = {}
 ---@field cached_tokens integer
 ---@field scheduled_tokens integer recomputed ones and drafts included
 ---@field num_blocks? integer of the KV cache, as given or predicted
+---@field gpus? integer with a model, as the next four
+---@field memory? { weights: number, buffers: number, cache: number, capacity: number } bytes on a GPU: buffers of the
+---  largest step, all blocks of the cache and states, and what the engine may use
+---@field throughput_per_gpu? number output tokens a second
+---@field cost? { generated: number, total: number } dollars per million tokens generated, and per million of prompts
+---  and answers: all GPUs, from the first arrival to the last token; with gpu_hour or a system that has a price
+---@field energy_per_token? number joules of a generated token: the power limit of all GPUs while they are in a step
 ---@field requests? tperf.served_request[] with keep
 ---@field steps? tperf.served_step[] with keep = "steps"
 
@@ -188,6 +198,7 @@ local function complete(r, o)
     r.attainment = r.good / (r.finished + r.rejected)
     r.slo_met = r.attainment >= o.slo.quantile
   end
+  bill.add(r, o)
   r.good, r.busy = nil, nil
   return r
 end
@@ -198,6 +209,7 @@ end
 ---  tp, pp, ep             GPUs that cut layers, that hold layers in turn (1 alone), replicas that share experts (1)
 ---  weight_dtype, kv_dtype, compute_dtype  as tperf.infer has them ("bf16")
 ---  rules                  "default"
+---  gpu_hour               dollars per GPU-hour, in place of the system's price
 ---  memory_utilization     part of the HBM that the engine may use, from which num_blocks follows (0.9)
 ---  host       what the host adds, in seconds: { front_end =, step =, request =, token = }, for each request outside
 ---             of the engine, to each step, for each request and each token in it (0), or the name of a profile

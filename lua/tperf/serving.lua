@@ -1,5 +1,6 @@
 --- What tperf.infer and tperf.search_inference share: arguments turned into what the core serves, and its answer
 -- turned into a record. docs/inference.md.
+local architecture = require "tperf.arch"
 local axes = require "tperf.strategy.axes"
 local cache = require "tperf.arch.cache"
 local check = require "tperf.check"
@@ -37,6 +38,7 @@ serving.schema = {
   sequence_parallel = check.boolean { default = false },
   reserve = check.number { min = 0, max = 0.99, default = 0.1 },
   gpu_hour = check.number { min = 0, max = 1e6, optional = true },
+  software = check.any { optional = true },
 }
 serving.size, serving.optional_size = size, optional_size
 
@@ -63,11 +65,22 @@ local function check_model(what, m, o, set)
   if not set.layers_from_description then
     refusal.raise("%s: rules '%s' know GPT-3's layer in training alone; use \"default\"", what, set.name)
   end
+  if #architecture.sequences(m) > 1 then
+    refusal.raise("%s: model '%s' has stacks of layers with sequences of their own, which are not served", what, m.name)
+  end
   if not m.vocab or not m.causal then refusal.raise("%s: model '%s' generates no tokens", what, m.name) end
   if m.context and o.prompt + o.generate > m.context then
     refusal.raise("%s: 'prompt' + 'generate' (%d + %d) must be at most the model's context of %d tokens", what,
       o.prompt, o.generate, m.context)
   end
+end
+
+-- Software profiles are fitted to training steps. Serving is priced with kernels as timed on their own, in the shapes
+-- and with the caches of serving.
+local function check_software(what, value)
+  if value == nil or value == "none" then return end
+  refusal.raise("%s: software profiles describe training; serving is priced with kernels as timed on their own "
+    .. "(software = \"none\"), and tperf.serve adds what an engine does", what)
 end
 
 local known = setmetatable({}, { __mode = "k" }) -- model -> rules' name and attention -> { layout, shapes, count }
@@ -84,6 +97,7 @@ end
 function serving.problem(what, o)
   local p = { what = what, o = o, model = model(o.model), system = system(o.system) }
   p.rules, p.strategy = o.rules and rules(o.rules) or usual, axes.asked(o)
+  check_software(what, o.software)
   check_strategy(what, p.strategy)
   check_model(what, p.model, o, p.rules)
   p.plan = plan_of(p.model, p.strategy, p.rules, o.attention)
@@ -91,12 +105,12 @@ function serving.problem(what, o)
   return p
 end
 
--- Numbers of keys between which the counts of a step are affine: windows fill up, and nothing else happens.
+-- Numbers of keys between which the counts of a step are affine: windows and choices fill up, and nothing else happens.
 local function lengths(kinds, tokens)
   local top, list, seen = 2, { 1 }, {}
   while top < tokens do top = top * 2 end -- so that networks serve many prompts
   for _, kind in ipairs(kinds) do
-    local window = kind.window
+    local window = kind.window or kind.chosen
     if window and window > 1 and window < top and not seen[window] then
       seen[window] = true
       list[#list + 1] = window
@@ -203,6 +217,21 @@ local function add_cost(p, r, prompts, steps)
   if power then r.energy_per_token = power * gpus * (prompts + steps) / generated end
 end
 
+-- A request of a batch that is always full waits in its decode steps, of `steps` seconds in all, for the prompts of the
+-- requests that take the place of others: of n groups of prompts, each of which takes `prompt` seconds, n - 1 come
+-- within a cycle of its own prompt and its decoding D. So D = steps + (n - 1) prompt D / (D + prompt).
+local function decoding_when_full(steps, prompt, n)
+  local b = steps + (n - 2) * prompt
+  return (b + math.sqrt(b * b + 4 * steps * prompt)) / 2
+end
+
+-- Times of a batch that is always full: a prompt comes in as an answer leaves.
+local function add_steady(o, r, prompt, groups, steps)
+  local decoding = decoding_when_full(steps, prompt, groups)
+  r.steady = { latency = r.ttft + decoding, interruptions = decoding - steps,
+    tpot = o.generate > 1 and decoding / (o.generate - 1) or nil }
+end
+
 --- The record of a choice { pp, dp, batch, prefill_batch, fast } and sizes of the strategy's axes, whether it fits or
 --- not.
 function serving.evaluate(p, c)
@@ -217,18 +246,21 @@ function serving.evaluate(p, c)
       batch = c.batch, prefill_batch = c.prefill_batch, micro_batch = micro_batch, microbatches = microbatches,
       prompt = o.prompt, generate = o.generate, reserved = o.reserve,
     })
-  local prompts = (c.batch + c.prefill_batch - 1) // c.prefill_batch * r.prefill_busiest
+  local groups = (c.batch + c.prefill_batch - 1) // c.prefill_batch
+  local prompts = groups * r.prefill_busiest
   local steps = r.decode.time
   r.strategy, r.pp, r.dp, r.gpus = s.name, c.pp, c.dp, s.grid:gpus(own) * c.pp * c.dp
   r.fast, r.placement = { dp = fast[1], pp = fast[2] }, fast
   for i, axis in ipairs(s.axes) do
     if axes.shows(axis, own[i]) then r[axis.name], r.fast[axis.name] = own[i], fast[2 + i] end
   end
-  r.batch, r.sequences, r.prefill_batch, r.microbatches = c.batch, c.batch * c.dp * s.grid:batch(own), c.prefill_batch, microbatches
-  r.prompt, r.generate = o.prompt, o.generate
+  r.batch, r.sequences = c.batch, c.batch * c.dp * s.grid:batch(own)
+  r.prefill_batch, r.microbatches, r.prompt, r.generate = c.prefill_batch, microbatches, o.prompt, o.generate
+  r.software = "none"
   r.ttft = r.prefill.time
   r.tpot = shape.decode and steps / (o.generate - 1) or nil
   r.latency = r.ttft + steps
+  add_steady(o, r, r.prefill_busiest, groups, steps)
   r.tokens_per_second = r.sequences * o.generate / (prompts + steps)
   r.tokens_per_second_per_gpu = r.tokens_per_second / r.gpus
   r.total_tokens_per_second = r.sequences * (o.prompt + o.generate) / (prompts + steps)

@@ -22,7 +22,15 @@ local schema = {
   -- tenths within error90; and what the runs were.
   runs = check.integer { min = 1, optional = true }, error = factor_or_none, error90 = factor_or_none,
   systems = check.list(check.string(), { default = {} }),
+  generations = check.list(check.string(), { default = {} }),
   gpus = span, hidden = span, seq = span,
+}
+
+-- Names that say no release, as profiles had them before.
+local renamed = {
+  ["fms-fsdp"] = "fms-fsdp-2024", internevo = "internevo-2024", ["llm-foundry-fsdp"] = "llm-foundry-2023",
+  ["megatron-core"] = "megatron-core-simumax-1.2", ["nemo-automodel"] = "nemo-automodel-26.02",
+  ["nemo-mlperf"] = "nemo-mlperf-3.1", torchtitan = "torchtitan-2024",
 }
 
 --- What a training stack adds to the formulas: software/NAME.yaml, a file of that format, or a table of its fields.
@@ -41,7 +49,7 @@ local schema = {
 ---  runs           how many published runs it was fitted to
 ---  error          half of them are within this part of the measured time, predicted by a fit to others of them
 ---  error90        nine tenths of them are
----  systems        on which they ran
+---  systems, generations   on which they ran, and of which generations of GPUs those are
 ---  gpus, hidden, seq   their range, { from, to }
 ---@return table profile
-return resource.constructor { what = "tperf.software", kind = "software", schema = schema }
+return resource.constructor { what = "tperf.software", kind = "software", schema = schema, renamed = renamed }

@@ -1,5 +1,6 @@
 --- The shapes of a search: every size of a strategy's axes, and every micro-batch, that some question allows.
 -- docs/model.md section 7. The core walks what is left: pipelines, placements, panels.
+local architecture = require "tperf.arch"
 local divisors = require "tperf.divisors"
 local nearest = require "tperf.nearest"
 local strategy = require "tperf.strategy"
@@ -71,15 +72,19 @@ local function sizes_to_try(axis, fixed, candidates, model, share, rules)
   return asked
 end
 
--- Whether a size divides what an axis takes GPUs from, for some question.
-local function divides(s, axis, size, sizes, questions)
-  if size == 0 then return true end
+-- A function that tells whether a size divides what an axis takes GPUs from, for some question.
+local function divider(s, axis, sizes, questions)
   local product, folded, over = taken_by(s, axis, sizes)
-  if not axis.folds then return divides_any(product * size, questions) end
-  for _, q in ipairs(questions) do
-    if q.gpus % product == 0 and over * (q.gpus // product) % (folded * size) == 0 then return true end
+  if not axis.folds then
+    return function(size) return divides_any(product * size, questions) end
   end
-  return false
+  return function(size)
+    if size == 0 then return true end
+    for _, q in ipairs(questions) do
+      if q.gpus % product == 0 and over * (q.gpus // product) % (folded * size) == 0 then return true end
+    end
+    return false
+  end
 end
 
 -- Calls visit(sizes, share) for every combination of the strategy's axes that divides a question's GPUs, keeps to
@@ -95,8 +100,9 @@ local function each_size(s, model, rules, questions, fixed, refused, visit)
   local function descend(i)
     local axis = s.axes[i]
     if not axis then return visit(sizes, share) end
+    local least, divides = fixed.least[axis.name] or 0, divider(s, axis, sizes, questions)
     for _, size in ipairs(sizes_to_try(axis, fixed, candidates, model, share, rules)) do
-      if size >= (fixed.least[axis.name] or 0) and divides(s, axis, size, sizes, questions) then
+      if size >= least and divides(size) then
         share[axis.name], sizes[i] = size, size
         local admitted, reason = axis.admits(model, share, rules)
         if not admitted then
@@ -129,6 +135,9 @@ end
 
 local function micro_batches(replicas, shards, model, rules, fixed, divisors_of)
   local seen, list = {}, {}
+  for _, seq in ipairs(rules.shards_divide_sequence and architecture.sequences(model) or {}) do
+    if seq % shards ~= 0 then return list end
+  end
   for batch in pairs(replicas) do
     for _, b in ipairs(fixed or divisors_of[batch]) do
       if not seen[b] and batch % b == 0 and b <= MOST_TOKENS // model.seq then

@@ -21,8 +21,8 @@ local function add_op(add, c, what, op, layers)
   local times, forward, backward = c.microbatches * layers, op.forward, op.backward
   local comm = forward.comm_time + backward.comm_time
   add(("%s: %s %s"):format(what, op.block, op.name), times * (forward.time + backward.time - comm),
-    "%d micro-batches x %d x (forward: compute %s + memory %s; backward: compute %s + memory %s)", c.microbatches, layers,
-    seconds(forward.compute_time), seconds(forward.exposed_memory_time), seconds(backward.compute_time),
+    "%d micro-batches x %d x (forward: compute %s + memory %s; backward: compute %s + memory %s)", c.microbatches,
+    layers, seconds(forward.compute_time), seconds(forward.exposed_memory_time), seconds(backward.compute_time),
     seconds(backward.exposed_memory_time))
   if #forward.comms + #backward.comms == 0 then return end
   add(("%s: %s %s, collectives"):format(what, op.block, op.name), times * comm,
@@ -44,7 +44,8 @@ end
 local function add_exchanges(add, c, audit)
   local stage = audit.waiting
   if not stage then return end
-  for _, side in ipairs { { "gather", "gather weights", c.zero >= 3 }, { "reduce", "reduce gradients", c.zero >= 2 } } do
+  local sides = { { "gather", "gather weights", c.zero >= 3 }, { "reduce", "reduce gradients", c.zero >= 2 } }
+  for _, side in ipairs(sides) do
     local name, what, each = table.unpack(side)
     local late, hidden = name .. "_late", name .. "_hidden"
     local times = each and ("%d micro-batches"):format(c.microbatches)
@@ -67,41 +68,48 @@ end
 local function add_host(add, c, audit)
   local forward, backward = audit.host * audit.launches_forward, audit.host * audit.launches_backward
   add("waiting for launches", c.breakdown.host, "%d micro-batches x (what forward %s and backward %s are longer than "
-    .. "their kernels: %s x %d and %d launches)", c.microbatches, seconds(forward), seconds(backward), seconds(audit.host),
-    audit.launches_forward, audit.launches_backward)
+    .. "their kernels: %s x %d and %d launches)", c.microbatches, seconds(forward), seconds(backward),
+    seconds(audit.host), audit.launches_forward, audit.launches_backward)
 end
 
-local function add_pipeline(add, c, audit)
+local function add_pipeline(add, c, audit, closed)
   local others, busiest = audit.others, audit.busiest
   if audit.hidden ~= 0 then
-    add("hidden by overlapped passes", -audit.hidden, "%d pairs x (forward %s + backward %s - both at once %s) / %d chunks",
-      audit.pairs, seconds(busiest.forward), seconds(busiest.backward), seconds(busiest.pair), c.virtual_stages)
+    add("hidden by overlapped passes", -audit.hidden,
+      "%d pairs x (forward %s + backward %s - both at once %s) / %d chunks", audit.pairs, seconds(busiest.forward),
+      seconds(busiest.backward), seconds(busiest.pair), c.virtual_stages)
   end
-  add("pipeline bubble", c.breakdown.bubble,
-    "%.4g x (forward %s + waits %s + hops %s) + %.4g x (backward %s + waits %s + hops %s) + %.4g x weight gradients %s,"
-    .. " of the other stages on average", audit.bubble_forward, seconds(others.forward), seconds(audit.each_forward),
-    seconds(audit.hop), audit.bubble_backward, seconds(others.backward), seconds(audit.each_backward), seconds(audit.hop),
-    audit.bubble_weight_grad, seconds(others.weight_grad))
+  if not closed then
+    add("pipeline bubble", c.breakdown.bubble, "what no other part of the simulated time takes")
+  else
+    add("pipeline bubble", c.breakdown.bubble, "%.4g x (forward %s + waits %s + hops %s) + %.4g x (backward %s + waits "
+      .. "%s + hops %s) + %.4g x weight gradients %s, of the other stages on average", audit.bubble_forward,
+      seconds(others.forward), seconds(audit.each_forward), seconds(audit.hop), audit.bubble_backward,
+      seconds(others.backward), seconds(audit.each_backward), seconds(audit.hop), audit.bubble_weight_grad,
+      seconds(others.weight_grad))
+  end
   local links = {}
   for i, message in ipairs(audit.messages) do
     links[i] = ("%d links, each %s of %s, %s"):format(message.links, message.kind, bytes(message.bytes),
       seconds(message.time))
   end
   add("messages between stages", c.breakdown.pipeline_comm, "2 x %d micro-batches x %d chunks x hop %s (average of %s)",
-    c.microbatches, c.virtual_stages, seconds(audit.messages.time), #links > 0 and table.concat(links, "; ") or "no links")
+    c.microbatches, c.virtual_stages, seconds(audit.messages.time),
+    #links > 0 and table.concat(links, "; ") or "no links")
 end
 
 local function add_optimizer(add, c, audit)
   if c.breakdown.optimizer == 0 then return end
-  add("the optimizer's step", c.breakdown.optimizer, "%s read and written / (%.3g x %s/s)", bytes(audit.optimizer_bytes),
-    audit.optimizer_part, bytes(audit.hbm))
+  add("the optimizer's step", c.breakdown.optimizer, "%s read and written / (%.3g x %s/s)",
+    bytes(audit.optimizer_bytes), audit.optimizer_part, bytes(audit.hbm))
 end
 
 --- The terms of a configuration's time, see docs/model.md section 6.1.
 ---@param c table      a configuration of tperf.train, with its exchanges
 ---@param audit table  what its parts are made of, as network:audit gives it
+---@param closed boolean  its schedule has a closed form
 ---@return table[] terms  { term =, formula =, seconds = }; the last is the whole
-return function(c, audit)
+return function(c, audit, closed)
   local terms = {}
   local function add(term, value, format, ...)
     terms[#terms + 1] = { term = term, formula = format:format(...), seconds = value }
@@ -115,7 +123,7 @@ return function(c, audit)
   add_ops("before the layers", c.first, kinds + 1)
   add_ops("after the layers", c.last, kinds + 2)
   add_host(add, c, audit)
-  add_pipeline(add, c, audit)
+  add_pipeline(add, c, audit, closed)
   add_exchanges(add, c, audit)
   add_optimizer(add, c, audit)
   local whole = 0

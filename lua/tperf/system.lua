@@ -108,6 +108,8 @@ local schema = {
   name = check.string(), -- what messages and reports call it
   vendor = check.string { optional = true }, -- for people
   generation = check.string { optional = true }, -- of the accelerator, for people
+  -- The system to whose GPU the curves were fitted, when it is another: the same chip or generation.
+  curves_of = check.string { optional = true },
   source = source,
   accelerator = check.record_of { -- one GPU
     source = source,
@@ -200,6 +202,19 @@ local function finish(system)
   return check_attention(system)
 end
 
+---@class tperf.system a checked description; fields are those of tperf.system { … }
+local methods = {}
+
+--- What the efficiencies rest on: "measured", curves fitted to kernels timed on this GPU; "borrowed", curves fitted to
+--- those of a GPU of the same chip or generation; "datasheet", peaks of the vendor's and assumed parts of them.
+---@return "measured"|"borrowed"|"datasheet"
+---@return string? base  the system whose curves are borrowed
+function methods:calibration()
+  if type(self.accelerator.compute_efficiency) ~= "table" then return "datasheet" end
+  if self.curves_of then return "borrowed", self.curves_of end
+  return "measured"
+end
+
 -- A file of the published solver becomes a description, whose fields have no place but the file.
 local function import(content, origin)
   if not solver.recognise(content) then return content, origin end
@@ -214,5 +229,5 @@ end
 ---@param value string|table
 ---@return tperf.system
 return resource.constructor {
-  what = "tperf.system", kind = "systems", schema = schema, finish = finish, import = import,
+  what = "tperf.system", kind = "systems", schema = schema, methods = methods, finish = finish, import = import,
 }

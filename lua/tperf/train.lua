@@ -1,4 +1,5 @@
 --- tperf.train: one training configuration, explained op by op.
+local architecture = require "tperf.arch"
 local axes = require "tperf.strategy.axes"
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
@@ -83,6 +84,11 @@ end
 
 -- Refuses axes that do not divide those that they fold over.
 local function check_folds(o, s, own)
+  for i, axis in ipairs(s.axes) do
+    if o.zero == 0 and own[i] > 0 and axis.cuts[1] == "state" then
+      refusal.raise("tperf.train: '%s' = %d wants a ZeRO stage from 1 on, which shards something", axis.name, own[i])
+    end
+  end
   if s.grid:folds(own, o.dp) then return end
   for i, axis in ipairs(s.axes) do
     local over, folded, names = 1, 1, {}
@@ -112,7 +118,10 @@ local function check_divisions(o, s, p, own, share)
   local ways = s.grid:batch(own)
   local replica = divide(o.global_batch, o.dp * ways, ways > 1 and "the number of replicas" or "dp", "'global_batch'")
   divide(replica, o.micro_batch, "micro_batch", "the global batch of one replica,")
-  if #p.pipeline_list == 0 then
+  if #p.pipeline_list == 0 and p.dealt then
+    refusal.raise("tperf.train: the layers cannot be dealt out to %d x %d stages as asked: give pp and virtual_stages that "
+      .. "go with %s", o.pp, o.virtual_stages or 1, p.dealt)
+  elseif #p.pipeline_list == 0 then
     refusal.raise("tperf.train: %s", pipelines.why_none(o.schedule, o.pp, o.virtual_stages, p.model.layers))
   end
   for _, axis in ipairs(s.axes) do
@@ -123,8 +132,14 @@ local function check_divisions(o, s, p, own, share)
     end
   end
   check_folds(o, s, own)
-  divide(p.rules.shards_divide_sequence and p.model.seq or o.micro_batch * p.model.seq, s.sequence_shards(share),
-    sharding(o, s), "the tokens of a micro-batch,")
+  local shards = s.sequence_shards(share)
+  if not p.rules.shards_divide_sequence then
+    divide(o.micro_batch * p.model.seq, shards, sharding(o, s), "the tokens of a micro-batch,")
+    return
+  end
+  for _, seq in ipairs(architecture.sequences(p.model)) do
+    divide(seq, shards, sharding(o, s), "the tokens of a micro-batch,")
+  end
 end
 
 -- The placement when all of it is given, checked; nil otherwise.
@@ -202,15 +217,14 @@ local function explain(c, t)
   for name, option in pairs(t.strategy.options) do c[name] = t.o[name] or option.choices[1] end
   c.stages = configuration.stages(question, network, found)
   local audit = configuration.audit(question, network, found)
-  c.exchanges, c.messages = audit.exchanges, audit.messages
+  c.exchanges, c.messages, c.least_time = audit.exchanges, audit.messages, audit.least
   for i, exchange in ipairs(c.exchanges) do
     exchange.section = kinds[i] and kinds[i].key or i == #kinds + 1 and "before the layers" or "after the layers"
   end
   c.update = {
     bytes = audit.optimizer_bytes, time = c.breakdown.optimizer, bandwidth = audit.optimizer_part * audit.hbm,
   }
-  if t.o.explain then c.sum = sum(c, audit) end
-  return c
+  return c, audit
 end
 
 -- What a configuration that a search found says of itself.
@@ -283,22 +297,23 @@ end
 ---  configuration      one that a search found: all that is not given is taken from it
 ---  simulate           true, a schedule's name or a table (see tperf.simulate): the iteration pass by pass, too
 ---  explain            true: the whole sum, term by term, in `sum`
----  software           what a training stack adds (see tperf.software): its name, a file or a table
+---  software           the training stack that runs it (see tperf.software): its name, a file or a table ("typical");
+---                     "none" for the formulas alone, as rules without `typical_software` have it
 ---@return tperf.configuration configuration
 ---@return tperf.timeline? timeline  of the simulation
 function train.run(given)
   local t = prepare(given)
   local o, p = t.o, t.problem
   local question = p.questions[1]
-  local c = explain(configuration.of(question, t.strategy, t.network, t.found), t)
+  local c, audit = explain(configuration.of(question, t.strategy, t.network, t.found), t)
+  local closed, timeline = p.closed_forms[o.schedule] or c.pp == 1, nil
+  if o.simulate or not closed then
+    timeline = simulate.run(c, question, t.network, t.found, o.simulate or {})
+    configuration.retime(c, question, timeline, closed)
+    timeline.configuration = c
+  end
+  if o.explain then c.sum = sum(c, audit, closed) end
   if not c.feasible then c.reason = why_too_big(c, o, t.strategy, question) end
-  if not o.simulate then return c end
-  local timeline = simulate.run(c, question, t.network, t.found, o.simulate)
-  c.simulated = {
-    schedule = timeline.schedule, time = timeline.iteration_time, makespan = timeline.makespan,
-    bubble_rate = timeline.bubble_rate, activations = timeline:most "peak_memory",
-  }
-  c.memory.peak = timeline.peak
   return c, timeline
 end
 

@@ -3,6 +3,7 @@ local check = require "tperf.check"
 local fit = require "tperf.calibrate.fit"
 local holdout = require "tperf.calibrate.holdout"
 local measured = require "tperf.measured"
+local serving = require "tperf.measured.serving.cases"
 local software = require "tperf.software"
 local system = require "tperf.system"
 
@@ -49,6 +50,15 @@ function validate.memory(cases)
   return #list > 0 and validate.by(list, "source") or nil
 end
 
+-- What of serving each metric is off, and by whom it was served.
+local function add_serving(result, reader, file)
+  local cases = result.cases
+  result.metrics = serving.statistics(cases)
+  for _, field in ipairs { "engine", "model", "gpu" } do result[field] = serving.statistics(cases, field) end
+  result.sources = validate.by(cases, function(case) return case.source .. ", " .. case.metric end)
+  result.others = reader.others and reader.others(cases, file)
+end
+
 --- Predicts every row of a table of measurements that names enough.
 ---@param given table
 ---  file      a CSV file with the columns of one of the published tables (docs/accuracy.md)
@@ -62,7 +72,10 @@ end
 ---            systems; on the smaller half of the numbers of GPUs that occur; of other families of models; two thirds
 ---@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … },
 ---  left_out = { { reason, rows } … }, memory = as sources, for peak memory,
----  sources = { { source, rows, median, mean, p90, max, bias } … } }; with hold_out besides
+---  sources = { { source, rows, median, mean, p90, max, bias } … } }; of serving, whose cases have a metric, an engine,
+---  a model and a gpu, metrics = { { metric, group, rows, median, mean, p90, max, bias } … }, group being "all",
+---  engine, model and gpu the same by each of them, and others = { { simulator, metric, rows, median, p90, bias,
+---  ours } … }, what other simulators are off on the same rows, ours being the same of tperf; with hold_out besides
 ---  groups = { { stack, group, runs, median, p90, bias, within } … }, within: the part of the runs that lie inside the
 ---  interval that the fit without them claims for nine tenths, and
 ---  over_groups = { groups, runs, median, worst, worst_group, within }
@@ -79,6 +92,7 @@ function validate.run(given)
     kind = reader.name, rows = #rows, cases = cases, left_out = left, sources = validate.by(cases, "source"),
     memory = validate.memory(cases),
   }
+  if reader.cases then add_serving(result, reader, o.file) end
   if o.hold_out then result.groups, result.over_groups = holdout.run(cases, o.hold_out) end
   return result
 end

@@ -79,7 +79,7 @@ static void push_stage(lua_State *L, const tp_stage *stage, const tp_network *ne
         lua_pushinteger(L, (lua_Integer)tp_stage_layers(stage, i, network->n_kinds));
         lua_rawseti(L, -2, i + 1);
     }
-    set_integer(L, "leading", stage->leading + 1);
+    set_integer(L, "leading", tp_leading_section(stage, network) + 1);
 }
 
 static void set_passes(lua_State *L, const char *name, const tp_stage_time *t) {
@@ -162,13 +162,14 @@ static int network_audit(lua_State *L) {
     lua_setfield(L, -2, "exchanges");
     push_messages(L, &s, network);
     lua_setfield(L, -2, "messages");
-    tp_fields_set(L, "launches_forward",
-                  launches_of(t.pipeline.busiest, network, costs, true));
-    tp_fields_set(L, "launches_backward",
-                  launches_of(t.pipeline.busiest, network, costs, false));
+    double hop = tp_hop_time(&s.candidate, &s.job, tp_hop_times(&s.job, network));
+    tp_fields_set(
+        L, "least",
+        tp_iteration_least(&s.candidate, &s.job, network, costs, exchanges, hop, t.optimizer));
+    tp_fields_set(L, "launches_forward", launches_of(t.pipeline.busiest, network, costs, true));
+    tp_fields_set(L, "launches_backward", launches_of(t.pipeline.busiest, network, costs, false));
     tp_fields_set(L, "host", s.software.host_s);
-    tp_fields_set(L, "optimizer_bytes",
-                  tp_optimizer_bytes(&s.candidate, &s.job, network, costs));
+    tp_fields_set(L, "optimizer_bytes", tp_optimizer_bytes(&s.candidate, &s.job, network, costs));
     tp_fields_set(L, "optimizer_part", s.software.optimizer);
     tp_fields_set(L, "hbm", s.system.accelerator.hbm.bandwidth);
     return 1;

@@ -138,14 +138,26 @@ static tp_iteration iteration_of(lua_State *L, const tp_network *network, const 
     return tp_iteration_of(&s->candidate, &s->job, network, costs);
 }
 
+// Seconds of an iteration by the formulas alone, at the clock that kernels timed on their own have.
+static double time_without_waste(lua_State *L, const tp_network *network, const tp_setting *s) {
+    tp_setting bare = *s;
+    bare.job.on = (tp_platform){&bare.system, &bare.rules, &tp_software_none};
+    bare.job.training = &bare.training;
+    tp_bind_check_system(L, 2, &bare.system);
+    tp_layer_cost costs[TP_SECTIONS_MAX];
+    return iteration_of(L, network, &bare, costs).time;
+}
+
 static int network_iteration(lua_State *L) {
     tp_setting s;
     const tp_network *network = tp_bind_read_setting(L, &s);
     tp_layer_cost costs[TP_SECTIONS_MAX];
     tp_iteration iteration = iteration_of(L, network, &s, costs);
     tp_memory memory = tp_memory_of(&s.candidate, &s.job, network, costs);
-    lua_createtable(L, 0, 24);
+    lua_createtable(L, 0, 32);
     tp_fields_set(L, "time", iteration.time);
+    tp_fields_set(L, "time_without_waste",
+                  lua_isnoneornil(L, 8) ? iteration.time : time_without_waste(L, network, &s));
     tp_fields_set(L, "flops_per_gpu", iteration.flops);
     push_breakdown(L, &iteration);
     lua_setfield(L, -2, "breakdown");
@@ -195,12 +207,12 @@ static int network_passes(lua_State *L) {
     const tp_run *runs = tp_bind_pipeline_runs(L, 5, &n_runs, &has_ends);
     for (size_t i = 0; i < n_runs; i++)
         layers += runs[i].layers;
-    luaL_argcheck(L, n >= 1 && n <= layers, 9, "no stage may be without layers");
+    luaL_argcheck(L, n >= 1 && n <= layers + (has_ends && n > 2 ? 2 : 0), 9, "no stage may be without layers");
     tp_stage *chunks = lua_newuserdatauv(L, (size_t)n * sizeof *chunks, 0);
     tp_chunk_passes *passes = lua_newuserdatauv(L, (size_t)n * sizeof *passes, 0);
     tp_device_waits *waits = lua_newuserdatauv(L, (size_t)pp * sizeof *waits, 0);
     tp_layer_cost costs[TP_SECTIONS_MAX];
-    tp_pipeline_chunks(runs, n_runs, has_ends, n, chunks);
+    tp_pipeline_chunks(s.candidate.pipeline, runs, n_runs, has_ends, n, chunks);
     tp_network_time(network, &s.job.on, &s.candidate.placement, NULL, costs);
     tp_passes_of(&s.candidate, &s.job, network, costs, chunks, n, passes, waits);
     push_passes(L, passes, n, waits, pp);
@@ -263,8 +275,11 @@ static int network_devices(lua_State *L) {
 }
 
 static const luaL_Reg methods[] = {
-    {"iteration", network_iteration}, {"passes", network_passes},
-    {"predictor", new_predictor},     {"devices", network_devices}, {NULL, NULL},
+    {"iteration", network_iteration},
+    {"passes", network_passes},
+    {"predictor", new_predictor},
+    {"devices", network_devices},
+    {NULL, NULL},
 };
 
 void tp_bind_iteration(lua_State *L) {

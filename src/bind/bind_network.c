@@ -119,8 +119,7 @@ static void push_pass(lua_State *L, const tp_network *network, const tp_op *op, 
 }
 
 static void push_op(lua_State *L, const tp_network *network, const tp_op *op,
-                    const tp_op_cost *cost, const tp_placement *placement,
-                    const tp_platform *on) {
+                    const tp_op_cost *cost, const tp_placement *placement, const tp_platform *on) {
     lua_createtable(L, 0, 8);
     lua_pushstring(L, op->name);
     lua_setfield(L, -2, "name");

@@ -1,7 +1,8 @@
 // bind_pipelines.c: tperf.core.pipelines(runs, has_ends, list) -> pipelines, for a search or one iteration.
 //   runs: list of { kind, layers }: the model's layers in order, kind = section of its networks
-//   list: of { pp, virtual_stages, schedule, bubble_forward, bubble_backward, bubble_weight_grad, pairs, pairs_each,
-//     min_microbatches, microbatch_multiple, weight_copies, last_in_flight, folded, in_flight = list of pp numbers }
+//   list: of { pp, virtual_stages, schedule, layers (a list, or nil), bubble_forward, bubble_backward, bubble_weight_grad,
+//     pairs, pairs_each, min_microbatches, microbatch_multiple, weight_copies, last_in_flight, bounds, placed, folded,
+//     in_flight = list of pp numbers }
 #include <string.h>
 
 #include "bind/bind.h"
@@ -54,7 +55,7 @@ typedef struct description {
     int64_t pp, virtual_stages, schedule, min_microbatches, microbatch_multiple;
     double bubble_forward, bubble_backward, bubble_weight_grad, pairs, pairs_each, weight_copies,
         last_in_flight;
-    bool folded;
+    bool bounds, placed, folded;
 } description;
 
 static const tp_field fields[] = {
@@ -72,6 +73,8 @@ static const tp_field fields[] = {
     FIELD(NUMBER, pairs_each),
     FIELD(NUMBER, weight_copies),
     FIELD(NUMBER, last_in_flight),
+    FIELD(FLAG, bounds),
+    FIELD(FLAG, placed),
     FIELD(FLAG, folded),
 #undef FIELD
     {0},
@@ -110,7 +113,9 @@ static tp_run *push_runs(lua_State *L, int index, size_t *n, int *kinds) {
     return runs;
 }
 
-// Pushes a copy of the table at `at` without its list, so that the rest is plain fields, and the list.
+static const char *const lists[] = {"in_flight", "layers"};
+
+// Pushes a copy of the table at `at` without its lists, so that the rest is plain fields, and the lists.
 static void push_plain(lua_State *L, int at) {
     lua_newtable(L);
     lua_pushnil(L);
@@ -119,9 +124,31 @@ static void push_plain(lua_State *L, int at) {
         lua_insert(L, -2);
         lua_rawset(L, at + 1);
     }
-    tp_bind_raw_field(L, at + 1, "in_flight");
-    lua_pushnil(L);
-    lua_setfield(L, at + 1, "in_flight");
+    for (int i = 0; i < 2; i++) {
+        tp_bind_raw_field(L, at + 1, lists[i]);
+        lua_pushnil(L);
+        lua_setfield(L, at + 1, lists[i]);
+    }
+}
+
+// The layers of every stage, from the list at index, onto the heap. NULL: no memory, or no list.
+static int64_t *read_dealt(lua_State *L, int index, const tp_heap *heap, int64_t n) {
+    if (lua_isnil(L, index)) return NULL;
+    luaL_checktype(L, index, LUA_TTABLE);
+    if ((int64_t)lua_rawlen(L, index) != n) tp_bind_fail(L, "'layers' needs %d numbers", (int)n);
+    for (int64_t i = 0; i < n; i++) {
+        lua_rawgeti(L, index, i + 1);
+        lua_Integer layers = luaL_checkinteger(L, -1);
+        if (layers < 0 || layers > LAYERS_MAX) tp_bind_fail(L, "no stage has %I layers", layers);
+        lua_pop(L, 1);
+    }
+    int64_t *dealt = tp_heap_new(heap, (size_t)n, sizeof *dealt);
+    for (int64_t i = 0; dealt && i < n; i++) {
+        lua_rawgeti(L, index, i + 1);
+        dealt[i] = lua_tointeger(L, -1);
+        lua_pop(L, 1);
+    }
+    return dealt;
 }
 
 // Fills the pipeline from the table at the top of the stack.
@@ -148,6 +175,8 @@ static void read_pipeline(lua_State *L, const tp_heap *heap, tp_pipeline *pipeli
         .microbatch_multiple = d.microbatch_multiple,
         .weight_copies = d.weight_copies,
         .last_in_flight = d.last_in_flight,
+        .bounds = d.bounds,
+        .placed = d.placed,
         .folded = d.folded,
     };
     const double *in_flight = push_numbers(L, at + 2, (size_t)d.pp);
@@ -156,7 +185,11 @@ static void read_pipeline(lua_State *L, const tp_heap *heap, tp_pipeline *pipeli
     bool tried = false;
     do {
         tp_pipeline_release(pipeline);
-        status = tp_pipeline_split(pipeline, heap, runs, n_runs, has_ends, in_flight, &error);
+        pipeline->dealt = read_dealt(L, at + 3, heap, d.pp * d.virtual_stages);
+        if (!pipeline->dealt && !lua_isnil(L, at + 3))
+            status = tp_error_set(&error, TP_NO_MEMORY, "not enough memory for a pipeline");
+        else
+            status = tp_pipeline_split(pipeline, heap, runs, n_runs, has_ends, in_flight, &error);
     } while (tp_bind_try_again(L, status, &tried));
     if (status != TP_OK) tp_bind_raise(L, &error);
     lua_settop(L, at);

@@ -184,7 +184,8 @@ static int simulate(lua_State *L) {
     for (int pass = 0; pass < TP_PASS_COUNT; pass++) {
         costs.memory[pass] = check_list(L, 2, fields[pass], s->order.stages);
         luaL_argcheck(L, costs.memory[pass], 2, "a list for every pass expected");
-        if (lua_istable(L, 5)) costs.passing[pass] = check_list(L, 5, fields[pass], s->order.stages);
+        if (lua_istable(L, 5))
+            costs.passing[pass] = check_list(L, 5, fields[pass], s->order.stages);
     }
     tp_error error;
     tp_status status;

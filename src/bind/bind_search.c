@@ -162,7 +162,7 @@ static bool accept_in_lua(void *context, size_t question, const tp_found *found)
 
 typedef struct options {
     int64_t top, threads, replicas_fast, stages_fast;
-    bool keep_all, infeasible_too, no_pruning, memory_only;
+    bool keep_all, infeasible_too, no_pruning, by_least, memory_only;
 } options;
 
 static const tp_field option_fields[] = {
@@ -173,6 +173,7 @@ static const tp_field option_fields[] = {
     {"keep_all", TP_FIELD_FLAG, offsetof(options, keep_all), false},
     {"infeasible_too", TP_FIELD_FLAG, offsetof(options, infeasible_too), false},
     {"no_pruning", TP_FIELD_FLAG, offsetof(options, no_pruning), false},
+    {"by_least", TP_FIELD_FLAG, offsetof(options, by_least), false},
     {"memory_only", TP_FIELD_FLAG, offsetof(options, memory_only), false},
     {0},
 };
@@ -239,6 +240,7 @@ static int new_search(lua_State *L) {
         .keep_all = given.keep_all,
         .infeasible_too = given.infeasible_too,
         .no_pruning = given.no_pruning,
+        .by_least = given.by_least,
         .memory_only = given.memory_only,
         .replicas_fast = given.replicas_fast,
         .stages_fast = given.stages_fast,

@@ -236,14 +236,24 @@ static void set_kept(lua_State *L, const tp_serve_box *box, const tp_serve_optio
     }
 }
 
+static void set_margin(lua_State *L, const char *name, double ticks, double ticks_per_second) {
+    if (!isnan(ticks)) tp_fields_set(L, name, ticks / ticks_per_second);
+}
+
 static void set_quantiles(lua_State *L, const char *name, const tp_serve_box *box,
                           const tp_quantiles *q, double more) {
     if (isnan(q->mean)) return;
-    lua_createtable(L, 0, 4);
+    lua_createtable(L, 0, 5);
     tp_fields_set(L, "mean", (q->mean + more) / box->ticks_per_second);
     tp_fields_set(L, "p50", (q->p50 + more) / box->ticks_per_second);
     tp_fields_set(L, "p90", (q->p90 + more) / box->ticks_per_second);
     tp_fields_set(L, "p99", (q->p99 + more) / box->ticks_per_second);
+    lua_createtable(L, 0, 4);
+    set_margin(L, "mean", q->margin.mean, box->ticks_per_second);
+    set_margin(L, "p50", q->margin.p50, box->ticks_per_second);
+    set_margin(L, "p90", q->margin.p90, box->ticks_per_second);
+    set_margin(L, "p99", q->margin.p99, box->ticks_per_second);
+    lua_setfield(L, -2, "margin");
     lua_setfield(L, -2, name);
 }
 

@@ -3,7 +3,7 @@
 //   { chunks = for each stage { list = number, layer = its first layer }, forward =, backward =, backward_input =,
 //     backward_weight = lists of tasks by number, before =, after = lists of tasks by device, optimizer = tasks }
 // and a task as { kind =, resources = names, when = "first" or "last", beside =, again =, section =, layer = of its chunk,
-// from 0, op =, block =, collective =, axis =, fast_bytes =, nic_bytes =, seconds =, start =, stop = }
+// from 0, op =, block =, collective =, axis =, bytes =, fast_bytes =, nic_bytes =, seconds =, start =, stop = }
 #include <string.h>
 
 #include "bind/bind.h"
@@ -74,6 +74,7 @@ static void push_task(lua_State *L, const tp_task *task) {
     if (task->comm) {
         set_text(L, "collective", tp_collective_names[task->comm->kind]);
         set_text(L, "axis", task->comm->axis);
+        tp_fields_set(L, "bytes", task->bytes);
     }
     tp_fields_set(L, "fast_bytes", task->fast_bytes);
     tp_fields_set(L, "nic_bytes", task->nic_bytes);
@@ -201,19 +202,19 @@ static void add_optimizer(lua_State *L, box *b, int at) {
     lua_setfield(L, at, "optimizer");
 }
 
-static tp_chunk *push_chunks(lua_State *L, int64_t n, int64_t pp) {
+static tp_chunk *push_chunks(lua_State *L, const tp_pipeline *pipeline, int64_t n) {
     size_t n_runs;
     bool has_ends;
     const tp_run *runs = tp_bind_pipeline_runs(L, 5, &n_runs, &has_ends);
     int64_t layers = count_layers(runs, n_runs);
-    luaL_argcheck(L, n >= 1 && n <= layers, 9, "no stage may be without layers");
+    luaL_argcheck(L, n >= 1 && n <= layers + (has_ends && n > 2 ? 2 : 0), 9, "no stage may be without layers");
     if (layers > MOST_LAYERS) tp_bind_fail(L, "a model of more than %d layers", MOST_LAYERS);
     const int *kinds = push_kinds(L, runs, n_runs, layers);
     tp_stage *stages = lua_newuserdatauv(L, (size_t)n * sizeof *stages, 0);
-    tp_pipeline_chunks(runs, n_runs, has_ends, n, stages);
+    tp_pipeline_chunks(pipeline, runs, n_runs, has_ends, n, stages);
     tp_chunk *chunks = lua_newuserdatauv(L, (size_t)n * sizeof *chunks, 0);
     for (int64_t c = 0; c < n; c++) {
-        chunks[c] = (tp_chunk){.stage = stages[c], .kinds = kinds, .leads = c < pp};
+        chunks[c] = (tp_chunk){.stage = stages[c], .kinds = kinds, .leads = c < pipeline->pp};
         for (int kind = 0; kind < TP_KINDS_MAX; kind++)
             chunks[c].n_layers += stages[c].layers[kind];
         kinds += chunks[c].n_layers;
@@ -242,7 +243,7 @@ static int network_tasks(lua_State *L) {
     if (tp_network_check_system(network, &s.system, &error) != TP_OK)
         return tp_bind_raise(L, &error);
     tp_network_time(network, &s.job.on, &s.candidate.placement, NULL, costs);
-    tp_chunk *chunks = push_chunks(L, n, s.candidate.pipeline->pp);
+    tp_chunk *chunks = push_chunks(L, s.candidate.pipeline, n);
     box *b = push_box(L);
     tp_status status;
     bool tried = false;

@@ -221,7 +221,8 @@ static tp_route formula_route(const tp_rules *rules, tp_collective kind, double 
 
 static tp_route direct_route(const tp_direct_curve *direct, double port, double bytes, double n) {
     double one = (n - 1) * bytes, two = 2 * (n - 1) / n * bytes;
-    bool at_once = one / (direct->one_shot * port) <= direct->extra_s + two / (direct->two_shot * port);
+    bool at_once =
+        one / (direct->one_shot * port) <= direct->extra_s + two / (direct->two_shot * port);
     return at_once ? (tp_route){"one-shot", one, 0} : (tp_route){"two-shot", two, 0};
 }
 
@@ -244,8 +245,8 @@ static tp_route measured_route(const tp_system *system, tp_collective kind, doub
     }
     const tp_direct_curve *direct = &system->network.fast.direct;
     if (!all_reduce || !system->serves || direct->one_shot == 0) return route;
-    bool faster = tp_direct_time(direct, port, n, bytes) <
-                  tp_link_time(link, all_reduce, port, n, bytes);
+    bool faster =
+        tp_direct_time(direct, port, n, bytes) < tp_link_time(link, all_reduce, port, n, bytes);
     return faster ? direct_route(direct, port, bytes, n) : route;
 }
 

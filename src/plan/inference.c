@@ -27,9 +27,8 @@ static trip trip_of(const tp_pipeline *pipeline, int n_kinds, const tp_pass_cost
 }
 
 static double send_time(const tp_serving *s, double bytes) {
-    tp_group group = {s->pipeline->pp, s->placement.fast[TP_AXIS_STAGES]};
-    return group.size > 1 ? tp_collective_time(s->on.system, s->on.rules, TP_SEND, bytes, group)
-                          : 0;
+    bool fast = s->placement.fast[TP_AXIS_STAGES] > 1;
+    return s->pipeline->pp > 1 ? tp_send_time(&s->on, bytes, fast) : 0;
 }
 
 static tp_phase phase_of(const trip *t, double sends, double time) {

@@ -20,7 +20,7 @@ static double larger(double a, double b) {
 }
 
 tp_stage_time tp_stage_time_of(const tp_stage *stage, const tp_network *network,
-                                   const tp_layer_cost *costs, double host_s) {
+                               const tp_layer_cost *costs, double host_s) {
     tp_pass_cost forward = {0}, backward = {0};
     double weight_grad = 0, comm = 0;
     for (int i = 0; i < network->n_kinds + 2; i++) {
@@ -136,7 +136,8 @@ static tp_replica_comm comm_of(const exchanger *e, double bytes, bool gathers, b
 // Adds the collectives of weights that are exchanged alike; how many there are then.
 static int add_comms(const exchangers *x, const tp_candidate *candidate, const tp_training *t,
                      const tp_weights *weights, bool experts, tp_replica_comm *comms, int n) {
-    if (candidate->zero) comms[n++] = comm_of(&x->gather, gathered_bytes(t, weights), true, experts);
+    if (candidate->zero)
+        comms[n++] = comm_of(&x->gather, gathered_bytes(t, weights), true, experts);
     double gradients = t->gradient_bytes * weights->count;
     comms[n++] = comm_of(&x->reduce, gradients, false, experts);
     for (int i = 0; i < x->n_copies; i++)
@@ -193,8 +194,8 @@ tp_exposure tp_exposure_of(const tp_exchange *exchange, const tp_layer_cost *cos
 
 tp_exposure tp_stage_exposure(const tp_stage *stage, const tp_network *network,
                               const tp_exposure *sections) {
-    tp_exposure sum = {.first_gather = sections[stage->leading].first_gather,
-                    .first_reduce = sections[stage->leading].first_reduce};
+    const tp_exposure *first = &sections[tp_leading_section(stage, network)];
+    tp_exposure sum = {.first_gather = first->first_gather, .first_reduce = first->first_reduce};
     for (int i = 0; i < network->n_kinds + 2; i++) {
         double layers = tp_stage_layers(stage, i, network->n_kinds);
         sum.gather += layers * sections[i].gather;
@@ -236,10 +237,7 @@ static waiting waiting_of(const tp_candidate *candidate, const tp_job *job,
 
 tp_hop tp_hop_times(const tp_job *job, const tp_network *network) {
     double bytes = network->boundary_bytes;
-    return (tp_hop){
-        tp_collective_time(job->on.system, job->on.rules, TP_SEND, bytes, (tp_group){2, 2}),
-        tp_collective_time(job->on.system, job->on.rules, TP_SEND, bytes, (tp_group){2, 1}),
-    };
+    return (tp_hop){tp_send_time(&job->on, bytes, true), tp_send_time(&job->on, bytes, false)};
 }
 
 double tp_hop_time(const tp_candidate *candidate, const tp_job *job, tp_hop hop) {
@@ -391,9 +389,10 @@ void tp_passes_of(const tp_candidate *candidate, const tp_job *job, const tp_net
         tp_exposure e = tp_stage_exposure(&chunks[c], network, sections);
         double forward = hop + (gathers_each ? e.gather : 0);
         double backward = hop + (reduces_each ? e.reduce : 0);
-        passes[c] = (tp_chunk_passes){{t.forward + forward, t.backward + backward, t.weight_grad,
-                                       t.host, t.pair + forward + backward},
-                                      tp_chunk_memory_of(candidate, job, network, costs, &chunks[c])};
+        passes[c] =
+            (tp_chunk_passes){{t.forward + forward, t.backward + backward, t.weight_grad, t.host,
+                               t.pair + forward + backward},
+                              tp_chunk_memory_of(candidate, job, network, costs, &chunks[c])};
     }
     int64_t device = 0;
     double each = (double)candidate->pipeline->virtual_stages;

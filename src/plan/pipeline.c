@@ -14,14 +14,10 @@ static int64_t chunk_layers(int64_t layers, int64_t n, int64_t c) {
 // Adds layers [from, from + n) of the model to a stage.
 static void add_layers(tp_stage *stage, const tp_run *runs, size_t n_runs, int64_t from,
                        int64_t n) {
-    bool empty = true;
-    for (int i = 0; i < TP_KINDS_MAX; i++)
-        empty = empty && stage->layers[i] == 0;
     for (size_t r = 0; r < n_runs && n > 0; from -= runs[r++].layers) {
         if (from >= runs[r].layers) continue;
         int64_t here = runs[r].layers - from < n ? runs[r].layers - from : n;
-        if (empty) stage->leading = runs[r].kind;
-        empty = false;
+        if (stage->leading == TP_NO_LAYER) stage->leading = runs[r].kind;
         stage->layers[runs[r].kind] += here;
         n -= here;
         from += here;
@@ -53,18 +49,52 @@ static void add_stage(tp_pipeline *pipeline, const tp_stage *stage) {
     pipeline->stages[pipeline->n_stages++] = *stage;
 }
 
-void tp_pipeline_chunks(const tp_run *runs, size_t n_runs, bool has_ends, int64_t n,
-                        tp_stage *chunks) {
-    int64_t layers = 0, from = 0;
+// The same where the pipeline may say it.
+static int64_t layers_of_chunk(const tp_pipeline *pipeline, int64_t layers, int64_t n, int64_t c) {
+    bool said = pipeline->dealt && n == pipeline->pp * pipeline->virtual_stages;
+    return said ? pipeline->dealt[c] : chunk_layers(layers, n, c);
+}
+
+static int64_t count_layers(const tp_run *runs, size_t n_runs) {
+    int64_t layers = 0;
     for (size_t r = 0; r < n_runs; r++)
         layers += runs[r].layers;
+    return layers;
+}
+
+void tp_pipeline_chunks(const tp_pipeline *pipeline, const tp_run *runs, size_t n_runs,
+                        bool has_ends, int64_t n, tp_stage *chunks) {
+    int64_t layers = count_layers(runs, n_runs), from = 0;
     for (int64_t c = 0; c < n; c++) {
-        int64_t here = chunk_layers(layers, n, c);
-        chunks[c] =
-            (tp_stage){.repeats = 1, .first = has_ends && c == 0, .last = has_ends && c == n - 1};
+        int64_t here = layers_of_chunk(pipeline, layers, n, c);
+        chunks[c] = (tp_stage){.repeats = 1,
+                               .leading = TP_NO_LAYER,
+                               .first = has_ends && c == 0,
+                               .last = has_ends && c == n - 1};
         add_layers(&chunks[c], runs, n_runs, from, here);
         from += here;
     }
+}
+
+// Chunks without layers are those of an end alone.
+static tp_status check_chunks(const tp_pipeline *pipeline, int64_t layers, bool has_ends,
+                              tp_error *error) {
+    int64_t chunks = pipeline->pp * pipeline->virtual_stages, sum = 0;
+    int64_t room = has_ends && chunks > 2 ? layers + 2 : layers;
+    if (room < chunks)
+        return tp_error_set(error, TP_INVALID, "%lld layers cannot fill %lld pipeline stages",
+                            (long long)layers, (long long)chunks);
+    for (int64_t c = 0; pipeline->dealt && c < chunks; c++) {
+        bool end = has_ends && (c == 0 || c == chunks - 1);
+        if (pipeline->dealt[c] < (end ? 0 : 1))
+            return tp_error_set(error, TP_INVALID, "pipeline stage %lld of %lld has no layer",
+                                (long long)c + 1, (long long)chunks);
+        sum += pipeline->dealt[c];
+    }
+    if (pipeline->dealt && sum != layers)
+        return tp_error_set(error, TP_INVALID, "the pipeline's stages have %lld layers, the model %lld",
+                            (long long)sum, (long long)layers);
+    return TP_OK;
 }
 
 // The chunk that a device holds on one of the ways down (or back up) the devices.
@@ -76,12 +106,9 @@ static int64_t chunk_of(const tp_pipeline *pipeline, int64_t device, int64_t leg
 tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_heap *heap, const tp_run *runs,
                             size_t n_runs, bool has_ends, const double *in_flight,
                             tp_error *error) {
-    int64_t layers = 0, pp = pipeline->pp, chunks = pp * pipeline->virtual_stages;
-    for (size_t r = 0; r < n_runs; r++)
-        layers += runs[r].layers;
-    if (layers < chunks)
-        return tp_error_set(error, TP_INVALID, "%lld layers cannot fill %lld pipeline stages",
-                            (long long)layers, (long long)chunks);
+    int64_t layers = count_layers(runs, n_runs), pp = pipeline->pp;
+    int64_t chunks = pp * pipeline->virtual_stages;
+    TP_TRY(check_chunks(pipeline, layers, has_ends, error));
     pipeline->n_stages = pipeline->n_devices = 0;
     pipeline->stages = tp_heap_zeroed(heap, (size_t)pp, sizeof *pipeline->stages);
     pipeline->devices = tp_heap_zeroed(heap, (size_t)pp, sizeof *pipeline->devices);
@@ -92,9 +119,9 @@ tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_heap *heap, const tp
                             (long long)pp);
     }
     for (int64_t c = 0; c < chunks; c++)
-        start[c + 1] = start[c] + chunk_layers(layers, chunks, c);
+        start[c + 1] = start[c] + layers_of_chunk(pipeline, layers, chunks, c);
     for (int64_t device = 0; device < pp; device++) {
-        tp_stage stage = {.repeats = 1, .in_flight = in_flight[device]};
+        tp_stage stage = {.repeats = 1, .leading = TP_NO_LAYER, .in_flight = in_flight[device]};
         for (int64_t leg = 0; leg < pipeline->virtual_stages; leg++) {
             int64_t c = chunk_of(pipeline, device, leg);
             stage.first = stage.first || (has_ends && c == 0);
@@ -111,6 +138,8 @@ tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_heap *heap, const tp
 void tp_pipeline_release(tp_pipeline *pipeline) {
     tp_heap_free(pipeline->stages);
     tp_heap_free(pipeline->devices);
+    tp_heap_free(pipeline->dealt);
     pipeline->stages = pipeline->devices = NULL;
+    pipeline->dealt = NULL;
     pipeline->n_stages = pipeline->n_devices = 0;
 }

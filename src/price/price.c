@@ -102,6 +102,18 @@ static double comm_time(const tp_pass *pass, const tp_platform *on, const int64_
     return time;
 }
 
+double tp_late_time(const tp_op *op, const tp_platform *on, double panels, double comm,
+                    double work) {
+    if (!op->panels) return larger(comm - work, 0);
+    if (on->rules->panels_overlap_exactly) return (panels - 1) * larger(comm - work / panels, 0);
+    return larger(panels * comm - work, 0);
+}
+
+double tp_send_time(const tp_platform *on, double bytes, bool in_domain) {
+    return tp_collective_time(on->system, on->rules, TP_SEND, bytes,
+                              (tp_group){2, in_domain ? 2 : 1});
+}
+
 // The work as the software runs it, with its collectives, and the sum.
 static void run_pass(tp_pass_cost *cost, const tp_op *op, const tp_pass *pass,
                      const tp_platform *on, const int64_t *sizes, const tp_placement *placement) {
@@ -113,13 +125,7 @@ static void run_pass(tp_pass_cost *cost, const tp_op *op, const tp_pass *pass,
     if (pass->n_comms == 0) return;
     double beside, panels = tp_panels_of(op, placement->panels);
     cost->comm = comm_time(pass, on, sizes, placement, panels, &beside);
-    cost->comm += larger(beside - roofline, 0);
-    if (op->panels) { // cost->comm is one panel's; the next travels while this one is multiplied
-        double late = on->rules->panels_overlap_exactly
-                          ? (panels - 1) * larger(cost->comm - roofline / panels, 0)
-                          : larger(panels * cost->comm - roofline, 0);
-        cost->comm += late;
-    }
+    cost->comm += tp_late_time(op, on, panels, op->panels ? cost->comm : beside, roofline);
     cost->time = roofline + cost->comm;
 }
 

@@ -5,8 +5,8 @@
 static tp_status op_error(tp_error *error, const tp_order_op *op, const char *what,
                           int32_t device) {
     return tp_error_set(error, TP_INVALID, "%s of micro-batch %d at stage %d %s %d",
-                        tp_pass_name((tp_pass_kind)op->pass), op->microbatch + 1, op->stage + 1, what,
-                        device + 1);
+                        tp_pass_name((tp_pass_kind)op->pass), op->microbatch + 1, op->stage + 1,
+                        what, device + 1);
 }
 
 static int32_t *slot(tp_cell *cell, uint8_t pass) {

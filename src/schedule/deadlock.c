@@ -6,8 +6,8 @@
 enum { NAMED = 4 }; // links of a long cycle that are spelled out
 
 static int write_op(char *text, size_t size, const tp_order_op *op) {
-    return snprintf(text, size, "%s of micro-batch %d at stage %d", tp_pass_name((tp_pass_kind)op->pass),
-                    op->microbatch + 1, op->stage + 1);
+    return snprintf(text, size, "%s of micro-batch %d at stage %d",
+                    tp_pass_name((tp_pass_kind)op->pass), op->microbatch + 1, op->stage + 1);
 }
 
 tp_status tp_deadlock_error(const tp_deadlock_wait *waits, int32_t devices, tp_error *error) {

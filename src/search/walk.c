@@ -127,7 +127,7 @@ static bool keep(walk *w, double throughput) {
 }
 
 static bool ruled_out(const walk *w, const tp_pipeline_time *pipeline) {
-    if (w->search->options.no_pruning) return false;
+    if (w->search->options.no_pruning || w->search->options.by_least) return false;
     double bound = tp_iteration_bound(&w->partial, pipeline, w->optimizer);
     return !tp_best_admits(&w->finds->best, (double)w->job.global_batch / bound);
 }
@@ -154,8 +154,11 @@ static bool evaluate(walk *w, const tp_spot *spot, const tp_layer_cost *costs,
     w->partial.placement.fast[TP_AXIS_STAGES] = spot->stages->gpus;
     const tp_exchange *exchanges = exchanges_of(w, spot->exchange);
     double hop = hop_of(w, spot->stages);
-    double time = tp_iteration_time(&w->partial, &w->job, w->network, costs, pipeline, exchanges,
-                                    hop, w->optimizer);
+    double time = w->search->options.by_least
+                      ? tp_iteration_least(&w->partial, &w->job, w->network, costs, exchanges, hop,
+                                           w->optimizer)
+                      : tp_iteration_time(&w->partial, &w->job, w->network, costs, pipeline,
+                                          exchanges, hop, w->optimizer);
     double throughput = (double)w->job.global_batch / time;
     if (!tp_best_admits(&w->finds->best, throughput)) return true;
     return keep(w, throughput);

@@ -1,5 +1,6 @@
 // summary.c: tp_serve_summarize: latencies, their quantiles, goodput, saturation.
 #include <math.h>
+#include <string.h>
 
 #include "tperf/serve.h"
 
@@ -53,16 +54,62 @@ static double quantile(double *v, size_t n, double q) {
     return low + (at - (double)k) * (next - low);
 }
 
-static tp_quantiles quantiles(double *v, size_t n) {
-    if (n == 0) return (tp_quantiles){NAN, NAN, NAN, NAN};
+static double mean(const double *v, size_t n) {
     double sum = 0;
     for (size_t i = 0; i < n; i++)
         sum += v[i];
-    tp_quantiles q = {.mean = sum / (double)n};
-    q.p50 = quantile(v, n, 0.50);
-    q.p90 = quantile(v, n, 0.90);
-    q.p99 = quantile(v, n, 0.99);
-    return q;
+    return sum / (double)n;
+}
+
+static tp_latencies figures(double *v, size_t n) {
+    tp_latencies f = {.mean = mean(v, n)};
+    f.p50 = quantile(v, n, 0.50);
+    f.p90 = quantile(v, n, 0.90);
+    f.p99 = quantile(v, n, 0.99);
+    return f;
+}
+
+// --- intervals ---
+
+// Requests that wait behind one another are not independent, so a figure's spread is seen between sections
+// of the run, in order of requests (Asmussen and Glynn, Stochastic Simulation, 2007, III.5): Student's t of
+// the sections about the figure of the whole. A quantile needs some values above it in each.
+enum { SECTIONS = 10 };
+static const double T_95 = 2.262; // 97.5 % of Student's t, 9 degrees of freedom
+static const size_t LEAST_MEAN = 5, LEAST_P50 = 10, LEAST_P90 = 50, LEAST_P99 = 500; // of a section
+
+static double margin(double squares, size_t section, size_t least) {
+    if (section < least) return NAN;
+    return T_95 * sqrt(squares / (SECTIONS - 1) / SECTIONS);
+}
+
+// Values are in the order of the requests.
+static tp_latencies margins(double *v, size_t n, const tp_latencies *all) {
+    size_t section = n / SECTIONS;
+    tp_latencies sum = {0};
+    for (size_t s = 0; s < SECTIONS && section > 0; s++) {
+        size_t first = s * n / SECTIONS, end = (s + 1) * n / SECTIONS;
+        tp_latencies f = figures(v + first, end - first);
+        sum.mean += (f.mean - all->mean) * (f.mean - all->mean);
+        sum.p50 += (f.p50 - all->p50) * (f.p50 - all->p50);
+        sum.p90 += (f.p90 - all->p90) * (f.p90 - all->p90);
+        sum.p99 += (f.p99 - all->p99) * (f.p99 - all->p99);
+    }
+    return (tp_latencies){
+        margin(sum.mean, section, LEAST_MEAN),
+        margin(sum.p50, section, LEAST_P50),
+        margin(sum.p90, section, LEAST_P90),
+        margin(sum.p99, section, LEAST_P99),
+    };
+}
+
+// values and copy: as many numbers; both are reordered.
+static tp_quantiles quantiles(double *values, double *copy, size_t n) {
+    const tp_latencies none = {NAN, NAN, NAN, NAN};
+    if (n == 0) return (tp_quantiles){NAN, NAN, NAN, NAN, none};
+    memcpy(copy, values, n * sizeof *copy);
+    tp_latencies f = figures(copy, n);
+    return (tp_quantiles){f.mean, f.p50, f.p90, f.p99, margins(values, n, &f)};
 }
 
 // --- latencies ---
@@ -85,14 +132,14 @@ static double tpot(const tp_requests *requests, const tp_served *served, size_t 
 }
 
 static tp_quantiles of_all(const tp_requests *requests, const tp_served *served, latency *of,
-                           double *values) {
+                           double *values) { // room for twice as many
     size_t n = 0;
     for (size_t i = 0; i < served->n; i++) {
         if (served->tokens[i] == 0) continue;
         double value = of(requests, served, i);
         if (!isnan(value)) values[n++] = value;
     }
-    return quantiles(values, n);
+    return quantiles(values, values + served->n + 1, n);
 }
 
 static bool is_good(const tp_requests *requests, const tp_served *served, size_t i,
@@ -133,7 +180,7 @@ static bool is_saturated(const tp_requests *requests, const tp_served *served) {
 tp_status tp_serve_summarize(const tp_requests *requests, const tp_served *served,
                              const tp_objective *objective, tp_serve_summary *summary,
                              tp_error *error) {
-    double *values = tp_heap_new(served->heap, served->n + 1, sizeof *values);
+    double *values = tp_heap_new(served->heap, 2 * (served->n + 1), sizeof *values);
     if (!values)
         return tp_error_set(error, TP_NO_MEMORY,
                             "not enough memory for the latencies of %zu requests", served->n);

@@ -6,7 +6,8 @@
 #include "step/writer.h"
 
 const char *const tp_task_names[TP_TASK_KIND_COUNT] = {
-    "kernel", "collective", "message", "gather weights", "reduce gradients", "launches", "optimizer",
+    "kernel",           "collective", "message",   "gather weights",
+    "reduce gradients", "launches",   "optimizer",
 };
 const char *const tp_resource_names[TP_RESOURCE_COUNT] = {"compute", "fast", "nics", "host"};
 
@@ -51,11 +52,8 @@ static void price_exchanges(tp_step *s) {
 tp_status tp_step_init(tp_step *step, const tp_heap *heap, const tp_candidate *candidate,
                        const tp_job *job, const tp_network *network, const tp_layer_cost *costs,
                        tp_error *error) {
-    *step = (tp_step){.heap = heap,
-                      .candidate = candidate,
-                      .job = job,
-                      .network = network,
-                      .costs = costs};
+    *step = (tp_step){
+        .heap = heap, .candidate = candidate, .job = job, .network = network, .costs = costs};
     step->prices = tp_heap_new(heap, network->n_ops + 1, sizeof *step->prices);
     if (!step->prices) return no_memory(error);
     const tp_placement *placement = &candidate->placement;
@@ -65,10 +63,8 @@ tp_status tp_step_init(tp_step *step, const tp_heap *heap, const tp_candidate *c
         tp_op_cost *price = &step->prices[i];
         price->weight_grad =
             tp_op_cost_of(op, &work, &job->on, network->sizes, placement).weight_grad;
-        price->forward =
-            tp_pass_cost_of(op, &op->forward, &job->on, network->sizes, placement);
-        price->backward =
-            tp_pass_cost_of(op, &op->backward, &job->on, network->sizes, placement);
+        price->forward = tp_pass_cost_of(op, &op->forward, &job->on, network->sizes, placement);
+        price->backward = tp_pass_cost_of(op, &op->backward, &job->on, network->sizes, placement);
     }
     step->hop = tp_hop_time(candidate, job, tp_hop_times(job, network));
     price_exchanges(step);
@@ -109,7 +105,8 @@ static void write_exchange(tp_writer *w, const tp_chunk *chunk, bool forward, si
     int zero = w->step->candidate->zero;
     const tp_exposure *e = &w->step->exposures[w->section];
     bool each = zero >= (forward ? 3 : 2);
-    double hidden = forward ? e->first_gather : e->first_reduce, late = forward ? e->gather : e->reduce;
+    double hidden = forward ? e->first_gather : e->first_reduce,
+           late = forward ? e->gather : e->reduce;
     tp_task_kind kind = forward ? TP_TASK_GATHER : TP_TASK_REDUCE;
     bool first_layer = w->layer == 0 && chunk->leads;
     if (hidden > 0 && (each || !first_layer)) {
@@ -163,8 +160,7 @@ static void write_section(tp_writer *w, const tp_chunk *chunk, tp_pass_kind pass
         write_forward(w, begin, end, false);
     else
         write_backward(w, begin, end, pass);
-    if (pass != TP_BACKWARD_WEIGHT)
-        write_exchange(w, chunk, pass == TP_FORWARD, first_task, start);
+    if (pass != TP_BACKWARD_WEIGHT) write_exchange(w, chunk, pass == TP_FORWARD, first_task, start);
 }
 
 static void write_sections(tp_writer *w, const tp_chunk *chunk, tp_pass_kind pass) {
@@ -243,8 +239,8 @@ static tp_status finish(tp_writer *w, tp_error *error) {
     return no_memory(error);
 }
 
-tp_status tp_step_pass(const tp_step *step, const tp_chunk *chunk, tp_pass_kind pass, tp_task_list *list,
-                       tp_error *error) {
+tp_status tp_step_pass(const tp_step *step, const tp_chunk *chunk, tp_pass_kind pass,
+                       tp_task_list *list, tp_error *error) {
     tp_writer w = {.step = step, .list = list, .section = -1, .layer = -1};
     write_pass(&w, chunk, pass);
     return finish(&w, error);
@@ -254,21 +250,23 @@ tp_status tp_step_pass(const tp_step *step, const tp_chunk *chunk, tp_pass_kind 
 // happen in every pass. Of several chunks the others exchange theirs while the first works.
 static tp_status write_waits(const tp_step *step, const tp_stage *device, bool before,
                              tp_task_list *list, tp_error *error) {
-    tp_writer w = {.step = step, .list = list, .section = device->leading, .layer = -1};
+    tp_writer w = {.step = step, .list = list, .section = tp_leading_section(device, step->network), .layer = -1};
     tp_task_kind kind = before ? TP_TASK_GATHER : TP_TASK_REDUCE;
     bool each = step->candidate->zero >= (before ? 3 : 2);
     double chunks = (double)step->candidate->pipeline->virtual_stages;
     int kinds = step->network->n_kinds;
     for (int i = 0; i < kinds + 2 && !each; i++) {
         const tp_exposure *e = &step->exposures[i];
-        double late = before ? e->gather : e->reduce, hidden = before ? e->first_gather : e->first_reduce;
+        double late = before ? e->gather : e->reduce,
+               hidden = before ? e->first_gather : e->first_reduce;
         double times = tp_stage_layers(device, i, kinds) / chunks;
         w.section = i;
         if (times > 0) tp_write_next(&w, exchange(&w, kind, times * late, late + hidden));
     }
-    const tp_exposure *e = &step->exposures[device->leading];
-    double late = before ? e->gather : e->reduce, hidden = before ? e->first_gather : e->first_reduce;
-    w.section = device->leading;
+    w.section = tp_leading_section(device, step->network);
+    const tp_exposure *e = &step->exposures[w.section];
+    double late = before ? e->gather : e->reduce,
+           hidden = before ? e->first_gather : e->first_reduce;
     tp_write_next(&w, exchange(&w, kind, hidden, late + hidden));
     return finish(&w, error);
 }

@@ -44,16 +44,16 @@ static tp_task collective(const tp_writer *w, const tp_op *op, const tp_comm *co
                           double all, bool again) {
     const tp_step *s = w->step;
     const tp_platform *on = &s->job->on;
-    tp_route route =
-        tp_collective_route(on->system, on->rules, comm->kind, comm->bytes / all, group_of(w, comm));
-    double seconds =
-        tp_comm_time(comm, on, s->network->sizes, &s->candidate->placement, all);
+    tp_route route = tp_collective_route(on->system, on->rules, comm->kind, comm->bytes / all,
+                                         group_of(w, comm));
+    double seconds = tp_comm_time(comm, on, s->network->sizes, &s->candidate->placement, all);
     return (tp_task){
         .kind = TP_TASK_COLLECTIVE,
         .resources = tp_tiers(route.fast_bytes, route.nic_bytes),
         .again = again,
         .op = op,
         .comm = comm,
+        .bytes = panels * comm->bytes / all,
         .fast_bytes = panels * route.fast_bytes,
         .nic_bytes = panels * route.nic_bytes,
         .seconds = panels * seconds,
@@ -101,7 +101,8 @@ static void write_beside(tp_writer *w, const row *r, double at, double from, dou
         const tp_comm *comm = &r->pass->comms[i];
         if (!in_row(r, comm)) continue;
         tp_task task = collective(w, r->op, comm, r->panels, r->all, r->again);
-        double whole = r->pace * task.seconds, low = fmax(begin, from), high = fmin(begin + whole, to);
+        double whole = r->pace * task.seconds, low = fmax(begin, from),
+               high = fmin(begin + whole, to);
         begin += whole;
         if (!(high > low)) continue;
         double part = (high - low) / whole;
@@ -109,6 +110,7 @@ static void write_beside(tp_writer *w, const row *r, double at, double from, dou
         task.start = at + low;
         task.stop = at + high;
         task.seconds *= part;
+        task.bytes *= part;
         task.fast_bytes *= part;
         task.nic_bytes *= part;
         tp_write(w, task);
@@ -128,15 +130,15 @@ static double seconds_of(const tp_writer *w, const row *r) {
 static row row_of(const tp_writer *w, const tp_op *op, const tp_pass *pass, double work, bool again,
                   double *late) {
     row r = {op, pass, 1, tp_panels_of(op, w->step->candidate->placement.panels), 1, 0, again};
+    const tp_platform *on = &w->step->job->on;
     double one = seconds_of(w, &r);
     r.span = one;
-    *late = fmax(one - work, 0);
+    *late = tp_late_time(op, on, r.all, one, work);
     if (!op->panels || one == 0) return r;
-    bool exactly = w->step->job->on.rules->panels_overlap_exactly;
+    bool exactly = on->rules->panels_overlap_exactly;
     r.panels = exactly ? r.all - 1 : r.all;
     r.pace = exactly ? fmax(one, work / r.all) / one : 1;
     r.span = r.pace * r.panels * one;
-    *late = exactly ? r.panels * fmax(one - work / r.all, 0) : fmax(r.span - work, 0);
     return r;
 }
 
@@ -158,7 +160,8 @@ void tp_write_op(tp_writer *w, const tp_op *op, const tp_pass *pass, const tp_pa
     tp_task task = kernel(op, work - put_off, again);
     w->now = start + task.seconds + late;
     task.start = start;
-    task.stop = op->panels ? w->now : start + task.seconds; // the kernel of panels waits for each of them
+    task.stop =
+        op->panels ? w->now : start + task.seconds; // the kernel of panels waits for each of them
     tp_write(w, task);
     write_beside(w, &beside, start, 0, w->now - start);
     if (!op->panels) write_serial(w, op, pass, false, again);

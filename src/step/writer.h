@@ -7,8 +7,8 @@
 typedef struct tp_writer {
     const tp_step *step;
     tp_task_list *list;
-    double now;     // when what is written next starts
-    int section;    // of what is written
+    double now;  // when what is written next starts
+    int section; // of what is written
     int64_t layer;
     bool no_memory; // something could not be written: the list is no good
 } tp_writer;

@@ -5,14 +5,17 @@ local schemas = require "apidoc.schemas"
 
 local formats = {}
 
-local SOURCES = { model = "lua/tperf/arch/description.lua", system = "lua/tperf/system.lua" }
+local SOURCES = {
+  model = { "lua/tperf/arch/records.lua", "lua/tperf/arch/description.lua" }, system = { "lua/tperf/system.lua" },
+}
 
--- Path -> meaning, from the indentation of the source: a record's fields stand deeper than its name.
-local function meanings(path)
-  local found, stack, before = {}, {}, nil
+-- Path -> meaning, added to `found`, from the indentation of the source: a record's fields stand deeper than its name.
+local function add_meanings(found, path)
+  local stack, before = {}, nil
   for line in io.lines(path) do
     local indent, name, rest = line:match "^(%s*)([%w_]+) = (.*)$"
-    local top = line:match "^local ([%w_]+) = {$" or line:match "^[%w_.]*schema = {$" and ""
+    local top = line:match "^local ([%w_]+) = {$" or line:match "^records%.([%w_]+) = {$"
+      or line:match "^[%w_.]*schema = {$" and ""
     if top or line:match "^local schema = {$" then
       stack = { { indent = 0, prefix = (top == "" or top == "schema" or not top) and "" or top .. "." } }
     elseif name and #stack > 0 then
@@ -23,7 +26,6 @@ local function meanings(path)
     end
     before = line:match "^%s+%-%- (.*)$"
   end
-  return found
 end
 
 local function flatten(schema, prefix, texts, list)
@@ -46,7 +48,9 @@ end
 
 --- The fields of "model" or "system".
 function formats.fields(kind, schema)
-  return flatten(schema, "", meanings(SOURCES[kind]), {})
+  local texts = {}
+  for _, path in ipairs(SOURCES[kind]) do add_meanings(texts, path) end
+  return flatten(schema, "", texts, {})
 end
 
 return formats

@@ -29,7 +29,7 @@ local VALUES <const> = {
   schedule = { "1f1b", "interleaved_1f1b", "gpipe", "zbv", "dualpipe", "any" }, ["virtual-stages"] = { "2", "3" },
   recompute = { "none", "full", "selective", "none,full" },
   ["sequence-parallel"] = { "yes", "no" },
-  strategy = { "tensor", "summa", "context" }, software = { "torchtitan", "megatron-core", "nosuch" },
+  strategy = { "tensor", "summa", "context" }, software = { "torchtitan-2024", "megatron-core-simumax-1.2", "nosuch" },
   simulate = { "1f1b", "zb1p", "zbv" }, prompt = { "128", "1" }, generate = { "32", "1" }, ttft = { "500ms", "1 us" },
   tpot = { "20ms", "20" }, objective = { "tpot", "cost" }, bytes = { "1MiB", "1MiB,1GiB", "0", "1e30" },
   ["weight-dtype"] = { "fp8", "int4" }, ["kv-dtype"] = { "fp8" }, ["gpu-hour"] = { "2.5" }, top = { "1", "3" },
@@ -52,7 +52,7 @@ local ARGUMENTS <const> = {
   calibrate = { { "h100-sxm", "box.yaml" }, { "all_reduce.log", "bad.csv", "collectives.csv" } },
   compat = { { "llm-analysis" }, { "train", "infer" } }, help = { commands.names() }, version = {}, repl = {},
   list = { { "models", "systems", "software", "strategies", "schedules", "rules" } },
-  show = { { "gpt2", "h100-sxm", "torchtitan", "box.yaml", "bad.yaml" } },
+  show = { { "gpt2", "h100-sxm", "torchtitan-2024", "box.yaml", "bad.yaml" } },
   run = { { "script.lua", "loop.lua", "nosuch.lua", "bad.json" }, { "--x", "1" } }, verify = { { "kept", "." } },
 }
 

@@ -12,6 +12,8 @@ local parts = require "tperf.arch.parts"
 
 local attention = {}
 
+local BYTES <const> = 2
+
 local kernels = {}
 
 -- Keys that a GPU's queries see: in decode the GPUs of an axis may share the cache out.
@@ -24,8 +26,10 @@ function kernels.flash(m, p, cut, shape)
     op.attention {
       name = "attention", batch = p.micro_batch, heads = cut.heads, kv_heads = shape.kv_heads, queries = cut.queries,
       keys = keys_of(p, cut), shards = cut.shards, head_dim = shape.head_dim, value_dim = shape.value_dim,
-      causal = m.causal, window = p.group.window, dropout = m.dropout and p.mode == "train", sinks = m.attention_sinks,
-      values_in_keys = shape.values_in_keys, gather = cut.gather, ring = cut.ring, dtype = p.dtype, kv_dtype = p.kv_dtype,
+      causal = m.causal, window = m.sparse and m.sparse.top_k or p.group.window,
+      dropout = m.dropout and p.mode == "train", sinks = m.attention_sinks,
+      values_in_keys = shape.values_in_keys, gather = cut.gather, ring = cut.ring, dtype = p.dtype,
+      kv_dtype = p.kv_dtype,
     },
   }
 end
@@ -109,6 +113,22 @@ function attention.rotary(p, made, heads, width)
   return op.rotary { elements = 1.0 * p.micro_batch * made.queries * heads * width, dtype = p.dtype }
 end
 
+-- Norms of queries and keys: of every head, or of all heads at once, whose statistics are summed over the GPUs that
+-- have them.
+local function query_key_norms(m, p, made)
+  local rows, d = p.micro_batch * made.queries, m.head_dim
+  if m.qk_norm ~= "whole" then
+    return {
+      parts.head_norm(m, p, "q-norm", rows * made.heads, d), parts.head_norm(m, p, "k-norm", rows * made.kv_heads, d),
+    }
+  end
+  local over = p[p.features] > 1 and p.features or nil
+  return {
+    parts.wide_norm(m, p, "q-norm", rows, made.heads * d, over),
+    parts.wide_norm(m, p, "k-norm", rows, made.kv_heads * d, over),
+  }
+end
+
 --- Everything between the norm and the residual sum. o: input_kept_elsewhere, gathered (the first product), partial
 --- (the last one).
 function attention.inside(m, p, o)
@@ -116,18 +136,22 @@ function attention.inside(m, p, o)
   local cut = p:heads(m.heads, m.kv_heads)
   local made = cut.projected or cut
   local rows, d = p.micro_batch * made.queries, m.head_dim
+  local gate = m.attention_gate and made.heads or 0
   local ops = {
     p:column {
-      name = "qkv", n_in = m.hidden, local_out = (made.heads + 2 * made.kv_heads) * d, bias = m.biases.qkv,
+      name = "qkv", n_in = m.hidden, local_out = (made.heads + 2 * made.kv_heads + gate) * d, bias = m.biases.qkv,
       input_kept_elsewhere = o.input_kept_elsewhere, gathered = o.gathered,
     },
   }
-  if m.qk_norm then
-    ops[2] = parts.head_norm(m, p, "q-norm", rows * made.heads, d)
-    ops[3] = parts.head_norm(m, p, "k-norm", rows * made.kv_heads, d)
-  end
+  if m.qk_norm then parts.append(ops, query_key_norms(m, p, made)) end
   if m.positions == "rotary" then ops[#ops + 1] = attention.rotary(p, made, made.heads + made.kv_heads, d) end
   parts.append(ops, attention.kernels(m, p, cut, { kv_heads = cut.kv_heads, head_dim = d }))
+  if m.attention_gate then -- sigmoid(gate) x output
+    ops[#ops + 1] = op.elementwise {
+      name = "gate", elements = 1.0 * rows * made.heads * d, dtype = p.dtype, forward_flops = 4, backward_flops = 7,
+      forward_bytes = 3 * BYTES, backward_bytes = 5 * BYTES, saved_bytes = 2 * BYTES,
+    }
+  end
   ops[#ops + 1] = p:row {
     name = "proj", n_in = m.heads * d, n_out = m.hidden, bias = m.biases.attention_out, partial = o.partial,
   }

@@ -1,70 +1,14 @@
 --- What a model's description may say, its defaults, and what must agree with what.
 -- What is not said is a plain block: multi-head attention, a GELU MLP of 4 hidden, LayerNorms, biases.
 local check = require "tperf.check"
+local fields = require "tperf.arch.fields"
 local groups = require "tperf.arch.groups"
 local nearest = require "tperf.nearest"
+local records = require "tperf.arch.records"
 
 local description = {}
 
-local function size(options)
-  options = options or {}
-  return check.integer { min = options.min or 1, max = options.max or 1 << 31, default = options.default,
-    optional = options.optional }
-end
-local some = { optional = true }
-local function flag(default) return check.boolean { default = default, optional = default == nil } end
-
-local biases = {
-  qkv = flag(false), -- of the projections to queries, keys and values
-  attention_out = flag(false), -- of attention's output projection
-  mlp = flag(false), -- of the MLP's products
-  head = flag(false), -- of the product with the output table
-  norm = flag(true), -- of LayerNorms; an RMSNorm has none
-}
-
-local experts = {
-  count = size { min = 2, max = 1 << 16 }, -- routed experts of a layer
-  top_k = size { max = 1 << 16 }, -- of them a token goes to
-  ffn = size(), -- width of one routed expert
-  shared = check.integer { min = 0, max = 1 << 16, default = 0 }, -- experts every token meets
-  shared_ffn = size(some), -- width of one shared expert; that of a routed one if absent
-  shared_gate = flag(false), -- one learned vector scales the shared experts' output (Qwen1.5-MoE, Qwen2-MoE)
-  router_bias = flag(false), -- of the router's scores
-  capacity_factor = check.number { above = 0, max = 1e6, optional = true }, -- absent: dropless
-  imbalance = check.number { min = 1, max = 1e6, default = 1 }, -- load of the busiest expert over the mean
-  -- The first k layers, or these, are dense.
-  dense_layers = check.one_of(check.integer { min = 0, max = 1 << 16, default = 0 },
-    check.list(size(), { max = 1 << 16 })),
-  every = size { default = 1 }, -- of the other layers every n-th (n, 2 n, …) has experts
-}
-
-local mla = {
-  q_rank = size(some), -- absent: one full query projection
-  kv_rank = size(), -- width of the latent of keys and values
-  nope_dim = size(), -- of a key, not rotated
-  rope_dim = size(), -- of a key, rotated; shared by all heads
-  v_dim = size(), -- of a value
-}
-
-local mamba = {
-  state = size(), -- numbers of state for each feature
-  heads = size(), -- of the scan
-  head_dim = size(), -- features of a head
-  groups = size { default = 1 }, -- of B and C
-  conv = size { default = 4 }, -- taps of the convolution
-  expand = check.number { above = 0, max = 1024, optional = true }, -- heads head_dim / hidden, checked when given
-  chunk = size { default = 256 }, -- tokens of one block of the scan
-  bias = flag(false), -- of both projections
-  conv_bias = flag(true), -- of the convolution
-}
-
-local vision = {
-  image = size(), -- pixels along a side
-  patch = size(), -- pixels along a side
-  channels = size { default = 3 }, -- numbers of a pixel
-  classes = size(some), -- of the classification head; absent: a bare encoder
-  class_token = flag(true), -- a token that stands for the whole image
-}
+local flag, size, some = fields.flag, fields.size, fields.some
 
 --- Field -> checker: the whole format of models/*.yaml.
 description.schema = {
@@ -90,26 +34,36 @@ description.schema = {
   norms_per_layer = check.integer { min = 0, max = 8, default = 2 }, -- those inside attention not counted
   embedding_norm = flag(false), -- a norm after the tables
   final_norm = flag(true), -- a norm before the head
-  qk_norm = flag(false), -- norms of every head's queries and keys
+  -- Norms of queries and keys: true, of every head's; "whole", of all heads' together (MiniMax-M2).
+  qk_norm = check.one_of(flag(false), check.choice { { "whole" } }),
+  attention_gate = flag(false), -- a second query projection gates attention's output (Qwen3-Next)
   tied_embeddings = flag(false), -- the output table is the input's
   embedding_width = size(some), -- of the tables, when it differs from hidden (OPT-350m)
   positions = check.choice { { "learned", "rotary", "alibi", "none" }, default = "none" }, -- how positions enter
   position_rows = size(some), -- of the learned table, if not context (OPT: 2 more)
   parallel_block = flag(false), -- attention and MLP side by side (PaLM, Falcon)
-  biases = check.one_of(check.boolean(some), check.record_of(biases, some)), -- else all, none with RMSNorm
+  biases = check.one_of(check.boolean(some), check.record_of(records.biases, some)), -- else all, none with RMSNorm
   attention_sinks = flag(false), -- one learned score per head (gpt-oss)
   window = check.record_of({ -- attention to the last tokens only
     size = size(), -- tokens
     pattern = check.string { default = "w" }, -- over the layers, repeated: w windowed, f full
   }, some),
-  causal = flag(), -- else true, false for images
+  causal = flag(), -- else true, false for images and encoders
   dropout = flag(), -- in training: of scores and of both branches; else as GPT-3 and its kin: LayerNorms, a plain MLP
-  experts = check.record_of(experts, some), -- mixture of experts
-  mla = check.record_of(mla, some), -- multi-head latent attention
-  mamba = check.record_of(mamba, some), -- Mamba-2 layers
+  experts = check.record_of(records.experts, some), -- mixture of experts
+  mla = check.record_of(records.mla, some), -- multi-head latent attention
+  sparse = check.record_of(records.sparse, some), -- an indexer chooses what latent attention sees
+  mamba = check.record_of(records.mamba, some), -- Mamba-2 layers
+  mamba1 = check.record_of(records.mamba1, some), -- Mamba-1 layers
+  delta = check.record_of(records.delta, some), -- gated delta net layers
+  -- Layers of a mixer and an MLP or experts, one letter a layer, repeated: M Mamba, D gated delta net, * attention.
+  mixers = check.string(some),
   layer_pattern = check.string(some), -- hybrids, one letter a layer: M mamba, * attention, - MLP, E experts
-  vision = check.record_of(vision, some), -- images in place of tokens
+  vision = check.record_of(records.vision, some), -- images in place of tokens
+  diffusion = check.record_of(records.diffusion, some), -- the images are noise to be taken away
+  encoder = check.record_of(records.encoder, some), -- of text, trained to find masked words
   mtp = check.integer { min = 0, max = 64, default = 0 }, -- multi-token prediction modules
+  mtp_pattern = check.string(some), -- of a module's layers, in letters of layer_pattern; else one like the last
   architecture = check.any(some), -- made by tperf.architecture; absent: what the other fields describe
 }
 
@@ -131,11 +85,11 @@ local derived = {
   seq = function(m) return m.vision and image_tokens(m.vision) + (m.vision.class_token and 1 or 0) end,
   context = function(m) return not m.unbounded and m.seq or nil end,
   position_rows = function(m) return m.positions == "learned" and m.context or nil end,
-  causal = function(m) return not m.vision end,
+  causal = function(m) return not (m.vision or m.encoder) end,
   dropout = function(m) return m.norm == "layernorm" and not (m.gated or m.parallel_block or m.vision) end,
   activation = function(m) return m.gated and "silu" or "gelu" end,
   biases = function(m) return all_biases(m.norm == "layernorm") end,
-  layer_pattern = function(m) return m.mamba and ("M"):rep(m.layers) or nil end,
+  layer_pattern = function(m) return (m.mamba or m.mamba1) and not m.mixers and ("M"):rep(m.layers) or nil end,
 }
 
 --- The value of an absent field, or nil.
@@ -153,6 +107,9 @@ local function check_attention(m)
       nearest.divisors(m.hidden, m.heads)), "heads"
   end
   if m.mla and m.window then return "'window' does not go with 'mla'", "window" end
+  if m.sparse and not (m.mla and m.mla.q_rank) then
+    return "'sparse' needs 'mla' with a 'q_rank', from whose latents its indexer works", "sparse"
+  end
 end
 
 local function check_mlp(m, uses)
@@ -185,8 +142,29 @@ local function check_mamba(m)
   end
 end
 
+local function check_recurrent(m, uses)
+  if uses.delta and not m.delta then return "'mixers' has delta net layers, but 'delta' is missing", "" end
+  if uses.delta and m.delta.value_heads % m.delta.heads ~= 0 then
+    return ("'delta.heads' (%d) must divide 'delta.value_heads' (%d)"):format(m.delta.heads,
+      m.delta.value_heads), "delta.heads"
+  end
+  if not uses.mamba then return end
+  if m.mamba and m.mamba1 then return "'mamba1' does not go with 'mamba': layers M are of one kind", "mamba1" end
+  if not m.mamba1 then return check_mamba(m) end
+end
+
 local function check_patterns(m)
   local pattern, window = rawget(m, "layer_pattern"), m.window
+  if m.mixers and m.mixers:find "[^MD*]" or m.mixers == "" then
+    return ("'mixers' must be made of M (Mamba), D (gated delta net) and * (attention), got %s"):format(
+      check.show(m.mixers)), "mixers"
+  end
+  local module = m.mtp_pattern
+  if module and (module == "" or #module > 64 or module:find "[^M*E%-]") then
+    return ("'mtp_pattern' must be made of up to 64 letters M, *, - and E, got %s"):format(check.show(module)),
+      "mtp_pattern"
+  end
+  if m.mixers and pattern then return "'mixers' does not go with 'layer_pattern'", "mixers" end
   if pattern then
     local odd = pattern:match "[^M*E%-]"
     if odd then
@@ -205,6 +183,10 @@ end
 
 local function check_ends(m)
   local v, context = m.vision, rawget(m, "context")
+  if m.diffusion and not v then return "'diffusion' needs 'vision', which says how large images are", "diffusion" end
+  if m.diffusion and (v.class_token or v.classes) then
+    return "'diffusion' does not go with 'vision.class_token' and 'vision.classes'", "diffusion"
+  end
   if context and m.unbounded then return "'context' does not go with 'unbounded'", "context" end
   if context and m.seq and context < m.seq then
     return ("'context' (%d) is less than 'seq' (%d)"):format(context, m.seq), "context"
@@ -236,13 +218,15 @@ function description.disagreement(m)
   end
   if type(m.biases) == "boolean" then m.biases = all_biases(m.biases) end
   local uses = {}
-  for _, group in ipairs(groups.of(m)) do
+  local all = groups.of(m)
+  if m.mtp > 0 then table.move(groups.module(m, all), 1, #groups.module(m, all), #all + 1, all) end
+  for _, group in ipairs(all) do
     uses[group.mlp] = true
     uses.attention = uses.attention or group.attention ~= "none"
-    uses.mamba = uses.mamba or group.mamba
+    uses.mamba, uses.delta = uses.mamba or group.mamba, uses.delta or group.delta
   end
   if uses.attention then message, path = check_attention(m) end
-  if not message and uses.mamba then message, path = check_mamba(m) end
+  if not message then message, path = check_recurrent(m, uses) end
   if not message then message, path = check_mlp(m, uses) end
   if not message then message, path = check_ends(m) end
   return message, path

@@ -3,6 +3,8 @@
 -- Saved: dropout's mask of the embedding; the final norm's input, the head's input, the logits in fp32 (arXiv
 -- 2205.05198, section 4.3).
 local block = require "tperf.block"
+local dit = require "tperf.arch.dit"
+local fitting = require "tperf.strategy.fitting"
 local op = require "tperf.op"
 local parts = require "tperf.arch.parts"
 
@@ -13,10 +15,11 @@ local BYTES = 2
 -- One GPU of the stream's shards computed its rows alone.
 local function shards_axis(p) return p.sequence_parallel and p.features or nil end
 
--- The learned positions, and the token that stands for the whole image: added to every row.
+-- The learned positions, an encoder's token types, and the token that stands for the whole image: added to every row.
 local function positions(m, p)
   local class = m.vision and m.vision.class_token and m.hidden or 0
-  local rows = m.positions == "learned" and m.position_rows * m.hidden or 0
+  local segments = m.encoder and m.encoder.segments * m.hidden or 0
+  local rows = (m.positions == "learned" and m.position_rows * m.hidden or 0) + segments
   if class + rows == 0 then return nil end
   return op.elementwise {
     name = "positions", elements = p:outer(m.hidden), parameters = class + rows, forward_flops = 1, backward_flops = 1,
@@ -36,6 +39,7 @@ ends.embedding = block("embedding", function(m, p)
     add(p:replicated { name = "patches", n_in = v.channels * v.patch * v.patch, n_out = m.hidden, bias = true })
   end
   add(positions(m, p))
+  if m.diffusion then parts.append(ops, dit.conditioning(m, p)) end
   if m.embedding_norm then add(parts.norm(m, p, "norm")) end
   if m.dropout and p.mode == "train" then add(op.dropout { name = "dropout", elements = p:outer(m.hidden) }) end
   return ops
@@ -45,19 +49,46 @@ end)
 function ends.logits(m, p, shared)
   local width = m.embedding_width or m.hidden
   local rows = p.mode ~= "train" and p.micro_batch or nil -- only the last token of a prompt has a successor to find
+  local own_bias = m.tied_embeddings and m.biases.head and not shared -- the input's table has none to share
   local ops = {
     p:head {
-      name = "head", n_in = width, n_out = m.vocab, bias = m.biases.head, tied = m.tied_embeddings,
+      name = "head", n_in = width, n_out = m.vocab, bias = m.biases.head and not own_bias, tied = m.tied_embeddings,
       weights_elsewhere = shared, rows = rows,
     },
   }
-  if p.mode == "train" then ops[2] = p:cross_entropy { name = "loss", vocab = m.vocab } end
+  if own_bias then
+    ops[2] = op.bias {
+      name = "head-bias", tokens = rows or p:inner_tokens(), width = fitting.padded(m.vocab, p[p.features]),
+      dtype = p.dtype,
+    }
+  end
+  if p.mode == "train" then ops[#ops + 1] = p:cross_entropy { name = "loss", vocab = m.vocab } end
   return ops
+end
+
+-- What an encoder has of the first token of every sequence: a product and a tanh, and what classifies them.
+local function pooler(m, p)
+  local function product(name, n_out)
+    return p:replicated { name = name, n_in = m.hidden, n_out = n_out, bias = true, rows = p.micro_batch }
+  end
+  return { product("pooler", m.hidden), m.encoder.pooler_classes and product("classes", m.encoder.pooler_classes) }
+end
+
+local function transform(m, p)
+  return {
+    p:replicated { name = "transform", n_in = m.hidden, n_out = m.hidden, bias = true },
+    op.activation { kind = m.activation, elements = p:outer(m.hidden), dtype = p.dtype },
+    parts.norm(m, p, "transform-norm"),
+  }
 end
 
 ends.head = block("head", function(m, p)
   local ops, width = {}, m.embedding_width or m.hidden
-  if m.final_norm then ops[1] = parts.norm(m, p, "norm") end
+  if m.diffusion then return dit.pixels(m, p) end
+  if m.encoder and m.encoder.pooler then parts.append(ops, pooler(m, p)) end
+  if m.encoder and not m.encoder.head then return ops end
+  if m.encoder and m.encoder.transform then parts.append(ops, transform(m, p)) end
+  if m.final_norm then ops[#ops + 1] = parts.norm(m, p, "norm") end
   if m.vocab then
     if width ~= m.hidden then ops[#ops + 1] = p:replicated { name = "projection", n_in = m.hidden, n_out = width } end
     parts.append(ops, ends.logits(m, p))

@@ -1,6 +1,8 @@
 --- Model FLOPs per token by the published formulas: what MFU is measured against.
+local delta = require "tperf.arch.delta"
 local groups = require "tperf.arch.groups"
 local parameters = require "tperf.arch.parameters"
+local stated = require "tperf.arch.stated"
 
 local flops = {}
 
@@ -14,13 +16,20 @@ end
 local function attention(m, group, seq, causal)
   if group.attention == "none" then return 0 end
   local value = m.mla and m.mla.v_dim or m.head_dim
-  return 2.0 * m.heads * (m.head_dim + value) * keys_seen(seq, group.window, causal)
+  if not m.sparse then return 2.0 * m.heads * (m.head_dim + value) * keys_seen(seq, group.window, causal) end
+  -- An indexer scores all pairs; the chosen ones are attended to in the latent (DeepSeek-V3.2).
+  local s, a = m.sparse, m.mla
+  return 2.0 * s.heads * s.head_dim * keys_seen(seq, nil, causal)
+    + 2.0 * m.heads * (2 * a.kv_rank + a.rope_dim) * keys_seen(seq, s.top_k, causal)
 end
 
 -- Forward FLOPs of one layer's state-space scan per token, in chunks of q (Mamba-2, arXiv 2405.21060, section 6.3):
 -- C B^T per group, its product with X, the chunk's state, and what the state before it adds.
+-- A gated delta net's is in delta.lua. Mamba-1's is no matrix product, and counts as little as other passes over
+-- elements do.
 local function scan(m, group, seq)
-  if not group.mamba then return 0 end
+  if group.delta then return delta.flops(m.delta, seq) end
+  if not group.mamba or m.mamba1 then return 0 end
   local s = m.mamba
   local q = math.min(s.chunk, seq)
   return 2.0 * q * s.state * s.groups + s.heads * (2.0 * q * s.head_dim + 4.0 * s.state * s.head_dim)
@@ -36,11 +45,20 @@ end
 ---@return table? result total, parameters, attention, scan: FLOP per token
 ---@return string? message
 function flops.per_token(m, options)
+  local said = stated.flops_per_token(m, options)
+  if said then
+    local sum = options.backward and said or said / 3
+    return { total = sum, parameters = sum, attention = 0.0, scan = 0.0 }
+  end
   local count, message = parameters.count(m)
   if not count then return nil, message end
   local weights = count.active
   if options.convention == "matmul" then
     weights = weights - (count.components.positions or 0) - (m.tied_embeddings and 0 or count.embedding)
+  end
+  if m.diffusion then -- what works on an image's time step and class, once for all its tokens
+    local once = count.components.modulation + count.components.conditioning
+    weights = weights - once * (1 - 1 / options.seq)
   end
   local result = { parameters = 2.0 * weights, attention = 0.0, scan = 0.0 }
   for _, group in ipairs(groups.of(m)) do

@@ -2,6 +2,9 @@
 --- alternate (Gemma 2), Mamba and attention take turns (Nemotron-H).
 local groups = {}
 
+-- Of layers that have an MLP or experts besides, by the letters of `mixers`.
+local mixers = { M = "mamba", D = "delta" }
+
 -- One letter a layer, as hybrid_override_pattern of Nemotron-H files: each such layer is one mixer with one norm.
 local letters = {
   M = { kind = "mamba", attention = "none", mamba = true, mlp = "none" },
@@ -36,10 +39,20 @@ local function mixer(letter, window)
   }
 end
 
-local function block(model, sparse, window)
+-- The mixer of a layer by model.mixers, which is repeated over the layers; nil: attention.
+local function recurrent(model, layer)
+  local pattern = model.mixers
+  local at = pattern and (layer - 1) % #pattern + 1
+  return at and mixers[pattern:sub(at, at)]
+end
+
+local function block(model, layer, sparse, window)
+  local other = recurrent(model, layer)
   return {
-    kind = sparse and "moe" or "dense", attention = model.mla and "mla" or "gqa", mamba = false,
-    mlp = sparse and "experts" or "dense", norms = model.norms_per_layer, window = window,
+    kind = sparse and "moe" or "dense", attention = other and "none" or model.mla and "mla" or "gqa",
+    mamba = other == "mamba", delta = other == "delta", mlp = sparse and "experts" or "dense",
+    norms = model.norms_per_layer, window = not other and window or nil,
+    chosen = not other and model.sparse and model.sparse.top_k or nil,
   }
 end
 
@@ -49,9 +62,11 @@ end
 ---@field kind "dense"|"moe"|"mamba"|"attention"|"mlp"|"experts"
 ---@field attention "gqa"|"mla"|"none"
 ---@field mamba boolean
+---@field delta? boolean a gated delta net
 ---@field mlp "dense"|"experts"|"none"
 ---@field norms integer norms per layer, those inside attention or Mamba not counted
 ---@field window? integer keys a token sees, at most (nil: all)
+---@field chosen? integer tokens that sparse attention chooses, at most
 ---@field key string equal for groups of equal layers, so that a caller need cost each kind once
 
 --- The model's layers 1 .. layers as runs of equal ones.
@@ -62,8 +77,8 @@ function groups.of(model)
   for layer = 1, model.layers do
     local window = window_of(model.window, layer)
     local one = pattern and mixer(pattern:sub(layer, layer), window)
-      or block(model, experts and layer % experts.every == 0 and not dense[layer], window)
-    one.key = ("%s/%s/%s"):format(one.kind, one.attention, one.window or "full")
+      or block(model, layer, experts and layer % experts.every == 0 and not dense[layer], window)
+    one.key = ("%s/%s/%s"):format(one.kind, recurrent(model, layer) or one.attention, one.window or "full")
     local last = runs[#runs]
     if last and last.key == one.key then
       last.count = last.count + 1
@@ -73,6 +88,17 @@ function groups.of(model)
     end
   end
   return runs
+end
+
+--- The layers of one multi-token prediction module: those of mtp_pattern, else one like the model's last.
+---@param model table
+---@param all tperf.layer_group[]  groups.of(model)
+---@return tperf.layer_group[]
+function groups.module(model, all)
+  if not model.mtp_pattern then return { all[#all] } end
+  local list = {}
+  for letter in model.mtp_pattern:gmatch "." do list[#list + 1] = mixer(letter) end
+  return list
 end
 
 return groups

@@ -1,11 +1,14 @@
 --- tperf.architecture: what a model's layers and both its ends are made of.
 --   tperf.architecture { name = "mine", layer = { block … }, first = { block … }, last = { block … } }
 -- goes into a model: tperf.model { …, architecture = mine }. `layer` serves every group of layers (share.group tells
--- them apart); without first and last the model has the usual embedding and head. Other models have the architecture
+-- them apart); without first and last the model has the usual embedding and head. Models of several stacks, such as an
+-- encoder and a decoder, say their groups themselves, each with its sequence. Other models have the architecture
 -- that their description names (transformer.lua), or, under rules that say so, the published solver's layer (gpt.lua).
 local block = require "tperf.block"
 local check = require "tperf.check"
 local gpt = require "tperf.arch.gpt"
+local mtp = require "tperf.arch.mtp"
+local stated = require "tperf.arch.stated"
 local transformer = require "tperf.arch.transformer"
 
 local architecture = {}
@@ -17,17 +20,27 @@ local is_block = function(value, path)
 end
 local some_blocks = check.list(is_block, { max = 64, optional = true })
 local schema = {
-  name = check.string(), layer = check.list(is_block, { min = 1, max = 64 }), first = some_blocks, last = some_blocks,
+  name = check.string(), layer = check.list(is_block, { max = 64, optional = true }), first = some_blocks,
+  last = some_blocks, groups = check.any { optional = true },
+  parameters = check.any { optional = true }, flops_per_token = check.any { optional = true },
 }
 
 --- An architecture of one's own.
 ---@param given table
 ---  name          for messages
----  layer         the blocks of every layer
+---  layer         the blocks of every layer, but for groups with blocks of their own
 ---  first, last   blocks before the first layer and after the last; the usual embedding and head
+---  groups        the model's layers as runs of equal ones, in order, or function(model) -> such a list; as the model's
+---                description has them. Each is { count = layers, key = name, equal for equal layers, blocks = { … }?,
+---                seq = tokens of its sequence, the model's?, … }: blocks find it, with all its fields, as share.group
+---  parameters    how many the model has, or function(model) -> that, those that a token meets; as the description says
+---  flops_per_token   forward and backward, a number or function(model, options) -> it (options as those of
+---                model:flops_per_token), of which MFU is made
 ---@return table architecture
 function architecture.define(given)
-  return setmetatable(check.record("tperf.architecture", given, schema), metatable)
+  local o = check.record("tperf.architecture", given, schema)
+  stated.check(o)
+  return setmetatable(o, metatable)
 end
 
 --- Whether a value is what tperf.architecture returned.
@@ -65,11 +78,15 @@ local function beyond_published(m)
     if beyond then list[#list + 1] = string.format(...) end
   end
   add(m.architecture, "an architecture of its own")
-  add(m.mamba, "Mamba layers (mamba)")
+  add(m.mamba or m.mamba1, "Mamba layers (mamba, mamba1)")
+  add(m.delta, "delta net layers (delta)")
+  add(m.diffusion, "adaptive norms (diffusion)")
+  add(m.encoder, "an encoder's ends (encoder)")
+  add(m.attention_gate, "gated attention (attention_gate)")
   add(rawget(m, "layer_pattern"), "layers that differ (layer_pattern)")
   add(m.experts, "experts")
   add(m.mla, "latent attention (mla)")
-  add(not m.heads and not m.mamba, "layers without attention")
+  add(not m.heads and not m.mamba and not m.mamba1, "layers without attention")
   if m.heads and not m.mla then
     add(m.kv_heads ~= m.heads, "kv_heads = %d of %d heads", m.kv_heads, m.heads)
     add(m.head_dim ~= m.hidden // m.heads, "head_dim = %d where hidden / heads is %d", m.head_dim, m.hidden // m.heads)
@@ -88,6 +105,11 @@ local function check_published(model, rules)
 end
 
 local function groups_of(model, given)
+  if given and given ~= gpt and given.groups then
+    local groups = stated.groups(given, model)
+    for _, group in ipairs(groups) do group.blocks = layer_of(group.blocks or given.layer) end
+    return groups
+  end
   if given == gpt then
     local blocks = { gpt.mlp, block("attention", published_layer) }
     return { { first = 1, count = model.layers, key = "gpt", blocks = blocks } }
@@ -97,23 +119,36 @@ local function groups_of(model, given)
   return groups
 end
 
+--- The lengths of the model's sequences: its own, and those of groups that have others.
+---@return integer[]
+function architecture.sequences(model)
+  local list, given = { model.seq }, model.architecture
+  for _, group in ipairs(given and given.groups and stated.groups(given, model) or {}) do
+    list[#list + 1] = group.seq
+  end
+  return list
+end
+
 --- What a model is made of, in order.
 ---@param model table
 ---@param rules table?  the default rules' when absent
+---@param apart boolean?  modules of multi-token prediction are layers of their own, not part of what follows the last one
 ---@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (those of equal `key`
 ---  are equal), first = the blocks before the first layer, last = those after the last one }
-function architecture.of(model, rules)
+function architecture.of(model, rules, apart)
   local given = model.architecture
   if rules and not rules.layers_from_description then
     check_published(model, rules)
     return { groups = groups_of(model, gpt), first = {}, last = {} }
   end
   local groups = groups_of(model, given)
-  return {
-    groups = groups,
-    first = given and given.first or transformer.first,
-    last = given and given.last or transformer.last(model, groups),
-  }
+  local last = given and given.last or transformer.last(model, groups)
+  if apart and model.mtp > 0 and not (given and given.last) then
+    last = { last[1] }
+    local blocks = { mtp.single(transformer.module(model, groups)) }
+    groups[#groups + 1] = { first = model.layers + 1, count = model.mtp, key = "mtp", blocks = blocks }
+  end
+  return { groups = groups, first = given and given.first or transformer.first, last = last }
 end
 
 return setmetatable(architecture, { __call = function(_, given) return architecture.define(given) end })

@@ -5,9 +5,13 @@
 -- projections out of them join the queries and the outputs (section 2.1.2, "absorbed"): their FLOPs are the same for
 -- one token, and attention is multi-query over keys of kv_rank + rope_dim, of which kv_rank are the values.
 --
+-- With an indexer (`sparse`: DeepSeek-V3.2, arXiv 2512.02556, section 2.1) attention is of the latter kind in training
+-- and prefill, too, and each query sees the top_k tokens before it that the indexer scores highest.
+--
 -- Saved: the inputs of all projections and norms; queries, keys and values of every head.
 local attention = require "tperf.arch.attention"
 local block = require "tperf.block"
+local indexer = require "tperf.arch.indexer"
 local op = require "tperf.op"
 local parts = require "tperf.arch.parts"
 
@@ -48,7 +52,8 @@ local function inside(m, p)
   keys_and_values(m, p, made, ops)
   if m.positions == "rotary" then ops[#ops + 1] = attention.rotary(p, made, made.heads + 1, a.rope_dim) end
   local shape = { kv_heads = cut.heads, head_dim = a.nope_dim + a.rope_dim, value_dim = a.v_dim }
-  if p.mode == "decode" then
+  if m.sparse then parts.append(ops, indexer.ops(m, p, cut)) end
+  if p.mode == "decode" or m.sparse then
     shape = { kv_heads = 1, head_dim = a.kv_rank + a.rope_dim, value_dim = a.kv_rank, values_in_keys = true }
   end
   parts.append(ops, attention.kernels(m, p, cut, shape))

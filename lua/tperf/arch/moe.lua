@@ -92,20 +92,27 @@ local function of_experts(p)
   return setmetatable(share, getmetatable(p))
 end
 
+-- The same model, as wide as the latent that its routed experts work in.
+local function narrowed(m)
+  return m.experts.latent and setmetatable({ hidden = m.experts.latent }, { __index = m }) or m
+end
+
 -- Where every GPU has the whole stream, partial sums are all-reduced once, after they have come back: by the shared
 -- experts' last product, or on their own.
 local function inside(m, p)
   local e, summed_later, lie = m.experts, not p.sequence_parallel, spread(m, p)
   local rows, active = load(m, p, lie)
-  local ops = meet(m, p, lie, "gather-tokens", "all_gather")
-  parts.append(ops, {
-    p:router { name = "router", width = m.hidden, experts = e.count, top_k = e.top_k, bias = e.router_bias },
-    exchange(m, p, "dispatch", rows, lie, rows),
-  })
-  parts.append(ops, parts.mlp(m, of_experts(p), e.ffn, {
+  local ops, narrow = meet(m, p, lie, "gather-tokens", "all_gather"), narrowed(m)
+  ops[#ops + 1] = p:router { name = "router", width = m.hidden, experts = e.count, top_k = e.top_k, bias = e.router_bias }
+  if e.latent then
+    ops[#ops + 1] = p:replicated { name = "latent-in", n_in = m.hidden, n_out = e.latent, input_kept_elsewhere = true }
+  end
+  ops[#ops + 1] = exchange(narrow, p, "dispatch", rows, lie, rows)
+  parts.append(ops, parts.mlp(narrow, of_experts(p), e.ffn, {
     rows = rows, experts = e.count // p.ep, active = active, gathered = summed_later, partial = summed_later,
   }))
-  ops[#ops + 1] = exchange(m, p, "combine", rows, lie)
+  ops[#ops + 1] = exchange(narrow, p, "combine", rows, lie)
+  if e.latent then ops[#ops + 1] = p:replicated { name = "latent-out", n_in = e.latent, n_out = m.hidden } end
   parts.append(ops, meet(m, p, lie, "scatter-sums", "reduce_scatter"))
   shared(m, p, ops)
   if summed_later and e.shared == 0 then

@@ -12,22 +12,34 @@ local function share_of(p, group)
   return setmetatable({ group = group }, { __index = p })
 end
 
---- group: the model's last, with its blocks.
-function mtp.block(group)
+-- One module.
+local function module_of(m, p, module)
+  local ops = {
+    p:embedding { name = "table", rows = m.vocab, width = m.embedding_width or m.hidden, tied = true },
+    parts.norm(m, p, "embedding-norm"), parts.norm(m, p, "state-norm"),
+    p:replicated { name = "join", n_in = 2 * m.hidden, n_out = m.hidden },
+  }
+  for _, group in ipairs(module) do
+    for _, b in ipairs(group.blocks) do parts.append(ops, b:ops(m, share_of(p, group))) end
+  end
+  ops[#ops + 1] = parts.norm(m, p, "norm")
+  return parts.append(ops, ends.logits(m, p, true))
+end
+
+--- All modules, as part of what follows the last layer. module: the groups of its layers, with their blocks.
+function mtp.block(module)
   return block("mtp", function(m, p)
-    local ops, inner = {}, share_of(p, group)
+    local ops = {}
     for _ = 1, p.mode == "train" and m.mtp or 0 do -- in inference they are left out
-      parts.append(ops, {
-        p:embedding { name = "table", rows = m.vocab, width = m.embedding_width or m.hidden, tied = true },
-        parts.norm(m, p, "embedding-norm"), parts.norm(m, p, "state-norm"),
-        p:replicated { name = "join", n_in = 2 * m.hidden, n_out = m.hidden },
-      })
-      for _, b in ipairs(group.blocks) do parts.append(ops, b:ops(m, inner)) end
-      ops[#ops + 1] = parts.norm(m, p, "norm")
-      parts.append(ops, ends.logits(m, p, true))
+      parts.append(ops, module_of(m, p, module))
     end
     return ops
   end)
+end
+
+--- One module, as a layer of its own.
+function mtp.single(module)
+  return block("mtp", function(m, p) return module_of(m, p, module) end)
 end
 
 return mtp

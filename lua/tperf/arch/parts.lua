@@ -24,6 +24,14 @@ function parts.head_norm(m, p, name, rows, width)
   return op.norm(o)
 end
 
+--- A norm of this GPU's part of all heads' queries or keys at once; over: the axis that has the others.
+function parts.wide_norm(m, p, name, rows, width, over)
+  local o = norm_fields(m, width)
+  o.name, o.tokens, o.width, o.dtype, o.statistics = name, rows, width, p.dtype, over
+  o.grad_statistics = over and (m.norm == "rmsnorm" and 1 or 2) * rows or nil
+  return op.norm(o)
+end
+
 --- The sum of the stream and a branch, after dropout of the branch in training.
 function parts.residual(m, p, name)
   return op.residual {

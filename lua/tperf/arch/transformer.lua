@@ -1,7 +1,11 @@
 --- The architecture that a model's description names: its layers as blocks, group by group, and both ends.
+local arrangement = require "tperf.arch.groups"
 local attention = require "tperf.arch.attention"
+local delta = require "tperf.arch.delta"
+local dit = require "tperf.arch.dit"
 local ends = require "tperf.arch.ends"
 local mamba = require "tperf.arch.mamba"
+local mamba1 = require "tperf.arch.mamba1"
 local mla = require "tperf.arch.mla"
 local mlp = require "tperf.arch.mlp"
 local moe = require "tperf.arch.moe"
@@ -13,10 +17,17 @@ local transformer = {}
 local mixers = { gqa = attention.block, mla = mla.block }
 local feeds = { dense = mlp.block, experts = moe.block }
 
+local function mixer_of(m, group)
+  if group.delta then return delta.block end
+  if group.mamba then return m.mamba1 and mamba1.block or mamba.block end
+  return mixers[group.attention]
+end
+
 -- Attention and MLP side by side are one block; otherwise each is a sublayer.
 local function blocks_of(m, group)
+  if m.diffusion then return { dit.modulation, dit.attention, dit.mlp } end
   if m.parallel_block and group.attention == "gqa" and group.mlp == "dense" then return { parallel } end
-  local mixer = group.mamba and mamba.block or mixers[group.attention]
+  local mixer = mixer_of(m, group)
   local feed = feeds[group.mlp]
   local n = (mixer and 1 or 0) + (feed and 1 or 0)
   local blocks = {}
@@ -34,9 +45,17 @@ end
 
 transformer.first = { ends.embedding }
 
+--- The groups of a module of multi-token prediction, with their blocks.
+function transformer.module(m, groups)
+  local module = arrangement.module(m, groups)
+  for _, group in ipairs(module) do group.blocks = group.blocks or blocks_of(m, group) end
+  return module
+end
+
 --- groups: the model's, with their blocks.
 function transformer.last(m, groups)
-  return { ends.head, m.mtp > 0 and mtp.block(groups[#groups]) or nil }
+  if m.mtp == 0 then return { ends.head } end
+  return { ends.head, mtp.block(transformer.module(m, groups)) }
 end
 
 return transformer

@@ -2,6 +2,7 @@
 local check = require "tperf.check"
 local fit = require "tperf.calibrate.fit"
 local step = require "tperf.measured.step"
+local system = require "tperf.system"
 
 local profile = {}
 
@@ -163,6 +164,17 @@ local function systems_of(cases)
   return names
 end
 
+local function generations_of(systems)
+  local seen, list = {}, {}
+  for _, name in ipairs(systems) do
+    local generation = system(name).generation
+    if generation and not seen[generation] then list[#list + 1] = generation end
+    seen[generation or ""] = true
+  end
+  table.sort(list)
+  return list
+end
+
 local FITTED_TO <const> = {
   stack = { "published runs of the stack", "each third of the runs predicted by a fit to the other two" },
   shared = { "published runs of several stacks, each with the same weight",
@@ -188,9 +200,11 @@ function profile.text(base, cases, values, held, shared)
     local text = p.name == "host" and ("%.3g us"):format(value * 1e6) or ("%.3g"):format(value)
     lines[#lines + 1] = p.name .. ": " .. text
   end
+  local systems = systems_of(cases)
   local more = {
     "error: " .. ("%.3g"):format(held.median), "error90: " .. ("%.3g"):format(held.p90), "runs: " .. #cases,
-    "systems: [" .. table.concat(systems_of(cases), ", ") .. "]",
+    "systems: [" .. table.concat(systems, ", ") .. "]",
+    "generations: [" .. table.concat(generations_of(systems), ", ") .. "]",
     "gpus: " .. span_of(cases, function(case) return case.sizes.gpus end),
     "hidden: " .. span_of(cases, function(case) return case.model.hidden end),
     "seq: " .. span_of(cases, function(case) return case.model.seq end),

@@ -17,6 +17,7 @@ end
 completion.lists = {
   commands = commands.names,
   models = listed "models", systems = listed "systems", software = listed "software",
+  none = function() return { "none" } end,
   strategies = function() return require "tperf.strategy".names() end,
   schedules = function() return require "tperf.schedule".names() end,
   rules = function() return require "tperf.rules".names() end,

@@ -1,6 +1,10 @@
 --- What `search` and `train` share: the question's options, and the columns of a configuration.
+local format = require "tperf.report.format"
 local from = require "tperf.cli.from"
 local options = require "tperf.cli.options"
+local software = require "tperf.software"
+local system = require "tperf.system"
+local unfit = require "tperf.unfit"
 
 local configuration = {}
 
@@ -10,6 +14,8 @@ local question = {
   { long = "batch", short = "b", value = "N", kind = "integer", help = "global batch, in sequences" },
   { long = "seq", value = "N", kind = "integer", help = "sequence length (default: the model's)" },
   { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
+  { long = "software", value = "NAME", from = "software none",
+    help = "training stack (`tperf list software`; default typical; none: no stack)" },
   { long = "attention", value = "NAME", from = { "flash", "unfused", "recompute", "summa" },
     help = "flash (default), unfused, recompute or summa" },
   { long = "optimizer", value = "NAME", from = { "adam", "adam_8bit", "adafactor", "lion", "muon", "sgd" },
@@ -22,6 +28,12 @@ local question = {
   { long = "moments", value = "TYPE", help = "dtype of the optimizer's moments" },
   { long = "recompute-layers", value = "K", kind = "integer", help = "layers recomputed as one (default 1)" },
   { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free, such as 0.1" },
+  { long = "pipeline-layout", value = "LAYOUT",
+    help = "layers of each stage: Megatron's string, or 7,8,8,7" },
+  { long = "first-stage-layers", value = "N", kind = "integer", min = 0, help = "layers of the first device" },
+  { long = "last-stage-layers", value = "N", kind = "integer", min = 0, help = "layers of the last device" },
+  { long = "account-for-embedding", help = "count the embedding as a layer when layers are dealt out" },
+  { long = "account-for-loss", help = "count the head as a layer likewise" },
   { long = "fast", value = "tp=8,dp=2", kind = "pairs", help = "GPUs of each axis in one fast domain (default: best)" },
 }
 
@@ -32,7 +44,14 @@ local knobs = {
   { long = "tp1", kind = "integer", help = "first axis of 2-D tensor parallelism (summa)" },
   { long = "tp2", kind = "integer", help = "second axis of 2-D tensor parallelism (summa)" },
   { long = "cp", kind = "integer", help = "context parallelism (strategy context)" },
-  { long = "ep", kind = "integer", help = "expert parallelism, inside dp" },
+  { long = "ulysses", kind = "integer", help = "context parallelism by all-to-all, inside cp", left_open = "1" },
+  { long = "cp-kind", kind = "string", from = { "all_gather", "ring", "all_to_all" },
+    help = "how cp gets at keys and values: all_gather, ring or all_to_all", left_open = "all_gather",
+    default = "all_gather" },
+  { long = "ep", kind = "integer", help = "expert parallelism: GPUs of tp x cp x dp that experts are spread over" },
+  { long = "etp", kind = "integer", help = "GPUs that cut each expert", left_open = "1 and tp", default = "tp" },
+  { long = "shard", kind = "integer", help = "replicas that ZeRO shards over (hybrid shards)", left_open = "all",
+    default = "all" },
   { long = "pp", kind = "integer", help = "pipeline parallelism: stages" },
   { long = "dp", kind = "integer", help = "data parallelism" },
   { long = "micro-batch", short = "m", kind = "integer", help = "sequences in a micro-batch" },
@@ -87,18 +106,26 @@ local function as_booleans(value)
   return list
 end
 
+-- "7,8,8,7" as a list; other texts as they are.
+local function as_layout(text)
+  if not text:find "^[%d,%s]+$" then return text end
+  local list = {}
+  for number in text:gmatch "%d+" do list[#list + 1] = math.tointeger(tonumber(number)) end
+  return list
+end
+
 --- The arguments of tperf.search or tperf.train that the options spell; nil and a message when something is missing
 --- or wrong. Lists of one value stand for the value.
 ---@param needed string[]  options that must be there
 ---@param open boolean?  with --from: what the command decides itself
 function configuration.question(values, arguments, needed, open)
-  local wrong = from.fill(values, arguments, open)
+  local wrong = from.fill(values, arguments, open and "search" or "train")
   if wrong then return nil, wrong end
   if not arguments[1] then return nil, "MODEL is missing" end
   if arguments[2] then return nil, ("one MODEL is needed, got '%s' too"):format(arguments[2]) end
   local missing = options.missing(values, needed)
   if missing then return nil, missing end
-  local asked = { model = arguments[1], global_batch = values.batch, strategy = values.strategy or "tensor" }
+  local asked = { model = arguments[1], global_batch = values.batch, strategy = values.strategy }
   for _, option in ipairs(options.join(question, knobs)) do
     local name = option.long:gsub("-", "_")
     if name ~= "batch" then asked[name] = values[name] end
@@ -108,6 +135,7 @@ function configuration.question(values, arguments, needed, open)
     asked.sequence_parallel, message = as_booleans(values.sequence_parallel)
     if message then return nil, message end
   end
+  if asked.pipeline_layout then asked.pipeline_layout = as_layout(asked.pipeline_layout) end
   for name, value in pairs(asked) do
     if type(value) == "table" and #value == 1 then asked[name] = value[1] end
   end
@@ -126,7 +154,7 @@ end
 -- "tp 4, dp 2": the axes that a fast domain (the GPUs of one NVLink switch) holds more than one GPU of.
 local function placement(c)
   local parts = {}
-  for _, axis in ipairs { "tp", "tp1", "tp2", "cp", "ep", "pp", "dp" } do
+  for _, axis in ipairs { "tp", "tp1", "tp2", "cp", "ulysses", "ep", "pp", "dp" } do
     if (c.fast[axis] or 1) > 1 then parts[#parts + 1] = axis .. " " .. c.fast[axis] end
   end
   return table.concat(parts, ", ")
@@ -135,15 +163,50 @@ end
 --- A configuration in one row. `usual`: people are spared the column where every row has this value.
 configuration.columns = {
   { key = "strategy", usual = "tensor" }, { key = "tp" }, { key = "tp1" }, { key = "tp2" }, { key = "cp" },
-  { key = "ep", usual = 1 }, { key = "pp" }, { key = "virtual_stages", title = "vpp", usual = 1 },
+  { key = "ulysses", usual = 1 }, { key = "cp_kind", usual = "all_gather" }, { key = "etp", usual = 1 },
+  { key = "ep", usual = 1 }, { key = "shard" }, { key = "pp" }, { key = "virtual_stages", title = "vpp", usual = 1 },
   { key = "schedule", usual = "1f1b" }, { key = "dp" }, { key = "zero", usual = 1 },
   { key = "micro_batch", title = "mbs" }, { key = "microbatches", title = "m-batches" },
   { key = "panels", usual = 1 }, { key = "recompute", usual = "none" },
   { key = "sequence_parallel", title = "seq. parallel", usual = true },
-  { key = placement, title = "placement" }, { key = "time", unit = "s" }, { key = "mfu", unit = "%", digits = 3 },
+  { key = placement, title = "placement" }, { key = "time", unit = "s" },
+  { key = "interval.low", title = "from", unit = "s" }, { key = "interval.high", title = "to", unit = "s" },
+  { key = "time_without_waste", unit = "s", csv = true }, { key = "mfu", unit = "%", digits = 3 },
   { key = function(c) return c.tokens_per_second / c.gpus end, title = "tokens/s/GPU" },
   { key = "memory.total", title = "memory", unit = "bytes" }, { key = "feasible", title = "fits", usual = true },
-  { key = "idle", title = "idle GPUs", usual = 0 },
+  { key = "idle", title = "idle GPUs", usual = 0 }, { key = "software", csv = true },
 }
+
+-- Which software it is, and how near its times come.
+local function told_of(c, profile, timed)
+  if not timed then return "software " .. c.software end
+  if c.software == "none" then return "software none: the formulas alone, without the waste of any stack" end
+  if not profile.error90 then return "software " .. c.software end
+  return ("software %s: half of the runs that its fit did not see came within %s, nine tenths within %s"):format(
+    c.software, format.number(profile.error, "%", 2), format.number(profile.error90, "%", 2))
+end
+
+--- Says below a table which software its configurations are about, and what the first of them takes without waste; on
+--- standard error, what no run of that software resembled.
+---@param values table   the command's options
+---@param rows table[]
+---@param machine any     the system that they run on
+---@param timed boolean?  whether the table tells times
+function configuration.tell(values, rows, machine, timed)
+  local c = rows[1]
+  if not c then return end
+  local profile = c.software ~= "none" and software(values.software or c.software)
+  if not values.json and not values.csv then
+    print("\n" .. told_of(c, profile, timed))
+    if timed and c.software ~= "none" then
+      print(("without waste (--software none) %s %s"):format(rows[2] and "the first takes" or "it takes",
+        format.number(c.time_without_waste, "s")))
+    end
+  end
+  io.stdout:flush()
+  for _, warning in ipairs(c.warnings or {}) do io.stderr:write("tperf: ", warning, "\n") end
+  local advice = profile and c.warnings[1] and unfit.advice(profile, system(machine), c.gpus)
+  if advice then io.stderr:write("tperf: ", advice, "\n") end
+end
 
 return configuration

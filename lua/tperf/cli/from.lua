@@ -82,26 +82,68 @@ local OPEN <const> = { strategy = true, tp = true, pp = true, cp = true, ep = tr
 
 local RENAMED <const> = { global_batch = "batch" }
 
+-- Options of `tperf serve` by what tperf.import.arguments and its engine call them.
+local SERVE <const> = { dp = "replicas", memory_utilization = "gpu_memory_utilization" }
+local OFF <const> = { prefix_caching = "no_enable_prefix_caching", chunked_prefill = "no_enable_chunked_prefill" }
+
+-- What a server's launch says of dtypes and, for `tperf serve`, of the engine, joined to the arguments.
+local function add_engine(asked, launch, left_out, serve)
+  local into = require "tperf.import.launch.arguments"
+  for name, value in pairs(into.dtypes(launch)) do asked[name] = value end
+  if not serve then return end
+  local engine, left = into.engine(launch)
+  for name, value in pairs(engine) do
+    if OFF[name] then asked[OFF[name]] = true else asked[SERVE[name] or name] = value end
+  end
+  asked.replicas, asked.dp, asked.batch = asked.dp, nil, nil
+  table.move(left, 1, #left, #left_out + 1, left_out)
+end
+
+-- The launch of --from, and what --set gives; nil and a message. Read once.
+local read = setmetatable({}, { __mode = "k" })
+local function launch_of(values)
+  if read[values] then return table.unpack(read[values]) end
+  local given, message = given_of(values.set)
+  if not given then return nil, message end
+  local launch = require "tperf".import.launch { files = values.from, stack = values.stack, given = given }
+  refuse(launch, values.ignore)
+  read[values] = { launch, given }
+  return launch, given
+end
+
+--- Whether the file of --from starts servers.
+function from.serves(values)
+  local launch = values.from and launch_of(values)
+  return launch and launch.kind == "serving" or false
+end
+
+local OTHERS <const> = { train = "serve", search = "serve", serve = "train", infer = "train" }
+
 --- Fills the values and arguments of a command from the file of --from, where the command line does not say them.
 ---@param values table
 ---@param arguments table   the MODEL first; set from the file when it is absent
----@param open boolean?     leave open what a search decides
+---@param how string        "train"; "search": leave open what a search decides; "infer"; "serve": options are those of
+---  `tperf serve`
 ---@return string? message  when the options are wrong
-function from.fill(values, arguments, open)
+function from.fill(values, arguments, how)
   local own = values.set or values.ignore or values.stack
   if not values.from then return own and "--set, --ignore and --stack go with --from" or nil end
-  local given, message = given_of(values.set)
-  if not given then return message end
-  local tperf = require "tperf"
-  local launch = tperf.import.launch { files = values.from, stack = values.stack, given = given }
-  refuse(launch, values.ignore)
+  local launch, given = launch_of(values)
+  if not launch then return given end
   given.model = arguments[1]
-  local asked, left_out = tperf.import.arguments(launch, given)
+  local asked, left_out = require "tperf".import.arguments(launch, given)
+  local serves = launch.kind == "serving"
+  if serves ~= (how == "serve" or how == "infer") then
+    error(("%s: this launch of %s %s: tperf %s reads it"):format(values.from[1], launch.stack,
+      serves and "serves" or "trains", OTHERS[how]), 0)
+  end
+  if serves then add_engine(asked, launch, left_out, how == "serve") end
   tell(launch, left_out)
   arguments[1] = asked.model
   for _, name in ipairs(check.names(asked)) do
     local option = RENAMED[name] or name
-    if name ~= "model" and values[option] == nil and not (open and OPEN[name]) then values[option] = asked[name] end
+    local left_open = name == "model" or how == "search" and OPEN[name]
+    if values[option] == nil and not left_open then values[option] = asked[name] end
   end
   if type(values.sequence_parallel) == "boolean" then
     values.sequence_parallel = values.sequence_parallel and "yes" or "no"

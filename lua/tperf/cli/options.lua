@@ -250,6 +250,11 @@ end
 
 local CHECKS = {
   file = function(path) require "tperf.report.output".check(path) end,
+  folder = function(path)
+    local output = require "tperf.report.output"
+    output.make_folder(path)
+    output.check(path .. "/comm_group.json")
+  end,
   plot = function(path, name) require "tperf.plot.figure".check(path, name) end,
   prefix = function(path) require "tperf.report.output".check(path .. "-*.svg") end,
 }

@@ -18,20 +18,20 @@ end
 local function plain(column)
   local copy = {}
   for name, value in pairs(column) do copy[name] = value end
-  copy.usual = nil
+  copy.usual, copy.csv = nil, nil
   return copy
 end
 
 --- The columns that some row has; without `all` only those where some row has another value than the `usual` one.
 ---@param rows table[]
----@param columns tperf.Column[]  with usual
+---@param columns tperf.Column[]  with usual, and csv: shown with `all` only
 ---@param all boolean?
 ---@return tperf.Column[]
 function shown.columns(rows, columns, all)
   local wanted = {}
   for _, column in ipairs(columns) do
     local some, unusual = present(rows, column)
-    if some and (all or unusual) then wanted[#wanted + 1] = plain(column) end
+    if some and (all or unusual and not column.csv) then wanted[#wanted + 1] = plain(column) end
   end
   return wanted
 end

@@ -37,6 +37,10 @@ local function writer(stack, t)
     w.list[#w.list + 1] = { option = option, value = value }
     w.by_name[option] = value
   end
+  function w.off(option) -- a switch that is on unless --no-… turns it off
+    w.put(option, true)
+    w.list[#w.list].option = option:gsub("^%-%-", "--no-")
+  end
   function w.note(format, ...) w.notes[#w.notes + 1] = format:format(...) end
   function w.cannot(axis, value, why)
     check.fail("tperf.report.launch: %s = %s: %s %s", axis, tostring(value), stack, why)
@@ -86,7 +90,9 @@ local function training(c, model, options)
 end
 
 local function serving(c, model, options)
-  local n = { model = model, max_tokens = options.max_tokens, seq_max = options.seq_max, kv_dtype = options.kv_dtype }
+  local n = { model = model, max_tokens = options.max_tokens, seq_max = options.seq_max, kv_dtype = options.kv_dtype,
+    memory_utilization = options.memory_utilization, prefix_caching = options.prefix_caching,
+    chunked_prefill = options.chunked_prefill, weight_dtype = options.weight_dtype }
   for _, name in ipairs { "tp", "pp", "dp", "ep" } do n[name] = whole(c, name, 1) end
   n.max_batch = c.batch and whole(c, "batch") or nil
   n.etp = whole(c, "etp", n.tp)
@@ -103,6 +109,9 @@ local schema = {
   model = check.any { optional = true }, seq = check.integer { min = 1, max = 1 << 31, optional = true },
   max_tokens = check.integer { min = 1, max = 1 << 31, optional = true },
   seq_max = check.integer { min = 1, max = 1 << 31, optional = true }, kv_dtype = check.string { optional = true },
+  memory_utilization = check.number { above = 0, max = 1, default = 0.9 },
+  prefix_caching = check.boolean { default = true }, chunked_prefill = check.boolean { default = true },
+  weight_dtype = check.string { default = "bf16" },
 }
 
 --- The launch of a configuration: a shell script, a TOML, a YAML or a Python recipe, with comments for what tperf
@@ -110,7 +119,8 @@ local schema = {
 ---@param configuration table  of tperf.search, tperf.train or tperf.infer
 ---@param stack string  megatron, megatron-bridge, torchtitan, deepspeed, nanotron; vllm, sglang, tensorrt-llm
 ---@param options table?  model: its name, path or object, for the arguments that describe it; seq: tokens of a
----  sequence (else the configuration's); of servers max_tokens, seq_max, kv_dtype
+---  sequence (else the configuration's); of servers max_tokens, seq_max, kv_dtype, weight_dtype,
+---  memory_utilization (of vLLM; 0.9), prefix_caching and chunked_prefill (true)
 ---@return string text
 function launch.text(configuration, stack, options)
   local known = STACKS[stack]

@@ -19,13 +19,22 @@ end
 ---@return boolean
 function hf.recognise(fields)
   return type(fields) == "table"
-    and (fields.model_type ~= nil or fields.architectures ~= nil or fields.text_config ~= nil)
+    and (fields.model_type ~= nil or fields.architectures ~= nil or fields.text_config ~= nil
+      or fields._class_name ~= nil or fields.ssm_cfg ~= nil)
 end
 
 local function unknown(c, model_type)
   local names = hf.known()
-  c:fail("model_type", "= %s: unknown architecture%s; known: %s", check.show(model_type),
-    check.suggest(model_type, names), table.concat(names, ", "))
+  c:fail("model_type", "= %s: unknown architecture%s; known: %s; docs/architectures.md says how to describe others",
+    check.show(model_type), check.suggest(model_type, names), table.concat(names, ", "))
+end
+
+-- What the file says its architecture is: model_type; the class of diffusers; the state-spaces repositories' files say
+-- neither.
+local function type_of(c)
+  local said = c:text("model_type", false) or c:text("_class_name", false)
+  if said then return said end
+  return c:has "ssm_cfg" and "mamba_ssm" or c:text "model_type"
 end
 
 -- Layers that all attend to everything are the usual ones, and so is a mask that hides the future.
@@ -77,7 +86,7 @@ function hf.describe(fields, path, positions)
   if type(fields) ~= "table" then check.fail("%s: a map of configuration keys is needed", path) end
   local c = config.new(fields, path, positions)
   c = c:nested "text_config" or c -- where vision-language files keep their text model
-  local model_type = c:text("model_type")
+  local model_type = type_of(c)
   local describe = types[model_type]
   if not describe then unknown(c, model_type) end
   local m = describe(c)

@@ -14,6 +14,7 @@ local keys = {
 }
 
 local activations = {
+  ["gelu-approximate"] = "gelu",
   gelu = "gelu", gelu_new = "gelu", gelu_fast = "gelu", gelu_pytorch_tanh = "gelu", gelu_python = "gelu",
   relu = "relu", relu2 = "relu2", silu = "silu", swish = "silu", quick_gelu = "quick_gelu", tanh = "tanh",
 }
@@ -59,11 +60,12 @@ function parts.gpt(c, act)
 end
 
 --- Llama and its descendants: RMSNorm, rotary positions, gated MLP, no biases, untied tables.
-function parts.llama(c)
+---@param ffn false?  the width of a dense MLP may be absent
+function parts.llama(c, ffn)
   local m = parts.decoder(c)
   m.kv_heads = c:count(keys.kv_heads, m.heads)
   m.head_dim = c:count("head_dim", false) -- never derived when the file gives it
-  m.ffn = c:count(keys.ffn)
+  m.ffn = c:count(keys.ffn, ffn)
   m.seq = c:count(keys.seq)
   m.norm, m.positions, m.gated, m.tied_embeddings = "rmsnorm", "rotary", true, parts.tied(c, false)
   m.activation = parts.activation(c, "silu")

@@ -143,16 +143,6 @@ function types.qwen3_moe(c)
   return m
 end
 
-function types.gemma2(c)
-  local m = llama(c)
-  m.head_dim = c:count("head_dim", 256)
-  m.tied_embeddings = tied(c, true)
-  m.norms_per_layer = 4 -- before and after attention, before and after the MLP
-  m.activation = activation(c, "gelu_pytorch_tanh", "hidden_activation|hidden_act")
-  window(c, m, "sliding_window", function(i) return i % 2 == 0 end)
-  return m
-end
-
 -- num_key_value_heads and head_dim mean nothing here: latent attention has its own widths.
 function types.deepseek_v2(c)
   local m = llama(c)
@@ -229,58 +219,62 @@ function types.llama4_text(c)
   return m
 end
 
--- An encoder of images: a class token, learned positions, and a head when the file has labels.
-function types.vit(c)
-  local labels, count = c:table "id2label", 0
-  for _ in pairs(labels or {}) do count = count + 1 end
-  local bias = c:flag("qkv_bias", true)
-  return {
-    layers = parts.layers(c), hidden = c:count(keys.hidden), heads = c:count(keys.heads),
-    ffn = c:count(keys.ffn), gated = false, norm = "layernorm", activation = activation(c, "gelu"),
-    biases = { qkv = bias, attention_out = true, mlp = true, norm = true }, positions = "learned", causal = false,
-    vision = {
-      image = c:count "image_size", patch = c:count "patch_size", channels = c:count("num_channels", 3),
-      classes = c:count("num_labels", count > 0 and count or false), class_token = true,
-    },
-  }
-end
-
--- A recurrent model has no limit of context; 2048 is what the published ones were trained at (arXiv 2405.21060).
-function types.mamba2(c)
-  local hidden, expand = c:count(keys.hidden), c:count("expand", 2)
-  c:ignore(keys.seq .. "|hidden_act")
-  local inner = c:count("intermediate_size", false)
-  if inner and inner ~= expand * hidden then
-    c:fail("intermediate_size", "= %d is not \"expand\" x \"hidden_size\" = %d", inner, expand * hidden)
-  end
-  return {
-    layers = parts.layers(c), hidden = hidden, vocab = c:count "vocab_size", seq = 2048, unbounded = true,
-    tied_embeddings = tied(c, false), norm = "rmsnorm", positions = "none",
-    mamba = {
-      state = c:count "state_size", heads = c:count "num_heads", head_dim = c:count("head_dim", 64),
-      groups = c:count("n_groups", 8), conv = c:count("conv_kernel", 4), expand = expand,
-      chunk = c:count("chunk_size", 256), bias = c:flag("use_bias", false), conv_bias = c:flag("use_conv_bias", true),
-    },
-  }
-end
-
--- A hybrid: one mixer a layer, by hybrid_override_pattern; attention without positions, plain MLP of squared ReLU.
-function types.nemotron_h(c)
+-- Rotation of half of each head changes nothing here; the bias that balances the experts' load is a stored parameter.
+function types.glm4_moe(c)
   local m = llama(c)
-  c:ignore "mamba_hidden_act|expand" -- SiLU in all; heads and their size say the width
-  m.head_dim = c:count("attention_head_dim|head_dim", false)
-  m.positions, m.gated = "none", false
-  m.activation = activation(c, "relu2", "mlp_hidden_act")
-  m.layer_pattern = c:text "hybrid_override_pattern"
-  m.mamba = {
-    state = c:count "ssm_state_size", heads = c:count "mamba_num_heads", head_dim = c:count "mamba_head_dim",
-    groups = c:count "n_groups", conv = c:count("conv_kernel", 4), chunk = c:count("chunk_size", 128),
-    bias = c:flag("mamba_proj_bias|use_bias", false), conv_bias = c:flag("use_conv_bias", true),
-  }
-  if m.layer_pattern:find "E" then
-    c:fail("hybrid_override_pattern", "has layers of experts (E), which are not modelled")
+  local bias = c:flag("attention_bias", false)
+  m.biases = { qkv = bias }
+  m.qk_norm = c:flag("use_qk_norm", false)
+  m.experts = experts(c, "n_routed_experts|num_experts", c:count "moe_intermediate_size")
+  m.experts.shared = c:count("n_shared_experts", 0, 0)
+  m.experts.dense_layers = c:count("first_k_dense_replace", 0, 0)
+  m.experts.router_bias = true
+  m.mtp = c:count("num_nextn_predict_layers", 0, 0)
+  return m
+end
+
+-- Its norms of queries and keys are over all heads at once. use_mtp = false: no modules; a module may be of several
+-- layers, of which there is one.
+function types.minimax_m2(c)
+  local m = llama(c)
+  c:ignore "mlp_intermediate_size|layernorm_full_attention_beta|layernorm_linear_attention_beta|layernorm_mlp_beta"
+  c:ignore "shared_moe_mode" -- of the model before it
+  m.qk_norm = c:flag("use_qk_norm", false) and (c:text("qk_norm_type", "per_layer") == "per_layer" and "whole" or true)
+  m.experts = experts(c, "num_local_experts|num_experts", m.ffn)
+  m.experts.router_bias = c:flag("use_routing_bias", false)
+  local modules, layers = c:count("num_mtp_modules", 0, 0), c:count("mtp_transformer_layers", 1)
+  m.mtp = c:flag("use_mtp", false) and modules or 0
+  if m.mtp > 0 and layers ~= 1 then
+    c:fail("mtp_transformer_layers", "= %d is not modelled: a module has one layer (docs/architectures.md)", layers)
+  end
+  for i, kind in ipairs(c:table "attn_type_list" or {}) do
+    if kind ~= 1 then
+      c:fail("attn_type_list", "[%d] = %s is no full attention (1): not modelled, see docs/architectures.md", i,
+        check.show(kind))
+    end
   end
   return m
+end
+
+-- The name in MiniMax-M2's own files, which MiniMax-01's have, too.
+function types.minimax(c)
+  local class = (c:table "architectures" or {})[1]
+  if class == "MiniMaxM2ForCausalLM" then return types.minimax_m2(c) end
+  c:fail("architectures", "[1] = %s is not MiniMaxM2ForCausalLM: its lightning attention is not modelled, see "
+    .. "docs/architectures.md", check.show(class))
+end
+
+-- DeepSeek-V3 whose attention sees the tokens that an indexer chooses.
+function types.deepseek_v32(c)
+  local m = types.deepseek_v3(c)
+  m.sparse = {
+    heads = c:count "index_n_heads", head_dim = c:count "index_head_dim", top_k = c:count "index_topk",
+  }
+  return m
+end
+
+for _, more in ipairs { "gemma", "images", "recurrent", "encoders" } do
+  for name, describe in next, (require("tperf.import.hf_" .. more)) do types[name] = describe end
 end
 
 return types

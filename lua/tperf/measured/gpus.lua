@@ -4,14 +4,17 @@ local gpus = {}
 -- Lower-case patterns, the first that is found decides.
 local patterns = {
   { "gb300", "gb300-nvl72" }, { "gb200", "gb200-nvl72" }, { "b300", "b300-sxm" }, { "b200", "b200-sxm" },
-  { "h200", "h200-sxm" }, { "h100.*pcie", "h100-pcie" }, { "h100", "h100-sxm" },
-  { "a100.*40gb", "a100-sxm-40gb" }, { "a100", "a100-sxm-80gb" },
-  { "l40s", "l40s" }, { "rtx[_ ]pro[_ ]6000", "rtx-pro-6000" }, { "mi300x", "mi300x" }, { "v100", "v100-sxm" },
-  { "b60", "arc-pro-b60" },
+  { "h200", "h200-sxm" }, { "h100.*pcie", "h100-pcie" }, { "h100.*nvl", "h100-nvl" }, { "h100", "h100-sxm" },
+  { "h800", "h800-sxm" }, { "h20%f[^%w]", "h20" },
+  { "a100.*40gb", "a100-sxm-40gb" }, { "a100", "a100-sxm-80gb" }, { "a800", "a800-sxm-80gb" },
+  { "a10%f[^%w]", "a10" }, { "l40s", "l40s" }, { "%f[%w]l4%f[^%w]", "l4" },
+  { "rtx[_ ]pro[_ ]6000", "rtx-pro-6000" }, { "v100", "v100-sxm" }, { "b60", "arc-pro-b60" },
+  { "mi300x", "mi300x" }, { "mi325x", "mi325x" }, { "mi350x", "mi350x" }, { "mi355x", "mi355x" },
 }
 
 -- Chips that the patterns would take for a faster relative.
-local others = { "h100.*nvl", "a100.*pcie", "h20$", "h20[^0]", "a800", "h800" }
+local others = { "gh200", "h200.*nvl", "h20%f[^%w].*141", "h20%-3e", "h800.*pcie", "a800.*40gb", "a800.*pcie",
+  "a100.*pcie" }
 
 --- The name of a system, or nil and a reason.
 ---@param name string

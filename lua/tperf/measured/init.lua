@@ -4,17 +4,22 @@
 --   system(case, system, given) -> the system of the case, and what of the row changed it (optional); given: the user
 --     named the system, whose network between nodes is then that of all rows
 --   predict(case, machine, system, rules) -> seconds, or nil and a reason
+-- or, of serving, where one simulation answers several rows (tperf.measured.serving.cases):
+--   cases(rows, path, options, tell) -> cases with metric, engine, model and gpu, and those left out
+--   others(cases, path) -> what other simulators predicted of the same (optional)
 local check = require "tperf.check"
 local core = require "tperf.core"
 local csv = require "tperf.import.csv"
 local gpus = require "tperf.measured.gpus"
 local rules = require "tperf.rules"
+local progress = require "tperf.progress"
 local system = require "tperf.system"
 
 local measured = {}
 
 measured.readers = {}
-for i, name in ipairs { "gemm", "attention", "moe", "mla", "memory", "collective", "direct", "step" } do
+for i, name in ipairs { "gemm", "attention", "moe", "mla", "memory", "collective", "direct", "step",
+  "serving.closed", "serving.open", "serving.requests", "serving.static" } do
   measured.readers[i] = require("tperf.measured." .. name)
 end
 
@@ -86,9 +91,16 @@ end
 --- Predicts the rows: a list of cases with `predicted`, `system` and `row`, and { reason =, rows = } of those left out.
 ---@param rows table[]
 ---@param reader table
----@param options table?  { system = a system for all rows, rules =, software = a profile for all rows }
+---@param options table?  { file = where the rows are from, system = a system for all rows, rules =, software = a
+---  profile for all rows }
 function measured.predict(rows, reader, options)
   options = options or {}
+  if reader.cases then
+    local tell = progress.start "tperf: simulating"
+    local cases, left = reader.cases(rows, options.file, options, tell)
+    tell()
+    return cases, measured.most_first(left)
+  end
   local machine_of, set = machines(options.system), rules(options.rules)
   local cases, left = {}, {}
   for _, row in ipairs(rows) do

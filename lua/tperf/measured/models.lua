@@ -19,6 +19,16 @@ local function published_of(row, hidden)
   return (not hidden or hidden == m.hidden) and m or nil
 end
 
+-- The ranks and widths of latent attention, which newer tables have columns for; nil when one is missing.
+local function latents_of(row)
+  local mla = {
+    q_rank = read.count(row.q_lora_rank), kv_rank = read.count(row.kv_lora_rank),
+    nope_dim = read.count(row.qk_nope_dim), rope_dim = read.count(row.qk_rope_dim),
+    v_dim = read.count(row.v_head_dim),
+  }
+  return mla.kv_rank and mla.nope_dim and mla.rope_dim and mla.v_dim and mla or nil
+end
+
 -- A benchmark of fewer layers has as large a part of them dense, one at least, and predicts no further tokens.
 local function cut(m, layers, change)
   if layers >= m.layers then return end
@@ -39,8 +49,9 @@ local function changed(m, size, experts, row)
   if m.experts then change.ffn = nil end -- tables differ in what they call the width where experts are
   change.experts = m.experts and experts
   cut(m, size.layers or m.layers, change)
+  if m.mtp > 0 and read.count(row.mtp_layers) then change.mtp = read.count(row.mtp_layers) end
   if row.model:find "w/o MTP" then change.mtp = 0 end
-  change.context = math.max(m.context, size.seq or m.seq)
+  if m.context then change.context = math.max(m.context, size.seq or m.seq) end
   return m:with(change)
 end
 
@@ -56,7 +67,9 @@ local function described(size, experts, row)
   end
   local gated = row.mlp == "swiglu"
   if gated and not size.ffn then return nil, "the width of the MLP is not given" end
-  if row.mla == "1" then return nil, "latent attention, whose ranks the row does not give" end
+  local mla = row.mla == "1" and latents_of(row)
+  if row.mla == "1" and not mla then return nil, "latent attention, whose ranks the row does not give" end
+  if mla then size.mla, size.head_dim, size.kv_heads = mla, nil, nil end
   if experts and not (experts.top_k and experts.ffn) then
     return nil, "top-k or the width of the experts is not given"
   end

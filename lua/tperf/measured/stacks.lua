@@ -8,11 +8,12 @@ local patterns = {
   { "bigscience", "", "bigscience-2022" },
   { "2205%.05198", "", "megatron-lm-2022" }, { "sc21", "", "megatron-lm-2022" },
   { "megatron%-lm readme", "", "megatron-lm-2022" },
-  { "llm%-foundry", "", "llm-foundry-fsdp" }, { "fms%-fsdp", "", "fms-fsdp" }, { "internevo", "", "internevo" },
+  { "llm%-foundry", "", "llm-foundry-2023" }, { "fms%-fsdp", "", "fms-fsdp-2024" },
+  { "internevo", "", "internevo-2024" },
   -- torchao times torchtitan with kernels of its own; in the table of 8 H100s model and batch are guessed.
-  { "torchao", "8 h100s", nil }, { "torchtitan", "", "torchtitan" }, { "torchao", "", "torchao-2025" },
+  { "torchao", "8 h100s", nil }, { "torchtitan", "", "torchtitan-2024" }, { "torchao", "", "torchao-2025" },
   { "nanotron", "", "nanotron-2025" },
-  { "automodel", "", "nemo-automodel" }, { "mlperf", "", "nemo-mlperf" },
+  { "automodel", "", "nemo-automodel-26.02" }, { "mlperf", "", "nemo-mlperf-3.1" },
   -- DGX Cloud's recipes run NeMo (24.11 to 25.05), but for one model of JAX.
   { "dgx cloud", "maxtext", "maxtext-2024" }, { "dgx cloud", "", "nemo-24.11" },
   -- The cards of performance recipes repeat rows of the performance summary; the others are functional recipes, with
@@ -27,7 +28,7 @@ local patterns = {
   { "modelzoo", "", "megatron-core-moe-2025" }, { "megatron%-core moe paper", "", "megatron-core-moe-2025" },
   -- Each row of this history has other kernels than the one before: no profile describes two of them.
   { "optimisation history", "", nil },
-  { "megatron", "", "megatron-core" }, { "simumax", "", "megatron-core" },
+  { "megatron", "", "megatron-core-simumax-1.2" }, { "simumax", "", "megatron-core-simumax-1.2" },
 }
 
 --- The name of a profile, or nil.
@@ -44,7 +45,7 @@ end
 -- it shows what its libraries reach on its machines, layout by layout. Old: attention of several kernels on GPUs
 -- of 2020 and before, which neither `typical` nor `tuned` is fitted to. All others ran a library as it is shipped.
 local KINDS = {
-  ["nemo-mlperf"] = "tuned", ["megatron-core-2024"] = "tuned", ["megatron-core-moe-2025"] = "tuned",
+  ["nemo-mlperf-3.1"] = "tuned", ["megatron-core-2024"] = "tuned", ["megatron-core-moe-2025"] = "tuned",
   ["megatron-bridge-25.09"] = "tuned", ["megatron-bridge-26.02"] = "tuned", ["megatron-bridge-26.06"] = "tuned",
   ["nemo-24.11"] = "tuned", ["nemo-long-2025"] = "tuned",
   ["bigscience-2022"] = "old", ["megatron-deepspeed-2022"] = "old", ["megatron-lm-2022"] = "old",

@@ -29,7 +29,7 @@ local RECOMPUTE = {
 }
 -- PyTorch's selective checkpointing of an operator, as torchtitan has it: every other product is done twice, and all
 -- between them.
-local EVERY_OTHER <const> = { torchtitan = true }
+local EVERY_OTHER <const> = { ["torchtitan-2024"] = true }
 
 local function recompute_of(row, stack_name)
   if EVERY_OTHER[stack_name] and row.recompute:lower():find "selective" then return "half" end
@@ -87,6 +87,21 @@ local function placement_of(s, domain)
   return fast
 end
 
+-- How the run's layers are dealt out over its stages, as arguments of tperf.train: a string of Megatron's, layers of the
+-- first and last stage, or ends that count as layers.
+local function layout_of(row, model)
+  local text, a = read.text(row.pp_layout):gsub("\\", ""), {}
+  if text == "" then return a end
+  if text:find "^E" then
+    a.pipeline_layout = require "tperf.model"(model).mtp == 0 and text:gsub("m", "") or text
+  else
+    a.first_stage_layers, a.last_stage_layers = read.count(text:match "first (%d+)" or ""),
+      read.count(text:match "last (%d+)" or "")
+    a.account_for_embedding, a.account_for_loss = text:find "embedding=1" ~= nil, text:find "loss=1" ~= nil
+  end
+  return a
+end
+
 -- Of a run whose micro-batch is not given: torchtitan makes as many of a replica's batch as there are stages (its
 -- default); else an assumption.
 local function usual_micro_batch(row, s, share)
@@ -135,6 +150,7 @@ function step.case(row, options)
     gpu = row.gpu, source = row.source, stack = software_stack,
     label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
     zero = zero_of(row, sizes), sequence_parallel = row.sp == "1", precision = precision,
+    dealt = layout_of(row, model),
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
     graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
     gradients = first_of(row.grad_reduce_dtype, { { "fp32", "fp32" }, { "bf16", "bf16" } }),
@@ -144,10 +160,19 @@ function step.case(row, options)
   return case
 end
 
+-- Of a system with one part of its peaks for all kernels: that part of another precision's peak, whatever the size.
+local function flat_curve(part)
+  return { efficiency = part, tile_loss = 0, depth = 0, quantisation = 0, sustained = 1, sustained_after = 1 }
+end
+
 -- Products in 8 or 4 bits: their curve in place of the 16-bit one, relative to the 16-bit peak.
 local function with_precision(system, precision)
   if precision == "bf16" then return system end
   local compute, peaks = system.accelerator.compute_efficiency, system.accelerator.tensor
+  if type(compute) == "number" and peaks[precision] and system.accelerator.units then
+    local curve = flat_curve(compute * peaks[precision] / peaks.bf16)
+    return system:with { accelerator = { compute_efficiency = { other = compute, gemm = { bf16 = curve } } } }
+  end
   local curve = type(compute) == "table" and compute.gemm and compute.gemm[precision]
   if not (curve and peaks[precision]) then return nil, "the system has no curve for " .. precision .. " products" end
   local relative = { efficiency = curve.efficiency * peaks[precision] / peaks.bf16 }
@@ -177,7 +202,7 @@ end
 function step.request(case, system, profile, recompute)
   local s = case.sizes
   local interleaved = s.vp > 1 and s.pp > 1
-  return {
+  local request = {
     model = case.model, system = system, strategy = s.cp > 1 and "context" or "tensor", gpus = s.gpus, tp = s.tp,
     cp = s.cp > 1 and s.cp or nil, ep = s.ep,
     etp = require "tperf.model"(case.model).experts and s.etp or nil, pp = s.pp, dp = s.dp, global_batch = case.global_batch,
@@ -186,6 +211,8 @@ function step.request(case, system, profile, recompute)
     sequence_parallel = case.sequence_parallel, software = profile, gradients = case.gradients,
     fast = placement_of(s, system.network.fast.domain),
   }
+  for name, value in pairs(s.pp > 1 and case.dealt or {}) do request[name] = value end
+  return request
 end
 
 -- Half of the layers' products done twice: half way from none to all.

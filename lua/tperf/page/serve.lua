@@ -1,7 +1,8 @@
 --- Serve: requests through an engine, and what latencies become as more of them arrive.
 local command = require "tperf.page.command"
-local commands = require "tperf.cli.commands"
 local grid = require "tperf.page.grid"
+local of = require "tperf.cli.serving_answer"
+local serving_question = require "tperf.cli.serving_question"
 
 local serve = {}
 
@@ -10,9 +11,7 @@ local FIGURES <const> = { "p50", "p90", "p99" }
 
 local function question_of(given)
   local values, arguments = command.values("serve", given)
-  local asked = command.need(commands.find "serve".question(values))
-  asked.model = arguments[1] or error("MODEL is missing", 0)
-  return asked
+  return command.need(serving_question.of(values, arguments[1] or error("MODEL is missing", 0)))
 end
 
 local function script_of(asked)
@@ -29,10 +28,10 @@ end
 
 --- One load: { latencies, details (tables), saturated, command, script }. values: of `tperf serve`.
 function serve.serve(question)
-  local of, asked = commands.find "serve", question_of(question.values)
+  local asked = question_of(question.values)
   local r = command.call("serve", require "tperf".serve, asked)
   return {
-    latencies = grid(of.latencies(r), of.latency_columns), details = grid(of.details_of(r), of.detail_columns),
+    latencies = grid(of.latencies(r)), details = grid(of.details(r)),
     saturated = r.saturated, served = r.requests_per_second, command = command.line("serve", question.values),
     script = script_of(asked),
   }

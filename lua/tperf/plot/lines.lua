@@ -15,6 +15,7 @@ local schema = xy.schema {
   x = rows.field,
   y = check.one_of(rows.field, check.list(rows.field, { min = 1 })),
   series = rows.optional_field,
+  low = rows.optional_field, high = rows.optional_field,
   markers = check.boolean { default = true },
 }
 
@@ -28,12 +29,15 @@ end
 -- The points of one series, by x; those with the same x stay in the order of the rows.
 local function points_of(o, x, y, group, named)
   local points = {}
+  local low = o.low and rows.column(WHAT, o.rows, o.low, o.yunit)
+  local high = o.high and rows.column(WHAT, o.rows, o.high, o.yunit)
   for _, r in ipairs(group.rows) do
     local px
     if named then px = rows.name(WHAT, x, o.rows, r) else px = rows.number(WHAT, x, o.rows, r, o.logx) end
     if px then
       local py = rows.number(WHAT, y, o.rows, r, o.logy)
-      points[#points + 1] = { x = px, y = py, row = r, title = py and string.format("%s%s: %s",
+      points[#points + 1] = { x = px, y = py, low = low and rows.number(WHAT, low, o.rows, r, o.logy),
+        high = high and rows.number(WHAT, high, o.rows, r, o.logy), row = r, title = py and string.format("%s%s: %s",
         group.name and group.name .. ", " or "", named and px or format.number(px, x.unit), format.number(py, y.unit)) }
     end
   end
@@ -52,7 +56,7 @@ local function scales(o, x, ys, all, named)
     for _, point in ipairs(series.points) do
       if not named then xs[#xs + 1] = point.x end
       if named and not seen[point.x] then seen[point.x], names[#names + 1] = true, point.x end
-      values[#values + 1] = point.y
+      for _, name in ipairs { "y", "low", "high" } do values[#values + 1] = point[name] end
     end
   end
   for _, guide in ipairs(o.guides) do
@@ -76,6 +80,7 @@ end
 --- vertical ({ x = }) or curved ({ f = function(x) … }) lines, each with a label. Several y fields are several series.
 ---@param options table
 ---  y        a field or a list of fields, each a series
+---  low, high   the ends of a band about the line, for one y field
 ---  markers  false: lines alone
 ---@return tperf.Plot
 return function(options)
@@ -83,6 +88,9 @@ return function(options)
   rows.check(WHAT, o.rows)
   guides.check(WHAT, o.guides, o.logx, o.logy)
   local fields = (type(o.y) == "table" and not o.y.key) and o.y or { o.y }
+  if (o.low or o.high) and not (o.low and o.high and #fields == 1) then
+    check.fail("%s: 'low' and 'high' go together, with one y field", WHAT)
+  end
   local x = rows.column(WHAT, o.rows, o.x, o.xunit)
   local split = o.series and rows.column(WHAT, o.rows, o.series)
   local named, all, ys, names = is_named(o, x), {}, {}, {}

@@ -1,5 +1,6 @@
 --- Series of points in a frame of two numeric axes: what line charts, scatter plots and rooflines have in common.
 local axes = require "tperf.plot.axes"
+local band = require "tperf.plot.band"
 local braille = require "tperf.plot.braille"
 local canvas = require "tperf.plot.canvas"
 local check = require "tperf.check"
@@ -238,6 +239,7 @@ local function draw(c, plot)
   axes.draw(c, plot, box)
   local side, labelled = {}, {}
   local taken = {}
+  band.draw(c, box, plot, into_box)
   draw_guides(c, box, plot, side, taken)
   for _, series in ipairs(plot.series) do draw_series(c, box, plot, series, side, labelled, taken) end
   point_labels(c, box, labelled, taken)
@@ -273,7 +275,8 @@ local function text_lines(plot, options)
 end
 
 --- A plot from scales, series and guides.
---- series: { name?, points = { { x, y|nil, title?, label?, radius? } … }, look, connect, markers, width?, radius? }
+--- series: { name?, points = { { x, y|nil, low?, high?, title?, label?, radius? } … }, look, connect, markers, width?,
+---  radius? }
 ---@param plot table  what, title?, subtitle?, width, height, x, y, series, guides, description
 ---@return tperf.Plot
 function xy.new(plot)

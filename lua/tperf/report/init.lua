@@ -20,6 +20,7 @@ local report = {
   configurations = layout.columns,
   layout = layout.sizes,
   placement = layout.placement,
+  software = layout.software,
   save = save.rows,
   present = save.present,
   groups = shape.groups,

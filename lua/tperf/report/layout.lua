@@ -45,14 +45,31 @@ function layout.placement(c)
   return c.fast and list(c, c.fast) or nil
 end
 
+--- Which software the times of configurations are about, for titles: "software typical"; "" where there are none.
+---@param rows table[]  configurations, rows of a sweep, or any that have `software`
+---@return string text
+function layout.software(rows)
+  local names, seen = {}, {}
+  for _, row in ipairs(rows) do
+    if row.software and not seen[row.software] then
+      seen[row.software] = true
+      names[#names + 1] = row.software
+    end
+  end
+  return #names > 0 and "software " .. table.concat(names, ", ") or ""
+end
+
 local fields = {
-  "strategy", "tp", "tp1", "tp2", "cp", "etp", "ep", "shard", "pp", "dp", "micro_batch", "microbatches", "panels", "schedule",
-  "virtual_stages", "recompute", "zero", "fast.tp", "fast.tp1", "fast.tp2", "fast.cp", "fast.etp", "fast.ep", "fast.pp", "fast.dp",
-  "time", "throughput", "tokens_per_second", "mfu", "mfu_all_pairs", "flops_per_gpu", "memory.total", "memory.weights",
+  "strategy", "tp", "tp1", "tp2", "cp", "ulysses", "cp_kind", "etp", "ep", "shard", "pp", "dp", "micro_batch",
+  "microbatches", "panels", "schedule", "virtual_stages", "recompute", "zero", "fast.tp", "fast.tp1", "fast.tp2",
+  "fast.cp", "fast.ulysses", "fast.etp", "fast.ep", "fast.pp", "fast.dp", "time", "interval.low", "interval.high",
+  "time_without_waste", "throughput", "tokens_per_second", "mfu",
+  "mfu_all_pairs", "flops_per_gpu", "memory.total", "memory.weights",
   "memory.gradients", "memory.optimizer", "memory.activations", "breakdown.compute", "breakdown.memory",
   "breakdown.tensor_comm", "breakdown.expert_comm", "breakdown.data_comm", "breakdown.pipeline_comm",
-  "breakdown.bubble", "reason",
+  "breakdown.bubble", "reason", "software",
 }
+local OF_SOFTWARE <const> = { software = true, time_without_waste = true } -- columns that the formulas alone need not
 
 --- Columns for rows with configurations in them: the ones named, then all that configurations have, as far as some row
 --- has a value.
@@ -60,13 +77,14 @@ local fields = {
 ---@param first (string|tperf.Column)[]
 ---@return (string|tperf.Column)[]
 function layout.columns(rows, first)
-  local wanted, seen = {}, {}
+  local wanted, seen, run = {}, {}, false
+  for _, row in ipairs(rows) do run = run or (row.software or "none") ~= "none" end
   for i, column in ipairs(first) do
     wanted[i] = column
     seen[column] = true
   end
   for _, name in ipairs(fields) do
-    if not seen[name] then wanted[#wanted + 1] = name end
+    if not seen[name] and (run or not OF_SOFTWARE[name]) then wanted[#wanted + 1] = name end
   end
   return save.present(rows, wanted)
 end

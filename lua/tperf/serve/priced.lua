@@ -29,7 +29,7 @@ priced.schema = {
   weight_dtype = serving.schema.weight_dtype, kv_dtype = serving.schema.kv_dtype,
   compute_dtype = serving.schema.compute_dtype,
   memory_utilization = check.number { above = 0, max = 1, default = 0.9 },
-  host = check.any(optional),
+  host = check.any(optional), gpu_hour = serving.schema.gpu_hour,
 }
 
 local host_schema = check.record_of { front_end = seconds, step = seconds, request = seconds, token = seconds }
@@ -90,6 +90,9 @@ local function graphs_of(engine)
   return list
 end
 
+-- What grows with the keys: an indexer scores and selects before sparse attention.
+local ATTENTION = { attention = true, ["index-scores"] = true, select = true }
+
 -- What prices networks: networks of a shape, and the seconds of a section's ops, attention's apart.
 local function pricer(p, o, fast)
   local sizes, laid = serving.own_sizes(p, { tp = o.tp, ep = o.ep }), p.plan.layout
@@ -101,7 +104,7 @@ local function pricer(p, o, fast)
   function self.section(network, number)
     local attention, others = 0, 0
     for _, op in ipairs(network:ops(number, p.system, p.rules, fast, 1, true)) do
-      if op.name == "attention" then
+      if ATTENTION[op.name] then
         attention = attention + op.forward.time
       else
         others = others + op.forward.time
@@ -194,7 +197,8 @@ local function tables_of(p, o, fast)
   table.move(wider, 2, #wider, #axis + 1, axis)
   local t = { graphs = graphs, more = { window = window_of(price.kinds) } }
   t.decode_tokens = tokens_line(price, "decode", axis)
-  local alike = not p.model.mla and not p.model.mamba
+  local m = p.model
+  local alike = not (m.mla or m.mamba or m.mamba1 or m.delta)
   t.prefill_tokens = alike and t.decode_tokens or tokens_line(price, "prefill", axis)
   t.rows = rows_line(price, grid(1, math.min(most, engine.max_num_seqs * (1 + drafts)), 2 ^ 0.25))
   add_attention(t, price, engine, math.min(p.model.context or LONGEST, engine.max_model_len, LONGEST))
@@ -237,7 +241,8 @@ end
 local known, count = {}, 0 -- by all that decides them
 
 --- The tables of the engine's steps, for the core; sets what the model decides about the engine: max_model_len and
---- num_blocks; and what the host adds.
+--- num_blocks; what the host adds; `machine`, the system; and `memory`, bytes
+--- on a GPU.
 ---@param o table  checked arguments of tperf.serve
 ---@return table steps
 function priced.steps(o)
@@ -249,11 +254,13 @@ function priced.steps(o)
     reserve = 1 - o.memory_utilization,
   })
   check_sizes(p, o)
+  o.machine = p.system
   if p.model.context then engine.max_model_len = math.min(engine.max_model_len, p.model.context) end
   engine.max_num_batched_tokens = math.min(engine.max_num_batched_tokens, 1 << 20)
   local fast = {}
   local memory = memory_of(p, o, fast)
   engine.num_blocks = engine.num_blocks or blocks_of(memory, engine)
+  o.memory = memory
   local drafts = engine.speculation and engine.speculation.tokens or 0
   local key = table.concat({ layout.signature(p.model), layout.signature(p.system), p.rules.name, o.tp, o.ep,
     o.weight_dtype, o.kv_dtype, o.compute_dtype,

@@ -17,7 +17,7 @@ local context = {
   attention = { "flash", "unfused" },
   gradient_axes = { "cp", "ulysses" },
   options = { cp_kind = { axis = "cp", choices = { "all_gather", "ring", "all_to_all" } } },
-  same_as = { strategy = "tensor", without = { "cp", "ulysses" } },
+  same_as = { strategy = "tensor", without = { "cp" } },
 }
 
 -- GPUs of ulysses, and of cp where it is all-to-all too: so many parts the heads are in while attention works.

@@ -1,5 +1,6 @@
 --- What fits how many GPUs: divisions that strategies share. The published solver rounds down what does not divide;
 -- the default rules refuse it, by the names of the block, the op and the size.
+local divisors = require "tperf.divisors"
 local refusal = require "tperf.refusal"
 
 local fitting = {}
@@ -43,11 +44,20 @@ function fitting.cuts(m, n, rules, own)
     return false, ("neither divides the %d key and value heads nor is divided by them"):format(m.kv_heads)
   end
   if m.ffn and m.ffn % n ~= 0 then return false, ("does not divide the MLP's width of %d"):format(m.ffn) end
-  local e, s = m.experts, m.mamba
-  if e and (not own and e.ffn % n ~= 0 or e.shared > 0 and (e.shared_ffn or e.ffn) % n ~= 0) then
-    return false, ("does not divide an expert's width of %d"):format(not own and e.ffn % n ~= 0 and e.ffn or e.shared_ffn or e.ffn)
+  local e, s, recurrent = m.experts, m.mamba, m.delta and m.delta.value_heads or m.mamba1 and m.mamba1.inner
+  local routed = e and not own and e.ffn or n
+  if e and (routed % n ~= 0 or e.shared > 0 and (e.shared_ffn or e.ffn) % n ~= 0) then
+    return false, ("does not divide an expert's width of %d"):format(routed % n ~= 0 and routed or e.shared_ffn or e.ffn)
   end
   if s and s.heads % n ~= 0 then return false, ("does not divide the Mamba layers' %d heads"):format(s.heads) end
+  if recurrent and recurrent % n ~= 0 then
+    return false, m.delta and ("does not divide the delta net layers' %d heads"):format(recurrent)
+      or ("does not divide the Mamba layers' %d features"):format(recurrent)
+  end
+  if m.delta and not holds(m.delta.heads, n) then
+    return false, ("neither divides the delta net layers' %d heads of keys nor is divided by them"):format(
+      m.delta.heads)
+  end
   if s and not holds(s.groups, n) then
     return false, ("neither divides the Mamba layers' %d groups nor is divided by them"):format(s.groups)
   end
@@ -88,6 +98,7 @@ function fitting.experts(over)
   return {
     name = "ep", cuts = { "experts" }, folds = over,
     meaning = ("expert parallelism, over %s"):format(table.concat(over, " x ")),
+    tries = function(m, _, rules) return without_experts(m, rules) and { 1 } or divisors.of(m.experts.count) end,
     admits = function(m, p, rules)
       if p.ep == 1 then return true end
       local reason = without_experts(m, rules)

@@ -27,6 +27,7 @@
 --   serves           false: it cuts sequences, and so nothing of a step of one token (true)
 --   options          { cp_kind = { axis = "cp", choices = { "all_gather", "ring" … } } }: named choices about an axis that
 --                    its functions find in the share, the first where none is given; searches take a list of them
+--   trains           false: searches of "all" strategies leave it out (true)
 --   features         the axis that cuts heads and features
 --   column, row, replicated, norm, heads, router, scan, embedding, head, cross_entropy   cuts, see below
 --   inner, outer, inner_tokens, outer_tokens, inner_bias, outer_bias                     cuts, see below
@@ -77,6 +78,7 @@ local schema = {
   attention = check.list(check.string(), { default = { "flash" } }), boundary = check.func(),
   options = check.any { optional = true },
   features = check.string { optional = true }, serves = check.boolean { default = true },
+  trains = check.boolean { default = true },
 }
 local cuts = {
   "column", "row", "replicated", "inner", "outer", "inner_tokens", "outer_tokens", "inner_bias", "outer_bias", "norm",
@@ -218,7 +220,11 @@ end
 
 --- A name, a list of names, or "all", as a list of strategies without repetition.
 function strategy.list(value)
-  if value == "all" or type(value) == "table" and #value == 1 and value[1] == "all" then return strategy.all() end
+  if value == "all" or type(value) == "table" and #value == 1 and value[1] == "all" then
+    local list = {}
+    for _, s in ipairs(order) do list[#list + 1] = s.trains and s or nil end
+    return list
+  end
   if type(value) ~= "table" or value.name then return { strategy.of(value) } end
   local list, seen = {}, {}
   for i, item in ipairs(value) do
@@ -258,7 +264,7 @@ function strategy.share(s, model, micro_batch, sizes, rules, options)
   return setmetatable(share, s.share_metatable)
 end
 
-for _, name in ipairs { "tensor", "summa", "context" } do
+for _, name in ipairs { "tensor", "summa", "context", "stationary" } do
   strategy.define(require("tperf.strategy." .. name)).built_in = true -- not a script's
 end
 

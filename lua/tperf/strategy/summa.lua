@@ -20,7 +20,8 @@ local SMALLEST_PANEL = 512 -- features
 -- What this strategy has no cuts for.
 local function uncovered(m, rules)
   if not rules.layers_from_description or m.architecture then return nil end
-  return m.experts and "experts" or m.mla and "latent attention" or m.mamba and "Mamba layers"
+  return m.experts and "experts" or m.mla and "latent attention" or (m.mamba or m.mamba1) and "Mamba layers"
+    or m.delta and "delta net layers"
     or m.vision and "image patches" or nil
 end
 

@@ -11,6 +11,7 @@ local core = require "tperf.core"
 local model = require "tperf.model"
 local resource = require "tperf.resource"
 local rules = require "tperf.rules"
+local runtime = require "tperf.runtime"
 local schedule = require "tperf.schedule"
 local software = require "tperf.software"
 local strategy = require "tperf.strategy"
@@ -94,8 +95,14 @@ local function part_of(self, name, value)
   return known[value]
 end
 
+local OF_TRAINING <const> = { search = true, train = true } -- what a profile runs where none is named
+
 local function question_bytes(self, args)
-  local parts = { rules = args.rules == nil and part_of(self, "rules", "default") or nil }
+  local parts = {
+    rules = args.rules == nil and part_of(self, "rules", "default") or nil,
+    software = args.software == nil and OF_TRAINING[self.question] and part_of(self, "software", runtime.USUAL)
+      or nil,
+  }
   for name, value in pairs(args) do parts[name] = part_of(self, name, value) end
   return codec.encode(parts)
 end

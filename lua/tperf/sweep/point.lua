@@ -3,6 +3,7 @@ local check = require "tperf.check"
 local codec = require "tperf.sweep.codec"
 local model = require "tperf.model"
 local resource = require "tperf.resource"
+local runtime = require "tperf.runtime"
 local software = require "tperf.software"
 local system = require "tperf.system"
 local units = require "tperf.units"
@@ -116,6 +117,7 @@ function point.builder(fixed, paths)
   local function build(root, base, values)
     local fields = roots[root]
     local constructor = constructors[root]
+    if root == "software" and base == nil then base = runtime.USUAL end
     if constructor and (type(base) == "string" or type(base) == "table") then
       local changes = {}
       for i, field in ipairs(fields) do put(changes, field.parts, values[i]) end

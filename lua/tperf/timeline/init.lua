@@ -16,9 +16,15 @@ local units = require "tperf.units"
 ---@field busy_time number[] by device
 ---@field peak_activations integer[] by device
 ---@field peak_memory number[] by device
+---@field fullest number[] by device: the most held while a pass runs, with what lives for that pass alone
+---@field fullest_at integer[] by device: that pass's place in its queue
+---@field passing? table what lives while a pass runs: bytes by pass and stage
+---@field kept? table[] of a model's, by device: what it holds at all times: weights … and total
+---@field peak? table of a model's: the moment at which the fullest device is fullest, and what is alive then
+---@field step? table|function of a model's: the lists of tasks that timeline:tasks reads
 ---@field iteration_time? number of a model's configuration: with data-parallel communication
 ---@field units { time?: string, memory?: string } "s" and "bytes" of a model's schedule; else empty
----@field configuration? tperf.configuration of tperf.schedule with a model
+---@field configuration? tperf.configuration of tperf.train, or of tperf.schedule with a model
 local timeline = {}
 local metatable = { __index = timeline }
 
@@ -164,6 +170,18 @@ function timeline:tasks(device) return require "tperf.timeline.tasks".each(self,
 for _, form in ipairs { "svg", "html", "trace", "text" } do
   timeline[form] = function(self, options) return require("tperf.timeline." .. form)(self, options) end
 end
+
+--- What a measured step is beside this one: see tperf.timeline.beside.
+---@param path string  a trace of PyTorch's profiler (.json), or a log with Megatron-LM's timers
+---@param options? table  device
+---@return table
+function timeline:beside(path, options) return require "tperf.timeline.beside".of(self, path, options) end
+
+--- Writes Chakra execution traces of every rank, or of some: see tperf.export.chakra.
+---@param folder string
+---@param options? table  name, ranks
+---@return string[] paths
+function timeline:chakra(folder, options) return require "tperf.export.chakra".write(self, folder, options) end
 
 local FORM = { svg = "svg", html = "html", json = "trace", txt = "text" }
 

@@ -1,6 +1,6 @@
 --- A timeline as a self-contained SVG picture: a row per device, a time axis, a legend, and what each device holds in
--- memory over time; of a model's timeline also a thin row for each of the device's resources, with its tasks. Every pass
--- and every task has a tooltip.
+-- memory over time; of a model's timeline also a thin row for each of the device's resources, with its tasks. Every
+-- pass and every task has a tooltip.
 local check = require "tperf.check"
 local costs = require "tperf.timeline.costs"
 local palette = require "tperf.timeline.palette"
@@ -131,8 +131,8 @@ end
 
 --- The picture's text.
 ---@param t table         the timeline
----@param options? table  width (pixels), title, from, to (the part of the time to show), memory = false (leave out), tasks = false
---- (passes alone)
+---@param options? table  width (pixels), title, from, to (the part of the time to show), memory = false (leave out),
+--- tasks = false (passes alone)
 ---@return string
 return function(t, options)
   local o = check.record("timeline:svg", options or {}, OPTIONS)

@@ -16,8 +16,8 @@ tasks.titles = { compute = "compute", fast = "fast links", nics = "NICs", host =
 -- before, after, optimizer }.
 function tasks.lists(t)
   if not t.step then
-    check.fail("timeline:tasks: a schedule of bare times has passes alone; tasks are a model's, of tperf.train { simulate "
-      .. "= true } or tperf.schedule { model = … }")
+    check.fail("timeline:tasks: a schedule of bare times has passes alone; tasks are a model's, of tperf.train { "
+      .. "simulate = true } or tperf.schedule { model = … }")
   end
   if type(t.step) == "function" then t.step = t.step() end
   return t.step

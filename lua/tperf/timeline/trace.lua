@@ -9,7 +9,10 @@ local task_lists = require "tperf.timeline.tasks"
 
 local MOST_TASKS = 500000 -- about 100 MB
 
-local OPTIONS = { tasks = check.boolean { optional = true }, unit = check.choice { { "s", "ms", "us" }, default = "s" } }
+local OPTIONS = {
+  tasks = check.boolean { optional = true },
+  unit = check.choice { { "s", "ms", "us" }, default = "s" },
+}
 local MICROSECONDS = { s = 1e6, ms = 1e3, us = 1.0 }
 
 -- An event for each task on each resource that it keeps busy: a process per device, and as many threads for a resource

@@ -5,7 +5,7 @@ local refusal = require "tperf.refusal"
 
 local QUESTION = {
   "prompt", "generate", "prefill_batch", "weight_dtype", "kv_dtype", "compute_dtype", "attention", "rules", "reserve",
-  "gpu_hour", "tp", "pp", "ep", "batch",
+  "gpu_hour", "software", "tp", "pp", "ep", "batch",
 }
 local SEARCH = { "gpus", "ttft", "tpot", "objective", "top" }
 
@@ -14,6 +14,7 @@ local columns = {
   { key = "ttft", unit = "s" }, { key = "tpot", unit = "s" }, { key = "tokens_per_second", title = "tokens/s" },
   { key = "tokens_per_second_per_gpu", title = "per GPU" },
   { key = "memory.total", title = "memory", unit = "bytes" }, { key = "cost.generated", title = "$/Mtoken" },
+  { key = "software", csv = true },
 }
 local op_columns = {
   { key = "phase" }, { key = "part" }, { key = "layers" }, { key = "block" }, { key = "name" },
@@ -35,6 +36,10 @@ local function details(r)
     if value ~= nil then rows[#rows + 1] = { item = item, value = value, unit = unit } end
   end
   add("latency", r.latency, "s")
+  if r.batch > 1 and r.tpot then
+    add("steady.tpot", r.steady.tpot, "s")
+    add("steady.latency", r.steady.latency, "s")
+  end
   add("first_step", r.tpot and r.first_step, "s")
   add("last_step", r.tpot and r.last_step, "s")
   add("prefill_tokens_per_second", r.prefill_tokens_per_second)
@@ -46,6 +51,12 @@ local function details(r)
     for _, field in ipairs(r[name] and fields or {}) do add(name .. "." .. field, r[name][field], unit) end
   end
   return rows
+end
+
+-- Says below a table what it is about.
+local function tell(values)
+  if values.json or values.csv then return end
+  print "\nsoftware none: kernels as timed on their own, no engine; profiles such as typical describe training"
 end
 
 -- "tp 3, batch 64: why not" for each row that has a reason.
@@ -80,6 +91,7 @@ local function several(values, question, lists)
   end
   each(1)
   require "tperf.cli.table"(values, rows, values.csv and options.join(columns, { { key = "reason" } }) or columns)
+  tell(values)
   if not values.json and not values.csv then print_reasons(rows, lists) end
   return answered and 0 or 1
 end
@@ -95,6 +107,7 @@ local function one(values, question)
   local r = require "tperf".infer(question)
   if values.ops then return show(values, r.ops, op_columns) end
   show(values, { r }, columns)
+  tell(values)
   if values.json or values.csv then return end
   print()
   report.print(details(r), {
@@ -109,6 +122,8 @@ local function search(values, question)
   if found.reason then error(found.reason, 0) end
   local rows = values.pareto and found.pareto or table.move(found, 1, #found, 1, {})
   require "tperf.cli.table"(values, rows, columns)
+  tell(values)
+  io.stdout:flush()
   io.stderr:write(("%d candidates, %d feasible\n"):format(found.candidates, found.feasible))
 end
 
@@ -117,6 +132,7 @@ return {
   arguments = "MODEL",
   from = { "models files" },
   details = [[
+The static answer: one batch that starts at once, or (steady) is always full; tperf serve simulates arrivals.
 For example: tperf infer llama-3.1-70b -s h100-sxm --tp 8 -b 32 -p 2048 -n 256
 A row for each value of --tp, --pp, --ep and --batch, and below the table why some have no figures.
 With -g, the best ways to use so many GPUs:
@@ -141,6 +157,8 @@ With -g, the best ways to use so many GPUs:
     { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free (default 0.1)" },
     { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },
     { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
+    { long = "software", value = "none", from = "none",
+      help = "none, the only choice: kernels as timed on their own; profiles describe training" },
     { long = "ops", help = "every op of both phases, on the machine's roofline" },
     { long = "gpus", short = "g", value = "N", min = 1, kind = "integer", help = "search: all GPUs there are" },
     { long = "ttft", value = "TIME", kind = "s", help = "search: the most until the first token, such as 500ms" },
@@ -151,7 +169,7 @@ With -g, the best ways to use so many GPUs:
     { long = "pareto", help = "search: print the Pareto front of time per token and throughput per GPU" },
   }, from.options, options.formats),
   run = function(values, arguments)
-    local wrong = from.fill(values, arguments)
+    local wrong = from.fill(values, arguments, "infer")
     if wrong then return false, wrong end
     if not arguments[1] then return false, "MODEL is missing" end
     if arguments[2] then return false, ("one MODEL is needed, got '%s' too"):format(arguments[2]) end

@@ -16,24 +16,51 @@ end
 
 local function span_of(span) return span and (span[1] == span[2] and span[1] or span[1] .. "-" .. span[2]) or nil end
 
+local FIRST <const> = { typical = 1, tuned = 2 } -- for stacks without a profile of their own
+
 -- Profiles, with what their runs were and the median error of runs that the fit did not see.
 local function profiles()
   local software, rows = require "tperf.software", named(require "tperf.resource".list "software")
+  table.sort(rows, function(a, b)
+    local x, y = FIRST[a.name] or math.huge, FIRST[b.name] or math.huge
+    if x ~= y then return x < y end
+    return a.name < b.name
+  end)
   for _, row in ipairs(rows) do
     local p = software(row.name)
     row.runs, row.error, row.error90, row.gpus = p.runs, p.error, p.error90, span_of(p.gpus)
     row.systems = table.concat(p.systems, " ")
   end
   return rows, {
-    { key = "name" }, { key = "runs" }, { key = "gpus", title = "GPUs" }, { key = "error", unit = "%" },
-    { key = "error90", title = "error of nine in ten", unit = "%" }, { key = "systems" },
+    { key = "name" }, { key = "runs" }, { key = "gpus", title = "GPUs" }, { key = "error", unit = "%", digits = 3 },
+    { key = "error90", title = "nine in ten", unit = "%", digits = 3 }, { key = "systems" },
+  }
+end
+
+-- Machines, with what their efficiencies rest on. A file that is not right does not hide the others.
+local function systems()
+  local system, rows = require "tperf.system", named(require "tperf.resource".list "systems")
+  for _, row in ipairs(rows) do
+    local right, s = check.attempt(system, row.name)
+    if right then
+      local rests_on, base = s:calibration()
+      row.gpu, row.memory, row.peak = s.accelerator.name, s.accelerator.hbm.capacity, s.accelerator.tensor.bf16
+      row.domain, row.curves = s.network.fast.domain, base and "of " .. base or rests_on
+    else
+      row.curves = "cannot be read"
+    end
+  end
+  return rows, {
+    { key = "name" }, { key = "gpu", title = "GPU" }, { key = "memory", unit = "bytes" },
+    { key = "peak", title = "16-bit peak", unit = "FLOP/s" }, { key = "domain", title = "fast domain" },
+    { key = "curves", title = "calibration" },
   }
 end
 
 local SUBJECTS = {
   models = function() return named(require "tperf.resource".list "models") end,
   software = profiles,
-  systems = function() return named(require "tperf.resource".list "systems") end,
+  systems = systems,
   strategies = function()
     local strategy = require "tperf.strategy"
     return summarised(strategy.names(), strategy.of)

@@ -2,18 +2,42 @@ local configuration = require "tperf.cli.configuration"
 local format = require "tperf.report.format"
 local stages = require "tperf.cli.stages"
 
+local engine_columns = {
+  { key = "weights", unit = "bytes" }, { key = "buffers", unit = "bytes" }, { key = "cache", unit = "bytes" },
+  { key = "total", unit = "bytes" }, { key = "capacity", title = "engine may use", unit = "bytes" },
+  { key = "num_blocks", title = "blocks" }, { key = "tokens", title = "tokens of cache" },
+}
+
+-- A server's launch: what an engine holds before it serves.
+local function of_engine(values, arguments)
+  local from, question = require "tperf.cli.from", require "tperf.cli.serving_question"
+  local message = from.fill(values, arguments, "serve") or not values.system and "--system is missing"
+  if message then return false, message end
+  local asked
+  asked, message = question.of(values, arguments[1])
+  if not asked then return false, message end
+  asked.requests = { { arrival = 0, prompt = 1, output = 1 } }
+  local r = require "tperf".serve(asked)
+  local row = r.memory
+  row.total, row.num_blocks = row.weights + row.buffers + row.cache, r.num_blocks
+  row.tokens = r.num_blocks and r.num_blocks * (asked.engine.block_size or 16)
+  require "tperf.cli.table"(values, { row }, engine_columns)
+end
+
 return {
-  summary = "what each stage's GPUs hold in training",
+  summary = "what each stage's GPUs hold in training, or an engine's",
   arguments = "MODEL",
   from = { "models files" },
   details = [[
 For example: tperf memory gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --svg memory.svg
-docs/memory.md says what the parts are. Where it does not fit, a single change that helps is told.]],
+docs/memory.md says what the parts are. Where it does not fit, a single change that helps is told.
+With --from and a server's command, such as vllm serve, what each GPU of an engine holds.]],
   options = configuration.options(false, {
     { long = "strategy", value = "NAME", from = "strategies", help = "how a layer is cut up (default tensor)" },
     { long = "svg", value = "FILE", writes = "plot", help = "also draw a stacked bar for each stage" },
   }),
   run = function(values, arguments)
+    if require "tperf.cli.from".serves(values) then return of_engine(values, arguments) end
     local asked, message = configuration.question(values, arguments, { "system", "batch" })
     if not asked then return false, message end
     local tperf = require "tperf"
@@ -25,6 +49,7 @@ docs/memory.md says what the parts are. Where it does not fit, a single change t
       print(("\n%s on the fullest GPU, which has %s"):format(format.number(c.memory.total, "bytes"),
         format.number(capacity, "bytes")))
     end
+    configuration.tell(values, { c }, asked.system)
     if c.reason then
       io.stdout:flush()
       io.stderr:write("tperf: ", c.reason, "\n")

@@ -3,8 +3,8 @@ local options = require "tperf.cli.options"
 local report = require "tperf.report"
 
 -- In the order a token meets them.
-local components = { "embedding", "positions", "patches", "projections", "attention", "mamba", "mlp", "experts",
-  "shared_experts", "router", "norms", "head" }
+local components = { "embedding", "positions", "patches", "conditioning", "projections", "modulation", "attention",
+  "mamba", "delta", "mlp", "experts", "latents", "shared_experts", "router", "norms", "head" }
 
 local count, active = { key = "parameters", digits = 15 }, { key = "active", digits = 15 }
 
@@ -28,7 +28,8 @@ local function by_group(p)
   for i, group in ipairs(p.groups) do
     windows = windows or group.window ~= nil
     rows[i] = {
-      first = group.first, last = group.first + group.count - 1, kind = group.kind, attention = group.attention,
+      first = group.first, last = group.first + group.count - 1, kind = group.kind,
+      attention = group.delta and "delta" or group.attention,
       mlp = group.mlp, window = group.window, per_layer = group.layer_total, parameters = group.total,
       active = group.active,
     }

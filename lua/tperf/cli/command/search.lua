@@ -1,13 +1,13 @@
 local configuration = require "tperf.cli.configuration"
+local options = require "tperf.cli.options"
 
--- One number of GPUs needs no column. With a profile, nine tenths of the like runs take from … to.
-local function columns_for(one_count, software)
-  local list = { not one_count and { key = "gpus" } or nil }
+-- One number of GPUs needs no column.
+local function columns_for(one_count, simulated)
+  local list = one_count and {} or { { key = "gpus" } }
   for _, column in ipairs(configuration.columns) do
     list[#list + 1] = column
-    if software and column.key == "time" then
-      list[#list + 1] = { key = "interval.low", title = "from", unit = "s" }
-      list[#list + 1] = { key = "interval.high", title = "to", unit = "s" }
+    if simulated and column.key == "time" then
+      list[#list + 1] = { key = "simulated.time", title = "simulated", unit = "s" }
     end
   end
   return list
@@ -36,13 +36,13 @@ return {
 For example: tperf search gpt3-175b -s h100-sxm -g 1024 -b 1536 --top 5
 An option that takes a list tries each of its values: --recompute none,full --zero 1,3; 256..1024 is
 256,512,1024. Columns that say the usual in every row (no recomputation, ZeRO 1, it fits) are left out.
-The placement is what one fast domain (the GPUs behind one NVLink switch) holds of each axis.]],
+The placement is what one fast domain (the GPUs behind one NVLink switch) holds of each axis. Nine tenths
+of comparable runs took a time between `from` and `to`.]],
   options = configuration.options(true, {
     { long = "strategy", value = "NAME,...", kind = "list", from = "strategies",
       help = "strategies to try, or all (`tperf list strategies`)" },
-    { long = "software", value = "NAME", from = "software",
-      help = "time and rank as a training stack runs (`tperf list software`)" },
     { long = "top", short = "k", value = "K", kind = "integer", help = "how many to print (default 10)" },
+    { long = "simulate", help = "rank by simulation of each candidate's schedule, pass by pass" },
     { long = "all", short = "a", help = "print every candidate, those that do not fit too" },
     { long = "launch", value = "STACK", help = "print the best as a launch file of that stack (docs/recipes.md)" },
     { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per core)" },
@@ -51,7 +51,7 @@ The placement is what one fast domain (the GPUs behind one NVLink switch) holds 
     local asked, message = configuration.question(values, arguments, { "system", "gpus", "batch" }, true)
     if not asked then return false, message end
     asked.top, asked.keep, asked.threads = values.top, values.all and "all" or nil, values.threads
-    asked.software = values.software
+    asked.simulate = values.simulate
     local progress = require "tperf.progress".start "searching"
     asked.progress = progress
     local found = require "tperf".search(asked)
@@ -61,8 +61,8 @@ The placement is what one fast domain (the GPUs behind one NVLink switch) holds 
     if #rows > 0 and values.launch then
       io.write(require "tperf".report.launch(rows[1], values.launch, { model = asked.model, seq = asked.seq }))
     elseif #rows > 0 then
-      require "tperf.cli.table"(values, rows, columns_for(found.candidates, values.software))
-      for _, warning in ipairs(rows[1].warnings or {}) do io.stderr:write("tperf: ", warning, "\n") end
+      require "tperf.cli.table"(values, rows, columns_for(found.candidates, values.simulate))
+      configuration.tell(values, rows, asked.system, true)
     elseif reason then
       if found.feasible == 0 and found.candidates > 0 then
         reason = reason .. "; --recompute full, --zero 3 and more GPUs save memory, --all shows what each takes"

@@ -1,172 +1,78 @@
-local format = require "tperf.report.format"
+local answer = require "tperf.cli.serving_answer"
+local from = require "tperf.cli.from"
 local options = require "tperf.cli.options"
-local units = require "tperf.units"
+local question = require "tperf.cli.serving_question"
 
-local ENGINE = { "max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size",
-  "long_prefill_token_threshold" }
-local LOAD = { "rate", "process", "cv", "burst", "concurrency", "think" }
-local QUESTION = { "count", "seed", "replicas", "router", "threads", "system", "tp", "ep", "weight_dtype", "kv_dtype",
-  "compute_dtype" }
+local SEARCH <const> = { "gpus", "top", "pareto" }
 
-local latency_columns = {
-  { key = "latency" }, { key = "mean", unit = "s" }, { key = "p50", unit = "s" }, { key = "p90", unit = "s" },
-  { key = "p99", unit = "s" },
-}
-local request_columns = {
-  { key = "status" }, { key = "arrival", unit = "s" }, { key = "first_scheduled", unit = "s" },
-  { key = "first_token", unit = "s" }, { key = "last_token", unit = "s" }, { key = "tokens" }, { key = "preemptions" },
-  { key = "cached_tokens" }, { key = "longest_gap", unit = "s" }, { key = "steps" },
-}
-local step_columns = {
-  { key = "start", unit = "s" }, { key = "duration", unit = "s" }, { key = "replica" }, { key = "running" },
-  { key = "waiting" }, { key = "prefill_tokens" }, { key = "decode_tokens" }, { key = "preempted" },
-  { key = "free_blocks" },
-}
-
--- What an answer consists of beside its latencies, in order: { name, title, unit }.
-local DETAILS = {
-  { "throughput", "output tokens/s" }, { "requests_per_second", "requests/s" }, { "goodput", "good requests/s" },
-  { "attainment", "part of requests that are good" }, { "utilization", "part of the time in steps" },
-  { "concurrency", "requests in the system" }, { "duration", "duration", "s" }, { "finished", "finished" },
-  { "rejected", "rejected" }, { "preemptions", "preemptions" }, { "cache_hits", "part of prompts cached" },
-  { "step_count", "steps" }, { "num_blocks", "blocks of the KV cache" },
-}
-
--- "fixed=5ms,per_token=20us": { fixed = 0.005, per_token = 2e-5 }, or nil and a message.
-local function times(option, text)
-  local found = {}
-  for item in (text .. ","):gmatch "([^,]*)," do
-    local name, value = item:match "^([%w_]+)=(.+)$"
-    if not name then return nil, ("--%s: NAME=TIME is needed, got '%s'"):format(option, item) end
-    local seconds, message = units.parse(value, "s")
-    if not seconds then return nil, ("--%s: %s: %s"):format(option, name, message) end
-    found[name] = seconds
-  end
-  return found
-end
-
--- "512", "100..2000" or "mean=500,cv=1": a length, or nil and a message.
-local function length(option, text)
-  local low, high = text:match "^(%d+)%.%.(%d+)$"
-  if low then return { uniform = { math.tointeger(low), math.tointeger(high) } } end
-  if text:find "^%d+$" then return math.tointeger(text) end
-  local mean, cv = text:match "^mean=([%d.]+),cv=([%d.]+)$"
-  if mean then return { lognormal = { mean = tonumber(mean), cv = tonumber(cv) } } end
-  local only = text:match "^mean=([%d.]+)$"
-  if only then return { exponential = tonumber(only) } end
-  return nil, ("--%s: tokens such as 512, 100..2000, mean=500 (exponential) or mean=500,cv=1 (lognormal), got '%s'")
-    :format(option, text)
-end
-
-local function host_of(option, text)
-  if not text:find "=" then return text end -- a profile
-  return times(option, text)
-end
-
-local function copy(names, values)
-  local found
-  for _, name in ipairs(names) do
-    if values[name] ~= nil then
-      found = found or {}
-      found[name] = values[name]
-    end
-  end
-  return found
-end
-
--- The arguments of tperf.serve, or nil and a message.
-local function question_of(values)
-  local question = copy(QUESTION, values) or {}
-  for option, parse in pairs { step_time = times, host = host_of, slo = times, prompt = length, output = length } do
-    if values[option] then
-      local message
-      question[option], message = parse(option:gsub("_", "-"), values[option])
-      if not question[option] then return nil, message end
-    end
-  end
-  question.requests = values.trace
-  question.load = copy(LOAD, values)
-  question.engine = copy(ENGINE, values) or {}
-  question.engine.num_blocks = values.num_gpu_blocks
-  question.memory_utilization = values.gpu_memory_utilization
-  question.engine.policy = values.scheduling_policy
-  if values.no_enable_prefix_caching then question.engine.prefix_caching = false end
-  if values.no_async_scheduling then question.engine.async_scheduling = false end
-  if values.no_enable_chunked_prefill then question.engine.chunked_prefill = false end
-  question.keep = values.steps and "steps" or values.requests and "requests" or nil
-  return question
-end
-
--- A row for each latency.
-local function latencies_of(r)
-  local latencies = {}
-  for _, name in ipairs { "ttft", "tpot", "e2e" } do
-    if r[name] then
-      latencies[#latencies + 1] = { latency = name, mean = r[name].mean, p50 = r[name].p50, p90 = r[name].p90,
-        p99 = r[name].p99 }
-    end
-  end
-  return latencies
-end
-
--- A row for everything else.
-local function details_of(r)
-  local rows = {}
-  for _, detail in ipairs(DETAILS) do
-    if r[detail[1]] ~= nil then rows[#rows + 1] = { item = detail[2], value = r[detail[1]], unit = detail[3] } end
-  end
-  return rows
-end
-
-local detail_columns = {
-  { key = "item" },
-  { title = "value", align = "right", key = function(row) return format.number(row.value, row.unit) end },
-}
-
-local function print_answer(r)
-  local report, latencies = require "tperf.report", latencies_of(r)
-  if latencies[1] then report.print(latencies, latency_columns) end
-  print()
-  report.print(details_of(r), detail_columns)
-  if r.saturated then
-    io.stderr:write(("saturated: more requests come than the %.4g a second that are served; waits grow as long as the "
-      .. "load lasts\n"):format(r.requests_per_second))
+-- What is wrong with the options; nil for nothing.
+local function check(values, arguments)
+  if arguments[2] then return ("one model is needed, got '%s' too"):format(arguments[2]) end
+  if arguments[1] and values.step_time then return "--step-time does not go with a model" end
+  if arguments[1] and not values.system then return "--system is missing" end
+  if not arguments[1] and not values.step_time then return "a model is missing, or --step-time" end
+  if values.requests and values.steps then return "--requests does not go with --steps" end
+  if values.launch and not arguments[1] then return "--launch needs a model" end
+  if values.saturation and (values.rate or values.concurrency) then return "--saturation finds the rate: give none" end
+  if question.is_open(values, arguments[1]) then return end
+  for _, name in ipairs(SEARCH) do
+    if values[name] then return ("--%s needs --slo and --rate, and nothing said of what serves"):format(name) end
   end
 end
 
--- One row with the fields of an answer, for CSV.
-local function flat(r)
-  local row, columns = {}, {}
-  for _, detail in ipairs(DETAILS) do
-    row[detail[1]] = r[detail[1]]
-    columns[#columns + 1] = { key = detail[1] }
+-- The command that starts a deployment, alone on standard output.
+local function launch(values, d, asked)
+  local e = asked.engine
+  io.write(require "tperf".report.launch({ tp = d.tp, pp = d.pp, dp = d.replicas, ep = d.ep,
+    batch = d.max_num_seqs or e.max_num_seqs }, values.launch, { model = asked.model,
+    max_tokens = d.max_num_batched_tokens or e.max_num_batched_tokens, seq_max = e.max_model_len,
+    kv_dtype = asked.kv_dtype ~= "bf16" and asked.kv_dtype or nil, weight_dtype = asked.weight_dtype,
+    memory_utilization = asked.memory_utilization,
+    prefix_caching = e.prefix_caching, chunked_prefill = e.chunked_prefill }))
+end
+
+local function search(values, asked)
+  local found = require "tperf".search_serving(question.search(values, asked))
+  if values.launch and found[1] then return launch(values, found[1], asked) end
+  if values.plot then answer.front(found.pareto):save(values.plot) end
+  answer.deployments(values, found)
+end
+
+-- A figure, as a file or in the terminal.
+local function draw(values, asked)
+  local tperf = require "tperf"
+  local plot = tperf.plot
+  local drawn
+  if (values.figure or "load") == "load" then
+    local rows = tperf.load_curve(question.without_rate(asked))
+    if not values.plot then answer.curve(values, rows) end
+    drawn = plot.load { rows = rows, slo = asked.slo }
+  else
+    asked.keep = values.figure == "cache" and "steps" or "requests"
+    drawn = (values.figure == "cache" and plot.occupancy or plot.requests) { result = tperf.serve(asked) }
   end
-  for _, name in ipairs { "ttft", "tpot", "e2e" } do
-    for _, figure in ipairs { "mean", "p50", "p90", "p99" } do
-      local key = name .. "_" .. figure
-      row[key] = r[name] and r[name][figure]
-      columns[#columns + 1] = { key = key }
-    end
-  end
-  return { row }, columns
+  if values.plot then return drawn:save(values.plot) end
+  if not values.json and not values.csv then drawn:print() end
 end
 
 return {
-  question = question_of, latencies = latencies_of, latency_columns = latency_columns, details_of = details_of,
-  detail_columns = detail_columns,
   summary = "requests through a serving engine, simulated: latency, throughput, goodput",
   details = [[
 Requests of a trace, or drawn, go through the scheduler of vLLM V1. A step takes what the
 model's network takes on the system, or as long as --step-time says.
   tperf serve llama-3.1-8b -s h100-sxm --rate 10 --count 300 --prompt 100..2000 --output mean=200
   tperf serve --step-time fixed=5ms,per_token=20us --rate 10 --count 300 --prompt 100..2000 --output mean=200
-A trace is CSV with the columns arrival, prompt, output (priority, prefix, prefix_tokens), or JSON lines.]],
+A trace is CSV with the columns arrival, prompt, output (priority, prefix, prefix_tokens), or JSON lines.
+With --slo and --rate and nothing said of what serves, the fewest GPUs that serve the rate:
+  tperf serve llama-3.1-70b -s h100-sxm --rate 40 --slo ttft=1s,tpot=50ms --prompt 100..2000 --output mean=200
+--saturation finds the largest rate within the limits.]],
   arguments = "[MODEL]",
   options = options.join({
     { long = "system", short = "s", value = "NAME", from = "systems files",
       help = "what it runs on (`tperf list systems`, or a file)" },
     { long = "tp", value = "N", kind = "integer", help = "GPUs that cut layers (default 1)" },
     { long = "ep", value = "N", kind = "integer", help = "replicas that share experts (default 1)" },
+    { long = "pp", value = "N", kind = "integer", help = "pipeline stages (default 1)" },
     { long = "weight-dtype", value = "NAME", help = "how weights are stored (default bf16)" },
     { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
     { long = "compute-dtype", value = "NAME", help = "in which products with weights multiply (default bf16)" },
@@ -202,24 +108,34 @@ A trace is CSV with the columns arrival, prompt, output (priority, prefix, prefi
     { long = "router", value = "NAME", from = { "round_robin", "least_loaded", "prefix" },
       help = "round_robin (default), least_loaded or prefix" },
     { long = "slo", value = "NAME=TIME,...", help = "limits of ttft, tpot and e2e, such as ttft=500ms,tpot=30ms" },
+    { long = "saturation", help = "find the largest rate that keeps the limits" },
+    { long = "gpus", short = "g", value = "N", kind = "integer", help = "search: the most GPUs (default 1024)" },
+    { long = "top", short = "k", value = "K", kind = "integer", help = "search: how many to print (default 10)" },
+    { long = "pareto", help = "search: the front of tokens/s per user and per GPU" },
+    { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },
+    { long = "launch", value = "STACK", from = { "vllm", "sglang", "tensorrt-llm" },
+      help = "print the command that starts it" },
+    { long = "figure", value = "NAME", from = { "load", "requests", "cache" },
+      help = "draw load (latencies by rate), requests or cache" },
+    { long = "plot", value = "FILE", writes = "plot", help = "the figure as a file, such as load.svg" },
     { long = "threads", value = "N", kind = "integer", help = "threads for replicas (default: processors)" },
     { long = "requests", help = "print every request" },
     { long = "steps", help = "print every step" },
-  }, options.formats),
+  }, from.options, options.formats),
   run = function(values, arguments)
-    if arguments[2] then return false, ("one model is needed, got '%s' too"):format(arguments[2]) end
-    if arguments[1] and values.step_time then return false, "--step-time does not go with a model" end
-    if arguments[1] and not values.system then return false, "--system is missing" end
-    if not arguments[1] and not values.step_time then return false, "a model is missing, or --step-time" end
-    if values.requests and values.steps then return false, "--requests does not go with --steps" end
-    local question, message = question_of(values)
-    if not question then return false, message end
-    question.model = arguments[1]
-    local r, show = require "tperf".serve(question), require "tperf.cli.table"
-    if values.requests then return show(values, r.requests, request_columns) end
-    if values.steps then return show(values, r.steps, step_columns) end
-    if values.json then return show(values, { r }, {}) end
-    if values.csv then return show(values, flat(r)) end
-    print_answer(r)
+    local wrong = from.fill(values, arguments, "serve") or check(values, arguments)
+    if wrong then return false, wrong end
+    local asked, message = question.of(values, arguments[1])
+    if not asked then return false, message end
+    if values.figure or values.plot and not values.pareto then return draw(values, asked) end
+    if question.is_open(values, asked.model) then return search(values, asked) end
+    local tperf = require "tperf"
+    if values.saturation then return answer.saturation(values, tperf.saturation(question.without_rate(asked))) end
+    if values.launch then return launch(values, asked, asked) end
+    local r = tperf.serve(asked)
+    if values.requests then return answer.requests(values, r) end
+    if values.steps then return answer.steps(values, r) end
+    answer.one(values, r)
+    if not values.json and not values.csv then require "tperf.cli.calibration"(values) end
   end,
 }

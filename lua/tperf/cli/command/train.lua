@@ -33,7 +33,7 @@ local OP_COLUMNS = {
 
 local SUM_COLUMNS = { { key = "term" }, { key = "seconds", title = "", unit = "s" }, { key = "formula" } }
 
-local function print_simulated(s, peak, format)
+local function print_simulated(s, peak)
   print(("\nSimulated as %s: %s an iteration, bubble %s, activations of %s"):format(s.schedule,
     format.number(s.time, "s"), format.number(s.bubble_rate, "%", 3), format.number(s.activations, "bytes")))
   local alive, held = {}, {}
@@ -44,8 +44,8 @@ local function print_simulated(s, peak, format)
   end
   for i, item in ipairs(peak.held) do held[i] = ("%d of stage %d"):format(item.microbatches, item.stage) end
   local moment = peak.moment
-  print(("Fullest is device %d, with %s from %s on, in the %s pass of micro-batch %d at stage %d: %s. Micro-batches held: %s")
-    :format(peak.device, format.number(peak.total, "bytes"), format.number(peak.time, "s"),
+  print(("Fullest is device %d, with %s from %s on, in the %s pass of micro-batch %d at stage %d: %s. Micro-batches "
+    .. "held: %s"):format(peak.device, format.number(peak.total, "bytes"), format.number(peak.time, "s"),
     moment.pass:gsub("_", " "), moment.microbatch, moment.stage, table.concat(alive, ", "), table.concat(held, ", ")))
 end
 
@@ -69,14 +69,25 @@ local function print_details(c, machine)
   if #c.first > 0 then section("Before the first layer", op_rows(c.first), OP_COLUMNS) end
   if #c.last > 0 then section("After the last layer", op_rows(c.last), OP_COLUMNS) end
   if c.sum then section("The time of an iteration, term by term", c.sum, SUM_COLUMNS) end
-  if c.software then
-    if c.interval then
-      print(("\nAs %s runs it; nine tenths of its runs that were compared lie between %s and %s"):format(c.software,
-        format.number(c.interval.low, "s"), format.number(c.interval.high, "s")))
-    end
-    for _, warning in ipairs(c.warnings) do io.stderr:write("tperf: ", warning, "\n") end
+  if c.simulated then print_simulated(c.simulated, c.memory.peak) end
+end
+
+-- A measured step beside the predicted one: a row for each kind of work, or for each timer.
+local function print_beside(b, values)
+  if values.beside and b.kind ~= "trace" then error("--beside: a log of timers tells no events to draw", 0) end
+  if values.beside then require "tperf.report.output".write(values.beside, require "tperf.timeline.beside_svg"(b)) end
+  require "tperf.cli.table"(values, b.rows, {
+    { key = "kind", title = b.kind == "trace" and "seconds of a step" or "timer" }, { key = "predicted", unit = "s" },
+    { key = "measured", unit = "s" }, { key = "difference", unit = "s" },
+    { key = "ratio", title = "predicted/measured", digits = 3 },
+  })
+  if values.json or values.csv then return end
+  if b.kind == "trace" then
+    print(("\nMeasured: %d step%s of %s; predicted: device %d"):format(b.steps, b.steps == 1 and "" or "s",
+      b.rank and "rank " .. b.rank or "a rank that the trace does not name", b.device))
+  elseif b.others[1] then
+    print("\nNot predicted: " .. table.concat(b.others, ", "))
   end
-  if c.simulated then print_simulated(c.simulated, c.memory.peak, format) end
 end
 
 return {
@@ -88,18 +99,22 @@ For example: tperf train gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --m
 Prints where the time of an iteration and the memory go, by stage and by op.]],
   options = configuration.options(false, {
     { long = "strategy", value = "NAME", from = "strategies", help = "how a layer is cut up (default tensor)" },
-    { long = "software", value = "NAME", from = "software",
-      help = "what a training stack adds (`tperf list software`)" },
     { long = "explain", help = "also print the sum that makes the time: every term a formula with its numbers" },
     { long = "simulate", value = "NAME", from = "schedules",
       help = "also simulate the pipeline (`tperf list schedules`)" },
     { long = "timeline", value = "FILE", writes = "file",
       help = "simulate, and draw every task: .svg, .html (zooms), .json (Perfetto), .txt" },
+    { long = "chakra", value = "DIR", writes = "folder",
+      help = "simulate, and write Chakra execution traces, DIR/tperf.RANK.et" },
+    { long = "measured", value = "FILE", from = "files",
+      help = "compare with a trace of PyTorch's profiler (.json), or Megatron-LM's timers" },
+    { long = "beside", value = "FILE", writes = "file", help = "draw the measured step and the predicted one (.svg)" },
+    { long = "ranks", value = "N,...", kind = "integers", min = 0, help = "which GPUs' traces to write (default: all)" },
   }),
   run = function(values, arguments)
     local asked, message = configuration.question(values, arguments, { "system", "batch" })
     if not asked then return false, message end
-    asked.simulate, asked.software, asked.explain = values.simulate, values.software, values.explain
+    asked.simulate, asked.explain = values.simulate, values.explain
     if values.timeline then
       if not values.timeline:find "%.svg$" and not values.timeline:find "%.html$" and not values.timeline:find "%.json$"
         and not values.timeline:find "%.txt$" then
@@ -108,10 +123,22 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
       asked.simulate = asked.simulate or true
     end
     local tperf = require "tperf"
+    if values.ranks and not values.chakra then return false, "--ranks needs --chakra" end
+    if values.beside and not values.measured then return false, "--beside needs --measured" end
+    if values.beside and not values.beside:find "%.svg$" then
+      return false, ("--beside: the name must end in .svg, got '%s'"):format(values.beside)
+    end
+    if values.chakra or values.measured then asked.simulate = asked.simulate or true end
     local c, timeline = tperf.train(asked)
     if values.timeline then timeline:save(values.timeline) end
+    if values.chakra then
+      local paths = timeline:chakra(values.chakra, { ranks = values.ranks })
+      io.stderr:write(("tperf: %d traces and comm_group.json in %s\n"):format(#paths - 1, values.chakra))
+    end
+    if values.measured then return print_beside(timeline:beside(values.measured), values) end
     configuration.note(values, arguments)
     require "tperf.cli.table"(values, { c }, configuration.columns)
+    configuration.tell(values, { c }, asked.system, true)
     if not values.json and not values.csv then print_details(c, tperf.system(asked.system)) end
     if values.from and not values.json and not values.csv then
       require "tperf.cli.from".faster(asked, c, configuration.columns)

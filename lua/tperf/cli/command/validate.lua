@@ -11,6 +11,29 @@ local GROUP_COLUMNS = {
   { key = "p90", unit = "%" }, { key = "bias", unit = "%" }, { key = "within", title = "in interval", unit = "%" },
 }
 
+local METRIC_COLUMNS = {
+  { key = "metric" }, { key = "group" }, { key = "rows" }, { key = "median", unit = "%" }, { key = "mean", unit = "%" },
+  { key = "p90", unit = "%" }, { key = "max", unit = "%" }, { key = "bias", unit = "%" },
+}
+local OTHER_COLUMNS = {
+  { key = "metric" }, { key = "simulator" }, { key = "rows" }, { key = "median", unit = "%" },
+  { key = "p90", unit = "%" }, { key = "bias", unit = "%" }, { key = "ours.median", title = "tperf", unit = "%" },
+  { key = "ours.p90", title = "tperf p90", unit = "%" },
+}
+
+-- Serving: the errors of each metric, over all and by engine, model and GPU; then other simulators on the same rows.
+local function show_serving(values, result)
+  local rows = table.move(result.metrics, 1, #result.metrics, 1, {})
+  for _, field in ipairs { "engine", "model", "gpu" } do
+    local groups = result[field]
+    if #groups > #result.metrics then table.move(groups, 1, #groups, #rows + 1, rows) end
+  end
+  require "tperf.cli.table"(values, rows, METRIC_COLUMNS)
+  if values.csv or not (result.others and result.others[1]) then return end
+  print "\nother simulators, and tperf on the same rows:"
+  require "tperf.cli.table"(values, result.others, OTHER_COLUMNS)
+end
+
 -- What refits predicted: a row a group, and a line over all.
 local function show_groups(values, result)
   require "tperf.cli.table"(values, result.groups, GROUP_COLUMNS)
@@ -26,14 +49,16 @@ local function predictions(result)
   for i, case in ipairs(result.cases) do
     rows[i] = {
       id = case.row.id, line = case.row.line, source = case.source, system = case.system, case = case.label,
-      measured = case.measured, predicted = case.predicted, error = case.predicted / case.measured - 1,
+      metric = case.metric, measured = case.measured, predicted = case.predicted,
+      error = case.predicted / case.measured - 1,
     }
   end
   return rows
 end
 
 local PREDICTION_COLUMNS = {
-  { key = "id" }, { key = "line" }, { key = "source" }, { key = "system" }, { key = "case" }, { key = "measured" },
+  { key = "id" }, { key = "line" }, { key = "source" }, { key = "system" }, { key = "case" },
+  { key = "metric" }, { key = "measured" },
   { key = "predicted" }, { key = "error" },
 }
 
@@ -42,7 +67,7 @@ return {
   arguments = "FILE.csv",
   from = { "files" },
   details = [[
-FILE has the columns of a table of training runs, collectives, matrix products, attention or other kernels
+FILE has the columns of a table of training runs, of serving, collectives, matrix products or kernels
 (docs/accuracy.md). For example: tperf validate measured.csv --out predictions.csv --plot scatter.svg
 --hold-out refits the software profiles to all other training runs and predicts each
 group: a stack by the profile that others of its kind share (typical or tuned); what a
@@ -76,17 +101,24 @@ of models, by its own profile fitted to the rest; and each third by the other tw
       io.stdout:write(require "tperf.report.json".encode {
         kind = result.kind, rows = result.rows, predicted = #result.cases, sources = result.sources,
         memory = result.memory, left_out = result.left_out, groups = result.groups, over_groups = result.over_groups,
+        metrics = result.metrics, engine = result.engine, model = result.model, gpu = result.gpu,
+        others = result.others,
       }, "\n")
       return
     end
     if result.groups then return show_groups(values, result) end
-    require "tperf.cli.table"(values, result.sources, COLUMNS)
+    if result.metrics then
+      show_serving(values, result)
+    else
+      require "tperf.cli.table"(values, result.sources, COLUMNS)
+    end
     if values.csv then return end
     if result.memory then
       print "\npeak memory:"
       require "tperf.cli.table"(values, result.memory, COLUMNS)
     end
-    print(("\n%d of %d rows predicted"):format(#result.cases, result.rows))
+    print((result.metrics and "\n%d figures of %d rows" or "\n%d of %d rows predicted"):format(#result.cases,
+      result.rows))
     for _, left in ipairs(result.left_out) do print(("%6d left out: %s"):format(left.rows, left.reason)) end
   end,
 }

@@ -17,6 +17,12 @@ function engines.model(n, w)
   return "MODEL"
 end
 
+--- Weights in 8 bits, quantized as they are loaded; else the model's files must be so.
+function engines.weights(n, w, option)
+  if n.weight_dtype == "fp8" and option then return w.put(option, "fp8") end
+  if n.weight_dtype ~= "bf16" then w.note("MODEL has weights in %s", n.weight_dtype) end
+end
+
 function engines.script(w, command)
   return "#!/bin/bash\n" .. format.notes(w.notes) .. format.command(command, w.list)
 end

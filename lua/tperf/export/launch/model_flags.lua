@@ -29,9 +29,32 @@ local function latent(m, w)
   w.put("--v-head-dim", m.mla.v_dim)
 end
 
+-- What a model has that these arguments do not say; nil when they say all of it.
+local function unsaid(m)
+  local list = {}
+  local function add(has, words)
+    if has then list[#list + 1] = words end
+  end
+  add(m.delta, "gated delta nets")
+  add(m.mamba or m.mamba1, "Mamba layers")
+  add(not m.delta and not m.mamba and rawget(m, "layer_pattern"), "layers that differ")
+  add(m.sparse, "sparse attention")
+  add(m.qk_norm == "whole", "norms of all queries at once")
+  add(m.attention_gate, "gated attention")
+  add(m.experts and m.experts.latent, "experts in a latent")
+  add(m.encoder, "an encoder")
+  add(m.vision, "images")
+  return list[1] and table.concat(list, ", ")
+end
+
 ---@param m table  a model of tperf
 ---@param w table  the writer
 return function(m, w)
+  local beyond = unsaid(m)
+  if beyond then
+    w.note("the model's own arguments are not here: it has %s, which have to be written by hand", beyond)
+    return
+  end
   w.put("--num-layers", m.layers)
   w.put("--hidden-size", m.hidden)
   w.put("--num-attention-heads", m.heads)

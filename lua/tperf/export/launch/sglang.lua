@@ -19,7 +19,10 @@ return function(n, w)
     w.put("--ep-size", n.ep)
   end
   if n.max_batch then w.put("--max-running-requests", n.max_batch * n.dp) end
-  if n.max_tokens then w.put("--chunked-prefill-size", n.max_tokens * n.dp) end
+  if n.max_tokens and n.chunked_prefill then w.put("--chunked-prefill-size", n.max_tokens * n.dp) end
+  if not n.chunked_prefill then w.put("--chunked-prefill-size", -1) end
+  if not n.prefix_caching then w.put("--disable-radix-cache", true) end
+  engines.weights(n, w, "--quantization")
   if n.seq_max then w.put("--context-length", n.seq_max) end
   if n.kv_dtype then w.put("--kv-cache-dtype", n.kv_dtype) end
   w.note "--max-running-requests and --chunked-prefill-size are of the whole server"

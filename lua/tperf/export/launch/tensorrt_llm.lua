@@ -19,7 +19,10 @@ return function(n, w)
   if n.max_tokens then w.put("max_num_tokens", n.max_tokens) end
   if n.seq_max then w.put("max_seq_len", n.seq_max) end
   if n.kv_dtype then w.put("kv_cache_config.dtype", n.kv_dtype) end
+  if not n.prefix_caching then w.put("kv_cache_config.enable_block_reuse", false) end
   w.put("kv_cache_config.free_gpu_memory_fraction", 0.9)
+  w.put("enable_chunked_prefill", n.chunked_prefill)
+  engines.weights(n, w)
   w.note("trtllm-serve %s --extra_llm_api_options FILE, FILE being this one", engines.model(n, w))
   return format.notes(w.notes) .. format.yaml(w.list)
 end

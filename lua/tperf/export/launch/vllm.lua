@@ -14,7 +14,10 @@ return function(n, w)
   if n.max_tokens then w.put("--max-num-batched-tokens", n.max_tokens) end
   if n.seq_max then w.put("--max-model-len", n.seq_max) end
   if n.kv_dtype then w.put("--kv-cache-dtype", n.kv_dtype) end
-  w.put("--gpu-memory-utilization", 0.9)
+  engines.weights(n, w, "--quantization")
+  if not n.prefix_caching then w.off "--enable-prefix-caching" end
+  if not n.chunked_prefill then w.off "--enable-chunked-prefill" end
+  w.put("--gpu-memory-utilization", n.memory_utilization)
   w.note "--max-num-seqs is of each of the data-parallel engines"
   return engines.script(w, "vllm serve " .. engines.model(n, w))
 end

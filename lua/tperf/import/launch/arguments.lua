@@ -22,9 +22,13 @@ local function plain(name) return (name:match "[^/]*$":lower():gsub("[^%w]+", "-
 function arguments.named(name, size)
   if type(name) ~= "string" then return nil end
   local wanted = plain(size and name .. "-" .. size or name)
-  if CALLED[wanted] then return CALLED[wanted] end
-  for _, known in ipairs(resource.list "models") do
-    if plain(known) == wanted then return known end
+  local bare = wanted:gsub("^meta%-", ""):gsub("%-hf$", ""):gsub("%-instruct$", ""):gsub("%-chat$", "")
+    :gsub("%-fp8$", ""):gsub("%-v0%-%d$", "") -- tuned further, and of the same sizes
+  for _, name_of in ipairs { wanted, bare } do
+    if CALLED[name_of] then return CALLED[name_of] end
+    for _, known in ipairs(resource.list "models") do
+      if plain(known) == name_of then return known end
+    end
   end
 end
 
@@ -63,14 +67,29 @@ local function described(m, seq, given)
   }
 end
 
-local function left_out(launch)
+-- How engines name the dtypes of caches, and methods of quantization: stored weights, and the dtype of products.
+local CACHES <const> = { fp8 = "fp8", fp8_e4m3 = "fp8", fp8_e5m2 = "fp8", bfloat16 = "bf16", bf16 = "bf16",
+  float16 = "bf16", half = "bf16", int8 = "int8", nvfp4 = "fp4", fp4_e2m1 = "fp4" }
+local QUANTIZED <const> = { fp8 = { "fp8", "fp8" }, w8a8_fp8 = { "fp8", "fp8" }, modelopt = { "fp8", "fp8" },
+  modelopt_fp4 = { "fp4", "fp4" }, nvfp4 = { "fp4", "fp4" }, w8a8_int8 = { "int8", "int8" }, awq = { "int4", "bf16" },
+  awq_marlin = { "int4", "bf16" }, gptq = { "int4", "bf16" }, gptq_marlin = { "int4", "bf16" } }
+
+--- What a server's launch says of how weights and cache are stored: { weight_dtype, compute_dtype, kv_dtype }, each
+--- where it is said and known.
+---@param launch table
+---@return table dtypes
+function arguments.dtypes(launch)
+  local stored = QUANTIZED[launch.quantization] or {}
+  return { weight_dtype = stored[1], compute_dtype = stored[2], kv_dtype = CACHES[launch.kv_dtype] }
+end
+
+local function notes_of(launch)
   local notes = {}
   local function note(format, ...) notes[#notes + 1] = format:format(...) end
   local p, o = launch.precision or {}, launch.overlap or {}
   if p.fp8_format or p.fp8_recipe then note "FP8 products: predicted in 16 bits" end
   if launch.offload then note "offloading to the host's memory" end
   if o.ep then note "overlap of the experts' all-to-all with computing" end
-  if launch.pipeline_layout then note "the layout of layers over chunks: predicted even" end
   if launch.recompute and launch.recompute.granularity == "selective" then
     note "which ops are recomputed: predicted as those of attention's core"
   end
@@ -78,8 +97,12 @@ local function left_out(launch)
     note("shards repeated %d times: predicted as sharded over all of dp", launch.dp_replicate)
   end
   if launch.speculative then note "speculative decoding" end
-  if launch.quantization then note("quantization %s: --weight-dtype says how weights are stored",
-    launch.quantization) end
+  if launch.quantization and not arguments.dtypes(launch).weight_dtype then
+    note("quantization %s: --weight-dtype says how weights are stored", launch.quantization)
+  end
+  if launch.kind == "serving" and launch.kv_dtype and launch.kv_dtype ~= "auto" and not CACHES[launch.kv_dtype] then
+    note("a cache in %s: --kv-dtype says how it is stored", launch.kv_dtype)
+  end
   return notes
 end
 
@@ -101,6 +124,10 @@ local function training(launch, model)
     a.virtual_stages = a.schedule == "interleaved_1f1b" and launch.vp or nil
   else
     a.schedule = launch.pp > 1 and launch.schedule or "1f1b"
+  end
+  if launch.pp > 1 then
+    a.pipeline_layout = launch.pipeline_layout
+    a.account_for_embedding, a.account_for_loss = launch.account_for_embedding_and_loss, launch.account_for_embedding_and_loss
   end
   a.recompute = launch.recompute and launch.recompute.granularity or "none"
   if launch.tp > 1 then a.sequence_parallel = launch.sequence_parallel end
@@ -145,7 +172,25 @@ function arguments.of(launch, given)
       and "calls its model " .. check.show(launch.model_name) .. ", which `tperf list models` does not have"
       or "does not describe its model")
   end
-  return (launch.kind == "serving" and serving or training)(whole, model), left_out(launch)
+  return (launch.kind == "serving" and serving or training)(whole, model), notes_of(launch)
+end
+
+--- What a server's launch says of its engine, in tperf.serve's words; absent what it leaves at the engine's default.
+---@param launch table
+---@return table engine  { max_num_seqs, max_num_batched_tokens, max_model_len, prefix_caching, chunked_prefill,
+---  memory_utilization }
+---@return string[] left_out
+function arguments.engine(launch)
+  local vllm, left = launch.stack == "vLLM", {}
+  if not vllm then
+    left[1] = ("what %s schedules otherwise than vLLM, and its share of memory for the cache"):format(launch.stack)
+  end
+  local off = function(value) if value == false then return false end end
+  return {
+    max_num_seqs = launch.batch or launch.max_batch, max_num_batched_tokens = launch.max_tokens or launch.chunk,
+    max_model_len = launch.seq_max, prefix_caching = off(launch.prefix_cache),
+    chunked_prefill = off(launch.chunked_prefill), memory_utilization = vllm and launch.memory_fraction or nil,
+  }, left
 end
 
 return arguments

@@ -1,0 +1,127 @@
+--- Traces of PyTorch's profiler (Kineto's JSON, torch.profiler's export_chrome_trace): what ran on the GPU, by kinds
+-- that a prediction has, too.
+local check = require "tperf.check"
+local json = require "tperf.import.json"
+
+local kineto = {}
+
+local MOST_BYTES <const> = 2 << 30
+
+--- Kinds of what runs on a GPU, in the order of tables.
+kineto.kinds = { "matrix products", "attention", "recurrences", "norms", "passes over elements", "copies", "optimizer",
+  "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "messages", "broadcast" }
+
+-- Patterns of lower-case kernel names, the first that is found decides. NCCL's say the collective; a SendRecv is an
+-- all-to-all where its group is of experts.
+local PATTERNS <const> = {
+  { "allreduce", "all_reduce" }, { "all_reduce", "all_reduce" }, { "allgather", "all_gather" },
+  { "all_gather", "all_gather" }, { "reducescatter", "reduce_scatter" }, { "reduce_scatter", "reduce_scatter" },
+  { "alltoall", "all_to_all" }, { "all_to_all", "all_to_all" }, { "sendrecv", "messages" },
+  { "broadcast", "broadcast" },
+  { "deep_?ep", "all_to_all" }, { "intranode.*dispatch", "all_to_all" }, { "intranode.*combine", "all_to_all" },
+  { "internode.*dispatch", "all_to_all" }, { "internode.*combine", "all_to_all" },
+  { "flash", "attention" }, { "fmha", "attention" }, { "attention", "attention" }, { "sdpa", "attention" },
+  { "fused_attn", "attention" },
+  { "selective_scan", "recurrences" }, { "chunk_scan", "recurrences" }, { "chunk_state", "recurrences" },
+  { "delta_rule", "recurrences" },
+  { "adam", "optimizer" }, { "multi_tensor", "optimizer" }, { "muon", "optimizer" },
+  { "gemm", "matrix products" }, { "nvjet", "matrix products" }, { "cutlass", "matrix products" },
+  { "xmma", "matrix products" }, { "cublas", "matrix products" }, { "_mm_", "matrix products" },
+  { "norm", "norms" }, { "rsqrt", "norms" },
+  { "memcpy", "copies" }, { "memset", "copies" },
+}
+
+-- The collective that PyTorch names beside NCCL's kernel ("_allgather_base", "all_to_allv", "send"); nil where it names
+-- none.
+local function collective_of(args)
+  local name = type(args) == "table" and args["Collective name"]
+  if type(name) ~= "string" then return nil end
+  name = name:lower()
+  if name == "send" or name == "recv" then return "messages" end
+  for i = 1, 10 do
+    if name:find(PATTERNS[i][1]) then return PATTERNS[i][2] end
+  end
+end
+
+local function kind_of(event, category)
+  local name = event.name:lower()
+  local group = type(event.args) == "table" and event.args["Process Group Description"]
+  if category:find "^gpu_mem" then return "copies" end
+  local named = name:find "nccl" and collective_of(event.args)
+  if named then return named end
+  for _, pattern in ipairs(PATTERNS) do
+    if name:find(pattern[1]) then
+      local of_experts = type(group) == "string" and group:lower():find "expert"
+      return pattern[2] == "messages" and of_experts and "all_to_all" or pattern[2]
+    end
+  end
+  return "passes over elements"
+end
+
+local ON_GPU <const> = { kernel = true, gpu_memcpy = true, gpu_memset = true, Kernel = true, Memcpy = true }
+
+-- The steps that the profiler marked, on the GPU's clock where it did, else on the host's.
+local function steps_of(events)
+  local marked = { gpu = {}, host = {} }
+  for _, e in ipairs(events) do
+    if type(e.name) == "string" and e.name:find "^ProfilerStep#" and tonumber(e.dur) then
+      table.insert(e.cat == "gpu_user_annotation" and marked.gpu or marked.host, { e.ts, e.ts + e.dur })
+    end
+  end
+  return #marked.gpu > 0 and marked.gpu or marked.host
+end
+
+local function checked(e, where, i)
+  if math.type(e.ts) == nil or math.type(e.dur) == nil or type(e.name) ~= "string" or not (e.dur >= 0) then
+    check.fail("%s: traceEvents[%d] has no name, or no number as ts or dur", where, i)
+  end
+  return e
+end
+
+--- What a trace says of the GPU.
+---@param path string
+---@return table measured  { events = { { name, kind, start, stop, stream } … } (seconds from the first step's start, in
+---  order), steps = how many, step_time = seconds of one, rank = of the process when it says so }
+function kineto.read(path)
+  local file, message = io.open(path, "rb")
+  if not file then check.fail("cannot open %s", message) end
+  local text = file:read(MOST_BYTES + 1) or ""
+  file:close()
+  if #text > MOST_BYTES then check.fail("%s: more than 2 GiB", path) end
+  if text:sub(1, 2) == "\31\139" then check.fail("%s: compressed; unpack it first: gunzip %s", path, path) end
+  local content = json.decode(text, path)
+  local list = type(content) == "table" and (content.traceEvents or content[1] and content)
+  if type(list) ~= "table" then check.fail("%s: has no \"traceEvents\": is it a trace of PyTorch's profiler?", path) end
+  local steps, events = steps_of(list), {}
+  for i, e in ipairs(list) do
+    if e.ph == "X" and ON_GPU[e.cat] then
+      checked(e, path, i)
+      events[#events + 1] = {
+        name = e.name, kind = kind_of(e, e.cat), start = e.ts, stop = e.ts + e.dur, stream = e.tid,
+      }
+    end
+  end
+  if #events == 0 then check.fail("%s: has no kernels; was the GPU profiled (ProfilerActivity.CUDA)?", path) end
+  table.sort(events, function(a, b) return a.start < b.start end)
+  local from, to = math.huge, -math.huge
+  for _, span in ipairs(#steps > 0 and steps or { { events[1].start, 0 } }) do
+    from, to = math.min(from, span[1]), math.max(to, span[2])
+  end
+  if #steps == 0 then
+    for _, e in ipairs(events) do to = math.max(to, e.stop) end
+  end
+  local kept = {}
+  for _, e in ipairs(events) do
+    if e.start >= from and e.start < to then
+      e.start, e.stop = (e.start - from) * 1e-6, (e.stop - from) * 1e-6
+      kept[#kept + 1] = e
+    end
+  end
+  local about = type(content.distributedInfo) == "table" and content.distributedInfo or {}
+  local count = math.max(#steps, 1)
+  return {
+    events = kept, steps = count, step_time = (to - from) * 1e-6 / count, rank = math.tointeger(tonumber(about.rank)),
+  }
+end
+
+return kineto

@@ -1,0 +1,146 @@
+--- What the tables of measured serving share: models and machines by the names of the tables, and a case for each
+--- metric of an answer. A reader of such a table has cases(rows, path, options, tell) in place of case and predict: one
+--- simulation answers several rows, or gives several metrics.
+local check = require "tperf.check"
+local core = require "tperf.core"
+local fit = require "tperf.calibrate.fit"
+local gpus = require "tperf.measured.gpus"
+local names = require "tperf.measured.names"
+local system = require "tperf.system"
+local text_file = require "tperf.import.text"
+
+local cases = {}
+
+-- Models that differ from one of models/ in nothing that takes time.
+local SIBLINGS = { ["llama-3.3-70b"] = "llama-3.1-70b", ["deepseek-r1-0528"] = "deepseek-v3",
+  ["qwen2-7b"] = "qwen2.5-7b", ["qwen2-72b"] = "qwen2.5-72b", ["llama 7b"] = "llama-2-7b", ["llama-7b"] = "llama-2-7b",
+  ["llama 70b"] = "llama-2-70b", ["llama-70b"] = "llama-2-70b" }
+
+--- The model of models/ that a name on Hugging Face means, or nil and why there is none.
+---@param name string  "meta-llama/Llama-3.1-8B-Instruct"
+---@return string?
+---@return string? reason
+function cases.model(name)
+  local base = name:match "([^/]*)$":gsub("^Meta%-", ""):gsub("%-Instruct.*", ""):gsub("%-v0.1$", "")
+  local known = SIBLINGS[base:lower()] or names.model(base)
+  return known, not known and "no model describes " .. (name ~= "" and name or "a row without a name") or nil
+end
+
+--- The system of a GPU's name, or the one that the user gave for all rows; nil and why there is none.
+function cases.system(gpu, options)
+  if options.system then return options.system end
+  return gpus.system(gpu)
+end
+
+local STORED = { fp16 = "bf16", bf16 = "bf16", ["16-bit"] = "bf16", bfloat16 = "bf16", float16 = "bf16", fp8 = "fp8",
+  fp4 = "fp4", nvfp4 = "fp4", int8 = "int8", int4 = "int4" }
+
+--- Weights' and products' dtypes: products are in the weights' precision, or in 16 bits where the GPU has no peak for
+--- it. nil and a reason where the precision is none that is known.
+function cases.dtypes(precision, machine)
+  local stored = STORED[precision]
+  if not stored then return nil, nil, ("weights of %s"):format(precision ~= "" and precision or "unknown precision") end
+  local peaks = system(machine).accelerator.tensor
+  return stored, peaks[stored] and stored or "bf16"
+end
+
+--- A JSON file that stands beside a table.
+function cases.json(path)
+  local content = core.yaml(text_file.read(path), path) -- JSON is YAML
+  if type(content) ~= "table" then check.fail("%s: JSON is needed", path) end
+  return content
+end
+
+--- Fails where a table of a JSON file lacks what is needed, or has another type: fields by name, "number", "string",
+--- "table" or "integer" (from 1 on).
+function cases.need(where, item, fields)
+  if type(item) ~= "table" then check.fail("%s: an object is needed, got %s", where, check.show(item)) end
+  for _, name in ipairs(check.names(fields)) do
+    local value, kind = item[name], fields[name]
+    local right = type(value) == kind or kind == "integer" and math.type(value) == "integer" and value >= 1
+    if not right then
+      check.fail("%s: '%s' must be %s %s, got %s", where, name, kind == "integer" and "an" or "a", kind,
+        check.show(value))
+    end
+  end
+end
+
+--- A file of the table's folder.
+function cases.beside(path, name) return (path:match "^(.*/)[^/]*$" or "") .. name end
+
+local function plain(message) return (tostring(message):gsub("^[^:]*:%d+: ", ""):gsub(";.*$", ""):gsub("%d+", "N")) end
+
+--- tperf.serve's answer, or nil and why there is none, without figures, so that like reasons are counted together.
+function cases.answer(question)
+  local done, result = check.attempt(require "tperf.serve".run, question)
+  if done then return result end
+  return nil, plain(result)
+end
+
+--- Collects cases and what is left out. Fields of `about`: engine, model and gpu (as models/ and systems/ name them),
+--- source, label, row.
+function cases.collector()
+  local self = { list = {}, reasons = {}, names = {} }
+  function self.add(about, metric, predicted, measured)
+    if not (predicted and measured and measured > 0 and predicted > 0) then return end
+    local case = { metric = metric, predicted = predicted, measured = measured }
+    for name, value in pairs(about) do case[name] = value end
+    case.gpu = tostring(about.gpu)
+    case.system = case.gpu
+    self.list[#self.list + 1] = case
+  end
+  function self.leave_out(reason, rows)
+    if not self.reasons[reason] then self.names[#self.names + 1] = reason end
+    self.reasons[reason] = (self.reasons[reason] or 0) + (rows or 1)
+  end
+  function self.result()
+    local left = {}
+    for i, reason in ipairs(self.names) do left[i] = { reason = reason, rows = self.reasons[reason] } end
+    return self.list, left
+  end
+  return self
+end
+
+--- The mean of what `value` gives of each item of a list; nil of none.
+function cases.mean(list, value)
+  local sum, n = 0, 0
+  for _, item in ipairs(list) do
+    local v = value(item)
+    if v then sum, n = sum + v, n + 1 end
+  end
+  return n > 0 and sum / n or nil
+end
+
+--- Times of a request that tperf.serve has kept; nil where it has none.
+function cases.ttft(q) return q.first_token and q.first_token - q.arrival end
+function cases.e2e(q) return q.last_token and q.last_token - q.arrival end
+function cases.tpot(q) return q.tokens > 1 and (q.last_token - q.first_token) / (q.tokens - 1) or nil end
+
+--- Statistics of cases by metric and one of their fields, metrics in the order of METRICS.
+---@param list table[]
+---@param field string?  "engine", "model" or "gpu"; nil: all cases of a metric
+---@return table[] rows  { metric, group, rows, median, mean, p90, max, bias }
+function cases.statistics(list, field)
+  local rows = {}
+  for _, metric in ipairs(cases.METRICS) do
+    local of_metric = {}
+    for _, case in ipairs(list) do
+      if case.metric == metric then of_metric[#of_metric + 1] = case end
+    end
+    local groups, found = fit.groups(of_metric, function(case) return field and case[field] or "all" end)
+    table.sort(found)
+    for _, name in ipairs(found) do
+      local ratios = {}
+      for i, case in ipairs(groups[name]) do ratios[i] = case.predicted / case.measured end
+      local row = fit.errors(ratios)
+      row.metric, row.group = metric, name
+      rows[#rows + 1] = row
+    end
+  end
+  return rows
+end
+
+--- The metrics of serving, in the order in which they are shown.
+cases.METRICS = { "E2E", "E2E p99", "TPOT", "TTFT", "throughput", "KV cache" }
+
+return cases

@@ -1,0 +1,75 @@
+--- Closed loops: mean TTFT and TPOT under a fixed number of requests in flight, a row each.
+local cases = require "tperf.measured.serving.cases"
+local read = require "tperf.measured.read"
+
+local closed = {
+  name = "closed loop",
+  columns = { "engine", "gpu", "model", "precision", "mode", "mtp", "tp", "pp", "attention_dp", "concurrency", "isl",
+    "osl", "osl_mean", "ttft_s", "tpot_s" },
+}
+
+local MOST <const> = 1024 -- requests
+
+-- Why a row is not asked for; nil for one that is.
+local function refusal(row)
+  if row.duplicate_of ~= "" then return "the same measurement as another row" end
+  if row.quality ~= "" and row.quality ~= "clean" then return "conditions are not clear: " .. row.quality end
+  if row.mode ~= "agg" then return "pools of their own for prefill and decoding" end
+  if not row.mtp:find "^no" then return "multi-token prediction, whose acceptance the row does not tell" end
+  if row.attention_dp ~= "1" then return "attention repeated over replicas inside of an engine" end
+end
+
+-- InferenceX draws lengths evenly from 0.8 to 1 of the nominal ones.
+local function length(row, tokens)
+  local n = read.count(tokens)
+  if n and row.origin == "InferenceX" then return { uniform = { math.ceil(0.8 * n), n } } end
+  return n
+end
+
+local function question_of(row, options)
+  local reason = refusal(row)
+  if reason then return nil, reason end
+  local machine, model, stored, products
+  machine, reason = cases.system(row.gpu, options)
+  if not machine then return nil, reason end
+  model, reason = cases.model(row.model)
+  if not model then return nil, reason end
+  stored, products, reason = cases.dtypes(row.precision, machine)
+  if not stored then return nil, reason end
+  local c, tp, pp = read.count(row.concurrency), read.count(row.tp), read.count(row.pp)
+  local prompt, output = length(row, row.isl), length(row, row.osl)
+  if not (c and tp and pp and prompt and output) then return nil, "lengths, concurrency, tp or pp are missing" end
+  return { model = model, system = machine, tp = tp, pp = pp, weight_dtype = stored, compute_dtype = products,
+    load = { concurrency = c }, count = math.max(math.min(10 * c, MOST), 3 * c), prompt = prompt, output = output,
+    engine = { max_num_seqs = 1024 }, rules = options.rules }
+end
+
+-- Throughput is concurrency over E2E on both sides, by Little's law.
+local function compare(collect, about, row, r)
+  local ttft, tpot, n = read.positive(row.ttft_s), read.positive(row.tpot_s), read.positive(row.osl_mean)
+  local measured = ttft and tpot and n and ttft + (n - 1) * tpot
+  collect.add(about, "E2E", r.e2e.mean, measured)
+  collect.add(about, "TPOT", r.tpot and r.tpot.mean, tpot)
+  collect.add(about, "TTFT", r.ttft.mean, ttft)
+  collect.add(about, "throughput", 1 / r.e2e.mean, measured and 1 / measured)
+end
+
+--- A row is a closed loop of its own.
+function closed.cases(rows, _, options, tell)
+  local collect = cases.collector()
+  for i, row in ipairs(rows) do
+    tell(i, #rows)
+    local question, reason = question_of(row, options)
+    local r
+    if question then r, reason = cases.answer(question) end
+    if r and r.e2e then
+      compare(collect, { engine = row.engine, gpu = question.system, model = question.model, row = row,
+        source = read.text(row.origin, row.engine), label = row.id }, row, r)
+    else
+      collect.leave_out(reason or "no request of it finishes")
+    end
+  end
+  return collect.result()
+end
+
+return closed

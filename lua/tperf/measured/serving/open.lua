@@ -1,0 +1,160 @@
+--- Open loops: stages of a Poisson load, a row each, with what runs of them were (runs.json beside the table) and what
+--- other simulators predicted of the same stages (other_simulators.csv).
+local cases = require "tperf.measured.serving.cases"
+local csv = require "tperf.import.csv"
+local fit = require "tperf.calibrate.fit"
+local io = io -- scripts may lose it
+local read = require "tperf.measured.read"
+
+local open = {
+  name = "open loop",
+  columns = { "run_id", "stage", "rate", "ttft_mean_s", "e2e_mean_s", "e2e_p99_s", "tpot_mean_s",
+    "prompt_tokens_mean" },
+}
+
+local RUN <const> = { run_id = "string", quality = "string", model = "string", gpu = "string", stages = "table",
+  output_tokens = "integer", system_prompt_tokens = "integer", question_tokens = "integer", prompt_pool = "table" }
+local POOL <const> = { system_prompts = "integer", questions_per_system_prompt = "integer" }
+local STAGE <const> = { rate = "number", duration_s = "number", requests = "integer" }
+
+-- The runs of runs.json, checked.
+local function runs_of(path)
+  local file = cases.beside(path, "runs.json")
+  local runs = cases.json(file)
+  for i, run in ipairs(runs) do
+    local where = ("%s: run %d"):format(file, i)
+    cases.need(where, run, RUN)
+    cases.need(where .. ", prompt_pool", run.prompt_pool, POOL)
+    for k, stage in ipairs(run.stages) do cases.need(("%s, stage %d"):format(where, k), stage, STAGE) end
+  end
+  return runs
+end
+
+-- Prompts go round and round a pool of questions, some for each of the system prompts.
+local function requests_of(run, prompt_tokens)
+  local list, n, pool = {}, 0, run.prompt_pool
+  local rest = math.max(math.tointeger(math.floor(prompt_tokens + 0.5)) - run.system_prompt_tokens, 1)
+  for _, stage in ipairs(run.stages) do n = n + stage.requests end
+  for i = 0, n - 1 do
+    local question = i % (pool.system_prompts * pool.questions_per_system_prompt)
+    list[i + 1] = { prompt = run.system_prompt_tokens + rest, output = run.output_tokens,
+      segments = { { question % pool.system_prompts, run.system_prompt_tokens }, { 1000 + question, rest } } }
+  end
+  return list
+end
+
+local function question_of(run, rows, options)
+  if run.quality ~= "clean" then return nil, "conditions are not clear: " .. tostring(run.quality) end
+  local machine, model, reason
+  machine, reason = cases.system(run.gpu, options)
+  if not machine then return nil, reason end
+  model, reason = cases.model(run.model)
+  if not model then return nil, reason end
+  local whole, load = rows[-1] or rows[0] or {}, {}
+  local prompt = read.positive(whole.prompt_tokens_mean) or run.system_prompt_tokens + run.question_tokens
+  for i, stage in ipairs(run.stages) do load[i] = { rate = stage.rate, duration = stage.duration_s } end
+  return { model = model, system = machine, tp = run.tp, pp = run.pp, requests = requests_of(run, prompt),
+    load = { stages = load }, keep = "requests", memory_utilization = run.gpu_memory_utilization,
+    engine = { max_num_seqs = run.max_num_seqs, max_num_batched_tokens = run.max_num_batched_tokens,
+      max_model_len = run.max_model_len }, rules = options.rules }
+end
+
+-- The value below which 99 % of end-to-end times lie.
+local function p99(requests)
+  local all = {}
+  for i, q in ipairs(requests) do all[i] = cases.e2e(q) end
+  table.sort(all)
+  return all[math.ceil(0.99 * #all)]
+end
+
+local function compare(collect, about, run, r, rows)
+  collect.add(about(rows[0] or rows[-1]), "KV cache", r.num_blocks, run.num_gpu_blocks)
+  local first = 1
+  for i, stage in ipairs(run.stages) do
+    local of_stage, m = table.move(r.requests, first, first + stage.requests - 1, 1, {}), rows[i - 1]
+    if m then
+      local one = about(m)
+      collect.add(one, "E2E", cases.mean(of_stage, cases.e2e), read.positive(m.e2e_mean_s))
+      collect.add(one, "E2E p99", p99(of_stage), read.positive(m.e2e_p99_s))
+      collect.add(one, "TPOT", cases.mean(of_stage, cases.tpot), read.positive(m.tpot_mean_s))
+      collect.add(one, "TTFT", cases.mean(of_stage, cases.ttft), read.positive(m.ttft_mean_s))
+    end
+    first = first + stage.requests
+  end
+end
+
+-- Rows by run and stage; -1 is the whole run, which is predicted by its stages alone.
+local function by_run(rows)
+  local runs = {}
+  for _, row in ipairs(rows) do
+    local stage = math.tointeger(tonumber(row.stage))
+    runs[row.run_id] = runs[row.run_id] or {}
+    if stage then runs[row.run_id][stage] = row end
+  end
+  return runs
+end
+
+local function stages_of(rows)
+  local n = 0
+  for stage in pairs(rows) do n = n + (stage >= 0 and 1 or 0) end
+  return n
+end
+
+--- A run is one simulation; its stages are compared one by one.
+function open.cases(rows, path, options, tell)
+  local collect, measured = cases.collector(), by_run(rows)
+  local runs = runs_of(path)
+  for i, run in ipairs(runs) do
+    tell(i, #runs)
+    local of_run, question, reason, r = measured[run.run_id], nil, nil, nil
+    if of_run then question, reason = question_of(run, of_run, options) end
+    if question then r, reason = cases.answer(question) end
+    if r then
+      compare(collect, function(row)
+        return { engine = run.engine, gpu = question.system, model = question.model, source = "open loop", row = row,
+          label = ("%s, stage %s"):format(run.run_id, row.stage),
+          run = run.run_id, stage = row.stage }
+      end, run, r, of_run)
+    elseif of_run then
+      collect.leave_out(reason, stages_of(of_run))
+    end
+  end
+  return collect.result()
+end
+
+local TIMES <const> = { E2E = "e2e_mean_s", ["E2E p99"] = "e2e_p99_s", TTFT = "ttft_mean_s", TPOT = "itl_mean_s" }
+
+--- What others predicted of the same stages, as their authors scored it (their TPOT is the gap between tokens that the
+--- client counted), beside what tperf is off on those stages.
+---@return table[]? rows  { simulator, metric, rows, median, p90, bias, ours = { rows, median, p90, bias } }
+function open.others(list, path)
+  local ours, result, other = {}, {}, cases.beside(path, "other_simulators.csv")
+  for _, case in ipairs(list) do
+    local key = case.stage and table.concat({ case.run, case.stage, case.metric }, " ")
+    if key then ours[key] = case.predicted / case.measured end
+  end
+  local file = io.open(other, "rb")
+  if not file then return nil end
+  file:close()
+  local groups, names = fit.groups(csv.read(other), "simulator")
+  table.sort(names)
+  for _, metric in ipairs(cases.METRICS) do
+    for _, name in ipairs(TIMES[metric] and names or {}) do
+      local theirs, same = {}, {}
+      for _, row in ipairs(groups[name]) do
+        local one = ours[table.concat({ row.run_id, row.stage, metric }, " ")]
+        local predicted = read.positive(row["pred_" .. TIMES[metric]])
+        local measured = read.positive(row["meas_" .. TIMES[metric]])
+        if one and predicted and measured then theirs[#theirs + 1], same[#same + 1] = predicted / measured, one end
+      end
+      if theirs[1] then
+        local row = fit.errors(theirs)
+        row.simulator, row.metric, row.ours = name, metric, fit.errors(same)
+        result[#result + 1] = row
+      end
+    end
+  end
+  return result
+end
+
+return open

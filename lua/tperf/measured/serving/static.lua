@@ -1,0 +1,83 @@
+--- Static batches: requests of equal length that start at once, a metric a row. Rows of quality A alone: what ran is
+--- fully stated.
+local cases = require "tperf.measured.serving.cases"
+local read = require "tperf.measured.read"
+
+local static = {
+  name = "static batch",
+  columns = { "source", "gpu", "gpus", "engine", "model", "weight_dtype", "kv_dtype", "tp", "pp", "ep", "dp", "batch",
+    "mode", "input_len", "output_len", "metric", "value", "quality" },
+}
+
+-- When all of a batch have their first token.
+local function last_first_token(r)
+  local last = 0
+  for _, q in ipairs(r.requests) do last = math.max(last, cases.ttft(q) or 0) end
+  return last
+end
+
+-- What a source calls a metric: the metric's name here, and its value in an answer.
+local VALUES <const> = {
+  e2e_latency_s = { "E2E", function(r) return r.duration end },
+  ttft_s = { "TTFT", last_first_token },
+  tpot_s = { "TPOT", function(r) return r.tpot and r.tpot.mean end },
+  itl_s = { "TPOT", function(r) return r.tpot and r.tpot.mean end },
+  output_tokens_per_s = { "throughput", function(r) return r.throughput end },
+  tokens_per_s_per_gpu = { "throughput", function(r, gpus) return r.throughput / gpus end },
+}
+
+local function refusal(row)
+  if row.quality ~= "A" then return "quality " .. read.text(row.quality, "unknown") end
+  if row.mode ~= "static batch" and row.mode ~= "fixed concurrency" then return "no batch: " .. row.mode end
+  if not VALUES[row.metric] then return "nothing predicts " .. row.metric end
+  if (read.count(row.dp) or 1) > 1 then return "several replicas" end
+  if (read.count(row.ep) or 1) > 1 then return "experts shared over the GPUs of an engine" end
+end
+
+local function question_of(row, options)
+  local reason = refusal(row)
+  if reason then return nil, reason end
+  local machine, model, stored, products
+  machine, reason = cases.system(row.gpu, options)
+  if not machine then return nil, reason end
+  model, reason = cases.model(row.model)
+  if not model then return nil, reason end
+  stored, products, reason = cases.dtypes(row.weight_dtype, machine)
+  if not stored then return nil, reason end
+  local kv = cases.dtypes(row.kv_dtype ~= "" and row.kv_dtype or "bf16", machine)
+  local batch, prompt, output = read.count(row.batch), read.count(row.input_len), read.count(row.output_len)
+  if not (batch and prompt and output and kv) then return nil, "batch or lengths are missing" end
+  return { model = model, system = machine, tp = read.count(row.tp) or read.count(row.gpus), pp = read.count(row.pp),
+    weight_dtype = stored, compute_dtype = products, kv_dtype = kv, load = { concurrency = batch }, count = batch,
+    prompt = prompt, output = output, host = {}, keep = "requests", rules = options.rules }
+end
+
+--- Rows of one configuration are metrics of one simulation, the last of which is kept.
+function static.cases(rows, _, options, tell)
+  local collect, last, answer, why = cases.collector(), nil, nil, nil
+  for i, row in ipairs(rows) do
+    tell(i, #rows)
+    local question, reason = question_of(row, options)
+    if question then
+      local q = question
+      local key = table.concat({ q.model, tostring(q.system), q.tp, q.pp or 1, q.weight_dtype, q.kv_dtype, q.count,
+        q.prompt, q.output }, " ")
+      if key ~= last then
+        last = key
+        answer, why = cases.answer(question)
+      end
+      reason = why
+    end
+    if question and answer then
+      local value = VALUES[row.metric]
+      collect.add({ engine = row.engine, gpu = question.system, model = question.model, source = row.source, row = row,
+        label = row.id }, value[1], value[2](answer, read.count(row.gpus) or question.tp),
+        read.positive(row.value))
+    else
+      collect.leave_out(reason)
+    end
+  end
+  return collect.result()
+end
+
+return static

@@ -1,0 +1,51 @@
+--- What a task's kernel works, from the counts of the configuration that the timeline is of.
+local work = {}
+
+--- (section, block, op) -> its counts, forward and backward; sections are numbered as the network's.
+---@param c table  a configuration
+function work.counts(c)
+  local found = {}
+  local function add(section, ops)
+    for _, op in ipairs(ops) do found[("%d/%s/%s"):format(section, op.block, op.name)] = op end
+  end
+  for i, kind in ipairs(c.kinds) do add(i, kind.ops) end
+  add(#c.kinds + 1, c.first)
+  add(#c.kinds + 2, c.last)
+  return found
+end
+
+local function op_of(task, counts)
+  return task.op and counts[("%d/%s/%s"):format(task.section, task.block, task.op)]
+end
+
+--- FLOPs and bytes of a task's pass; half of a product's backward pass where gradients of inputs and of weights are
+--- passes of their own. nil for what is no kernel.
+function work.of(task, counts)
+  local op = op_of(task, counts)
+  if not op then return nil end
+  local forward = task.pass == "forward" or task.again
+  local pass = forward and op.forward or op.backward
+  local part = (task.pass == "backward_input" or task.pass == "backward_weight") and not task.again and 0.5 or 1
+  return part * (pass.tensor_flops + pass.vector_flops), pass.bytes and part * pass.bytes
+end
+
+local ATTENTION <const> = { attention = true, logits = true, softmax = true, attend = true, fusedla = true }
+local RECURRENCES <const> = { scan = true, rule = true, conv = true }
+
+--- A task's kind in the words of tperf.import.kineto; nil of what runs on the host.
+---@param zero integer  the configuration's ZeRO stage
+function work.kind(task, counts, zero)
+  if task.kind == "collective" then return task.collective == "send" and "messages" or task.collective end
+  if task.kind == "message" then return "messages" end
+  if task.kind == "gather weights" then return "all_gather" end
+  if task.kind == "reduce gradients" then return zero > 0 and "reduce_scatter" or "all_reduce" end
+  if task.kind == "optimizer" then return "optimizer" end
+  if task.kind ~= "kernel" then return nil end
+  if ATTENTION[task.op] then return "attention" end
+  if RECURRENCES[task.op] then return "recurrences" end
+  if task.op:find "norm" or task.op:find "^ln%d" then return "norms" end
+  local op = op_of(task, counts)
+  return op and op.forward.tensor_flops > 0 and "matrix products" or "passes over elements"
+end
+
+return work

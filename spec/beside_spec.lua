@@ -1,0 +1,179 @@
+-- Measured steps beside predicted ones: traces of PyTorch's profiler, timers of Megatron-LM.
+local json = require "tperf.import.json"
+local kineto = require "tperf.import.kineto"
+local program = require "program"
+local timers = require "tperf.import.megatron_timers"
+local tperf = require "tperf"
+local yaml = require "tperf.core".yaml
+
+local folder
+setup(function() folder = program.folder() end)
+teardown(function() program.remove(folder) end)
+
+local function written(name, content)
+  local path = folder .. "/" .. name
+  program.write(path, content)
+  return path
+end
+
+local function refusal(f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  return message
+end
+
+-- An event in microseconds, as the profiler writes them.
+local function event(name, ts, dur, more)
+  return ('{"ph":"X","cat":"kernel","name":"%s","ts":%s,"dur":%s,"pid":0,"tid":7%s}'):format(name, ts, dur, more or "")
+end
+local function step(number, ts, dur)
+  return ('{"ph":"X","cat":"user_annotation","name":"ProfilerStep#%d","ts":%d,"dur":%d,"pid":1,"tid":1}'):format(number,
+    ts, dur)
+end
+local function trace(events, more)
+  return '{"schemaVersion":1,' .. (more or "") .. '"traceEvents":[\n' .. table.concat(events, ",\n") .. "]}"
+end
+
+describe("JSON of any size", function()
+  it("is read as the reader of models reads it", function()
+    local text = '{"a": [1, -2.5e3, true, false, {"b\\u00e9\\n\\"": "\\ud83d"}], "c": {}, "d": "x\\\\y"}'
+    local ours, theirs = json.decode(text, "t"), yaml((text:gsub("\\ud83d", "?")), "t")
+    assert.same(theirs, ours)
+    assert.is_nil(json.decode('{"a": null}', "t").a)
+  end)
+
+  it("is refused where it is wrong, with its place", function()
+    for text, expected in pairs {
+      ['{"a": 1'] = "an end too early", ['{"a" 1}'] = "a colon is missing", ['[1 2]'] = "a comma is missing",
+      ['{a: 1}'] = "a key is missing", ['["abc]'] = "a string without end", ["[\n\n+]"] = "t:3: no value",
+      [("["):rep(100)] = "nesting of more than 64 levels", [""] = "an end too early", ['["\\x"]'] = "a wrong escape",
+    } do
+      assert.matches(expected, refusal(json.decode, text, "t"), 1, true)
+    end
+  end)
+end)
+
+describe("a trace of PyTorch's profiler", function()
+  it("tells kernels and collectives by kind, of the steps that it marks", function()
+    local named = ',"args":{"Collective name":"%s","Process Group Description":"EXPERT_MODEL_PARALLEL_GROUP"}'
+    local measured = kineto.read(written("kinds.json", trace({
+      event("before the first step", 0, 50), step(1, 100, 1000), step(2, 1100, 1000),
+      event("nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_TNT", 100, 300),
+      event("void flash::flash_bwd_kernel<{lambda(int)#1}>", 400, 200), event("rms_norm_kernel", 600, 10),
+      event("void at::native::elementwise_kernel", 610, 5),
+      event("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 620, 40),
+      event("ncclDevKernel_SendRecv", 700, 60, named:format "all_to_allv"),
+      event("ncclDevKernel_SendRecv", 800, 30, named:format "send"),
+      event("void multi_tensor_apply_kernel<AdamFunctor>", 1200, 100),
+      '{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD","ts":1400,"dur":7,"pid":0,"tid":7,"args":{}}',
+      '{"ph":"X","cat":"cpu_op","name":"aten::mm","ts":100,"dur":900,"pid":1,"tid":1}',
+    }, '"distributedInfo":{"backend":"nccl","rank":3,"world_size":8},')))
+    assert.same({ 2, 1e-3, 3, 9 }, { measured.steps, measured.step_time, measured.rank, #measured.events })
+    local kinds = {}
+    for i, e in ipairs(measured.events) do kinds[i] = e.kind end
+    assert.same({ "matrix products", "attention", "norms", "passes over elements", "all_gather", "all_to_all",
+      "messages", "optimizer", "copies" }, kinds)
+    assert.near(300e-6, measured.events[2].start, 1e-12)
+  end)
+
+  it("is one step where it marks none", function()
+    local measured = kineto.read(written("bare.json", trace { event("gemm", 1000, 100), event("gemm", 1300, 200) }))
+    assert.equal(1, measured.steps)
+    assert.near(500e-6, measured.step_time, 1e-12)
+    assert.is_nil(measured.rank)
+  end)
+
+  it("is refused where it is none, or not of a GPU", function()
+    assert.matches("has no \"traceEvents\"", refusal(kineto.read, written("a.json", '{"x": 1}')), 1, true)
+    assert.matches("has no kernels; was the GPU profiled",
+      refusal(kineto.read, written("b.json", trace { step(1, 0, 9) })))
+    assert.matches("compressed; unpack it first: gunzip", refusal(kineto.read, written("c.json", "\31\139\8\0")))
+    assert.matches("traceEvents%[1%] has no name, or no number as ts or dur",
+      refusal(kineto.read, written("d.json", trace { event("gemm", '"soon"', 1) })))
+    assert.matches("cannot open", refusal(kineto.read, folder .. "/none.json"))
+  end)
+end)
+
+describe("Megatron-LM's timers", function()
+  local MINMAX <const> = [[
+ iteration        1/     100 | elapsed time per iteration (ms): 9000.0 | learning rate: 1.0E-05 |
+(min, max) time across ranks (ms):
+    forward-compute ................................: (2500.00, 2700.00)
+    optimizer ......................................: (30.00, 31.00)
+ iteration        2/     100 | elapsed time per iteration (ms): 1800.0 | learning rate: 1.0E-05 |
+(min, max) time across ranks (ms):
+    forward-compute ................................: (500.00, 520.00)
+    optimizer ......................................: (30.00, 31.00)
+]]
+
+  it("are read in all three forms, the first iteration left out", function()
+    local found = timers.parse(MINMAX)
+    assert.same({ 1.8, 1.8 }, found.iteration)
+    assert.same({ 0.5, 0.52 }, found["forward-compute"])
+    assert.same({ ["forward-compute"] = { 0.1, 0.1 } },
+      timers.parse "max time across ranks (ms):\n    forward-compute ....: 100.0\n")
+    assert.same({ ["backward-compute"] = { 0.2, 0.25 } }, timers.parse(
+      "times across ranks (ms):\n  backward-compute:\n     rank  0: 200.00\n     rank  1: 250.00\n"))
+    assert.is_true(timers.recognise(MINMAX))
+  end)
+
+  it("stand beside what is predicted of them", function()
+    local c, t = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", tp = 2, pp = 2, dp = 2, global_batch = 8,
+      simulate = true, software = "megatron-bridge-26.06" }
+    local b = t:beside(written("run.log", MINMAX))
+    assert.equal("timers", b.kind)
+    local rows = {}
+    for _, row in ipairs(b.rows) do rows[row.kind] = row end
+    assert.near(c.simulated.time, rows.iteration.predicted, 1e-9)
+    assert.near(1.8 - c.simulated.time, rows.iteration.difference, 1e-9)
+    assert.near(c.breakdown.optimizer, rows.optimizer.predicted, 1e-9)
+    local forwards = 0
+    for _, op in t:queue(2) do forwards = forwards + (op.type == "forward" and op.stop - op.start or 0) end
+    assert.is_true(rows["forward-compute"].predicted >= forwards - 1e-9)
+    assert.matches("is neither a trace of PyTorch's profiler",
+      refusal(t.beside, t, written("x.txt", "hello\n")), 1, true)
+  end)
+end)
+
+describe("a step beside the predicted one", function()
+  it("is the same where the trace is the prediction's", function()
+    local _, t = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", tp = 2, dp = 4, global_batch = 8, zero = 0,
+      simulate = true, software = "none" }
+    local names = { ["matrix products"] = "gemm", attention = "flash_fwd", norms = "rms_norm" }
+    local work, events = require "tperf.timeline.work", { step(1, 0, 1e6 * t.iteration_time // 1) }
+    local counts = work.counts(t.configuration)
+    for task in require "tperf.timeline.tasks".each(t, 1) do
+      local kind = work.kind(task, counts, 0)
+      if kind then
+        events[#events + 1] = event(names[kind] or "nccl " .. kind, ("%.6f"):format(1e6 * task.start),
+          ("%.6f"):format(1e6 * task.seconds))
+      end
+    end
+    local text = trace(events, '"distributedInfo":{"rank":1},'):gsub("nccl passes over elements", "add")
+    local b = t:beside(written("same.json", text))
+    assert.same({ "trace", 1, 1 }, { b.kind, b.device, b.rank })
+    local last = b.rows[#b.rows]
+    assert.equal("the step", last.kind)
+    assert.near(t.iteration_time, last.measured, 1e-6)
+    for _, row in ipairs(b.rows) do
+      if row.kind ~= "nothing runs" then assert.near(row.predicted, row.measured, 1e-5, row.kind) end
+    end
+  end)
+
+  it("differs most where it says so first, and is drawn", function()
+    local path = written("slow.json", trace { step(1, 0, 900000), event("gemm", 0, 800000),
+      event("flash_fwd", 800000, 5), event("ncclDevKernel_AllReduce", 800005, 5) })
+    local asked = "tperf train llama-3.1-8b -s h100-sxm -b 8 --tp 2 --dp 4 --software none --measured " .. path
+    local result = program.shell(asked .. " --beside both.svg", folder)
+    assert.equal(0, result.code, result.err)
+    assert.matches("^seconds of a step +predicted +measured +difference", result.out)
+    assert.matches("\nmatrix products [^\n]*\n", result.out:match "^[^\n]*\n[^\n]*(\n[^\n]*\n)")
+    assert.matches("\nMeasured: 1 step of a rank that the trace does not name; predicted: device 1\n", result.out, 1,
+      true)
+    local svg = program.slurp(folder .. "/both.svg")
+    assert.matches("^<svg .*measured, communication.*</svg>\n$", svg)
+    assert.equal(2, program.shell("tperf train llama-3.1-8b -s h100-sxm -b 8 --beside x.svg", folder).code)
+    result = program.shell(asked .. " --json", folder)
+    assert.equal("matrix products", yaml(result.out, "out")[1].kind)
+  end)
+end)

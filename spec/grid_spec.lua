@@ -1,0 +1,295 @@
+-- Axes as rows: groups, placements and shares of memory follow from them.
+local tperf = require "tperf"
+
+local function train(given)
+  given.model, given.system = given.model or "llama-3.1-8b", given.system or "h100-sxm"
+  given.software = "none"
+  return tperf.train(given)
+end
+
+-- A second data axis over racks, whose gradients are compressed to a quarter on their way: one table, nothing else.
+local tensor = tperf.strategy.of "tensor"
+local racks = { name = "racks", extends = "tensor", summary = "replicas over racks, gradients compressed between them" }
+racks.axes = {
+  { name = "rack", cuts = { "batch" }, apart = 0.25, admits = function() return true end }, table.unpack(tensor.axes),
+}
+tperf.strategy.define(racks)
+
+describe("an axis of one's own", function()
+  it("is a row of a strategy: it takes GPUs, cuts the batch and replicates weights", function()
+    local plain = train { tp = 2, dp = 8, global_batch = 64 }
+    local c = train { strategy = "racks", tp = 2, dp = 8, rack = 4, global_batch = 256 }
+    assert.same({ 64, 16, 4 }, { c.gpus, plain.gpus, c.rack })
+    assert.equal(plain.microbatches, c.microbatches)
+    -- Each rack shards its optimizer's state on its own.
+    assert.equal(plain.memory.optimizer, c.memory.optimizer)
+    assert.equal(plain.memory.weights, c.memory.weights)
+  end)
+
+  it("exchanges gradients last, in a quarter of their bytes", function()
+    local c = train { strategy = "racks", tp = 2, dp = 8, rack = 4, global_batch = 256, zero = 1, data_overlap = false,
+      fast = { tp = 2, dp = 4, pp = 1, rack = 1 } }
+    local plain = train { tp = 2, dp = 8, global_batch = 64, zero = 1, data_overlap = false,
+      fast = { tp = 2, dp = 4, pp = 1 } }
+    -- All layers' gradients in fp32, a shard of one eighth, a quarter of it: an all-reduce of one GPU of each rack. One
+    -- collective a section: 32 layers, embedding, head.
+    local parameters = c.memory.gradients / 4
+    local sum = 0
+    local model = tperf.model "llama-3.1-8b"
+    local layer = model:parameters()
+    local table_bytes = 4 * 128256 * 4096 / 2
+    local function reduce(bytes)
+      return tperf.collective { system = "h100-sxm", kind = "all_reduce", bytes = bytes / 8 / 4, gpus = 4, fast = 1 }
+    end
+    local each = (4 * parameters - 2 * table_bytes - 4 * 4096) / 32
+    sum = 32 * reduce(each) + reduce(table_bytes) + reduce(table_bytes + 4 * 4096)
+    assert.near(sum, c.breakdown.data_comm - plain.breakdown.data_comm, 1e-6 * sum)
+    assert.is_true(layer.total > 8e9)
+  end)
+
+  it("is searched beside the built-in strategies, and never loses to them where it is 1", function()
+    local function best(strategy)
+      return tperf.search {
+        model = "llama-3.1-8b", system = "h100-sxm", gpus = 64, global_batch = 256, strategy = strategy, top = 1,
+        software = "none",
+      }[1]
+    end
+    local one, other = best "tensor", best "racks"
+    assert.is_true(other.time <= one.time)
+    assert.equal(64, other.tp * other.dp * other.pp * other.rack)
+  end)
+
+  it("serves, too", function()
+    local r = tperf.infer {
+      model = "llama-3.1-8b", system = "h100-sxm", strategy = "racks", tp = 2, rack = 2, prompt = 512, generate = 64,
+      batch = 8,
+    }
+    local plain = tperf.infer { model = "llama-3.1-8b", system = "h100-sxm", tp = 2, prompt = 512, generate = 64, batch = 8 }
+    assert.equal(4, r.gpus)
+    assert.equal(plain.tpot, r.tpot)
+    assert.near(2 * plain.tokens_per_second, r.tokens_per_second, 1e-9 * r.tokens_per_second)
+  end)
+
+  it("must be sound", function()
+    local function fails(axis, message)
+      local own = { name = "unsound", extends = "tensor", axes = { tensor.axes[1], axis } }
+      local ok, text = pcall(tperf.strategy.define, own)
+      assert.is_false(ok)
+      assert.truthy(text:find(message, 1, true), text)
+    end
+    local function admits() return true end
+    fails({ name = "x", folds = { "nosuch" }, cuts = { "experts" }, admits = admits }, "folds over 'nosuch'")
+    fails({ name = "x", folds = { "tp" }, cuts = { "batch" }, admits = admits }, "folds over others, so")
+    fails({ name = "x", cuts = { "state" }, admits = admits }, "shards state, so it folds")
+    fails({ name = "x", cuts = { "nothing" }, admits = admits }, "must be one of")
+    fails({ name = "tp", admits = admits }, "two axes are called 'tp'")
+    fails({ name = "averylongname", admits = admits }, "must have 1 to 7 bytes")
+  end)
+end)
+
+describe("hybrid shards", function()
+  -- llama-3.1-8b in bf16 with fp32 gradients, master copy and moments: what ZeRO 3 shards over `shard` of 64 replicas.
+  it("hold what so many GPUs share", function()
+    local parameters = tperf.model "llama-3.1-8b":parameters().total
+    for _, shard in ipairs { 8, 16, 32, 64 } do
+      local c = train { dp = 64, shard = shard, zero = 3, global_batch = 64 }
+      assert.near(2 * parameters / shard, c.memory.weights, 1)
+      assert.near(4 * parameters / shard, c.memory.gradients, 1)
+      assert.near(12 * parameters / shard, c.memory.optimizer, 1)
+    end
+  end)
+
+  it("are all replicas where nothing is said", function()
+    local a, b = train { dp = 64, zero = 3, global_batch = 64 }, train { dp = 64, shard = 64, zero = 3, global_batch = 64 }
+    assert.equal(a.time, b.time)
+    assert.equal(nil, a.shard)
+    assert.equal(64, b.shard)
+  end)
+
+  it("gather within a domain, and reduce in two steps", function()
+    local function data(given)
+      given.zero, given.global_batch, given.data_overlap, given.dp = 3, 64, false, 64
+      given.fast = { tp = 1, dp = 8, pp = 1 }
+      return train(given).breakdown.data_comm
+    end
+    -- By hand, for one layer: gathers in both passes, a reduce-scatter in the domain, an all-reduce of a shard among 8.
+    local parameters = tperf.model "llama-3.1-8b":parameters().total
+    local ends = 2 * 128256 * 4096 + 4096
+    local layer = (parameters - ends) / 32
+    local function time(n)
+      local function of(kind, bytes, gpus, fast)
+        return tperf.collective { system = "h100-sxm", kind = kind, bytes = bytes, gpus = gpus, fast = fast }
+      end
+      return 2 * of("all_gather", 2 * n, 8, 8) + of("reduce_scatter", 4 * n, 8, 8) + of("all_reduce", 4 * n / 8, 8, 1)
+    end
+    local expected = 32 * time(layer) + time(128256 * 4096) + time(128256 * 4096 + 4096)
+    assert.near(expected, data { shard = 8 }, 1e-6 * expected)
+  end)
+
+  it("take a ZeRO stage, and replicas that they divide", function()
+    local ok, message = pcall(train, { dp = 64, shard = 24, zero = 3, global_batch = 64 })
+    assert.is_false(ok)
+    assert.truthy(message:find("shard = 24 does not divide dp = 64", 1, true), message)
+    ok, message = pcall(train, { dp = 64, shard = 8, zero = 0, global_batch = 64 })
+    assert.is_false(ok)
+    assert.truthy(message:find("'shard' = 8 wants a ZeRO stage", 1, true), message)
+  end)
+end)
+
+describe("context parallelism", function()
+  local function long(given)
+    given.tp, given.dp, given.seq, given.global_batch, given.recompute = 4, 1, 131072, 1, "full"
+    return train(given)
+  end
+  local function ops(c)
+    local list = {}
+    for _, op in ipairs(c.layers) do list[op.name] = op end
+    return list
+  end
+
+  it("is asked for by its axis, without a strategy's name", function()
+    assert.equal("context", long({ cp = 8 }).strategy)
+    assert.equal("all_gather", long({ cp = 8 }).cp_kind)
+  end)
+
+  it("hides a ring's messages behind attention, as far as that lasts", function()
+    local gathered, ring = ops(long { cp = 8 }), ops(long { cp = 8, cp_kind = "ring" })
+    local a, b = gathered.attention.forward, ring.attention.forward
+    assert.equal(a.comms[1].bytes, b.comms[1].bytes)
+    local work = b.compute_time + b.exposed_memory_time
+    assert.near(math.max(a.comm_time - work, 0), b.comm_time, 1e-12)
+    assert.is_true(b.comm_time < a.comm_time)
+  end)
+
+  it("moves heads by all-to-all: 2 kv_heads + 2 heads of every token that a GPU has, by hand", function()
+    local c = ops(long { cp = 8, cp_kind = "all_to_all" })
+    -- 32 heads and 8 key-value heads over tp 4: 8 and 2 on a GPU; over cp 8, 1 and 1 (a copy) of all tokens.
+    assert.same({ "all_to_all", "cp", 8 }, { c["scatter-heads"].forward.comms[1].kind,
+      c["scatter-heads"].forward.comms[1].axis, c["scatter-heads"].forward.comms[1].gpus })
+    assert.equal(2 * 131072 * (1 * 128 + 1 * 256), c["scatter-heads"].forward.comms[1].bytes)
+    assert.equal(2 * 131072 * 128, c["gather-heads"].forward.comms[1].bytes)
+    assert.same({}, c.attention.forward.comms)
+  end)
+
+  it("nests: all-to-all inside a ring (USP)", function()
+    local c = ops(long { cp = 4, ulysses = 2, cp_kind = "ring" })
+    assert.equal("ulysses", c["scatter-heads"].forward.comms[1].axis)
+    assert.same({ "all_gather", "cp", 4 }, { c.attention.forward.comms[1].kind, c.attention.forward.comms[1].axis,
+      c.attention.forward.comms[1].gpus })
+    -- The same work as any other way to cut the sequence in eight.
+    local ring = ops(long { cp = 8, cp_kind = "ring" })
+    assert.near(ring.attention.forward.tensor_flops, c.attention.forward.tensor_flops,
+      1e-4 * c.attention.forward.tensor_flops)
+    assert.equal(ring.fc1.forward.tensor_flops, c.fc1.forward.tensor_flops)
+  end)
+
+  it("refuses more parts than heads, and kinds that it does not have", function()
+    for given, message in pairs {
+      [{ cp = 16, cp_kind = "all_to_all" }] = "does not divide the 8 heads that tp leaves",
+      [{ cp = 2, ulysses = 16 }] = "does not divide the 8 heads that tp leaves",
+      [{ cp = 8, cp_kind = "rings" }] = "did you mean 'ring'?",
+    } do
+      local ok, text = pcall(long, given)
+      assert.is_false(ok)
+      assert.truthy(text:find(message, 1, true), text)
+    end
+  end)
+
+  it("is searched over its kinds, the best of which is as fast as any", function()
+    local function best(kind)
+      return tperf.search {
+        model = "llama-3.1-8b", system = "h100-sxm", seq = 65536, gpus = 32, global_batch = 8, strategy = "context",
+        cp_kind = kind, top = 1, software = "none", micro_batch = 1, schedule = "1f1b",
+      }
+    end
+    local all, least = best { "all_gather", "ring", "all_to_all" }, math.huge
+    for _, kind in ipairs { "all_gather", "ring", "all_to_all" } do least = math.min(least, best(kind)[1].time) end
+    assert.equal(least, all[1].time)
+  end)
+end)
+
+describe("weights that stay where they are", function()
+  local TOKENS <const>, E <const>, F <const> = 64, 8192, 28672 -- a step of 64 requests of llama-3.1-70b
+  local function serve(given)
+    given.model, given.system, given.prompt, given.generate, given.batch = "llama-3.1-70b", "h100-sxm", 512, 64, TOKENS
+    given.ops = true
+    return tperf.infer(given)
+  end
+
+  it("send what arXiv 2211.05102 counts: 2 B L (E / X + F / YZ) a product of each kind", function()
+    local s, m = tperf.strategy.of "stationary", tperf.model "llama-3.1-70b"
+    for _, sizes in ipairs { { 4, 2 }, { 2, 4 }, { 8, 4 } } do
+      local share = tperf.strategy.share(s, m, TOKENS, sizes, tperf.rules(), { mode = "decode", seq = 1 })
+      local fc1 = share:column { name = "fc1", n_in = E, n_out = 2 * F }
+      local fc2 = share:row { name = "fc2", n_in = F, n_out = E }
+      local tp1, tp2 = table.unpack(sizes)
+      local function bytes(op)
+        local comms = op:counts().forward.comms
+        return { comms[1].bytes, comms[2].bytes }
+      end
+      assert.same({ 2 * TOKENS * E / tp2, 2 * TOKENS * 2 * F / tp1 }, bytes(fc1))
+      assert.same({ 2 * TOKENS * F / tp1, 2 * TOKENS * E / tp2 }, bytes(fc2))
+      assert.equal(2 * E * 2 * F / (tp1 * tp2), fc1:counts().weight_bytes)
+    end
+  end)
+
+  it("hold as much on each GPU as one dimension does", function()
+    local one, two = serve { tp = 8 }, serve { strategy = "stationary", tp1 = 4, tp2 = 2 }
+    assert.near(one.memory.weights, two.memory.weights, 2e-3 * one.memory.weights)
+    assert.equal(one.memory.cache, two.memory.cache)
+  end)
+
+  it("serve alone: searches of all strategies leave them out", function()
+    for _, s in ipairs(tperf.strategy.list "all") do assert.is_not.equal("stationary", s.name) end
+    local ok, message = pcall(serve, { strategy = "summa", tp1 = 2, tp2 = 2 })
+    assert.is_false(ok)
+    assert.truthy(message:find("strategy 'summa' cuts every sequence into parts", 1, true), message)
+  end)
+end)
+
+describe("serving over any axes", function()
+  local function serve(given)
+    given.model, given.system = given.model or "llama-3.1-70b", "h100-sxm"
+    given.prompt, given.generate, given.batch = 2048, 64, 16
+    return tperf.infer(given)
+  end
+
+  it("shares prompts and caches out over cp", function()
+    local one, two = serve { tp = 8 }, serve { tp = 8, cp = 4 }
+    assert.same({ 32, "context" }, { two.gpus, two.strategy })
+    assert.near(one.memory.cache / 4, two.memory.cache, 1e-9 * one.memory.cache)
+    assert.equal(one.memory.weights, two.memory.weights)
+    assert.is_true(two.ttft < 0.6 * one.ttft) -- a quarter of the work, and gathers between nodes
+  end)
+
+  it("keeps experts whole over tp x dp, as vLLM's expert parallelism does", function()
+    local cut = serve { model = "qwen3-235b-a22b", tp = 8 }
+    local whole = serve { model = "qwen3-235b-a22b", tp = 8, ep = 8, etp = 1 }
+    assert.same({ 8, 8, 1 }, { whole.gpus, whole.ep, whole.dp })
+    assert.near(cut.memory.weights, whole.memory.weights, 1e-9 * cut.memory.weights)
+    local wide = serve { model = "qwen3-235b-a22b", tp = 4, ep = 16, etp = 1, dp = 4 }
+    assert.equal(16, wide.gpus)
+    local experts = 94 * 128 * 3 * 1536 * 4096 * 2
+    assert.near(experts / 8 - experts / 16, whole.memory.weights - wide.memory.weights
+      + (tperf.model "qwen3-235b-a22b":parameters().total * 2 - experts) * (1 / 4 - 1 / 8), 0.02 * experts / 16)
+  end)
+
+  it("searches the axes of any strategy", function()
+    local found = tperf.search_inference {
+      model = "llama-3.1-8b", system = "h100-sxm", gpus = 8, strategy = "context", prompt = 4096, generate = 64,
+      objective = "ttft", batch = 1,
+    }
+    local least = math.huge
+    for _, cp in ipairs { 1, 2, 4, 8 } do
+      for _, tp in ipairs { 1, 2, 4, 8 } do
+        if cp * tp <= 8 then
+          local r = tperf.infer { model = "llama-3.1-8b", system = "h100-sxm", tp = tp, cp = cp, dp = 8 // (tp * cp),
+            prompt = 4096, generate = 64, strategy = "context" }
+          least = math.min(least, r.ttft)
+        end
+      end
+    end
+    assert.is_true(found[1].ttft <= least)
+    assert.equal(8, found[1].gpus)
+  end)
+end)

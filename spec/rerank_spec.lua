@@ -1,0 +1,139 @@
+-- The lower bound of an iteration against simulations, and searches that simulate.
+local tperf = require "tperf"
+local program = require "program"
+
+local SEED <const>, CASES <const> = 9119, 2000
+local SCHEDULES = { "1f1b", "gpipe", "interleaved_1f1b", "1f1b_overlap", "interleaved_1f1b_overlap", "zb1p", "dualpipe",
+  "dualpipe_v" }
+
+local function picker(seed)
+  local state = seed
+  return function(list)
+    state = (state * 6364136223846793005 + 1442695040888963407) & math.maxinteger
+    return list[1 + (state >> 33) % #list]
+  end
+end
+
+-- 1F1B as a script would write it: no closed form.
+local function own_1f1b(s)
+  for d = 1, s.devices do
+    local ahead = math.min(s.devices - d, s.microbatches)
+    for m = 1, ahead do s:forward(d, d, m) end
+    for m = 1, s.microbatches - ahead do
+      s:forward(d, d, m + ahead)
+      s:backward(d, d, m)
+    end
+    for m = s.microbatches - ahead + 1, s.microbatches do s:backward(d, d, m) end
+  end
+end
+
+tperf.schedule.define("rerank_own", own_1f1b)
+
+local SMALL = { model = "llama-3.1-8b", system = "h100-sxm", gpus = 16, global_batch = 32, top = 5, pp = { 2, 4 } }
+
+local function ask(change)
+  local question = {}
+  for name, value in pairs(SMALL) do question[name] = value end
+  for name, value in pairs(change) do question[name] = value end
+  return tperf.search(question)
+end
+
+describe("the lower bound of an iteration", function()
+  it("is below the simulation, whatever the stages are like", function()
+    local pick, tight = picker(SEED), 0
+    for _ = 1, CASES do
+      local pp, dp, micro_batch, schedule = pick { 2, 4, 8 }, pick { 1, 2, 8 }, pick { 1, 2 }, pick(SCHEDULES)
+      local c = tperf.train {
+        model = { name = "spec", layers = pick { 32, 30, 34, 61 }, hidden = pick { 2048, 4096 }, heads = 32,
+          ffn = 11008, seq = 2048, vocab = pick { 32000, 128256 } },
+        system = "h100-sxm", pp = pp, dp = dp, tp = pick { 1, 2, 8 }, micro_batch = micro_batch,
+        zero = pick { 0, 1, 2, 3 }, recompute = pick { "none", "full" }, schedule = schedule,
+        virtual_stages = schedule:find "interleaved" and pick { 2, 3 } or nil, software = pick { "none", "typical" },
+        global_batch = dp * micro_batch * pp * pick { 2, 4, 8 }, simulate = true,
+      }
+      assert.is_true(c.least_time <= c.simulated.time, ("%s pp %d zero %d"):format(schedule, pp, c.zero))
+      if c.least_time > 0.9 * c.simulated.time then tight = tight + 1 end
+    end
+    assert.is_true(tight > CASES / 2)
+  end)
+
+  it("is below the simulation of a schedule of one's own", function()
+    local pick = picker(SEED + 1)
+    for _ = 1, 100 do
+      local c = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", tp = pick { 1, 4 }, pp = pick { 2, 4, 8 },
+        dp = 2, zero = pick { 0, 1, 2, 3 }, global_batch = 64, schedule = "rerank_own" }
+      assert.is_true(c.least_time <= c.simulated.time)
+    end
+  end)
+end)
+
+describe("tperf.search with simulate", function()
+  it("finds what simulating every candidate finds", function()
+    local all, simulated = ask { keep = "all", top = nil, schedule = { "1f1b", "interleaved_1f1b" }, recompute = "none",
+      tp = { 2, 4 } }, {}
+    for _, c in ipairs(all) do
+      if c.feasible then
+        local one = tperf.train { model = SMALL.model, system = SMALL.system, configuration = c, simulate = true }
+        simulated[#simulated + 1] = one.simulated.time
+      end
+    end
+    table.sort(simulated)
+    assert.is_true(#simulated > 50)
+    local found = ask { simulate = true, recompute = "none", tp = { 2, 4 } }
+    assert.is_true(found.proven)
+    assert.equal(5, #found)
+    for i, c in ipairs(found) do
+      assert.near(simulated[i], c.simulated.time, 1e-12 * simulated[i])
+      assert.is_true(c.least_time <= c.simulated.time)
+    end
+  end)
+
+  it("changes the order where stages differ", function()
+    local question = { model = "llama-3.1-70b", system = "h100-sxm", gpus = 256, global_batch = 512, top = 3, tp = 4 }
+    local closed = tperf.search(question)
+    question.simulate = true
+    local found = tperf.search(question)
+    assert.is_true(found.proven)
+    assert.equal("interleaved_1f1b", closed[1].schedule) -- 80 layers on 48 stages: 2 on some, 1 on others
+    assert.equal("1f1b", found[1].schedule)
+    local again = tperf.train { model = question.model, system = question.system, configuration = closed[1],
+      simulate = true }
+    assert.is_true(again.simulated.time > found[1].simulated.time)
+  end)
+
+  it("ranks a schedule of one's own as the built-in one that it is", function()
+    local own, built_in = ask { schedule = "rerank_own", pp = 4 }, ask { schedule = "1f1b", simulate = true, pp = 4 }
+    assert.equal(#built_in, #own)
+    assert.is_true(own.proven)
+    for i, c in ipairs(own) do
+      local other, parts = built_in[i], 0
+      assert.near(other.simulated.time, c.time, 1e-12 * c.time)
+      assert.same({ other.tp, other.dp, other.micro_batch, other.recompute },
+        { c.tp, c.dp, c.micro_batch, c.recompute })
+      assert.near(other.memory.total, c.memory.total, 1e-9 * c.memory.total)
+      for _, seconds in pairs(c.breakdown) do parts = parts + seconds end
+      assert.near(c.time, parts, 1e-9 * c.time)
+      local alone = tperf.train { model = SMALL.model, system = SMALL.system, configuration = c, explain = true }
+      assert.near(c.time, alone.time, 1e-12 * c.time)
+      assert.near(c.time, alone.sum[#alone.sum].seconds, 1e-9 * c.time)
+    end
+  end)
+
+  it("refuses what only a closed form can answer", function()
+    local function refuses(text, change)
+      local ok, message = pcall(ask, change)
+      assert.is_false(ok)
+      assert.truthy(message:find(text, 1, true), message)
+      assert.truthy(message:find("rerank_spec.lua:", 1, true), message)
+    end
+    refuses("keep = \"all\" ranks by the closed form", { simulate = true, keep = "all" })
+    refuses("schedule 'zbv' has no closed form: only simulation can rank it", { schedule = "zbv", simulate = false })
+    refuses("unknown schedule \"zbw\"", { schedule = "zbw" })
+  end)
+
+  it("is an option of the program", function()
+    local out = program.shell "tperf search llama-3.1-8b -s h100-sxm -g 16 -b 32 --tp 2 --pp 4 --top 2 --simulate"
+    assert.equal("", (out.err:gsub("%d+ candidates, %d+ feasible\n", "")))
+    assert.truthy(out.out:find("simulated", 1, true))
+  end)
+end)

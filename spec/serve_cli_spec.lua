@@ -1,0 +1,140 @@
+-- `tperf serve` as typed: deployments, saturation, figures, launches out and in.
+local program = require "program"
+
+local MODEL <const> = "serve llama-3.1-8b -s h100-sxm --prompt 200..600 --output mean=100 "
+local ENGINE <const> = [[
+#!/bin/bash
+TP=${TP:-2}
+vllm serve meta-llama/Llama-3.1-8B-Instruct --tensor-parallel-size $TP --data-parallel-size 3 --max-num-seqs 128 \
+  --max-num-batched-tokens 4096 --max-model-len 8192 --kv-cache-dtype fp8 --quantization fp8 \
+  --gpu-memory-utilization 0.8 --no-enable-prefix-caching --port 8000
+]]
+
+local function within(run)
+  local folder = program.folder()
+  program.write(folder .. "/engine.sh", ENGINE)
+  local function tperf(arguments)
+    return program.shell(("ln -sfn %s tperf; ./tperf %s"):format(program.quote(program.absolute()), arguments), folder)
+  end
+  local ok, problem = pcall(run, tperf, folder)
+  program.remove(folder)
+  if not ok then error(problem, 0) end
+end
+
+local function lines(text)
+  local list = {}
+  for line in text:gmatch "[^\n]+" do list[#list + 1] = line end
+  return list
+end
+
+describe("tperf serve", function()
+  it("finds deployments where limits and a rate are given, and simulates where one is said", function()
+    within(function(tperf)
+      local limits = "--rate 50 --slo ttft=300ms,tpot=15ms,quantile=0.9 "
+      local found = tperf(MODEL .. limits .. "-g 8 --max-num-batched-tokens 4096 --max-num-seqs 256 --top 2 --csv")
+      assert.equal(0, found.code, found.err)
+      assert.matches("^gpus,tp,ep,replicas,max_num_seqs,max_num_batched_tokens,", found.out)
+      local gpus, tp, replicas = lines(found.out)[2]:match "^(%d+),(%d+),1,(%d+),256,4096,"
+      assert.equal(math.tointeger(gpus), tp * replicas)
+      local one = tperf(MODEL .. limits .. ("--tp %s --replicas %s --max-num-batched-tokens 4096 --max-num-seqs 256 "
+        .. "--count 2000 --csv"):format(tp, replicas))
+      assert.equal(0, one.code, one.err)
+      assert.matches("^throughput,", one.out)
+      local none = tperf(MODEL .. "--rate 50 --slo tpot=1ms")
+      assert.equal(1, none.code)
+      assert.matches("of the requests keep the limits", none.err)
+      assert.equal(2, tperf(MODEL .. "--rate 5 --count 10 --gpus 8").code)
+    end)
+  end)
+
+  it("finds the most that a deployment serves, and prints the Pareto front", function()
+    within(function(tperf)
+      local most = tperf(MODEL .. "--saturation --slo tpot=12ms --json")
+      assert.equal(0, most.code, most.err)
+      assert.matches('"rate": [%d.]+', most.out)
+      assert.equal(2, tperf(MODEL .. "--saturation --rate 3").code)
+      local front = tperf(MODEL .. "--pareto -g 1 --max-num-seqs 32 --max-num-batched-tokens 4096 --csv --plot f.svg")
+      assert.equal(0, front.code, front.err)
+      assert.matches("^gpus,tp,ep,max_num_seqs,max_num_batched_tokens,concurrency,per_user,per_gpu", front.out)
+      assert.equal(6 + 1, #lines(front.out)) -- 1, 2 … 32 at a time: more for each is less for all
+    end)
+  end)
+
+  it("draws figures as files and in the terminal", function()
+    within(function(tperf, folder)
+      for name, text in pairs { load = "Latency against load", requests = "decoding", cache = "KV cache in use" } do
+        local question = MODEL .. (name == "load" and "" or "--rate 20 --count 50 ") .. "--figure " .. name
+        local r = tperf(question .. " --plot figure.svg")
+        assert.equal(0, r.code, r.err)
+        assert.truthy(program.slurp(folder .. "/figure.svg"):find(text, 1, true), name)
+        r = tperf(question)
+        assert.equal(0, r.code, r.err)
+        assert.truthy(r.out:find(text, 1, true), name)
+      end
+    end)
+  end)
+
+  it("says cost, energy, memory and intervals in all formats", function()
+    within(function(tperf)
+      local question = MODEL .. "--rate 20 --count 600 --gpu-hour 3"
+      local text = tperf(question).out
+      for _, item in ipairs { "mean %+%-", "%$ for 1M output tokens +%d", "energy of an output token +%d" } do
+        assert.matches(item, text)
+      end
+      local csv = lines(tperf(question .. " --csv").out)[1]
+      for _, name in ipairs { "cost_generated", "cost_total", "energy_per_token", "ttft_p90_margin" } do
+        assert.truthy((csv .. ","):find("," .. name .. ",", 1, true), name)
+      end
+      local json = tperf(question .. " --json").out
+      for _, name in ipairs { "cost", "energy_per_token", "margin", "memory", "throughput_per_gpu" } do
+        assert.truthy(json:find('"' .. name .. '"', 1, true), name)
+      end
+    end)
+  end)
+
+  it("takes an engine's command, whole", function()
+    within(function(tperf)
+      local rest = " --rate 10 --count 100 --prompt 300 --output 50 --csv"
+      local from = tperf("serve --from engine.sh -s h100-sxm" .. rest)
+      assert.equal(0, from.code, from.err)
+      local typed = tperf("serve llama-3.1-8b -s h100-sxm --tp 2 --replicas 3 --max-num-seqs 128 "
+        .. "--max-num-batched-tokens 4096 --max-model-len 8192 --kv-dtype fp8 --weight-dtype fp8 --compute-dtype fp8 "
+        .. "--gpu-memory-utilization 0.8 --no-enable-prefix-caching" .. rest)
+      assert.equal(typed.out, from.out)
+      assert.equal("changes neither time nor memory: --port", lines(from.err)[2])
+      local other = tperf("serve --from engine.sh -s h100-sxm --set TP=1" .. rest)
+      assert.equal(0, other.code, other.err)
+      assert.are_not.equal(from.out, other.out)
+      local memory = tperf "memory --from engine.sh -s h100-sxm --csv"
+      assert.equal(0, memory.code, memory.err)
+      assert.matches("^weights,buffers,cache,total,capacity,num_blocks,tokens\n", memory.out)
+      assert.matches("this launch of vLLM serves: tperf serve reads it",
+        tperf("train --from engine.sh -s h100-sxm").err)
+      local infer = tperf "infer --from engine.sh -s h100-sxm -p 300 -n 50 --csv"
+      assert.equal(0, infer.code, infer.err)
+    end)
+  end)
+
+  it("writes a command that it reads again as the same deployment", function()
+    within(function(tperf)
+      local settings = "--tp 2 --max-num-seqs 64 --max-num-batched-tokens 128 --max-model-len 4096 "
+        .. "--no-enable-prefix-caching"
+      for _, stack in ipairs { "vllm", "sglang", "tensorrt-llm" } do
+        local written = tperf(MODEL .. settings .. " --launch " .. stack .. " > out." .. (stack == "tensorrt-llm"
+          and "yaml" or "sh"))
+        assert.equal(0, written.code, written.err)
+        local rest = " -s h100-sxm --rate 10 --count 100 --prompt 300 --output 50 --csv"
+        local read = tperf("serve llama-3.1-8b --from out." .. (stack == "tensorrt-llm" and "yaml" or "sh") .. rest)
+        assert.equal(0, read.code, read.err)
+        assert.equal(tperf("serve llama-3.1-8b " .. settings .. rest).out, read.out, stack)
+      end
+      local all = tperf(MODEL .. settings .. " --gpu-memory-utilization 0.8 --weight-dtype fp8 --launch vllm")
+      assert.matches("%-%-gpu%-memory%-utilization 0.8", all.out)
+      assert.matches("%-%-quantization fp8", all.out)
+      assert.matches("%-%-no%-enable%-prefix%-caching", all.out)
+      local best = tperf(MODEL .. "--rate 20 --slo tpot=15ms -g 2 --launch vllm")
+      assert.equal(0, best.code, best.err)
+      assert.matches("vllm serve MODEL", best.out)
+    end)
+  end)
+end)

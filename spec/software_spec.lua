@@ -1,0 +1,178 @@
+-- Which software a question is about: `typical` where none is named, and every answer says so.
+local program = require "program"
+local tperf = require "tperf"
+
+local shell = program.shell
+
+local QUESTION <const> = { model = "llama-3.1-8b", system = "h100-sxm", global_batch = 64, dp = 8, recompute = "full" }
+
+local function with(changes)
+  local question = {}
+  for name, value in pairs(QUESTION) do question[name] = value end
+  for name, value in pairs(changes or {}) do question[name] = value end
+  return question
+end
+
+local function search(changes)
+  local question = with(changes)
+  question.dp, question.gpus, question.top = nil, question.gpus or 8, 1
+  return tperf.search(question)[1]
+end
+
+local function train(changes) return tperf.train(with(changes)) end
+
+describe("the software of a question", function()
+  it("is typical where none is named", function()
+    for _, ask in ipairs { train, search } do
+      local usual, typical, none = ask(), ask { software = "typical" }, ask { software = "none" }
+      assert.equal("typical", usual.software)
+      assert.equal(typical.time, usual.time)
+      assert.same(typical.interval, usual.interval)
+      assert.equal("none", none.software)
+      assert.is_true(usual.time > 1.1 * none.time)
+    end
+    local row = tperf.sweep(with { run = tperf.train, seq = tperf.vary { 2048 } })[1]
+    assert.same({ "typical", train { seq = 2048 }.time }, { row.software, row.time })
+  end)
+
+  it("is none under the published rules, and under one's own without typical_software", function()
+    local published = { model = "subramanian2024/gpt3", system = "subramanian2024/B200", rules = "subramanian2024",
+      dp = 2, tp = 8, recompute = "none" }
+    local own = { rules = { base = "default", typical_software = false } }
+    for _, changes in ipairs { published, own } do
+      local c = train(changes)
+      assert.equal("none", c.software)
+      assert.is_nil(c.interval or c.warnings)
+      assert.equal(c.time, c.time_without_waste)
+    end
+    assert.equal(train { software = "none" }.time, train(own).time)
+    published.software = "typical" -- asked for, it is taken under any rules
+    assert.equal("typical", train(published).software)
+  end)
+
+  it("leaves the time without waste to be seen, in the same configuration", function()
+    for _, software in ipairs { "typical", "tuned", "torchtitan-2024" } do
+      local c = train { software = software }
+      -- what a profile says of gradients and attention stands in both
+      local p = tperf.software(software)
+      local bare = train { software = "none", attention = p.kernel, gradients = p.gradients }
+      assert.equal(bare.time, c.time_without_waste)
+      assert.equal(c.time / (1 + p.error90), c.interval.low)
+      assert.equal(c.time / (1 - p.error90), c.interval.high)
+    end
+  end)
+
+  it("may be a file's or a table's, by whatever name", function()
+    local mine = tperf.software "typical":with { name = "mine", compute = 2 }
+    local c = train { software = mine }
+    assert.equal("mine", c.software)
+    assert.is_true(c.time > train().time)
+  end)
+
+  it("is refused for inference, which no profile was fitted to", function()
+    local question = { model = "llama-3.1-8b", system = "h100-sxm", prompt = 128, generate = 8 }
+    local usual = tperf.infer(question)
+    question.software = "none"
+    assert.equal(usual.ttft, tperf.infer(question).ttft)
+    assert.equal("none", usual.software)
+    question.software = "typical"
+    local ok, message = pcall(tperf.infer, question)
+    assert.is_false(ok)
+    assert.truthy(tostring(message):find("software profiles describe training", 1, true))
+    question.gpus = 8
+    ok, message = pcall(tperf.search_inference, question)
+    assert.is_false(ok)
+    assert.truthy(tostring(message):find("software profiles describe training", 1, true))
+  end)
+
+  it("is in the key of a sweep's cache, where it is not named either", function()
+    local folder = program.folder()
+    local script = [[
+      local tperf = require "tperf"
+      print(tperf.sweep { model = "gpt2", system = "h100-sxm", gpus = tperf.vary { 8 }, global_batch = 64,
+        cache = "points" }[1].time)]]
+    program.write(folder .. "/s.lua", script)
+    local first = shell("tperf run s.lua", folder)
+    assert.equal(first.out, shell("tperf run s.lua", folder).out)
+    shell("mkdir -p software && sed 's/^compute: .*/compute: 5/' '" .. io.popen("pwd"):read "l"
+      .. "/software/typical.yaml' > software/typical.yaml", folder)
+    local other = shell("export TPERF_PATH=.; tperf run s.lua", folder)
+    assert.equal(0, other.code, other.err)
+    assert.is_true(tonumber(other.out) > tonumber(first.out))
+    program.remove(folder)
+  end)
+end)
+
+describe("runs that a profile was not fitted to", function()
+  local function warnings(changes) return table.concat(search(changes).warnings, "\n") end
+
+  it("are told by the generation of the GPU and the scale", function()
+    assert.equal("", warnings())
+    assert.truthy(warnings({ system = "h100-pcie" }):find("but on others of its generation, Hopper", 1, true))
+    assert.truthy(warnings({ system = "v100-sxm" }):find("nor on any of its generation, Volta", 1, true))
+    assert.truthy(warnings({ gpus = 4096, global_batch = 4096 }):find("gpus 4096 is outside the 4 to 2048", 1, true))
+  end)
+
+  it("are told on the command line with the profile whose runs are nearest", function()
+    local function nearest(options)
+      return shell("tperf search llama-3.1-8b -b 16384 -k 1 " .. options).err
+        :match "software profile whose runs are nearest is ([%w.-]+)"
+    end
+    assert.is_nil(nearest "-s h100-sxm -g 64")
+    assert.equal("tuned", nearest "-s h100-sxm -g 8192") -- typical's runs end at 2048 GPUs
+    assert.equal("tuned", nearest "-s b300-sxm -g 64") -- typical has none of its generation
+    for _, name in ipairs { "bigscience-2022", "megatron-lm-2022" } do -- the ones with runs on V100s
+      if nearest "-s v100-sxm -g 64 --recompute full" == name then return end
+    end
+    error("no profile with runs on V100s was named")
+  end)
+
+  it("have their generations in every profile's file, as the systems' own", function()
+    for _, name in ipairs(require "tperf.resource".list "software") do
+      local p, seen = tperf.software(name), {}
+      for _, system in ipairs(p.systems) do seen[tperf.system(system).generation] = true end
+      for _, generation in ipairs(p.generations) do
+        assert.is_true(seen[generation], name)
+        seen[generation] = nil
+      end
+      assert.is_nil(next(seen), name)
+    end
+  end)
+end)
+
+describe("the names of profiles", function()
+  it("say a stack and a release, all but typical and tuned", function()
+    for _, name in ipairs(require "tperf.resource".list "software") do
+      assert.truthy(name == "typical" or name == "tuned" or name:find "%-%d", name)
+    end
+  end)
+
+  it("of before are still taken, with a word about it", function()
+    local command = "tperf train llama-3.1-8b -s h100-sxm -b 64 --dp 8 --recompute full --json --software "
+    local before, now = shell(command .. "torchtitan"), shell(command .. "torchtitan-2024")
+    assert.equal(now.out, before.out)
+    assert.equal("tperf: the software 'torchtitan' is called torchtitan-2024 now\n" .. now.err, before.err)
+    assert.equal(1, shell("tperf show nosuch-2024").code)
+  end)
+end)
+
+describe("every table of training", function()
+  it("says which software it is about", function()
+    local question = " llama-3.1-8b -s h100-sxm -b 64"
+    for _, command in ipairs { "search -g 8", "train --dp 8", "memory --dp 8" } do
+      local name, rest = command:match "^(%w+) (.*)$"
+      local text = ("tperf %s%s %s --recompute full"):format(name, question, rest)
+      assert.truthy(shell(text).out:find "\nsoftware typical", command)
+      assert.truthy(shell(text .. " --software none").out:find "\nsoftware none", command)
+    end
+    local infer = shell "tperf infer llama-3.1-8b -s h100-sxm -p 128 -n 8"
+    assert.truthy(infer.out:find("\nsoftware none: kernels as timed on their own", 1, true))
+  end)
+
+  it("carries it, the interval and the time without waste as CSV and JSON", function()
+    local head = shell("tperf search llama-3.1-8b -s h100-sxm -b 64 -g 8 -k 1 --csv").out:match "^[^\n]+"
+    for _, name in ipairs { "software", "interval.low", "interval.high", "time_without_waste" } do
+      assert.truthy(("," .. head .. ","):find("," .. name .. ",", 1, true), name)
+    end
+  end)
+end)

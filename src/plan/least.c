@@ -1,0 +1,111 @@
+// least.c: a lower bound of an iteration whatever its stages are like. See tperf/plan.h and docs/model.md section 6.5.
+#include <math.h>
+
+#include "tperf/plan.h"
+
+// What the passes of a candidate take: all that tp_passes_of gives them, of one stage or of the least chunk.
+typedef struct passes {
+    double forward, input, weight,
+        pair; // input and weight gradients: the two halves of a backward pass
+} passes;
+
+typedef struct bound {
+    const tp_candidate *candidate;
+    const tp_job *job;
+    const tp_network *network;
+    const tp_layer_cost *costs;
+    tp_exposure sections[TP_SECTIONS_MAX];
+    double hop;
+} bound;
+
+// Of a stage of `chunks` chunks.
+static passes passes_of(const bound *b, const tp_stage *stage, double chunks) {
+    int zero = b->candidate->zero;
+    tp_stage_time t = tp_stage_time_of(stage, b->network, b->costs, b->job->on.software->host_s);
+    tp_exposure e = tp_stage_exposure(stage, b->network, b->sections);
+    double forward = chunks * b->hop + (zero >= 3 ? e.gather : 0);
+    double backward = chunks * b->hop + (zero >= 2 ? e.reduce : 0);
+    return (passes){t.forward + forward, t.backward - t.weight_grad + backward, t.weight_grad,
+                    t.pair + forward + backward};
+}
+
+static passes lesser(passes a, passes b) {
+    return (passes){fmin(a.forward, b.forward), fmin(a.input, b.input), fmin(a.weight, b.weight),
+                    fmin(a.pair, b.pair)};
+}
+
+// No chunk has fewer layers than they divide into, each at least the least of any kind.
+static passes least_chunk(const bound *b) {
+    const tp_pipeline *p = b->candidate->pipeline;
+    int64_t layers = 0;
+    bool present[TP_KINDS_MAX] = {false};
+    passes least = {INFINITY, INFINITY, INFINITY, INFINITY};
+    for (size_t i = 0; i < p->n_devices; i++) {
+        if (p->virtual_stages == 1) least = lesser(least, passes_of(b, &p->devices[i], 1));
+        for (int kind = 0; kind < b->network->n_kinds; kind++) {
+            layers += p->devices[i].repeats * p->devices[i].layers[kind];
+            present[kind] = present[kind] || p->devices[i].layers[kind] > 0;
+        }
+    }
+    int64_t fewest = layers / (p->pp * p->virtual_stages);
+    for (int64_t c = 0; p->dealt && c < p->pp * p->virtual_stages; c++)
+        if (p->dealt[c] < fewest) fewest = p->dealt[c];
+    for (int kind = 0; kind < b->network->n_kinds && p->virtual_stages > 1; kind++) {
+        if (!present[kind]) continue;
+        tp_stage chunk = {.leading = kind};
+        chunk.layers[kind] = fewest;
+        least = lesser(least, passes_of(b, &chunk, 1));
+    }
+    // Each part may be another chunk's; the closed form holds where a pair takes no longer than both halves.
+    least.pair = fmin(least.pair, least.forward + least.input + least.weight);
+    return least;
+}
+
+// The schedule's closed form if every chunk were the least: no pass is shorter, so nothing ends sooner.
+static double all_least(const bound *b) {
+    const tp_pipeline *p = b->candidate->pipeline;
+    double chunks = (double)p->virtual_stages, m = (double)b->candidate->microbatches;
+    double pairs = p->bounds ? m * chunks : p->pairs + p->pairs_each * m;
+    double all = m * chunks - pairs;
+    passes t = least_chunk(b);
+    double backward = t.input + t.weight;
+    return (all + chunks * p->bubble_forward) * t.forward +
+           (all + chunks * p->bubble_backward) * backward +
+           chunks * p->bubble_weight_grad * t.weight + pairs * t.pair;
+}
+
+// What a device does itself, one pass after the other or, where the schedule overlaps any, all of them overlapped. A pair
+// of two chunks takes the average of theirs, so that either of its halves may seem to cost half of its own.
+static double own_work(const bound *b, const tp_stage *device) {
+    const tp_pipeline *p = b->candidate->pipeline;
+    passes t = passes_of(b, device, (double)p->virtual_stages);
+    double m = (double)b->candidate->microbatches, backward = t.input + t.weight;
+    if (!p->bounds && p->pairs == 0 && p->pairs_each == 0) return m * (t.forward + backward);
+    if (!p->bounds && p->virtual_stages == 1 && p->weight_copies == 1)
+        return m * fmin(t.pair, t.forward + backward);
+    return m * (fmin(t.forward, t.pair / 2) + fmin(backward, t.pair / 2));
+}
+
+double tp_iteration_least(const tp_candidate *candidate, const tp_job *job,
+                          const tp_network *network, const tp_layer_cost *costs,
+                          const tp_exchange *exchanges, double hop, double optimizer) {
+    const tp_pipeline *p = candidate->pipeline;
+    bound b = {.candidate = candidate, .job = job, .network = network, .costs = costs, .hop = hop};
+    double chunks = (double)p->virtual_stages, busiest = 0, sum = 0, least_wait = INFINITY;
+    for (int i = 0; i < network->n_kinds + 2; i++)
+        b.sections[i] = tp_exposure_of(&exchanges[i], &costs[i], job);
+    for (size_t i = 0; i < p->n_devices; i++) {
+        tp_exposure e = tp_stage_exposure(&p->devices[i], network, b.sections);
+        double wait = e.first_gather + e.first_reduce +
+                      (candidate->zero >= 3 ? 0 : e.gather / chunks) +
+                      (candidate->zero >= 2 ? 0 : e.reduce / chunks);
+        double own = own_work(&b, &p->devices[i]);
+        least_wait = fmin(least_wait, wait);
+        busiest = fmax(busiest, own + wait);
+        sum += (double)p->devices[i].repeats * own;
+    }
+    // Where chunks may lie on other devices than tp_pipeline_split puts them, one has at least the average to do.
+    double alone = p->placed ? busiest : sum / (double)p->pp + least_wait;
+    double least = fmax(alone, p->pp > 1 ? all_least(&b) + least_wait : 0);
+    return (least + optimizer) * (1 - 1e-12); // but for rounding
+}
