@@ -37,7 +37,7 @@ local function print_simulated(s, peak)
   print(("\nSimulated as %s: %s an iteration, bubble %s, activations of %s"):format(s.schedule,
     format.number(s.time, "s"), format.number(s.bubble_rate, "%", 3), format.number(s.activations, "bytes")))
   local alive, held = {}, {}
-  for _, name in ipairs(MEMORY) do
+  for _, name in ipairs(parts.memory) do
     if peak.alive[name[1]] > 0 then
       alive[#alive + 1] = ("%s %s"):format(name[2], format.number(peak.alive[name[1]], "bytes"))
     end
