@@ -58,7 +58,7 @@ ALL_CFLAGS  = $(REQUIRED) $(WARNINGS) $(VARIANT_$(VARIANT)) $(FAULTS_CFLAGS) $(P
 ALL_LDFLAGS = $(VARIANT_$(VARIANT)) $(FAULTS_LDFLAGS) -pthread $(LDFLAGS)
 LIBS = $(PKG_LIBS) -lm -ldl
 
-SOURCES   := $(sort $(filter-out src/tools/% $(if $(FAULTS),,$(FAULTS_FILE)),$(wildcard src/*/*.c)))
+SOURCES   := $(sort $(filter-out src/tools/% src/page/% $(if $(FAULTS),,$(FAULTS_FILE)),$(wildcard src/*/*.c)))
 OBJECTS   := $(SOURCES:src/%.c=$(B)/%.o) $(B)/embedded.o $(B)/sources.o
 LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
@@ -223,6 +223,10 @@ FORCE:
 
 -include $(OBJECTS:.o=.d)
 
+# --- tperf in a browser ---
+
+include src/page/page.mk
+
 # --- what the machine needs ---
 
 # $(call install-packages,PACKAGES): through apt-get, as root or with sudo; says what it does, and where
@@ -277,6 +281,7 @@ install: $(B)/tperf ## install the program, its data, man page and completions b
 	  $(DESTDIR)$(PREFIX)/share/$(COMPLETION_$(shell)) &&) chmod 644 $(COMPLETIONS)
 	for d in $(wildcard models systems software recipes scripts meta); do \
 	  rm -rf $(SHARE)/$$d && cp -R $$d $(SHARE)/ || exit 1; done
+	if [ -f $(PAGE)/tperf.html ]; then install -d $(SHARE)/page && install -m 644 $(PAGE)/tperf.html $(SHARE)/page/; fi
 
 install-lua: $(MODULE) ## install the module for stock lua5.4 below PREFIX
 	install -d $(LUA_LIB)/tperf $(LUA_SHARE)
@@ -293,5 +298,5 @@ clean: ## remove build/ and ./tperf
 
 help: ## this list
 	@echo "make [VARIANT=release|debug|asan|tsan|coverage|mpi] [CC=…] [MPICC=…] [CFLAGS=…] [PREFIX=…] [DESTDIR=…] [JOBS=N] [V=1] TARGET"
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
-	  while IFS='|' read -r target text; do printf '  %-11s %s\n' "$$target" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
+	  while IFS='|' read -r target text; do printf '  %-14s %s\n' "$$target" "$$text"; done

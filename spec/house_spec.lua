@@ -42,6 +42,7 @@ local MAY_USE = {
   io = { "base" },
   bind = { "base", "machine", "grid", "op", "price", "plan", "schedule", "step", "search", "serve", "io" },
   cli = { "base", "bind", "io" },
+  page = { "bind", "cli" },
   tools = { "base", "event", "io", "serve" },
 }
 local CORE = { base = true, machine = true, grid = true, op = true, price = true, plan = true, schedule = true, step = true,
@@ -84,11 +85,11 @@ describe("the C files", function()
     none(wrong)
   end)
 
-  it("see Lua in src/bind and src/cli only, YAML in src/io only, SQLite there and in its binding", function()
-    local wrong = {}
+  it("see Lua in src/bind, src/cli and src/page only, YAML in src/io only, SQLite there and in its binding", function()
+    local wrong, lua = {}, { bind = true, cli = true, page = true }
     for _, path in ipairs(c_files) do
       local text, layer = program.slurp(path), layer_of(path)
-      if text:find "#include <l[ua][ux]%w*%.h>" and layer ~= "bind" and layer ~= "cli" then wrong[#wrong + 1] = path end
+      if text:find "#include <l[ua][ux]%w*%.h>" and not lua[layer] then wrong[#wrong + 1] = path end
       if text:find "#include <yaml%.h>" and layer ~= "io" then wrong[#wrong + 1] = path end
       if text:find "#include <sqlite3%.h>" and path ~= "src/io/store.h" then wrong[#wrong + 1] = path end
     end
@@ -193,8 +194,10 @@ describe("the Lua files", function()
   end)
 
   it("require what lies below them only", function()
-    -- Reports read results: the questions and what they ask do not know them. The writers of files are anybody's.
-    local anybody = { ["tperf.report.number"] = true, ["tperf.report.output"] = true, ["tperf.report.json"] = true }
+    -- Reports read results: the questions and what they ask do not know them. The writers of files are anybody's, and
+    -- so is the style of pages. A web page stands beside the command line, whose options its forms are.
+    local anybody = { ["tperf.report.number"] = true, ["tperf.report.output"] = true, ["tperf.report.json"] = true,
+      ["tperf.report.sheet"] = true, ["tperf.report.hover"] = true }
     local wrong = {}
     for _, path in ipairs(lua_files) do
       local own = path:match "^lua/tperf/(%w+)/"
@@ -202,7 +205,7 @@ describe("the Lua files", function()
         local part = module:match "^tperf%.(%w+)"
         local above = part == "cli" or part == "report" or part == "compat"
         local inside = path:find "^lua/tperf/init%.lua$" or path:find "^scripts/" or own == "cli" or own == part
-          or own == "plot"
+          or own == "plot" or own == "page"
         -- tperf.args reads the options of scripts as the command line reads its own
         local shared = anybody[module] or path == "lua/tperf/args.lua" and module == "tperf.cli.options"
         if above and not inside and not shared then wrong[#wrong + 1] = path .. " requires " .. module end

@@ -317,6 +317,23 @@ describe("report.html", function()
   end)
 end)
 
+describe("report.html with a figure", function()
+  it("lets the one script run that tells what is under the pointer", function()
+    local doc = report.new { title = "t" }:figure(require "tperf".plot.lines { rows = { { x = 1, y = 1 } }, x = "x",
+      y = "y" })
+    local page = doc:render "html"
+    local allowed = page:match "script%-src ([^;\"]*)"
+    local script, others = page:match "<script>(.-)</script>", select(2, page:gsub("<script", ""))
+    assert.equal(1, others)
+    local digest = program.temporary()
+    program.write(digest, script)
+    local sum = program.shell(("sha256sum %s | cut -c1-64"):format(digest)).out:match "%x+"
+    local decoded = program.shell(("printf %%s %s | base64 -d | od -An -tx1 | tr -d ' \\n'"):format(
+      program.quote(allowed:match "'sha256%-(.*)'"))).out
+    assert.equal(sum, decoded)
+  end)
+end)
+
 describe("report.new", function()
   local plot = { title = "a plot", svg = function() return "<svg></svg>\n" end, text = function() return "dots\n" end }
 

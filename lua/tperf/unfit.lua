@@ -51,7 +51,7 @@ end
 function unfit.nearest(profile, machine, gpus)
   local best, least = nil, distance(profile, machine, gpus)
   for _, other in ipairs(profiles()) do
-    local own = distance(other, machine, gpus)
+    local own = other.gpus and distance(other, machine, gpus) or math.huge -- engines for serving have none
     if own < least - 1e-9 then best, least = other, own end
   end
   return best

@@ -106,7 +106,7 @@ static bool synced(int descriptor) {
 // A link, unlike a rename, takes no other file's place. File systems without links get a check and a rename.
 static bool move_new(int at, const char *name, int to_at, const char *to) {
     if (linkat(at, name, to_at, to, 0) == 0) return unlinkat(at, name, 0) == 0;
-    if (errno != EPERM && errno != ENOTSUP && errno != ENOSYS) return false;
+    if (errno != EPERM && errno != EMLINK && errno != ENOTSUP && errno != ENOSYS) return false;
     struct stat info;
     if (fstatat(to_at, to, &info, AT_SYMLINK_NOFOLLOW) != 0)
         return renameat(at, name, to_at, to) == 0;

@@ -3,7 +3,11 @@
 #ifndef TPERF_STORE_H
 #define TPERF_STORE_H
 
+#ifdef __EMSCRIPTEN__ // see src/page/no_store.c
+typedef struct sqlite3 sqlite3;
+#else
 #include <sqlite3.h>
+#endif
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -16,24 +16,13 @@
 local check = require "tperf.check"
 local core = require "tperf.core"
 local commands = require "tperf.cli.commands"
+local in_options = require "tperf.cli.in_options"
 local options = require "tperf.cli.options"
 
 local function wrong(name, message)
   io.stderr:write(("tperf: %s\n"):format(message))
   io.stderr:write(name and options.usage(name, commands.find(name)) or "`tperf help` lists the commands\n")
   return 2
-end
-
--- The library's message in the words of the command line: its fields as the options that hold them. What somebody may
--- have meant stays as it is.
-local function in_options(command, message)
-  local longs = {}
-  for _, option in ipairs(options.of(command)) do longs[option.long:gsub("-", "_")] = option.long end
-  longs.global_batch = longs.batch
-  local head, tail = message:gsub("^tperf%.[%w_.:]-: ", ""):match "^(.-)(%(did you mean .*)$"
-  head = head or message:gsub("^tperf%.[%w_.:]-: ", "")
-  if head:find "unknown field" or head:find "^llm_analysis" then return head .. (tail or "") end
-  return head:gsub("'([%w_]+)'", function(name) return longs[name] and "--" .. longs[name] end) .. (tail or "")
 end
 
 local RUNS_SCRIPTS = { run = true, verify = true, repl = true } -- whose messages name the script's own fields

@@ -7,6 +7,8 @@ local resource = require "tperf.resource"
 
 local manifest = {}
 
+local MISSING <const> = select(3, io.open "") -- ENOENT, whose number depends on the system
+
 local FORMAT <const> = 1
 
 local clock, machine_name = os.date, "/proc/sys/kernel/hostname"
@@ -80,7 +82,7 @@ end
 function manifest.retire(folder, script, host)
   local path = folder .. "/" .. recorder.MANIFEST
   local file, _, code = io.open(path, "rb")
-  if not file and code == 2 then return end -- ENOENT
+  if not file and code == MISSING then return end
   if file then file:close() end
   local ok, content = pcall(manifest.read, folder)
   if not ok then error(("%s; it is where a run's manifest goes: name another folder with --out"):format(content), 0) end

@@ -33,9 +33,14 @@ local DETAILS = {
   { "cost.total", "$ for 1M tokens, prompts too" }, { "energy_per_token", "energy of an output token", "J" },
 }
 
---- An answer for people: its latencies, then all else.
-function answer.print(r)
-  local latencies, rows = {}, {}
+local detail_columns = {
+  { key = "item" },
+  { title = "value", align = "right", key = function(row) return format.number(row.value, row.unit) end },
+}
+
+--- A row for each latency of an answer, and their columns.
+function answer.latencies(r)
+  local latencies = {}
   for _, name in ipairs { "ttft", "tpot", "e2e" } do
     if r[name] then
       latencies[#latencies + 1] = { latency = name, mean = r[name].mean, p50 = r[name].p50, p90 = r[name].p90,
@@ -43,16 +48,25 @@ function answer.print(r)
         margin = r[name].margin.mean, margin99 = r[name].margin.p99 }
     end
   end
-  if latencies[1] then show({}, latencies, latency_columns) end
+  return latencies, latency_columns
+end
+
+--- A row for everything else, and their columns.
+function answer.details(r)
+  local rows = {}
   for _, detail in ipairs(DETAILS) do
     local value = at(r, detail[1])
     if value ~= nil then rows[#rows + 1] = { item = detail[2], value = value, unit = detail[3] } end
   end
+  return rows, detail_columns
+end
+
+--- An answer for people: its latencies, then all else.
+function answer.print(r)
+  local latencies = answer.latencies(r)
+  if latencies[1] then show({}, latencies, latency_columns) end
   print()
-  report.print(rows, {
-    { key = "item" },
-    { title = "value", align = "right", key = function(row) return format.number(row.value, row.unit) end },
-  })
+  report.print(answer.details(r))
   if r.saturated then
     io.stderr:write(("saturated: more requests come than the %.4g a second that are served; waits grow as long as the "
       .. "load lasts\n"):format(r.requests_per_second))

@@ -1,4 +1,6 @@
---- The memory of each device of a pipeline as a table, for `train` and `memory`.
+--- The memory of each device of a pipeline as a table and as a chart, for `train` and `memory`.
+local format = require "tperf.report.format"
+
 local stages = {}
 
 --- The parts of a GPU's memory, in the order in which they are told.
@@ -20,6 +22,26 @@ function stages.rows(c)
     rows[i] = row
   end
   return rows
+end
+
+--- A stacked bar for each of those rows.
+---@param c tperf.configuration  of tperf.train
+---@param model string      its name
+---@param capacity number   bytes of a GPU
+---@param options? table    of tperf.plot.bars, in place of these
+---@return tperf.Plot
+function stages.chart(c, model, capacity, options)
+  local axes = {}
+  for _, axis in ipairs { "tp", "tp1", "tp2", "cp", "ep", "pp", "dp" } do
+    if c[axis] and c[axis] > 1 then axes[#axes + 1] = axis .. " " .. c[axis] end
+  end
+  local o = {
+    rows = stages.rows(c), x = { key = "devices", title = "Pipeline stage" }, y = stages.parts, yunit = "bytes",
+    title = "Memory of a GPU: " .. model, ylabel = "Memory", subtitle = ("%s; a GPU has %s"):format(
+      #axes > 0 and table.concat(axes, ", ") or "one GPU", format.number(capacity, "bytes")),
+  }
+  for name, value in pairs(options or {}) do o[name] = value end
+  return require "tperf".plot.bars(o)
 end
 
 stages.columns = {

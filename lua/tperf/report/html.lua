@@ -1,6 +1,9 @@
---- Tables and whole reports as one self-contained HTML file: no script, no request to anywhere, light and dark.
+--- Tables and whole reports as one self-contained HTML file: no request to anywhere, light and dark, and no script but
+-- the one that tells what is under the pointer, where there are figures.
 local columns = require "tperf.report.columns"
 local format = require "tperf.report.format"
+local hover = require "tperf.report.hover"
+local sheet = require "tperf.report.sheet"
 local text = require "tperf.report.text"
 
 local html = {}
@@ -21,35 +24,14 @@ function html.escape(plain)
   return html.markup(format.printable(plain))
 end
 
--- Figures keep their light paper in print and change with the page in the dark; they mark their parts with classes.
-local STYLE = [[
-:root { color-scheme: light dark; --paper: #fff; --ink: #1b1f24; --soft: #59636e; --line: #d9dee3; --band: #f5f7f9; }
-@media (prefers-color-scheme: dark) {
-  :root { --paper: #14171b; --ink: #e6e9ec; --soft: #9aa4ae; --line: #353b42; --band: #1c2026; }
-}
-@media print { :root { color-scheme: light; --paper: #fff; --ink: #000; --soft: #444; --line: #bbb; --band: #fff; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
+local STYLE = sheet.base .. sheet.figures .. hover.style .. [[
 main { max-width: 62rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 1.5rem; text-wrap: balance; }
 h2 { font-size: 1.3rem; margin: 2.5rem 0 .75rem; }
 p { max-width: 44rem; margin: 0 0 1rem; white-space: pre-line; }
-figure { margin: 1.75rem 0; break-inside: avoid; }
-figcaption { color: var(--soft); font-size: .9rem; margin: 0 0 .5rem; }
-figure svg { display: block; max-width: 100%; height: auto; margin-left: -12px; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .8rem; text-align: left; white-space: nowrap; border-bottom: 1px solid var(--line); }
-th { border-bottom: 2px solid var(--soft); font-weight: 600; vertical-align: bottom; }
 th:first-child, td:first-child { padding-left: .3rem; }
 tbody tr:nth-child(even) { background: var(--band); }
-.n { text-align: right; }
-.tp-paper { fill: var(--paper); } .tp-ink { fill: var(--ink); } .tp-soft { fill: var(--soft); }
-.tp-axis { stroke: var(--soft); } .tp-grid { stroke: var(--line); } .tp-gap { stroke: var(--paper); }
-.tp-line { stroke: var(--ink); }
 ]]
-
--- STYLE's classes tp-… belong to the figures of tperf.plot.
 
 --- Rows as an HTML table (a fragment, without the page around it).
 ---@param rows table[]
@@ -76,17 +58,28 @@ function html.table(rows, wanted)
   return table.concat(out)
 end
 
---- A whole page around a body. The policy forbids every request, whatever a text may smuggle in.
+local SCRIPT = hover.script .. 'showTitles(document.body, document.getElementById("tip"));\n'
+local SCRIPT_HASH -- made when first needed
+
+-- What tells the titles of figures, and what the policy says of it; nothing where there are none.
+local function script_of(body)
+  if not body:find("<svg", 1, true) then return "", "" end
+  SCRIPT_HASH = SCRIPT_HASH or hover.policy_hash(SCRIPT)
+  return '<div id="tip" hidden></div>\n<script>' .. SCRIPT .. "</script>\n", "; script-src " .. SCRIPT_HASH
+end
+
+--- A whole page around a body. The policy forbids every request and every other script, whatever a text may smuggle in.
 ---@param title string
 ---@param body string  HTML
 ---@return string
 function html.page(title, body)
+  local script, policy = script_of(body)
   return table.concat {
     '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
     '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
-    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n",
-    "<title>", html.escape(title), "</title>\n<style>\n", STYLE, "</style>\n</head>\n<body>\n<main>\n",
-    body, "</main>\n</body>\n</html>\n",
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'", policy,
+    '">\n<title>', html.escape(title), "</title>\n<style>\n", STYLE, "</style>\n</head>\n<body>\n<main>\n",
+    body, "</main>\n", script, "</body>\n</html>\n",
   }
 end
 

@@ -1,20 +1,22 @@
 --- The fixed parts of timeline:html(): style, controls and script.
+local hover = require "tperf.report.hover"
 local page = require "tperf.timeline.page_style"
 
 -- All charts share the window [from, to]. A chart is drawn anew whenever it changes; passes outside are left out. Of
 -- passes narrower than a pixel those are drawn, a pixel wide, that lie over the edge of one: a fair sample.
-page.script = [==[
-"use strict";
-(() => {
+-- showTimelines(root) does it for the markup of tperf/timeline/view.lua in a document or in a part of one.
+page.script = hover.script .. [==[
+const showTimelines = root => {
+const part = id => root.querySelector("#" + id);
 const NS = "http://www.w3.org/2000/svg", LEFT = 76, GAP = 4, HELD = 26, STEP = 7, THIN = 11;
 const LETTER = ["F", "B", "D", "W"], NAME = ["forward", "backward", "input backward", "weight backward"];
-const data = JSON.parse(document.getElementById("data").textContent);
+const data = JSON.parse(part("data").textContent);
 const RIGHT = Math.max(...data.map(t => t.right));
 const whole = Math.max(...data.map(t => t.end));
 let from = 0, to = whole, selected = null;
-const tip = document.getElementById("tip"), say = document.getElementById("status");
+const tip = part("tip"), say = part("status");
 const charts = data.map((t, i) =>
-  ({ t, svg: document.getElementById("chart" + (i + 1)), row: t.devices > 16 ? 18 : 30 }));
+  ({ t, svg: part("chart" + (i + 1)), row: t.devices > 16 ? 18 : 30 }));
 for (const c of charts) c.band = c.row + GAP + (c.t.tasks ? c.t.tasks.rows.length * THIN : 0);
 
 const make = (parent, name, attributes, text) => {
@@ -167,13 +169,7 @@ function select(c, d, i, announce) {
   }
   charts.forEach(mark);
 }
-function showTip(text, x, y) {
-  tip.textContent = text;
-  tip.hidden = false;
-  const box = tip.getBoundingClientRect();
-  tip.style.left = Math.max(Math.min(x + 14, innerWidth - box.width - 6), 0) + "px";
-  tip.style.top = (y + 18 + box.height > innerHeight ? y - box.height - 10 : y + 18) + "px";
-}
+const showTip = (text, x, y) => placeTip(tip, text, x, y);
 
 // Arrow keys: the pass before or after on the device, or the one at the same time on a neighbouring device.
 function step(c, key) {
@@ -252,12 +248,13 @@ for (const c of charts) {
     event.preventDefault();
   });
 }
-document.getElementById("in").addEventListener("click", () => zoom(0.7, middle()));
-document.getElementById("out").addEventListener("click", () => zoom(1 / 0.7, middle()));
-document.getElementById("all").addEventListener("click", () => view(0, whole));
-addEventListener("resize", redraw);
+part("in").addEventListener("click", () => zoom(0.7, middle()));
+part("out").addEventListener("click", () => zoom(1 / 0.7, middle()));
+part("all").addEventListener("click", () => view(0, whole));
+const resized = () => root.isConnected ? redraw() : removeEventListener("resize", resized);
+addEventListener("resize", resized);
 charts.forEach(draw);
-})();
+};
 ]==]
 
 return page

@@ -2,18 +2,6 @@ local configuration = require "tperf.cli.configuration"
 local format = require "tperf.report.format"
 local stages = require "tperf.cli.stages"
 
-local function save_chart(path, rows, model, c, capacity)
-  local axes = {}
-  for _, axis in ipairs { "tp", "tp1", "tp2", "cp", "ep", "pp", "dp" } do
-    if c[axis] and c[axis] > 1 then axes[#axes + 1] = axis .. " " .. c[axis] end
-  end
-  require "tperf".plot.bars {
-    rows = rows, x = { key = "devices", title = "Pipeline stage" }, y = stages.parts, yunit = "bytes",
-    title = "Memory of a GPU: " .. model, ylabel = "Memory", subtitle = ("%s; a GPU has %s"):format(
-      #axes > 0 and table.concat(axes, ", ") or "one GPU", format.number(capacity, "bytes")),
-  }:save(path)
-end
-
 local engine_columns = {
   { key = "weights", unit = "bytes" }, { key = "buffers", unit = "bytes" }, { key = "cache", unit = "bytes" },
   { key = "total", unit = "bytes" }, { key = "capacity", title = "engine may use", unit = "bytes" },
@@ -66,6 +54,6 @@ With --from and a server's command, such as vllm serve, what each GPU of an engi
       io.stdout:flush()
       io.stderr:write("tperf: ", c.reason, "\n")
     end
-    if values.svg then save_chart(values.svg, rows, arguments[1], c, capacity) end
+    if values.svg then stages.chart(c, arguments[1], capacity):save(values.svg) end
   end,
 }

@@ -178,8 +178,22 @@ local function simulate_all(names, values, times)
   return timelines, refused
 end
 
+-- { timelines, refused, rows, columns } of the schedules; nil and a message when an option is wrong.
+local function compare(values, arguments, meant)
+  local missing = options.missing(values, { "devices", "microbatches" })
+  if missing then return nil, missing end
+  local times, message = times_of(values)
+  if not times then return nil, message end
+  local names = names_of(arguments)
+  local idle = idle_option(names, meant or values)
+  if idle then return nil, ("--%s means nothing to %s"):format(idle, table.concat(names, ", ")) end
+  local timelines, refused = simulate_all(names, values, times)
+  return { timelines = timelines, refused = refused, rows = rows_of(timelines), columns = COLUMNS }
+end
+
 local command
 command = {
+  compare = compare,
   summary = "compare pipeline schedules",
   arguments = "NAME ...",
   from = { "schedules" },
@@ -222,17 +236,11 @@ also by stage (from 1), and `schedules`; what the command line says goes first:
       if values.json and values.csv then return false, "--json and --csv exclude each other" end
     end
     if not arguments[1] then return false, "NAME is missing: " .. table.concat(schedule.names(), ", ") end
-    local missing = options.missing(values, { "devices", "microbatches" })
-    if missing then return false, missing end
-    local times, message = times_of(values)
-    if not times then return false, message end
-    local names = names_of(arguments)
-    local idle = idle_option(names, meant)
-    if idle then return false, ("--%s means nothing to %s"):format(idle, table.concat(names, ", ")) end
-    local timelines, refused = simulate_all(names, values, times)
+    local answer, message = compare(values, arguments, meant)
+    if not answer then return false, message end
+    local timelines, refused, rows = answer.timelines, answer.refused, answer.rows
     write_files(timelines, values)
     local for_people = not values.json and not values.csv
-    local rows = rows_of(timelines)
     if not for_people then table.move(refused, 1, #refused, #rows + 1, rows) end
     require "tperf.cli.table"(values, rows, COLUMNS)
     for _, row in ipairs(for_people and refused or {}) do io.stdout:write("\n", row.reason, "\n") end

@@ -1,38 +1,7 @@
-local check = require "tperf.check"
 local configuration = require "tperf.cli.configuration"
 local format = require "tperf.report.format"
+local parts = require "tperf.cli.parts"
 local stages = require "tperf.cli.stages"
-
--- What the parts of an iteration and of the memory are, in the order in which they are told.
-local TIME = {
-  { "compute", "computing" }, { "memory", "waiting for memory" }, { "tensor_comm", "communication inside a layer" },
-  { "pipeline_comm", "communication between stages" }, { "data_comm", "gradients and weights over dp" },
-  { "bubble", "pipeline bubble" }, { "host", "waiting for launches" }, { "optimizer", "the optimizer's step" },
-}
-local MEMORY = {
-  { "weights", "weights" }, { "gradients", "gradients" }, { "optimizer", "optimizer state" },
-  { "activations", "activations" }, { "passing", "during one pass" }, { "buffers", "libraries' buffers" },
-}
-
--- The parts of a record of numbers, in the order of names, then whatever else it has; the total last. With columns.
-local function parts_of(title, record, names, total, unit)
-  local rows, seen = {}, { total = true }
-  local function add(name, words)
-    local value = record[name]
-    if type(value) == "number" and value ~= 0 and not seen[name] then
-      rows[#rows + 1] = { part = words, value = value }
-    end
-    seen[name] = true
-  end
-  for _, name in ipairs(names) do add(name[1], name[2]) end
-  for _, name in ipairs(check.names(record)) do add(name, name) end
-  rows[#rows + 1] = { part = "total", value = total }
-  for _, row in ipairs(rows) do row.share = total > 0 and row.value / total or 0.0 end
-  return rows, {
-    { key = "part", title = title }, { key = "value", title = "", unit = unit },
-    { key = "share", title = "", unit = "%", digits = 3 },
-  }
-end
 
 -- A row for each op, both passes summed, and one for all.
 local function op_rows(ops)
@@ -68,7 +37,7 @@ local function print_simulated(s, peak)
   print(("\nSimulated as %s: %s an iteration, bubble %s, activations of %s"):format(s.schedule,
     format.number(s.time, "s"), format.number(s.bubble_rate, "%", 3), format.number(s.activations, "bytes")))
   local alive, held = {}, {}
-  for _, name in ipairs(MEMORY) do
+  for _, name in ipairs(parts.memory) do
     if peak.alive[name[1]] > 0 then
       alive[#alive + 1] = ("%s %s"):format(name[2], format.number(peak.alive[name[1]], "bytes"))
     end
@@ -87,10 +56,11 @@ local function print_details(c, machine)
     report.print(rows, columns)
   end
   print()
-  report.print(parts_of("time of an iteration", c.breakdown, TIME, c.time, "s"))
+  report.print(parts.of("time of an iteration", c.breakdown, parts.time, c.time, "s"))
   print()
   local capacity = format.number(machine.accelerator.hbm.capacity, "bytes")
-  report.print(parts_of("memory of the fullest GPU, which has " .. capacity, c.memory, MEMORY, c.memory.total, "bytes"))
+  report.print(parts.of("memory of the fullest GPU, which has " .. capacity, c.memory, parts.memory, c.memory.total,
+    "bytes"))
   if c.pp > 1 then section("Stages, and the memory of a GPU of each", stages.rows(c), stages.columns) end
   for _, kind in ipairs(c.kinds) do
     section(("One of %d layers %s, one micro-batch on one GPU"):format(kind.count, kind.key), op_rows(kind.ops),

@@ -1,0 +1,145 @@
+--- Links into the page (src/page/state.js): a view, and the options of its command by their long names.
+local check = require "tperf.check"
+local commands = require "tperf.cli.commands"
+local number = require "tperf.report.number"
+local options = require "tperf.cli.options"
+
+local link = {}
+
+-- Which view asks what a command asks.
+local VIEWS <const> = { search = "plan", infer = "compare", schedule = "schedules", serve = "serve", run = "script" }
+
+--- The commands that there are views for.
+---@return string[]
+function link.commands() return check.names(VIEWS) end
+
+local function escaped(text)
+  return (text:gsub("[^%w%-_.~/:,=]", function(c) return ("%%%02X"):format(c:byte()) end))
+end
+
+--- The file: address of a path, relative ones below the folder that the shell was in.
+---@param path string
+---@return string
+function link.file_url(path)
+  if path:sub(1, 1) ~= "/" then path = (os.getenv "PWD" or "") .. "/" .. path:gsub("^%./", "") end
+  return "file://" .. path:gsub("[^%w%-_.~/]", function(c) return ("%%%02X"):format(c:byte()) end)
+end
+
+local DIGITS <const> = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+local function base64url(bytes)
+  return (bytes:gsub("..?.?", function(group)
+    local a, b, c = group:byte(1, 3)
+    local bits, out = a << 16 | (b or 0) << 8 | (c or 0), {}
+    for i = 1, #group + 1 do
+      local digit = bits >> 24 - 6 * i & 63
+      out[i] = DIGITS:sub(digit + 1, digit + 1)
+    end
+    return table.concat(out)
+  end))
+end
+
+-- A text as DEFLATE has it, not compressed: stored blocks of at most 65535 bytes (RFC 1951, 3.2.4).
+local function stored(text)
+  local out, first = {}, 1
+  repeat
+    local block = text:sub(first, first + 65534)
+    first = first + #block
+    out[#out + 1] = string.pack("<BI2I2", first > #text and 1 or 0, #block, ~#block & 0xFFFF) .. block
+  until first > #text
+  return table.concat(out)
+end
+
+local MOST_BYTES <const> = 1 << 20 -- of a file in a link: browsers take addresses of 2 MB
+
+local function text_of(path)
+  local file <close> = io.open(path, "rb")
+  local text = file and file:read(MOST_BYTES + 1) or nil
+  if not text then error(("cannot open %s"):format(check.show(path)), 0) end
+  if #text > MOST_BYTES then error(("%s is too large for a link"):format(check.show(path)), 0) end
+  return text
+end
+
+-- What an option's text was, from its value.
+local function words_of(option, value)
+  if option.kind == "pairs" then
+    local parts = {}
+    for _, name in ipairs(check.names(value)) do parts[#parts + 1] = name .. "=" .. number.text(value[name]) end
+    return table.concat(parts, ",")
+  end
+  if type(value) == "table" then
+    local parts = {}
+    for i, item in ipairs(value) do parts[i] = type(item) == "number" and number.text(item) or item end
+    return table.concat(parts, ",")
+  end
+  if type(value) ~= "number" then return tostring(value) end
+  local plain = option.kind == "integer" or option.kind == "number" or option.kind == "bytes"
+  return number.text(value) .. (plain and "" or option.kind)
+end
+
+-- The file that stands in a form's place of a name: what pasting it there would give.
+local PASTED <const> = { model = "config.json", system = "system.yaml", script = "script.lua" }
+
+-- The fields of a form, and the texts of files that they name.
+local function fields_of(name, values, arguments)
+  local fields, texts = {}, {}
+  local function choose(field, value)
+    local is_file = field == "script" or value:find "%.json$" or value:find "%.ya?ml$"
+    if is_file then texts[PASTED[field]] = text_of(value) end
+    fields[field] = is_file and PASTED[field] or value
+  end
+  for _, option in ipairs(options.of(commands.find(name))) do
+    local value = values[option.long:gsub("-", "_")]
+    if option.long == "system" and value then choose("system", value)
+    elseif value ~= nil then fields[option.long] = words_of(option, value) end
+  end
+  if name == "schedule" then
+    fields.names = table.concat(arguments, ",")
+  elseif name == "run" then
+    choose("script", arguments[1])
+    fields.script = arguments[1]:match "[^/]*$"
+    if arguments[2] then fields.arguments = table.concat(arguments, " ", 2) end
+  elseif arguments[1] then
+    choose("model", arguments[1])
+  end
+  return fields, texts
+end
+
+-- Compare takes several systems, for training as for serving.
+local function compare_serving(fields)
+  fields["for"], fields.systems, fields.system = "serving", fields.system, nil
+end
+
+-- Times are fields of their own in the form of schedules.
+local function spread_times(fields)
+  for name, per in pairs { times = "", ["times-per-stage"] = "stage" } do
+    for pass, text in (fields[name] or ""):gmatch "(%a+)=([^,]+)" do fields[pass], fields.per = text, per end
+    fields[name] = nil
+  end
+end
+
+--- "#plan?model=…": the view of a command, and its question; nil and a message when it has none.
+---@param words string[]  a command's name and arguments; none: the page as it opens by itself
+---@return string? fragment
+---@return string? message
+function link.fragment(words)
+  local name = words[1]
+  if not name then return "" end
+  if not VIEWS[name] then
+    return nil, ("the page has no view for '%s'%s; it has: %s"):format(name, check.suggest(name, link.commands()),
+      table.concat(link.commands(), ", "))
+  end
+  local values, arguments = options.parse(commands.find(name), words, 2)
+  if not values then return nil, arguments end
+  if name == "run" and not arguments[1] then return nil, "SCRIPT is missing" end
+  local fields, texts = fields_of(name, values, arguments)
+  if name == "infer" then compare_serving(fields) else spread_times(fields) end
+  local parts = {}
+  for _, field in ipairs(check.names(fields)) do parts[#parts + 1] = field .. "=" .. escaped(fields[field]) end
+  for _, file in ipairs(check.names(texts)) do
+    parts[#parts + 1] = "file." .. file .. "=" .. base64url(stored(texts[file]))
+  end
+  return "#" .. VIEWS[name] .. (parts[1] and "?" .. table.concat(parts, "&") or "")
+end
+
+return link

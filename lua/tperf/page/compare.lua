@@ -1,0 +1,147 @@
+--- Compare: systems beside each other, for training by the number of GPUs, for serving by their Pareto fronts.
+local check = require "tperf.check"
+local command = require "tperf.page.command"
+local configuration = require "tperf.cli.configuration"
+local grid = require "tperf.page.grid"
+
+local compare = {}
+
+local OWN <const> = { systems = true, show = true, domain = true, hbm = true }
+local MOST_SYSTEMS <const>, MOST_COUNTS <const> = 8, 12
+
+local function per_gpu(c) return c.tokens_per_second / c.gpus end
+
+-- What a line can show of the best configuration; log: on a logarithmic axis, as it goes over orders of magnitude.
+local SHOWS <const> = {
+  ["tokens/s/GPU"] = { y = { key = per_gpu, title = "tokens/s per GPU" } },
+  ["tokens/s"] = { y = { key = "tokens_per_second", title = "tokens/s" }, log = 10 },
+  time = { y = { key = "time", title = "time of an iteration", unit = "s" }, log = 10 },
+  mfu = { y = { key = "mfu", title = "MFU", unit = "%" } },
+}
+
+-- The systems that were asked for: their names, they themselves, and what of them is changed.
+local function machines(given)
+  local names, systems, changes = {}, {}, {}
+  for name in (given.systems or ""):gmatch "[^,]+" do names[#names + 1] = name end
+  if #names == 0 then error("choose at least one system", 0) end
+  if #names > MOST_SYSTEMS then error(("at most %d systems can be compared at a time"):format(MOST_SYSTEMS), 0) end
+  local domain, hbm = tonumber(given.domain), tonumber(given.hbm)
+  if domain then changes.network = { fast = { domain = math.tointeger(domain) } } end
+  for i, name in ipairs(names) do
+    local s = require "tperf".system(name)
+    if hbm and hbm ~= 1 then changes.accelerator = { hbm = { capacity = s.accelerator.hbm.capacity * hbm } } end
+    systems[i] = next(changes) and s:with(changes) or s
+  end
+  return names, systems, domain, hbm
+end
+
+local function script_of(names, asked, domain, hbm, call)
+  local changes = {}
+  if domain then changes[#changes + 1] = ("network = { fast = { domain = %d } }"):format(domain) end
+  if hbm and hbm ~= 1 then
+    changes[#changes + 1] = ("accelerator = { hbm = { capacity = s.accelerator.hbm.capacity * %g } }"):format(hbm)
+  end
+  local with = changes[1] and (":with { %s }"):format(table.concat(changes, ", ")) or ""
+  return ([[
+local tperf = require "tperf"
+
+for _, name in ipairs %s do
+  local s = tperf.system(name)
+  local question = %s
+  question.system = s%s
+%s
+end
+]]):format(command.lua(names), command.lua(asked, "  "), with, call)
+end
+
+-- A list of numbers of GPUs, few enough to wait for.
+local function check_counts(gpus)
+  if type(gpus) == "table" and #gpus > MOST_COUNTS then
+    check.fail("--gpus: at most %d numbers can be compared at a time, got %d", MOST_COUNTS, #gpus)
+  end
+end
+
+--- Training, by the number of GPUs: { chart (SVG), table, missing (why some have no row), script }. values: of
+--- `tperf search`, but `systems`, "a,b", for the system; show: what of it; domain: GPUs of a fast domain; hbm: times
+--- the memory.
+function compare.compare(question)
+  local given, tperf = question.values, require "tperf"
+  local names, systems, domain, hbm = machines(given)
+  local values, arguments = command.values("search", given, OWN)
+  values.system = "any"
+  local asked = command.need(configuration.question(values, arguments, { "gpus", "batch" }, true))
+  check_counts(asked.gpus)
+  asked.software, asked.top, asked.system = values.software or asked.software, 1, nil
+  asked.gpus = type(asked.gpus) == "table" and asked.gpus or { asked.gpus }
+  local script = script_of(names, asked, domain, hbm, [[
+  for _, found in ipairs(tperf.search(question)) do
+    local c = found[1]
+    print(name, found.gpus, c and tperf.units.format(c.time, "s") or found.reason)
+  end]])
+  local show = SHOWS[given.show or "tokens/s/GPU"] or check.fail("show: %s is not known", check.show(given.show))
+  local rows, missing = {}, {}
+  for i, system in ipairs(systems) do
+    asked.system = system
+    for _, found in ipairs(command.call("search", tperf.search, asked)) do
+      rows[#rows + 1] = found[1]
+      if found[1] then
+        found[1].machine = names[i]
+      else
+        missing[#missing + 1] = ("%s, %d GPUs: %s"):format(names[i], found.gpus, found.reason)
+      end
+    end
+  end
+  local columns = { { key = "machine", title = "system" }, { key = "gpus", title = "GPUs" } }
+  table.move(configuration.columns, 1, #configuration.columns, #columns + 1, columns)
+  return {
+    table = grid(rows, columns), script = script, missing = missing,
+    chart = rows[1] and tperf.plot.lines({
+      rows = rows, series = "machine", x = { key = "gpus", title = "GPUs" }, y = show.y, logx = 2,
+      logy = show.log, title = tostring(tperf.model(asked.model)) .. ": the best of every size",
+      width = question.width,
+    }):svg() or nil,
+  }
+end
+
+--- Serving: the Pareto front of each system's tokens/s per GPU against tokens/s of a user. values: of `tperf infer -g`,
+--- but `systems` for the system; domain and hbm as above.
+function compare.front(question)
+  local given, tperf = question.values, require "tperf"
+  local names, systems, domain, hbm = machines(given)
+  local values, arguments = command.values("infer", given, OWN)
+  local asked = { model = arguments[1] or error("MODEL is missing", 0), top = 1 }
+  for _, name in ipairs { "gpus", "prompt", "generate", "weight_dtype", "kv_dtype", "compute_dtype", "gpu_hour" } do
+    asked[name] = values[name]
+  end
+  local script = script_of(names, asked, domain, hbm, [[
+  for _, point in ipairs(tperf.search_inference(question).pareto or {}) do
+    print(name, 1 / point.tpot, point.tokens_per_second_per_gpu)
+  end]])
+  local rows, missing = {}, {}
+  for i, system in ipairs(systems) do
+    asked.system = system
+    local found = command.call("infer", tperf.search_inference, asked)
+    if found.reason then missing[#missing + 1] = ("%s: %s"):format(names[i], found.reason) end
+    for _, point in ipairs(found.pareto or {}) do
+      point.machine, point.speed = names[i], 1 / point.tpot
+      rows[#rows + 1] = point
+    end
+  end
+  return {
+    script = script, missing = missing,
+    table = grid(rows, {
+      { key = "machine", title = "system" }, { key = "tp" }, { key = "pp", usual = 1 }, { key = "ep", usual = 1 },
+      { key = "dp" }, { key = "batch" }, { key = "ttft", unit = "s" }, { key = "tpot", unit = "s" },
+      { key = "speed", title = "tokens/s of a user" },
+      { key = "tokens_per_second_per_gpu", title = "tokens/s per GPU" },
+      { key = "memory.total", title = "memory", unit = "bytes" },
+    }),
+    chart = rows[1] and tperf.plot.lines({
+      rows = rows, series = "machine", logx = 10, logy = 10, x = { key = "speed", title = "tokens/s of a user" },
+      y = { key = "tokens_per_second_per_gpu", title = "tokens/s per GPU" }, width = question.width,
+      title = ("Serving %s on %d GPUs"):format(tostring(tperf.model(asked.model)), asked.gpus),
+    }):svg() or nil,
+  }
+end
+
+return compare

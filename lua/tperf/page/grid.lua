@@ -1,0 +1,24 @@
+--- Rows as a page's sortable table: what people read, and what it is sorted by.
+local shown = require "tperf.cli.shown"
+local text = require "tperf.report.text"
+
+--- { columns = { { title =, align = } … }, rows = { { cells = { text … }, sort = { number or text … } } … } }
+---@param rows table[]
+---@param wanted tperf.Column[]  with usual
+---@return table
+return function(rows, wanted)
+  local answer = { columns = {}, rows = {} }
+  if #rows == 0 then return answer end
+  local list, cells, aligns = text.cells("page", rows, shown.columns(rows, wanted))
+  for c, column in ipairs(list) do answer.columns[c] = { title = column.title, align = aligns[c] } end
+  for r, row in ipairs(rows) do
+    local sort = {}
+    for c, column in ipairs(list) do
+      local value = column.get(row)
+      if type(value) ~= "number" then value = cells[r][c] end
+      sort[c] = value
+    end
+    answer.rows[r] = { cells = cells[r], sort = sort }
+  end
+  return answer
+end

@@ -1,0 +1,31 @@
+--- What a web page asks of tperf: a question as JSON in, its answer as JSON out (src/page/page.c). A question is
+--   { ask = "plan", … }: the module beside this one, and the function in it, that answers
+-- with `values`, the options of a command by their long names, as texts, and "model" for its argument; an answer that
+-- is an error is { error = message }.
+local check = require "tperf.check"
+local core = require "tperf.core"
+local json = require "tperf.report.json"
+
+-- ask -> the module that has the function of that name.
+local ASKS <const> = {
+  lists = "lists", plan = "plan", detail = "plan", timeline = "plan", launch = "plan", compare = "compare",
+  front = "compare", schedules = "schedules", serve = "serve", load = "serve",
+}
+
+local function answer(text)
+  local question, message = core.yaml(text, "question")
+  if type(question) ~= "table" then check.fail("a question is an object, got %s", message or check.show(question)) end
+  local module = ASKS[question.ask] or check.fail("no question %s%s", check.show(question.ask),
+    check.suggest(tostring(question.ask), check.names(ASKS)))
+  return require("tperf.page." .. module)[question.ask](question)
+end
+
+---@param text string
+---@return string
+return function(text)
+  local ok, result = xpcall(answer, function(problem)
+    return type(problem) == "string" and problem or tostring(problem)
+  end, text)
+  if not ok then result = { error = result:gsub("^tperf%.[%w_.:]-: ", "") } end
+  return json.encode(result, { indent = 0, nonfinite = "null" })
+end

@@ -1,0 +1,158 @@
+--- Plan: the best ways to train a model on a cluster, and one of them in detail.
+local command = require "tperf.page.command"
+local configuration = require "tperf.cli.configuration"
+local format = require "tperf.report.format"
+local grid = require "tperf.page.grid"
+local parts = require "tperf.cli.parts"
+local refusal = require "tperf.refusal"
+local stages = require "tperf.cli.stages"
+local view = require "tperf.timeline.view"
+
+local plan = {}
+
+local MOST_PASSES <const> = 60000 -- in a chart that is drawn while somebody waits
+
+-- Of a search's arguments those that hold for each configuration that it finds.
+local SHARED <const> = {
+  "model", "system", "seq", "rules", "software", "attention", "optimizer", "weights", "gradients", "master", "moments",
+  "recompute_layers", "reserve",
+}
+
+-- The arguments of tperf.search.
+local function asked_of(given)
+  local values, arguments = command.values("search", given)
+  local asked = command.need(configuration.question(values, arguments, { "system", "gpus", "batch" }, true))
+  asked.software = values.software or asked.software
+  asked.top = values.top
+  return asked
+end
+
+local last = {} -- the search that was answered last: details are asked of what it found
+
+-- What a question finds. Where nothing fits, what comes closest in its place, and the reason.
+local function find(given)
+  local line = command.line("search", given)
+  if last.line == line then return last end
+  local asked = asked_of(given)
+  local tperf = require "tperf"
+  local found = command.call("search", tperf.search, asked)
+  if found.candidates == nil then error("--gpus: one number is needed; Compare takes several", 0) end
+  local rows, reason = found, found.reason
+  if #found == 0 and found.candidates > 0 and found.feasible == 0 then
+    asked.infeasible = true
+    rows = command.call("search", tperf.search, asked)
+    asked.infeasible = nil
+  end
+  last = { line = line, asked = asked, found = found, rows = rows, reason = reason }
+  return last
+end
+
+local function script_of(asked)
+  return ([[
+local tperf = require "tperf"
+
+local found = tperf.search %s
+tperf.report.print(found, {
+  "tp", "pp", "virtual_stages", "schedule", "dp", "micro_batch", "recompute",
+  { key = "time", unit = "s" }, { key = "mfu", unit = "%%", digits = 3 },
+  { key = "memory.total", title = "memory", unit = "bytes" },
+})
+]]):format(command.lua(asked, ""))
+end
+
+--- The table of the best. values: of `tperf search`; changed: a file that they name has another content than before.
+function plan.plan(question)
+  if question.changed then last = {} end
+  local p = find(question.values)
+  return {
+    table = grid(p.rows, configuration.columns), candidates = p.found.candidates, feasible = p.found.feasible,
+    reason = p.reason, command = p.line, script = script_of(p.asked),
+    warnings = p.rows[1] and p.rows[1].warnings or {},
+  }
+end
+
+-- The arguments of tperf.train about one of the rows.
+local function chosen(question)
+  local p = find(question.values)
+  local row = p.rows[question.row] or error("there is no such configuration", 0)
+  local given = { configuration = row }
+  for _, name in ipairs(SHARED) do given[name] = p.asked[name] end
+  return given, row
+end
+
+local function interval_of(c)
+  if not c.interval then return nil end
+  return ("As %s runs it: nine tenths of its runs that were compared lie between %s and %s."):format(c.software,
+    format.number(c.interval.low, "s"), format.number(c.interval.high, "s"))
+end
+
+local MOST_BARS <const> = 8
+
+-- Where the time of the best goes, side by side: as SVG.
+local function times_of(rows, width)
+  local list, fields = {}, {}
+  for i = 1, math.min(#rows, MOST_BARS) do
+    list[i] = { place = tostring(i) }
+    for name, seconds in pairs(rows[i].breakdown) do list[i][name] = seconds end
+  end
+  for _, part in ipairs(parts.time) do
+    local some = false
+    for _, row in ipairs(list) do some = some or (row[part[1]] or 0) > 0 end
+    fields[#fields + 1] = some and { key = part[1], title = part[2] } or nil
+  end
+  return require "tperf".plot.bars({
+    rows = list, x = { key = "place", title = "configuration, as first listed" }, y = fields, yunit = "s",
+    ylabel = "time of an iteration", title = "Where the time goes", width = width,
+  }):svg()
+end
+
+--- One row in detail: { name, placement, reason, interval, time, memory, stages (tables), chart, times (SVG), stacks
+--- (of recipes), used (part of the memory), total, capacity }.
+function plan.detail(question)
+  local given, row = chosen(question)
+  local tperf = require "tperf"
+  local c = command.call("search", tperf.train, given)
+  local machine = tperf.system(given.system)
+  local capacity = machine.accelerator.hbm.capacity
+  local function shares(what, ...)
+    local rows, columns = parts.of("part", ...)
+    columns[2].title, columns[3].title = what, "share"
+    return grid(rows, columns)
+  end
+  return {
+    name = tperf.report.layout(row), placement = tperf.report.placement(row), reason = c.reason,
+    interval = interval_of(c),
+    time = shares("time", c.breakdown, parts.time, c.time, "s"),
+    memory = shares("memory", c.memory, parts.memory, c.memory.total, "bytes"),
+    stages = grid(stages.rows(c), stages.columns), capacity = format.number(capacity, "bytes"),
+    total = format.number(c.memory.total, "bytes"), used = c.memory.total / capacity, warnings = c.warnings,
+    chart = stages.chart(c, tostring(tperf.model(given.model)), capacity, { width = question.width }):svg(),
+    times = times_of(last.rows, question.width), stacks = require "tperf.export.launch".stacks(),
+  }
+end
+
+--- The row's timeline, simulated: { html }, or { reason } where there is none to draw.
+function plan.timeline(question)
+  local given, row = chosen(question)
+  given.simulate = true
+  local passes = 2 * row.microbatches * row.virtual_stages * row.pp
+  if passes > MOST_PASSES then
+    return { reason = ("%d passes are too many to draw here; `tperf schedule` writes a page of them"):format(passes) }
+  end
+  local simulated, reason = refusal.attempt(function()
+    local _, timeline = require "tperf".train(given)
+    return timeline
+  end)
+  if not simulated then return { reason = reason } end
+  return { html = view.body({ simulated }, "the timeline") }
+end
+
+--- The row as a launch of a stack: { text }, or { reason }. stack: its name.
+function plan.launch(question)
+  local given, row = chosen(question)
+  local ok, text = pcall(require "tperf".report.launch, row, question.stack, { model = given.model, seq = given.seq })
+  if ok then return { text = text } end
+  return { reason = tostring(text):gsub("^tperf%.report%.launch: ", "") }
+end
+
+return plan

@@ -1,0 +1,141 @@
+-- tperf in a browser, as headless Chromium shows it: `make check-page`. visit.mjs goes through the page once; what it
+-- saw is looked at here, beside what the program itself answers.
+local program = require "program"
+local random_questions = require "page.questions"
+local core = require "tperf.core"
+local json = require "tperf.report.json"
+
+local PAGE, AXE = os.getenv "TPERF_PAGE", os.getenv "TPERF_AXE"
+local COUNT <const> = 200 -- random questions
+
+local ask = require "tperf.page"
+
+local function answer(question) return assert(core.yaml(ask(json.encode(question)), "answer")) end
+
+local function contains(text, part) assert.truthy(tostring(text):find(part, 1, true), tostring(text)) end
+
+describe("tperf in a browser", function()
+  if not PAGE then return pending "`make check-page` builds the page and looks at it" end
+  local seen, questions = nil, random_questions(COUNT, 20)
+  local config, machine = program.slurp "spec/data/hf/qwen2.5-7b.json", program.slurp "systems/h100-sxm.yaml"
+  local words = "search llama-3.1-8b -s b200-sxm -g 16 -b 64 --recompute full"
+
+  setup(function()
+    local folder = program.folder()
+    local link = program.shell("tperf page --print " .. words).out:match "#%S+"
+    program.write(folder .. "/input.json", json.encode {
+      questions = questions, config = config, link = link, system = machine:gsub("80 GB", "160 GB"),
+    })
+    local result = program.shell(("node spec/page/visit.mjs %s %s %s/input.json %s/output.json %s"):format(
+      program.quote(PAGE), program.quote(AXE), folder, folder, os.getenv "TPERF_PICTURES" or ""))
+    assert.equal("", result.err)
+    seen = assert(core.yaml(program.slurp(folder .. "/output.json"), "output"))
+    program.remove(folder)
+  end)
+
+  it("goes all the way", function() assert.equal(nil, seen.failure) end)
+
+  it("is one file that asks nothing of the network, and complains of nothing", function()
+    assert.same({}, seen.log)
+    for _, url in ipairs(seen.requests) do assert.matches("^file:.*/tperf%.html$", url) end
+    local page = program.slurp(PAGE)
+    assert.is_true(#page <= 3 << 20)
+    contains(page, "default-src 'none'")
+    for _, loose in ipairs { "unsafe-inline", "'unsafe-eval'", "http:", "https:" } do
+      assert.falsy(page:match 'Content%-Security%-Policy" content="([^"]*)"':find(loose, 1, true), loose)
+    end
+  end)
+
+  it("answers as the program does, to the last digit", function()
+    assert.equal(COUNT, #seen.answers)
+    local refused = 0
+    for i, question in ipairs(questions) do
+      local own, theirs = answer(assert(core.yaml(question, "question"))), seen.answers[i]
+      if own.error then
+        refused = refused + 1 -- here the message names the line of this file, too
+        contains(own.error, theirs.error)
+      else
+        assert.same(own, theirs, question)
+      end
+    end
+    assert.is_true(refused < COUNT // 4)
+  end)
+
+  it("has the command's own table in Plan", function()
+    local rows = program.shell "tperf search llama-3.1-70b -s h100-sxm -g 1024 -b 1024".out
+    assert.equal(11, #seen.plan)
+    for line = 2, #seen.plan do
+      for cell in seen.plan[line]:gmatch "[^|]+" do contains(rows, cell) end
+    end
+    contains(seen.title, "Plan")
+    assert.is_true(seen.timeline > 100)
+    contains(seen.recipe, "--tensor-model-parallel-size")
+  end)
+
+  it("sorts, and lets the keyboard choose", function()
+    assert.equal("descending", seen.sortedBy)
+    assert.is_true(table.concat(seen.sorted) ~= table.concat(seen.plan))
+    assert.equal(#seen.sorted, #seen.plan)
+    assert.equal(1, seen.chosen)
+  end)
+
+  it("tells what is under the pointer", function()
+    assert.matches("%d", seen.figureTip)
+    assert.matches("^device %d+: .* of micro%-batch %d+", seen.chartTip)
+  end)
+
+  it("says what is wrong, where, and what would help", function()
+    assert.equal("--batch: an integer is needed, got '10x'.", seen.wrong)
+    assert.equal("plan-batch", seen.marked)
+    assert.is_true(seen.mended)
+    contains(seen.address, "batch=512")
+    contains(seen.reason, "it would fit with gpus = ")
+  end)
+
+  it("reads pasted configurations, right ones and wrong ones", function()
+    local path = program.temporary ".json"
+    program.write(path, config)
+    local rows = program.shell(("tperf search %s -s h100-sxm -g 64 -b 128"):format(path)).out
+    assert.is_true(#seen.pasted > 1)
+    for cell in seen.pasted[2]:gmatch "[^|]+" do contains(rows, cell) end
+    contains(seen.pastedWrong, "unknown architecture")
+    contains(seen.pastedBroken, "config.json:")
+  end)
+
+  it("gives the same from a link in a fresh profile", function()
+    assert.same(seen.pasted, seen.shared)
+    assert.equal(config, seen.sharedText)
+  end)
+
+  it("opens with the question of `tperf page`, and takes edited numbers", function()
+    local rows = program.shell("tperf " .. words).out
+    for cell in seen.linked[2]:gmatch "[^|]+" do contains(rows, cell) end
+    local path = program.temporary ".yaml"
+    program.write(path, (machine:gsub("80 GB", "160 GB")))
+    rows = program.shell(("tperf search llama-3.1-8b -s %s -g 16 -b 64 --recompute full"):format(path)).out
+    for cell in seen.edited[2]:gmatch "[^|]+" do contains(rows, cell) end
+    assert.is_true(table.concat(seen.edited) ~= table.concat(seen.linked))
+  end)
+
+  it("runs scripts in their sandbox", function()
+    assert.equal(program.shell "tperf run scripts/best_configuration.lua".out, seen.shipped)
+    assert.equal("é 42\n", seen.printed)
+    assert.equal(1, seen.drawn)
+    assert.equal("a.svg", seen.written)
+    assert.equal(1280, seen.image)
+    contains(seen.refused, "os.execute is not available to scripts")
+    contains(seen.syntax, "script.lua:1: unexpected symbol near '='")
+    assert.equal("stopped\n", seen.stopped)
+    assert.equal("x = = 1", seen.kept)
+  end)
+
+  it("fits every width in both themes, and every reader", function()
+    assert.is_true(#seen.views >= 18)
+    for _, view in ipairs(seen.views) do
+      local name = ("%s %d %s"):format(view.view, view.width, view.dark and "dark" or "light")
+      assert.is_true(view.overflow <= 0, name)
+      assert.is_true(view.charts > 0 or view.view == "script", name)
+      if view.violations then assert.same({}, view.violations, name) end
+    end
+  end)
+end)

@@ -1,0 +1,101 @@
+// The page: views, each a form and an answer, and the address that says what they are.
+"use strict";
+
+(() => {
+  const VIEWS = [plan, compare, schedules, serve, script];
+  const main = document.getElementById("view"), nav = document.getElementById("views");
+  let lists = null, shown = null, turn = 0;
+
+  showTitles(document.body, document.getElementById("title-tip"));
+  const links = VIEWS.map(view => make("a", { href: "#" + view.name }, view.title));
+  nav.append(...links);
+
+  // Asks about the form's values: ask(question, changes); errors are shown, null is an answer that is late.
+  function asker(form, values, problem, mine) {
+    const ask = async (question, changes = {}) => {
+      const asked = { ...values, ...changes };
+      for (const name in asked) if (asked[name] === undefined) delete asked[name];
+      const answer = await engine.ask({ ...question, values: asked }, form.texts);
+      if (mine !== turn || answer === null) return null;
+      if (answer.error === undefined) return answer;
+      form.mark(answer.error);
+      problem.textContent = sentence(answer.error);
+      problem.hidden = false;
+      return null;
+    };
+    ask.values = values;
+    return ask;
+  }
+
+  async function answer(view, form, out, problem) {
+    const mine = ++turn, values = form.values();
+    engine.clear();
+    const fields = view.fields(lists);
+    for (const field of fields) {
+      const relevant = !view.relevant || view.relevant(field, values);
+      const e = document.getElementById(`${view.name}-${field.name}`);
+      e.closest(".field, fieldset").hidden = !relevant;
+      if (!relevant) delete values[field.name];
+    }
+    form.mark(null);
+    problem.hidden = true;
+    main.setAttribute("aria-busy", "true");
+    try {
+      await view.show(asker(form, values, problem, mine), out, Math.max(out.clientWidth, 280));
+    } catch (failure) {
+      if (mine === turn) {
+        problem.textContent = `tperf broke: ${failure.message}`;
+        problem.hidden = false;
+      }
+    }
+    if (mine === turn) {
+      main.removeAttribute("aria-busy");
+      performance.mark("answered");
+    }
+  }
+
+  async function open(hash) {
+    const state = await readState(hash);
+    const view = VIEWS.find(v => v.name === state.view) || plan;
+    links.forEach((link, i) => {
+      if (VIEWS[i] === view) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    });
+    document.title = `${view.title} · tperf`;
+    const out = make("div", { class: "answer" });
+    const problem = make("p", { class: "problem", role: "alert", hidden: true });
+    const damaged = make("p", { class: "problem" },
+      `The link's copy of ${state.damaged} cannot be read: it is damaged.`);
+    const address = later(async () => {
+      shown = await writeState(view.name, form.differences(), form.texts);
+      if (location.hash !== shown) history.replaceState(null, "", shown);
+    }, 150);
+    const again = later(() => answer(view, form, out, problem), 30);
+    const form = makeForm(view.name, view.fields(lists), state.values, state.texts, () => {
+      address();
+      if (!view.manual) again();
+    });
+    main.replaceChildren(make("h1", {}, view.heading),
+      make("div", { class: "columns" }, form.element, make("div", {}, ...(state.damaged ? [damaged] : []), problem,
+        make("p", { class: "busy" }, make("progress", { "aria-label": "computing" }), " computing"), out)));
+    turn++;
+    engine.clear();
+    if (view.manual) view.open(form, out, address);
+    else await answer(view, form, out, problem);
+  }
+
+  addEventListener("hashchange", () => { if (location.hash !== shown) open(location.hash); });
+
+  (async () => {
+    try {
+      lists = await engine.ask({ ask: "lists" });
+      document.getElementById("version").textContent = lists.version;
+      await open(location.hash);
+    } catch (problem) {
+      main.replaceChildren(make("p", { class: "problem", role: "alert" }, `tperf could not start: ${problem.message}`));
+    }
+  })();
+
+  // For the console, and for tests: what the page asks, as the page asks it.
+  window.tperf = { ask: (question, texts) => engine.ask(question, texts) };
+})();

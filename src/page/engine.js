@@ -1,0 +1,107 @@
+// The page's side of the worker: questions one after the other, and scripts in workers of their own, so that a script
+// that does not end can be ended.
+"use strict";
+const PATIENCE = 400; // ms that a new question waits for one that nobody wants any more before the worker starts again
+
+const engine = (() => {
+  const text = id => document.getElementById(id).textContent;
+  const url = URL.createObjectURL(new Blob([text("worker")], { type: "text/javascript" }));
+  let made = null, worker = null, ready = null, current = null, next = 0, sent = {};
+  const waiting = [];
+
+  // A started worker: { worker, ready }.
+  function open(onMessage) {
+    const w = new Worker(url);
+    const started = new Promise((resolve, reject) => {
+      w.onmessage = ({ data }) => {
+        if (data.ready) {
+          made = { module: data.module, files: data.files };
+          resolve();
+        } else if (data.broken && data.id === undefined) reject(new Error(data.broken));
+        else onMessage(data);
+      };
+      w.onerror = event => {
+        const message = event.message || "the worker could not be started";
+        reject(new Error(message));
+        onMessage({ broken: message });
+      };
+    });
+    w.postMessage({ start: made || { engine: text("engine"), files: text("data") } });
+    return { worker: w, ready: started };
+  }
+
+  function restart() {
+    if (worker) worker.terminate();
+    sent = {};
+    ({ worker, ready } = open(answered));
+  }
+
+  function answered(data) {
+    const job = current;
+    if (!job || data.id !== undefined && data.id !== job.id) return;
+    current = null;
+    if (data.broken) {
+      restart();
+      job.reject(new Error(data.broken));
+    } else job.resolve(data.answer);
+    turn();
+  }
+
+  // Starts the job that has waited longest.
+  async function turn() {
+    if (current || waiting.length === 0) return;
+    const job = current = waiting.shift();
+    try {
+      await ready;
+    } catch (problem) {
+      current = null;
+      return job.reject(problem);
+    }
+    if (current !== job) return;
+    const texts = {};
+    for (const name in job.texts) if (sent[name] !== job.texts[name]) texts[name] = sent[name] = job.texts[name];
+    worker.postMessage({ id: job.id, question: { ...job.question, changed: Object.keys(texts).length > 0 }, texts });
+  }
+
+  // The answer to a question; null when it was cleared before there was one. texts: the files that it names.
+  function ask(question, texts = {}) {
+    return new Promise((resolve, reject) => {
+      waiting.push({ id: next++, question, texts, resolve, reject, since: performance.now() });
+      turn();
+    });
+  }
+
+  // Nobody wants the answers to what was asked so far.
+  function clear() {
+    for (const job of waiting.splice(0)) job.resolve(null);
+    const late = current;
+    if (!late) return;
+    setTimeout(() => {
+      if (current !== late || waiting.length === 0) return;
+      current = null;
+      late.resolve(null);
+      restart();
+      turn();
+    }, Math.max(0, PATIENCE - (performance.now() - late.since)));
+  }
+
+  // Runs a command line in a fresh instance: { done: promise of { status, files }, stop }.
+  function run(command, texts, print) {
+    let finish;
+    const done = new Promise((resolve, reject) => { finish = { resolve, reject }; });
+    const w = open(data => {
+      if (data.out !== undefined) print("out", data.out);
+      else if (data.err !== undefined) print("err", data.err);
+      else {
+        w.worker.terminate();
+        if (data.broken) finish.reject(new Error(data.broken));
+        else finish.resolve(data);
+      }
+    });
+    w.ready.then(() => w.worker.postMessage({ id: 0, run: command, texts }), finish.reject);
+    return { done, stop() { w.worker.terminate(); finish.resolve({ status: null, files: {} }); } };
+  }
+
+  restart();
+  return { ask, clear, run, files: () => made && made.files };
+})();

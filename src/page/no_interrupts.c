@@ -1,0 +1,12 @@
+// no_interrupts.c: stands in for cli/interrupts.c. In a page there is no Ctrl-C: it ends the whole worker.
+#include "cli/cli.h"
+
+void tp_interrupts_catch(lua_State *L) {
+    (void)L;
+}
+
+bool tp_interrupts_overdue(void) {
+    return false;
+}
+
+void tp_interrupts_claim_end(void) {}

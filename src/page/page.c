@@ -1,0 +1,41 @@
+// page.c: tperf inside a web page. One Lua state, made at the first question, answers questions as JSON with
+// lua/tperf/page/. The program's own main is in the same module: the page runs scripts with it, each in a fresh one.
+#include <emscripten.h>
+#include <lauxlib.h>
+#include <lualib.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bind/bind.h"
+#include "cli/cli.h"
+
+static lua_State *state;
+
+// (question) -> answer, with the libraries opened before the first.
+static int answer(lua_State *L) {
+    if (lua_getglobal(L, "require") == LUA_TNIL) {
+        luaL_openlibs(L);
+        tp_bind_open(L);
+        lua_getglobal(L, "require");
+    }
+    lua_pushliteral(L, "tperf.page");
+    lua_call(L, 1, 1);
+    lua_pushvalue(L, 1);
+    lua_call(L, 1, 1);
+    return 1;
+}
+
+// Answers a question: JSON in, JSON out, which the caller frees. NULL when there is no memory for even that.
+EMSCRIPTEN_KEEPALIVE char *tp_page_ask(const char *question) {
+    if (!state) state = lua_newstate(tp_limits_allocate, NULL);
+    if (!state) return NULL;
+    lua_pushcfunction(state, answer);
+    lua_pushstring(state, question);
+    // lua/tperf/page/ catches what can be told; what is left is a lack of memory
+    int status = lua_pcall(state, 1, 1, 0);
+    const char *text =
+        status == LUA_OK ? lua_tostring(state, -1) : "{\"error\":\"not enough memory\"}";
+    char *copy = strdup(text);
+    lua_settop(state, 0);
+    return copy;
+}

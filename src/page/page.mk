@@ -1,0 +1,84 @@
+# tperf in a browser: the core, Lua and libyaml as WebAssembly, and the data, in one file with the page around them.
+# Lua and libyaml are compiled from Debian's sources: no package has them as WebAssembly.
+
+PAGE := build/page
+PAGE_DEPS := $(PAGE)/deps
+PAGE_SOURCES := $(sort $(filter-out src/tools/% src/cli/interrupts.c src/io/store.c src/bind/bind_store.c $(FAULTS_FILE),$(wildcard src/*/*.c)))
+PAGE_LUA_SOURCES = $(filter-out %/lua.c %/luac.c,$(wildcard $(PAGE_DEPS)/lua/src/*.c))
+PAGE_YAML_SOURCES = $(addprefix $(PAGE_DEPS)/yaml/src/,api.c parser.c reader.c scanner.c)
+PAGE_OBJECTS = $(PAGE_SOURCES:src/%.c=$(PAGE)/%.o) $(PAGE)/embedded.o $(PAGE)/sources.o \
+  $(PAGE_LUA_SOURCES:%.c=%.o) $(PAGE_YAML_SOURCES:%.c=%.o)
+
+# The optimiser is a script, which looks for its libraries where Debian keeps Node's.
+EMCC := NODE_PATH=/usr/share/nodejs emcc
+PAGE_CFLAGS := -O2 -DNDEBUG
+PAGE_OWN_CFLAGS = $(filter-out -fPIC -DTPERF_PREFIX=%,$(REQUIRED)) -DTPERF_PREFIX='""' -I$(PAGE_DEPS)/lua/src \
+  -I$(PAGE_DEPS)/yaml/include $(PAGE_CFLAGS)
+PAGE_YAML_CFLAGS := -DYAML_VERSION_STRING='"0.2"' -DYAML_VERSION_MAJOR=0 -DYAML_VERSION_MINOR=2 -DYAML_VERSION_PATCH=0
+# One worker is one thread; nothing is evaluated at run time, so that the page's policy can forbid it.
+PAGE_LDFLAGS := $(PAGE_CFLAGS) -s MODULARIZE=1 -s EXPORT_NAME=tperfEngine -s ENVIRONMENT=worker,node \
+  -s DYNAMIC_EXECUTION=0 -s ALLOW_MEMORY_GROWTH=1 -s MAXIMUM_MEMORY=2GB -s TOTAL_STACK=4MB -s INVOKE_RUN=0 \
+  -s EXIT_RUNTIME=1 -s FORCE_FILESYSTEM=1 -s EXPORTED_FUNCTIONS=_main,_tp_page_ask,_free \
+  -s EXPORTED_RUNTIME_METHODS=FS,callMain,ccall,UTF8ToString,ExitStatus
+
+# The rules of accessibility that the specs go by.
+AXE := $(PAGE)/npm/node_modules/axe-core/axe.min.js
+
+PAGE_PARTS := $(wildcard src/page/*.js src/page/*.css src/page/*.html)
+PAGE_DATA := $(sort $(shell find models systems software recipes scripts -type f))
+
+.PHONY: page deps-page check-page deps-page-test
+
+page: deps deps-page ## build build/page/tperf.html: tperf in a browser, one file
+	@$(MAKE) all $(PAGE)/tperf.html
+
+check-page: page deps-page-test deps-test ## the specs of the page, in headless Chromium
+	$(Q)TPERF_PAGE=$(CURDIR)/$(PAGE)/tperf.html TPERF_AXE=$(CURDIR)/$(AXE) \
+	  $(B)/tperf run --trust spec/run.lua spec/page/page_spec.lua
+
+$(PAGE)/tperf.html: $(PAGE)/tperf.wasm $(PAGE_PARTS) $(PAGE_DATA) tools/page/write.lua $(B)/tperf
+	@echo "  HTM $@"
+	$(Q)$(B)/tperf run --trust tools/page/write.lua $(PAGE) $@.$$$$ && mv $@.$$$$ $@
+
+# Also writes tperf.js beside it.
+$(PAGE)/tperf.wasm: $(PAGE_OBJECTS) $(PAGE)/flags
+	@echo "  LD  $@"
+	$(Q)$(EMCC) $(PAGE_LDFLAGS) -o $(PAGE)/tperf.js $(PAGE_OBJECTS)
+
+$(PAGE)/%.o: src/%.c $(PAGE)/flags
+	@mkdir -p $(@D)
+	@echo "  EM  $<"
+	$(Q)$(EMCC) $(PAGE_OWN_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(PAGE)/%.o: $(B)/%.c $(PAGE)/flags
+	@echo "  EM  $<"
+	$(Q)$(EMCC) $(PAGE_OWN_CFLAGS) -c -o $@ $<
+
+$(PAGE_DEPS)/lua/src/%.o: $(PAGE_DEPS)/lua/src/%.c $(PAGE)/flags
+	@echo "  EM  $<"
+	$(Q)$(EMCC) $(PAGE_CFLAGS) -DLUA_COMPAT_5_3 -DLUA_USE_POSIX -c -o $@ $<
+
+$(PAGE_DEPS)/yaml/src/%.o: $(PAGE_DEPS)/yaml/src/%.c $(PAGE)/flags
+	@echo "  EM  $<"
+	$(Q)$(EMCC) $(PAGE_CFLAGS) $(PAGE_YAML_CFLAGS) -I$(PAGE_DEPS)/yaml/include -c -o $@ $<
+
+$(PAGE)/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(PAGE_OWN_CFLAGS) $(PAGE_YAML_CFLAGS) $(PAGE_LDFLAGS)' > $@.$$$$; $(call replace-if-new,$@)
+
+-include $(PAGE_OBJECTS:.o=.d)
+
+deps-page: deps ## install Emscripten (apt) and fetch Debian's sources of Lua and libyaml, if missing
+	@command -v emcc > /dev/null || $(call install-packages,emscripten)
+	@[ -f $(PAGE_DEPS)/yaml/src/api.c ] || $(MAKE) $(PAGE_DEPS)/sources
+
+$(PAGE_DEPS)/sources:
+	@command -v dpkg-source > /dev/null || $(call install-packages,dpkg-dev)
+	$(Q)tools/page/sources.sh $(PAGE_DEPS)
+
+# Chromium's package brings no browser driver, and needs none: the specs speak its debugging protocol.
+deps-page-test: ## install Chromium and Node (apt), and axe-core (npm), if missing
+	@command -v chromium > /dev/null || $(call install-packages,chromium)
+	@command -v node > /dev/null || $(call install-packages,nodejs)
+	@[ -f $(AXE) ] || { command -v npm > /dev/null || $(call install-packages,npm); \
+	  npm install --silent --no-audit --no-fund --prefix $(PAGE)/npm axe-core@4; }

@@ -1,0 +1,98 @@
+// The worker: tperf itself. Messages in:
+//   { start: { engine, files } }   base64 of gzip, or { module, files } as an earlier worker made them; says "ready"
+//   { id, question, texts }        a question for lua/tperf/page/, and the files it names; answers { id, answer }
+//   { id, run, texts }             a command line for the program's main; { id, out | err } as it prints, then
+//                                  { id, status, files } with what it wrote
+"use strict";
+const HOME = "/home/tperf", SHARE = "/share/tperf/";
+let engine, made;
+
+const bytesOf = base64 => Uint8Array.from(atob(base64), c => c.charCodeAt(0));
+const inflated = base64 =>
+  new Response(new Blob([bytesOf(base64)]).stream().pipeThrough(new DecompressionStream("gzip")));
+
+function write(FS, path, text) {
+  FS.mkdirTree(path.replace(/\/[^/]*$/, ""));
+  FS.writeFile(path, text);
+}
+
+// Bytes as lines of text, for output that is no terminal.
+function lines(say) {
+  const decoder = new TextDecoder();
+  let bytes = [];
+  const flush = () => {
+    if (bytes.length) say(decoder.decode(new Uint8Array(bytes)));
+    bytes = [];
+  };
+  const put = byte => { bytes.push(byte); if (byte === 10 && bytes.length > 4000) flush(); };
+  return { put, flush };
+}
+
+async function start(given) {
+  made = given.module ? given : {
+    module: await inflated(given.engine).arrayBuffer().then(bytes => WebAssembly.compile(bytes)),
+    files: await inflated(given.files).json(),
+  };
+  const out = lines(text => console.log(text)), err = lines(text => console.warn(text));
+  engine = await tperfEngine({
+    noInitialRun: true,
+    stdin: () => null,
+    stdout: byte => (engine && engine.out || out).put(byte),
+    stderr: byte => (engine && engine.err || err).put(byte),
+    instantiateWasm: (imports, done) => {
+      WebAssembly.instantiate(made.module, imports).then(done);
+      return {};
+    },
+    quit: (status, thrown) => { throw thrown; },
+  });
+  for (const name in made.files) write(engine.FS, SHARE + name, made.files[name]);
+  engine.FS.mkdirTree(HOME);
+  engine.FS.chdir(HOME);
+  postMessage({ ready: true, module: made.module, files: made.files });
+}
+
+function ask(id, question, texts) {
+  for (const name in texts) engine.FS.writeFile(HOME + "/" + name, texts[name]);
+  const at = engine.ccall("tp_page_ask", "number", ["string"], [JSON.stringify(question)]);
+  const answer = at ? JSON.parse(engine.UTF8ToString(at)) : { error: "not enough memory" };
+  engine._free(at);
+  postMessage({ id, answer });
+}
+
+// All files below a folder: { name: bytes }.
+function written(folder, prefix = "", into = {}) {
+  for (const name of engine.FS.readdir(folder)) {
+    if (name.startsWith(".")) continue;
+    const path = folder + "/" + name;
+    if (engine.FS.isDir(engine.FS.stat(path).mode)) written(path, prefix + name + "/", into);
+    else into[prefix + name] = engine.FS.readFile(path);
+  }
+  return into;
+}
+
+function run(id, command, texts) {
+  const { FS } = engine;
+  for (const name in texts) write(FS, HOME + "/" + name, texts[name]);
+  engine.out = lines(text => postMessage({ id, out: text }));
+  engine.err = lines(text => postMessage({ id, err: text }));
+  let status = 0;
+  try {
+    status = engine.callMain(command);
+  } catch (thrown) {
+    if (thrown.name !== "ExitStatus") throw thrown;
+    status = thrown.status;
+  }
+  engine.out.flush();
+  engine.err.flush();
+  postMessage({ id, status: status || 0, files: FS.analyzePath(HOME + "/out").exists ? written(HOME + "/out") : {} });
+}
+
+onmessage = async ({ data }) => {
+  try {
+    if (data.start) await start(data.start);
+    else if (data.question) ask(data.id, data.question, data.texts);
+    else run(data.id, data.run, data.texts);
+  } catch (problem) {
+    postMessage({ id: data.id, broken: String(problem && problem.stack || problem) });
+  }
+};
