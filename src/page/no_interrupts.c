@@ -10,3 +10,5 @@ bool tp_interrupts_overdue(void) {
 }
 
 void tp_interrupts_claim_end(void) {}
+
+void tp_interrupts_leave_to_first(void) {}
