@@ -2,11 +2,11 @@
 local axes = require "tperf.strategy.axes"
 local check = require "tperf.check"
 local layout = require "tperf.layout"
-local model = require "tperf.model"
+local model = require "tperf.resource".shared(require "tperf.model")
 local placement = require "tperf.placement"
-local rules = require "tperf.rules"
+local rules = require "tperf.rules".shared
 local strategy = require "tperf.strategy"
-local system = require "tperf.system"
+local system = require "tperf.resource".shared(require "tperf.system")
 
 local size = check.integer { min = 1, max = 1 << 31, default = 1 }
 local optional_size = check.integer { min = 1, max = 1 << 31, optional = true }

@@ -1,6 +1,6 @@
 --- What a question takes from a software profile: defaults of its arguments, terms for the core, and what the answer
 -- says of runs that the profile was fitted to.
-local software = require "tperf.software"
+local software = require "tperf.resource".shared(require "tperf.software")
 local unfit = require "tperf.unfit"
 
 local runtime = {}

@@ -2,12 +2,12 @@
 local axes = require "tperf.strategy.axes"
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
-local model = require "tperf.model"
+local model = require "tperf.resource".shared(require "tperf.model")
 local nearest = require "tperf.nearest"
 local pipelines = require "tperf.pipelines"
 local problem = require "tperf.problem"
 local refusal = require "tperf.refusal"
-local rules = require "tperf.rules"
+local rules = require "tperf.rules".shared
 local search = require "tperf.search"
 local shortage = require "tperf.shortage"
 local simulate = require "tperf.simulate"

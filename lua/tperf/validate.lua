@@ -3,8 +3,8 @@ local check = require "tperf.check"
 local fit = require "tperf.calibrate.fit"
 local holdout = require "tperf.calibrate.holdout"
 local measured = require "tperf.measured"
-local software = require "tperf.software"
-local system = require "tperf.system"
+local software = require "tperf.resource".shared(require "tperf.software")
+local system = require "tperf.resource".shared(require "tperf.system")
 
 local validate = {}
 
