@@ -191,7 +191,8 @@ function check.list(element, options)
       return nil, string.format("'%s' must be %s, got %d", path, expected, length), path
     end
     for i = 1, length do
-      local item, message, where = element(rawget(value, i), join(path, i))
+      local item, message, where = element(rawget(value, i), "")
+      if message then item, message, where = element(rawget(value, i), join(path, i)) end
       if message then return nil, message, where end
       copy[i] = item
     end
@@ -239,6 +240,20 @@ local function names_of(schema)
   return sorted_names[schema]
 end
 
+local asked = setmetatable({}, { __mode = "k" }) -- schema -> fields whose checker has something to say of nil
+
+local function asked_of(schema)
+  local set = asked[schema]
+  if set then return set end
+  set = {}
+  for name, one in pairs(schema) do
+    local kind = described[one]
+    set[name] = not (kind and kind.optional and kind.default == nil)
+  end
+  asked[schema] = set
+  return set
+end
+
 --- What check.record does, without raising: the checked copy, or nil, message, failing path, and whether that
 --- path is an unknown field.
 ---@param value any
@@ -248,19 +263,28 @@ function check.fields(value, path, schema)
   if type(value) ~= "table" then return wrong(path, "a table", value) end
   local names, unknown = names_of(schema), nil
   for key in next, value do
-    local shown = type(key) == "string" and key or "[" .. check.show(key) .. "]"
-    if not schema[key] and (not unknown or shown < unknown) then unknown = shown end
+    if not schema[key] then
+      local shown = type(key) == "string" and key or "[" .. check.show(key) .. "]"
+      if not unknown or shown < unknown then unknown = shown end
+    end
   end
   if unknown then
     local where = join(path, unknown)
     return nil, string.format("unknown field '%s'%s", #where > 100 and where:sub(1, 97) .. "..." or where,
       check.suggest(unknown, names)), where, true
   end
-  local copy = {}
-  for _, name in ipairs(names) do
-    local field, message, where, is_unknown = schema[name](rawget(value, name), join(path, name))
-    if message then return nil, message, where, is_unknown end
-    copy[name] = field
+  local copy, absent_too = {}, asked_of(schema)
+  for i = 1, #names do
+    local name = names[i]
+    local given = rawget(value, name)
+    if given ~= nil or absent_too[name] then
+      local field, message, where, is_unknown = schema[name](given, name)
+      if message and path ~= "" then -- its whole path matters to messages alone
+        field, message, where, is_unknown = schema[name](given, join(path, name))
+      end
+      if message then return nil, message, where, is_unknown end
+      copy[name] = field
+    end
   end
   return copy
 end

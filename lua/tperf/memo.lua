@@ -3,7 +3,7 @@
 -- depends on nothing but what it has read before, so there are few different lists of them.
 local memo = {}
 
-local CACHED <const> = 16384 -- ops in all; each takes three quarters of a KiB
+local CACHED <const> = 65536 -- ops in all; each takes three quarters of a KiB
 local MOST_LISTS <const> = 8 -- of fields that one block reads
 
 local cached, generation = 0, 0
@@ -79,7 +79,9 @@ function memo.ops(memory, block, model, share)
     if made then return made end
   end
   local reads = {}
-  local made = block:ops(model, watched(share, reads))
+  local glass = watched(share, reads)
+  rawset(glass, "ops_of", function(inner, m, p) return memo.ops(memory, inner, m, p) end)
+  local made = block:ops(model, glass)
   keep(known, share, reads, made)
   return made
 end

@@ -171,6 +171,17 @@ function search.least(o, strategies)
   return core_search:answer(1).least, complete
 end
 
+--- The fastest placement of one shape: { fast, panels … } as the core has it; nil where none is left.
+---@param p table      as problem.of makes it, with one question, one pipeline and one ZeRO stage
+---@param o table      checked arguments
+---@param shape table  as the core's walk takes it
+function search.place(p, o, shape)
+  local options = { top = 1, threads = 1, prune = true, infeasible = true, fast = o.fast }
+  local core_search <close> = new_core_search(p, options)
+  core_search:walk { shape }
+  return core_search:answer(1)[1]
+end
+
 -- By how much the candidate that needs least misses, and what would help. That is found by more searches, which many
 -- questions at once are not worth: most points of a sweep's corner do not fit.
 local function why_too_big(p, o, question, found, complete)

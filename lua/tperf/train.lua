@@ -173,8 +173,8 @@ local function fastest(question, s, network, found, panels)
   return found
 end
 
--- The fastest placement, and number of panels, of what is left open.
-local function best_placement(o, s)
+-- Why no placement is left, as a search of nothing else says it.
+local function no_placement(o, s)
   local request = { top = 1, infeasible = true }
   for name, value in pairs(o) do request[name] = value end
   for _, axis in ipairs(s.axes) do
@@ -182,11 +182,18 @@ local function best_placement(o, s)
   end
   request.simulate, request.explain, request.strategy = nil, nil, s
   request.profile, request.software = nil, o.profile or "none"
-  local found = search.run(request)
-  local c = found[1] or refusal.raise("tperf.train: %s", found.reason)
-  local fast = { c.fast.dp, c.fast.pp }
-  for i, name in ipairs(s.axis_names) do fast[2 + i] = c.fast[name] or 1 end
-  return fast, c.panels
+  refusal.raise("tperf.train: %s", search.run(request).reason)
+end
+
+-- The fastest placement, and number of panels, of what is left open.
+local function best_placement(t, panels)
+  local fast, s = {}, t.strategy
+  for i, name in ipairs(s.axis_names) do fast[i] = t.o.fast and t.o.fast[name] or 0 end
+  local found = search.place(t.problem, t.o, {
+    strategy = 1, variant = 1, network = t.network, micro_batch = t.o.micro_batch, panels = panels, fast = fast,
+  })
+  if not found then no_placement(t.o, s) end
+  return found.fast, found.panels
 end
 
 -- By how much it misses, and what would help.
@@ -255,13 +262,11 @@ local function prepare(given)
   local t = { o = o, strategy = s, problem = p, network = p.layouts[1].network(own, o.micro_batch, p.variants[1]) }
   t.found = { sizes = { o.dp, o.pp, table.unpack(own) }, pipeline = 1, micro_batch = o.micro_batch, zero = o.zero }
   t.found.fast = given_placement(o, s, own, question.system.network.fast.domain)
+  local panels = o.panels and { o.panels } or s.panels and s.panels(p.model, share, p.rules) or { 1 }
   if t.found.fast then
-    local panels = o.panels and { o.panels } or s.panels and s.panels(p.model, share, p.rules) or { 1 }
     fastest(question, s, t.network, t.found, panels)
   else
-    local panels
-    t.found.fast, panels = best_placement(o, s)
-    t.found.panels = panels or 1
+    t.found.fast, t.found.panels = best_placement(t, panels)
   end
   return t
 end
