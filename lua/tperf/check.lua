@@ -223,6 +223,20 @@ function check.one_of(...)
   return one
 end
 
+--- A function of one table, worked out once for each: schemas of a strategy's arguments.
+---@param f function
+function check.once(f)
+  local known = setmetatable({}, { __mode = "k" })
+  return function(key)
+    local value = known[key]
+    if value == nil then
+      value = f(key)
+      known[key] = value
+    end
+    return value
+  end
+end
+
 local sorted_names = setmetatable({}, { __mode = "k" }) -- schema -> its field names, sorted
 
 --- The names in a map, sorted: for messages, and for orders that never change.

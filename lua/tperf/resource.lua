@@ -206,7 +206,7 @@ local sharers = setmetatable({}, { __mode = "k" }) -- constructor -> the same fo
 function resource.shared(constructor) return sharers[constructor] end
 
 -- The objects that were made of files, by name.
-local function sharer(construct, made)
+local function sharer(construct, made, seal)
   local known = {}
   return function(value)
     if type(value) ~= "string" then return construct(value) end
@@ -219,6 +219,7 @@ local function sharer(construct, made)
       end
     end
     local object, path = construct(value)
+    if seal then seal(object) end
     one = { object = object, path = path }
     one.moment, one.size, one.number = core.resource.stamp(path)
     known[value] = one
@@ -242,7 +243,8 @@ end
 --- A constructor of checked objects: from a name, a path, a table of the same content, or such an object.
 --- options: what ("tperf.system"), kind ("systems"), schema, methods (optional), renamed (old name -> new name,
 --- optional), and hooks that may be absent:
---- import(content, origin) -> content, before the check; finish(object) -> message, path when it is wrong.
+--- import(content, origin) -> content, before the check; finish(object) -> message, path when it is wrong;
+--- seal(object) for objects that resource.shared hands out, and looks at before it does so again.
 ---@return fun(value: string|table): table
 function resource.constructor(options)
   local what, methods = options.what, options.methods or {}
@@ -293,7 +295,7 @@ function resource.constructor(options)
   end
 
   local function constructor(value) return (construct(value)) end
-  sharers[constructor] = sharer(construct, made)
+  sharers[constructor] = sharer(construct, made, options.seal)
   return constructor
 end
 

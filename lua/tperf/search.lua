@@ -27,7 +27,7 @@ local search = {}
 
 local SHAPES_AT_ONCE = 256 -- laid out before the core walks them
 
-local function schema_of(strategies)
+local function new_schema(strategies)
   local schema = problem.schema(strategies)
   schema.gpus = check.one_of(check.integer { min = 1, max = 1 << 31 },
     check.list(check.integer { min = 1, max = 1 << 31 }, { min = 1 }))
@@ -39,6 +39,12 @@ local function schema_of(strategies)
   schema.where = check.func { optional = true }
   schema.progress = check.func { optional = true }
   return schema
+end
+
+local schema_of_one = check.once(function(s) return new_schema { s } end)
+
+local function schema_of(strategies)
+  return #strategies == 1 and schema_of_one(strategies[1]) or new_schema(strategies)
 end
 
 -- The configuration of something the core found.

@@ -21,7 +21,7 @@ local size = check.integer { min = 1, max = 1 << 31, default = 1 }
 local optional_size = check.integer { min = 1, max = 1 << 31, optional = true }
 
 -- Search's fields, with one value each.
-local function schema_of(s)
+local schema_of = check.once(function(s)
   local schema = problem.schema { s }
   for _, name in ipairs(s.axis_names) do schema[name] = optional_size end
   schema.micro_batch, schema.pp, schema.virtual_stages = size, size, optional_size
@@ -35,7 +35,7 @@ local function schema_of(s)
   schema.explain = check.boolean { default = false }
   schema.configuration = check.any { optional = true }
   return schema
-end
+end)
 
 local function divide(whole, part, what, whole_name)
   if whole % part ~= 0 then

@@ -39,6 +39,7 @@ bool tp_bind_open_stream(luaL_Stream *stream, int descriptor, const char *mode);
 // Each leaves one function or table on the stack, a field of tperf.core.
 void tp_bind_resource(lua_State *L);
 void tp_bind_system(lua_State *L);
+void tp_bind_seal_system(lua_State *L);
 void tp_bind_collective(lua_State *L);
 void tp_bind_machine(lua_State *L);
 void tp_bind_decode(lua_State *L);

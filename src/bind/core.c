@@ -122,6 +122,7 @@ static const struct {
 } fields[] = {
     {"resource", tp_bind_resource},
     {"check_system", tp_bind_system},
+    {"seal_system", tp_bind_seal_system},
     {"collective", tp_bind_collective},
     {"machine", tp_bind_machine},
     {"decode", tp_bind_decode},

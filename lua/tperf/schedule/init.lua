@@ -44,13 +44,18 @@ local function choice(value, names, what)
     check.suggest(value, names))
 end
 
+--- Whether there is a schedule of that name.
+---@param name any
+---@return boolean
+function schedule.has(name) return type(name) == "string" and definitions[name] ~= nil end
+
 --- The definition of a schedule: its order, placement, closed form.
 ---@param name string
 ---@return table
 function schedule.get(name)
-  local found, message = choice(name, schedule.names(), "schedule")
-  if not found then check.fail("tperf.schedule: %s", message) end
-  return definitions[name]
+  local definition = type(name) == "string" and definitions[name]
+  if not definition then check.fail("tperf.schedule: %s", select(2, choice(name, schedule.names(), "schedule"))) end
+  return definition
 end
 
 local DEFINITION = {
