@@ -615,6 +615,33 @@
 ---@field stages_may_differ? boolean pipeline stages need not hold equally many layers
 ---@field typical_software? boolean training that names no software is run as stacks typically run it
 
+---@class tperf.rules.shared.request
+---@field all_reduce_is_two_passes? boolean
+---@field base? "default"|"subramanian2024"
+---@field columns_gather? boolean
+---@field context_biases_alike? boolean
+---@field context_grad_reads_gathered? boolean
+---@field data_overlap_excludes_comm? boolean
+---@field flops_without_equivalents? boolean
+---@field gradients_in_fp32? boolean
+---@field launch_outside_roofline? boolean
+---@field layers_from_description? boolean
+---@field lone_gpus_use_all_nics? boolean
+---@field memory_counts_passing? boolean
+---@field norm_2d_grads_by_group? boolean
+---@field norm_2d_splits_hidden? boolean
+---@field one_minimum_width? boolean
+---@field outer_bias_on_shard? boolean
+---@field panels_by_lcm? boolean
+---@field panels_overlap_exactly? boolean
+---@field placements_may_underfill? boolean
+---@field recompute_counts_everywhere? boolean
+---@field shards_divide_sequence? boolean
+---@field slow_pipeline_links_cost? boolean
+---@field small_gradients_reduced? boolean
+---@field stages_may_differ? boolean
+---@field typical_software? boolean
+
 ---@class tperf.schedule.request
 ---@field schedule string|string[] name
 ---@field devices integer in the pipeline
@@ -835,6 +862,7 @@
 ---@field cache? any a file below the output folder that keeps finished points: a run that was ended takes up from there
 ---@field key? any with a cache and functions of one's own: a text that names what they compute, to change when they do
 ---@field progress? any false: no progress line
+---@field each? any function(row): is called for the rows, in order, instead of keeping them: a million points take no more memory than a thousand. The sweep then returns how many there were
 
 ---@class tperf.system
 ---@field accelerator tperf.system.accelerator one GPU
@@ -946,10 +974,9 @@
 ---@field configuration? any one that a search found: all that is not given is taken from it
 ---@field simulate? any true, a schedule's name or a table (see tperf.simulate): the iteration pass by pass, too
 ---@field explain? boolean true: the whole sum, term by term, in `sum`
----@field software? string|table what a training stack adds (see tperf.software): its name, a file or a table
+---@field software? string|table the training stack that runs it (see tperf.software): its name, a file or a table ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
 ---@field account_for_embedding? boolean true: count as a layer when layers are dealt out to stages (false)
 ---@field account_for_loss? boolean true: count as a layer when layers are dealt out to stages (false)
----@field software? string|table the training stack that runs it (see tperf.software): its name, a file or a table ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
 ---@field cp_kind? "all_gather"|"ring"|"all_to_all" how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list
 ---@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
@@ -1110,17 +1137,14 @@ function tperf_Report:save(path) end
 ---@field kinds? table[] of tperf.train: { key, count, ops } of every kind of layer
 ---@field first? tperf.layer_op[] of tperf.train: the ops before the first layer
 ---@field last? tperf.layer_op[] of tperf.train: the ops after the last layer
----@field software? string the profile of the stack that runs it
----@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
----@field warnings? string[] then: what no run that was compared resembled
----@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
----@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
----@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with how many `links`; time, the average hop
----@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field software string the profile of the stack that runs it; "none": the formulas alone
 ---@field time_without_waste number seconds of an iteration by the formulas alone: kernels and links as timed on their own, no host, no optimizer's step
 ---@field interval? table with a profile: { low, high } seconds between which nine tenths of the like runs lie
 ---@field warnings? string[] with a profile: what no run that was compared resembled
+---@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
+---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
+---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with how many `links`; time, the average hop
+---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
@@ -1727,6 +1751,10 @@ function tperf.rules.describe() end
 ---The names of the sets, in order.
 function tperf.rules.names() end
 
+---The same for the library's own questions, which ask for a name again and again: one set for each.
+---@param value tperf.rules.shared.request
+function tperf.rules.shared(value) end
+
 ---The names of the sets of rules that this run has used so far, sorted.
 ---@return string[]
 function tperf.rules.used() end
@@ -1764,6 +1792,11 @@ function tperf.schedule.define(name, definition) end
 ---@param name string
 ---@return table
 function tperf.schedule.get(name) end
+
+---Whether there is a schedule of that name.
+---@param name any
+---@return boolean
+function tperf.schedule.has(name) end
 
 ---The most micro-batches of one stage whose activations a device holds at once, or nil where no formula says.
 ---@param arguments tperf.schedule.in_flight.request
@@ -1828,7 +1861,7 @@ function tperf.strategy.share(s, model, micro_batch, sizes, rules, options) end
 
 ---Runs a function over points.
 ---@param given tperf.sweep.request
----@return table[] rows  one per point: each varied argument under its short name (the last part of its path, or `as`), the fields of what run returned (of the best configuration, for a search), and `result`, that itself. A point that is refused, as its sizes divide nothing or do not fit, has feasible = false and a `reason` instead; when all are, that is an error. `rows.units` has the units of varied arguments by name, for tables and plots
+---@return table[]|integer rows  one per point: each varied argument under its short name (the last part of its path, or `as`), the fields of what run returned (of the best configuration, for a search), and `result`, that itself. A point that is refused, as its sizes divide nothing or do not fit, has feasible = false and a `reason` instead; when all are, that is an error. `rows.units` has the units of varied arguments by name, for tables and plots
 function tperf.sweep(given) end
 
 ---A machine: systems/NAME.yaml, a file of that format, a config-NAME.json of the published solver, or a table of the

@@ -6,7 +6,9 @@ local vary = require "tperf.sweep.vary"
 
 local WHAT <const> = "tperf.sweep"
 
-local own_fields = { run = true, cache = true, key = true, progress = true }
+local own_fields = { run = true, cache = true, key = true, progress = true, each = true }
+
+local AT_ONCE <const> = 1024 -- points whose rows are made before `each` gets them
 
 local DEEPEST <const>, MOST_FIELDS <const> = 30, 1 << 20
 
@@ -76,6 +78,24 @@ local function take_apart(given)
   return o
 end
 
+-- Calls o.each(row) for the rows, some at a time; how many there are.
+local function hand_out(job, o)
+  if type(o.each) ~= "function" then check.fail("%s: 'each' must be a function, got %s", WHAT, check.show(o.each)) end
+  local refusals = 0
+  for from = 1, job.total, AT_ONCE do
+    job.before, job.points = from - 1, vary.points(WHAT, o.sets, from, math.min(from + AT_ONCE - 1, job.total))
+    local rows, refused = runner.run(job)
+    job.first_reason = job.first_reason or refused
+    refusals = refusals + (refused and 1 or 0)
+    for i = 1, #rows do
+      o.each(rows[i])
+      rows[i] = nil
+    end
+  end
+  if refusals == (job.total + AT_ONCE - 1) // AT_ONCE then runner.refuse(job) end
+  return job.total
+end
+
 --- Runs a function over points.
 ---@param given table
 ---  run        tperf.search (default), tperf.train, tperf.collective, or a function(arguments) of one's own that
@@ -86,7 +106,9 @@ end
 ---  cache      a file below the output folder that keeps finished points: a run that was ended takes up from there
 ---  key        with a cache and functions of one's own: a text that names what they compute, to change when they do
 ---  progress   false: no progress line
----@return table[] rows  one per point: each varied argument under its short name (the last part of its path, or `as`),
+---  each       function(row): is called for the rows, in order, instead of keeping them: a million points take no more
+---             memory than a thousand. The sweep then returns how many there were
+---@return table[]|integer rows  one per point: each varied argument under its short name (the last part of its path, or `as`),
 ---  the fields of what run returned (of the best configuration, for a search), and `result`, that itself. A point that
 ---  is refused, as its sizes divide nothing or do not fit, has feasible = false and a `reason` instead; when all are,
 ---  that is an error. `rows.units` has the units of varied arguments by name, for tables and plots
@@ -95,12 +117,14 @@ local function sweep(given)
   local o = take_apart(given)
   local paths, chosen = paths_of(o.sets)
   local names = point.names(paths, chosen)
-  local points = vary.product(WHAT, o.sets)
-  local rows = runner.run {
-    run = o.run, points = points, paths = paths, names = names, build = point.builder(o.fixed, paths),
-    cache = o.cache, key = o.key, quiet = o.progress == false,
+  local job = {
+    run = o.run, paths = paths, names = names, build = point.builder(o.fixed, paths), cache = o.cache, key = o.key,
+    quiet = o.progress == false, before = 0, total = vary.count(WHAT, o.sets),
   }
-  rows.units = point.units(paths, names, points)
+  if o.each ~= nil then return hand_out(job, o) end
+  job.points = vary.product(WHAT, o.sets)
+  local rows = runner.run(job)
+  rows.units = point.units(paths, names, job.points)
   return rows
 end
 

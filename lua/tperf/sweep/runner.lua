@@ -185,8 +185,14 @@ local function all_refused(results)
   return #results > 0
 end
 
---- Runs a job: { run, points, paths, names, build, cache, key, quiet }.
----@return table[] rows
+--- Says that no point of a job is possible.
+function runner.refuse(job)
+  refusal.raise("%s: none of %d points is possible; the first: %s", WHAT, job.total, job.first_reason)
+end
+
+--- Runs a job: { run, points, paths, names, build, cache, key, quiet, before, total }: its points are those behind the
+--- first `before` of `total`.
+---@return table[] rows, string? reason  why the first point is refused, where all are and others belong to the job
 function runner.run(job)
   local run = job.run or search.run
   if type(run) ~= "function" then check.fail("%s: 'run' must be a function, got %s", WHAT, check.show(run)) end
@@ -194,7 +200,7 @@ function runner.run(job)
   local searched = run == search.run
   local cache <close> = open_cache(job, run)
   local show = job.quiet and function() end or progress.start(WHAT)
-  local results, points, finished, total = {}, {}, 0, #job.points
+  local results, points, finished = {}, {}, 0
   local complete = true
   for i, values in ipairs(job.points) do
     if core.search.interrupted() then
@@ -219,20 +225,22 @@ function runner.run(job)
     if cache and not is_refused then cache:add(p.key, result) end
     results[p.index] = result == nil and false or result
     finished = finished + 1
-    show(finished - start, total - start)
+    show(job.before + finished - start, job.total - start)
   end
   complete = complete and (searched and run_searches(points, done) or not searched and run_each(run, points, done))
   show()
   if not complete then
-    check.fail("%s: interrupted after %d of %d points%s", WHAT, finished, total,
+    check.fail("%s: interrupted after %d of %d points%s", WHAT, job.before + finished, job.total,
       cache and ("; '%s' keeps them"):format(job.cache) or "")
   end
-  if all_refused(results) then
-    refusal.raise("%s: none of %d points is possible; the first: %s", WHAT, total, results[1].reason)
+  local reason = all_refused(results) and results[1].reason or nil
+  if reason and #job.points == job.total then
+    job.first_reason = reason
+    runner.refuse(job)
   end
   local rows = {}
   for i, values in ipairs(job.points) do rows[i] = row_of(job, values, results[i] or nil, searched) end
-  return rows
+  return rows, reason
 end
 
 return runner

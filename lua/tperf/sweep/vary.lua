@@ -114,29 +114,42 @@ function vary.zip(given)
   return tag({ points = points, names = names_of(axes) }, set)
 end
 
---- All points of some sets, the first set outermost.
+--- How many points some sets make.
 ---@param sets table[]
----@return table[] points
-function vary.product(what, sets)
-  local points = { {} }
+---@return integer
+function vary.count(what, sets)
+  local count = 1
   for _, one in ipairs(sets) do
-    if #points > MOST // #one.points then check.fail("%s: more than %d points", what, MOST) end
-    local longer = {}
-    for _, point in ipairs(points) do
-      for _, more in ipairs(one.points) do
-        local copy = {}
-        for path, value in pairs(point) do copy[path] = value end
-        for path, value in pairs(more) do
-          if copy[path] ~= nil then check.fail("%s: '%s' is varied twice", what, path) end
-          copy[path] = value
-        end
-        longer[#longer + 1] = copy
+    if count > MOST // #one.points then check.fail("%s: more than %d points", what, MOST) end
+    count = count * #one.points
+  end
+  return count
+end
+
+--- The points from one to another of those that some sets make, the first set outermost.
+---@param sets table[]
+---@param from integer
+---@param to integer
+---@return table[] points
+function vary.points(what, sets, from, to)
+  local points = {}
+  for number = from, to do
+    local point, rest = {}, number - 1
+    for i = #sets, 1, -1 do
+      local own = sets[i].points
+      for path, value in pairs(own[rest % #own + 1]) do
+        if point[path] ~= nil then check.fail("%s: '%s' is varied twice", what, path) end
+        point[path] = value
       end
+      rest = rest // #own
     end
-    points = longer
+    points[#points + 1] = point
   end
   return points
 end
+
+--- All of them.
+function vary.product(what, sets) return vary.points(what, sets, 1, vary.count(what, sets)) end
 
 --- The set of one argument's values.
 function vary.set_of(path, values)
