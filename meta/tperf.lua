@@ -615,33 +615,6 @@
 ---@field stages_may_differ? boolean pipeline stages need not hold equally many layers
 ---@field typical_software? boolean training that names no software is run as stacks typically run it
 
----@class tperf.rules.shared.request
----@field all_reduce_is_two_passes? boolean
----@field base? "default"|"subramanian2024"
----@field columns_gather? boolean
----@field context_biases_alike? boolean
----@field context_grad_reads_gathered? boolean
----@field data_overlap_excludes_comm? boolean
----@field flops_without_equivalents? boolean
----@field gradients_in_fp32? boolean
----@field launch_outside_roofline? boolean
----@field layers_from_description? boolean
----@field lone_gpus_use_all_nics? boolean
----@field memory_counts_passing? boolean
----@field norm_2d_grads_by_group? boolean
----@field norm_2d_splits_hidden? boolean
----@field one_minimum_width? boolean
----@field outer_bias_on_shard? boolean
----@field panels_by_lcm? boolean
----@field panels_overlap_exactly? boolean
----@field placements_may_underfill? boolean
----@field recompute_counts_everywhere? boolean
----@field shards_divide_sequence? boolean
----@field slow_pipeline_links_cost? boolean
----@field small_gradients_reduced? boolean
----@field stages_may_differ? boolean
----@field typical_software? boolean
-
 ---@class tperf.schedule.request
 ---@field schedule string|string[] name
 ---@field devices integer in the pipeline
@@ -1750,10 +1723,6 @@ function tperf.rules.describe() end
 
 ---The names of the sets, in order.
 function tperf.rules.names() end
-
----The same for the library's own questions, which ask for a name again and again: one set for each.
----@param value tperf.rules.shared.request
-function tperf.rules.shared(value) end
 
 ---The names of the sets of rules that this run has used so far, sorted.
 ---@return string[]

@@ -3,7 +3,7 @@ local core = require "tperf.core"
 local check = require "tperf.check"
 local placement = require "tperf.placement"
 local refusal = require "tperf.refusal"
-local rules = require "tperf.rules".shared
+local rules = require "tperf.shared_rules"
 local system = require "tperf.resource".shared(require "tperf.system")
 
 local kinds = {

@@ -4,7 +4,7 @@ local check = require "tperf.check"
 local layout = require "tperf.layout"
 local model = require "tperf.resource".shared(require "tperf.model")
 local placement = require "tperf.placement"
-local rules = require "tperf.rules".shared
+local rules = require "tperf.shared_rules"
 local strategy = require "tperf.strategy"
 local system = require "tperf.resource".shared(require "tperf.system")
 

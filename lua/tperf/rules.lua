@@ -4,7 +4,6 @@
 --   tperf.rules { base = "default", data_overlap_excludes_comm = false }
 -- The core reads the fields of include/tperf/rules.h; how a layer is laid out decides the others.
 local check = require "tperf.check"
-local core = require "tperf.core"
 
 -- Each field: what true means, and the published solver's flaw that false reproduces (docs/model.md, Qn).
 local fields = {
@@ -122,21 +121,6 @@ function rules.of(value)
     end
   end
   made[set], used[set.name] = true, true
-  return set
-end
-
-local shared, pristine = {}, {} -- name -> set, and what it holds
-
---- The same for the library's own questions, which ask for a name again and again: one set for each.
-function rules.shared(value)
-  value = value == nil and "default" or value
-  local set = type(value) == "string" and shared[value]
-  if set and core.resource.same(pristine[value], set) then return rules.of(set) end
-  set = rules.of(value)
-  if type(value) == "string" then
-    shared[value], pristine[value] = set, {}
-    for name, on in pairs(set) do pristine[value][name] = on end
-  end
   return set
 end
 

@@ -9,7 +9,7 @@ local model = require "tperf.resource".shared(require "tperf.model")
 local pipelines = require "tperf.pipelines"
 local placement = require "tperf.placement"
 local refusal = require "tperf.refusal"
-local rules = require "tperf.rules".shared
+local rules = require "tperf.shared_rules"
 local strategy = require "tperf.strategy"
 local system = require "tperf.resource".shared(require "tperf.system")
 
