@@ -45,7 +45,7 @@ of comparable runs took a time between `from` and `to`.]],
     asked.top, asked.keep, asked.threads = values.top, values.all and "all" or nil, values.threads
     local progress = require "tperf.progress".start "searching"
     asked.progress = progress
-    local found = require "tperf".search(asked)
+    local found = require "tperf.search".run(asked)
     progress()
     configuration.note(values, arguments)
     local rows, reason = rows_of(found)

@@ -128,13 +128,12 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
       end
       asked.simulate = asked.simulate or true
     end
-    local tperf = require "tperf"
-    local c, timeline = tperf.train(asked)
+    local c, timeline = require "tperf.train".run(asked)
     if values.timeline then timeline:save(values.timeline) end
     configuration.note(values, arguments)
     require "tperf.cli.table"(values, { c }, configuration.columns)
     configuration.tell(values, { c }, asked.system, true)
-    if not values.json and not values.csv then print_details(c, tperf.system(asked.system)) end
+    if not values.json and not values.csv then print_details(c, require "tperf.system"(asked.system)) end
     if values.from and not values.json and not values.csv then
       require "tperf.cli.from".faster(asked, c, configuration.columns)
     end
