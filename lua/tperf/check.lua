@@ -3,6 +3,7 @@
 -- or nil, message, failing_path. Nil without a message is an absent optional field.
 local debug, math, string, table = debug, math, string, table
 
+local schemas = require "tperf.schemas"
 local suggest = require "tperf.suggest"
 local wording = require "tperf.wording"
 
@@ -223,50 +224,7 @@ function check.one_of(...)
   return one
 end
 
---- A function of one table, worked out once for each: schemas of a strategy's arguments.
----@param f function
-function check.once(f)
-  local known = setmetatable({}, { __mode = "k" })
-  return function(key)
-    local value = known[key]
-    if value == nil then
-      value = f(key)
-      known[key] = value
-    end
-    return value
-  end
-end
-
-local sorted_names = setmetatable({}, { __mode = "k" }) -- schema -> its field names, sorted
-
---- The names in a map, sorted: for messages, and for orders that never change.
----@param map table<string, any>
----@return string[]
-function check.names(map)
-  local names = {}
-  for name in pairs(map) do names[#names + 1] = name end
-  table.sort(names)
-  return names
-end
-
-local function names_of(schema)
-  sorted_names[schema] = sorted_names[schema] or check.names(schema)
-  return sorted_names[schema]
-end
-
-local asked = setmetatable({}, { __mode = "k" }) -- schema -> fields whose checker has something to say of nil
-
-local function asked_of(schema)
-  local set = asked[schema]
-  if set then return set end
-  set = {}
-  for name, one in pairs(schema) do
-    local kind = described[one]
-    set[name] = not (kind and kind.optional and kind.default == nil)
-  end
-  asked[schema] = set
-  return set
-end
+check.names, check.once = schemas.names, schemas.once -- see there
 
 --- What check.record does, without raising: the checked copy, or nil, message, failing path, and whether that
 --- path is an unknown field.
@@ -275,7 +233,7 @@ end
 ---@param schema table
 function check.fields(value, path, schema)
   if type(value) ~= "table" then return wrong(path, "a table", value) end
-  local names, unknown = names_of(schema), nil
+  local names, unknown = schemas.names_of(schema), nil
   for key in next, value do
     if not schema[key] then
       local shown = type(key) == "string" and key or "[" .. check.show(key) .. "]"
@@ -287,7 +245,7 @@ function check.fields(value, path, schema)
     return nil, string.format("unknown field '%s'%s", #where > 100 and where:sub(1, 97) .. "..." or where,
       check.suggest(unknown, names)), where, true
   end
-  local copy, absent_too = {}, asked_of(schema)
+  local copy, absent_too = {}, schemas.asked_of(schema, check.describe)
   for i = 1, #names do
     local name = names[i]
     local given = rawget(value, name)

@@ -213,17 +213,15 @@ local function sharer(construct, made, seal)
     local one = known[value]
     if one then
       local moment, size, number = core.resource.stamp(one.path)
-      if moment == one.moment and size == one.size and number == one.number
-        and core.resource.same(made[one.object], one.object) then
-        return one.object
-      end
+      local still = moment == one.moment and size == one.size and number == one.number
+      if still and core.resource.same(made[one.object], one.object) then return one.object end
     end
-    local object, path = construct(value)
-    if seal then seal(object) end
-    one = { object = object, path = path }
-    one.moment, one.size, one.number = core.resource.stamp(path)
+    one = {}
+    one.object, one.path = construct(value)
+    one.moment, one.size, one.number = core.resource.stamp(one.path)
+    if seal then seal(one.object) end
     known[value] = one
-    return object
+    return one.object
   end
 end
 
