@@ -1,5 +1,5 @@
--- All axes at once: a mixture of experts on a machine of many domains, with every way to come by keys, to spread experts,
--- to shard and to order the passes left open.
+-- All axes at once: a mixture of experts on a machine of many domains, with every way to come by keys, to spread
+-- experts, to shard and to order the passes left open.
 local tperf = require "tperf"
 
 local clock = os.clock()

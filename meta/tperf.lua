@@ -704,7 +704,7 @@
 ---@field where? function function(configuration) -> boolean: which may be returned. Called only for those good enough to be; `candidates` and `feasible` count before it
 ---@field infeasible? boolean true: let configurations that do not fit compete
 ---@field prune? boolean false: evaluate what bounds rule out as well; the answer is the same
----@field threads? integer as many as there are processors
+---@field threads? integer as many as processors that may be used
 ---@field progress? function function(shapes done)
 ---@field software? string|table the training stack that runs them (see tperf.software): its name, a file or a table ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
 
@@ -762,7 +762,7 @@
 ---@field router? "round_robin"|"least_loaded"|"prefix" "round_robin", "least_loaded" or "prefix": the longest cached prefix
 ---@field slo? table { ttft =, tpot =, e2e =, quantile = }: limits in seconds, and the part of requests that must keep them (0.99)
 ---@field keep? "requests"|"steps" "requests" or "steps" (both): what to return one by one
----@field threads? integer as many as there are processors; the answer is the same
+---@field threads? integer as many as processors that may be used; the answer is the same
 
 ---@class tperf.software.request
 ---@field name string what it is called, where its numbers come from

@@ -25,7 +25,8 @@ describe("the number of threads", function()
     local folder = program.folder()
     program.write(folder .. "/x.lua", 'print(require "tperf.core".search.threads())')
     local one = "$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')"
-    local result = program.shell(("taskset -c %s %s run --trust x.lua"):format(one, program.quote(program.absolute())), folder)
+    local command = ("taskset -c %s %s run --trust x.lua"):format(one, program.quote(program.absolute()))
+    local result = program.shell(command, folder)
     program.remove(folder)
     assert.equal("1\n", result.out, result.err)
   end)
@@ -46,7 +47,8 @@ describe("the number of threads", function()
 
   it("reads the quotas of the first version of control groups", function()
     expect(1, {
-      ["proc/self/cgroup"] = "5:memory:/x\n4:cpu,cpuacct:/jobs\n", ["sys/fs/cgroup/cpu/jobs/cpu.cfs_quota_us"] = "100000\n",
+      ["proc/self/cgroup"] = "5:memory:/x\n4:cpu,cpuacct:/jobs\n",
+      ["sys/fs/cgroup/cpu/jobs/cpu.cfs_quota_us"] = "100000\n",
       ["sys/fs/cgroup/cpu/jobs/cpu.cfs_period_us"] = "100000\n",
     })
     expect(allowed, {

@@ -1,5 +1,5 @@
--- What questions cost beside the core: instructions of Lua, which the machine and its load do not change. Each limit is a
--- quarter above what was counted when it was set; lower it with what makes a question cheaper.
+-- What questions cost beside the core: instructions of Lua, which the machine and its load do not change. Each limit is
+-- a tenth to two fifths above what was counted when it was set; lower it with what makes a question cheaper.
 local tperf = require "tperf"
 
 local EVERY <const> = 100

@@ -37,8 +37,8 @@ describe("tperf.sweep with each", function()
   it("raises when no point is possible, as a sweep without does", function()
     local function refused(each)
       return select(2, pcall(tperf.sweep, {
-        run = tperf.train, model = "llama-3.1-8b", system = "h100-sxm", tp = 3, dp = tperf.vary { 1, 2 }, global_batch = 8,
-        progress = false, each = each,
+        run = tperf.train, model = "llama-3.1-8b", system = "h100-sxm", tp = 3, dp = tperf.vary { 1, 2 },
+        global_batch = 8, progress = false, each = each,
       }))
     end
     assert.equal(refused(nil), refused(function() end))

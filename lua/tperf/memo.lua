@@ -1,6 +1,6 @@
 --- Remembers what blocks made of a share, by the fields of the share that they read: attention reads nothing about
--- experts, so what it made for one number of GPUs that share experts out serves for the next. Which fields a block reads
--- depends on nothing but what it has read before, so there are few different lists of them.
+-- experts, so what it made for one number of GPUs that share experts out serves for the next. Which fields a block
+-- reads depends on nothing but what it has read before, so there are few different lists of them.
 local memo = {}
 
 local CACHED <const> = 65536 -- ops in all; each takes three quarters of a KiB

@@ -199,8 +199,8 @@ end
 local schemas = {} -- kind -> schema
 local sharers = setmetatable({}, { __mode = "k" }) -- constructor -> the same for the library's own questions
 
---- A constructor for the library itself: where it is asked for a name again, and neither the file nor the object made of
---- it has changed, it returns that object, which users' scripts must not get to see as their own.
+--- A constructor for the library itself: where it is asked for a name again, and neither the file nor the object made
+--- of it has changed, it returns that object, which users' scripts must not get to see as their own.
 ---@param constructor function  as resource.constructor returns it
 ---@return function
 function resource.shared(constructor) return sharers[constructor] end

@@ -266,7 +266,7 @@ end
 ---                     be; `candidates` and `feasible` count before it
 ---  infeasible         true: let configurations that do not fit compete
 ---  prune              false: evaluate what bounds rule out as well; the answer is the same
----  threads            as many as there are processors
+---  threads            as many as processors that may be used
 ---  progress           function(shapes done)
 ---  software           the training stack that runs them (see tperf.software): its name, a file or a table
 ---                     ("typical"); "none" for the formulas alone, as rules without `typical_software` have it

@@ -47,7 +47,7 @@ static bool room_for(walk *w, void **array, size_t *capacity, size_t n, size_t s
 static bool stamped_room_for(walk *w, void **array, size_t *capacity, size_t n, size_t size) {
     size_t known = *capacity;
     if (!room_for(w, array, capacity, n, size)) return false;
-    memset((char *)*array + known * size, 0, (*capacity - known) * size);
+    if (*capacity > known) memset((char *)*array + known * size, 0, (*capacity - known) * size);
     return true;
 }
 

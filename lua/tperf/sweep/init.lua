@@ -108,9 +108,9 @@ end
 ---  progress   false: no progress line
 ---  each       function(row): is called for the rows, in order, instead of keeping them: a million points take no more
 ---             memory than a thousand. The sweep then returns how many there were
----@return table[]|integer rows  one per point: each varied argument under its short name (the last part of its path, or `as`),
----  the fields of what run returned (of the best configuration, for a search), and `result`, that itself. A point that
----  is refused, as its sizes divide nothing or do not fit, has feasible = false and a `reason` instead; when all are,
+---@return table[]|integer rows  one per point: each varied argument under its short name (the last part of its path,
+---  or `as`), the fields of what run returned (of the best configuration, for a search), and `result`, that itself. A
+---  point that is refused, as its sizes divide nothing or do not fit, has feasible = false and a `reason` instead; when all are,
 ---  that is an error. `rows.units` has the units of varied arguments by name, for tables and plots
 local function sweep(given)
   if type(given) ~= "table" then check.fail("%s needs a table of arguments, got %s", WHAT, check.show(given)) end

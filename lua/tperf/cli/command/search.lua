@@ -37,7 +37,7 @@ of comparable runs took a time between `from` and `to`.]],
     { long = "top", short = "k", value = "K", kind = "integer", help = "how many to print (default 10)" },
     { long = "all", short = "a", help = "print every candidate, those that do not fit too" },
     { long = "launch", value = "STACK", help = "print the best as a launch file of that stack (docs/recipes.md)" },
-    { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per core)" },
+    { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per usable core)" },
   }),
   run = function(values, arguments)
     local asked, message = configuration.question(values, arguments, { "system", "gpus", "batch" }, true)
