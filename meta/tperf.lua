@@ -1762,11 +1762,6 @@ function tperf.schedule.define(name, definition) end
 ---@return table
 function tperf.schedule.get(name) end
 
----Whether there is a schedule of that name.
----@param name any
----@return boolean
-function tperf.schedule.has(name) end
-
 ---The most micro-batches of one stage whose activations a device holds at once, or nil where no formula says.
 ---@param arguments tperf.schedule.in_flight.request
 ---@return integer|nil

@@ -44,11 +44,6 @@ local function choice(value, names, what)
     check.suggest(value, names))
 end
 
---- Whether there is a schedule of that name.
----@param name any
----@return boolean
-function schedule.has(name) return type(name) == "string" and definitions[name] ~= nil end
-
 --- The definition of a schedule: its order, placement, closed form.
 ---@param name string
 ---@return table
