@@ -2,7 +2,8 @@
 #
 # Objects live in build/VARIANT/; the program is ./tperf (a link to the variant built last by `make`).
 # CC, CFLAGS and LDFLAGS are the caller's; what the code needs is kept apart and always added. JOBS is how many spec
-# files run at a time (default: the processors).
+# files run at a time (default: the processors). HOSTCC compiles what runs during the build, where CC is for another
+# machine.
 
 VARIANT ?= release
 PREFIX  ?= /usr/local
@@ -11,6 +12,7 @@ FUZZ_SECONDS ?= 60
 JOBS    ?=
 FUZZ_SEED    ?= 1
 V       ?= 0
+HOSTCC  ?= $(CC)
 
 VARIANTS := release debug asan tsan coverage mpi
 ifeq ($(filter $(VARIANT),$(VARIANTS)),)
@@ -191,7 +193,7 @@ $(B)/%.o: src/%.c $(B)/flags
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(B)/embedded.o: $(B)/embedded.c $(B)/flags
-	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) -Wno-overlength-strings -c -o $@ $<
 
 $(B)/embedded.c: $(B)/embed $(LUA_FILES) $(B)/lua-files
 	@echo "  LUA $@"
@@ -205,8 +207,12 @@ $(B)/sources.c: $(C_FILES) $(LUA_FILES) $(B)/lua-files $(B)/flags
 	$(Q)echo '#include "bind/embedded.h"' > $@
 	$(Q)echo "const char tp_embedded_sources[] = \"$$(cat $^ | cksum | tr ' ' -)\";" >> $@
 
+# It runs here, and compiles lua/ where the program will run here, too: with the same Lua. Another machine's program
+# (CC is a cross compiler, HOSTCC this machine's) compiles the text itself.
+EMBED_FLAGS = $(if $(filter-out $(CC),$(HOSTCC)),,-DTPERF_COMPILES $(PKG_CFLAGS))
+EMBED_LIBS = $(if $(filter-out $(CC),$(HOSTCC)),,$(PKG_LIBS) -lm -ldl)
 $(B)/embed: src/tools/embed.c $(B)/flags
-	$(Q)$(CC) $(REQUIRED) $(WARNINGS) -O1 -o $@ $<
+	$(Q)$(HOSTCC) $(REQUIRED) $(WARNINGS) -O1 $(EMBED_FLAGS) -o $@ $< $(EMBED_LIBS)
 
 # Stamps that change only when their content does, so that new flags or a removed Lua file rebuild. Several makes may
 # look at the same time: each writes a file of its own.
@@ -215,7 +221,7 @@ $(B)/flags: FORCE
 	@pkg-config --exists $(PACKAGES) 2>/dev/null || \
 	  { echo "tperf: Lua 5.4, libyaml or SQLite is missing here; 'make deps' installs them" >&2; exit 1; }
 	@mkdir -p $(B)
-	@echo '$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS)' > $@.$$$$; $(call replace-if-new,$@)
+	@echo '$(CC) $(HOSTCC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS)' > $@.$$$$; $(call replace-if-new,$@)
 $(B)/lua-files: FORCE
 	@mkdir -p $(B)
 	@echo '$(LUA_FILES)' > $@.$$$$; $(call replace-if-new,$@)
@@ -297,6 +303,6 @@ clean: ## remove build/ and ./tperf
 	rm -rf build tperf
 
 help: ## this list
-	@echo "make [VARIANT=release|debug|asan|tsan|coverage|mpi] [CC=…] [MPICC=…] [CFLAGS=…] [PREFIX=…] [DESTDIR=…] [JOBS=N] [V=1] TARGET"
+	@echo "make [VARIANT=release|debug|asan|tsan|coverage|mpi] [CC=…] [HOSTCC=…] [MPICC=…] [CFLAGS=…] [PREFIX=…] [DESTDIR=…] [JOBS=N] [V=1] TARGET"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
 	  while IFS='|' read -r target text; do printf '  %-14s %s\n' "$$target" "$$text"; done

@@ -805,6 +805,10 @@
 ---@field simulate? boolean true: rank by simulation, pass by pass, and not by the closed form, which takes all stages for equal; adds `simulated`
 ---@field threads? integer as many as there are processors; function(shapes done)
 ---@field progress? function as many as there are processors; function(shapes done)
+---@field infeasible? boolean true: let configurations that do not fit compete
+---@field prune? boolean false: evaluate what bounds rule out as well; the answer is the same
+---@field threads? integer as many as processors that may be used
+---@field progress? function function(shapes done)
 ---@field software? string|table the training stack that runs them (see tperf.software): its name, a file or a table ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
 
 ---@class tperf.search_inference.request
@@ -881,7 +885,7 @@
 ---@field router? "round_robin"|"least_loaded"|"prefix" "round_robin", "least_loaded" or "prefix": the longest cached prefix
 ---@field slo? table { ttft =, tpot =, e2e =, quantile = }: limits in seconds, and the part of requests that must keep them (0.99)
 ---@field keep? "requests"|"steps" "requests" or "steps" (both): what to return one by one
----@field threads? integer as many as there are processors; the answer is the same
+---@field threads? integer as many as processors that may be used; the answer is the same
 
 ---@class tperf.software.request
 ---@field name string what it is called, where its numbers come from
@@ -958,6 +962,7 @@
 ---@field key? any with a cache and functions of one's own: a text that names what they compute, to change when they do
 ---@field fields? any names of what a row keeps ({ "time", "memory.total" }) beside what varies, so that a million rows need little memory; without, all of the answer
 ---@field progress? any false: no progress line
+---@field each? any function(row): is called for the rows, in order, instead of keeping them: a million points take no more memory than a thousand. The sweep then returns how many there were
 
 ---@class tperf.system
 ---@field accelerator tperf.system.accelerator one GPU
@@ -1241,6 +1246,7 @@ function tperf_Report:save(path) end
 ---@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
 ---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
 ---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with its `links`; and the average hop, time
+---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with how many `links`; time, the average hop
 ---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
@@ -2042,7 +2048,7 @@ function tperf.strategy.share(s, model, micro_batch, sizes, rules, options) end
 
 ---Runs a function over points.
 ---@param given tperf.sweep.request
----@return table[] rows  one per point: each varied argument under its short name (the last part of its path, or `as`), the fields of what run returned (of the best configuration, for a search), and `result`, that itself. A point that is refused, as its sizes divide nothing or do not fit, has feasible = false and a `reason` instead; when all are, that is an error. `rows.units` has the units of varied arguments by name, for tables and plots
+---@return table[]|integer rows  one per point: each varied argument under its short name (the last part of its path, or `as`), the fields of what run returned (of the best configuration, for a search), and `result`, that itself. A point that is refused, as its sizes divide nothing or do not fit, has feasible = false and a `reason` instead; when all are, that is an error. `rows.units` has the units of varied arguments by name, for tables and plots
 function tperf.sweep(given) end
 
 ---A machine: systems/NAME.yaml, a file of that format, a config-NAME.json of the published solver, or a table of the

@@ -75,6 +75,9 @@ typedef struct tp_replicas {
 tp_replicas tp_grid_replicas(const tp_grid *grid, const int64_t *sizes, const int64_t *fast,
                              bool experts);
 
+// The size of its shards alone, which no placement changes.
+int64_t tp_grid_shards(const tp_grid *grid, const int64_t *sizes, bool experts);
+
 // Groups of more than one GPU that a GPU belongs to.
 int tp_grid_groups(const tp_grid *grid, const int64_t *sizes);
 

@@ -3,6 +3,7 @@
 -- or nil, message, failing_path. Nil without a message is an absent optional field.
 local debug, math, string, table = debug, math, string, table
 
+local schemas = require "tperf.schemas"
 local suggest = require "tperf.suggest"
 local wording = require "tperf.wording"
 
@@ -191,7 +192,8 @@ function check.list(element, options)
       return nil, string.format("'%s' must be %s, got %d", path, expected, length), path
     end
     for i = 1, length do
-      local item, message, where = element(rawget(value, i), join(path, i))
+      local item, message, where = element(rawget(value, i), "")
+      if message then item, message, where = element(rawget(value, i), join(path, i)) end
       if message then return nil, message, where end
       copy[i] = item
     end
@@ -222,22 +224,7 @@ function check.one_of(...)
   return one
 end
 
-local sorted_names = setmetatable({}, { __mode = "k" }) -- schema -> its field names, sorted
-
---- The names in a map, sorted: for messages, and for orders that never change.
----@param map table<string, any>
----@return string[]
-function check.names(map)
-  local names = {}
-  for name in pairs(map) do names[#names + 1] = name end
-  table.sort(names)
-  return names
-end
-
-local function names_of(schema)
-  sorted_names[schema] = sorted_names[schema] or check.names(schema)
-  return sorted_names[schema]
-end
+check.names, check.once = schemas.names, schemas.once -- see there
 
 --- What check.record does, without raising: the checked copy, or nil, message, failing path, and whether that
 --- path is an unknown field.
@@ -246,21 +233,30 @@ end
 ---@param schema table
 function check.fields(value, path, schema)
   if type(value) ~= "table" then return wrong(path, "a table", value) end
-  local names, unknown = names_of(schema), nil
+  local names, unknown = schemas.names_of(schema), nil
   for key in next, value do
-    local shown = type(key) == "string" and key or "[" .. check.show(key) .. "]"
-    if not schema[key] and (not unknown or shown < unknown) then unknown = shown end
+    if not schema[key] then
+      local shown = type(key) == "string" and key or "[" .. check.show(key) .. "]"
+      if not unknown or shown < unknown then unknown = shown end
+    end
   end
   if unknown then
     local where = join(path, unknown)
     return nil, string.format("unknown field '%s'%s", #where > 100 and where:sub(1, 97) .. "..." or where,
       check.suggest(unknown, names)), where, true
   end
-  local copy = {}
-  for _, name in ipairs(names) do
-    local field, message, where, is_unknown = schema[name](rawget(value, name), join(path, name))
-    if message then return nil, message, where, is_unknown end
-    copy[name] = field
+  local copy, absent_too = {}, schemas.asked_of(schema, check.describe)
+  for i = 1, #names do
+    local name = names[i]
+    local given = rawget(value, name)
+    if given ~= nil or absent_too[name] then
+      local field, message, where, is_unknown = schema[name](given, name)
+      if message and path ~= "" then -- its whole path matters to messages alone
+        field, message, where, is_unknown = schema[name](given, join(path, name))
+      end
+      if message then return nil, message, where, is_unknown end
+      copy[name] = field
+    end
   end
   return copy
 end

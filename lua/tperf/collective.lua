@@ -3,8 +3,8 @@ local core = require "tperf.core"
 local check = require "tperf.check"
 local placement = require "tperf.placement"
 local refusal = require "tperf.refusal"
-local rules = require "tperf.rules"
-local system = require "tperf.system"
+local rules = require "tperf.shared_rules"
+local system = require "tperf.resource".shared(require "tperf.system")
 
 local kinds = {
   "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "scatter", "gather", "all_to_all", "send",

@@ -1,7 +1,7 @@
 --- tperf.cost: what a training run takes: time, GPU-hours, money, energy.
 local check = require "tperf.check"
-local model = require "tperf.model"
-local system = require "tperf.system"
+local model = require "tperf.resource".shared(require "tperf.model")
+local system = require "tperf.resource".shared(require "tperf.system")
 
 local HOUR <const>, DAY <const> = 3600.0, 86400.0 -- seconds
 

@@ -1,10 +1,7 @@
 --- Divisors, and the greatest common one.
 local divisors = {}
 
---- The divisors of n, ascending.
----@param n integer
----@return integer[]
-function divisors.of(n)
+local function find(n)
   local list, rest, prime = { 1 }, n, 2
   local function extend() -- by the powers of a prime, once it is divided out
     local count, power = #list, 1
@@ -23,6 +20,20 @@ function divisors.of(n)
   end
   table.sort(list)
   return list
+end
+
+local MOST_KNOWN <const> = 1024
+
+local known, count = {}, 0
+
+--- The divisors of n, ascending. The list is everybody's: nobody changes it.
+---@param n integer
+---@return integer[]
+function divisors.of(n)
+  if known[n] then return known[n] end
+  if count == MOST_KNOWN then known, count = {}, 0 end
+  known[n], count = find(n), count + 1
+  return known[n]
 end
 
 ---@param a integer

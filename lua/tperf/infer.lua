@@ -12,14 +12,14 @@ local infer = {}
 
 local placed = serving.optional_size
 
-local function schema_of(s)
+local schema_of = check.once(function(s)
   local schema, fast = serving.schema_of(s, serving.optional_size), { pp = placed, dp = placed }
   for _, name in ipairs(s.axis_names) do fast[name] = placed end
   schema.pp, schema.dp, schema.batch = serving.size, serving.optional_size, serving.size
   schema.fast = check.record_of(fast, { optional = true })
   schema.ops = check.boolean { default = false }
   return schema
-end
+end)
 
 --- Why a size of an axis is not admitted; nil when it is. given: the sizes of the axes before it, too.
 function infer.refusal(p, axis, given)

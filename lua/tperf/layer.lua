@@ -2,11 +2,11 @@
 local axes = require "tperf.strategy.axes"
 local check = require "tperf.check"
 local layout = require "tperf.layout"
-local model = require "tperf.model"
+local model = require "tperf.resource".shared(require "tperf.model")
 local placement = require "tperf.placement"
-local rules = require "tperf.rules"
+local rules = require "tperf.shared_rules"
 local strategy = require "tperf.strategy"
-local system = require "tperf.system"
+local system = require "tperf.resource".shared(require "tperf.system")
 
 local size = check.integer { min = 1, max = 1 << 31, default = 1 }
 local optional_size = check.integer { min = 1, max = 1 << 31, optional = true }
@@ -69,7 +69,7 @@ function layer.axis_fields(s, checker)
   return schema, fast
 end
 
-local function schema_of(s)
+local schema_of = check.once(function(s)
   local schema, fast = layer.axis_fields(s, optional_size)
   schema.model, schema.system = check.any(), check.any()
   schema.rules = check.any { optional = true }
@@ -82,7 +82,7 @@ local function schema_of(s)
   schema.seq = check.integer { min = 1, max = 1 << 31, optional = true }
   schema.fast = check.record_of(fast, { optional = true })
   return schema
-end
+end)
 
 --- The ops of one layer for one micro-batch on one GPU, in order. Bytes and FLOPs are counts, times are seconds.
 ---@param given table

@@ -3,6 +3,7 @@
 local core = require "tperf.core"
 local check = require "tperf.check"
 local refusal = require "tperf.refusal"
+local memo = require "tperf.memo"
 local architecture = require "tperf.arch"
 local strategy = require "tperf.strategy"
 
@@ -34,9 +35,12 @@ local function check_attention(s, attention)
   refusal.raise("strategy '%s' has no attention '%s' (it has %s)", s.name, attention, table.concat(s.attention, ", "))
 end
 
-local function ops_of(blocks, model, share)
+-- memory: nil for blocks or strategies of a script's own, which may do as they like.
+local function ops_of(blocks, model, share, memory)
   local list = {}
-  for i, block in ipairs(blocks) do list[i] = block:ops(model, share) end
+  for i, block in ipairs(blocks) do
+    list[i] = memory and memo.ops(memory, block, model, share) or block:ops(model, share)
+  end
   return list
 end
 
@@ -98,22 +102,33 @@ end
 local VARIANT = { "recompute", "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype",
   "matrix_dtype", "sampling", "part" }
 
-local function key_of(s, sizes, micro_batch, variant)
-  local words = { micro_batch, table.concat(sizes, " ") }
-  for i, name in ipairs(VARIANT) do words[2 + i] = tostring(variant[name]) end
-  for _, name in ipairs(s.option_names) do words[#words + 1] = variant[name] or s.options[name].choices[1] end
-  return table.concat(words, " ")
+local words = setmetatable({}, { __mode = "k" }) -- variant -> strategy -> what of a key it decides
+
+local function words_of(s, variant)
+  local known = words[variant]
+  if not known then
+    known = {}
+    words[variant] = known
+  end
+  if not known[s] then
+    local list = {}
+    for i, name in ipairs(VARIANT) do list[i] = tostring(variant[name]) end
+    for _, name in ipairs(s.option_names) do list[#list + 1] = variant[name] or s.options[name].choices[1] end
+    known[s] = table.concat(list, " ")
+  end
+  return known[s]
 end
 
---- Lays a model out by one strategy: { kinds, runs, has_ends, network = function(sizes, micro_batch, variant) }.
----@param variant table  recompute = "none" …, sequence_parallel = boolean; for inference also mode, seq, context and
----  dtypes, as options of strategy.share; part = "attention" leaves out blocks that have none, "last" all but the last
----  section, for whoever asks for their prices alone
----@param apart boolean?  modules of multi-token prediction are layers of their own, behind all others
-function layout.of(model, s, attention, rules, apart)
-  check_attention(s, attention)
+local function key_of(s, sizes, micro_batch, variant)
+  return micro_batch .. " " .. table.concat(sizes, " ") .. " " .. words_of(s, variant)
+end
+
+-- The networks of a model's parts in one strategy.
+local function lay_out(model, s, attention, rules, apart)
   local plan = architecture.of(model, rules, apart)
   local kinds, runs = kinds_of(plan)
+  -- Shapes without experts share too little for it to be worth the while.
+  local memory = s.built_in and model.experts and not model.architecture and memo.new() or nil
   local prefix = layout.signature(model) .. attention .. " " .. rules.name .. (apart and " apart" or "")
   -- One GPU's share of layers with a sequence of their own.
   local function share_of(group, sizes, micro_batch, variant)
@@ -123,27 +138,45 @@ function layout.of(model, s, attention, rules, apart)
     share.attention = attention
     return share
   end
-  local function network(sizes, micro_batch, variant)
-    local key = key_of(s, sizes, micro_batch, variant)
-    local known = shapes_of(s, prefix)[key]
-    if known then return known end
+  local function build(sizes, micro_batch, variant)
     local share = strategy.share(s, model, micro_batch, sizes, rules, variant)
     share.attention = attention
     local sections, widest, part = {}, share:boundary(model.hidden), variant.part
     for i, group in ipairs(kinds) do
       local own = group.seq and share_of(group, sizes, micro_batch, variant) or share
       own.group = group
-      sections[i] = ops_of(part == "last" and {} or part and attention_blocks(group) or group.blocks, model, own)
+      local blocks = part == "last" and {} or part and attention_blocks(group) or group.blocks
+      sections[i] = ops_of(blocks, model, own, memory)
       if group.seq then widest = math.max(widest, own:boundary(model.hidden)) end
     end
     share.group = nil
-    sections[#kinds + 1] = ops_of(part and {} or plan.first, model, share)
-    sections[#kinds + 2] = ops_of(part == "attention" and {} or plan.last, model, share)
+    sections[#kinds + 1] = ops_of(part and {} or plan.first, model, share, memory)
+    sections[#kinds + 2] = ops_of(part == "attention" and {} or plan.last, model, share, memory)
     local boundary = ELEMENT_BYTES * widest
-    local built = core.network(s.grid, sizes, boundary, sections)
-    return remember(s, prefix, key, built)
+    return core.network(s.grid, sizes, boundary, sections)
+  end
+  local function network(sizes, micro_batch, variant)
+    local key = key_of(s, sizes, micro_batch, variant)
+    local known = shapes_of(s, prefix)[key]
+    return known or remember(s, prefix, key, build(sizes, micro_batch, variant))
   end
   return { kinds = kinds, runs = runs, has_ends = #plan.first + #plan.last > 0, network = network }
+end
+
+local layouts = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy and the rest -> layout
+
+--- Lays a model out by one strategy: { kinds, runs, has_ends, network = function(sizes, micro_batch, variant) }.
+---@param variant table  recompute = "none" …, sequence_parallel = boolean; for inference also mode, seq, context and
+---  dtypes, as options of strategy.share; nothing changes it any more
+---@param apart boolean?  modules of multi-token prediction are layers of their own, behind all others
+function layout.of(model, s, attention, rules, apart)
+  check_attention(s, attention)
+  layouts[model] = layouts[model] or setmetatable({}, { __mode = "k" })
+  local known = layouts[model]
+  known[rules] = known[rules] or {}
+  local key = s.name .. " " .. attention .. (apart and " apart" or "")
+  known[rules][key] = known[rules][key] or lay_out(model, s, attention, rules, apart)
+  return known[rules][key]
 end
 
 return layout

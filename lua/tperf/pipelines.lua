@@ -29,6 +29,9 @@ function pipelines.schedules()
   return names
 end
 
+-- Whether a search can take a schedule of that name.
+local function is_known(name) return check.attempt(schedule.get, name) and is_closed(name) end
+
 -- A makespan in F, B, D, W and O as one in F, B and W: a pair takes as long as its halves, less what it hides, which is
 -- counted apart; and B = D + W.
 local function in_passes(form)
@@ -158,11 +161,7 @@ end
 -- The most stages that so many layers fill: those at the ends may hold embedding and head alone.
 local function most_stages(layers, has_ends) return has_ends and layers + 2 or layers end
 
---- All pipelines of a search.
----@param options table  pps = list of sizes, schedules = list of names, virtual_stages = list, layers, runs = list of
----  { kind, layers }, has_ends; deal: as pipeline_layout.of returns it
----@return userdata made, table described  for the core; and { pp, virtual_stages, schedule = name } of each
-function pipelines.make(options)
+local function make(options)
   local list, described = {}, {}
   local function add(name, number, pp, chunks)
     local layers = nil
@@ -190,6 +189,37 @@ function pipelines.make(options)
     end
   end
   return core.pipelines(options.runs, options.has_ends, list), described
+end
+
+local MOST_MADE <const> = 64 -- kept
+
+local made, count = {}, 0
+
+-- What decides pipelines, as text; nil: layers are dealt out by a function.
+local function key_of(options)
+  if options.deal then return nil end
+  local words = { options.layers, tostring(options.has_ends), table.concat(options.pps, " "),
+    table.concat(options.virtual_stages, " ") }
+  for _, name in ipairs(options.schedules) do words[#words + 1] = ("%s %p"):format(name, schedule.get(name)) end
+  for _, run in ipairs(options.runs) do words[#words + 1] = run[1] .. " " .. run[2] end
+  return table.concat(words, ",")
+end
+
+--- All pipelines of a search.
+---@param options table  pps = list of sizes, schedules = list of names, virtual_stages = list, layers, runs = list of
+---  { kind, layers }, has_ends; deal: as pipeline_layout.of returns it
+---@return userdata made, table described  for the core; and { pp, virtual_stages, schedule = name } of each
+function pipelines.make(options)
+  local key = key_of(options)
+  local known = key and made[key]
+  if not known then
+    known = { make(options) }
+    known.of = {} -- so that no other definition is found in the place of one of these
+    for i, name in ipairs(options.schedules) do known.of[i] = schedule.get(name) end
+    if count == MOST_MADE then made, count = {}, 0 end
+    if key then made[key], count = known, count + 1 end
+  end
+  return known[1], known[2]
 end
 
 --- Why a schedule makes no pipeline of these sizes.

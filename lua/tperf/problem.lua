@@ -2,15 +2,15 @@
 local check = require "tperf.check"
 local layer = require "tperf.layer"
 local layout = require "tperf.layout"
-local model = require "tperf.model"
+local model = require "tperf.resource".shared(require "tperf.model")
 local pipeline_layout = require "tperf.pipeline_layout"
 local pipelines = require "tperf.pipelines"
 local refusal = require "tperf.refusal"
-local rules = require "tperf.rules"
+local rules = require "tperf.shared_rules"
 local runtime = require "tperf.runtime"
 local space = require "tperf.space"
 local strategy = require "tperf.strategy"
-local system = require "tperf.system"
+local system = require "tperf.resource".shared(require "tperf.system")
 local training = require "tperf.training"
 
 local problem = {}
@@ -199,6 +199,15 @@ function problem.arguments(what, given, schema)
   return o
 end
 
+local lengthened = setmetatable({}, { __mode = "k" }) -- model -> the last copy of it with another seq
+
+local function with_seq(m, seq)
+  local last = lengthened[m]
+  if last and last.seq == seq then return model(last) end
+  lengthened[m] = m:with { seq = seq }
+  return lengthened[m]
+end
+
 --- From checked arguments (problem.schema, and gpus as a number or a list) to all that the core needs.
 ---@return table problem  { model, rules, training, software, strategies, layouts, variants, fixed, zero, questions,
 ---  pipelines, pipeline_list, pps }; each question refers to what configuration.of wants
@@ -206,7 +215,7 @@ end
 function problem.of(o, strategies)
   local p = { model = model(o.model), rules = rules(o.rules), strategies = strategies, layouts = {} }
   local free = free_knobs(o, p.rules)
-  if o.seq then p.model = p.model:with { seq = o.seq } end
+  if o.seq then p.model = with_seq(p.model, o.seq) end
   p.training, p.variants = training.of(o, p.rules, p.model), variants_of(o, free, p.model, p.rules, strategies)
   p.zero, p.profile, p.software = as_list(o.zero) or { 1 }, o.profile, runtime.terms(o.profile)
   local systems, many = problem.systems(o.system)

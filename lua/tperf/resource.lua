@@ -197,6 +197,33 @@ local function copy_of(value)
 end
 
 local schemas = {} -- kind -> schema
+local sharers = setmetatable({}, { __mode = "k" }) -- constructor -> the same for the library's own questions
+
+--- A constructor for the library itself: where it is asked for a name again, and neither the file nor the object made
+--- of it has changed, it returns that object, which users' scripts must not get to see as their own.
+---@param constructor function  as resource.constructor returns it
+---@return function
+function resource.shared(constructor) return sharers[constructor] end
+
+-- The objects that were made of files, by name.
+local function sharer(construct, made, seal)
+  local known = {}
+  return function(value)
+    if type(value) ~= "string" then return construct(value) end
+    local one = known[value]
+    if one then
+      local moment, size, number = core.resource.stamp(one.path)
+      local still = moment == one.moment and size == one.size and number == one.number
+      if still and core.resource.same(made[one.object], one.object) then return one.object end
+    end
+    one = {}
+    one.object, one.path = construct(value)
+    one.moment, one.size, one.number = core.resource.stamp(one.path)
+    if seal then seal(one.object) end
+    known[value] = one
+    return one.object
+  end
+end
 
 --- The unit of a field of such objects, such as "bytes" at "accelerator.hbm.capacity" of "systems"; nil without one.
 ---@param kind string
@@ -217,7 +244,8 @@ resource.metatables = {}
 --- A constructor of checked objects: from a name, a path, a table of the same content, or such an object.
 --- options: what ("tperf.system"), kind ("systems"), schema, methods (optional), renamed (old name -> new name,
 --- optional), and hooks that may be absent:
---- import(content, origin) -> content, before the check; finish(object) -> message, path when it is wrong.
+--- import(content, origin) -> content, before the check; finish(object) -> message, path when it is wrong;
+--- seal(object) for objects that resource.shared hands out, and looks at before it does so again.
 ---@return fun(value: string|table): table
 function resource.constructor(options)
   local what, methods = options.what, options.methods or {}
@@ -254,7 +282,8 @@ function resource.constructor(options)
     return build(label, merge(label, object, changes, 0))
   end
 
-  return function(value)
+  -- The object, and the path of the file that it was made of.
+  local function construct(value)
     local origin
     if made[value] and core.resource.same(made[value], value) then return value end
     if type(value) == "string" then
@@ -262,9 +291,14 @@ function resource.constructor(options)
     elseif type(value) ~= "table" then
       check.fail("%s needs a name, a path or a table, got %s", what, check.show(value))
     end
+    local path = origin and origin.path
     if options.import and type(value) == "table" then value, origin = options.import(value, origin) end
-    return build(what, value, origin)
+    return build(what, value, origin), path
   end
+
+  local function constructor(value) return (construct(value)) end
+  sharers[constructor] = sharer(construct, made, options.seal)
+  return constructor
 end
 
 return resource

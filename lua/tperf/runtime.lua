@@ -1,7 +1,7 @@
 --- What a question takes from a software profile: defaults of its arguments, terms for the core, and what the answer
 -- says of runs that the profile was fitted to.
 local refusal = require "tperf.refusal"
-local software = require "tperf.software"
+local software = require "tperf.resource".shared(require "tperf.software")
 local unfit = require "tperf.unfit"
 
 local runtime = {}

@@ -30,7 +30,7 @@ local search = {}
 
 local SHAPES_AT_ONCE = 256 -- laid out before the core walks them
 
-local function schema_of(strategies)
+local function new_schema(strategies)
   local schema = problem.schema(strategies)
   schema.gpus = check.one_of(check.integer { min = 1, max = 1 << 31 },
     check.list(check.integer { min = 1, max = 1 << 31 }, { min = 1 }))
@@ -43,6 +43,12 @@ local function schema_of(strategies)
   schema.where = check.func { optional = true }
   schema.progress = check.func { optional = true }
   return schema
+end
+
+local schema_of_one = check.once(function(s) return new_schema { s } end)
+
+local function schema_of(strategies)
+  return #strategies == 1 and schema_of_one(strategies[1]) or new_schema(strategies)
 end
 
 -- The configuration of something the core found, and its network.
@@ -175,6 +181,17 @@ function search.least(o, strategies)
   local core_search <close> = new_core_search(p, options)
   local complete = walk(p, options, core_search)
   return core_search:answer(1).least, complete
+end
+
+--- The fastest placement of one shape: { fast, panels … } as the core has it; nil where none is left.
+---@param p table      as problem.of makes it, with one question, one pipeline and one ZeRO stage
+---@param o table      checked arguments
+---@param shape table  as the core's walk takes it
+function search.place(p, o, shape)
+  local options = { top = 1, threads = 1, prune = true, infeasible = true, fast = o.fast }
+  local core_search <close> = new_core_search(p, options)
+  core_search:walk { shape }
+  return core_search:answer(1)[1]
 end
 
 -- By how much the candidate that needs least misses, and what would help. That is found by more searches, which many
@@ -312,7 +329,7 @@ end
 ---  infeasible, prune  true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
 ---  simulate           true: rank by simulation, pass by pass, and not by the closed form, which takes all stages for
 ---                     equal; adds `simulated`
----  threads, progress  as many as there are processors; function(shapes done)
+---  threads, progress  as many as processors that may be used; function(shapes done)
 ---  software           the training stack that runs them (see tperf.software): its name, a file or a table
 ---                     ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
 ---@return tperf.found|tperf.found[] result  a list of them, systems outermost, when gpus or system is a list

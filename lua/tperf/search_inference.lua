@@ -28,14 +28,14 @@ local objectives = {
   cost = function(r) return r.cost.generated end,
 }
 
-local function schema_of(s)
+local schema_of = check.once(function(s)
   local schema = serving.schema_of(s, optional_sizes)
   schema.gpus, schema.pp, schema.batch = some, optional_sizes, optional_sizes
   schema.ttft, schema.tpot = seconds, seconds
   schema.top = check.integer { min = 1, max = 1 << 20, default = 10 }
   schema.objective = check.choice { { "throughput", "tpot", "ttft", "latency", "cost" }, default = "throughput" }
   return schema
-end
+end)
 
 local function is_wanted(wanted, size)
   for _, one in ipairs(type(wanted) == "table" and wanted or { wanted }) do

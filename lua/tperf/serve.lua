@@ -202,7 +202,7 @@ end
 ---  slo        { ttft =, tpot =, e2e =, quantile = }: limits in seconds, and the part of requests that must keep them
 ---             (0.99)
 ---  keep       "requests" or "steps" (both): what to return one by one
----  threads    as many as there are processors; the answer is the same
+---  threads    as many as processors that may be used; the answer is the same
 ---@return tperf.served result
 function serve.run(given)
   local o = check.record("tperf.serve", given, schema)

@@ -6,13 +6,13 @@ local cache = require "tperf.arch.cache"
 local check = require "tperf.check"
 local core = require "tperf.core"
 local layout = require "tperf.layout"
-local model = require "tperf.model"
+local model = require "tperf.resource".shared(require "tperf.model")
 local pipelines = require "tperf.pipelines"
 local placement = require "tperf.placement"
 local refusal = require "tperf.refusal"
-local rules = require "tperf.rules"
+local rules = require "tperf.shared_rules"
 local strategy = require "tperf.strategy"
-local system = require "tperf.system"
+local system = require "tperf.resource".shared(require "tperf.system")
 
 local serving = {}
 

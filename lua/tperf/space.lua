@@ -133,13 +133,13 @@ local function replica_batches(s, sizes, pps, questions)
   return set
 end
 
-local function micro_batches(replicas, shards, model, rules, fixed, divisors_of)
+local function micro_batches(replicas, shards, model, rules, fixed)
   local seen, list = {}, {}
   for _, seq in ipairs(rules.shards_divide_sequence and stated.sequences(model) or {}) do
     if seq % shards ~= 0 then return list end
   end
   for batch in pairs(replicas) do
-    for _, b in ipairs(fixed or divisors_of[batch]) do
+    for _, b in ipairs(fixed or divisors.of(batch)) do
       if not seen[b] and batch % b == 0 and b <= MOST_TOKENS // model.seq then
         local cut = rules.shards_divide_sequence and model.seq or b * model.seq
         if cut % shards == 0 then
@@ -196,16 +196,12 @@ end
 --- Calls visit(sizes, micro_batches, panels) for the shapes of one strategy, until it returns true. pps: the pipeline
 --- sizes; fixed: micro_batch, panels, and axes' names -> list of allowed values.
 function space.each_shape(s, model, rules, questions, pps, fixed, refused, visit)
-  local divisors_of = setmetatable({}, { __index = function(known, n)
-    known[n] = divisors.of(n)
-    return known[n]
-  end })
   questions = of_each_count(questions)
   each_size(s, model, rules, questions, fixed, refused, function(sizes, share)
     local replicas = replica_batches(s, sizes, pps, questions)
     local panels = fixed.panels or s.panels and s.panels(model, share, rules) or { 1 }
     local copy = table.move(sizes, 1, #sizes, 1, {})
-    return visit(copy, micro_batches(replicas, s.sequence_shards(share), model, rules, fixed.micro_batch, divisors_of),
+    return visit(copy, micro_batches(replicas, s.sequence_shards(share), model, rules, fixed.micro_batch),
       panels)
   end)
 end

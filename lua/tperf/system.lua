@@ -1,5 +1,6 @@
 --- tperf.system: the machine. `schema` below is the whole format of systems/*.yaml; numbers come out in SI units.
 local check = require "tperf.check"
+local core = require "tperf.core"
 local resource = require "tperf.resource"
 local solver = require "tperf.import.solver"
 
@@ -233,4 +234,5 @@ end
 ---@return tperf.system
 return resource.constructor {
   what = "tperf.system", kind = "systems", schema = schema, methods = methods, finish = finish, import = import,
+  seal = core.seal_system,
 }

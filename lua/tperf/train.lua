@@ -3,12 +3,12 @@ local stated = require "tperf.arch.stated"
 local axes = require "tperf.strategy.axes"
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
-local model = require "tperf.model"
+local model = require "tperf.resource".shared(require "tperf.model")
 local nearest = require "tperf.nearest"
 local pipelines = require "tperf.pipelines"
 local problem = require "tperf.problem"
 local refusal = require "tperf.refusal"
-local rules = require "tperf.rules"
+local rules = require "tperf.shared_rules"
 local search = require "tperf.search"
 local shortage = require "tperf.shortage"
 local simulate = require "tperf.simulate"
@@ -22,7 +22,7 @@ local size = check.integer { min = 1, max = 1 << 31, default = 1 }
 local optional_size = check.integer { min = 1, max = 1 << 31, optional = true }
 
 -- Search's fields, with one value each.
-local function schema_of(s)
+local schema_of = check.once(function(s)
   local schema = problem.schema { s }
   for _, name in ipairs(s.axis_names) do schema[name] = optional_size end
   schema.micro_batch, schema.pp, schema.virtual_stages = size, size, optional_size
@@ -36,7 +36,7 @@ local function schema_of(s)
   schema.explain = check.boolean { default = false }
   schema.configuration = check.any { optional = true }
   return schema
-end
+end)
 
 local function divide(whole, part, what, whole_name)
   if whole % part ~= 0 then
@@ -180,8 +180,8 @@ local function fastest(question, s, network, found, panels)
   return found
 end
 
--- The fastest placement, and number of panels, of what is left open.
-local function best_placement(o, s)
+-- Why no placement is left, as a search of nothing else says it.
+local function no_placement(o, s)
   local request = { top = 1, infeasible = true }
   for name, value in pairs(o) do request[name] = value end
   for _, axis in ipairs(s.axes) do
@@ -189,12 +189,18 @@ local function best_placement(o, s)
   end
   request.simulate, request.explain, request.strategy = nil, nil, s
   request.profile, request.software = nil, o.profile or "none"
-  local found = search.within(request)
-  if not found.complete then check.fail "tperf.train: interrupted" end
-  local c = found[1] or refusal.raise("tperf.train: %s", found.reason)
-  local fast = { c.fast.dp, c.fast.pp }
-  for i, name in ipairs(s.axis_names) do fast[2 + i] = c.fast[name] or 1 end
-  return fast, c.panels
+  refusal.raise("tperf.train: %s", search.run(request).reason)
+end
+
+-- The fastest placement, and number of panels, of what is left open.
+local function best_placement(t, panels)
+  local fast, s = {}, t.strategy
+  for i, name in ipairs(s.axis_names) do fast[i] = t.o.fast and t.o.fast[name] or 0 end
+  local found = search.place(t.problem, t.o, {
+    strategy = 1, variant = 1, network = t.network, micro_batch = t.o.micro_batch, panels = panels, fast = fast,
+  })
+  if not found then no_placement(t.o, s) end
+  return found.fast, found.panels
 end
 
 -- By how much it misses, and what would help.
@@ -262,13 +268,11 @@ local function prepare(given)
   local t = { o = o, strategy = s, problem = p, network = p.layouts[1].network(own, o.micro_batch, p.variants[1]) }
   t.found = { sizes = { o.dp, o.pp, table.unpack(own) }, pipeline = 1, micro_batch = o.micro_batch, zero = o.zero }
   t.found.fast = given_placement(o, s, own, question.system.network.fast.domain)
+  local panels = o.panels and { o.panels } or s.panels and s.panels(p.model, share, p.rules) or { 1 }
   if t.found.fast then
-    local panels = o.panels and { o.panels } or s.panels and s.panels(p.model, share, p.rules) or { 1 }
     fastest(question, s, t.network, t.found, panels)
   else
-    local panels
-    t.found.fast, panels = best_placement(o, s)
-    t.found.panels = panels or 1
+    t.found.fast, t.found.panels = best_placement(t, panels)
   end
   return t
 end

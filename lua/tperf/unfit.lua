@@ -1,7 +1,7 @@
 --- What of a question no run resembled that a software profile was compared with, and whose runs are nearer.
 local check = require "tperf.check"
 local resource = require "tperf.resource"
-local software = require "tperf.software"
+local software = require "tperf.resource".shared(require "tperf.software")
 
 local unfit = {}
 

@@ -4,8 +4,8 @@ local fit = require "tperf.calibrate.fit"
 local holdout = require "tperf.calibrate.holdout"
 local measured = require "tperf.measured"
 local serving = require "tperf.measured.serving.cases"
-local software = require "tperf.software"
-local system = require "tperf.system"
+local software = require "tperf.resource".shared(require "tperf.software")
+local system = require "tperf.resource".shared(require "tperf.system")
 
 local validate = {}
 

@@ -43,6 +43,7 @@ bool tp_bind_open_stream(luaL_Stream *stream, int descriptor, const char *mode);
 void tp_bind_resource(lua_State *L);
 void tp_bind_system(lua_State *L);
 void tp_bind_codec(lua_State *L);
+void tp_bind_seal_system(lua_State *L);
 void tp_bind_collective(lua_State *L);
 void tp_bind_machine(lua_State *L);
 void tp_bind_decode(lua_State *L);

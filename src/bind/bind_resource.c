@@ -40,6 +40,16 @@ static int entries(lua_State *L) {
     return 1;
 }
 
+// stamp(path): the moment of the file's last change, its size and its number; nothing where there is none.
+static int stamp(lua_State *L) {
+    struct stat file;
+    if (stat(luaL_checkstring(L, 1), &file) != 0) return 0;
+    lua_pushinteger(L, (lua_Integer)file.st_mtim.tv_sec * 1000000000 + file.st_mtim.tv_nsec);
+    lua_pushinteger(L, (lua_Integer)file.st_size);
+    lua_pushinteger(L, (lua_Integer)file.st_ino);
+    return 3;
+}
+
 static int make_folder(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     return luaL_fileresult(L, mkdir(path, 0777) == 0, path);
@@ -95,6 +105,8 @@ void tp_bind_resource(lua_State *L) {
     lua_setfield(L, -2, "entries");
     lua_pushcfunction(L, make_folder);
     lua_setfield(L, -2, "make_folder");
+    lua_pushcfunction(L, stamp);
+    lua_setfield(L, -2, "stamp");
     lua_pushcfunction(L, same);
     lua_setfield(L, -2, "same");
 }

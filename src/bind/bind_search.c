@@ -19,6 +19,7 @@
 #include "bind/fields.h"
 #include "bind/interrupt.h"
 #include "bind/model_args.h"
+#include "bind/processors.h"
 #include "tperf/search.h"
 
 static const char type_name[] = "tperf.search", pool_name[] = "tperf.pool";
@@ -67,26 +68,28 @@ static int close_pool(lua_State *L) {
     return 0;
 }
 
+// Leaves its userdata on the stack.
+static tp_pool *new_pool(lua_State *L, int threads) {
+    tp_pool **slot = lua_newuserdatauv(L, sizeof *slot, 0);
+    *slot = NULL;
+    luaL_setmetatable(L, pool_name);
+    *slot = tp_pool_new(threads);
+    if (!*slot) tp_bind_fail(L, "not enough memory for %d threads", threads);
+    return *slot;
+}
+
 // The state's pool of that many threads, made when first asked for; a different number replaces it.
 static tp_pool *get_pool(lua_State *L, int threads) {
+    if (threads == 1) return new_pool(L, 1); // has no threads worth keeping
     lua_getfield(L, LUA_REGISTRYINDEX, pool_slot);
     tp_pool **slot = lua_touserdata(L, -1);
-    if (!slot) {
-        slot = lua_newuserdatauv(L, sizeof *slot, 0);
-        *slot = NULL;
-        luaL_setmetatable(L, pool_name);
-        lua_pushvalue(L, -1);
-        lua_setfield(L, LUA_REGISTRYINDEX, pool_slot);
-    }
-    if (*slot && tp_pool_threads(*slot) != threads) {
-        lua_pushnil(L); // searches under way keep the old one through their user value
-        lua_setfield(L, LUA_REGISTRYINDEX, pool_slot);
-        lua_pop(L, 1);
-        return get_pool(L, threads);
-    }
-    if (!*slot) *slot = tp_pool_new(threads);
-    if (!*slot) tp_bind_fail(L, "not enough memory for %d threads", threads);
-    return *slot; // its userdata stays on the stack
+    if (slot && tp_pool_threads(*slot) == threads) return *slot; // its userdata stays on the stack
+    lua_pop(L, 1);
+    tp_pool *pool =
+        new_pool(L, threads); // searches under way keep the old one through their user value
+    lua_pushvalue(L, -1);
+    lua_setfield(L, LUA_REGISTRYINDEX, pool_slot);
+    return pool;
 }
 
 static void push_sizes(lua_State *L, const int64_t *sizes) {
@@ -395,10 +398,9 @@ static int answer(lua_State *L) {
     return 1;
 }
 
-// threads(): processors at work in this machine
+// threads([root]): processors that this process may use; root: a folder with /proc and /sys of another machine
 static int threads(lua_State *L) {
-    long count = sysconf(_SC_NPROCESSORS_ONLN);
-    lua_pushinteger(L, count < 1 ? 1 : count > 1024 ? 1024 : count);
+    lua_pushinteger(L, tp_processors(luaL_optstring(L, 1, "")));
     return 1;
 }
 

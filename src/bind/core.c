@@ -38,11 +38,18 @@ bool tp_bind_try_again(lua_State *L, tp_status status, bool *tried) {
     return true;
 }
 
+// The shared library of Lua may be another release than the one built with; then the text is compiled here.
+static int load_embedded(lua_State *L, const tp_embedded *e) {
+    if (e->code_size > 0 && strcmp(lua_ident, tp_embedded_compiler) == 0)
+        return luaL_loadbufferx(L, e->code, e->code_size, e->chunk, "b");
+    return luaL_loadbufferx(L, e->text, e->size, e->chunk, "t");
+}
+
 static int search_embedded(lua_State *L) {
     const char *name = luaL_checkstring(L, 1);
     for (const tp_embedded *e = tp_embedded_modules; e->module; e++) {
         if (strcmp(e->module, name) != 0) continue;
-        if (luaL_loadbufferx(L, e->text, e->size, e->chunk, "t") != LUA_OK) return lua_error(L);
+        if (load_embedded(L, e) != LUA_OK) return lua_error(L);
         lua_pushstring(L, e->chunk + 1);
         return 2;
     }
@@ -110,6 +117,7 @@ static const struct {
     {"resource", tp_bind_resource},
     {"check_system", tp_bind_system},
     {"codec", tp_bind_codec},
+    {"seal_system", tp_bind_seal_system},
     {"collective", tp_bind_collective},
     {"machine", tp_bind_machine},
     {"decode", tp_bind_decode},

@@ -1,4 +1,4 @@
-// embedded.h: the text of lua/, built into the binary by src/tools/embed.c.
+// embedded.h: lua/, as text and compiled, built into the binary by src/tools/embed.c.
 #ifndef TPERF_EMBEDDED_H
 #define TPERF_EMBEDDED_H
 
@@ -9,9 +9,14 @@ typedef struct tp_embedded {
     const char *chunk;  // "@lua/tperf/model.lua", so that messages name a file one can open
     const char *text;
     size_t size;
+    const char *code; // compiled, with debug information; empty in builds for another machine
+    size_t code_size;
 } tp_embedded;
 
 extern const tp_embedded tp_embedded_modules[]; // ends with a NULL module
+
+extern const char tp_embedded_compiler
+    []; // lua_ident of the Lua that compiled: only that very release reads the code
 
 extern const char tp_embedded_sources[]; // a checksum of all sources and flags of this build
 

@@ -18,6 +18,9 @@ void *tp_limits_allocate(void *unused, void *block, size_t old_size, size_t new_
 // What a "not enough memory" message should add: the limit, when that is what was hit; else "".
 const char *tp_limits_memory_hint(void);
 
+// From now on freed memory is left to the end of the process.
+void tp_limits_end(void);
+
 // Counts steps of C code that a script can make arbitrarily long; ends the run at the budget or at Ctrl-C.
 void tp_limits_charge(lua_State *L, uint64_t steps);
 

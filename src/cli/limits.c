@@ -28,6 +28,7 @@ static struct {
     bool counting;              // a count hook is always on
     bool hurried;               // it runs at every instruction
     atomic_bool interactive;    // raise instead of ending the process
+    bool ending;                // of the process: what is freed now is free in a moment anyway
     lua_State *main;
 } limits;
 
@@ -50,7 +51,7 @@ void *tp_limits_allocate(void *unused, void *block, size_t old_size, size_t new_
     (void)unused;
     size_t old = block ? old_size : 0; // with no block, Lua passes the kind of object here
     if (new_size == 0) {
-        free(block);
+        if (!limits.ending) free(block);
         limits.memory -= old;
         return NULL;
     }
@@ -67,6 +68,12 @@ void *tp_limits_allocate(void *unused, void *block, size_t old_size, size_t new_
     if (limits.counting && new_size > old && new_size - old >= LARGE)
         spend((new_size - old) / BYTES_PER_STEP);
     return result;
+}
+
+void tp_limits_end(void) {
+#ifdef NDEBUG // else leaks are looked for
+    limits.ending = true;
+#endif
 }
 
 const char *tp_limits_memory_hint(void) {

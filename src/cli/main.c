@@ -131,6 +131,7 @@ static void push_host(lua_State *L) {
 static int run(lua_State *L) {
     int argc = (int)lua_tointeger(L, 1);
     char **argv = lua_touserdata(L, 2);
+    lua_gc(L, LUA_GCSTOP); // the library's own code is no garbage
     luaL_openlibs(L);
     tp_bind_open(L);
     bool is_first = tp_ranks_self() == 0;
@@ -142,6 +143,7 @@ static int run(lua_State *L) {
     lua_getglobal(L, "require");
     lua_pushstring(L, is_first ? "tperf.cli" : "tperf.cli.worker");
     lua_call(L, 1, 1);
+    lua_gc(L, LUA_GCRESTART);
     push_host(L);
     lua_createtable(L, argc, 0);
     for (int i = 0; i < argc; i++) {
@@ -180,6 +182,7 @@ int main(int argc, char **argv) {
     int status = lua_pcall(L, 2, 1, 1);
     int result = status == LUA_OK ? finish_files((int)lua_tointeger(L, -1)) : report(L, status);
     tp_output_abandon();
-    lua_close(L);
+    tp_limits_end();
+    lua_close(L); // for finalizers and what is to be closed
     tp_cli_exit(result);
 }

@@ -155,15 +155,23 @@ static void add_level(tp_replicas *r, tp_group group, double bytes) {
     r->copies[r->n_copies++].bytes = bytes;
 }
 
+// Copies of the shards lie far apart, and are as many for experts, if these have as many.
+static int64_t shards_among(int64_t all, int64_t dense, int64_t shards) {
+    return all / tp_gcd(dense / shards, all);
+}
+
+int64_t tp_grid_shards(const tp_grid *grid, const int64_t *sizes, bool experts) {
+    int64_t all = copies_over(grid, experts, sizes), shards = shards_of(grid, sizes);
+    return shards ? shards_among(all, copies_over(grid, false, sizes), shards) : all;
+}
+
 tp_replicas tp_grid_replicas(const tp_grid *grid, const int64_t *sizes, const int64_t *fast,
                              bool experts) {
     tp_group all = {copies_over(grid, experts, sizes), copies_over(grid, experts, fast)};
     tp_replicas r = {.shards = all};
     int64_t shards = shards_of(grid, sizes);
     if (shards) {
-        // Copies of the shards lie far apart, and are as many for experts, if these have as many.
-        int64_t copies = copies_over(grid, false, sizes) / shards;
-        r.shards.size = all.size / tp_gcd(copies, all.size);
+        r.shards.size = shards_among(all.size, copies_over(grid, false, sizes), shards);
         r.shards.fast = tp_gcd(r.shards.size, all.fast);
         add_level(&r, (tp_group){all.size / r.shards.size, all.fast / r.shards.fast}, 1);
     }

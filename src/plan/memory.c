@@ -149,8 +149,6 @@ static tp_memory memory_of(const question *q, const tp_stage *stage) {
 
 static question question_of(const tp_candidate *candidate, const tp_job *job,
                             const tp_network *network, const tp_layer_cost *costs) {
-    static const int64_t apart[TP_AXES_MAX] = {1, 1, 1, 1, 1, 1,
-                                               1, 1, 1, 1, 1, 1}; // no bytes depend on it
     const int64_t *sizes = candidate->sizes;
     return (question){
         .candidate = candidate,
@@ -158,8 +156,8 @@ static question question_of(const tp_candidate *candidate, const tp_job *job,
         .network = network,
         .costs = costs,
         .microbatches = (double)candidate->microbatches,
-        .shards = (double)tp_grid_replicas(&network->grid, sizes, apart, false).shards.size,
-        .expert_shards = (double)tp_grid_replicas(&network->grid, sizes, apart, true).shards.size,
+        .shards = (double)tp_grid_shards(&network->grid, sizes, false),
+        .expert_shards = (double)tp_grid_shards(&network->grid, sizes, true),
         .groups = tp_grid_groups(&network->grid, sizes),
     };
 }

@@ -102,6 +102,7 @@ static void release_scratch(tp_scratch *s, size_t n_topics) {
     tp_heap_free(s->books);
     tp_heap_free(s->atlases);
     tp_heap_free(s->timed);
+    tp_heap_free(s->paced);
     tp_heap_free(s->exchanged);
     tp_heap_free(s->costs);
     tp_heap_free(s->works);

@@ -31,6 +31,12 @@ typedef struct tp_costs {
     int64_t timed_for; // the scratch's shape_stamp
 } tp_costs;
 
+// The pipeline's times with those costs, whatever the ZeRO stage; worked out when first needed.
+typedef struct tp_paced {
+    int64_t paced_for; // the scratch's pace_stamp
+    tp_pipeline_time time;
+} tp_paced;
+
 // What the replicas of one spot exchange; timed when first needed.
 typedef struct tp_exchanged {
     int64_t timed_for; // the walk's stamp
@@ -39,9 +45,11 @@ typedef struct tp_exchanged {
 
 // What one worker needs while it walks one shape for one place; grows, and is used again.
 typedef struct tp_scratch {
-    size_t timed_capacity, costs_capacity, works_capacity, slots_capacity, exchanged_capacity;
+    size_t timed_capacity, costs_capacity, works_capacity, slots_capacity, exchanged_capacity,
+        paced_capacity;
     tp_costs *timed;         // one a placement of the place's atlas
     tp_layer_cost *costs;    // placements x n_panels x sections
+    tp_paced *paced;         // placements x n_panels
     tp_op_work *works;       // n_panels x ops, once a placement has been timed
     tp_slot *slots;          // one a divisor of all GPUs
     tp_exchanged *exchanged; // one a kind of exchange of the topic's book
@@ -49,6 +57,7 @@ typedef struct tp_scratch {
     tp_book *books;          // one a topic
     int64_t stamp;           // changes whenever slots and exchanges have to be timed again
     int64_t shape_stamp;     // changes with the shape and the place
+    int64_t pace_stamp;      // changes with these and the pipeline
     int64_t sizes_stamp;     // changes with the three below
     int strategy;            // of the shape walked last
     int64_t sizes[TP_AXES_MAX], demanded[TP_AXES_MAX]; // its sizes and placements

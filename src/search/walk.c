@@ -47,7 +47,7 @@ static bool room_for(walk *w, void **array, size_t *capacity, size_t n, size_t s
 static bool stamped_room_for(walk *w, void **array, size_t *capacity, size_t n, size_t size) {
     size_t known = *capacity;
     if (!room_for(w, array, capacity, n, size)) return false;
-    memset((char *)*array + known * size, 0, (*capacity - known) * size);
+    if (*capacity > known) memset((char *)*array + known * size, 0, (*capacity - known) * size);
     return true;
 }
 
@@ -87,6 +87,8 @@ static bool room_for_spots(walk *w) {
     size_t n_placed = atlas_of(w)->n_placed;
     return stamped_room_for(w, (void **)&s->timed, &s->timed_capacity, n_placed,
                             sizeof *s->timed) &&
+           stamped_room_for(w, (void **)&s->paced, &s->paced_capacity,
+                            n_placed * w->shape->n_panels, sizeof *s->paced) &&
            room_for(w, (void **)&s->costs, &s->costs_capacity,
                     n_placed * w->shape->n_panels * w->n_sections, sizeof *s->costs) &&
            stamped_room_for(w, (void **)&s->exchanged, &s->exchanged_capacity,
@@ -115,6 +117,15 @@ static const tp_layer_cost *costs_of(walk *w, uint32_t placed) {
     }
     s->timed[placed].timed_for = s->shape_stamp;
     return costs;
+}
+
+static const tp_pipeline_time *pipeline_time(walk *w, size_t paced, const tp_layer_cost *costs) {
+    tp_paced *p = &w->scratch->paced[paced];
+    if (p->paced_for != w->scratch->pace_stamp)
+        p->time =
+            tp_pipeline_time_of(w->partial.pipeline, w->network, costs, w->job.on.software->host_s);
+    p->paced_for = w->scratch->pace_stamp;
+    return &p->time;
 }
 
 static bool keep(walk *w, double throughput) {
@@ -171,12 +182,11 @@ static bool walk_placed(walk *w, size_t from, size_t to) {
     memcpy(w->partial.placement.fast, atlas_of(w)->placed[placed].fast,
            sizeof w->partial.placement.fast);
     for (size_t p = 0; p < w->shape->n_panels; p++, costs += w->n_sections) {
-        tp_pipeline_time pipeline =
-            tp_pipeline_time_of(w->partial.pipeline, w->network, costs, w->job.on.software->host_s);
-        if (ruled_out(w, &pipeline)) continue;
+        const tp_pipeline_time *pipeline = pipeline_time(w, placed * w->shape->n_panels + p, costs);
+        if (ruled_out(w, pipeline)) continue;
         w->partial.placement.panels = w->shape->panels[p];
         for (size_t i = from; i < to; i++)
-            if (!evaluate(w, &w->spots[i], costs, &pipeline)) return false;
+            if (!evaluate(w, &w->spots[i], costs, pipeline)) return false;
     }
     return true;
 }
@@ -222,6 +232,7 @@ static bool shards_state(const walk *w) {
 static bool walk_sizes(walk *w) {
     const tp_search_options *options = &w->search->options;
     if (!find_spots(w)) return false;
+    w->scratch->pace_stamp++;
     int64_t count = (int64_t)(w->n_spots * w->shape->n_panels);
     if (count == 0) return true;
     double capacity = w->job.on.system->accelerator.hbm.capacity * (1 - options->training.reserved);

@@ -86,10 +86,7 @@ end
 
 -- The same share of the work, with the features of its products cut over the experts' own axis.
 local function of_experts(p)
-  if not p.etp then return p end
-  local share = { features = "etp" }
-  for name, value in next, p do share[name] = value end
-  return setmetatable(share, getmetatable(p))
+  return p.etp and setmetatable({ features = "etp" }, { __index = p }) or p
 end
 
 -- The same model, as wide as the latent that its routed experts work in.

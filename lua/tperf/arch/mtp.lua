@@ -20,7 +20,10 @@ local function module_of(m, p, module)
     p:replicated { name = "join", n_in = 2 * m.hidden, n_out = m.hidden },
   }
   for _, group in ipairs(module) do
-    for _, b in ipairs(group.blocks) do parts.append(ops, b:ops(m, share_of(p, group))) end
+    for _, b in ipairs(group.blocks) do
+      local share = share_of(p, group)
+      parts.append(ops, p.ops_of and p.ops_of(b, m, share) or b:ops(m, share)) -- ops_of: see tperf/memo.lua
+    end
   end
   ops[#ops + 1] = parts.norm(m, p, "norm")
   return parts.append(ops, ends.logits(m, p, true))

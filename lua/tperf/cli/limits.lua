@@ -10,7 +10,7 @@ local LEAST_MEMORY <const> = 1 << 20 -- "4 GiB" without quotes is "4"
 local INSTRUCTIONS <const> = 20000000000 -- some minutes of pure Lua; searches run in C and do not count
 
 limits.budgets = {
-  { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per core)" },
+  { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per usable core)" },
   { long = "max-memory", value = "SIZE", kind = "bytes", help = "memory for all the script holds (default 4 GiB)" },
   { long = "max-instructions", value = "N", kind = "integer", help = "Lua instructions (default 20 billion)" },
 }

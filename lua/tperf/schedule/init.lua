@@ -48,9 +48,9 @@ end
 ---@param name string
 ---@return table
 function schedule.get(name)
-  local found, message = choice(name, schedule.names(), "schedule")
-  if not found then check.fail("tperf.schedule: %s", message) end
-  return definitions[name]
+  local definition = type(name) == "string" and definitions[name]
+  if not definition then check.fail("tperf.schedule: %s", select(2, choice(name, schedule.names(), "schedule"))) end
+  return definition
 end
 
 local DEFINITION = {

@@ -47,15 +47,14 @@ For example: tperf collective all_reduce -s h100-sxm -g 64 -n 1MiB..8GiB]],
     if arguments[2] then return false, "collective takes one KIND" end
     local missing = options.missing(values, { "system", "bytes", "gpus" })
     if missing then return false, missing end
-    local tperf = require "tperf"
-    local system, rows = tperf.system(values.system), {}
+    local system, rows = require "tperf.system"(values.system), {}
     local sizes = {}
     for _, text in ipairs(values.bytes) do
       local ok, message = add_sizes(sizes, text)
       if not ok then return false, "--bytes: " .. message end
     end
     for i, bytes in ipairs(sizes) do
-      local seconds = tperf.collective { system = system, kind = kind, bytes = bytes, gpus = values.gpus,
+      local seconds = require "tperf.collective".time { system = system, kind = kind, bytes = bytes, gpus = values.gpus,
         fast = values.fast, rules = values.rules }
       rows[i] = { kind = kind, bytes = bytes, gpus = values.gpus, fast = values.fast, time = seconds }
       if seconds > 0 then

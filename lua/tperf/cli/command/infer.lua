@@ -73,7 +73,7 @@ end
 -- Every combination of the options that are lists, as a table without details; what does not fit, or is not admitted,
 -- has a reason in place of figures. The exit status is 1 where that is all of them.
 local function several(values, question, lists)
-  local rows, answered, infer = {}, false, require "tperf".infer
+  local rows, answered, infer = {}, false, require "tperf.infer".run
   local function each(i)
     local name = lists[i]
     if not name then
@@ -104,7 +104,7 @@ local function one(values, question)
   end
   if lists[1] and values.ops then return false, ("--ops takes one value of --%s"):format(lists[1]) end
   if lists[1] then return several(values, question, lists) end
-  local r = require "tperf".infer(question)
+  local r = require "tperf.infer".run(question)
   if values.ops then return show(values, r.ops, op_columns) end
   show(values, { r }, columns)
   tell(values)
@@ -118,7 +118,7 @@ end
 
 local function search(values, question)
   for _, name in ipairs(SEARCH) do question[name] = values[name] end
-  local found = require "tperf".search_inference(question)
+  local found = require "tperf.search_inference".run(question)
   if found.reason then error(found.reason, 0) end
   local rows = values.pareto and found.pareto or table.move(found, 1, #found, 1, {})
   require "tperf.cli.table"(values, rows, columns)

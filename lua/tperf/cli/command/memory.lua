@@ -40,10 +40,9 @@ With --from and a server's command, such as vllm serve, what each GPU of an engi
     if require "tperf.cli.from".serves(values) then return of_engine(values, arguments) end
     local asked, message = configuration.question(values, arguments, { "system", "batch" })
     if not asked then return false, message end
-    local tperf = require "tperf"
-    local c = tperf.train(asked)
+    local c = require "tperf.train".run(asked)
     configuration.note(values, arguments)
-    local rows, capacity = stages.rows(c), tperf.system(asked.system).accelerator.hbm.capacity
+    local rows, capacity = stages.rows(c), require "tperf.system"(asked.system).accelerator.hbm.capacity
     require "tperf.cli.table"(values, rows, stages.columns)
     if not values.json and not values.csv then
       print(("\n%s on the fullest GPU, which has %s"):format(format.number(c.memory.total, "bytes"),

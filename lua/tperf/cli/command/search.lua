@@ -44,7 +44,7 @@ of comparable runs took a time between `from` and `to`.]],
     { long = "simulate", help = "rank by simulation of each candidate's schedule, pass by pass" },
     { long = "all", short = "a", help = "print every candidate, those that do not fit too" },
     { long = "launch", value = "STACK", help = "print the best as a launch file of that stack (docs/recipes.md)" },
-    { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per core)" },
+    { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per usable core)" },
   }),
   run = function(values, arguments)
     local asked, message = configuration.question(values, arguments, { "system", "gpus", "batch" }, true)
@@ -53,7 +53,7 @@ of comparable runs took a time between `from` and `to`.]],
     asked.simulate = values.simulate
     local progress = require "tperf.progress".start "searching"
     asked.progress = progress
-    local found = require "tperf".search(asked)
+    local found = require "tperf.search".run(asked)
     progress()
     configuration.note(values, arguments)
     local rows, reason = rows_of(found)

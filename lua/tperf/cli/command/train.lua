@@ -123,14 +123,13 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
       end
       asked.simulate = asked.simulate or true
     end
-    local tperf = require "tperf"
     if values.ranks and not values.chakra then return false, "--ranks needs --chakra" end
     if values.beside and not values.measured then return false, "--beside needs --measured" end
     if values.beside and not values.beside:find "%.svg$" then
       return false, ("--beside: the name must end in .svg, got '%s'"):format(values.beside)
     end
     if values.chakra or values.measured then asked.simulate = asked.simulate or true end
-    local c, timeline = tperf.train(asked)
+    local c, timeline = require "tperf.train".run(asked)
     if values.timeline then timeline:save(values.timeline) end
     if values.chakra then
       local paths = timeline:chakra(values.chakra, { ranks = values.ranks })
@@ -140,7 +139,7 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
     configuration.note(values, arguments)
     require "tperf.cli.table"(values, { c }, configuration.columns)
     configuration.tell(values, { c }, asked.system, true)
-    if not values.json and not values.csv then print_details(c, tperf.system(asked.system)) end
+    if not values.json and not values.csv then print_details(c, require "tperf.system"(asked.system)) end
     if values.from and not values.json and not values.csv then
       require "tperf.cli.from".faster(asked, c, configuration.columns)
     end

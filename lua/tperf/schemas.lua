@@ -1,0 +1,42 @@
+--- What is worked out once for each schema of tperf.check.
+local schemas = {}
+
+--- The names in a map, sorted: for messages, and for orders that never change.
+---@param map table<string, any>
+---@return string[]
+function schemas.names(map)
+  local names = {}
+  for name in pairs(map) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+--- A function of one table, worked out once for each: schemas of a strategy's arguments.
+---@param f function
+function schemas.once(f)
+  local known = setmetatable({}, { __mode = "k" })
+  return function(key, ...)
+    local value = known[key]
+    if value == nil then
+      value = f(key, ...)
+      known[key] = value
+    end
+    return value
+  end
+end
+
+--- The names of a schema's fields, sorted.
+schemas.names_of = schemas.once(schemas.names)
+
+--- The fields whose checker has something to say of nil, as a set.
+---@param describe function  check.describe
+schemas.asked_of = schemas.once(function(schema, describe)
+  local set = {}
+  for name, one in pairs(schema) do
+    local kind = describe(one)
+    set[name] = not (kind and kind.optional and kind.default == nil)
+  end
+  return set
+end)
+
+return schemas

@@ -1,0 +1,62 @@
+-- What is remembered of blocks: the same ops as without, for every share, and not made anew for each.
+local architecture = require "tperf.arch"
+local memo = require "tperf.memo"
+local strategy = require "tperf.strategy"
+local tperf = require "tperf"
+
+local rules, s = tperf.rules "default", strategy.of "context"
+
+local function each_share(visit)
+  for _, recompute in ipairs { "none", "full" } do
+    for _, parallel in ipairs { true, false } do
+      for _, kind in ipairs { "all_gather", "ring", "all_to_all" } do
+        for _, sizes in ipairs { { 1, 1, 1, 1, 1, 0 }, { 4, 1, 1, 4, 1, 0 }, { 4, 1, 1, 1, 8, 0 }, { 4, 2, 1, 1, 8, 0 },
+          { 4, 2, 1, 4, 2, 0 }, { 2, 2, 2, 1, 4, 0 }, { 2, 2, 2, 1, 4, 2 } } do
+          for _, micro_batch in ipairs { 1, 3 } do
+            visit(function(model)
+              return strategy.share(s, model, micro_batch, sizes, rules,
+                { recompute = recompute, sequence_parallel = parallel, cp_kind = kind, attention = "flash" })
+            end)
+          end
+        end
+      end
+    end
+  end
+end
+
+local function counts(ok, ops)
+  if not ok then return tostring(ops):gsub("^.-: ", "") end
+  local list = { name = ops.name }
+  for i, one in ipairs(ops) do list[i] = one:counts() end
+  return list
+end
+
+local function blocks_of(model)
+  local plan, list = architecture.of(model, rules), {}
+  for _, group in ipairs(plan.groups) do
+    for _, block in ipairs(group.blocks) do list[#list + 1] = { block = block, group = group } end
+  end
+  for _, block in ipairs(plan.first) do list[#list + 1] = { block = block } end
+  for _, block in ipairs(plan.last) do list[#list + 1] = { block = block } end
+  return list
+end
+
+describe("what is remembered of a block", function()
+  for _, name in ipairs { "deepseek-v3", "mixtral-8x7b", "llama-3.1-8b" } do
+    it("is what it makes, of " .. name, function()
+      local model, memory, made, asked = tperf.model(name), memo.new(), {}, 0
+      local distinct = 0
+      for _, one in ipairs(blocks_of(model)) do
+        each_share(function(share_of)
+          local share, fresh = share_of(model), share_of(model)
+          share.group, fresh.group = one.group, one.group
+          local ok, ops = pcall(memo.ops, memory, one.block, model, share)
+          assert.same(counts(pcall(one.block.ops, one.block, model, fresh)), counts(ok, ops))
+          asked = asked + 1
+          if ok and not made[ops] then made[ops], distinct = true, distinct + 1 end
+        end)
+      end
+      assert.truthy(distinct < asked * 2 / 3, distinct .. " of " .. asked)
+    end)
+  end
+end)

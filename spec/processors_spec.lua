@@ -1,0 +1,59 @@
+-- How many threads a question takes: as many as the process may use, not as the machine has.
+local program = require "program"
+local threads = require "tperf.core".search.threads
+
+-- A folder that stands for a machine: files by path.
+local function machine(files)
+  local root = program.folder()
+  for path, text in pairs(files) do
+    os.execute("mkdir -p " .. program.quote(root .. "/" .. path:match "^(.*)/"))
+    program.write(root .. "/" .. path, text)
+  end
+  return root
+end
+
+describe("the number of threads", function()
+  local allowed = threads(machine {}) -- no quota at all
+
+  local function expect(count, files)
+    local root = machine(files)
+    assert.equal(math.min(count, allowed), threads(root))
+    program.remove(root)
+  end
+
+  it("keeps to the processors that the process may run on", function()
+    local folder = program.folder()
+    program.write(folder .. "/x.lua", 'print(require "tperf.core".search.threads())')
+    local one = "$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')"
+    local command = ("taskset -c %s %s run --trust x.lua"):format(one, program.quote(program.absolute()))
+    local result = program.shell(command, folder)
+    program.remove(folder)
+    assert.equal("1\n", result.out, result.err)
+  end)
+
+  it("keeps to a container's quota, a part of a processor counted as one", function()
+    expect(1, { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "50000 100000\n" })
+    expect(1, { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "100000 100000\n" })
+    expect(2, { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "150000 100000\n" })
+    expect(allowed, { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "max 100000\n" })
+  end)
+
+  it("takes the least quota of the groups around its own", function()
+    expect(1, {
+      ["proc/self/cgroup"] = "0::/jobs/one\n", ["sys/fs/cgroup/jobs/one/cpu.max"] = "max 100000\n",
+      ["sys/fs/cgroup/jobs/cpu.max"] = "100000 100000\n", ["sys/fs/cgroup/cpu.max"] = "800000 100000\n",
+    })
+  end)
+
+  it("reads the quotas of the first version of control groups", function()
+    expect(1, {
+      ["proc/self/cgroup"] = "5:memory:/x\n4:cpu,cpuacct:/jobs\n",
+      ["sys/fs/cgroup/cpu/jobs/cpu.cfs_quota_us"] = "100000\n",
+      ["sys/fs/cgroup/cpu/jobs/cpu.cfs_period_us"] = "100000\n",
+    })
+    expect(allowed, {
+      ["proc/self/cgroup"] = "4:cpu,cpuacct:/\n", ["sys/fs/cgroup/cpu/cpu.cfs_quota_us"] = "-1\n",
+      ["sys/fs/cgroup/cpu/cpu.cfs_period_us"] = "100000\n",
+    })
+  end)
+end)
