@@ -98,6 +98,7 @@ end
 ---@param needed string[]  options that must be there
 ---@param open boolean?  with --from: what the command decides itself
 function configuration.question(values, arguments, needed, open)
+  values.model_file = type(arguments[1]) == "string" and arguments[1] or nil
   local wrong = from.fill(values, arguments, open)
   if wrong then return nil, wrong end
   if not arguments[1] then return nil, "MODEL is missing" end
@@ -121,11 +122,12 @@ function configuration.question(values, arguments, needed, open)
 end
 
 --- Tells what an answer assumed that the options do not say.
-function configuration.note(values, arguments)
-  local model = arguments[1] -- a table where a launch file describes it
-  if type(model) == "string" and model:find "%.json$" and not values.seq then
+function configuration.note(values)
+  local path = values.model_file
+  local set = values.seq or table.concat(values.set or {}, ","):find("model.seq=", 1, true)
+  if path and path:find "%.json$" and not set then
     io.stdout:flush()
-    io.stderr:write("tperf: ", model, ": sequences as long as its context; --seq sets training's\n")
+    io.stderr:write("tperf: ", path, ": sequences as long as its context; --seq sets training's\n")
   end
 end
 

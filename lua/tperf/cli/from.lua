@@ -1,5 +1,6 @@
 --- `--from FILE`: a launch file as the arguments of train, memory, search and infer; what it was understood as.
 local check = require "tperf.check"
+local settings = require "tperf.cli.settings"
 
 local from = {}
 
@@ -7,19 +8,10 @@ local from = {}
 from.options = {
   { long = "from", value = "FILE,...", kind = "list", help = "take it from a launch file (docs/recipes.md)" },
   { long = "stack", value = "NAME", help = "of which stack the file is (default: what fits)" },
-  { long = "set", value = "NAME=VALUE,...", kind = "list", help = "what the file does not say" },
+  { long = "set", value = "PATH=VALUE,...", kind = "list",
+    help = "change model.FIELD, system.FIELD or software.FIELD; or what the file does not say" },
   { long = "ignore", value = "NAME,...", kind = "list", help = "the file's options to leave out of account" },
 }
-
-local function given_of(list)
-  local given = {}
-  for _, one in ipairs(list or {}) do
-    local name, value = one:match "^([^=]+)=(.*)$"
-    if not name then return nil, ("--set: NAME=VALUE is needed, got '%s'"):format(one) end
-    given[name] = value
-  end
-  return given
-end
 
 local function shown(value)
   if type(value) ~= "table" then return tostring(value) end
@@ -82,16 +74,19 @@ local OPEN <const> = { strategy = true, tp = true, pp = true, cp = true, ep = tr
 
 local RENAMED <const> = { global_batch = "batch" }
 
---- Fills the values and arguments of a command from the file of --from, where the command line does not say them.
+--- Fills the values and arguments of a command from the file of --from, where the command line does not say them, and
+--- changes them as --set says.
 ---@param values table
 ---@param arguments table   the MODEL first; set from the file when it is absent
 ---@param open boolean?     leave open what a search decides
 ---@return string? message  when the options are wrong
 function from.fill(values, arguments, open)
-  local own = values.set or values.ignore or values.stack
-  if not values.from then return own and "--set, --ignore and --stack go with --from" or nil end
-  local given, message = given_of(values.set)
-  if not given then return message end
+  if not values.from then
+    if values.ignore or values.stack then return "--ignore and --stack go with --from" end
+    return settings.apply(values, arguments)
+  end
+  local changes, given = settings.read(values.set)
+  if not changes then return given end
   local tperf = require "tperf"
   local launch = tperf.import.launch { files = values.from, stack = values.stack, given = given }
   refuse(launch, values.ignore)
@@ -106,6 +101,7 @@ function from.fill(values, arguments, open)
   if type(values.sequence_parallel) == "boolean" then
     values.sequence_parallel = values.sequence_parallel and "yes" or "no"
   end
+  return settings.apply(values, arguments, true)
 end
 
 --- Prints the best ways to run the same model, batch and GPUs, beside the launch's own.

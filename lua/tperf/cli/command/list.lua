@@ -14,6 +14,38 @@ local function summarised(names, get)
   return rows
 end
 
+local function count_of(n) return (n >= 1e12 and "%.3gT" or "%.3gB"):format(n / (n >= 1e12 and 1e12 or 1e9)) end
+
+-- "61 layers of 7168, 671B parameters, 37.5B active"
+local function model_summary(name)
+  local model = require "tperf.model"(name)
+  local p = model:parameters()
+  local active = p.active_experts and p.active < p.total and (", %s active"):format(count_of(p.active)) or ""
+  return ("%d layers of %d, %s parameters%s"):format(model.layers, model.hidden, count_of(p.total), active)
+end
+
+-- "NVIDIA H100 SXM 80 GB, 8 on NVLink 4; calibrated: kernels, links": what was fitted to measurements.
+local function system_summary(name)
+  local system = require "tperf.system"(name)
+  local a, fast, slow = system.accelerator, system.network.fast, system.network.slow
+  local fitted = {}
+  if type(a.compute_efficiency) == "table" then fitted[1] = "kernels" end
+  if type(fast.efficiency) == "table" then fitted[#fitted + 1] = "links" end
+  if type(slow.efficiency) == "table" then fitted[#fitted + 1] = "network" end
+  return ("%s, %d a domain; %s"):format(a.name or system.name, fast.domain,
+    fitted[1] and "calibrated: " .. table.concat(fitted, ", ") or "datasheet only")
+end
+
+-- Files that anybody may have put there: one that is wrong says so in its line, and hides no other.
+local function described(kind, summary)
+  local rows = named(require "tperf.resource".list(kind))
+  for _, row in ipairs(rows) do
+    local ok, text = check.attempt(summary, row.name)
+    row.summary = ok and text or "cannot be used: `tperf show " .. row.name .. " --json` says why"
+  end
+  return rows
+end
+
 local function span_of(span) return span and (span[1] == span[2] and span[1] or span[1] .. "-" .. span[2]) or nil end
 
 local FIRST <const> = { typical = 1, tuned = 2 } -- for stacks without a profile of their own
@@ -38,9 +70,9 @@ local function profiles()
 end
 
 local SUBJECTS = {
-  models = function() return named(require "tperf.resource".list "models") end,
+  models = function() return described("models", model_summary) end,
   software = profiles,
-  systems = function() return named(require "tperf.resource".list "systems") end,
+  systems = function() return described("systems", system_summary) end,
   strategies = function()
     local strategy = require "tperf.strategy"
     return summarised(strategy.names(), strategy.of)

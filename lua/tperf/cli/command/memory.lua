@@ -30,7 +30,7 @@ docs/memory.md says what the parts are. Where it does not fit, a single change t
     if not asked then return false, message end
     local tperf = require "tperf"
     local c = tperf.train(asked)
-    configuration.note(values, arguments)
+    configuration.note(values)
     local rows, capacity = stages.rows(c), tperf.system(asked.system).accelerator.hbm.capacity
     require "tperf.cli.table"(values, rows, stages.columns)
     if not values.json and not values.csv then
@@ -42,6 +42,6 @@ docs/memory.md says what the parts are. Where it does not fit, a single change t
       io.stdout:flush()
       io.stderr:write("tperf: ", c.reason, "\n")
     end
-    if values.svg then save_chart(values.svg, rows, arguments[1], c, capacity) end
+    if values.svg then save_chart(values.svg, rows, tperf.model(asked.model).name, c, capacity) end
   end,
 }

@@ -1,5 +1,6 @@
 local format = require "tperf.report.format"
 local options = require "tperf.cli.options"
+local settings = require "tperf.cli.settings"
 local units = require "tperf.units"
 
 local ENGINE = { "max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size",
@@ -189,6 +190,7 @@ A trace is CSV with the columns arrival, prompt, output (priority, prefix, prefi
     { long = "threads", value = "N", kind = "integer", help = "threads for replicas (default: processors)" },
     { long = "requests", help = "print every request" },
     { long = "steps", help = "print every step" },
+    settings.option,
   }, options.formats),
   run = function(values, arguments)
     if arguments[2] then return false, ("one model is needed, got '%s' too"):format(arguments[2]) end
@@ -196,6 +198,8 @@ A trace is CSV with the columns arrival, prompt, output (priority, prefix, prefi
     if arguments[1] and not values.system then return false, "--system is missing" end
     if not arguments[1] and not values.step_time then return false, "a model is missing, or --step-time" end
     if values.requests and values.steps then return false, "--requests does not go with --steps" end
+    local wrong = settings.apply(values, arguments)
+    if wrong then return false, wrong end
     local question, message = question_of(values)
     if not question then return false, message end
     question.model = arguments[1]

@@ -131,7 +131,7 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
     local tperf = require "tperf"
     local c, timeline = tperf.train(asked)
     if values.timeline then timeline:save(values.timeline) end
-    configuration.note(values, arguments)
+    configuration.note(values)
     require "tperf.cli.table"(values, { c }, configuration.columns)
     configuration.tell(values, { c }, asked.system, true)
     if not values.json and not values.csv then print_details(c, tperf.system(asked.system)) end
