@@ -9,7 +9,7 @@ from.options = {
   { long = "from", value = "FILE,...", kind = "list", help = "take it from a launch file (docs/recipes.md)" },
   { long = "stack", value = "NAME", help = "of which stack the file is (default: what fits)" },
   { long = "set", value = "PATH=VALUE,...", kind = "list",
-    help = "change model.FIELD, system.FIELD or software.FIELD; or what the file does not say" },
+    help = "change model.FIELD, system.FIELD ...; or what the file does not say" },
   { long = "ignore", value = "NAME,...", kind = "list", help = "the file's options to leave out of account" },
 }
 

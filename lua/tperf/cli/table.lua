@@ -1,5 +1,6 @@
 --- How commands print tables: text, or what --json and --csv ask for.
 local at = require "tperf.report.columns".at
+local fitted = require "tperf.cli.fitted"
 local report = require "tperf.report"
 
 -- Whether any row has something in that column, and something unusual.
@@ -14,25 +15,20 @@ local function present(rows, column)
   return some, unusual
 end
 
-local function plain(column)
-  local copy = {}
-  for name, value in pairs(column) do copy[name] = value end
-  copy.usual, copy.csv = nil, nil
-  return copy
-end
-
---- Prints rows. Columns that no row has are left out, for people also those where every row has the `usual` value; JSON
---- carries every field of the rows.
+--- Prints rows. Columns that no row has are left out, for people also those where every row has the `usual` value, and
+--- those that make it wider than 80 columns (see cli/fitted.lua); JSON carries every field of the rows.
 ---@param values table   the command's options (see options.formats)
 ---@param rows table[]
----@param columns tperf.Column[]  with usual, and csv: only --csv prints it
+---@param columns tperf.Column[]  with usual, wide and wrap, and csv: only --csv prints it
 return function(values, rows, columns)
   if values.json then return io.stdout:write(report.json(rows)) end
   local wanted = {}
   for _, column in ipairs(columns) do
     local some, unusual = present(rows, column)
-    if some and (values.csv or unusual and not column.csv) then wanted[#wanted + 1] = plain(column) end
+    local for_people = (unusual or values.wide) and not column.csv
+    if some and (values.csv or for_people) then wanted[#wanted + 1] = column end
   end
-  if values.csv then return io.stdout:write(report.csv(rows, wanted)) end
-  report.print(rows, wanted)
+  if values.csv then return io.stdout:write(report.csv(rows, fitted.plain(wanted))) end
+  local left_out = fitted.print(values, rows, wanted)
+  if left_out[1] then print(("(--wide also shows %s)"):format(table.concat(left_out, ", "))) end
 end

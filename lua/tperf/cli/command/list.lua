@@ -24,7 +24,9 @@ local function model_summary(name)
   return ("%d layers of %d, %s parameters%s"):format(model.layers, model.hidden, count_of(p.total), active)
 end
 
--- "NVIDIA H100 SXM 80 GB, 8 on NVLink 4; calibrated: kernels, links": what was fitted to measurements.
+local LONGEST_NAME <const> = 28
+
+-- "8 x NVIDIA H100 SXM 80 GB; calibrated": a fast domain, and what was fitted to measurements.
 local function system_summary(name)
   local system = require "tperf.system"(name)
   local a, fast, slow = system.accelerator, system.network.fast, system.network.slow
@@ -32,8 +34,10 @@ local function system_summary(name)
   if type(a.compute_efficiency) == "table" then fitted[1] = "kernels" end
   if type(fast.efficiency) == "table" then fitted[#fitted + 1] = "links" end
   if type(slow.efficiency) == "table" then fitted[#fitted + 1] = "network" end
-  return ("%s, %d a domain; %s"):format(a.name or system.name, fast.domain,
-    fitted[1] and "calibrated: " .. table.concat(fitted, ", ") or "datasheet only")
+  local gpu = a.name or system.vendor or "a GPU"
+  if #gpu > LONGEST_NAME then gpu = gpu:sub(1, LONGEST_NAME):match "^(.*) " or gpu end
+  return ("%d x %s; %s"):format(fast.domain, gpu, #fitted == 3 and "calibrated"
+    or fitted[1] and "calibrated: " .. table.concat(fitted, ", ") or "datasheet only")
 end
 
 -- Files that anybody may have put there: one that is wrong says so in its line, and hides no other.
@@ -65,7 +69,7 @@ local function profiles()
   end
   return rows, {
     { key = "name" }, { key = "runs" }, { key = "gpus", title = "GPUs" }, { key = "error", unit = "%", digits = 3 },
-    { key = "error90", title = "nine in ten", unit = "%", digits = 3 }, { key = "systems" },
+    { key = "error90", title = "nine in ten", unit = "%", digits = 3 }, { key = "systems", wide = 1 },
   }
 end
 
@@ -86,13 +90,13 @@ local SUBJECTS = {
     for i, t in ipairs(require "tperf.import.launch.tables".all()) do
       rows[i] = { name = t.name, stack = t.stack, version = t.version, kind = t.kind, options = #t.options }
     end
-    return rows, { { key = "name" }, { key = "stack" }, { key = "version" }, { key = "kind" }, { key = "options" } }
+    return rows, { { key = "name" }, { key = "stack" }, { key = "version", wide = 1 }, { key = "kind" }, { key = "options" } }
   end,
   rules = function() -- what each set says about each assumption
     local rules = require "tperf.rules"
     local columns = { { key = "name" } }
     for i, name in ipairs(rules.names()) do columns[i + 1] = { key = name } end
-    columns[#columns + 1] = { key = "meaning" }
+    columns[#columns + 1] = { key = "meaning", wrap = true }
     return rules.describe(), columns
   end,
 }

@@ -14,13 +14,14 @@ local latency_columns = {
   { key = "p99", unit = "s" },
 }
 local request_columns = {
-  { key = "status" }, { key = "arrival", unit = "s" }, { key = "first_scheduled", unit = "s" },
+  { key = "status" }, { key = "arrival", unit = "s" }, { key = "first_scheduled", unit = "s", wide = 3 },
   { key = "first_token", unit = "s" }, { key = "last_token", unit = "s" }, { key = "tokens" }, { key = "preemptions" },
-  { key = "cached_tokens" }, { key = "longest_gap", unit = "s" }, { key = "steps" },
+  { key = "cached_tokens", wide = 1 }, { key = "longest_gap", unit = "s" },
+  { key = "steps", wide = 2 },
 }
 local step_columns = {
   { key = "start", unit = "s" }, { key = "duration", unit = "s" }, { key = "replica" }, { key = "running" },
-  { key = "waiting" }, { key = "prefill_tokens" }, { key = "decode_tokens" }, { key = "preempted" },
+  { key = "waiting" }, { key = "prefill_tokens" }, { key = "decode_tokens" }, { key = "preempted", wide = 1 },
   { key = "free_blocks" },
 }
 
