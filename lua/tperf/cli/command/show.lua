@@ -3,6 +3,8 @@ local text_file = require "tperf.import.text"
 local resource = require "tperf.resource"
 local settings = require "tperf.cli.settings"
 
+require "tperf.software" -- tells resource.find the names that profiles had before
+
 local KINDS = { "models", "systems", "software" }
 
 -- What a file describes, which its name does not say.
