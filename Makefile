@@ -92,8 +92,9 @@ accuracy: all ## write docs/accuracy.md from the tables of measurements in the f
 	  $(MEASURED)/operators/mla_visible.csv $(MEASURED)/operators/memory_ops_visible.csv \
 	  $(MEASURED)/nccl_visible.csv $(MEASURED)/operators/custom_allreduce_visible.csv $(MEASURED)/measured_visible.csv
 
-docs: all ## write docs/api.md and meta/tperf.lua from the library's comments and schemas
+docs: all ## write docs/api.md, meta/tperf.lua, the outputs of examples and docs/architecture.svg
 	$(Q)$(B)/tperf run --trust tools/write_docs.lua
+	$(Q)$(B)/tperf run --trust tools/draw_architecture.lua
 
 bench: deps ## candidates and collectives per second, and the time of the main script
 	@$(MAKE) all
