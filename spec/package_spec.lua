@@ -77,8 +77,8 @@ describe("the Debian package", function()
       assert.truthy(about:find("Version: " .. VERSION .. "\n", 1, true))
       assert.truthy(about:find "Depends: [^\n]*liblua5%.4%-0[^\n]*libyaml%-0%-2", about)
       run(([[mkdir -p %s/root/var/lib/dpkg/info %s/root/var/lib/dpkg/updates && cd %s && : > root/var/lib/dpkg/status &&
-        dpkg --root=%s/root --force-not-root --force-depends --log=/dev/null -i tperf.deb]]):format(folder, folder, folder,
-        folder))
+        dpkg --root=%s/root --force-not-root --force-depends --log=/dev/null -i tperf.deb]]):format(folder,
+        folder, folder, folder))
       local tperf = folder .. "/root/usr/bin/tperf"
       assert.truthy(alone(tperf, "--version"):find(VERSION, 1, true))
       assert.truthy(alone(tperf, "list systems"):find "h100%-sxm")

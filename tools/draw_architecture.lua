@@ -14,7 +14,8 @@ local FLOORS <const> = {
     { "problem, space", "what to try" }, { "configuration", "the answer's fields" } } },
   { color = LUA, name = "Lua, describes", boxes = { { "model, system", "schemas" }, { "arch/", "a model's ops" },
     { "strategy/", "who holds what" }, { "schedule/", "orders of passes" } } },
-  { color = BORDER, name = "src/bind", boxes = { { "bind_*.c", "copies tables into structs, raises errors at the user's line" } } },
+  { color = BORDER, name = "src/bind", boxes = {
+    { "bind_*.c", "copies tables into structs, raises errors at the user's line" } } },
   { color = CORE, name = "C, evaluates", boxes = { { "search", "candidates, bounds" }, { "plan, step", "time, memory" },
     { "schedule, event", "simulations" }, { "serve", "an engine" } } },
   { color = CORE, name = "C, prices", boxes = { { "price", "op x machine x software" }, { "op", "counts" },
@@ -44,4 +45,5 @@ for i, floor in ipairs(FLOORS) do
   end
 end
 output.write("docs/architecture.svg", svg.document(picture, "The floors of tperf",
-  "A question goes down from a script or the command line through Lua and the bindings to the C core; its answer goes up."))
+  "A question goes down from a script or the command line through Lua and the bindings to the C core; its answer "
+  .. "goes up."))

@@ -77,7 +77,7 @@ end
 --- Prints a table.
 ---@param values table     the command's options: wide
 ---@param rows table[]
----@param columns tperf.Column[]  with wide: left out first where it is highest; the last one with wrap: broken over lines
+---@param columns tperf.Column[]  with wide: the highest is left out first; the last with wrap: broken over lines
 ---@return string[] left_out  the titles of columns that there was no room for
 function fitted.print(values, rows, columns)
   local left_out = {}

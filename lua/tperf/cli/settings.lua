@@ -97,8 +97,6 @@ end
 
 local function nearest(given)
   local path = check.names(given)[1]
-  local whole = {}
-  for i, object in ipairs(OBJECTS) do whole[i] = object .. "." .. path end
   local near = check.suggest(path:match "^[^.]*", OBJECTS)
   return ("--set: PATH starts with model., system. or software., got '%s'%s"):format(path, near)
 end

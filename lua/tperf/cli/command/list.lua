@@ -90,7 +90,9 @@ local SUBJECTS = {
     for i, t in ipairs(require "tperf.import.launch.tables".all()) do
       rows[i] = { name = t.name, stack = t.stack, version = t.version, kind = t.kind, options = #t.options }
     end
-    return rows, { { key = "name" }, { key = "stack" }, { key = "version", wide = 1 }, { key = "kind" }, { key = "options" } }
+    return rows, {
+      { key = "name" }, { key = "stack" }, { key = "version", wide = 1 }, { key = "kind" }, { key = "options" },
+    }
   end,
   rules = function() -- what each set says about each assumption
     local rules = require "tperf.rules"

@@ -58,7 +58,8 @@ end
 
 local OP_COLUMNS = {
   { key = "op" }, { key = "forward", unit = "s" }, { key = "backward", unit = "s" },
-  { key = "comm", title = "incl. comm.", unit = "s", wide = 1 }, { key = "stall", title = "incl. memory", unit = "s", wide = 2 },
+  { key = "comm", title = "incl. comm.", unit = "s", wide = 1 },
+  { key = "stall", title = "incl. memory", unit = "s", wide = 2 },
   { key = "flops", title = "FLOPs", unit = "FLOP" }, { key = "weights", unit = "bytes" },
   { key = "saved", title = "activations", unit = "bytes" },
 }
