@@ -43,6 +43,7 @@ Architecture: $(dpkg --print-architecture)
 Maintainer: $name <$email>
 Installed-Size: $(du -k -s --exclude=DEBIAN "$stage" | cut -f 1)
 Depends: $depends
+Recommends: libedit2
 Suggests: gnuplot-nox
 Section: science
 Priority: optional
