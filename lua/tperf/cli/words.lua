@@ -1,7 +1,7 @@
 --- What a word at the prompt may become: fields, globals, keywords, and names of models and systems.
 
-local KEYWORDS <const> = { "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in",
-  "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while" }
+local KEYWORDS <const> = { "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if",
+  "in", "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while" }
 
 local function field(object, name)
   local ok, value = pcall(function() return object[name] end)

@@ -67,9 +67,9 @@ end
 return {
   summary = "an interactive prompt",
   details = [[
-Prints the values of expressions; the library is there as `tperf`. End it with Ctrl-D. On a terminal, where libedit
-is installed, lines can be edited, the arrow keys bring back earlier ones, and Tab completes fields and the names of
-models and systems.]],
+Prints the values of expressions; the library is there as `tperf`. End it with Ctrl-D.
+On a terminal, where libedit is installed, lines can be edited, the arrow keys bring back
+earlier ones, and Tab completes fields and the names of models and systems.]],
   options = limits.options,
   run = function(values, arguments, host)
     if arguments[1] then return false, "repl takes no arguments" end

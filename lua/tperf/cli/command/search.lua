@@ -1,5 +1,4 @@
 local configuration = require "tperf.cli.configuration"
-local options = require "tperf.cli.options"
 
 -- One number of GPUs needs no column.
 local function columns_for(one_count, simulated)
