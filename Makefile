@@ -67,8 +67,8 @@ C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
 .PHONY: all mpi run test test-mpi check faults coverage accuracy accuracy-serving docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
-        fuzz-cli fuzz-lua gallery lint format lua-module deps deps-mpi deps-test deps-lint install install-lua \
-        uninstall clean help FORCE
+        fuzz-cli fuzz-lua gallery lint format lua-module deps deps-mpi deps-test deps-lint deps-deb install install-lua \
+        uninstall deb clean help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 
@@ -121,8 +121,9 @@ accuracy-serving: all ## write its part about serving from the tables in the fol
 	  $(wildcard $(SERVING)/requests/*.requests.csv) $(SERVING)/endtoend/closed_loop.csv \
 	  $(SERVING)/endtoend/published_tables.csv
 
-docs: all ## write docs/api.md and meta/tperf.lua from the library's comments and schemas
+docs: all ## write docs/api.md, meta/tperf.lua, the outputs of examples and docs/architecture.svg
 	$(Q)$(B)/tperf run --trust tools/write_docs.lua
+	$(Q)$(B)/tperf run --trust tools/draw_architecture.lua
 
 bench: deps ## candidates and collectives per second, and the time of the main script
 	@$(MAKE) all
@@ -262,6 +263,9 @@ deps-test: ## install lua5.4, busted and luacheck (apt), if missing
 	@{ lua5.4 -e 'require "busted.core" require "lfs" require "term" require "system"' && \
 	  command -v luacheck; } > /dev/null 2>&1 || $(call install-packages,lua5.4 lua-busted lua-check)
 
+deps-deb: ## install what `make deb` needs (apt), if missing
+	@command -v dpkg-shlibdeps lintian > /dev/null || $(call install-packages,dpkg-dev lintian)
+
 deps-lint: ## install clang-format (apt), if missing
 	@command -v clang-format > /dev/null || $(call install-packages,clang-format)
 
@@ -293,11 +297,23 @@ install-lua: $(MODULE) ## install the module for stock lua5.4 below PREFIX
 	install -d $(LUA_LIB)/tperf $(LUA_SHARE)
 	install -m 755 $(MODULE) $(LUA_LIB)/tperf/core.so
 	rm -rf $(LUA_SHARE)/tperf && cp -R lua/tperf $(LUA_SHARE)/
+	install -d $(LUA_SHARE)/tperf/data
+	cp -R models systems software recipes $(LUA_SHARE)/tperf/data/
 
 uninstall: ## remove what install and install-lua put there
 	rm -f $(DESTDIR)$(PREFIX)/bin/tperf $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1 \
 	  $(COMPLETIONS)
 	rm -rf $(SHARE) $(LUA_LIB)/tperf $(LUA_SHARE)/tperf
+
+# The objects have a folder of their own: where a package looks for its data is compiled in.
+DEB = build/tperf_$(VERSION)_$(shell dpkg --print-architecture 2> /dev/null).deb
+deb: deps deps-deb ## build a Debian package, build/tperf_VERSION_ARCH.deb, and let lintian look at it
+	@rm -rf build/deb
+	$(Q)$(MAKE) VARIANT=release B=build/package PREFIX=/usr DESTDIR=build/deb COMPLETION_zsh=zsh/vendor-completions/_tperf \
+	  CFLAGS="$(filter-out -O%,$(shell dpkg-buildflags --get CFLAGS)) $(shell dpkg-buildflags --get CPPFLAGS)" \
+	  LDFLAGS="$(shell dpkg-buildflags --get LDFLAGS)" install > /dev/null
+	$(Q)packaging/deb.sh build/deb $(VERSION) $(DEB)
+	$(Q)lintian --allow-root --fail-on error,warning --suppress-tags bogus-mail-host $(DEB)
 
 clean: ## remove build/ and ./tperf
 	rm -rf build tperf

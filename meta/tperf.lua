@@ -985,7 +985,7 @@
 ---@field source? string where the numbers come from
 ---@field tensor tperf.system.accelerator.tensor Dense peaks of the matrix units (no sparsity) and of the vector units. fp16 and bf16 stand for each other.
 ---@field units? integer streaming multiprocessors; curves need them
----@field vector tperf.system.accelerator.vector Dense peaks of the vector units.
+---@field vector? tperf.system.accelerator.vector Dense peaks of the vector units; without them, for 16 bits an eighth of the matrix units', for fp32 half of that.
 
 ---@class tperf.system.accelerator.cache
 ---@field bandwidth number|string in place of the HBM's: the same efficiencies apply
@@ -1040,8 +1040,8 @@
 ---@class tperf.system.network.fast
 ---@field bandwidth number|string per GPU and direction
 ---@field domain integer GPUs
----@field efficiency any the part of the bandwidth that messages reach, or curves
----@field latency number|string per hop
+---@field efficiency? any the part of the bandwidth that messages reach, or curves
+---@field latency? number|string per hop
 ---@field mesh? boolean a link between each two, no switch: fewer GPUs have fewer links
 ---@field name? string for people
 ---@field reduces? boolean its switches add up (NVLink SHARP); in_network says how fast
@@ -1049,8 +1049,8 @@
 
 ---@class tperf.system.network.slow
 ---@field bandwidth number|string per NIC and direction
----@field efficiency any the part of the bandwidth that messages reach, or a curve
----@field latency number|string per hop
+---@field efficiency? any the part of the bandwidth that messages reach, or a curve
+---@field latency? number|string per hop
 ---@field name? string for people
 ---@field nics_per_gpu? number 0.5: two GPUs share one
 ---@field source? string where the numbers come from
@@ -1531,6 +1531,11 @@ function tperf.architecture.is(value) end
 ---@param apart boolean? modules of multi-token prediction are layers of their own, not part of what follows the last one
 ---@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (those of equal `key` are equal), first = the blocks before the first layer, last = those after the last one }
 function tperf.architecture.of(model, rules, apart) end
+
+---The lengths of the model's sequences: its own, and those of groups that have others.
+---@return integer[]
+---@param model any
+function tperf.architecture.sequences(model) end
 
 ---Reads a script's arguments. Help, or a wrong argument, ends the script.
 ---@class tperf.args.functions

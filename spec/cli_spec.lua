@@ -313,9 +313,12 @@ describe("tperf list and show", function()
   it("know the data files", function()
     local result = shell "tperf list models"
     assert.equal(0, result.code)
-    assert.truthy(("\n" .. result.out):find("\nsubramanian2024/gpt3_1T\n", 1, true))
-    assert.equal("name\n" .. result.out, shell("tperf list models --csv").out)
+    assert.truthy(("\n" .. result.out):find("\nsubramanian2024/gpt3_1T ", 1, true))
     assert.truthy(shell("tperf list systems").out:find("\nsubramanian2024/A100 ", 1, true))
+    local names = { "name" }
+    for name in result.out:gmatch "([^\n]-) +[^\n]*\n" do names[#names + 1] = name end
+    local csv = shell("tperf list models --csv").out
+    assert.equal(table.concat(names, "\n") .. "\n", (csv:gsub(",[^\n]*", "")))
     assert.truthy(shell("tperf list models --json").out:find '"name": "subramanian2024/gpt3"')
   end)
 
@@ -372,11 +375,12 @@ describe("tperf search, train and collective", function()
 
   it("answer in text, with the talk on standard error", function()
     local result = shell("tperf search " .. QUESTION .. " -g 64 -k 2 --strategy tensor,context")
-    assert.equal(7, select(2, result.out:gsub("\n", "")))
+    assert.equal(8, select(2, result.out:gsub("\n", "")))
+    assert.truthy(result.out:find "\n%(%-%-wide also shows tokens/s/GPU, ")
     assert.truthy(result.out:find "\nsoftware typical: half of the runs that its fit did not see came within %d+ %%")
     assert.truthy(result.out:find "\nwithout waste %(%-%-software none%) the first takes [%d.]+ %a+\n$")
     assert.truthy(result.err:find "^%d+ candidates, %d+ feasible\n")
-    assert.equal(5, select(2, shell("tperf search " .. QUESTION .. " -g 64 -k 1 --software none").out:gsub("\n", "")))
+    assert.equal(5, select(2, shell("tperf search " .. QUESTION .. " -g 64 -k 1 --software none --wide").out:gsub("\n", "")))
     local out = shell("tperf train " .. QUESTION .. " --tp 4 --pp 2 -g 64").out
     for _, text in ipairs { "time of an iteration", "pipeline bubble", "which has 80.00 GB", "optimizer state",
       "\nStages", "\n     1 +%d", "layers dense/", "\nattention qkv +[%d.]+ .s", "After the last layer" } do
@@ -418,9 +422,8 @@ describe("tperf search, train and collective", function()
     local function heading(options)
       return shell("tperf search " .. QUESTION .. " -g 64 -k 3 --schedule 1f1b " .. options).out:match "^[^\n]+"
     end
-    assert.equal("tp pp dp mbs m-batches placement time from to mfu tokens/s/GPU memory", (heading "":gsub(" +", " ")))
-    assert.equal("tp pp dp mbs m-batches placement time mfu tokens/s/GPU memory",
-      (heading "--software none":gsub(" +", " ")))
+    assert.equal("tp pp dp mbs placement time from to mfu memory", (heading "":gsub(" +", " ")))
+    assert.equal("tp pp dp mbs m-batches placement time mfu memory", (heading "--software none":gsub(" +", " ")))
     assert.truthy(heading "--recompute full":find " recompute ")
     assert.truthy(heading "-g 64,128":find "^gpus")
     assert.truthy(heading "--csv":find "^strategy,tp,etp,ep,pp,virtual_stages,schedule,.*feasible,idle,software$")

@@ -14,7 +14,7 @@ local function pages()
 end
 
 describe("the examples of", function()
-  for _, path in ipairs { "README.md", "docs/scripting.md", "docs/recipes.md" } do
+  for _, path in ipairs(examples.pages) do
     it(path .. " run as they stand", function()
       local list, folder, outputs = examples.of(program.slurp(path)), program.folder(), 0
       for _, example in ipairs(list) do
@@ -29,7 +29,7 @@ describe("the examples of", function()
         end
       end
       program.remove(folder)
-      assert.truthy(#list >= 2 and outputs >= 2)
+      assert.truthy(#list >= 1 and outputs >= 1)
     end)
   end
 

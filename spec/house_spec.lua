@@ -26,7 +26,7 @@ end
 -- Fails with all that is wrong at once.
 local function none(wrong) assert.equal("", table.concat(wrong, "\n")) end
 
--- What each folder of src may use of the others (DESIGN: dependencies run one way).
+-- What each folder of src may use of the others (docs/architecture.md: dependencies run one way).
 local MAY_USE = {
   base = {},
   machine = { "base" },
@@ -136,7 +136,7 @@ describe("the C files", function()
   end)
 end)
 
--- Of the library, what describes (DESIGN: questions use it, not the other way round) and what asks.
+-- Of the library, what describes (docs/architecture.md: questions use it, not the other way round) and what asks.
 local DESCRIBES = { "arch/", "strategy/", "schedule/", "model%.lua$", "system%.lua$", "rules%.lua$", "op%.lua$",
   "block%.lua$", "check%.lua$" }
 local ASKS = { search = true, search_inference = true, train = true, infer = true, sweep = true, problem = true,

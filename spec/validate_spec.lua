@@ -417,7 +417,7 @@ describe("a run's stack", function()
   end)
 
   it("stands with what its profile was fitted to in the list of profiles", function()
-    local out = program.shell("tperf list software").out
+    local out = program.shell("tperf list software --wide").out
     assert.truthy(out:find "^name +runs +GPUs +error +nine in ten +systems\n[^\n]+\ntypical ")
     local p = tperf.software "llm-foundry-2023"
     local systems = table.concat(p.systems, " "):gsub("%-", "%%-")

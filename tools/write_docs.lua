@@ -8,7 +8,7 @@ local reference = require "apidoc.reference"
 
 for _, problem in ipairs(reference.problems()) do io.stderr:write("tperf: ", problem, "\n") end
 for path, text in pairs(reference.pages()) do output.write(path, text) end
-for _, path in ipairs { "README.md", "docs/scripting.md", "docs/recipes.md" } do
+for _, path in ipairs(examples.pages) do
   local done, text = pcall(examples.refresh, program.slurp(path))
   if done then output.write(path, text) else io.stderr:write(("tperf: %s: %s\n"):format(path, text)) end
 end

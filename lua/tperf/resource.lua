@@ -1,6 +1,6 @@
 --- Data files: found by name, read, checked against a schema, and made into objects with :with.
 -- "h100-sxm" of "systems" is systems/h100-sxm.yaml below one of the roots, in this order: the folders of
--- TPERF_PATH, the source tree of this program or library, and its share/tperf.
+-- TPERF_PATH, the source tree of this program or library, the data beside the library, and its share/tperf.
 local io, os, debug, next, setmetatable, getmetatable = io, os, debug, next, setmetatable, getmetatable
 local check = require "tperf.check"
 local core = require "tperf.core"
@@ -20,8 +20,10 @@ local function roots()
     list[#list + 1] = folder:match "^(.*)/build/[^/]+$" or folder
     list[#list + 1] = folder:match "^(.*)/bin$" and folder:gsub("/bin$", "/share/tperf") or nil
   end
-  local source = debug.getinfo(1, "S").source:match "^@(.*)lua/tperf/resource%.lua$"
+  local file = debug.getinfo(1, "S").source
+  local source, library = file:match "^@(.*)lua/tperf/resource%.lua$", file:match "^@(.*/tperf)/resource%.lua$"
   if source then list[#list + 1] = source == "" and "." or source end
+  if library then list[#list + 1] = library .. "/data" end -- as `make install-lua` puts it
   list[#list + 1] = core.resource.prefix .. "/share/tperf"
   return list
 end

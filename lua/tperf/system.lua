@@ -103,7 +103,8 @@ local function peaks(...)
   return fields
 end
 
-local latency = { min = 0, max = 1e3 }
+-- What a link takes, reaches and a hop costs where nobody measured: as in Subramanian et al. 2024 (arXiv:2410.00273).
+local function latency_of(default) return { min = 0, max = 1e3, default = default } end
 
 local schema = {
   name = check.string(), -- what messages and reports call it
@@ -117,8 +118,8 @@ local schema = {
     name = check.string { optional = true }, -- of the GPU
     -- Dense peaks of the matrix units (no sparsity) and of the vector units. fp16 and bf16 stand for each other.
     tensor = check.record_of(peaks("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")),
-    -- Dense peaks of the vector units.
-    vector = check.record_of(peaks("fp64", "fp32", "fp16", "bf16")),
+    -- Dense peaks of the vector units; without them, for 16 bits an eighth of the matrix units', for fp32 half of that.
+    vector = check.record_of(peaks("fp64", "fp32", "fp16", "bf16"), { optional = true }),
     units = check.integer { min = 1, max = 1000000, optional = true }, -- streaming multiprocessors; curves need them
     compute_efficiency = constant_or(compute_curves, 0.8), -- the part of a peak that kernels reach, or curves
     launch = quantity("s", { min = 0, max = 1e3, default = "20 us" }), -- fixed latency of an op and pass
@@ -156,8 +157,8 @@ local schema = {
       source = source,
       name = check.string { optional = true }, -- for people
       bandwidth = quantity "bytes/s", -- per GPU and direction
-      efficiency = constant_or(fast_curves), -- the part of the bandwidth that messages reach, or curves
-      latency = quantity("s", latency), -- per hop
+      efficiency = constant_or(fast_curves, 0.7), -- the part of the bandwidth that messages reach, or curves
+      latency = quantity("s", latency_of "2.5 us"), -- per hop
       domain = check.integer { min = 1, max = 1 << 31 }, -- GPUs
       mesh = check.boolean { default = false }, -- a link between each two, no switch: fewer GPUs have fewer links
       reduces = check.boolean { default = false }, -- its switches add up (NVLink SHARP); in_network says how fast
@@ -166,8 +167,8 @@ local schema = {
       source = source,
       name = check.string { optional = true }, -- for people
       bandwidth = quantity "bytes/s", -- per NIC and direction
-      efficiency = constant_or(slow_curve), -- the part of the bandwidth that messages reach, or a curve
-      latency = quantity("s", latency), -- per hop
+      efficiency = constant_or(slow_curve, 0.7), -- the part of the bandwidth that messages reach, or a curve
+      latency = quantity("s", latency_of "5 us"), -- per hop
       nics_per_gpu = check.number { min = 1e-6, max = 1e3, default = 1 }, -- 0.5: two GPUs share one
     },
   },
@@ -195,10 +196,19 @@ local function check_attention(system)
   end
 end
 
+local VECTOR_PART <const> = 1 / 8 -- as on A100 and MI300X; from 0.064 (GB200) to 0.26 (RTX PRO 6000) on other systems
+
+local function fill_vector(accelerator)
+  local peak = accelerator.tensor.bf16 or accelerator.tensor.fp16
+  if accelerator.vector or not peak then return end
+  accelerator.vector = { bf16 = peak * VECTOR_PART, fp32 = peak * VECTOR_PART / 2 }
+end
+
 local function finish(system)
+  fill_vector(system.accelerator)
   for _, unit in ipairs { "tensor", "vector" } do
-    local peak = setmetatable(system.accelerator[unit], peaks_metatable)
-    if not peak.fp16 then
+    local peak = system.accelerator[unit]
+    if not peak or not setmetatable(peak, peaks_metatable).fp16 then
       local path = "accelerator." .. unit
       return string.format("'%s' needs a peak for fp16 or bf16", path), path
     end

@@ -52,6 +52,11 @@ bool tp_interrupts_overdue(void);
 // Whoever returns from it is the only one to end the program.
 void tp_interrupts_claim_end(void);
 
+// --- line.c ---
+
+// Leaves line() on the stack: it returns a function that reads an edited line, or nil without libedit.
+void tp_line_push(lua_State *L);
+
 // --- main.c ---
 
 // Ends the process as a finished run would: standard output flushed and checked.

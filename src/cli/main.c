@@ -126,6 +126,8 @@ static void push_host(lua_State *L) {
     lua_setfield(L, -2, "input");
     tp_safe_push(L);
     lua_setfield(L, -2, "safe");
+    tp_line_push(L);
+    lua_setfield(L, -2, "line");
 }
 
 static int run(lua_State *L) {

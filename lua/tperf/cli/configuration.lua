@@ -119,6 +119,7 @@ end
 ---@param needed string[]  options that must be there
 ---@param open boolean?  with --from: what the command decides itself
 function configuration.question(values, arguments, needed, open)
+  values.model_file = type(arguments[1]) == "string" and arguments[1] or nil
   local wrong = from.fill(values, arguments, open and "search" or "train")
   if wrong then return nil, wrong end
   if not arguments[1] then return nil, "MODEL is missing" end
@@ -143,11 +144,12 @@ function configuration.question(values, arguments, needed, open)
 end
 
 --- Tells what an answer assumed that the options do not say.
-function configuration.note(values, arguments)
-  local model = arguments[1] -- a table where a launch file describes it
-  if type(model) == "string" and model:find "%.json$" and not values.seq then
+function configuration.note(values)
+  local path = values.model_file
+  local set = values.seq or table.concat(values.set or {}, ","):find("model.seq=", 1, true)
+  if path and path:find "%.json$" and not set then
     io.stdout:flush()
-    io.stderr:write("tperf: ", model, ": sequences as long as its context; --seq sets training's\n")
+    io.stderr:write("tperf: ", path, ": sequences as long as its context; --seq sets training's\n")
   end
 end
 
@@ -163,16 +165,17 @@ end
 --- A configuration in one row. `usual`: people are spared the column where every row has this value.
 configuration.columns = {
   { key = "strategy", usual = "tensor" }, { key = "tp" }, { key = "tp1" }, { key = "tp2" }, { key = "cp" },
-  { key = "ulysses", usual = 1 }, { key = "cp_kind", usual = "all_gather" }, { key = "etp", usual = 1 },
+  { key = "ulysses", usual = 1 }, { key = "cp_kind", usual = "all_gather" }, { key = "etp", usual = 1, wide = 2 },
   { key = "ep", usual = 1 }, { key = "shard" }, { key = "pp" }, { key = "virtual_stages", title = "vpp", usual = 1 },
-  { key = "schedule", usual = "1f1b" }, { key = "dp" }, { key = "zero", usual = 1 },
-  { key = "micro_batch", title = "mbs" }, { key = "microbatches", title = "m-batches" },
+  { key = "schedule", usual = "1f1b", wide = 2 }, { key = "dp" }, { key = "zero", usual = 1, wide = 1 },
+  { key = "micro_batch", title = "mbs" }, { key = "microbatches", title = "m-batches", wide = 5 },
   { key = "panels", usual = 1 }, { key = "recompute", usual = "none" },
-  { key = "sequence_parallel", title = "seq. parallel", usual = true },
-  { key = placement, title = "placement" }, { key = "time", unit = "s" },
-  { key = "interval.low", title = "from", unit = "s" }, { key = "interval.high", title = "to", unit = "s" },
+  { key = "sequence_parallel", title = "seq. parallel", usual = true, wide = 3 },
+  { key = placement, title = "placement", wide = 4 }, { key = "time", unit = "s" },
+  { key = "interval.low", title = "from", unit = "s", digits = 2 },
+  { key = "interval.high", title = "to", unit = "s", digits = 2 },
   { key = "time_without_waste", unit = "s", csv = true }, { key = "mfu", unit = "%", digits = 3 },
-  { key = function(c) return c.tokens_per_second / c.gpus end, title = "tokens/s/GPU" },
+  { key = function(c) return c.tokens_per_second / c.gpus end, title = "tokens/s/GPU", wide = 6 },
   { key = "memory.total", title = "memory", unit = "bytes" }, { key = "feasible", title = "fits", usual = true },
   { key = "idle", title = "idle GPUs", usual = 0 }, { key = "software", csv = true },
 }

@@ -1,5 +1,6 @@
 --- `--from FILE`: a launch file as the arguments of train, memory, search and infer; what it was understood as.
 local check = require "tperf.check"
+local settings = require "tperf.cli.settings"
 
 local from = {}
 
@@ -7,19 +8,10 @@ local from = {}
 from.options = {
   { long = "from", value = "FILE,...", kind = "list", help = "take it from a launch file (docs/recipes.md)" },
   { long = "stack", value = "NAME", help = "of which stack the file is (default: what fits)" },
-  { long = "set", value = "NAME=VALUE,...", kind = "list", help = "what the file does not say" },
+  { long = "set", value = "PATH=VALUE,...", kind = "list",
+    help = "change model.FIELD, system.FIELD ...; or what the file does not say" },
   { long = "ignore", value = "NAME,...", kind = "list", help = "the file's options to leave out of account" },
 }
-
-local function given_of(list)
-  local given = {}
-  for _, one in ipairs(list or {}) do
-    local name, value = one:match "^([^=]+)=(.*)$"
-    if not name then return nil, ("--set: NAME=VALUE is needed, got '%s'"):format(one) end
-    given[name] = value
-  end
-  return given
-end
 
 local function shown(value)
   if type(value) ~= "table" then return tostring(value) end
@@ -103,8 +95,8 @@ end
 local read = setmetatable({}, { __mode = "k" })
 local function launch_of(values)
   if read[values] then return table.unpack(read[values]) end
-  local given, message = given_of(values.set)
-  if not given then return nil, message end
+  local changes, given = settings.read(values.set)
+  if not changes then return nil, given end
   local launch = require "tperf".import.launch { files = values.from, stack = values.stack, given = given }
   refuse(launch, values.ignore)
   read[values] = { launch, given }
@@ -119,15 +111,18 @@ end
 
 local OTHERS <const> = { train = "serve", search = "serve", serve = "train", infer = "train" }
 
---- Fills the values and arguments of a command from the file of --from, where the command line does not say them.
+--- Fills the values and arguments of a command from the file of --from, where the command line does not say them, and
+--- changes them as --set says.
 ---@param values table
 ---@param arguments table   the MODEL first; set from the file when it is absent
 ---@param how string        "train"; "search": leave open what a search decides; "infer"; "serve": options are those of
 ---  `tperf serve`
 ---@return string? message  when the options are wrong
 function from.fill(values, arguments, how)
-  local own = values.set or values.ignore or values.stack
-  if not values.from then return own and "--set, --ignore and --stack go with --from" or nil end
+  if not values.from then
+    if values.ignore or values.stack then return "--ignore and --stack go with --from" end
+    return settings.apply(values, arguments)
+  end
   local launch, given = launch_of(values)
   if not launch then return given end
   given.model = arguments[1]
@@ -148,6 +143,7 @@ function from.fill(values, arguments, how)
   if type(values.sequence_parallel) == "boolean" then
     values.sequence_parallel = values.sequence_parallel and "yes" or "no"
   end
+  return settings.apply(values, arguments, true)
 end
 
 --- Prints the best ways to run the same model, batch and GPUs, beside the launch's own.

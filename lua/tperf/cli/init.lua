@@ -11,6 +11,7 @@
 --   host.output.finish()              closes what a script left open
 --   host.output.claim(path, sha256), .retire(path), .manifest(text)   for manifests
 --   host.output.make_folder(path), .temporary(), .remove_folder(dir), .silence(on)   for `tperf verify`
+--   host.line()                       read(prompt, complete), a line edited by libedit; nil where that is not installed
 --   host.safe.NAME                    stand-ins for standard functions (see cli/sandbox.lua)
 -- and the arguments, from 0. Returns the exit status: 0 done, 1 error (raised), 2 wrong usage.
 local check = require "tperf.check"

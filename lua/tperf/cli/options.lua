@@ -22,6 +22,7 @@ options.common = {
 options.formats = {
   { long = "json", help = "print JSON: every field, in SI units" },
   { long = "csv", help = "print CSV: the table's columns, in SI units" },
+  { long = "wide", help = "print all columns, not only those that fit 80 characters" },
 }
 
 --- The lists, one after the other.

@@ -26,12 +26,13 @@ end
 ---@param rows table[]
 ---@param columns tperf.Column[]  with usual, and csv: shown with `all` only
 ---@param all boolean?
+---@param usual boolean?  also those where every row has the usual value
 ---@return tperf.Column[]
-function shown.columns(rows, columns, all)
+function shown.columns(rows, columns, all, usual)
   local wanted = {}
   for _, column in ipairs(columns) do
     local some, unusual = present(rows, column)
-    if some and (all or unusual and not column.csv) then wanted[#wanted + 1] = plain(column) end
+    if some and (all or (unusual or usual) and not column.csv) then wanted[#wanted + 1] = plain(column) end
   end
   return wanted
 end

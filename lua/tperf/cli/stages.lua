@@ -44,12 +44,15 @@ function stages.chart(c, model, capacity, options)
   return require "tperf".plot.bars(o)
 end
 
+-- The parts, so that they add up, are what a narrow table keeps.
 stages.columns = {
-  { key = "devices", title = "stages", align = "right" }, { key = "layers" },
-  { key = "in_flight", title = "in flight" },
+  { key = "devices", title = "stages", align = "right" }, { key = "layers", wide = 1 },
+  { key = "in_flight", title = "in flight", wide = 3 },
 }
-for _, part in ipairs(stages.parts) do stages.columns[#stages.columns + 1] = { key = part, unit = "bytes" } end
-table.move({ { key = "total", unit = "bytes" }, { key = "ends", title = "" } }, 1, 2, #stages.columns + 1,
-  stages.columns)
+for _, part in ipairs(stages.parts) do
+  stages.columns[#stages.columns + 1] = { key = part, unit = "bytes", digits = 3 }
+end
+table.move({ { key = "total", unit = "bytes", digits = 3 }, { key = "ends", wide = 2 } }, 1, 2,
+  #stages.columns + 1, stages.columns)
 
 return stages

@@ -1,5 +1,6 @@
 local options = require "tperf.cli.options"
 local bandwidths = require "tperf.import.nccl_tests".bandwidths
+local settings = require "tperf.cli.settings"
 local units = require "tperf.units"
 
 local MOST_SIZES <const> = 1024
@@ -40,6 +41,7 @@ For example: tperf collective all_reduce -s h100-sxm -g 64 -n 1MiB..8GiB]],
     { long = "gpus", short = "g", value = "N", kind = "integer", help = "GPUs that take part" },
     { long = "fast", short = "f", value = "N", kind = "integer", help = "of these, how many share one fast domain" },
     { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
+    settings.option,
   }, options.formats),
   run = function(values, arguments)
     local kind = arguments[1]
@@ -47,6 +49,8 @@ For example: tperf collective all_reduce -s h100-sxm -g 64 -n 1MiB..8GiB]],
     if arguments[2] then return false, "collective takes one KIND" end
     local missing = options.missing(values, { "system", "bytes", "gpus" })
     if missing then return false, missing end
+    local wrong = settings.apply(values, {})
+    if wrong then return false, wrong end
     local system, rows = require "tperf.system"(values.system), {}
     local sizes = {}
     for _, text in ipairs(values.bytes) do

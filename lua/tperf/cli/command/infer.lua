@@ -17,9 +17,10 @@ local columns = {
   { key = "software", csv = true },
 }
 local op_columns = {
-  { key = "phase" }, { key = "part" }, { key = "layers" }, { key = "block" }, { key = "name" },
-  { key = "time", unit = "s" }, { key = "flops", unit = "FLOP" }, { key = "bytes", unit = "bytes" },
-  { key = "intensity", title = "FLOP/byte" }, { key = "bound" },
+  { key = "phase" }, { key = "part" }, { key = "layers", wide = 2 }, { key = "block" }, { key = "name" },
+  { key = "time", unit = "s" }, { key = "flops", unit = "FLOP" },
+  { key = "bytes", unit = "bytes", wide = 1 },
+  { key = "intensity", title = "FLOP/byte", wide = 3 }, { key = "bound" },
 }
 
 -- What one answer consists of, as rows of name, value and unit.

@@ -14,6 +14,42 @@ local function summarised(names, get)
   return rows
 end
 
+local function count_of(n) return (n >= 1e12 and "%.3gT" or "%.3gB"):format(n / (n >= 1e12 and 1e12 or 1e9)) end
+
+-- "61 layers of 7168, 671B parameters, 37.5B active"
+local function model_summary(name)
+  local model = require "tperf.model"(name)
+  local p = model:parameters()
+  local active = p.active_experts and p.active < p.total and (", %s active"):format(count_of(p.active)) or ""
+  return ("%d layers of %d, %s parameters%s"):format(model.layers, model.hidden, count_of(p.total), active)
+end
+
+local LONGEST_NAME <const> = 28
+
+-- "8 x NVIDIA H100 SXM 80 GB; calibrated": a fast domain, and what was fitted to measurements.
+local function system_summary(name)
+  local system = require "tperf.system"(name)
+  local a, fast, slow = system.accelerator, system.network.fast, system.network.slow
+  local fitted = {}
+  if type(a.compute_efficiency) == "table" then fitted[1] = "kernels" end
+  if type(fast.efficiency) == "table" then fitted[#fitted + 1] = "links" end
+  if type(slow.efficiency) == "table" then fitted[#fitted + 1] = "network" end
+  local gpu = a.name or system.vendor or "a GPU"
+  if #gpu > LONGEST_NAME then gpu = gpu:sub(1, LONGEST_NAME):match "^(.*) " or gpu end
+  return ("%d x %s; %s"):format(fast.domain, gpu, #fitted == 3 and "calibrated"
+    or fitted[1] and "calibrated: " .. table.concat(fitted, ", ") or "datasheet only")
+end
+
+-- Files that anybody may have put there: one that is wrong says so in its line, and hides no other.
+local function described(kind, summary)
+  local rows = named(require "tperf.resource".list(kind))
+  for _, row in ipairs(rows) do
+    local ok, text = check.attempt(summary, row.name)
+    row.summary = ok and text or "cannot be used: `tperf show " .. row.name .. " --json` says why"
+  end
+  return rows
+end
+
 local function span_of(span) return span and (span[1] == span[2] and span[1] or span[1] .. "-" .. span[2]) or nil end
 
 local FIRST <const> = { typical = 1, tuned = 2 } -- for stacks without a profile of their own
@@ -33,7 +69,7 @@ local function profiles()
   end
   return rows, {
     { key = "name" }, { key = "runs" }, { key = "gpus", title = "GPUs" }, { key = "error", unit = "%", digits = 3 },
-    { key = "error90", title = "nine in ten", unit = "%", digits = 3 }, { key = "systems" },
+    { key = "error90", title = "nine in ten", unit = "%", digits = 3 }, { key = "systems", wide = 1 },
   }
 end
 
@@ -58,7 +94,7 @@ local function systems()
 end
 
 local SUBJECTS = {
-  models = function() return named(require "tperf.resource".list "models") end,
+  models = function() return described("models", model_summary) end,
   software = profiles,
   systems = systems,
   strategies = function()
@@ -74,13 +110,15 @@ local SUBJECTS = {
     for i, t in ipairs(require "tperf.import.launch.tables".all()) do
       rows[i] = { name = t.name, stack = t.stack, version = t.version, kind = t.kind, options = #t.options }
     end
-    return rows, { { key = "name" }, { key = "stack" }, { key = "version" }, { key = "kind" }, { key = "options" } }
+    return rows, {
+      { key = "name" }, { key = "stack" }, { key = "version", wide = 1 }, { key = "kind" }, { key = "options" },
+    }
   end,
   rules = function() -- what each set says about each assumption
     local rules = require "tperf.rules"
     local columns = { { key = "name" } }
     for i, name in ipairs(rules.names()) do columns[i + 1] = { key = name } end
-    columns[#columns + 1] = { key = "meaning" }
+    columns[#columns + 1] = { key = "meaning", wrap = true }
     return rules.describe(), columns
   end,
 }

@@ -41,7 +41,7 @@ With --from and a server's command, such as vllm serve, what each GPU of an engi
     local asked, message = configuration.question(values, arguments, { "system", "batch" })
     if not asked then return false, message end
     local c = require "tperf.train".run(asked)
-    configuration.note(values, arguments)
+    configuration.note(values)
     local rows, capacity = stages.rows(c), require "tperf.system"(asked.system).accelerator.hbm.capacity
     require "tperf.cli.table"(values, rows, stages.columns)
     if not values.json and not values.csv then
@@ -53,6 +53,6 @@ With --from and a server's command, such as vllm serve, what each GPU of an engi
       io.stdout:flush()
       io.stderr:write("tperf: ", c.reason, "\n")
     end
-    if values.svg then stages.chart(c, arguments[1], capacity):save(values.svg) end
+    if values.svg then stages.chart(c, require "tperf.model"(asked.model).name, capacity):save(values.svg) end
   end,
 }

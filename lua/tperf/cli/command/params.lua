@@ -1,6 +1,7 @@
 local model = require "tperf.model"
 local options = require "tperf.cli.options"
 local report = require "tperf.report"
+local settings = require "tperf.cli.settings"
 
 -- In the order a token meets them.
 local components = { "embedding", "positions", "patches", "conditioning", "projections", "modulation", "attention",
@@ -47,11 +48,13 @@ return {
 MODEL is the name of a model (`tperf list models`), a YAML file or a Hugging Face config.json.
 Counts are exact. "active" is what one token meets: all but the experts it is not routed to.
 Multi-token prediction modules are not in the total.]],
-  options = options.join({ { long = "groups", help = "by group of equal layers" } }, options.formats),
+  options = options.join({ { long = "groups", help = "by group of equal layers" }, settings.option }, options.formats),
   run = function(values, arguments)
     if not arguments[1] then return false, "MODEL is missing" end
     if arguments[2] then return false, "params takes one MODEL" end
     if values.json and values.csv then return false, "--json and --csv exclude each other" end
+    local wrong = settings.apply(values, arguments)
+    if wrong then return false, wrong end
     local p = model(arguments[1]):parameters()
     local rows, columns = (values.groups and by_group or by_component)(p)
     if values.json then return io.write(report.json(rows, columns)) and 0 end

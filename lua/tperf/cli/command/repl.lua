@@ -31,11 +31,10 @@ local function print_results(ok, ...)
 end
 
 -- Reads lines until they make a chunk: an expression, or statements. Nil at the end of the input.
-local function read_chunk(prompt, env, interrupted)
+local function read_chunk(read, env, interrupted)
   local text = ""
   while true do
-    prompt(text == "" and "> " or ">> ")
-    local line = io.stdin:read "L"
+    local line = read(text == "" and "> " or ">> ")
     if not line then
       if not interrupted() then return nil end
       text, line = "", "\n"
@@ -49,9 +48,28 @@ local function read_chunk(prompt, env, interrupted)
   end
 end
 
+-- Reads a line that libedit lets one edit: arrows, history, Tab. Nil where it is not installed.
+local function edited(host, env)
+  local read = host.line()
+  if not read then return nil end
+  local names = {}
+  for _, kind in ipairs { "models", "systems", "software" } do
+    local list = require "tperf.resource".list(kind)
+    table.move(list, 1, #list, #names + 1, names)
+  end
+  local complete = require "tperf.cli.words"(env, names)
+  return function(prompt)
+    local line = read(prompt, complete)
+    return line and line .. "\n"
+  end
+end
+
 return {
   summary = "an interactive prompt",
-  details = "Prints the values of expressions; the library is there as `tperf`. End it with Ctrl-D.",
+  details = [[
+Prints the values of expressions; the library is there as `tperf`. End it with Ctrl-D.
+On a terminal, where libedit is installed, lines can be edited, the arrow keys bring back
+earlier ones, and Tab completes fields and the names of models and systems.]],
   options = limits.options,
   run = function(values, arguments, host)
     if arguments[1] then return false, "repl takes no arguments" end
@@ -63,8 +81,13 @@ return {
     local function prompt(text)
       if at_terminal then io.stderr:write(text) end
     end
+    local function plain(text)
+      prompt(text)
+      return io.stdin:read "L"
+    end
+    local read = at_terminal and core.is_terminal(2) and edited(host, env) or plain
     while true do
-      local chunk = read_chunk(prompt, env, host.limits.interactive)
+      local chunk = read_chunk(read, env, host.limits.interactive)
       if not chunk then break end
       host.limits.interactive()
       print_results(pcall(chunk))

@@ -158,7 +158,7 @@ end
 
 local COLUMNS = {
   { key = "schedule" }, { key = "devices" }, { key = "stages" }, { key = "microbatches" }, { key = "makespan" },
-  { key = "slower", unit = "%" }, { key = "bubble", unit = "%" }, { key = "longest_stage" },
+  { key = "slower", unit = "%" }, { key = "bubble", unit = "%" }, { key = "longest_stage", wide = 1 },
   { key = "peak_memory" }, { key = "reason" },
 }
 

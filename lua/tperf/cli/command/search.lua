@@ -55,7 +55,7 @@ of comparable runs took a time between `from` and `to`.]],
     asked.progress = progress
     local found = require "tperf.search".run(asked)
     progress()
-    configuration.note(values, arguments)
+    configuration.note(values)
     local rows, reason = rows_of(found)
     if #rows > 0 and values.launch then
       io.write(require "tperf".report.launch(rows[1], values.launch, { model = asked.model, seq = asked.seq }))

@@ -2,6 +2,7 @@ local answer = require "tperf.cli.serving_answer"
 local from = require "tperf.cli.from"
 local options = require "tperf.cli.options"
 local question = require "tperf.cli.serving_question"
+local settings = require "tperf.cli.settings"
 
 local SEARCH <const> = { "gpus", "top", "pareto" }
 
@@ -126,6 +127,7 @@ With --slo and --rate and nothing said of what serves, the fewest GPUs that serv
     { long = "threads", value = "N", kind = "integer", help = "threads for replicas (default: processors)" },
     { long = "requests", help = "print every request" },
     { long = "steps", help = "print every step" },
+    settings.option,
   }, from.options, options.formats),
   run = function(values, arguments)
     local wrong = from.fill(values, arguments, "serve") or check(values, arguments)

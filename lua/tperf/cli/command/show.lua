@@ -1,6 +1,9 @@
 local check = require "tperf.check"
 local text_file = require "tperf.import.text"
 local resource = require "tperf.resource"
+local settings = require "tperf.cli.settings"
+
+require "tperf.software" -- tells resource.find the names that profiles had before
 
 local KINDS = { "models", "systems", "software" }
 
@@ -41,26 +44,33 @@ local function all_names()
   return names
 end
 
+-- The checked object, changed as --set says, as JSON.
+local function print_json(item, changes)
+  local kind = item.kind:gsub("s$", "")
+  local values, arguments = { set = changes, [kind] = item.path }, { kind == "model" and item.path or nil }
+  local wrong = settings.apply(values, arguments)
+  if wrong then return false, wrong end
+  local object = kind == "model" and arguments[1] or values[kind]
+  io.stdout:write(require "tperf.report.json".encode(require("tperf." .. kind)(object)), "\n")
+end
+
 return {
   summary = "print a model, a system or a software profile with its sources",
   arguments = "NAME",
   from = { "models systems software files" },
   details = "NAME is one that `tperf list models`, `systems` or `software` prints, or a file.",
-  options = { { long = "json", help = "print JSON: the checked values, in SI units" } },
+  options = { { long = "json", help = "print JSON: the checked values, in SI units" }, settings.option },
   run = function(values, arguments)
     local name = arguments[1]
     if not name then return false, "NAME is missing" end
     if arguments[2] then return false, "show takes one name" end
+    if values.set and not values.json then return false, "--set goes with --json" end
     local found = find_all(name)
     if #found == 0 then
       error(("unknown model, system or software '%s'%s"):format(name, check.suggest(name, all_names())), 0)
     end
     for _, item in ipairs(found) do
-      if values.json then
-        local object = require("tperf." .. item.kind:gsub("s$", ""))(item.path)
-        io.stdout:write(require "tperf.report.json".encode(object), "\n")
-        return
-      end
+      if values.json then return print_json(item, values.set) end
       io.stderr:write(item.path, ":\n")
       io.stdout:write(text_file.read(item.path))
     end

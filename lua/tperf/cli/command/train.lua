@@ -1,4 +1,5 @@
 local configuration = require "tperf.cli.configuration"
+local fitted = require "tperf.cli.fitted"
 local format = require "tperf.report.format"
 local parts = require "tperf.cli.parts"
 local stages = require "tperf.cli.stages"
@@ -26,12 +27,13 @@ end
 
 local OP_COLUMNS = {
   { key = "op" }, { key = "forward", unit = "s" }, { key = "backward", unit = "s" },
-  { key = "comm", title = "incl. comm.", unit = "s" }, { key = "stall", title = "incl. memory", unit = "s" },
+  { key = "comm", title = "incl. comm.", unit = "s", wide = 1 },
+  { key = "stall", title = "incl. memory", unit = "s", wide = 2 },
   { key = "flops", title = "FLOPs", unit = "FLOP" }, { key = "weights", unit = "bytes" },
   { key = "saved", title = "activations", unit = "bytes" },
 }
 
-local SUM_COLUMNS = { { key = "term" }, { key = "seconds", title = "", unit = "s" }, { key = "formula" } }
+local SUM_COLUMNS = { { key = "term" }, { key = "seconds", title = "", unit = "s" }, { key = "formula", wrap = true } }
 
 local function print_simulated(s, peak)
   print(("\nSimulated as %s: %s an iteration, bubble %s, activations of %s"):format(s.schedule,
@@ -49,11 +51,11 @@ local function print_simulated(s, peak)
     moment.pass:gsub("_", " "), moment.microbatch, moment.stage, table.concat(alive, ", "), table.concat(held, ", ")))
 end
 
-local function print_details(c, machine)
+local function print_details(values, c, machine)
   local report = require "tperf.report"
   local function section(title, rows, columns)
     print(("\n%s"):format(title))
-    report.print(rows, columns)
+    fitted.print(values, rows, columns)
   end
   print()
   report.print(parts.of("time of an iteration", c.breakdown, parts.time, c.time, "s"))
@@ -136,10 +138,10 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
       io.stderr:write(("tperf: %d traces and comm_group.json in %s\n"):format(#paths - 1, values.chakra))
     end
     if values.measured then return print_beside(timeline:beside(values.measured), values) end
-    configuration.note(values, arguments)
+    configuration.note(values)
     require "tperf.cli.table"(values, { c }, configuration.columns)
     configuration.tell(values, { c }, asked.system, true)
-    if not values.json and not values.csv then print_details(c, require "tperf.system"(asked.system)) end
+    if not values.json and not values.csv then print_details(values, c, require "tperf.system"(asked.system)) end
     if values.from and not values.json and not values.csv then
       require "tperf.cli.from".faster(asked, c, configuration.columns)
     end

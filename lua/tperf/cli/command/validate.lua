@@ -1,4 +1,5 @@
 local options = require "tperf.cli.options"
+local settings = require "tperf.cli.settings"
 local output = require "tperf.report.output"
 
 local COLUMNS = {
@@ -83,10 +84,13 @@ of models, by its own profile fitted to the rest; and each third by the other tw
     { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
     { long = "out", short = "o", value = "FILE", writes = "file", help = "write every row's prediction as CSV" },
     { long = "plot", value = "FILE", writes = "plot", help = "draw predicted against measured (.svg)" },
+    settings.option,
   }, options.formats),
   run = function(values, arguments)
     if not arguments[1] then return false, "FILE is missing" end
     if arguments[2] then return false, "validate takes one file" end
+    local wrong = settings.apply(values, {})
+    if wrong then return false, wrong end
     local result = require "tperf".validate {
       file = arguments[1], system = values.system, rules = values.rules, software = values.software,
       hold_out = values.hold_out,

@@ -1,0 +1,91 @@
+-- What strangers install: `make install` in a clean root, the Debian package, the library for stock Lua.
+local program = require "program"
+
+local function run(command)
+  local result = program.shell(command)
+  assert.equal(0, result.code, command .. "\n" .. result.out .. result.err)
+  return result.out
+end
+
+local function with_folder(test)
+  local folder = program.folder()
+  finally(function() program.remove(folder) end)
+  return test(folder)
+end
+
+-- The program by itself: nothing of this shell, this folder or this source tree.
+local function alone(path, arguments) return run(("cd / && env -i %s %s"):format(path, arguments)) end
+
+local VERSION <const> = program.slurp("VERSION"):match "%S+"
+
+describe("make install", function()
+  it("in a clean root gives a program that answers, with all that it needs", function()
+    with_folder(function(root)
+      run(("make VARIANT=release install DESTDIR=%s"):format(root))
+      local tperf = root .. "/usr/local/bin/tperf"
+      assert.truthy(alone(tperf, "--version"):find(VERSION, 1, true))
+      assert.truthy(alone(tperf, "train llama-2-7b -s h100-sxm -b 64 --tp 8"):find "software typical")
+      assert.equal(run "find models systems software recipes scripts meta -type f | wc -l",
+        run(("cd %s/usr/local/share/tperf && find . -type f | wc -l"):format(root)))
+      -- What it shows is its own: not the source tree's.
+      local shown = program.shell(("cd / && env -i %s show h100-sxm"):format(tperf))
+      assert.equal(root .. "/usr/local/share/tperf/systems/h100-sxm.yaml:\n", shown.err)
+      program.write(root .. "/own.lua", 'print(require "tperf".system "h100-sxm".network.fast.domain)')
+      assert.equal("8\n", run(("cd %s && env -i %s run own.lua"):format(root, tperf)))
+    end)
+  end)
+end)
+
+describe("make install-lua", function()
+  it("puts the data beside the library, where stock Lua finds it", function()
+    with_folder(function(root)
+      run(("make VARIANT=release install-lua LUA_SHARE=%s/share LUA_LIB=%s/lib"):format(root, root))
+      program.write(root .. "/ask.lua", [[
+        local tperf = require "tperf"
+        local path = require "tperf.resource".find("systems", "h100-sxm")
+        print(tperf.version, tperf.system "h100-sxm", tperf.model "gpt2", path)]])
+      local found = run(("cd / && env -i PATH=\"$PATH\" LUA_PATH='%s/share/?.lua;%s/share/?/init.lua' "
+        .. "LUA_CPATH='%s/lib/?.so' lua5.4 %s/ask.lua"):format(root, root, root, root))
+      assert.equal(("%s\th100-sxm\tgpt2\t%s/share/tperf/data/systems/h100-sxm.yaml\n"):format(VERSION, root), found)
+    end)
+  end)
+
+  it("is what the rockspec builds, under the program's version", function()
+    local path = run "ls *.rockspec":match "%S+"
+    assert.equal(("tperf-%s-1.rockspec"):format(VERSION), path)
+    local spec = {}
+    assert(loadfile(path, "t", spec))()
+    assert.equal(VERSION .. "-1", spec.version)
+    assert.same({ "make", "lua-module", "install-lua" },
+      { spec.build.type, spec.build.build_target, spec.build.install_target })
+    local variables = spec.build.install_variables
+    assert.same({ "$(LUADIR)", "$(LIBDIR)" }, { variables.LUA_SHARE, variables.LUA_LIB })
+  end)
+end)
+
+describe("the Debian package", function()
+  local tools = program.shell("command -v dpkg-deb dpkg-shlibdeps").code == 0
+  local test = tools and it or pending
+
+  test("installs with dpkg -i and answers", function()
+    with_folder(function(folder)
+      -- `make deb` compiles with /usr as the prefix; here the program that is there is enough.
+      run(("make VARIANT=release install DESTDIR=%s/stage && cd %s/stage && mv usr/local/* usr/ && rmdir usr/local")
+        :format(folder, folder))
+      run(("packaging/deb.sh %s/stage %s %s/tperf.deb"):format(folder, VERSION, folder))
+      local about = run(("dpkg-deb -f %s/tperf.deb"):format(folder))
+      assert.truthy(about:find("Version: " .. VERSION .. "\n", 1, true))
+      assert.truthy(about:find "Depends: [^\n]*liblua5%.4%-0[^\n]*libyaml%-0%-2", about)
+      run(([[mkdir -p %s/root/var/lib/dpkg/info %s/root/var/lib/dpkg/updates && cd %s && : > root/var/lib/dpkg/status &&
+        dpkg --root=%s/root --force-not-root --force-depends --log=/dev/null -i tperf.deb]]):format(folder,
+        folder, folder, folder))
+      local tperf = folder .. "/root/usr/bin/tperf"
+      assert.truthy(alone(tperf, "--version"):find(VERSION, 1, true))
+      assert.truthy(alone(tperf, "list systems"):find "h100%-sxm")
+      run(("cd %s/root && md5sum --quiet -c var/lib/dpkg/info/tperf.md5sums"):format(folder))
+      for _, path in ipairs { "copyright", "changelog.gz", "NEWS.gz" } do
+        assert.truthy(#run(("cat %s/root/usr/share/doc/tperf/%s"):format(folder, path)) > 50, path)
+      end
+    end)
+  end)
+end)

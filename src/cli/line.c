@@ -1,0 +1,96 @@
+// line.c: the prompt's lines, edited, remembered and completed by libedit where that is installed. It is looked for when
+// a prompt starts: the program neither builds nor links against it.
+#include <dlfcn.h>
+#include <lauxlib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+// What a completion starts after. '.' and '-' belong to names: tperf.search, llama-3.1-70b.
+static const char word_breaks[] = " \t\n\"'=<>~;,(){}[]+*/%^#";
+
+static struct {
+    char *(*readline)(const char *prompt);
+    int (*add_history)(const char *line);
+    lua_State *L; // while a line is read; its stack has the function that completes at 2
+    bool ready;
+} editor;
+
+static void *symbol(void *library, const char *name, bool *all) {
+    void *found = dlsym(library, name);
+    if (!found) *all = false;
+    return found;
+}
+
+// The next completion of a word, as readline asks for them: from state 0 on, until NULL. The caller frees it.
+static char *next_completion(const char *text, int state) {
+    lua_State *L = editor.L;
+    if (state == 0) {
+        lua_settop(L, 2);
+        lua_pushvalue(L, 2);
+        lua_pushstring(L, text);
+        if (lua_pcall(L, 1, 1, 0) != LUA_OK || !lua_istable(L, 3)) return NULL;
+    }
+    if (!lua_istable(L, 3)) return NULL;
+    bool there = lua_rawgeti(L, 3, (lua_Integer)state + 1) == LUA_TSTRING;
+    char *copy = there ? strdup(lua_tostring(L, -1)) : NULL;
+    lua_pop(L, 1);
+    return copy;
+}
+
+// libedit and what is needed of it; false where it is not installed.
+static bool load(void) {
+    void *library = dlopen("libedit.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return false;
+    bool all = true;
+    int (*initialize)(void), (*bind)(const char *line);
+    *(void **)&editor.readline = symbol(library, "readline", &all);
+    *(void **)&editor.add_history = symbol(library, "add_history", &all);
+    *(void **)&initialize = symbol(library, "rl_initialize", &all);
+    *(void **)&bind = symbol(library, "rl_parse_and_bind", &all);
+    FILE **stream = symbol(library, "rl_outstream", &all);
+    char *(**complete)(const char *, int) = symbol(library, "rl_completion_entry_function", &all);
+    const char **breaks = symbol(library, "rl_basic_word_break_characters", &all);
+    int *append = symbol(library, "rl_completion_append_character", &all);
+    if (!all) return false;
+    *stream = stderr; // as all talk
+    *complete = next_completion;
+    *breaks = word_breaks;
+    *append = '\0';
+    initialize();
+    bind("setty -d intr="); // while a line is edited, Ctrl-C is a key that clears it
+    bind("bind ^C em-kill-line");
+    return true;
+}
+
+// read(prompt, complete) -> line without its end, or nil at the end of the input. complete(word) returns the list of
+// whole words that it may become.
+static int read_line(lua_State *L) {
+    const char *prompt = luaL_checkstring(L, 1);
+    luaL_checktype(L, 2, LUA_TFUNCTION);
+    lua_settop(L, 2);
+    luaL_checkstack(L, 8, NULL);
+    editor.L = L;
+    char *line = editor.readline(prompt);
+    editor.L = NULL;
+    lua_settop(L, 2);
+    if (!line) return 0;
+    if (*line) editor.add_history(line);
+    lua_pushstring(L, line);
+    free(line);
+    return 1;
+}
+
+// line() -> read, or nil without libedit.
+static int line(lua_State *L) {
+    if (!editor.ready) editor.ready = load();
+    if (!editor.ready) return 0;
+    lua_pushcfunction(L, read_line);
+    return 1;
+}
+
+void tp_line_push(lua_State *L) {
+    lua_pushcfunction(L, line);
+}
