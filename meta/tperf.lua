@@ -3,9 +3,12 @@
 
 ---@class tperf.architecture.request
 ---@field name string for messages
----@field layer any[] the blocks of every layer
+---@field layer? any[] the blocks of every layer, but for groups with blocks of their own
 ---@field first? any[] blocks before the first layer and after the last; the usual embedding and head
 ---@field last? any[] blocks before the first layer and after the last; the usual embedding and head
+---@field groups? any the model's layers as runs of equal ones, in order, or function(model) -> such a list; as the model's description has them. Each is { count = layers, key = name, equal for equal layers, blocks = { … }?, seq = tokens of its sequence, the model's?, … }: blocks find it, with all its fields, as share.group
+---@field parameters? any how many the model has, or function(model) -> that, those that a token meets; as the description says
+---@field flops_per_token? any forward and backward, a number or function(model, options) -> it (options as those of model:flops_per_token), of which MFU is made
 
 ---@class tperf.calibrate.request
 ---@field system string|table what to start from: its peaks and bandwidths stay
@@ -669,6 +672,7 @@
 ---@field micro_batch? integer|integer[] a number or a list: only these; any that divides
 ---@field pp? integer|integer[] a number or a list: only these; any that divides
 ---@field dp? integer|integer[] a number or a list: only these; any that divides
+---@field panels? integer|integer[] a number or a list: only these; any that divides
 ---@field tp? integer|integer[] GPUs along each axis of the strategy, likewise
 ---@field tp1? integer|integer[] GPUs along each axis of the strategy, likewise
 ---@field tp2? integer|integer[] GPUs along each axis of the strategy, likewise
@@ -676,9 +680,8 @@
 ---@field ep? integer|integer[] GPUs that experts are spread over, and that cut each (as tp, or 1), out of tp x cp x dp
 ---@field etp? integer|integer[] GPUs that experts are spread over, and that cut each (as tp, or 1), out of tp x cp x dp
 ---@field shard? integer|integer[] replicas that ZeRO shards over, likewise: fewer than all are hybrid shards (all)
----@field panels? integer|integer[] of SUMMA products, likewise
 ---@field fast? table { tp =, dp = … }: only these placements
----@field schedule? string|string[] a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" })
+---@field schedule? string|string[] a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); one without, such as one's own, is ranked by simulation
 ---@field pipeline_layout? string|integer[] Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in the model's order
 ---@field first_stage_layers? integer layers of the first and the last device; the others share the rest
 ---@field last_stage_layers? integer layers of the first and the last device; the others share the rest
@@ -686,14 +689,6 @@
 ---@field account_for_loss? boolean true: count as a layer when layers are dealt out to stages (false)
 ---@field cp_kind? "all_gather"|"ring"|"all_to_all"|("all_gather"|"ring"|"all_to_all")[] how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list
 ---@field ulysses? integer|integer[] GPUs of context parallelism by all-to-all inside cp, likewise (1)
----@field panels? integer|integer[] a number or a list: only these; any that divides
----@field tp? integer|integer[] GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
----@field tp1? integer|integer[] GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
----@field tp2? integer|integer[] GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
----@field cp? integer|integer[] GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
----@field ep? integer|integer[] GPUs along each axis of the strategy, likewise; ep spreads experts inside dp
----@field fast? table { tp =, dp = … }: only these placements
----@field schedule? string|string[] a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); one without, such as one's own, is ranked by simulation
 ---@field virtual_stages? integer|integer[] chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
 ---@field zero? integer|integer[] ZeRO stage 0 to 3, or a list (1)
 ---@field recompute? "none"|"selective"|"full"|("none"|"selective"|"full")[] "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
@@ -710,17 +705,12 @@
 ---@field top? integer how many configurations to return (10)
 ---@field keep? "all"|"best" "all": every candidate, feasible or not
 ---@field where? function function(configuration) -> boolean: which may be returned. Called only for those good enough to be; `candidates` and `feasible` count before it
----@field infeasible? boolean true: let configurations that do not fit compete
----@field prune? boolean false: evaluate what bounds rule out as well; the answer is the same
----@field threads? integer as many as there are processors
----@field progress? function function(shapes done)
----@field software? string|table the training stack that runs them (see tperf.software): its name, a file or a table ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
 ---@field infeasible? boolean true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
 ---@field prune? boolean true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
 ---@field simulate? boolean true: rank by simulation, pass by pass, and not by the closed form, which takes all stages for equal; adds `simulated`
 ---@field threads? integer as many as there are processors; function(shapes done)
 ---@field progress? function as many as there are processors; function(shapes done)
----@field software? string|table the training stack that runs them (tperf.software): a name, a file, a table; "none" (default)
+---@field software? string|table the training stack that runs them (see tperf.software): its name, a file or a table ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
 
 ---@class tperf.search_inference.request
 ---@field model string|table a name, a file, a table
@@ -793,7 +783,8 @@
 ---@field optimizer? number part of the HBM's bandwidth that the optimizer's step reaches (0.7)
 ---@field runs? integer how many published runs it was fitted to
 ---@field error? number half of them are within this part of the measured time, predicted by a fit to others of them
----@field error90? number nine tenths of them are
+---@field spread? number[] nine tenths of them took between spread[1] and spread[2] times the predicted time: the 5 % and 95 % quantiles of measured / predicted
+---@field error90? number in files without `spread`: nine tenths of them are within this part of the measured time
 ---@field systems? string[] on which they ran, and of which generations of GPUs those are
 ---@field generations? string[] on which they ran, and of which generations of GPUs those are
 ---@field gpus? integer[] their range, { from, to }
@@ -831,6 +822,7 @@
 ---@field sequence_shards function function(share) -> integer: what must divide the sequence (rule shards_divide_sequence)
 ---@field serves? boolean false: it cuts sequences, and so nothing of a step of one token (true)
 ---@field summary? string what messages call it; a line for lists
+---@field trains? boolean false: searches of "all" strategies leave it out (true)
 
 ---@class tperf.strategy.share.request
 ---@field group? any the record of model:groups() that the layer belongs to
@@ -968,11 +960,9 @@
 ---@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
 ---@field etp? integer GPUs that experts are spread over, and that cut each (as tp, or 1), out of tp x cp x dp
 ---@field first_stage_layers? integer layers of the first and the last device; the others share the rest
----@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does (false)
----@field gradients? "fp32"|"bf16"|"fp16" "fp32", "bf16" or "fp16": kept and reduced in; as the rules say
----@field last_stage_layers? integer layers of the first and the last device; the others share the rest
 ---@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
 ---@field gradients? "fp32"|"bf16"|"fp16" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
+---@field last_stage_layers? integer layers of the first and the last device; the others share the rest
 ---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---@field model string|table a name, a file or a table; system may be a list
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
@@ -1129,12 +1119,6 @@ function tperf_Report:save(path) end
 ---@field time_without_waste number seconds of an iteration by the formulas alone: kernels and links as timed on their own, no host, no optimizer's step
 ---@field interval? table with a profile: { low, high } seconds between which nine tenths of the like runs lie
 ---@field warnings? string[] with a profile: what no run that was compared resembled
----@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
----@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
----@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with how many `links`; time, the average hop
----@field software? string the profile of the stack that runs it
----@field interval? table then: { low, high } seconds between which nine tenths of the like runs lie
----@field warnings? string[] then: what no run that was compared resembled
 ---@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
 ---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
 ---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with its `links`; and the average hop, time
@@ -1388,6 +1372,11 @@ function tperf.architecture.is(value) end
 ---@param apart boolean? modules of multi-token prediction are layers of their own, not part of what follows the last one
 ---@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (those of equal `key` are equal), first = the blocks before the first layer, last = those after the last one }
 function tperf.architecture.of(model, rules, apart) end
+
+---The lengths of the model's sequences: its own, and those of groups that have others.
+---@return integer[]
+---@param model any
+function tperf.architecture.sequences(model) end
 
 ---Reads a script's arguments. Help, or a wrong argument, ends the script.
 ---@class tperf.args.functions
