@@ -155,6 +155,11 @@ describe("op.scan", function()
     local c = op.scan { batch = 3, seq = seq, heads = heads, head_dim = width, groups = groups, state = state,
       chunk = chunk }:counts()
     assert.equal(3 * flops, c.forward.tensor_flops)
+    -- Between the kernels, in fp32: 4 chunks' states and 4 chunks' pairs of tokens.
+    local states, pairs = 4 * 4 * heads * state * width, 4 * 4 * groups * chunk * chunk
+    local inputs, outputs = 2 * seq * (heads * width + 2 * groups * state + heads), 2 * seq * heads * width
+    assert.equal(3 * (inputs + outputs + 4 * states + 2 * pairs), c.forward.bytes)
+    assert.equal(3 * (2 * (inputs + outputs) + 11 * states + 6 * pairs), c.backward.bytes)
     assert.equal(3 * 2 * seq * (heads * width + 2 * groups * state + heads), c.saved_bytes)
   end)
 end)

@@ -203,7 +203,8 @@ tp_status tp_op_router(tp_op *op, const tp_router *shape, tp_error *error);
 // with G groups of state size N, H heads of size P, per token C B^T 2 q N G, its product with X 2 q P H,
 // the chunk's state 2 N P H and what the state before it adds 2 N P H. Backward: twice as much, and C B^T
 // and the states again. step: one token from the state kept (6 N P H vector FLOPs), which is read
-// and written in fp32. Saved: x, B, C and dt, as the convolution before it got them.
+// and written in fp32. Bytes: its inputs and outputs, the states of all chunks and C B^T between
+// its kernels (src/op/mixers.c). Saved: x, B, C and dt, as the convolution before it got them.
 typedef struct tp_scan {
     int64_t batch, seq, heads, head_dim, groups, state, chunk;
     bool step;
