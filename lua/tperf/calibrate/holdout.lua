@@ -106,15 +106,14 @@ local function without(list, index)
   return rest
 end
 
---- The profile that several stacks share, and its errors on each stack of a fit to the others.
+--- The profile that several stacks share, and its errors on each stack of a fit to the others, which starts from it.
 ---@param groups table[][]  a list of cases for each stack, two stacks at least
----@param near table?       values to start from
 ---@return table values
 ---@return table held  { median, spread }, each stack with the same weight
-function holdout.shared(groups, near)
-  local values, ratios = profile.shared(groups, near), {}
+function holdout.shared(groups)
+  local values, ratios = profile.shared(groups), {}
   for i, cases in ipairs(groups) do
-    ratios[i] = profile.add_ratios({}, cases, profile.shared(without(groups, i), near and values))
+    ratios[i] = profile.add_ratios({}, cases, profile.shared(without(groups, i), values))
   end
   return values, { median = median_error(ratios), spread = fit.spread(ratios) }
 end
@@ -143,7 +142,7 @@ local function rows_of_stacks(stacks, names, rows)
     local kind = old and "typical" or kind_of(name)
     local others = holdout.of_kind(stacks, kind, name)
     if #others >= 2 then
-      local made = old and of_old or table.pack(holdout.shared(others, profile.shared(others)))
+      local made = old and of_old or table.pack(holdout.shared(others))
       if old then of_old = made end
       local row = new_row(name, "by " .. kind)
       add(row, profile.add_ratios({}, stacks[name], made[1]), made[2].spread)

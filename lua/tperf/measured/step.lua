@@ -87,6 +87,11 @@ local function placement_of(s, domain)
   return fast
 end
 
+-- How context parallelism gets at keys: in PyTorch's stacks and JAX's by gathering them (torchtitan's
+-- context_parallel_rotate_method; MaxText's context_parallel_strategy), in Megatron's in a ring (cp_comm_type p2p), their
+-- defaults.
+local GATHERING <const> = { ["torchtitan-2024"] = true, ["torchao-2025"] = true, ["maxtext-2024"] = true }
+
 -- How the run's layers are dealt out over its stages, as arguments of tperf.train: a string of Megatron's, layers of the
 -- first and last stage, or ends that count as layers.
 local function layout_of(row, model)
@@ -195,7 +200,8 @@ function step.request(case, system, profile, recompute)
   local interleaved = s.vp > 1 and s.pp > 1
   local request = {
     model = case.model, system = system, strategy = s.cp > 1 and "context" or "tensor", gpus = s.gpus, tp = s.tp,
-    cp = s.cp > 1 and s.cp or nil, ep = s.ep,
+    cp = s.cp > 1 and s.cp or nil, cp_kind = s.cp > 1 and (GATHERING[case.stack] and "all_gather" or "ring") or nil,
+    ep = s.ep,
     etp = require "tperf.model"(case.model).experts and s.etp or nil, pp = s.pp, dp = s.dp, global_batch = case.global_batch,
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
     virtual_stages = interleaved and s.vp or nil, zero = case.zero, recompute = recompute or case.recompute,
