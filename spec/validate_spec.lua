@@ -421,7 +421,7 @@ describe("a run's stack", function()
     assert.truthy(out:find "^name +runs +GPUs +error +nine in ten +systems\n[^\n]+\ntypical ")
     local p = tperf.software "llm-foundry-2023"
     local systems = table.concat(p.systems, " "):gsub("%-", "%%-")
-    local line = ("llm%%-foundry%%-2023 +%d +%d%%-%d +[%%d.]+ %%%% +[%%d.]+ %%%% +%s\n"):format(
+    local line = ("llm%%-foundry%%-2023 +%d +%d%%-%d +[%%d.]+ %%%% +[%%d.]+%%-[%%d.]+ +%s\n"):format(
       p.runs, p.gpus[1], p.gpus[2], systems)
     assert.truthy(out:find(line))
   end)
