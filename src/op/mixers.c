@@ -3,10 +3,11 @@
 
 enum { FP32_BYTES = 4 };
 
-// How often the scan's kernels read or write every chunk's state, and C B^T of its pairs of tokens, both in fp32: state-spaces/
-// mamba 2.2, ssd_combined.py. Forward: states written, passed on (read, written), read; C B^T written, read. Backward: states
-// made and passed on again and read; their gradients written, passed on (read, written), read for x and for B; C B^T written,
-// read twice, its gradient written, read for B and for C.
+// How often the scan's kernels (state-spaces/mamba 2.2, ssd_combined.py) read or write, in fp32,
+// every chunk's state and C B^T of its pairs of tokens. Forward: states written, passed on (read,
+// written), read; C B^T written, read. Backward: states written and passed on again; their
+// gradients written; both read to pass the gradients on, both written; those gradients read for x
+// and for B, the states for C; C B^T written, read twice, its gradient written, read for B and C.
 enum { STATES_FORWARD = 4, STATES_BACKWARD = 11, PAIRS_FORWARD = 2, PAIRS_BACKWARD = 6 };
 
 tp_status tp_op_router(tp_op *op, const tp_router *shape, tp_error *error) {

@@ -83,10 +83,10 @@ local function choice(m, p)
   }
 end
 
--- Of a number of the last product's output, forward: the bias times the weight written in fp32; that and the output read,
--- the sum written; the experts' sums read and written as one; those read, written in 16 bits. Backward: the gradient read,
--- written in fp32; that read, written in 16 bits for each expert, those read and written as one; the gradient read, its
--- product with the weight written and read, and the same with the bias.
+-- Of a number of the last product's output, forward: the bias times the weight written in fp32; that and the output
+-- read, the sum written; the experts' sums read and written as one; those read, written in 16 bits. Backward: the
+-- gradient read, written in fp32; that read, written in 16 bits for each expert, those read and written as one; the
+-- gradient read, its product with the weight written and read, and the same with the bias.
 local BIAS_BYTES <const> = { forward = 4 + (4 + 2 + 4) + (4 + 4) + (4 + 2), backward = (2 + 4) + (4 + 2) + (2 + 2)
   + 2 * (4 + 4 + 4) }
 
