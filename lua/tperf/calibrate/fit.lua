@@ -59,8 +59,8 @@ function fit.errors(ratios)
 end
 
 -- { at, part }: log(measured / predicted) of all lists in order, each list with the same weight, and what part of
--- further runs lies below each: i / (n + 1) below the i-th of n alike (Wilks, 1941), so that few runs claim no more than
--- they tell. n counts runs of unequal weights as Kish (1965) does.
+-- further runs lies below each: i / (n + 1) below the i-th of n alike (Wilks, 1941), so that few runs claim no more
+-- than they tell. n counts runs of unequal weights as Kish (1965) does.
 local function ranked(lists)
   local points, square, below = {}, 0, 0
   for _, ratios in ipairs(lists) do

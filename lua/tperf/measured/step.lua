@@ -87,8 +87,8 @@ local function placement_of(s, domain)
   return fast
 end
 
--- How context parallelism gets at keys, as stacks do by default: PyTorch's and JAX's gather them (torchtitan's
--- context_parallel_rotate_method; MaxText's context_parallel_strategy), Megatron's pass them on in a ring (cp_comm_type).
+-- How context parallelism gets at keys by default: PyTorch's and JAX's stacks gather them (torchtitan's
+-- context_parallel_rotate_method; MaxText's context_parallel_strategy), Megatron's have a ring (cp_comm_type).
 local GATHERING <const> = { ["torchtitan-2024"] = true, ["torchao-2025"] = true, ["maxtext-2024"] = true }
 
 -- How the run's layers are dealt out over its stages, as arguments of tperf.train: a string of Megatron's, layers of the
