@@ -225,8 +225,9 @@
 ---@class tperf.op.custom.request
 ---@field forward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } } (share: bytes are one GPU's part; beside: it runs beside the op's own work)
 ---@field backward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } } (share: bytes are one GPU's part; beside: it runs beside the op's own work)
----@field weight_bytes? number of weights, whose parameters have the op's dtype
----@field saved_bytes? number of activations kept for the backward pass
+---@field weight_bytes? number of weights, whose parameters have the op's dtype; of activations that are kept
+---@field saved_bytes? number of weights, whose parameters have the op's dtype; of activations that are kept
+---@field repeated_bytes? number of the forward pass's: what passes again or is freed meanwhile, and takes no memory
 ---@field routed? number pairs of a token and an expert that the forward pass sorts, which takes time in inference
 ---@field expert? boolean true: the weights are experts'
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
@@ -243,6 +244,7 @@
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
 ---@field parameters? integer how many
 ---@field recomputed? boolean true: the backward pass runs the forward pass again
+---@field repeated_bytes? number of forward_bytes: what passes again or is freed meanwhile, and takes no memory
 ---@field saved_bytes? number of one element
 
 ---@class tperf.op.embedding.request
@@ -1496,8 +1498,8 @@ function tperf.op.custom(o) end
 ---@param o any
 function tperf.op.dropout(o) end
 
----A pass over elements: elements, forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes (each
----per element), parameters, parameter_grad, recomputed.
+---A pass over elements: elements, forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes (each per
+---element, as repeated_bytes), parameters, parameter_grad, recomputed.
 function tperf.op.elementwise() end
 
 ---Looks tokens rows of width up in a table with `rows` rows on this GPU; tied, weight_dtype; reduce_scatter or

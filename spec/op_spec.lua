@@ -160,6 +160,7 @@ describe("op.scan", function()
     local inputs, outputs = 2 * seq * (heads * width + 2 * groups * state + heads), 2 * seq * heads * width
     assert.equal(3 * (inputs + outputs + 4 * states + 2 * pairs), c.forward.bytes)
     assert.equal(3 * (2 * (inputs + outputs) + 11 * states + 6 * pairs), c.backward.bytes)
+    assert.equal(3 * (2 * states + pairs), c.repeated_bytes) -- states lie there twice at most, pairs once
     assert.equal(3 * 2 * seq * (heads * width + 2 * groups * state + heads), c.saved_bytes)
   end)
 end)
@@ -178,7 +179,8 @@ end)
 describe("op.custom", function()
   it("is what it is told", function()
     local given = {
-      name = "mine", dtype = "fp16", weight_bytes = 5, saved_bytes = 6, expert = true,
+      name = "mine", dtype = "fp16", weight_bytes = 5, saved_bytes = 6, repeated_bytes = 7,
+      expert = true,
       forward = { tensor_flops = 1, vector_flops = 2, bytes = 3,
         comms = { { kind = "all_to_all", axis = "ep", bytes = 4, share = true, beside = true } } },
       backward = { tensor_flops = 7, vector_flops = 8, bytes = 9, comms = {} },

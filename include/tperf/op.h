@@ -48,6 +48,7 @@ typedef struct tp_op {
     bool expert;         // the weights are those of experts, which the expert axis spreads
     bool tied;           // the weights are those of the embedding: a copy of its own only elsewhere
     double saved_bytes;  // activations kept for the backward pass
+    double repeated_bytes; // of the forward pass's, what passes again or is free by then: takes time, no room
     double again_bytes;  // and those made again for it, if recomputed
     bool panels;         // communicates panel by panel, overlapped with its own compute
     bool recomputed;     // the backward pass begins with the forward pass
@@ -101,7 +102,7 @@ tp_status tp_op_summa_attend(tp_op *op, const tp_summa_attention *shape, tp_erro
 typedef struct tp_elementwise {
     double elements;
     int64_t parameters;
-    double forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes;
+    double forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes, repeated_bytes;
     bool recomputed;
     const char *grad_axis;
 } tp_elementwise;

@@ -57,6 +57,7 @@ tp_status tp_op_scan(tp_op *op, const tp_scan *shape, tp_error *error) {
     }
     double states = FP32_BYTES * tokens * H * N * P / q, pairs = FP32_BYTES * tokens * q * G;
     op->forward.bytes += STATES_FORWARD * states + PAIRS_FORWARD * pairs;
+    op->repeated_bytes = (STATES_FORWARD - 2) * states + (PAIRS_FORWARD - 1) * pairs; // passed on
     op->backward.bytes += STATES_BACKWARD * states + PAIRS_BACKWARD * pairs;
     double scores = 2 * q * N * G, state = 2 * N * P * H;
     double forward = tokens * (scores + 2 * q * P * H + 2 * state);

@@ -96,6 +96,7 @@ local function bias(m, p, rows)
     op.elementwise {
       name = "bias", elements = 1.0 * p:inner_tokens(rows) * m.hidden, dtype = "fp32", forward_flops = 2,
       backward_flops = 3, forward_bytes = BIAS_BYTES.forward, backward_bytes = BIAS_BYTES.backward, saved_bytes = 0,
+      repeated_bytes = BIAS_BYTES.forward - (2 + 4 + 4), -- output, experts' sums, those as one: held at once
     },
   }
 end
@@ -111,7 +112,10 @@ local function exchange(m, p, name, rows, lie, routed)
       comms = lie.replicas > 1 and { { kind = "all_to_all", axis = "ep", bytes = bytes * rows } } or {},
     }
   end
-  return op.custom { name = name, dtype = p.dtype, forward = pass(), backward = pass(), routed = routed }
+  return op.custom {
+    name = name, dtype = p.dtype, forward = pass(), backward = pass(), routed = routed,
+    repeated_bytes = sorts and bytes * rows or 0, -- what was sorted is read while that is held which was sent
+  }
 end
 
 local function shared(m, p, ops)
