@@ -273,8 +273,9 @@
 ---@class tperf.op.custom.request
 ---@field forward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } } (share: bytes are one GPU's part; beside: it runs beside the op's own work)
 ---@field backward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } } (share: bytes are one GPU's part; beside: it runs beside the op's own work)
----@field weight_bytes? number of weights, whose parameters have the op's dtype
----@field saved_bytes? number of activations kept for the backward pass
+---@field weight_bytes? number of weights, whose parameters have the op's dtype; of activations that are kept
+---@field saved_bytes? number of weights, whose parameters have the op's dtype; of activations that are kept
+---@field repeated_bytes? number of the forward pass's: what passes again or is freed meanwhile, and takes no memory
 ---@field routed? number pairs of a token and an expert that the forward pass sorts, which takes time in inference
 ---@field expert? boolean true: the weights are experts'
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
@@ -293,6 +294,7 @@
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
 ---@field parameters? integer how many
 ---@field recomputed? boolean true: the backward pass runs the forward pass again
+---@field repeated_bytes? number of forward_bytes: what passes again or is freed meanwhile, and takes no memory
 ---@field saved_bytes? number of one element
 
 ---@class tperf.op.embedding.request
@@ -777,7 +779,7 @@
 ---@field shard? integer|integer[] replicas that ZeRO shards over, likewise: fewer than all are hybrid shards (all)
 ---@field fast? table { tp =, dp = … }: only these placements
 ---@field schedule? string|string[] a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); one without, such as one's own, is ranked by simulation
----@field pipeline_layout? string|integer[] Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in the model's order
+---@field pipeline_layout? string|integer[] Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in order
 ---@field first_stage_layers? integer layers of the first and the last device; the others share the rest
 ---@field last_stage_layers? integer layers of the first and the last device; the others share the rest
 ---@field account_for_embedding? boolean true: count as a layer when layers are dealt out to stages (false)
@@ -803,12 +805,8 @@
 ---@field infeasible? boolean true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
 ---@field prune? boolean true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
 ---@field simulate? boolean true: rank by simulation, pass by pass, and not by the closed form, which takes all stages for equal; adds `simulated`
----@field threads? integer as many as there are processors; function(shapes done)
----@field progress? function as many as there are processors; function(shapes done)
----@field infeasible? boolean true: let configurations that do not fit compete
----@field prune? boolean false: evaluate what bounds rule out as well; the answer is the same
----@field threads? integer as many as processors that may be used
----@field progress? function function(shapes done)
+---@field threads? integer as many as processors that may be used; function(shapes done)
+---@field progress? function as many as processors that may be used; function(shapes done)
 ---@field software? string|table the training stack that runs them (see tperf.software): its name, a file or a table ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
 
 ---@class tperf.search_inference.request
@@ -864,8 +862,6 @@
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as tperf.infer has them ("bf16")
 ---@field rules? string|table "default"
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
----@field memory_utilization? number part of the HBM that the engine may use, from which num_blocks follows (0.9)
----@field host? any what the host adds, in seconds: { front_end =, step =, request =, token = }, for each request outside of the engine, to each step, for each request and each token in it (0), or the name of a profile ("vllm-0.15": front_end = 7.5e-3)
 ---@field memory_utilization? number part of the memory that the engine may use, from which num_blocks follows (the engine's)
 ---@field sampling? "greedy"|"random"|"top_p"|"none" how tokens are drawn: "greedy" (default), "random", "top_p", or "none", which takes no time
 ---@field host? table what the host adds, in seconds: { front_end =, front_end_token =, step =, request =, token = }, for each request outside of the engine, for each token of its prompt there, to each step, for each request and each token in it (the engine's; 0 where the table does not say)
@@ -904,7 +900,8 @@
 ---@field optimizer? number part of the HBM's bandwidth that the optimizer's step reaches (0.7)
 ---@field runs? integer how many published runs it was fitted to
 ---@field error? number half of them are within this part of the measured time, predicted by a fit to others of them
----@field error90? number nine tenths of them are
+---@field spread? number[] nine tenths of them took between spread[1] and spread[2] times the predicted time: the 5 % and 95 % quantiles of measured / predicted
+---@field error90? number in files without `spread`: nine tenths of them are within this part of the measured time
 ---@field systems? string[] on which they ran, and of which generations of GPUs those are
 ---@field generations? string[] on which they ran, and of which generations of GPUs those are
 ---@field gpus? integer[] their range, { from, to }
@@ -962,7 +959,6 @@
 ---@field key? any with a cache and functions of one's own: a text that names what they compute, to change when they do
 ---@field fields? any names of what a row keeps ({ "time", "memory.total" }) beside what varies, so that a million rows need little memory; without, all of the answer
 ---@field progress? any false: no progress line
----@field each? any function(row): is called for the rows, in order, instead of keeping them: a million points take no more memory than a thousand. The sweep then returns how many there were
 
 ---@class tperf.system
 ---@field accelerator tperf.system.accelerator one GPU
@@ -1091,7 +1087,7 @@
 ---@field model string|table a name, a file or a table; system may be a list
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
----@field pipeline_layout? string|integer[] Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in the model's order
+---@field pipeline_layout? string|integer[] Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in order
 ---@field recompute? "none"|"selective"|"full" "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---@field recompute_layers? integer how many layers keep one input under full recomputation (1)
 ---@field reserve? number part of the memory to keep free (0)
@@ -1246,7 +1242,6 @@ function tperf_Report:save(path) end
 ---@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
 ---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
 ---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with its `links`; and the average hop, time
----@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with how many `links`; time, the average hop
 ---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
@@ -1369,14 +1364,12 @@ function tperf_model:flops_per_token(options) end
 ---@field output_tokens integer
 ---@field cached_tokens integer
 ---@field scheduled_tokens integer recomputed ones and drafts included
----@field num_blocks? integer of the KV cache, as given or predicted
----@field gpus? integer with a model, as the next four
----@field memory? { weights: number, buffers: number, cache: number, capacity: number } bytes on a GPU: buffers of the largest step, all blocks of the cache and states, and what the engine may use
+---@field num_blocks? integer of the KV cache of a rank, as given or predicted; of the pool that decodes
+---@field gpus integer
+---@field memory? { weights: number, buffers: number, cache: number, capacity: number } bytes on a GPU: buffers of the largest step, all blocks of the cache and states, and all that CUDA sees; of the pool that decodes
 ---@field throughput_per_gpu? number output tokens a second
 ---@field cost? { generated: number, total: number } dollars per million tokens generated, and per million of prompts and answers: all GPUs, from the first arrival to the last token; with gpu_hour or a system that has a price
 ---@field energy_per_token? number joules of a generated token: the power limit of all GPUs while they are in a step
----@field num_blocks? integer of the KV cache of a rank, as given or predicted; of the pool that decodes
----@field gpus integer
 ---@field interval? number part of the measured TPOT within which nine tenths of the engine's runs lay, held out
 ---@field pools? table with prefill and decode: of each { gpus, replicas, num_blocks, utilization }, transfer = { latency, per_token } in seconds, matched = the ratio of the utilizations, at which many times the engines of the prefill pool are as busy as those of the other
 ---@field requests? tperf.served_request[] with keep
@@ -1528,14 +1521,9 @@ function tperf.architecture.is(value) end
 ---What a model is made of, in order.
 ---@param model table
 ---@param rules table? the default rules' when absent
----@param apart boolean? modules of multi-token prediction are layers of their own, not part of what follows the last one
+---@param apart boolean? modules of multi-token prediction are layers of their own, behind all others
 ---@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (those of equal `key` are equal), first = the blocks before the first layer, last = those after the last one }
 function tperf.architecture.of(model, rules, apart) end
-
----The lengths of the model's sequences: its own, and those of groups that have others.
----@return integer[]
----@param model any
-function tperf.architecture.sequences(model) end
 
 ---Reads a script's arguments. Help, or a wrong argument, ends the script.
 ---@class tperf.args.functions
@@ -1662,7 +1650,7 @@ function tperf.op.custom(o) end
 function tperf.op.dropout(o) end
 
 ---A pass over elements: elements, forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes (each
----per element), parameters, parameter_grad, recomputed, fused, eager.
+---per element, as repeated_bytes), parameters, parameter_grad, recomputed, fused, eager.
 function tperf.op.elementwise() end
 
 ---Looks tokens rows of width up in a table with `rows` rows on this GPU; tied, weight_dtype; reduce_scatter or
@@ -1996,8 +1984,8 @@ function tperf.schedule.names() end
 ---@return tperf.found|tperf.found[] result  a list of them, systems outermost, when gpus or system is a list
 function tperf.search(given) end
 
----The best ways to serve a model on a number of GPUs: every split of them over a strategy's axes, pp and replicas, and batches in
----doublings, the largest that fits, and the largest within the limits.
+---The best ways to serve a model on a number of GPUs: every split of them over a strategy's axes, pp and replicas,
+---and batches in doublings, the largest that fits, and the largest within the limits.
 ---@param given tperf.search_inference.request
 ---@return table records  the best first, as tperf.infer returns them; with pareto       the records that no other beats in both tpot and throughput per GPU candidates, feasible   how many were tried; how many fit and keep the limits reason       why there are none
 function tperf.search_inference(given) end
@@ -2009,7 +1997,6 @@ function tperf.search_inference(given) end
 ---@return table deployments  the best first: { tp, ep, replicas, gpus, max_num_seqs, max_num_batched_tokens, saturation_rate = of one group of ep replicas, served = tperf.serve's answer at the rate }; with candidates  how many were tried pareto      the closed loops that no other beats both in tokens per second and user and per GPU: { tp, ep, gpus, max_num_seqs, max_num_batched_tokens, concurrency, per_user, per_gpu, served } reason      why there are none
 function tperf.search_serving(given) end
 
----Simulates requests that go through a serving engine, by the rules of vLLM's V1 scheduler.
 ---Simulates requests that go through serving engines: by the rules of vLLM's V1 scheduler, SGLang's or TensorRT-LLM's.
 ---@param given tperf.serve.request
 ---@return tperf.served result
@@ -2053,7 +2040,7 @@ function tperf.strategy.share(s, model, micro_batch, sizes, rules, options) end
 
 ---Runs a function over points.
 ---@param given tperf.sweep.request
----@return table[]|integer rows  one per point: each varied argument under its short name (the last part of its path, or `as`), the fields of what run returned (of the best configuration, for a search), and `result`, that itself. A point that is refused, as its sizes divide nothing or do not fit, has feasible = false and a `reason` instead; when all are, that is an error. `rows.units` has the units of varied arguments by name, for tables and plots
+---@return table[] rows  one per point: each varied argument under its short name (the last part of its path, or `as`), the fields of what run returned (of the best configuration, for a search), and `result`, that itself. A point that is refused, as its sizes divide nothing or do not fit, has feasible = false and a `reason` instead; when all are, that is an error. `rows.units` has the units of varied arguments by name, for tables and plots
 function tperf.sweep(given) end
 
 ---A machine: systems/NAME.yaml, a file of that format, a config-NAME.json of the published solver, or a table of the

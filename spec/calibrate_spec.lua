@@ -174,6 +174,41 @@ describe("a fit", function()
     assert.same({ "a", "b", "c" }, open({ 2, 1, 0 }, { 1, 0, 1 }))
   end)
 
+  it("claims between which times nine tenths of further runs lie", function()
+    -- Of 19 runs, each with as many chances to be the least or the most of 20, the claim is their own range.
+    local even = {}
+    for i = 1, 19 do even[i] = math.exp((i - 10) / 10) end
+    local spread = fit.spread { even }
+    assert.near(math.exp(-0.9), spread[1], 1e-12)
+    assert.near(math.exp(0.9), spread[2], 1e-12)
+    -- A stack of many runs counts as one of few: half of the weight takes twice as long as predicted.
+    local many, few = {}, {}
+    for i = 1, 400 do many[i] = 1 end
+    for i = 1, 40 do few[i] = 0.5 end
+    assert.near(1, fit.spread({ many, few })[1], 1e-9)
+    assert.near(2, fit.spread({ many, few })[2], 1e-9)
+    assert.is_nil(fit.spread { { 1.1 } })
+  end)
+
+  it("finds nine tenths of further runs in its claim, of few runs and of many, whatever their bias", function()
+    local seed <const>, trials <const> = 7, 400
+    local random = math.random
+    math.randomseed(seed)
+    local function ratio() -- log-normal: a third too high on average
+      return math.exp(0.3 + 0.2 * math.sqrt(-2 * math.log(1 - random())) * math.cos(2 * math.pi * random()))
+    end
+    for _, runs in ipairs { 4, 9, 30, 200 } do
+      local inside = 0
+      for _ = 1, trials do
+        local list = {}
+        for i = 1, runs do list[i] = ratio() end
+        local spread, next_run = fit.spread { list }, 1 / ratio()
+        if spread[1] <= next_run and next_run <= spread[2] then inside = inside + 1 end
+      end
+      assert.is_true(inside >= 0.85 * trials and inside <= 0.95 * trials, runs .. " runs: " .. inside / trials)
+    end
+  end)
+
   it("holds a third back, another for another salt", function()
     local held, same = 0, 0
     for i = 1, 3000 do

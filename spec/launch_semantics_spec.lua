@@ -29,6 +29,18 @@ describe("Megatron's arguments", function()
     fails("does not divide", megatron, "--global-batch-size 24")
   end)
 
+  it("pass keys on in a ring over context-parallel GPUs, unless they say otherwise", function()
+    local function kind(flags) return megatron("--context-parallel-size 2 " .. flags).cp_kind end
+    assert.is_nil(megatron("").cp_kind)
+    assert.same({ "ring", "ring", "all_gather", "all_to_all" }, { kind "", kind "--cp-comm-type p2p",
+      kind "--cp-comm-type all_gather", kind "--cp-comm-type a2a" })
+    local r = megatron "--context-parallel-size 2 --cp-comm-type a2a+p2p"
+    assert.equal("ring", r.cp_kind)
+    assert.truthy(table.concat(r.assumed, "\n"):find("context parallelism by a2a+p2p: taken as ring", 1, true))
+    local a = tperf.import.arguments(megatron "--context-parallel-size 2 --vocab-size 32000")
+    assert.same({ "context", "ring" }, { a.strategy, a.cp_kind })
+  end)
+
   it("say virtual stages in three ways, one at a time", function()
     local pp = "--pipeline-model-parallel-size 4 "
     assert.equal(4, megatron(pp .. "--num-layers-per-virtual-pipeline-stage 2").vp)

@@ -155,6 +155,12 @@ describe("op.scan", function()
     local c = op.scan { batch = 3, seq = seq, heads = heads, head_dim = width, groups = groups, state = state,
       chunk = chunk }:counts()
     assert.equal(3 * flops, c.forward.tensor_flops)
+    -- Between the kernels, in fp32: 4 chunks' states and 4 chunks' pairs of tokens.
+    local states, pairs = 4 * 4 * heads * state * width, 4 * 4 * groups * chunk * chunk
+    local inputs, outputs = 2 * seq * (heads * width + 2 * groups * state + heads), 2 * seq * heads * width
+    assert.equal(3 * (inputs + outputs + 4 * states + 2 * pairs), c.forward.bytes)
+    assert.equal(3 * (2 * (inputs + outputs) + 11 * states + 6 * pairs), c.backward.bytes)
+    assert.equal(3 * (2 * states + pairs), c.repeated_bytes) -- states lie there twice at most, pairs once
     assert.equal(3 * 2 * seq * (heads * width + 2 * groups * state + heads), c.saved_bytes)
   end)
 end)
@@ -173,7 +179,8 @@ end)
 describe("op.custom", function()
   it("is what it is told", function()
     local given = {
-      name = "mine", dtype = "fp16", weight_bytes = 5, saved_bytes = 6, expert = true,
+      name = "mine", dtype = "fp16", weight_bytes = 5, saved_bytes = 6, repeated_bytes = 7,
+      expert = true,
       forward = { tensor_flops = 1, vector_flops = 2, bytes = 3,
         comms = { { kind = "all_to_all", axis = "ep", bytes = 4, share = true, beside = true } } },
       backward = { tensor_flops = 7, vector_flops = 8, bytes = 9, comms = {} },

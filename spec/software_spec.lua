@@ -57,9 +57,22 @@ describe("the software of a question", function()
       local p = tperf.software(software)
       local bare = train { software = "none", attention = p.kernel, gradients = p.gradients }
       assert.equal(bare.time, c.time_without_waste)
-      assert.equal(c.time / (1 + p.error90), c.interval.low)
-      assert.equal(c.time / (1 - p.error90), c.interval.high)
+      assert.equal(c.time * p.spread[1], c.interval.low)
+      assert.equal(c.time * p.spread[2], c.interval.high)
     end
+  end)
+
+  it("tells the interval of a profile that has the one error of before", function()
+    local old = { name = "old", compute = 1, attention = 1, memory = 1, comm = 1, host = 0, overlap = 0 }
+    assert.is_nil(train { software = old }.interval)
+    old.error90 = 0.25
+    local c = train { software = old }
+    assert.near(c.time / 1.25, c.interval.low, 1e-12 * c.time)
+    assert.near(c.time / 0.75, c.interval.high, 1e-12 * c.time)
+    old.spread = { 1.2, 0.9 }
+    local ok, message = pcall(train, { software = old })
+    assert.is_false(ok)
+    assert.truthy(tostring(message):find("'spread' must be a lower and a higher number", 1, true))
   end)
 
   it("may be a file's or a table's, by whatever name", function()

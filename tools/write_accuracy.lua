@@ -148,17 +148,17 @@ local NUMBERS = { "compute", "attention", "memory", "comm", "host", "overlap" }
 local function profiles(out)
   out[#out + 1] = "## Software profiles\n"
   out[#out + 1] = "Held back: the error on each third of the runs of a fit to the other two; of `typical` and `tuned`,"
-  out[#out + 1] = "on each stack of a fit to the others. It is what a new run may expect, and what the interval of a"
-  out[#out + 1] = "prediction is made of.\n"
-  out[#out + 1] = ("| stack | runs | %s | held back: median %% | p90 %% |"):format(table.concat(NUMBERS, " | "))
+  out[#out + 1] = "on each stack of a fit to the others. It is what a new run may expect. Nine tenths of those runs took"
+  out[#out + 1] = "between so many and so many times as long as predicted: the interval of a prediction.\n"
+  out[#out + 1] = ("| stack | runs | %s | held back: median %% | nine tenths |"):format(table.concat(NUMBERS, " | "))
   out[#out + 1] = "|---|" .. ("---:|"):rep(#NUMBERS + 3)
   for _, name in ipairs(software) do
     local p, cells = tperf.software(name), {}
     for i, number in ipairs(NUMBERS) do
       cells[i] = number == "host" and ("%.1f us"):format(p.host * 1e6) or ("%.2f"):format(p[number])
     end
-    out[#out + 1] = ("| %s | %d | %s | %s | %s |"):format(name, p.runs or 0, table.concat(cells, " | "),
-      percent(p.error or 0), percent(p.error90 or 0))
+    out[#out + 1] = ("| %s | %d | %s | %s | %.2f to %.2f |"):format(name, p.runs, table.concat(cells, " | "),
+      percent(p.error), table.unpack(p.spread))
   end
   out[#out + 1] = ""
 end

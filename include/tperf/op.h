@@ -48,6 +48,7 @@ typedef struct tp_op {
     bool expert;         // the weights are those of experts, which the expert axis spreads
     bool tied;           // the weights are those of the embedding: a copy of its own only elsewhere
     double saved_bytes;  // activations kept for the backward pass
+    double repeated_bytes; // of the forward pass's, what passes again or is free by then: takes time, no room
     double again_bytes;  // and those made again for it, if recomputed
     bool panels;         // communicates panel by panel, overlapped with its own compute
     bool recomputed;     // the backward pass begins with the forward pass
@@ -103,7 +104,7 @@ tp_status tp_op_summa_attend(tp_op *op, const tp_summa_attention *shape, tp_erro
 typedef struct tp_elementwise {
     double elements;
     int64_t parameters;
-    double forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes;
+    double forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes, repeated_bytes;
     bool recomputed, fused, eager;
     const char *grad_axis;
 } tp_elementwise;
@@ -205,7 +206,8 @@ tp_status tp_op_router(tp_op *op, const tp_router *shape, tp_error *error);
 // with G groups of state size N, H heads of size P, per token C B^T 2 q N G, its product with X 2 q P H,
 // the chunk's state 2 N P H and what the state before it adds 2 N P H. Backward: twice as much, and C B^T
 // and the states again. step: one token from the state kept (6 N P H vector FLOPs), which is read
-// and written in fp32. Saved: x, B, C and dt, as the convolution before it got them.
+// and written in fp32. Bytes: its inputs and outputs, the states of all chunks and C B^T between
+// its kernels (src/op/mixers.c). Saved: x, B, C and dt, as the convolution before it got them.
 typedef struct tp_scan {
     int64_t batch, seq, heads, head_dim, groups, state, chunk;
     bool step;

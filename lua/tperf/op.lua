@@ -45,6 +45,7 @@
 --  gathered_tokens       rows after the gather, where the shards do not add up
 --  parameters            how many
 --  forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes   of one element
+--  repeated_bytes        of forward_bytes: what passes again or is freed meanwhile, and takes no memory
 --  vocab                 logits of a row on this GPU
 --  groups, state, chunk, step   of a scan: groups of B and C, size of a state, tokens of a chunk, one token
 local check = require "tperf.check"
@@ -141,7 +142,7 @@ op.scan = core.scan
 op.norm = core.norm
 
 --- A pass over elements: elements, forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes (each
---- per element), parameters, parameter_grad, recomputed, fused, eager.
+--- per element, as repeated_bytes), parameters, parameter_grad, recomputed, fused, eager.
 op.elementwise = core.elementwise
 
 local count = check.number { min = 0, default = 0 }
@@ -155,17 +156,17 @@ local pass = check.record_of({
   tensor_flops = count, vector_flops = count, bytes = count, comms = check.list(comm, { max = 6, default = {} }),
 }, { default = {} })
 local custom = {
-  name = check.string { default = "custom" }, dtype = check.string { default = "bf16" },
-  forward = pass, backward = pass,
-  weight_bytes = count, saved_bytes = count, routed = count, expert = check.boolean { default = false },
+  name = check.string { default = "custom" }, dtype = check.string { default = "bf16" }, forward = pass,
+  backward = pass, weight_bytes = count, saved_bytes = count, repeated_bytes = count, routed = count,
+  expert = check.boolean { default = false },
 }
 
 --- Raw counts.
 ---@param o table
 ---  forward, backward   { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } }
 ---                      (share: bytes are one GPU's part; beside: it runs beside the op's own work)
----  weight_bytes        of weights, whose parameters have the op's dtype
----  saved_bytes         of activations kept for the backward pass
+---  weight_bytes, saved_bytes   of weights, whose parameters have the op's dtype; of activations that are kept
+---  repeated_bytes      of the forward pass's: what passes again or is freed meanwhile, and takes no memory
 ---  routed              pairs of a token and an expert that the forward pass sorts, which takes time in inference
 ---  expert              true: the weights are experts'
 function op.custom(o)
@@ -175,7 +176,7 @@ function op.custom(o)
     name = o.name, dtype = o.dtype, weight_bytes = o.weight_bytes, saved_bytes = o.saved_bytes, expert = o.expert,
     forward_tensor_flops = forward.tensor_flops, forward_vector_flops = forward.vector_flops,
     forward_bytes = forward.bytes, forward_routed = o.routed, backward_tensor_flops = backward.tensor_flops,
-    backward_vector_flops = backward.vector_flops, backward_bytes = backward.bytes,
+    backward_vector_flops = backward.vector_flops, backward_bytes = backward.bytes, repeated_bytes = o.repeated_bytes,
   }
   for which, list in pairs { forward = forward.comms, backward = backward.comms } do
     for _, c in ipairs(list) do made:communicate(which, c.kind, c.axis, c.bytes, c.share, c.beside) end

@@ -55,10 +55,8 @@ function runtime.describe(c, profile, question)
   if not profile then return end
   question.warnings = question.warnings or unfit.warnings(profile, question, question.gpus)
   c.warnings = table.move(question.warnings, 1, #question.warnings, 1, {})
-  if profile.error90 then
-    local error = math.min(profile.error90, 0.9)
-    c.interval = { low = c.time / (1 + error), high = c.time / (1 - error) }
-  end
+  local spread = profile.spread
+  if spread then c.interval = { low = c.time * spread[1], high = c.time * spread[2] } end
 end
 
 return runtime

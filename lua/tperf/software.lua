@@ -39,9 +39,9 @@ local schema = {
   host = check.number { min = 0, max = 1, unit = "s" }, -- seconds to launch a kernel
   overlap = factor(0, 1),
   optimizer = check.number { min = 0, max = 1, default = 0.7 },
-  -- How it fits runs that it was not fitted to: half of the predictions are within `error` of the measured time, nine
-  -- tenths within error90; and what the runs were.
+  -- How it fits runs that it was not fitted to, and what those were. error90: what profiles had before `spread`.
   runs = check.integer { min = 1, optional = true }, error = factor_or_none, error90 = factor_or_none,
+  spread = check.list(factor(1e-3, 1e3), { min = 2, max = 2, optional = true }),
   systems = check.list(check.string(), { default = {} }),
   generations = check.list(check.string(), { default = {} }),
   gpus = span, hidden = span, seq = span,
@@ -53,6 +53,14 @@ local renamed = {
   ["megatron-core"] = "megatron-core-simumax-1.2", ["nemo-automodel"] = "nemo-automodel-26.02",
   ["nemo-mlperf"] = "nemo-mlperf-3.1", torchtitan = "torchtitan-2024",
 }
+
+local LARGEST <const> = 0.9 -- of an error90 that still tells how much longer a run may take
+
+local function finish(profile)
+  local spread, error = profile.spread, math.min(profile.error90 or 0, LARGEST)
+  if not spread and profile.error90 then profile.spread = { 1 / (1 + error), 1 / (1 - error) } end
+  if spread and spread[1] > spread[2] then return "'spread' must be a lower and a higher number", "spread" end
+end
 
 --- What a training stack adds to the formulas: software/NAME.yaml, a file of that format, or a table of its fields.
 ---@param value string|table
@@ -74,8 +82,12 @@ local renamed = {
 ---  optimizer      part of the HBM's bandwidth that the optimizer's step reaches (0.7)
 ---  runs           how many published runs it was fitted to
 ---  error          half of them are within this part of the measured time, predicted by a fit to others of them
----  error90        nine tenths of them are
+---  spread         nine tenths of them took between spread[1] and spread[2] times the predicted time: the 5 % and 95 %
+---                 quantiles of measured / predicted
+---  error90        in files without `spread`: nine tenths of them are within this part of the measured time
 ---  systems, generations   on which they ran, and of which generations of GPUs those are
 ---  gpus, hidden, seq   their range, { from, to }
 ---@return table profile
-return resource.constructor { what = "tperf.software", kind = "software", schema = schema, renamed = renamed }
+return resource.constructor {
+  what = "tperf.software", kind = "software", schema = schema, renamed = renamed, finish = finish,
+}

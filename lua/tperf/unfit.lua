@@ -33,7 +33,7 @@ local function profiles()
   known = {}
   for _, name in ipairs(resource.list "software") do
     local ok, profile = check.attempt(software, name)
-    if ok and profile.error90 and #profile.systems > 0 then known[#known + 1] = profile end
+    if ok and profile.spread and #profile.systems > 0 then known[#known + 1] = profile end
   end
   local function rank(p) return p.name == "typical" and -2 or p.name == "tuned" and -1 or p.error or math.huge end
   table.sort(known, function(a, b)
@@ -81,7 +81,7 @@ end
 function unfit.warnings(profile, question, gpus)
   local list = {}
   local function add(text) list[#list + 1] = text end
-  if not profile.error90 then add(("no run of %s was ever compared with a prediction"):format(profile.name)) end
+  if not profile.spread then add(("no run of %s was ever compared with a prediction"):format(profile.name)) end
   add(machine_warning(profile, question.system))
   add(range_warning("gpus", gpus, profile.gpus))
   add(range_warning("hidden", question.model.hidden, profile.hidden))

@@ -141,6 +141,7 @@ static int counts(lua_State *L) {
     lua_setfield(L, -2, "dtype");
     tp_fields_set(L, "weight_bytes", op->weight_bytes);
     tp_fields_set(L, "saved_bytes", op->saved_bytes);
+    tp_fields_set(L, "repeated_bytes", op->repeated_bytes);
     lua_pushboolean(L, op->expert);
     lua_setfield(L, -2, "expert");
     lua_pushboolean(L, op->tied);

@@ -94,6 +94,7 @@ static const tp_field elementwise_fields[] = {
     NUMBER("forward_bytes", elementwise.forward_bytes),
     NUMBER("backward_bytes", elementwise.backward_bytes),
     OPTIONAL("saved_bytes", NUMBER, elementwise.saved_bytes),
+    OPTIONAL("repeated_bytes", NUMBER, elementwise.repeated_bytes),
     OPTIONAL("recomputed", FLAG, elementwise.recomputed),
     OPTIONAL("fused", FLAG, elementwise.fused),
     OPTIONAL("eager", FLAG, elementwise.eager),
@@ -251,6 +252,7 @@ static const tp_field custom_fields[] = {
     OPTIONAL("forward_vector_flops", NUMBER, custom.forward.vector_flops),
     OPTIONAL("forward_bytes", NUMBER, custom.forward.bytes),
     OPTIONAL("forward_routed", NUMBER, custom.forward.routed),
+    OPTIONAL("repeated_bytes", NUMBER, custom.repeated_bytes),
     OPTIONAL("backward_tensor_flops", NUMBER, custom.backward.tensor_flops),
     OPTIONAL("backward_vector_flops", NUMBER, custom.backward.vector_flops),
     OPTIONAL("backward_bytes", NUMBER, custom.backward.bytes),
@@ -262,6 +264,7 @@ static const tp_field custom_fields[] = {
 static tp_status count_custom(tp_op *op, const tp_op_arguments *a, tp_error *error) {
     (void)error; // tp_op_validate refuses what is wrong
     op->forward = a->custom.forward;
+    op->repeated_bytes = a->custom.repeated_bytes;
     op->backward = a->custom.backward;
     op->weight_bytes = a->custom.weight_bytes;
     op->parameters = op->weight_bytes / tp_dtype_bytes(op->dtype);

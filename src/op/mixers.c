@@ -3,6 +3,13 @@
 
 enum { FP32_BYTES = 4 };
 
+// How often the scan's kernels (state-spaces/mamba 2.2, ssd_combined.py) read or write, in fp32,
+// every chunk's state and C B^T of its pairs of tokens. Forward: states written, passed on (read,
+// written), read; C B^T written, read. Backward: states written and passed on again; their
+// gradients written; both read to pass the gradients on, both written; those gradients read for x
+// and for B, the states for C; C B^T written, read twice, its gradient written, read for B and C.
+enum { STATES_FORWARD = 4, STATES_BACKWARD = 11, PAIRS_FORWARD = 2, PAIRS_BACKWARD = 6 };
+
 tp_status tp_op_router(tp_op *op, const tp_router *shape, tp_error *error) {
     TP_TRY(tp_size_check(error, "top_k", shape->top_k));
     tp_linear scores = {.tokens = shape->tokens,
@@ -48,6 +55,10 @@ tp_status tp_op_scan(tp_op *op, const tp_scan *shape, tp_error *error) {
         op->forward.bytes += 2 * FP32_BYTES * (double)shape->batch * H * N * P;
         return TP_OK;
     }
+    double states = FP32_BYTES * tokens * H * N * P / q, pairs = FP32_BYTES * tokens * q * G;
+    op->forward.bytes += STATES_FORWARD * states + PAIRS_FORWARD * pairs;
+    op->repeated_bytes = (STATES_FORWARD - 2) * states + (PAIRS_FORWARD - 1) * pairs; // passed on
+    op->backward.bytes += STATES_BACKWARD * states + PAIRS_BACKWARD * pairs;
     double scores = 2 * q * N * G, state = 2 * N * P * H;
     double forward = tokens * (scores + 2 * q * P * H + 2 * state);
     op->forward.tensor_flops = forward;

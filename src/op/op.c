@@ -54,10 +54,11 @@ tp_status tp_op_validate(const tp_op *op, tp_error *error) {
     TP_TRY(validate_pass(op, &op->forward, "forward", error));
     TP_TRY(validate_pass(op, &op->backward, "backward", error));
     if (count_is_sound(op->weight_bytes) && count_is_sound(op->parameters) &&
-        count_is_sound(op->saved_bytes))
+        count_is_sound(op->saved_bytes) && count_is_sound(op->repeated_bytes))
         return TP_OK;
     return tp_error_set(error, TP_INVALID,
-                        "op '%s': its weight or saved bytes are negative or not finite", op->name);
+                        "op '%s': its weight, saved or repeated bytes are negative or not finite",
+                        op->name);
 }
 
 void tp_op_recompute(tp_op *op, double saved_bytes) {

@@ -33,6 +33,7 @@ tp_status tp_op_elementwise(tp_op *op, const tp_elementwise *shape, tp_error *er
     op->backward.bytes = shape->backward_bytes * n + parameter_bytes;
     tp_op_hold(op, parameters, tp_dtype_bytes(op->dtype));
     op->saved_bytes = shape->saved_bytes * n;
+    op->repeated_bytes = shape->repeated_bytes * n;
     op->recomputed = shape->recomputed;
     op->fused = shape->fused;
     op->eager = shape->eager;

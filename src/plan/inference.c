@@ -123,7 +123,8 @@ static void serve_tokens(const tp_serving *s, tp_service *out) {
 static double widest(const tp_network *network, int section) {
     double most = 0;
     for (size_t i = tp_section_begin(network, section); i < network->section_end[section]; i++)
-        most = fmax(most, network->ops[i].forward.bytes - network->ops[i].weight_bytes);
+        most = fmax(most, network->ops[i].forward.bytes - network->ops[i].repeated_bytes -
+                              network->ops[i].weight_bytes);
     return most;
 }
 

@@ -7,6 +7,15 @@
 --   reads  an expert's weights are read if it has any token: of E experts, each taken with k / E by each of n tokens,
 --          E (1 - (1 - k / E)^n) on average
 --
+-- In training, unfused kernels stand between the products, as in Megatron-LM (moe_utils.py, token_dispatcher.py and
+-- experts.py of its Core 0.14, the dispatcher alltoall, without moe_router_fusion) and torchtitan (models/moe):
+--   choice   the router's scores, a number for each token and each expert: softmax or sigmoid in fp32, top-k, the
+--            chosen ones scattered into a table and a map of bytes, the loss that balances the load
+--   sort     rows come to a GPU sorted by who sent them, and its products want them sorted by expert: every row is
+--            copied once more behind the all-to-all, and once more before the one back
+--   bias     of the last product, times the row's weight, expert by expert
+-- Inference has one fused kernel for them, whose time system.accelerator.routing has.
+--
 -- Saved: the norm's output once, for router, dispatch and shared experts; the scores in fp32; what each expert gets;
 -- the inputs of its activation and of its last product. The weights of the sum are applied before that product, so its
 -- output need not be kept (as Megatron-LM does since its Core 0.12).
@@ -59,16 +68,54 @@ local function meet(m, p, lie, name, kind)
   }
 end
 
--- Copies every row to its places (or back, adding up), and exchanges them over ep.
+-- Of a score, forward: read and written by the softmax, read by the top-k, written as the chosen ones' table (fp32) and
+-- map (a byte), both read to add up each expert's load. Backward: the gradients of the table and of the load read, with
+-- the scores, and that of the logits written. The router's own op has one of these in fp32 either way.
+local CHOICE_BYTES <const> = { forward = 4 + 4 + 4 + (4 + 1) + (4 + 1) - 4, backward = 3 * 4 + 4 - 4 }
+
+local function choice(m, p)
+  if p.mode ~= "train" then return {} end
+  return {
+    op.elementwise {
+      name = "choice", elements = 1.0 * p:outer_tokens() * m.experts.count, dtype = "fp32", forward_flops = 2,
+      backward_flops = 2, forward_bytes = CHOICE_BYTES.forward, backward_bytes = CHOICE_BYTES.backward, saved_bytes = 0,
+    },
+  }
+end
+
+-- Of a number of the last product's output, forward: the bias times the weight written in fp32; that and the output
+-- read, the sum written; the experts' sums read and written as one; those read, written in 16 bits. Backward: the
+-- gradient read, written in fp32; that read, written in 16 bits for each expert, those read and written as one; the
+-- gradient read, its product with the weight written and read, and the same with the bias.
+local BIAS_BYTES <const> = { forward = 4 + (4 + 2 + 4) + (4 + 4) + (4 + 2), backward = (2 + 4) + (4 + 2) + (2 + 2)
+  + 2 * (4 + 4 + 4) }
+
+local function bias(m, p, rows)
+  if p.mode ~= "train" or not m.biases.mlp then return {} end
+  return {
+    op.elementwise {
+      name = "bias", elements = 1.0 * p:inner_tokens(rows) * m.hidden, dtype = "fp32", forward_flops = 2,
+      backward_flops = 3, forward_bytes = BIAS_BYTES.forward, backward_bytes = BIAS_BYTES.backward, saved_bytes = 0,
+      repeated_bytes = BIAS_BYTES.forward - (2 + 4 + 4), -- output, experts' sums, those as one: held at once
+    },
+  }
+end
+
+-- Copies every row to its places (or back, adding up), and exchanges them over ep; a GPU of several experts sorts what
+-- comes from several others.
 local function exchange(m, p, name, rows, lie, routed)
   local bytes = BYTES * 1.0 * m.hidden
+  local sorts = p.mode == "train" and lie.replicas > 1 and m.experts.count > p.ep
   local function pass()
     return {
-      bytes = bytes * (p:outer_tokens() + rows), vector_flops = 1.0 * rows * m.hidden,
+      bytes = bytes * (p:outer_tokens() + (sorts and 3 or 1) * rows), vector_flops = 1.0 * rows * m.hidden,
       comms = lie.replicas > 1 and { { kind = "all_to_all", axis = "ep", bytes = bytes * rows } } or {},
     }
   end
-  return op.custom { name = name, dtype = p.dtype, forward = pass(), backward = pass(), routed = routed }
+  return op.custom {
+    name = name, dtype = p.dtype, forward = pass(), backward = pass(), routed = routed,
+    repeated_bytes = sorts and bytes * rows or 0, -- what was sorted is read while that is held which was sent
+  }
 end
 
 local function shared(m, p, ops)
@@ -102,6 +149,7 @@ local function inside(m, p)
   local ops, narrow = meet(m, p, lie, "gather-tokens", "all_gather"), narrowed(m)
   ops[#ops + 1] = p:router { name = "router", width = m.hidden, experts = e.count, top_k = e.top_k,
     bias = e.router_bias }
+  parts.append(ops, choice(m, p))
   if e.latent then
     ops[#ops + 1] = p:replicated { name = "latent-in", n_in = m.hidden, n_out = e.latent, input_kept_elsewhere = true }
   end
@@ -109,6 +157,7 @@ local function inside(m, p)
   parts.append(ops, parts.mlp(narrow, of_experts(p), e.ffn, {
     rows = rows, experts = e.count // p.ep, active = active, gathered = summed_later, partial = summed_later,
   }))
+  parts.append(ops, bias(narrow, of_experts(p), rows))
   ops[#ops + 1] = exchange(narrow, p, "combine", rows, lie)
   if e.latent then ops[#ops + 1] = p:replicated { name = "latent-out", n_in = e.latent, n_out = m.hidden } end
   parts.append(ops, meet(m, p, lie, "scatter-sums", "reduce_scatter"))

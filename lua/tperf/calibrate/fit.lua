@@ -58,6 +58,51 @@ function fit.errors(ratios)
   }
 end
 
+-- { at, part }: log(measured / predicted) of all lists in order, each list with the same weight, and what part of
+-- further runs lies below each: i / (n + 1) below the i-th of n alike (Wilks, 1941), so that few runs claim no more
+-- than they tell. n counts runs of unequal weights as Kish (1965) does.
+local function ranked(lists)
+  local points, square, below = {}, 0, 0
+  for _, ratios in ipairs(lists) do
+    local weight = 1 / (#lists * #ratios)
+    for _, ratio in ipairs(ratios) do
+      points[#points + 1] = { at = -math.log(ratio), weight = weight }
+      square = square + weight ^ 2
+    end
+  end
+  table.sort(points, function(a, b) return a.at < b.at end)
+  local n = 1 / square
+  for _, point in ipairs(points) do
+    point.part = (n * (below + point.weight / 2) + 0.5) / (n + 1)
+    below = below + point.weight
+  end
+  return points
+end
+
+-- Where `part` of ranked points lies below. Beyond the last of them, tails fall off exponentially from the middle.
+local function place(points, part)
+  local first, last = points[1], points[#points]
+  local edge = part < first.part and first or part > last.part and last
+  if edge then
+    local middle = place(points, 0.5)
+    local tail, known = math.min(part, 1 - part), math.min(edge.part, 1 - edge.part)
+    return middle + (edge.at - middle) * math.log(2 * tail) / math.log(2 * known)
+  end
+  for i = 2, #points do
+    local a, b = points[i - 1], points[i]
+    if part <= b.part then return a.at + (b.at - a.at) * (part - a.part) / (b.part - a.part) end
+  end
+end
+
+--- Between which times nine tenths of runs lie, in the predicted ones.
+---@param lists number[][]  predicted / measured of runs held out; each list has the same weight
+---@return number[]?  { low, high }: the 5 % and 95 % quantiles of measured / predicted; nil of fewer than two runs
+function fit.spread(lists)
+  local points = ranked(lists)
+  if #points < 2 then return nil end
+  return { math.exp(place(points, 0.05)), math.exp(place(points, 0.95)) }
+end
+
 -- Parameters live between bounds: positive ones by their logarithm.
 local function inward(p, value)
   local low, high = p.low, p.high

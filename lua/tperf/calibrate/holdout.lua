@@ -61,11 +61,11 @@ local function errors_of(ratios)
   return list
 end
 
--- Adds to a row the predictions of a fit that claimed nine tenths of them to be within `claim`.
-local function add(row, ratios, claim)
+-- Adds to a row predictions of a fit that claimed nine tenths of the runs to take spread[1] to spread[2] times as long.
+local function add(row, ratios, spread)
   table.move(ratios, 1, #ratios, #row.ratios + 1, row.ratios)
-  for _, error in ipairs(errors_of(ratios)) do
-    if error <= claim then row.inside = row.inside + 1 end
+  for _, ratio in ipairs(ratios) do
+    if spread[1] <= 1 / ratio and 1 / ratio <= spread[2] then row.inside = row.inside + 1 end
   end
 end
 
@@ -81,14 +81,14 @@ local function rows_within(stack, list, rows)
         rows[#rows + 1] = of[one.name]
       end
       local values = profile.best(one.rest)
-      local claim = fit.errors(profile.thirds(one.rest, nil, values)).p90
-      add(of[one.name], profile.add_ratios({}, one.held, values), claim)
+      local spread = fit.spread { profile.thirds(one.rest, nil, values) }
+      add(of[one.name], profile.add_ratios({}, one.held, values), spread)
     end
   end
 end
 
--- The error below which `part` of the runs lie, each stack with the same weight.
-local function weighted(ratios_of, part)
+-- The error below which half of the runs lie, each stack with the same weight.
+local function median_error(ratios_of)
   local list, sum = {}, 0
   for _, ratios in ipairs(ratios_of) do
     for _, error in ipairs(errors_of(ratios)) do list[#list + 1] = { error = error, weight = 1 / #ratios } end
@@ -96,7 +96,7 @@ local function weighted(ratios_of, part)
   table.sort(list, function(a, b) return a.error < b.error end)
   for _, one in ipairs(list) do
     sum = sum + one.weight
-    if sum >= part * #ratios_of - 1e-9 then return one.error end
+    if sum >= 0.5 * #ratios_of - 1e-9 then return one.error end
   end
 end
 
@@ -106,17 +106,16 @@ local function without(list, index)
   return rest
 end
 
---- The profile that several stacks share, and its errors on each stack of a fit to the others.
+--- The profile that several stacks share, and its errors on each stack of a fit to the others, which starts from it.
 ---@param groups table[][]  a list of cases for each stack, two stacks at least
----@param near table?       values to start from
 ---@return table values
----@return table held  { median, p90 }, each stack with the same weight
-function holdout.shared(groups, near)
-  local values, ratios = profile.shared(groups, near), {}
+---@return table held  { median, spread }, each stack with the same weight
+function holdout.shared(groups)
+  local values, ratios = profile.shared(groups), {}
   for i, cases in ipairs(groups) do
-    ratios[i] = profile.add_ratios({}, cases, profile.shared(without(groups, i), near and values))
+    ratios[i] = profile.add_ratios({}, cases, profile.shared(without(groups, i), values))
   end
-  return values, { median = weighted(ratios, 0.5), p90 = weighted(ratios, 0.9) }
+  return values, { median = median_error(ratios), spread = fit.spread(ratios) }
 end
 
 --- The cases of the stacks that `typical` or `tuned` is fitted to, a list for each.
@@ -143,10 +142,10 @@ local function rows_of_stacks(stacks, names, rows)
     local kind = old and "typical" or kind_of(name)
     local others = holdout.of_kind(stacks, kind, name)
     if #others >= 2 then
-      local made = old and of_old or table.pack(holdout.shared(others, profile.shared(others)))
+      local made = old and of_old or table.pack(holdout.shared(others))
       if old then of_old = made end
       local row = new_row(name, "by " .. kind)
-      add(row, profile.add_ratios({}, stacks[name], made[1]), made[2].p90)
+      add(row, profile.add_ratios({}, stacks[name], made[1]), made[2].spread)
       rows[#rows + 1] = row
     end
   end

@@ -141,7 +141,9 @@ end
 ---@param cases table[]  of one stack, of tperf.measured.step, predicted once so that they have predictors
 ---@param salt integer?  other thirds
 function profile.fit(cases, salt)
-  local held = fit.errors(profile.thirds(cases, salt))
+  local ratios = profile.thirds(cases, salt)
+  local held = fit.errors(ratios)
+  held.spread = fit.spread { ratios }
   local values = profile.best(cases)
   return values, fit.errors(profile.add_ratios({}, cases, values)), held
 end
@@ -185,7 +187,7 @@ local FITTED_TO <const> = {
 ---@param base table     the profile fitted before: its name and the stack's facts stay
 ---@param cases table[]
 ---@param values table   what was fitted
----@param held table     { median, p90 } of runs that the fits did not see
+---@param held table     { median, spread } of runs that the fits did not see
 ---@param shared boolean?  the cases are of several stacks
 function profile.text(base, cases, values, held, shared)
   local what = FITTED_TO[shared and "shared" or "stack"]
@@ -202,7 +204,8 @@ function profile.text(base, cases, values, held, shared)
   end
   local systems = systems_of(cases)
   local more = {
-    "error: " .. ("%.3g"):format(held.median), "error90: " .. ("%.3g"):format(held.p90), "runs: " .. #cases,
+    "error: " .. ("%.3g"):format(held.median), ("spread: [%.3g, %.3g]"):format(table.unpack(held.spread)),
+    "runs: " .. #cases,
     "systems: [" .. table.concat(systems, ", ") .. "]",
     "generations: [" .. table.concat(generations_of(systems), ", ") .. "]",
     "gpus: " .. span_of(cases, function(case) return case.sizes.gpus end),

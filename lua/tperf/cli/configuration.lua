@@ -184,9 +184,9 @@ configuration.columns = {
 local function told_of(c, profile, timed)
   if not timed then return "software " .. c.software end
   if c.software == "none" then return "software none: the formulas alone, without the waste of any stack" end
-  if not profile.error90 then return "software " .. c.software end
-  return ("software %s: half of the runs that its fit did not see came within %s, nine tenths within %s"):format(
-    c.software, format.number(profile.error, "%", 2), format.number(profile.error90, "%", 2))
+  if not profile.spread then return "software " .. c.software end
+  return ("software %s: half of the runs that its fit did not see came within %s, nine tenths took %.2g to %.2g times "
+    .. "as long as predicted"):format(c.software, format.number(profile.error, "%", 2), table.unpack(profile.spread))
 end
 
 --- Says below a table which software its configurations are about, and what the first of them takes without waste; on

@@ -90,6 +90,9 @@ local function schedule_of(c)
   check.fail("tperf.report.launch: the configuration's 'schedule' must be a schedule's name, got %s", check.show(name))
 end
 
+-- What Megatron calls context parallelism's ways.
+local CP_COMM_TYPES <const> = { ring = "p2p", all_gather = "all_gather", all_to_all = "a2a" }
+
 local function training(c, model, options)
   if c.strategy and c.strategy ~= "tensor" and c.strategy ~= "context" then
     check.fail("tperf.report.launch: strategy = %s: no stack that is known runs it", check.show(c.strategy))
@@ -100,6 +103,7 @@ local function training(c, model, options)
   n.etp = whole(c, "etp", model and not model.experts and 1 or n.tp)
   n.vp = whole(c, "virtual_stages", 1)
   n.gpus = n.tp * n.pp * n.cp * n.dp
+  n.cp_comm_type = n.cp > 1 and CP_COMM_TYPES[c.cp_kind or "all_gather"] or nil
   n.micro_batch, n.global_batch = whole(c, "micro_batch"), whole(c, "global_batch")
   if n.global_batch % (n.micro_batch * n.dp) ~= 0 then
     check.fail("tperf.report.launch: micro_batch %d x dp %d does not divide the global batch of %d", n.micro_batch,

@@ -82,14 +82,13 @@ local function described(size, experts, row)
   return size
 end
 
--- The busiest GPU's load of tokens over the mean where a run's router was left to itself: an assumption. It stands,
--- too, for what blocks of experts take besides products and exchanges in Megatron-Bridge's runs, whose recipes balance
--- by force (column moe_router_force_balance, not read): without it they are predicted a fifth to two fifths too fast.
+-- The busiest GPU's load of tokens over the mean where a run's router was left to itself: an assumption.
 local UNBALANCED <const> = 2
 
--- Tables say of a run that its routing was balanced by force; of SimuMax's and NeMo AutoModel's the scripts do
--- (--moe-pad-expert-input-to-capacity with a capacity of 1; fake_balanced_gate).
+-- Tables say of a run that its routing was balanced by force, in a column or in words; of SimuMax's and NeMo
+-- AutoModel's the scripts do (--moe-pad-expert-input-to-capacity with a capacity of 1; fake_balanced_gate).
 local function imbalance_of(row)
+  if row.moe_router_force_balance == "1" then return 1 end
   local text = (row.source .. " " .. row.notes):lower()
   local balanced = text:find "force%-balanced" or text:find "force balanced" or text:find "forced balance"
     or text:find "simumax" or text:find "automodel"

@@ -87,6 +87,10 @@ local function placement_of(s, domain)
   return fast
 end
 
+-- How context parallelism gets at keys by default: PyTorch's and JAX's stacks gather them (torchtitan's
+-- context_parallel_rotate_method; MaxText's context_parallel_strategy), Megatron's have a ring (cp_comm_type).
+local GATHERING <const> = { ["torchtitan-2024"] = true, ["torchao-2025"] = true, ["maxtext-2024"] = true }
+
 -- How the run's layers are dealt out over its stages, as arguments of tperf.train: a string of Megatron's, layers of
 -- the first and last stage, or ends that count as layers.
 local function layout_of(row, model)
@@ -204,8 +208,8 @@ function step.request(case, system, profile, recompute)
   local interleaved = s.vp > 1 and s.pp > 1
   local request = {
     model = case.model, system = system, strategy = s.cp > 1 and "context" or "tensor", gpus = s.gpus, tp = s.tp,
-    cp = s.cp > 1 and s.cp or nil, ep = s.ep,
-    etp = require "tperf.model"(case.model).experts and s.etp or nil, pp = s.pp, dp = s.dp,
+    cp = s.cp > 1 and s.cp or nil, cp_kind = s.cp > 1 and (GATHERING[case.stack] and "all_gather" or "ring") or nil,
+    ep = s.ep, etp = require "tperf.model"(case.model).experts and s.etp or nil, pp = s.pp, dp = s.dp,
     global_batch = case.global_batch,
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
     virtual_stages = interleaved and s.vp or nil, zero = case.zero, recompute = recompute or case.recompute,

@@ -64,12 +64,13 @@ local function profiles()
   end)
   for _, row in ipairs(rows) do
     local p = software(row.name)
-    row.runs, row.error, row.error90, row.gpus = p.runs, p.error, p.error90, span_of(p.gpus)
+    row.runs, row.error, row.gpus = p.runs, p.error, span_of(p.gpus)
+    row.spread = p.spread and ("%.2f-%.2f"):format(table.unpack(p.spread)) or nil
     row.systems = table.concat(p.systems, " ")
   end
   return rows, {
     { key = "name" }, { key = "runs" }, { key = "gpus", title = "GPUs" }, { key = "error", unit = "%", digits = 3 },
-    { key = "error90", title = "nine in ten", unit = "%", digits = 3 }, { key = "systems", wide = 1 },
+    { key = "spread", title = "nine in ten" }, { key = "systems", wide = 1 },
   }
 end
 

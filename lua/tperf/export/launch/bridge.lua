@@ -34,6 +34,7 @@ return function(n, w)
   w.put("model.tensor_model_parallel_size", n.tp)
   pipelines(n, w)
   w.put("model.context_parallel_size", n.cp)
+  if n.cp > 1 then w.put("model.cp_comm_type", n.cp_comm_type) end
   if n.experts or n.ep > 1 then
     w.put("model.expert_model_parallel_size", n.ep)
     w.put("model.expert_tensor_parallel_size", n.etp)

@@ -43,7 +43,10 @@ end
 return function(n, w)
   w.put("--tensor-model-parallel-size", n.tp)
   w.put("--pipeline-model-parallel-size", n.pp)
-  if n.cp > 1 then w.put("--context-parallel-size", n.cp) end
+  if n.cp > 1 then
+    w.put("--context-parallel-size", n.cp)
+    w.put("--cp-comm-type", n.cp_comm_type)
+  end
   if n.experts or n.ep > 1 then
     if n.ep > 1 and n.tp > 1 and not n.sequence_parallel then
       w.cannot("sequence_parallel", false, "needs it for experts under tp")

@@ -112,7 +112,7 @@ local function training(launch, model)
   local a = { model = model }
   if models(model).experts then a.ep, a.etp = launch.ep, launch.etp end
   for _, name in ipairs(SAME) do a[name] = launch[name] end
-  if a.cp > 1 then a.strategy = "context" else a.cp = nil end
+  if a.cp > 1 then a.strategy, a.cp_kind = "context", launch.cp_kind else a.cp = nil end
   for _, name in ipairs { "micro_batch", "global_batch" } do
     if not a[name] then
       check.fail("the launch does not say %s: give it as %s (--set %s=…)", name:gsub("_", " "), name, name)

@@ -49,6 +49,9 @@ function accelerate.read(s, context)
     r.tp, r.pp = s:get(P .. "tp_size"), 1
     r.cp = s:get(P .. "cp_size") * s:get(P .. "sp_size")
   end
+  local gathered = s:set(P .. "cp_comm_strategy")
+  r.cp_kind = megatron and common.cp_kind(context, r, nil, "ring")
+    or common.cp_kind(context, r, gathered, s:get(P .. "cp_size") > 1 and "all_gather" or "all_to_all")
   if s:set(P .. "dp_replicate_size") or s:set(P .. "dp_shard_size") then
     r.dp_replicate, r.dp_shard = s:get(P .. "dp_replicate_size"), s:get(P .. "dp_shard_size")
     r.dp = r.dp_replicate * r.dp_shard

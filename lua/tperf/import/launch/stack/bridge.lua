@@ -31,6 +31,7 @@ function bridge.read(s, context)
     or gpus_of_name(context["function"])
   local size = function(concept) return common.size(context, s:concept(concept), concept) end
   local r = { gpus = common.gpus(context), tp = size "tp" or 1, pp = size "pp" or 1, cp = size "cp" or 1 }
+  r.cp_kind = common.cp_kind(context, r, s:set "model.cp_comm_type", "ring")
   local experts = s:set "model.num_moe_experts"
   r.ep = size "ep" or 1
   local moe = experts or r.ep > 1

@@ -36,6 +36,24 @@ function common.batches(context, r)
   return r
 end
 
+-- Context parallelism as Megatron's cp_comm_type and PyTorch's rotate method call it. The latter's all-to-all turns one
+-- block of keys after the other, as a ring does.
+local CP_KINDS <const> = { p2p = "ring", alltoall = "ring", all_gather = "all_gather", allgather = "all_gather",
+  a2a = "all_to_all" }
+
+--- How context parallelism gets at keys (cp_kind of tperf.train); nil without any.
+---@param r table      with cp
+---@param said any     what the launch says of it: a name, or a list of one for each layer
+---@param usual string  the stack's default
+function common.cp_kind(context, r, said, usual)
+  if (r.cp or 1) == 1 then return nil end
+  if type(said) == "table" then said = said[1] end
+  if said == nil then return usual end
+  local kind = CP_KINDS[tostring(said):lower()]
+  if not kind then context.assume("context parallelism by %s: taken as %s", tostring(said), usual) end
+  return kind or usual
+end
+
 --- "bf16" of what stacks call it.
 local DTYPES <const> = { bfloat16 = "bf16", bf16 = "bf16", float16 = "fp16", fp16 = "fp16", half = "fp16",
   float32 = "fp32", fp32 = "fp32", float = "fp32", ["torch.bfloat16"] = "bf16", ["torch.float16"] = "fp16",

@@ -112,6 +112,7 @@ function megatron.read(s, context)
   r.precision, r.overlap = precision(s), overlap(s)
   r.moe_dispatcher = r.model.experts and s:get "--moe-token-dispatcher-type" or nil
   if r.moe_dispatcher == "flex" then r.moe_dispatcher_backend = s:get "--moe-flex-dispatcher-backend" end
+  r.cp_kind = common.cp_kind(context, r, s:set "--cp-comm-type", "ring")
   if s:get "--optimizer-cpu-offload" then r.offload = { optimizer = "cpu" } end
   return r
 end

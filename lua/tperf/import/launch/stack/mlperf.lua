@@ -31,6 +31,7 @@ function mlperf.read(s, context)
   local r = { tp = size "TENSOR_MODEL_PARALLEL" or 1, pp = size "PIPELINE_MODEL_PARALLEL" or 1,
     cp = size "CONTEXT_PARALLEL" or known.cp, ep = size "EXPERT_MODEL_PARALLEL" or 1,
     seq = size "SEQ_LENGTH" or known.seq }
+  r.cp_kind = common.cp_kind(context, r, nil, "ring")
   r.etp = r.ep > 1 and (size "EXPERT_TENSOR_PARALLEL" or r.tp) or 1
   if not s:set "CONTEXT_PARALLEL" and known.cp > 1 then context.assume("CONTEXT_PARALLEL is not set: %d", known.cp) end
   local nodes = size "DGXNNODES" or context.need("DGXNNODES", "how many nodes")

@@ -34,6 +34,7 @@ function nanotron.read(s, context)
   local r = { dp = required(s, context, "parallelism.dp"), tp = required(s, context, "parallelism.tp"),
     pp = required(s, context, "parallelism.pp"), cp = s:get "parallelism.context_parallel_size",
     ep = s:get "parallelism.expert_parallel_size", vp = 1, model = model(s) }
+  r.cp_kind = common.cp_kind(context, r, nil, "ring")
   r.etp = r.model.experts and r.ep > 1 and 1 or r.model.experts and r.tp or 1
   r.gpus = r.dp * r.pp * r.tp * r.cp * r.ep
   r.micro_batch = required(s, context, "tokens.micro_batch_size")

@@ -17,6 +17,7 @@ local LAYERS <const> = { ["llama3 8B"] = 32, ["llama3 70B"] = 80, ["llama3 405B"
 local function degrees(s, context, r)
   local size = function(concept) return common.size(context, s:concept(concept), concept) end
   r.gpus, r.tp, r.pp, r.cp = common.gpus(context), size "tp" or 1, size "pp" or 1, size "cp" or 1
+  r.cp_kind = common.cp_kind(context, r, s:set "parallelism.context_parallel_rotate_method", "all_gather")
   r.dp_replicate = size "dp.replicate" or 1
   local shard = s:concept "dp.shard"
   local others = r.dp_replicate * r.cp * r.tp * r.pp

@@ -1,0 +1,57 @@
+-- What training runs between the products of experts, in bytes counted by hand from Megatron-Core's kernels.
+local tperf = require "tperf"
+
+local TOKENS <const> = 4096 -- of a GPU: one sequence, its own
+
+local function ops_of(model, ep)
+  local c = tperf.train {
+    model = model, system = "gb200-nvl72", gpus = math.max(ep, 2), ep = ep, global_batch = math.max(ep, 2),
+    seq = TOKENS, software = "none",
+  }
+  local ops = {}
+  for _, kind in ipairs(c.kinds) do
+    for _, op in ipairs(kind.ops) do ops[op.name] = op end
+  end
+  return ops
+end
+
+describe("between the products of experts", function()
+  local HIDDEN <const>, TOP_K <const>, EXPERTS <const> = 2048, 8, 128 -- of Qwen3 30B
+  local ROWS <const> = TOKENS * TOP_K
+
+  it("rows are copied to their places, and once more to sort them by expert where others send", function()
+    for ep, copies in pairs { [1] = 1, [8] = 2, [128] = 1 } do -- 128: one expert a GPU, nothing to sort
+      local ops = ops_of("qwen3-30b-a3b", ep)
+      -- Tokens are read once for all their rows; a second copy reads and writes every row. 16-bit numbers.
+      local bytes = 2 * HIDDEN * (TOKENS + ROWS + (copies - 1) * 2 * ROWS)
+      for _, name in ipairs { "dispatch", "combine" } do
+        assert.equal(bytes, ops[name].forward.bytes, name .. " over " .. ep)
+        assert.equal(bytes, ops[name].backward.bytes, name .. " over " .. ep)
+      end
+    end
+  end)
+
+  it("every score is normalised, chosen and counted in fp32", function()
+    local ops = ops_of("qwen3-30b-a3b", 8)
+    local scores = TOKENS * EXPERTS
+    -- softmax reads (its writing is the router's own), top-k reads, table and map written, both read to add up loads
+    assert.equal(scores * (4 + 4 + (4 + 1) + (4 + 1)), ops.choice.forward.bytes)
+    -- gradients of table and load, scores read (the logits' gradient is the router's own)
+    assert.equal(scores * (4 + 4 + 4), ops.choice.backward.bytes)
+    assert.is_nil(ops.bias)
+  end)
+
+  it("biases of the last product are weighted and added in fp32", function()
+    local ops = ops_of("gpt-oss-120b", 64)
+    local numbers = TOKENS * 4 * 2880 -- top-4 of experts, 2880 features
+    assert.equal(28 * numbers, ops.bias.forward.bytes)
+    assert.equal(40 * numbers, ops.bias.backward.bytes)
+  end)
+
+  it("products are priced by the rows of one expert", function()
+    local few, many = ops_of("qwen3-30b-a3b", 8), ops_of("qwen3-30b-a3b", 128)
+    -- 16 experts of 2048 rows or one of 32768: the same FLOP, but for the additions that each weight saves
+    assert.near(few.fc1.forward.tensor_flops, many.fc1.forward.tensor_flops, 1e-9 * many.fc1.forward.tensor_flops)
+    assert.is_true(few.fc1.forward.time > many.fc1.forward.time)
+  end)
+end)
