@@ -45,8 +45,10 @@ local MAY_USE = {
   page = { "bind", "cli" },
   tools = { "base", "event", "io", "serve" },
 }
-local CORE = { base = true, machine = true, grid = true, op = true, price = true, plan = true, schedule = true, step = true,
-  search = true,  event = true, serve = true }
+local CORE = {
+  base = true, machine = true, grid = true, op = true, price = true, plan = true, schedule = true, step = true,
+  search = true, event = true, serve = true,
+}
 
 local WORLDLY = { "printf", "fprintf", "puts", "fputs", "fopen", "open", "getenv", "exit", "abort", "time", "rand",
   "strtok" }

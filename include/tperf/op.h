@@ -48,12 +48,13 @@ typedef struct tp_op {
     bool expert;         // the weights are those of experts, which the expert axis spreads
     bool tied;           // the weights are those of the embedding: a copy of its own only elsewhere
     double saved_bytes;  // activations kept for the backward pass
-    double repeated_bytes; // of the forward pass's, what passes again or is free by then: takes time, no room
-    double again_bytes;  // and those made again for it, if recomputed
-    bool panels;         // communicates panel by panel, overlapped with its own compute
-    bool recomputed;     // the backward pass begins with the forward pass
-    bool fused;          // its forward pass is part of a neighbour's kernel: no launch of its own
-    bool eager;          // the host launches it, even where an engine replays graphs
+    double
+        repeated_bytes; // of the forward pass's, what passes again or is free by then: takes time, no room
+    double again_bytes; // and those made again for it, if recomputed
+    bool panels;        // communicates panel by panel, overlapped with its own compute
+    bool recomputed;    // the backward pass begins with the forward pass
+    bool fused;         // its forward pass is part of a neighbour's kernel: no launch of its own
+    bool eager;         // the host launches it, even where an engine replays graphs
 } tp_op;
 
 // Y = X W + bias. X is tokens x n_in, W is n_in x n_out. Saved: X, unless another op keeps it.
@@ -104,7 +105,8 @@ tp_status tp_op_summa_attend(tp_op *op, const tp_summa_attention *shape, tp_erro
 typedef struct tp_elementwise {
     double elements;
     int64_t parameters;
-    double forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes, repeated_bytes;
+    double forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes,
+        repeated_bytes;
     bool recomputed, fused, eager;
     const char *grad_axis;
 } tp_elementwise;

@@ -29,9 +29,6 @@ function pipelines.schedules()
   return names
 end
 
--- Whether a search can take a schedule of that name.
-local function is_known(name) return check.attempt(schedule.get, name) and is_closed(name) end
-
 -- A makespan in F, B, D, W and O as one in F, B and W: a pair takes as long as its halves, less what it hides, which is
 -- counted apart; and B = D + W.
 local function in_passes(form)

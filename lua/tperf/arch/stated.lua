@@ -21,7 +21,9 @@ function stated.check(given)
     check.fail("tperf.architecture: 'groups' must be a list or a function, got %s", check.show(given.groups))
   end
   if not given.layer and not given.groups then check.fail "tperf.architecture: 'layer' is missing: a list of blocks" end
-  if given.layer and #given.layer == 0 then check.fail "tperf.architecture: 'layer' must be a list of at least one block" end
+  if given.layer and #given.layer == 0 then
+    check.fail "tperf.architecture: 'layer' must be a list of at least one block"
+  end
 end
 
 local function wrong(given, i, field, what, value)

@@ -24,22 +24,6 @@ local function model_summary(name)
   return ("%d layers of %d, %s parameters%s"):format(model.layers, model.hidden, count_of(p.total), active)
 end
 
-local LONGEST_NAME <const> = 28
-
--- "8 x NVIDIA H100 SXM 80 GB; calibrated": a fast domain, and what was fitted to measurements.
-local function system_summary(name)
-  local system = require "tperf.system"(name)
-  local a, fast, slow = system.accelerator, system.network.fast, system.network.slow
-  local fitted = {}
-  if type(a.compute_efficiency) == "table" then fitted[1] = "kernels" end
-  if type(fast.efficiency) == "table" then fitted[#fitted + 1] = "links" end
-  if type(slow.efficiency) == "table" then fitted[#fitted + 1] = "network" end
-  local gpu = a.name or system.vendor or "a GPU"
-  if #gpu > LONGEST_NAME then gpu = gpu:sub(1, LONGEST_NAME):match "^(.*) " or gpu end
-  return ("%d x %s; %s"):format(fast.domain, gpu, #fitted == 3 and "calibrated"
-    or fitted[1] and "calibrated: " .. table.concat(fitted, ", ") or "datasheet only")
-end
-
 -- Files that anybody may have put there: one that is wrong says so in its line, and hides no other.
 local function described(kind, summary)
   local rows = named(require "tperf.resource".list(kind))

@@ -73,7 +73,9 @@ local function question_of(row, options)
   local prompt, output = length(row, row.isl), length(row, row.osl)
   if not (c and tp and pp and prompt and output) then return nil, "lengths, concurrency, tp or pp are missing" end
   local engine, kv, part = { max_num_seqs = 1024 }, nil, nil
-  if row.origin == "InferenceX" and SCRIPTS[row.engine] then engine, kv, part = SCRIPTS[row.engine](row, c, row.model) end
+  if row.origin == "InferenceX" and SCRIPTS[row.engine] then
+    engine, kv, part = SCRIPTS[row.engine](row, c, row.model)
+  end
   return { model = model, system = machine, tp = tp, pp = pp, weight_dtype = stored, compute_dtype = products,
     kv_dtype = kv or "bf16", load = { concurrency = c }, count = 10 * c, prompt = prompt, output = output,
     engine = engine, memory_utilization = part, software = ENGINES[row.engine] and ENGINES[row.engine](row),

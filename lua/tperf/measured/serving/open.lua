@@ -58,7 +58,8 @@ local function question_of(run, rows, options)
   local prompt = read.positive(whole.prompt_tokens_mean) or run.system_prompt_tokens + run.question_tokens
   for i, stage in ipairs(run.stages) do load[i] = { rate = stage.rate, duration = stage.duration_s } end
   return { model = model, system = machine, tp = run.tp, pp = run.pp, requests = requests_of(run, prompt),
-    sampling = TOP_P[run.model:match "([^/]*)$"] and "top_p" or "random", load = { stages = load }, keep = "requests", memory_utilization = run.gpu_memory_utilization,
+    sampling = TOP_P[run.model:match "([^/]*)$"] and "top_p" or "random", load = { stages = load },
+    keep = "requests", memory_utilization = run.gpu_memory_utilization,
     engine = { max_num_seqs = run.max_num_seqs, max_num_batched_tokens = run.max_num_batched_tokens,
       max_model_len = run.max_model_len }, rules = options.rules }
 end
