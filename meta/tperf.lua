@@ -1682,8 +1682,7 @@ function tperf.op.linear() end
 ---scale and shift are replicated.
 function tperf.op.norm() end
 
----Adds a branch to the residual stream; dropout: of the branch first, in the same kernel, its mask kept; fused: in the
----kernel of the norm behind it, which has the sum at hand.
+---Adds a branch to the stream; dropout: of the branch first, in the same kernel, its mask kept; fused: in the norm's.
 ---@param o any
 function tperf.op.residual(o) end
 

@@ -56,7 +56,7 @@ describe("systems", function()
   end)
 
   it("say so where people choose one, and below tables", function()
-    local listed = program.shell("tperf list systems").out
+    local listed = program.shell("tperf list systems --wide").out
     assert.matches("\nh800%-sxm +NVIDIA H800 SXM 80 GB +80%.00 GB +989%.4 TFLOP/s +8 +of h100%-sxm\n", listed)
     assert.matches("\nmi355x [^\n]* datasheet\n", listed)
     assert.matches("\nh100%-sxm [^\n]* measured\n", listed)

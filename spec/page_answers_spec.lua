@@ -63,7 +63,7 @@ describe("Plan", function()
   local plan = answer { ask = "plan", values = values() }
 
   it("answers as its command and as its script do", function()
-    local rows = program.shell(plan.command).out
+    local rows = program.shell(plan.command .. " --wide").out
     local first = run(plan.script)
     for c, cell in ipairs(plan.table.rows[1].cells) do
       contains(rows, cell)

@@ -13,7 +13,7 @@ describe("the documentation's examples", function()
         local result = program.shell("tperf run example.lua", folder)
         assert.equal("", result.err)
         assert.equal(0, result.code)
-        assert.equal(code:find "print" ~= nil, #result.out > 100)
+        assert.equal(code:find "print" ~= nil, #result.out > 60)
         for name in code:gmatch 'save "([^"]+)"' do assert.truthy(#program.slurp(folder .. "/" .. name) > 200, name) end
         program.remove(folder)
       end

@@ -3,10 +3,13 @@
 local core = require "tperf.core"
 
 local SETTINGS <const> = {
-  max_num_seqs = 4, max_num_batched_tokens = 32, max_model_len = 64, block_size = 4, num_blocks = 40,
-  long_prefill_token_threshold = 0, draft_method = 0, draft_tokens = 0, seed = 1, replicas = 1, routing = 0,
-  concurrency = 0, threads = 1, keep = 0, prefix_caching = true, chunked_prefill = true, priority = false,
-  async_scheduling = false, acceptance = 0, think = 0, front_end = 0, fixed = 1, per_token = 0,
+  routing = 0, concurrency = 0, seed = 1, threads = 1, keep = 0, think = 0, front_end = 0, front_end_token = 0,
+}
+
+local ENGINE <const> = {
+  scheduler = 0, ranks = 1, stages = 1, receive_interval = 1, max_num_seqs = 4, max_num_batched_tokens = 32, max_model_len = 64, block_size = 4, num_blocks = 40,
+  long_prefill_token_threshold = 0, draft_method = 0, draft_tokens = 0, replicas = 1, prefix_caching = true,
+  chunked_prefill = true, priority = false, async_scheduling = false, acceptance = 0, fixed = 1, per_token = 0,
   per_context_token = 0, per_prefill_pair = 0,
 }
 
@@ -16,7 +19,7 @@ local function surface(z) return { x = { 1, 8 }, y = { 1, 64 }, z = z or { 1e-6,
 local STEPS <const> = {
   graphs = { 1, 2, 4 }, decode_tokens = line(), prefill_tokens = line(), rows = line(),
   decode = surface(), decode_window = surface(), chunk = surface(), chunk_among = surface(),
-  more = { step = 0, request = 0, token = 0, window = 16 },
+  more = { step = 0, request = 0, token = 0, window = 16, separate = false, stages = 1, send = 0, send_token = 0 },
 }
 
 local function with(base, more)
@@ -31,8 +34,12 @@ end
 
 local function request(more) return with({ arrival = 0, prompt = 8, output = 4 }, more or {}) end
 
-local function served(settings, accepted, requests, load, steps)
-  return core.serving(with(SETTINGS, settings), accepted, requests, load, steps)
+-- changes: of settings and of the engine, both.
+local function served(changes, accepted, requests, load, steps)
+  local settings, engine = {}, {}
+  for name, value in pairs(changes) do (ENGINE[name] ~= nil and engine or settings)[name] = value end
+  local pool = { engine = with(ENGINE, engine), accepted = accepted, steps = steps }
+  return core.serving(with(SETTINGS, settings), pool, nil, requests, load)
 end
 
 local function refused(message, ...)
@@ -66,7 +73,7 @@ describe("the core's simulation of serving", function()
     { "'tokens' must be from 1", { draft_method = 1, draft_tokens = 1025 } },
     { "'acceptance' must be from 0 to 1", { draft_method = 1, draft_tokens = 1, acceptance = -0.1 } },
     { "'acceptance' must be from 0 to 1", { draft_method = 1, draft_tokens = 1, acceptance = 1.1 } },
-    { "'replicas' must be at least 1", { replicas = 0 } },
+    { "'replicas' must be from 1", { replicas = 0 } },
     { "'step_time' must not be negative", { fixed = -1 } },
     { "'step_time' must not be negative", { per_token = -1 } },
     { "'step_time' must not be negative", { per_context_token = -1 } },

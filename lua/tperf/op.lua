@@ -227,9 +227,8 @@ function op.activation(o)
   local bytes = element("activation", o, activation_names)
   local flops, inputs = activations[o.kind], o.gated and 2 or 1
   if not flops then
-    local kinds = check.names(activations)
-    check.fail("op.activation: unknown kind %s%s; there are: %s", check.show(o.kind), check.suggest(o.kind, kinds),
-      table.concat(kinds, ", "))
+    check.fail("op.activation: unknown kind %s%s; there are: %s", check.show(o.kind),
+      check.suggest(o.kind, check.names(activations)), table.concat(check.names(activations), ", "))
   end
   return core.elementwise {
     name = o.name or o.kind, dtype = o.dtype, elements = o.elements,
@@ -240,8 +239,7 @@ end
 
 local residual_names, rotary_names = names "dtype elements dropout fused", names "dtype elements"
 
---- Adds a branch to the residual stream; dropout: of the branch first, in the same kernel, its mask kept; fused: in the
---- kernel of the norm behind it, which has the sum at hand.
+--- Adds a branch to the stream; dropout: of the branch first, in the same kernel, its mask kept; fused: in the norm's.
 function op.residual(o)
   local bytes = element("residual", o, residual_names)
   local mask = o.dropout and MASK_BYTES or 0

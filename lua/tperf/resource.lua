@@ -28,6 +28,12 @@ local function roots()
   return list
 end
 
+local function exists(path)
+  local file = io.open(path, "rb")
+  if file then file:close() end
+  return file ~= nil
+end
+
 --- A path below one of the roots as it is relative to that: "systems/h100-sxm.yaml"; nil for others.
 ---@param path string
 ---@return string?
@@ -45,26 +51,11 @@ end
 function resource.in_roots(name)
   for _, root in ipairs(roots()) do
     local path = root .. "/" .. name
-    local file = io.open(path, "rb")
-    if file then
-      file:close()
-      return path
-    end
+    if exists(path) then return path end
   end
 end
 
-local function has_extension(name)
-  for _, extension in ipairs(extensions) do
-    if name:sub(-#extension) == extension then return true end
-  end
-  return false
-end
-
-local function exists(path)
-  local file = io.open(path, "rb")
-  if file then file:close() end
-  return file ~= nil
-end
+local function has_extension(name) return name:find "%.yaml$" ~= nil or name:find "%.json$" ~= nil end
 
 local function collect(root, below, names, depth)
   for _, entry in ipairs(core.resource.entries(root .. "/" .. below) or {}) do

@@ -56,6 +56,10 @@ local function block(model, layer, sparse, window)
   }
 end
 
+local function key_of(one, recurrence)
+  return ("%s/%s/%s"):format(one.kind, recurrence or one.attention, one.window or "full")
+end
+
 ---@class tperf.layer_group
 ---@field first integer the group's first layer, from 1
 ---@field count integer layers
@@ -78,7 +82,7 @@ function groups.of(model)
     local window = window_of(model.window, layer)
     local one = pattern and mixer(pattern:sub(layer, layer), window)
       or block(model, layer, experts and layer % experts.every == 0 and not dense[layer], window)
-    one.key = ("%s/%s/%s"):format(one.kind, recurrent(model, layer) or one.attention, one.window or "full")
+    one.key = key_of(one, recurrent(model, layer))
     local last = runs[#runs]
     if last and last.key == one.key then
       last.count = last.count + 1
@@ -97,7 +101,10 @@ end
 function groups.module(model, all)
   if not model.mtp_pattern then return { all[#all] } end
   local list = {}
-  for letter in model.mtp_pattern:gmatch "." do list[#list + 1] = mixer(letter) end
+  for letter in model.mtp_pattern:gmatch "." do
+    local one = mixer(letter)
+    one.key, list[#list + 1] = key_of(one), one
+  end
   return list
 end
 

@@ -184,7 +184,7 @@ configuration.columns = {
 local function told_of(c, profile, timed)
   if not timed then return "software " .. c.software end
   if c.software == "none" then return "software none: the formulas alone, without the waste of any stack" end
-  if not profile.spread then return "software " .. c.software end
+  if not (profile.spread and profile.error) then return "software " .. c.software end
   return ("software %s: half of the runs that its fit did not see came within %s, nine tenths took %.2g to %.2g times "
     .. "as long as predicted"):format(c.software, format.number(profile.error, "%", 2), table.unpack(profile.spread))
 end

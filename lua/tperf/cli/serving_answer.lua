@@ -12,14 +12,15 @@ local latency_columns = {
   { key = "margin99", title = "p99 +-", unit = "s" },
 }
 local request_columns = {
-  { key = "status" }, { key = "arrival", unit = "s" }, { key = "first_scheduled", unit = "s" },
-  { key = "first_token", unit = "s" }, { key = "last_token", unit = "s" }, { key = "tokens" }, { key = "preemptions" },
-  { key = "cached_tokens" }, { key = "longest_gap", unit = "s" }, { key = "steps" },
+  { key = "status" }, { key = "arrival", unit = "s" }, { key = "first_scheduled", unit = "s", wide = 3 },
+  { key = "first_token", unit = "s" }, { key = "last_token", unit = "s" }, { key = "tokens" },
+  { key = "preemptions", wide = 2 }, { key = "cached_tokens", wide = 1 },
+  { key = "longest_gap", unit = "s", wide = 4 }, { key = "steps", wide = 5 },
 }
 local step_columns = {
   { key = "start", unit = "s" }, { key = "duration", unit = "s" }, { key = "replica" }, { key = "running" },
-  { key = "waiting" }, { key = "prefill_tokens" }, { key = "decode_tokens" }, { key = "preempted" },
-  { key = "free_blocks" },
+  { key = "waiting" }, { key = "prefill_tokens" }, { key = "decode_tokens" }, { key = "preempted", wide = 1 },
+  { key = "free_blocks", wide = 2 },
 }
 
 -- What an answer consists of beside its latencies, in order: { name, title, unit }.

@@ -82,7 +82,7 @@ end
 local function unfitted(profile)
   local copy = {}
   for name, value in pairs(profile) do copy[name] = value end
-  copy.name, copy.runs, copy.error, copy.error90 = profile.name .. " (changed)", nil, nil, nil
+  copy.name, copy.runs, copy.error, copy.spread, copy.error90 = profile.name .. " (changed)", nil, nil, nil, nil
   return require "tperf.software"(copy)
 end
 

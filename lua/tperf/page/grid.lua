@@ -1,4 +1,5 @@
 --- Rows as a page's sortable table: what people read, and what it is sorted by.
+local fitted = require "tperf.cli.fitted"
 local shown = require "tperf.cli.shown"
 local text = require "tperf.report.text"
 
@@ -9,7 +10,7 @@ local text = require "tperf.report.text"
 return function(rows, wanted)
   local answer = { columns = {}, rows = {} }
   if #rows == 0 then return answer end
-  local list, cells, aligns = text.cells("page", rows, shown.columns(rows, wanted))
+  local list, cells, aligns = text.cells("page", rows, fitted.plain(shown.columns(rows, wanted)))
   for c, column in ipairs(list) do answer.columns[c] = { title = column.title, align = aligns[c] } end
   for r, row in ipairs(rows) do
     local sort = {}

@@ -72,8 +72,8 @@ local function systems()
     end
   end
   return rows, {
-    { key = "name" }, { key = "gpu", title = "GPU" }, { key = "memory", unit = "bytes" },
-    { key = "peak", title = "16-bit peak", unit = "FLOP/s" }, { key = "domain", title = "fast domain" },
+    { key = "name" }, { key = "gpu", title = "GPU", wide = 1 }, { key = "memory", unit = "bytes" },
+    { key = "peak", title = "16-bit peak", unit = "FLOP/s" }, { key = "domain", title = "domain" },
     { key = "curves", title = "calibration" },
   }
 end
