@@ -77,7 +77,7 @@ local function choice(m, p)
   if p.mode ~= "train" then return {} end
   return {
     op.elementwise {
-      name = "choice", elements = 1.0 * p:outer_tokens() * m.experts.count, dtype = "fp32", forward_flops = 2,
+      name = "choice", elements = 1.0 * p:outer_tokens() * m.experts.count, dtype = p.dtype, forward_flops = 2,
       backward_flops = 2, forward_bytes = CHOICE_BYTES.forward, backward_bytes = CHOICE_BYTES.backward, saved_bytes = 0,
     },
   }
@@ -94,7 +94,7 @@ local function bias(m, p, rows)
   if p.mode ~= "train" or not m.biases.mlp then return {} end
   return {
     op.elementwise {
-      name = "bias", elements = 1.0 * p:inner_tokens(rows) * m.hidden, dtype = "fp32", forward_flops = 2,
+      name = "bias", elements = 1.0 * p:inner_tokens(rows) * m.hidden, dtype = p.dtype, forward_flops = 2,
       backward_flops = 3, forward_bytes = BIAS_BYTES.forward, backward_bytes = BIAS_BYTES.backward, saved_bytes = 0,
       repeated_bytes = BIAS_BYTES.forward - (2 + 4 + 4), -- output, experts' sums, those as one: held at once
     },
