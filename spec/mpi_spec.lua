@@ -36,7 +36,7 @@ show(tperf.sweep {
   ["system.accelerator.hbm.capacity"] = tperf.linspace(20e9, 200e9, 4),
 }, "strategy", "gpus", "capacity", "time", "candidates", "reason")
 show(tperf.sweep {
-  run = tperf.train, cache = "points", model = "gpt3-175b", system = "h100-sxm", software = "torchtitan",
+  run = tperf.train, cache = "points", model = "gpt3-175b", system = "h100-sxm", software = "torchtitan-2024",
   global_batch = tperf.vary { 64, 512, 520 }, tp = tperf.vary { 4, 8 }, pp = tperf.vary { 8, 16 }, dp = 8,
   fields = { "time", "memory.total" },
 }, "global_batch", "tp", "pp", "time", "memory.total", "reason")
@@ -116,7 +116,7 @@ local tperf = require "tperf"
 local batches = {}
 for i = 1, 120 do batches[i] = 1024 * i end
 local rows = tperf.sweep {
-  run = tperf.train, cache = "points", model = "gpt3-175b", system = "h100-sxm", tp = 8, pp = 8, dp = 16,
+  cache = "points", model = "gpt3-175b", system = "h100-sxm", gpus = 3072, threads = 1, prune = false,
   global_batch = tperf.vary(batches),
 }
 tperf.report.save("rows.csv", rows, { "global_batch", "time", "memory.total", "reason" })
