@@ -114,7 +114,7 @@ describe("under MPI", function()
   local LONG = [[
 local tperf = require "tperf"
 local batches = {}
-for i = 1, 120 do batches[i] = 1024 * i end
+for i = 1, 200 do batches[i] = 1024 * i end
 local rows = tperf.sweep {
   cache = "points", model = "gpt3-175b", system = "h100-sxm", gpus = 3072, threads = 1, prune = false,
   global_batch = tperf.vary(batches),
@@ -123,10 +123,10 @@ tperf.report.save("rows.csv", rows, { "global_batch", "time", "memory.total", "r
 ]]
 
   -- Starts a run, and sends a process of it a signal once so many points are kept; the launcher's messages, and how
-  -- many points there were in the end.
+  -- many points there were in the end. The run is nice, so that whoever waits for the points sees them in time.
   local function disturbed(n, rank, signal, points)
     local result = program.shell(([[
-      %s -n %d sh -c 'echo $$ > pid.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; exec %s run -j 1 s.lua' & job=$!
+      %s -n %d sh -c 'echo $$ > pid.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; exec nice -n 19 %s run -j 1 s.lua' & job=$!
       until test "$(tperf sweep --csv --db points 'SELECT count(*) >= %d AS enough FROM points' 2> /dev/null |
         tail -n 1)" = 1; do kill -0 $job || break; sleep 0.05; done
       kill -%s $(cat pid.%d)
@@ -144,12 +144,12 @@ tperf.report.save("rows.csv", rows, { "global_batch", "time", "memory.total", "r
     local plain = program.shell("tperf run s.lua && mv rows.csv plain.csv && rm points", folder)
     assert.equal(0, plain.code, plain.err)
     local least = 0
-    for i, rank in ipairs { 1, 0, 2, 0 } do
-      least = least + 5 + 3 * i
+    for _, rank in ipairs { 1, 0, 2, 0 } do
+      least = least + 2
       local result, kept = disturbed(3, rank, "KILL", least)
       assert.truthy(result.out:find "status [^0]", result.out)
       assert.is_nil(result.out:find "left")
-      assert.is_true(kept >= least and kept <= 120, result.out .. result.err)
+      assert.is_true(kept >= least and kept <= 200, result.out .. result.err)
       assert.is_nil(io.open(folder .. "/rows.csv"))
       least = kept
     end
@@ -161,7 +161,7 @@ tperf.report.save("rows.csv", rows, { "global_batch", "time", "memory.total", "r
   it("ends in order at SIGTERM", function()
     program.write(folder .. "/s.lua", LONG)
     local result, kept = disturbed(2, 0, "TERM", 8)
-    local message = "s.lua:4: tperf.sweep: interrupted after (%d+) of 120 points; 'points' keeps them"
+    local message = "s.lua:4: tperf.sweep: interrupted after (%d+) of 200 points; 'points' keeps them"
     assert.equal(tonumber(result.err:match(message)), kept, result.err)
     assert.is_nil(result.out:find "left")
   end)
