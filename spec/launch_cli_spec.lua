@@ -11,16 +11,7 @@ torchrun --nproc_per_node 8 --nnodes $NNODES pretrain_gpt.py --num-layers 32 --h
   --micro-batch-size 1 --global-batch-size 64 --seq-length 4096 --lr 3e-4 $EXTRA
 ]]
 
-local function within(run)
-  local folder = program.folder()
-  program.write(folder .. "/run.sh", SCRIPT)
-  local function tperf(arguments)
-    return program.shell(("ln -sfn %s tperf; ./tperf %s"):format(program.quote(program.absolute()), arguments), folder)
-  end
-  local ok, problem = pcall(run, tperf, folder)
-  program.remove(folder)
-  if not ok then error(problem, 0) end
-end
+local function within(run) return program.within({ ["run.sh"] = SCRIPT }, run) end
 
 describe("--from", function()
   it("predicts what the file starts, and says what it made of it", function()

@@ -1,16 +1,9 @@
 -- What report.launch writes, tperf.import.launch reads back: the same configuration, for thousands of random ones.
+local picker = require "picker"
 local tperf = require "tperf"
 local tables = require "tperf.import.launch.tables"
 
 local CASES <const> = 2000
-
-local function generator(seed)
-  local state = seed
-  return function(list)
-    state = (state * 6364136223846793005 + 1442695040888963407) & 0x7fffffffffffffff
-    return list[(state >> 33) % #list + 1]
-  end
-end
 
 local DENSE <const>, MOE <const> = "llama-3.1-8b", "mixtral-8x7b"
 local models = { [DENSE] = tperf.model(DENSE), [MOE] = tperf.model(MOE) }
@@ -59,7 +52,7 @@ end
 describe("a launch written and read back", function()
   for seed, stack in ipairs { "megatron", "megatron-bridge", "torchtitan", "deepspeed", "nanotron" } do
     it("is the configuration that it was, under " .. stack, function()
-      local pick, written, refused = generator(seed), 0, 0
+      local pick, written, refused = picker(seed), 0, 0
       while written < CASES do
         local c, model, seq = random_training(pick)
         local ok, text = pcall(tperf.report.launch, c, stack, { model = model, seq = seq })
@@ -84,7 +77,7 @@ describe("a launch written and read back", function()
   end
 
   it("asks tperf.train the same question", function()
-    local pick, asked = generator(11), 0
+    local pick, asked = picker(11), 0
     while asked < 300 do
       local c, model, seq = random_training(pick)
       local ok, text = pcall(tperf.report.launch, c, "megatron", { model = model, seq = seq })
@@ -104,7 +97,7 @@ describe("a launch written and read back", function()
 
   for seed, stack in ipairs { "vllm", "sglang", "tensorrt-llm" } do
     it("is the way of serving that it was, under " .. stack, function()
-      local pick, written = generator(100 + seed), 0
+      local pick, written = picker(100 + seed), 0
       while written < CASES do
         local c = { tp = pick { 1, 2, 4, 8 }, pp = pick { 1, 2, 4 }, dp = pick { 1, 2, 4, 8 }, batch = pick { 1, 8, 64,
           300 } }

@@ -65,6 +65,20 @@ function program.shell(command, folder)
   return result
 end
 
+--- Calls run(tperf, folder) in a folder that has these files and is removed afterwards; tperf(arguments) runs the
+--- program there, which a launch file may name ./tperf.
+---@param files table<string, string>  name -> content
+function program.within(files, run)
+  local folder = program.folder()
+  for name, text in pairs(files) do program.write(folder .. "/" .. name, text) end
+  local function tperf(arguments)
+    return program.shell(("ln -sfn %s tperf; ./tperf %s"):format(program.quote(program.absolute()), arguments), folder)
+  end
+  local ok, problem = pcall(run, tperf, folder)
+  program.remove(folder)
+  if not ok then error(problem, 0) end
+end
+
 --- Runs `tperf run OPTIONS script.lua` on the given text in a new folder, after preparing it with a shell command.
 function program.script(text, options, prepare)
   local folder = program.folder()

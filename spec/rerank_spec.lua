@@ -1,18 +1,11 @@
 -- The lower bound of an iteration against simulations, and searches that simulate.
+local picker = require "picker"
 local tperf = require "tperf"
 local program = require "program"
 
 local SEED <const>, CASES <const> = 9119, 2000
 local SCHEDULES = { "1f1b", "gpipe", "interleaved_1f1b", "1f1b_overlap", "interleaved_1f1b_overlap", "zb1p", "dualpipe",
   "dualpipe_v" }
-
-local function picker(seed)
-  local state = seed
-  return function(list)
-    state = (state * 6364136223846793005 + 1442695040888963407) & math.maxinteger
-    return list[1 + (state >> 33) % #list]
-  end
-end
 
 -- 1F1B as a script would write it: no closed form.
 local function own_1f1b(s)

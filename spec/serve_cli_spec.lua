@@ -10,16 +10,7 @@ vllm serve meta-llama/Llama-3.1-8B-Instruct --tensor-parallel-size $TP --data-pa
   --gpu-memory-utilization 0.8 --no-enable-prefix-caching --port 8000
 ]]
 
-local function within(run)
-  local folder = program.folder()
-  program.write(folder .. "/engine.sh", ENGINE)
-  local function tperf(arguments)
-    return program.shell(("ln -sfn %s tperf; ./tperf %s"):format(program.quote(program.absolute()), arguments), folder)
-  end
-  local ok, problem = pcall(run, tperf, folder)
-  program.remove(folder)
-  if not ok then error(problem, 0) end
-end
+local function within(run) return program.within({ ["engine.sh"] = ENGINE }, run) end
 
 local function lines(text)
   local list = {}

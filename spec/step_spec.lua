@@ -1,4 +1,5 @@
 -- One step, told once: the closed form against the simulation, which read the same prices (src/plan/iteration.c).
+local picker = require "picker"
 local tperf = require "tperf"
 
 local SEED <const>, CASES <const> = 20260, 2400
@@ -15,14 +16,6 @@ local AXES = {
 }
 -- Their closed forms hold whatever the passes take, in proportion.
 local EXACT = { "1f1b", "gpipe", "interleaved_1f1b", "1f1b_overlap", "interleaved_1f1b_overlap" }
-
-local function picker(seed)
-  local state = seed
-  return function(list)
-    state = (state * 6364136223846793005 + 1442695040888963407) & math.maxinteger
-    return list[1 + (state >> 33) % #list]
-  end
-end
 
 local function question(pick, schedules)
   local strategy, pp, dp, micro_batch = pick { "tensor", "context", "summa" }, pick { 1, 2, 4, 8 }, pick { 1, 2, 8 },

@@ -1,5 +1,6 @@
 -- The tasks of a step (include/tperf/step.h): they make up the passes that the closed form adds up, and what is told of
 -- collectives and of memory agrees with what is reported.
+local picker = require "picker"
 local tperf = require "tperf"
 local yaml = require "tperf.core".yaml
 local program = require "program"
@@ -15,14 +16,6 @@ local AXES = {
   summa = { { tp1 = 4, tp2 = 2 }, { tp1 = 2, tp2 = 2 } },
 }
 local SCHEDULES = { "1f1b", "gpipe", "interleaved_1f1b", "1f1b_overlap", "zb1p", "dualpipe", "zb_h1", "zbv" }
-
-local function picker(seed)
-  local state = seed
-  return function(list)
-    state = (state * 6364136223846793005 + 1442695040888963407) & math.maxinteger
-    return list[1 + (state >> 33) % #list]
-  end
-end
 
 local function question(pick, rules)
   local strategy, pp, dp = pick { "tensor", "context", "summa" }, pick { 1, 2, 4 }, pick { 1, 2, 8 }

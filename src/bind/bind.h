@@ -34,6 +34,12 @@ bool tp_bind_try_again(lua_State *L, tp_status status, bool *tried);
 // Copies the system (a table made by tperf.system) at index; raises when the core refuses it.
 void tp_bind_check_system(lua_State *L, int index, tp_system *out);
 
+// Leaves zeroed memory on the stack, as a userdata of that type; release is its __gc, and runs after errors, too.
+void *tp_bind_new(lua_State *L, size_t size, const char *type, lua_CFunction release);
+
+// Leaves the registry's table at that key on the stack, made where there is none; its keys are weak.
+void tp_bind_weak_table(lua_State *L, const void *key);
+
 // Leaves a Lua file on the stack, closed until tp_bind_open_stream gives it a descriptor, which it owns from then on.
 // False with errno when that fails.
 luaL_Stream *tp_bind_new_stream(lua_State *L);

@@ -50,17 +50,6 @@ static int free_text(lua_State *L) {
     return 0;
 }
 
-static text *new_text(lua_State *L) {
-    text *t = lua_newuserdatauv(L, sizeof *t, 0);
-    *t = (text){0};
-    if (luaL_newmetatable(L, text_type)) {
-        lua_pushcfunction(L, free_text);
-        lua_setfield(L, -2, "__gc");
-    }
-    lua_setmetatable(L, -2);
-    return t;
-}
-
 static char *make_room(writer *w, size_t size) {
     text *t = w->out;
     if (t->room - t->used < size) {
@@ -324,7 +313,11 @@ static void put_value(writer *w) {
 
 static int write_as(lua_State *L, mode how) {
     lua_settop(L, 2);
-    writer w = {.L = L, .mode = how, .names = 2, .strings = 4, .out = new_text(L)};
+    writer w = {.L = L,
+                .mode = how,
+                .names = 2,
+                .strings = 4,
+                .out = tp_bind_new(L, sizeof(text), text_type, free_text)};
     lua_newtable(L);
     lua_pushvalue(L, 1);
     put_value(&w);

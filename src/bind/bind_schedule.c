@@ -271,13 +271,7 @@ static int new_schedule(lua_State *L) {
     lua_Integer devices = luaL_checkinteger(L, 1), stages = luaL_checkinteger(L, 2),
                 microbatches = luaL_checkinteger(L, 3);
     luaL_newlibtable(L, functions);
-    schedule *s = lua_newuserdatauv(L, sizeof *s, 0);
-    memset(s, 0, sizeof *s);
-    if (luaL_newmetatable(L, "tperf.schedule")) {
-        lua_pushcfunction(L, collect);
-        lua_setfield(L, -2, "__gc");
-    }
-    lua_setmetatable(L, -2);
+    schedule *s = tp_bind_new(L, sizeof *s, "tperf.schedule", collect);
     tp_error error;
     s->heap = tp_bind_heap(L);
     tp_status status;

@@ -223,18 +223,6 @@ static tp_chunk *push_chunks(lua_State *L, const tp_pipeline *pipeline, int64_t 
     return chunks;
 }
 
-static box *push_box(lua_State *L) {
-    box *b = lua_newuserdatauv(L, sizeof *b, 0);
-    memset(b, 0, sizeof *b);
-    b->heap = tp_bind_heap(L);
-    if (luaL_newmetatable(L, type_name)) {
-        lua_pushcfunction(L, release);
-        lua_setfield(L, -2, "__gc");
-    }
-    lua_setmetatable(L, -2);
-    return b;
-}
-
 static int network_tasks(lua_State *L) {
     tp_setting s;
     tp_error error;
@@ -245,7 +233,8 @@ static int network_tasks(lua_State *L) {
         return tp_bind_raise(L, &error);
     tp_network_time(network, &s.job.on, &s.candidate.placement, NULL, costs);
     tp_chunk *chunks = push_chunks(L, s.candidate.pipeline, n);
-    box *b = push_box(L);
+    box *b = tp_bind_new(L, sizeof *b, type_name, release);
+    b->heap = tp_bind_heap(L);
     tp_status status;
     bool tried = false;
     do

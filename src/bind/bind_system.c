@@ -287,16 +287,7 @@ static int seal_system(lua_State *L) {
     lua_settop(L, 1);
     tp_system *system = lua_newuserdatauv(L, sizeof *system, 0);
     tp_bind_check_system(L, 1, system);
-    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &sealed_key) != LUA_TTABLE) {
-        lua_pop(L, 1);
-        lua_newtable(L);
-        lua_createtable(L, 0, 1);
-        lua_pushliteral(L, "k");
-        lua_setfield(L, -2, "__mode");
-        lua_setmetatable(L, -2);
-        lua_pushvalue(L, -1);
-        lua_rawsetp(L, LUA_REGISTRYINDEX, &sealed_key);
-    }
+    tp_bind_weak_table(L, &sealed_key);
     lua_pushvalue(L, 1);
     lua_pushvalue(L, 2);
     lua_rawset(L, -3);

@@ -31,18 +31,6 @@ static int position(lua_State *L) {
     return 1;
 }
 
-// The document belongs to a userdata, so that an error while pushing its content frees it.
-static tp_yaml_document *new_document(lua_State *L) {
-    tp_yaml_document *document = lua_newuserdatauv(L, sizeof *document, 0);
-    *document = (tp_yaml_document){0};
-    if (luaL_newmetatable(L, document_type)) {
-        lua_pushcfunction(L, release);
-        lua_setfield(L, -2, "__gc");
-    }
-    lua_setmetatable(L, -2);
-    return document;
-}
-
 static void push_node(lua_State *L, const tp_yaml_document *d, size_t at);
 
 static void push_members(lua_State *L, const tp_yaml_document *d, size_t at) {
@@ -111,7 +99,8 @@ static int read_yaml(lua_State *L) {
     size_t size;
     const char *text = luaL_checklstring(L, 1, &size);
     const char *name = luaL_checkstring(L, 2);
-    tp_yaml_document *document = new_document(L);
+    // The document belongs to a userdata, so that an error while pushing its content frees it.
+    tp_yaml_document *document = tp_bind_new(L, sizeof *document, document_type, release);
     tp_error error;
     if (tp_yaml_read(text, size, document, &error) != TP_OK) {
         tp_yaml_release(document);

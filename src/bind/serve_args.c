@@ -29,13 +29,8 @@ static int collect(lua_State *L) {
 }
 
 tp_serve_box *tp_serve_box_new(lua_State *L) {
-    tp_serve_box *box = lua_newuserdatauv(L, sizeof *box, 0);
-    *box = (tp_serve_box){.heap = tp_bind_heap(L)};
-    if (luaL_newmetatable(L, type_name)) {
-        lua_pushcfunction(L, collect);
-        lua_setfield(L, -2, "__gc");
-    }
-    lua_setmetatable(L, -2);
+    tp_serve_box *box = tp_bind_new(L, sizeof *box, type_name, collect);
+    box->heap = tp_bind_heap(L);
     return box;
 }
 

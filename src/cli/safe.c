@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "bind/bind.h"
 #include "cli/cli.h"
 
 enum { MOST_ELEMENTS = 1 << 24, BYTES_PER_STEP = 8 };
@@ -175,24 +176,12 @@ static int safe_rep(lua_State *L) {
 static const char
     own_metatables; // its address is the registry key of those that scripts have set, a weak table
 
-static void push_own(lua_State *L) {
-    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &own_metatables) == LUA_TTABLE) return;
-    lua_pop(L, 1);
-    lua_newtable(L);
-    lua_createtable(L, 0, 1);
-    lua_pushliteral(L, "k");
-    lua_setfield(L, -2, "__mode");
-    lua_setmetatable(L, -2);
-    lua_pushvalue(L, -1);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &own_metatables);
-}
-
 // The metatables of the library's objects are the library's: scripts see false.
 static int safe_getmetatable(lua_State *L) {
     if (luaL_getmetafield(L, 1, "__metatable") != LUA_TNIL) return 1;
     standard(L);
     if (!lua_istable(L, -1)) return 1;
-    push_own(L);
+    tp_bind_weak_table(L, &own_metatables);
     lua_pushvalue(L, -2);
     if (lua_rawget(L, -2) == LUA_TNIL)
         lua_pushboolean(L, false);
@@ -209,7 +198,7 @@ static int safe_setmetatable(lua_State *L) {
             return luaL_error(L,
                               "__gc is not available to scripts (use __close; --trust lifts this)");
         lua_pop(L, 1);
-        push_own(L);
+        tp_bind_weak_table(L, &own_metatables);
         lua_pushvalue(L, 2);
         lua_pushboolean(L, true);
         lua_rawset(L, -3);

@@ -44,6 +44,22 @@ function cases.dtypes(precision, machine)
   return stored, peaks[stored] and stored or "bf16"
 end
 
+--- What a row is about: its system and model, and with a precision the dtypes of weights and products. nil and a reason
+--- where one of them is not known.
+---@return table? about  { system, model, stored, products }
+---@return string? reason
+function cases.subject(gpu, model, options, precision)
+  local machine, no_machine = cases.system(gpu, options)
+  if not machine then return nil, no_machine end
+  local known, no_model = cases.model(model)
+  if not known then return nil, no_model end
+  local about = { system = machine, model = known }
+  if not precision then return about end
+  local no_dtype
+  about.stored, about.products, no_dtype = cases.dtypes(precision, machine)
+  return about.stored and about, no_dtype
+end
+
 --- A JSON file that stands beside a table.
 function cases.json(path)
   local content = core.yaml(text_file.read(path), path) -- JSON is YAML

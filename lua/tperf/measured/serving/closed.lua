@@ -62,13 +62,9 @@ end
 local function question_of(row, options)
   local reason = refusal(row)
   if reason then return nil, reason end
-  local machine, model, stored, products
-  machine, reason = cases.system(row.gpu, options)
-  if not machine then return nil, reason end
-  model, reason = cases.model(row.model)
-  if not model then return nil, reason end
-  stored, products, reason = cases.dtypes(row.precision, machine)
-  if not stored then return nil, reason end
+  local about
+  about, reason = cases.subject(row.gpu, row.model, options, row.precision)
+  if not about then return nil, reason end
   local c, tp, pp = read.count(row.concurrency), read.count(row.tp), read.count(row.pp)
   local prompt, output = length(row, row.isl), length(row, row.osl)
   if not (c and tp and pp and prompt and output) then return nil, "lengths, concurrency, tp or pp are missing" end
@@ -76,7 +72,8 @@ local function question_of(row, options)
   if row.origin == "InferenceX" and SCRIPTS[row.engine] then
     engine, kv, part = SCRIPTS[row.engine](row, c, row.model)
   end
-  return { model = model, system = machine, tp = tp, pp = pp, weight_dtype = stored, compute_dtype = products,
+  return { model = about.model, system = about.system, tp = tp, pp = pp, weight_dtype = about.stored,
+    compute_dtype = about.products,
     kv_dtype = kv or "bf16", load = { concurrency = c }, count = 10 * c, prompt = prompt, output = output,
     engine = engine, memory_utilization = part, software = ENGINES[row.engine] and ENGINES[row.engine](row),
     rules = options.rules }

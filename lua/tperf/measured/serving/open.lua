@@ -49,15 +49,12 @@ local TOP_P <const> = { ["Llama-3.1-8B-Instruct"] = true, ["Llama-3.1-70B-Instru
 
 local function question_of(run, rows, options)
   if run.quality ~= "clean" then return nil, "conditions are not clear: " .. tostring(run.quality) end
-  local machine, model, reason
-  machine, reason = cases.system(run.gpu, options)
-  if not machine then return nil, reason end
-  model, reason = cases.model(run.model)
-  if not model then return nil, reason end
+  local about, reason = cases.subject(run.gpu, run.model, options)
+  if not about then return nil, reason end
   local whole, load = rows[-1] or rows[0] or {}, {}
   local prompt = read.positive(whole.prompt_tokens_mean) or run.system_prompt_tokens + run.question_tokens
   for i, stage in ipairs(run.stages) do load[i] = { rate = stage.rate, duration = stage.duration_s } end
-  return { model = model, system = machine, tp = run.tp, pp = run.pp, requests = requests_of(run, prompt),
+  return { model = about.model, system = about.system, tp = run.tp, pp = run.pp, requests = requests_of(run, prompt),
     sampling = TOP_P[run.model:match "([^/]*)$"] and "top_p" or "random", load = { stages = load },
     keep = "requests", memory_utilization = run.gpu_memory_utilization,
     engine = { max_num_seqs = run.max_num_seqs, max_num_batched_tokens = run.max_num_batched_tokens,

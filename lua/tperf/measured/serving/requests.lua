@@ -30,12 +30,10 @@ end
 
 -- Times begin when the engine has a request, behind the front end.
 local function question_of(c, rows, path, options)
-  local machine, model, reason
-  machine, reason = cases.system(c.gpu, options)
-  if not machine then return nil, reason end
-  model, reason = cases.model(c.model)
-  if not model then return nil, reason end
-  return { model = model, system = machine, tp = c.tp, requests = list_of(rows, path), host = { front_end = 0 },
+  local about, reason = cases.subject(c.gpu, c.model, options)
+  if not about then return nil, reason end
+  return { model = about.model, system = about.system, tp = c.tp, requests = list_of(rows, path),
+    host = { front_end = 0 },
     memory_utilization = c.gpu_memory_utilization, rules = options.rules,
     engine = { max_num_seqs = c.max_num_seqs, max_num_batched_tokens = c.max_num_batched_tokens,
       max_model_len = c.max_model_len, num_blocks = c.num_gpu_blocks } }

@@ -37,19 +37,16 @@ end
 local function question_of(row, options)
   local reason = refusal(row)
   if reason then return nil, reason end
-  local machine, model, stored, products
-  machine, reason = cases.system(row.gpu, options)
-  if not machine then return nil, reason end
-  model, reason = cases.model(row.model)
-  if not model then return nil, reason end
-  stored, products, reason = cases.dtypes(row.weight_dtype, machine)
-  if not stored then return nil, reason end
-  local kv = cases.dtypes(row.kv_dtype ~= "" and row.kv_dtype or "bf16", machine)
+  local about
+  about, reason = cases.subject(row.gpu, row.model, options, row.weight_dtype)
+  if not about then return nil, reason end
+  local kv = cases.dtypes(row.kv_dtype ~= "" and row.kv_dtype or "bf16", about.system)
   local batch, prompt, output = read.count(row.batch), read.count(row.input_len), read.count(row.output_len)
   if not (batch and prompt and output and kv) then return nil, "batch or lengths are missing" end
-  return { model = model, system = machine, tp = read.count(row.tp) or read.count(row.gpus), pp = read.count(row.pp),
-    weight_dtype = stored, compute_dtype = products, kv_dtype = kv, load = { concurrency = batch }, count = batch,
-    prompt = prompt, output = output, host = {}, keep = "requests", rules = options.rules }
+  return { model = about.model, system = about.system, tp = read.count(row.tp) or read.count(row.gpus),
+    pp = read.count(row.pp), weight_dtype = about.stored, compute_dtype = about.products, kv_dtype = kv,
+    load = { concurrency = batch }, count = batch, prompt = prompt, output = output, host = {}, keep = "requests",
+    rules = options.rules }
 end
 
 --- Rows of one configuration are metrics of one simulation, the last of which is kept.
