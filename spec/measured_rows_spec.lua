@@ -38,4 +38,26 @@ describe("a row of a training run", function()
     assert.is_nil(none)
     assert.equal("the system has no curve for fp8 products", reason)
   end)
+
+  -- gpt3_mcore_te_tp1_pp1, 12 layers of 512: fused attention keeps 5 a s^2 b = 168 MB a layer less (arXiv 2205.05198,
+  -- section 4.1), which its golden values show: 4.352 GiB against 2.526.
+  it("keeps scores where attention is of several kernels", function()
+    local function predicted(fields)
+      for name, value in pairs { source = "Megatron-LM golden values (CI small models)", gpu = "A100", gpus = "8",
+        workload = "pretrain", model = "gpt3", layers = "12", hidden = "512", ffn = "2048", heads = "8",
+        kv_heads = "8", seq = "1024", mlp = "gelu", dtype = "bf16", tp = "1", pp = "1", micro_batch = "4",
+        global_batch = "32", recompute = "none", zero_fsdp = "distributed optimizer", iter_s = "1" } do
+        fields[name] = value
+      end
+      local case, reason = step.case(row(fields), {})
+      assert(case, reason)
+      step.predict(case, nil, tperf.system "a100-sxm-80gb", nil, {})
+      return case.predicted_memory / 2 ^ 30
+    end
+    local fused = predicted { table = "gpt3_mcore_te_tp1_pp1_resume", attention_backend = "auto" }
+    local unfused = predicted { table = "gpt3_mcore_te_tp1_pp1", attention_backend = "unfused" }
+    assert.near(2.526, fused, 0.04 * 2.526)
+    assert.near(4.352, unfused, 0.04 * 4.352)
+    assert.equal(unfused, predicted { table = "gpt3_mcore_tp1_pp1", attention_backend = "auto" })
+  end)
 end)

@@ -148,11 +148,12 @@ end
 ---@param given table  as for train.run
 ---@return fun(terms: table): number seconds  of an iteration with these terms of a profile (runtime.terms)
 ---@return tperf.configuration configuration
+---@return tperf.stage[] stages  what the devices of the pipeline hold
 function train.predictor(given)
   local t = prepare(given)
   local question = t.problem.questions[1]
   return configuration.predictor(question, t.network, t.found),
-    configuration.of(question, t.strategy, t.network, t.found)
+    configuration.of(question, t.strategy, t.network, t.found), configuration.stages(question, t.network, t.found)
 end
 
 --- The time and memory of one configuration.

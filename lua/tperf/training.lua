@@ -32,6 +32,11 @@ table.sort(training.optimizers)
 -- communicator NCCL's buffer of NCCL_BUFFSIZE = 4 MiB in each of at most 32 channels (NCCL_MAX_CTAS).
 local WORKSPACE, COMMUNICATOR = 32 << 20, 32 * (4 << 20)
 
+--- Of the buffers that a configuration's memory has, what PyTorch's allocator knows nothing of: NCCL's.
+---@param memory tperf.memory
+---@return number bytes
+function training.outside_allocator(memory) return math.max(0, memory.buffers - WORKSPACE) end
+
 --- The fields of tperf.search and tperf.train that say so.
 training.schema = {
   optimizer = check.choice { training.optimizers, default = "adam" },

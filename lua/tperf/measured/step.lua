@@ -130,6 +130,12 @@ local function common_reason(row, software_stack)
   if not software_stack then return "the software stack is not known (software = NAME says it for all rows)" end
 end
 
+-- Megatron's transformer of its own ("local": no "_te_" in the names of its tests) has no fused attention.
+local function attention_of(row)
+  local is_local = read.text(row.table):find "^gpt3_mcore_" and not row.table:find "_te_"
+  return (is_local or read.text(row.attention_backend) == "unfused") and "unfused" or nil
+end
+
 -- CUDA graphs of whole iterations or layers spare the host all launches; those of parts of a layer do not.
 local function captures_all(row)
   local text = read.text(row.cuda_graph):lower()
@@ -156,7 +162,7 @@ function step.case(row, options)
     zero = zero_of(row, sizes), sequence_parallel = row.sp == "1", precision = precision,
     dealt = layout_of(row, model),
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
-    graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
+    attention = attention_of(row), graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
     gradients = first_of(row.grad_reduce_dtype, { { "fp32", "fp32" }, { "bf16", "bf16" } }),
   }
   case.measured, reason = rates.seconds(case, row)
@@ -213,7 +219,7 @@ function step.request(case, system, profile, recompute)
     global_batch = case.global_batch,
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
     virtual_stages = interleaved and s.vp or nil, zero = case.zero, recompute = recompute or case.recompute,
-    sequence_parallel = case.sequence_parallel, software = profile, gradients = case.gradients,
+    sequence_parallel = case.sequence_parallel, software = profile, gradients = case.gradients, attention = case.attention,
     fast = placement_of(s, system.network.fast.domain),
   }
   for name, value in pairs(s.pp > 1 and case.dealt or {}) do request[name] = value end
@@ -226,9 +232,9 @@ local function add_predictors(case, system, profile)
   local ways = case.recompute == "half" and { "none", "full" } or { case.recompute }
   local predictors, memory = {}, 0
   for i, way in ipairs(ways) do
-    local c
-    predictors[i], c = predictor(step.request(case, system, profile, way))
-    memory = memory + peak.shown(c.memory.total, case.memory_note) / #ways
+    local c, stages
+    predictors[i], c, stages = predictor(step.request(case, system, profile, way))
+    memory = memory + peak.shown(c.memory, stages, case.memory_note) / #ways
   end
   case.profile, case.predictors, case.predicted_memory = profile, predictors, memory
 end
