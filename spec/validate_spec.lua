@@ -408,7 +408,8 @@ describe("a run's stack", function()
       { "Megatron-Bridge model verification cards", "26.08 rc pretrain H100 x_pretrain_config",
         "megatron-bridge-26.08-functional" },
       { "Megatron-Core MoE paper (Table 11)", "Table 11", "megatron-core-moe-2025" },
-      { "Megatron-LM golden values (CI small models)", "nemotron3_5_lightning", "megatron-core-simumax-1.2" },
+      { "Megatron-LM golden values (CI small models)", "gpt3_mcore_tp1_pp2", "megatron-core-ci-2025" },
+      { "Megatron-LM golden values (release)", "gpt3_15b_8t_release", "megatron-core-simumax-1.2" },
     } do
       assert.equal(one[3], stacks.of(one[1], one[2]), one[1] .. ", " .. one[2])
     end

@@ -216,15 +216,9 @@ function profile.text(base, cases, values, held, shared)
   return table.concat(lines, "\n") .. "\n"
 end
 
---- Cases by stack; small runs timed for other ends are left out.
+--- Cases by stack.
 ---@param cases table[]
-function profile.by_stack(cases)
-  local list = {}
-  for _, case in ipairs(cases) do
-    if not case.source:find "CI small" then list[#list + 1] = case end
-  end
-  return fit.groups(list, "stack")
-end
+function profile.by_stack(cases) return fit.groups(cases, "stack") end
 
 --- The cases of tables of training runs by stack, predicted once.
 ---@param files string[]

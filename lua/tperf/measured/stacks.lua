@@ -28,6 +28,8 @@ local patterns = {
   { "modelzoo", "", "megatron-core-moe-2025" }, { "megatron%-core moe paper", "", "megatron-core-moe-2025" },
   -- Each row of this history has other kernels than the one before: no profile describes two of them.
   { "optimisation history", "", nil },
+  -- Its functional tests: models so small that the host, which launches every kernel, sets the pace.
+  { "golden values %(ci", "", "megatron-core-ci-2025" },
   { "megatron", "", "megatron-core-simumax-1.2" }, { "simumax", "", "megatron-core-simumax-1.2" },
 }
 
@@ -43,15 +45,17 @@ end
 
 -- Who published the runs, and to what end, decides. Tuned: NVIDIA's own submissions to MLPerf and the tables in which
 -- it shows what its libraries reach on its machines, layout by layout. Old: attention of several kernels on GPUs
--- of 2020 and before, which neither `typical` nor `tuned` is fitted to. All others ran a library as it is shipped.
+-- of 2020 and before, which neither `typical` nor `tuned` is fitted to. Tests: models that nobody trains, likewise. All
+-- others ran a library as it is shipped.
 local KINDS = {
   ["nemo-mlperf-3.1"] = "tuned", ["megatron-core-2024"] = "tuned", ["megatron-core-moe-2025"] = "tuned",
   ["megatron-bridge-25.09"] = "tuned", ["megatron-bridge-26.02"] = "tuned", ["megatron-bridge-26.06"] = "tuned",
   ["nemo-24.11"] = "tuned", ["nemo-long-2025"] = "tuned",
   ["bigscience-2022"] = "old", ["megatron-deepspeed-2022"] = "old", ["megatron-lm-2022"] = "old",
+  ["megatron-core-ci-2025"] = "tests",
 }
 
---- "typical", "tuned" or "old": which of the profiles for stacks without one of their own describes a stack.
+--- "typical", "tuned", "old" or "tests": which of the profiles for stacks without one of their own describes a stack.
 ---@param name string
 function stacks.kind(name) return KINDS[name] or "typical" end
 
