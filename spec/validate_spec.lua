@@ -456,7 +456,7 @@ local function made(runs)
   for i, one in ipairs(runs) do
     cases[i] = {
       stack = one.stack, source = one.stack, system = one.system or "h100-sxm", label = one.label or "Llama 3 8B",
-      sizes = { gpus = one.gpus or 8 }, profile = { optimizer = 0.7 }, measured = one.factor * (1 + i % 3),
+      model = tperf.model "llama-3.1-8b", sizes = { gpus = one.gpus or 8 }, profile = { optimizer = 0.7 }, measured = one.factor * (1 + i % 3),
       predictors = { function(terms) return terms.compute * (1 + i % 3) end },
     }
   end
@@ -487,6 +487,27 @@ describe("held-out validation", function()
     assert.same({ 30, 30, 0, 0 }, { rows[1].runs, rows[2].runs, rows[1].within, rows[2].within })
     assert.same({ 2, 60, "torchtitan-2024 h100-sxm" }, { over.groups, over.runs, over.worst_group })
     assert.near((rows[1].median + rows[2].median) / 2, over.median, 1e-12)
+  end)
+
+  it("claims of runs on a system that a stack had none on what other stacks were off there", function()
+    local function both(stack, factor)
+      return joined(repeated({ stack = stack, factor = 1 }, 30),
+        repeated({ stack = stack, factor = factor, system = "b200-sxm" }, 30))
+    end
+    local rows = holdout.run(made(joined(both("torchtitan-2024", 1.2), both("nanotron-2025", 1.3))), "system")
+    local within = {}
+    for i, row in ipairs(rows) do within[i] = row.stack .. " " .. row.group .. " " .. row.within end
+    -- 1.3 covers 1.2, but not the other way round.
+    assert.same({ "nanotron-2025 b200-sxm 0.0", "nanotron-2025 h100-sxm 0.0", "torchtitan-2024 b200-sxm 1.0",
+      "torchtitan-2024 h100-sxm 1.0" }, within)
+  end)
+
+  it("leaves out models that nobody trains", function()
+    local cases = made(joined(repeated({ stack = "megatron-core-ci-2025", factor = 1 }, 9),
+      repeated({ stack = "megatron-core-ci-2025", factor = 1, system = "b200-sxm" }, 9)))
+    local ok, message = pcall(holdout.run, cases, "system")
+    assert.is_false(ok)
+    assert.truthy(message:find("no two groups", 1, true))
   end)
 
   it("fits to the smaller half of the numbers of GPUs, and predicts the larger", function()

@@ -45,6 +45,16 @@ function runtime.terms(profile)
   return terms
 end
 
+--- Between which multiples of the predicted time nine tenths of runs lie.
+---@param profile table
+---@param unlike boolean  no run that the profile was fitted to resembles the one in question
+---@return number[]?  { low, high }; nil of a profile that was never compared with runs
+function runtime.interval(profile, unlike)
+  local spread, reach = profile.spread, unlike and software(runtime.USUAL).reach
+  if not (spread and reach) then return spread end
+  return { math.min(spread[1], reach[1]), math.max(spread[2], reach[2]) }
+end
+
 --- Says in a configuration which software runs it, within which times nine tenths of its runs lay, and what no run
 --- resembled.
 ---@param c table        a configuration, changed in place
@@ -55,7 +65,7 @@ function runtime.describe(c, profile, question)
   if not profile then return end
   question.warnings = question.warnings or unfit.warnings(profile, question, question.gpus)
   c.warnings = table.move(question.warnings, 1, #question.warnings, 1, {})
-  local spread = profile.spread
+  local spread = runtime.interval(profile, #c.warnings > 0)
   if spread then c.interval = { low = c.time * spread[1], high = c.time * spread[2] } end
 end
 

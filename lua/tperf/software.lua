@@ -8,6 +8,7 @@ local span = check.list(check.integer { min = 1 }, { min = 2, max = 2, optional 
 
 local function factor(low, high) return check.number { min = low, max = high } end
 
+local interval = check.list(factor(1e-3, 1e3), { min = 2, max = 2, optional = true }) -- of measured / predicted
 local seconds = check.number { min = 0, max = 10, unit = "s", default = 0 }
 local bytes = check.number { min = 0, max = 1e12, unit = "bytes", default = 0 }
 
@@ -41,9 +42,10 @@ local schema = {
   optimizer = check.number { min = 0, max = 1, default = 0.7 },
   -- How it fits runs that it was not fitted to, and what those were. error90: what profiles had before `spread`.
   runs = check.integer { min = 1, optional = true }, error = factor_or_none, error90 = factor_or_none,
-  spread = check.list(factor(1e-3, 1e3), { min = 2, max = 2, optional = true }),
+  spread = interval, reach = interval,
   systems = check.list(check.string(), { default = {} }),
   generations = check.list(check.string(), { default = {} }),
+  architectures = check.list(check.string(), { default = {} }),
   gpus = span, hidden = span, seq = span,
 }
 
@@ -59,7 +61,10 @@ local LARGEST <const> = 0.9 -- of an error90 that still tells how much longer a 
 local function finish(profile)
   local spread, error = profile.spread, math.min(profile.error90 or 0, LARGEST)
   if not spread and profile.error90 then profile.spread = { 1 / (1 + error), 1 / (1 - error) } end
-  if spread and spread[1] > spread[2] then return "'spread' must be a lower and a higher number", "spread" end
+  for _, name in ipairs { "spread", "reach" } do
+    local pair = profile[name]
+    if pair and pair[1] > pair[2] then return ("'%s' must be a lower and a higher number"):format(name), name end
+  end
 end
 
 --- What a training stack adds to the formulas: software/NAME.yaml, a file of that format, or a table of its fields.
@@ -84,8 +89,11 @@ end
 ---  error          half of them are within this part of the measured time, predicted by a fit to others of them
 ---  spread         nine tenths of them took between spread[1] and spread[2] times the predicted time: the 5 % and 95 %
 ---                 quantiles of measured / predicted
+---  reach          of `typical`: the same of runs that a stack's own profile had not seen the like of: on another
+---                 system, on more GPUs, of another family of models
 ---  error90        in files without `spread`: nine tenths of them are within this part of the measured time
 ---  systems, generations   on which they ran, and of which generations of GPUs those are
+---  architectures  of the models that ran: "dense", "experts", "latent experts", "recurrent" …
 ---  gpus, hidden, seq   their range, { from, to }
 ---@return table profile
 return resource.constructor {

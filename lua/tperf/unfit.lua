@@ -66,6 +66,24 @@ local function machine_warning(profile, machine)
   return ("%s, %s"):format(text, others:format(machine.generation))
 end
 
+-- What sets a model's step apart from others': its attention or recurrence, and whether experts share the work.
+---@param model table
+---@return string  "dense", "experts", "latent", "latent experts", "recurrent" …
+function unfit.architecture(model)
+  local m = type(model) == "table" and model or require "tperf.model"(model)
+  local words = {}
+  if m.mamba or m.mamba1 or m.delta then words[#words + 1] = "recurrent" end
+  if m.mla then words[#words + 1] = "latent" end
+  if m.experts then words[#words + 1] = "experts" end
+  return #words == 0 and "dense" or table.concat(words, " ")
+end
+
+local function architecture_warning(profile, model)
+  local own = unfit.architecture(model)
+  if #profile.architectures == 0 or has(profile.architectures, own) then return nil end
+  return ("no run of %s of a model of this kind (%s) was compared"):format(profile.name, own)
+end
+
 local function range_warning(what, value, range)
   if beyond(value, range) == 1 then return nil end
   local low, high = range[1], range[2]
@@ -83,6 +101,7 @@ function unfit.warnings(profile, question, gpus)
   local function add(text) list[#list + 1] = text end
   if not profile.spread then add(("no run of %s was ever compared with a prediction"):format(profile.name)) end
   add(machine_warning(profile, question.system))
+  add(architecture_warning(profile, question.model))
   add(range_warning("gpus", gpus, profile.gpus))
   add(range_warning("hidden", question.model.hidden, profile.hidden))
   add(range_warning("seq", question.model.seq, profile.seq))

@@ -3,6 +3,8 @@ local check = require "tperf.check"
 local fit = require "tperf.calibrate.fit"
 local profile = require "tperf.calibrate.profile"
 local kind_of = require "tperf.measured.stacks".kind
+local system = require "tperf.system"
+local unfit = require "tperf.unfit"
 
 local holdout = {}
 
@@ -61,18 +63,27 @@ local function errors_of(ratios)
   return list
 end
 
--- Adds to a row predictions of a fit that claimed nine tenths of the runs to take spread[1] to spread[2] times as long.
-local function add(row, ratios, spread)
+-- What tells a case from the runs of a profile with these facts.
+local function is_unlike(facts, case)
+  local question = { model = case.model, system = system(case.system) }
+  return #unfit.warnings(facts, question, case.sizes.gpus) > 0
+end
+
+-- Adds to a row predictions of a fit that claimed nine tenths of the runs to take `spread` times as long, or as much as
+-- `reach` where none of the runs of `facts` was like them.
+local function add(row, cases, ratios, spread, facts, reach)
   table.move(ratios, 1, #ratios, #row.ratios + 1, row.ratios)
-  for _, ratio in ipairs(ratios) do
-    if spread[1] <= 1 / ratio and 1 / ratio <= spread[2] then row.inside = row.inside + 1 end
+  for i, ratio in ipairs(ratios) do
+    local low, high = spread[1], spread[2]
+    if reach and is_unlike(facts, cases[i]) then low, high = math.min(low, reach[1]), math.max(high, reach[2]) end
+    if low <= 1 / ratio and 1 / ratio <= high then row.inside = row.inside + 1 end
   end
 end
 
 local function new_row(stack, name) return { stack = stack, group = name, ratios = {}, inside = 0 } end
 
 -- Rows of one stack, each split predicted by the stack's profile fitted to the rest of its runs.
-local function rows_within(stack, list, rows)
+local function rows_within(stack, list, rows, reach)
   local of = {}
   for _, one in ipairs(list) do
     if #one.held > 0 and #one.rest >= FEWEST then
@@ -80,10 +91,41 @@ local function rows_within(stack, list, rows)
         of[one.name] = new_row(stack, one.name)
         rows[#rows + 1] = of[one.name]
       end
-      local values = profile.best(one.rest)
+      local values, facts = profile.best(one.rest), profile.facts(one.rest)
       local spread = fit.spread { profile.thirds(one.rest, nil, values) }
-      add(of[one.name], profile.add_ratios({}, one.held, values), spread)
+      facts.spread = spread
+      add(of[one.name], one.held, profile.add_ratios({}, one.held, values), spread, facts, reach)
     end
+  end
+end
+
+-- Predicted / measured of groups of one stack's runs unlike the rest: on a system, at a scale or of a family of models
+-- that the rest has not, a list for each.
+local function strangers(cases)
+  local lists, near = {}, profile.best(cases)
+  for _, way in ipairs { "system", "scale", "model" } do
+    for _, one in ipairs(splits[way](cases)) do
+      if #one.held > 0 and #one.rest >= FEWEST then
+        lists[#lists + 1] = profile.add_ratios({}, one.held, profile.best(one.rest, near))
+      end
+    end
+  end
+  return lists
+end
+
+--- Between which multiples of the predicted time nine tenths of runs lie that are unlike those that their stack's
+--- profile was fitted to: each group of them held out in turn, all with the same weight.
+---@param stacks table<string, table[]>  as profile.by_stack returns them
+---@return fun(but: string?): number[]?  of all stacks but one
+function holdout.reach(stacks)
+  local of = {}
+  for name, cases in pairs(stacks) do of[name] = kind_of(name) ~= "tests" and strangers(cases) or {} end
+  return function(but)
+    local lists = {}
+    for name, own in pairs(of) do
+      if name ~= but then table.move(own, 1, #own, #lists + 1, lists) end
+    end
+    return fit.spread(lists)
   end
 end
 
@@ -145,7 +187,7 @@ local function rows_of_stacks(stacks, names, rows)
       local made = old and of_old or table.pack(holdout.shared(others))
       if old then of_old = made end
       local row = new_row(name, "by " .. kind)
-      add(row, profile.add_ratios({}, stacks[name], made[1]), made[2].spread)
+      add(row, stacks[name], profile.add_ratios({}, stacks[name], made[1]), made[2].spread)
       rows[#rows + 1] = row
     end
   end
@@ -164,6 +206,16 @@ local function summary_of(rows)
   }
 end
 
+-- The stacks of runs that somebody made for their own sake, and their names.
+local function stacks_of(cases)
+  local stacks, names = profile.by_stack(cases)
+  for i = #names, 1, -1 do
+    if kind_of(names[i]) == "tests" then stacks[table.remove(names, i)] = nil end
+  end
+  table.sort(names)
+  return stacks, names
+end
+
 holdout.WAYS = { "stack", "system", "scale", "model", "third" }
 
 --- Predicts each group of runs by a fit to the others.
@@ -173,13 +225,13 @@ holdout.WAYS = { "stack", "system", "scale", "model", "third" }
 ---  inside the interval that the fit without them claims for nine tenths of them
 ---@return table summary  over groups: { groups, runs, median, worst, worst_group, within }
 function holdout.run(cases, way)
-  local stacks, names = profile.by_stack(cases)
+  local stacks, names = stacks_of(cases)
   local rows = {}
-  table.sort(names)
   if way == "stack" then
     rows_of_stacks(stacks, names, rows)
   else
-    for _, name in ipairs(names) do rows_within(name, splits[way](stacks[name]), rows) end
+    local reach = holdout.reach(stacks)
+    for _, name in ipairs(names) do rows_within(name, splits[way](stacks[name]), rows, reach(name)) end
   end
   if #rows == 0 then check.fail("tperf.validate: these runs have no two groups to hold out by %s", way) end
   for _, row in ipairs(rows) do

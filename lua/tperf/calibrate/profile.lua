@@ -3,6 +3,7 @@ local check = require "tperf.check"
 local fit = require "tperf.calibrate.fit"
 local step = require "tperf.measured.step"
 local system = require "tperf.system"
+local unfit = require "tperf.unfit"
 
 local profile = {}
 
@@ -151,30 +152,33 @@ end
 local function span_of(cases, value)
   local low, high = math.huge, 0
   for _, case in ipairs(cases) do low, high = math.min(low, value(case)), math.max(high, value(case)) end
-  return ("[%d, %d]"):format(low, high)
+  return { low, high }
 end
 
-local function systems_of(cases)
-  local seen, names = {}, {}
-  for _, case in ipairs(cases) do
-    if not seen[case.system] then
-      seen[case.system] = true
-      names[#names + 1] = case.system
-    end
+-- The different values of a list, sorted.
+local function set_of(list, value)
+  local seen, values = {}, {}
+  for _, item in ipairs(list) do
+    local one = value(item)
+    if one and not seen[one] then values[#values + 1] = one end
+    seen[one or false] = true
   end
-  table.sort(names)
-  return names
+  table.sort(values)
+  return values
 end
 
-local function generations_of(systems)
-  local seen, list = {}, {}
-  for _, name in ipairs(systems) do
-    local generation = system(name).generation
-    if generation and not seen[generation] then list[#list + 1] = generation end
-    seen[generation or ""] = true
-  end
-  table.sort(list)
-  return list
+--- What runs a profile was fitted to: the fields of tperf.software that say so.
+---@param cases table[]
+---@return table facts  { systems, generations, architectures, gpus, hidden, seq }
+function profile.facts(cases)
+  local systems = set_of(cases, function(case) return case.system end)
+  return {
+    systems = systems, generations = set_of(systems, function(name) return system(name).generation end),
+    architectures = set_of(cases, function(case) return unfit.architecture(case.model) end),
+    gpus = span_of(cases, function(case) return case.sizes.gpus end),
+    hidden = span_of(cases, function(case) return case.model.hidden end),
+    seq = span_of(cases, function(case) return case.model.seq end),
+  }
 end
 
 local FITTED_TO <const> = {
@@ -202,16 +206,15 @@ function profile.text(base, cases, values, held, shared)
     local text = p.name == "host" and ("%.3g us"):format(value * 1e6) or ("%.3g"):format(value)
     lines[#lines + 1] = p.name .. ": " .. text
   end
-  local systems = systems_of(cases)
+  local facts = profile.facts(cases)
+  local function span(name) return ("%s: [%d, %d]"):format(name, table.unpack(facts[name])) end
+  local function names(name) return ("%s: [%s]"):format(name, table.concat(facts[name], ", ")) end
   local more = {
     "error: " .. ("%.3g"):format(held.median), ("spread: [%.3g, %.3g]"):format(table.unpack(held.spread)),
-    "runs: " .. #cases,
-    "systems: [" .. table.concat(systems, ", ") .. "]",
-    "generations: [" .. table.concat(generations_of(systems), ", ") .. "]",
-    "gpus: " .. span_of(cases, function(case) return case.sizes.gpus end),
-    "hidden: " .. span_of(cases, function(case) return case.model.hidden end),
-    "seq: " .. span_of(cases, function(case) return case.model.seq end),
+    "runs: " .. #cases, names "systems", names "generations", names "architectures", span "gpus", span "hidden",
+    span "seq",
   }
+  if held.reach then table.insert(more, 3, ("reach: [%.3g, %.3g]"):format(table.unpack(held.reach))) end
   table.move(more, 1, #more, #lines + 1, lines)
   return table.concat(lines, "\n") .. "\n"
 end

@@ -44,6 +44,7 @@ local function write_shared(folder, rows, stacks)
     for _, group in ipairs(groups) do table.move(group, 1, #group, #cases + 1, cases) end
     if #groups >= 2 then
       local values, held = holdout.shared(groups)
+      held.reach = kind == "typical" and holdout.reach(stacks)() or nil
       local all = fit.errors(profile.add_ratios({}, cases, values))
       write_profile(folder, rows, kind, { cases = cases, values = values, all = all, held = held, shared = true })
     end
