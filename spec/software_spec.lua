@@ -126,7 +126,7 @@ describe("runs that a profile was not fitted to", function()
     assert.truthy(warnings({ gpus = 4096, global_batch = 4096 }):find("gpus 4096 is outside the 4 to 2048", 1, true))
     local dense = tperf.software("typical"):with { architectures = { "dense" } }
     assert.equal("", warnings { software = dense })
-    assert.truthy(warnings({ software = dense, model = "mixtral-8x7b" }):find("(experts)", 1, true))
+    assert.truthy(warnings({ software = dense, model = "mixtral-8x7b", gpus = 64 }):find("(experts)", 1, true))
   end)
 
   it("are told on the command line with the profile whose runs are nearest", function()

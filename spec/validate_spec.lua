@@ -456,7 +456,8 @@ local function made(runs)
   for i, one in ipairs(runs) do
     cases[i] = {
       stack = one.stack, source = one.stack, system = one.system or "h100-sxm", label = one.label or "Llama 3 8B",
-      model = tperf.model "llama-3.1-8b", sizes = { gpus = one.gpus or 8 }, profile = { optimizer = 0.7 }, measured = one.factor * (1 + i % 3),
+      model = tperf.model "llama-3.1-8b", sizes = { gpus = one.gpus or 8 },
+      profile = { optimizer = 0.7 }, measured = one.factor * (1 + i % 3),
       predictors = { function(terms) return terms.compute * (1 + i % 3) end },
     }
   end

@@ -162,7 +162,8 @@ function step.case(row, options)
     zero = zero_of(row, sizes), sequence_parallel = row.sp == "1", precision = precision,
     dealt = layout_of(row, model),
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
-    attention = attention_of(row), graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
+    attention = attention_of(row), graphs = captures_all(row),
+    memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
     gradients = first_of(row.grad_reduce_dtype, { { "fp32", "fp32" }, { "bf16", "bf16" } }),
   }
   case.measured, reason = rates.seconds(case, row)
@@ -219,7 +220,8 @@ function step.request(case, system, profile, recompute)
     global_batch = case.global_batch,
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
     virtual_stages = interleaved and s.vp or nil, zero = case.zero, recompute = recompute or case.recompute,
-    sequence_parallel = case.sequence_parallel, software = profile, gradients = case.gradients, attention = case.attention,
+    sequence_parallel = case.sequence_parallel, software = profile,
+    gradients = case.gradients, attention = case.attention,
     fast = placement_of(s, system.network.fast.domain),
   }
   for name, value in pairs(s.pp > 1 and case.dealt or {}) do request[name] = value end
