@@ -723,7 +723,7 @@
 ---@field group_size? integer micro-batches of a group, for schedules that interleave
 ---@field times? table { forward=, backward=, backward_input=, backward_weight=, overlapped= }: each a number, or a list or map by stage; any unit
 ---@field p2p? number time between the end of a pass and its neighbour's start
----@field memory? table { forward > 0, backward_input <= 0, backward_weight <= 0 }: what a pass leaves behind, by default 1 from a forward to its (weight) backward
+---@field memory? table { forward >= 0, backward_input <= 0, backward_weight <= 0 }: what a pass leaves behind, by default 1 from a forward to its (weight) backward
 ---@field passing? table { forward, backward }: what lives on the device while such a pass runs, and no longer
 ---@field memory_limit? any of every device, or a list by device
 ---@field ready? any when devices can begin (0), or a list by device
@@ -786,7 +786,7 @@
 ---@field account_for_loss? boolean true: count as a layer when layers are dealt out to stages (false)
 ---@field cp_kind? "all_gather"|"ring"|"all_to_all"|("all_gather"|"ring"|"all_to_all")[] how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list
 ---@field ulysses? integer|integer[] GPUs of context parallelism by all-to-all inside cp, likewise (1)
----@field virtual_stages? integer|integer[] chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
+---@field virtual_stages? integer|integer[] chunks of layers on a device for schedules that interleave; those of { 2, 3, 4, 6, 8 } that deal the layers out evenly, or all where a schedule is asked for
 ---@field zero? integer|integer[] ZeRO stage 0 to 3, or a list (1)
 ---@field recompute? "none"|"selective"|"full"|("none"|"selective"|"full")[] "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---@field sequence_parallel? boolean|boolean[] true (default), false, or a list
@@ -901,9 +901,11 @@
 ---@field runs? integer how many published runs it was fitted to
 ---@field error? number half of them are within this part of the measured time, predicted by a fit to others of them
 ---@field spread? number[] nine tenths of them took between spread[1] and spread[2] times the predicted time: the 5 % and 95 % quantiles of measured / predicted
+---@field reach? number[] of `typical`: the same of runs that a stack's own profile had not seen the like of: on another system, on more GPUs, of another family of models
 ---@field error90? number in files without `spread`: nine tenths of them are within this part of the measured time
 ---@field systems? string[] on which they ran, and of which generations of GPUs those are
 ---@field generations? string[] on which they ran, and of which generations of GPUs those are
+---@field architectures? string[] of the models that ran: "dense", "experts", "latent experts", "recurrent" …
 ---@field gpus? integer[] their range, { from, to }
 ---@field hidden? integer[] their range, { from, to }
 ---@field seq? integer[] their range, { from, to }
@@ -1098,7 +1100,7 @@
 ---@field shard? integer replicas that ZeRO shards over, likewise: fewer than all are hybrid shards (all)
 ---@field system string|table a name, a file or a table; system may be a list
 ---@field ulysses? integer GPUs of context parallelism by all-to-all inside cp, likewise (1)
----@field virtual_stages? integer chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
+---@field virtual_stages? integer chunks of layers on a device for schedules that interleave; those of { 2, 3, 4, 6, 8 } that deal the layers out evenly, or all where a schedule is asked for
 ---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---@field zero? integer ZeRO stage 0 to 3, or a list (1)
 

@@ -72,7 +72,7 @@ describe("tperf.search with simulate", function()
     end
     table.sort(simulated)
     assert.is_true(#simulated > 50)
-    local found = ask { simulate = true, recompute = "none", tp = { 2, 4 } }
+    local found = ask { simulate = true, schedule = { "1f1b", "interleaved_1f1b" }, recompute = "none", tp = { 2, 4 } }
     assert.is_true(found.proven)
     assert.equal(5, #found)
     for i, c in ipairs(found) do
@@ -81,9 +81,25 @@ describe("tperf.search with simulate", function()
     end
   end)
 
+  it("finds nothing better than the closed form does where the chunks are left open", function()
+    for _, one in ipairs { { "llama-3.1-70b", 256 }, { "llama-3.1-405b", 1024 }, { "gpt3-175b", 512 },
+      { "deepseek-v3", 1024 }, { "mixtral-8x7b", 128 } } do
+      local question = { model = one[1], system = "h100-sxm", gpus = one[2], global_batch = 4 * one[2], top = 8 }
+      local closed = tperf.search(question)
+      for _, c in ipairs(closed) do
+        local t = tperf.train { model = one[1], system = "h100-sxm", configuration = c, simulate = true }.simulated.time
+        assert.near(t, c.time, 0.01 * t, one[1])
+      end
+      question.simulate, question.top = true, 1
+      local best = tperf.search(question)
+      assert.is_true(best.proven)
+      assert.near(best[1].simulated.time, closed[1].time, 0.01 * closed[1].time, one[1])
+    end
+  end)
+
   it("changes the order where stages differ", function()
     local question = { model = "llama-3.1-70b", system = "h100-sxm", gpus = 256, global_batch = 512, top = 3, tp = 4,
-      software = "none" }
+      software = "none", virtual_stages = { 2, 3, 4, 6, 8 } }
     local closed = tperf.search(question)
     question.simulate = true
     local found = tperf.search(question)

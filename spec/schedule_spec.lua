@@ -307,7 +307,7 @@ describe("tperf.schedule", function()
     refuses("all times are 0", call, { times = { forward = 0, backward = 0 } })
     refuses("the passes take no time", call, { times = { forward = 0, backward = 0 }, p2p = 0.1 })
     refuses("their sum overflows", call, { times = { forward = 1e308, backward = 1e308 } })
-    refuses("'memory.forward' must be a number above 0", call, { memory = { forward = 0 } })
+    refuses("'memory.forward' must be a number of at least 0", call, { memory = { forward = -1 } })
     refuses("'memory' must add up to 0 at stage 1: forward 2 and backward -1 leave 1", call,
       { memory = { forward = 2, backward_weight = -1 } })
     refuses("1f1b needs 2 of memory on device 1, over its 'memory_limit' of 1.5", call, { memory_limit = 1.5 })

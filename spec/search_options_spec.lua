@@ -430,7 +430,9 @@ describe("Ctrl-C", function()
     local result = program.shell([[
       timeout -s KILL 100 ]] .. program.quote(program.absolute()) .. [[ run --trust long.lua > out & job=$!
       while ! test -s out; do sleep 0.02; done
-      read pid < out; ]] .. INTERRUPT .. [[
+      read pid < out
+      while test "$(ls /proc/$pid/task | wc -l)" -lt 2; do sleep 0.02; done # the core has started its second thread
+      ]] .. INTERRUPT .. [[
       wait $job; code=$?; tail -n 1 out; exit $code]], folder)
     program.remove(folder)
     assert.equal("false\ttrue\n", result.out, result.err)

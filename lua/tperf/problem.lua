@@ -241,6 +241,7 @@ function problem.of(o, strategies)
   p.pipelines, p.pipeline_list = pipelines.make {
     pps = p.pps, schedules = schedules, virtual_stages = p.virtual_stages or VIRTUAL_STAGES,
     layers = p.model.layers, runs = p.layouts[1].runs, has_ends = p.layouts[1].has_ends, deal = deal,
+    even = o.schedule == nil and o.virtual_stages == nil,
   }
   for _, question in ipairs(p.questions) do
     question.pipelines, question.pipeline_list = p.pipelines, p.pipeline_list

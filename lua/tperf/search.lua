@@ -235,7 +235,8 @@ end
 ---  account_for_embedding, account_for_loss  true: count as a layer when layers are dealt out to stages (false)
 ---  cp_kind            how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list
 ---  ulysses            GPUs of context parallelism by all-to-all inside cp, likewise (1)
----  virtual_stages     chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }
+---  virtual_stages     chunks of layers on a device for schedules that interleave; those of { 2, 3, 4, 6, 8 } that deal
+---                     the layers out evenly, or all where a schedule is asked for
 ---  zero               ZeRO stage 0 to 3, or a list (1)
 ---  recompute          "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---  sequence_parallel  true (default), false, or a list

@@ -110,7 +110,7 @@ local SCHEMA = {
   }, { default = {} }),
   p2p = check.number { min = 0, optional = true },
   memory = check.record_of({
-    forward = costs.by_stage { above = 0 },
+    forward = costs.by_stage { min = 0 },
     backward_input = costs.by_stage { max = 0 },
     backward_weight = costs.by_stage { max = 0 },
   }, { optional = true }),
@@ -210,7 +210,7 @@ end
 --   times         { forward=, backward=, backward_input=, backward_weight=, overlapped= }: each a number, or a
 --                 list or map by stage; any unit
 --   p2p           time between the end of a pass and its neighbour's start
---   memory        { forward > 0, backward_input <= 0, backward_weight <= 0 }: what a pass leaves behind, by default
+--   memory        { forward >= 0, backward_input <= 0, backward_weight <= 0 }: what a pass leaves behind, by default
 --                 1 from a forward to its (weight) backward
 --   passing       { forward, backward }: what lives on the device while such a pass runs, and no longer
 --   memory_limit  of every device, or a list by device

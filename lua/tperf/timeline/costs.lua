@@ -101,7 +101,7 @@ end
 
 --- What a device holds more after each pass on each stage. By default one after a forward, until the whole
 -- backward or the weight gradient.
----@param memory table|nil  pass -> number or map by stage; forward > 0, the others <= 0, their sum 0
+---@param memory table|nil  pass -> number or map by stage; forward >= 0, the others <= 0, their sum 0
 ---@param stages integer
 function costs.memory(memory, stages)
   memory = memory or {}
