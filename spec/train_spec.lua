@@ -242,3 +242,30 @@ describe("tperf.train without data_overlap", function()
     assert.is_true(hidden.breakdown.data_comm < c.breakdown.data_comm)
   end)
 end)
+
+describe("what does not fit", function()
+  local question = { model = "llama-3.1-70b", system = "h100-sxm", tp = 8, dp = 8, global_batch = 64 }
+
+  it("is told how it would fit by searches that wait until somebody reads it", function()
+    local shortage = require "tperf.shortage"
+    local advice, asked = shortage.advice, 0
+    shortage.advice = function(...)
+      asked = asked + 1
+      return advice(...)
+    end
+    local c = tperf.train(question)
+    assert.is_false(c.feasible)
+    assert.equal(0, asked)
+    assert.truthy(c.reason:find("it would fit with", 1, true))
+    assert.equal(c.reason, c.reason)
+    assert.equal(1, asked)
+    local copy = {}
+    for name, value in pairs(tperf.train(question)) do copy[name] = value end -- as reports and scripts do
+    assert.equal(c.reason, copy.reason)
+    local rows = tperf.sweep { run = tperf.train, model = "llama-3.1-70b", system = "h100-sxm", tp = 8, dp = 8,
+      global_batch = 64, pp = tperf.vary { 1, 2 } }
+    assert.equal(2, asked)
+    assert.equal(c.reason:match "^[^;]+", rows[1].reason)
+    shortage.advice = advice
+  end)
+end)

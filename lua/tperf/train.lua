@@ -70,10 +70,47 @@ local function best_placement(t, panels)
   return found.fast, found.panels
 end
 
--- By how much it misses, and what would help.
-local function why_too_big(c, o, s, question)
-  return ("does not fit: the fullest GPU needs %s; %s"):format(shortage.miss(c.memory.total, question),
-    shortage.advice(o, { s }, question, search.least))
+-- By how much it misses.
+local function why_too_big(c, question)
+  return "does not fit: the fullest GPU needs " .. shortage.miss(c.memory.total, question)
+end
+
+local unread = {} -- configuration -> its reason so far, and what finds the advice
+
+local function read_reason(c)
+  local u = unread[c]
+  unread[c] = nil
+  setmetatable(c, nil)
+  c.reason = ("%s; %s"):format(u.reason, u.advice())
+  return c.reason
+end
+
+setmetatable(unread, { __mode = "k" })
+
+-- A configuration whose `reason` is found by more searches when somebody reads it.
+local READER <const> = {
+  __index = function(c, name) return name == "reason" and read_reason(c) or nil end,
+  __pairs = function(c)
+    read_reason(c)
+    return next, c, nil
+  end,
+}
+
+local function lacks_memory(c, o, s, question)
+  unread[c] = {
+    reason = why_too_big(c, question), advice = function() return shortage.advice(o, { s }, question, search.least) end,
+  }
+  setmetatable(c, READER)
+end
+
+--- The same configuration with its reason in it, without advice, which many points at once are not worth.
+---@param c any  what train.run returned, or anything else
+function train.brief(c)
+  local u = unread[c]
+  if not u then return c end
+  unread[c] = nil
+  setmetatable(c, nil).reason = u.reason
+  return c
 end
 
 local function explain(c, t)
@@ -186,7 +223,7 @@ function train.run(given)
     timeline.configuration = c
   end
   if o.explain then c.sum = sum(c, audit, closed) end
-  if not c.feasible then c.reason = why_too_big(c, o, t.strategy, question) end
+  if not c.feasible then lacks_memory(c, o, t.strategy, question) end
   return c, timeline
 end
 

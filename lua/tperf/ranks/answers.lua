@@ -6,6 +6,7 @@ local questions = require "tperf.ranks.questions"
 local refusal = require "tperf.refusal"
 local row = require "tperf.sweep.row"
 local rules = require "tperf.rules"
+local train = require "tperf.train"
 
 local function bytes_of(result) return { bytes = core.codec.encode(result) } end
 
@@ -13,7 +14,7 @@ local function bytes_of(result) return { bytes = core.codec.encode(result) } end
 local function answer(question, args)
   local result, reason = refusal.attempt(questions.of(question), args)
   if reason then return { reason = reason } end
-  if question ~= "search" then return bytes_of(result) end
+  if question ~= "search" then return bytes_of(train.brief(result)) end
   if result.candidates == nil then check.fail "tperf.sweep: gpus and system are one each, at every point" end
   return result.complete and bytes_of(row.answer(result)) or nil
 end

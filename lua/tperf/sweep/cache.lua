@@ -13,6 +13,7 @@ local runtime = require "tperf.runtime"
 local software = require "tperf.software"
 local store = require "tperf.sweep.store"
 local system = require "tperf.system"
+local train = require "tperf.train"
 
 local WHAT <const> = "tperf.sweep"
 local LARGEST <const> = 1 << 30 -- bytes of an answer, which SQLite can hold
@@ -98,6 +99,14 @@ function cache:find(args)
   return key
 end
 
+-- The configurations in what a script's own function returned, with their reasons in them.
+local function settle(value, seen)
+  if type(value) ~= "table" or seen[value] then return end
+  seen[value] = true
+  train.brief(value)
+  for _, part in next, value do settle(part, seen) end
+end
+
 --- Keeps an answer.
 ---@param key string
 ---@param answer any
@@ -105,6 +114,7 @@ end
 ---@param args table
 function cache:add(key, answer, row, args)
   if answer == nil then return end
+  if not self.question then settle(answer, {}) end
   local ok, bytes = pcall(codec.encode, answer)
   if not ok then check.fail("%s: the cache cannot keep what 'run' returned: %s", WHAT, bytes) end
   self:add_bytes(key, bytes, row, args)

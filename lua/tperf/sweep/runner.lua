@@ -31,7 +31,7 @@ local function run_one(run, p, done)
   elseif result ~= nil and type(result) ~= "table" and type(result) ~= "number" then
     check.fail("%s: 'run' returned %s, where a table, a number or nil must be", WHAT, check.show(result))
   end
-  done(p, result)
+  done(p, train.brief(result))
   return true
 end
 
