@@ -206,8 +206,10 @@ local made, count = {}, 0
 -- What decides pipelines, as text; nil: layers are dealt out by a function.
 local function key_of(options)
   if options.deal then return nil end
-  local words = { options.layers, tostring(options.has_ends), table.concat(options.pps, " "),
-    table.concat(options.virtual_stages, " "), tostring(options.even) }
+  local words = {
+    options.layers, tostring(options.has_ends), tostring(options.even), table.concat(options.pps, " "),
+    table.concat(options.virtual_stages, " "),
+  }
   for _, name in ipairs(options.schedules) do words[#words + 1] = ("%s %p"):format(name, schedule.get(name)) end
   for _, run in ipairs(options.runs) do words[#words + 1] = run[1] .. " " .. run[2] end
   return table.concat(words, ",")
@@ -215,7 +217,8 @@ end
 
 --- All pipelines of a search.
 ---@param options table  pps = list of sizes, schedules = list of names, virtual_stages = list, layers, runs = list of
----  { kind, layers }, has_ends, even = only chunks with about as many layers each; deal: as pipeline_layout.of returns it
+---  { kind, layers }, has_ends, even = only chunks with about as many layers each; deal: as pipeline_layout.of
+---  returns it
 ---@return userdata made, table described  for the core; and { pp, virtual_stages, schedule = name } of each
 function pipelines.make(options)
   local key = key_of(options)
