@@ -60,7 +60,8 @@ describe("--tokens", function()
   end)
 
   it("knows Megatron-LM's names", function()
-    local cost = row_of(TRAIN .. " --save-interval 1000 --async-save --copy-bandwidth 20GB/s --checkpoint-time 1min").cost
+    local cost = row_of(TRAIN .. " --save-interval 1000 --async-save --copy-bandwidth 20GB/s "
+      .. "--checkpoint-time 1min").cost
     local c = tperf.train { model = "llama-2-7b", system = "h100-sxm", global_batch = 256, dp = 64, software = "none" }
     assert.near(1000 * c.time, cost.checkpoint.interval, 1e-9 * 1000 * c.time)
     assert.near(14 * 6738415616 / 64 / 20e9, cost.checkpoint.block, 1e-12)
@@ -76,7 +77,8 @@ describe("--tokens", function()
       ["--tokens 1e9 --mtbf gpu=3 --restart-time 1s --checkpoint-time 1s"] = "--mtbf: a unit is needed, got '3'",
       ["--restart-time 1s"] = "--restart-time needs --mtbf", ["--spare-nodes 4"] = "--spare-nodes needs --mtbf",
       ["--tokens 1e9 --async-save"] = "--async-save needs --copy-bandwidth",
-      ["--carbon 400"] = "--carbon needs --tokens", ["--checkpoint-interval 1h"] = "--checkpoint-interval needs --tokens",
+      ["--carbon 400"] = "--carbon needs --tokens",
+      ["--checkpoint-interval 1h"] = "--checkpoint-interval needs --tokens",
       ["--tokens 15T"] = "--tokens: a number is needed, got '15T'; write 15e12",
     } do
       for _, command in ipairs { "tperf train llama-2-7b -s h100-sxm -b 256 --dp 8 ",

@@ -46,7 +46,7 @@ local function straggle(c, o)
     check.fail "tperf.cost: 'straggling' is in the configuration's time already: tperf.train was asked for it"
   end
   if type(c.breakdown) ~= "table" then
-    check.fail "tperf.cost: 'straggling' needs a configuration with its breakdown, as tperf.train and tperf.search give it"
+    check.fail "tperf.cost: 'straggling' needs a configuration with its breakdown, as tperf.train and tperf.search give"
   end
   local s = straggling.of(c, o.straggling)
   return s, 1 + s.seconds / c.time
@@ -78,21 +78,21 @@ end
 ---  power     watts per GPU, in place of the system's
 ---  carbon    grams of CO2 per kilowatt-hour of the grid
 ---  pue       what the building draws for every watt of the GPUs (1)
----  straggling  the standard deviation of a GPU's time, a part of it, such as 0.02, or { deviation, screened = GPUs slower
----              by that part do not run }: the slowest sets the step. None: what the software's runs had of it is in its
----              profile
+---  straggling  the standard deviation of a GPU's time, a part of it, such as 0.02, or { deviation, screened = GPUs
+---              slower by that part do not run }: the slowest sets the step. None: what the software's runs had of it
+---              is in its profile
 ---  mtbf      seconds between failures on average, of what the field says: { gpu = } or { node =, gpus_per_node = } or
 ---            { cluster = }; then also checkpoint and restart
----  checkpoint  { interval or steps (else the best), size (weights and optimizer), bandwidth (of a GPU), store (of all),
----            write, async, copy (of a GPU to its host), block, load }, see docs/goodput.md
+---  checkpoint  { interval or steps (else the best), size (weights and optimizer), bandwidth (of a GPU), store (of
+---            all), write, async, copy (of a GPU to its host), block, load }, see docs/goodput.md
 ---  restart   seconds from a failure's detection until the run trains again, without loading the checkpoint
 ---  detection   seconds until a failure is seen (0)
 ---  spares    { nodes, repair (s), part (of the failures that take a node out, 1), gpus_per_node }: nodes that stand by
 ---@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J), co2 (kg) }: dollars, energy and CO2 only
 ---  when price, power and carbon are known; empty for a row without a configuration, so that its fields are gaps. GPUs
----  that the placement leaves idle, and spare ones, are paid for, but draw no power. With failures also goodput, a part;
----  failures; mtbf (of the cluster); checkpoint { bytes, write, block, load, interval, young, daly, best, count }; lost
----  { checkpoints, rework, restarts, waiting } seconds; straggling. low, high: nine tenths of runs lie between them
+---  that the placement leaves idle, and spare ones, are paid for, but draw no power. With failures also goodput, a
+---  part; failures; mtbf (of the cluster); checkpoint { bytes, write, block, load, interval, young, daly, best, count };
+---  lost { checkpoints, rework, restarts, waiting } seconds; straggling. low, high: nine tenths of runs lie between them
 return function(c, given)
   local o = check.record("tperf.cost", given or {}, schema)
   if type(c) ~= "table" then check.fail("tperf.cost needs a configuration, got %s", check.show(c)) end

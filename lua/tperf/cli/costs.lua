@@ -7,21 +7,21 @@ local costs = {}
 
 --- The options; some have the names that Megatron-LM gives them.
 costs.options = {
-  { long = "tokens", value = "N", kind = "number", help = "of the whole run, such as 15e12: also tell days and dollars" },
+  { long = "tokens", value = "N", kind = "number", help = "of the whole run, such as 15e12: also tells its days" },
   { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },
   { long = "carbon", value = "GRAMS", kind = "number", help = "CO2 of a kilowatt-hour, in grams" },
-  { long = "pue", value = "FACTOR", kind = "number", help = "what the building draws for a watt of the GPUs (default 1)" },
+  { long = "pue", value = "FACTOR", kind = "number", help = "what the site draws for a watt of the GPUs (default 1)" },
   { long = "straggling", value = "PART", kind = "number",
     help = "standard deviation of a GPU's time, a part of it: 0.02" },
   { long = "mtbf", value = "OF=TIME", help = "between failures: gpu=50000h, node=6000h or cluster=3h" },
-  { long = "checkpoint-interval", value = "TIME", kind = "s", help = "of work between checkpoints (default: the best)" },
+  { long = "checkpoint-interval", value = "TIME", kind = "s", help = "of work between saves (default: the best)" },
   { long = "save-interval", value = "N", kind = "integer", min = 1, help = "the same in iterations" },
   { long = "checkpoint-size", value = "SIZE", kind = "bytes", help = "default: the weights and the optimizer's state" },
   { long = "checkpoint-bandwidth", value = "RATE", kind = "bytes/s", help = "of each GPU to the store: 1GB/s" },
   { long = "store-bandwidth", value = "RATE", kind = "bytes/s", help = "of the whole store" },
   { long = "checkpoint-time", value = "TIME", kind = "s", help = "to write one, in place of bandwidths" },
   { long = "async-save", help = "write behind the work, which stops for the copy to the host" },
-  { long = "copy-bandwidth", value = "RATE", kind = "bytes/s", help = "of each GPU to its host, for asynchronous saves" },
+  { long = "copy-bandwidth", value = "RATE", kind = "bytes/s", help = "of each GPU to its host, for async saves" },
   { long = "restart-time", value = "TIME", kind = "s", help = "from a failure to training, without loading: 10min" },
   { long = "detection-time", value = "TIME", kind = "s", help = "until a failure is seen (default 0s)" },
   { long = "spare-nodes", value = "N", kind = "integer", min = 0, help = "that stand by, and are paid for" },
@@ -71,7 +71,8 @@ local function mtbf_of(text)
   return { [of] = seconds }
 end
 
---- The arguments of tperf.cost that the options spell; nil where none asks for it, and a message when something is wrong.
+--- The arguments of tperf.cost that the options spell; nil where none asks for it; and a message when
+--- something is wrong.
 ---@param values table  the command's options
 ---@param asked table   the arguments of the question: model, system
 ---@return table?, string?
@@ -132,7 +133,8 @@ costs.columns = {
   { key = "cost.days", title = "days" }, { key = "cost.goodput", title = "goodput", unit = "%", digits = 3, wide = 0 },
   { key = "cost.dollars", title = "cost", format = dollars },
   { key = "cost.gpu_hours", title = "GPU-hours", format = short, wide = 7 },
-  { key = scaled("energy", MWH), title = "MWh", wide = 8 }, { key = scaled("co2", TONNE), title = "t of CO2", wide = 9 },
+  { key = scaled("energy", MWH), title = "MWh", wide = 8 },
+  { key = scaled("co2", TONNE), title = "t of CO2", wide = 9 },
   { key = "cost.low.days", title = "days from", csv = true }, { key = "cost.high.days", title = "days to", csv = true },
 }
 
@@ -153,8 +155,8 @@ function costs.told(cost)
 end
 
 local LINES <const> = {
-  { "days", "days" }, { "gpu_hours", "GPU-hours", 1, short }, { "dollars", "cost", 1, dollars }, { "energy", "MWh", MWH },
-  { "co2", "t of CO2", TONNE },
+  { "days", "days" }, { "gpu_hours", "GPU-hours", 1, short }, { "dollars", "cost", 1, dollars },
+  { "energy", "MWh", MWH }, { "co2", "t of CO2", TONNE },
 }
 local LOST <const> = {
   { "checkpoints", "writing checkpoints" }, { "rework", "work done again" }, { "restarts", "restarts" },

@@ -9,9 +9,9 @@ local function rate() return check.number { above = 0, max = 1e18, unit = "bytes
 
 --- The field `checkpoint` of tperf.cost.
 checkpoint.schema = {
-  interval = check.number { above = 0, max = 1e12, unit = "s", optional = true }, -- of work between saves; else the best
+  interval = check.number { above = 0, max = 1e12, unit = "s", optional = true }, -- of work, saves apart; else the best
   steps = check.integer { min = 1, max = 1 << 53, optional = true }, -- the same in iterations
-  size = check.number { above = 0, max = 1e24, unit = "bytes", optional = true }, -- else the weights and their optimizer
+  size = check.number { above = 0, max = 1e24, unit = "bytes", optional = true }, -- else the weights and optimizer
   bandwidth = rate(), -- of each GPU to the store
   store = rate(), -- of the whole store
   write = seconds(true), -- in place of size over bandwidth

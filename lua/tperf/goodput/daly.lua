@@ -1,5 +1,5 @@
---- How often to save a run that fails, and what failures cost it: the model of J. T. Daly, "A higher order estimate of the
---- optimum checkpoint interval for restart dumps", Future Generation Computer Systems 22 (2006) 303
+--- How often to save a run that fails, and what failures cost it: the model of J. T. Daly, "A higher order estimate of
+--- the optimum checkpoint interval for restart dumps", Future Generation Computer Systems 22 (2006) 303
 --- (doi 10.1016/j.future.2004.11.016), after J. W. Young, Communications of the ACM 17 (1974) 530.
 --
 -- Failures come at random, one in M seconds on average, also while the run is saved or restarted. Work of `interval`
@@ -11,14 +11,14 @@ local daly = {}
 --- Young's interval: seconds of work between saves, √(2 block M).
 function daly.young(block, mtbf) return math.sqrt(2 * block * mtbf) end
 
---- Daly's (equation 37): good as long as saving takes less than half of M.
+--- Daly's of higher order: good as long as saving takes less than half of M.
 function daly.higher_order(block, mtbf)
   if block >= 2 * mtbf then return mtbf end
   local x = block / (2 * mtbf)
   return daly.young(block, mtbf) * (1 + math.sqrt(x) / 3 + x / 9) - block
 end
 
---- The interval for which daly.wall is least: where (1 - interval / M) e^((interval + block) / M) = 1, by Newton's method.
+--- The interval for which daly.wall is least: where (1 - interval / M) e^((interval + block) / M) = 1, by Newton.
 function daly.best(block, mtbf)
   local x, rate = daly.higher_order(block, mtbf) / mtbf, block / mtbf
   for _ = 1, 60 do
@@ -31,7 +31,7 @@ function daly.best(block, mtbf)
   return mtbf * x
 end
 
---- The expected time of a run (Daly's complete model, equation 20): its work, and what saving, failures and restarts take.
+--- The expected time of a run (Daly's complete model): its work, and what saves, failures and restarts take.
 ---@param work number     seconds that it would take without any
 ---@param interval number seconds of work between saves
 ---@param block number    seconds that a save stops the work

@@ -44,7 +44,8 @@ end
 local function seconds(value) return units.format(value, "s") end
 
 local function never(mtbf, reason)
-  check.fail("tperf.cost: the cluster fails every %s on average, and %s: no time is left to train", seconds(mtbf), reason)
+  check.fail("tperf.cost: the cluster fails every %s on average, and %s: no time is left to train", seconds(mtbf),
+    reason)
 end
 
 -- The interval that is asked for, else the best one that can be.
@@ -54,8 +55,8 @@ local function choose_interval(one, least, mtbf)
   one.interval = one.interval or one.best
 end
 
--- 5 % and 95 % of such runs: Poisson's count of failures, and what each of them loses, which is as likely to be early in
--- an interval as late.
+-- 5 % and 95 % of such runs: Poisson's count of failures, and what each of them loses, which is as likely to be early
+-- in an interval as late.
 local function band(base, wall, failures, each)
   local lost = failures > 0 and (wall - base) / failures or 0
   if lost <= 0 then return wall, wall end

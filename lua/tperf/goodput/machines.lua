@@ -41,7 +41,7 @@ function machines.mtbf_of(given, gpus, machine)
     if given[name] then said[#said + 1] = name end
   end
   if #said ~= 1 then
-    check.fail("tperf.cost: 'mtbf' needs one of gpu, node and cluster: of what that is the time between failures, got %s",
+    check.fail("tperf.cost: 'mtbf' needs one of gpu, node and cluster: of what is that the time? Got %s",
       said[1] and table.concat(said, " and ") or "none")
   end
   if given.cluster then return given.cluster end
@@ -49,9 +49,9 @@ function machines.mtbf_of(given, gpus, machine)
   return given.node / math.ceil(gpus / per_node(given, machine, "mtbf"))
 end
 
---- What spare nodes mean for a run: a node fails every `mtbf` seconds on average and is away for `repair`; the run stands
---- still while more are away than stand by. That is a loss system of spares + 1 nodes, whose last server is the run's:
---- Erlang's B, whatever the distribution of repairs.
+--- What spare nodes mean for a run: a node fails every `mtbf` seconds on average and is away for `repair`; the run
+--- stands still while more are away than stand by. That is a loss system of spares + 1 servers, the last of them
+--- the run's: Erlang's B, whatever the distribution of repairs.
 ---@param given table  of machines.spares
 ---@param mtbf number  seconds
 ---@param machine table?  a system

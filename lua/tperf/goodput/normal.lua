@@ -64,7 +64,7 @@ end
 local STEP <const>, WIDTH <const> = 1 / 128, 12.0
 
 --- The expected largest of n numbers: the integral of z dF^n, as the integral of 1 - F^n above 0 less that of F^n below
---- it, by the trapezoidal rule, whose error for smooth functions that vanish at both ends is far below the step's square.
+--- it, by the trapezoidal rule, whose error for smooth functions that vanish at both ends is far below its square.
 ---@param n integer
 ---@param limit number?  no number is above it: such are drawn again
 ---@return number

@@ -19,8 +19,8 @@ local schema = {
   screened = check.number { above = 0, max = 10, optional = true },
 }
 
---- The field of tperf.train and tperf.cost: the standard deviation as a part of the mean, or { deviation, screened = GPUs
---- slower than that part are found and replaced before they run }.
+--- The field of tperf.train and tperf.cost: the standard deviation as a part of the mean, or { deviation, screened =
+--- GPUs slower than that part are found and replaced before they run }.
 straggling.field = check.one_of(check.number { min = 0, max = 0.5, optional = true }, check.record_of(schema))
 
 local LOW <const>, HIGH <const> = 0.05, 0.95
