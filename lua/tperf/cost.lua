@@ -91,8 +91,9 @@ end
 ---@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J), co2 (kg) }: dollars, energy and CO2 only
 ---  when price, power and carbon are known; empty for a row without a configuration, so that its fields are gaps. GPUs
 ---  that the placement leaves idle, and spare ones, are paid for, but draw no power. With failures also goodput, a
----  part; failures; mtbf (of the cluster); checkpoint { bytes, write, block, load, interval, young, daly, best, count };
----  lost { checkpoints, rework, restarts, waiting } seconds; straggling. low, high: nine tenths of runs lie between them
+---  part; failures; mtbf (of the cluster); checkpoint { bytes, write, block, load, interval, young, daly, best,
+---  count }; lost { checkpoints, rework, restarts, waiting } seconds; straggling. low, high: nine tenths of runs lie
+---  between them
 return function(c, given)
   local o = check.record("tperf.cost", given or {}, schema)
   if type(c) ~= "table" then check.fail("tperf.cost needs a configuration, got %s", check.show(c)) end
