@@ -238,6 +238,18 @@ describe("tperf.cost with failures", function()
       assert.truthy(text:find(message, 1, true), ("no %q in %q"):format(message, text))
       assert.truthy(text:find "^spec/goodput_spec.lua:%d+: ", text)
     end
+    for message, c in pairs {
+      ["the configuration's 'gpus' must be an integer from 1"] = { gpus = 0, tokens_per_second = 1 },
+      ["the configuration's 'tokens_per_second' must be a number above 0"] = { gpus = 1, tokens_per_second = 0 / 0 },
+      ["the configuration's 'interval.high' is missing"] = { gpus = 1, tokens_per_second = 1, time = 1,
+        interval = { low = 1 } },
+      ["the configuration's 'breakdown.compute' must be a number"] = { gpus = 1, tokens_per_second = 1, time = 1,
+        breakdown = { bubble = 0, compute = "x" } },
+    } do
+      local ok, text = pcall(tperf.cost, c, { tokens = 1, straggling = c.breakdown and 0.01 or nil })
+      assert.is_false(ok, message)
+      assert.truthy(text:find(message, 1, true), text)
+    end
     local ok, text = pcall(tperf.cost, { gpus = 8, tokens_per_second = 1 },
       { tokens = 1, mtbf = { cluster = 1000 }, checkpoint = { bandwidth = 1e9 }, restart = 1 })
     assert.is_false(ok)

@@ -115,7 +115,8 @@ describe("T5", function()
 
   it("refuses descriptions that do not hold together", function()
     for message, changes in pairs {
-      ["'encoder_stack.layers' (48) must be less than 'layers' (48), the decoder's counted"] = { encoder_stack = { layers = 48 } },
+      ["'encoder_stack.layers' (48) must be less than 'layers' (48), the decoder's counted"] = {
+        encoder_stack = { layers = 48 } },
       ["'position_buckets' goes with positions = \"relative\""] = { positions = "none" },
       ["'encoder_stack' does not go with 'experts'"] = { experts = { count = 8, top_k = 2, ffn = 64 } },
       ["'encoder_stack' does not go with 'mtp'"] = { mtp = 1 },

@@ -29,6 +29,43 @@ local function once(constructor, value)
   return known[value]
 end
 
+local above_0 = check.number { above = 0, max = 1e300, optional = true }
+local at_least_0 = check.number { min = 0, max = 1e300, optional = true }
+-- What is read of a configuration.
+local read = {
+  gpus = check.integer { min = 1, max = 1 << 53 }, tokens_per_second = above_0, time = above_0,
+  checkpoint_bytes = above_0, idle = at_least_0, pp = check.integer { min = 1, optional = true },
+  dp = check.integer { min = 1, optional = true },
+}
+-- And of its records, where it has them.
+local records = {
+  breakdown = { compute = check.number { min = 0 }, memory = check.number { min = 0 },
+    tensor_comm = check.number { min = 0 }, bubble = check.number { min = 0 }, host = at_least_0 },
+  interval = { low = check.number { above = 0 }, high = check.number { above = 0 } },
+  straggling = { seconds = check.number { min = 0 }, low = check.number { min = 0 }, high = check.number { min = 0 } },
+}
+
+local function fields_of(from, checkers, path)
+  local copy = {}
+  for _, name in ipairs(check.names(checkers)) do
+    local value, message = checkers[name](from[name], path .. name)
+    if message then check.fail("tperf.cost: the configuration's %s", message) end
+    copy[name] = value
+  end
+  return copy
+end
+
+-- A configuration, or a row like one, with what is read of it checked once.
+local function configuration_of(given, o)
+  local c = fields_of(given, read, "")
+  for name, checkers in pairs(records) do
+    local record = given[name]
+    local needed = name ~= "breakdown" or o.straggling
+    if type(record) == "table" and needed then c[name] = fields_of(record, checkers, name .. ".") end
+  end
+  return c
+end
+
 -- What so many seconds of the whole cluster take.
 local function bill(seconds, paid, running, o)
   local gpu_hours = seconds / HOUR * paid
@@ -45,7 +82,7 @@ local function straggle(c, o)
   if c.straggling then
     check.fail "tperf.cost: 'straggling' is in the configuration's time already: tperf.train was asked for it"
   end
-  if type(c.breakdown) ~= "table" then
+  if not (c.time and c.breakdown) then
     check.fail "tperf.cost: 'straggling' needs a configuration with its breakdown, as tperf.train and tperf.search give"
   end
   local s = straggling.of(c, o.straggling)
@@ -59,7 +96,7 @@ local function band_of(c, failed, s)
   local function add(ratio_low, ratio_high)
     low, high, any = low + math.log(ratio_low) ^ 2, high + math.log(ratio_high) ^ 2, true
   end
-  if c.interval then add(math.min(c.interval.low / c.time, 1), math.max(c.interval.high / c.time, 1)) end
+  if c.interval and c.time then add(math.min(c.interval.low / c.time, 1), math.max(c.interval.high / c.time, 1)) end
   if failed and failed.failures then add(failed.low / failed.seconds, failed.high / failed.seconds) end
   if s then
     local whole = c.straggling and c.time or c.time + s.seconds
@@ -101,6 +138,7 @@ return function(c, given)
     if c[1] then check.fail("tperf.cost needs one configuration, such as found[1], not a list of them") end
     return {}
   end
+  c = configuration_of(c, o)
   local machine, network = once(system, o.system), once(model, o.model)
   local tokens = o.tokens or network and network.training_tokens
   if not tokens then
