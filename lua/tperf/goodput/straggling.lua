@@ -6,8 +6,8 @@
 --   E = deviation x (computing x e(all GPUs) + computing in the bubble x e(GPUs of a stage)),
 -- with e(n) the expected largest of n standard normal numbers. Links and the HBM are as fast everywhere.
 --
--- Sinha et al. (SC22, arXiv 2208.11035) timed nearly all GPUs of five clusters: of one kind they differ by 8 % on
--- average (22 % at most), outliers up to 1.5 times as slow as the median left out.
+-- Sinha et al. (SC22, arXiv 2208.11035) timed nine tenths of the GPUs of five clusters: those of one kind differ by 8 %
+-- on average (22 % at most), outliers up to 1.5 times as slow as the median left out.
 local check = require "tperf.check"
 local normal = require "tperf.goodput.normal"
 
