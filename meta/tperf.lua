@@ -33,6 +33,14 @@
 ---@field system? string|table whose price per GPU-hour and power limit count
 ---@field price? number dollars per GPU-hour, in place of the system's
 ---@field power? number|string watts per GPU, in place of the system's
+---@field carbon? number grams of CO2 per kilowatt-hour of the grid
+---@field pue? number what the building draws for every watt of the GPUs (1)
+---@field straggling? number|table the standard deviation of a GPU's time, a part of it, such as 0.02, or { deviation, screened = GPUs slower by that part do not run }: the slowest sets the step. None: what the software's runs had of it is in its profile
+---@field mtbf? table seconds between failures on average, of what the field says: { gpu = } or { node =, gpus_per_node = } or { cluster = }; then also checkpoint and restart
+---@field checkpoint? table { interval or steps (else the best), size (weights and optimizer), bandwidth (of a GPU), store (of all), write, async, copy (of a GPU to its host), block, load }, see docs/goodput.md
+---@field restart? number|string seconds from a failure's detection until the run trains again, without loading the checkpoint
+---@field detection? number|string seconds until a failure is seen (0)
+---@field spares? table { nodes, repair (s), part (of the failures that take a node out, 1), gpus_per_node }: nodes that stand by
 
 ---@class tperf.import.launch.request
 ---@field files any[] the paths, a script first; or { name = "run.sh", text = "…" }
@@ -109,6 +117,7 @@
 ---@field embedding_norm? boolean a norm after the tables
 ---@field embedding_width? integer of the tables, when it differs from hidden (OPT-350m)
 ---@field encoder? tperf.model.encoder of text, trained to find masked words
+---@field encoder_stack? tperf.model.encoder_stack layers first, to whose output the others attend
 ---@field experts? tperf.model.experts mixture of experts
 ---@field family? string of models, for people
 ---@field ffn? integer width between the matrices of a dense MLP; else 4 hidden
@@ -130,8 +139,9 @@
 ---@field norm? "layernorm"|"rmsnorm" of which kind
 ---@field norms_per_layer? integer those inside attention not counted
 ---@field parallel_block? boolean attention and MLP side by side (PaLM, Falcon)
+---@field position_buckets? integer rows of the tables of relative positions
 ---@field position_rows? integer of the learned table, if not context (OPT: 2 more)
----@field positions? "learned"|"rotary"|"alibi"|"none" how positions enter
+---@field positions? "learned"|"rotary"|"alibi"|"relative"|"none" How positions enter; relative ones, by tables of a bias for every distance (T5).
 ---@field qk_norm? boolean|"whole" Norms of queries and keys: true, of every head's; "whole", of all heads' together (MiniMax-M2).
 ---@field seq? integer tokens of a training sequence; an image says itself how many it makes
 ---@field source? string where the numbers come from
@@ -169,6 +179,10 @@
 ---@field pooler_classes? integer of a classification of what the pooler made
 ---@field segments? integer rows of the table of token types
 ---@field transform? boolean a product, the activation and a norm before the output table
+
+---@class tperf.model.encoder_stack
+---@field layers integer of the encoder
+---@field seq? integer tokens of its sequence; else seq
 
 ---@class tperf.model.experts
 ---@field capacity_factor? number absent: dropless
@@ -1073,6 +1087,7 @@
 ---@field fast? table GPUs of each axis in one fast domain, { tp =, dp =, pp = }; the fastest placement of what is left open
 ---@field configuration? any one that a search found: all that is not given is taken from it
 ---@field simulate? any true, a schedule's name or a table (see tperf.simulate): the iteration pass by pass, too
+---@field straggling? number|table the standard deviation of a GPU's time, a part of it, such as 0.02, or { deviation, screened = GPUs slower by that part do not run }: the step waits for the slowest. None: what the software's runs had of it is in its profile
 ---@field explain? boolean true: the whole sum, term by term, in `sum`
 ---@field software? string|table the training stack that runs it (see tperf.software): its name, a file or a table ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
 ---@field account_for_embedding? boolean true: count as a layer when layers are dealt out to stages (false)
@@ -1182,6 +1197,7 @@ function tperf_Report:save(path) end
 ---@field bubble number devices that wait
 ---@field host number with a software profile: kernels that wait to be launched
 ---@field optimizer number with a software profile: the optimizer's step
+---@field straggling? number if asked for: the wait for the slowest GPU
 
 ---A collective.
 ---@class tperf.comm
@@ -1246,6 +1262,8 @@ function tperf_Report:save(path) end
 ---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with its `links`; and the average hop, time
 ---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
+---@field checkpoint_bytes? number of a checkpoint: weights and optimizer state, once for the whole model
+---@field straggling? tperf.straggling of tperf.train, if asked for: what unequal GPUs add to its time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
 ---The configurations that a search found, best first.
@@ -1263,6 +1281,18 @@ function tperf_Report:save(path) end
 ---@field gpus integer
 ---@field global_batch integer
 
+---What of a run's time is training.
+---@class tperf.goodput
+---@field seconds number of the whole run, expected
+---@field low number what one run in twenty takes less than
+---@field high number what one run in twenty takes more than
+---@field part number of the time that is training: goodput
+---@field mtbf? number seconds between failures of all GPUs, on average
+---@field failures? number expected
+---@field checkpoint table { bytes, write, block, load, interval, young, daly, best: seconds, count }
+---@field lost table seconds: { checkpoints, rework, restarts, waiting }
+---@field spare_gpus integer that stand by
+
 ---Seconds.
 ---@class tperf.latency
 ---@field mean number
@@ -1274,7 +1304,7 @@ function tperf_Report:save(path) end
 ---@class tperf.layer_group
 ---@field first integer the group's first layer, from 1
 ---@field count integer layers
----@field kind "dense"|"moe"|"mamba"|"attention"|"mlp"|"experts"
+---@field kind "dense"|"moe"|"mamba"|"attention"|"mlp"|"experts"|"encoder"|"decoder"
 ---@field attention "gqa"|"mla"|"none"
 ---@field mamba boolean
 ---@field delta? boolean a gated delta net
@@ -1282,6 +1312,9 @@ function tperf_Report:save(path) end
 ---@field norms integer norms per layer, those inside attention or Mamba not counted
 ---@field window? integer keys a token sees, at most (nil: all)
 ---@field chosen? integer tokens that sparse attention chooses, at most
+---@field seq? integer tokens of its sequence, where that is not the model's
+---@field causal? boolean false: all tokens see each other, whatever the model's others do
+---@field cross? boolean it also attends to the encoder's output
 ---@field key string equal for groups of equal layers, so that a caller need cost each kind once
 
 ---An op of a layer, for one micro-batch on one GPU.
@@ -1413,6 +1446,15 @@ function tperf_model:flops_per_token(options) end
 ---@field first boolean has the embedding
 ---@field last boolean has the head
 ---@field memory tperf.memory
+
+---What unequal GPUs cost a step.
+---@class tperf.straggling
+---@field deviation number of a GPU's time, a part of the mean
+---@field screened? number GPUs slower by more than this part do not run
+---@field slowest number how many times as long as the mean the slowest of all GPUs takes, expected
+---@field seconds number of an iteration, expected
+---@field low number seconds that nineteen in twenty clusters lose more than
+---@field high number seconds that nineteen in twenty clusters lose less than
 
 ---A checked description; fields are those of tperf.system { … }
 ---@class tperf.system
@@ -1558,8 +1600,14 @@ function tperf.collective(given) end
 ---What a training run takes with a configuration.
 ---@param c table a configuration, or a sweep's row: gpus and tokens_per_second
 ---@param given tperf.cost.request
----@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J) }: dollars and energy only when price and power are known; empty for a row without a configuration, so that its fields are gaps. GPUs that the placement leaves idle are paid for, but draw no power
+---@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J), co2 (kg) }: dollars, energy and CO2 only when price, power and carbon are known; empty for a row without a configuration, so that its fields are gaps. GPUs that the placement leaves idle, and spare ones, are paid for, but draw no power. With failures also goodput, a part; failures; mtbf (of the cluster); checkpoint { bytes, write, block, load, interval, young, daly, best, count }; lost { checkpoints, rework, restarts, waiting } seconds; straggling. low, high: nine tenths of runs lie between them
 function tperf.cost(c, given) end
+
+---The smallest number of GPUs that holds a model, and the fastest way on it: within a fast domain any number, beyond
+---it whole domains.
+---@param given table for training: the arguments of tperf.search without gpus. What is left open is tried: strategies tensor and context, ZeRO stages 1 to 3, no and full recomputation, every size of the axes; micro_batch is 1, and global_batch as many sequences as GPUs, so that pipelines are full. For serving: those of tperf.search_inference (prompt, generate …) without gpus; batch is 1 unless given
+---@return table answer  { gpus, configuration, before = { gpus, reason }: the next smaller number that was tried, and why it is too few (nil where one GPU does) }
+function tperf.fewest(given) end
 
 ---Every combination of the values of some arguments.
 ---@param given table<string, any[]>

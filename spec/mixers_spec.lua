@@ -184,8 +184,8 @@ describe("a file of an architecture that is not known", function()
   end
 
   it("is refused, pointing to how to describe it", function()
-    assert.matches('"model_type" = "t5": unknown architecture.*docs/architectures.md',
-      read("gpt2", { model_type = "t5" }))
+    assert.matches('"model_type" = "whisper": unknown architecture.*docs/architectures.md',
+      read("gpt2", { model_type = "whisper" }))
     assert.matches("lightning attention is not modelled, see docs/architectures.md",
       read("minimax-m2", { model_type = "minimax", architectures = { "MiniMaxText01ForCausalLM" } }))
     assert.matches('"attn_layer_idx" names layers of attention, which are not modelled; see docs/architectures.md',

@@ -82,6 +82,15 @@ local expected = { -- name, total, active (nil: the total)
   { "glm-4.6", 358337791296 - 3988069792 - 2 * 151552 * 5120, 33632266144 }, -- GLM-4.5's sizes
   { "bert-base-uncased", 109514298 }, -- seen
   { "bert-large-uncased", 335174458 }, -- seen
+  { "t5-small", 60506624 },
+  { "t5-base", 222903552 },
+  { "t5-large", 737668096 },
+  { "t5-3b", 2851598336 },
+  { "t5-11b", 11307321344 },
+  { "flan-t5-base", 247577856 },
+  { "flan-t5-xxl", 11135332352 },
+  { "mt5-small", 300176768 },
+  { "mt5-base", 582401280 },
   { "dit-xl-2-256", 675129632 }, -- seen
 }
 

@@ -328,3 +328,35 @@ describe("scripts/serving_fleet.lua", function()
     program.remove(result.folder)
   end)
 end)
+
+describe("scripts/llama3_goodput.lua", function()
+  it("finds about nine tenths effective, as published, with nothing fitted to it", function()
+    local result = run "llama3_goodput"
+    assert.truthy(result.out:find("419 interruptions in 54 days: one every 3.093 h", 1, true), result.out)
+    local predicted = tonumber(result.out:match "predicted: ([%d.]+) %% effective")
+    assert.near(90, predicted, 2)
+    local rows = csv.rows(result.folder .. "/llama3_goodput.csv")
+    assert.equal(5, #rows)
+    for i, row in ipairs(rows) do
+      assert.near(419, tonumber(row.failures), 1)
+      -- Down after each of the failures, and nothing else, would leave this much.
+      local least = 1 - 419 * tonumber(row.down) / (54 * 86400)
+      assert.is_true(tonumber(row.goodput) < least + 0.01)
+      assert.is_true(i == 1 or tonumber(row.goodput) < tonumber(rows[i - 1].goodput))
+    end
+    program.remove(result.folder)
+  end)
+end)
+
+describe("scripts/vision_language.lua", function()
+  it("has the parameters of the published weights in its ops, and a tower that matters less with more text", function()
+    local result = run("vision_language", "--texts 64,1472")
+    assert.truthy(result.out:find("^7063427072 parameters, 7063427072 published; 576 tokens an image"), result.out)
+    local rows = csv.rows(result.folder .. "/vision_language.csv")
+    assert.same({ "640", "2048" }, { rows[1].tokens, rows[2].tokens })
+    -- By FLOPs: 0.3 billion parameters over 577 tokens, and 6.5 billion over 640 or 2,048.
+    assert.is_true(tonumber(rows[1].tower) > 0.302 * 577 / (0.302 * 577 + 6.476 * 640))
+    assert.is_true(tonumber(rows[2].tower) < tonumber(rows[1].tower) / 2)
+    program.remove(result.folder)
+  end)
+end)

@@ -44,6 +44,9 @@ local published = {
   { "vit-large-16", 304326632 },
   { "bert-large", 336226108 },
   { "dit-xl-2", 675129632 },
+  { "t5-large", 737668096 },
+  { "t5-11b", 11307321344 },
+  { "flan-t5-xxl", 11135332352 },
   { "gemma-3-12b", 12187325040 - 416866032 - 1152 * 3840 - 1152 },
   { "gemma-3-27b", 27432406640 - 416866032 - 1152 * 5376 - 1152 },
   { "glm-4.5", 358337791296 - 5539962272, 32e9, 0.06 }, -- without the module and its tables; the card's 355B-A32B
@@ -64,8 +67,8 @@ local published = {
 -- The same models as their config.json files say them (spec/data/hf).
 local imported = { "mixtral-8x7b", "mixtral-8x22b", "deepseek-v2", "deepseek-v3", "kimi-k2", "qwen2.5-7b",
   "qwen2.5-72b", "qwen3-30b-a3b", "qwen3-32b", "gpt-oss-20b", "qwen3-235b-a22b",
-  "llama-4-maverick", "gpt-oss-120b", "gemma-2-27b", "opt-175b", "gpt2",
-  "llama-2-7b", "llama-2-70b", "llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b" }
+  "llama-4-maverick", "gpt-oss-120b", "gemma-2-27b", "opt-175b", "gpt2", "t5-large", "t5-11b",
+  "flan-t5-xxl", "llama-2-7b", "llama-2-70b", "llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b" }
 
 local function near(expected, actual, tolerance)
   if not tolerance then return assert.equal(expected, actual) end

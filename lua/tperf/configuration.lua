@@ -23,6 +23,7 @@ local configuration = {}
 ---@field bubble number devices that wait
 ---@field host number with a software profile: kernels that wait to be launched
 ---@field optimizer number with a software profile: the optimizer's step
+---@field straggling? number if asked for: the wait for the slowest GPU
 
 ---@class tperf.stage neighbouring devices of a pipeline that hold the same
 ---@field device integer the first of them
@@ -86,6 +87,8 @@ local configuration = {}
 --- average hop, time
 ---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
+---@field checkpoint_bytes? number of a checkpoint: weights and optimizer state, once for the whole model
+---@field straggling? tperf.straggling of tperf.train, if asked for: what unequal GPUs add to its time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
 local function fast_of(s, found)
@@ -209,6 +212,7 @@ function configuration.of(question, s, network, found)
   c.tokens_per_second = c.throughput * question.model.seq
   c.feasible = configuration.fits(c.memory, question)
   c.mfu, c.mfu_all_pairs = utilisation(c, question)
+  c.checkpoint_bytes = question.checkpoint_bytes
   runtime.describe(c, question.profile, question)
   return c
 end
@@ -245,6 +249,15 @@ function configuration.retime(c, question, t, closed)
   for name, bytes in pairs(alive) do m[name] = bytes end
   m.total = t.peak.total
   c.feasible = configuration.fits(m, question)
+end
+
+--- Adds to a configuration what the wait for the slowest GPU takes.
+---@param c table           changed in place
+---@param question table    as for configuration.of
+---@param s tperf.straggling
+function configuration.straggle(c, question, s)
+  c.straggling, c.breakdown.straggling = s, s.seconds
+  set_time(c, question, c.time + s.seconds)
 end
 
 return configuration

@@ -9,6 +9,7 @@ local tperf = {
   calibrate = require "tperf.calibrate".run,
   collective = require "tperf.collective".time,
   cost = require "tperf.cost",
+  fewest = require "tperf.fewest".run,
   grid = sweep.grid,
   import = { launch = require "tperf.import.launch".read, arguments = require "tperf.import.launch.arguments".of },
   infer = require "tperf.infer".run,

@@ -126,6 +126,10 @@ return function(c, audit, closed)
   add_pipeline(add, c, audit, closed)
   add_exchanges(add, c, audit)
   add_optimizer(add, c, audit)
+  if c.straggling then
+    add("the slowest GPU", c.straggling.seconds, "%.3g of a GPU's computing is the standard deviation; the slowest of "
+      .. "%d takes %.4g times the mean", c.straggling.deviation, c.gpus, c.straggling.slowest)
+  end
   local whole = 0
   for _, term in ipairs(terms) do whole = whole + term.seconds end
   add("an iteration", whole, "the sum of the above")

@@ -8,6 +8,7 @@ local refusal = require "tperf.refusal"
 local rules = require "tperf.shared_rules"
 local search = require "tperf.search"
 local shortage = require "tperf.shortage"
+local straggling = require "tperf.goodput.straggling"
 local simulate = require "tperf.simulate"
 local strategy = require "tperf.strategy"
 local sum = require "tperf.sum"
@@ -32,6 +33,7 @@ local schema_of = check.once(function(s)
   schema.simulate = simulate.options
   schema.explain = check.boolean { default = false }
   schema.configuration = check.any { optional = true }
+  schema.straggling = straggling.field
   return schema
 end)
 
@@ -206,6 +208,9 @@ end
 ---                     is left open
 ---  configuration      one that a search found: all that is not given is taken from it
 ---  simulate           true, a schedule's name or a table (see tperf.simulate): the iteration pass by pass, too
+---  straggling         the standard deviation of a GPU's time, a part of it, such as 0.02, or { deviation, screened =
+---                     GPUs slower by that part do not run }: the step waits for the slowest. None: what the software's
+---                     runs had of it is in its profile
 ---  explain            true: the whole sum, term by term, in `sum`
 ---  software           the training stack that runs it (see tperf.software): its name, a file or a table ("typical");
 ---                     "none" for the formulas alone, as rules without `typical_software` have it
@@ -222,6 +227,7 @@ function train.run(given)
     configuration.retime(c, question, timeline, closed)
     timeline.configuration = c
   end
+  if o.straggling then configuration.straggle(c, question, straggling.of(c, o.straggling)) end
   if o.explain then c.sum = sum(c, audit, closed) end
   if not c.feasible then lacks_memory(c, o, t.strategy, question) end
   return c, timeline

@@ -74,4 +74,33 @@ function training.of(o, rules, model)
   }
 end
 
+local counted = setmetatable({}, { __mode = "k" }) -- models, which are never changed in place -> their parameters
+
+-- { all, in the tables at both ends }; false for an architecture of one's own that does not state them.
+local function parameters_of(model)
+  if counted[model] ~= nil then return counted[model] end
+  local own, known = model.architecture, false
+  if not own or own.parameters then
+    local count = model:parameters()
+    known = { all = count.total + count.mtp, ends = count.embedding + count.head }
+  end
+  counted[model] = known
+  return known
+end
+
+--- Bytes of a checkpoint: weights, their master copy and the optimizer's state, once for the whole model. Gradients are
+--- not kept, and neither is a second copy of them.
+---@param t table      of training.of
+---@param o table      the arguments that it was made of
+---@param model table
+---@return number?  nil where an architecture of one's own does not state its parameters
+function training.checkpoint_bytes(t, o, model)
+  local count = parameters_of(model)
+  if not count then return nil end
+  local weights = t.kept_bytes > 0 and t.kept_bytes or BYTES.bf16
+  local gradients = o.gradient_shard and BYTES.fp32 or 0
+  local each = weights + t.optimizer_bytes - gradients + (weights < BYTES.fp32 and t.narrow_bytes or 0)
+  return count.all * each + count.ends * (t.end_optimizer_bytes - t.optimizer_bytes)
+end
+
 return training

@@ -17,16 +17,23 @@ local BYTES <const> = 2
 local kernels = {}
 
 -- Keys that a GPU's queries see: in decode the GPUs of an axis may share the cache out.
-local function keys_of(p, cut)
-  return math.ceil((p.context + p.seq) / (cut.key_shards or 1))
+local function keys_of(p, cut, shape)
+  return math.ceil((shape.keys or p.context + p.seq) / (cut.key_shards or 1))
+end
+
+-- Whether the future is hidden: as the keys say that are not the stream's own, as the layers say, or the model.
+local function is_causal(m, p, shape)
+  if shape.causal ~= nil then return shape.causal end
+  if p.group.causal ~= nil then return p.group.causal end
+  return m.causal
 end
 
 function kernels.flash(m, p, cut, shape)
   return {
     op.attention {
       name = "attention", batch = p.micro_batch, heads = cut.heads, kv_heads = shape.kv_heads, queries = cut.queries,
-      keys = keys_of(p, cut), shards = cut.shards, head_dim = shape.head_dim, value_dim = shape.value_dim,
-      causal = m.causal, window = m.sparse and m.sparse.top_k or p.group.window,
+      keys = keys_of(p, cut, shape), shards = cut.shards, head_dim = shape.head_dim, value_dim = shape.value_dim,
+      causal = is_causal(m, p, shape), window = m.sparse and m.sparse.top_k or p.group.window,
       dropout = m.dropout and p.mode == "train", sinks = m.attention_sinks,
       values_in_keys = shape.values_in_keys, gather = cut.gather, ring = cut.ring, dtype = p.dtype,
       kv_dtype = p.kv_dtype,
@@ -46,7 +53,7 @@ end
 -- Kernels of their own work on every pair, masked or not, and repeat shared keys and values for every head.
 local function separate(m, p, cut, shape)
   local again = p.recompute == "selective" or p.attention == "recompute"
-  local rows, keys = 1.0 * p.micro_batch * cut.heads * cut.queries, keys_of(p, cut)
+  local rows, keys = 1.0 * p.micro_batch * cut.heads * cut.queries, keys_of(p, cut, shape)
   local function product(make, name, width, recomputed)
     return make {
       name = name, batch = p.micro_batch, heads = cut.heads, queries = cut.queries, keys = keys, head_dim = width,
@@ -101,7 +108,8 @@ local function join_keys(p, cut, shape)
   }
 end
 
---- What lies between the projections. cut: p:heads(…); shape: kv_heads, head_dim, value_dim, values_in_keys.
+--- What lies between the projections. cut: p:heads(…); shape: kv_heads, head_dim, value_dim, values_in_keys; keys and
+--- causal where the keys are of another sequence.
 function attention.kernels(m, p, cut, shape)
   local ops = kernels[p.attention](m, p, cut, shape)
   if (cut.key_shards or 1) > 1 then ops[#ops + 1] = join_keys(p, cut, shape) end
@@ -129,6 +137,14 @@ local function query_key_norms(m, p, made)
   }
 end
 
+-- The bias that relative positions add to every score: read in the forward pass, its gradient written in the backward.
+local function position_bias(p, cut)
+  return op.elementwise {
+    name = "position-bias", elements = 1.0 * p.micro_batch * cut.heads * cut.queries * (p.context + p.seq),
+    dtype = p.dtype, forward_flops = 1, backward_flops = 1, forward_bytes = BYTES, backward_bytes = 2 * BYTES,
+  }
+end
+
 --- Everything between the norm and the residual sum. o: input_kept_elsewhere, gathered (the first product), partial
 --- (the last one).
 function attention.inside(m, p, o)
@@ -145,6 +161,7 @@ function attention.inside(m, p, o)
   }
   if m.qk_norm then parts.append(ops, query_key_norms(m, p, made)) end
   if m.positions == "rotary" then ops[#ops + 1] = attention.rotary(p, made, made.heads + made.kv_heads, d) end
+  if m.positions == "relative" then ops[#ops + 1] = position_bias(p, cut) end
   parts.append(ops, attention.kernels(m, p, cut, { kv_heads = cut.kv_heads, head_dim = d }))
   if m.attention_gate then -- sigmoid(gate) x output
     ops[#ops + 1] = op.elementwise {

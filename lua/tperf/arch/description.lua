@@ -5,6 +5,7 @@ local fields = require "tperf.arch.fields"
 local groups = require "tperf.arch.groups"
 local nearest = require "tperf.nearest"
 local records = require "tperf.arch.records"
+local stacks = require "tperf.arch.stacks"
 
 local description = {}
 
@@ -39,8 +40,10 @@ description.schema = {
   attention_gate = flag(false), -- a second query projection gates attention's output (Qwen3-Next)
   tied_embeddings = flag(false), -- the output table is the input's
   embedding_width = size(some), -- of the tables, when it differs from hidden (OPT-350m)
-  positions = check.choice { { "learned", "rotary", "alibi", "none" }, default = "none" }, -- how positions enter
+  -- How positions enter; relative ones, by tables of a bias for every distance (T5).
+  positions = check.choice { { "learned", "rotary", "alibi", "relative", "none" }, default = "none" },
   position_rows = size(some), -- of the learned table, if not context (OPT: 2 more)
+  position_buckets = size(some), -- rows of the tables of relative positions
   parallel_block = flag(false), -- attention and MLP side by side (PaLM, Falcon)
   biases = check.one_of(check.boolean(some), check.record_of(records.biases, some)), -- else all, none with RMSNorm
   attention_sinks = flag(false), -- one learned score per head (gpt-oss)
@@ -62,6 +65,7 @@ description.schema = {
   vision = check.record_of(records.vision, some), -- images in place of tokens
   diffusion = check.record_of(records.diffusion, some), -- the images are noise to be taken away
   encoder = check.record_of(records.encoder, some), -- of text, trained to find masked words
+  encoder_stack = check.record_of(records.encoder_stack, some), -- layers first, to whose output the others attend
   mtp = check.integer { min = 0, max = 64, default = 0 }, -- multi-token prediction modules
   mtp_pattern = check.string(some), -- of a module's layers, in letters of layer_pattern; else one like the last
   architecture = check.any(some), -- made by tperf.architecture; absent: what the other fields describe
@@ -217,6 +221,8 @@ function description.disagreement(m)
     return "'architecture' must be what tperf.architecture returned", "architecture"
   end
   if type(m.biases) == "boolean" then m.biases = all_biases(m.biases) end
+  message, path = stacks.disagreement(m)
+  if message then return message, path end
   local uses = {}
   local all = groups.of(m)
   if m.mtp > 0 then table.move(groups.module(m, all), 1, #groups.module(m, all), #all + 1, all) end

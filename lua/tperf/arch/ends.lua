@@ -3,6 +3,7 @@
 -- Saved: dropout's mask of the embedding; the final norm's input, the head's input, the logits in fp32 (arXiv
 -- 2205.05198, section 4.3).
 local block = require "tperf.block"
+local cross = require "tperf.arch.cross"
 local dit = require "tperf.arch.dit"
 local fitting = require "tperf.strategy.fitting"
 local op = require "tperf.op"
@@ -18,6 +19,7 @@ local function shards_axis(p) return p.sequence_parallel and p.features or nil e
 
 -- The learned positions, an encoder's token types, and the token that stands for the whole image: added to every row.
 local function positions(m, p)
+  if m.positions == "relative" then return cross.positions(m, p) end
   local class = m.vision and m.vision.class_token and m.hidden or 0
   local segments = m.encoder and m.encoder.segments * m.hidden or 0
   local rows = (m.positions == "learned" and m.position_rows * m.hidden or 0) + segments
@@ -40,6 +42,7 @@ ends.embedding = block("embedding", function(m, p)
     add(p:replicated { name = "patches", n_in = v.channels * v.patch * v.patch, n_out = m.hidden, bias = true })
   end
   add(positions(m, p))
+  if m.encoder_stack then parts.append(ops, cross.embedding(m, p)) end
   if m.diffusion then parts.append(ops, dit.conditioning(m, p)) end
   if m.embedding_norm then add(parts.norm(m, p, "norm")) end
   if m.dropout and p.mode == "train" then add(op.dropout { name = "dropout", elements = p:outer(m.hidden) }) end
@@ -93,6 +96,7 @@ end
 ends.head = block("head", function(m, p)
   local ops, width = {}, m.embedding_width or m.hidden
   if m.diffusion then return dit.pixels(m, p) end
+  if m.encoder_stack then parts.append(ops, cross.last(m, p)) end
   if m.encoder and m.encoder.pooler then parts.append(ops, pooler(m, p)) end
   if m.encoder and not m.encoder.head then return ops end
   if m.encoder and m.encoder.transform then parts.append(ops, transform(m, p)) end

@@ -2,6 +2,7 @@
 local delta = require "tperf.arch.delta"
 local groups = require "tperf.arch.groups"
 local parameters = require "tperf.arch.parameters"
+local stacks = require "tperf.arch.stacks"
 local stated = require "tperf.arch.stated"
 
 local flops = {}
@@ -12,10 +13,31 @@ local function keys_seen(seq, window, causal)
   return causal and w - w * w / (2.0 * seq) or 1.0 * w
 end
 
+-- Of an encoder's layer, whose tokens all see each other, for each of the decoder's `seq` tokens; and of a decoder's,
+-- which also sees the encoder's.
+local function stack(m, group, seq) return 4.0 * m.heads * m.head_dim * group.seq * group.seq / seq end
+
+local function cross(m, seq, causal)
+  return 4.0 * m.heads * m.head_dim * (keys_seen(seq, nil, causal) + stacks.seq(m))
+end
+
+-- What the encoder's tokens meet, as parameters of each of the decoder's `seq` tokens: its layers, and the products of
+-- its output to every decoder layer's keys and values.
+local function met_by_source(m, count, seq)
+  local own = 0.0
+  for _, group in ipairs(count.groups) do
+    if group.seq then own = own + group.total end
+    if group.cross then own = own + 2.0 * group.count * m.hidden * m.kv_heads * m.head_dim end
+  end
+  return own * (stacks.seq(m) / seq - 1)
+end
+
 -- Forward FLOPs of one layer's attention per token: scores and their product with the values.
 local function attention(m, group, seq, causal)
   if group.attention == "none" then return 0 end
   local value = m.mla and m.mla.v_dim or m.head_dim
+  if group.seq then return stack(m, group, seq) end
+  if group.cross then return cross(m, seq, causal) end
   if not m.sparse then return 2.0 * m.heads * (m.head_dim + value) * keys_seen(seq, group.window, causal) end
   -- An indexer scores all pairs; the chosen ones are attended to in the latent (DeepSeek-V3.2).
   local s, a = m.sparse, m.mla
@@ -56,6 +78,7 @@ function flops.per_token(m, options)
   if options.convention == "matmul" then
     weights = weights - (count.components.positions or 0) - (m.tied_embeddings and 0 or count.embedding)
   end
+  if m.encoder_stack then weights = weights + met_by_source(m, count, options.seq) end
   if m.diffusion then -- what works on an image's time step and class, once for all its tokens
     local once = count.components.modulation + count.components.conditioning
     weights = weights - once * (1 - 1 / options.seq)

@@ -1,5 +1,7 @@
 --- A model as runs of equal layers, in order: dense and mixture-of-experts layers mix (DeepSeek-V3: 3 + 58), windows
 --- alternate (Gemma 2), Mamba and attention take turns (Nemotron-H).
+local stacks = require "tperf.arch.stacks"
+
 local groups = {}
 
 -- Of layers that have an MLP or experts besides, by the letters of `mixers`.
@@ -48,12 +50,13 @@ end
 
 local function block(model, layer, sparse, window)
   local other = recurrent(model, layer)
-  return {
+  local one = {
     kind = sparse and "moe" or "dense", attention = other and "none" or model.mla and "mla" or "gqa",
     mamba = other == "mamba", delta = other == "delta", mlp = sparse and "experts" or "dense",
     norms = model.norms_per_layer, window = not other and window or nil,
     chosen = not other and model.sparse and model.sparse.top_k or nil,
   }
+  return model.encoder_stack and stacks.group(model, one, layer) or one
 end
 
 local function key_of(one, recurrence)
@@ -63,7 +66,7 @@ end
 ---@class tperf.layer_group
 ---@field first integer the group's first layer, from 1
 ---@field count integer layers
----@field kind "dense"|"moe"|"mamba"|"attention"|"mlp"|"experts"
+---@field kind "dense"|"moe"|"mamba"|"attention"|"mlp"|"experts"|"encoder"|"decoder"
 ---@field attention "gqa"|"mla"|"none"
 ---@field mamba boolean
 ---@field delta? boolean a gated delta net
@@ -71,6 +74,9 @@ end
 ---@field norms integer norms per layer, those inside attention or Mamba not counted
 ---@field window? integer keys a token sees, at most (nil: all)
 ---@field chosen? integer tokens that sparse attention chooses, at most
+---@field seq? integer tokens of its sequence, where that is not the model's
+---@field causal? boolean false: all tokens see each other, whatever the model's others do
+---@field cross? boolean it also attends to the encoder's output
 ---@field key string equal for groups of equal layers, so that a caller need cost each kind once
 
 --- The model's layers 1 .. layers as runs of equal ones.

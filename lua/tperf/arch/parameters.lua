@@ -115,6 +115,7 @@ local function layer(m, group)
   if group.mamba then add(sum, m.mamba1 and mamba1(m) or mamba(m)) end
   if group.delta then add(sum, delta(m)) end
   if group.attention == "gqa" then add(sum, gqa(m)) end
+  if group.cross then add(sum, { attention = gqa(m).attention }) end
   if group.attention == "mla" then add(sum, mla(m)) end
   if group.mlp == "dense" then sum.mlp = mlp(m, m.ffn) end
   if group.mlp == "experts" then add(sum, experts(m)) end
@@ -150,6 +151,8 @@ local function ends(m)
     if width ~= m.hidden then sum.projections = 2.0 * width * m.hidden end -- in and out of the tables' width (OPT-350m)
   end
   if m.positions == "learned" then sum.positions = 1.0 * m.position_rows * m.hidden end
+  if m.positions == "relative" then sum.positions = (m.encoder_stack and 2.0 or 1.0) * m.position_buckets * m.heads end
+  if m.encoder_stack and m.final_norm then sum.norms = sum.norms + norm(m, m.hidden) end
   if m.vision then
     local v = m.vision
     sum.patches = linear(1.0 * v.channels * v.patch ^ 2, m.hidden, true) + (v.class_token and m.hidden or 0)

@@ -96,6 +96,12 @@ records.encoder = {
   head = flag(true), -- false: no output table; the encoder is used bare
 }
 
+-- The encoder of an encoder-decoder (T5, arXiv 1910.10683); `layers` counts both, `seq` is the decoder's.
+records.encoder_stack = {
+  layers = size { max = 1 << 16 }, -- of the encoder
+  seq = size(some), -- tokens of its sequence; else seq
+}
+
 -- Denoising images in place of classifying them (DiT, arXiv 2212.09748): adaLN-zero in every layer.
 records.diffusion = {
   out_channels = size(), -- numbers of a pixel that it predicts

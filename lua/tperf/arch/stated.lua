@@ -1,6 +1,7 @@
 --- What an architecture of one's own says of its model itself: groups of layers, parameters, FLOPs.
 local block = require "tperf.block"
 local check = require "tperf.check"
+local stacks = require "tperf.arch.stacks"
 
 local stated = {}
 
@@ -80,6 +81,7 @@ end
 ---@return integer[]
 function stated.sequences(model)
   local list, given = { model.seq }, model.architecture
+  if model.encoder_stack and not given then list[2] = stacks.seq(model) end
   for _, group in ipairs(given and given.groups and stated.groups(given, model) or {}) do
     list[#list + 1] = group.seq
   end

@@ -1,6 +1,7 @@
 --- The architecture that a model's description names: its layers as blocks, group by group, and both ends.
 local arrangement = require "tperf.arch.groups"
 local attention = require "tperf.arch.attention"
+local cross = require "tperf.arch.cross"
 local delta = require "tperf.arch.delta"
 local dit = require "tperf.arch.dit"
 local ends = require "tperf.arch.ends"
@@ -29,9 +30,10 @@ local function blocks_of(m, group)
   if m.parallel_block and group.attention == "gqa" and group.mlp == "dense" then return { parallel } end
   local mixer = mixer_of(m, group)
   local feed = feeds[group.mlp]
-  local n = (mixer and 1 or 0) + (feed and 1 or 0)
+  local n = (mixer and 1 or 0) + (group.cross and 1 or 0) + (feed and 1 or 0)
   local blocks = {}
   if mixer then blocks[1] = mixer(n) end
+  if group.cross then blocks[2] = cross.block(2, n) end
   if feed then blocks[#blocks + 1] = feed(n, n) end
   return blocks
 end

@@ -273,7 +273,7 @@ function types.deepseek_v32(c)
   return m
 end
 
-for _, more in ipairs { "gemma", "images", "recurrent", "encoders" } do
+for _, more in ipairs { "gemma", "images", "recurrent", "encoders", "t5" } do
   for name, describe in next, (require("tperf.import.hf_" .. more)) do types[name] = describe end
 end
 

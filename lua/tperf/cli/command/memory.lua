@@ -1,4 +1,5 @@
 local configuration = require "tperf.cli.configuration"
+local fewest = require "tperf.cli.fewest"
 local format = require "tperf.report.format"
 local stages = require "tperf.cli.stages"
 
@@ -31,12 +32,17 @@ return {
   details = [[
 For example: tperf memory gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --svg memory.svg
 docs/memory.md says what the parts are. Where it does not fit, a single change that helps is told.
+tperf memory llama-3.1-70b -s h100-sxm --fewest tells the smallest number of GPUs that trains it, and with
+-p 2048 -n 256 the smallest that serves it: a fast domain's at most, or whole ones.
 With --from and a server's command, such as vllm serve, what each GPU of an engine holds.]],
-  options = configuration.options(false, {
+  options = configuration.options(false, require "tperf.cli.options".join({
     { long = "strategy", value = "NAME", from = "strategies", help = "how a layer is cut up (default tensor)" },
     { long = "svg", value = "FILE", writes = "plot", help = "also draw a stacked bar for each stage" },
-  }),
+  }, fewest.options)),
   run = function(values, arguments)
+    local misplaced = fewest.misplaced(values)
+    if misplaced then return false, misplaced end
+    if values.fewest then return fewest.run(values, arguments) end
     if require "tperf.cli.from".serves(values) then return of_engine(values, arguments) end
     local asked, message = configuration.question(values, arguments, { "system", "batch" })
     if not asked then return false, message end

@@ -1,4 +1,5 @@
 local configuration = require "tperf.cli.configuration"
+local costs = require "tperf.cli.costs"
 local fitted = require "tperf.cli.fitted"
 local format = require "tperf.report.format"
 local parts = require "tperf.cli.parts"
@@ -99,9 +100,9 @@ return {
   details = [[
 For example: tperf train gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --micro-batch 1
 Prints where the time of an iteration and the memory go, by stage and by op.]],
-  options = configuration.options(false, {
+  options = configuration.options(false, require "tperf.cli.options".join({
     { long = "strategy", value = "NAME", from = "strategies", help = "how a layer is cut up (default tensor)" },
-    { long = "explain", help = "also print the sum that makes the time: every term a formula with its numbers" },
+    { long = "explain", help = "also print the sum that makes the time, every term with its numbers" },
     { long = "simulate", value = "NAME", from = "schedules",
       help = "also simulate the pipeline (`tperf list schedules`)" },
     { long = "timeline", value = "FILE", writes = "file",
@@ -113,11 +114,13 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
     { long = "beside", value = "FILE", writes = "file", help = "draw the measured step and the predicted one (.svg)" },
     { long = "ranks", value = "N,...", kind = "integers", min = 0,
       help = "which GPUs' traces to write (default: all)" },
-  }),
+  }, costs.options)),
   run = function(values, arguments)
     local asked, message = configuration.question(values, arguments, { "system", "batch" })
     if not asked then return false, message end
-    asked.simulate, asked.explain = values.simulate, values.explain
+    asked.simulate, asked.explain, asked.straggling = values.simulate, values.explain, values.straggling
+    local cost, wrong = costs.question(values, asked)
+    if wrong then return false, wrong end
     if values.timeline then
       if not values.timeline:find "%.svg$" and not values.timeline:find "%.html$" and not values.timeline:find "%.json$"
         and not values.timeline:find "%.txt$" then
@@ -137,10 +140,12 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
       local paths = timeline:chakra(values.chakra, { ranks = values.ranks })
       io.stderr:write(("tperf: %d traces and comm_group.json in %s\n"):format(#paths - 1, values.chakra))
     end
+    costs.add({ c }, cost)
     if values.measured then return print_beside(timeline:beside(values.measured), values) end
     configuration.note(values)
-    require "tperf.cli.table"(values, { c }, configuration.columns)
+    require "tperf.cli.table"(values, { c }, values.csv and costs.with(configuration.columns) or configuration.columns)
     configuration.tell(values, { c }, asked.system, true)
+    if c.cost and not values.json and not values.csv then costs.print(c.cost) end
     if not values.json and not values.csv then print_details(values, c, require "tperf.system"(asked.system)) end
     if values.from and not values.json and not values.csv then
       require "tperf.cli.from".faster(asked, c, configuration.columns)

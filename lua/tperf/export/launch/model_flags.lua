@@ -42,7 +42,7 @@ local function unsaid(m)
   add(m.qk_norm == "whole", "norms of all queries at once")
   add(m.attention_gate, "gated attention")
   add(m.experts and m.experts.latent, "experts in a latent")
-  add(m.encoder, "an encoder")
+  add(m.encoder or m.encoder_stack, "an encoder")
   add(m.vision, "images")
   return list[1] and table.concat(list, ", ")
 end

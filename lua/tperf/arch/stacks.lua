@@ -1,0 +1,45 @@
+--- Encoder–decoders (T5, arXiv 1910.10683), as a description says them: the first layers are an encoder with a sequence
+--- of its own, all others a decoder that attends to its output (cross.lua).
+local stacks = {}
+
+--- Tokens of the encoder's sequence.
+function stacks.seq(m) return m.encoder_stack.seq or m.seq end
+
+--- What a group of layers of such a model is, beside what all layers are.
+---@param one table   changed in place
+---@param layer integer
+function stacks.group(m, one, layer)
+  if layer <= m.encoder_stack.layers then
+    one.kind, one.seq, one.causal = "encoder", stacks.seq(m), false
+  else
+    one.kind, one.cross, one.norms = "decoder", true, m.norms_per_layer // 2 * 3
+  end
+  return one
+end
+
+--- What disagrees in a description: a message and the field's path, or nothing.
+function stacks.disagreement(m)
+  local s = m.encoder_stack
+  if m.positions == "relative" and not m.position_buckets then
+    return "'position_buckets' is missing: rows of the table of relative positions", ""
+  end
+  if m.position_buckets and m.positions ~= "relative" then
+    return "'position_buckets' goes with positions = \"relative\"", "position_buckets"
+  end
+  if not s then return end
+  if s.layers >= m.layers then
+    return ("'encoder_stack.layers' (%d) must be less than 'layers' (%d), the decoder's counted"):format(s.layers,
+      m.layers), "encoder_stack.layers"
+  end
+  for _, other in ipairs { "experts", "mla", "mamba", "mamba1", "delta", "vision", "encoder", "window", "mixers" } do
+    if m[other] then return ("'encoder_stack' does not go with '%s'"):format(other), "encoder_stack" end
+  end
+  if rawget(m, "layer_pattern") then return "'encoder_stack' does not go with 'layer_pattern'", "encoder_stack" end
+  if m.parallel_block then return "'encoder_stack' does not go with 'parallel_block'", "encoder_stack" end
+  if m.mtp > 0 then return "'encoder_stack' does not go with 'mtp'", "encoder_stack" end
+  if m.norms_per_layer % 2 == 1 then
+    return "'encoder_stack' needs an even 'norms_per_layer': as many of each sublayer", "norms_per_layer"
+  end
+end
+
+return stacks

@@ -1,0 +1,97 @@
+-- --tokens of search and train: the whole run's days, money, energy and failures, in every format.
+local json = require "tperf.import.json"
+local program = require "program"
+local tperf = require "tperf"
+
+local TRAIN <const> = "tperf train llama-2-7b -s h100-sxm -b 256 --dp 64 --software none --tokens 2e12"
+local FAILING <const> = " --mtbf gpu=5000h --checkpoint-bandwidth 1GB/s --restart-time 5min"
+
+local function row_of(command)
+  local result = program.shell(command .. " --json")
+  assert.equal(0, result.code, result.err)
+  return json.decode(result.out, "tperf")[1]
+end
+
+describe("--tokens", function()
+  it("says what tperf.cost says", function()
+    local c = tperf.train { model = "llama-2-7b", system = "h100-sxm", global_batch = 256, dp = 64, software = "none" }
+    local cost = tperf.cost(c, {
+      tokens = 2e12, system = "h100-sxm", price = 2, carbon = 400, mtbf = { gpu = "5000 h" }, restart = "5 min",
+      checkpoint = { bandwidth = "1 GB/s" },
+    })
+    local said = row_of(TRAIN .. FAILING .. " --gpu-hour 2 --carbon 400").cost
+    for _, name in ipairs { "days", "gpu_hours", "dollars", "energy", "co2", "goodput", "failures", "mtbf" } do
+      assert.near(cost[name], said[name], 1e-9 * cost[name], name)
+    end
+    -- 7 billion parameters: weights in 16 bits, master copy and two moments in 32.
+    assert.equal(14 * tperf.model("llama-2-7b"):parameters().total, said.checkpoint.bytes)
+  end)
+
+  it("is told below train's table", function()
+    local out = program.shell(TRAIN .. FAILING .. " --gpu-hour 2 --carbon 400").out
+    for _, expected in ipairs { "a run of 2T tokens", "\ndays ", "\nGPU%-hours ", "\ncost +%$", "\nMWh ", "\nt of CO2 ",
+      "\nof its time", "\ntraining ", "\nwork done again ", "\nrestarts ",
+      "\na failure every 3%.255 days, [%d.]+ in all; a checkpoint of 94.34 GB every [%d.]+ %w+ %(best: " } do
+      assert.truthy(out:find(expected), expected)
+    end
+    assert.falsy(out:find "waiting for spare nodes")
+    assert.falsy(program.shell(TRAIN).out:find "of its time")
+  end)
+
+  it("adds columns to search's table and to CSV", function()
+    local search = "tperf search llama-2-7b -s h100-sxm -g 64 -b 256 --software none --top 2 --tokens 2e12"
+    local result = program.shell(search .. FAILING .. " --gpu-hour 2")
+    assert.truthy(result.out:match("^[^\n]+"):find("memory +days +goodput +cost"), result.out)
+    assert.truthy(result.out:find("a failure every 3.255 days", 1, true))
+    local csv = program.shell(search .. FAILING .. " --gpu-hour 2 --csv").out
+    assert.truthy(csv:match("^[^\n]+"):find("cost.days,cost.goodput,cost.dollars,cost.gpu_hours,MWh,cost.low.days", 1,
+      true), csv)
+    local plain = program.shell((search:gsub(" %-%-tokens 2e12", ""))).out
+    assert.falsy(plain:find "days")
+  end)
+
+  it("takes what unequal GPUs cost, once", function()
+    local equal, unequal = row_of(TRAIN), row_of(TRAIN .. " --straggling 0.03")
+    assert.is_true(unequal.cost.days > 1.03 * equal.cost.days)
+    assert.near(unequal.time / equal.time, unequal.cost.days / equal.cost.days, 1e-9)
+    assert.equal(0.03, unequal.straggling.deviation)
+    local search = program.shell("tperf search llama-2-7b -s h100-sxm -g 64 -b 256 --software none --straggling 0.03")
+    assert.same({ 2, "" }, { search.code, search.out })
+  end)
+
+  it("knows Megatron-LM's names", function()
+    local cost = row_of(TRAIN .. " --save-interval 1000 --async-save --copy-bandwidth 20GB/s "
+      .. "--checkpoint-time 1min").cost
+    local c = tperf.train { model = "llama-2-7b", system = "h100-sxm", global_batch = 256, dp = 64, software = "none" }
+    assert.near(1000 * c.time, cost.checkpoint.interval, 1e-9 * 1000 * c.time)
+    assert.near(14 * 6738415616 / 64 / 20e9, cost.checkpoint.block, 1e-12)
+  end)
+
+  it("is needed by the options beside it, which need each other", function()
+    for options, message in pairs {
+      ["--mtbf gpu=3h"] = "--mtbf needs --restart-time",
+      ["--mtbf gpu=3h --restart-time 1s"] = "--mtbf needs --checkpoint-bandwidth or --store-bandwidth or "
+        .. "--checkpoint-time",
+      ["--mtbf gpu=3h --restart-time 1s --checkpoint-time 1s"] = "--mtbf needs --tokens",
+      ["--tokens 1e9 --mtbf 3h --restart-time 1s --checkpoint-time 1s"] = "--mtbf: of what is that the time?",
+      ["--tokens 1e9 --mtbf gpu=3 --restart-time 1s --checkpoint-time 1s"] = "--mtbf: a unit is needed, got '3'",
+      ["--restart-time 1s"] = "--restart-time needs --mtbf", ["--spare-nodes 4"] = "--spare-nodes needs --mtbf",
+      ["--tokens 1e9 --async-save"] = "--async-save needs --copy-bandwidth",
+      ["--carbon 400"] = "--carbon needs --tokens",
+      ["--checkpoint-interval 1h"] = "--checkpoint-interval needs --tokens",
+      ["--tokens 15T"] = "--tokens: a number is needed, got '15T'; write 15e12",
+    } do
+      for _, command in ipairs { "tperf train llama-2-7b -s h100-sxm -b 256 --dp 8 ",
+        "tperf search llama-2-7b -s h100-sxm -b 256 -g 8 " } do
+        local result = program.shell(command .. options)
+        assert.same({ 2, "" }, { result.code, result.out })
+        assert.truthy(result.err:find("tperf: " .. message, 1, true), result.err)
+      end
+    end
+    local never = program.shell("tperf train llama-2-7b -s h100-sxm -b 256 --dp 8 --tokens 1e12 --mtbf cluster=10s "
+      .. "--restart-time 1s --checkpoint-time 20s")
+    assert.same({ 1, "" }, { never.code, never.out })
+    assert.truthy(never.err:find("the cluster fails every 10.00 s on average, and writing a checkpoint takes 20.00 s",
+      1, true), never.err)
+  end)
+end)
