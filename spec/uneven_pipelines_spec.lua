@@ -97,6 +97,14 @@ describe("an uneven pipeline", function()
     end
   end)
 
+  it("may be simulated with stages of another schedule, which are even", function()
+    local c, timeline = train { pp = 2, pipeline_layout = { 5, 3 }, simulate = "zbv" }
+    assert.equal("5,3", layers(c))
+    local seen = {}
+    for task in timeline:tasks(1) do seen[task.kind] = true end
+    assert.is_true(seen.kernel)
+  end)
+
   it("holds the weights of its layers: a layer of h = 256, ffn = 4h has 12 h^2 + 13 h parameters", function()
     local c = train { pipeline_layout = { 1, 4, 2, 1 } }
     local second, third = c.stages[2].memory.weights, c.stages[3].memory.weights
