@@ -1,4 +1,4 @@
--- A decode step is priced at two lengths of the cache and in between: what it consists of must not depend on the length.
+-- A decode step is priced at two lengths of the cache and in between: what it consists of must not follow the length.
 local tperf = require "tperf"
 
 -- Serves a model whose layer has, from so many keys on, another op or none.

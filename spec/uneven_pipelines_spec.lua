@@ -79,8 +79,8 @@ describe("an uneven pipeline", function()
     end
   end)
 
-  -- Of 1f1b's 16 micro-batches the slowest stage's set the pace: a stage of five layers takes more than twice as long as
-  -- one of two, with its head or without.
+  -- Of 1f1b's 16 micro-batches the slowest stage's set the pace: a stage of five layers takes more than twice as long
+  -- as one of two, with its head or without.
   it("goes at the pace of its fullest stage", function()
     local even, uneven = train {}, train { pipeline_layout = { 1, 5, 1, 1 } }
     assert.is_true(uneven.time > 1.9 * even.time, uneven.time / even.time)
