@@ -55,6 +55,23 @@ describe("a grid", function()
     assert.is_true(grid:folds({ 8, 4 }, 4))
     assert.is_false(grid:folds({ 8, 3 }, 4))
     assert.is_false(grid:folds({ 1 << 16, 1 }, 1 << 16))
+    local both = core.grid { row { folds = REPLICAS }, row { name = "b", cuts = STATE, folds = REPLICAS } }
+    assert.is_true(both:folds({ 4, 2 }, 8))
+    assert.is_false(both:folds({ 1 << 16, 1 << 16 }, 1 << 16))
+  end)
+
+  it("refuses sizes and placements that are none", function()
+    local grid = core.grid { row { cuts = BATCH } }
+    assert.truthy(message_of(grid.gpus, grid, { 2, 2 }):find "1 sizes are needed, got 2")
+    for _, size in ipairs { 0, -1, 0.5, (1 << 31) + 1, "x" } do
+      assert.truthy(message_of(grid.gpus, grid, { size }):find "a size must be an integer from 1")
+    end
+    for _, replicas in ipairs { 0, (1 << 31) + 1 } do
+      assert.truthy(message_of(grid.folds, grid, { 2 }, replicas):find "replicas must be from 1")
+    end
+    assert.same({ 2, 1, 3 }, grid:fold({ 4 }, { 2, 1, 3 }))
+    assert.truthy(message_of(grid.fold, grid, { 4 }, { 2, 1 }):find "a placement of 3 axes, not 2")
+    assert.truthy(message_of(grid.fold, grid, { 4 }, { 1 << 16, 1, 1 << 16 }):find "more than 2^31 GPUs")
   end)
 end)
 
@@ -67,6 +84,10 @@ describe("the codec", function()
     assert.equal(bytes, codec.encode(other))
     local holes = { 1, 2, nil, 4, n = 4 }
     assert.same(holes, codec.decode(codec.encode(holes)))
+    assert.same({ a = {} }, codec.decode(codec.encode { a = {} }))
+    local texts = {}
+    for i = 1, 2000 do texts[i] = "a text of some length, the " .. i end
+    assert.same(texts, codec.decode(codec.encode(texts)))
   end)
 
   it("tells tables apart by what they are, keys that are objects included", function()
@@ -99,13 +120,42 @@ describe("the codec", function()
   end
 end)
 
+describe("layers dealt out to stages", function()
+  local RUNS <const> = { { 1, 4 } }
+  local function pipelines(layers, more)
+    local one = { pp = 2, virtual_stages = 1, schedule = 1, bubble_forward = 1, bubble_backward = 1,
+      bubble_weight_grad = 0, pairs = 0, pairs_each = 0, min_microbatches = 1, microbatch_multiple = 1,
+      weight_copies = 1, last_in_flight = 1, bounds = false, placed = true, folded = false, in_flight = { 2, 1 },
+      layers = layers }
+    for name, value in pairs(more or {}) do one[name] = value end
+    return core.pipelines(RUNS, true, { one })
+  end
+
+  it("are as many as the model has, on as many stages", function()
+    assert.is_userdata(pipelines { 3, 1 })
+    assert.is_userdata(pipelines { 0, 4 })
+    for message, layers in pairs {
+      ["'layers' needs 2 numbers"] = { 4 }, ["no stage has %-1 layers"] = { 5, -1 },
+      ["the pipeline's stages have 5 layers, the model 4"] = { 3, 2 }, ["no stage has %d+ layers"] = { 1 << 40, 1 },
+    } do
+      local text = message_of(pipelines, layers)
+      assert.truthy(text:find(message), text)
+    end
+    local text = message_of(pipelines, { 2, 0, 2 }, { pp = 3, in_flight = { 3, 2, 1 } })
+    assert.truthy(text:find "pipeline stage 2 of 3 has no layer", text)
+  end)
+end)
+
 describe("a process alone", function()
   it("has nobody to hear from, and rests as long as it is told", function()
     if core.ranks.built then return end
     assert.is_nil(core.ranks.receive())
     assert.is_true(core.ranks.share() >= 1)
     core.ranks.rest(1e-6)
-    assert.truthy(message_of(core.ranks.rest, 1):find "below a second")
+    for _, seconds in ipairs { 1, 0, -1 } do
+      assert.truthy(message_of(core.ranks.rest, seconds):find "below a second")
+    end
+    assert.truthy(message_of(core.ranks.send, -1, "x"):find "no such rank")
     assert.truthy(message_of(core.ranks.send, 1, "x"):find "no such rank")
     assert.truthy(message_of(core.ranks.send, 0, ""):find "an empty message")
   end)
@@ -199,5 +249,60 @@ describe("a database", function()
     local path = made()
     assert.is_nil(core.store.writer(path))
     assert.is_nil(core.store.writer("/" .. ("x"):rep(5000)))
+  end)
+end)
+
+describe("core.file", function()
+  local folder
+  before_each(function() folder = program.folder() end)
+  after_each(function() program.remove(folder) end)
+
+  local function message(...) return (select(2, ...)) end
+
+  it("writes files, and says where none can be", function()
+    assert.is_true(core.file.write(folder .. "/x", "1"))
+    assert.equal("1", program.slurp(folder .. "/x"))
+    for path, why in pairs {
+      ["/"] = "Is a directory", [folder] = "Is a directory", [folder .. "/nosuch/x"] = "make the folder first",
+      [folder .. "/x/y"] = "Not a directory", ["/" .. ("x"):rep(5000)] = "File name too long",
+    } do
+      assert.truthy(message(core.file.write(path, "2")):find(why, 1, true), path)
+      assert.truthy(message(core.file.writable(path)):find(why, 1, true), path)
+    end
+    assert.is_true(core.file.writable(folder .. "/x"))
+    assert.is_true(core.file.writable "/dev/null")
+    assert.is_true(core.file.writable "/dev/fd/1")
+    assert.is_nil((core.file.writable "/dev/fd/900"))
+    assert.equal("1", program.slurp(folder .. "/x"))
+  end)
+
+  it("writes to descriptors by their names", function()
+    program.write(folder .. "/s.lua", [[
+      local file = require "tperf.core".file
+      assert(file.write("/dev/stderr", "to stderr\n"))
+      assert(file.write("/dev/fd/2", "to 2\n"))
+      assert(file.write("/dev/stdout", "to stdout\n"))
+    ]])
+    local result = program.shell("tperf run --trust s.lua", folder)
+    assert.same({ "to stdout\n", "to stderr\nto 2\n", 0 }, { result.out, result.err, result.code })
+  end)
+
+  it("tells regular files from others", function()
+    program.write(folder .. "/x", "")
+    assert.is_true(core.file.is_regular(folder .. "/x"))
+    assert.is_false(core.file.is_regular(folder .. "/x\0"))
+    assert.is_false(core.file.is_regular(folder))
+    assert.is_false(core.file.is_regular(folder .. "/none"))
+    assert.equal(folder .. "/x", (core.file.real(folder .. "/./x")))
+    assert.truthy(message(core.file.real(folder)):find "Is a directory")
+    assert.truthy(message(core.file.real(folder .. "/none")):find "No such file")
+  end)
+
+  it("makes databases where there is a folder", function()
+    local bytes = core.store.empty "CREATE TABLE t (x)"
+    assert.equal(folder .. "/db", core.file.keep(folder .. "/db", bytes))
+    assert.equal(folder .. "/db", core.file.keep(folder .. "/db", bytes)) -- as it is
+    assert.truthy(message(core.file.keep(folder .. "/nosuch/db", bytes)):find "make the folder first")
+    assert.truthy(message(core.file.keep("/", bytes)):find "Is a directory")
   end)
 end)

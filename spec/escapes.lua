@@ -513,7 +513,7 @@ add {
   { "the core put where modules are", "package.loaded['tperf.core'] = false print(require 'tperf.core')",
     prints = "false\n" },
   { "a library of its own under the library's name", "package.preload.tperf = function() return { evil = 1 } end "
-    .. "print(pcall(function() return require 'tperf'.evil end))", 
+    .. "print(pcall(function() return require 'tperf'.evil end))",
     prints = "false\tscript.lua:1: tperf has no 'evil'\n" },
   { "functions of strings taken from the library", "string.format, table.concat, pairs = nil, nil, nil " .. T
     .. "print(tperf.report.csv { { a = 1 } })", prints = "a\n1\n\n" },
