@@ -73,11 +73,11 @@ local OF_SOFTWARE <const> = { software = true, time_without_waste = true } -- co
 
 -- All that configurations have, whatever their strategy.
 local function fields()
-  local list, names = { "strategy" }, axes.names()
-  for _, entry in ipairs(axes.every()) do list[#list + 1] = entry.name end
-  list[#list + 1], list[#list + 2] = "pp", "dp"
-  table.move(KNOBS, 1, #KNOBS, #list + 1, list)
-  for _, name in ipairs(names) do list[#list + 1] = "fast." .. name end
+  local all, names = { "strategy" }, axes.names()
+  for _, entry in ipairs(axes.every()) do all[#all + 1] = entry.name end
+  all[#all + 1], all[#all + 2] = "pp", "dp"
+  table.move(KNOBS, 1, #KNOBS, #all + 1, all)
+  for _, name in ipairs(names) do all[#all + 1] = "fast." .. name end
   return table.move(FIGURES, 1, #FIGURES, #list + 1, list)
 end
 
