@@ -66,28 +66,51 @@ for _, row in ipairs(rows) do
   end
 end
 
-local columns = {
-  { key = "system" }, { key = "domain" }, { key = "gpus", title = "GPUs" }, { key = "strategy" },
-  { key = report.layout, title = "layout" },
-  { key = report.placement, title = "within a domain" }, { key = "micro_batch", title = "micro-batch" },
-  { key = "memory.total", title = "memory", unit = "bytes" }, { key = "time", title = "iteration", unit = "s" },
-  { key = "mfu", title = "MFU", unit = "%", digits = 3 }, { key = "training_time", title = "training", unit = "s" },
-}
-if o.top > 1 then table.insert(columns, 4, { key = "rank" }) end
-local title = ("Training %s, global batch %d"):format(o.model, o.batch)
-if not published then
-  table.insert(columns, #columns - 1, { key = "interval.low", title = "from", unit = "s" })
-  table.insert(columns, #columns - 1, { key = "interval.high", title = "to", unit = "s" })
-  columns = report.present(lines, columns)
-  title = ("%s, every GPU of a domain in use, %s"):format(title, report.software(lines))
+local DAY <const> = 24 * 3600
+
+-- What people see is as wide as a terminal; the file has all fields.
+local function layout(c) return report.layout(c):gsub(" recomputation", ""):gsub(", full$", ", recomputed") end
+
+local function placement(c)
+  local parts = {}
+  for part in (report.placement(c) or ""):gmatch "[^,]+" do
+    if not part:find " 1$" then parts[#parts + 1] = part:match "^%s*(.*)" end
+  end
+  return table.concat(parts, ", ")
 end
-report.print(lines, columns, { title = title })
+
+local function days(c) return c.training_time and c.training_time / DAY end
+
+local columns = {
+  { key = "domain" }, { key = "gpus", title = "GPUs" }, { key = layout, title = "layout" },
+  { key = placement, title = "within a domain" }, { key = "memory.total", title = "memory", unit = "bytes" },
+  { key = "mfu", title = "MFU", unit = "%", digits = 3 }, { key = days, title = "days", format = "%.1f" },
+}
+if o.top > 1 then table.insert(columns, 3, { key = "rank" }) end
+for _, line in ipairs(lines) do
+  if line.strategy ~= "tensor" and line.strategy and columns[3].key ~= "strategy" then
+    table.insert(columns, 3, { key = "strategy" })
+  end
+end
+
+-- Of one machine after the other.
+local function print_lines()
+  print(("Training %s, global batch %d%s"):format(o.model, o.batch,
+    published and "" or ", every GPU of a domain in use, " .. report.software(lines)))
+  for _, system in ipairs(o.systems) do
+    local own = {}
+    for _, line in ipairs(lines) do own[#own + 1] = line.system == system and line or nil end
+    print()
+    report.print(own, report.present(own, columns), { title = system })
+  end
+end
+print_lines()
 
 report.save("sweep_nvlink.csv", lines, report.configurations(lines, {
   "system", "domain", "gpus", "rank", "training_time",
 }))
 
--- The paragraph: every figure comes from the rows.
+-- In words, the mean over the machine sizes: every figure comes from the rows.
 local small, large = math.min(table.unpack(o.domains)), math.max(table.unpack(o.domains))
 local function gain(all, system, gpus, domain)
   local t = all[("%s %d"):format(system, gpus)]
@@ -97,19 +120,19 @@ end
 local words = small == large and { "With one domain size there is nothing to compare." } or {}
 local function say(...) words[#words + 1] = string.format(...) end
 for _, system in ipairs(small < large and o.systems or {}) do
-  local best, at, sum, count, only_large = 0, nil, 0, 0, {}
+  local best, sum, count, only_large = 0, 0, 0, {}
   for _, gpus in ipairs(o.gpus) do
     local factor, t = gain(times, system, gpus, large), times[("%s %d"):format(system, gpus)]
     if factor then
       sum, count = sum + math.log(factor), count + 1
-      if factor > best then best, at = factor, gpus end
+      best = math.max(best, factor)
     elseif t[large] then
       only_large[#only_large + 1] = gpus
     end
   end
   if count > 0 then
-    say("On %s, domains of %d instead of %d GPUs make training %.2f times as fast on average over %d machine sizes, "
-      .. "and %.2f times at most, with %d GPUs.", system, large, small, math.exp(sum / count), count, best, at)
+    say("On %s, domains of %d instead of %d GPUs make training %.2f times as fast (%.2f at most).", system, large,
+      small, math.exp(sum / count), best)
   else
     say("On %s, no machine size can train the model with both domain sizes.", system)
   end
@@ -117,7 +140,7 @@ for _, system in ipairs(small < large and o.systems or {}) do
     say("With %s GPUs only the larger domain can.", table.concat(only_large, ", "))
   end
 end
-print("\n" .. table.concat(words, " "))
+print("\n" .. table.concat(words, "\n"))
 
 if published or small == large then return end
 
@@ -150,8 +173,8 @@ report.print(points, {
   { key = "system" }, { key = "domain" }, { key = "gain", format = "%.3f" },
   { key = "low", title = "from", format = "%.3f" }, { key = "high", title = "to", format = "%.3f" },
   { key = "sizes", title = "machine sizes" },
-}, { title = ("Times as fast as with domains of %d, %s; from, to: as software none, tuned and typical have it"):format(
-  small, report.software(lines)) })
+}, { title = ("Times as fast as with domains of %d, %s; from, to: none, tuned and typical"):format(small,
+  report.software(lines)) })
 report.save("sweep_nvlink_gain.csv", points, { "system", "domain", "gain", "low", "high", "sizes" })
 tperf.plot.lines({
   rows = points, series = "system",

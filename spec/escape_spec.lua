@@ -112,3 +112,25 @@ describe("a folder that turns into a link while a script writes below it", funct
     program.remove(folder)
   end)
 end)
+
+describe("an output folder that turns into a link while a script runs", function()
+  it("stays the folder that it was", function()
+    local folder = program.folder()
+    program.shell("mkdir -p work/out other && echo keep > other/file", folder)
+    program.write(folder .. "/work/script.lua", [[
+      io.stderr:write "runs\n"
+      io.read() -- here the output folder turns into a link
+      io.open("x", "w"):write "1"
+      io.open("file", "w"):write "2"
+    ]])
+    local result = program.shell([[cd work
+      (while [ ! -s ../said ]; do sleep 0.01; done; mv out ../aside; ln -s ../other out; echo) |
+      tperf run --out out script.lua 2> ../said]], folder)
+    assert.equal(0, result.code)
+    assert.equal("file\n", program.shell("ls -A other", folder).out)
+    assert.equal("keep\n", program.slurp(folder .. "/other/file"))
+    assert.equal("1", program.slurp(folder .. "/aside/x"))
+    assert.equal("2", program.slurp(folder .. "/aside/file"))
+    program.remove(folder)
+  end)
+end)

@@ -389,4 +389,162 @@ add {
     .. "print(tperf.serve { step_time = { fixed = 1 }, requests = list }.finished)", prints = "1\n" },
 }
 
+-- --- databases ---
+
+local function queries(sql)
+  return T .. "tperf.sweep { key = 'k', run = function() return 1 end, gpus = tperf.vary { 1 }, cache = 'c.db' } "
+    .. ("print(#tperf.report.query('c.db', %q))"):format(sql)
+end
+local NOT_ALLOWED <const> = "not authorized"
+add {
+  { "a database attached elsewhere", queries "ATTACH '../other/x' AS x", NOT_ALLOWED },
+  { "a database in memory attached", queries "ATTACH ':memory:' AS x", NOT_ALLOWED },
+  { "a database let go", queries "DETACH main", NOT_ALLOWED },
+  { "a copy of a database elsewhere", queries "VACUUM INTO '../other/x'", "a query reads" },
+  { "a database packed anew", queries "VACUUM", "a query reads" },
+  { "a native library in SQL", queries "SELECT load_extension('libc.so.6')", NOT_ALLOWED },
+  { "an editor in SQL", queries "SELECT edit('x', 'touch ../witness')", "no such function: edit" },
+  { "a file read in SQL", queries "SELECT readfile('Makefile')", "no such function: readfile" },
+  { "a file written in SQL", queries "SELECT writefile('../other/x', 'y')", "no such function: writefile" },
+  { "the schema in SQL", queries "PRAGMA writable_schema = 1", NOT_ALLOWED },
+  { "a journal that stays", queries "PRAGMA journal_mode = PERSIST", NOT_ALLOWED },
+  { "files for sorting elsewhere", queries "PRAGMA temp_store_directory = '../other'", NOT_ALLOWED },
+  { "pragmas as tables", queries "SELECT * FROM pragma_database_list", NOT_ALLOWED },
+  { "pages as a table", queries "SELECT * FROM sqlite_dbpage", "report.query" },
+  { "tokenizers, which are pointers", queries "SELECT fts3_tokenizer('simple', x'0000000000000000')", NOT_ALLOWED },
+  { "a table in a temporary file", queries "CREATE TEMP TABLE x (a)", NOT_ALLOWED },
+  { "rows changed by a query", queries "UPDATE records SET record = 'evil'", NOT_ALLOWED },
+  { "rows changed by a common table expression", queries "WITH x AS (SELECT 1) DELETE FROM points", NOT_ALLOWED },
+  { "a second statement", queries "SELECT 1; DROP TABLE points", "one statement of SQL" },
+  { "a transaction that stays open", queries "BEGIN IMMEDIATE", NOT_ALLOWED },
+  { "the clock in SQL", queries "SELECT datetime('now')", NOT_ALLOWED },
+  { "the clock in SQL by another name", queries "SELECT current_timestamp", NOT_ALLOWED },
+  { "chance in SQL", queries "SELECT random()", NOT_ALLOWED },
+  { "a gigabyte in SQL", queries "SELECT randomblob(1000000000)", NOT_ALLOWED },
+  { "a gigabyte printed in SQL", queries "SELECT printf('%1000000000d', 1)", NOT_ALLOWED },
+  { "rows without end", queries "WITH RECURSIVE c AS (SELECT 1 UNION ALL SELECT 1 FROM c) SELECT count(*) FROM c",
+    "more than 50000000 instructions", options = "--max-instructions 5e7" },
+  { "a query of the environment", T .. "tperf.report.query('/proc/self/environ', 'SELECT 1')", SPECIAL },
+  { "a query of a pipe", T .. "tperf.report.query('pipe', 'SELECT 1')", SPECIAL },
+  { "a query of a file by a URI", T .. "tperf.report.query('file:c.db?mode=rwc', 'SELECT 1')", "No such file" },
+  { "a cache in a folder that is not there", caches "nosuch/c.db", "No such file" },
+  { "a cache below a file", caches "Makefile/c.db", LINK },
+  { "a cache with a zero byte", caches "c\0.db", OUTSIDE },
+  { "a cache whose journal is somebody's", caches "c.db", "File exists", before = "echo keep > c.db-journal" },
+  { "a cache whose journal is a link", caches "c.db", "File exists", before = "ln -s ../other/file c.db-journal" },
+  { "a cache whose shared memory is a link", caches "c.db", "File exists", before = "ln -s ../other/x c.db-shm" },
+  { "a cache with a name too long for its journal", caches(("c"):rep(250)), "File name too long" },
+}
+
+-- --- more names ---
+
+add {
+  { "a name with a delete", writes "x\127", CONTROL },
+  { "a dot file after many slashes", writes "sub////.x", DOT },
+  { "below a pipe", writes "pipe/x", LINK },
+  { "below a link to /proc", writes "proc_link/self/x", LINK },
+  { "memory that all processes share", writes "/dev/shm/tperf-escape", OUTSIDE },
+  { "its folder by /proc", writes "/proc/self/cwd/x", OUTSIDE },
+  { "a mode to read and write", "io.open('x', 'rw')", "invalid mode" },
+  { "a mode that updates twice", "io.open('x', 'w++')", "invalid mode" },
+  { "an exclusive mode", "io.open('x', 'wx')", "invalid mode" },
+  { "to update what is not there", "print((select(2, io.open('nosuch', 'r+'))))",
+    prints = "nosuch: No such file or directory\n" },
+  { "git's folder as the output folder", writes "config", THERE, options = "--out .git" },
+  { "a link as the output folder", writes "file", THERE, options = "--out out_link" },
+  { "a second name removed", "assert(os.remove 'hard')", "hard: Operation not permitted" },
+  { "a second name moved", "assert(os.rename('hard', 'x'))", "hard: Operation not permitted" },
+  { "its file onto a pipe", renames "pipe", "pipe: Operation not permitted" },
+  { "its file onto a second name", renames "hard", "hard: Operation not permitted" },
+  { "its file below what is not there", "io.open('own', 'w'):close() print((select(2, os.rename('own', 'nosuch/x'))))",
+    prints = "nosuch/x: No such file or directory\n" },
+  { "a table as git's configuration", saves ".git/config", "must be a name that ends in" },
+  { "a table with a zero byte", saves "x\0.csv", "the name of a file is needed" },
+  { "a document above by a detour", T .. "tperf.report.new { title = 'x' }:text('y'):save 'sub/../../x.html'",
+    OUTSIDE },
+  { "a timeline in a dot folder", T .. "tperf.schedule { schedule = '1f1b', devices = 2, microbatches = 2 }"
+    .. ":save '.git/hooks/x.html'", DOT },
+}
+
+-- --- limits that are caught, or are met where nobody looks ---
+
+local LIMITED <const>, SPENT <const> = "--max-instructions 5e6", "more than 5000000 instructions"
+local function endless(what, code) add { { what, code, SPENT, options = LIMITED } } end
+endless("catching the end", "while true do pcall(function() while true do end end) end")
+endless("handling the end", "xpcall(function() while true do end end, function() while true do end end)")
+endless("going on in coroutines", "local function f() while true do end end "
+  .. "while true do coroutine.resume(coroutine.create(f)) end")
+endless("going on while a variable closes", "local x <close> = setmetatable({}, "
+  .. "{ __close = function() while true do end end }) while true do end")
+endless("going on while a coroutine closes", "local c = coroutine.wrap(function() local x <close> = setmetatable({}, "
+  .. "{ __close = function() while true do end end }) error 'x' end) pcall(c)")
+endless("an endless comparator", "table.sort({ 3, 1, 2 }, function() while true do end end)")
+endless("an endless replacement", "('x'):gsub('x', function() while true do end end)")
+endless("an endless reader", "load(function() return ' ' end)")
+endless("an endless iterator", "for _ in function() return 1 end do end")
+endless("an endless metamethod", "local t = setmetatable({}, { __index = function() while true do end end }) "
+  .. "print(t.x)")
+endless("an endless text", "print(setmetatable({}, { __tostring = function() while true do end end }))")
+endless("an endless filter of a search", T .. "tperf.search { model = 'gpt2', system = 'h100-sxm', gpus = 8, "
+  .. "global_batch = 8, where = function() while true do end end }")
+endless("an endless run of a sweep", T .. "tperf.sweep { run = function() while true do end end, "
+  .. "gpus = tperf.vary { 1, 2 } }")
+endless("an endless strategy", T .. "tperf.strategy.define { name = 'evil', extends = 'tensor', "
+  .. "boundary = function() while true do end end } tperf.train { model = 'gpt2', system = 'h100-sxm', "
+  .. "global_batch = 8, pp = 2, strategy = 'evil' }")
+endless("long texts compared in pieces", "local s = ('x'):rep(1e6) while true do s:find('y', 1, true) end")
+endless("a list moved without end", "local t = {} for i = 1, 1000 do t[i] = i end "
+  .. "while true do table.move(t, 1, 1000, 2) end")
+
+add {
+  { "a yield out of a filter", T .. "print(coroutine.resume(coroutine.create(function() tperf.search { model = 'gpt2', "
+    .. "system = 'h100-sxm', gpus = 8, global_batch = 8, where = coroutine.yield } end)))",
+    prints = "false\tattempt to yield across a C-call boundary\n" },
+  { "a text of a gigabyte", "print(pcall(string.rep, 'x', 1 << 40))", prints = "false\tresulting string too large\n" },
+  { "a list whose length is a lie", "print((pcall(table.insert, setmetatable({}, { "
+    .. "__len = function() return 1 << 53 end }), 1, 0)))", prints = "false\n" },
+}
+
+-- --- modules, again ---
+
+add {
+  { "a module above", "require '../other/file'", "module '../other/file' not found" },
+  { "a module by its absolute name", "require '/etc/passwd'", "module '/etc/passwd' not found" },
+  { "the core put where modules are", "package.loaded['tperf.core'] = false print(require 'tperf.core')",
+    prints = "false\n" },
+  { "a library of its own under the library's name", "package.preload.tperf = function() return { evil = 1 } end "
+    .. "print(pcall(function() return require 'tperf'.evil end))",
+    prints = "false\tscript.lua:1: tperf has no 'evil'\n" },
+  { "functions of strings taken from the library", "string.format, table.concat, pairs = nil, nil, nil " .. T
+    .. "print(tperf.report.csv { { a = 1 } })", prints = "a\n1\n\n" },
+  { "the library's own table", T .. "tperf.report = nil print(#require('tperf').report.csv { { a = 1 } })",
+    "tperf has no 'report'" },
+  { "a chunk in a table", "load(setmetatable({}, { __call = function() return '\\27Lua' end }))",
+    "a string or a function expected, got table" },
+  { "a chunk with globals of its own", "print(load('return debug, os, require', 'x', 't', {})())",
+    prints = "nil\tnil\tnil\n" },
+}
+
+-- --- files that others read ---
+
+local function model_text(text)
+  return ("local f = io.open('m.yaml', 'w') f:write(%q) f:close() "):format(text) .. T .. "tperf.model 'm.yaml'"
+end
+add {
+  { "a laugh in YAML", model_text "a: &a [x, x]\nb: [*a, *a]\n", "anchors ('&name') are not supported" },
+  { "an object in YAML", model_text "!!python/object/apply:os.system ['touch ../witness']\n", "tags" },
+  { "a tower in YAML", model_text(("["):rep(1000)), "nested more than 64 levels deep" },
+  { "a script in a page", T .. "tperf.report.new { title = '</title><script>evil()</script>' }"
+    .. ":text('<img src=x onerror=evil()>'):table({ { ['<svg/onload=evil()>'] = '<script>' } }):save 'x.html' "
+    .. "local page = io.open('x.html'):read 'a' print(page:find '<script' or page:find '<img' or page:find '<svg')",
+    prints = "nil\n" },
+  { "a script in a picture", T .. "local svg = tperf.plot.bars { rows = { { a = 1, "
+    .. "b = '</text><script>x</script>' } }, x = 'b', y = 'a', title = ']]><script>1</script>' }:svg() "
+    .. "print(svg:find '<script')", prints = "nil\n" },
+  { "a figure that is none", T .. "tperf.report.new { title = 'x' }:figure { svg = function() return '<script>' end }",
+    "needs a plot" },
+  { "a link in Markdown", T .. "tperf.report.new { title = 'x' }:table({ { a = '[x](javascript:evil())' } })"
+    .. ":save 'x.md' print(io.open('x.md'):read('a'):find('[x](', 1, true))", prints = "nil\n" },
+}
+
 return list

@@ -309,6 +309,10 @@ describe("infer", function()
     -- 405.85e9 weights in bf16 on 8 GPUs of 80 GB, 8 of them free: 101 GB each, but 51 on twice as many or in 8 bits
     refuses({ system = h100, model = "llama-3.1-405b", tp = 8 },
       'not even one sequence fits; it would with weight_dtype = "fp8", or tp = 16, or pp = 2$')
+    -- 811.7 GB of them on two GPUs: 16 of them hold 51 GB each, 8 would 101, along whichever axis of the strategy
+    local _, message = pcall(tperf.infer, { system = h100, model = "llama-3.1-405b", strategy = "stationary", tp1 = 2,
+      prompt = 128, generate = 16 })
+    assert.matches("it would with tp1 = 16, or tp2 = 8, or pp = 8$", message)
     refuses({ sequence_parallel = true, prompt = 1001 }, "'prompt' = 1001 is not divided by the 8 GPUs that cut it")
     refuses({ fast = { tp = 3 } }, "'fast.tp' = 3 does not divide tp = 8")
     refuses({ tp = 64, pp = 80, dp = 1 << 31 }, "more than 2^31 GPUs")

@@ -57,3 +57,40 @@ describe("the number of threads", function()
     })
   end)
 end)
+
+describe("a machine that tells nothing of use about quotas", function()
+  local allowed = threads(machine {})
+
+  for what, files in pairs {
+    ["lines without a group"] = { ["proc/self/cgroup"] = "0\n0:\n\n" },
+    ["a quota without a period"] = { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "100000\n" },
+    ["a period of nothing"] = { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "100000 0\n" },
+    ["a negative quota"] = { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "-5 100000\n" },
+    ["the first version without a period"] = { ["proc/self/cgroup"] = "4:cpu:/\n",
+      ["sys/fs/cgroup/cpu/cpu.cfs_quota_us"] = "100000\n" },
+    ["the first version with a period of nothing"] = { ["proc/self/cgroup"] = "4:cpu:/\n",
+      ["sys/fs/cgroup/cpu/cpu.cfs_quota_us"] = "100000\n", ["sys/fs/cgroup/cpu/cpu.cfs_period_us"] = "0\n" },
+    ["a group whose name is longer than a path"] = { ["proc/self/cgroup"] = "0::/" .. ("x"):rep(4080) .. "\n" },
+    ["a group of the first version with such a name"] = { ["proc/self/cgroup"] = "4:cpu:/" .. ("x"):rep(4080) .. "\n" },
+    ["a group without a slash"] = { ["proc/self/cgroup"] = "0::x\n" },
+  } do
+    it("has no quota: " .. what, function()
+      local root = machine(files)
+      assert.equal(allowed, threads(root))
+      program.remove(root)
+    end)
+  end
+
+  it("may have several groups, of which the least quota counts", function()
+    for _, order in ipairs { "4:cpu:/\n0::/\n", "0::/\n4:cpu:/\n" } do
+      local root = machine {
+        ["proc/self/cgroup"] = order, ["sys/fs/cgroup/cpu.max"] = "100000 100000\n",
+        ["sys/fs/cgroup/cpu/cpu.cfs_quota_us"] = "900000\n", ["sys/fs/cgroup/cpu/cpu.cfs_period_us"] = "100000\n",
+      }
+      assert.equal(1, threads(root))
+      program.remove(root)
+    end
+  end)
+
+  it("may lie deeper than a path is long", function() assert.equal(allowed, threads(("/x"):rep(2045))) end)
+end)

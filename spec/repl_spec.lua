@@ -1,4 +1,5 @@
 -- What words at the prompt are completed to.
+local program = require "program"
 local words = require "tperf.cli.words"
 
 describe("words at the prompt", function()
@@ -18,5 +19,30 @@ describe("words at the prompt", function()
   it("survive an environment that raises", function()
     local hostile = setmetatable({}, { __index = function() error "no" end })
     assert.same({}, words(setmetatable({ t = hostile }, {}), {}) "t.a.b")
+  end)
+end)
+
+describe("the prompt at a terminal", function()
+  -- What is shown once these keys are typed; nil where there is no terminal or no libedit to try it with.
+  local function shown(keys)
+    local there = program.shell "script -qec 'test -t 2' /dev/null && ldconfig -p | grep -q 'libedit[.]so[.]2'"
+    if there.code ~= 0 then return nil end
+    local folder = program.folder()
+    program.write(folder .. "/keys", keys)
+    local line = ("TERM=dumb script -qec '%s repl' /dev/null < keys"):format(program.absolute())
+    local result = program.shell(line, folder)
+    program.remove(folder)
+    assert.equal(0, result.code)
+    return (result.out:match "> .*":gsub("\r", ""))
+  end
+
+  it("completes, brings back and edits lines", function()
+    local text = shown "tperf.units.par\t(\"1 KB\", \"bytes\")\n1+1\n\27[A\n\nnosuch.x\t\n2+\b+5\nos.exit(0)\n"
+    if not text then pending "there is no terminal or no libedit here" end
+    assert.truthy(text:find "\n1000%.?0?\n", text) -- of tperf.units.parse
+    local _, twos = text:gsub("\n2\n", "\n\n2\n")
+    assert.equal(2, twos, text) -- 1+1, and the same again
+    assert.truthy(text:find("undeclared global 'nosuch'", 1, true), text)
+    assert.truthy(text:find("\n7\n", 1, true), text)
   end)
 end)

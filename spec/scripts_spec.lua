@@ -61,6 +61,7 @@ describe("scripts/sweep_nvlink.lua", function()
       assert.near(math.max(table.unpack(own)), tonumber(row.high), 1e-9)
     end
     assert.truthy(result.out:find("every GPU of a domain in use, software typical", 1, true))
+    for line in result.out:gmatch "[^\n]+" do assert.is_true(utf8.len(line) <= 100, line) end
     assert.truthy(program.slurp(result.folder .. "/sweep_nvlink.svg"):find("fill-opacity", 1, true))
     program.remove(result.folder)
   end)

@@ -152,6 +152,50 @@ describe("sweeps", function()
   end)
 end)
 
+describe("a sweep whose rows are handed out", function()
+  local sweep, vary = tperf.sweep, tperf.vary
+
+  it("gives them in the order of the points, and returns none", function()
+    local seen = {}
+    local rows = sweep { run = function(a) return { time = 10 * a.gpus } end, gpus = vary { 3, 1, 2 },
+      each = function(row) seen[#seen + 1] = ("%d %d"):format(row.gpus, row.time) end }
+    assert.equal("3 30,1 10,2 20", table.concat(seen, ","))
+    assert.equal(0, #rows)
+  end)
+
+  it("gives searches and refused points as a sweep without it has them", function()
+    local question = { model = "gpt2", system = "h100-sxm", global_batch = 16, gpus = vary { 4, 7, 8, 2 },
+      tp = vary { 1, 2 } }
+    local kept, handed = sweep(question), {}
+    question.each = function(row) handed[#handed + 1] = row end
+    sweep(question)
+    assert.equal(8, #handed)
+    for i, row in ipairs(kept) do
+      assert.same({ row.gpus, row.tp, row.time, row.feasible, row.reason },
+        { handed[i].gpus, handed[i].tp, handed[i].time, handed[i].feasible, handed[i].reason })
+    end
+  end)
+
+  it("keeps no row", function()
+    local most = 0
+    sweep { run = function() return { text = ("x"):rep(1 << 16) .. math.random() } end, x = tperf.linspace(1, 2, 2000),
+      progress = false, each = function(row)
+        if row.x == 1 then collectgarbage() end
+        most = math.max(most, collectgarbage "count")
+      end }
+    assert.is_true(most < 100 * 1024, most) -- KiB; all rows would be 128 MiB
+  end)
+
+  it("ends with what is raised, and refuses what is no function", function()
+    local function raises() error("full", 0) end
+    assert.equal("full", message_of(sweep, { run = function() return 1 end, x = vary { 1 }, each = raises }))
+    assert.truthy(message_of(sweep, { run = function() return 1 end, x = vary { 1 }, each = 3 })
+      :find("'each' must be a function, got 3", 1, true))
+    assert.truthy(message_of(sweep, { run = tperf.train, model = "gpt2", system = "h100-sxm", global_batch = 16,
+      tp = vary { 7, 5 }, each = function() end }):find "none of 2 points is possible; the first: tp = 7 does not")
+  end)
+end)
+
 describe("the codec", function()
   it("gives back every value exactly", function()
     local value = { 1, 1.0, -0.0, 1 / 0, 0x1p-1074, "a\0b", true, false, { x = { [2.5] = "y" } },

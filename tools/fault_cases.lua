@@ -37,6 +37,13 @@ add("tperf.train", function()
   return tperf.train { model = MODEL, system = SYSTEM, global_batch = 16, tp = 2, pp = 2, dp = 2,
     simulate = "1f1b" }
 end, true)
+add("a layout of layers, and the tasks of a step", function()
+  local c, timeline = tperf.train { model = MODEL, system = SYSTEM, global_batch = 16, pp = 2, dp = 2,
+    pipeline_layout = { 3, 1 }, simulate = true }
+  local list = {}
+  for task in timeline:tasks(1) do list[#list + 1] = task.stop end
+  return { c, list }
+end, true)
 add("tperf.infer", function()
   return tperf.infer { model = MODEL, system = SYSTEM, tp = 2, batch = 4, prompt = 64, generate = 16 }
 end, true)
@@ -105,6 +112,14 @@ serving("tperf.serve of requests", { step_time = STEP_TIME, engine = engine { pr
 serving("tperf.serve by priority with drafts", { step_time = STEP_TIME, requests = requests(), keep = "requests",
   engine = engine { policy = "priority", prefix_caching = false,
     speculation = { method = "eagle", tokens = 2, accepted = { 1, 0, 2 } } } })
+for _, scheduler in ipairs { "sglang", "tensorrt-llm" } do
+  serving("tperf.serve by " .. scheduler, { step_time = STEP_TIME, requests = requests(), keep = "requests",
+    engine = engine { scheduler = scheduler, num_blocks = 40,
+      speculation = { method = "eagle", tokens = 2, accepted = { 1, 0, 2 } } } })
+end
+serving("tperf.serve of apart prefills", { step_time = STEP_TIME, requests = requests(),
+  engine = engine { num_blocks = 40 }, prefill = { replicas = 1 }, decode = { replicas = 1 },
+  transfer = { latency = 1e-3 } })
 serving("tperf.serve of a closed loop", { step_time = STEP_TIME, engine = engine(), count = 6, prompt = 10, output = 3,
   load = { concurrency = 3, think = 0.01 } })
 serving("tperf.serve behind a router", { step_time = STEP_TIME, engine = engine { num_blocks = 400 }, replicas = 3,

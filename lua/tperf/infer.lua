@@ -77,17 +77,27 @@ local function check_sizes(p, c)
   end
 end
 
--- Single changes with which one sequence fits, least first, found by trying: { name, values … }.
-local CHANGES = {
-  { "weight_dtype", "fp8", "int4" }, { "tp", 2, 4, 8, 16, 32, 64 }, { "pp", 2, 4, 8, 16, 32, 64 },
-  { "ep", 2, 4, 8, 16, 32, 64, 128, 256 },
-}
+local SIZES <const> = { 2, 4, 8, 16, 32, 64, 128, 256 } -- to try of an axis
 
-local function fits_with(o, name, value)
+-- Single changes with which one sequence may fit: { name, values … }. What multiplies GPUs comes before what is folded;
+-- what has a size of its own where none is given follows the others.
+local function changes_of(s)
+  local list, folded = { { "weight_dtype", "fp8", "int4" } }, {}
+  local function add(to, name) to[#to + 1] = table.move(SIZES, 1, #SIZES, 2, { name }) end
+  for _, axis in ipairs(s.axes) do
+    if axes.shows(axis) and not axis.default then add(axis.folds and folded or list, axis.name) end
+  end
+  add(list, "pp")
+  return table.move(folded, 1, #folded, #list + 1, list)
+end
+
+local function fits_with(o, s, name, value)
   local changed = { batch = 1, prefill_batch = 1 }
   for field, old in pairs(o) do changed[field] = changed[field] or old end
   changed[name] = value
-  if name == "ep" or name == "tp" then changed.etp, changed.dp = nil, nil end
+  for _, axis in ipairs(s.axes) do
+    if axis.default and s.index[name] then changed[axis.name], changed.dp = nil, nil end
+  end
   return refusal.attempt(function()
     local p = serving.problem("tperf.infer", changed)
     check_sizes(p, changed)
@@ -96,12 +106,12 @@ local function fits_with(o, name, value)
 end
 
 local function advice(o)
-  local list = {}
-  for _, change in ipairs(CHANGES) do
+  local list, s = {}, axes.asked(o)
+  for _, change in ipairs(changes_of(s)) do
     for i = 2, #change do
       local name, value = change[1], change[i]
       local known = name == "weight_dtype" or o[name] ~= nil
-      if known and (math.type(value) == nil or value > o[name]) and fits_with(o, name, value) then
+      if known and (math.type(value) == nil or value > o[name]) and fits_with(o, s, name, value) then
         list[#list + 1] = ("%s = %s"):format(name, check.show(value))
         break
       end

@@ -28,7 +28,7 @@ pipeline_layout.schema = {
   account_for_embedding = check.boolean { default = false }, account_for_loss = check.boolean { default = false },
 }
 
--- The string with what is repeated written out: "(tt|)*2" is "tt|tt|".
+-- The string with what is repeated written out: "(t*2|)*2" is "tt|tt|".
 local function expanded(text, fail)
   local out, size = {}, 0
   local function add(piece)
@@ -38,8 +38,8 @@ local function expanded(text, fail)
   end
   local at = 1
   while at <= #text do
-    local group, after = text:match("^%(([EtmL|]*)%)()", at)
-    local piece = group or text:match("^[EtmL|]", at)
+    local group, after = text:match("^%(([EtmL|*%d]*)%)()", at)
+    local piece = group and expanded(group, fail) or text:match("^[EtmL|]", at)
     if not piece then
       fail("has %q at letter %d: letters are E, t, m and L, | ends a stage, *N repeats", text:sub(at, at), at)
     end

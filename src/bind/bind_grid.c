@@ -5,7 +5,6 @@
 //   grid:batch(sizes)             into how many parts they cut the batch
 //   grid:folds(sizes, replicas)   whether folded axes divide what they fold over
 //   grid:fold(sizes, fast)        the placement with folded axes filled in
-//   grid:replicas(sizes, replicas, experts) -> { shards =, copies = }   GPUs that hold a copy of a weight
 #include <string.h>
 
 #include "bind/bind.h"
@@ -142,28 +141,12 @@ static int grid_fold(lua_State *L) {
     return 1;
 }
 
-static int grid_replicas(lua_State *L) {
-    const tp_grid *grid = tp_bind_check_grid(L, 1);
-    int64_t sizes[TP_AXES_MAX] = {0}, apart[TP_AXES_MAX], copies = 1;
-    if (!read_sizes(L, grid, sizes) || !tp_grid_folds(grid, sizes))
-        tp_bind_fail(L, "the sizes do not divide what they fold over");
-    for (int i = 0; i < TP_AXES_MAX; i++)
-        apart[i] = 1;
-    tp_replicas r = tp_grid_replicas(grid, sizes, apart, lua_toboolean(L, 4));
-    for (int i = 0; i < r.n_copies; i++)
-        copies *= r.copies[i].group.size;
-    lua_createtable(L, 0, 2);
-    lua_pushinteger(L, r.shards.size);
-    lua_setfield(L, -2, "shards");
-    lua_pushinteger(L, copies);
-    lua_setfield(L, -2, "copies");
-    return 1;
-}
-
 void tp_bind_grid(lua_State *L) {
-    static const luaL_Reg methods[] = {{"gpus", grid_gpus},         {"batch", grid_batch},
-                                       {"folds", grid_folds},       {"fold", grid_fold},
-                                       {"replicas", grid_replicas}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"gpus", grid_gpus},
+                                       {"batch", grid_batch},
+                                       {"folds", grid_folds},
+                                       {"fold", grid_fold},
+                                       {NULL, NULL}};
     luaL_newmetatable(L, type_name);
     luaL_newlib(L, methods);
     lua_setfield(L, -2, "__index");

@@ -388,8 +388,8 @@ static int set_script(lua_State *L) {
     return 0;
 }
 
-// output.claim(path, checksum): a manifest says that a run of this script wrote this file. If it is still as it was then, scripts may
-// replace it.
+// output.claim(path, checksum): a manifest says that a run of this script wrote this file. If it is still as it was
+// then, scripts may replace it.
 static int claim(lua_State *L) {
     tp_place place;
     size_t length, size;

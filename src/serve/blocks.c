@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/always.h"
+
 enum { LEAST_BLOCKS = 64 };
 
 void tp_blocks_reset(tp_blocks *blocks, const tp_engine *engine, const tp_heap *heap) {
@@ -277,16 +279,18 @@ void tp_blocks_register(tp_blocks *blocks, const tp_holding *holding, const tp_c
 }
 
 bool tp_blocks_sound(const tp_blocks *blocks) {
-    if (!blocks->caching) return blocks->free >= 0 && blocks->free <= blocks->usable;
+    if (!blocks->caching) return ALWAYS(blocks->free >= 0 && blocks->free <= blocks->usable);
     int32_t used = blocks->fresh - 1, listed = 0, owned = 0, registered = 0, found = 0;
-    for (int32_t id = blocks->first; id && listed <= used; id = blocks->all[id].next)
+    for (int32_t id = blocks->first; id && ALWAYS(listed <= used); id = blocks->all[id].next)
         listed++;
     for (int32_t id = 1; id < blocks->fresh; id++) {
         owned += blocks->all[id].owners > 0;
         registered += blocks->all[id].registered;
     }
     for (uint32_t i = 0; i < blocks->n_buckets; i++)
-        for (int32_t id = blocks->buckets[i].first; id && found <= used; id = blocks->all[id].after)
+        for (int32_t id = blocks->buckets[i].first; id && ALWAYS(found <= used);
+             id = blocks->all[id].after)
             found++;
-    return listed + owned == used && found == registered && blocks->free == blocks->usable - owned;
+    return ALWAYS(listed + owned == used && found == registered &&
+                  blocks->free == blocks->usable - owned);
 }

@@ -1,6 +1,8 @@
 // fleet.c: see fleet.h.
 #include "serve/fleet.h"
 
+#include "base/always.h"
+
 enum { EVENTS_BETWEEN_STOPS = 4096 };
 
 // --- requests come and go ---
@@ -278,31 +280,30 @@ static tp_status handle(tp_fleet *fleet, const tp_event *event, tp_error *error)
     case TP_TRANSFERRED:
         return enqueue(fleet, (size_t)event->data,
                        tp_least_loaded(fleet, fleet->n_prefill, fleet->n_lanes), error);
-    case TP_STEP_BEGINS:
-        break;
+    default: // TP_STEP_BEGINS
+        return tp_step_begin(fleet, (int32_t)event->data, error);
     }
-    return tp_step_begin(fleet, (int32_t)event->data, error);
 }
 
 // Every request has left, by the one way or the other; every block is free; and Little's law holds to the tick.
 static tp_status check_conservation(const tp_fleet *fleet, size_t expected, tp_error *error) {
     const tp_serve_totals *totals = &fleet->totals;
     uint64_t left = (uint64_t)(totals->finished + totals->rejected);
-    if (left != expected || fleet->present != 0)
+    if (NEVER(left != expected || fleet->present != 0))
         return tp_error_set(error, TP_INVALID,
                             "of %zu requests %llu left the simulation: a fault of tperf", expected,
                             (unsigned long long)left);
     for (int32_t i = 0; i < fleet->n_lanes; i++) {
         const tp_replica *replica = &fleet->lanes[i].replica;
         const tp_blocks *blocks = &replica->blocks;
-        bool empty = replica->n_running == 0 && replica->waiting.count == 0 &&
-                     blocks->free == blocks->usable;
-        if (!empty || !tp_blocks_sound(blocks))
+        bool sound = tp_blocks_sound(blocks);
+        if (NEVER(!sound || replica->n_running > 0 || replica->waiting.count > 0 ||
+                  blocks->free != blocks->usable))
             return tp_error_set(error, TP_INVALID,
                                 "replica %d ends with requests or blocks in use: a fault of tperf",
                                 i + 1);
     }
-    if (fleet->area != totals->residence)
+    if (NEVER(fleet->area != totals->residence))
         return tp_error_set(error, TP_INVALID, "Little's law does not hold: a fault of tperf");
     return TP_OK;
 }

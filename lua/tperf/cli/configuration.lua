@@ -1,4 +1,5 @@
 --- What `search` and `train` share: the question's options, and the columns of a configuration.
+local axes = require "tperf.strategy.axes"
 local format = require "tperf.report.format"
 local from = require "tperf.cli.from"
 local options = require "tperf.cli.options"
@@ -37,21 +38,28 @@ local question = {
   { long = "fast", value = "tp=8,dp=2", kind = "pairs", help = "GPUs of each axis in one fast domain (default: best)" },
 }
 
+local USUAL <const> = "tensor" -- the strategy that need not be named
+
+-- What the strategies' rows say of their axes and options.
+local function axis_knobs()
+  local list = {}
+  for i, entry in ipairs(axes.every()) do
+    local long, option, said = entry.name:gsub("_", "-"), entry.option, entry.axis and entry.axis.said or {}
+    if option then
+      local choices = option.choices
+      list[i] = { long = long, kind = "string", from = choices, left_open = choices[1], default = choices[1],
+        help = table.concat(choices, ", ", 1, #choices - 1) .. " or " .. choices[#choices] }
+    else
+      local of = entry.strategies[1] == USUAL and "" or (" (%s)"):format(table.concat(entry.strategies, ", "))
+      list[i] = { long = long, kind = "integer", help = entry.axis.meaning .. of, left_open = said.search,
+        default = said.train }
+    end
+  end
+  return list
+end
+
 -- What may have one value in `train` (or else the default), and several in `search` (which tries left_open otherwise).
-local knobs = {
-  { long = "gpus", short = "g", kind = "integer", help = "GPUs" },
-  { long = "tp", kind = "integer", help = "tensor parallelism" },
-  { long = "tp1", kind = "integer", help = "first axis of 2-D tensor parallelism (summa)" },
-  { long = "tp2", kind = "integer", help = "second axis of 2-D tensor parallelism (summa)" },
-  { long = "cp", kind = "integer", help = "context parallelism (strategy context)" },
-  { long = "ulysses", kind = "integer", help = "context parallelism by all-to-all, inside cp", left_open = "1" },
-  { long = "cp-kind", kind = "string", from = { "all_gather", "ring", "all_to_all" },
-    help = "all_gather, ring or all_to_all", left_open = "all_gather",
-    default = "all_gather" },
-  { long = "ep", kind = "integer", help = "expert parallelism: GPUs of tp x cp x dp that experts are spread over" },
-  { long = "etp", kind = "integer", help = "GPUs that cut each expert", left_open = "1 and tp", default = "tp" },
-  { long = "shard", kind = "integer", help = "replicas that ZeRO shards over (hybrid shards)", left_open = "all",
-    default = "all" },
+local knobs = options.join({ { long = "gpus", short = "g", kind = "integer", help = "GPUs" } }, axis_knobs(), {
   { long = "pp", kind = "integer", help = "pipeline parallelism: stages" },
   { long = "dp", kind = "integer", help = "data parallelism" },
   { long = "micro-batch", short = "m", kind = "integer", help = "sequences in a micro-batch" },
@@ -65,7 +73,7 @@ local knobs = {
     left_open = "none,full", default = "none" },
   { long = "sequence-parallel", kind = "string", from = { "yes", "no" }, help = "yes or no",
     left_open = "yes", default = "yes" },
-}
+})
 
 local TRUTH = { yes = true, no = false }
 
@@ -156,17 +164,27 @@ end
 -- "tp 4, dp 2": the axes that a fast domain (the GPUs of one NVLink switch) holds more than one GPU of.
 local function placement(c)
   local parts = {}
-  for _, axis in ipairs { "tp", "tp1", "tp2", "cp", "ulysses", "ep", "pp", "dp" } do
+  for _, axis in ipairs(axes.names()) do
     if (c.fast[axis] or 1) > 1 then parts[#parts + 1] = axis .. " " .. c.fast[axis] end
   end
   return table.concat(parts, ", ")
 end
 
+-- An axis whose size may be left open is told where it is not 1; what shards state is told by its presence.
+local function axis_columns()
+  local list = {}
+  for i, entry in ipairs(axes.every()) do
+    local axis, option = entry.axis, entry.option
+    local open = axis and axis.tries and axes.shows(axis)
+    list[i] = { key = entry.name, usual = option and option.choices[1] or open and 1 or nil,
+      wide = axis and axis.default and 2 or nil }
+  end
+  return list
+end
+
 --- A configuration in one row. `usual`: people are spared the column where every row has this value.
-configuration.columns = {
-  { key = "strategy", usual = "tensor" }, { key = "tp" }, { key = "tp1" }, { key = "tp2" }, { key = "cp" },
-  { key = "ulysses", usual = 1 }, { key = "cp_kind", usual = "all_gather" }, { key = "etp", usual = 1, wide = 2 },
-  { key = "ep", usual = 1 }, { key = "shard" }, { key = "pp" }, { key = "virtual_stages", title = "vpp", usual = 1 },
+configuration.columns = options.join({ { key = "strategy", usual = USUAL } }, axis_columns(), {
+  { key = "pp" }, { key = "virtual_stages", title = "vpp", usual = 1 },
   { key = "schedule", usual = "1f1b", wide = 2 }, { key = "dp" }, { key = "zero", usual = 1, wide = 1 },
   { key = "micro_batch", title = "mbs" }, { key = "microbatches", title = "m-batches", wide = 5 },
   { key = "panels", usual = 1 }, { key = "recompute", usual = "none" },
@@ -178,7 +196,7 @@ configuration.columns = {
   { key = function(c) return c.tokens_per_second / c.gpus end, title = "tokens/s/GPU", wide = 6 },
   { key = "memory.total", title = "memory", unit = "bytes" }, { key = "feasible", title = "fits", usual = true },
   { key = "idle", title = "idle GPUs", usual = 0 }, { key = "software", csv = true },
-}
+})
 
 -- Which software it is, and how near its times come.
 local function told_of(c, profile, timed)

@@ -1,4 +1,5 @@
 --- The memory of each device of a pipeline as a table and as a chart, for `train` and `memory`.
+local axes = require "tperf.strategy.axes"
 local format = require "tperf.report.format"
 
 local stages = {}
@@ -31,14 +32,14 @@ end
 ---@param options? table    of tperf.plot.bars, in place of these
 ---@return tperf.Plot
 function stages.chart(c, model, capacity, options)
-  local axes = {}
-  for _, axis in ipairs { "tp", "tp1", "tp2", "cp", "ep", "pp", "dp" } do
-    if c[axis] and c[axis] > 1 then axes[#axes + 1] = axis .. " " .. c[axis] end
+  local sizes = {}
+  for _, axis in ipairs(axes.names()) do
+    if c[axis] and c[axis] > 1 then sizes[#sizes + 1] = axis .. " " .. c[axis] end
   end
   local o = {
     rows = stages.rows(c), x = { key = "devices", title = "Pipeline stage" }, y = stages.parts, yunit = "bytes",
     title = "Memory of a GPU: " .. model, ylabel = "Memory", subtitle = ("%s; a GPU has %s"):format(
-      #axes > 0 and table.concat(axes, ", ") or "one GPU", format.number(capacity, "bytes")),
+      #sizes > 0 and table.concat(sizes, ", ") or "one GPU", format.number(capacity, "bytes")),
   }
   for name, value in pairs(options or {}) do o[name] = value end
   return require "tperf".plot.bars(o)

@@ -53,7 +53,7 @@ local tperf = require "tperf"
 
 local found = tperf.search %s
 tperf.report.print(found, {
-  "tp", "pp", "virtual_stages", "schedule", "dp", "micro_batch", "recompute",
+  { key = tperf.report.layout, title = "layout" }, "micro_batch",
   { key = "time", unit = "s" }, { key = "mfu", unit = "%%", digits = 3 },
   { key = "memory.total", title = "memory", unit = "bytes" },
 })

@@ -23,7 +23,7 @@ local parts = {
   { key = "bubble", title = "bubble" },
 }
 
--- Only what some row has: the axes of the strategies at hand.
+-- Only what some row has, above what is told by its absence.
 local function present(rows, list)
   local kept = {}
   for _, field in ipairs(list) do
@@ -38,18 +38,18 @@ local function present(rows, list)
   return kept
 end
 
+-- The axes of the strategies at hand; those that are 1 throughout cut nothing.
 local function axes_of(rows)
   local list, seen = { { key = "microbatches", title = "micro-batches" } }, {}
-  for _, row in ipairs(rows) do
-    for _, name in ipairs(row.strategy and strategy.of(row.strategy).axis_names or {}) do
-      if not seen[name] then
-        seen[name] = true
-        list[#list + 1] = { key = name, title = name, above = name == "ep" and 1 or nil }
-      end
-    end
+  local function add(name)
+    if not seen[name] then list[#list + 1] = { key = name, title = name, above = 1 } end
+    seen[name] = true
   end
-  list[#list + 1] = { key = "dp", title = "dp" }
-  list[#list + 1] = { key = "pp", title = "pp" }
+  for _, row in ipairs(rows) do
+    for _, name in ipairs(row.strategy and strategy.of(row.strategy).axis_names or {}) do add(name) end
+  end
+  add "dp"
+  add "pp"
   return present(rows, list)
 end
 

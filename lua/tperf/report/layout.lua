@@ -1,4 +1,5 @@
 --- How a configuration cuts its work, in a few words.
+local axes = require "tperf.strategy.axes"
 local save = require "tperf.report.save"
 local strategy = require "tperf.strategy"
 
@@ -59,17 +60,26 @@ function layout.software(rows)
   return #names > 0 and "software " .. table.concat(names, ", ") or ""
 end
 
-local fields = {
-  "strategy", "tp", "tp1", "tp2", "cp", "ulysses", "cp_kind", "etp", "ep", "shard", "pp", "dp", "micro_batch",
-  "microbatches", "panels", "schedule", "virtual_stages", "recompute", "zero", "fast.tp", "fast.tp1", "fast.tp2",
-  "fast.cp", "fast.ulysses", "fast.etp", "fast.ep", "fast.pp", "fast.dp", "time", "interval.low", "interval.high",
-  "time_without_waste", "throughput", "tokens_per_second", "mfu",
+-- What configurations have behind the sizes of their axes.
+local KNOBS <const> = { "micro_batch", "microbatches", "panels", "schedule", "virtual_stages", "recompute", "zero" }
+local FIGURES <const> = {
+  "time", "interval.low", "interval.high", "time_without_waste", "throughput", "tokens_per_second", "mfu",
   "mfu_all_pairs", "flops_per_gpu", "memory.total", "memory.weights",
   "memory.gradients", "memory.optimizer", "memory.activations", "breakdown.compute", "breakdown.memory",
   "breakdown.tensor_comm", "breakdown.expert_comm", "breakdown.data_comm", "breakdown.pipeline_comm",
   "breakdown.bubble", "reason", "software",
 }
 local OF_SOFTWARE <const> = { software = true, time_without_waste = true } -- columns that the formulas alone need not
+
+-- All that configurations have, whatever their strategy.
+local function fields()
+  local all, names = { "strategy" }, axes.names()
+  for _, entry in ipairs(axes.every()) do all[#all + 1] = entry.name end
+  all[#all + 1], all[#all + 2] = "pp", "dp"
+  table.move(KNOBS, 1, #KNOBS, #all + 1, all)
+  for _, name in ipairs(names) do all[#all + 1] = "fast." .. name end
+  return table.move(FIGURES, 1, #FIGURES, #list + 1, list)
+end
 
 --- Columns for rows with configurations in them: the ones named, then all that configurations have, as far as some row
 --- has a value.
@@ -83,7 +93,7 @@ function layout.columns(rows, first)
     wanted[i] = column
     seen[column] = true
   end
-  for _, name in ipairs(fields) do
+  for _, name in ipairs(fields()) do
     if not seen[name] and (run or not OF_SOFTWARE[name]) then wanted[#wanted + 1] = name end
   end
   return save.present(rows, wanted)

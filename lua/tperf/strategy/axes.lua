@@ -20,6 +20,37 @@ function axes.asked(given)
   return strategy.of "tensor"
 end
 
+-- Each axis or option once, with the names of the strategies that have it.
+local function add(list, known, s, name, entry)
+  if not known[name] then
+    known[name] = entry
+    entry.name, entry.strategies = name, {}
+    list[#list + 1] = entry
+  end
+  table.insert(known[name].strategies, s.name)
+end
+
+--- All axes and options of all strategies, each once: what multiplies GPUs, options, what is folded.
+---@return table[] list  of { name =, axis = or option =, strategies = names }
+function axes.every()
+  local plain, options, folded, known = {}, {}, {}, {}
+  for _, s in ipairs(strategy.all()) do
+    for _, axis in ipairs(s.axes) do add(axis.folds and folded or plain, known, s, axis.name, { axis = axis }) end
+    for _, name in ipairs(s.option_names) do add(options, known, s, name, { option = s.options[name] }) end
+  end
+  table.move(options, 1, #options, #plain + 1, plain)
+  return table.move(folded, 1, #folded, #plain + 1, plain)
+end
+
+--- The names of all axes, and those that every configuration has.
+---@return string[]
+function axes.names()
+  local names = {}
+  for _, entry in ipairs(axes.every()) do names[#names + 1] = entry.axis and entry.name or nil end
+  names[#names + 1], names[#names + 2] = "pp", "dp"
+  return names
+end
+
 --- The size of an axis where none is given. share: the sizes of the axes before it.
 ---@return integer  0: an axis that shards state does so over all replicas
 function axes.default(axis, model, share, rules)

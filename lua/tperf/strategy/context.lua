@@ -57,6 +57,7 @@ context.axes = {
   },
   {
     name = "ulysses", meaning = "context parallelism by all-to-all, inside cp", cuts = { "tokens" },
+    said = { search = "1" },
     tries = function() return { 1 } end,
     admits = function(m, p, rules)
       if p.ulysses > 1 and not rules.layers_from_description then return false, "is not in the published model" end

@@ -76,6 +76,7 @@ end
 function fitting.expert_features(over)
   return {
     name = "etp", cuts = { "experts" }, folds = over, meaning = "tensor parallelism of each expert",
+    said = { search = "1 and tp", train = "tp" },
     default = function(m, p, rules) return without_experts(m, rules) and 1 or p.tp end,
     tries = function(m, p, rules) return (without_experts(m, rules) or p.tp == 1) and { 1 } or { 1, p.tp } end,
     admits = function(m, p, rules)
@@ -99,7 +100,7 @@ end
 function fitting.experts(over)
   return {
     name = "ep", cuts = { "experts" }, folds = over,
-    meaning = ("expert parallelism, over %s"):format(table.concat(over, " x ")),
+    meaning = "expert parallelism: GPUs that share the experts",
     tries = function(m, _, rules) return without_experts(m, rules) and { 1 } or divisors.of(m.experts.count) end,
     admits = function(m, p, rules)
       if p.ep == 1 then return true end
@@ -115,7 +116,8 @@ end
 ---@param over string[]  the axes that it folds over
 function fitting.shards(over)
   return {
-    name = "shard", cuts = { "state" }, folds = over, meaning = "replicas that ZeRO shards over; all",
+    name = "shard", cuts = { "state" }, folds = over, meaning = "replicas that ZeRO shards over: hybrid shards",
+    said = { search = "all", train = "all" },
     tries = function() return { 0 } end, admits = function() return true end,
   }
 end

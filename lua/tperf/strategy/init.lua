@@ -15,6 +15,7 @@
 --                                their bytes: 0.25 where they are compressed to a quarter (1 at most)
 --                      default   function(model, share, rules) -> its size where none is given (1)
 --                      tries     function(model, share, rules) -> the sizes that a search tries (all that divide)
+--                      said      { search =, train = }: what help says of these two
 --   sequence_shards  function(share) -> integer: what must divide the sequence (rule shards_divide_sequence)
 --   panels           function(model, share, rules) -> list of integers to try; nil: no panels
 --   gradient_axes    the axes that cut no weights, for axes that do not say what they cut
@@ -66,6 +67,8 @@ local axis_schema = {
   folds = check.list(check.string(), { optional = true, min = 1 }),
   apart = check.number { above = 0, max = 1, optional = true },
   default = check.func { optional = true }, tries = check.func { optional = true },
+  said = check.record_of({ search = check.string { optional = true }, train = check.string { optional = true } },
+    { optional = true }),
 }
 local schema = {
   name = check.string(), extends = check.any { optional = true }, summary = check.string { optional = true },

@@ -27,7 +27,7 @@ end
 
 summa.axes = {
   {
-    name = "tp1", meaning = "grid columns: heads and features of activations, columns of weights",
+    name = "tp1", meaning = "2-D tensor parallelism: features, columns of weights",
     admits = function(m, p, rules)
       local part = uncovered(m, rules)
       if part then return false, "is not for models with " .. part .. ": strategy summa cannot cut them" end
@@ -38,7 +38,7 @@ summa.axes = {
     end,
   },
   {
-    name = "tp2", meaning = "grid rows: the sequence of activations, rows of weights",
+    name = "tp2", meaning = "2-D tensor parallelism: the sequence, rows of weights",
     admits = function(m, p, rules)
       if m.hidden % p.tp2 ~= 0 then return false, ("does not divide the hidden size of %d"):format(m.hidden) end
       if rules.columns_gather and m.ffn and m.ffn % p.tp2 ~= 0 then

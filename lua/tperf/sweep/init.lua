@@ -6,7 +6,7 @@ local vary = require "tperf.sweep.vary"
 
 local WHAT <const> = "tperf.sweep"
 
-local own_fields = { run = true, cache = true, key = true, fields = true, progress = true }
+local own_fields = { run = true, cache = true, key = true, fields = true, each = true, progress = true }
 
 local DEEPEST <const>, MOST_FIELDS <const> = 30, 1 << 20
 
@@ -88,6 +88,8 @@ end
 ---  key        with a cache and functions of one's own: a text that names what they compute, to change when they do
 ---  fields     names of what a row keeps ({ "time", "memory.total" }) beside what varies, so that a million rows need
 ---             little memory; without, all of the answer
+---  each       function(row): called with each row, in the order of the points, which is then forgotten: a sweep writes
+---             millions of them to a file, and returns none
 ---  progress   false: no progress line
 ---@return table[] rows  one per point: each varied argument under its short name (the last part of its path, or `as`),
 ---  the fields of what run returned (of the best configuration, for a search), and `result`, that itself. A point that
@@ -101,7 +103,7 @@ local function sweep(given)
   local points = vary.product(WHAT, o.sets)
   local rows = runner.run {
     run = o.run, points = points, paths = paths, names = names, build = point.builder(o.fixed, paths),
-    cache = o.cache, key = o.key, fields = o.fields, quiet = o.progress == false,
+    cache = o.cache, key = o.key, fields = o.fields, each = o.each, quiet = o.progress == false,
   }
   rows.units = point.units(paths, names, points)
   return rows

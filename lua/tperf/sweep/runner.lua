@@ -82,6 +82,9 @@ local function check_job(job)
   local run, fields = job.run or search.run, job.fields
   if type(run) ~= "function" then check.fail("%s: 'run' must be a function, got %s", WHAT, check.show(run)) end
   if job.key ~= nil and type(job.key) ~= "string" then check.fail("%s: 'key' must be a string", WHAT) end
+  if job.each ~= nil and type(job.each) ~= "function" then
+    check.fail("%s: 'each' must be a function, got %s", WHAT, check.show(job.each))
+  end
   if fields ~= nil then
     local list, message = check.list(check.string())(fields, "fields")
     if not list then check.fail("%s: %s", WHAT, message) end
@@ -108,18 +111,32 @@ local function point(self, i)
   return p
 end
 
+-- Hands out the rows that are next in order, and forgets them.
+local function hand_out(self)
+  local row = self.rows[self.next]
+  while row do
+    self.rows[self.next], self.next = nil, self.next + 1
+    self.job.each(row)
+    row = self.rows[self.next]
+  end
+end
+
 -- Makes the row of a point, and returns it with all its fields.
 local function keep(self, i, result)
   local row, full = rows.of(self.job, self.job.points[i], result, self.searched)
-  if rows.is_refusal(result) then self.refused = self.refused + 1 end
+  if rows.is_refusal(result) then
+    self.refused = self.refused + 1
+    if not self.reason or i == 1 then self.reason = result.reason end
+  end
   self.rows[i], self.finished = row, self.finished + 1
+  if self.job.each then hand_out(self) end
   return full
 end
 
 local function new_sweep(job, run, cache)
   local sweep = {
     job = job, run = run, cache = cache, searched = run == search.run, total = #job.points, rows = {}, finished = 0,
-    found = 0, refused = 0, point = point, keep = keep,
+    found = 0, refused = 0, next = 1, point = point, keep = keep,
   }
   local show = job.quiet and function() end or progress.start(WHAT)
   -- Takes the answer of a point; bytes: as core.codec has written it, if it has.
@@ -138,7 +155,7 @@ local function new_sweep(job, run, cache)
   return sweep
 end
 
---- Runs a job: { run, points, paths, names, build, cache, key, fields, quiet }.
+--- Runs a job: { run, points, paths, names, build, cache, key, fields, each, quiet }.
 ---@return table[] rows
 function runner.run(job)
   local run = check_job(job)
@@ -151,7 +168,7 @@ function runner.run(job)
       cache and ("; '%s' keeps them"):format(job.cache) or "")
   end
   if sweep.refused == sweep.total and sweep.total > 0 then
-    refusal.raise("%s: none of %d points is possible; the first: %s", WHAT, sweep.total, sweep.rows[1].reason)
+    refusal.raise("%s: none of %d points is possible; the first: %s", WHAT, sweep.total, sweep.reason)
   end
   return sweep.rows
 end

@@ -1,0 +1,61 @@
+-- A decode step is priced at two lengths of the cache and in between: what it consists of must not follow the length.
+local tperf = require "tperf"
+
+-- Serves a model whose layer has, from so many keys on, another op or none.
+local function infer(short, long)
+  local own = tperf.block("own", function(_, share)
+    local decodes = share.mode == "decode" and share.context >= 100
+    return (decodes and long or short)(share)
+  end)
+  return tperf.infer {
+    model = { name = "m", layers = 2, hidden = 256, heads = 4, ffn = 512, seq = 256, vocab = 1000,
+      architecture = tperf.architecture { name = "own", layer = { own } } },
+    system = "h100-sxm", tp = 2, prompt = 64, generate = 128,
+  }
+end
+
+local function linear(share, more)
+  local o = { name = "x", tokens = share.tokens, n_in = 128, n_out = 256 }
+  for name, value in pairs(more or {}) do o[name] = value end
+  return tperf.op.linear(o)
+end
+
+local function norm(share) return tperf.op.norm { name = "x", tokens = share.tokens, width = 256 } end
+
+local function gather(kind)
+  return function()
+    return { tperf.op.collective { name = "x", kind = kind, axis = "tp", bytes = 4096 } }
+  end
+end
+
+describe("a decode step", function()
+  it("with the same ops at every length is priced", function()
+    local function same(share) return { linear(share), norm(share) } end
+    assert.is_true(infer(same, same).tpot > 0)
+  end)
+
+  -- Where the ops differ in size only, a step at the longer end costs more.
+  it("may have ops whose sizes follow the length", function()
+    local function growing(share)
+      return { linear(share, { n_out = 256 + share.context }), norm(share) }
+    end
+    local r = infer(growing, growing)
+    assert.is_true(r.last_step > r.first_step)
+  end)
+
+  for what, case in pairs {
+    ["more ops"] = { function(p) return { norm(p) } end, function(p) return { norm(p), norm(p) } end,
+      "a decode step has %d+ ops with %d+ keys, but %d+ with %d+" },
+    ["a product in place of a norm"] = { function(p) return { norm(p) } end, function(p) return { linear(p) } end,
+      "op 'x' of a decode step has other collectives or kernels" },
+    ["another collective"] = { gather "all_gather", gather "all_reduce", "op 'x' of a decode step has other" },
+    ["a collective more"] = { function(p) return { linear(p) } end,
+      function(p) return { linear(p, { all_reduce = "tp" }) } end, "op 'x' of a decode step has other" },
+  } do
+    it("cannot have " .. what .. " from some length on", function()
+      local ok, message = pcall(infer, case[1], case[2])
+      assert.is_false(ok)
+      assert.truthy(message:find(case[3]), message)
+    end)
+  end
+end)
