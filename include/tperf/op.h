@@ -22,6 +22,8 @@ typedef struct tp_comm {
     bool share;                  // bytes are one GPU's share of the vector; until it joins a layer
     bool beside;                 // runs beside the op's own work: only what exceeds that takes time
     double bytes;                // the full vector, see tperf/collective.h
+    tp_routing routing; // of an all-to-all of tokens, that sends each once to a domain; top_k 0: a plain one
+    double units;       // multiprocessors that it takes from kernels beside it; 0: as the software says
 } tp_comm;
 
 enum { TP_KERNELS_MAX = 2 };

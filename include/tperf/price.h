@@ -75,6 +75,9 @@ double tp_panels_of(const tp_op *op, int64_t panels);
 double tp_comm_time(const tp_comm *comm, const tp_platform *on, const int64_t *sizes,
                     const tp_placement *placement, double panels);
 
+// What it sends, in so many panels one of them.
+tp_route tp_comm_route(const tp_comm *comm, const tp_platform *on, tp_group group, double panels);
+
 // Seconds that a kernel of so much work holds up what comes after it for the collectives beside it: those that run beside
 // all of it, `comm` seconds of them, or the panels after the first, `comm` seconds each. The one place that says what a
 // kernel hides.

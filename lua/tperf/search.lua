@@ -56,7 +56,7 @@ local function describe(p, question, found)
   local network = layout.network(configuration.own(s, found), found.micro_batch, variant)
   local c = configuration.of(question, s, network, found)
   c.recompute, c.sequence_parallel = variant.recompute, variant.sequence_parallel
-  for name, option in pairs(s.options) do c[name] = variant[name] or option.choices[1] end
+  axes.tell_options(c, s, variant)
   return c, network
 end
 

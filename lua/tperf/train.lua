@@ -88,7 +88,7 @@ local function explain(c, t)
   for _, run in ipairs(p.layouts[1].runs) do c.kinds[run[1]].count = c.kinds[run[1]].count + run[2] end
   c.layers, c.first, c.last = c.kinds[1].ops, ops(#kinds + 1), ops(#kinds + 2)
   c.recompute, c.sequence_parallel = t.o.recompute, t.o.sequence_parallel
-  for name, option in pairs(t.strategy.options) do c[name] = t.o[name] or option.choices[1] end
+  axes.tell_options(c, t.strategy, t.o)
   c.stages = configuration.stages(question, network, found)
   local audit = configuration.audit(question, network, found)
   c.exchanges, c.messages, c.least_time = audit.exchanges, audit.messages, audit.least

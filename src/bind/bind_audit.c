@@ -23,9 +23,8 @@ static void set_integer(lua_State *L, const char *name, int64_t value) {
 }
 
 // A collective in `panels` parts; seconds and bytes are of all.
-static void push_comm(lua_State *L, const tp_platform *on, tp_collective kind, double bytes,
-                      tp_group group, double panels, double seconds) {
-    tp_route route = tp_collective_route(on->system, on->rules, kind, bytes / panels, group);
+static void push_comm(lua_State *L, tp_collective kind, double bytes, tp_group group,
+                      tp_route route, double panels, double seconds) {
     lua_createtable(L, 0, 12);
     set_text(L, "kind", tp_collective_names[kind]);
     tp_fields_set(L, "bytes", bytes);
@@ -43,7 +42,8 @@ void tp_bind_push_op_comm(lua_State *L, const tp_network *network, const tp_op *
     double panels = tp_panels_of(op, placement->panels);
     tp_group group = {network->sizes[comm->axis_index], placement->fast[comm->axis_index]};
     double seconds = panels * tp_comm_time(comm, on, network->sizes, placement, panels);
-    push_comm(L, on, comm->kind, comm->bytes, group, panels, seconds);
+    tp_route route = tp_comm_route(comm, on, group, panels);
+    push_comm(L, comm->kind, comm->bytes, group, route, panels, seconds);
     set_text(L, "axis", comm->axis);
     set_flag(L, "beside", comm->beside);
 }
@@ -59,8 +59,9 @@ static void push_exchange(lua_State *L, const tp_setting *s, const tp_network *n
     int kept = 0;
     for (int i = 0; i < n; i++) {
         if (comms[i].bytes == 0 || comms[i].group.size == 1) continue;
-        push_comm(L, &s->job.on, comms[i].kind, comms[i].bytes, comms[i].group, 1,
-                  comms[i].seconds);
+        tp_route route = tp_collective_route(&s->system, &s->rules, comms[i].kind, comms[i].bytes,
+                                             comms[i].group);
+        push_comm(L, comms[i].kind, comms[i].bytes, comms[i].group, route, 1, comms[i].seconds);
         set_text(L, "what", comms[i].gathers ? "gather weights" : "reduce gradients");
         set_flag(L, "experts", comms[i].experts);
         lua_rawseti(L, -2, ++kept);
@@ -105,7 +106,9 @@ static void push_messages(lua_State *L, const tp_setting *s, const tp_network *n
     for (int i = 0; i < 2; i++) {
         if (pp == 1 || tiers[i].links == 0) continue;
         bool costs = i == 0 || fast == 1 || s->rules.slow_pipeline_links_cost;
-        push_comm(L, &s->job.on, TP_SEND, network->boundary_bytes, tiers[i].group, 1,
+        tp_route route = tp_collective_route(&s->system, &s->rules, TP_SEND,
+                                             network->boundary_bytes, tiers[i].group);
+        push_comm(L, TP_SEND, network->boundary_bytes, tiers[i].group, route, 1,
                   costs ? tiers[i].seconds : 0);
         tp_fields_set(L, "links", tiers[i].links);
         lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);

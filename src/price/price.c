@@ -104,8 +104,18 @@ double tp_panels_of(const tp_op *op, int64_t panels) {
 double tp_comm_time(const tp_comm *comm, const tp_platform *on, const int64_t *sizes,
                     const tp_placement *placement, double panels) {
     tp_group group = {sizes[comm->axis_index], placement->fast[comm->axis_index]};
-    double own = tp_collective_time(on->system, on->rules, comm->kind, comm->bytes / panels, group);
+    double bytes = comm->bytes / panels;
+    double own =
+        comm->routing.top_k > 0
+            ? tp_dispatch_time(on->system, on->rules, &comm->routing, bytes, group)
+            : tp_collective_time(on->system, on->rules, comm->kind, bytes, group);
     return own > 0 ? on->software->comm * own + on->software->comm_setup_s : 0;
+}
+
+tp_route tp_comm_route(const tp_comm *comm, const tp_platform *on, tp_group group, double panels) {
+    double bytes = comm->bytes / panels;
+    if (comm->routing.top_k > 0) return tp_dispatch_route(&comm->routing, bytes, group);
+    return tp_collective_route(on->system, on->rules, comm->kind, bytes, group);
 }
 
 // Seconds of collectives; *beside: of those that run beside the pass's own work.

@@ -44,8 +44,7 @@ static tp_task collective(const tp_writer *w, const tp_op *op, const tp_comm *co
                           double all, bool again) {
     const tp_step *s = w->step;
     const tp_platform *on = &s->job->on;
-    tp_route route = tp_collective_route(on->system, on->rules, comm->kind, comm->bytes / all,
-                                         group_of(w, comm));
+    tp_route route = tp_comm_route(comm, on, group_of(w, comm), all);
     double seconds = tp_comm_time(comm, on, s->network->sizes, &s->candidate->placement, all);
     return (tp_task){
         .kind = TP_TASK_COLLECTIVE,

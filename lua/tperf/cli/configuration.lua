@@ -63,6 +63,9 @@ local knobs = {
   { long = "zero", kind = "integer", min = 0, help = "ZeRO stage, 0 to 3", left_open = "1", default = "1" },
   { long = "recompute", kind = "string", from = { "none", "selective", "full" }, help = "none, selective or full",
     left_open = "none,full", default = "none" },
+  { long = "moe-dispatcher", kind = "string", from = { "alltoall", "allgather", "deepep", "hybridep" },
+    help = "how tokens come to their experts: alltoall, allgather, deepep or hybridep", left_open = "alltoall",
+    default = "alltoall" },
   { long = "sequence-parallel", kind = "string", from = { "yes", "no" }, help = "yes or no",
     left_open = "yes", default = "yes" },
 }
@@ -166,7 +169,8 @@ end
 configuration.columns = {
   { key = "strategy", usual = "tensor" }, { key = "tp" }, { key = "tp1" }, { key = "tp2" }, { key = "cp" },
   { key = "ulysses", usual = 1 }, { key = "cp_kind", usual = "all_gather" }, { key = "etp", usual = 1, wide = 2 },
-  { key = "ep", usual = 1 }, { key = "shard" }, { key = "pp" }, { key = "virtual_stages", title = "vpp", usual = 1 },
+  { key = "ep", usual = 1 },
+  { key = "moe_dispatcher", title = "dispatcher", usual = "alltoall" }, { key = "shard" }, { key = "pp" }, { key = "virtual_stages", title = "vpp", usual = 1 },
   { key = "schedule", usual = "1f1b", wide = 2 }, { key = "dp" }, { key = "zero", usual = 1, wide = 1 },
   { key = "micro_batch", title = "mbs" }, { key = "microbatches", title = "m-batches", wide = 5 },
   { key = "panels", usual = 1 }, { key = "recompute", usual = "none" },

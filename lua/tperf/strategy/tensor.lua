@@ -11,6 +11,7 @@ local tensor = {
   summary = "one-dimensional tensor parallelism (Megatron-LM), sequence-parallel norms",
   attention = { "flash", "unfused", "recompute" },
   features = "tp",
+  options = fitting.options,
 }
 
 tensor.axes = {
