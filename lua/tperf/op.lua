@@ -151,6 +151,7 @@ local comm = check.record_of {
     "all_to_all", "send" } },
   axis = check.string(), bytes = check.number { min = 0 }, share = check.boolean { default = false },
   beside = check.boolean { default = false }, once = check.any { optional = true },
+  exchanges = check.boolean { default = false },
 }
 local pass = check.record_of({
   tensor_flops = count, vector_flops = count, bytes = count, comms = check.list(comm, { max = 6, default = {} }),
@@ -179,7 +180,7 @@ function op.custom(o)
     backward_vector_flops = backward.vector_flops, backward_bytes = backward.bytes, repeated_bytes = o.repeated_bytes,
   }
   for which, list in pairs { forward = forward.comms, backward = backward.comms } do
-    for _, c in ipairs(list) do made:communicate(which, c.kind, c.axis, c.bytes, c.share, c.beside, c.once) end
+    for _, c in ipairs(list) do made:communicate(which, c.kind, c.axis, c.bytes, c.share, c.beside, c.once, c.exchanges) end
   end
   return made
 end

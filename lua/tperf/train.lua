@@ -3,6 +3,7 @@ local axes = require "tperf.strategy.axes"
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
 local model = require "tperf.resource".shared(require "tperf.model")
+local overlap = require "tperf.overlap"
 local problem = require "tperf.problem"
 local refusal = require "tperf.refusal"
 local rules = require "tperf.shared_rules"
@@ -115,6 +116,7 @@ local function with_configuration(given)
   local s = strategy.of(given.strategy or c.strategy)
   for _, name in ipairs(s.axis_names) do merged[name] = c[name] end
   for name in pairs(s.options) do merged[name] = c[name] end
+  for _, name in ipairs(overlap.names) do merged[name] = c[name] end
   for name, value in pairs(given) do merged[name] = value end
   merged.configuration = nil
   return merged

@@ -50,9 +50,9 @@ void tp_bind_push_op_comm(lua_State *L, const tp_network *network, const tp_op *
 
 // What one layer of a section exchanges: list of its collectives, and of the sum what passes hide and what they do not.
 static void push_exchange(lua_State *L, const tp_setting *s, const tp_network *network,
-                          const tp_layer_cost *costs, const tp_exchange *exchanges, int section) {
+                          const tp_layer_cost *costs, const tp_exposure *exposures, int section) {
     tp_replica_comm comms[TP_REPLICA_COMMS_MAX];
-    tp_exposure e = tp_exposure_of(&exchanges[section], &costs[section], &s->job);
+    const tp_exposure e = exposures[section];
     int n = tp_replica_comms_of(&s->candidate, &s->job, network, costs, section, comms);
     lua_createtable(L, 0, 5);
     lua_createtable(L, n, 0);
@@ -67,9 +67,9 @@ static void push_exchange(lua_State *L, const tp_setting *s, const tp_network *n
         lua_rawseti(L, -2, ++kept);
     }
     lua_setfield(L, -2, "comms");
-    tp_fields_set(L, "gather_hidden", e.first_gather);
+    tp_fields_set(L, "gather_hidden", e.hidden_gather);
     tp_fields_set(L, "gather_late", e.gather);
-    tp_fields_set(L, "reduce_hidden", e.first_reduce);
+    tp_fields_set(L, "reduce_hidden", e.hidden_reduce);
     tp_fields_set(L, "reduce_late", e.reduce);
 }
 
@@ -143,6 +143,7 @@ static int network_audit(lua_State *L) {
     tp_error error;
     tp_layer_cost costs[TP_SECTIONS_MAX];
     tp_exchange exchanges[TP_SECTIONS_MAX];
+    tp_exposure exposures[TP_SECTIONS_MAX];
     const tp_network *network = tp_bind_read_setting(L, &s);
     if (tp_network_check_system(network, &s.system, &error) != TP_OK)
         return tp_bind_raise(L, &error);
@@ -153,13 +154,17 @@ static int network_audit(lua_State *L) {
     set_pipeline(L, s.candidate.pipeline, &t);
     push_stage(L, t.pipeline.busiest, network);
     lua_setfield(L, -2, "layers");
+    tp_exposures_of(&s.candidate, &s.job, network, costs, exchanges, t.optimizer, exposures);
     if (t.waiting) {
+        tp_exposure e = tp_stage_exposure(t.waiting, network, exposures);
         push_stage(L, t.waiting, network);
+        tp_fields_set(L, "first_gather", e.first_gather);
+        tp_fields_set(L, "first_reduce", e.first_reduce);
         lua_setfield(L, -2, "waiting");
     }
     lua_createtable(L, network->n_kinds + 2, 0);
     for (int i = 0; i < network->n_kinds + 2; i++) {
-        push_exchange(L, &s, network, costs, exchanges, i);
+        push_exchange(L, &s, network, costs, exposures, i);
         lua_rawseti(L, -2, i + 1);
     }
     lua_setfield(L, -2, "exchanges");

@@ -1,6 +1,6 @@
 // bind_op.c: tperf.core.op: a constructor for each kind of op, is(value), and the methods of an op:
 //   op:recompute(saved_bytes)                     in full recomputation, see tperf/op.h
-//   op:communicate(pass, kind, axis, bytes, share, beside, routing)  adds a collective to "forward" or "backward"
+//   op:communicate(pass, kind, axis, bytes, share, beside, routing, exchanges)  adds a collective to "forward" or "backward"
 //   op:counts()                                   a record of all counts
 // and fields(), bytes() and routed_parts(), see there.
 // The first two change the op, and are for the library, before anyone else has it.
@@ -125,6 +125,7 @@ static int communicate(lua_State *L) {
         .kind = kind, .bytes = bytes, .share = lua_toboolean(L, 6), .beside = lua_toboolean(L, 7)};
     strcpy(comm.axis, axis);
     read_routing(L, op, &comm);
+    comm.exchanges = lua_toboolean(L, 9);
     pass->comms[pass->n_comms++] = comm;
     lua_settop(L, 1);
     return 1;

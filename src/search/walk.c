@@ -123,7 +123,7 @@ static const tp_pipeline_time *pipeline_time(walk *w, size_t paced, const tp_lay
     tp_paced *p = &w->scratch->paced[paced];
     if (p->paced_for != w->scratch->pace_stamp)
         p->time =
-            tp_pipeline_time_of(w->partial.pipeline, w->network, costs, w->job.on.software->host_s);
+            tp_pipeline_time_of(w->partial.pipeline, w->network, costs, &w->job);
     p->paced_for = w->scratch->pace_stamp;
     return &p->time;
 }

@@ -16,7 +16,9 @@ local UNITS <const> = { deepep = 20, hybridep = 16 }
 -- Tokens gathered from all replicas; the rows of this GPU's experts are picked from them.
 local function gathered(m, p, name, rows, lie)
   local bytes = BYTES * 1.0 * m.hidden
-  local function comm(kind) return { kind = kind, axis = "ep", bytes = bytes * p:outer_tokens() * lie.replicas } end
+  local function comm(kind)
+    return { kind = kind, axis = "ep", bytes = bytes * p:outer_tokens() * lie.replicas, exchanges = true }
+  end
   local there, back = comm "all_gather", comm "reduce_scatter"
   if name == "combine" then there, back = back, there end
   return { forward = there, backward = back, bytes = 2 * bytes * rows, repeated_bytes = 0 }
@@ -27,7 +29,7 @@ local function once(m, p, rows)
   local groups, top_groups = e.groups or 1, e.top_groups or 1
   local come = core.op.routed_parts(e.count, e.top_k, groups, top_groups, p.ep) / e.top_k * rows
   local comm = {
-    kind = "all_to_all", axis = "ep", bytes = bytes * rows,
+    kind = "all_to_all", axis = "ep", bytes = bytes * rows, exchanges = true,
     once = {
       experts = e.count, top_k = e.top_k, groups = groups, top_groups = top_groups, units = UNITS[p.moe_dispatcher],
     },
@@ -38,7 +40,7 @@ end
 local function pairwise(m, p, rows, lie)
   local bytes = BYTES * 1.0 * m.hidden
   local sorts = p.mode == "train" and lie.replicas > 1 and m.experts.count > p.ep
-  local comm = { kind = "all_to_all", axis = "ep", bytes = bytes * rows }
+  local comm = { kind = "all_to_all", axis = "ep", bytes = bytes * rows, exchanges = true }
   return {
     forward = comm, backward = comm, bytes = bytes * (p:outer_tokens() + (sorts and 3 or 1) * rows),
     repeated_bytes = sorts and bytes * rows or 0, -- what was sorted is read while that is held which was sent

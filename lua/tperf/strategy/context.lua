@@ -18,7 +18,7 @@ local context = {
   gradient_axes = { "cp", "ulysses" },
   options = {
     cp_kind = { axis = "cp", choices = { "all_gather", "ring", "all_to_all" } },
-    moe_dispatcher = fitting.options.moe_dispatcher,
+    moe_dispatcher = fitting.options.moe_dispatcher, overlap_tp = fitting.options.overlap_tp,
   },
   same_as = { strategy = "tensor", without = { "cp" } },
 }

@@ -115,6 +115,7 @@ end
 --- beside its products, see tensor.lua.
 fitting.options = {
   moe_dispatcher = { axis = "ep", choices = { "alltoall", "allgather", "deepep", "hybridep" } },
+  overlap_tp = { axis = "tp", choices = { "bulk", "none", "ring", "async" } },
 }
 
 --- The axis over which ZeRO shards the state of a part of the replicas: hybrid shards (HSDP). 0: over all of them.
