@@ -31,15 +31,15 @@ static double hidden_exchanges(const tp_expert_cost *e, bool delay_grads) {
            smaller(e->dispatch[1], e->inside[0] + grad) + smaller(e->combine[0], e->outside[1]);
 }
 
-// A forward and a backward pass of a stage beside each other. Where all collectives hide, those of both passes run beside
-// the kernels of both, which they slow.
+// A forward and a backward pass of a stage beside each other, no shorter than either. Where all collectives hide, those
+// of both passes run beside the kernels of both, which they slow.
 static double pair_of(const tp_stage_time *t, const tp_pass_cost *both, double hidden,
                       const tp_job *job) {
-    double one_by_one = t->forward + t->backward;
+    double one_by_one = t->forward + t->backward, longest = larger(t->forward, t->backward);
     if (job->training->hide_experts)
-        return larger(one_by_one - hidden, job->on.software->host_s * both->launches);
-    return larger(larger(t->forward, t->backward),
-                  larger(one_by_one - both->comm + both->slowing, both->comm));
+        return larger(longest, larger(one_by_one - hidden,
+                                      job->on.software->host_s * both->launches));
+    return larger(longest, larger(one_by_one - both->comm + both->slowing, both->comm));
 }
 
 tp_stage_time tp_stage_time_of(const tp_stage *stage, const tp_network *network,

@@ -10,6 +10,7 @@ local fitting = require "tperf.placement".fitting
 local runtime = require "tperf.runtime"
 local software = require "tperf.software"
 local stacks = require "tperf.measured.stacks"
+local switches = require "tperf.measured.switches"
 
 local step = { name = "step", columns = { "workload", "gpus", "layers", "hidden", "global_batch", "iter_s" } }
 
@@ -154,7 +155,7 @@ function step.case(row, options)
     gpu = row.gpu, source = row.source, stack = software_stack,
     label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
     zero = zero_of(row, sizes), sequence_parallel = row.sp == "1", precision = precision,
-    dealt = layout_of(row, model),
+    dealt = layout_of(row, model), switches = switches(row, sizes),
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
     graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
     gradients = first_of(row.grad_reduce_dtype, { { "fp32", "fp32" }, { "bf16", "bf16" } }),
@@ -217,6 +218,7 @@ function step.request(case, system, profile, recompute)
     fast = placement_of(s, system.network.fast.domain),
   }
   for name, value in pairs(s.pp > 1 and case.dealt or {}) do request[name] = value end
+  for name, value in pairs(case.switches) do request[name] = value end
   return request
 end
 
