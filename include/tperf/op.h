@@ -23,8 +23,6 @@ typedef enum tp_chunking {
     TP_PIPELINE, // each chunk's result is reduced while the next chunk is multiplied: the last one's when all is done
 } tp_chunking;
 
-enum { TP_NO_UNITS = -1 };
-
 typedef struct tp_comm {
     tp_collective kind;
     char axis[TP_AXIS_NAME_MAX]; // "tp", "cp" …
@@ -33,7 +31,7 @@ typedef struct tp_comm {
     bool beside;                 // runs beside the op's own work: only what exceeds that takes time
     double bytes;                // the full vector, see tperf/collective.h
     tp_routing routing; // of an all-to-all of tokens, that sends each once to a domain; top_k 0: a plain one
-    double units; // multiprocessors that it takes from kernels beside it; 0: as the software says; TP_NO_UNITS: none
+    double units; // multiprocessors that it takes from kernels beside it; 0: as the software says
     tp_chunking chunking;
     bool exchanges; // takes tokens to their experts, or back
 } tp_comm;
@@ -82,10 +80,9 @@ typedef struct tp_op {
 //                      in Megatron-LM: the one beside X's gradient, the other beside W's)
 //   output_grad_axis:  Y's gradient is a shard, gathered for the backward pass
 //   parameter_axis, bias_axis:       weights, or the bias alone, are replicated: gradients all-reduced
-//   chunks:            > 1: sharded inputs are gathered, and results reduced, beside the product in chunks:
-//                      forward, and of the backward pass beside X's gradient. Gathers in a ring of so many chunks; what is
-//                      reduced likewise or, where `pipelined` (TransformerEngine's user buffers), forward in
-//                      TP_PIPELINE_CHUNKS, backward whole beside W's gradient
+//   chunks:            > 1: in the forward pass X is gathered, and Y reduced, in a ring of so many chunks beside the
+//                      product. pipelined (TransformerEngine's user buffers): Y in TP_PIPELINE_CHUNKS, each reduced by itself;
+//                      and Y's gradient is gathered in a ring beside X's
 // experts > 0: as many products side by side, of experts; `tokens` counts the rows of all of them and
 // `active` how many have any rows, so that their weights are read (0: all).
 typedef struct tp_linear {

@@ -161,7 +161,9 @@ end
 ---@param given table  as for tperf.search, with one value each:
 ---  strategy           the first that has the axes that are given
 ---  model, system, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
----  recompute_layers, optimizer, weights, gradients, master, moments, reserve, data_overlap, gradient_shard
+---  recompute_layers, optimizer, weights, gradients, master, moments, reserve, data_overlap, gradient_shard,
+---  moe_dispatcher, overlap_tp, overlap_moe_a2a, delay_wgrad, overlap_grad_reduce, overlap_param_gather,
+---  overlap_param_gather_with_optimizer_step, bucket_size
 ---  global_batch       samples per iteration
 ---  tp, tp1, tp2, cp, ep, pp, micro_batch            1 unless given; etp as tp, shard all replicas
 ---  dp, gpus           either follows from the other

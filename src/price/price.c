@@ -61,6 +61,15 @@ static tp_pass_cost constant_time(const tp_op *op, const tp_pass *pass, double b
     return cost;
 }
 
+// Chunks follow each other at the clock of one long kernel, which their curve takes for short ones.
+static void no_faster(const tp_op *op, const tp_kernel *whole, const tp_system *system,
+                      bool backward, tp_kernel_time *chunks) {
+    tp_kernel_time time;
+    if (!tp_system_kernel_time(system, op->matrix_dtype, whole, backward, &time)) return;
+    if (chunks->compute + chunks->exposed_memory < time.compute + time.exposed_memory)
+        *chunks = time;
+}
+
 // The same from the shapes of its kernels; false when the system has no curve for one of them.
 static bool kernels_time(const tp_op *op, const tp_pass *pass, const tp_system *system,
                          tp_pass_cost *cost) {
@@ -73,8 +82,11 @@ static bool kernels_time(const tp_op *op, const tp_pass *pass, const tp_system *
         kernel.m /= chunks;
         if (!tp_system_kernel_time(system, op->matrix_dtype, &kernel, backward, &time))
             return false;
-        cost->compute += chunks * time.compute;
-        cost->exposed_memory += chunks * time.exposed_memory;
+        time.compute *= chunks;
+        time.exposed_memory *= chunks;
+        if (cut) no_faster(op, &pass->kernels[i], system, backward, &time);
+        cost->compute += time.compute;
+        cost->exposed_memory += time.exposed_memory;
         if (cut) cost->chunked = cost->compute + cost->exposed_memory;
     }
     if (cost->chunked > 0) cost->chunked /= cost->compute + cost->exposed_memory;
