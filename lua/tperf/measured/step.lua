@@ -218,7 +218,7 @@ function step.request(case, system, profile, recompute)
     fast = placement_of(s, system.network.fast.domain),
   }
   for name, value in pairs(s.pp > 1 and case.dealt or {}) do request[name] = value end
-  for name, value in pairs(case.switches) do request[name] = value end
+  for name, value in pairs(case.switched and case.switches or {}) do request[name] = value end
   return request
 end
 
@@ -248,6 +248,8 @@ end
 function step.predict(case, _, system, _, options)
   local ok, profile = check.attempt(software, options and options.software or case.stack)
   if not ok then return nil, "no profile of the software " .. case.stack end
+  -- A profile fitted to runs as if none of them overlapped has that in its numbers.
+  case.switched = profile.switched or options and (options.refit or options.hold_out) ~= nil
   if not case.predictors then add_predictors(case, system, profile) end
   return step.seconds(case, runtime.terms(profile))
 end
