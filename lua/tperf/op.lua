@@ -150,8 +150,8 @@ local comm = check.record_of {
   kind = check.choice { { "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "scatter", "gather",
     "all_to_all", "send" } },
   axis = check.string(), bytes = check.number { min = 0 }, share = check.boolean { default = false },
-  beside = check.boolean { default = false }, once = check.any { optional = true },
-  exchanges = check.boolean { default = false },
+  beside = check.boolean { default = false }, exchanges = check.boolean { default = false },
+  once = check.any { optional = true },
 }
 local pass = check.record_of({
   tensor_flops = count, vector_flops = count, bytes = count, comms = check.list(comm, { max = 6, default = {} }),
@@ -165,11 +165,10 @@ local custom = {
 --- Raw counts.
 ---@param o table
 ---  forward, backward   { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … } }
----                      (share: one GPU's bytes; beside: beside the op's work; once: see tperf/arch/dispatch.lua)
+---                      (share: one GPU's bytes; beside: beside the op's work; once, exchanges: tperf/arch/dispatch.lua)
 ---  weight_bytes, saved_bytes   of weights, whose parameters have the op's dtype; of activations that are kept
 ---  repeated_bytes      of the forward pass's: what passes again or is freed meanwhile, and takes no memory
----  routed              pairs of a token and an expert that the forward pass sorts, which takes time in inference
----  expert              true: the weights are experts'
+---  routed, expert      pairs of a token and an expert that the forward pass sorts, in inference; true: experts' weights
 function op.custom(o)
   o = check.record("op.custom", o, custom)
   local forward, backward = o.forward, o.backward
