@@ -72,7 +72,8 @@ describe("tokens that choose experts", function()
 
   it("are described by groups that fit", function()
     for fault, groups in pairs {
-      ["'experts.groups' %(7%) must divide"] = { 7, 4 }, ["'experts.top_groups' must be from 1 to the 8 groups"] = { 8, 9 },
+      ["'experts.groups' %(7%) must divide"] = { 7, 4 },
+      ["'experts.top_groups' must be from 1 to the 8 groups"] = { 8, 9 },
       ["'experts.groups' and 'experts.top_groups' go together"] = { 8, nil },
     } do
       local ok, message = pcall(tperf.model, model(groups[1], groups[2]))
@@ -128,8 +129,8 @@ describe("moe_dispatcher", function()
 
   it("is a choice of searches, one of which wins", function()
     local found = tperf.search {
-      model = model(8, 4), system = "h800-sxm", gpus = 64, global_batch = 64, ep = 64, pp = 1, tp = 1, software = "none",
-      moe_dispatcher = { "alltoall", "deepep" }, recompute = "full", micro_batch = 1, infeasible = true,
+      model = model(8, 4), system = "h800-sxm", gpus = 64, global_batch = 64, ep = 64, pp = 1, tp = 1,
+      software = "none", moe_dispatcher = { "alltoall", "deepep" }, recompute = "full", micro_batch = 1, infeasible = true,
     }
     assert.equal("deepep", found[1].moe_dispatcher)
     assert.near(trained({ moe_dispatcher = "deepep", recompute = "full" }).time, found[1].time, 1e-12)

@@ -115,8 +115,8 @@ describe("overlap_moe_a2a", function()
         micro_batch = micro_batch, zero = pick { 0, 1, 2, 3 }, recompute = pick { "none", "full" },
         schedule = pp > 1 and schedule or "1f1b", virtual_stages = pp > 1 and schedule ~= "1f1b" and 2 or nil,
         software = pick { "none", STACK }, global_batch = 32 * micro_batch * pp * pick { 2, 4 }, simulate = true,
-        moe_dispatcher = pick { "alltoall", "allgather", "deepep", "hybridep" }, overlap_moe_a2a = pick { true, true, false },
-        overlap_grad_reduce = pick { true, false }, overlap_param_gather = pick { true, false },
+        moe_dispatcher = pick { "alltoall", "allgather", "deepep", "hybridep" },
+        overlap_moe_a2a = pick { true, true, false }, overlap_grad_reduce = pick { true, false }, overlap_param_gather = pick { true, false },
         bucket_size = pick { 1e6, 1e9 },
       }
       q.delay_wgrad = q.overlap_moe_a2a and pick { true, false }

@@ -41,9 +41,10 @@ typedef struct tp_weights {
 // What of a layer with experts another micro-batch's pass can hide, and what it hides of that one's: forward, backward.
 // `inside` are the kernels between dispatch and combine.
 typedef struct tp_expert_cost {
-    double dispatch[2], combine[2]; // seconds of compute at full speed that these leave room for while they run
-    double inside[2], outside[2];   // seconds of kernels
-    double inside_grad;             // of inside[1], weight gradients
+    double dispatch[2],
+        combine[2]; // seconds of compute at full speed that these leave room for while they run
+    double inside[2], outside[2]; // seconds of kernels
+    double inside_grad;           // of inside[1], weight gradients
 } tp_expert_cost;
 
 typedef struct tp_layer_cost {

@@ -19,7 +19,7 @@ enum { TP_NAME_MAX = 24, TP_COMMS_MAX = 6 };
 // chunks of rows for it.
 typedef enum tp_chunking {
     TP_UNCHUNKED,
-    TP_RING,     // one chunk a GPU of the group: its own shard travels no way, each other one while a chunk is multiplied
+    TP_RING, // one chunk a GPU of the group: its own shard travels no way, each other one while a chunk is multiplied
     TP_PIPELINE, // each chunk's result is reduced while the next chunk is multiplied: the last one's when all is done
 } tp_chunking;
 
@@ -30,7 +30,8 @@ typedef struct tp_comm {
     bool share;                  // bytes are one GPU's share of the vector; until it joins a layer
     bool beside;                 // runs beside the op's own work: only what exceeds that takes time
     double bytes;                // the full vector, see tperf/collective.h
-    tp_routing routing; // of an all-to-all of tokens, that sends each once to a domain; top_k 0: a plain one
+    tp_routing
+        routing; // of an all-to-all of tokens, that sends each once to a domain; top_k 0: a plain one
     double units; // multiprocessors that it takes from kernels beside it; 0: as the software says
     tp_chunking chunking;
     bool exchanges; // takes tokens to their experts, or back
@@ -42,10 +43,11 @@ typedef struct tp_pass {
     double tensor_flops, vector_flops;
     int n_kernels;                     // 0: the pass has no shape that matters
     tp_kernel kernels[TP_KERNELS_MAX]; // one after the other
-    int64_t chunks; // of rows into which the first kernel is cut for its chunked collective; 0 or 1: none
-    double bytes;                      // HBM traffic
-    double bytes_per_panel;            // further traffic for each SUMMA panel
-    double routed;                     // pairs of a token and an expert that it sorts
+    int64_t
+        chunks; // of rows into which the first kernel is cut for its chunked collective; 0 or 1: none
+    double bytes;           // HBM traffic
+    double bytes_per_panel; // further traffic for each SUMMA panel
+    double routed;          // pairs of a token and an expert that it sorts
     int n_comms;
     tp_comm comms[TP_COMMS_MAX]; // one after the other
 } tp_pass;

@@ -91,8 +91,9 @@ typedef struct tp_training {
     double recompute_layers;    // that are recomputed as one, from one input
     double workspace_bytes;     // of libraries, on every GPU
     double communicator_bytes;  // of every group that a GPU belongs to
-    bool hide_experts; // passes that overlap hide each other's exchanges with experts, and no other collective
-    bool delay_grads;  // of experts' weights, until their exchange is under way
+    bool
+        hide_experts; // passes that overlap hide each other's exchanges with experts, and no other collective
+    bool delay_grads; // of experts' weights, until their exchange is under way
     double
         data_overlap; // 0: data-parallel traffic waits for compute; 1: it hides as the software can
     // The same of gathers of weights and reductions of gradients: the part of a pass beside which they run; below 0: as
@@ -101,7 +102,7 @@ typedef struct tp_training {
     // Parameters of a bucket, in which both travel: at least so many, and so many for each replica; 0: by layers.
     double bucket, bucket_each;
     bool gather_in_step; // the first bucket's weights travel beside the optimizer's step
-    double reserved;  // part of the HBM that is kept free, in [0, 1)
+    double reserved;     // part of the HBM that is kept free, in [0, 1)
 } tp_training;
 
 // One way to run a model on a machine. The axes of the grid that do not fold multiply to the number of GPUs.

@@ -16,7 +16,8 @@ typedef struct tp_software {
     double
         host_s; // seconds that the host takes to launch a kernel: no pass is faster than its launches
     double overlap; // part of a pass during which data-parallel traffic is under way, [0, 1]
-    double comm_units; // multiprocessors that a collective takes from kernels beside it, if it does not say
+    double
+        comm_units; // multiprocessors that a collective takes from kernels beside it, if it does not say
     double
         optimizer; // part of the HBM's bandwidth that the optimizer's step reaches; 0: it takes no time
 } tp_software;

@@ -165,23 +165,23 @@ local custom = {
 --- Raw counts.
 ---@param o table
 ---  forward, backward   { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … } }
----                      (share: one GPU's bytes; beside: beside the op's work; once, exchanges: tperf/arch/dispatch.lua)
+---                      (share: one GPU's bytes; beside: beside the op's work; once, exchanges: arch/dispatch.lua)
 ---  weight_bytes, saved_bytes   of weights, whose parameters have the op's dtype; of activations that are kept
 ---  repeated_bytes      of the forward pass's: what passes again or is freed meanwhile, and takes no memory
----  routed, expert      pairs of a token and an expert that the forward pass sorts, in inference; true: experts' weights
+---  routed, expert      pairs of token and expert that the forward pass sorts, in inference; true: experts' weights
 function op.custom(o)
   o = check.record("op.custom", o, custom)
   local forward, backward = o.forward, o.backward
-  local made = core.custom {
+  local one = core.custom {
     name = o.name, dtype = o.dtype, weight_bytes = o.weight_bytes, saved_bytes = o.saved_bytes, expert = o.expert,
     forward_tensor_flops = forward.tensor_flops, forward_vector_flops = forward.vector_flops,
     forward_bytes = forward.bytes, forward_routed = o.routed, backward_tensor_flops = backward.tensor_flops,
     backward_vector_flops = backward.vector_flops, backward_bytes = backward.bytes, repeated_bytes = o.repeated_bytes,
   }
-  for which, list in pairs { forward = forward.comms, backward = backward.comms } do
-    for _, c in ipairs(list) do made:communicate(which, c.kind, c.axis, c.bytes, c.share, c.beside, c.once, c.exchanges) end
+  for way, all in pairs { forward = forward.comms, backward = backward.comms } do
+    for _, c in ipairs(all) do one:communicate(way, c.kind, c.axis, c.bytes, c.share, c.beside, c.once, c.exchanges) end
   end
-  return made
+  return one
 end
 
 -- The collective that carries the gradient back.

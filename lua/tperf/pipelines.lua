@@ -202,8 +202,8 @@ local made, count = {}, 0
 -- What decides pipelines, as text; nil: layers are dealt out by a function.
 local function key_of(options)
   if options.deal then return nil end
-  local words = { options.layers, tostring(options.has_ends), tostring(options.alone_overlaps), table.concat(options.pps, " "),
-    table.concat(options.virtual_stages, " ") }
+  local words = { options.layers, tostring(options.has_ends), tostring(options.alone_overlaps),
+    table.concat(options.pps, " "), table.concat(options.virtual_stages, " ") }
   for _, name in ipairs(options.schedules) do words[#words + 1] = ("%s %p"):format(name, schedule.get(name)) end
   for _, run in ipairs(options.runs) do words[#words + 1] = run[1] .. " " .. run[2] end
   return table.concat(words, ",")

@@ -234,14 +234,14 @@ end
 ---  first_stage_layers, last_stage_layers  layers of the first and the last device; the others share the rest
 ---  account_for_embedding, account_for_loss  true: count as a layer when layers are dealt out to stages (false)
 ---  cp_kind            how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list
----  moe_dispatcher     how tokens come to their experts: "alltoall" (default), "allgather", "deepep", "hybridep", or a list
+---  moe_dispatcher     how tokens come to their experts: "alltoall" (default), "allgather", "deepep" or "hybridep"
 ---  overlap_tp         what of tensor parallelism's collectives runs beside its products: "bulk" (default), "none",
 ---                     "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
 ---  overlap_moe_a2a    true: passes overlap to hide each other's exchanges with experts (false); delay_wgrad: experts'
 ---                     weight gradients wait for that, too (false)
 ---  overlap_grad_reduce, overlap_param_gather   true: gradients are reduced beside the whole backward pass, weights
 ---                     gathered beside the forward pass, in buckets; false: beside nothing; as the software does
----  overlap_param_gather_with_optimizer_step   true: the first bucket's weights travel beside the optimizer's step (false)
+---  overlap_param_gather_with_optimizer_step   true: the first bucket's weights go beside the optimizer's step (false)
 ---  bucket_size        parameters of a bucket (the larger of 40 million and a million for each replica)
 ---  ulysses            GPUs of context parallelism by all-to-all inside cp, likewise (1)
 ---  virtual_stages     chunks of layers on a device for schedules that interleave; { 2, 3, 4, 6, 8 }

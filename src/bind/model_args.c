@@ -44,7 +44,8 @@ static const tp_field training_fields[] = {
     FIELD(data_overlap),
     FIELD(reserved),
 #undef FIELD
-#define OVERLAP(kind, name) {#name, TP_FIELD_##kind, offsetof(tp_training, name), false}
+#define OVERLAP(kind, name)                                                                        \
+    { #name, TP_FIELD_##kind, offsetof(tp_training, name), false }
     OVERLAP(FLAG, hide_experts),
     OVERLAP(FLAG, delay_grads),
     OVERLAP(NUMBER, gather_overlap),
@@ -65,8 +66,8 @@ void tp_bind_check_training(lua_State *L, int index, tp_training *training) {
                  training->workspace_bytes >= 0 && training->communicator_bytes >= 0 &&
                  training->data_overlap >= 0 && training->data_overlap <= 1 &&
                  training->gather_overlap <= 1 && training->reduce_overlap <= 1 &&
-                 training->bucket >= 0 && training->bucket_each >= 0 &&
-                 training->reserved >= 0 && training->reserved < 1;
+                 training->bucket >= 0 && training->bucket_each >= 0 && training->reserved >= 0 &&
+                 training->reserved < 1;
     if (!sound) tp_bind_fail(L, "training: bytes must not be negative, parts be from 0 to 1");
 }
 

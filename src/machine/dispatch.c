@@ -27,8 +27,8 @@ static double untouched(double all, double own, double top_k) {
 // The part of choices of `chosen` of `groups` in which `j` of `own` groups are.
 static double hypergeometric(double groups, double own, double chosen, double j) {
     return exp(lgamma(own + 1) - lgamma(j + 1) - lgamma(own - j + 1) + lgamma(groups - own + 1) -
-               lgamma(chosen - j + 1) - lgamma(groups - own - chosen + j + 1) -
-               lgamma(groups + 1) + lgamma(chosen + 1) + lgamma(groups - chosen + 1));
+               lgamma(chosen - j + 1) - lgamma(groups - own - chosen + j + 1) - lgamma(groups + 1) +
+               lgamma(chosen + 1) + lgamma(groups - chosen + 1));
 }
 
 double tp_routing_parts(const tp_routing *r, double parts) {

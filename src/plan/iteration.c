@@ -37,8 +37,8 @@ static double pair_of(const tp_stage_time *t, const tp_pass_cost *both, double h
                       const tp_job *job) {
     double one_by_one = t->forward + t->backward, longest = larger(t->forward, t->backward);
     if (job->training->hide_experts)
-        return larger(longest, larger(one_by_one - hidden,
-                                      job->on.software->host_s * both->launches));
+        return larger(longest,
+                      larger(one_by_one - hidden, job->on.software->host_s * both->launches));
     return larger(longest, larger(one_by_one - both->comm + both->slowing, both->comm));
 }
 

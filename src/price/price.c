@@ -11,10 +11,14 @@ tp_status tp_software_validate(const tp_software *s, tp_error *error) {
         const char *name;
         double value, low, high;
     } fields[] = {
-        {"compute", s->compute, 0.1, 20},  {"attention", s->attention, 0.1, 20},
-        {"memory", s->memory, 0, 20},      {"comm", s->comm, 0, 20},
-        {"host", s->host_s, 0, 1},         {"overlap", s->overlap, 0, 1},
-        {"optimizer", s->optimizer, 0, 1}, {"comm_setup", s->comm_setup_s, 0, 1},
+        {"compute", s->compute, 0.1, 20},
+        {"attention", s->attention, 0.1, 20},
+        {"memory", s->memory, 0, 20},
+        {"comm", s->comm, 0, 20},
+        {"host", s->host_s, 0, 1},
+        {"overlap", s->overlap, 0, 1},
+        {"optimizer", s->optimizer, 0, 1},
+        {"comm_setup", s->comm_setup_s, 0, 1},
         {"comm_sms", s->comm_units, 0, 1024},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
@@ -56,7 +60,8 @@ static tp_pass_cost constant_time(const tp_op *op, const tp_pass *pass, double b
             system->accelerator.routing.setup_s + pass->routed * system->accelerator.routing.pair_s;
     if (pass->chunks > 1) {
         cost.compute += ((double)pass->chunks - 1) * system->accelerator.launch_s;
-        cost.chunked = 1 / (double)pass->n_kernels; // the gradients of input and weights are as large
+        cost.chunked =
+            1 / (double)pass->n_kernels; // the gradients of input and weights are as large
     }
     return cost;
 }
@@ -128,10 +133,9 @@ double tp_comm_time(const tp_comm *comm, const tp_platform *on, const int64_t *s
                     const tp_placement *placement, double panels) {
     tp_group group = {sizes[comm->axis_index], placement->fast[comm->axis_index]};
     double bytes = comm->bytes / panels;
-    double own =
-        comm->routing.top_k > 0
-            ? tp_dispatch_time(on->system, on->rules, &comm->routing, bytes, group)
-            : tp_collective_time(on->system, on->rules, comm->kind, bytes, group);
+    double own = comm->routing.top_k > 0
+                     ? tp_dispatch_time(on->system, on->rules, &comm->routing, bytes, group)
+                     : tp_collective_time(on->system, on->rules, comm->kind, bytes, group);
     return own > 0 ? on->software->comm * own + on->software->comm_setup_s : 0;
 }
 
@@ -165,8 +169,8 @@ static comm_times comm_times_of(const tp_pass *pass, const tp_platform *on, cons
                slowing = tp_comm_share(comm, on) * seconds;
         t.slowing += slowing;
         if (comm->chunking != TP_UNCHUNKED) {
-            t.late_chunks += tp_late_chunks(comm, on, sizes, placement, (double)pass->chunks,
-                                            chunk_work);
+            t.late_chunks +=
+                tp_late_chunks(comm, on, sizes, placement, (double)pass->chunks, chunk_work);
             t.chunked = true;
             continue;
         }

@@ -107,8 +107,8 @@ static void write_exchange(tp_writer *w, const tp_chunk *chunk, bool forward, si
     const tp_exposure *e = &w->step->exposures[w->section];
     bool each = zero >= (forward ? 3 : 2);
     const tp_training *training = w->step->job->training;
-    double overlap = tp_window(w->step->job,
-                               forward ? training->gather_overlap : training->reduce_overlap);
+    double overlap =
+        tp_window(w->step->job, forward ? training->gather_overlap : training->reduce_overlap);
     double hidden = forward ? e->hidden_gather : e->hidden_reduce,
            late = forward ? e->gather : e->reduce;
     tp_task_kind kind = forward ? TP_TASK_GATHER : TP_TASK_REDUCE;
@@ -273,9 +273,9 @@ static tp_status write_waits(const tp_step *step, const tp_stage *device, bool b
     w.section = tp_leading_section(device, step->network);
     const tp_exposure *e = &step->exposures[w.section];
     tp_exposure whole = tp_stage_exposure(device, step->network, step->exposures);
-    tp_write_next(&w, exchange(&w, kind, before ? whole.first_gather : whole.first_reduce,
-                               before ? e->gather + e->hidden_gather
-                                      : e->reduce + e->hidden_reduce));
+    tp_write_next(&w,
+                  exchange(&w, kind, before ? whole.first_gather : whole.first_reduce,
+                           before ? e->gather + e->hidden_gather : e->reduce + e->hidden_reduce));
     return finish(&w, error);
 }
 

@@ -1,6 +1,6 @@
 --- How tokens come to their experts over ep and back: the option moe_dispatcher, in Megatron-LM's words
 -- (--moe-token-dispatcher-type, --moe-flex-dispatcher-backend):
---   alltoall   one copy of a token for each of its experts. A GPU of several experts sorts what comes from several others
+--   alltoall   one copy of a token for each of its experts; a GPU of several experts sorts what several others send
 --   deepep     one copy for each domain that has any of its experts, over the NICs, and there one for each GPU that has
 --              any (DeepEP, arXiv 2412.19437, section 3.2.2); a GPU copies what it got once for each expert
 --   hybridep   the same by a kernel that takes fewer multiprocessors

@@ -1,5 +1,5 @@
---- What a published run overlaps, from the columns of its row: arguments of tperf.train. What a row does not say is left
---- to the stack's profile.
+--- What a published run overlaps, from the columns of its row: arguments of tperf.train. What a row does not say is
+--- left to the stack's profile.
 local read = require "tperf.measured.read"
 
 local DISPATCHERS <const> = { alltoall = "alltoall", allgather = "allgather", deepep = "deepep", hybridep = "hybridep",
