@@ -83,4 +83,29 @@ typedef struct tp_route {
 tp_route tp_collective_route(const tp_system *system, const tp_rules *rules, tp_collective kind,
                              double bytes, tp_group group);
 
+// How tokens choose experts: top_k of `experts`, all equally likely, or those of top_groups of the `groups` that the
+// experts are divided into (node-limited routing, arXiv 2412.19437, section 2.1.2; groups 0 or 1: of all).
+typedef struct tp_routing {
+    double experts, top_k, groups, top_groups;
+} tp_routing;
+
+// Why it is no routing; NULL: it is one.
+const char *tp_routing_fault(const tp_routing *routing);
+
+// Of `parts` GPUs or domains that share the experts out, how many a token meets on average. An expert of a part is met
+// unless all top_k choices fall on others: with E experts at choice, s of them in the part,
+//   parts (1 - product over i < top_k of (E - s - i) / (E - i))
+// and with groups the average over how many of a part's groups are among the top_groups.
+double tp_routing_parts(const tp_routing *routing, double parts);
+
+// A dispatch of experts that sends a token once to each domain that has any of its experts, over the NICs, and hands it
+// out there once to each GPU that has any (DeepEP's normal kernels, github.com/deepseek-ai/DeepEP; HybridEP's). The
+// combine is its way back. bytes: of all top_k copies of one GPU's tokens, what an all-to-all would send. With t = bytes /
+// top_k, both tiers at the same time, each as long as an all-to-all that passes as many bytes through it (of a curve of
+// the NICs all but its ramp: the kernels send from the first token on):
+//   NICs t parts(g) (g-1)/g, fast ports t parts(n) (q-1)/q
+double tp_dispatch_time(const tp_system *system, const tp_rules *rules, const tp_routing *routing,
+                        double bytes, tp_group group);
+tp_route tp_dispatch_route(const tp_routing *routing, double bytes, tp_group group); // "relayed"
+
 #endif

@@ -38,9 +38,19 @@ typedef struct tp_weights {
 } tp_weights;
 
 // Sums over the ops of a section (one layer) and one micro-batch, on one GPU.
+// What of a layer with experts another micro-batch's pass can hide, and what it hides of that one's: forward, backward.
+// `inside` are the kernels between dispatch and combine.
+typedef struct tp_expert_cost {
+    double dispatch[2],
+        combine[2]; // seconds of compute at full speed that these leave room for while they run
+    double inside[2], outside[2]; // seconds of kernels
+    double inside_grad;           // of inside[1], weight gradients
+} tp_expert_cost;
+
 typedef struct tp_layer_cost {
     tp_pass_cost forward, backward;
     double weight_grad; // seconds, see tp_op_cost
+    tp_expert_cost exchange;
     double flops;       // both passes
     tp_weights weights; // one layer's share, of what all data-parallel replicas hold
     tp_weights experts; // of what is cut as experts are

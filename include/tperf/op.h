@@ -15,6 +15,14 @@
 
 enum { TP_NAME_MAX = 24, TP_COMMS_MAX = 6 };
 
+// How a collective runs beside the product whose input it brings or whose result it takes away, the product cut into
+// chunks of rows for it.
+typedef enum tp_chunking {
+    TP_UNCHUNKED,
+    TP_RING, // one chunk a GPU of the group: its own shard travels no way, each other one while a chunk is multiplied
+    TP_PIPELINE, // each chunk's result is reduced while the next chunk is multiplied: the last one's when all is done
+} tp_chunking;
+
 typedef struct tp_comm {
     tp_collective kind;
     char axis[TP_AXIS_NAME_MAX]; // "tp", "cp" …
@@ -22,6 +30,11 @@ typedef struct tp_comm {
     bool share;                  // bytes are one GPU's share of the vector; until it joins a layer
     bool beside;                 // runs beside the op's own work: only what exceeds that takes time
     double bytes;                // the full vector, see tperf/collective.h
+    tp_routing
+        routing; // of an all-to-all of tokens, that sends each once to a domain; top_k 0: a plain one
+    double units; // multiprocessors that it takes from kernels beside it; 0: as the software says
+    tp_chunking chunking;
+    bool exchanges; // takes tokens to their experts, or back
 } tp_comm;
 
 enum { TP_KERNELS_MAX = 2 };
@@ -30,9 +43,11 @@ typedef struct tp_pass {
     double tensor_flops, vector_flops;
     int n_kernels;                     // 0: the pass has no shape that matters
     tp_kernel kernels[TP_KERNELS_MAX]; // one after the other
-    double bytes;                      // HBM traffic
-    double bytes_per_panel;            // further traffic for each SUMMA panel
-    double routed;                     // pairs of a token and an expert that it sorts
+    int64_t
+        chunks; // of rows into which the first kernel is cut for its chunked collective; 0 or 1: none
+    double bytes;           // HBM traffic
+    double bytes_per_panel; // further traffic for each SUMMA panel
+    double routed;          // pairs of a token and an expert that it sorts
     int n_comms;
     tp_comm comms[TP_COMMS_MAX]; // one after the other
 } tp_pass;
@@ -67,17 +82,22 @@ typedef struct tp_op {
 //                      in Megatron-LM: the one beside X's gradient, the other beside W's)
 //   output_grad_axis:  Y's gradient is a shard, gathered for the backward pass
 //   parameter_axis, bias_axis:       weights, or the bias alone, are replicated: gradients all-reduced
+//   chunks:            > 1: in the forward pass X is gathered, and Y reduced, in a ring of so many chunks beside the
+//                      product. pipelined (TransformerEngine's user buffers): Y in TP_PIPELINE_CHUNKS, each reduced by itself;
+//                      and Y's gradient is gathered in a ring beside X's
 // experts > 0: as many products side by side, of experts; `tokens` counts the rows of all of them and
 // `active` how many have any rows, so that their weights are read (0: all).
 typedef struct tp_linear {
     int64_t tokens, n_in, n_out, shard, experts;
     double active;
-    bool bias, input_kept_elsewhere, tied, overlap;
+    int64_t chunks;
+    bool bias, input_kept_elsewhere, tied, overlap, pipelined;
     bool weights_elsewhere; // another op of this GPU has them: they are read, but not counted
     double weight_element;  // bytes of one weight; 0: the op's dtype
     const char *gather_axis, *reduce_axis, *sum_axis, *grad_axis, *grad_sum_axis, *output_grad_axis,
         *parameter_axis, *bias_axis;
 } tp_linear;
+enum { TP_PIPELINE_CHUNKS = 4 }; // num_splits of its method "pipeline"
 tp_status tp_op_linear(tp_op *op, const tp_linear *shape, tp_error *error);
 
 // The same product on a grid of GPUs by SUMMA: X (tokens x n_in) and W (n_in x n_out) travel in

@@ -91,9 +91,18 @@ typedef struct tp_training {
     double recompute_layers;    // that are recomputed as one, from one input
     double workspace_bytes;     // of libraries, on every GPU
     double communicator_bytes;  // of every group that a GPU belongs to
+    bool
+        hide_experts; // passes that overlap hide each other's exchanges with experts, and no other collective
+    bool delay_grads; // of experts' weights, until their exchange is under way
     double
         data_overlap; // 0: data-parallel traffic waits for compute; 1: it hides as the software can
-    double reserved;  // part of the HBM that is kept free, in [0, 1)
+    // The same of gathers of weights and reductions of gradients: the part of a pass beside which they run; below 0: as
+    // data_overlap and the software say.
+    double gather_overlap, reduce_overlap;
+    // Parameters of a bucket, in which both travel: at least so many, and so many for each replica; 0: by layers.
+    double bucket, bucket_each;
+    bool gather_in_step; // the first bucket's weights travel beside the optimizer's step
+    double reserved;     // part of the HBM that is kept free, in [0, 1)
 } tp_training;
 
 // One way to run a model on a machine. The axes of the grid that do not fold multiply to the number of GPUs.
@@ -189,11 +198,10 @@ void tp_passes_of(const tp_candidate *candidate, const tp_job *job, const tp_net
 // How many layers of a section a stage holds; of the two ends 0 or 1.
 double tp_stage_layers(const tp_stage *stage, int section, int n_kinds);
 
-// host_s: see tp_software.
 tp_stage_time tp_stage_time_of(const tp_stage *stage, const tp_network *network,
-                               const tp_layer_cost *costs, double host_s);
+                               const tp_layer_cost *costs, const tp_job *job);
 tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_network *network,
-                                     const tp_layer_cost *costs, double host_s);
+                                     const tp_layer_cost *costs, const tp_job *job);
 
 // Seconds that the replicas of a layer take to gather its weights and to reduce its gradients.
 typedef struct tp_exchange {
@@ -216,13 +224,20 @@ int tp_replica_comms_of(const tp_candidate *candidate, const tp_job *job, const 
                         tp_replica_comm comms[TP_REPLICA_COMMS_MAX]);
 
 // What of the exchanges of a section, or of a stage, nothing hides: of the gathers before forward passes, of the
-// reductions beside backward ones. `first`: of the stage's first layer, whose exchange hides behind no pass when it is
-// the first of an iteration to be gathered, and the last to be reduced.
+// reductions beside backward ones; and what passes hide. `first`: what is waited for once in an iteration, because it
+// hides behind no pass, when it is the first to be gathered, the last to be reduced: of a section, if it leads its stage,
+// its own hidden part, or that of a bucket (Megatron-LM's --ddp-bucket-size); of a stage no more than all of it hides.
 typedef struct tp_exposure {
-    double gather, reduce, first_gather, first_reduce;
+    double gather, reduce, hidden_gather, hidden_reduce, first_gather, first_reduce;
 } tp_exposure;
-tp_exposure tp_exposure_of(const tp_exchange *exchange, const tp_layer_cost *cost,
-                           const tp_job *job);
+
+// The part of a pass beside which an exchange with replicas runs, from tp_training's gather_overlap or reduce_overlap.
+double tp_window(const tp_job *job, double overlap);
+
+// sections[n_kinds + 2]. optimizer: seconds of its step.
+void tp_exposures_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
+                     const tp_layer_cost *costs, const tp_exchange *exchanges, double optimizer,
+                     tp_exposure *sections);
 tp_exposure tp_stage_exposure(const tp_stage *stage, const tp_network *network,
                               const tp_exposure *sections);
 

@@ -17,6 +17,8 @@ typedef struct tp_software {
         host_s; // seconds that the host takes to launch a kernel: no pass is faster than its launches
     double overlap; // part of a pass during which data-parallel traffic is under way, [0, 1]
     double
+        comm_units; // multiprocessors that a collective takes from kernels beside it, if it does not say
+    double
         optimizer; // part of the HBM's bandwidth that the optimizer's step reaches; 0: it takes no time
 } tp_software;
 
@@ -38,6 +40,8 @@ typedef struct tp_pass_cost {
     double comm;           // seconds of collectives that nothing hides
     double time;           // the sum, and for a recomputed op's backward pass the forward pass too
     double launches;       // kernels that the host launches
+    double slowing; // seconds that kernels beside all of `comm` would lose to its multiprocessors
+    double chunked; // part of compute and exposed memory that is of a product in chunks
 } tp_pass_cost;
 
 // A placement of the axes that cut layers, and the panels of SUMMA ops.
@@ -75,11 +79,26 @@ double tp_panels_of(const tp_op *op, int64_t panels);
 double tp_comm_time(const tp_comm *comm, const tp_platform *on, const int64_t *sizes,
                     const tp_placement *placement, double panels);
 
-// Seconds that a kernel of so much work holds up what comes after it for the collectives beside it: those that run beside
-// all of it, `comm` seconds of them, or the panels after the first, `comm` seconds each. The one place that says what a
-// kernel hides.
+// What it sends, in so many panels one of them.
+tp_route tp_comm_route(const tp_comm *comm, const tp_platform *on, tp_group group, double panels);
+
+// The part of the multiprocessors that a collective takes from kernels beside it.
+double tp_comm_share(const tp_comm *comm, const tp_platform *on);
+
+// Seconds that a pass's kernels, of so much work, hold up what comes after them for the collectives beside them; and the
+// sum that tp_pass_cost has. The one place that says what a kernel hides.
+//   beside     collectives beside all of it, `comm` seconds of them, that take `slowing` seconds of compute from it, or of
+//              SUMMA the panels after the first, `comm` seconds each
+//   chunks     of a product of so much work in c chunks of g each, the collective of T seconds whole or p a chunk:
+//              ring max(T - (c - 1) g, slowing); pipeline (c - 1) max(p - g, 0) + p, and what slows
 double tp_late_time(const tp_op *op, const tp_platform *on, double panels, double comm,
-                    double work);
+                    double slowing, double work);
+double tp_late_chunks(const tp_comm *comm, const tp_platform *on, const int64_t *sizes,
+                      const tp_placement *placement, double chunks, double work);
+
+// Seconds that something of `seconds` holds up for what runs beside it, and takes `slowing` seconds from: no less than
+// what the other does not cover.
+double tp_exposed(double seconds, double slowing, double window);
 
 // Seconds of a message from one GPU to another, of the same fast domain or of another.
 double tp_send_time(const tp_platform *on, double bytes, bool in_domain);

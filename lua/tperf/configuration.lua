@@ -55,6 +55,14 @@ local configuration = {}
 ---@field schedule string
 ---@field virtual_stages integer chunks of layers on a device
 ---@field zero integer ZeRO stage
+---@field moe_dispatcher? string how tokens come to their experts
+---@field overlap_tp? string what of tensor parallelism's collectives runs beside its products
+---@field overlap_moe_a2a? boolean passes overlap to hide each other's exchanges with experts
+---@field delay_wgrad? boolean weight gradients of experts wait for that
+---@field overlap_grad_reduce? boolean gradients are reduced beside the backward pass, if that was said
+---@field overlap_param_gather? boolean weights are gathered beside the forward pass, likewise
+---@field overlap_param_gather_with_optimizer_step? boolean the first bucket's beside the optimizer's step
+---@field bucket_size? number parameters of a bucket, if given
 ---@field recompute "none"|"selective"|"full"
 ---@field sequence_parallel boolean
 ---@field fast table<string, integer> GPUs of each axis in one fast domain
@@ -204,6 +212,7 @@ function configuration.of(question, s, network, found)
   end
   c.dp, c.pp, c.micro_batch, c.zero = found.sizes[1], pipeline.pp, found.micro_batch, found.zero
   c.schedule, c.virtual_stages = pipeline.schedule, pipeline.virtual_stages
+  for name, value in pairs(question.overlaps) do c[name] = value end
   c.panels = s.panels and found.panels or nil
   c.microbatches = question.global_batch // (c.dp * s.grid:batch(configuration.own(s, found))) // found.micro_batch
   c.fast = fast_of(s, found)

@@ -150,7 +150,8 @@ local comm = check.record_of {
   kind = check.choice { { "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "scatter", "gather",
     "all_to_all", "send" } },
   axis = check.string(), bytes = check.number { min = 0 }, share = check.boolean { default = false },
-  beside = check.boolean { default = false },
+  beside = check.boolean { default = false }, exchanges = check.boolean { default = false },
+  once = check.any { optional = true },
 }
 local pass = check.record_of({
   tensor_flops = count, vector_flops = count, bytes = count, comms = check.list(comm, { max = 6, default = {} }),
@@ -163,25 +164,24 @@ local custom = {
 
 --- Raw counts.
 ---@param o table
----  forward, backward   { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } }
----                      (share: bytes are one GPU's part; beside: it runs beside the op's own work)
+---  forward, backward   { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … } }
+---                      (share: one GPU's bytes; beside: beside the op's work; once, exchanges: arch/dispatch.lua)
 ---  weight_bytes, saved_bytes   of weights, whose parameters have the op's dtype; of activations that are kept
 ---  repeated_bytes      of the forward pass's: what passes again or is freed meanwhile, and takes no memory
----  routed              pairs of a token and an expert that the forward pass sorts, which takes time in inference
----  expert              true: the weights are experts'
+---  routed, expert      pairs of token and expert that the forward pass sorts, in inference; true: experts' weights
 function op.custom(o)
   o = check.record("op.custom", o, custom)
   local forward, backward = o.forward, o.backward
-  local made = core.custom {
+  local one = core.custom {
     name = o.name, dtype = o.dtype, weight_bytes = o.weight_bytes, saved_bytes = o.saved_bytes, expert = o.expert,
     forward_tensor_flops = forward.tensor_flops, forward_vector_flops = forward.vector_flops,
     forward_bytes = forward.bytes, forward_routed = o.routed, backward_tensor_flops = backward.tensor_flops,
     backward_vector_flops = backward.vector_flops, backward_bytes = backward.bytes, repeated_bytes = o.repeated_bytes,
   }
-  for which, list in pairs { forward = forward.comms, backward = backward.comms } do
-    for _, c in ipairs(list) do made:communicate(which, c.kind, c.axis, c.bytes, c.share, c.beside) end
+  for way, all in pairs { forward = forward.comms, backward = backward.comms } do
+    for _, c in ipairs(all) do one:communicate(way, c.kind, c.axis, c.bytes, c.share, c.beside, c.once, c.exchanges) end
   end
-  return made
+  return one
 end
 
 -- The collective that carries the gradient back.

@@ -101,14 +101,21 @@ local function describe_bound(one, definition, pp, chunks)
   return one
 end
 
+-- Of a device alone: every forward pass but the first beside the backward pass of the micro-batch before.
+local function describe_alone(one)
+  one.pairs, one.pairs_each, one.in_flight, one.last_in_flight = -1, 1, { 2 }, 2
+  return one
+end
+
 -- One pipeline, or nil when the schedule has a closed form, but not for these sizes.
-local function describe(name, number, pp, chunks)
+---@param alone_overlaps boolean  a device alone overlaps its passes
+local function describe(name, number, pp, chunks, alone_overlaps)
   local one = {
     pp = pp, virtual_stages = chunks, schedule = number, bubble_forward = 0, bubble_backward = 0,
     bubble_weight_grad = 0, pairs = 0, pairs_each = 0, min_microbatches = 1, microbatch_multiple = 1, weight_copies = 1,
     in_flight = { 1 }, last_in_flight = 1, bounds = false, placed = true, folded = false,
   }
-  if pp == 1 then return one end
+  if pp == 1 then return alone_overlaps and describe_alone(one) or one end
   local definition = schedule.get(name)
   if not has_closed_form(definition) then return describe_bound(one, definition, pp, chunks) end
   local multiple, least = demands(definition, pp, chunks)
@@ -179,7 +186,7 @@ local function make(options)
     elseif options.even and chunks > 1 and not is_even(options.layers, pp * chunks) then
       return
     end
-    local one = describe(name, number, pp, chunks)
+    local one = describe(name, number, pp, chunks, options.alone_overlaps)
     if not one then return end
     one.layers = layers or nil
     list[#list + 1] = one
@@ -207,8 +214,8 @@ local made, count = {}, 0
 local function key_of(options)
   if options.deal then return nil end
   local words = {
-    options.layers, tostring(options.has_ends), tostring(options.even), table.concat(options.pps, " "),
-    table.concat(options.virtual_stages, " "),
+    options.layers, tostring(options.has_ends), tostring(options.even), tostring(options.alone_overlaps),
+    table.concat(options.pps, " "), table.concat(options.virtual_stages, " "),
   }
   for _, name in ipairs(options.schedules) do words[#words + 1] = ("%s %p"):format(name, schedule.get(name)) end
   for _, run in ipairs(options.runs) do words[#words + 1] = run[1] .. " " .. run[2] end
@@ -218,7 +225,7 @@ end
 --- All pipelines of a search.
 ---@param options table  pps = list of sizes, schedules = list of names, virtual_stages = list, layers, runs = list of
 ---  { kind, layers }, has_ends, even = only chunks with about as many layers each; deal: as pipeline_layout.of
----  returns it
+---  returns it; alone_overlaps: where pp is 1, the passes of neighbouring micro-batches overlap
 ---@return userdata made, table described  for the core; and { pp, virtual_stages, schedule = name } of each
 function pipelines.make(options)
   local key = key_of(options)

@@ -3,6 +3,7 @@ local check = require "tperf.check"
 local layer = require "tperf.layer"
 local layout = require "tperf.layout"
 local model = require "tperf.resource".shared(require "tperf.model")
+local overlap = require "tperf.overlap"
 local pipeline_layout = require "tperf.pipeline_layout"
 local pipelines = require "tperf.pipelines"
 local refusal = require "tperf.refusal"
@@ -75,6 +76,7 @@ function problem.schema(strategies)
     sequence_parallel = one_or_list(check.boolean()), software = check.any { optional = true },
   }
   for name, checker in pairs(training.schema) do schema[name] = checker end
+  for name, checker in pairs(overlap.schema) do schema[name] = checker end
   for name, checker in pairs(pipeline_layout.schema) do schema[name] = checker end
   local placed = check.integer { min = 1, max = 1 << 31, optional = true }
   local fast = { dp = placed, pp = placed }
@@ -196,6 +198,7 @@ function problem.arguments(what, given, schema)
   local o = check.record(what, given, schema)
   o.profile, o.software = runtime.of(o.software, rules(o.rules)), nil
   runtime.fill(o, given, o.profile)
+  if o.overlap_moe_a2a then o.schedule = overlap.schedules(what, o.schedule or { "1f1b", "interleaved_1f1b" }) end
   return o
 end
 
@@ -216,6 +219,7 @@ function problem.of(o, strategies)
   local p = { model = model(o.model), rules = rules(o.rules), strategies = strategies, layouts = {} }
   local free = free_knobs(o, p.rules)
   if o.seq then p.model = with_seq(p.model, o.seq) end
+  overlap.check(o, p.model)
   p.training, p.variants = training.of(o, p.rules, p.model), variants_of(o, free, p.model, p.rules, strategies)
   p.zero, p.profile, p.software = as_list(o.zero) or { 1 }, o.profile, runtime.terms(o.profile)
   local systems, many = problem.systems(o.system)
@@ -224,7 +228,7 @@ function problem.of(o, strategies)
     for _, gpus in ipairs(as_list(o.gpus)) do
       p.questions[#p.questions + 1] = {
         model = p.model, system = machine, gpus = gpus, global_batch = o.global_batch, rules = p.rules,
-        training = p.training, profile = p.profile, software = p.software,
+        training = p.training, profile = p.profile, software = p.software, overlaps = overlap.said(o),
         checkpoint_bytes = training.checkpoint_bytes(p.training, o, p.model),
       }
     end
@@ -242,7 +246,7 @@ function problem.of(o, strategies)
   p.pipelines, p.pipeline_list = pipelines.make {
     pps = p.pps, schedules = schedules, virtual_stages = p.virtual_stages or VIRTUAL_STAGES,
     layers = p.model.layers, runs = p.layouts[1].runs, has_ends = p.layouts[1].has_ends, deal = deal,
-    even = o.schedule == nil and o.virtual_stages == nil,
+    even = o.schedule == nil and o.virtual_stages == nil, alone_overlaps = o.overlap_moe_a2a,
   }
   for _, question in ipairs(p.questions) do
     question.pipelines, question.pipeline_list = p.pipelines, p.pipeline_list

@@ -23,6 +23,9 @@ function runtime.of(value, rules)
   return profile
 end
 
+local HABITS <const> = { "moe_dispatcher", "overlap_tp", "overlap_moe_a2a", "delay_wgrad", "overlap_grad_reduce",
+  "overlap_param_gather", "overlap_param_gather_with_optimizer_step" }
+
 --- Arguments that a profile decides where the caller does not.
 ---@param o table        checked arguments, changed in place
 ---@param given table    as the caller gave them
@@ -32,10 +35,13 @@ function runtime.fill(o, given, profile)
   o.gradient_shard = o.gradient_shard or profile.gradient_shard
   o.gradients = o.gradients or profile.gradients
   if given.attention == nil then o.attention = profile.kernel end
+  for _, name in ipairs(HABITS) do
+    if given[name] == nil and profile[name] ~= nil then o[name] = profile[name] end
+  end
 end
 
 local TERMS <const> = { "compute", "attention", "memory", "comm", "host", "overlap", "optimizer",
-  "comm_setup" }
+  "comm_setup", "comm_sms" }
 
 --- The core's tp_software; nil without a profile.
 function runtime.terms(profile)

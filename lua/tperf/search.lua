@@ -56,7 +56,7 @@ local function describe(p, question, found)
   local network = layout.network(configuration.own(s, found), found.micro_batch, variant)
   local c = configuration.of(question, s, network, found)
   c.recompute, c.sequence_parallel = variant.recompute, variant.sequence_parallel
-  for name, option in pairs(s.options) do c[name] = variant[name] or option.choices[1] end
+  axes.tell_options(c, s, variant)
   return c, network
 end
 
@@ -234,6 +234,15 @@ end
 ---  first_stage_layers, last_stage_layers  layers of the first and the last device; the others share the rest
 ---  account_for_embedding, account_for_loss  true: count as a layer when layers are dealt out to stages (false)
 ---  cp_kind            how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list
+---  moe_dispatcher     how tokens come to their experts: "alltoall" (default), "allgather", "deepep" or "hybridep"
+---  overlap_tp         what of tensor parallelism's collectives runs beside its products: "bulk" (default), "none",
+---                     "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
+---  overlap_moe_a2a    true: passes overlap to hide each other's exchanges with experts (false); delay_wgrad: experts'
+---                     weight gradients wait for that, too (false)
+---  overlap_grad_reduce, overlap_param_gather   true: gradients are reduced beside the whole backward pass, weights
+---                     gathered beside the forward pass, in buckets; false: beside nothing; as the software does
+---  overlap_param_gather_with_optimizer_step   true: the first bucket's weights go beside the optimizer's step (false)
+---  bucket_size        parameters of a bucket (the larger of 40 million and a million for each replica)
 ---  ulysses            GPUs of context parallelism by all-to-all inside cp, likewise (1)
 ---  virtual_stages     chunks of layers on a device for schedules that interleave; those of { 2, 3, 4, 6, 8 } that deal
 ---                     the layers out evenly, or all where a schedule is asked for

@@ -119,7 +119,8 @@ end
 ---@return table timeline in seconds and bytes; with iteration_time, which adds waiting for replicas and the optimizer,
 ---  the tasks of every pass, and peak: the moment at which the fullest GPU is fullest
 function simulate.run(c, question, network, found, o)
-  local name = o.schedule or c.pp > 1 and c.schedule or "1f1b" -- one stage runs one pass after the other
+  -- One stage runs one pass after the other, unless they overlap for the exchanges with experts.
+  local name = o.schedule or c.pp > 1 and c.schedule or question.training.hide_experts and "1f1b_overlap" or "1f1b"
   local definition = schedule.get(name)
   local stages = stages_of(c, definition, o)
   if stages > question.model.layers + (stages > 2 and 2 or 0) then -- the ends may be all that a stage holds

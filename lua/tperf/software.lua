@@ -36,6 +36,16 @@ local schema = {
   gradients = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   compute = factor(0.1, 10), attention = factor(0.1, 20), memory = factor(0, 20), comm = factor(0, 20),
   comm_setup = check.number { min = 0, max = 1, unit = "s", default = 0 }, -- seconds beside, of each collective
+  -- Its numbers were fitted to runs that overlap what their rows say (lua/tperf/measured/switches.lua), not all alike.
+  switched = check.boolean { default = false },
+  -- Multiprocessors that a collective takes from kernels beside it, where it does not say itself.
+  comm_sms = check.number { min = 0, max = 1024, default = 0 },
+  -- What the stack does where a run does not say: the question's fields of these names.
+  moe_dispatcher = check.choice { { "alltoall", "allgather", "deepep", "hybridep" }, optional = true },
+  overlap_tp = check.choice { { "bulk", "none", "ring", "async" }, optional = true },
+  overlap_moe_a2a = check.boolean { optional = true }, delay_wgrad = check.boolean { optional = true },
+  overlap_grad_reduce = check.boolean { optional = true }, overlap_param_gather = check.boolean { optional = true },
+  overlap_param_gather_with_optimizer_step = check.boolean { optional = true },
   engine = check.record_of(engine, { optional = true }),
   host = check.number { min = 0, max = 1, unit = "s" }, -- seconds to launch a kernel
   overlap = factor(0, 1),
@@ -78,6 +88,10 @@ end
 ---  memory         by how much exposed memory traffic takes longer than the formulas have it
 ---  comm           the same for tensor-parallel and expert-parallel communication
 ---  comm_setup     seconds that each of these collectives takes beside (0)
+---  switched       true: it was fitted to runs with the switches that their rows tell (lua/tperf/measured/switches.lua)
+---  comm_sms       multiprocessors that a collective takes from kernels beside it (0)
+---  moe_dispatcher, overlap_tp, overlap_moe_a2a, delay_wgrad, overlap_grad_reduce, overlap_param_gather,
+---  overlap_param_gather_with_optimizer_step   what the stack does where a run does not say, as tperf.train has it
 ---  engine         of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm",
 ---                 async_scheduling (true), front_end, front_end_token, step, request, token (seconds), sampler =
 ---                 "sort" or "fused", sampler_entry (seconds), memory = "all", "static" or "free", memory_utilization

@@ -167,7 +167,9 @@ end
 
 --- Whether a strategy with options admits these sizes under a variant's, which each_shape does not know.
 function space.admits(s, model, rules, sizes, variant, refused)
-  if not next(s.options) then return true end
+  local asked = false
+  for name in pairs(s.options) do asked = asked or variant[name] ~= nil end
+  if not asked then return true end
   local share = strategy.share(s, model, 1, {}, rules, variant)
   for i, axis in ipairs(s.axes) do
     share[axis.name] = sizes[i]

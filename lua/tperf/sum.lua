@@ -58,9 +58,11 @@ local function add_exchanges(add, c, audit)
           seconds(exchange[hidden]))
       end
     end
-    local leading = audit.exchanges[stage.leading][hidden]
-    if leading > 0 then
-      add(what .. " of the first layer", leading, "what of its exchange a pass would hide: there is none beside it")
+    local leading, first = audit.exchanges[stage.leading][hidden], stage["first_" .. name]
+    if first > 0 then
+      local whose = first == leading and "layer" or "bucket"
+      add(("%s of the first %s"):format(what, whose), first,
+        "what of its exchange a pass would hide: there is none beside it")
     end
   end
 end

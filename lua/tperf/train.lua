@@ -3,6 +3,7 @@ local axes = require "tperf.strategy.axes"
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
 local model = require "tperf.resource".shared(require "tperf.model")
+local overlap = require "tperf.overlap"
 local problem = require "tperf.problem"
 local refusal = require "tperf.refusal"
 local rules = require "tperf.shared_rules"
@@ -127,7 +128,7 @@ local function explain(c, t)
   for _, run in ipairs(p.layouts[1].runs) do c.kinds[run[1]].count = c.kinds[run[1]].count + run[2] end
   c.layers, c.first, c.last = c.kinds[1].ops, ops(#kinds + 1), ops(#kinds + 2)
   c.recompute, c.sequence_parallel = t.o.recompute, t.o.sequence_parallel
-  for name, option in pairs(t.strategy.options) do c[name] = t.o[name] or option.choices[1] end
+  axes.tell_options(c, t.strategy, t.o)
   c.stages = configuration.stages(question, network, found)
   local audit = configuration.audit(question, network, found)
   c.exchanges, c.messages, c.least_time = audit.exchanges, audit.messages, audit.least
@@ -154,6 +155,7 @@ local function with_configuration(given)
   local s = strategy.of(given.strategy or c.strategy)
   for _, name in ipairs(s.axis_names) do merged[name] = c[name] end
   for name in pairs(s.options) do merged[name] = c[name] end
+  for _, name in ipairs(overlap.names) do merged[name] = c[name] end
   for name, value in pairs(given) do merged[name] = value end
   merged.configuration = nil
   return merged
@@ -199,7 +201,9 @@ end
 ---@param given table  as for tperf.search, with one value each:
 ---  strategy           the first that has the axes that are given
 ---  model, system, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
----  recompute_layers, optimizer, weights, gradients, master, moments, reserve, data_overlap, gradient_shard
+---  recompute_layers, optimizer, weights, gradients, master, moments, reserve, data_overlap, gradient_shard,
+---  moe_dispatcher, overlap_tp, overlap_moe_a2a, delay_wgrad, overlap_grad_reduce, overlap_param_gather,
+---  overlap_param_gather_with_optimizer_step, bucket_size
 ---  global_batch       samples per iteration
 ---  tp, tp1, tp2, cp, ep, pp, micro_batch            1 unless given; etp as tp, shard all replicas
 ---  dp, gpus           either follows from the other

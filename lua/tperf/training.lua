@@ -1,5 +1,6 @@
 --- What training keeps in memory for every parameter: dtypes and optimizers, as data.
 local check = require "tperf.check"
+local overlap = require "tperf.overlap"
 
 local training = {}
 
@@ -65,13 +66,15 @@ function training.of(o, rules, model)
   -- A matrix has rows + columns such sums: 1 / rows + 1 / columns for every entry.
   local copy = (BYTES[master] or 0) + (optimizer.factored and 2 * one / model.hidden or 0)
   if o.gradient_shard then copy = copy + BYTES.fp32 end
-  return {
+  local terms = {
     kept_bytes = BYTES[o.weights] or 0, gradient_bytes = BYTES[gradients], narrow_bytes = master and 0 or BYTES.fp32,
     optimizer_bytes = copy + optimizer.moments * one,
     end_optimizer_bytes = copy + (optimizer.end_moments or optimizer.moments) * one,
     recompute_layers = o.recompute_layers, workspace_bytes = WORKSPACE, communicator_bytes = COMMUNICATOR,
     data_overlap = o.data_overlap and 1 or 0, reserved = o.reserve,
   }
+  for name, value in pairs(overlap.terms(o)) do terms[name] = value end
+  return terms
 end
 
 local counted = setmetatable({}, { __mode = "k" }) -- models, which are never changed in place -> their parameters

@@ -23,9 +23,8 @@ static void set_integer(lua_State *L, const char *name, int64_t value) {
 }
 
 // A collective in `panels` parts; seconds and bytes are of all.
-static void push_comm(lua_State *L, const tp_platform *on, tp_collective kind, double bytes,
-                      tp_group group, double panels, double seconds) {
-    tp_route route = tp_collective_route(on->system, on->rules, kind, bytes / panels, group);
+static void push_comm(lua_State *L, tp_collective kind, double bytes, tp_group group,
+                      tp_route route, double panels, double seconds) {
     lua_createtable(L, 0, 12);
     set_text(L, "kind", tp_collective_names[kind]);
     tp_fields_set(L, "bytes", bytes);
@@ -43,32 +42,34 @@ void tp_bind_push_op_comm(lua_State *L, const tp_network *network, const tp_op *
     double panels = tp_panels_of(op, placement->panels);
     tp_group group = {network->sizes[comm->axis_index], placement->fast[comm->axis_index]};
     double seconds = panels * tp_comm_time(comm, on, network->sizes, placement, panels);
-    push_comm(L, on, comm->kind, comm->bytes, group, panels, seconds);
+    tp_route route = tp_comm_route(comm, on, group, panels);
+    push_comm(L, comm->kind, comm->bytes, group, route, panels, seconds);
     set_text(L, "axis", comm->axis);
     set_flag(L, "beside", comm->beside);
 }
 
 // What one layer of a section exchanges: list of its collectives, and of the sum what passes hide and what they do not.
 static void push_exchange(lua_State *L, const tp_setting *s, const tp_network *network,
-                          const tp_layer_cost *costs, const tp_exchange *exchanges, int section) {
+                          const tp_layer_cost *costs, const tp_exposure *exposures, int section) {
     tp_replica_comm comms[TP_REPLICA_COMMS_MAX];
-    tp_exposure e = tp_exposure_of(&exchanges[section], &costs[section], &s->job);
+    const tp_exposure e = exposures[section];
     int n = tp_replica_comms_of(&s->candidate, &s->job, network, costs, section, comms);
     lua_createtable(L, 0, 5);
     lua_createtable(L, n, 0);
     int kept = 0;
     for (int i = 0; i < n; i++) {
         if (comms[i].bytes == 0 || comms[i].group.size == 1) continue;
-        push_comm(L, &s->job.on, comms[i].kind, comms[i].bytes, comms[i].group, 1,
-                  comms[i].seconds);
+        tp_route route = tp_collective_route(&s->system, &s->rules, comms[i].kind, comms[i].bytes,
+                                             comms[i].group);
+        push_comm(L, comms[i].kind, comms[i].bytes, comms[i].group, route, 1, comms[i].seconds);
         set_text(L, "what", comms[i].gathers ? "gather weights" : "reduce gradients");
         set_flag(L, "experts", comms[i].experts);
         lua_rawseti(L, -2, ++kept);
     }
     lua_setfield(L, -2, "comms");
-    tp_fields_set(L, "gather_hidden", e.first_gather);
+    tp_fields_set(L, "gather_hidden", e.hidden_gather);
     tp_fields_set(L, "gather_late", e.gather);
-    tp_fields_set(L, "reduce_hidden", e.first_reduce);
+    tp_fields_set(L, "reduce_hidden", e.hidden_reduce);
     tp_fields_set(L, "reduce_late", e.reduce);
 }
 
@@ -105,7 +106,9 @@ static void push_messages(lua_State *L, const tp_setting *s, const tp_network *n
     for (int i = 0; i < 2; i++) {
         if (pp == 1 || tiers[i].links == 0) continue;
         bool costs = i == 0 || fast == 1 || s->rules.slow_pipeline_links_cost;
-        push_comm(L, &s->job.on, TP_SEND, network->boundary_bytes, tiers[i].group, 1,
+        tp_route route = tp_collective_route(&s->system, &s->rules, TP_SEND,
+                                             network->boundary_bytes, tiers[i].group);
+        push_comm(L, TP_SEND, network->boundary_bytes, tiers[i].group, route, 1,
                   costs ? tiers[i].seconds : 0);
         tp_fields_set(L, "links", tiers[i].links);
         lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
@@ -140,6 +143,7 @@ static int network_audit(lua_State *L) {
     tp_error error;
     tp_layer_cost costs[TP_SECTIONS_MAX];
     tp_exchange exchanges[TP_SECTIONS_MAX];
+    tp_exposure exposures[TP_SECTIONS_MAX];
     const tp_network *network = tp_bind_read_setting(L, &s);
     if (tp_network_check_system(network, &s.system, &error) != TP_OK)
         return tp_bind_raise(L, &error);
@@ -150,13 +154,17 @@ static int network_audit(lua_State *L) {
     set_pipeline(L, s.candidate.pipeline, &t);
     push_stage(L, t.pipeline.busiest, network);
     lua_setfield(L, -2, "layers");
+    tp_exposures_of(&s.candidate, &s.job, network, costs, exchanges, t.optimizer, exposures);
     if (t.waiting) {
+        tp_exposure e = tp_stage_exposure(t.waiting, network, exposures);
         push_stage(L, t.waiting, network);
+        tp_fields_set(L, "first_gather", e.first_gather);
+        tp_fields_set(L, "first_reduce", e.first_reduce);
         lua_setfield(L, -2, "waiting");
     }
     lua_createtable(L, network->n_kinds + 2, 0);
     for (int i = 0; i < network->n_kinds + 2; i++) {
-        push_exchange(L, &s, network, costs, exchanges, i);
+        push_exchange(L, &s, network, costs, exposures, i);
         lua_rawseti(L, -2, i + 1);
     }
     lua_setfield(L, -2, "exchanges");

@@ -1,8 +1,8 @@
 // bind_op.c: tperf.core.op: a constructor for each kind of op, is(value), and the methods of an op:
 //   op:recompute(saved_bytes)                     in full recomputation, see tperf/op.h
-//   op:communicate(pass, kind, axis, bytes, share, beside)  adds a collective to "forward" or "backward"
+//   op:communicate(pass, kind, axis, bytes, share, beside, routing, exchanges)  adds a collective to "forward" or "backward"
 //   op:counts()                                   a record of all counts
-// and fields() and bytes(), see there.
+// and fields(), bytes() and routed_parts(), see there.
 // The first two change the op, and are for the library, before anyone else has it.
 #include <math.h>
 #include <string.h>
@@ -88,6 +88,25 @@ static int recompute(lua_State *L) {
     return 1;
 }
 
+// What an all-to-all that sends a token once to each domain needs to know: lua/tperf/op.lua documents it.
+static const tp_field routing_fields[] = {
+    {"experts", TP_FIELD_NUMBER, offsetof(tp_comm, routing.experts), true},
+    {"top_k", TP_FIELD_NUMBER, offsetof(tp_comm, routing.top_k), true},
+    {"groups", TP_FIELD_NUMBER, offsetof(tp_comm, routing.groups), false},
+    {"top_groups", TP_FIELD_NUMBER, offsetof(tp_comm, routing.top_groups), false},
+    {"units", TP_FIELD_NUMBER, offsetof(tp_comm, units), false},
+    {0},
+};
+
+static void read_routing(lua_State *L, const tp_op *op, tp_comm *comm) {
+    if (lua_isnoneornil(L, 8)) return;
+    tp_fields_read(L, 8, "once", routing_fields, comm);
+    const char *fault = tp_routing_fault(&comm->routing);
+    if (!fault && !(comm->units >= 0)) fault = "'units' must not be negative";
+    if (!fault && comm->kind != TP_ALL_TO_ALL) fault = "only an all_to_all has it";
+    if (fault) tp_bind_fail(L, "op '%s': once: %s", op->name, fault);
+}
+
 static int communicate(lua_State *L) {
     static const char *const passes[] = {"forward", "backward", NULL};
     tp_op *op = luaL_checkudata(L, 1, type_name);
@@ -102,10 +121,12 @@ static int communicate(lua_State *L) {
         tp_bind_fail(L, "op '%s': a collective of %f bytes", op->name, bytes);
     if (pass->n_comms == TP_COMMS_MAX)
         tp_bind_fail(L, "op '%s': more than %d collectives in a pass", op->name, TP_COMMS_MAX);
-    tp_comm *comm = &pass->comms[pass->n_comms++];
-    *comm = (tp_comm){
+    tp_comm comm = {
         .kind = kind, .bytes = bytes, .share = lua_toboolean(L, 6), .beside = lua_toboolean(L, 7)};
-    strcpy(comm->axis, axis);
+    strcpy(comm.axis, axis);
+    read_routing(L, op, &comm);
+    comm.exchanges = lua_toboolean(L, 9);
+    pass->comms[pass->n_comms++] = comm;
     lua_settop(L, 1);
     return 1;
 }
@@ -189,6 +210,16 @@ static int bytes(lua_State *L) {
     return 1;
 }
 
+// routed_parts(experts, top_k, groups, top_groups, parts): tp_routing_parts
+static int routed_parts(lua_State *L) {
+    tp_routing routing = {luaL_checknumber(L, 1), luaL_checknumber(L, 2), luaL_checknumber(L, 3),
+                          luaL_checknumber(L, 4)};
+    const char *fault = tp_routing_fault(&routing);
+    if (fault) tp_bind_fail(L, "experts: %s", fault);
+    lua_pushnumber(L, tp_routing_parts(&routing, luaL_checknumber(L, 5)));
+    return 1;
+}
+
 void tp_bind_op(lua_State *L) {
     luaL_newmetatable(L, type_name);
     lua_pushcfunction(L, to_string);
@@ -203,6 +234,8 @@ void tp_bind_op(lua_State *L) {
     lua_setfield(L, -2, "fields");
     lua_pushcfunction(L, bytes);
     lua_setfield(L, -2, "bytes");
+    lua_pushcfunction(L, routed_parts);
+    lua_setfield(L, -2, "routed_parts");
     for (int i = 0; tp_op_kinds[i].what; i++) {
         lua_pushinteger(L, i);
         lua_pushcclosure(L, construct, 1);

@@ -44,17 +44,30 @@ static const tp_field training_fields[] = {
     FIELD(data_overlap),
     FIELD(reserved),
 #undef FIELD
+#define OVERLAP(kind, name)                                                                        \
+    { #name, TP_FIELD_##kind, offsetof(tp_training, name), false }
+    OVERLAP(FLAG, hide_experts),
+    OVERLAP(FLAG, delay_grads),
+    OVERLAP(NUMBER, gather_overlap),
+    OVERLAP(NUMBER, reduce_overlap),
+    OVERLAP(NUMBER, bucket),
+    OVERLAP(NUMBER, bucket_each),
+    OVERLAP(FLAG, gather_in_step),
+#undef OVERLAP
     {0},
 };
 
 void tp_bind_check_training(lua_State *L, int index, tp_training *training) {
+    training->gather_overlap = training->reduce_overlap = -1;
     tp_fields_read(L, index, "training", training_fields, training);
     bool sound = training->kept_bytes >= 0 && training->gradient_bytes >= 0 &&
                  training->optimizer_bytes >= 0 && training->end_optimizer_bytes >= 0 &&
                  training->narrow_bytes >= 0 && training->recompute_layers >= 1 &&
                  training->workspace_bytes >= 0 && training->communicator_bytes >= 0 &&
                  training->data_overlap >= 0 && training->data_overlap <= 1 &&
-                 training->reserved >= 0 && training->reserved < 1;
+                 training->gather_overlap <= 1 && training->reduce_overlap <= 1 &&
+                 training->bucket >= 0 && training->bucket_each >= 0 && training->reserved >= 0 &&
+                 training->reserved < 1;
     if (!sound) tp_bind_fail(L, "training: bytes must not be negative, parts be from 0 to 1");
 }
 
@@ -69,6 +82,7 @@ static const tp_field software_fields[] = {
     FIELD("overlap", overlap),
     FIELD("optimizer", optimizer),
     {"comm_setup", TP_FIELD_NUMBER, offsetof(tp_software, comm_setup_s), false},
+    {"comm_sms", TP_FIELD_NUMBER, offsetof(tp_software, comm_units), false},
 #undef FIELD
     {0},
 };

@@ -15,6 +15,7 @@
     COMMON, INTEGER("tokens", linear.tokens), INTEGER("n_in", linear.n_in),                        \
         INTEGER("n_out", linear.n_out), OPTIONAL("shard", INTEGER, linear.shard),                  \
         OPTIONAL("bias", FLAG, linear.bias), OPTIONAL("overlap", FLAG, linear.overlap),            \
+        OPTIONAL("chunks", INTEGER, linear.chunks), OPTIONAL("pipelined", FLAG, linear.pipelined), \
         OPTIONAL("input_kept_elsewhere", FLAG, linear.input_kept_elsewhere),                       \
         OPTIONAL("weight_dtype", TEXT, weight_dtype),                                              \
         OPTIONAL("matrix_dtype", TEXT, matrix_dtype),                                              \

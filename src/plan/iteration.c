@@ -3,6 +3,10 @@
 
 #include "tperf/plan.h"
 
+static double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
 // Seconds of a pass of a stage: the GPU's, or the host's that launches its kernels one by one.
 static double longer(const tp_pass_cost *pass, double host_s) {
     double host = host_s * pass->launches;
@@ -15,41 +19,65 @@ double tp_stage_layers(const tp_stage *stage, int section, int n_kinds) {
                                 : stage->last;
 }
 
-static double larger(double a, double b) {
-    return a > b ? a : b;
+static double smaller(double a, double b) {
+    return a < b ? a : b;
+}
+
+// What a forward and a backward pass of a layer save beside each other, if each one's exchanges with experts run beside
+// the other's kernels, as Megatron-LM pairs them (megatron/core/models/common/model_chunk_schedule_plan.py).
+static double hidden_exchanges(const tp_expert_cost *e, bool delay_grads) {
+    double grad = delay_grads ? e->inside_grad : 0;
+    return smaller(e->combine[1], e->outside[0]) + smaller(e->dispatch[0], e->inside[1] - grad) +
+           smaller(e->dispatch[1], e->inside[0] + grad) + smaller(e->combine[0], e->outside[1]);
+}
+
+// A forward and a backward pass of a stage beside each other, no shorter than either. Where all collectives hide, those
+// of both passes run beside the kernels of both, which they slow.
+static double pair_of(const tp_stage_time *t, const tp_pass_cost *both, double hidden,
+                      const tp_job *job) {
+    double one_by_one = t->forward + t->backward, longest = larger(t->forward, t->backward);
+    if (job->training->hide_experts)
+        return larger(longest,
+                      larger(one_by_one - hidden, job->on.software->host_s * both->launches));
+    return larger(longest, larger(one_by_one - both->comm + both->slowing, both->comm));
 }
 
 tp_stage_time tp_stage_time_of(const tp_stage *stage, const tp_network *network,
-                               const tp_layer_cost *costs, double host_s) {
-    tp_pass_cost forward = {0}, backward = {0};
-    double weight_grad = 0, comm = 0;
+                               const tp_layer_cost *costs, const tp_job *job) {
+    tp_pass_cost forward = {0}, backward = {0}, both = {0};
+    double weight_grad = 0, hidden = 0, host_s = job->on.software->host_s;
     for (int i = 0; i < network->n_kinds + 2; i++) {
         double layers = tp_stage_layers(stage, i, network->n_kinds);
         if (layers == 0) continue;
-        forward.time += layers * costs[i].forward.time;
-        backward.time += layers * costs[i].backward.time;
+        const tp_pass_cost *f = &costs[i].forward, *b = &costs[i].backward;
+        forward.time += layers * f->time;
+        backward.time += layers * b->time;
         weight_grad += layers * costs[i].weight_grad;
-        forward.launches += layers * costs[i].forward.launches;
-        backward.launches += layers * costs[i].backward.launches;
-        comm += layers * (costs[i].forward.comm + costs[i].backward.comm);
+        forward.launches += layers * f->launches;
+        backward.launches += layers * b->launches;
+        both.comm += layers * (f->comm + b->comm);
+        both.slowing += layers * (f->slowing + b->slowing);
+        if (job->training->hide_experts)
+            hidden += layers * hidden_exchanges(&costs[i].exchange, job->training->delay_grads);
     }
+    both.launches = forward.launches + backward.launches;
     tp_stage_time t = {longer(&forward, host_s), longer(&backward, host_s), weight_grad, 0, 0};
     t.host = t.forward - forward.time + (t.backward - backward.time);
-    t.pair = larger(larger(t.forward, t.backward), larger(t.forward + t.backward - comm, comm));
+    t.pair = pair_of(&t, &both, hidden, job);
     return t;
 }
 
 tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_network *network,
-                                     const tp_layer_cost *costs, double host_s) {
+                                     const tp_layer_cost *costs, const tp_job *job) {
     const tp_stage *stages = pipeline->stages;
-    tp_stage_time busy = tp_stage_time_of(&stages[0], network, costs, host_s);
+    tp_stage_time busy = tp_stage_time_of(&stages[0], network, costs, job);
     if (pipeline->n_stages == 1) return (tp_pipeline_time){&stages[0], busy, busy};
     double repeats = (double)stages[0].repeats;
     tp_stage_time all = {repeats * busy.forward, repeats * busy.backward,
                          repeats * busy.weight_grad, 0, 0};
     const tp_stage *busiest = &stages[0];
     for (size_t i = 1; i < pipeline->n_stages; i++) {
-        tp_stage_time s = tp_stage_time_of(&stages[i], network, costs, host_s);
+        tp_stage_time s = tp_stage_time_of(&stages[i], network, costs, job);
         repeats = (double)stages[i].repeats;
         all.forward += repeats * s.forward;
         all.backward += repeats * s.backward;
@@ -182,29 +210,61 @@ void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const t
     }
 }
 
-static double beyond(double exchange_time, const tp_pass_cost *pass, const tp_job *job) {
+// overlap: the part of the pass beside which the exchange runs; below 0: as the software has it.
+static double beyond(double exchange_time, const tp_pass_cost *pass, const tp_job *job,
+                     double overlap) {
     double window = pass->time;
     if (job->on.rules->data_overlap_excludes_comm) window -= pass->comm;
-    window *= job->training->data_overlap * job->on.software->overlap;
-    return exchange_time > window ? exchange_time - window : 0;
+    window *= tp_window(job, overlap);
+    double slowing = window > 0 ? tp_comm_share(&(tp_comm){0}, &job->on) * exchange_time : 0;
+    return tp_exposed(exchange_time, slowing, window);
 }
 
-tp_exposure tp_exposure_of(const tp_exchange *exchange, const tp_layer_cost *cost,
-                           const tp_job *job) {
-    double gather = beyond(exchange->gather, &cost->forward, job);
-    double reduce = beyond(exchange->reduce, &cost->backward, job);
-    return (tp_exposure){gather, reduce, exchange->gather - gather, exchange->reduce - reduce};
+double tp_window(const tp_job *job, double overlap) {
+    return overlap < 0 ? job->training->data_overlap * job->on.software->overlap : overlap;
+}
+
+// Layers of such a section that a bucket holds. Buckets are of whole ones' parameters: more than one may be part of a
+// layer.
+static double layers_of_bucket(const tp_candidate *candidate, const tp_job *job,
+                               const tp_network *network, const tp_layer_cost *cost) {
+    const tp_training *t = job->training;
+    double all = cost->weights.count + cost->experts.count;
+    if (!(t->bucket > 0) || !(all > 0)) return 1;
+    double replicas = (double)tp_grid_shards(&network->grid, candidate->sizes, false);
+    return larger(t->bucket, t->bucket_each * replicas) / all;
+}
+
+void tp_exposures_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
+                     const tp_layer_cost *costs, const tp_exchange *exchanges, double optimizer,
+                     tp_exposure *sections) {
+    const tp_training *t = job->training;
+    for (int i = 0; i < network->n_kinds + 2; i++) {
+        double gather = beyond(exchanges[i].gather, &costs[i].forward, job, t->gather_overlap);
+        double reduce = beyond(exchanges[i].reduce, &costs[i].backward, job, t->reduce_overlap);
+        double bucket = layers_of_bucket(candidate, job, network, &costs[i]);
+        tp_exposure e = {gather, reduce, exchanges[i].gather - gather, exchanges[i].reduce - reduce,
+                         0,      0};
+        e.first_gather = bucket * e.hidden_gather;
+        e.first_reduce = bucket * e.hidden_reduce;
+        if (t->gather_in_step) e.first_gather = larger(e.first_gather - optimizer, 0);
+        sections[i] = e;
+    }
 }
 
 tp_exposure tp_stage_exposure(const tp_stage *stage, const tp_network *network,
                               const tp_exposure *sections) {
     const tp_exposure *first = &sections[tp_leading_section(stage, network)];
-    tp_exposure sum = {.first_gather = first->first_gather, .first_reduce = first->first_reduce};
+    tp_exposure sum = {0};
     for (int i = 0; i < network->n_kinds + 2; i++) {
         double layers = tp_stage_layers(stage, i, network->n_kinds);
         sum.gather += layers * sections[i].gather;
         sum.reduce += layers * sections[i].reduce;
+        sum.hidden_gather += layers * sections[i].hidden_gather;
+        sum.hidden_reduce += layers * sections[i].hidden_reduce;
     }
+    sum.first_gather = smaller(first->first_gather, sum.hidden_gather);
+    sum.first_reduce = smaller(first->first_reduce, sum.hidden_reduce);
     return sum;
 }
 
@@ -220,14 +280,13 @@ typedef struct waiting {
 // and so do their gradients, which are whole before its own.
 static waiting waiting_of(const tp_candidate *candidate, const tp_job *job,
                           const tp_network *network, const tp_layer_cost *costs,
-                          const tp_exchange *exchanges) {
+                          const tp_exchange *exchanges, double optimizer) {
     tp_exposure sections[TP_SECTIONS_MAX];
     double microbatches = (double)candidate->microbatches;
     double chunks = (double)candidate->pipeline->virtual_stages;
     bool gathers_each = candidate->zero >= 3, reduces_each = candidate->zero >= 2;
     waiting worst = {0};
-    for (int i = 0; i < network->n_kinds + 2; i++)
-        sections[i] = tp_exposure_of(&exchanges[i], &costs[i], job);
+    tp_exposures_of(candidate, job, network, costs, exchanges, optimizer, sections);
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
         tp_exposure e = tp_stage_exposure(&candidate->pipeline->stages[i], network, sections);
         double gather = (gathers_each ? microbatches : 1 / chunks) * e.gather + e.first_gather;
@@ -281,7 +340,7 @@ static parts parts_of(const tp_candidate *candidate, const tp_job *job, const tp
                       const tp_exchange *exchanges, double hop, double optimizer) {
     double microbatches = (double)candidate->microbatches;
     hop *= (double)candidate->pipeline->virtual_stages;
-    waiting data = waiting_of(candidate, job, network, costs, exchanges);
+    waiting data = waiting_of(candidate, job, network, costs, exchanges, optimizer);
     tp_stage_time others = pipeline->others;
     others.forward += data.each_forward;
     others.backward += data.each_backward;
@@ -348,8 +407,7 @@ static double average_flops(const tp_pipeline *pipeline, const tp_network *netwo
 
 tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
                              const tp_network *network, const tp_layer_cost *costs) {
-    double host_s = job->on.software->host_s;
-    tp_pipeline_time pipeline = tp_pipeline_time_of(candidate->pipeline, network, costs, host_s);
+    tp_pipeline_time pipeline = tp_pipeline_time_of(candidate->pipeline, network, costs, job);
     tp_exchange exchanges[TP_SECTIONS_MAX];
     tp_exchange_times(candidate, job, network, costs, exchanges);
     parts p = parts_of(candidate, job, network, costs, &pipeline, exchanges,
@@ -386,10 +444,10 @@ void tp_passes_of(const tp_candidate *candidate, const tp_job *job, const tp_net
     double hop = tp_hop_time(candidate, job, tp_hop_times(job, network));
     bool gathers_each = candidate->zero >= 3, reduces_each = candidate->zero >= 2;
     tp_exchange_times(candidate, job, network, costs, exchanges);
-    for (int i = 0; i < network->n_kinds + 2; i++)
-        sections[i] = tp_exposure_of(&exchanges[i], &costs[i], job);
+    tp_exposures_of(candidate, job, network, costs, exchanges,
+                    tp_optimizer_time(candidate, job, network, costs), sections);
     for (int64_t c = 0; c < n; c++) {
-        tp_stage_time t = tp_stage_time_of(&chunks[c], network, costs, job->on.software->host_s);
+        tp_stage_time t = tp_stage_time_of(&chunks[c], network, costs, job);
         tp_exposure e = tp_stage_exposure(&chunks[c], network, sections);
         double forward = hop + (gathers_each ? e.gather : 0);
         double backward = hop + (reduces_each ? e.reduce : 0);

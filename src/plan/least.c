@@ -21,7 +21,7 @@ typedef struct bound {
 // Of a stage of `chunks` chunks.
 static passes passes_of(const bound *b, const tp_stage *stage, double chunks) {
     int zero = b->candidate->zero;
-    tp_stage_time t = tp_stage_time_of(stage, b->network, b->costs, b->job->on.software->host_s);
+    tp_stage_time t = tp_stage_time_of(stage, b->network, b->costs, b->job);
     tp_exposure e = tp_stage_exposure(stage, b->network, b->sections);
     double forward = chunks * b->hop + (zero >= 3 ? e.gather : 0);
     double backward = chunks * b->hop + (zero >= 2 ? e.reduce : 0);
@@ -92,8 +92,7 @@ double tp_iteration_least(const tp_candidate *candidate, const tp_job *job,
     const tp_pipeline *p = candidate->pipeline;
     bound b = {.candidate = candidate, .job = job, .network = network, .costs = costs, .hop = hop};
     double chunks = (double)p->virtual_stages, busiest = 0, sum = 0, least_wait = INFINITY;
-    for (int i = 0; i < network->n_kinds + 2; i++)
-        b.sections[i] = tp_exposure_of(&exchanges[i], &costs[i], job);
+    tp_exposures_of(candidate, job, network, costs, exchanges, optimizer, b.sections);
     for (size_t i = 0; i < p->n_devices; i++) {
         tp_exposure e = tp_stage_exposure(&p->devices[i], network, b.sections);
         double wait = e.first_gather + e.first_reduce +

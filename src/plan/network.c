@@ -22,6 +22,10 @@ static tp_status join_pass(const tp_network *network, const tp_op *op, tp_pass *
         if (size > 1) pass->comms[kept++] = comm;
     }
     pass->n_comms = kept;
+    bool chunked = false;
+    for (int i = 0; i < kept; i++)
+        chunked = chunked || pass->comms[i].chunking != TP_UNCHUNKED;
+    if (!chunked) pass->chunks = 0;
     return TP_OK;
 }
 
@@ -71,11 +75,45 @@ void tp_network_work(const tp_network *network, const tp_platform *on, int64_t p
         works[i] = tp_op_work_of(&network->ops[i], on, panels);
 }
 
+// Seconds of a pass's exchanges with experts, less what they slow kernels beside them by.
+static double exchanges_of(const tp_pass *pass, const tp_platform *on, const int64_t *sizes,
+                           const tp_placement *placement) {
+    double sum = 0;
+    for (int i = 0; i < pass->n_comms; i++)
+        if (pass->comms[i].exchanges)
+            sum += (1 - tp_comm_share(&pass->comms[i], on)) *
+                   tp_comm_time(&pass->comms[i], on, sizes, placement, 1);
+    return sum;
+}
+
+static double kernels_of(const tp_pass_cost *pass) {
+    return pass->compute + pass->exposed_memory;
+}
+
+// Adds an op to what its layer exchanges with experts. *inside: the ops up to here have sent tokens to experts, and not
+// yet got them back.
+static void add_exchange(tp_expert_cost *sum, const tp_op *op, const tp_op_cost *cost,
+                         const tp_platform *on, const tp_network *network,
+                         const tp_placement *placement, bool *inside) {
+    double forward = exchanges_of(&op->forward, on, network->sizes, placement);
+    double backward = exchanges_of(&op->backward, on, network->sizes, placement);
+    bool exchange = forward > 0 || backward > 0;
+    double *seconds = *inside ? sum->combine : sum->dispatch;
+    double *work = *inside && !exchange ? sum->inside : sum->outside;
+    seconds[0] += forward;
+    seconds[1] += backward;
+    work[0] += kernels_of(&cost->forward);
+    work[1] += kernels_of(&cost->backward);
+    if (*inside && !exchange) sum->inside_grad += cost->weight_grad;
+    if (exchange) *inside = !*inside;
+}
+
 void tp_network_time(const tp_network *network, const tp_platform *on,
                      const tp_placement *placement, const tp_op_work *works, tp_layer_cost *costs) {
     tp_network_bytes(network, costs);
     for (int section = 0; section < network->n_kinds + 2; section++) {
         tp_layer_cost *sum = &costs[section];
+        bool inside = false;
         for (size_t i = tp_section_begin(network, section); i < network->section_end[section];
              i++) {
             const tp_op *op = &network->ops[i];
@@ -85,6 +123,7 @@ void tp_network_time(const tp_network *network, const tp_platform *on,
             tp_pass_cost_add(&sum->backward, &cost.backward, 1);
             sum->weight_grad += cost.weight_grad;
             sum->flops += work.flops;
+            add_exchange(&sum->exchange, op, &cost, on, network, placement, &inside);
         }
     }
 }

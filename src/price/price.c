@@ -11,10 +11,15 @@ tp_status tp_software_validate(const tp_software *s, tp_error *error) {
         const char *name;
         double value, low, high;
     } fields[] = {
-        {"compute", s->compute, 0.1, 20},  {"attention", s->attention, 0.1, 20},
-        {"memory", s->memory, 0, 20},      {"comm", s->comm, 0, 20},
-        {"host", s->host_s, 0, 1},         {"overlap", s->overlap, 0, 1},
-        {"optimizer", s->optimizer, 0, 1}, {"comm_setup", s->comm_setup_s, 0, 1},
+        {"compute", s->compute, 0.1, 20},
+        {"attention", s->attention, 0.1, 20},
+        {"memory", s->memory, 0, 20},
+        {"comm", s->comm, 0, 20},
+        {"host", s->host_s, 0, 1},
+        {"overlap", s->overlap, 0, 1},
+        {"optimizer", s->optimizer, 0, 1},
+        {"comm_setup", s->comm_setup_s, 0, 1},
+        {"comm_sms", s->comm_units, 0, 1024},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (!(fields[i].value >= fields[i].low && fields[i].value <= fields[i].high))
@@ -33,6 +38,7 @@ void tp_pass_cost_add(tp_pass_cost *sum, const tp_pass_cost *part, double times)
     sum->comm += times * part->comm;
     sum->time += times * part->time;
     sum->launches += times * part->launches;
+    sum->slowing += times * part->slowing;
 }
 
 // Compute and exposed memory of a pass whose efficiency is a constant.
@@ -52,7 +58,21 @@ static tp_pass_cost constant_time(const tp_op *op, const tp_pass *pass, double b
     if (system->serves && pass->routed > 0)
         cost.compute +=
             system->accelerator.routing.setup_s + pass->routed * system->accelerator.routing.pair_s;
+    if (pass->chunks > 1) {
+        cost.compute += ((double)pass->chunks - 1) * system->accelerator.launch_s;
+        cost.chunked =
+            1 / (double)pass->n_kernels; // the gradients of input and weights are as large
+    }
     return cost;
+}
+
+// Chunks follow each other at the clock of one long kernel, which their curve takes for short ones.
+static void no_faster(const tp_op *op, const tp_kernel *whole, const tp_system *system,
+                      bool backward, tp_kernel_time *chunks) {
+    tp_kernel_time time;
+    if (!tp_system_kernel_time(system, op->matrix_dtype, whole, backward, &time)) return;
+    if (chunks->compute + chunks->exposed_memory < time.compute + time.exposed_memory)
+        *chunks = time;
 }
 
 // The same from the shapes of its kernels; false when the system has no curve for one of them.
@@ -61,12 +81,20 @@ static bool kernels_time(const tp_op *op, const tp_pass *pass, const tp_system *
     *cost = (tp_pass_cost){0};
     for (int i = 0; i < pass->n_kernels; i++) {
         tp_kernel_time time;
-        bool backward = pass == &op->backward;
-        if (!tp_system_kernel_time(system, op->matrix_dtype, &pass->kernels[i], backward, &time))
+        bool backward = pass == &op->backward, cut = i == 0 && pass->chunks > 1;
+        tp_kernel kernel = pass->kernels[i];
+        double chunks = cut ? (double)pass->chunks : 1;
+        kernel.m /= chunks;
+        if (!tp_system_kernel_time(system, op->matrix_dtype, &kernel, backward, &time))
             return false;
+        time.compute *= chunks;
+        time.exposed_memory *= chunks;
+        if (cut) no_faster(op, &pass->kernels[i], system, backward, &time);
         cost->compute += time.compute;
         cost->exposed_memory += time.exposed_memory;
+        if (cut) cost->chunked = cost->compute + cost->exposed_memory;
     }
+    if (cost->chunked > 0) cost->chunked /= cost->compute + cost->exposed_memory;
     return pass->n_kernels > 0;
 }
 
@@ -104,27 +132,76 @@ double tp_panels_of(const tp_op *op, int64_t panels) {
 double tp_comm_time(const tp_comm *comm, const tp_platform *on, const int64_t *sizes,
                     const tp_placement *placement, double panels) {
     tp_group group = {sizes[comm->axis_index], placement->fast[comm->axis_index]};
-    double own = tp_collective_time(on->system, on->rules, comm->kind, comm->bytes / panels, group);
+    double bytes = comm->bytes / panels;
+    double own = comm->routing.top_k > 0
+                     ? tp_dispatch_time(on->system, on->rules, &comm->routing, bytes, group)
+                     : tp_collective_time(on->system, on->rules, comm->kind, bytes, group);
     return own > 0 ? on->software->comm * own + on->software->comm_setup_s : 0;
 }
 
-// Seconds of collectives; *beside: of those that run beside the pass's own work.
-static double comm_time(const tp_pass *pass, const tp_platform *on, const int64_t *sizes,
-                        const tp_placement *placement, double panels, double *beside) {
-    double time = 0;
-    *beside = 0;
+tp_route tp_comm_route(const tp_comm *comm, const tp_platform *on, tp_group group, double panels) {
+    double bytes = comm->bytes / panels;
+    if (comm->routing.top_k > 0) return tp_dispatch_route(&comm->routing, bytes, group);
+    return tp_collective_route(on->system, on->rules, comm->kind, bytes, group);
+}
+
+double tp_comm_share(const tp_comm *comm, const tp_platform *on) {
+    double all = on->system->accelerator.units, taken = comm->units;
+    if (taken == 0) taken = on->software->comm_units;
+    if (!(taken > 0 && all > 0)) return 0;
+    return taken < all ? taken / all : 1;
+}
+
+// Seconds of a pass's collectives by how they run.
+typedef struct comm_times {
+    double waited, beside, late_chunks;
+    double slowing, slowing_beside; // by all, and by those beside
+    bool chunked;                   // some run beside a product in chunks
+} comm_times;
+
+// A product in chunks, of `chunk_work` seconds, hides its chunked collectives; the rest of the kernels those beside.
+static comm_times comm_times_of(const tp_pass *pass, const tp_platform *on, const int64_t *sizes,
+                                const tp_placement *placement, double panels, double chunk_work) {
+    comm_times t = {0};
     for (int i = 0; i < pass->n_comms; i++) {
         const tp_comm *comm = &pass->comms[i];
-        *(comm->beside ? beside : &time) += tp_comm_time(comm, on, sizes, placement, panels);
+        double seconds = tp_comm_time(comm, on, sizes, placement, panels),
+               slowing = tp_comm_share(comm, on) * seconds;
+        t.slowing += slowing;
+        if (comm->chunking != TP_UNCHUNKED) {
+            t.late_chunks +=
+                tp_late_chunks(comm, on, sizes, placement, (double)pass->chunks, chunk_work);
+            t.chunked = true;
+            continue;
+        }
+        *(comm->beside ? &t.beside : &t.waited) += seconds;
+        if (comm->beside) t.slowing_beside += slowing;
     }
-    return time;
+    return t;
+}
+
+double tp_exposed(double seconds, double slowing, double window) {
+    return larger(seconds - window, slowing);
 }
 
 double tp_late_time(const tp_op *op, const tp_platform *on, double panels, double comm,
-                    double work) {
-    if (!op->panels) return larger(comm - work, 0);
-    if (on->rules->panels_overlap_exactly) return (panels - 1) * larger(comm - work / panels, 0);
-    return larger(panels * comm - work, 0);
+                    double slowing, double work) {
+    if (!op->panels) return tp_exposed(comm, slowing, work);
+    work += slowing;
+    if (on->rules->panels_overlap_exactly)
+        return (panels - 1) * larger(comm - work / panels, 0) + slowing;
+    return larger(panels * comm - work, 0) + slowing;
+}
+
+double tp_late_chunks(const tp_comm *comm, const tp_platform *on, const int64_t *sizes,
+                      const tp_placement *placement, double chunks, double work) {
+    double part = work / chunks, share = tp_comm_share(comm, on);
+    if (comm->chunking == TP_RING) {
+        double whole = tp_comm_time(comm, on, sizes, placement, 1);
+        return tp_exposed(whole, share * whole, (chunks - 1) * part);
+    }
+    double one = tp_comm_time(comm, on, sizes, placement, chunks);
+    return (chunks - 1) * tp_exposed(one, share * one, part) + one;
 }
 
 double tp_send_time(const tp_platform *on, double bytes, bool in_domain) {
@@ -141,9 +218,15 @@ static void run_pass(tp_pass_cost *cost, const tp_op *op, const tp_pass *pass,
     double roofline = cost->compute + cost->exposed_memory;
     cost->time = roofline;
     if (pass->n_comms == 0) return;
-    double beside, panels = tp_panels_of(op, placement->panels);
-    cost->comm = comm_time(pass, on, sizes, placement, panels, &beside);
-    cost->comm += tp_late_time(op, on, panels, op->panels ? cost->comm : beside, roofline);
+    double panels = tp_panels_of(op, placement->panels);
+    double chunks = cost->chunked * roofline; // of the work
+    comm_times t = comm_times_of(pass, on, sizes, placement, panels, chunks);
+    cost->slowing = panels * t.slowing;
+    cost->comm = t.waited;
+    cost->comm += op->panels ? tp_late_time(op, on, panels, t.waited, cost->slowing, roofline)
+                             : tp_late_time(op, on, 1, t.beside, t.slowing_beside,
+                                            roofline - (t.chunked ? chunks : 0));
+    cost->comm += t.late_chunks;
     cost->time = roofline + cost->comm;
 }
 

@@ -122,8 +122,7 @@ static const tp_layer_cost *costs_of(walk *w, uint32_t placed) {
 static const tp_pipeline_time *pipeline_time(walk *w, size_t paced, const tp_layer_cost *costs) {
     tp_paced *p = &w->scratch->paced[paced];
     if (p->paced_for != w->scratch->pace_stamp)
-        p->time =
-            tp_pipeline_time_of(w->partial.pipeline, w->network, costs, w->job.on.software->host_s);
+        p->time = tp_pipeline_time_of(w->partial.pipeline, w->network, costs, &w->job);
     p->paced_for = w->scratch->pace_stamp;
     return &p->time;
 }

@@ -30,10 +30,11 @@ static void price_exchanges(tp_step *s) {
     tp_exchange exchanges[TP_SECTIONS_MAX];
     const tp_platform *on = &s->job->on;
     tp_exchange_times(s->candidate, s->job, s->network, s->costs, exchanges);
+    tp_exposures_of(s->candidate, s->job, s->network, s->costs, exchanges,
+                    tp_optimizer_time(s->candidate, s->job, s->network, s->costs), s->exposures);
     for (int i = 0; i < s->network->n_kinds + 2; i++) {
         tp_replica_comm comms[TP_REPLICA_COMMS_MAX];
         int n = tp_replica_comms_of(s->candidate, s->job, s->network, s->costs, i, comms);
-        s->exposures[i] = tp_exposure_of(&exchanges[i], &s->costs[i], s->job);
         for (int c = 0; c < n; c++) {
             tp_route route = tp_collective_route(on->system, on->rules, comms[c].kind,
                                                  comms[c].bytes, comms[c].group);
@@ -84,9 +85,9 @@ static tp_task exchange(const tp_writer *w, tp_task_kind kind, double seconds, d
 }
 
 // When `seconds` of an exchange are done that goes on beside the tasks from `begin` on, as far as the software lets it.
-static double done_beside(const tp_writer *w, size_t begin, double start, double seconds) {
+static double done_beside(const tp_writer *w, size_t begin, double start, double seconds,
+                          double overlap) {
     const tp_job *job = w->step->job;
-    double overlap = job->training->data_overlap * job->on.software->overlap;
     bool kernels_alone = job->on.rules->data_overlap_excludes_comm;
     for (size_t i = begin; i < w->list->n; i++) {
         const tp_task *task = &w->list->tasks[i];
@@ -105,7 +106,10 @@ static void write_exchange(tp_writer *w, const tp_chunk *chunk, bool forward, si
     int zero = w->step->candidate->zero;
     const tp_exposure *e = &w->step->exposures[w->section];
     bool each = zero >= (forward ? 3 : 2);
-    double hidden = forward ? e->first_gather : e->first_reduce,
+    const tp_training *training = w->step->job->training;
+    double overlap =
+        tp_window(w->step->job, forward ? training->gather_overlap : training->reduce_overlap);
+    double hidden = forward ? e->hidden_gather : e->hidden_reduce,
            late = forward ? e->gather : e->reduce;
     tp_task_kind kind = forward ? TP_TASK_GATHER : TP_TASK_REDUCE;
     bool first_layer = w->layer == 0 && chunk->leads;
@@ -115,7 +119,7 @@ static void write_exchange(tp_writer *w, const tp_chunk *chunk, bool forward, si
         task.beside = true;
         task.start = start;
         // where weight gradients are put off, it goes on beside them
-        task.stop = fmax(done_beside(w, begin, start, hidden), start + hidden);
+        task.stop = fmax(done_beside(w, begin, start, hidden, overlap), start + hidden);
         tp_write(w, task);
     }
     if (each) tp_write_next(w, exchange(w, kind, late, hidden + late));
@@ -215,7 +219,7 @@ static void write_pass(tp_writer *w, const tp_chunk *chunk, tp_pass_kind pass) {
     const tp_step *s = w->step;
     double host_s = s->job->on.software->host_s;
     bool forward = pass == TP_FORWARD;
-    tp_stage_time time = tp_stage_time_of(&chunk->stage, s->network, s->costs, host_s);
+    tp_stage_time time = tp_stage_time_of(&chunk->stage, s->network, s->costs, s->job);
     double host = host_s * launches_of(s, &chunk->stage, forward);
     double whole = forward ? time.forward : time.backward;
     double put_off = pass == TP_BACKWARD_INPUT || pass == TP_BACKWARD_WEIGHT ? time.weight_grad : 0;
@@ -261,16 +265,17 @@ static tp_status write_waits(const tp_step *step, const tp_stage *device, bool b
     for (int i = 0; i < kinds + 2 && !each; i++) {
         const tp_exposure *e = &step->exposures[i];
         double late = before ? e->gather : e->reduce,
-               hidden = before ? e->first_gather : e->first_reduce;
+               hidden = before ? e->hidden_gather : e->hidden_reduce;
         double times = tp_stage_layers(device, i, kinds) / chunks;
         w.section = i;
         if (times > 0) tp_write_next(&w, exchange(&w, kind, times * late, late + hidden));
     }
     w.section = tp_leading_section(device, step->network);
     const tp_exposure *e = &step->exposures[w.section];
-    double late = before ? e->gather : e->reduce,
-           hidden = before ? e->first_gather : e->first_reduce;
-    tp_write_next(&w, exchange(&w, kind, hidden, late + hidden));
+    tp_exposure whole = tp_stage_exposure(device, step->network, step->exposures);
+    tp_write_next(&w,
+                  exchange(&w, kind, before ? whole.first_gather : whole.first_reduce,
+                           before ? e->gather + e->hidden_gather : e->reduce + e->hidden_reduce));
     return finish(&w, error);
 }
 

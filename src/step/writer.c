@@ -44,8 +44,7 @@ static tp_task collective(const tp_writer *w, const tp_op *op, const tp_comm *co
                           double all, bool again) {
     const tp_step *s = w->step;
     const tp_platform *on = &s->job->on;
-    tp_route route = tp_collective_route(on->system, on->rules, comm->kind, comm->bytes / all,
-                                         group_of(w, comm));
+    tp_route route = tp_comm_route(comm, on, group_of(w, comm), all);
     double seconds = tp_comm_time(comm, on, s->network->sizes, &s->candidate->placement, all);
     return (tp_task){
         .kind = TP_TASK_COLLECTIVE,
@@ -76,7 +75,8 @@ static bool comes_first(const tp_comm *comm) {
 static void write_serial(tp_writer *w, const tp_op *op, const tp_pass *pass, bool first,
                          bool again) {
     for (int i = 0; i < pass->n_comms; i++)
-        if (!pass->comms[i].beside && comes_first(&pass->comms[i]) == first)
+        if (!pass->comms[i].beside && pass->comms[i].chunking == TP_UNCHUNKED &&
+            comes_first(&pass->comms[i]) == first)
             tp_write_next(w, collective(w, op, &pass->comms[i], 1, 1, again));
 }
 
@@ -117,11 +117,17 @@ static void write_beside(tp_writer *w, const row *r, double at, double from, dou
     }
 }
 
-static double seconds_of(const tp_writer *w, const row *r) {
+// Of one panel; *slowing: that it takes from the kernel.
+static double seconds_of(const tp_writer *w, const row *r, double *slowing) {
     double sum = 0;
-    for (int i = 0; i < r->pass->n_comms; i++)
-        if (in_row(r, &r->pass->comms[i]))
-            sum += collective(w, r->op, &r->pass->comms[i], 1, r->all, r->again).seconds;
+    *slowing = 0;
+    for (int i = 0; i < r->pass->n_comms; i++) {
+        const tp_comm *comm = &r->pass->comms[i];
+        if (!in_row(r, comm)) continue;
+        double seconds = collective(w, r->op, comm, 1, r->all, r->again).seconds;
+        sum += seconds;
+        *slowing += tp_comm_share(comm, &w->step->job->on) * seconds;
+    }
     return sum;
 }
 
@@ -131,9 +137,9 @@ static row row_of(const tp_writer *w, const tp_op *op, const tp_pass *pass, doub
                   double *late) {
     row r = {op, pass, 1, tp_panels_of(op, w->step->candidate->placement.panels), 1, 0, again};
     const tp_platform *on = &w->step->job->on;
-    double one = seconds_of(w, &r);
+    double slowing, one = seconds_of(w, &r, &slowing);
     r.span = one;
-    *late = tp_late_time(op, on, r.all, one, work);
+    *late = tp_late_time(op, on, r.all, one, r.all * slowing, work);
     if (!op->panels || one == 0) return r;
     bool exactly = on->rules->panels_overlap_exactly;
     r.panels = exactly ? r.all - 1 : r.all;
@@ -148,15 +154,44 @@ static void write_first_panel(tp_writer *w, const tp_op *op, const tp_pass *pass
         tp_write_next(w, collective(w, op, &pass->comms[i], 1, panels, again));
 }
 
+static bool has_chunks(const tp_pass *pass) {
+    for (int i = 0; i < pass->n_comms; i++)
+        if (pass->comms[i].chunking != TP_UNCHUNKED) return true;
+    return false;
+}
+
+// The collectives beside a product in chunks that starts at `start` and works so long; what they hold up.
+static double write_chunks(tp_writer *w, const tp_op *op, const tp_pass *pass, double start,
+                           double work, bool again) {
+    const tp_step *s = w->step;
+    double chunks = (double)pass->chunks, part = work / chunks, late = 0;
+    for (int i = 0; i < pass->n_comms; i++) {
+        const tp_comm *comm = &pass->comms[i];
+        if (comm->chunking == TP_UNCHUNKED) continue;
+        bool ring = comm->chunking == TP_RING;
+        tp_task task = collective(w, op, comm, ring ? 1 : chunks, ring ? 1 : chunks, again);
+        double one = ring ? 0 : task.seconds / chunks;
+        task.beside = true;
+        task.start = start + (ring ? 0 : part);
+        task.stop = task.start + fmax(task.seconds, (chunks - 1) * part + one);
+        late += tp_late_chunks(comm, &s->job->on, s->network->sizes, &s->candidate->placement,
+                               chunks, work);
+        tp_write(w, task);
+    }
+    return late;
+}
+
 void tp_write_op(tp_writer *w, const tp_op *op, const tp_pass *pass, const tp_pass_cost *cost,
                  double put_off, bool again) {
     double work = cost->compute + cost->exposed_memory, late;
-    row beside = row_of(w, op, pass, work, again, &late);
+    double chunks = has_chunks(pass) ? cost->chunked * work : 0;
+    row beside = row_of(w, op, pass, work - chunks, again, &late);
     if (op->panels)
         write_first_panel(w, op, pass, beside.all, again);
     else
         write_serial(w, op, pass, true, again);
     double start = w->now;
+    late += write_chunks(w, op, pass, start, chunks, again);
     tp_task task = kernel(op, work - put_off, again);
     w->now = start + task.seconds + late;
     task.start = start;
@@ -170,7 +205,8 @@ void tp_write_op(tp_writer *w, const tp_op *op, const tp_pass *pass, const tp_pa
 void tp_write_weight_grad(tp_writer *w, const tp_op *op, const tp_pass_cost *cost, double put_off) {
     if (!(put_off > 0)) return;
     double work = cost->compute + cost->exposed_memory, start = w->now, late;
-    row beside = row_of(w, op, &op->backward, work, false, &late);
+    double chunks = has_chunks(&op->backward) ? cost->chunked * work : 0;
+    row beside = row_of(w, op, &op->backward, work - chunks, false, &late);
     double done = work - put_off + late; // while the pass ran that put it off
     tp_write_next(w, kernel(op, put_off, false));
     write_beside(w, &beside, start - done, done, beside.span);

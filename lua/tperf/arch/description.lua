@@ -116,6 +116,19 @@ local function check_attention(m)
   end
 end
 
+-- Groups that a token's experts are of.
+local function groups_fault(e)
+  if not (e.groups and e.top_groups) then return "'experts.groups' and 'experts.top_groups' go together" end
+  if e.count % e.groups ~= 0 then
+    return ("'experts.groups' (%d) must divide 'experts.count' (%d)"):format(e.groups, e.count)
+  end
+  local most = e.top_groups * (e.count // e.groups)
+  if e.top_groups > e.groups or e.top_k > most then
+    return ("'experts.top_groups' must be from %d to the %d groups, got %d"):format(
+      -(-e.top_k // (e.count // e.groups)), e.groups, e.top_groups)
+  end
+end
+
 local function check_mlp(m, uses)
   local e = m.experts
   if uses.dense and not m.ffn then return "'ffn' is missing: a gated MLP has no usual width", "" end
@@ -132,6 +145,8 @@ local function check_mlp(m, uses)
   if e and e.top_k > e.count then
     return ("'experts.top_k' (%d) is more than 'experts.count' (%d)"):format(e.top_k, e.count), "experts.top_k"
   end
+  local fault = e and (e.groups or e.top_groups) and groups_fault(e)
+  if fault then return fault, "experts.groups" end
 end
 
 local function check_mamba(m)

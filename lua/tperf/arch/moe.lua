@@ -20,6 +20,7 @@
 -- the inputs of its activation and of its last product. The weights of the sum are applied before that product, so its
 -- output need not be kept (as Megatron-LM does since its Core 0.12).
 local block = require "tperf.block"
+local dispatch = require "tperf.arch.dispatch"
 local divisors = require "tperf.divisors"
 local refusal = require "tperf.refusal"
 local op = require "tperf.op"
@@ -101,20 +102,17 @@ local function bias(m, p, rows)
   }
 end
 
--- Copies every row to its places (or back, adding up), and exchanges them over ep; a GPU of several experts sorts what
--- comes from several others.
+-- Copies every row to its places (or back, adding up), and exchanges them over ep, as tperf/arch/dispatch.lua has it.
 local function exchange(m, p, name, rows, lie, routed)
-  local bytes = BYTES * 1.0 * m.hidden
-  local sorts = p.mode == "train" and lie.replicas > 1 and m.experts.count > p.ep
-  local function pass()
+  local way = dispatch(m, p, name, rows, lie)
+  local function pass(comm)
     return {
-      bytes = bytes * (p:outer_tokens() + (sorts and 3 or 1) * rows), vector_flops = 1.0 * rows * m.hidden,
-      comms = lie.replicas > 1 and { { kind = "all_to_all", axis = "ep", bytes = bytes * rows } } or {},
+      bytes = way.bytes, vector_flops = 1.0 * rows * m.hidden, comms = lie.replicas > 1 and { comm } or {},
     }
   end
   return op.custom {
-    name = name, dtype = p.dtype, forward = pass(), backward = pass(), routed = routed,
-    repeated_bytes = sorts and bytes * rows or 0, -- what was sorted is read while that is held which was sent
+    name = name, dtype = p.dtype, forward = pass(way.forward), backward = pass(way.backward), routed = routed,
+    repeated_bytes = way.repeated_bytes,
   }
 end
 

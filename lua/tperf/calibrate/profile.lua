@@ -200,6 +200,7 @@ function profile.text(base, cases, values, held, shared)
   lines[4] = "  error: " .. what[2]
   lines[5] = "kernel: " .. base.kernel
   if base.gradient_shard then lines[#lines + 1] = "gradient_shard: true" end
+  lines[#lines + 1] = "switched: true"
   if base.gradients then lines[#lines + 1] = "gradients: " .. base.gradients end
   for _, p in ipairs(profile.parameters) do
     local value = values[p.name]
@@ -233,7 +234,7 @@ function profile.stacks(files)
   for _, path in ipairs(files) do
     local rows, reader = measured.open(path)
     if reader.name ~= "step" then check.fail("%s is no table of training runs", path) end
-    local cases, left_out = measured.predict(rows, reader)
+    local cases, left_out = measured.predict(rows, reader, { refit = true })
     if #cases == 0 then check.fail("%s: %s", path, measured.none_predicted(#rows, left_out)) end
     table.move(cases, 1, #cases, #all + 1, all)
   end

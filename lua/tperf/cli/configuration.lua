@@ -28,6 +28,14 @@ local question = {
     help = "the optimizer's copy of the weights: fp32, bf16 or none" },
   { long = "moments", value = "TYPE", help = "dtype of the optimizer's moments" },
   { long = "recompute-layers", value = "K", kind = "integer", help = "layers recomputed as one (default 1)" },
+  { long = "overlap-moe-a2a", help = "hide exchanges with experts behind another micro-batch's pass" },
+  { long = "delay-wgrad", help = "delay experts' weight gradients for it" },
+  { long = "overlap-grad-reduce", value = "yes|no", from = { "yes", "no" },
+    help = "reduce gradients beside the backward pass (default: as the software does)" },
+  { long = "overlap-param-gather", value = "yes|no", from = { "yes", "no" },
+    help = "gather weights beside the forward pass (likewise)" },
+  { long = "overlap-param-gather-with-optimizer-step", help = "the first of them beside the optimizer's step" },
+  { long = "bucket-size", value = "N", kind = "number", help = "parameters that are gathered or reduced together" },
   { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free, such as 0.1" },
   { long = "pipeline-layout", value = "LAYOUT",
     help = "layers of each stage: Megatron's string, or 7,8,8,7" },
@@ -100,14 +108,14 @@ function configuration.options(many, own)
 end
 
 -- "yes" or a list of such.
-local function as_booleans(value)
+local function as_booleans(option, value)
   if type(value) ~= "table" then
-    if TRUTH[value] == nil then return nil, ("--sequence-parallel: yes or no is needed, got '%s'"):format(value) end
+    if TRUTH[value] == nil then return nil, ("--%s: yes or no is needed, got '%s'"):format(option, value) end
     return TRUTH[value]
   end
   local list = {}
   for i, item in ipairs(value) do
-    local truth, message = as_booleans(item)
+    local truth, message = as_booleans(option, item)
     if message then return nil, message end
     list[i] = truth
   end
@@ -139,9 +147,9 @@ function configuration.question(values, arguments, needed, open)
     local name = option.long:gsub("-", "_")
     if name ~= "batch" then asked[name] = values[name] end
   end
-  if values.sequence_parallel then
-    local message
-    asked.sequence_parallel, message = as_booleans(values.sequence_parallel)
+  for _, option in ipairs { "sequence-parallel", "overlap-grad-reduce", "overlap-param-gather" } do
+    local name, message = option:gsub("-", "_"), nil
+    if values[name] then asked[name], message = as_booleans(option, values[name]) end
     if message then return nil, message end
   end
   if asked.pipeline_layout then asked.pipeline_layout = as_layout(asked.pipeline_layout) end
@@ -188,6 +196,8 @@ configuration.columns = options.join({ { key = "strategy", usual = USUAL } }, ax
   { key = "schedule", usual = "1f1b", wide = 2 }, { key = "dp" }, { key = "zero", usual = 1, wide = 1 },
   { key = "micro_batch", title = "mbs" }, { key = "microbatches", title = "m-batches", wide = 5 },
   { key = "panels", usual = 1 }, { key = "recompute", usual = "none" },
+  { key = "overlap_tp", title = "tp overlap", usual = "bulk" }, { key = "overlap_moe_a2a", title = "a2a overlap" },
+  { key = "delay_wgrad", title = "delayed wgrad", wide = 1 },
   { key = "sequence_parallel", title = "seq. parallel", usual = true, wide = 3 },
   { key = placement, title = "placement", wide = 4 }, { key = "time", unit = "s" },
   { key = "interval.low", title = "from", unit = "s", digits = 2 },

@@ -143,6 +143,12 @@ function types.qwen3_moe(c)
   return m
 end
 
+-- A token's experts are of some groups alone, where there are several.
+local function limit_groups(c, e)
+  local groups, chosen = c:count("n_group", false), c:count("topk_group", false)
+  if groups and groups > 1 and chosen then e.groups, e.top_groups = groups, chosen end
+end
+
 -- num_key_value_heads and head_dim mean nothing here: latent attention has its own widths.
 function types.deepseek_v2(c)
   local m = llama(c)
@@ -157,6 +163,7 @@ function types.deepseek_v2(c)
   if not c:has(routed) then return m end
   m.experts = experts(c, routed, c:count "moe_intermediate_size")
   m.experts.shared = c:count("n_shared_experts", 0, 0)
+  limit_groups(c, m.experts)
   -- Layer i (from 0) has experts when i >= first_k_dense_replace and i is a multiple of moe_layer_freq.
   local first, every = c:count("first_k_dense_replace", 0, 0), c:count("moe_layer_freq", 1)
   if every == 1 then

@@ -92,7 +92,7 @@ end
 ---@param rows table[]
 ---@param reader table
 ---@param options table?  { file = where the rows are from, system = a system for all rows, rules =, software = a
----  profile for all rows }
+---  profile for all rows, refit = true: profiles are fitted to them }
 function measured.predict(rows, reader, options)
   options = options or {}
   if reader.cases then

@@ -10,6 +10,7 @@ local fitting = require "tperf.placement".fitting
 local runtime = require "tperf.runtime"
 local software = require "tperf.software"
 local stacks = require "tperf.measured.stacks"
+local switches = require "tperf.measured.switches"
 
 local step = { name = "step", columns = { "workload", "gpus", "layers", "hidden", "global_batch", "iter_s" } }
 
@@ -160,7 +161,7 @@ function step.case(row, options)
     gpu = row.gpu, source = row.source, stack = software_stack,
     label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
     zero = zero_of(row, sizes), sequence_parallel = row.sp == "1", precision = precision,
-    dealt = layout_of(row, model),
+    dealt = layout_of(row, model), switches = switches(row, sizes),
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
     attention = attention_of(row), graphs = captures_all(row),
     memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
@@ -225,6 +226,7 @@ function step.request(case, system, profile, recompute)
     fast = placement_of(s, system.network.fast.domain),
   }
   for name, value in pairs(s.pp > 1 and case.dealt or {}) do request[name] = value end
+  for name, value in pairs(case.switched and case.switches or {}) do request[name] = value end
   return request
 end
 
@@ -254,6 +256,8 @@ end
 function step.predict(case, _, system, _, options)
   local ok, profile = check.attempt(software, options and options.software or case.stack)
   if not ok then return nil, "no profile of the software " .. case.stack end
+  -- A profile fitted to runs as if none of them overlapped has that in its numbers.
+  case.switched = profile.switched or options and (options.refit or options.hold_out) ~= nil
   if not case.predictors then add_predictors(case, system, profile) end
   return step.seconds(case, runtime.terms(profile))
 end

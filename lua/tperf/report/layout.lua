@@ -61,7 +61,8 @@ function layout.software(rows)
 end
 
 -- What configurations have behind the sizes of their axes.
-local KNOBS <const> = { "micro_batch", "microbatches", "panels", "schedule", "virtual_stages", "recompute", "zero" }
+local KNOBS <const> = { "micro_batch", "microbatches", "panels", "schedule", "virtual_stages", "recompute",
+  "overlap_moe_a2a", "delay_wgrad", "zero" }
 local FIGURES <const> = {
   "time", "interval.low", "interval.high", "time_without_waste", "throughput", "tokens_per_second", "mfu",
   "mfu_all_pairs", "flops_per_gpu", "memory.total", "memory.weights",
@@ -78,7 +79,7 @@ local function fields()
   all[#all + 1], all[#all + 2] = "pp", "dp"
   table.move(KNOBS, 1, #KNOBS, #all + 1, all)
   for _, name in ipairs(names) do all[#all + 1] = "fast." .. name end
-  return table.move(FIGURES, 1, #FIGURES, #list + 1, list)
+  return table.move(FIGURES, 1, #FIGURES, #all + 1, all)
 end
 
 --- Columns for rows with configurations in them: the ones named, then all that configurations have, as far as some row

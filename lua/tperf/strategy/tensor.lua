@@ -11,6 +11,7 @@ local tensor = {
   summary = "one-dimensional tensor parallelism (Megatron-LM), sequence-parallel norms",
   attention = { "flash", "unfused", "recompute" },
   features = "tp",
+  options = fitting.options,
 }
 
 tensor.axes = {
@@ -30,6 +31,29 @@ tensor.axes = {
 }
 
 function tensor.sequence_shards(p) return p.tp end
+
+-- Beside which products the collectives of tp run, the option overlap_tp:
+--   bulk   in the backward pass, gathering a column product's input and reducing its gradient run beside its products,
+--          as Megatron-LM does by itself
+--   none   they wait for each other
+--   ring   TransformerEngine's user buffers (tp_comm_overlap): inputs are gathered in a ring of as many chunks as GPUs
+--          while those at hand are multiplied, forward and of gradients; results are reduced in four chunks; the rest as
+--          in bulk
+--   async  PyTorch's async tensor parallelism (torch.distributed._symmetric_memory): in the forward pass, products that
+--          follow a gather or are followed by a reduce-scatter are cut into as many chunks as GPUs. Backward, sums and
+--          second uses stand between (its announcement: up to 20 % of forward passes of Llama 3 70B, 8 % of steps), so
+--          that it is as in bulk
+-- The last two need the stream cut by tokens.
+local CHUNKED <const> = { ring = true, async = true }
+
+-- Says so in a product that is no expert's. The head's is never cut: both leave it to PyTorch.
+local function overlap_of(p, o, given)
+  if o.experts then return end
+  given.overlap = p.overlap_tp ~= "none"
+  if CHUNKED[p.overlap_tp] and p.sequence_parallel and not o.is_head then
+    given.chunks, given.pipelined = p[p.features], p.overlap_tp == "ring"
+  end
+end
 
 -- GPUs that cut a sequence: a single token is whole on each of them, and they share its keys out.
 local function shards_of(p) return p.mode == "decode" and 1 or (p.cp or 1) * (p.ulysses or 1) end
@@ -73,9 +97,11 @@ function tensor.column(p, o)
   elseif o.gathered then -- the product that gathered it sums up the gradient, too
     given.shard = rows
   elseif p.sequence_parallel then
-    given.shard, given.gather, given.input_grad, given.overlap = rows, axis, axis, not o.experts
+    given.shard, given.gather, given.input_grad = rows, axis, axis
+    overlap_of(p, o, given)
   else
-    given.input_grad_all_reduce, given.overlap = axis, not o.experts
+    given.input_grad_all_reduce = axis
+    overlap_of(p, o, given)
   end
   return product(p, o, given)
 end
@@ -90,6 +116,7 @@ function tensor.row(p, o)
   elseif not o.partial then -- else the next row product's output joins it before they are summed
     given[p.sequence_parallel and "reduce_scatter" or "all_reduce"] = axis
     given.output_grad = p.sequence_parallel and axis or nil
+    overlap_of(p, o, given)
   end
   given.bias_grad = o.bias and p.sequence_parallel and axis or nil
   return product(p, o, given)
@@ -174,7 +201,7 @@ end
 function tensor.head(p, o)
   local width = fitting.padded(o.n_out, p.tp)
   if o.rows then return product(p, o, { tokens = o.rows, n_in = o.n_in, n_out = width }) end
-  o.local_out = width
+  o.local_out, o.is_head = width, true
   return tensor.column(p, o)
 end
 

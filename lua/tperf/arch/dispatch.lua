@@ -1,0 +1,61 @@
+--- How tokens come to their experts over ep and back: the option moe_dispatcher, in Megatron-LM's words
+-- (--moe-token-dispatcher-type, --moe-flex-dispatcher-backend):
+--   alltoall   one copy of a token for each of its experts; a GPU of several experts sorts what several others send
+--   deepep     one copy for each domain that has any of its experts, over the NICs, and there one for each GPU that has
+--              any (DeepEP, arXiv 2412.19437, section 3.2.2); a GPU copies what it got once for each expert
+--   hybridep   the same by a kernel that takes fewer multiprocessors
+--   allgather  every GPU gets all tokens of the others, and picks its own; back go sums
+local core = require "tperf.core"
+
+local BYTES <const> = 2
+
+-- Multiprocessors that the kernels take: Megatron-LM's moe_deepep_num_sms (20, as DeepSeek-V3's training has it, arXiv
+-- 2412.19437, section 3.2.2), Megatron-Bridge's moe_hybridep_num_sms (16).
+local UNITS <const> = { deepep = 20, hybridep = 16 }
+
+-- Tokens gathered from all replicas; the rows of this GPU's experts are picked from them.
+local function gathered(m, p, name, rows, lie)
+  local bytes = BYTES * 1.0 * m.hidden
+  local function comm(kind)
+    return { kind = kind, axis = "ep", bytes = bytes * p:outer_tokens() * lie.replicas, exchanges = true }
+  end
+  local there, back = comm "all_gather", comm "reduce_scatter"
+  if name == "combine" then there, back = back, there end
+  return { forward = there, backward = back, bytes = 2 * bytes * rows, repeated_bytes = 0 }
+end
+
+local function once(m, p, rows)
+  local bytes, e = BYTES * 1.0 * m.hidden, m.experts
+  local groups, top_groups = e.groups or 1, e.top_groups or 1
+  local come = core.op.routed_parts(e.count, e.top_k, groups, top_groups, p.ep) / e.top_k * rows
+  local comm = {
+    kind = "all_to_all", axis = "ep", bytes = bytes * rows, exchanges = true,
+    once = {
+      experts = e.count, top_k = e.top_k, groups = groups, top_groups = top_groups, units = UNITS[p.moe_dispatcher],
+    },
+  }
+  return { forward = comm, backward = comm, bytes = bytes * (come + rows), repeated_bytes = 0 }
+end
+
+local function pairwise(m, p, rows, lie)
+  local bytes = BYTES * 1.0 * m.hidden
+  local sorts = p.mode == "train" and lie.replicas > 1 and m.experts.count > p.ep
+  local comm = { kind = "all_to_all", axis = "ep", bytes = bytes * rows, exchanges = true }
+  return {
+    forward = comm, backward = comm, bytes = bytes * (p:outer_tokens() + (sorts and 3 or 1) * rows),
+    repeated_bytes = sorts and bytes * rows or 0, -- what was sorted is read while that is held which was sent
+  }
+end
+
+--- The kernels' traffic and the collective of one of the two ways.
+---@param m table      the model, as wide as what travels
+---@param p table      the share
+---@param name string  "dispatch" or "combine"
+---@param rows number  for the experts of one GPU
+---@param lie table    how the experts lie on the GPUs: { replicas … }
+---@return table way   { forward =, backward = a collective, bytes =, repeated_bytes = of a pass }
+return function(m, p, name, rows, lie)
+  local kind = lie.replicas > 1 and p.moe_dispatcher or "alltoall"
+  if kind == "allgather" then return gathered(m, p, name, rows, lie) end
+  return UNITS[kind] and once(m, p, rows) or pairwise(m, p, rows, lie)
+end

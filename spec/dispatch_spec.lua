@@ -1,0 +1,159 @@
+-- How tokens come to their experts: moe_dispatcher, and node-limited routing.
+local core = require "tperf.core"
+local tperf = require "tperf"
+
+-- Every choice of `count` of the numbers 1 … n.
+local function choices(n, count, visit)
+  local chosen = {}
+  local function pick(from)
+    if #chosen == count then return visit(chosen) end
+    for i = from, n do
+      chosen[#chosen + 1] = i
+      pick(i + 1)
+      chosen[#chosen] = nil
+    end
+  end
+  pick(1)
+end
+
+-- Parts that a token meets on average, by trying every way to choose groups and experts.
+local function tried(experts, top_k, groups, top_groups, parts)
+  local sum, ways = 0, 0
+  choices(groups, top_groups, function(of)
+    local eligible = {}
+    for _, group in ipairs(of) do
+      for i = 1, experts // groups do eligible[#eligible + 1] = (group - 1) * (experts // groups) + i - 1 end
+    end
+    choices(#eligible, top_k, function(picked)
+      local seen, met = {}, 0
+      for _, i in ipairs(picked) do
+        local part = eligible[i] * parts // experts
+        if not seen[part] then seen[part], met = true, met + 1 end
+      end
+      sum, ways = sum + met, ways + 1
+    end)
+  end)
+  return sum / ways
+end
+
+local function model(groups, top_groups)
+  return {
+    name = "spec", layers = 4, hidden = 7168, heads = 64, ffn = 2048, gated = true, seq = 4096,
+    experts = { count = 256, top_k = 8, ffn = 2048, dense_layers = 0, groups = groups, top_groups = top_groups },
+  }
+end
+
+local function dispatch_of(c)
+  for _, op in ipairs(c.kinds[1].ops) do
+    if op.name == "dispatch" then return op.forward.comms[1] end
+  end
+end
+
+local function trained(change)
+  local q = { model = model(8, 4), system = "h800-sxm", gpus = 64, ep = 64, global_batch = 64, software = "none" }
+  for key, value in pairs(change) do q[key] = value end
+  return tperf.train(q)
+end
+
+describe("tokens that choose experts", function()
+  it("meet as many parts on average as all choices say", function()
+    for _, case in ipairs {
+      { 8, 2, 1, 1, 2 }, { 8, 3, 1, 1, 4 }, { 12, 3, 4, 2, 12 }, { 12, 3, 4, 2, 4 }, { 12, 3, 4, 2, 2 },
+      { 12, 4, 6, 3, 3 }, { 12, 4, 6, 3, 12 }, { 12, 4, 6, 3, 1 },
+    } do
+      assert.near(tried(table.unpack(case)), core.op.routed_parts(table.unpack(case)), 1e-12)
+    end
+  end)
+
+  it("are of no more domains than groups", function()
+    assert.is_true(core.op.routed_parts(256, 8, 8, 4, 8) <= 4)
+    assert.is_true(core.op.routed_parts(256, 8, 1, 1, 8) > 5)
+  end)
+
+  it("are described by groups that fit", function()
+    for fault, groups in pairs {
+      ["'experts.groups' %(7%) must divide"] = { 7, 4 },
+      ["'experts.top_groups' must be from 1 to the 8 groups"] = { 8, 9 },
+      ["'experts.groups' and 'experts.top_groups' go together"] = { 8, nil },
+    } do
+      local ok, message = pcall(tperf.model, model(groups[1], groups[2]))
+      assert.is_false(ok)
+      assert.is_truthy(tostring(message):find(fault), tostring(message))
+    end
+  end)
+end)
+
+describe("moe_dispatcher", function()
+  it("is an all-to-all of every copy where nothing is said", function()
+    local said, unsaid = trained { moe_dispatcher = "alltoall" }, trained {}
+    assert.equal(said.time, unsaid.time)
+    assert.equal("alltoall", unsaid.moe_dispatcher)
+    local comm = dispatch_of(unsaid)
+    assert.near(56 / 64 * 8 * 4096 * 7168 * 2, comm.nic_bytes, 1)
+  end)
+
+  it("sends one copy to each domain, and one to each GPU there", function()
+    local comm = dispatch_of(trained { moe_dispatcher = "deepep" })
+    local token = 4096 * 7168 * 2
+    assert.near(token * core.op.routed_parts(256, 8, 8, 4, 8) * 7 / 8, comm.nic_bytes, 1)
+    assert.near(token * core.op.routed_parts(256, 8, 8, 4, 64) * 7 / 8, comm.fast_bytes, 1)
+    assert.equal("relayed", comm.algorithm)
+    assert.is_true(trained({ moe_dispatcher = "deepep" }).time < trained({}).time)
+  end)
+
+  it("gathers all tokens of the others", function()
+    local c = trained { moe_dispatcher = "allgather" }
+    local comm = dispatch_of(c)
+    assert.same({ "all_gather", 64.0 * 4096 * 7168 * 2 }, { comm.kind, comm.bytes })
+    for _, op in ipairs(c.kinds[1].ops) do
+      if op.name == "combine" then assert.equal("reduce_scatter", op.forward.comms[1].kind) end
+      if op.name == "combine" then assert.equal("all_gather", op.backward.comms[1].kind) end
+    end
+  end)
+
+  -- github.com/deepseek-ai/DeepEP, docs/legacy.md (V1, normal kernels): 4096 tokens of 7168 numbers, top 8 of 256
+  -- experts, at most 4 groups; bandwidth of the tier that bounds, own domain included, of combines in 16 bits.
+  it("takes as long as DeepEP's kernels were timed at on H800s", function()
+    for _, timed in ipairs { { gpus = 8, nodes = 1, rate = 158e9 }, { gpus = 16, nodes = 2, rate = 43e9 },
+      { gpus = 64, nodes = 8, rate = 50e9 } } do
+      local groups, chosen = timed.nodes, math.min(timed.nodes, 4)
+      local comm = dispatch_of(trained {
+        model = groups > 1 and model(groups, chosen) or model(), gpus = timed.gpus, ep = timed.gpus,
+        global_batch = timed.gpus, moe_dispatcher = "deepep",
+      })
+      local copies = core.op.routed_parts(256, 8, groups, chosen, groups > 1 and groups or timed.gpus)
+      local seconds = 4096 * 7168 * 2 * copies / timed.rate
+      assert.is_true(math.abs(comm.time / seconds - 1) < 0.15, ("%d GPUs: %g"):format(timed.gpus, comm.time / seconds))
+    end
+  end)
+
+  it("is a choice of searches, one of which wins", function()
+    local found = tperf.search {
+      model = model(8, 4), system = "h800-sxm", gpus = 64, global_batch = 64, ep = 64, pp = 1, tp = 1,
+      software = "none", moe_dispatcher = { "alltoall", "deepep" }, recompute = "full", micro_batch = 1, infeasible = true,
+    }
+    assert.equal("deepep", found[1].moe_dispatcher)
+    assert.near(trained({ moe_dispatcher = "deepep", recompute = "full" }).time, found[1].time, 1e-12)
+  end)
+
+  it("is simulated at the closed form's time, and drawn", function()
+    for _, kind in ipairs { "allgather", "deepep", "hybridep" } do
+      local c, t = tperf.train {
+        model = model(8, 4), system = "h800-sxm", gpus = 128, pp = 2, ep = 64, global_batch = 512, simulate = true,
+        moe_dispatcher = kind, software = "none",
+      }
+      assert.is_true(c.simulated.time >= c.least_time)
+      local drawn = 0
+      for task in t:tasks(1) do
+        if task.op == "dispatch" and task.kind == "collective" then drawn = drawn + 1 end
+      end
+      assert.is_true(drawn > 0)
+    end
+  end)
+
+  it("is refused where there is no such choice", function()
+    local ok, message = pcall(trained, { moe_dispatcher = "deep" })
+    assert.is_false(ok)
+    assert.is_truthy(tostring(message):find "did you mean 'deepep'")
+  end)
+end)

@@ -1,0 +1,75 @@
+// dispatch.c: tokens sent to experts once for each domain and GPU. See tperf/collective.h.
+#include <math.h>
+#include <stddef.h>
+
+#include "tperf/collective.h"
+
+const char *tp_routing_fault(const tp_routing *r) {
+    double groups = r->groups > 1 ? r->groups : 1, chosen = groups > 1 ? r->top_groups : 1;
+    if (!(r->experts >= 1 && r->top_k >= 1 && r->top_k <= r->experts))
+        return "'top_k' must be from 1 to the number of experts";
+    if (!(groups <= r->experts && fmod(r->experts, groups) == 0))
+        return "'groups' must divide the number of experts";
+    if (!(chosen >= 1 && chosen <= groups)) return "'top_groups' must be from 1 to 'groups'";
+    if (r->top_k > chosen * r->experts / groups)
+        return "'top_k' is more than the experts of 'top_groups' groups";
+    return NULL;
+}
+
+// The part of tokens that choose none of `own` experts when they choose among `all`.
+static double untouched(double all, double own, double top_k) {
+    double part = 1;
+    for (double i = 0; i < top_k && part > 0; i++)
+        part *= fmax(all - own - i, 0) / (all - i);
+    return part;
+}
+
+// The part of choices of `chosen` of `groups` in which `j` of `own` groups are.
+static double hypergeometric(double groups, double own, double chosen, double j) {
+    return exp(lgamma(own + 1) - lgamma(j + 1) - lgamma(own - j + 1) + lgamma(groups - own + 1) -
+               lgamma(chosen - j + 1) - lgamma(groups - own - chosen + j + 1) - lgamma(groups + 1) +
+               lgamma(chosen + 1) + lgamma(groups - chosen + 1));
+}
+
+double tp_routing_parts(const tp_routing *r, double parts) {
+    double groups = r->groups > 1 ? r->groups : 1, chosen = groups > 1 ? r->top_groups : 1;
+    double of_group = r->experts / groups, eligible = chosen * of_group;
+    if (parts >= groups) // a part has experts of one group alone
+        return parts * chosen / groups * (1 - untouched(eligible, r->experts / parts, r->top_k));
+    double own = groups / parts, met = 0; // whole groups
+    for (double j = fmax(chosen - (groups - own), 0); j <= fmin(own, chosen); j++)
+        met += hypergeometric(groups, own, chosen, j) *
+               (1 - untouched(eligible, j * of_group, r->top_k));
+    return parts * met;
+}
+
+tp_route tp_dispatch_route(const tp_routing *routing, double bytes, tp_group group) {
+    double token = bytes / routing->top_k, n = (double)group.size, q = (double)group.fast,
+           g = n / q;
+    if (bytes == 0 || group.size <= 1) return (tp_route){"none", 0, 0};
+    return (tp_route){"relayed", token * tp_routing_parts(routing, n) * (q - 1) / q,
+                      token * tp_routing_parts(routing, g) * (g - 1) / g};
+}
+
+// Its kernels keep the NICs busy from the first token on: nothing ramps up.
+static double nics_time(const tp_system *system, const tp_rules *rules, double bytes,
+                        tp_group group) {
+    tp_slow_curve curve = system->network.slow.curve;
+    double n = (double)group.size, q = (double)group.fast;
+    if (bytes == 0) return 0;
+    if (!(curve.efficiency > 0))
+        return tp_collective_time(system, rules, TP_ALL_TO_ALL, bytes * n / (n - q), group);
+    double nics = system->network.slow.nics_per_gpu * system->network.slow.bandwidth;
+    curve.ramp_s = 0;
+    return tp_slow_time(&curve, bytes / (nics * curve.efficiency), n / q);
+}
+
+double tp_dispatch_time(const tp_system *system, const tp_rules *rules, const tp_routing *routing,
+                        double bytes, tp_group group) {
+    tp_route route = tp_dispatch_route(routing, bytes, group);
+    double q = (double)group.fast, ports = 0;
+    if (route.fast_bytes > 0)
+        ports = tp_collective_time(system, rules, TP_ALL_TO_ALL, route.fast_bytes * q / (q - 1),
+                                   (tp_group){group.fast, group.fast});
+    return fmax(nics_time(system, rules, route.nic_bytes, group), ports);
+}
