@@ -37,6 +37,20 @@ typedef struct tp_pass {
     tp_comm comms[TP_COMMS_MAX]; // one after the other
 } tp_pass;
 
+// Parts of a layer that training may run again instead of keeping what they make: Megatron-Core's recompute_modules.
+typedef enum tp_module {
+    TP_MODULE_CORE_ATTN,
+    TP_MODULE_MOE_ACT,
+    TP_MODULE_LAYERNORM,
+    TP_MODULE_MLA_UP_PROJ,
+    TP_MODULE_MLP,
+    TP_MODULE_MOE,
+    TP_MODULE_SHARED_EXPERTS,
+    TP_MODULE_COUNT
+} tp_module;
+
+extern const char *const tp_module_names[TP_MODULE_COUNT];
+
 typedef struct tp_op {
     char name[TP_NAME_MAX], block[TP_NAME_MAX];
     tp_dtype dtype;        // of activations; which peaks of the vector units apply
@@ -47,7 +61,9 @@ typedef struct tp_op {
     bool attention;      // its kernels are attention's, which software runs at a pace of its own
     bool expert;         // the weights are those of experts, which the expert axis spreads
     bool tied;           // the weights are those of the embedding: a copy of its own only elsewhere
+    unsigned modules;    // bit m: part of tp_module m
     double saved_bytes;  // activations kept for the backward pass
+    double input_bytes;  // of these, what another op made: its input
     double
         repeated_bytes; // of the forward pass's, what passes again or is free by then: takes time, no room
     double again_bytes; // and those made again for it, if recomputed
@@ -219,6 +235,9 @@ tp_status tp_op_scan(tp_op *op, const tp_scan *shape, tp_error *error);
 // The same op in full recomputation (arXiv 2205.05198, section 5): runs again before its backward pass
 // and keeps `saved_bytes`, the input of what is recomputed together, or nothing.
 void tp_op_recompute(tp_op *op, double saved_bytes);
+
+// The same op where what makes its input runs again: it keeps no input, which comes back for its backward pass.
+void tp_op_drop_input(tp_op *op);
 
 // Checks a finished op: every count finite and not negative.
 tp_status tp_op_validate(const tp_op *op, tp_error *error);

@@ -23,6 +23,19 @@ typedef struct tp_stage {
     double in_flight;             // most micro-batches whose activations it keeps at a time
 } tp_stage;
 
+// Layers of a chunk that are recomputed where its others are not: the first `first` of them, or every `every`-th. They
+// are sections of their own, `twin` behind those of the others.
+typedef struct tp_picked {
+    int twin; // 0: no layer differs
+    int64_t first, every;
+} tp_picked;
+
+// The section of the layer of a chunk that is the at-th from 0.
+static inline int tp_picked_kind(const tp_picked *picked, int kind, int64_t at) {
+    bool is = picked->every > 0 ? (at + 1) % picked->every == 0 : at < picked->first;
+    return is ? kind + picked->twin : kind;
+}
+
 // A way to run a model in a pipeline: how many stages, which layers on each, which schedule. The
 // makespan of a schedule is that of its busiest stage and a bubble, linear in the times of one
 // micro-batch's forward pass, backward pass and weight gradients on one device.
@@ -39,6 +52,7 @@ typedef struct tp_pipeline {
     bool placed; // the schedule runs the chunks on the devices that tp_pipeline_split gives them to
     bool folded; // chunks go down the devices and back up: the first has both ends
     double last_in_flight; // most micro-batches of which the section `last` keeps activations
+    tp_picked picked;
     int64_t *dealt; // layers of each of pp x virtual_stages chunks; NULL: as evenly as they divide
     size_t n_stages;
     tp_stage *stages;

@@ -5,6 +5,7 @@ local layout = require "tperf.layout"
 local model = require "tperf.resource".shared(require "tperf.model")
 local pipeline_layout = require "tperf.pipeline_layout"
 local pipelines = require "tperf.pipelines"
+local recomputation = require "tperf.arch.recompute"
 local refusal = require "tperf.refusal"
 local rules = require "tperf.shared_rules"
 local runtime = require "tperf.runtime"
@@ -16,7 +17,6 @@ local training = require "tperf.training"
 local problem = {}
 
 local VIRTUAL_STAGES = { 2, 3, 4, 6, 8 } -- chunks a device that interleaving schedules try
-local RECOMPUTE = { "none", "selective", "full" }
 
 local function one_or_list(checker)
   local either = check.one_of(checker, check.list(checker, { min = 1 }))
@@ -70,11 +70,12 @@ function problem.schema(strategies)
     virtual_stages = one_or_list(check.integer { min = 1, max = 64 }),
     schedule = check.any { optional = true },
     zero = one_or_list(check.integer { min = 0, max = 3 }),
-    recompute = one_or_list(check.choice { RECOMPUTE }),
-    recompute_layers = check.integer { min = 1, max = 1 << 16, default = 1 },
+    recompute = one_or_list(check.choice { recomputation.granularities }),
+    recompute_modules = one_or_list(check.choice { recomputation.modules }),
     sequence_parallel = one_or_list(check.boolean()), software = check.any { optional = true },
   }
   for name, checker in pairs(training.schema) do schema[name] = checker end
+  for name, checker in pairs(recomputation.schema) do schema[name] = checker end
   for name, checker in pairs(pipeline_layout.schema) do schema[name] = checker end
   local placed = check.integer { min = 1, max = 1 << 31, optional = true }
   local fast = { dp = placed, pp = placed }
@@ -114,16 +115,16 @@ end
 local function free_knobs(o, set)
   if not set.layers_from_description then return { recompute = { "none" }, schedule = { "1f1b" } } end
   return {
-    recompute = o.attention == "unfused" and RECOMPUTE or { "none", "full" },
+    recompute = o.attention == "unfused" and recomputation.granularities or { "none", "full" },
     schedule = { "1f1b", "interleaved_1f1b" },
   }
 end
 
 -- What is recomputed, each way once. Selective recomputation is of scores that attention keeps; where the layers keep
--- none it is "none". Blocks of one's own may do as they like.
+-- none it is "none", unless its modules are named. Blocks of one's own may do as they like.
 local function recomputations_of(o, free, network, set)
   local asked, list, seen = as_list(o.recompute) or free.recompute, {}, {}
-  local selects = network.architecture or set.layers_from_description and o.attention == "unfused"
+  local selects = network.architecture or o.recompute_modules or set.layers_from_description and o.attention == "unfused"
   for _, recompute in ipairs(asked) do
     local is = recompute == "selective" and not selects and "none" or recompute
     if not seen[is] then list[#list + 1] = recompute end
@@ -160,12 +161,13 @@ end
 -- Every combination of what changes a shape's ops without changing its sizes. again: all but sequence_parallel is as in
 -- the variant before.
 local function variants_of(o, free, network, set, strategies)
-  local list = {}
+  local list, modules = {}, recomputation.text(o.recompute_modules, network)
   local parallel = o.sequence_parallel == nil and { true } or as_list(o.sequence_parallel)
   for _, recompute in ipairs(recomputations_of(o, free, network, set)) do
     for _, sequence_parallel in ipairs(parallel) do
       list[#list + 1] = {
-        recompute = recompute, sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1],
+        recompute = recompute, recompute_modules = recompute == "selective" and modules or nil,
+        sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1],
         other = {},
       }
     end
@@ -196,6 +198,7 @@ function problem.arguments(what, given, schema)
   local o = check.record(what, given, schema)
   o.profile, o.software = runtime.of(o.software, rules(o.rules)), nil
   runtime.fill(o, given, o.profile)
+  recomputation.fill(what, o, given)
   return o
 end
 
@@ -229,7 +232,8 @@ function problem.of(o, strategies)
     end
   end
   local deal, apart = pipeline_layout.of(o, p.model)
-  for i, s in ipairs(strategies) do p.layouts[i] = layout.of(p.model, s, o.attention, p.rules, apart) end
+  local picked = recomputation.picked(o)
+  for i, s in ipairs(strategies) do p.layouts[i] = layout.of(p.model, s, o.attention, p.rules, apart, picked ~= nil) end
   p.dealt = deal and pipeline_layout.asked(o) or nil
   p.fixed = fixed_of(o, strategies, p.rules)
   p.wanted_pps = as_list(o.pp)
@@ -241,6 +245,7 @@ function problem.of(o, strategies)
   p.pipelines, p.pipeline_list = pipelines.make {
     pps = p.pps, schedules = schedules, virtual_stages = p.virtual_stages or VIRTUAL_STAGES,
     layers = p.model.layers, runs = p.layouts[1].runs, has_ends = p.layouts[1].has_ends, deal = deal,
+    picked = picked,
   }
   for _, question in ipairs(p.questions) do
     question.pipelines, question.pipeline_list = p.pipelines, p.pipeline_list

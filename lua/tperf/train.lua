@@ -4,6 +4,7 @@ local check = require "tperf.check"
 local configuration = require "tperf.configuration"
 local model = require "tperf.resource".shared(require "tperf.model")
 local problem = require "tperf.problem"
+local recomputation = require "tperf.arch.recompute"
 local refusal = require "tperf.refusal"
 local rules = require "tperf.shared_rules"
 local search = require "tperf.search"
@@ -26,7 +27,7 @@ local schema_of = check.once(function(s)
   schema.gpus, schema.dp, schema.panels = optional_size, optional_size, optional_size
   schema.schedule = check.string { default = "1f1b" }
   schema.zero = check.integer { min = 0, max = 3, default = 1 }
-  schema.recompute = check.choice { { "none", "selective", "full" }, default = "none" }
+  schema.recompute = check.choice { recomputation.granularities, default = "none" }
   schema.sequence_parallel = check.boolean { default = true }
   for name, option in pairs(s.options) do schema[name] = check.choice { option.choices, optional = true } end
   schema.simulate = simulate.options
@@ -85,11 +86,14 @@ local function explain(c, t)
   local kinds = p.layouts[1].kinds
   c.kinds = {}
   for i, kind in ipairs(kinds) do c.kinds[i] = { key = kind.key, count = 0, ops = ops(i) } end
-  for _, run in ipairs(p.layouts[1].runs) do c.kinds[run[1]].count = c.kinds[run[1]].count + run[2] end
   c.layers, c.first, c.last = c.kinds[1].ops, ops(#kinds + 1), ops(#kinds + 2)
   c.recompute, c.sequence_parallel = t.o.recompute, t.o.sequence_parallel
   for name, option in pairs(t.strategy.options) do c[name] = t.o[name] or option.choices[1] end
   c.stages = configuration.stages(question, network, found)
+  for _, stage in ipairs(c.stages) do
+    for i, kind in ipairs(c.kinds) do kind.count = kind.count + stage.repeats * stage.kinds[i] end
+    stage.kinds = nil
+  end
   local audit = configuration.audit(question, network, found)
   c.exchanges, c.messages, c.least_time = audit.exchanges, audit.messages, audit.least
   for i, exchange in ipairs(c.exchanges) do

@@ -1,5 +1,6 @@
 --- What training keeps in memory for every parameter: dtypes and optimizers, as data.
 local check = require "tperf.check"
+local recompute = require "tperf.arch.recompute"
 
 local training = {}
 
@@ -64,7 +65,7 @@ function training.of(o, rules, model)
     kept_bytes = BYTES[o.weights] or 0, gradient_bytes = BYTES[gradients], narrow_bytes = master and 0 or BYTES.fp32,
     optimizer_bytes = copy + optimizer.moments * one,
     end_optimizer_bytes = copy + (optimizer.end_moments or optimizer.moments) * one,
-    recompute_layers = o.recompute_layers, workspace_bytes = WORKSPACE, communicator_bytes = COMMUNICATOR,
+    recompute_layers = recompute.grouped(o), workspace_bytes = WORKSPACE, communicator_bytes = COMMUNICATOR,
     data_overlap = o.data_overlap and 1 or 0, reserved = o.reserve,
   }
 end

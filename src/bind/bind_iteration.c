@@ -59,9 +59,14 @@ static void push_breakdown(lua_State *L, const tp_iteration *t) {
 static void push_device(lua_State *L, const tp_stage *device, int n_kinds,
                         const tp_memory *memory) {
     int64_t layers = 0;
-    for (int kind = 0; kind < n_kinds; kind++)
+    lua_createtable(L, 0, 7);
+    lua_createtable(L, n_kinds, 0);
+    for (int kind = 0; kind < n_kinds; kind++) {
         layers += device->layers[kind];
-    lua_createtable(L, 0, 6);
+        lua_pushinteger(L, device->layers[kind]);
+        lua_rawseti(L, -2, kind + 1);
+    }
+    lua_setfield(L, -2, "kinds");
     lua_pushinteger(L, layers);
     lua_setfield(L, -2, "layers");
     lua_pushinteger(L, device->repeats);

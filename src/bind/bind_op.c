@@ -1,9 +1,11 @@
 // bind_op.c: tperf.core.op: a constructor for each kind of op, is(value), and the methods of an op:
 //   op:recompute(saved_bytes)                     in full recomputation, see tperf/op.h
+//   op:drop_input()                               what makes its input runs again, see tperf/op.h
+//   op:belong(module), op:belongs(module) -> boolean        to one of tp_module_names
 //   op:communicate(pass, kind, axis, bytes, share, beside)  adds a collective to "forward" or "backward"
 //   op:counts()                                   a record of all counts
 // and fields() and bytes(), see there.
-// The first two change the op, and are for the library, before anyone else has it.
+// The first three and communicate change the op, and are for the library, before anyone else has it.
 #include <math.h>
 #include <string.h>
 
@@ -88,6 +90,33 @@ static int recompute(lua_State *L) {
     return 1;
 }
 
+static int drop_input(lua_State *L) {
+    tp_op_drop_input(luaL_checkudata(L, 1, type_name));
+    lua_settop(L, 1);
+    return 1;
+}
+
+static tp_module check_module(lua_State *L, int index) {
+    const char *name = luaL_checkstring(L, index);
+    for (int m = 0; m < TP_MODULE_COUNT; m++)
+        if (strcmp(name, tp_module_names[m]) == 0) return (tp_module)m;
+    tp_bind_fail(L, "op: no module is called '%s'", name);
+    return TP_MODULE_COUNT;
+}
+
+static int belong(lua_State *L) {
+    tp_op *op = luaL_checkudata(L, 1, type_name);
+    op->modules |= 1U << check_module(L, 2);
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int belongs(lua_State *L) {
+    const tp_op *op = tp_bind_check_op(L, 1);
+    lua_pushboolean(L, op->modules >> check_module(L, 2) & 1);
+    return 1;
+}
+
 static int communicate(lua_State *L) {
     static const char *const passes[] = {"forward", "backward", NULL};
     tp_op *op = luaL_checkudata(L, 1, type_name);
@@ -141,6 +170,7 @@ static int counts(lua_State *L) {
     lua_setfield(L, -2, "dtype");
     tp_fields_set(L, "weight_bytes", op->weight_bytes);
     tp_fields_set(L, "saved_bytes", op->saved_bytes);
+    tp_fields_set(L, "input_bytes", op->input_bytes);
     tp_fields_set(L, "repeated_bytes", op->repeated_bytes);
     lua_pushboolean(L, op->expert);
     lua_setfield(L, -2, "expert");
@@ -157,6 +187,9 @@ static int counts(lua_State *L) {
 
 static const luaL_Reg methods[] = {
     {"recompute", recompute},
+    {"drop_input", drop_input},
+    {"belong", belong},
+    {"belongs", belongs},
     {"communicate", communicate},
     {"counts", counts},
     {NULL, NULL},

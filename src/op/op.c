@@ -5,6 +5,10 @@
 
 #include "op/counts.h"
 
+const char *const tp_module_names[TP_MODULE_COUNT] = {
+    "core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts",
+};
+
 tp_status tp_size_check(tp_error *error, const char *field, int64_t size) {
     if (size >= 0) return TP_OK;
     return tp_error_set(error, TP_INVALID, "'%s' must not be negative, got %lld", field,
@@ -65,4 +69,11 @@ void tp_op_recompute(tp_op *op, double saved_bytes) {
     op->recomputed = true;
     op->again_bytes += fmax(op->saved_bytes - saved_bytes, 0);
     op->saved_bytes = saved_bytes;
+    op->input_bytes = fmin(op->input_bytes, saved_bytes);
+}
+
+void tp_op_drop_input(tp_op *op) {
+    op->again_bytes += op->input_bytes;
+    op->saved_bytes -= op->input_bytes;
+    op->input_bytes = 0;
 }

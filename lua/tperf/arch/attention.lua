@@ -9,6 +9,7 @@
 local block = require "tperf.block"
 local op = require "tperf.op"
 local parts = require "tperf.arch.parts"
+local recompute = require "tperf.arch.recompute"
 
 local attention = {}
 
@@ -45,7 +46,7 @@ end
 
 -- Kernels of their own work on every pair, masked or not, and repeat shared keys and values for every head.
 local function separate(m, p, cut, shape)
-  local again = p.recompute == "selective" or p.attention == "recompute"
+  local again = p.attention == "recompute" or recompute.has(p, "core_attn")
   local rows, keys = 1.0 * p.micro_batch * cut.heads * cut.queries, keys_of(p, cut)
   local function product(make, name, width, recomputed)
     return make {
@@ -105,7 +106,7 @@ end
 function attention.kernels(m, p, cut, shape)
   local ops = kernels[p.attention](m, p, cut, shape)
   if (cut.key_shards or 1) > 1 then ops[#ops + 1] = join_keys(p, cut, shape) end
-  return parts.exchanged(p, ops, cut, shape)
+  return parts.module("core_attn", parts.exchanged(p, ops, cut, shape))
 end
 
 --- Rotation of `heads` heads of `width` features for every query that this GPU projects.

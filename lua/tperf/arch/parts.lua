@@ -17,6 +17,12 @@ function parts.norm(m, p, name, width, kept)
   return p:norm(o)
 end
 
+--- Says of ops that they are part of a module that may be recomputed (recompute.lua).
+function parts.module(name, ops)
+  for _, one in ipairs(ops) do one:belong(name) end
+  return ops
+end
+
 --- A norm of every head's query or key: `rows` heads x tokens of this GPU. All GPUs share its few parameters.
 function parts.head_norm(m, p, name, rows, width)
   local o = norm_fields(m, width)
@@ -51,7 +57,7 @@ end
 ---@param i integer  which of the n sublayers of the layer
 function parts.sublayer(m, p, i, n, inside)
   local ops, norms = {}, norms_of(p, i, n)
-  if norms > 0 then ops[1] = parts.norm(m, p, "norm") end
+  if norms > 0 then ops[1] = parts.norm(m, p, "norm"):belong "layernorm" end
   table.move(inside, 1, #inside, #ops + 1, ops)
   for k = 2, norms do ops[#ops + 1] = parts.norm(m, p, k == 2 and "post-norm" or "post-norm-" .. k - 1) end
   ops[#ops + 1] = parts.residual(m, p, "residual")
