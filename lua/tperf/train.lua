@@ -87,7 +87,8 @@ local function explain(c, t)
   c.kinds = {}
   for i, kind in ipairs(kinds) do c.kinds[i] = { key = kind.key, count = 0, ops = ops(i) } end
   c.layers, c.first, c.last = c.kinds[1].ops, ops(#kinds + 1), ops(#kinds + 2)
-  c.recompute, c.sequence_parallel = t.o.recompute, t.o.sequence_parallel
+  recomputation.describe(c, p.variants[1], t.o)
+  c.sequence_parallel = t.o.sequence_parallel
   for name, option in pairs(t.strategy.options) do c[name] = t.o[name] or option.choices[1] end
   c.stages = configuration.stages(question, network, found)
   for _, stage in ipairs(c.stages) do
@@ -108,7 +109,7 @@ end
 -- What a configuration that a search found says of itself.
 local CHOSEN = {
   "strategy", "global_batch", "pp", "dp", "micro_batch", "panels", "fast", "zero", "schedule", "virtual_stages",
-  "recompute", "sequence_parallel",
+  "recompute", "recompute_modules", "recompute_method", "recompute_num_layers", "sequence_parallel",
 }
 
 -- The arguments with what they do not say taken from their `configuration`.
@@ -119,6 +120,9 @@ local function with_configuration(given)
   local s = strategy.of(given.strategy or c.strategy)
   for _, name in ipairs(s.axis_names) do merged[name] = c[name] end
   for name in pairs(s.options) do merged[name] = c[name] end
+  if given.recompute ~= nil then -- how goes with what
+    merged.recompute_modules, merged.recompute_method, merged.recompute_num_layers = nil, nil, nil
+  end
   for name, value in pairs(given) do merged[name] = value end
   merged.configuration = nil
   return merged
@@ -163,7 +167,7 @@ end
 ---@param given table  as for tperf.search, with one value each:
 ---  strategy           the first that has the axes that are given
 ---  model, system, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
----  recompute_layers, optimizer, weights, gradients, master, moments, reserve, data_overlap, gradient_shard
+---  recompute_modules, recompute_method, recompute_num_layers, recompute_layers, optimizer, weights, gradients, master, moments, reserve, data_overlap, gradient_shard
 ---  global_batch       samples per iteration
 ---  tp, tp1, tp2, cp, ep, pp, micro_batch            1 unless given; etp as tp, shard all replicas
 ---  dp, gpus           either follows from the other

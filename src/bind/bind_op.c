@@ -1,11 +1,12 @@
 // bind_op.c: tperf.core.op: a constructor for each kind of op, is(value), and the methods of an op:
 //   op:recompute(saved_bytes)                     in full recomputation, see tperf/op.h
+//   op:input_bytes() -> number                    what of its saved bytes is its input
 //   op:drop_input()                               what makes its input runs again, see tperf/op.h
 //   op:belong(module), op:belongs(module) -> boolean        to one of tp_module_names
 //   op:communicate(pass, kind, axis, bytes, share, beside)  adds a collective to "forward" or "backward"
 //   op:counts()                                   a record of all counts
 // and fields() and bytes(), see there.
-// The first three and communicate change the op, and are for the library, before anyone else has it.
+// recompute, drop_input, belong and communicate change the op, and are for the library, before anyone else has it.
 #include <math.h>
 #include <string.h>
 
@@ -90,6 +91,11 @@ static int recompute(lua_State *L) {
     return 1;
 }
 
+static int input_bytes(lua_State *L) {
+    lua_pushnumber(L, tp_bind_check_op(L, 1)->input_bytes);
+    return 1;
+}
+
 static int drop_input(lua_State *L) {
     tp_op_drop_input(luaL_checkudata(L, 1, type_name));
     lua_settop(L, 1);
@@ -170,7 +176,6 @@ static int counts(lua_State *L) {
     lua_setfield(L, -2, "dtype");
     tp_fields_set(L, "weight_bytes", op->weight_bytes);
     tp_fields_set(L, "saved_bytes", op->saved_bytes);
-    tp_fields_set(L, "input_bytes", op->input_bytes);
     tp_fields_set(L, "repeated_bytes", op->repeated_bytes);
     lua_pushboolean(L, op->expert);
     lua_setfield(L, -2, "expert");
@@ -187,6 +192,7 @@ static int counts(lua_State *L) {
 
 static const luaL_Reg methods[] = {
     {"recompute", recompute},
+    {"input_bytes", input_bytes},
     {"drop_input", drop_input},
     {"belong", belong},
     {"belongs", belongs},

@@ -96,10 +96,39 @@ function recompute.picked(o)
   if o.recompute_method == "every" then return { every = o.recompute_num_layers } end
 end
 
+--- Says in a configuration what is recomputed.
+---@param c table        a configuration, changed in place
+---@param variant table  { recompute =, recompute_modules = }
+---@param o table        checked arguments
+function recompute.describe(c, variant, o)
+  c.recompute = variant.recompute
+  if variant.recompute_modules then
+    c.recompute_modules = {}
+    for name in variant.recompute_modules:gmatch "[^+]+" do table.insert(c.recompute_modules, name) end
+  elseif variant.recompute == "full" then
+    c.recompute_method, c.recompute_num_layers = o.recompute_method, o.recompute_num_layers
+  end
+end
+
+--- The same in words: "full, block, 5 layers"; "selective, core_attn+mlp"; what nothing says is "none".
+---@param c table  a configuration, or a row of a sweep
+---@return string
+function recompute.words(c)
+  local words = { c.recompute or "none" }
+  if type(c.recompute_modules) == "table" then words[2] = table.concat(c.recompute_modules, "+") end
+  words[#words + 1] = c.recompute_method
+  local n = c.recompute_num_layers
+  if n then words[#words + 1] = ("%d layer%s"):format(n, n == 1 and "" or "s") end
+  return table.concat(words, ", ")
+end
+
 --- How many layers keep one input.
 function recompute.grouped(o)
   return (o.recompute_method or "uniform") == "uniform" and o.recompute_num_layers or 1
 end
+
+--- Why a model has nothing of a module; nil or false: it has.
+function recompute.lacks(name, model) return known[name].lacks(model) end
 
 --- The modules that are asked for as one text, in a fixed order; nil: what selective recomputation is by itself.
 ---@param asked string|string[]?
@@ -109,7 +138,7 @@ function recompute.text(asked, model)
   if not asked then return nil end
   local set, list = {}, {}
   for _, name in ipairs(type(asked) == "table" and asked or { asked }) do
-    local lacks = known[name].lacks(model)
+    local lacks = recompute.lacks(name, model)
     if lacks then refusal.raise("'recompute_modules' has %s, but model '%s' has %s", name, model.name, lacks) end
     set[name] = true
   end
@@ -134,7 +163,7 @@ local function run_again(ops, module)
     if one:belongs(module.name) then
       local counts = one:counts()
       local opens = not opened and (counts.weight_bytes > 0 or counts.saved_bytes > 0)
-      one:recompute(opens and (module.output and counts.saved_bytes or counts.input_bytes) or 0)
+      one:recompute(opens and (module.output and counts.saved_bytes or one:input_bytes()) or 0)
       opened, last = opened or opens, i
     else
       opened = false
@@ -149,7 +178,7 @@ local function free_output(ops, module, last)
     local one = ops[i]
     if module.into and one:belongs(module.into) then
       one:drop_input()
-    elseif not module.into and one:counts().input_bytes > 0 then
+    elseif not module.into and one:input_bytes() > 0 then
       one:drop_input()
       return
     end

@@ -2,6 +2,7 @@
 local format = require "tperf.report.format"
 local from = require "tperf.cli.from"
 local options = require "tperf.cli.options"
+local recomputation = require "tperf.arch.recompute"
 local software = require "tperf.software"
 local system = require "tperf.system"
 local unfit = require "tperf.unfit"
@@ -26,6 +27,12 @@ local question = {
   { long = "master", value = "TYPE", from = { "fp32", "bf16", "none" },
     help = "the optimizer's copy of the weights: fp32, bf16 or none" },
   { long = "moments", value = "TYPE", help = "dtype of the optimizer's moments" },
+  { long = "recompute-modules", value = "NAME,...", kind = "list", from = recomputation.modules,
+    help = "what --recompute selective runs again: core_attn, moe_act, layernorm, mla_up_proj, mlp, moe, shared_experts" },
+  { long = "recompute-method", value = "NAME", from = recomputation.methods,
+    help = "layers that --recompute full is of: uniform (all, default), block or every" },
+  { long = "recompute-num-layers", value = "N", kind = "integer",
+    help = "uniform: layers recomputed as one; block: layers of each chunk; every: each N-th" },
   { long = "recompute-layers", value = "K", kind = "integer", help = "layers recomputed as one (default 1)" },
   { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free, such as 0.1" },
   { long = "pipeline-layout", value = "LAYOUT",
@@ -169,7 +176,7 @@ configuration.columns = {
   { key = "ep", usual = 1 }, { key = "shard" }, { key = "pp" }, { key = "virtual_stages", title = "vpp", usual = 1 },
   { key = "schedule", usual = "1f1b", wide = 2 }, { key = "dp" }, { key = "zero", usual = 1, wide = 1 },
   { key = "micro_batch", title = "mbs" }, { key = "microbatches", title = "m-batches", wide = 5 },
-  { key = "panels", usual = 1 }, { key = "recompute", usual = "none" },
+  { key = "panels", usual = 1 }, { key = recomputation.words, title = "recompute", usual = "none" },
   { key = "sequence_parallel", title = "seq. parallel", usual = true, wide = 3 },
   { key = placement, title = "placement", wide = 4 }, { key = "time", unit = "s" },
   { key = "interval.low", title = "from", unit = "s", digits = 2 },

@@ -6,6 +6,7 @@ local read = require "tperf.measured.read"
 local gpus = require "tperf.measured.gpus"
 local models = require "tperf.measured.models"
 local peak = require "tperf.measured.peak"
+local recomputed = require "tperf.measured.recomputed"
 local fitting = require "tperf.placement".fitting
 local runtime = require "tperf.runtime"
 local software = require "tperf.software"
@@ -20,20 +21,6 @@ local function first_of(text, patterns, otherwise)
     if text:find(pattern[1]) then return pattern[2] end
   end
   return otherwise
-end
-
--- What a table leaves to a recipe, and what saves parts of an MLP, is taken as none: an assumption.
-local RECOMPUTE = {
-  { "^full", "full" }, { "^none", "none" }, { "^selective", "selective" }, { "^$", "none" }, { "^per recipe", "none" },
-  { "^norm", "none" },
-}
--- PyTorch's selective checkpointing of an operator, as torchtitan has it: every other product is done twice, and all
--- between them.
-local EVERY_OTHER <const> = { ["torchtitan-2024"] = true }
-
-local function recompute_of(row, stack_name)
-  if EVERY_OTHER[stack_name] and row.recompute:lower():find "selective" then return "half" end
-  return first_of(row.recompute, RECOMPUTE)
 end
 
 local ZERO = {
@@ -141,8 +128,6 @@ function step.case(row, options)
   local software_stack = options and options.software and options.software.name or stacks.of(row.source, row.table)
   local reason = common_reason(row, software_stack)
   if reason then return nil, reason end
-  local recompute = recompute_of(row, software_stack)
-  if not recompute then return nil, "recomputation: " .. row.recompute end
   local precision = precision_of(row.dtype)
   if not precision then return nil, "the precision is not settled" end
   local model, sizes, batch, micro
@@ -150,6 +135,9 @@ function step.case(row, options)
   if model then sizes, reason = sizes_of(row) end
   if sizes then batch, micro, reason = micro_batch_of(row, sizes) end
   if not batch then return nil, reason end
+  local known, described = check.attempt(require "tperf.model", model)
+  local recompute = recomputed.of(row, software_stack, known and described)
+  if not recompute then return nil, "recomputation: " .. row.recompute end
   local case = {
     gpu = row.gpu, source = row.source, stack = software_stack,
     label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
@@ -212,10 +200,12 @@ function step.request(case, system, profile, recompute)
     ep = s.ep, etp = require "tperf.model"(case.model).experts and s.etp or nil, pp = s.pp, dp = s.dp,
     global_batch = case.global_batch,
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
-    virtual_stages = interleaved and s.vp or nil, zero = case.zero, recompute = recompute or case.recompute,
+    virtual_stages = interleaved and s.vp or nil, zero = case.zero,
     sequence_parallel = case.sequence_parallel, software = profile, gradients = case.gradients,
     fast = placement_of(s, system.network.fast.domain),
   }
+  for name, value in pairs(case.recompute) do request[name] = value end
+  if recompute then request.recompute = recompute end
   for name, value in pairs(s.pp > 1 and case.dealt or {}) do request[name] = value end
   return request
 end
@@ -223,7 +213,7 @@ end
 -- Half of the layers' products done twice: half way from none to all.
 local function add_predictors(case, system, profile)
   local predictor = require "tperf.train".predictor
-  local ways = case.recompute == "half" and { "none", "full" } or { case.recompute }
+  local ways = case.recompute.recompute == "half" and { "none", "full" } or { case.recompute.recompute }
   local predictors, memory = {}, 0
   for i, way in ipairs(ways) do
     local c

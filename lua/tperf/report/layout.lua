@@ -1,4 +1,5 @@
 --- How a configuration cuts its work, in a few words.
+local recomputation = require "tperf.arch.recompute"
 local save = require "tperf.report.save"
 local strategy = require "tperf.strategy"
 
@@ -34,7 +35,7 @@ function layout.sizes(c)
   local text = list(c, c)
   if c.schedule and c.schedule ~= "1f1b" and c.schedule ~= "interleaved_1f1b" then text = text .. ", " .. c.schedule end
   if c.virtual_stages and c.virtual_stages > 1 then text = ("%s, %d chunks"):format(text, c.virtual_stages) end
-  if c.recompute and c.recompute ~= "none" then text = ("%s, %s recomputation"):format(text, c.recompute) end
+  if c.recompute and c.recompute ~= "none" then text = ("%s, %s recomputation"):format(text, recomputation.words(c)) end
   return text
 end
 
@@ -61,7 +62,7 @@ end
 
 local fields = {
   "strategy", "tp", "tp1", "tp2", "cp", "ulysses", "cp_kind", "etp", "ep", "shard", "pp", "dp", "micro_batch",
-  "microbatches", "panels", "schedule", "virtual_stages", "recompute", "zero", "fast.tp", "fast.tp1", "fast.tp2",
+  "microbatches", "panels", "schedule", "virtual_stages", "recompute", "recompute_method", "recompute_num_layers", "zero", "fast.tp", "fast.tp1", "fast.tp2",
   "fast.cp", "fast.ulysses", "fast.etp", "fast.ep", "fast.pp", "fast.dp", "time", "interval.low", "interval.high",
   "time_without_waste", "throughput", "tokens_per_second", "mfu",
   "mfu_all_pairs", "flops_per_gpu", "memory.total", "memory.weights",

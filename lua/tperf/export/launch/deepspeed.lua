@@ -1,5 +1,6 @@
 --- A configuration as a DeepSpeed JSON with the command that uses it.
 local format = require "tperf.export.launch.format"
+local recomputation = require "tperf.export.launch.recomputation"
 
 local function refuse(n, w)
   if n.ep > 1 then w.cannot("ep", n.ep, "has it in the model's code (ep_size)") end
@@ -7,7 +8,7 @@ local function refuse(n, w)
   if n.pp > 1 and n.schedule ~= "1f1b" then w.cannot("schedule", n.schedule, "runs 1f1b") end
   if n.pp > 1 and n.zero >= 2 then w.cannot("zero", n.zero, "runs pipelines with ZeRO 0 and 1 only") end
   if n.tp > 1 and n.sequence_parallel then w.cannot("sequence_parallel", true, "has no such split of its tp") end
-  if n.recompute == "selective" then w.cannot("recompute", "selective", "recomputes whole layers or nothing") end
+  recomputation.refuse_parts(n, w)
 end
 
 local function json_value(value) return type(value) == "string" and ('"%s"'):format(value) or tostring(value) end

@@ -1,6 +1,7 @@
 --- A configuration as a Megatron-LM script.
 local format = require "tperf.export.launch.format"
 local model_flags = require "tperf.export.launch.model_flags"
+local recomputation = require "tperf.export.launch.recomputation"
 
 local SHARDING <const> = { [2] = "optim_grads", [3] = "optim_grads_params" }
 
@@ -30,16 +31,6 @@ local function sharding(n, w)
   if n.zero > 0 then w.put("--overlap-param-gather", true) end
 end
 
-local function recomputation(n, w)
-  if n.recompute == "selective" then
-    w.put("--recompute-granularity", "selective")
-  elseif n.recompute == "full" then
-    w.put("--recompute-granularity", "full")
-    w.put("--recompute-method", "uniform")
-    w.put("--recompute-num-layers", 1)
-  end
-end
-
 return function(n, w)
   w.put("--tensor-model-parallel-size", n.tp)
   w.put("--pipeline-model-parallel-size", n.pp)
@@ -61,7 +52,7 @@ return function(n, w)
   w.put("--micro-batch-size", n.micro_batch)
   w.put("--global-batch-size", n.global_batch)
   w.put("--seq-length", n.seq)
-  recomputation(n, w)
+  recomputation.put(n, w, function(part) return "--recompute-" .. part:gsub("_", "-") end)
   w.put("--bf16", true)
   if n.model then model_flags(n.model, w) else w.note "the model's own arguments are not here: no model was given" end
   w.note "bf16 with gradients reduced in fp32, Adam with fp32 states and master weights"

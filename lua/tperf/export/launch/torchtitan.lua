@@ -82,8 +82,15 @@ return function(n, w)
     w.put("parallelism.expert_parallel_degree", n.ep)
     w.put("parallelism.expert_tensor_parallel_degree", n.etp)
   end
-  w.put("activation_checkpoint.mode", n.recompute)
-  if n.recompute == "selective" then
+  local every = n.recompute_method == "every"
+  if n.recompute_method == "block" then w.cannot("recompute_method", "block", "recomputes every N-th layer or all") end
+  if n.recompute_modules then
+    w.cannot("recompute_modules", n.recompute_modules[1], "knows no modules")
+  end
+  w.put("activation_checkpoint.mode", every and "selective" or n.recompute)
+  if every then
+    w.put("activation_checkpoint.selective_ac_option", tostring(n.recompute_num_layers or 1))
+  elseif n.recompute == "selective" then
     w.put("activation_checkpoint.selective_ac_option", "op")
     w.note "tperf's selective recomputes attention's core; torchtitan's op keeps the outputs of chosen ops"
   end
