@@ -48,6 +48,7 @@ typedef struct tp_layer_cost {
     double saved_bytes; // activations kept per micro-batch
     double input_bytes; // part of saved_bytes: the input of a layer that is recomputed as a whole
     double again_bytes; // activations that recomputation makes again, before the backward pass
+    double offload_bytes; // activations that the host keeps meanwhile
     double work_bytes; // the most that one of its kernels reads and writes beside these and weights
 } tp_layer_cost;
 

@@ -46,9 +46,16 @@ typedef enum tp_module {
     TP_MODULE_MLP,
     TP_MODULE_MOE,
     TP_MODULE_SHARED_EXPERTS,
+    TP_MODULE_ATTN_NORM,
+    TP_MODULE_MLP_NORM,
+    TP_MODULE_QKV_LINEAR,
+    TP_MODULE_ATTN_PROJ,
+    TP_MODULE_EXPERT_FC1,
     TP_MODULE_COUNT
 } tp_module;
 
+// Parts of a layer, of which some may also be told to keep their input in the host's memory: Megatron-Core's
+// offload_modules.
 extern const char *const tp_module_names[TP_MODULE_COUNT];
 
 typedef struct tp_op {
@@ -67,7 +74,8 @@ typedef struct tp_op {
     double
         repeated_bytes; // of the forward pass's, what passes again or is free by then: takes time, no room
     double again_bytes; // and those made again for it, if recomputed
-    bool panels;        // communicates panel by panel, overlapped with its own compute
+    double offload_bytes; // activations that the host's memory keeps until the backward pass
+    bool panels;          // communicates panel by panel, overlapped with its own compute
     bool recomputed;    // the backward pass begins with the forward pass
     bool fused;         // its forward pass is part of a neighbour's kernel: no launch of its own
     bool eager;         // the host launches it, even where an engine replays graphs
@@ -238,6 +246,9 @@ void tp_op_recompute(tp_op *op, double saved_bytes);
 
 // The same op where what makes its input runs again: it keeps no input, which comes back for its backward pass.
 void tp_op_drop_input(tp_op *op);
+
+// The same op where what it keeps, or of that its input alone, waits for the backward pass in the host's memory.
+void tp_op_offload(tp_op *op, bool input_alone);
 
 // Checks a finished op: every count finite and not negative.
 tp_status tp_op_validate(const tp_op *op, tp_error *error);

@@ -107,6 +107,7 @@ typedef struct tp_training {
     double communicator_bytes;  // of every group that a GPU belongs to
     double
         data_overlap; // 0: data-parallel traffic waits for compute; 1: it hides as the software can
+    double offloaded; // part of the optimizer's states that the host keeps and updates, in [0, 1]
     double reserved;  // part of the HBM that is kept free, in [0, 1)
 } tp_training;
 
@@ -129,9 +130,9 @@ typedef struct tp_job {
     int64_t global_batch; // samples per iteration
 } tp_job;
 
-// Bytes on one GPU. passing: what lives during one pass only; buffers: of libraries.
+// Bytes on one GPU. passing: what lives during one pass only; buffers: of libraries. host: in its host's memory.
 typedef struct tp_memory {
-    double weights, gradients, optimizer, activations, passing, buffers, total;
+    double weights, gradients, optimizer, activations, passing, buffers, total, host;
 } tp_memory;
 
 // Seconds of an iteration; the parts add up to time unless attention is recomputed under rules
@@ -141,6 +142,7 @@ typedef struct tp_iteration {
     double compute, memory, tensor_comm, data_comm, pipeline_comm, bubble;
     double host;      // beyond the GPU's own time, for launches
     double optimizer; // of its step
+    double offload;   // that passes wait for activations on their way to or from the host
     double flops;     // on one GPU, on average
     // What the parts are made of.
     tp_pipeline_time pipeline;
@@ -161,9 +163,16 @@ void tp_memory_of_devices(const tp_candidate *candidate, const tp_job *job,
 
 // Seconds of the optimizer's step on the GPU that has most to update: it reads and writes the state of each parameter of
 // its shard, reads its gradient for the norm and for the update and clears it, and writes the weight.
-// tp_optimizer_bytes: what it reads and writes.
+// tp_optimizer_bytes: what it reads and writes. Of the states that the host keeps, the GPU sends their gradients, the
+// host updates them at the speed of its memory, and sends the weights back: tp_optimizer_host, one after the other.
 double tp_optimizer_bytes(const tp_candidate *candidate, const tp_job *job,
                           const tp_network *network, const tp_layer_cost *costs);
+typedef struct tp_host_update {
+    double bytes_out, bytes_in, bytes_updated; // gradients, weights; read and written in the host's memory
+    double out, in, update;                    // seconds
+} tp_host_update;
+tp_host_update tp_optimizer_host(const tp_candidate *candidate, const tp_job *job,
+                                 const tp_network *network, const tp_layer_cost *costs);
 double tp_optimizer_time(const tp_candidate *candidate, const tp_job *job,
                          const tp_network *network, const tp_layer_cost *costs);
 

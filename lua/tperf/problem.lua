@@ -3,6 +3,7 @@ local check = require "tperf.check"
 local layer = require "tperf.layer"
 local layout = require "tperf.layout"
 local model = require "tperf.resource".shared(require "tperf.model")
+local offload = require "tperf.arch.offload"
 local pipeline_layout = require "tperf.pipeline_layout"
 local pipelines = require "tperf.pipelines"
 local recomputation = require "tperf.arch.recompute"
@@ -72,10 +73,12 @@ function problem.schema(strategies)
     zero = one_or_list(check.integer { min = 0, max = 3 }),
     recompute = one_or_list(check.choice { recomputation.granularities }),
     recompute_modules = one_or_list(check.choice { recomputation.modules }),
+    offload_modules = one_or_list(check.choice { offload.modules }),
     sequence_parallel = one_or_list(check.boolean()), software = check.any { optional = true },
   }
   for name, checker in pairs(training.schema) do schema[name] = checker end
   for name, checker in pairs(recomputation.schema) do schema[name] = checker end
+  for name, checker in pairs(offload.schema) do schema[name] = checker end
   for name, checker in pairs(pipeline_layout.schema) do schema[name] = checker end
   local placed = check.integer { min = 1, max = 1 << 31, optional = true }
   local fast = { dp = placed, pp = placed }
@@ -162,12 +165,13 @@ end
 -- the variant before.
 local function variants_of(o, free, network, set, strategies)
   local list, modules = {}, recomputation.text(o.recompute_modules, network)
+  local offloaded = offload.text(o.offload_modules, network)
   local parallel = o.sequence_parallel == nil and { true } or as_list(o.sequence_parallel)
   for _, recompute in ipairs(recomputations_of(o, free, network, set)) do
     for _, sequence_parallel in ipairs(parallel) do
       list[#list + 1] = {
         recompute = recompute, recompute_modules = recompute == "selective" and modules or nil,
-        sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1],
+        offload_modules = offloaded, sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1],
         other = {},
       }
     end
@@ -199,6 +203,7 @@ function problem.arguments(what, given, schema)
   o.profile, o.software = runtime.of(o.software, rules(o.rules)), nil
   runtime.fill(o, given, o.profile)
   recomputation.fill(what, o, given)
+  offload.fill(what, o)
   return o
 end
 
@@ -224,6 +229,7 @@ function problem.of(o, strategies)
   local systems, many = problem.systems(o.system)
   p.questions = {}
   for _, machine in ipairs(systems) do
+    offload.check(o, machine)
     for _, gpus in ipairs(as_list(o.gpus)) do
       p.questions[#p.questions + 1] = {
         model = p.model, system = machine, gpus = gpus, global_batch = o.global_batch, rules = p.rules,
@@ -232,8 +238,9 @@ function problem.of(o, strategies)
     end
   end
   local deal, apart = pipeline_layout.of(o, p.model)
-  local picked = recomputation.picked(o)
-  for i, s in ipairs(strategies) do p.layouts[i] = layout.of(p.model, s, o.attention, p.rules, apart, picked ~= nil) end
+  local picked = recomputation.picked(o) or offload.picked(o)
+  local twins = picked and (o.offload_layers and "offload" or "recompute") or nil
+  for i, s in ipairs(strategies) do p.layouts[i] = layout.of(p.model, s, o.attention, p.rules, apart, twins) end
   p.dealt = deal and pipeline_layout.asked(o) or nil
   p.fixed = fixed_of(o, strategies, p.rules)
   p.wanted_pps = as_list(o.pp)

@@ -3,6 +3,7 @@ local axes = require "tperf.strategy.axes"
 local core = require "tperf.core".search
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
+local offload = require "tperf.arch.offload"
 local problem = require "tperf.problem"
 local recomputation = require "tperf.arch.recompute"
 local refusal = require "tperf.refusal"
@@ -57,6 +58,7 @@ local function describe(p, o, question, found)
   local network = layout.network(configuration.own(s, found), found.micro_batch, variant)
   local c = configuration.of(question, s, network, found)
   recomputation.describe(c, variant, o)
+  offload.describe(c, variant, o)
   c.sequence_parallel = variant.sequence_parallel
   for name, option in pairs(s.options) do c[name] = variant[name] or option.choices[1] end
   return c, network
@@ -250,6 +252,10 @@ end
 ---                     "full" the default
 ---  recompute_num_layers   see there (1)
 ---  recompute_layers   an older name of it, under "uniform"
+---  offload_layers     so many first layers of each chunk keep their activations in the host's memory (0)
+---  offload_modules    whose inputs the host's memory keeps, one or a list of "attn_norm", "qkv_linear", "core_attn",
+---                     "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
+---  offload_optimizer  part of the optimizer's states that the host keeps and updates, 0 to 1 (0)
 ---  optimizer          "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
 ---  weights, gradients   the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---  master             "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones

@@ -98,9 +98,22 @@ local function add_pipeline(add, c, audit, closed)
     #links > 0 and table.concat(links, "; ") or "no links")
 end
 
+local function add_offload(add, c)
+  if not c.breakdown.offload then return end
+  add("copies to and from the host", c.breakdown.offload,
+    "what the copies of activations take beyond the layers that they run beside, %d micro-batches", c.microbatches)
+end
+
 local function add_optimizer(add, c, audit)
-  if c.breakdown.optimizer == 0 then return end
-  add("the optimizer's step", c.breakdown.optimizer, "%s read and written / (%.3g x %s/s)",
+  local host, here = audit.host_update, c.breakdown.optimizer
+  if host then
+    here = here - (host.out + host.update + host.back)
+    add("the optimizer's step on the host", host.out + host.update + host.back,
+      "gradients of %s out %s + %s read and written in its memory %s + weights of %s back %s", bytes(host.bytes_out),
+      seconds(host.out), bytes(host.bytes_updated), seconds(host.update), bytes(host.bytes_in), seconds(host.back))
+  end
+  if audit.optimizer_part == 0 then return end
+  add("the optimizer's step", here, "%s read and written / (%.3g x %s/s)",
     bytes(audit.optimizer_bytes), audit.optimizer_part, bytes(audit.hbm))
 end
 
@@ -123,6 +136,7 @@ return function(c, audit, closed)
   add_ops("before the layers", c.first, kinds + 1)
   add_ops("after the layers", c.last, kinds + 2)
   add_host(add, c, audit)
+  add_offload(add, c)
   add_pipeline(add, c, audit, closed)
   add_exchanges(add, c, audit)
   add_optimizer(add, c, audit)

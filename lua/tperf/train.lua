@@ -3,6 +3,7 @@ local axes = require "tperf.strategy.axes"
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
 local model = require "tperf.resource".shared(require "tperf.model")
+local offload = require "tperf.arch.offload"
 local problem = require "tperf.problem"
 local recomputation = require "tperf.arch.recompute"
 local refusal = require "tperf.refusal"
@@ -88,6 +89,7 @@ local function explain(c, t)
   for i, kind in ipairs(kinds) do c.kinds[i] = { key = kind.key, count = 0, ops = ops(i) } end
   c.layers, c.first, c.last = c.kinds[1].ops, ops(#kinds + 1), ops(#kinds + 2)
   recomputation.describe(c, p.variants[1], t.o)
+  offload.describe(c, p.variants[1], t.o)
   c.sequence_parallel = t.o.sequence_parallel
   for name, option in pairs(t.strategy.options) do c[name] = t.o[name] or option.choices[1] end
   c.stages = configuration.stages(question, network, found)
@@ -109,7 +111,8 @@ end
 -- What a configuration that a search found says of itself.
 local CHOSEN = {
   "strategy", "global_batch", "pp", "dp", "micro_batch", "panels", "fast", "zero", "schedule", "virtual_stages",
-  "recompute", "recompute_modules", "recompute_method", "recompute_num_layers", "sequence_parallel",
+  "recompute", "recompute_modules", "recompute_method", "recompute_num_layers", "offload_layers",
+  "offload_modules", "offload_optimizer", "sequence_parallel",
 }
 
 -- The arguments with what they do not say taken from their `configuration`.
@@ -167,7 +170,8 @@ end
 ---@param given table  as for tperf.search, with one value each:
 ---  strategy           the first that has the axes that are given
 ---  model, system, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
----  recompute_modules, recompute_method, recompute_num_layers, recompute_layers, optimizer, weights, gradients, master, moments, reserve, data_overlap, gradient_shard
+---  recompute_modules, recompute_method, recompute_num_layers, recompute_layers,
+---  offload_layers, offload_modules, offload_optimizer, optimizer, weights, gradients, master, moments, reserve, data_overlap, gradient_shard
 ---  global_batch       samples per iteration
 ---  tp, tp1, tp2, cp, ep, pp, micro_batch            1 unless given; etp as tp, shard all replicas
 ---  dp, gpus           either follows from the other

@@ -66,7 +66,7 @@ function training.of(o, rules, model)
     optimizer_bytes = copy + optimizer.moments * one,
     end_optimizer_bytes = copy + (optimizer.end_moments or optimizer.moments) * one,
     recompute_layers = recompute.grouped(o), workspace_bytes = WORKSPACE, communicator_bytes = COMMUNICATOR,
-    data_overlap = o.data_overlap and 1 or 0, reserved = o.reserve,
+    data_overlap = o.data_overlap and 1 or 0, offloaded = o.offload_optimizer, reserved = o.reserve,
   }
 end
 

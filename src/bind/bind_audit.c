@@ -135,6 +135,19 @@ static void set_pipeline(lua_State *L, const tp_pipeline *pipeline, const tp_ite
     set_passes(L, "others", &t->pipeline.others);
 }
 
+// Of what the host updates of the optimizer's states, where it keeps some.
+static void push_host_update(lua_State *L, tp_host_update u) {
+    if (!(u.bytes_updated > 0)) return;
+    lua_createtable(L, 0, 6);
+    tp_fields_set(L, "bytes_out", u.bytes_out);
+    tp_fields_set(L, "bytes_in", u.bytes_in);
+    tp_fields_set(L, "bytes_updated", u.bytes_updated);
+    tp_fields_set(L, "out", u.out);
+    tp_fields_set(L, "back", u.in);
+    tp_fields_set(L, "update", u.update);
+    lua_setfield(L, -2, "host_update");
+}
+
 static int network_audit(lua_State *L) {
     tp_setting s;
     tp_error error;
@@ -171,6 +184,7 @@ static int network_audit(lua_State *L) {
     tp_fields_set(L, "host", s.software.host_s);
     tp_fields_set(L, "optimizer_bytes", tp_optimizer_bytes(&s.candidate, &s.job, network, costs));
     tp_fields_set(L, "optimizer_part", s.software.optimizer);
+    push_host_update(L, tp_optimizer_host(&s.candidate, &s.job, network, costs));
     tp_fields_set(L, "hbm", s.system.accelerator.hbm.bandwidth);
     return 1;
 }

@@ -54,6 +54,7 @@ static void push_breakdown(lua_State *L, const tp_iteration *t) {
     tp_fields_set(L, "bubble", t->bubble);
     tp_fields_set(L, "host", t->host);
     tp_fields_set(L, "optimizer", t->optimizer);
+    if (t->offload > 0) tp_fields_set(L, "offload", t->offload);
 }
 
 static void push_device(lua_State *L, const tp_stage *device, int n_kinds,
@@ -167,6 +168,7 @@ static int network_iteration(lua_State *L) {
     lua_setfield(L, -2, "breakdown");
     push_memory(L, &memory);
     lua_setfield(L, -2, "memory");
+    if (memory.host > 0) tp_fields_set(L, "host_memory", memory.host);
     return 1;
 }
 

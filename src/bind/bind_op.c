@@ -2,11 +2,12 @@
 //   op:recompute(saved_bytes)                     in full recomputation, see tperf/op.h
 //   op:input_bytes() -> number                    what of its saved bytes is its input
 //   op:drop_input()                               what makes its input runs again, see tperf/op.h
+//   op:offload(input_alone)                       what it keeps goes to the host, see tperf/op.h
 //   op:belong(module), op:belongs(module) -> boolean        to one of tp_module_names
 //   op:communicate(pass, kind, axis, bytes, share, beside)  adds a collective to "forward" or "backward"
 //   op:counts()                                   a record of all counts
 // and fields() and bytes(), see there.
-// recompute, drop_input, belong and communicate change the op, and are for the library, before anyone else has it.
+// recompute, drop_input, offload, belong and communicate change the op, and are for the library, before anyone else has it.
 #include <math.h>
 #include <string.h>
 
@@ -98,6 +99,12 @@ static int input_bytes(lua_State *L) {
 
 static int drop_input(lua_State *L) {
     tp_op_drop_input(luaL_checkudata(L, 1, type_name));
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int offload(lua_State *L) {
+    tp_op_offload(luaL_checkudata(L, 1, type_name), lua_toboolean(L, 2));
     lua_settop(L, 1);
     return 1;
 }
@@ -194,6 +201,7 @@ static const luaL_Reg methods[] = {
     {"recompute", recompute},
     {"input_bytes", input_bytes},
     {"drop_input", drop_input},
+    {"offload", offload},
     {"belong", belong},
     {"belongs", belongs},
     {"communicate", communicate},

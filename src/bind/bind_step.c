@@ -74,8 +74,8 @@ static void push_task(lua_State *L, const tp_task *task) {
     if (task->comm) {
         set_text(L, "collective", tp_collective_names[task->comm->kind]);
         set_text(L, "axis", task->comm->axis);
-        tp_fields_set(L, "bytes", task->bytes);
     }
+    if (task->comm || task->kind == TP_TASK_OFFLOAD) tp_fields_set(L, "bytes", task->bytes);
     tp_fields_set(L, "fast_bytes", task->fast_bytes);
     tp_fields_set(L, "nic_bytes", task->nic_bytes);
     tp_fields_set(L, "seconds", task->seconds);

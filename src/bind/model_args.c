@@ -42,6 +42,7 @@ static const tp_field training_fields[] = {
     FIELD(workspace_bytes),
     FIELD(communicator_bytes),
     FIELD(data_overlap),
+    FIELD(offloaded),
     FIELD(reserved),
 #undef FIELD
     {0},
@@ -54,6 +55,7 @@ void tp_bind_check_training(lua_State *L, int index, tp_training *training) {
                  training->narrow_bytes >= 0 && training->recompute_layers >= 1 &&
                  training->workspace_bytes >= 0 && training->communicator_bytes >= 0 &&
                  training->data_overlap >= 0 && training->data_overlap <= 1 &&
+                 training->offloaded >= 0 && training->offloaded <= 1 &&
                  training->reserved >= 0 && training->reserved < 1;
     if (!sound) tp_bind_fail(L, "training: bytes must not be negative, parts be from 0 to 1");
 }

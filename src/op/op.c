@@ -7,6 +7,7 @@
 
 const char *const tp_module_names[TP_MODULE_COUNT] = {
     "core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts",
+    "attn_norm", "mlp_norm", "qkv_linear", "attn_proj", "expert_fc1",
 };
 
 tp_status tp_size_check(tp_error *error, const char *field, int64_t size) {
@@ -75,5 +76,12 @@ void tp_op_recompute(tp_op *op, double saved_bytes) {
 void tp_op_drop_input(tp_op *op) {
     op->again_bytes += op->input_bytes;
     op->saved_bytes -= op->input_bytes;
+    op->input_bytes = 0;
+}
+
+void tp_op_offload(tp_op *op, bool input_alone) {
+    double bytes = input_alone ? op->input_bytes : op->saved_bytes;
+    op->offload_bytes += bytes;
+    op->saved_bytes -= bytes;
     op->input_bytes = 0;
 }

@@ -54,6 +54,7 @@ void tp_network_bytes(const tp_network *network, tp_layer_cost *costs) {
             if (op->tied) tp_weights_add(&sum.tied, &weights, 1);
             sum.saved_bytes += op->saved_bytes;
             sum.again_bytes += op->again_bytes;
+            sum.offload_bytes += op->offload_bytes;
             whole = whole && op->recomputed;
             double panels = op->panels ? op->forward.bytes_per_panel : 0;
             double work = op->forward.bytes + panels - op->repeated_bytes - op->weight_bytes -
@@ -71,6 +72,15 @@ void tp_network_work(const tp_network *network, const tp_platform *on, int64_t p
         works[i] = tp_op_work_of(&network->ops[i], on, panels);
 }
 
+// A pass waits for copies to or from the host that take longer than all that it does meanwhile.
+static void wait_for_host(tp_pass_cost *pass, double bytes, const tp_system *system) {
+    if (!(bytes > 0)) return;
+    double late = bytes / (system->host.bandwidth * system->host.efficiency) - pass->time;
+    if (!(late > 0)) return;
+    pass->offload += late;
+    pass->time += late;
+}
+
 void tp_network_time(const tp_network *network, const tp_platform *on,
                      const tp_placement *placement, const tp_op_work *works, tp_layer_cost *costs) {
     tp_network_bytes(network, costs);
@@ -86,6 +96,8 @@ void tp_network_time(const tp_network *network, const tp_platform *on,
             sum->weight_grad += cost.weight_grad;
             sum->flops += work.flops;
         }
+        wait_for_host(&sum->forward, sum->offload_bytes, on->system);
+        wait_for_host(&sum->backward, sum->offload_bytes, on->system);
     }
 }
 
@@ -93,6 +105,10 @@ tp_status tp_network_check_system(const tp_network *network, const tp_system *sy
                                   tp_error *error) {
     for (size_t i = 0; i < network->n_ops; i++) {
         const tp_op *op = &network->ops[i];
+        if (op->offload_bytes > 0 && !(system->host.bandwidth > 0))
+            return tp_error_set(error, TP_INVALID,
+                                "op '%s' offloads to the host, whose bandwidth is not given",
+                                op->name);
         bool tensor = op->forward.tensor_flops > 0 || op->backward.tensor_flops > 0;
         bool vector = op->forward.vector_flops > 0 || op->backward.vector_flops > 0;
         tensor = tensor && !(system->accelerator.tensor[op->matrix_dtype] > 0);

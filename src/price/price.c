@@ -31,6 +31,7 @@ void tp_pass_cost_add(tp_pass_cost *sum, const tp_pass_cost *part, double times)
     sum->compute += times * part->compute;
     sum->exposed_memory += times * part->exposed_memory;
     sum->comm += times * part->comm;
+    sum->offload += times * part->offload;
     sum->time += times * part->time;
     sum->launches += times * part->launches;
 }

@@ -7,9 +7,9 @@
 
 const char *const tp_task_names[TP_TASK_KIND_COUNT] = {
     "kernel",           "collective", "message",   "gather weights",
-    "reduce gradients", "launches",   "optimizer",
+    "reduce gradients", "launches",   "optimizer",  "offload",
 };
-const char *const tp_resource_names[TP_RESOURCE_COUNT] = {"compute", "fast", "nics", "host"};
+const char *const tp_resource_names[TP_RESOURCE_COUNT] = {"compute", "fast", "nics", "host", "copy"};
 
 void tp_task_list_release(tp_task_list *list) {
     tp_heap_free(list->tasks);
@@ -147,6 +147,20 @@ static void write_backward(tp_writer *w, size_t begin, size_t end, tp_pass_kind 
     }
 }
 
+// Activations of a layer on their way to the host, or back: beside the pass of the layer, which waits for the rest.
+static void write_offload(tp_writer *w, bool forward, double start) {
+    const tp_system *system = w->step->job->on.system;
+    const tp_layer_cost *cost = &w->step->costs[w->section];
+    if (!(cost->offload_bytes > 0)) return;
+    tp_task task = {.kind = TP_TASK_OFFLOAD, .resources = TP_ON_COPY, .beside = true};
+    task.seconds = cost->offload_bytes / (system->host.bandwidth * system->host.efficiency);
+    task.bytes = cost->offload_bytes;
+    task.start = start;
+    task.stop = start + task.seconds;
+    tp_write(w, task);
+    w->now += forward ? cost->forward.offload : cost->backward.offload;
+}
+
 // One layer, or one end of the model.
 static void write_section(tp_writer *w, const tp_chunk *chunk, tp_pass_kind pass, int section,
                           int64_t layer) {
@@ -160,6 +174,7 @@ static void write_section(tp_writer *w, const tp_chunk *chunk, tp_pass_kind pass
         write_forward(w, begin, end, false);
     else
         write_backward(w, begin, end, pass);
+    if (pass != TP_BACKWARD_WEIGHT) write_offload(w, pass == TP_FORWARD, start);
     if (pass != TP_BACKWARD_WEIGHT) write_exchange(w, chunk, pass == TP_FORWARD, first_task, start);
 }
 
@@ -286,11 +301,24 @@ tp_status tp_step_after(const tp_step *step, const tp_stage *device, tp_task_lis
 
 tp_status tp_step_optimizer(const tp_step *step, tp_task_list *list, tp_error *error) {
     tp_writer w = {.step = step, .list = list, .section = -1, .layer = -1};
-    tp_write_next(&w, (tp_task){
-                          .kind = TP_TASK_OPTIMIZER,
-                          .resources = TP_ON_COMPUTE,
-                          .seconds = tp_optimizer_time(step->candidate, step->job, step->network,
-                                                       step->costs),
-                      });
+    tp_host_update host =
+        tp_optimizer_host(step->candidate, step->job, step->network, step->costs);
+    double all = tp_optimizer_time(step->candidate, step->job, step->network, step->costs);
+    const tp_task tasks[] = {
+        {.kind = TP_TASK_OFFLOAD,
+         .resources = TP_ON_COPY,
+         .seconds = host.out,
+         .bytes = host.bytes_out},
+        {.kind = TP_TASK_OPTIMIZER, .resources = TP_ON_HOST, .seconds = host.update},
+        {.kind = TP_TASK_OFFLOAD,
+         .resources = TP_ON_COPY,
+         .seconds = host.in,
+         .bytes = host.bytes_in},
+        {.kind = TP_TASK_OPTIMIZER,
+         .resources = TP_ON_COMPUTE,
+         .seconds = all - (host.out + host.update + host.in)},
+    };
+    for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++)
+        tp_write_next(&w, tasks[i]);
     return finish(&w, error);
 }

@@ -142,7 +142,7 @@ function attention.inside(m, p, o)
     p:column {
       name = "qkv", n_in = m.hidden, local_out = (made.heads + 2 * made.kv_heads + gate) * d, bias = m.biases.qkv,
       input_kept_elsewhere = o.input_kept_elsewhere, gathered = o.gathered,
-    },
+    }:belong "qkv_linear",
   }
   if m.qk_norm then parts.append(ops, query_key_norms(m, p, made)) end
   if m.positions == "rotary" then ops[#ops + 1] = attention.rotary(p, made, made.heads + made.kv_heads, d) end
@@ -155,13 +155,13 @@ function attention.inside(m, p, o)
   end
   ops[#ops + 1] = p:row {
     name = "proj", n_in = m.heads * d, n_out = m.hidden, bias = m.biases.attention_out, partial = o.partial,
-  }
+  }:belong "attn_proj"
   return ops
 end
 
 --- The attention block, one of the layer's n sublayers, whose first it is.
 function attention.block(n)
-  return block("attention", function(m, p) return parts.sublayer(m, p, 1, n, attention.inside(m, p)) end)
+  return block("attention", function(m, p) return parts.sublayer(m, p, 1, n, attention.inside(m, p), "attn_norm") end)
 end
 
 return attention

@@ -8,6 +8,7 @@ local block = require "tperf.block"
 local check = require "tperf.check"
 local gpt = require "tperf.arch.gpt"
 local mtp = require "tperf.arch.mtp"
+local offload = require "tperf.arch.offload"
 local recompute = require "tperf.arch.recompute"
 local stated = require "tperf.arch.stated"
 local transformer = require "tperf.arch.transformer"
@@ -54,8 +55,9 @@ end
 local function recomputable(original, opens)
   return block(original.name, function(m, p)
     local ops = original.build(m, p)
-    if p.recompute == "none" or type(ops) ~= "table" then return ops end
-    return recompute.mark(m, p, ops, opens)
+    if type(ops) ~= "table" then return ops end
+    if p.recompute ~= "none" then recompute.mark(m, p, ops, opens) end
+    return (p.offload or p.offload_modules) and offload.mark(p, ops) or ops
   end)
 end
 

@@ -24,10 +24,11 @@ local function queries(m, p, made, ops)
   local a = m.mla
   local width = made.heads * (a.nope_dim + a.rope_dim)
   if not a.q_rank then
-    ops[#ops + 1] = p:column { name = "q", n_in = m.hidden, local_out = width }
+    ops[#ops + 1] = p:column { name = "q", n_in = m.hidden, local_out = width }:belong "qkv_linear"
     return
   end
   ops[#ops + 1] = p:replicated { name = "q-down", n_in = m.hidden, n_out = a.q_rank, bias = m.biases.qkv }
+    :belong "qkv_linear"
   parts.append(ops, up {
     parts.norm(m, p, "q-norm", a.q_rank), p:column { name = "q-up", n_in = a.q_rank, local_out = width },
   })
@@ -38,7 +39,7 @@ local function keys_and_values(m, p, made, ops)
   ops[#ops + 1] = p:replicated {
     name = "kv-down", n_in = m.hidden, n_out = a.kv_rank + a.rope_dim, bias = m.biases.qkv,
     input_kept_elsewhere = a.q_rank ~= nil,
-  }
+  }:belong "qkv_linear"
   parts.append(ops, up {
     parts.norm(m, p, "kv-norm", a.kv_rank),
     p:column { name = "kv-up", n_in = a.kv_rank, local_out = made.heads * (a.nope_dim + a.v_dim) },
@@ -68,12 +69,13 @@ local function inside(m, p)
   end
   parts.append(ops, attention.kernels(m, p, cut, shape))
   ops[#ops + 1] = p:row { name = "proj", n_in = m.heads * a.v_dim, n_out = m.hidden, bias = m.biases.attention_out }
+  ops[#ops]:belong "attn_proj"
   return ops
 end
 
 --- The attention block, the first of the layer's n sublayers.
 function mla.block(n)
-  return block("attention", function(m, p) return parts.sublayer(m, p, 1, n, inside(m, p)) end)
+  return block("attention", function(m, p) return parts.sublayer(m, p, 1, n, inside(m, p), "attn_norm") end)
 end
 
 return mla

@@ -157,6 +157,7 @@ local function inside(m, p)
   local mlp = parts.mlp(narrow, of_experts(p), e.ffn, {
     rows = rows, experts = e.count // p.ep, active = active, gathered = summed_later, partial = summed_later,
   })
+  mlp[1]:belong "expert_fc1"
   mlp[2]:belong "moe_act"
   parts.append(ops, mlp)
   parts.append(ops, bias(narrow, of_experts(p), rows))
@@ -174,7 +175,9 @@ end
 
 --- The block of experts, the i-th of the layer's n sublayers.
 function moe.block(i, n)
-  return block("moe", function(m, p) return parts.sublayer(m, p, i, n, parts.module("moe", inside(m, p))) end)
+  return block("moe", function(m, p)
+    return parts.sublayer(m, p, i, n, parts.module("moe", inside(m, p)), "mlp_norm")
+  end)
 end
 
 return moe

@@ -55,9 +55,11 @@ end
 
 --- A sublayer: norm, what `inside` lays out, further norms, residual sum.
 ---@param i integer  which of the n sublayers of the layer
-function parts.sublayer(m, p, i, n, inside)
+---@param name string?  the module that its first norm is, beside "layernorm"
+function parts.sublayer(m, p, i, n, inside, name)
   local ops, norms = {}, norms_of(p, i, n)
   if norms > 0 then ops[1] = parts.norm(m, p, "norm"):belong "layernorm" end
+  if ops[1] and name then ops[1]:belong(name) end
   table.move(inside, 1, #inside, #ops + 1, ops)
   for k = 2, norms do ops[#ops + 1] = parts.norm(m, p, k == 2 and "post-norm" or "post-norm-" .. k - 1) end
   ops[#ops + 1] = parts.residual(m, p, "residual")

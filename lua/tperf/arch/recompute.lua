@@ -96,6 +96,13 @@ function recompute.picked(o)
   if o.recompute_method == "every" then return { every = o.recompute_num_layers } end
 end
 
+--- The names in a text of modules.
+function recompute.names(text)
+  local list = {}
+  for name in text:gmatch "[^+]+" do list[#list + 1] = name end
+  return list
+end
+
 --- Says in a configuration what is recomputed.
 ---@param c table        a configuration, changed in place
 ---@param variant table  { recompute =, recompute_modules = }
@@ -103,8 +110,7 @@ end
 function recompute.describe(c, variant, o)
   c.recompute = variant.recompute
   if variant.recompute_modules then
-    c.recompute_modules = {}
-    for name in variant.recompute_modules:gmatch "[^+]+" do table.insert(c.recompute_modules, name) end
+    c.recompute_modules = recompute.names(variant.recompute_modules)
   elseif variant.recompute == "full" then
     c.recompute_method, c.recompute_num_layers = o.recompute_method, o.recompute_num_layers
   end

@@ -1,6 +1,7 @@
 --- What `search` and `train` share: the question's options, and the columns of a configuration.
 local format = require "tperf.report.format"
 local from = require "tperf.cli.from"
+local offload = require "tperf.arch.offload"
 local options = require "tperf.cli.options"
 local recomputation = require "tperf.arch.recompute"
 local software = require "tperf.software"
@@ -34,6 +35,12 @@ local question = {
   { long = "recompute-num-layers", value = "N", kind = "integer",
     help = "uniform: layers recomputed as one; block: layers of each chunk; every: each N-th" },
   { long = "recompute-layers", value = "K", kind = "integer", help = "layers recomputed as one (default 1)" },
+  { long = "offload-layers", value = "N", kind = "integer",
+    help = "layers of each chunk whose activations the host's memory keeps" },
+  { long = "offload-modules", value = "NAME,...", kind = "list", from = offload.modules,
+    help = "modules whose inputs it keeps: attn_norm, qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1, moe_act" },
+  { long = "offload-optimizer", value = "PART", kind = "number",
+    help = "part of the optimizer's states that the host keeps and updates, such as 0.5" },
   { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free, such as 0.1" },
   { long = "pipeline-layout", value = "LAYOUT",
     help = "layers of each stage: Megatron's string, or 7,8,8,7" },
@@ -177,13 +184,15 @@ configuration.columns = {
   { key = "schedule", usual = "1f1b", wide = 2 }, { key = "dp" }, { key = "zero", usual = 1, wide = 1 },
   { key = "micro_batch", title = "mbs" }, { key = "microbatches", title = "m-batches", wide = 5 },
   { key = "panels", usual = 1 }, { key = recomputation.words, title = "recompute", usual = "none" },
+  { key = offload.words, title = "offload" },
   { key = "sequence_parallel", title = "seq. parallel", usual = true, wide = 3 },
   { key = placement, title = "placement", wide = 4 }, { key = "time", unit = "s" },
   { key = "interval.low", title = "from", unit = "s", digits = 2 },
   { key = "interval.high", title = "to", unit = "s", digits = 2 },
   { key = "time_without_waste", unit = "s", csv = true }, { key = "mfu", unit = "%", digits = 3 },
   { key = function(c) return c.tokens_per_second / c.gpus end, title = "tokens/s/GPU", wide = 6 },
-  { key = "memory.total", title = "memory", unit = "bytes" }, { key = "feasible", title = "fits", usual = true },
+  { key = "memory.total", title = "memory", unit = "bytes" },
+  { key = "host_memory", title = "host memory", unit = "bytes" }, { key = "feasible", title = "fits", usual = true },
   { key = "idle", title = "idle GPUs", usual = 0 }, { key = "software", csv = true },
 }
 

@@ -7,6 +7,7 @@ parts.time = {
   { "compute", "computing" }, { "memory", "waiting for memory" }, { "tensor_comm", "communication inside a layer" },
   { "pipeline_comm", "communication between stages" }, { "data_comm", "gradients and weights over dp" },
   { "bubble", "pipeline bubble" }, { "host", "waiting for launches" }, { "optimizer", "the optimizer's step" },
+  { "offload", "copies to and from the host" },
 }
 parts.memory = {
   { "weights", "weights" }, { "gradients", "gradients" }, { "optimizer", "optimizer state" },
