@@ -74,9 +74,11 @@ typedef struct tp_op {
     double
         repeated_bytes; // of the forward pass's, what passes again or is free by then: takes time, no room
     double again_bytes; // and those made again for it, if recomputed
+    double passing_bytes; // what its passes hold beside what is kept; 0: as its forward traffic has it
     double offload_bytes; // activations that the host's memory keeps until the backward pass
     bool panels;          // communicates panel by panel, overlapped with its own compute
     bool recomputed;    // the backward pass begins with the forward pass
+    double kept_part;   // of what that makes: so much of its kernels' work is not done again
     bool fused;         // its forward pass is part of a neighbour's kernel: no launch of its own
     bool eager;         // the host launches it, even where an engine replays graphs
 } tp_op;
@@ -244,8 +246,12 @@ tp_status tp_op_scan(tp_op *op, const tp_scan *shape, tp_error *error);
 // and keeps `saved_bytes`, the input of what is recomputed together, or nothing.
 void tp_op_recompute(tp_op *op, double saved_bytes);
 
-// The same op where what makes its input runs again: it keeps no input, which comes back for its backward pass.
-void tp_op_drop_input(tp_op *op);
+// The same op where what makes that part of its input, in [0, 1], runs again: it does not keep it, but it comes back for
+// its backward pass.
+void tp_op_drop_input(tp_op *op, double part);
+
+// The same op where a part of its work, in [0, 1], is done again, and `output_bytes` of the rest of its output stay.
+void tp_op_repeat(tp_op *op, double part, double output_bytes);
 
 // The same op where what it keeps, or of that its input alone, waits for the backward pass in the host's memory.
 void tp_op_offload(tp_op *op, bool input_alone);

@@ -65,6 +65,9 @@ tp_op_work tp_op_work_of(const tp_op *op, const tp_platform *on, int64_t panels)
 tp_op_cost tp_op_cost_of(const tp_op *op, const tp_op_work *work, const tp_platform *on,
                          const int64_t *sizes, const tp_placement *placement);
 
+// What of a recomputed op's forward pass the backward pass begins with.
+tp_pass_cost tp_pass_again(const tp_op *op, const tp_pass_cost *forward);
+
 // One pass of an op: its own, or one with other counts.
 tp_pass_cost tp_pass_cost_of(const tp_op *op, const tp_pass *pass, const tp_platform *on,
                              const int64_t *sizes, const tp_placement *placement);

@@ -30,7 +30,8 @@ end
 function runtime.fill(o, given, profile)
   if not profile then return end
   o.gradient_shard = o.gradient_shard or profile.gradient_shard
-  o.gradients = o.gradients or profile.gradients
+  o.gradients, o.weights = o.gradients or profile.gradients, o.weights or profile.weights
+  o.loss = o.loss or profile.loss
   if given.attention == nil then o.attention = profile.kernel end
 end
 

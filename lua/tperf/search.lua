@@ -260,6 +260,7 @@ end
 ---  weights, gradients   the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---  master             "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---  moments            dtype of the optimizer's moments; the optimizer's
+---  loss               what cross-entropy keeps, as tperf.software says it (the software's, "in-place")
 ---  reserve            part of the memory to keep free (0)
 ---  data_overlap       false: data-parallel traffic waits for compute instead of hiding behind it (true)
 ---  gradient_shard     true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)

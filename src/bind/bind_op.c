@@ -1,13 +1,14 @@
 // bind_op.c: tperf.core.op: a constructor for each kind of op, is(value), and the methods of an op:
 //   op:recompute(saved_bytes)                     in full recomputation, see tperf/op.h
 //   op:input_bytes() -> number                    what of its saved bytes is its input
-//   op:drop_input()                               what makes its input runs again, see tperf/op.h
+//   op:drop_input(part), op:repeat_part(part, output_bytes)   what makes its input, or it itself, runs again, see there
 //   op:offload(input_alone)                       what it keeps goes to the host, see tperf/op.h
+//   op:hold(saved_bytes, passing_bytes)           what it keeps, and what its passes hold beside
 //   op:belong(module), op:belongs(module) -> boolean        to one of tp_module_names
 //   op:communicate(pass, kind, axis, bytes, share, beside)  adds a collective to "forward" or "backward"
 //   op:counts()                                   a record of all counts
 // and fields() and bytes(), see there.
-// recompute, drop_input, offload, belong and communicate change the op, and are for the library, before anyone else has it.
+// recompute, drop_input, repeat_part, offload, hold, belong and communicate change the op, and are for the library, before anyone else has it.
 #include <math.h>
 #include <string.h>
 
@@ -97,8 +98,33 @@ static int input_bytes(lua_State *L) {
     return 1;
 }
 
+static double check_part(lua_State *L, int index) {
+    double part = luaL_checknumber(L, index);
+    luaL_argcheck(L, part >= 0 && part <= 1, index, "not from 0 to 1");
+    return part;
+}
+
 static int drop_input(lua_State *L) {
-    tp_op_drop_input(luaL_checkudata(L, 1, type_name));
+    tp_op_drop_input(luaL_checkudata(L, 1, type_name), check_part(L, 2));
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int repeat(lua_State *L) {
+    double output_bytes = luaL_checknumber(L, 3);
+    luaL_argcheck(L, isfinite(output_bytes) && output_bytes >= 0, 3, "not a number of bytes");
+    tp_op_repeat(luaL_checkudata(L, 1, type_name), check_part(L, 2), output_bytes);
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int hold(lua_State *L) {
+    tp_op *op = luaL_checkudata(L, 1, type_name);
+    double saved = luaL_checknumber(L, 2), passing = luaL_checknumber(L, 3);
+    luaL_argcheck(L, isfinite(saved) && saved >= 0, 2, "not a number of bytes");
+    luaL_argcheck(L, isfinite(passing) && passing >= 0, 3, "not a number of bytes");
+    op->saved_bytes = saved;
+    op->passing_bytes = passing;
     lua_settop(L, 1);
     return 1;
 }
@@ -201,7 +227,9 @@ static const luaL_Reg methods[] = {
     {"recompute", recompute},
     {"input_bytes", input_bytes},
     {"drop_input", drop_input},
+    {"repeat_part", repeat},
     {"offload", offload},
+    {"hold", hold},
     {"belong", belong},
     {"belongs", belongs},
     {"communicate", communicate},

@@ -73,10 +73,17 @@ void tp_op_recompute(tp_op *op, double saved_bytes) {
     op->input_bytes = fmin(op->input_bytes, saved_bytes);
 }
 
-void tp_op_drop_input(tp_op *op) {
-    op->again_bytes += op->input_bytes;
-    op->saved_bytes -= op->input_bytes;
-    op->input_bytes = 0;
+void tp_op_drop_input(tp_op *op, double part) {
+    double bytes = part * op->input_bytes;
+    op->again_bytes += bytes;
+    op->saved_bytes -= bytes;
+    op->input_bytes -= bytes;
+}
+
+void tp_op_repeat(tp_op *op, double part, double output_bytes) {
+    op->recomputed = part > 0;
+    op->kept_part = 1 - part;
+    op->saved_bytes += output_bytes;
 }
 
 void tp_op_offload(tp_op *op, bool input_alone) {

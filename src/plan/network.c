@@ -59,6 +59,7 @@ void tp_network_bytes(const tp_network *network, tp_layer_cost *costs) {
             double panels = op->panels ? op->forward.bytes_per_panel : 0;
             double work = op->forward.bytes + panels - op->repeated_bytes - op->weight_bytes -
                           op->saved_bytes - op->again_bytes;
+            if (op->passing_bytes > 0) work = op->passing_bytes;
             sum.work_bytes = fmax(sum.work_bytes, work);
         }
         sum.input_bytes = whole ? sum.saved_bytes : 0;

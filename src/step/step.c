@@ -130,7 +130,9 @@ static void write_forward(tp_writer *w, size_t begin, size_t end, bool again) {
     const tp_op_cost *price;
     for (size_t i = begin; i < end; i++) {
         const tp_op *op = op_of(w->step, i, &price);
-        if (!again || op->recomputed) tp_write_op(w, op, &op->forward, &price->forward, 0, again);
+        if (again && !op->recomputed) continue;
+        tp_pass_cost cost = again ? tp_pass_again(op, &price->forward) : price->forward;
+        tp_write_op(w, op, &op->forward, &cost, 0, again);
     }
 }
 

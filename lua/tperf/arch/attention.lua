@@ -144,6 +144,7 @@ function attention.inside(m, p, o)
       input_kept_elsewhere = o.input_kept_elsewhere, gathered = o.gathered,
     }:belong "qkv_linear",
   }
+  recompute.made_of(ops[1], { made.heads, made.kv_heads, made.kv_heads, gate > 0 and gate or nil })
   if m.qk_norm then parts.append(ops, query_key_norms(m, p, made)) end
   if m.positions == "rotary" then ops[#ops + 1] = attention.rotary(p, made, made.heads + made.kv_heads, d) end
   parts.append(ops, attention.kernels(m, p, cut, { kv_heads = cut.kv_heads, head_dim = d }))

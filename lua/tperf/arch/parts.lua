@@ -1,5 +1,6 @@
 --- What several blocks are made of: norms, residual sums, an MLP's products.
 local op = require "tperf.op"
+local recompute = require "tperf.arch.recompute"
 
 local parts = {}
 
@@ -78,7 +79,7 @@ function parts.mlp(m, p, width, o, name)
     experts = o.experts, active = o.active, input_kept_elsewhere = o.input_kept_elsewhere, gathered = o.gathered,
   }
   return {
-    fc1,
+    m.gated and recompute.made_of(fc1, { 1, 1 }) or fc1,
     op.activation {
       name = name .. m.activation, kind = m.activation, gated = m.gated, dtype = p.dtype,
       elements = p:inner(width) / p:inner_tokens() * p:inner_tokens(o.rows),

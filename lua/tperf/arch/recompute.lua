@@ -30,8 +30,15 @@ local MODULES = {
 }
 local known = {}
 
+-- PyTorch's checkpointing of operators as torchtitan has it (its selective_ac_option = "op"): of the matrix products of a
+-- block every other one is done again, and all that is none, attention apart. It goes with no module.
+local OPERATORS <const> = "op"
+known[OPERATORS] = { name = OPERATORS, lacks = function() end }
+
 recompute.modules = {}
 for i, module in ipairs(MODULES) do recompute.modules[i], known[module.name] = module.name, module end
+
+recompute.modules[#recompute.modules + 1] = OPERATORS
 
 recompute.granularities = { "none", "selective", "full" }
 
@@ -54,6 +61,9 @@ end
 
 -- What the arguments say with others that do not go with it.
 local function contradiction(o, asked)
+  if has_value(o.recompute_modules, OPERATORS) and type(o.recompute_modules) == "table" and o.recompute_modules[2] then
+    return "'recompute_modules' has op, which goes with no other: it is about all of a layer"
+  end
   if o.recompute_modules and not has_value(asked, "selective") then
     return ("'recompute_modules' are of recompute = \"selective\", not of %s"):format(check.show(asked))
   end
@@ -183,9 +193,9 @@ local function free_output(ops, module, last)
   for i = last + 1, #ops do
     local one = ops[i]
     if module.into and one:belongs(module.into) then
-      one:drop_input()
+      one:drop_input(1)
     elseif not module.into and one:input_bytes() > 0 then
-      one:drop_input()
+      one:drop_input(1)
       return
     end
   end
@@ -196,10 +206,55 @@ local function by_itself(p, module)
   return module.name == "core_attn" and (p.attention == "unfused" or p.attention == "recompute")
 end
 
+local widths = setmetatable({}, { __mode = "k" }) -- op -> of the products that it is in PyTorch
+
+--- Says of a product that it is several beside each other in PyTorch, with outputs of these widths.
+function recompute.made_of(one, list)
+  widths[one] = list
+  return one
+end
+
+-- Which part of a product's output is of those that are kept; count: products of the block before it.
+local function kept_of(one, count)
+  local kept, all = 0, 0
+  for _, width in ipairs(widths[one] or { 1 }) do
+    count = count + 1
+    kept, all = kept + (count % 2 == 1 and width or 0), all + width
+  end
+  return kept / all, count
+end
+
+-- What each op takes is there from the forward pass as far as what made it kept it: rotation and sums pass on nothing
+-- but what they can make again at once. The stream is kept where the layer begins.
+local function run_operators(m, p, ops, opens)
+  local source, count = opens and 1 or 0, 0
+  for i, one in ipairs(ops) do
+    local counts = one:counts()
+    local product = counts.weight_bytes > 0 and counts.forward.tensor_flops > 0 and not counts.expert
+    if one:belongs "core_attn" then
+      one:drop_input(1 - source)
+      source = 1
+    elseif product then
+      local kept
+      kept, count = kept_of(one, count)
+      one:drop_input(1 - source)
+      local ends = ops[i + 1] and ops[i + 1]:counts().weight_bytes == 0 and i == #ops - 1
+      one:repeat_part(1 - kept, ends and kept * 2 * p:outer(m.hidden) or 0)
+      source = kept
+    else
+      local passes = counts.forward.tensor_flops == 0 and counts.saved_bytes == 0
+      one:recompute(source * counts.saved_bytes)
+      source = passes and source or 0
+    end
+  end
+end
+
 --- Marks the ops of a block of a layer. opens: it is the layer's first block.
 function recompute.mark(m, p, ops, opens)
   if p.recompute == "full" then
     for i, one in ipairs(ops) do one:recompute(opens and i == 1 and 2 * p:outer(m.hidden) or 0) end
+  elseif recompute.has(p, OPERATORS) then
+    run_operators(m, p, ops, opens)
   elseif p.recompute == "selective" and p.recompute_modules then
     for _, module in ipairs(MODULES) do
       local last = recompute.has(p, module.name) and not by_itself(p, module) and run_again(ops, module)

@@ -30,7 +30,7 @@ local function granularity(text)
   end
 end
 
---- The arguments of a row; nil: it says something else. "half" is half way from none to full.
+--- The arguments of a row; nil: it says something else.
 ---@param row table
 ---@param stack string
 ---@param model table|false  false: there is no such model
@@ -41,7 +41,9 @@ function recomputed.of(row, stack, model)
     return { recompute = "full", recompute_method = "every", recompute_num_layers = 2 }
   end
   local how = text == "full" and "full" or text == "none" and "none" or granularity(row.recompute)
-  if text:find "every other product" or how == "selective" and EVERY_OTHER[stack] then return { recompute = "half" } end
+  if text:find "every other product" or how == "selective" and EVERY_OTHER[stack] then
+    return { recompute = "selective", recompute_modules = { "op" } }
+  end
   local modules = modules_of(row, model)
   if modules[1] then return { recompute = "selective", recompute_modules = modules } end
   local method = row.recompute_method ~= "" and row.recompute_method ~= "uniform" and row.recompute_method or nil

@@ -123,6 +123,11 @@ local function captures_all(row)
   return text:find "full[_ ]iteration" ~= nil or text:find "full%-layer" ~= nil
 end
 
+-- torchtitan compiles its loss, too, since 2025 (components/loss.py); the source names the month of the run.
+local function compiled_loss(row)
+  return row.source:find "^torchtitan.*202[5-9]" ~= nil and read.text(row.compile):find "compile" ~= nil
+end
+
 --- A case, or nil and why the row is left out. options.software: the profile of all rows, as tperf.software returns it.
 function step.case(row, options)
   local software_stack = options and options.software and options.software.name or stacks.of(row.source, row.table)
@@ -145,6 +150,7 @@ function step.case(row, options)
     dealt = layout_of(row, model),
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
     graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
+    loss = compiled_loss(row) and "compiled" or nil,
     gradients = first_of(row.grad_reduce_dtype, { { "fp32", "fp32" }, { "bf16", "bf16" } }),
   }
   case.measured, reason = rates.seconds(case, row)
@@ -191,7 +197,7 @@ function step.system(case, system, given)
 end
 
 --- The arguments of tperf.train for a case.
-function step.request(case, system, profile, recompute)
+function step.request(case, system, profile)
   local s = case.sizes
   local interleaved = s.vp > 1 and s.pp > 1
   local request = {
@@ -202,25 +208,18 @@ function step.request(case, system, profile, recompute)
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
     virtual_stages = interleaved and s.vp or nil, zero = case.zero,
     sequence_parallel = case.sequence_parallel, software = profile, gradients = case.gradients,
+    loss = case.loss,
     fast = placement_of(s, system.network.fast.domain),
   }
   for name, value in pairs(case.recompute) do request[name] = value end
-  if recompute then request.recompute = recompute end
   for name, value in pairs(s.pp > 1 and case.dealt or {}) do request[name] = value end
   return request
 end
 
--- Half of the layers' products done twice: half way from none to all.
-local function add_predictors(case, system, profile)
-  local predictor = require "tperf.train".predictor
-  local ways = case.recompute.recompute == "half" and { "none", "full" } or { case.recompute.recompute }
-  local predictors, memory = {}, 0
-  for i, way in ipairs(ways) do
-    local c
-    predictors[i], c = predictor(step.request(case, system, profile, way))
-    memory = memory + peak.shown(c.memory.total, case.memory_note) / #ways
-  end
-  case.profile, case.predictors, case.predicted_memory = profile, predictors, memory
+local function add_predictor(case, system, profile)
+  local predictor, c = require "tperf.train".predictor(step.request(case, system, profile))
+  case.profile, case.predictors = profile, { predictor }
+  case.predicted_memory = peak.shown(c.memory.total, case.memory_note)
 end
 
 --- Seconds of a case's step as a stack with these terms runs it.
@@ -236,7 +235,7 @@ end
 function step.predict(case, _, system, _, options)
   local ok, profile = check.attempt(software, options and options.software or case.stack)
   if not ok then return nil, "no profile of the software " .. case.stack end
-  if not case.predictors then add_predictors(case, system, profile) end
+  if not case.predictors then add_predictor(case, system, profile) end
   return step.seconds(case, runtime.terms(profile))
 end
 
