@@ -108,6 +108,7 @@ typedef struct tp_training {
     double
         data_overlap; // 0: data-parallel traffic waits for compute; 1: it hides as the software can
     double offloaded; // part of the optimizer's states that the host keeps and updates, in [0, 1]
+    double reshards;  // 1: weights that ZeRO 3 gathered for a forward pass are let go after it; 0: stay
     double reserved;  // part of the HBM that is kept free, in [0, 1)
 } tp_training;
 
@@ -122,6 +123,16 @@ typedef struct tp_candidate {
     int zero;             // ZeRO stage
     tp_placement placement;
 } tp_candidate;
+
+// Whether every micro-batch gathers weights for its forward pass and reduces its gradients, or the first and the last one
+// alone do: weights that ZeRO 3 does not let go stay, in a pipeline, until the last backward pass, and gradients are
+// added up whole meanwhile (PyTorch's FSDP2 under its pipelines).
+static inline bool tp_gathers_each(const tp_candidate *candidate, const tp_training *training) {
+    return candidate->zero >= 3 && (training->reshards > 0 || candidate->pipeline->pp == 1);
+}
+static inline bool tp_reduces_each(const tp_candidate *candidate, const tp_training *training) {
+    return candidate->zero >= 3 ? tp_gathers_each(candidate, training) : candidate->zero >= 2;
+}
 
 // What all candidates of one question share.
 typedef struct tp_job {

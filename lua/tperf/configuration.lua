@@ -60,6 +60,7 @@ local configuration = {}
 ---@field recompute_method? "uniform"|"block"|"every" of full recomputation
 ---@field recompute_num_layers? integer
 ---@field host_memory? number bytes of the fullest GPU in its host's memory, where something is offloaded
+---@field reshard_after_forward? boolean false: weights that ZeRO 3 gathered stay
 ---@field offload_layers? integer first layers of each chunk whose activations the host keeps
 ---@field offload_modules? string[] whose inputs it keeps
 ---@field offload_optimizer? number part of the optimizer's states that it keeps and updates

@@ -59,6 +59,7 @@ local function describe(p, o, question, found)
   local c = configuration.of(question, s, network, found)
   recomputation.describe(c, variant, o)
   offload.describe(c, variant, o)
+  if c.zero == 3 and not o.reshard_after_forward then c.reshard_after_forward = false end
   c.sequence_parallel = variant.sequence_parallel
   for name, option in pairs(s.options) do c[name] = variant[name] or option.choices[1] end
   return c, network
@@ -263,6 +264,8 @@ end
 ---  loss               what cross-entropy keeps, as tperf.software says it (the software's, "in-place")
 ---  reserve            part of the memory to keep free (0)
 ---  data_overlap       false: data-parallel traffic waits for compute instead of hiding behind it (true)
+---  reshard_after_forward   false: weights that ZeRO 3 gathered stay until the backward pass, of a pipeline until the
+---                     last one, as torchtitan's fsdp_reshard_after_forward = "never" (true)
 ---  gradient_shard     true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
 ---  top                how many configurations to return (10)
 ---  keep               "all": every candidate, feasible or not

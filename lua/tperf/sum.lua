@@ -31,10 +31,10 @@ local function add_op(add, c, what, op, layers)
 end
 
 -- The collectives of an exchange that gather weights, or reduce gradients and, under ZeRO 3, gather again.
-local function exchanged(c, exchange, gathers)
+local function exchanged(audit, exchange, gathers)
   local list = {}
   for _, comm in ipairs(exchange.comms) do
-    if (comm.what == "gather weights") == gathers or not gathers and c.zero >= 3 then list[#list + 1] = comm end
+    if (comm.what == "gather weights") == gathers or not gathers and audit.gathers_again then list[#list + 1] = comm end
   end
   return collectives(list)
 end
@@ -44,7 +44,8 @@ end
 local function add_exchanges(add, c, audit)
   local stage = audit.waiting
   if not stage then return end
-  local sides = { { "gather", "gather weights", c.zero >= 3 }, { "reduce", "reduce gradients", c.zero >= 2 } }
+  local sides = { { "gather", "gather weights", audit.gathers_each },
+    { "reduce", "reduce gradients", audit.reduces_each } }
   for _, side in ipairs(sides) do
     local name, what, each = table.unpack(side)
     local late, hidden = name .. "_late", name .. "_hidden"
@@ -54,7 +55,7 @@ local function add_exchanges(add, c, audit)
     for i, exchange in ipairs(audit.exchanges) do
       if stage[i] > 0 and exchange[late] + exchange[hidden] > 0 then
         add(("%s: %s"):format(what, c.exchanges[i].section), factor * stage[i] * exchange[late],
-          "%s x %d x (%s - %s beside the pass)", times, stage[i], exchanged(c, exchange, name == "gather"),
+          "%s x %d x (%s - %s beside the pass)", times, stage[i], exchanged(audit, exchange, name == "gather"),
           seconds(exchange[hidden]))
       end
     end

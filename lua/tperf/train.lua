@@ -90,6 +90,7 @@ local function explain(c, t)
   c.layers, c.first, c.last = c.kinds[1].ops, ops(#kinds + 1), ops(#kinds + 2)
   recomputation.describe(c, p.variants[1], t.o)
   offload.describe(c, p.variants[1], t.o)
+  if c.zero == 3 and not t.o.reshard_after_forward then c.reshard_after_forward = false end
   c.sequence_parallel = t.o.sequence_parallel
   for name, option in pairs(t.strategy.options) do c[name] = t.o[name] or option.choices[1] end
   c.stages = configuration.stages(question, network, found)
@@ -112,7 +113,7 @@ end
 local CHOSEN = {
   "strategy", "global_batch", "pp", "dp", "micro_batch", "panels", "fast", "zero", "schedule", "virtual_stages",
   "recompute", "recompute_modules", "recompute_method", "recompute_num_layers", "offload_layers",
-  "offload_modules", "offload_optimizer", "sequence_parallel",
+  "offload_modules", "offload_optimizer", "reshard_after_forward", "sequence_parallel",
 }
 
 -- The arguments with what they do not say taken from their `configuration`.
@@ -171,7 +172,8 @@ end
 ---  strategy           the first that has the axes that are given
 ---  model, system, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
 ---  recompute_modules, recompute_method, recompute_num_layers, recompute_layers,
----  offload_layers, offload_modules, offload_optimizer, optimizer, weights, gradients, master, moments, loss, reserve, data_overlap, gradient_shard
+---  offload_layers, offload_modules, offload_optimizer, optimizer, weights, gradients, master, moments, loss, reserve, data_overlap, gradient_shard,
+---  reshard_after_forward
 ---  global_batch       samples per iteration
 ---  tp, tp1, tp2, cp, ep, pp, micro_batch            1 unless given; etp as tp, shard all replicas
 ---  dp, gpus           either follows from the other

@@ -43,6 +43,7 @@ training.schema = {
   loss = check.choice { { "in-place", "pytorch", "compiled" }, optional = true },
   reserve = check.number { min = 0, max = 0.99, default = 0 },
   data_overlap = check.boolean { default = true },
+  reshard_after_forward = check.boolean { default = true },
   gradient_shard = check.boolean { default = false },
 }
 
@@ -67,7 +68,8 @@ function training.of(o, rules, model)
     optimizer_bytes = copy + optimizer.moments * one,
     end_optimizer_bytes = copy + (optimizer.end_moments or optimizer.moments) * one,
     recompute_layers = recompute.grouped(o), workspace_bytes = WORKSPACE, communicator_bytes = COMMUNICATOR,
-    data_overlap = o.data_overlap and 1 or 0, offloaded = o.offload_optimizer, reserved = o.reserve,
+    data_overlap = o.data_overlap and 1 or 0, offloaded = o.offload_optimizer,
+    reshards = o.reshard_after_forward and 1 or 0, reserved = o.reserve,
   }
 end
 

@@ -184,6 +184,9 @@ static int network_audit(lua_State *L) {
     tp_fields_set(L, "host", s.software.host_s);
     tp_fields_set(L, "optimizer_bytes", tp_optimizer_bytes(&s.candidate, &s.job, network, costs));
     tp_fields_set(L, "optimizer_part", s.software.optimizer);
+    set_flag(L, "gathers_each", tp_gathers_each(&s.candidate, &s.training));
+    set_flag(L, "reduces_each", tp_reduces_each(&s.candidate, &s.training));
+    set_flag(L, "gathers_again", s.candidate.zero >= 3 && s.training.reshards > 0);
     push_host_update(L, tp_optimizer_host(&s.candidate, &s.job, network, costs));
     tp_fields_set(L, "hbm", s.system.accelerator.hbm.bandwidth);
     return 1;

@@ -43,6 +43,7 @@ static const tp_field training_fields[] = {
     FIELD(communicator_bytes),
     FIELD(data_overlap),
     FIELD(offloaded),
+    FIELD(reshards),
     FIELD(reserved),
 #undef FIELD
     {0},

@@ -177,7 +177,8 @@ void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const t
         tp_exchange e = {0, 0};
         for (int c = 0; c < n; c++)
             *(comms[c].gathers ? &e.gather : &e.reduce) += comms[c].seconds;
-        if (candidate->zero >= 3) e.reduce += e.gather; // the backward pass gathers again
+        // the backward pass gathers again
+        if (candidate->zero >= 3 && job->training->reshards > 0) e.reduce += e.gather;
         exchanges[i] = e;
     }
 }
@@ -224,7 +225,8 @@ static waiting waiting_of(const tp_candidate *candidate, const tp_job *job,
     tp_exposure sections[TP_SECTIONS_MAX];
     double microbatches = (double)candidate->microbatches;
     double chunks = (double)candidate->pipeline->virtual_stages;
-    bool gathers_each = candidate->zero >= 3, reduces_each = candidate->zero >= 2;
+    bool gathers_each = tp_gathers_each(candidate, job->training);
+    bool reduces_each = tp_reduces_each(candidate, job->training);
     waiting worst = {0};
     for (int i = 0; i < network->n_kinds + 2; i++)
         sections[i] = tp_exposure_of(&exchanges[i], &costs[i], job);
@@ -385,7 +387,8 @@ void tp_passes_of(const tp_candidate *candidate, const tp_job *job, const tp_net
     tp_exchange exchanges[TP_SECTIONS_MAX];
     tp_exposure sections[TP_SECTIONS_MAX];
     double hop = tp_hop_time(candidate, job, tp_hop_times(job, network));
-    bool gathers_each = candidate->zero >= 3, reduces_each = candidate->zero >= 2;
+    bool gathers_each = tp_gathers_each(candidate, job->training);
+    bool reduces_each = tp_reduces_each(candidate, job->training);
     tp_exchange_times(candidate, job, network, costs, exchanges);
     for (int i = 0; i < network->n_kinds + 2; i++)
         sections[i] = tp_exposure_of(&exchanges[i], &costs[i], job);

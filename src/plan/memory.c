@@ -105,7 +105,9 @@ static double spread(const question *q, const weights *w, tp_weights rate, tp_we
 static double whole_layers(const question *q, const tp_stage *stage) {
     int zero = q->candidate->zero, kinds = q->network->n_kinds;
     const tp_training *t = q->job->training;
-    tp_weights rate = {.bytes = zero >= 3 ? 2 : 0, .count = t->gradient_bytes};
+    bool whole = tp_reduces_each(q->candidate, t);
+    tp_weights rate = {.bytes = zero >= 3 && t->reshards > 0 ? 2 : 0,
+                       .count = whole ? t->gradient_bytes : 0};
     double largest = 0;
     if (zero < 2 || q->shards == 1) return 0;
     for (int i = 0; i < kinds + 2; i++) {
@@ -129,19 +131,22 @@ static tp_memory memory_of(const question *q, const tp_stage *stage) {
     int zero = q->candidate->zero;
     weights w = weights_of(q, stage);
     tp_weights kept = {.bytes = t->kept_bytes > 0 ? 0 : 1, .count = t->kept_bytes};
-    tp_weights gradient = {.count = t->gradient_bytes};
+    tp_weights gradient = {.count = t->gradient_bytes}, gathered = {.bytes = 1};
     tp_weights state = {.count = t->optimizer_bytes, .narrow = t->narrow_bytes};
     tp_weights end_state = {.count = t->end_optimizer_bytes, .narrow = t->narrow_bytes};
     activations a = activations_of(q, stage, (double)pipeline->virtual_stages, has_first(q, stage),
                                    has_last(q, stage));
+    bool reduced = tp_reduces_each(q->candidate, t);
     tp_memory m = {
         .weights = spread(q, &w, kept, kept, zero >= 3),
-        .gradients = spread(q, &w, gradient, gradient, zero >= 2),
+        .gradients = spread(q, &w, gradient, gradient, reduced),
         .optimizer = spread(q, &w, state, end_state, zero >= 1),
         .activations = fmin(stage->in_flight, q->microbatches) * a.saved +
                        fmin(pipeline->last_in_flight, q->microbatches) * a.last_saved,
         .host = fmin(stage->in_flight, q->microbatches) * a.host,
     };
+    if (zero >= 3 && t->reshards == 0 && q->shards > 1)
+        m.weights += spread(q, &w, gathered, gathered, false);
     m.host += t->offloaded * m.optimizer;
     m.optimizer -= t->offloaded * m.optimizer;
     if (q->job->on.rules->memory_counts_passing) {

@@ -38,7 +38,8 @@ static void price_exchanges(tp_step *s) {
             tp_route route = tp_collective_route(on->system, on->rules, comms[c].kind,
                                                  comms[c].bytes, comms[c].group);
             double *gathered = s->gather_bytes[i], *reduced = s->reduce_bytes[i];
-            bool again = comms[c].gathers && s->candidate->zero >= 3;
+            bool again = comms[c].gathers && s->candidate->zero >= 3 &&
+                         s->job->training->reshards > 0;
             double *bytes[] = {comms[c].gathers ? gathered : reduced, again ? reduced : NULL};
             for (int b = 0; b < 2; b++) {
                 if (!bytes[b]) continue;
@@ -69,6 +70,12 @@ tp_status tp_step_init(tp_step *step, const tp_heap *heap, const tp_candidate *c
     step->hop = tp_hop_time(candidate, job, tp_hop_times(job, network));
     price_exchanges(step);
     return TP_OK;
+}
+
+// Whether every micro-batch exchanges weights, or gradients, with the replicas.
+static bool each_time(const tp_step *s, bool weights) {
+    const tp_training *t = s->job->training;
+    return weights ? tp_gathers_each(s->candidate, t) : tp_reduces_each(s->candidate, t);
 }
 
 // Of an exchange among the replicas, that of the section and layer at hand.
@@ -102,9 +109,8 @@ static double done_beside(const tp_writer *w, size_t begin, double start, double
 // happens every time, what it does not.
 static void write_exchange(tp_writer *w, const tp_chunk *chunk, bool forward, size_t begin,
                            double start) {
-    int zero = w->step->candidate->zero;
     const tp_exposure *e = &w->step->exposures[w->section];
-    bool each = zero >= (forward ? 3 : 2);
+    bool each = each_time(w->step, forward);
     double hidden = forward ? e->first_gather : e->first_reduce,
            late = forward ? e->gather : e->reduce;
     tp_task_kind kind = forward ? TP_TASK_GATHER : TP_TASK_REDUCE;
@@ -243,8 +249,7 @@ static void write_pass(tp_writer *w, const tp_chunk *chunk, tp_pass_kind pass) {
     }
     write_launches(w, host, 0, whole - put_off);
     tp_exposure e = tp_stage_exposure(&chunk->stage, s->network, s->exposures);
-    int zero = s->candidate->zero;
-    double late = forward ? (zero >= 3 ? e.gather : 0) : (zero >= 2 ? e.reduce : 0);
+    double late = !each_time(s, forward) ? 0 : forward ? e.gather : e.reduce;
     w->now = fmax(w->now, whole - put_off + late); // where the host is what everything waits for
     if (s->candidate->pipeline->pp > 1) tp_write_next(w, message(s));
 }
@@ -272,7 +277,7 @@ static tp_status write_waits(const tp_step *step, const tp_stage *device, bool b
                    .section = tp_leading_section(device, step->network),
                    .layer = -1};
     tp_task_kind kind = before ? TP_TASK_GATHER : TP_TASK_REDUCE;
-    bool each = step->candidate->zero >= (before ? 3 : 2);
+    bool each = each_time(step, before);
     double chunks = (double)step->candidate->pipeline->virtual_stages;
     int kinds = step->network->n_kinds;
     for (int i = 0; i < kinds + 2 && !each; i++) {

@@ -41,6 +41,7 @@ local question = {
     help = "modules whose inputs it keeps: core_attn, attn_proj, expert_fc1, moe_act ..." },
   { long = "offload-optimizer", value = "PART", kind = "number",
     help = "part of the optimizer's states that the host keeps and updates" },
+  { long = "no-reshard-after-forward", help = "ZeRO 3 keeps what it gathered until the backward pass" },
   { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free, such as 0.1" },
   { long = "pipeline-layout", value = "LAYOUT",
     help = "layers of each stage: Megatron's string, or 7,8,8,7" },
@@ -145,6 +146,8 @@ function configuration.question(values, arguments, needed, open)
     local name = option.long:gsub("-", "_")
     if name ~= "batch" then asked[name] = values[name] end
   end
+  if values.no_reshard_after_forward then asked.reshard_after_forward = false end
+  asked.no_reshard_after_forward = nil
   if values.sequence_parallel then
     local message
     asked.sequence_parallel, message = as_booleans(values.sequence_parallel)
