@@ -35,6 +35,7 @@ typedef struct tp_weights {
     double bytes; // in the dtypes that the ops use them in
     double count;
     double narrow; // of `count`, those in fewer than 32 bits
+    double orthogonal; // FLOPs of one Newton-Schulz iteration of all matrices, see src/plan/network.c
 } tp_weights;
 
 // Sums over the ops of a section (one layer) and one micro-batch, on one GPU.
@@ -56,6 +57,7 @@ static inline void tp_weights_add(tp_weights *sum, const tp_weights *part, doubl
     sum->bytes += times * part->bytes;
     sum->count += times * part->count;
     sum->narrow += times * part->narrow;
+    sum->orthogonal += times * part->orthogonal;
 }
 
 // works[n_ops], for a number of panels.

@@ -108,6 +108,7 @@ typedef struct tp_training {
     double
         data_overlap; // 0: data-parallel traffic waits for compute; 1: it hides as the software can
     double offloaded; // part of the optimizer's states that the host keeps and updates, in [0, 1]
+    double iterations; // of Newton-Schulz, which orthogonalise each matrix's update (Muon); 0: none do
     double reshards;  // 1: weights that ZeRO 3 gathered for a forward pass are let go after it; 0: stay
     double reserved;  // part of the HBM that is kept free, in [0, 1)
 } tp_training;
@@ -182,6 +183,11 @@ typedef struct tp_host_update {
     double bytes_out, bytes_in, bytes_updated; // gradients, weights; read and written in the host's memory
     double out, in, update;                    // seconds
 } tp_host_update;
+// FLOPs of Newton-Schulz iterations on the GPU that has most of them, which works on its share of the matrices.
+double tp_optimizer_flops(const tp_candidate *candidate, const tp_job *job,
+                          const tp_network *network, const tp_layer_cost *costs);
+// Seconds of them, at the part of the peak that kernels without a curve reach.
+double tp_orthogonal_time(const tp_job *job, double flops);
 tp_host_update tp_optimizer_host(const tp_candidate *candidate, const tp_job *job,
                                  const tp_network *network, const tp_layer_cost *costs);
 double tp_optimizer_time(const tp_candidate *candidate, const tp_job *job,
@@ -232,6 +238,7 @@ tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_netwo
 // Seconds that the replicas of a layer take to gather its weights and to reduce its gradients.
 typedef struct tp_exchange {
     double gather, reduce;
+    double update; // seconds to gather whole matrices of updates for the optimizer's step
 } tp_exchange;
 
 // One collective among the replicas of a layer.
@@ -254,6 +261,7 @@ int tp_replica_comms_of(const tp_candidate *candidate, const tp_job *job, const 
 // the first of an iteration to be gathered, and the last to be reduced.
 typedef struct tp_exposure {
     double gather, reduce, first_gather, first_reduce;
+    double update; // which nothing hides
 } tp_exposure;
 tp_exposure tp_exposure_of(const tp_exchange *exchange, const tp_layer_cost *cost,
                            const tp_job *job);

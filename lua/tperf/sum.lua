@@ -64,6 +64,12 @@ local function add_exchanges(add, c, audit)
       add(what .. " of the first layer", leading, "what of its exchange a pass would hide: there is none beside it")
     end
   end
+  for i, exchange in ipairs(audit.exchanges) do
+    if stage[i] > 0 and exchange.update then
+      add("gather updates: " .. c.exchanges[i].section, stage[i] * exchange.update, "%d x %s: Newton-Schulz iterations "
+        .. "want whole matrices", stage[i], seconds(exchange.update))
+    end
+  end
 end
 
 local function add_host(add, c, audit)
@@ -112,6 +118,11 @@ local function add_optimizer(add, c, audit)
     add("the optimizer's step on the host", host.out + host.update + host.back,
       "gradients of %s out %s + %s read and written in its memory %s + weights of %s back %s", bytes(host.bytes_out),
       seconds(host.out), bytes(host.bytes_updated), seconds(host.update), bytes(host.bytes_in), seconds(host.back))
+  end
+  if audit.update then
+    here = here - audit.update.time
+    add("Newton-Schulz iterations", audit.update.time, "%s on the GPU that has most of them",
+      units.format(audit.update.flops, "FLOP"))
   end
   if audit.optimizer_part == 0 then return end
   add("the optimizer's step", here, "%s read and written / (%.3g x %s/s)",

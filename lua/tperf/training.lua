@@ -22,8 +22,10 @@ local optimizers = {
   adafactor = { moments = 0, factored = true }, -- arXiv 1804.04235, without momentum
   lion = { moments = 1 },                      -- arXiv 2302.06675
   sgd = { moments = 1 },                       -- with momentum
-  -- arXiv 2502.16982: momentum alone for matrices; AdamW for embedding and head (and norms, which do not count)
-  muon = { moments = 1, end_moments = 2 },
+  sgd_without_momentum = { moments = 0 }, -- torch.optim.SGD as it is by itself
+  -- arXiv 2502.16982: momentum alone for matrices; AdamW for embedding and head (and norms, which do not count). Each
+  -- matrix's update goes through five Newton-Schulz iterations, whole: replicas that share its state gather it.
+  muon = { moments = 1, end_moments = 2, iterations = 5 },
 }
 training.optimizers = {}
 for name in pairs(optimizers) do training.optimizers[#training.optimizers + 1] = name end
@@ -69,6 +71,7 @@ function training.of(o, rules, model)
     end_optimizer_bytes = copy + (optimizer.end_moments or optimizer.moments) * one,
     recompute_layers = recompute.grouped(o), workspace_bytes = WORKSPACE, communicator_bytes = COMMUNICATOR,
     data_overlap = o.data_overlap and 1 or 0, offloaded = o.offload_optimizer,
+    iterations = optimizer.iterations or 0,
     reshards = o.reshard_after_forward and 1 or 0, reserved = o.reserve,
   }
 end

@@ -70,6 +70,7 @@ static void push_exchange(lua_State *L, const tp_setting *s, const tp_network *n
     tp_fields_set(L, "gather_late", e.gather);
     tp_fields_set(L, "reduce_hidden", e.first_reduce);
     tp_fields_set(L, "reduce_late", e.reduce);
+    if (e.update > 0) tp_fields_set(L, "update", e.update);
 }
 
 // Layers of every section that a stage holds, ends included, and its leading one.
@@ -148,6 +149,15 @@ static void push_host_update(lua_State *L, tp_host_update u) {
     lua_setfield(L, -2, "host_update");
 }
 
+// Of the optimizer's iterations on matrices, where it has some.
+static void push_orthogonal(lua_State *L, const tp_job *job, double flops) {
+    if (!(flops > 0)) return;
+    lua_createtable(L, 0, 2);
+    tp_fields_set(L, "flops", flops);
+    tp_fields_set(L, "time", tp_orthogonal_time(job, flops));
+    lua_setfield(L, -2, "update");
+}
+
 static int network_audit(lua_State *L) {
     tp_setting s;
     tp_error error;
@@ -187,6 +197,7 @@ static int network_audit(lua_State *L) {
     set_flag(L, "gathers_each", tp_gathers_each(&s.candidate, &s.training));
     set_flag(L, "reduces_each", tp_reduces_each(&s.candidate, &s.training));
     set_flag(L, "gathers_again", s.candidate.zero >= 3 && s.training.reshards > 0);
+    push_orthogonal(L, &s.job, tp_optimizer_flops(&s.candidate, &s.job, network, costs));
     push_host_update(L, tp_optimizer_host(&s.candidate, &s.job, network, costs));
     tp_fields_set(L, "hbm", s.system.accelerator.hbm.bandwidth);
     return 1;

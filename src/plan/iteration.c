@@ -167,6 +167,19 @@ int tp_replica_comms_of(const tp_candidate *candidate, const tp_job *job, const 
     return comms_of(&dense, &expert, candidate, job, &costs[section], comms);
 }
 
+// A matrix is orthogonalised whole: replicas that share its state out gather its update in 16 bits (arXiv 2502.16982,
+// section 2.3). Embedding and head are not.
+static double update_time(const tp_candidate *candidate, const tp_job *job,
+                          const exchangers *dense, const exchangers *expert,
+                          const tp_layer_cost *cost, bool is_layer) {
+    enum { UPDATE_BYTES = 2 };
+    if (job->training->iterations == 0 || candidate->zero == 0 || !is_layer) return 0;
+    double seconds = exchange(&dense->gather, UPDATE_BYTES * cost->weights.count);
+    if (cost->experts.count > 0)
+        seconds += exchange(&expert->gather, UPDATE_BYTES * cost->experts.count);
+    return seconds;
+}
+
 void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
                        const tp_layer_cost *costs, tp_exchange *exchanges) {
     exchangers dense = exchangers_of(candidate, job, network, false), expert = {0};
@@ -174,10 +187,11 @@ void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const t
     for (int i = 0; i < network->n_kinds + 2; i++) {
         tp_replica_comm comms[TP_REPLICA_COMMS_MAX];
         int n = comms_of(&dense, &expert, candidate, job, &costs[i], comms);
-        tp_exchange e = {0, 0};
+        tp_exchange e = {0};
         for (int c = 0; c < n; c++)
             *(comms[c].gathers ? &e.gather : &e.reduce) += comms[c].seconds;
         // the backward pass gathers again
+        e.update = update_time(candidate, job, &dense, &expert, &costs[i], i < network->n_kinds);
         if (candidate->zero >= 3 && job->training->reshards > 0) e.reduce += e.gather;
         exchanges[i] = e;
     }
@@ -194,7 +208,8 @@ tp_exposure tp_exposure_of(const tp_exchange *exchange, const tp_layer_cost *cos
                            const tp_job *job) {
     double gather = beyond(exchange->gather, &cost->forward, job);
     double reduce = beyond(exchange->reduce, &cost->backward, job);
-    return (tp_exposure){gather, reduce, exchange->gather - gather, exchange->reduce - reduce};
+    return (tp_exposure){gather, reduce, exchange->gather - gather, exchange->reduce - reduce,
+                         exchange->update};
 }
 
 tp_exposure tp_stage_exposure(const tp_stage *stage, const tp_network *network,
@@ -205,6 +220,7 @@ tp_exposure tp_stage_exposure(const tp_stage *stage, const tp_network *network,
         double layers = tp_stage_layers(stage, i, network->n_kinds);
         sum.gather += layers * sections[i].gather;
         sum.reduce += layers * sections[i].reduce;
+        sum.update += layers * sections[i].update;
     }
     return sum;
 }
@@ -233,7 +249,8 @@ static waiting waiting_of(const tp_candidate *candidate, const tp_job *job,
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
         tp_exposure e = tp_stage_exposure(&candidate->pipeline->stages[i], network, sections);
         double gather = (gathers_each ? microbatches : 1 / chunks) * e.gather + e.first_gather;
-        double reduce = (reduces_each ? microbatches : 1 / chunks) * e.reduce + e.first_reduce;
+        double reduce = (reduces_each ? microbatches : 1 / chunks) * e.reduce + e.first_reduce +
+                        e.update;
         if (gather + reduce > worst.time)
             worst = (waiting){gather + reduce, gathers_each ? e.gather : 0,
                               reduces_each ? e.reduce : 0, &candidate->pipeline->stages[i]};
@@ -410,6 +427,7 @@ void tp_passes_of(const tp_candidate *candidate, const tp_job *job, const tp_net
         for (int64_t r = 0; r < stage->repeats; r++)
             waits[device++] =
                 (tp_device_waits){e.first_gather + (gathers_each ? 0 : e.gather / each),
-                                  e.first_reduce + (reduces_each ? 0 : e.reduce / each)};
+                                  e.first_reduce + e.update +
+                                      (reduces_each ? 0 : e.reduce / each)};
     }
 }

@@ -95,7 +95,7 @@ double tp_iteration_least(const tp_candidate *candidate, const tp_job *job,
         b.sections[i] = tp_exposure_of(&exchanges[i], &costs[i], job);
     for (size_t i = 0; i < p->n_devices; i++) {
         tp_exposure e = tp_stage_exposure(&p->devices[i], network, b.sections);
-        double wait = e.first_gather + e.first_reduce +
+        double wait = e.first_gather + e.first_reduce + e.update +
                       (tp_gathers_each(candidate, job->training) ? 0 : e.gather / chunks) +
                       (tp_reduces_each(candidate, job->training) ? 0 : e.reduce / chunks);
         double own = own_work(&b, &p->devices[i]);

@@ -85,9 +85,10 @@ static activations activations_of(const question *q, const tp_stage *stage, doub
     return a;
 }
 
-// The bytes of what has so many for each byte, each parameter and each narrow parameter.
+// The bytes of what has so many for each byte, each parameter and each narrow parameter; FLOPs likewise.
 static double held(const tp_weights *w, const tp_weights *rate) {
-    return rate->bytes * w->bytes + rate->count * w->count + rate->narrow * w->narrow;
+    return rate->bytes * w->bytes + rate->count * w->count + rate->narrow * w->narrow +
+           rate->orthogonal * w->orthogonal;
 }
 
 // The same of a stage, whose ends may have another rate.
@@ -204,11 +205,19 @@ void tp_memory_of_devices(const tp_candidate *candidate, const tp_job *job,
         devices[i] = memory_of(&q, &candidate->pipeline->devices[i]);
 }
 
+double tp_orthogonal_time(const tp_job *job, double flops) {
+    const tp_system *system = job->on.system;
+    if (flops == 0) return 0;
+    return job->on.software->compute * flops /
+           (system->accelerator.compute_efficiency * system->accelerator.tensor[TP_BF16]);
+}
+
 double tp_optimizer_time(const tp_candidate *candidate, const tp_job *job,
                          const tp_network *network, const tp_layer_cost *costs) {
     double part = job->on.software->optimizer;
     tp_host_update host = tp_optimizer_host(candidate, job, network, costs);
-    double seconds = host.out + host.update + host.in;
+    double seconds = host.out + host.update + host.in +
+                     tp_orthogonal_time(job, tp_optimizer_flops(candidate, job, network, costs));
     if (part == 0) return seconds;
     double bytes = tp_optimizer_bytes(candidate, job, network, costs);
     return bytes / (part * job->on.system->accelerator.hbm.bandwidth) + seconds;
@@ -242,6 +251,19 @@ double tp_optimizer_bytes(const tp_candidate *candidate, const tp_job *job,
         .narrow = here * 2 * t->narrow_bytes,
     };
     return most_updated(candidate, job, network, costs, rate, here * end);
+}
+
+double tp_optimizer_flops(const tp_candidate *candidate, const tp_job *job,
+                          const tp_network *network, const tp_layer_cost *costs) {
+    tp_weights rate = {.orthogonal = job->training->iterations};
+    if (job->training->iterations == 0) return 0;
+    question q = question_of(candidate, job, network, costs);
+    double most = 0;
+    for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
+        weights w = weights_of(&q, &candidate->pipeline->stages[i]);
+        most = fmax(most, spread(&q, &w, rate, (tp_weights){0}, candidate->zero >= 1));
+    }
+    return most;
 }
 
 tp_host_update tp_optimizer_host(const tp_candidate *candidate, const tp_job *job,

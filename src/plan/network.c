@@ -37,9 +37,21 @@ tp_status tp_network_join(tp_network *network, const tp_op *op, tp_error *error)
     return TP_OK;
 }
 
+// FLOPs of X <- a X + (b X X^T + c (X X^T)^2) X for each matrix of a product, m x n with m <= n (arXiv 2502.16982,
+// section 2.1): products of 2 m^2 n, 2 m^3 and 2 m^2 n.
+static double orthogonal_flops(const tp_op *op) {
+    const tp_kernel *kernel = &op->forward.kernels[0];
+    if (op->forward.n_kernels == 0 || kernel->kind != TP_KERNEL_GEMM || op->parameters == 0)
+        return 0;
+    double m = fmin(kernel->n, kernel->k), n = fmax(kernel->n, kernel->k);
+    double matrices = floor(op->parameters / (m * n));
+    return matrices * (4 * m * m * n + 2 * m * m * m);
+}
+
 static tp_weights weights_of(const tp_op *op) {
     bool narrow = op->weight_bytes < FP32_BYTES * op->parameters;
-    return (tp_weights){op->weight_bytes, op->parameters, narrow ? op->parameters : 0};
+    return (tp_weights){op->weight_bytes, op->parameters, narrow ? op->parameters : 0,
+                        orthogonal_flops(op)};
 }
 
 void tp_network_bytes(const tp_network *network, tp_layer_cost *costs) {

@@ -268,6 +268,16 @@ tp_status tp_step_pass(const tp_step *step, const tp_chunk *chunk, tp_pass_kind 
     return finish(&w, error);
 }
 
+// Whole matrices of updates, gathered for the optimizer's step.
+static void write_updates(tp_writer *w, const tp_stage *device) {
+    int kinds = w->step->network->n_kinds;
+    for (w->section = 0; w->section < kinds; w->section++) {
+        double seconds = tp_stage_layers(device, w->section, kinds) *
+                         w->step->exposures[w->section].update;
+        tp_write_next(w, exchange(w, TP_TASK_GATHER, seconds, 0));
+    }
+}
+
 // What a device waits for once: the exchange of its leading layer, and of all what no pass hides, where that does not
 // happen in every pass. Of several chunks the others exchange theirs while the first works.
 static tp_status write_waits(const tp_step *step, const tp_stage *device, bool before,
@@ -293,6 +303,7 @@ static tp_status write_waits(const tp_step *step, const tp_stage *device, bool b
     double late = before ? e->gather : e->reduce,
            hidden = before ? e->first_gather : e->first_reduce;
     tp_write_next(&w, exchange(&w, kind, hidden, late + hidden));
+    if (!before) write_updates(&w, device);
     return finish(&w, error);
 }
 

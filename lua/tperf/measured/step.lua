@@ -5,6 +5,7 @@ local rates = require "tperf.measured.rates"
 local read = require "tperf.measured.read"
 local gpus = require "tperf.measured.gpus"
 local models = require "tperf.measured.models"
+local offload = require "tperf.arch.offload"
 local peak = require "tperf.measured.peak"
 local recomputed = require "tperf.measured.recomputed"
 local fitting = require "tperf.placement".fitting
@@ -28,12 +29,36 @@ local ZERO = {
   { "distributed optimizer", 1 }, { "zero%-?1", 1 }, { "optimizer_sharding=true", 1 },
 }
 
--- PyTorch's FSDP keeps a pipeline stage's weights gathered and its gradients unreduced until the last micro-batch
--- (torchtitan: reshard_after_forward), as ZeRO 1 does.
+-- The stage, and whether weights stay that it gathered: PyTorch's FSDP keeps a pipeline stage's weights gathered and its
+-- gradients unreduced until the last micro-batch (torchtitan: reshard_after_forward).
 local function zero_of(row, sizes)
-  if row.fsdp == "jax-fsdp" then return 3 end
+  if row.fsdp == "jax-fsdp" then return 3, true end
   local stage = first_of(row.zero_fsdp, ZERO, 0)
-  return sizes.pp > 1 and row.zero_fsdp:find "FSDP" and math.min(stage, 1) or stage
+  return stage, not (stage == 3 and sizes.pp > 1 and row.zero_fsdp:find "FSDP")
+end
+
+local OPTIMIZERS <const> = { adam = "adam", adamw = "adamw", dist_muon = "muon", muon = "muon", sgd = "sgd" }
+-- What a run kept in its hosts' memory, as arguments of tperf.train.
+local function offload_of(row)
+  local text, modules = read.text(row.offload), {}
+  local known = {}
+  for _, name in ipairs(offload.modules) do known[name] = true end
+  for name in (text:match "^fine%-grained:(.*)" or ""):gmatch "[%w_]+" do
+    if known[name] then modules[#modules + 1] = name end
+  end
+  local percent = tonumber(text:match "^optimizer (%d+)")
+  return {
+    offload_layers = math.tointeger(tonumber(text:match "^activations: ?(%d+)")),
+    offload_modules = modules[1] and modules or nil, offload_optimizer = percent and percent / 100 or nil,
+  }
+end
+
+local DTYPES <const> = { float32 = "fp32", bfloat16 = "bf16", fp32 = "fp32", bf16 = "bf16" }
+
+-- What the optimizer keeps: of a precision-aware one the dtypes of gradients and of both moments.
+local function states_of(row)
+  local gradients, first = read.text(row.optimizer_states):match "grads (%w+), moments (%w+)"
+  return { optimizer = OPTIMIZERS[read.text(row.optimizer)], gradients = DTYPES[gradients], moments = DTYPES[first] }
 end
 
 -- The precision of the products: nil where the row leaves it open.
@@ -112,8 +137,6 @@ end
 local function common_reason(row, software_stack)
   if row.workload ~= "pretrain" then return "not pretraining (" .. row.workload .. ")" end
   if row.notes:find "INVALID" or row.notes:find "wrong%-ffn" then return "the table itself says that it is wrong" end
-  local offload = read.text(row.offload):match "^activations" or read.text(row.offload):match "^optimizer"
-  if offload then return "offloads " .. offload end
   if not software_stack then return "the software stack is not known (software = NAME says it for all rows)" end
 end
 
@@ -143,10 +166,12 @@ function step.case(row, options)
   local known, described = check.attempt(require "tperf.model", model)
   local recompute = recomputed.of(row, software_stack, known and described)
   if not recompute then return nil, "recomputation: " .. row.recompute end
+  local zero, reshards = zero_of(row, sizes)
   local case = {
     gpu = row.gpu, source = row.source, stack = software_stack,
     label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
-    zero = zero_of(row, sizes), sequence_parallel = row.sp == "1", precision = precision,
+    zero = zero, reshards = reshards, states = states_of(row),
+    offload = offload_of(row), sequence_parallel = row.sp == "1", precision = precision,
     dealt = layout_of(row, model),
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
     graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
@@ -208,10 +233,12 @@ function step.request(case, system, profile)
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
     virtual_stages = interleaved and s.vp or nil, zero = case.zero,
     sequence_parallel = case.sequence_parallel, software = profile, gradients = case.gradients,
-    loss = case.loss,
+    reshard_after_forward = case.reshards, loss = case.loss,
     fast = placement_of(s, system.network.fast.domain),
   }
   for name, value in pairs(case.recompute) do request[name] = value end
+  for name, value in pairs(case.offload) do request[name] = value end
+  for name, value in pairs(case.states) do request[name] = request[name] or value end
   for name, value in pairs(s.pp > 1 and case.dealt or {}) do request[name] = value end
   return request
 end
