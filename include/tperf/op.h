@@ -132,7 +132,7 @@ typedef struct tp_elementwise {
     double elements;
     int64_t parameters;
     double forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes,
-        repeated_bytes;
+        input_bytes, repeated_bytes;
     bool recomputed, fused, eager;
     const char *grad_axis;
 } tp_elementwise;

@@ -1,5 +1,6 @@
 // pointwise.c: work that touches every element a few times: bias, activation, dropout, softmax,
 // norm. docs/model.md sections 1.2 to 1.4.
+#include <math.h>
 #include <stddef.h>
 
 #include "op/counts.h"
@@ -15,6 +16,7 @@ static tp_status check_elementwise(const tp_elementwise *shape, tp_error *error)
         {"forward_bytes", shape->forward_bytes},
         {"backward_bytes", shape->backward_bytes},
         {"saved_bytes", shape->saved_bytes},
+        {"input_bytes", shape->input_bytes},
     };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (!(counts[i].value >= 0))
@@ -33,6 +35,7 @@ tp_status tp_op_elementwise(tp_op *op, const tp_elementwise *shape, tp_error *er
     op->backward.bytes = shape->backward_bytes * n + parameter_bytes;
     tp_op_hold(op, parameters, tp_dtype_bytes(op->dtype));
     op->saved_bytes = shape->saved_bytes * n;
+    op->input_bytes = fmin(shape->input_bytes, shape->saved_bytes) * n;
     op->repeated_bytes = shape->repeated_bytes * n;
     op->recomputed = shape->recomputed;
     op->fused = shape->fused;
