@@ -39,6 +39,7 @@ recompute.modules = {}
 for i, module in ipairs(MODULES) do recompute.modules[i], known[module.name] = module.name, module end
 
 recompute.modules[#recompute.modules + 1] = OPERATORS
+recompute.operators = OPERATORS
 
 recompute.granularities = { "none", "selective", "full" }
 

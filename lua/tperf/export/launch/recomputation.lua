@@ -28,6 +28,9 @@ end
 function recomputation.put(n, w, name)
   if n.recompute == "none" then return end
   if n.recompute_method == "every" then w.cannot("recompute_method", "every", "has methods uniform and block") end
+  for _, name in ipairs(n.recompute_modules or {}) do
+    if name == recompute.operators then w.cannot("recompute_modules", name, "checkpoints modules, not operators") end
+  end
   w.put(name "granularity", n.recompute)
   if n.recompute == "full" then
     w.put(name "method", n.recompute_method or "uniform")
@@ -37,11 +40,18 @@ function recomputation.put(n, w, name)
   end
 end
 
+--- Refuses layers that keep one input together.
+function recomputation.refuse_groups(n, w)
+  local layers = n.recompute == "full" and n.recompute_method ~= "every" and n.recompute_num_layers or 1
+  if layers > 1 then w.cannot("recompute_num_layers", layers, "keeps each layer's input") end
+end
+
 --- Refuses what recomputes less than whole layers, or only some of them.
 function recomputation.refuse_parts(n, w)
   if n.recompute == "selective" then w.cannot("recompute", "selective", "recomputes whole layers or nothing") end
   local method = n.recompute_method
   if method and method ~= "uniform" then w.cannot("recompute_method", method, "recomputes all layers or none") end
+  recomputation.refuse_groups(n, w)
 end
 
 return recomputation

@@ -30,7 +30,7 @@ function recomputation.add(launch, a)
   if every and every > 0 then
     a.recompute, a.recompute_method, a.recompute_num_layers = "full", "every", every
   elseif r.granularity == "selective" then
-    local known = sorted(r.modules)
+    local known = sorted(r.option or r.modules)
     a.recompute_modules = known[1] and known or nil
   elseif r.granularity == "full" then
     local method = word(r.method, recompute.methods)
@@ -46,7 +46,7 @@ end
 function recomputation.note(launch, note)
   local r = launch.recompute
   if not (r and r.granularity == "selective") or math.tointeger(tonumber(r.option)) then return end
-  local known, others = sorted(r.modules)
+  local known, others = sorted(r.option or r.modules)
   if others[1] then note("recomputation of %s", table.concat(others, ", ")) end
   if not known[1] then note "which ops are recomputed: predicted as those of attention's core" end
 end
