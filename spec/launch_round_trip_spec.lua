@@ -19,6 +19,11 @@ local function random_training(pick)
   elseif c.recompute == "full" and pick { true, false } then
     c.recompute_method, c.recompute_num_layers = pick { "block", "uniform", "every" }, pick { 2, 3 }
   end
+  if pick { 1, 2, 3, 4 } == 1 then
+    local what, value = table.unpack(pick { { "offload_optimizer", 0.5 }, { "offload_modules", { "core_attn" } },
+      { "offload_layers", 3 } })
+    c[what] = value
+  end
   local name = pick { DENSE, MOE }
   if name ~= DENSE then
     c.ep = pick { 1, 2, 4, 8 }
@@ -53,7 +58,9 @@ local function same(c, got, seq, stack)
   if not unsharded then assert.equal(c.zero, got.zero) end
   local a = {}
   require "tperf.import.launch.recomputation".add(got, a)
-  for _, name in ipairs { "recompute", "recompute_modules", "recompute_method", "recompute_num_layers" } do
+  require "tperf.import.launch.offloading".add(got, a)
+  for _, name in ipairs { "recompute", "recompute_modules", "recompute_method", "recompute_num_layers",
+    "offload_layers", "offload_modules", "offload_optimizer" } do
     assert.same(c[name], a[name], name)
   end
   if stack ~= "deepspeed" then assert.equal(c.tp > 1 and c.sequence_parallel, got.sequence_parallel) end
@@ -68,7 +75,7 @@ describe("a launch written and read back", function()
         local ok, text = pcall(tperf.report.launch, c, stack, { model = model, seq = seq })
         if not ok then -- names the axis that the stack does not have
           refused = refused + 1
-          assert.matches("tperf.report.launch: [%w_]+ = [%w_]+: " .. stack:gsub("%-", "%%-"), text)
+          assert.matches("tperf.report.launch: [%w_]+ = [%w_.]+: " .. stack:gsub("%-", "%%-"), text)
         else
           written = written + 1
           local got = read_back(stack, text, { gpus = c.tp * c.pp * c.cp * c.dp, layers = model.layers })

@@ -1,8 +1,15 @@
 --- A configuration as a Megatron-Bridge recipe.
 local format = require "tperf.export.launch.format"
+local offloading = require "tperf.export.launch.offloading"
 local recomputation = require "tperf.export.launch.recomputation"
 
 local SHARDING <const> = { [2] = "optim_grads", [3] = "optim_grads_params" }
+
+local OFFLOAD <const> = {
+  optimizer = "optimizer.optimizer_cpu_offload", fraction = "optimizer.optimizer_offload_fraction",
+  layers = "model.cpu_offloading_num_layers", fine = "model.fine_grained_activation_offloading",
+  modules = "model.offload_modules", on = "model.cpu_offloading",
+}
 
 local function literal(value)
   if type(value) == "table" then return ('["%s"]'):format(table.concat(value, '", "')) end
@@ -44,6 +51,7 @@ return function(n, w)
   w.put("model.sequence_parallel", n.sequence_parallel)
   w.put("model.seq_length", n.seq)
   recomputation.put(n, w, function(part) return "model.recompute_" .. part end)
+  offloading.put(n, w, OFFLOAD)
   if n.model then model(n.model, w) else w.note "the model's own fields are not here: no model was given" end
   w.put("train.micro_batch_size", n.micro_batch)
   w.put("train.global_batch_size", n.global_batch)

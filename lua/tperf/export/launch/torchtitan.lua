@@ -1,6 +1,7 @@
 --- A configuration as torchtitan's TOML.
 local format = require "tperf.export.launch.format"
 local recompute = require "tperf.arch.recompute"
+local offloading = require "tperf.export.launch.offloading"
 local recomputation = require "tperf.export.launch.recomputation"
 
 local SCHEDULES <const> = { ["1f1b"] = "1F1B", gpipe = "GPipe", interleaved_1f1b = "Interleaved1F1B",
@@ -91,6 +92,7 @@ return function(n, w)
     w.cannot("recompute_modules", n.recompute_modules[1], "knows no modules")
   end
   recomputation.refuse_groups(n, w)
+  offloading.refuse(n, w)
   w.put("activation_checkpoint.mode", every and "selective" or n.recompute)
   if every then
     w.put("activation_checkpoint.selective_ac_option", tostring(n.recompute_num_layers or 1))

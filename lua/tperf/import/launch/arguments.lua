@@ -1,6 +1,7 @@
 --- From a launch to the arguments of tperf.train or tperf.infer, and what of it no prediction has.
 local check = require "tperf.check"
 local models = require "tperf.model"
+local offloading = require "tperf.import.launch.offloading"
 local recomputation = require "tperf.import.launch.recomputation"
 local resource = require "tperf.resource"
 
@@ -89,7 +90,7 @@ local function notes_of(launch)
   local function note(format, ...) notes[#notes + 1] = format:format(...) end
   local p, o = launch.precision or {}, launch.overlap or {}
   if p.fp8_format or p.fp8_recipe then note "FP8 products: predicted in 16 bits" end
-  if launch.offload then note "offloading to the host's memory" end
+  offloading.note(launch, note)
   if o.ep then note "overlap of the experts' all-to-all with computing" end
   recomputation.note(launch, note)
   if (launch.dp_replicate or 1) > 1 and (launch.dp_shard or 1) > 1 then
@@ -130,6 +131,7 @@ local function training(launch, model)
       launch.account_for_embedding_and_loss
   end
   recomputation.add(launch, a)
+  offloading.add(launch, a)
   if launch.tp > 1 then a.sequence_parallel = launch.sequence_parallel end
   return a
 end
