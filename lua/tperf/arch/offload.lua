@@ -59,7 +59,7 @@ function offload.check(o, system)
   local asked = asked_of(o)
   if asked and not system.host then
     refusal.raise("'%s' needs the host of system '%s', which is not given: its file's 'host' says bandwidth and "
-      .. "memory_bandwidth for each GPU (docs/systems.md)", asked, system.name)
+      .. "memory_bandwidth for each GPU (docs/memory.md)", asked, system.name)
   end
 end
 
