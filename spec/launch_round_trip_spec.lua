@@ -14,6 +14,16 @@ local function random_training(pick)
     dp = pick { 1, 2, 4, 8, 16 }, micro_batch = pick { 1, 2, 4 }, zero = pick { 0, 1, 2, 3 },
     recompute = pick { "none", "selective", "full" }, sequence_parallel = pick { true, true, false } }
   if c.cp > 1 then c.strategy = "context" end
+  if c.recompute == "selective" then
+    c.recompute_modules = pick { { "core_attn" }, { "core_attn", "layernorm" }, { "mlp" }, { "op" } }
+  elseif c.recompute == "full" and pick { true, false } then
+    c.recompute_method, c.recompute_num_layers = pick { "block", "uniform", "every" }, pick { 2, 3 }
+  end
+  if pick { 1, 2, 3, 4 } == 1 then
+    local what, value = table.unpack(pick { { "offload_optimizer", 0.5 }, { "offload_modules", { "core_attn" } },
+      { "offload_layers", 3 } })
+    c[what] = value
+  end
   local name = pick { DENSE, MOE }
   if name ~= DENSE then
     c.ep = pick { 1, 2, 4, 8 }
@@ -41,11 +51,18 @@ end
 
 local function same(c, got, seq, stack)
   assert.same({ tp = c.tp, pp = c.pp, cp = c.cp, dp = c.dp, vp = c.virtual_stages, micro_batch = c.micro_batch,
-    global_batch = c.global_batch, seq = seq, recompute = c.recompute, gpus = c.tp * c.pp * c.cp * c.dp },
+    global_batch = c.global_batch, seq = seq, gpus = c.tp * c.pp * c.cp * c.dp },
     { tp = got.tp, pp = got.pp, cp = got.cp, dp = got.dp, vp = got.vp, micro_batch = got.micro_batch,
-      global_batch = got.global_batch, seq = got.seq, recompute = got.recompute.granularity, gpus = got.gpus })
+      global_batch = got.global_batch, seq = got.seq, gpus = got.gpus })
   local unsharded = stack == "torchtitan" and c.dp * c.cp == 1 -- one rank shards nothing
   if not unsharded then assert.equal(c.zero, got.zero) end
+  local a = {}
+  require "tperf.import.launch.recomputation".add(got, a)
+  require "tperf.import.launch.offloading".add(got, a)
+  for _, name in ipairs { "recompute", "recompute_modules", "recompute_method", "recompute_num_layers",
+    "offload_layers", "offload_modules", "offload_optimizer" } do
+    assert.same(c[name], a[name], name)
+  end
   if stack ~= "deepspeed" then assert.equal(c.tp > 1 and c.sequence_parallel, got.sequence_parallel) end
 end
 
@@ -58,7 +75,7 @@ describe("a launch written and read back", function()
         local ok, text = pcall(tperf.report.launch, c, stack, { model = model, seq = seq })
         if not ok then -- names the axis that the stack does not have
           refused = refused + 1
-          assert.matches("tperf.report.launch: [%w_]+ = [%w_]+: " .. stack:gsub("%-", "%%-"), text)
+          assert.matches("tperf.report.launch: [%w_]+ = [%w_.]+: " .. stack:gsub("%-", "%%-"), text)
         else
           written = written + 1
           local got = read_back(stack, text, { gpus = c.tp * c.pp * c.cp * c.dp, layers = model.layers })

@@ -35,6 +35,8 @@ typedef struct tp_weights {
     double bytes; // in the dtypes that the ops use them in
     double count;
     double narrow; // of `count`, those in fewer than 32 bits
+    double
+        orthogonal; // FLOPs of one Newton-Schulz iteration of all matrices, see src/plan/network.c
 } tp_weights;
 
 // Sums over the ops of a section (one layer) and one micro-batch, on one GPU.
@@ -58,6 +60,7 @@ typedef struct tp_layer_cost {
     double saved_bytes; // activations kept per micro-batch
     double input_bytes; // part of saved_bytes: the input of a layer that is recomputed as a whole
     double again_bytes; // activations that recomputation makes again, before the backward pass
+    double offload_bytes; // activations that the host keeps meanwhile
     double work_bytes; // the most that one of its kernels reads and writes beside these and weights
 } tp_layer_cost;
 
@@ -65,6 +68,7 @@ static inline void tp_weights_add(tp_weights *sum, const tp_weights *part, doubl
     sum->bytes += times * part->bytes;
     sum->count += times * part->count;
     sum->narrow += times * part->narrow;
+    sum->orthogonal += times * part->orthogonal;
 }
 
 // works[n_ops], for a number of panels.

@@ -52,6 +52,27 @@ typedef struct tp_pass {
     tp_comm comms[TP_COMMS_MAX]; // one after the other
 } tp_pass;
 
+// Parts of a layer that training may run again instead of keeping what they make: Megatron-Core's recompute_modules.
+typedef enum tp_module {
+    TP_MODULE_CORE_ATTN,
+    TP_MODULE_MOE_ACT,
+    TP_MODULE_LAYERNORM,
+    TP_MODULE_MLA_UP_PROJ,
+    TP_MODULE_MLP,
+    TP_MODULE_MOE,
+    TP_MODULE_SHARED_EXPERTS,
+    TP_MODULE_ATTN_NORM,
+    TP_MODULE_MLP_NORM,
+    TP_MODULE_QKV_LINEAR,
+    TP_MODULE_ATTN_PROJ,
+    TP_MODULE_EXPERT_FC1,
+    TP_MODULE_COUNT
+} tp_module;
+
+// Parts of a layer, of which some may also be told to keep their input in the host's memory: Megatron-Core's
+// offload_modules.
+extern const char *const tp_module_names[TP_MODULE_COUNT];
+
 typedef struct tp_op {
     char name[TP_NAME_MAX], block[TP_NAME_MAX];
     tp_dtype dtype;        // of activations; which peaks of the vector units apply
@@ -62,14 +83,20 @@ typedef struct tp_op {
     bool attention;      // its kernels are attention's, which software runs at a pace of its own
     bool expert;         // the weights are those of experts, which the expert axis spreads
     bool tied;           // the weights are those of the embedding: a copy of its own only elsewhere
+    unsigned modules;    // bit m: part of tp_module m
     double saved_bytes;  // activations kept for the backward pass
+    double input_bytes;  // of these, what another op made: its input
     double
         repeated_bytes; // of the forward pass's, what passes again or is free by then: takes time, no room
     double again_bytes; // and those made again for it, if recomputed
-    bool panels;        // communicates panel by panel, overlapped with its own compute
-    bool recomputed;    // the backward pass begins with the forward pass
-    bool fused;         // its forward pass is part of a neighbour's kernel: no launch of its own
-    bool eager;         // the host launches it, even where an engine replays graphs
+    double
+        passing_bytes; // what its passes hold beside what is kept; 0: as its forward traffic has it
+    double offload_bytes; // activations that the host's memory keeps until the backward pass
+    bool panels;          // communicates panel by panel, overlapped with its own compute
+    bool recomputed;      // the backward pass begins with the forward pass
+    double kept_part;     // of what that makes: so much of its kernels' work is not done again
+    bool fused;           // its forward pass is part of a neighbour's kernel: no launch of its own
+    bool eager;           // the host launches it, even where an engine replays graphs
 } tp_op;
 
 // Y = X W + bias. X is tokens x n_in, W is n_in x n_out. Saved: X, unless another op keeps it.
@@ -125,7 +152,7 @@ tp_status tp_op_summa_attend(tp_op *op, const tp_summa_attention *shape, tp_erro
 typedef struct tp_elementwise {
     double elements;
     int64_t parameters;
-    double forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes,
+    double forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes, input_bytes,
         repeated_bytes;
     bool recomputed, fused, eager;
     const char *grad_axis;
@@ -239,6 +266,16 @@ tp_status tp_op_scan(tp_op *op, const tp_scan *shape, tp_error *error);
 // The same op in full recomputation (arXiv 2205.05198, section 5): runs again before its backward pass
 // and keeps `saved_bytes`, the input of what is recomputed together, or nothing.
 void tp_op_recompute(tp_op *op, double saved_bytes);
+
+// The same op where what makes that part of its input, in [0, 1], runs again: it does not keep it, but it comes back for
+// its backward pass.
+void tp_op_drop_input(tp_op *op, double part);
+
+// The same op where a part of its work, in [0, 1], is done again, and `output_bytes` of the rest of its output stay.
+void tp_op_repeat(tp_op *op, double part, double output_bytes);
+
+// The same op where what it keeps, or of that its input alone, waits for the backward pass in the host's memory.
+void tp_op_offload(tp_op *op, bool input_alone);
 
 // Checks a finished op: every count finite and not negative.
 tp_status tp_op_validate(const tp_op *op, tp_error *error);

@@ -23,6 +23,19 @@ typedef struct tp_stage {
     double in_flight;             // most micro-batches whose activations it keeps at a time
 } tp_stage;
 
+// Layers of a chunk that are recomputed where its others are not: the first `first` of them, or every `every`-th. They
+// are sections of their own, `twin` behind those of the others.
+typedef struct tp_picked {
+    int twin; // 0: no layer differs
+    int64_t first, every;
+} tp_picked;
+
+// The section of the layer of a chunk that is the at-th from 0.
+static inline int tp_picked_kind(const tp_picked *picked, int kind, int64_t at) {
+    bool is = picked->every > 0 ? (at + 1) % picked->every == 0 : at < picked->first;
+    return is ? kind + picked->twin : kind;
+}
+
 // A way to run a model in a pipeline: how many stages, which layers on each, which schedule. The
 // makespan of a schedule is that of its busiest stage and a bubble, linear in the times of one
 // micro-batch's forward pass, backward pass and weight gradients on one device.
@@ -39,6 +52,7 @@ typedef struct tp_pipeline {
     bool placed; // the schedule runs the chunks on the devices that tp_pipeline_split gives them to
     bool folded; // chunks go down the devices and back up: the first has both ends
     double last_in_flight; // most micro-batches of which the section `last` keeps activations
+    tp_picked picked;
     int64_t *dealt; // layers of each of pp x virtual_stages chunks; NULL: as evenly as they divide
     size_t n_stages;
     tp_stage *stages;
@@ -102,7 +116,12 @@ typedef struct tp_training {
     // Parameters of a bucket, in which both travel: at least so many, and so many for each replica; 0: by layers.
     double bucket, bucket_each;
     bool gather_in_step; // the first bucket's weights travel beside the optimizer's step
-    double reserved;     // part of the HBM that is kept free, in [0, 1)
+    double offloaded; // part of the optimizer's states that the host keeps and updates, in [0, 1]
+    double
+        iterations; // of Newton-Schulz, which orthogonalise each matrix's update (Muon); 0: none do
+    double
+        reshards; // 1: weights that ZeRO 3 gathered for a forward pass are let go after it; 0: stay
+    double reserved; // part of the HBM that is kept free, in [0, 1)
 } tp_training;
 
 // One way to run a model on a machine. The axes of the grid that do not fold multiply to the number of GPUs.
@@ -117,6 +136,16 @@ typedef struct tp_candidate {
     tp_placement placement;
 } tp_candidate;
 
+// Whether every micro-batch gathers weights for its forward pass and reduces its gradients, or the first and the last one
+// alone do: weights that ZeRO 3 does not let go stay, in a pipeline, until the last backward pass, and gradients are
+// added up whole meanwhile (PyTorch's FSDP2 under its pipelines).
+static inline bool tp_gathers_each(const tp_candidate *candidate, const tp_training *training) {
+    return candidate->zero >= 3 && (training->reshards > 0 || candidate->pipeline->pp == 1);
+}
+static inline bool tp_reduces_each(const tp_candidate *candidate, const tp_training *training) {
+    return candidate->zero >= 3 ? tp_gathers_each(candidate, training) : candidate->zero >= 2;
+}
+
 // What all candidates of one question share.
 typedef struct tp_job {
     tp_platform on;
@@ -124,9 +153,9 @@ typedef struct tp_job {
     int64_t global_batch; // samples per iteration
 } tp_job;
 
-// Bytes on one GPU. passing: what lives during one pass only; buffers: of libraries.
+// Bytes on one GPU. passing: what lives during one pass only; buffers: of libraries. host: in its host's memory.
 typedef struct tp_memory {
-    double weights, gradients, optimizer, activations, passing, buffers, total;
+    double weights, gradients, optimizer, activations, passing, buffers, total, host;
 } tp_memory;
 
 // Seconds of an iteration; the parts add up to time unless attention is recomputed under rules
@@ -136,6 +165,7 @@ typedef struct tp_iteration {
     double compute, memory, tensor_comm, data_comm, pipeline_comm, bubble;
     double host;      // beyond the GPU's own time, for launches
     double optimizer; // of its step
+    double offload;   // that passes wait for activations on their way to or from the host
     double flops;     // on one GPU, on average
     // What the parts are made of.
     tp_pipeline_time pipeline;
@@ -156,9 +186,22 @@ void tp_memory_of_devices(const tp_candidate *candidate, const tp_job *job,
 
 // Seconds of the optimizer's step on the GPU that has most to update: it reads and writes the state of each parameter of
 // its shard, reads its gradient for the norm and for the update and clears it, and writes the weight.
-// tp_optimizer_bytes: what it reads and writes.
+// tp_optimizer_bytes: what it reads and writes. Of the states that the host keeps, the GPU sends their gradients, the
+// host updates them at the speed of its memory, and sends the weights back: tp_optimizer_host, one after the other.
 double tp_optimizer_bytes(const tp_candidate *candidate, const tp_job *job,
                           const tp_network *network, const tp_layer_cost *costs);
+typedef struct tp_host_update {
+    double bytes_out, bytes_in,
+        bytes_updated;      // gradients, weights; read and written in the host's memory
+    double out, in, update; // seconds
+} tp_host_update;
+// FLOPs of Newton-Schulz iterations on the GPU that has most of them, which works on its share of the matrices.
+double tp_optimizer_flops(const tp_candidate *candidate, const tp_job *job,
+                          const tp_network *network, const tp_layer_cost *costs);
+// Seconds of them, at the part of the peak that kernels without a curve reach.
+double tp_orthogonal_time(const tp_job *job, double flops);
+tp_host_update tp_optimizer_host(const tp_candidate *candidate, const tp_job *job,
+                                 const tp_network *network, const tp_layer_cost *costs);
 double tp_optimizer_time(const tp_candidate *candidate, const tp_job *job,
                          const tp_network *network, const tp_layer_cost *costs);
 
@@ -206,6 +249,7 @@ tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_netwo
 // Seconds that the replicas of a layer take to gather its weights and to reduce its gradients.
 typedef struct tp_exchange {
     double gather, reduce;
+    double update; // seconds to gather whole matrices of updates for the optimizer's step
 } tp_exchange;
 
 // One collective among the replicas of a layer.
@@ -229,6 +273,7 @@ int tp_replica_comms_of(const tp_candidate *candidate, const tp_job *job, const 
 // its own hidden part, or that of a bucket (Megatron-LM's --ddp-bucket-size); of a stage no more than all of it hides.
 typedef struct tp_exposure {
     double gather, reduce, hidden_gather, hidden_reduce, first_gather, first_reduce;
+    double update; // which nothing hides
 } tp_exposure;
 
 // The part of a pass beside which an exchange with replicas runs, from tp_training's gather_overlap or reduce_overlap.

@@ -38,10 +38,12 @@ typedef struct tp_pass_cost {
     double compute;        // seconds at the compute peaks, launch included
     double exposed_memory; // seconds of HBM traffic beyond that
     double comm;           // seconds of collectives that nothing hides
-    double time;           // the sum, and for a recomputed op's backward pass the forward pass too
-    double launches;       // kernels that the host launches
-    double slowing; // seconds that kernels beside all of `comm` would lose to its multiprocessors
-    double chunked; // part of compute and exposed memory that is of a product in chunks
+    double
+        offload; // seconds of copies to or from the host that nothing hides; of whole layers alone
+    double time; // the sum, and for a recomputed op's backward pass the forward pass too
+    double launches; // kernels that the host launches
+    double slowing;  // seconds that kernels beside all of `comm` would lose to its multiprocessors
+    double chunked;  // part of compute and exposed memory that is of a product in chunks
 } tp_pass_cost;
 
 // A placement of the axes that cut layers, and the panels of SUMMA ops.
@@ -67,6 +69,9 @@ tp_op_work tp_op_work_of(const tp_op *op, const tp_platform *on, int64_t panels)
 // sizes: GPUs along each axis, which the op's collectives name by index.
 tp_op_cost tp_op_cost_of(const tp_op *op, const tp_op_work *work, const tp_platform *on,
                          const int64_t *sizes, const tp_placement *placement);
+
+// What of a recomputed op's forward pass the backward pass begins with.
+tp_pass_cost tp_pass_again(const tp_op *op, const tp_pass_cost *forward);
 
 // One pass of an op: its own, or one with other counts.
 tp_pass_cost tp_pass_cost_of(const tp_op *op, const tp_pass *pass, const tp_platform *on,

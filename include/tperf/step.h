@@ -17,6 +17,7 @@ typedef enum tp_task_kind {
     TP_TASK_REDUCE, // of gradients among the replicas, and weights gathered again for the backward pass
     TP_TASK_LAUNCHES, // of a pass's kernels
     TP_TASK_OPTIMIZER,
+    TP_TASK_OFFLOAD, // between the GPU's memory and the host's
     TP_TASK_KIND_COUNT
 } tp_task_kind;
 
@@ -25,6 +26,7 @@ typedef enum tp_resource {
     TP_FAST,    // its port to the fast domain
     TP_NICS,
     TP_HOST,
+    TP_COPY, // the copy engine, and its link to the host's memory
     TP_RESOURCE_COUNT
 } tp_resource;
 

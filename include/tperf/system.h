@@ -72,6 +72,12 @@ typedef struct tp_system {
             double nics_per_gpu; // may be fractional: 0.5 = two GPUs share one NIC
         } slow;
     } network;
+    struct {
+        double
+            bandwidth; // bytes/s of one GPU's way to its host's memory, in one direction; 0 = unknown
+        double efficiency;
+        double memory_bandwidth; // bytes/s of the host's memory, a GPU's share
+    } host;
 } tp_system;
 
 // Refuses what no machine is: a NaN, an infinity, a zero or negative rate, a size beyond the limits

@@ -24,6 +24,7 @@ local configuration = {}
 ---@field host number with a software profile: kernels that wait to be launched
 ---@field optimizer number with a software profile: the optimizer's step
 ---@field straggling? number if asked for: the wait for the slowest GPU
+---@field offload? number where something is offloaded: copies of activations that nothing hides
 
 ---@class tperf.stage neighbouring devices of a pipeline that hold the same
 ---@field device integer the first of them
@@ -64,6 +65,14 @@ local configuration = {}
 ---@field overlap_param_gather_with_optimizer_step? boolean the first bucket's beside the optimizer's step
 ---@field bucket_size? number parameters of a bucket, if given
 ---@field recompute "none"|"selective"|"full"
+---@field recompute_modules? string[] of selective recomputation
+---@field recompute_method? "uniform"|"block"|"every" of full recomputation
+---@field recompute_num_layers? integer
+---@field host_memory? number bytes of the fullest GPU in its host's memory, where something is offloaded
+---@field reshard_after_forward? boolean false: weights that ZeRO 3 gathered stay
+---@field offload_layers? integer first layers of each chunk whose activations the host keeps
+---@field offload_modules? string[] whose inputs it keeps
+---@field offload_optimizer? number part of the optimizer's states that it keeps and updates
 ---@field sequence_parallel boolean
 ---@field fast table<string, integer> GPUs of each axis in one fast domain
 ---@field idle integer GPUs that the placement leaves unused in the fast domains that it occupies

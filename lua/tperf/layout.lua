@@ -99,8 +99,8 @@ function layout.signature(model)
   return signatures[model]
 end
 
-local VARIANT = { "recompute", "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype",
-  "matrix_dtype", "sampling", "part" }
+local VARIANT = { "recompute", "recompute_modules", "offload_modules", "loss", "sequence_parallel", "mode",
+  "seq", "context", "dtype", "weight_dtype", "kv_dtype", "matrix_dtype", "sampling", "part" }
 
 local words = setmetatable({}, { __mode = "k" }) -- variant -> strategy -> what of a key it decides
 
@@ -123,13 +123,26 @@ local function key_of(s, sizes, micro_batch, variant)
   return micro_batch .. " " .. table.concat(sizes, " ") .. " " .. words_of(s, variant)
 end
 
+-- The same kinds once more behind all others, where some layers are recomputed, or offloaded, and others are not.
+local TWINS <const> = { recompute = ", recomputed", offload = ", offloaded" }
+
+local function with_twins(kinds, how)
+  local all = table.move(kinds, 1, #kinds, 1, {})
+  for i, kind in ipairs(kinds) do
+    all[#kinds + i] = setmetatable({ key = kind.key .. how, group = kind }, { __index = kind })
+  end
+  return all
+end
+
 -- The networks of a model's parts in one strategy.
-local function lay_out(model, s, attention, rules, apart)
+local function lay_out(model, s, attention, rules, apart, twins)
   local plan = architecture.of(model, rules, apart)
   local kinds, runs = kinds_of(plan)
+  local plain = twins and #kinds or 0 -- so many of which no layer is recomputed as a whole
+  if twins then kinds = with_twins(kinds, TWINS[twins]) end
   -- Shapes without experts share too little for it to be worth the while.
   local memory = s.built_in and model.experts and not model.architecture and memo.new() or nil
-  local prefix = layout.signature(model) .. attention .. " " .. rules.name .. (apart and " apart" or "")
+  local prefix = layout.signature(model) .. attention .. " " .. rules.name .. (apart and " apart" or "") .. (twins or "")
   -- One GPU's share of layers with a sequence of their own.
   local function share_of(group, sizes, micro_batch, variant)
     local options = { seq = group.seq }
@@ -144,12 +157,14 @@ local function lay_out(model, s, attention, rules, apart)
     local sections, widest, part = {}, share:boundary(model.hidden), variant.part
     for i, group in ipairs(kinds) do
       local own = group.seq and share_of(group, sizes, micro_batch, variant) or share
-      own.group = group
+      own.group = group.group or group
+      own.recompute = i <= plain and variant.recompute == "full" and "none" or variant.recompute
+      own.offload = twins == "offload" and i > plain or nil
       local blocks = part == "last" and {} or part and attention_blocks(group) or group.blocks
       sections[i] = ops_of(blocks, model, own, memory)
       if group.seq then widest = math.max(widest, own:boundary(model.hidden)) end
     end
-    share.group = nil
+    share.group, share.recompute, share.offload = nil, variant.recompute, nil
     sections[#kinds + 1] = ops_of(part and {} or plan.first, model, share, memory)
     sections[#kinds + 2] = ops_of(part == "attention" and {} or plan.last, model, share, memory)
     local boundary = ELEMENT_BYTES * widest
@@ -169,13 +184,15 @@ local layouts = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy
 ---@param variant table  recompute = "none" …, sequence_parallel = boolean; for inference also mode, seq, context and
 ---  dtypes, as options of strategy.share; nothing changes it any more
 ---@param apart boolean?  modules of multi-token prediction are layers of their own, behind all others
-function layout.of(model, s, attention, rules, apart)
+---@param twins string?  "recompute", "offload": every kind of layer stands twice, as it is, and, behind all of these, as
+---  the layers are that are recomputed in full, or offloaded
+function layout.of(model, s, attention, rules, apart, twins)
   check_attention(s, attention)
   layouts[model] = layouts[model] or setmetatable({}, { __mode = "k" })
   local known = layouts[model]
   known[rules] = known[rules] or {}
-  local key = s.name .. " " .. attention .. (apart and " apart" or "")
-  known[rules][key] = known[rules][key] or lay_out(model, s, attention, rules, apart)
+  local key = s.name .. " " .. attention .. (apart and " apart" or "") .. (twins or "")
+  known[rules][key] = known[rules][key] or lay_out(model, s, attention, rules, apart, twins)
   return known[rules][key]
 end
 

@@ -45,6 +45,7 @@
 --  gathered_tokens       rows after the gather, where the shards do not add up
 --  parameters            how many
 --  forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes   of one element
+--  input_bytes           of saved_bytes: what another op made (0)
 --  repeated_bytes        of forward_bytes: what passes again or is freed meanwhile, and takes no memory
 --  vocab                 logits of a row on this GPU
 --  groups, state, chunk, step   of a scan: groups of B and C, size of a state, tokens of a chunk, one token
@@ -142,7 +143,7 @@ op.scan = core.scan
 op.norm = core.norm
 
 --- A pass over elements: elements, forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes (each
---- per element, as repeated_bytes), parameters, parameter_grad, recomputed, fused, eager.
+--- per element, as input_bytes and repeated_bytes), parameters, parameter_grad, recomputed, fused, eager.
 op.elementwise = core.elementwise
 
 local count = check.number { min = 0, default = 0 }
@@ -234,6 +235,7 @@ function op.activation(o)
     name = o.name or o.kind, dtype = o.dtype, elements = o.elements,
     forward_flops = flops[1] + inputs - 1, backward_flops = flops[2] + 3 * (inputs - 1),
     forward_bytes = (inputs + 1) * bytes, backward_bytes = (2 * inputs + 1) * bytes, saved_bytes = inputs * bytes,
+    input_bytes = inputs * bytes,
   }
 end
 

@@ -203,7 +203,7 @@ local function make(options)
       end
     end
   end
-  return core.pipelines(options.runs, options.has_ends, list), described
+  return core.pipelines(options.runs, options.has_ends, list, options.picked), described
 end
 
 local MOST_MADE <const> = 64 -- kept
@@ -218,6 +218,8 @@ local function key_of(options)
     table.concat(options.pps, " "), table.concat(options.virtual_stages, " "),
   }
   for _, name in ipairs(options.schedules) do words[#words + 1] = ("%s %p"):format(name, schedule.get(name)) end
+  local picked = options.picked or {}
+  words[#words + 1] = ("%s %s"):format(picked.first, picked.every)
   for _, run in ipairs(options.runs) do words[#words + 1] = run[1] .. " " .. run[2] end
   return table.concat(words, ",")
 end
@@ -225,7 +227,8 @@ end
 --- All pipelines of a search.
 ---@param options table  pps = list of sizes, schedules = list of names, virtual_stages = list, layers, runs = list of
 ---  { kind, layers }, has_ends, even = only chunks with about as many layers each; deal: as pipeline_layout.of
----  returns it; alone_overlaps: where pp is 1, the passes of neighbouring micro-batches overlap
+---  returns it; alone_overlaps: where pp is 1, the passes of neighbouring micro-batches overlap; picked: as
+---  tperf.arch.recompute says
 ---@return userdata made, table described  for the core; and { pp, virtual_stages, schedule = name } of each
 function pipelines.make(options)
   local key = key_of(options)

@@ -3,9 +3,11 @@ local check = require "tperf.check"
 local layer = require "tperf.layer"
 local layout = require "tperf.layout"
 local model = require "tperf.resource".shared(require "tperf.model")
+local offload = require "tperf.arch.offload"
 local overlap = require "tperf.overlap"
 local pipeline_layout = require "tperf.pipeline_layout"
 local pipelines = require "tperf.pipelines"
+local recomputation = require "tperf.arch.recompute"
 local refusal = require "tperf.refusal"
 local rules = require "tperf.shared_rules"
 local runtime = require "tperf.runtime"
@@ -17,7 +19,6 @@ local training = require "tperf.training"
 local problem = {}
 
 local VIRTUAL_STAGES = { 2, 3, 4, 6, 8 } -- chunks a device that interleaving schedules try
-local RECOMPUTE = { "none", "selective", "full" }
 
 local function one_or_list(checker)
   local either = check.one_of(checker, check.list(checker, { min = 1 }))
@@ -71,12 +72,15 @@ function problem.schema(strategies)
     virtual_stages = one_or_list(check.integer { min = 1, max = 64 }),
     schedule = check.any { optional = true },
     zero = one_or_list(check.integer { min = 0, max = 3 }),
-    recompute = one_or_list(check.choice { RECOMPUTE }),
-    recompute_layers = check.integer { min = 1, max = 1 << 16, default = 1 },
+    recompute = one_or_list(check.choice { recomputation.granularities }),
+    recompute_modules = one_or_list(check.choice { recomputation.modules }),
+    offload_modules = one_or_list(check.choice { offload.modules }),
     sequence_parallel = one_or_list(check.boolean()), software = check.any { optional = true },
   }
   for name, checker in pairs(training.schema) do schema[name] = checker end
   for name, checker in pairs(overlap.schema) do schema[name] = checker end
+  for name, checker in pairs(recomputation.schema) do schema[name] = checker end
+  for name, checker in pairs(offload.schema) do schema[name] = checker end
   for name, checker in pairs(pipeline_layout.schema) do schema[name] = checker end
   local placed = check.integer { min = 1, max = 1 << 31, optional = true }
   local fast = { dp = placed, pp = placed }
@@ -116,16 +120,16 @@ end
 local function free_knobs(o, set)
   if not set.layers_from_description then return { recompute = { "none" }, schedule = { "1f1b" } } end
   return {
-    recompute = o.attention == "unfused" and RECOMPUTE or { "none", "full" },
+    recompute = o.attention == "unfused" and recomputation.granularities or { "none", "full" },
     schedule = { "1f1b", "interleaved_1f1b" },
   }
 end
 
 -- What is recomputed, each way once. Selective recomputation is of scores that attention keeps; where the layers keep
--- none it is "none". Blocks of one's own may do as they like.
+-- none it is "none", unless its modules are named. Blocks of one's own may do as they like.
 local function recomputations_of(o, free, network, set)
   local asked, list, seen = as_list(o.recompute) or free.recompute, {}, {}
-  local selects = network.architecture or set.layers_from_description and o.attention == "unfused"
+  local selects = network.architecture or o.recompute_modules or set.layers_from_description and o.attention == "unfused"
   for _, recompute in ipairs(asked) do
     local is = recompute == "selective" and not selects and "none" or recompute
     if not seen[is] then list[#list + 1] = recompute end
@@ -162,12 +166,14 @@ end
 -- Every combination of what changes a shape's ops without changing its sizes. again: all but sequence_parallel is as in
 -- the variant before.
 local function variants_of(o, free, network, set, strategies)
-  local list = {}
+  local list, modules = {}, recomputation.text(o.recompute_modules, network)
+  local offloaded = offload.text(o.offload_modules, network)
   local parallel = o.sequence_parallel == nil and { true } or as_list(o.sequence_parallel)
   for _, recompute in ipairs(recomputations_of(o, free, network, set)) do
     for _, sequence_parallel in ipairs(parallel) do
       list[#list + 1] = {
-        recompute = recompute, sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1],
+        recompute = recompute, recompute_modules = recompute == "selective" and modules or nil,
+        offload_modules = offloaded, loss = o.loss, sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1],
         other = {},
       }
     end
@@ -199,6 +205,8 @@ function problem.arguments(what, given, schema)
   o.profile, o.software = runtime.of(o.software, rules(o.rules)), nil
   runtime.fill(o, given, o.profile)
   if o.overlap_moe_a2a then o.schedule = overlap.schedules(what, o.schedule or { "1f1b", "interleaved_1f1b" }) end
+  recomputation.fill(what, o, given)
+  offload.fill(what, o)
   return o
 end
 
@@ -225,6 +233,7 @@ function problem.of(o, strategies)
   local systems, many = problem.systems(o.system)
   p.questions = {}
   for _, machine in ipairs(systems) do
+    offload.check(o, machine)
     for _, gpus in ipairs(as_list(o.gpus)) do
       p.questions[#p.questions + 1] = {
         model = p.model, system = machine, gpus = gpus, global_batch = o.global_batch, rules = p.rules,
@@ -234,7 +243,9 @@ function problem.of(o, strategies)
     end
   end
   local deal, apart = pipeline_layout.of(o, p.model)
-  for i, s in ipairs(strategies) do p.layouts[i] = layout.of(p.model, s, o.attention, p.rules, apart) end
+  local picked = recomputation.picked(o) or offload.picked(o)
+  local twins = picked and (o.offload_layers and "offload" or "recompute") or nil
+  for i, s in ipairs(strategies) do p.layouts[i] = layout.of(p.model, s, o.attention, p.rules, apart, twins) end
   p.dealt = deal and pipeline_layout.asked(o) or nil
   p.fixed = fixed_of(o, strategies, p.rules)
   p.wanted_pps = as_list(o.pp)
@@ -246,7 +257,7 @@ function problem.of(o, strategies)
   p.pipelines, p.pipeline_list = pipelines.make {
     pps = p.pps, schedules = schedules, virtual_stages = p.virtual_stages or VIRTUAL_STAGES,
     layers = p.model.layers, runs = p.layouts[1].runs, has_ends = p.layouts[1].has_ends, deal = deal,
-    even = o.schedule == nil and o.virtual_stages == nil, alone_overlaps = o.overlap_moe_a2a,
+    even = o.schedule == nil and o.virtual_stages == nil, alone_overlaps = o.overlap_moe_a2a, picked = picked,
   }
   for _, question in ipairs(p.questions) do
     question.pipelines, question.pipeline_list = p.pipelines, p.pipeline_list

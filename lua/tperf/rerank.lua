@@ -12,7 +12,7 @@ rerank.FIRST, rerank.MOST = 64, 4096
 
 -- One candidate, simulated; nil where its schedule cannot run it, or its memory does not suffice after all.
 local function simulated(p, o, question, item, describe)
-  local c, network = describe(p, question, item)
+  local c, network = describe(p, o, question, item)
   c.stages = configuration.stages(question, network, item)
   local t = refusal.attempt(simulate.run, c, question, network, item, {})
   c.stages = nil
@@ -34,7 +34,7 @@ end
 ---@param o table         its checked arguments
 ---@param question table
 ---@param found table     the core's answer, ranked by the bound
----@param describe fun(p: table, question: table, item: table): table, userdata  an item's configuration and network
+---@param describe fun(p: table, o: table, question: table, item: table): table, userdata  an item's configuration and network
 ---@return table[] configurations  the best o.top, best first
 ---@return boolean proven  no candidate that the core left out could be among them
 function rerank.best(p, o, question, found, describe)

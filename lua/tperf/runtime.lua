@@ -33,7 +33,8 @@ local HABITS <const> = { "moe_dispatcher", "overlap_tp", "overlap_moe_a2a", "del
 function runtime.fill(o, given, profile)
   if not profile then return end
   o.gradient_shard = o.gradient_shard or profile.gradient_shard
-  o.gradients = o.gradients or profile.gradients
+  o.gradients, o.weights = o.gradients or profile.gradients, o.weights or profile.weights
+  o.loss = o.loss or profile.loss
   if given.attention == nil then o.attention = profile.kernel end
   for _, name in ipairs(HABITS) do
     if given[name] == nil and profile[name] ~= nil then o[name] = profile[name] end

@@ -3,7 +3,9 @@ local axes = require "tperf.strategy.axes"
 local core = require "tperf.core".search
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
+local offload = require "tperf.arch.offload"
 local problem = require "tperf.problem"
+local recomputation = require "tperf.arch.recompute"
 local refusal = require "tperf.refusal"
 local rerank = require "tperf.rerank"
 local search_walk = require "tperf.search_walk"
@@ -50,19 +52,22 @@ local function schema_of(strategies)
 end
 
 -- The configuration of something the core found, and its network.
-local function describe(p, question, found)
+local function describe(p, o, question, found)
   local layout, s = p.layouts[found.strategy], p.strategies[found.strategy]
   local variant = p.variants[found.variant]
   local network = layout.network(configuration.own(s, found), found.micro_batch, variant)
   local c = configuration.of(question, s, network, found)
-  c.recompute, c.sequence_parallel = variant.recompute, variant.sequence_parallel
+  recomputation.describe(c, variant, o)
+  offload.describe(c, variant, o)
+  if c.zero == 3 and not o.reshard_after_forward then c.reshard_after_forward = false end
+  c.sequence_parallel = variant.sequence_parallel
   axes.tell_options(c, s, variant)
   return c, network
 end
 
 local function new_core_search(p, o)
   return search_walk.new(p, o, o.where and function(question, found)
-    return o.where((describe(p, p.questions[question], found))) and true or false
+    return o.where((describe(p, o, p.questions[question], found))) and true or false
   end)
 end
 
@@ -151,7 +156,7 @@ local function answer(p, o, core_search, index, complete)
     result.proven = proven and complete
     table.move(list, 1, #list, 1, result)
   else
-    for i, item in ipairs(found) do result[i] = describe(p, question, item) end
+    for i, item in ipairs(found) do result[i] = describe(p, o, question, item) end
   end
   if found.candidates == 0 then
     result.reason = splits.why_none(p, question, o.fast)
@@ -249,13 +254,28 @@ end
 ---  zero               ZeRO stage 0 to 3, or a list (1)
 ---  recompute          "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---  sequence_parallel  true (default), false, or a list
----  recompute_layers   how many layers keep one input under full recomputation (1)
+---  recompute_modules  what selective recomputation runs again, one or a list of "core_attn", "moe_act", "layernorm",
+---                     "mla_up_proj", "mlp", "moe", "shared_experts" (docs/memory.md); by itself the scores of unfused
+---                     attention, and nothing where attention is fused. They make recompute = "selective" the default
+---  recompute_method   of full recomputation: "uniform" (default), groups of recompute_num_layers layers keep one
+---                     input; "block", the first recompute_num_layers layers of each chunk, the others nothing;
+---                     "every", each recompute_num_layers-th layer of a chunk. Of tperf.train it makes recompute =
+---                     "full" the default
+---  recompute_num_layers   see there (1)
+---  recompute_layers   an older name of it, under "uniform"
+---  offload_layers     so many first layers of each chunk keep their activations in the host's memory (0)
+---  offload_modules    whose inputs the host's memory keeps, one or a list of "attn_norm", "qkv_linear", "core_attn",
+---                     "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
+---  offload_optimizer  part of the optimizer's states that the host keeps and updates, 0 to 1 (0)
 ---  optimizer          "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
 ---  weights, gradients   the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---  master             "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---  moments            dtype of the optimizer's moments; the optimizer's
+---  loss               what cross-entropy keeps, as tperf.software says it (the software's, "in-place")
 ---  reserve            part of the memory to keep free (0)
 ---  data_overlap       false: data-parallel traffic waits for compute instead of hiding behind it (true)
+---  reshard_after_forward   false: weights that ZeRO 3 gathered stay until the backward pass, of a pipeline until the
+---                     last one, as torchtitan's fsdp_reshard_after_forward = "never" (true)
 ---  gradient_shard     true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
 ---  top                how many configurations to return (10)
 ---  keep               "all": every candidate, feasible or not

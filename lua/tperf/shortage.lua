@@ -71,6 +71,9 @@ local function with(o, question, change, value)
   changed.system, changed.gpus, changed.where, changed.progress = question.system, question.gpus, nil, nil
   if change.axis then changed.dp, changed.fast = nil, nil end
   changed[change.name] = value
+  if change.name == "recompute" then -- whole layers, all of them
+    changed.recompute_modules, changed.recompute_method, changed.recompute_num_layers = nil, nil, nil
+  end
   return changed
 end
 

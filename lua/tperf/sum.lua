@@ -31,10 +31,10 @@ local function add_op(add, c, what, op, layers)
 end
 
 -- The collectives of an exchange that gather weights, or reduce gradients and, under ZeRO 3, gather again.
-local function exchanged(c, exchange, gathers)
+local function exchanged(audit, exchange, gathers)
   local list = {}
   for _, comm in ipairs(exchange.comms) do
-    if (comm.what == "gather weights") == gathers or not gathers and c.zero >= 3 then list[#list + 1] = comm end
+    if (comm.what == "gather weights") == gathers or not gathers and audit.gathers_again then list[#list + 1] = comm end
   end
   return collectives(list)
 end
@@ -44,7 +44,8 @@ end
 local function add_exchanges(add, c, audit)
   local stage = audit.waiting
   if not stage then return end
-  local sides = { { "gather", "gather weights", c.zero >= 3 }, { "reduce", "reduce gradients", c.zero >= 2 } }
+  local sides = { { "gather", "gather weights", audit.gathers_each },
+    { "reduce", "reduce gradients", audit.reduces_each } }
   for _, side in ipairs(sides) do
     local name, what, each = table.unpack(side)
     local late, hidden = name .. "_late", name .. "_hidden"
@@ -54,7 +55,7 @@ local function add_exchanges(add, c, audit)
     for i, exchange in ipairs(audit.exchanges) do
       if stage[i] > 0 and exchange[late] + exchange[hidden] > 0 then
         add(("%s: %s"):format(what, c.exchanges[i].section), factor * stage[i] * exchange[late],
-          "%s x %d x (%s - %s beside the pass)", times, stage[i], exchanged(c, exchange, name == "gather"),
+          "%s x %d x (%s - %s beside the pass)", times, stage[i], exchanged(audit, exchange, name == "gather"),
           seconds(exchange[hidden]))
       end
     end
@@ -63,6 +64,12 @@ local function add_exchanges(add, c, audit)
       local whose = first == leading and "layer" or "bucket"
       add(("%s of the first %s"):format(what, whose), first,
         "what of its exchange a pass would hide: there is none beside it")
+    end
+  end
+  for i, exchange in ipairs(audit.exchanges) do
+    if stage[i] > 0 and exchange.update then
+      add("gather updates: " .. c.exchanges[i].section, stage[i] * exchange.update, "%d x %s: Newton-Schulz iterations "
+        .. "want whole matrices", stage[i], seconds(exchange.update))
     end
   end
 end
@@ -100,9 +107,27 @@ local function add_pipeline(add, c, audit, closed)
     #links > 0 and table.concat(links, "; ") or "no links")
 end
 
+local function add_offload(add, c)
+  if not c.breakdown.offload then return end
+  add("copies to and from the host", c.breakdown.offload,
+    "what the copies of activations take beyond the layers that they run beside, %d micro-batches", c.microbatches)
+end
+
 local function add_optimizer(add, c, audit)
-  if c.breakdown.optimizer == 0 then return end
-  add("the optimizer's step", c.breakdown.optimizer, "%s read and written / (%.3g x %s/s)",
+  local host, here = audit.host_update, c.breakdown.optimizer
+  if host then
+    here = here - (host.out + host.update + host.back)
+    add("the optimizer's step on the host", host.out + host.update + host.back,
+      "gradients of %s out %s + %s read and written in its memory %s + weights of %s back %s", bytes(host.bytes_out),
+      seconds(host.out), bytes(host.bytes_updated), seconds(host.update), bytes(host.bytes_in), seconds(host.back))
+  end
+  if audit.update then
+    here = here - audit.update.time
+    add("Newton-Schulz iterations", audit.update.time, "%s on the GPU that has most of them",
+      units.format(audit.update.flops, "FLOP"))
+  end
+  if audit.optimizer_part == 0 then return end
+  add("the optimizer's step", here, "%s read and written / (%.3g x %s/s)",
     bytes(audit.optimizer_bytes), audit.optimizer_part, bytes(audit.hbm))
 end
 
@@ -125,6 +150,7 @@ return function(c, audit, closed)
   add_ops("before the layers", c.first, kinds + 1)
   add_ops("after the layers", c.last, kinds + 2)
   add_host(add, c, audit)
+  add_offload(add, c)
   add_pipeline(add, c, audit, closed)
   add_exchanges(add, c, audit)
   add_optimizer(add, c, audit)

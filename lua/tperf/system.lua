@@ -172,6 +172,14 @@ local schema = {
       nics_per_gpu = check.number { min = 1e-6, max = 1e3, default = 1 }, -- 0.5: two GPUs share one
     },
   },
+  host = check.record_of({ -- what a GPU reaches beside its own memory; without it nothing is offloaded
+    source = source,
+    name = check.string { optional = true }, -- of the link, for people
+    bandwidth = quantity "bytes/s", -- of one GPU's link (PCIe, NVLink-C2C), in one direction
+    efficiency = efficiency(0.85), -- the part of it that copies of pinned memory reach
+    memory_bandwidth = quantity "bytes/s", -- of the host's memory, divided by its GPUs
+    capacity = quantity("bytes", { optional = true }), -- of it, likewise
+  }, { optional = true }),
   price = check.record_of({ -- for tperf.cost
     source = source,
     gpu_hour = check.number { min = 0, max = 1e6 }, -- US dollars

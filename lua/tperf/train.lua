@@ -3,8 +3,10 @@ local axes = require "tperf.strategy.axes"
 local check = require "tperf.check"
 local configuration = require "tperf.configuration"
 local model = require "tperf.resource".shared(require "tperf.model")
+local offload = require "tperf.arch.offload"
 local overlap = require "tperf.overlap"
 local problem = require "tperf.problem"
+local recomputation = require "tperf.arch.recompute"
 local refusal = require "tperf.refusal"
 local rules = require "tperf.shared_rules"
 local search = require "tperf.search"
@@ -28,7 +30,7 @@ local schema_of = check.once(function(s)
   schema.gpus, schema.dp, schema.panels = optional_size, optional_size, optional_size
   schema.schedule = check.string { default = "1f1b" }
   schema.zero = check.integer { min = 0, max = 3, default = 1 }
-  schema.recompute = check.choice { { "none", "selective", "full" }, default = "none" }
+  schema.recompute = check.choice { recomputation.granularities, default = "none" }
   schema.sequence_parallel = check.boolean { default = true }
   for name, option in pairs(s.options) do schema[name] = check.choice { option.choices, optional = true } end
   schema.simulate = simulate.options
@@ -125,11 +127,17 @@ local function explain(c, t)
   local kinds = p.layouts[1].kinds
   c.kinds = {}
   for i, kind in ipairs(kinds) do c.kinds[i] = { key = kind.key, count = 0, ops = ops(i) } end
-  for _, run in ipairs(p.layouts[1].runs) do c.kinds[run[1]].count = c.kinds[run[1]].count + run[2] end
   c.layers, c.first, c.last = c.kinds[1].ops, ops(#kinds + 1), ops(#kinds + 2)
-  c.recompute, c.sequence_parallel = t.o.recompute, t.o.sequence_parallel
+  recomputation.describe(c, p.variants[1], t.o)
+  offload.describe(c, p.variants[1], t.o)
+  if c.zero == 3 and not t.o.reshard_after_forward then c.reshard_after_forward = false end
+  c.sequence_parallel = t.o.sequence_parallel
   axes.tell_options(c, t.strategy, t.o)
   c.stages = configuration.stages(question, network, found)
+  for _, stage in ipairs(c.stages) do
+    for i, kind in ipairs(c.kinds) do kind.count = kind.count + stage.repeats * stage.kinds[i] end
+    stage.kinds = nil
+  end
   local audit = configuration.audit(question, network, found)
   c.exchanges, c.messages, c.least_time = audit.exchanges, audit.messages, audit.least
   for i, exchange in ipairs(c.exchanges) do
@@ -144,7 +152,8 @@ end
 -- What a configuration that a search found says of itself.
 local CHOSEN = {
   "strategy", "global_batch", "pp", "dp", "micro_batch", "panels", "fast", "zero", "schedule", "virtual_stages",
-  "recompute", "sequence_parallel",
+  "recompute", "recompute_modules", "recompute_method", "recompute_num_layers", "offload_layers",
+  "offload_modules", "offload_optimizer", "reshard_after_forward", "sequence_parallel",
 }
 
 -- The arguments with what they do not say taken from their `configuration`.
@@ -156,6 +165,9 @@ local function with_configuration(given)
   for _, name in ipairs(s.axis_names) do merged[name] = c[name] end
   for name in pairs(s.options) do merged[name] = c[name] end
   for _, name in ipairs(overlap.names) do merged[name] = c[name] end
+  if given.recompute ~= nil then -- how goes with what
+    merged.recompute_modules, merged.recompute_method, merged.recompute_num_layers = nil, nil, nil
+  end
   for name, value in pairs(given) do merged[name] = value end
   merged.configuration = nil
   return merged
@@ -201,9 +213,10 @@ end
 ---@param given table  as for tperf.search, with one value each:
 ---  strategy           the first that has the axes that are given
 ---  model, system, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
----  recompute_layers, optimizer, weights, gradients, master, moments, reserve, data_overlap, gradient_shard,
----  moe_dispatcher, overlap_tp, overlap_moe_a2a, delay_wgrad, overlap_grad_reduce, overlap_param_gather,
----  overlap_param_gather_with_optimizer_step, bucket_size
+---  recompute_modules, recompute_method, recompute_num_layers, recompute_layers, offload_layers, offload_modules,
+---  offload_optimizer, optimizer, weights, gradients, master, moments, loss, reserve, data_overlap, gradient_shard,
+---  reshard_after_forward, moe_dispatcher, overlap_tp, overlap_moe_a2a, delay_wgrad, overlap_grad_reduce,
+---  overlap_param_gather, overlap_param_gather_with_optimizer_step, bucket_size
 ---  global_batch       samples per iteration
 ---  tp, tp1, tp2, cp, ep, pp, micro_batch            1 unless given; etp as tp, shard all replicas
 ---  dp, gpus           either follows from the other

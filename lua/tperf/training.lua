@@ -1,6 +1,7 @@
 --- What training keeps in memory for every parameter: dtypes and optimizers, as data.
 local check = require "tperf.check"
 local overlap = require "tperf.overlap"
+local recompute = require "tperf.arch.recompute"
 
 local training = {}
 
@@ -22,8 +23,10 @@ local optimizers = {
   adafactor = { moments = 0, factored = true }, -- arXiv 1804.04235, without momentum
   lion = { moments = 1 },                      -- arXiv 2302.06675
   sgd = { moments = 1 },                       -- with momentum
-  -- arXiv 2502.16982: momentum alone for matrices; AdamW for embedding and head (and norms, which do not count)
-  muon = { moments = 1, end_moments = 2 },
+  sgd_without_momentum = { moments = 0 }, -- torch.optim.SGD as it is by itself
+  -- arXiv 2502.16982: momentum alone for matrices; AdamW for embedding and head (and norms, which do not count). Each
+  -- matrix's update goes through five Newton-Schulz iterations, whole: replicas that share its state gather it.
+  muon = { moments = 1, end_moments = 2, iterations = 5 },
 }
 training.optimizers = {}
 for name in pairs(optimizers) do training.optimizers[#training.optimizers + 1] = name end
@@ -45,8 +48,10 @@ training.schema = {
   master = check.choice { { "fp32", "bf16", "none" }, optional = true },
   gradients = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   moments = check.choice { DTYPES, optional = true },
+  loss = check.choice { { "in-place", "pytorch", "compiled" }, optional = true },
   reserve = check.number { min = 0, max = 0.99, default = 0 },
   data_overlap = check.boolean { default = true },
+  reshard_after_forward = check.boolean { default = true },
   gradient_shard = check.boolean { default = false },
 }
 
@@ -70,8 +75,10 @@ function training.of(o, rules, model)
     kept_bytes = BYTES[o.weights] or 0, gradient_bytes = BYTES[gradients], narrow_bytes = master and 0 or BYTES.fp32,
     optimizer_bytes = copy + optimizer.moments * one,
     end_optimizer_bytes = copy + (optimizer.end_moments or optimizer.moments) * one,
-    recompute_layers = o.recompute_layers, workspace_bytes = WORKSPACE, communicator_bytes = COMMUNICATOR,
-    data_overlap = o.data_overlap and 1 or 0, reserved = o.reserve,
+    recompute_layers = recompute.grouped(o), workspace_bytes = WORKSPACE, communicator_bytes = COMMUNICATOR,
+    data_overlap = o.data_overlap and 1 or 0, offloaded = o.offload_optimizer,
+    iterations = optimizer.iterations or 0,
+    reshards = o.reshard_after_forward and 1 or 0, reserved = o.reserve,
   }
   for name, value in pairs(overlap.terms(o)) do terms[name] = value end
   return terms

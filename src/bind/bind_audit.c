@@ -71,6 +71,7 @@ static void push_exchange(lua_State *L, const tp_setting *s, const tp_network *n
     tp_fields_set(L, "gather_late", e.gather);
     tp_fields_set(L, "reduce_hidden", e.hidden_reduce);
     tp_fields_set(L, "reduce_late", e.reduce);
+    if (e.update > 0) tp_fields_set(L, "update", e.update);
 }
 
 // Layers of every section that a stage holds, ends included, and its leading one.
@@ -138,6 +139,28 @@ static void set_pipeline(lua_State *L, const tp_pipeline *pipeline, const tp_ite
     set_passes(L, "others", &t->pipeline.others);
 }
 
+// Of what the host updates of the optimizer's states, where it keeps some.
+static void push_host_update(lua_State *L, tp_host_update u) {
+    if (!(u.bytes_updated > 0)) return;
+    lua_createtable(L, 0, 6);
+    tp_fields_set(L, "bytes_out", u.bytes_out);
+    tp_fields_set(L, "bytes_in", u.bytes_in);
+    tp_fields_set(L, "bytes_updated", u.bytes_updated);
+    tp_fields_set(L, "out", u.out);
+    tp_fields_set(L, "back", u.in);
+    tp_fields_set(L, "update", u.update);
+    lua_setfield(L, -2, "host_update");
+}
+
+// Of the optimizer's iterations on matrices, where it has some.
+static void push_orthogonal(lua_State *L, const tp_job *job, double flops) {
+    if (!(flops > 0)) return;
+    lua_createtable(L, 0, 2);
+    tp_fields_set(L, "flops", flops);
+    tp_fields_set(L, "time", tp_orthogonal_time(job, flops));
+    lua_setfield(L, -2, "update");
+}
+
 static int network_audit(lua_State *L) {
     tp_setting s;
     tp_error error;
@@ -179,6 +202,11 @@ static int network_audit(lua_State *L) {
     tp_fields_set(L, "host", s.software.host_s);
     tp_fields_set(L, "optimizer_bytes", tp_optimizer_bytes(&s.candidate, &s.job, network, costs));
     tp_fields_set(L, "optimizer_part", s.software.optimizer);
+    set_flag(L, "gathers_each", tp_gathers_each(&s.candidate, &s.training));
+    set_flag(L, "reduces_each", tp_reduces_each(&s.candidate, &s.training));
+    set_flag(L, "gathers_again", s.candidate.zero >= 3 && s.training.reshards > 0);
+    push_orthogonal(L, &s.job, tp_optimizer_flops(&s.candidate, &s.job, network, costs));
+    push_host_update(L, tp_optimizer_host(&s.candidate, &s.job, network, costs));
     tp_fields_set(L, "hbm", s.system.accelerator.hbm.bandwidth);
     return 1;
 }

@@ -54,14 +54,20 @@ static void push_breakdown(lua_State *L, const tp_iteration *t) {
     tp_fields_set(L, "bubble", t->bubble);
     tp_fields_set(L, "host", t->host);
     tp_fields_set(L, "optimizer", t->optimizer);
+    if (t->offload > 0) tp_fields_set(L, "offload", t->offload);
 }
 
 static void push_device(lua_State *L, const tp_stage *device, int n_kinds,
                         const tp_memory *memory) {
     int64_t layers = 0;
-    for (int kind = 0; kind < n_kinds; kind++)
+    lua_createtable(L, 0, 7);
+    lua_createtable(L, n_kinds, 0);
+    for (int kind = 0; kind < n_kinds; kind++) {
         layers += device->layers[kind];
-    lua_createtable(L, 0, 6);
+        lua_pushinteger(L, device->layers[kind]);
+        lua_rawseti(L, -2, kind + 1);
+    }
+    lua_setfield(L, -2, "kinds");
     lua_pushinteger(L, layers);
     lua_setfield(L, -2, "layers");
     lua_pushinteger(L, device->repeats);
@@ -162,6 +168,7 @@ static int network_iteration(lua_State *L) {
     lua_setfield(L, -2, "breakdown");
     push_memory(L, &memory);
     lua_setfield(L, -2, "memory");
+    if (memory.host > 0) tp_fields_set(L, "host_memory", memory.host);
     return 1;
 }
 

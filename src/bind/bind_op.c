@@ -1,9 +1,15 @@
 // bind_op.c: tperf.core.op: a constructor for each kind of op, is(value), and the methods of an op:
 //   op:recompute(saved_bytes)                     in full recomputation, see tperf/op.h
+//   op:input_bytes() -> number                    what of its saved bytes is its input
+//   op:drop_input(part), op:repeat_part(part, output_bytes)   what makes its input, or it itself, runs again, see there
+//   op:offload(input_alone)                       what it keeps goes to the host, see tperf/op.h
+//   op:hold(saved_bytes, passing_bytes)           what it keeps, and what its passes hold beside
+//   op:belong(module), op:belongs(module) -> boolean        to one of tp_module_names
 //   op:communicate(pass, kind, axis, bytes, share, beside, routing, exchanges)  adds a collective to "forward" or "backward"
 //   op:counts()                                   a record of all counts
 // and fields(), bytes() and routed_parts(), see there.
-// The first two change the op, and are for the library, before anyone else has it.
+// recompute, drop_input, repeat_part, offload, hold, belong and communicate change the op, and are for the library, before
+// anyone else has it.
 #include <math.h>
 #include <string.h>
 
@@ -107,6 +113,69 @@ static void read_routing(lua_State *L, const tp_op *op, tp_comm *comm) {
     if (fault) tp_bind_fail(L, "op '%s': once: %s", op->name, fault);
 }
 
+static int input_bytes(lua_State *L) {
+    lua_pushnumber(L, tp_bind_check_op(L, 1)->input_bytes);
+    return 1;
+}
+
+static double check_part(lua_State *L, int index) {
+    double part = luaL_checknumber(L, index);
+    luaL_argcheck(L, part >= 0 && part <= 1, index, "not from 0 to 1");
+    return part;
+}
+
+static int drop_input(lua_State *L) {
+    tp_op_drop_input(luaL_checkudata(L, 1, type_name), check_part(L, 2));
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int repeat(lua_State *L) {
+    double output_bytes = luaL_checknumber(L, 3);
+    luaL_argcheck(L, isfinite(output_bytes) && output_bytes >= 0, 3, "not a number of bytes");
+    tp_op_repeat(luaL_checkudata(L, 1, type_name), check_part(L, 2), output_bytes);
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int hold(lua_State *L) {
+    tp_op *op = luaL_checkudata(L, 1, type_name);
+    double saved = luaL_checknumber(L, 2), passing = luaL_checknumber(L, 3);
+    luaL_argcheck(L, isfinite(saved) && saved >= 0, 2, "not a number of bytes");
+    luaL_argcheck(L, isfinite(passing) && passing >= 0, 3, "not a number of bytes");
+    op->saved_bytes = saved;
+    op->passing_bytes = passing;
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int offload(lua_State *L) {
+    tp_op_offload(luaL_checkudata(L, 1, type_name), lua_toboolean(L, 2));
+    lua_settop(L, 1);
+    return 1;
+}
+
+static tp_module check_module(lua_State *L, int index) {
+    const char *name = luaL_checkstring(L, index);
+    for (int m = 0; m < TP_MODULE_COUNT; m++)
+        if (strcmp(name, tp_module_names[m]) == 0) return (tp_module)m;
+    tp_bind_fail(L, "op: no module is called '%s'", name);
+    return TP_MODULE_COUNT;
+}
+
+static int belong(lua_State *L) {
+    tp_op *op = luaL_checkudata(L, 1, type_name);
+    op->modules |= 1U << check_module(L, 2);
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int belongs(lua_State *L) {
+    const tp_op *op = tp_bind_check_op(L, 1);
+    lua_pushboolean(L, op->modules >> check_module(L, 2) & 1);
+    return 1;
+}
+
 static int communicate(lua_State *L) {
     static const char *const passes[] = {"forward", "backward", NULL};
     tp_op *op = luaL_checkudata(L, 1, type_name);
@@ -178,6 +247,13 @@ static int counts(lua_State *L) {
 
 static const luaL_Reg methods[] = {
     {"recompute", recompute},
+    {"input_bytes", input_bytes},
+    {"drop_input", drop_input},
+    {"repeat_part", repeat},
+    {"offload", offload},
+    {"hold", hold},
+    {"belong", belong},
+    {"belongs", belongs},
     {"communicate", communicate},
     {"counts", counts},
     {NULL, NULL},

@@ -1,8 +1,9 @@
-// bind_pipelines.c: tperf.core.pipelines(runs, has_ends, list) -> pipelines, for a search or one iteration.
+// bind_pipelines.c: tperf.core.pipelines(runs, has_ends, list, picked) -> pipelines, for a search or one iteration.
 //   runs: list of { kind, layers }: the model's layers in order, kind = section of its networks
 //   list: of { pp, virtual_stages, schedule, layers (a list, or nil), bubble_forward, bubble_backward, bubble_weight_grad,
 //     pairs, pairs_each, min_microbatches, microbatch_multiple, weight_copies, last_in_flight, bounds, placed, folded,
 //     in_flight = list of pp numbers }
+//   picked: nil, or { first, every }: which layers of a chunk are of twin kinds behind all others, see tperf/plan.h
 #include <string.h>
 
 #include "bind/bind.h"
@@ -21,6 +22,7 @@ typedef struct pipelines {
     bool has_ends;
     size_t n;
     int kinds; // of layers that a network must have
+    tp_picked picked;
     tp_pipeline list[];
 } pipelines;
 
@@ -153,7 +155,7 @@ static int64_t *read_dealt(lua_State *L, int index, const tp_heap *heap, int64_t
 
 // Fills the pipeline from the table at the top of the stack.
 static void read_pipeline(lua_State *L, const tp_heap *heap, tp_pipeline *pipeline,
-                          const tp_run *runs, size_t n_runs, bool has_ends) {
+                          const tp_run *runs, size_t n_runs, bool has_ends, tp_picked picked) {
     int at = lua_gettop(L);
     push_plain(L, at);
     description d;
@@ -178,6 +180,7 @@ static void read_pipeline(lua_State *L, const tp_heap *heap, tp_pipeline *pipeli
         .bounds = d.bounds,
         .placed = d.placed,
         .folded = d.folded,
+        .picked = picked,
     };
     const double *in_flight = push_numbers(L, at + 2, (size_t)d.pp);
     tp_error error;
@@ -195,10 +198,23 @@ static void read_pipeline(lua_State *L, const tp_heap *heap, tp_pipeline *pipeli
     lua_settop(L, at);
 }
 
+// Which layers are of the twins of that many kinds.
+static tp_picked read_picked(lua_State *L, int index, int kinds) {
+    if (lua_isnil(L, index)) return (tp_picked){0};
+    tp_picked picked = {.twin = kinds};
+    luaL_checktype(L, index, LUA_TTABLE);
+    tp_bind_raw_field(L, index, "first");
+    tp_bind_raw_field(L, index, "every");
+    picked.first = luaL_optinteger(L, -2, 0);
+    picked.every = luaL_optinteger(L, -1, 0);
+    lua_pop(L, 2);
+    return picked;
+}
+
 static int new_pipelines(lua_State *L) {
     size_t n_runs;
     int kinds = 0;
-    lua_settop(L, 3);
+    lua_settop(L, 4);
     const tp_run *runs = push_runs(L, 1, &n_runs, &kinds);
     bool has_ends = lua_toboolean(L, 2);
     int runs_index = lua_gettop(L);
@@ -207,7 +223,8 @@ static int new_pipelines(lua_State *L) {
     pipelines *p = lua_newuserdatauv(L, sizeof *p + n * sizeof p->list[0], 1);
     memset(p, 0, sizeof *p + n * sizeof p->list[0]);
     p->heap = tp_bind_heap(L);
-    p->kinds = kinds;
+    p->picked = read_picked(L, 4, kinds);
+    p->kinds = p->picked.twin + kinds;
     p->runs = runs;
     p->n_runs = n_runs;
     p->has_ends = has_ends;
@@ -218,7 +235,7 @@ static int new_pipelines(lua_State *L) {
         lua_rawgeti(L, 3, (lua_Integer)p->n + 1);
         luaL_checktype(L, -1, LUA_TTABLE);
         p->n++; // before it is filled: what a failure leaves behind is released
-        read_pipeline(L, &p->heap, &p->list[p->n - 1], runs, n_runs, has_ends);
+        read_pipeline(L, &p->heap, &p->list[p->n - 1], runs, n_runs, has_ends, p->picked);
         lua_pop(L, 1);
     }
     return 1;

@@ -74,8 +74,8 @@ static void push_task(lua_State *L, const tp_task *task) {
     if (task->comm) {
         set_text(L, "collective", tp_collective_names[task->comm->kind]);
         set_text(L, "axis", task->comm->axis);
-        tp_fields_set(L, "bytes", task->bytes);
     }
+    if (task->comm || task->kind == TP_TASK_OFFLOAD) tp_fields_set(L, "bytes", task->bytes);
     tp_fields_set(L, "fast_bytes", task->fast_bytes);
     tp_fields_set(L, "nic_bytes", task->nic_bytes);
     tp_fields_set(L, "seconds", task->seconds);
@@ -210,7 +210,7 @@ static tp_chunk *push_chunks(lua_State *L, const tp_pipeline *pipeline, int64_t 
     luaL_argcheck(L, n >= 1 && n <= layers + (has_ends && n > 2 ? 2 : 0), 9,
                   "no stage may be without layers");
     if (layers > MOST_LAYERS) tp_bind_fail(L, "a model of more than %d layers", MOST_LAYERS);
-    const int *kinds = push_kinds(L, runs, n_runs, layers);
+    int *kinds = push_kinds(L, runs, n_runs, layers);
     tp_stage *stages = lua_newuserdatauv(L, (size_t)n * sizeof *stages, 0);
     tp_pipeline_chunks(pipeline, runs, n_runs, has_ends, n, stages);
     tp_chunk *chunks = lua_newuserdatauv(L, (size_t)n * sizeof *chunks, 0);
@@ -218,6 +218,8 @@ static tp_chunk *push_chunks(lua_State *L, const tp_pipeline *pipeline, int64_t 
         chunks[c] = (tp_chunk){.stage = stages[c], .kinds = kinds, .leads = c < pipeline->pp};
         for (int kind = 0; kind < TP_KINDS_MAX; kind++)
             chunks[c].n_layers += stages[c].layers[kind];
+        for (int64_t i = 0; i < chunks[c].n_layers; i++)
+            kinds[i] = tp_picked_kind(&pipeline->picked, kinds[i], i);
         kinds += chunks[c].n_layers;
     }
     return chunks;

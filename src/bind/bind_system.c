@@ -245,6 +245,14 @@ static void read_network(lua_State *L, tp_system *out) {
     lua_pop(L, 2);
 }
 
+static void read_host(lua_State *L, tp_system *out) {
+    if (!enter(L, "host")) return;
+    out->host.bandwidth = number_field(L, "bandwidth", 0);
+    out->host.efficiency = number_field(L, "efficiency", 1);
+    out->host.memory_bandwidth = number_field(L, "memory_bandwidth", 0);
+    lua_pop(L, 1);
+}
+
 static const char sealed_key; // its address is the registry's key of a table: system -> its struct
 
 // Copies what a sealed system was read as.
@@ -270,6 +278,7 @@ void tp_bind_check_system(lua_State *L, int index, tp_system *out) {
     lua_pushvalue(L, index);
     read_accelerator(L, out);
     read_network(L, out);
+    read_host(L, out);
     lua_pop(L, 1);
     tp_error error;
     if (tp_system_validate(out, &error) != TP_OK) tp_bind_raise(L, &error);

@@ -42,6 +42,9 @@ static const tp_field training_fields[] = {
     FIELD(workspace_bytes),
     FIELD(communicator_bytes),
     FIELD(data_overlap),
+    FIELD(offloaded),
+    FIELD(iterations),
+    FIELD(reshards),
     FIELD(reserved),
 #undef FIELD
 #define OVERLAP(kind, name)                                                                        \
@@ -66,7 +69,8 @@ void tp_bind_check_training(lua_State *L, int index, tp_training *training) {
                  training->workspace_bytes >= 0 && training->communicator_bytes >= 0 &&
                  training->data_overlap >= 0 && training->data_overlap <= 1 &&
                  training->gather_overlap <= 1 && training->reduce_overlap <= 1 &&
-                 training->bucket >= 0 && training->bucket_each >= 0 && training->reserved >= 0 &&
+                 training->bucket >= 0 && training->bucket_each >= 0 && training->iterations >= 0 &&
+                 training->offloaded >= 0 && training->offloaded <= 1 && training->reserved >= 0 &&
                  training->reserved < 1;
     if (!sound) tp_bind_fail(L, "training: bytes must not be negative, parts be from 0 to 1");
 }

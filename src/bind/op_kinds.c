@@ -95,6 +95,7 @@ static const tp_field elementwise_fields[] = {
     NUMBER("forward_bytes", elementwise.forward_bytes),
     NUMBER("backward_bytes", elementwise.backward_bytes),
     OPTIONAL("saved_bytes", NUMBER, elementwise.saved_bytes),
+    OPTIONAL("input_bytes", NUMBER, elementwise.input_bytes),
     OPTIONAL("repeated_bytes", NUMBER, elementwise.repeated_bytes),
     OPTIONAL("recomputed", FLAG, elementwise.recomputed),
     OPTIONAL("fused", FLAG, elementwise.fused),

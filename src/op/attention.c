@@ -36,7 +36,7 @@ tp_status tp_op_scores(tp_op *op, const tp_attention *shape, tp_error *error) {
     tp_pass_kernel(&op->forward, TP_KERNEL_GEMM, H, r, k, d);
     tp_pass_kernel(&op->backward, TP_KERNEL_GEMM, H, r, d, k);
     tp_pass_kernel(&op->backward, TP_KERNEL_GEMM, H, k, d, r);
-    op->saved_bytes = 2 * element * H * r * d;
+    op->saved_bytes = op->input_bytes = 2 * element * H * r * d;
     op->recomputed = shape->recomputed;
     gather_keys(op, shape, 1);
     return TP_OK;
@@ -56,6 +56,7 @@ tp_status tp_op_attend(tp_op *op, const tp_attention *shape, tp_error *error) {
     tp_pass_kernel(&op->backward, TP_KERNEL_GEMM, H, r, k, d);
     tp_pass_kernel(&op->backward, TP_KERNEL_GEMM, H, k, d, r);
     op->saved_bytes = element * H * ((shape->keep_scores ? r * k : 0) + r * d);
+    op->input_bytes = element * H * r * d;
     gather_keys(op, shape, 1);
     return TP_OK;
 }

@@ -80,7 +80,7 @@ tp_status tp_op_linear(tp_op *op, const tp_linear *shape, tp_error *error) {
     op->backward.bytes =
         element * (2 * N * I + 2 * N * O) + 2 * weight * used * I * O + weight * biases;
     tp_op_hold(op, shape->weights_elsewhere ? 0 : products * I * O + biases, weight);
-    op->saved_bytes = shape->input_kept_elsewhere ? 0 : element * kept * I;
+    op->saved_bytes = op->input_bytes = shape->input_kept_elsewhere ? 0 : element * kept * I;
     op->expert = shape->experts > 0;
     op->tied = shape->tied;
     communicate_linear(op, shape, products * I * O, biases);
@@ -106,7 +106,8 @@ tp_status tp_op_summa(tp_op *op, const tp_summa *shape, tp_error *error) {
     double biases = shape->bias ? O : 0;
     op->forward.vector_flops = op->backward.vector_flops = N * biases;
     tp_op_hold(op, (double)shape->n_in_rows * O + biases, element);
-    op->saved_bytes = shape->input_kept_elsewhere ? 0 : element * N * (double)shape->n_in_columns;
+    op->saved_bytes = op->input_bytes =
+        shape->input_kept_elsewhere ? 0 : element * N * (double)shape->n_in_columns;
     op->tied = shape->tied;
     tp_pass_communicate(&op->forward, TP_BROADCAST, shape->columns_axis, X);
     tp_pass_communicate(&op->forward, TP_BROADCAST, shape->rows_axis, W);

@@ -5,6 +5,11 @@
 
 #include "op/counts.h"
 
+const char *const tp_module_names[TP_MODULE_COUNT] = {
+    "core_attn",      "moe_act",   "layernorm", "mla_up_proj", "mlp",       "moe",
+    "shared_experts", "attn_norm", "mlp_norm",  "qkv_linear",  "attn_proj", "expert_fc1",
+};
+
 tp_status tp_size_check(tp_error *error, const char *field, int64_t size) {
     if (size >= 0) return TP_OK;
     return tp_error_set(error, TP_INVALID, "'%s' must not be negative, got %lld", field,
@@ -65,4 +70,25 @@ void tp_op_recompute(tp_op *op, double saved_bytes) {
     op->recomputed = true;
     op->again_bytes += fmax(op->saved_bytes - saved_bytes, 0);
     op->saved_bytes = saved_bytes;
+    op->input_bytes = fmin(op->input_bytes, saved_bytes);
+}
+
+void tp_op_drop_input(tp_op *op, double part) {
+    double bytes = part * op->input_bytes;
+    op->again_bytes += bytes;
+    op->saved_bytes -= bytes;
+    op->input_bytes -= bytes;
+}
+
+void tp_op_repeat(tp_op *op, double part, double output_bytes) {
+    op->recomputed = part > 0;
+    op->kept_part = 1 - part;
+    op->saved_bytes += output_bytes;
+}
+
+void tp_op_offload(tp_op *op, bool input_alone) {
+    double bytes = input_alone ? op->input_bytes : op->saved_bytes;
+    op->offload_bytes += bytes;
+    op->saved_bytes -= bytes;
+    op->input_bytes = 0;
 }

@@ -1,5 +1,6 @@
 // pointwise.c: work that touches every element a few times: bias, activation, dropout, softmax,
 // norm. docs/model.md sections 1.2 to 1.4.
+#include <math.h>
 #include <stddef.h>
 
 #include "op/counts.h"
@@ -15,6 +16,7 @@ static tp_status check_elementwise(const tp_elementwise *shape, tp_error *error)
         {"forward_bytes", shape->forward_bytes},
         {"backward_bytes", shape->backward_bytes},
         {"saved_bytes", shape->saved_bytes},
+        {"input_bytes", shape->input_bytes},
     };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (!(counts[i].value >= 0))
@@ -33,6 +35,7 @@ tp_status tp_op_elementwise(tp_op *op, const tp_elementwise *shape, tp_error *er
     op->backward.bytes = shape->backward_bytes * n + parameter_bytes;
     tp_op_hold(op, parameters, tp_dtype_bytes(op->dtype));
     op->saved_bytes = shape->saved_bytes * n;
+    op->input_bytes = fmin(shape->input_bytes, shape->saved_bytes) * n;
     op->repeated_bytes = shape->repeated_bytes * n;
     op->recomputed = shape->recomputed;
     op->fused = shape->fused;
@@ -84,7 +87,7 @@ tp_status tp_op_norm(tp_op *op, const tp_norm *shape, tp_error *error) {
     op->forward.bytes = element * (2 * r * w + (rms ? 1 : 2) * r + parameters);
     op->backward.bytes = element * (5 * r * w + parameters);
     tp_op_hold(op, parameters, element);
-    op->saved_bytes = shape->input_kept_elsewhere ? 0 : element * r * w;
+    op->saved_bytes = op->input_bytes = shape->input_kept_elsewhere ? 0 : element * r * w;
     count_gather(op, shape, element);
     tp_pass_communicate(&op->forward, TP_ALL_REDUCE, shape->statistics_axis,
                         (rms ? 1 : 2) * element * r);

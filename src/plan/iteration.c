@@ -195,6 +195,18 @@ int tp_replica_comms_of(const tp_candidate *candidate, const tp_job *job, const 
     return comms_of(&dense, &expert, candidate, job, &costs[section], comms);
 }
 
+// A matrix is orthogonalised whole: replicas that share its state out gather its update in 16 bits (arXiv 2502.16982,
+// section 2.3). Embedding and head are not.
+static double update_time(const tp_candidate *candidate, const tp_job *job, const exchangers *dense,
+                          const exchangers *expert, const tp_layer_cost *cost, bool is_layer) {
+    enum { UPDATE_BYTES = 2 };
+    if (job->training->iterations == 0 || candidate->zero == 0 || !is_layer) return 0;
+    double seconds = exchange(&dense->gather, UPDATE_BYTES * cost->weights.count);
+    if (cost->experts.count > 0)
+        seconds += exchange(&expert->gather, UPDATE_BYTES * cost->experts.count);
+    return seconds;
+}
+
 void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
                        const tp_layer_cost *costs, tp_exchange *exchanges) {
     exchangers dense = exchangers_of(candidate, job, network, false), expert = {0};
@@ -202,10 +214,12 @@ void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const t
     for (int i = 0; i < network->n_kinds + 2; i++) {
         tp_replica_comm comms[TP_REPLICA_COMMS_MAX];
         int n = comms_of(&dense, &expert, candidate, job, &costs[i], comms);
-        tp_exchange e = {0, 0};
+        tp_exchange e = {0};
         for (int c = 0; c < n; c++)
             *(comms[c].gathers ? &e.gather : &e.reduce) += comms[c].seconds;
-        if (candidate->zero >= 3) e.reduce += e.gather; // the backward pass gathers again
+        // the backward pass gathers again
+        e.update = update_time(candidate, job, &dense, &expert, &costs[i], i < network->n_kinds);
+        if (candidate->zero >= 3 && job->training->reshards > 0) e.reduce += e.gather;
         exchanges[i] = e;
     }
 }
@@ -244,7 +258,7 @@ void tp_exposures_of(const tp_candidate *candidate, const tp_job *job, const tp_
         double reduce = beyond(exchanges[i].reduce, &costs[i].backward, job, t->reduce_overlap);
         double bucket = layers_of_bucket(candidate, job, network, &costs[i]);
         tp_exposure e = {gather, reduce, exchanges[i].gather - gather, exchanges[i].reduce - reduce,
-                         0,      0};
+                         0,      0,      exchanges[i].update};
         e.first_gather = bucket * e.hidden_gather;
         e.first_reduce = bucket * e.hidden_reduce;
         if (t->gather_in_step) e.first_gather = larger(e.first_gather - optimizer, 0);
@@ -262,6 +276,7 @@ tp_exposure tp_stage_exposure(const tp_stage *stage, const tp_network *network,
         sum.reduce += layers * sections[i].reduce;
         sum.hidden_gather += layers * sections[i].hidden_gather;
         sum.hidden_reduce += layers * sections[i].hidden_reduce;
+        sum.update += layers * sections[i].update;
     }
     sum.first_gather = smaller(first->first_gather, sum.hidden_gather);
     sum.first_reduce = smaller(first->first_reduce, sum.hidden_reduce);
@@ -284,13 +299,15 @@ static waiting waiting_of(const tp_candidate *candidate, const tp_job *job,
     tp_exposure sections[TP_SECTIONS_MAX];
     double microbatches = (double)candidate->microbatches;
     double chunks = (double)candidate->pipeline->virtual_stages;
-    bool gathers_each = candidate->zero >= 3, reduces_each = candidate->zero >= 2;
+    bool gathers_each = tp_gathers_each(candidate, job->training);
+    bool reduces_each = tp_reduces_each(candidate, job->training);
     waiting worst = {0};
     tp_exposures_of(candidate, job, network, costs, exchanges, optimizer, sections);
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
         tp_exposure e = tp_stage_exposure(&candidate->pipeline->stages[i], network, sections);
         double gather = (gathers_each ? microbatches : 1 / chunks) * e.gather + e.first_gather;
-        double reduce = (reduces_each ? microbatches : 1 / chunks) * e.reduce + e.first_reduce;
+        double reduce =
+            (reduces_each ? microbatches : 1 / chunks) * e.reduce + e.first_reduce + e.update;
         if (gather + reduce > worst.time)
             worst = (waiting){gather + reduce, gathers_each ? e.gather : 0,
                               reduces_each ? e.reduce : 0, &candidate->pipeline->stages[i]};
@@ -425,6 +442,7 @@ tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
         .bubble = p.bubble,
         .host = microbatches * pipeline.busy.host,
         .optimizer = p.optimizer,
+        .offload = microbatches * busy.offload,
         .flops = microbatches * average_flops(candidate->pipeline, network, costs),
         .pipeline = pipeline,
         .hop = p.hop,
@@ -442,7 +460,8 @@ void tp_passes_of(const tp_candidate *candidate, const tp_job *job, const tp_net
     tp_exchange exchanges[TP_SECTIONS_MAX];
     tp_exposure sections[TP_SECTIONS_MAX];
     double hop = tp_hop_time(candidate, job, tp_hop_times(job, network));
-    bool gathers_each = candidate->zero >= 3, reduces_each = candidate->zero >= 2;
+    bool gathers_each = tp_gathers_each(candidate, job->training);
+    bool reduces_each = tp_reduces_each(candidate, job->training);
     tp_exchange_times(candidate, job, network, costs, exchanges);
     tp_exposures_of(candidate, job, network, costs, exchanges,
                     tp_optimizer_time(candidate, job, network, costs), sections);
@@ -464,6 +483,6 @@ void tp_passes_of(const tp_candidate *candidate, const tp_job *job, const tp_net
         for (int64_t r = 0; r < stage->repeats; r++)
             waits[device++] =
                 (tp_device_waits){e.first_gather + (gathers_each ? 0 : e.gather / each),
-                                  e.first_reduce + (reduces_each ? 0 : e.reduce / each)};
+                                  e.first_reduce + e.update + (reduces_each ? 0 : e.reduce / each)};
     }
 }

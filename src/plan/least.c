@@ -20,11 +20,12 @@ typedef struct bound {
 
 // Of a stage of `chunks` chunks.
 static passes passes_of(const bound *b, const tp_stage *stage, double chunks) {
-    int zero = b->candidate->zero;
     tp_stage_time t = tp_stage_time_of(stage, b->network, b->costs, b->job);
     tp_exposure e = tp_stage_exposure(stage, b->network, b->sections);
-    double forward = chunks * b->hop + (zero >= 3 ? e.gather : 0);
-    double backward = chunks * b->hop + (zero >= 2 ? e.reduce : 0);
+    double forward =
+        chunks * b->hop + (tp_gathers_each(b->candidate, b->job->training) ? e.gather : 0);
+    double backward =
+        chunks * b->hop + (tp_reduces_each(b->candidate, b->job->training) ? e.reduce : 0);
     return (passes){t.forward + forward, t.backward - t.weight_grad + backward, t.weight_grad,
                     t.pair + forward + backward};
 }
@@ -95,9 +96,9 @@ double tp_iteration_least(const tp_candidate *candidate, const tp_job *job,
     tp_exposures_of(candidate, job, network, costs, exchanges, optimizer, b.sections);
     for (size_t i = 0; i < p->n_devices; i++) {
         tp_exposure e = tp_stage_exposure(&p->devices[i], network, b.sections);
-        double wait = e.first_gather + e.first_reduce +
-                      (candidate->zero >= 3 ? 0 : e.gather / chunks) +
-                      (candidate->zero >= 2 ? 0 : e.reduce / chunks);
+        double wait = e.first_gather + e.first_reduce + e.update +
+                      (tp_gathers_each(candidate, job->training) ? 0 : e.gather / chunks) +
+                      (tp_reduces_each(candidate, job->training) ? 0 : e.reduce / chunks);
         double own = own_work(&b, &p->devices[i]);
         least_wait = fmin(least_wait, wait);
         busiest = fmax(busiest, own + wait);

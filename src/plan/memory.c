@@ -9,9 +9,9 @@ typedef struct weights {
     tp_weights layers, layer_experts, ends, end_experts;
 } weights;
 
-// Activation bytes of a stage: for every micro-batch in flight; of the section `last`; of one pass.
+// Activation bytes of a stage: for every micro-batch in flight; of the section `last`; of one pass; in the host's memory.
 typedef struct activations {
-    double saved, last_saved, again, work;
+    double saved, last_saved, again, work, host;
 } activations;
 
 typedef struct question {
@@ -60,6 +60,7 @@ static void recompute_groups(const question *q, const tp_layer_cost *cost, doubl
     a->again = fmax(a->again, k * cost->again_bytes + (k - 1) * cost->input_bytes);
 }
 
+// What the host has kept comes back for the layer at hand and the one before it.
 // Of so many equal chunks of layers, which have one or both ends of the model.
 static activations activations_of(const question *q, const tp_stage *stage, double chunks,
                                   bool first, bool last) {
@@ -70,11 +71,12 @@ static activations activations_of(const question *q, const tp_stage *stage, doub
         if (layers == 0) continue;
         const tp_layer_cost *cost = &q->costs[kind];
         a.saved += layers * cost->saved_bytes;
+        a.host += layers * cost->offload_bytes;
         a.work = fmax(a.work, cost->work_bytes);
         if (cost->input_bytes > 0)
             recompute_groups(q, cost, layers, chunks, &a);
         else
-            a.again = fmax(a.again, cost->again_bytes);
+            a.again = fmax(a.again, cost->again_bytes + fmin(layers, 2) * cost->offload_bytes);
     }
     if (first) a.saved += q->costs[kinds].saved_bytes;
     if (!last) return a;
@@ -83,9 +85,10 @@ static activations activations_of(const question *q, const tp_stage *stage, doub
     return a;
 }
 
-// The bytes of what has so many for each byte, each parameter and each narrow parameter.
+// The bytes of what has so many for each byte, each parameter and each narrow parameter; FLOPs likewise.
 static double held(const tp_weights *w, const tp_weights *rate) {
-    return rate->bytes * w->bytes + rate->count * w->count + rate->narrow * w->narrow;
+    return rate->bytes * w->bytes + rate->count * w->count + rate->narrow * w->narrow +
+           rate->orthogonal * w->orthogonal;
 }
 
 // The same of a stage, whose ends may have another rate.
@@ -103,7 +106,9 @@ static double spread(const question *q, const weights *w, tp_weights rate, tp_we
 static double whole_layers(const question *q, const tp_stage *stage) {
     int zero = q->candidate->zero, kinds = q->network->n_kinds;
     const tp_training *t = q->job->training;
-    tp_weights rate = {.bytes = zero >= 3 ? 2 : 0, .count = t->gradient_bytes};
+    bool whole = tp_reduces_each(q->candidate, t);
+    tp_weights rate = {.bytes = zero >= 3 && t->reshards > 0 ? 2 : 0,
+                       .count = whole ? t->gradient_bytes : 0};
     double largest = 0;
     if (zero < 2 || q->shards == 1) return 0;
     for (int i = 0; i < kinds + 2; i++) {
@@ -127,18 +132,24 @@ static tp_memory memory_of(const question *q, const tp_stage *stage) {
     int zero = q->candidate->zero;
     weights w = weights_of(q, stage);
     tp_weights kept = {.bytes = t->kept_bytes > 0 ? 0 : 1, .count = t->kept_bytes};
-    tp_weights gradient = {.count = t->gradient_bytes};
+    tp_weights gradient = {.count = t->gradient_bytes}, gathered = {.bytes = 1};
     tp_weights state = {.count = t->optimizer_bytes, .narrow = t->narrow_bytes};
     tp_weights end_state = {.count = t->end_optimizer_bytes, .narrow = t->narrow_bytes};
     activations a = activations_of(q, stage, (double)pipeline->virtual_stages, has_first(q, stage),
                                    has_last(q, stage));
+    bool reduced = tp_reduces_each(q->candidate, t);
     tp_memory m = {
         .weights = spread(q, &w, kept, kept, zero >= 3),
-        .gradients = spread(q, &w, gradient, gradient, zero >= 2),
+        .gradients = spread(q, &w, gradient, gradient, reduced),
         .optimizer = spread(q, &w, state, end_state, zero >= 1),
         .activations = fmin(stage->in_flight, q->microbatches) * a.saved +
                        fmin(pipeline->last_in_flight, q->microbatches) * a.last_saved,
+        .host = fmin(stage->in_flight, q->microbatches) * a.host,
     };
+    if (zero >= 3 && t->reshards == 0 && q->shards > 1)
+        m.weights += spread(q, &w, gathered, gathered, false);
+    m.host += t->offloaded * m.optimizer;
+    m.optimizer -= t->offloaded * m.optimizer;
     if (q->job->on.rules->memory_counts_passing) {
         m.passing = a.again + a.work + whole_layers(q, stage) + messages_of(q);
         m.buffers = t->workspace_bytes + q->groups * t->communicator_bytes;
@@ -194,29 +205,86 @@ void tp_memory_of_devices(const tp_candidate *candidate, const tp_job *job,
         devices[i] = memory_of(&q, &candidate->pipeline->devices[i]);
 }
 
+double tp_orthogonal_time(const tp_job *job, double flops) {
+    const tp_system *system = job->on.system;
+    if (flops == 0) return 0;
+    return job->on.software->compute * flops /
+           (system->accelerator.compute_efficiency * system->accelerator.tensor[TP_BF16]);
+}
+
 double tp_optimizer_time(const tp_candidate *candidate, const tp_job *job,
                          const tp_network *network, const tp_layer_cost *costs) {
     double part = job->on.software->optimizer;
-    if (part == 0) return 0;
+    tp_host_update host = tp_optimizer_host(candidate, job, network, costs);
+    double seconds = host.out + host.update + host.in +
+                     tp_orthogonal_time(job, tp_optimizer_flops(candidate, job, network, costs));
+    if (part == 0) return seconds;
     double bytes = tp_optimizer_bytes(candidate, job, network, costs);
-    return bytes / (part * job->on.system->accelerator.hbm.bandwidth);
+    return bytes / (part * job->on.system->accelerator.hbm.bandwidth) + seconds;
 }
 
-double tp_optimizer_bytes(const tp_candidate *candidate, const tp_job *job,
-                          const tp_network *network, const tp_layer_cost *costs) {
-    const tp_training *t = job->training;
-    double most = 0;
+// The most that a device has of what there are so many bytes of for each byte, parameter and narrow parameter.
+static double most_updated(const tp_candidate *candidate, const tp_job *job,
+                           const tp_network *network, const tp_layer_cost *costs, tp_weights rate,
+                           double end_count) {
     question q = question_of(candidate, job, network, costs);
-    tp_weights rate = {
-        .bytes = t->kept_bytes > 0 ? 0 : 1,
-        .count = 2 * t->optimizer_bytes + 3 * t->gradient_bytes + t->kept_bytes,
-        .narrow = 2 * t->narrow_bytes,
-    };
+    double most = 0;
     tp_weights end_rate = rate;
-    end_rate.count += 2 * (t->end_optimizer_bytes - t->optimizer_bytes);
+    end_rate.count += end_count;
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
         weights w = weights_of(&q, &candidate->pipeline->stages[i]);
         most = fmax(most, spread(&q, &w, rate, end_rate, candidate->zero >= 1));
     }
     return most;
+}
+
+// A gradient is read for the norm, read for the update, and cleared. Of a state that the host has the GPU reads its
+// gradient for the norm and clears it.
+double tp_optimizer_bytes(const tp_candidate *candidate, const tp_job *job,
+                          const tp_network *network, const tp_layer_cost *costs) {
+    const tp_training *t = job->training;
+    double here = 1 - t->offloaded, end = 2 * (t->end_optimizer_bytes - t->optimizer_bytes);
+    tp_weights rate = {
+        .bytes = t->kept_bytes > 0 ? 0 : here,
+        .count = here * (2 * t->optimizer_bytes + t->kept_bytes) + (2 + here) * t->gradient_bytes,
+        .narrow = here * 2 * t->narrow_bytes,
+    };
+    return most_updated(candidate, job, network, costs, rate, here * end);
+}
+
+double tp_optimizer_flops(const tp_candidate *candidate, const tp_job *job,
+                          const tp_network *network, const tp_layer_cost *costs) {
+    tp_weights rate = {.orthogonal = job->training->iterations};
+    if (job->training->iterations == 0) return 0;
+    question q = question_of(candidate, job, network, costs);
+    double most = 0;
+    for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
+        weights w = weights_of(&q, &candidate->pipeline->stages[i]);
+        most = fmax(most, spread(&q, &w, rate, (tp_weights){0}, candidate->zero >= 1));
+    }
+    return most;
+}
+
+tp_host_update tp_optimizer_host(const tp_candidate *candidate, const tp_job *job,
+                                 const tp_network *network, const tp_layer_cost *costs) {
+    const tp_training *t = job->training;
+    const tp_system *system = job->on.system;
+    double part = t->offloaded, end = 2 * (t->end_optimizer_bytes - t->optimizer_bytes);
+    if (part == 0) return (tp_host_update){0};
+    tp_weights gradients = {.count = part * t->gradient_bytes};
+    tp_weights back = {.bytes = t->kept_bytes > 0 ? 0 : part, .count = part * t->kept_bytes};
+    tp_weights states = {.count = part * 2 * t->optimizer_bytes,
+                         .narrow = part * 2 * t->narrow_bytes};
+    tp_weights updated = gradients;
+    tp_weights_add(&updated, &back, 1);
+    tp_weights_add(&updated, &states, 1);
+    tp_host_update u = {
+        .bytes_out = most_updated(candidate, job, network, costs, gradients, 0),
+        .bytes_in = most_updated(candidate, job, network, costs, back, 0),
+        .bytes_updated = most_updated(candidate, job, network, costs, updated, part * end),
+    };
+    u.out = u.bytes_out / (system->host.bandwidth * system->host.efficiency);
+    u.in = u.bytes_in / (system->host.bandwidth * system->host.efficiency);
+    u.update = u.bytes_updated / system->host.memory_bandwidth;
+    return u;
 }

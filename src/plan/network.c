@@ -41,9 +41,21 @@ tp_status tp_network_join(tp_network *network, const tp_op *op, tp_error *error)
     return TP_OK;
 }
 
+// FLOPs of X <- a X + (b X X^T + c (X X^T)^2) X for each matrix of a product, m x n with m <= n (arXiv 2502.16982,
+// section 2.1): products of 2 m^2 n, 2 m^3 and 2 m^2 n.
+static double orthogonal_flops(const tp_op *op) {
+    const tp_kernel *kernel = &op->forward.kernels[0];
+    if (op->forward.n_kernels == 0 || kernel->kind != TP_KERNEL_GEMM || op->parameters == 0)
+        return 0;
+    double m = fmin(kernel->n, kernel->k), n = fmax(kernel->n, kernel->k);
+    double matrices = floor(op->parameters / (m * n));
+    return matrices * (4 * m * m * n + 2 * m * m * m);
+}
+
 static tp_weights weights_of(const tp_op *op) {
     bool narrow = op->weight_bytes < FP32_BYTES * op->parameters;
-    return (tp_weights){op->weight_bytes, op->parameters, narrow ? op->parameters : 0};
+    return (tp_weights){op->weight_bytes, op->parameters, narrow ? op->parameters : 0,
+                        orthogonal_flops(op)};
 }
 
 void tp_network_bytes(const tp_network *network, tp_layer_cost *costs) {
@@ -58,10 +70,12 @@ void tp_network_bytes(const tp_network *network, tp_layer_cost *costs) {
             if (op->tied) tp_weights_add(&sum.tied, &weights, 1);
             sum.saved_bytes += op->saved_bytes;
             sum.again_bytes += op->again_bytes;
+            sum.offload_bytes += op->offload_bytes;
             whole = whole && op->recomputed;
             double panels = op->panels ? op->forward.bytes_per_panel : 0;
             double work = op->forward.bytes + panels - op->repeated_bytes - op->weight_bytes -
                           op->saved_bytes - op->again_bytes;
+            if (op->passing_bytes > 0) work = op->passing_bytes;
             sum.work_bytes = fmax(sum.work_bytes, work);
         }
         sum.input_bytes = whole ? sum.saved_bytes : 0;
@@ -108,6 +122,15 @@ static void add_exchange(tp_expert_cost *sum, const tp_op *op, const tp_op_cost 
     if (exchange) *inside = !*inside;
 }
 
+// A pass waits for copies to or from the host that take longer than all that it does meanwhile.
+static void wait_for_host(tp_pass_cost *pass, double bytes, const tp_system *system) {
+    if (!(bytes > 0)) return;
+    double late = bytes / (system->host.bandwidth * system->host.efficiency) - pass->time;
+    if (!(late > 0)) return;
+    pass->offload += late;
+    pass->time += late;
+}
+
 void tp_network_time(const tp_network *network, const tp_platform *on,
                      const tp_placement *placement, const tp_op_work *works, tp_layer_cost *costs) {
     tp_network_bytes(network, costs);
@@ -125,6 +148,8 @@ void tp_network_time(const tp_network *network, const tp_platform *on,
             sum->flops += work.flops;
             add_exchange(&sum->exchange, op, &cost, on, network, placement, &inside);
         }
+        wait_for_host(&sum->forward, sum->offload_bytes, on->system);
+        wait_for_host(&sum->backward, sum->offload_bytes, on->system);
     }
 }
 
@@ -132,6 +157,10 @@ tp_status tp_network_check_system(const tp_network *network, const tp_system *sy
                                   tp_error *error) {
     for (size_t i = 0; i < network->n_ops; i++) {
         const tp_op *op = &network->ops[i];
+        if (op->offload_bytes > 0 && !(system->host.bandwidth > 0))
+            return tp_error_set(error, TP_INVALID,
+                                "op '%s' offloads to the host, whose bandwidth is not given",
+                                op->name);
         bool tensor = op->forward.tensor_flops > 0 || op->backward.tensor_flops > 0;
         bool vector = op->forward.vector_flops > 0 || op->backward.vector_flops > 0;
         tensor = tensor && !(system->accelerator.tensor[op->matrix_dtype] > 0);

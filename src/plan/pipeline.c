@@ -11,14 +11,23 @@ static int64_t chunk_layers(int64_t layers, int64_t n, int64_t c) {
     return full - (turn < missing);
 }
 
-// Adds layers [from, from + n) of the model to a stage.
-static void add_layers(tp_stage *stage, const tp_run *runs, size_t n_runs, int64_t from,
-                       int64_t n) {
+// Adds layers of a kind to a stage, the first of which is the at-th of its chunk.
+static void add_run(tp_stage *stage, const tp_picked *picked, int kind, int64_t at, int64_t n) {
+    if (stage->leading == TP_NO_LAYER) stage->leading = tp_picked_kind(picked, kind, at);
+    if (picked->twin == 0) stage->layers[kind] += n;
+    for (int64_t i = 0; picked->twin && i < n; i++)
+        stage->layers[tp_picked_kind(picked, kind, at + i)]++;
+}
+
+// Adds a chunk, layers [from, from + n) of the model, to a stage.
+static void add_layers(tp_stage *stage, const tp_picked *picked, const tp_run *runs, size_t n_runs,
+                       int64_t from, int64_t n) {
+    int64_t at = 0;
     for (size_t r = 0; r < n_runs && n > 0; from -= runs[r++].layers) {
         if (from >= runs[r].layers) continue;
         int64_t here = runs[r].layers - from < n ? runs[r].layers - from : n;
-        if (stage->leading == TP_NO_LAYER) stage->leading = runs[r].kind;
-        stage->layers[runs[r].kind] += here;
+        add_run(stage, picked, runs[r].kind, at, here);
+        at += here;
         n -= here;
         from += here;
     }
@@ -71,7 +80,7 @@ void tp_pipeline_chunks(const tp_pipeline *pipeline, const tp_run *runs, size_t 
                                .leading = TP_NO_LAYER,
                                .first = has_ends && c == 0,
                                .last = has_ends && c == n - 1};
-        add_layers(&chunks[c], runs, n_runs, from, here);
+        add_layers(&chunks[c], &pipeline->picked, runs, n_runs, from, here);
         from += here;
     }
 }
@@ -127,7 +136,7 @@ tp_status tp_pipeline_split(tp_pipeline *pipeline, const tp_heap *heap, const tp
             int64_t c = chunk_of(pipeline, device, leg);
             stage.first = stage.first || (has_ends && c == 0);
             stage.last = stage.last || (has_ends && c == chunks - 1);
-            add_layers(&stage, runs, n_runs, start[c], start[c + 1] - start[c]);
+            add_layers(&stage, &pipeline->picked, runs, n_runs, start[c], start[c + 1] - start[c]);
         }
         add_stage(pipeline, &stage);
         add_device(pipeline, &stage);

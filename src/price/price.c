@@ -36,6 +36,7 @@ void tp_pass_cost_add(tp_pass_cost *sum, const tp_pass_cost *part, double times)
     sum->compute += times * part->compute;
     sum->exposed_memory += times * part->exposed_memory;
     sum->comm += times * part->comm;
+    sum->offload += times * part->offload;
     sum->time += times * part->time;
     sum->launches += times * part->launches;
     sum->slowing += times * part->slowing;
@@ -266,6 +267,15 @@ tp_op_work tp_op_work_of(const tp_op *op, const tp_platform *on, int64_t panels)
     return work;
 }
 
+tp_pass_cost tp_pass_again(const tp_op *op, const tp_pass_cost *forward) {
+    tp_pass_cost again = *forward;
+    double kept = op->kept_part * (forward->compute + forward->exposed_memory);
+    again.compute -= op->kept_part * forward->compute;
+    again.exposed_memory -= op->kept_part * forward->exposed_memory;
+    again.time -= kept;
+    return again;
+}
+
 tp_op_cost tp_op_cost_of(const tp_op *op, const tp_op_work *work, const tp_platform *on,
                          const int64_t *sizes, const tp_placement *placement) {
     tp_op_cost cost = {work->forward, work->backward, 0};
@@ -275,10 +285,11 @@ tp_op_cost tp_op_cost_of(const tp_op *op, const tp_op_work *work, const tp_platf
     if (op->weight_bytes > 0 && op->backward.tensor_flops > 0)
         cost.weight_grad = (cost.backward.compute + cost.backward.exposed_memory) / 2;
     if (op->recomputed) {
+        tp_pass_cost again = tp_pass_again(op, &cost.forward);
         if (on->rules->recompute_counts_everywhere)
-            tp_pass_cost_add(&cost.backward, &cost.forward, 1);
+            tp_pass_cost_add(&cost.backward, &again, 1);
         else
-            cost.backward.time += cost.forward.time;
+            cost.backward.time += again.time;
     }
     return cost;
 }

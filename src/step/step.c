@@ -7,9 +7,10 @@
 
 const char *const tp_task_names[TP_TASK_KIND_COUNT] = {
     "kernel",           "collective", "message",   "gather weights",
-    "reduce gradients", "launches",   "optimizer",
+    "reduce gradients", "launches",   "optimizer", "offload",
 };
-const char *const tp_resource_names[TP_RESOURCE_COUNT] = {"compute", "fast", "nics", "host"};
+const char *const tp_resource_names[TP_RESOURCE_COUNT] = {"compute", "fast", "nics", "host",
+                                                          "copy"};
 
 void tp_task_list_release(tp_task_list *list) {
     tp_heap_free(list->tasks);
@@ -39,7 +40,8 @@ static void price_exchanges(tp_step *s) {
             tp_route route = tp_collective_route(on->system, on->rules, comms[c].kind,
                                                  comms[c].bytes, comms[c].group);
             double *gathered = s->gather_bytes[i], *reduced = s->reduce_bytes[i];
-            bool again = comms[c].gathers && s->candidate->zero >= 3;
+            bool again =
+                comms[c].gathers && s->candidate->zero >= 3 && s->job->training->reshards > 0;
             double *bytes[] = {comms[c].gathers ? gathered : reduced, again ? reduced : NULL};
             for (int b = 0; b < 2; b++) {
                 if (!bytes[b]) continue;
@@ -70,6 +72,12 @@ tp_status tp_step_init(tp_step *step, const tp_heap *heap, const tp_candidate *c
     step->hop = tp_hop_time(candidate, job, tp_hop_times(job, network));
     price_exchanges(step);
     return TP_OK;
+}
+
+// Whether every micro-batch exchanges weights, or gradients, with the replicas.
+static bool each_time(const tp_step *s, bool weights) {
+    const tp_training *t = s->job->training;
+    return weights ? tp_gathers_each(s->candidate, t) : tp_reduces_each(s->candidate, t);
 }
 
 // Of an exchange among the replicas, that of the section and layer at hand.
@@ -103,9 +111,8 @@ static double done_beside(const tp_writer *w, size_t begin, double start, double
 // happens every time, what it does not.
 static void write_exchange(tp_writer *w, const tp_chunk *chunk, bool forward, size_t begin,
                            double start) {
-    int zero = w->step->candidate->zero;
     const tp_exposure *e = &w->step->exposures[w->section];
-    bool each = zero >= (forward ? 3 : 2);
+    bool each = each_time(w->step, forward);
     const tp_training *training = w->step->job->training;
     double overlap =
         tp_window(w->step->job, forward ? training->gather_overlap : training->reduce_overlap);
@@ -134,7 +141,9 @@ static void write_forward(tp_writer *w, size_t begin, size_t end, bool again) {
     const tp_op_cost *price;
     for (size_t i = begin; i < end; i++) {
         const tp_op *op = op_of(w->step, i, &price);
-        if (!again || op->recomputed) tp_write_op(w, op, &op->forward, &price->forward, 0, again);
+        if (again && !op->recomputed) continue;
+        tp_pass_cost cost = again ? tp_pass_again(op, &price->forward) : price->forward;
+        tp_write_op(w, op, &op->forward, &cost, 0, again);
     }
 }
 
@@ -151,6 +160,20 @@ static void write_backward(tp_writer *w, size_t begin, size_t end, tp_pass_kind 
     }
 }
 
+// Activations of a layer on their way to the host, or back: beside the pass of the layer, which waits for the rest.
+static void write_offload(tp_writer *w, bool forward, double start) {
+    const tp_system *system = w->step->job->on.system;
+    const tp_layer_cost *cost = &w->step->costs[w->section];
+    if (!(cost->offload_bytes > 0)) return;
+    tp_task task = {.kind = TP_TASK_OFFLOAD, .resources = TP_ON_COPY, .beside = true};
+    task.seconds = cost->offload_bytes / (system->host.bandwidth * system->host.efficiency);
+    task.bytes = cost->offload_bytes;
+    task.start = start;
+    task.stop = start + task.seconds;
+    tp_write(w, task);
+    w->now += forward ? cost->forward.offload : cost->backward.offload;
+}
+
 // One layer, or one end of the model.
 static void write_section(tp_writer *w, const tp_chunk *chunk, tp_pass_kind pass, int section,
                           int64_t layer) {
@@ -164,6 +187,7 @@ static void write_section(tp_writer *w, const tp_chunk *chunk, tp_pass_kind pass
         write_forward(w, begin, end, false);
     else
         write_backward(w, begin, end, pass);
+    if (pass != TP_BACKWARD_WEIGHT) write_offload(w, pass == TP_FORWARD, start);
     if (pass != TP_BACKWARD_WEIGHT) write_exchange(w, chunk, pass == TP_FORWARD, first_task, start);
 }
 
@@ -230,8 +254,7 @@ static void write_pass(tp_writer *w, const tp_chunk *chunk, tp_pass_kind pass) {
     }
     write_launches(w, host, 0, whole - put_off);
     tp_exposure e = tp_stage_exposure(&chunk->stage, s->network, s->exposures);
-    int zero = s->candidate->zero;
-    double late = forward ? (zero >= 3 ? e.gather : 0) : (zero >= 2 ? e.reduce : 0);
+    double late = !each_time(s, forward) ? 0 : forward ? e.gather : e.reduce;
     w->now = fmax(w->now, whole - put_off + late); // where the host is what everything waits for
     if (s->candidate->pipeline->pp > 1) tp_write_next(w, message(s));
 }
@@ -250,6 +273,16 @@ tp_status tp_step_pass(const tp_step *step, const tp_chunk *chunk, tp_pass_kind 
     return finish(&w, error);
 }
 
+// Whole matrices of updates, gathered for the optimizer's step.
+static void write_updates(tp_writer *w, const tp_stage *device) {
+    int kinds = w->step->network->n_kinds;
+    for (w->section = 0; w->section < kinds; w->section++) {
+        double seconds =
+            tp_stage_layers(device, w->section, kinds) * w->step->exposures[w->section].update;
+        tp_write_next(w, exchange(w, TP_TASK_GATHER, seconds, 0));
+    }
+}
+
 // What a device waits for once: the exchange of its leading layer, and of all what no pass hides, where that does not
 // happen in every pass. Of several chunks the others exchange theirs while the first works.
 static tp_status write_waits(const tp_step *step, const tp_stage *device, bool before,
@@ -259,7 +292,7 @@ static tp_status write_waits(const tp_step *step, const tp_stage *device, bool b
                    .section = tp_leading_section(device, step->network),
                    .layer = -1};
     tp_task_kind kind = before ? TP_TASK_GATHER : TP_TASK_REDUCE;
-    bool each = step->candidate->zero >= (before ? 3 : 2);
+    bool each = each_time(step, before);
     double chunks = (double)step->candidate->pipeline->virtual_stages;
     int kinds = step->network->n_kinds;
     for (int i = 0; i < kinds + 2 && !each; i++) {
@@ -276,6 +309,7 @@ static tp_status write_waits(const tp_step *step, const tp_stage *device, bool b
     tp_write_next(&w,
                   exchange(&w, kind, before ? whole.first_gather : whole.first_reduce,
                            before ? e->gather + e->hidden_gather : e->reduce + e->hidden_reduce));
+    if (!before) write_updates(&w, device);
     return finish(&w, error);
 }
 
@@ -291,11 +325,23 @@ tp_status tp_step_after(const tp_step *step, const tp_stage *device, tp_task_lis
 
 tp_status tp_step_optimizer(const tp_step *step, tp_task_list *list, tp_error *error) {
     tp_writer w = {.step = step, .list = list, .section = -1, .layer = -1};
-    tp_write_next(&w, (tp_task){
-                          .kind = TP_TASK_OPTIMIZER,
-                          .resources = TP_ON_COMPUTE,
-                          .seconds = tp_optimizer_time(step->candidate, step->job, step->network,
-                                                       step->costs),
-                      });
+    tp_host_update host = tp_optimizer_host(step->candidate, step->job, step->network, step->costs);
+    double all = tp_optimizer_time(step->candidate, step->job, step->network, step->costs);
+    const tp_task tasks[] = {
+        {.kind = TP_TASK_OFFLOAD,
+         .resources = TP_ON_COPY,
+         .seconds = host.out,
+         .bytes = host.bytes_out},
+        {.kind = TP_TASK_OPTIMIZER, .resources = TP_ON_HOST, .seconds = host.update},
+        {.kind = TP_TASK_OFFLOAD,
+         .resources = TP_ON_COPY,
+         .seconds = host.in,
+         .bytes = host.bytes_in},
+        {.kind = TP_TASK_OPTIMIZER,
+         .resources = TP_ON_COMPUTE,
+         .seconds = all - (host.out + host.update + host.in)},
+    };
+    for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++)
+        tp_write_next(&w, tasks[i]);
     return finish(&w, error);
 }

@@ -13,7 +13,7 @@ typedef struct tp_writer {
     bool no_memory; // something could not be written: the list is no good
 } tp_writer;
 
-enum { TP_ON_COMPUTE = 1 << TP_COMPUTE, TP_ON_HOST = 1 << TP_HOST };
+enum { TP_ON_COMPUTE = 1 << TP_COMPUTE, TP_ON_HOST = 1 << TP_HOST, TP_ON_COPY = 1 << TP_COPY };
 
 static inline unsigned tp_tiers(double fast_bytes, double nic_bytes) {
     return (fast_bytes > 0 ? 1U << TP_FAST : 0) | (nic_bytes > 0 ? 1U << TP_NICS : 0);

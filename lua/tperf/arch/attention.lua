@@ -9,6 +9,7 @@
 local block = require "tperf.block"
 local op = require "tperf.op"
 local parts = require "tperf.arch.parts"
+local recompute = require "tperf.arch.recompute"
 
 local attention = {}
 
@@ -52,7 +53,7 @@ end
 
 -- Kernels of their own work on every pair, masked or not, and repeat shared keys and values for every head.
 local function separate(m, p, cut, shape)
-  local again = p.recompute == "selective" or p.attention == "recompute"
+  local again = p.attention == "recompute" or recompute.has(p, "core_attn")
   local rows, keys = 1.0 * p.micro_batch * cut.heads * cut.queries, keys_of(p, cut, shape)
   local function product(make, name, width, recomputed)
     return make {
@@ -113,7 +114,7 @@ end
 function attention.kernels(m, p, cut, shape)
   local ops = kernels[p.attention](m, p, cut, shape)
   if (cut.key_shards or 1) > 1 then ops[#ops + 1] = join_keys(p, cut, shape) end
-  return parts.exchanged(p, ops, cut, shape)
+  return parts.module("core_attn", parts.exchanged(p, ops, cut, shape))
 end
 
 --- Rotation of `heads` heads of `width` features for every query that this GPU projects.
@@ -157,8 +158,9 @@ function attention.inside(m, p, o)
     p:column {
       name = "qkv", n_in = m.hidden, local_out = (made.heads + 2 * made.kv_heads + gate) * d, bias = m.biases.qkv,
       input_kept_elsewhere = o.input_kept_elsewhere, gathered = o.gathered,
-    },
+    }:belong "qkv_linear",
   }
+  recompute.made_of(ops[1], { made.heads, made.kv_heads, made.kv_heads, gate > 0 and gate or nil })
   if m.qk_norm then parts.append(ops, query_key_norms(m, p, made)) end
   if m.positions == "rotary" then ops[#ops + 1] = attention.rotary(p, made, made.heads + made.kv_heads, d) end
   if m.positions == "relative" then ops[#ops + 1] = position_bias(p, cut) end
@@ -171,13 +173,13 @@ function attention.inside(m, p, o)
   end
   ops[#ops + 1] = p:row {
     name = "proj", n_in = m.heads * d, n_out = m.hidden, bias = m.biases.attention_out, partial = o.partial,
-  }
+  }:belong "attn_proj"
   return ops
 end
 
 --- The attention block, one of the layer's n sublayers, whose first it is.
 function attention.block(n)
-  return block("attention", function(m, p) return parts.sublayer(m, p, 1, n, attention.inside(m, p)) end)
+  return block("attention", function(m, p) return parts.sublayer(m, p, 1, n, attention.inside(m, p), "attn_norm") end)
 end
 
 return attention

@@ -45,7 +45,7 @@ dit.modulation = block("modulation", function(m, p) return { dit.modulate(m, p, 
 
 dit.attention = block("attention", function(m, p) return around(m, p, attention.inside(m, p)) end)
 
-dit.mlp = block("mlp", function(m, p) return around(m, p, parts.mlp(m, p, m.ffn)) end)
+dit.mlp = block("mlp", function(m, p) return around(m, p, parts.module("mlp", parts.mlp(m, p, m.ffn))) end)
 
 --- Before the first layer: the time step, spread into sines and cosines, through two products; the class's vector.
 function dit.conditioning(m, p)

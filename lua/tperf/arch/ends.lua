@@ -49,6 +49,21 @@ ends.embedding = block("embedding", function(m, p)
   return ops
 end)
 
+-- Bytes of a logit that a loss keeps for the backward pass, and that its passes hold beside (tperf.software says which
+-- stack has which). The op's own are those of one that keeps the softmax in fp32 and makes the gradient in its place.
+--   pytorch    F.cross_entropy of logits cast to fp32 (torchtitan's components/loss.py): log_softmax keeps its output in
+--              fp32; backward, nll_loss makes a gradient of it and log_softmax that of the logits, both in fp32
+--   compiled   the same under torch.compile: one kernel forward, one backward, which read and write 16-bit logits
+local LOSSES <const> = { pytorch = { 4, 8 }, compiled = { 2, 2 } }
+local OWN_BYTES <const> = 4
+
+local function hold(one, loss)
+  local held = LOSSES[loss]
+  if not held then return one end
+  local logits = one:counts().saved_bytes / OWN_BYTES
+  return one:hold(held[1] * logits, held[2] * logits)
+end
+
 --- The product with the output table and, in training, the loss. shared: this GPU has the table already.
 function ends.logits(m, p, shared)
   local width = m.embedding_width or m.hidden
@@ -67,7 +82,7 @@ function ends.logits(m, p, shared)
     }
   end
   if p.mode == "train" then
-    ops[#ops + 1] = p:cross_entropy { name = "loss", vocab = m.vocab }
+    ops[#ops + 1] = hold(p:cross_entropy { name = "loss", vocab = m.vocab }, p.loss)
   elseif p.features and p[p.features] > 1 then -- every GPU samples from all logits
     ops[#ops + 1] = op.collective {
       name = "logits", kind = "all_gather", axis = p.features, bytes = BYTES * rows * m.vocab,

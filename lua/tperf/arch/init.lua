@@ -8,6 +8,8 @@ local block = require "tperf.block"
 local check = require "tperf.check"
 local gpt = require "tperf.arch.gpt"
 local mtp = require "tperf.arch.mtp"
+local offload = require "tperf.arch.offload"
+local recompute = require "tperf.arch.recompute"
 local stated = require "tperf.arch.stated"
 local transformer = require "tperf.arch.transformer"
 
@@ -49,13 +51,13 @@ function architecture.is(value)
 end
 
 -- Under full recomputation a layer keeps its input alone, and runs again before its backward pass (arXiv 2205.05198,
--- section 5; table 2 has 2 s b h).
+-- section 5; table 2 has 2 s b h); under selective recomputation its modules do so (recompute.lua).
 local function recomputable(original, opens)
   return block(original.name, function(m, p)
     local ops = original.build(m, p)
-    if p.recompute ~= "full" or type(ops) ~= "table" then return ops end
-    for i, one in ipairs(ops) do one:recompute(opens and i == 1 and 2 * p:outer(m.hidden) or 0) end
-    return ops
+    if type(ops) ~= "table" then return ops end
+    if p.recompute ~= "none" then recompute.mark(m, p, ops, opens) end
+    return (p.offload or p.offload_modules) and offload.mark(p, ops) or ops
   end)
 end
 

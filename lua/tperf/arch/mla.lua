@@ -17,16 +17,21 @@ local parts = require "tperf.arch.parts"
 
 local mla = {}
 
+-- The projections out of the latents with their norms and the rotation: what Megatron-Core recomputes together.
+local function up(ops) return parts.module("mla_up_proj", ops) end
+
 local function queries(m, p, made, ops)
   local a = m.mla
   local width = made.heads * (a.nope_dim + a.rope_dim)
   if not a.q_rank then
-    ops[#ops + 1] = p:column { name = "q", n_in = m.hidden, local_out = width }
+    ops[#ops + 1] = p:column { name = "q", n_in = m.hidden, local_out = width }:belong "qkv_linear"
     return
   end
   ops[#ops + 1] = p:replicated { name = "q-down", n_in = m.hidden, n_out = a.q_rank, bias = m.biases.qkv }
-  ops[#ops + 1] = parts.norm(m, p, "q-norm", a.q_rank)
-  ops[#ops + 1] = p:column { name = "q-up", n_in = a.q_rank, local_out = width }
+    :belong "qkv_linear"
+  parts.append(ops, up {
+    parts.norm(m, p, "q-norm", a.q_rank), p:column { name = "q-up", n_in = a.q_rank, local_out = width },
+  })
 end
 
 local function keys_and_values(m, p, made, ops)
@@ -34,14 +39,21 @@ local function keys_and_values(m, p, made, ops)
   ops[#ops + 1] = p:replicated {
     name = "kv-down", n_in = m.hidden, n_out = a.kv_rank + a.rope_dim, bias = m.biases.qkv,
     input_kept_elsewhere = a.q_rank ~= nil,
-  }
-  ops[#ops + 1] = parts.norm(m, p, "kv-norm", a.kv_rank)
-  ops[#ops + 1] = p:column { name = "kv-up", n_in = a.kv_rank, local_out = made.heads * (a.nope_dim + a.v_dim) }
+  }:belong "qkv_linear"
+  parts.append(ops, up {
+    parts.norm(m, p, "kv-norm", a.kv_rank),
+    p:column { name = "kv-up", n_in = a.kv_rank, local_out = made.heads * (a.nope_dim + a.v_dim) },
+  })
   if p.sequence_parallel then -- the shared rotary key is needed whole
-    ops[#ops + 1] = op.collective {
-      name = "k-rope", kind = "all_gather", axis = p.features, share = true,
-      bytes = 2.0 * p:outer_tokens() * a.rope_dim,
-    }
+    parts.append(ops, up {
+      op.collective {
+        name = "k-rope", kind = "all_gather", axis = p.features, share = true,
+        bytes = 2.0 * p:outer_tokens() * a.rope_dim,
+      },
+    })
+  end
+  if m.positions == "rotary" then
+    parts.append(ops, up { attention.rotary(p, made, made.heads + 1, a.rope_dim) })
   end
 end
 
@@ -50,7 +62,6 @@ local function inside(m, p)
   local made = cut.projected or cut
   queries(m, p, made, ops)
   keys_and_values(m, p, made, ops)
-  if m.positions == "rotary" then ops[#ops + 1] = attention.rotary(p, made, made.heads + 1, a.rope_dim) end
   local shape = { kv_heads = cut.heads, head_dim = a.nope_dim + a.rope_dim, value_dim = a.v_dim }
   if m.sparse then parts.append(ops, indexer.ops(m, p, cut)) end
   if p.mode == "decode" or m.sparse then
@@ -58,12 +69,13 @@ local function inside(m, p)
   end
   parts.append(ops, attention.kernels(m, p, cut, shape))
   ops[#ops + 1] = p:row { name = "proj", n_in = m.heads * a.v_dim, n_out = m.hidden, bias = m.biases.attention_out }
+  ops[#ops]:belong "attn_proj"
   return ops
 end
 
 --- The attention block, the first of the layer's n sublayers.
 function mla.block(n)
-  return block("attention", function(m, p) return parts.sublayer(m, p, 1, n, inside(m, p)) end)
+  return block("attention", function(m, p) return parts.sublayer(m, p, 1, n, inside(m, p), "attn_norm") end)
 end
 
 return mla

@@ -6,7 +6,9 @@ local mlp = {}
 
 --- The MLP block, the i-th of the layer's n sublayers.
 function mlp.block(i, n)
-  return block("mlp", function(m, p) return parts.sublayer(m, p, i, n, parts.mlp(m, p, m.ffn)) end)
+  return block("mlp", function(m, p)
+    return parts.sublayer(m, p, i, n, parts.module("mlp", parts.mlp(m, p, m.ffn)), "mlp_norm")
+  end)
 end
 
 return mlp

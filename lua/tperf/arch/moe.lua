@@ -122,7 +122,7 @@ local function shared(m, p, ops)
   for i = 1, pieces do
     local width = (e.shared_ffn or e.ffn) * (e.shared // pieces)
     local name = pieces > 1 and ("shared-%d-"):format(i) or "shared-"
-    parts.append(ops, parts.mlp(m, p, width, { input_kept_elsewhere = true }, name))
+    parts.append(ops, parts.module("shared_experts", parts.mlp(m, p, width, { input_kept_elsewhere = true }, name)))
   end
   if e.shared_gate then
     ops[#ops + 1] = p:replicated { name = "shared-gate", n_in = m.hidden, n_out = 1, input_kept_elsewhere = true }
@@ -152,9 +152,12 @@ local function inside(m, p)
     ops[#ops + 1] = p:replicated { name = "latent-in", n_in = m.hidden, n_out = e.latent, input_kept_elsewhere = true }
   end
   ops[#ops + 1] = exchange(narrow, p, "dispatch", rows, lie, rows)
-  parts.append(ops, parts.mlp(narrow, of_experts(p), e.ffn, {
+  local mlp = parts.mlp(narrow, of_experts(p), e.ffn, {
     rows = rows, experts = e.count // p.ep, active = active, gathered = summed_later, partial = summed_later,
-  }))
+  })
+  mlp[1]:belong "expert_fc1"
+  mlp[2]:belong "moe_act"
+  parts.append(ops, mlp)
   parts.append(ops, bias(narrow, of_experts(p), rows))
   ops[#ops + 1] = exchange(narrow, p, "combine", rows, lie)
   if e.latent then ops[#ops + 1] = p:replicated { name = "latent-out", n_in = e.latent, n_out = m.hidden } end
@@ -170,7 +173,9 @@ end
 
 --- The block of experts, the i-th of the layer's n sublayers.
 function moe.block(i, n)
-  return block("moe", function(m, p) return parts.sublayer(m, p, i, n, inside(m, p)) end)
+  return block("moe", function(m, p)
+    return parts.sublayer(m, p, i, n, parts.module("moe", inside(m, p)), "mlp_norm")
+  end)
 end
 
 return moe

@@ -9,11 +9,12 @@ local parts = require "tperf.arch.parts"
 
 local function ops(m, p)
   local norms = p.group.norms
-  local list = { norms > 0 and parts.norm(m, p, "norm") or nil }
+  local list = { norms > 0 and parts.norm(m, p, "norm"):belong "layernorm" or nil }
   parts.append(list, attention.inside(m, p, { partial = true }))
   if norms > 1 then list[#list + 1] = parts.norm(m, p, "mlp-norm", nil, true) end
   local shared = norms < 2 -- both read the same
-  parts.append(list, parts.mlp(m, p, m.ffn, { gathered = shared, input_kept_elsewhere = shared }))
+  local mlp = parts.mlp(m, p, m.ffn, { gathered = shared, input_kept_elsewhere = shared })
+  parts.append(list, parts.module("mlp", mlp))
   local both = 1.0 * p:inner_tokens() * m.hidden
   table.insert(list, #list, op.residual { name = "join", elements = both, dtype = p.dtype })
   for k = 3, norms do list[#list + 1] = parts.norm(m, p, k == 3 and "post-norm" or "post-norm-" .. k - 2) end

@@ -1,5 +1,6 @@
 --- What several blocks are made of: norms, residual sums, an MLP's products.
 local op = require "tperf.op"
+local recompute = require "tperf.arch.recompute"
 
 local parts = {}
 
@@ -15,6 +16,12 @@ function parts.norm(m, p, name, width, kept)
   local o = norm_fields(m, width or m.hidden)
   o.name, o.width, o.input_kept_elsewhere = name, width or m.hidden, kept
   return p:norm(o)
+end
+
+--- Says of ops that they are part of a module that may be recomputed (recompute.lua).
+function parts.module(name, ops)
+  for _, one in ipairs(ops) do one:belong(name) end
+  return ops
 end
 
 --- A norm of every head's query or key: `rows` heads x tokens of this GPU. All GPUs share its few parameters.
@@ -49,9 +56,11 @@ end
 
 --- A sublayer: norm, what `inside` lays out, further norms, residual sum.
 ---@param i integer  which of the n sublayers of the layer
-function parts.sublayer(m, p, i, n, inside)
+---@param name string?  the module that its first norm is, beside "layernorm"
+function parts.sublayer(m, p, i, n, inside, name)
   local ops, norms = {}, norms_of(p, i, n)
-  if norms > 0 then ops[1] = parts.norm(m, p, "norm") end
+  if norms > 0 then ops[1] = parts.norm(m, p, "norm"):belong "layernorm" end
+  if ops[1] and name then ops[1]:belong(name) end
   table.move(inside, 1, #inside, #ops + 1, ops)
   for k = 2, norms do ops[#ops + 1] = parts.norm(m, p, k == 2 and "post-norm" or "post-norm-" .. k - 1) end
   ops[#ops + 1] = parts.residual(m, p, "residual")
@@ -70,7 +79,7 @@ function parts.mlp(m, p, width, o, name)
     experts = o.experts, active = o.active, input_kept_elsewhere = o.input_kept_elsewhere, gathered = o.gathered,
   }
   return {
-    fc1,
+    m.gated and recompute.made_of(fc1, { 1, 1 }) or fc1,
     op.activation {
       name = name .. m.activation, kind = m.activation, gated = m.gated, dtype = p.dtype,
       elements = p:inner(width) / p:inner_tokens() * p:inner_tokens(o.rows),

@@ -2,7 +2,9 @@
 local axes = require "tperf.strategy.axes"
 local format = require "tperf.report.format"
 local from = require "tperf.cli.from"
+local offload = require "tperf.arch.offload"
 local options = require "tperf.cli.options"
+local recomputation = require "tperf.arch.recompute"
 local software = require "tperf.software"
 local system = require "tperf.system"
 local unfit = require "tperf.unfit"
@@ -27,6 +29,12 @@ local question = {
   { long = "master", value = "TYPE", from = { "fp32", "bf16", "none" },
     help = "the optimizer's copy of the weights: fp32, bf16 or none" },
   { long = "moments", value = "TYPE", help = "dtype of the optimizer's moments" },
+  { long = "recompute-modules", value = "NAME,...", kind = "list", from = recomputation.modules,
+    help = "of selective recomputation: core_attn, mlp, moe, moe_act, layernorm ..." },
+  { long = "recompute-method", value = "NAME", from = recomputation.methods,
+    help = "of full recomputation: uniform (all layers, default), block or every" },
+  { long = "recompute-num-layers", value = "N", kind = "integer",
+    help = "layers recomputed as one (uniform), of each chunk (block), apart (every)" },
   { long = "recompute-layers", value = "K", kind = "integer", help = "layers recomputed as one (default 1)" },
   { long = "overlap-moe-a2a", help = "hide exchanges with experts behind another micro-batch's pass" },
   { long = "delay-wgrad", help = "delay experts' weight gradients for it" },
@@ -36,6 +44,13 @@ local question = {
     help = "gather weights beside the forward pass (likewise)" },
   { long = "overlap-param-gather-with-optimizer-step", help = "the first of them beside the optimizer's step" },
   { long = "bucket-size", value = "N", kind = "number", help = "parameters that are gathered or reduced together" },
+  { long = "offload-layers", value = "N", kind = "integer",
+    help = "layers of each chunk whose activations the host's memory keeps" },
+  { long = "offload-modules", value = "NAME,...", kind = "list", from = offload.modules,
+    help = "modules whose inputs it keeps: core_attn, attn_proj, expert_fc1, moe_act ..." },
+  { long = "offload-optimizer", value = "PART", kind = "number",
+    help = "part of the optimizer's states that the host keeps and updates" },
+  { long = "no-reshard-after-forward", help = "ZeRO 3 keeps what it gathered until the backward pass" },
   { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free, such as 0.1" },
   { long = "pipeline-layout", value = "LAYOUT",
     help = "layers of each stage: Megatron's string, or 7,8,8,7" },
@@ -147,6 +162,8 @@ function configuration.question(values, arguments, needed, open)
     local name = option.long:gsub("-", "_")
     if name ~= "batch" then asked[name] = values[name] end
   end
+  if values.no_reshard_after_forward then asked.reshard_after_forward = false end
+  asked.no_reshard_after_forward = nil
   for _, option in ipairs { "sequence-parallel", "overlap-grad-reduce", "overlap-param-gather" } do
     local name, message = option:gsub("-", "_"), nil
     if values[name] then asked[name], message = as_booleans(option, values[name]) end
@@ -195,8 +212,8 @@ configuration.columns = options.join({ { key = "strategy", usual = USUAL } }, ax
   { key = "pp" }, { key = "virtual_stages", title = "vpp", usual = 1 },
   { key = "schedule", usual = "1f1b", wide = 2 }, { key = "dp" }, { key = "zero", usual = 1, wide = 1 },
   { key = "micro_batch", title = "mbs" }, { key = "microbatches", title = "m-batches", wide = 5 },
-  { key = "panels", usual = 1 }, { key = "recompute", usual = "none" },
-  { key = "overlap_tp", title = "tp overlap", usual = "bulk" }, { key = "overlap_moe_a2a", title = "a2a overlap" },
+  { key = "panels", usual = 1 }, { key = recomputation.words, title = "recompute", usual = "none" },
+  { key = offload.words, title = "offload" }, { key = "overlap_moe_a2a", title = "a2a overlap" },
   { key = "delay_wgrad", title = "delayed wgrad", wide = 1 },
   { key = "sequence_parallel", title = "seq. parallel", usual = true, wide = 3 },
   { key = placement, title = "placement", wide = 4 }, { key = "time", unit = "s" },
@@ -204,7 +221,8 @@ configuration.columns = options.join({ { key = "strategy", usual = USUAL } }, ax
   { key = "interval.high", title = "to", unit = "s", digits = 2 },
   { key = "time_without_waste", unit = "s", csv = true }, { key = "mfu", unit = "%", digits = 3 },
   { key = function(c) return c.tokens_per_second / c.gpus end, title = "tokens/s/GPU", wide = 6 },
-  { key = "memory.total", title = "memory", unit = "bytes" }, { key = "feasible", title = "fits", usual = true },
+  { key = "memory.total", title = "memory", unit = "bytes" },
+  { key = "host_memory", title = "host memory", unit = "bytes" }, { key = "feasible", title = "fits", usual = true },
   { key = "idle", title = "idle GPUs", usual = 0 }, { key = "software", csv = true },
 })
 

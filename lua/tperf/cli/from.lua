@@ -70,7 +70,8 @@ end
 -- What the search leaves open, as it does without a file.
 local OPEN <const> = { strategy = true, tp = true, pp = true, cp = true, ep = true, dp = true, micro_batch = true,
   zero = true,
-  recompute = true, sequence_parallel = true, schedule = true, virtual_stages = true }
+  recompute = true, recompute_modules = true, recompute_method = true, recompute_num_layers = true,
+  sequence_parallel = true, schedule = true, virtual_stages = true }
 
 local RENAMED <const> = { global_batch = "batch" }
 

@@ -8,6 +8,7 @@ parts.time = {
   { "pipeline_comm", "communication between stages" }, { "data_comm", "gradients and weights over dp" },
   { "bubble", "pipeline bubble" }, { "host", "waiting for launches" }, { "optimizer", "the optimizer's step" },
   { "straggling", "the slowest GPU" },
+  { "offload", "copies to and from the host" },
 }
 parts.memory = {
   { "weights", "weights" }, { "gradients", "gradients" }, { "optimizer", "optimizer state" },

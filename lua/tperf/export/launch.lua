@@ -1,6 +1,8 @@
 --- report.launch: the flags or the file that run a configuration under a real stack. docs/recipes.md.
 local check = require "tperf.check"
 local models = require "tperf.model"
+local offloading = require "tperf.export.launch.offloading"
+local recomputation = require "tperf.export.launch.recomputation"
 local tables = require "tperf.import.launch.tables"
 
 local launch = {}
@@ -97,8 +99,9 @@ local function training(c, model, options)
   if c.strategy and c.strategy ~= "tensor" and c.strategy ~= "context" then
     check.fail("tperf.report.launch: strategy = %s: no stack that is known runs it", check.show(c.strategy))
   end
-  local n = { model = model, recompute = choice(c, "recompute", { "none", "selective", "full" }),
-    schedule = schedule_of(c) }
+  local n = recomputation.of(c)
+  n.model, n.schedule = model, schedule_of(c)
+  offloading.copy(c, n)
   for _, name in ipairs { "tp", "pp", "cp", "dp", "ep" } do n[name] = whole(c, name, 1) end
   n.etp = whole(c, "etp", model and not model.experts and 1 or n.tp)
   n.vp = whole(c, "virtual_stages", 1)

@@ -5,7 +5,9 @@ local rates = require "tperf.measured.rates"
 local read = require "tperf.measured.read"
 local gpus = require "tperf.measured.gpus"
 local models = require "tperf.measured.models"
+local offload = require "tperf.arch.offload"
 local peak = require "tperf.measured.peak"
+local recomputed = require "tperf.measured.recomputed"
 local fitting = require "tperf.placement".fitting
 local runtime = require "tperf.runtime"
 local software = require "tperf.software"
@@ -23,31 +25,41 @@ local function first_of(text, patterns, otherwise)
   return otherwise
 end
 
--- What a table leaves to a recipe, and what saves parts of an MLP, is taken as none: an assumption.
-local RECOMPUTE = {
-  { "^full", "full" }, { "^none", "none" }, { "^selective", "selective" }, { "^$", "none" }, { "^per recipe", "none" },
-  { "^norm", "none" },
-}
--- PyTorch's selective checkpointing of an operator, as torchtitan has it: every other product is done twice, and all
--- between them.
-local EVERY_OTHER <const> = { ["torchtitan-2024"] = true }
-
-local function recompute_of(row, stack_name)
-  if EVERY_OTHER[stack_name] and row.recompute:lower():find "selective" then return "half" end
-  return first_of(row.recompute, RECOMPUTE)
-end
-
 local ZERO = {
   { "full_shard", 3 }, { "fsdp", 3 }, { "shard_grad_op", 2 }, { "zero%-?3", 3 }, { "zero%-?2", 2 },
   { "distributed optimizer", 1 }, { "zero%-?1", 1 }, { "optimizer_sharding=true", 1 },
 }
 
--- PyTorch's FSDP keeps a pipeline stage's weights gathered and its gradients unreduced until the last micro-batch
--- (torchtitan: reshard_after_forward), as ZeRO 1 does.
+-- The stage, and whether weights stay that it gathered: PyTorch's FSDP keeps a pipeline stage's weights gathered and its
+-- gradients unreduced until the last micro-batch (torchtitan: reshard_after_forward).
 local function zero_of(row, sizes)
-  if row.fsdp == "jax-fsdp" then return 3 end
+  if row.fsdp == "jax-fsdp" then return 3, true end
   local stage = first_of(row.zero_fsdp, ZERO, 0)
-  return sizes.pp > 1 and row.zero_fsdp:find "FSDP" and math.min(stage, 1) or stage
+  return stage, not (stage == 3 and sizes.pp > 1 and row.zero_fsdp:find "FSDP")
+end
+
+local OPTIMIZERS <const> = { adam = "adam", adamw = "adamw", dist_muon = "muon", muon = "muon", sgd = "sgd" }
+-- What a run kept in its hosts' memory, as arguments of tperf.train.
+local function offload_of(row)
+  local text, modules = read.text(row.offload), {}
+  local known = {}
+  for _, name in ipairs(offload.modules) do known[name] = true end
+  for name in (text:match "^fine%-grained:(.*)" or ""):gmatch "[%w_]+" do
+    if known[name] then modules[#modules + 1] = name end
+  end
+  local percent = tonumber(text:match "^optimizer (%d+)")
+  return {
+    offload_layers = math.tointeger(tonumber(text:match "^activations: ?(%d+)")),
+    offload_modules = modules[1] and modules or nil, offload_optimizer = percent and percent / 100 or nil,
+  }
+end
+
+local DTYPES <const> = { float32 = "fp32", bfloat16 = "bf16", fp32 = "fp32", bf16 = "bf16" }
+
+-- What the optimizer keeps: of a precision-aware one the dtypes of gradients and of both moments.
+local function states_of(row)
+  local gradients, first = read.text(row.optimizer_states):match "grads (%w+), moments (%w+)"
+  return { optimizer = OPTIMIZERS[read.text(row.optimizer)], gradients = DTYPES[gradients], moments = DTYPES[first] }
 end
 
 -- The precision of the products: nil where the row leaves it open.
@@ -126,8 +138,6 @@ end
 local function common_reason(row, software_stack)
   if row.workload ~= "pretrain" then return "not pretraining (" .. row.workload .. ")" end
   if row.notes:find "INVALID" or row.notes:find "wrong%-ffn" then return "the table itself says that it is wrong" end
-  local offload = read.text(row.offload):match "^activations" or read.text(row.offload):match "^optimizer"
-  if offload then return "offloads " .. offload end
   if not software_stack then return "the software stack is not known (software = NAME says it for all rows)" end
 end
 
@@ -143,13 +153,16 @@ local function captures_all(row)
   return text:find "full[_ ]iteration" ~= nil or text:find "full%-layer" ~= nil
 end
 
+-- torchtitan compiles its loss, too, since 2025 (components/loss.py); the source names the month of the run.
+local function compiled_loss(row)
+  return row.source:find "^torchtitan.*202[5-9]" ~= nil and read.text(row.compile):find "compile" ~= nil
+end
+
 --- A case, or nil and why the row is left out. options.software: the profile of all rows, as tperf.software returns it.
 function step.case(row, options)
   local software_stack = options and options.software and options.software.name or stacks.of(row.source, row.table)
   local reason = common_reason(row, software_stack)
   if reason then return nil, reason end
-  local recompute = recompute_of(row, software_stack)
-  if not recompute then return nil, "recomputation: " .. row.recompute end
   local precision = precision_of(row.dtype)
   if not precision then return nil, "the precision is not settled" end
   local model, sizes, batch, micro
@@ -157,14 +170,18 @@ function step.case(row, options)
   if model then sizes, reason = sizes_of(row) end
   if sizes then batch, micro, reason = micro_batch_of(row, sizes) end
   if not batch then return nil, reason end
+  local known, described = check.attempt(require "tperf.model", model)
+  local recompute = recomputed.of(row, software_stack, known and described)
+  if not recompute then return nil, "recomputation: " .. row.recompute end
+  local zero, reshards = zero_of(row, sizes)
   local case = {
     gpu = row.gpu, source = row.source, stack = software_stack,
     label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
-    zero = zero_of(row, sizes), sequence_parallel = row.sp == "1", precision = precision,
-    dealt = layout_of(row, model), switches = switches(row, sizes),
+    zero = zero, reshards = reshards, states = states_of(row), offload = offload_of(row),
+    sequence_parallel = row.sp == "1", precision = precision, dealt = layout_of(row, model),
+    switches = switches(row, sizes), attention = attention_of(row), loss = compiled_loss(row) and "compiled" or nil,
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
-    attention = attention_of(row), graphs = captures_all(row),
-    memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
+    graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
     gradients = first_of(row.grad_reduce_dtype, { { "fp32", "fp32" }, { "bf16", "bf16" } }),
   }
   case.measured, reason = rates.seconds(case, row)
@@ -211,7 +228,7 @@ function step.system(case, system, given)
 end
 
 --- The arguments of tperf.train for a case.
-function step.request(case, system, profile, recompute)
+function step.request(case, system, profile)
   local s = case.sizes
   local interleaved = s.vp > 1 and s.pp > 1
   local request = {
@@ -220,27 +237,23 @@ function step.request(case, system, profile, recompute)
     ep = s.ep, etp = require "tperf.model"(case.model).experts and s.etp or nil, pp = s.pp, dp = s.dp,
     global_batch = case.global_batch,
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
-    virtual_stages = interleaved and s.vp or nil, zero = case.zero, recompute = recompute or case.recompute,
-    sequence_parallel = case.sequence_parallel, software = profile,
-    gradients = case.gradients, attention = case.attention,
+    virtual_stages = interleaved and s.vp or nil, zero = case.zero, sequence_parallel = case.sequence_parallel,
+    software = profile, gradients = case.gradients, attention = case.attention,
+    reshard_after_forward = case.reshards, loss = case.loss,
     fast = placement_of(s, system.network.fast.domain),
   }
+  for name, value in pairs(case.recompute) do request[name] = value end
+  for name, value in pairs(case.offload) do request[name] = value end
+  for name, value in pairs(case.states) do request[name] = request[name] or value end
   for name, value in pairs(s.pp > 1 and case.dealt or {}) do request[name] = value end
   for name, value in pairs(case.switched and case.switches or {}) do request[name] = value end
   return request
 end
 
--- Half of the layers' products done twice: half way from none to all.
-local function add_predictors(case, system, profile)
-  local predictor = require "tperf.train".predictor
-  local ways = case.recompute == "half" and { "none", "full" } or { case.recompute }
-  local predictors, memory = {}, 0
-  for i, way in ipairs(ways) do
-    local c, stages
-    predictors[i], c, stages = predictor(step.request(case, system, profile, way))
-    memory = memory + peak.shown(c.memory, stages, case.memory_note) / #ways
-  end
-  case.profile, case.predictors, case.predicted_memory = profile, predictors, memory
+local function add_predictor(case, system, profile)
+  local predictor, c, stages = require "tperf.train".predictor(step.request(case, system, profile))
+  case.profile, case.predictors = profile, { predictor }
+  case.predicted_memory = peak.shown(c.memory, stages, case.memory_note)
 end
 
 --- Seconds of a case's step as a stack with these terms runs it.
@@ -258,7 +271,7 @@ function step.predict(case, _, system, _, options)
   if not ok then return nil, "no profile of the software " .. case.stack end
   -- A profile fitted to runs as if none of them overlapped has that in its numbers.
   case.switched = profile.switched or options and (options.refit or options.hold_out) ~= nil
-  if not case.predictors then add_predictors(case, system, profile) end
+  if not case.predictors then add_predictor(case, system, profile) end
   return step.seconds(case, runtime.terms(profile))
 end
 

@@ -1,5 +1,6 @@
 --- How a configuration cuts its work, in a few words.
 local axes = require "tperf.strategy.axes"
+local recomputation = require "tperf.arch.recompute"
 local save = require "tperf.report.save"
 local strategy = require "tperf.strategy"
 
@@ -35,7 +36,7 @@ function layout.sizes(c)
   local text = list(c, c)
   if c.schedule and c.schedule ~= "1f1b" and c.schedule ~= "interleaved_1f1b" then text = text .. ", " .. c.schedule end
   if c.virtual_stages and c.virtual_stages > 1 then text = ("%s, %d chunks"):format(text, c.virtual_stages) end
-  if c.recompute and c.recompute ~= "none" then text = ("%s, %s recomputation"):format(text, c.recompute) end
+  if c.recompute and c.recompute ~= "none" then text = ("%s, %s recomputation"):format(text, recomputation.words(c)) end
   return text
 end
 
@@ -62,7 +63,7 @@ end
 
 -- What configurations have behind the sizes of their axes.
 local KNOBS <const> = { "micro_batch", "microbatches", "panels", "schedule", "virtual_stages", "recompute",
-  "overlap_moe_a2a", "delay_wgrad", "zero" }
+  "recompute_method", "recompute_num_layers", "overlap_moe_a2a", "delay_wgrad", "zero" }
 local FIGURES <const> = {
   "time", "interval.low", "interval.high", "time_without_waste", "throughput", "tokens_per_second", "mfu",
   "mfu_all_pairs", "flops_per_gpu", "memory.total", "memory.weights",

@@ -18,7 +18,7 @@ palette.tasks = {
   { kind = "kernel", colour = "#5b7fa6" }, { kind = "collective", colour = "#e2711d" },
   { kind = "message", colour = "#c1121f" }, { kind = "gather weights", colour = "#588157" },
   { kind = "reduce gradients", colour = "#9d4edd" }, { kind = "launches", colour = "#8d99ae" },
-  { kind = "optimizer", colour = "#1d4f91" },
+  { kind = "optimizer", colour = "#1d4f91" }, { kind = "offload", colour = "#b08968" },
 }
 palette.task = {} -- kind -> its number
 for number, entry in ipairs(palette.tasks) do palette.task[entry.kind] = number end

@@ -7,10 +7,10 @@ local palette = require "tperf.timeline.palette"
 local tasks = {}
 
 --- The resources of a device, in drawing order.
-tasks.resources = { "compute", "fast", "nics", "host" }
+tasks.resources = { "compute", "fast", "nics", "host", "copy" }
 tasks.kinds = {}
 for i, entry in ipairs(palette.tasks) do tasks.kinds[i] = entry.kind end
-tasks.titles = { compute = "compute", fast = "fast links", nics = "NICs", host = "host" }
+tasks.titles = { compute = "compute", fast = "fast links", nics = "NICs", host = "host", copy = "copies" }
 
 --- The lists of a timeline, made when first asked for: { chunks, forward, backward, backward_input, backward_weight,
 -- before, after, optimizer }.
@@ -23,7 +23,7 @@ function tasks.lists(t)
   return t.step
 end
 
-local SUFFIX = { kernel = "", launches = " of kernels", optimizer = "'s step" }
+local SUFFIX = { kernel = "", launches = " of kernels", optimizer = "'s step", offload = " to or from the host" }
 
 --- What a task is, in words: "mlp fc1", "all_gather over tp for attention qkv", "gather weights".
 function tasks.text(task)
@@ -151,6 +151,7 @@ function tasks.details(t, task)
   for _, tier in ipairs { { "fast_bytes", "over fast links" }, { "nic_bytes", "through NICs" } } do
     if task[tier[1]] > 0 then text[#text + 1] = t:show(task[tier[1]], "memory") .. " " .. tier[2] end
   end
+  if task.kind == "offload" then text[#text + 1] = t:show(task.bytes, "memory") end
   if task.beside then text[#text + 1] = "beside others" end
   return table.concat(text, ", ")
 end

@@ -40,6 +40,7 @@ function work.kind(task, counts, zero)
   if task.kind == "gather weights" then return "all_gather" end
   if task.kind == "reduce gradients" then return zero > 0 and "reduce_scatter" or "all_reduce" end
   if task.kind == "optimizer" then return "optimizer" end
+  if task.kind == "offload" then return "copies" end
   if task.kind ~= "kernel" then return nil end
   if ATTENTION[task.op] then return "attention" end
   if RECURRENCES[task.op] then return "recurrences" end

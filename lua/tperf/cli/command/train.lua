@@ -64,10 +64,13 @@ local function print_details(values, c, machine)
   local capacity = format.number(machine.accelerator.hbm.capacity, "bytes")
   report.print(parts.of("memory of the fullest GPU, which has " .. capacity, c.memory, parts.memory, c.memory.total,
     "bytes"))
+  if c.host_memory then print(("\nThe host's memory holds %s for it"):format(format.number(c.host_memory, "bytes"))) end
   if c.pp > 1 then section("Stages, and the memory of a GPU of each", stages.rows(c), stages.columns) end
   for _, kind in ipairs(c.kinds) do
-    section(("One of %d layers %s, one micro-batch on one GPU"):format(kind.count, kind.key), op_rows(kind.ops),
-      OP_COLUMNS)
+    if kind.count > 0 then
+      section(("One of %d layers %s, one micro-batch on one GPU"):format(kind.count, kind.key), op_rows(kind.ops),
+        OP_COLUMNS)
+    end
   end
   if #c.first > 0 then section("Before the first layer", op_rows(c.first), OP_COLUMNS) end
   if #c.last > 0 then section("After the last layer", op_rows(c.last), OP_COLUMNS) end

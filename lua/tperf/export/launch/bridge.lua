@@ -1,9 +1,18 @@
 --- A configuration as a Megatron-Bridge recipe.
 local format = require "tperf.export.launch.format"
+local offloading = require "tperf.export.launch.offloading"
+local recomputation = require "tperf.export.launch.recomputation"
 
 local SHARDING <const> = { [2] = "optim_grads", [3] = "optim_grads_params" }
 
+local OFFLOAD <const> = {
+  optimizer = "optimizer.optimizer_cpu_offload", fraction = "optimizer.optimizer_offload_fraction",
+  layers = "model.cpu_offloading_num_layers", fine = "model.fine_grained_activation_offloading",
+  modules = "model.offload_modules", on = "model.cpu_offloading",
+}
+
 local function literal(value)
+  if type(value) == "table" then return ('["%s"]'):format(table.concat(value, '", "')) end
   if type(value) == "boolean" then return value and "True" or "False" end
   return type(value) == "string" and ('"%s"'):format(value) or tostring(value)
 end
@@ -41,11 +50,8 @@ return function(n, w)
   end
   w.put("model.sequence_parallel", n.sequence_parallel)
   w.put("model.seq_length", n.seq)
-  if n.recompute ~= "none" then w.put("model.recompute_granularity", n.recompute) end
-  if n.recompute == "full" then
-    w.put("model.recompute_method", "uniform")
-    w.put("model.recompute_num_layers", 1)
-  end
+  recomputation.put(n, w, function(part) return "model.recompute_" .. part end)
+  offloading.put(n, w, OFFLOAD)
   if n.model then model(n.model, w) else w.note "the model's own fields are not here: no model was given" end
   w.put("train.micro_batch_size", n.micro_batch)
   w.put("train.global_batch_size", n.global_batch)

@@ -1,5 +1,7 @@
 --- A configuration as a DeepSpeed JSON with the command that uses it.
 local format = require "tperf.export.launch.format"
+local offloading = require "tperf.export.launch.offloading"
+local recomputation = require "tperf.export.launch.recomputation"
 
 local function refuse(n, w)
   if n.ep > 1 then w.cannot("ep", n.ep, "has it in the model's code (ep_size)") end
@@ -7,7 +9,8 @@ local function refuse(n, w)
   if n.pp > 1 and n.schedule ~= "1f1b" then w.cannot("schedule", n.schedule, "runs 1f1b") end
   if n.pp > 1 and n.zero >= 2 then w.cannot("zero", n.zero, "runs pipelines with ZeRO 0 and 1 only") end
   if n.tp > 1 and n.sequence_parallel then w.cannot("sequence_parallel", true, "has no such split of its tp") end
-  if n.recompute == "selective" then w.cannot("recompute", "selective", "recomputes whole layers or nothing") end
+  recomputation.refuse_parts(n, w)
+  offloading.refuse(n, w, true)
 end
 
 local function json_value(value) return type(value) == "string" and ('"%s"'):format(value) or tostring(value) end
@@ -36,6 +39,10 @@ return function(n, w)
   w.put("bf16.enabled", true)
   w.put("zero_optimization.stage", n.zero)
   w.put("zero_optimization.overlap_comm", true)
+  if (n.offload_optimizer or 0) > 0 then
+    w.put("zero_optimization.offload_optimizer.device", "cpu")
+    w.put("zero_optimization.offload_optimizer.ratio", n.offload_optimizer)
+  end
   if n.tp > 1 then w.put("tensor_parallel.autotp_size", n.tp) end
   if n.cp > 1 then w.put("sequence_parallel_size", n.cp) end
   if n.pp > 1 then

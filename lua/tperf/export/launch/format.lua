@@ -17,7 +17,9 @@ end
 function format.command(words, list)
   local lines = { words }
   for _, one in ipairs(list) do
-    lines[#lines + 1] = one.value == true and one.option or one.option .. " " .. quoted(one.value)
+    local words = { one.option }
+    for i, value in ipairs(type(one.value) == "table" and one.value or { one.value }) do words[i + 1] = quoted(value) end
+    lines[#lines + 1] = one.value == true and one.option or table.concat(words, " ")
   end
   return table.concat(lines, " \\\n    ") .. "\n"
 end

@@ -1,8 +1,15 @@
 --- A configuration as a Megatron-LM script.
 local format = require "tperf.export.launch.format"
 local model_flags = require "tperf.export.launch.model_flags"
+local offloading = require "tperf.export.launch.offloading"
+local recomputation = require "tperf.export.launch.recomputation"
 
 local SHARDING <const> = { [2] = "optim_grads", [3] = "optim_grads_params" }
+
+local OFFLOAD <const> = {
+  optimizer = "--optimizer-cpu-offload", fraction = "--optimizer-offload-fraction",
+  layers = "--cpu-offloading-num-layers", fine = "--fine-grained-activation-offloading", modules = "--offload-modules",
+}
 
 local function pipelines(n, w)
   if n.pp == 1 then
@@ -30,16 +37,6 @@ local function sharding(n, w)
   if n.zero > 0 then w.put("--overlap-param-gather", true) end
 end
 
-local function recomputation(n, w)
-  if n.recompute == "selective" then
-    w.put("--recompute-granularity", "selective")
-  elseif n.recompute == "full" then
-    w.put("--recompute-granularity", "full")
-    w.put("--recompute-method", "uniform")
-    w.put("--recompute-num-layers", 1)
-  end
-end
-
 return function(n, w)
   w.put("--tensor-model-parallel-size", n.tp)
   w.put("--pipeline-model-parallel-size", n.pp)
@@ -61,7 +58,8 @@ return function(n, w)
   w.put("--micro-batch-size", n.micro_batch)
   w.put("--global-batch-size", n.global_batch)
   w.put("--seq-length", n.seq)
-  recomputation(n, w)
+  recomputation.put(n, w, function(part) return "--recompute-" .. part:gsub("_", "-") end)
+  offloading.put(n, w, OFFLOAD)
   w.put("--bf16", true)
   if n.model then model_flags(n.model, w) else w.note "the model's own arguments are not here: no model was given" end
   w.note "bf16 with gradients reduced in fp32, Adam with fp32 states and master weights"

@@ -1,5 +1,7 @@
 --- A configuration as nanotron's YAML.
 local format = require "tperf.export.launch.format"
+local offloading = require "tperf.export.launch.offloading"
+local recomputation = require "tperf.export.launch.recomputation"
 
 local ENGINES <const> = { ["1f1b"] = "1f1b", gpipe = "afab" }
 
@@ -9,7 +11,8 @@ local function refuse(n, w)
   if n.zero > 1 then w.cannot("zero", n.zero, "shards optimizer states at most (1)") end
   if n.ep > 1 then w.cannot("ep", n.ep, "takes further GPUs for it, tperf shares those of dp") end
   if n.experts and n.etp ~= n.tp then w.cannot("etp", n.etp, "cuts experts over tp") end
-  if n.recompute == "selective" then w.cannot("recompute", "selective", "recomputes whole layers or nothing") end
+  recomputation.refuse_parts(n, w)
+  offloading.refuse(n, w)
 end
 
 local function model(m, w)

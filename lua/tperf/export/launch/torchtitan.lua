@@ -1,5 +1,8 @@
 --- A configuration as torchtitan's TOML.
 local format = require "tperf.export.launch.format"
+local recompute = require "tperf.arch.recompute"
+local offloading = require "tperf.export.launch.offloading"
+local recomputation = require "tperf.export.launch.recomputation"
 
 local SCHEDULES <const> = { ["1f1b"] = "1F1B", gpipe = "GPipe", interleaved_1f1b = "Interleaved1F1B",
   zbv = "ZBVZeroBubble", dualpipe_v = "DualPipeV" }
@@ -82,10 +85,22 @@ return function(n, w)
     w.put("parallelism.expert_parallel_degree", n.ep)
     w.put("parallelism.expert_tensor_parallel_degree", n.etp)
   end
-  w.put("activation_checkpoint.mode", n.recompute)
-  if n.recompute == "selective" then
+  local every = n.recompute_method == "every"
+  if n.recompute_method == "block" then w.cannot("recompute_method", "block", "recomputes every N-th layer or all") end
+  local operators = n.recompute_modules and n.recompute_modules[1] == recompute.operators
+  if n.recompute_modules and not operators then
+    w.cannot("recompute_modules", n.recompute_modules[1], "knows no modules")
+  end
+  recomputation.refuse_groups(n, w)
+  offloading.refuse(n, w)
+  w.put("activation_checkpoint.mode", every and "selective" or n.recompute)
+  if every then
+    w.put("activation_checkpoint.selective_ac_option", tostring(n.recompute_num_layers or 1))
+  elseif n.recompute == "selective" then
     w.put("activation_checkpoint.selective_ac_option", "op")
-    w.note "tperf's selective recomputes attention's core; torchtitan's op keeps the outputs of chosen ops"
+    if not operators then
+      w.note "tperf's selective recomputes attention's core; torchtitan's op keeps the outputs of chosen ops"
+    end
   end
   w.note("%d GPUs: torchrun says it", n.gpus)
   w.note "parameters and states in fp32, products in bf16; dataset, optimizer and checkpoints are yours to add"

@@ -1,6 +1,8 @@
 --- From a launch to the arguments of tperf.train or tperf.infer, and what of it no prediction has.
 local check = require "tperf.check"
 local models = require "tperf.model"
+local offloading = require "tperf.import.launch.offloading"
+local recomputation = require "tperf.import.launch.recomputation"
 local resource = require "tperf.resource"
 
 local arguments = {}
@@ -88,11 +90,9 @@ local function notes_of(launch)
   local function note(format, ...) notes[#notes + 1] = format:format(...) end
   local p, o = launch.precision or {}, launch.overlap or {}
   if p.fp8_format or p.fp8_recipe then note "FP8 products: predicted in 16 bits" end
-  if launch.offload then note "offloading to the host's memory" end
+  offloading.note(launch, note)
   if o.ep then note "overlap of the experts' all-to-all with computing" end
-  if launch.recompute and launch.recompute.granularity == "selective" then
-    note "which ops are recomputed: predicted as those of attention's core"
-  end
+  recomputation.note(launch, note)
   if (launch.dp_replicate or 1) > 1 and (launch.dp_shard or 1) > 1 then
     note("shards repeated %d times: predicted as sharded over all of dp", launch.dp_replicate)
   end
@@ -130,7 +130,8 @@ local function training(launch, model)
     a.account_for_embedding, a.account_for_loss = launch.account_for_embedding_and_loss,
       launch.account_for_embedding_and_loss
   end
-  a.recompute = launch.recompute and launch.recompute.granularity or "none"
+  recomputation.add(launch, a)
+  offloading.add(launch, a)
   if launch.tp > 1 then a.sequence_parallel = launch.sequence_parallel end
   return a
 end

@@ -1,5 +1,6 @@
 --- Megatron-Bridge's recipes: Megatron's settings as fields.
 local common = require "tperf.import.launch.stack.common"
+local offloading = require "tperf.import.launch.offloading"
 
 local bridge = {}
 
@@ -48,6 +49,7 @@ function bridge.read(s, context)
   r.recompute = { granularity = s:has "recompute.granularity" and s:concept "recompute.granularity" or "none",
     modules = s:set "model.recompute_modules", method = s:set "model.recompute_method",
       num_layers = s:set "model.recompute_num_layers" }
+  r.offloading = offloading.bridge(s)
   r.model_name = tostring(context["function"] or ""):match "^(.-)_pretrain" or nil
   return r
 end

@@ -1,5 +1,6 @@
 --- DeepSpeed: its JSON, and the arguments of scripts that pass one on.
 local common = require "tperf.import.launch.stack.common"
+local offloading = require "tperf.import.launch.offloading"
 
 local deepspeed = {}
 
@@ -61,7 +62,7 @@ function deepspeed.read(s, context)
     local device = s:set(key)
     if device and device ~= "none" then offload[name] = device end
   end
-  r.offload = next(offload) and offload or nil
+  r.offload, r.offloading = next(offload) and offload or nil, offloading.deepspeed(s)
   r.model_name = s:concept "model.name"
   local rank = s:set "--lora_dim"
   r.lora_rank = rank and rank > 0 and rank or nil

@@ -2,6 +2,7 @@
 local common = require "tperf.import.launch.stack.common"
 local layout = require "tperf.import.launch.stack.megatron_layout"
 local model = require "tperf.import.launch.stack.megatron_model"
+local offloading = require "tperf.import.launch.offloading"
 
 local megatron = {}
 
@@ -114,6 +115,7 @@ function megatron.read(s, context)
   if r.moe_dispatcher == "flex" then r.moe_dispatcher_backend = s:get "--moe-flex-dispatcher-backend" end
   r.cp_kind = common.cp_kind(context, r, s:set "--cp-comm-type", "ring")
   if s:get "--optimizer-cpu-offload" then r.offload = { optimizer = "cpu" } end
+  r.offloading = offloading.megatron(s)
   return r
 end
 

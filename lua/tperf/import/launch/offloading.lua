@@ -1,0 +1,60 @@
+--- What a launch keeps in its hosts' memory, as arguments of tperf.train.
+local offload = require "tperf.arch.offload"
+
+local offloading = {}
+
+-- What settings are called by Megatron-Core's stacks.
+local MEGATRON <const> = {
+  optimizer = "--optimizer-cpu-offload", fraction = "--optimizer-offload-fraction",
+  layers = "--cpu-offloading-num-layers", fine = "--fine-grained-activation-offloading", modules = "--offload-modules",
+}
+local BRIDGE <const> = {
+  optimizer = "optimizer.optimizer_cpu_offload", fraction = "optimizer.optimizer_offload_fraction",
+  layers = "model.cpu_offloading_num_layers", fine = "model.fine_grained_activation_offloading",
+  modules = "model.offload_modules", on = "model.cpu_offloading",
+}
+
+local function of(s, names)
+  local r, layers = {}, math.tointeger(tonumber(s:get(names.layers)))
+  if s:get(names.optimizer) then r.optimizer = tonumber(s:get(names.fraction)) end
+  if layers and layers > 0 and (not names.on or s:get(names.on)) then r.layers = layers end
+  local modules = s:get(names.fine) and s:set(names.modules)
+  if modules then r.modules = type(modules) == "table" and modules or { modules } end
+  return next(r) and r or nil
+end
+
+--- Of settings of Megatron-LM, of Megatron-Bridge: { optimizer = part, layers =, modules = }; nil: nothing.
+function offloading.megatron(s) return of(s, MEGATRON) end
+function offloading.bridge(s) return of(s, BRIDGE) end
+
+--- Of settings of DeepSpeed: what goes to the host, not to a disk.
+function offloading.deepspeed(s)
+  if s:get "zero_optimization.offload_optimizer.device" ~= "cpu" then return nil end
+  return { optimizer = tonumber(s:get "zero_optimization.offload_optimizer.ratio") or 1.0 }
+end
+
+--- Adds it to arguments.
+---@param launch table  of tperf.import.launch
+---@param a table       arguments, changed in place
+function offloading.add(launch, a)
+  local r, known = launch.offloading, {}
+  if not r then return end
+  for _, name in ipairs(offload.modules) do
+    for _, given in ipairs(r.modules or {}) do
+      if given == name then known[#known + 1] = name end
+    end
+  end
+  a.offload_modules, a.offload_layers = known[1] and known, r.layers
+  a.offload_optimizer = r.optimizer and r.optimizer > 0 and math.min(r.optimizer, 1.0) or nil
+end
+
+--- Notes what no prediction has of it.
+---@param note fun(format: string, ...)
+function offloading.note(launch, note)
+  local stated, predicted = launch.offload or {}, launch.offloading or {}
+  for what, where in pairs(stated) do
+    if not predicted[what] then note("offloading to the host's memory: %s (%s)", what, where) end
+  end
+end
+
+return offloading

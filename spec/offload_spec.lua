@@ -1,0 +1,163 @@
+-- Activations and optimizer states in the host's memory: bytes and seconds by hand, monotone, simulated, refused.
+local picker = require "picker"
+local program = require "program"
+local tperf = require "tperf"
+
+local LINK <const>, HOST <const> = 0.85 * 64e9, 76.8e9 -- of an H100 on PCIe Gen5; its share of the host's memory
+local L <const> = 8
+local plain = {
+  name = "plain", layers = L, hidden = 2048, heads = 16, ffn = 8192, seq = 2048, vocab = 32000, norm = "rmsnorm",
+  gated = true, positions = "rotary",
+}
+
+local function train(o)
+  local given = {
+    model = plain, system = "h100-sxm", global_batch = 4, micro_batch = 1, schedule = "1f1b", software = "none",
+  }
+  for name, value in pairs(o) do given[name] = value end
+  return tperf.train(given)
+end
+
+local function near(expected, got, what)
+  assert.is_true(math.abs(expected - got) <= 1e-9 * math.abs(expected), ("%s: %.10g, not %.10g"):format(what, got,
+    expected))
+end
+
+local function sum(ops, field)
+  local all = 0
+  for _, op in ipairs(ops) do all = all + (field == "saved_bytes" and op.saved_bytes or op[field].time) end
+  return all
+end
+
+describe("offloaded activations", function()
+  local none = train {}
+  local bytes = sum(none.layers, "saved_bytes")
+  local forward, backward = sum(none.layers, "forward"), sum(none.layers, "backward")
+
+  it("leave the GPU by layers, and take what their copies take beyond the layers", function()
+    local copy = bytes / LINK
+    local late = math.max(copy - forward, 0) + math.max(copy - backward, 0)
+    assert.is_true(late > 0, "a layer that hides its copies shows nothing")
+    for n = 1, L do
+      local c = train { offload_layers = n }
+      near(none.memory.activations - n * bytes, c.memory.activations, "activations")
+      near(none.memory.passing + math.min(n, 2) * bytes, c.memory.passing, "that come back")
+      near(n * bytes, c.host_memory, "host")
+      near(none.time + 4 * n * late, c.time, "time")
+      near(4 * n * late, c.breakdown.offload, "its part")
+    end
+  end)
+
+  it("take no time where the link is fast enough", function()
+    local fast = tperf.system("h100-sxm"):with { host = { bandwidth = "10 TB/s" } }
+    local c = train { offload_layers = L, system = fast }
+    assert.equal(none.time, c.time)
+    assert.is_nil(c.breakdown.offload)
+    assert.is_true(c.memory.total < none.memory.total)
+  end)
+
+  it("leave it by modules: the input of each", function()
+    local rows, h, f = 2048, 2048, 8192
+    local inputs = { attn_norm = h, qkv_linear = h, core_attn = 3 * h, attn_proj = h, mlp_norm = h }
+    for name, width in pairs(inputs) do
+      local c = train { offload_modules = name }
+      near(L * 2 * rows * width, c.host_memory, name)
+      near(none.memory.activations - L * 2 * rows * width, c.memory.activations, name)
+    end
+    local moe = tperf.model(plain):with { experts = { count = 4, top_k = 2, ffn = f } }
+    near(L * 2 * 2 * rows * (h + 2 * f),
+      train { model = moe, offload_modules = { "moe_act", "expert_fc1" } }.host_memory, "experts")
+  end)
+
+  it("are of one micro-batch for each that is in flight", function()
+    local c = train { pp = 4, offload_layers = 1 }
+    near(4 * bytes, c.host_memory, "four in flight on the first stage")
+  end)
+end)
+
+describe("offloaded optimizer states", function()
+  local parameters = tperf.model(plain):parameters().total
+  local none = train { dp = 4, software = { name = "spec", compute = 1, attention = 1, memory = 1, comm = 1, host = 0,
+    overlap = 1, optimizer = 0.5 } }
+
+  it("leave the GPU by their part", function()
+    for _, part in ipairs { 0.25, 0.5, 1 } do
+      local c = train { dp = 4, offload_optimizer = part }
+      near(part * 12 * parameters / 4, c.host_memory, "host")
+      assert.near((1 - part) * 12 * parameters / 4, c.memory.optimizer, 1)
+      -- 4 bytes of gradient out, 12 read and 12 written with the gradient and the weight, 2 bytes of weight back
+      local seconds = (4 + 2) / LINK + (24 + 4 + 2) / HOST
+      near(part * parameters / 4 * seconds, c.breakdown.optimizer, "seconds")
+    end
+  end)
+
+  it("leave the GPU's own update the rest", function()
+    local half = train { dp = 4, offload_optimizer = 0.5, software = { name = "spec", compute = 1, attention = 1,
+      memory = 1, comm = 1, host = 0, overlap = 1, optimizer = 0.5 } }
+    local host = 0.5 * parameters / 4 * ((4 + 2) / LINK + (24 + 4 + 2) / HOST)
+    -- of 2 x 12 + 3 x 4 + 2 bytes two times the gradient stay for all parameters: its norm, and clearing it
+    local part = (0.5 * (24 + 2) + 2.5 * 4) / (24 + 12 + 2)
+    near(part * none.breakdown.optimizer + host, half.breakdown.optimizer, "seconds")
+  end)
+end)
+
+it("more in the host's memory is less in the GPU's, and never faster", function()
+  local last
+  for n = 0, L do
+    local c = train { offload_layers = n > 0 and n or nil, offload_optimizer = n / L }
+    if last then
+      assert.is_true(c.memory.total < last.memory.total or n <= 2 and c.memory.total <= last.memory.total, n)
+      assert.is_true(c.host_memory > (last.host_memory or 0), n)
+      assert.is_true(c.time >= last.time, n)
+    end
+    last = c
+  end
+end)
+
+it("a simulation of it takes as long as the closed form, with copies of its own", function()
+  local pick, copies = picker(31), 0
+  for _ = 1, 60 do
+    local pp = pick { 1, 2, 4 }
+    local c, t = train {
+      model = { name = "equal", layers = 8, hidden = 2048, heads = 16, ffn = 8192, seq = 2048 }, pp = pp,
+      rules = { base = "default", layers_from_description = false }, tp = pick { 1, 2 }, dp = pick { 1, 2 },
+      global_batch = 16, simulate = true, offload_layers = pick { 1, 2 }, offload_optimizer = pick { 0, 0.5, 1 },
+      explain = true,
+    }
+    assert.near(c.time, c.simulated.time, 1e-9 * c.time)
+    assert.near(c.time, c.sum[#c.sum].seconds, 1e-9 * c.time)
+    for task in t:tasks(1) do
+      for _, resource in ipairs(task.resources) do copies = copies + (resource == "copy" and 1 or 0) end
+    end
+  end
+  assert.is_true(copies > 60)
+end)
+
+describe("offload in words", function()
+  local function refused(o, words)
+    local ok, message = pcall(train, o)
+    assert.is_false(ok, words)
+    assert.truthy(tostring(message):find(words, 1, true), message)
+  end
+
+  it("is refused without a host, and where it contradicts", function()
+    for name, value in pairs { offload_layers = 1, offload_modules = "core_attn", offload_optimizer = 0.5 } do
+      refused({ system = "mi300x", [name] = value }, ("'%s' needs the host of system 'mi300x'"):format(name))
+    end
+    assert.is_true(train { system = "mi300x", offload_optimizer = 0 }.time > 0)
+    refused({ offload_layers = 1, recompute = "full" }, "makes again")
+    refused({ offload_layers = 1, offload_modules = "core_attn" }, "not both")
+    refused({ offload_modules = "moe_act" }, "has no experts")
+    refused({ offload_optimizer = 2 }, "offload_optimizer")
+  end)
+
+  it("is options and columns, and the systems say where their links come from", function()
+    local text = program.shell("tperf train llama-3.1-8b -s gb200-nvl72 -b 64 --dp 8 --offload-layers 4 "
+      .. "--offload-optimizer 0.5").out
+    assert.truthy(text:find("4 layers, optimizer 50 %", 1, true), text)
+    assert.truthy(text:find("The host's memory holds", 1, true), text)
+    for _, name in ipairs { "h100-sxm", "h200-sxm", "a100-sxm-80gb", "b200-sxm", "gb200-nvl72", "gb300-nvl72" } do
+      assert.truthy(#tperf.system(name).host.source > 40, name)
+    end
+  end)
+end)
