@@ -18,6 +18,7 @@
 --  reduce_scatter, all_reduce         axis over which Y is summed
 --  input_grad, input_grad_all_reduce  axis over which X's gradient is summed: scattered, or whole
 --  output_grad           axis over which Y's gradient is gathered
+--  output_shard          rows of it on each GPU of that axis (all of them)
 --  overlap               true: in the backward pass, gathering X and reducing its gradient run beside the products
 --  parameter_grad, bias_grad          axis over which weights, or a bias, are replicated
 --  experts               of this GPU; of a router: of the layer

@@ -5,6 +5,7 @@ local layout = require "tperf.layout"
 local model = require "tperf.resource".shared(require "tperf.model")
 local pipeline_layout = require "tperf.pipeline_layout"
 local pipelines = require "tperf.pipelines"
+local precision = require "tperf.precision"
 local refusal = require "tperf.refusal"
 local rules = require "tperf.shared_rules"
 local runtime = require "tperf.runtime"
@@ -73,6 +74,7 @@ function problem.schema(strategies)
     recompute = one_or_list(check.choice { RECOMPUTE }),
     recompute_layers = check.integer { min = 1, max = 1 << 16, default = 1 },
     sequence_parallel = one_or_list(check.boolean()), software = check.any { optional = true },
+    precision = precision.checker,
   }
   for name, checker in pairs(training.schema) do schema[name] = checker end
   for name, checker in pairs(pipeline_layout.schema) do schema[name] = checker end
@@ -219,17 +221,18 @@ function problem.of(o, strategies)
   p.training, p.variants = training.of(o, p.rules, p.model), variants_of(o, free, p.model, p.rules, strategies)
   p.zero, p.profile, p.software = as_list(o.zero) or { 1 }, o.profile, runtime.terms(o.profile)
   local systems, many = problem.systems(o.system)
+  local narrow = precision.resolve(p, o.precision, systems)
   p.questions = {}
   for _, machine in ipairs(systems) do
     for _, gpus in ipairs(as_list(o.gpus)) do
       p.questions[#p.questions + 1] = {
         model = p.model, system = machine, gpus = gpus, global_batch = o.global_batch, rules = p.rules,
-        training = p.training, profile = p.profile, software = p.software,
+        training = p.training, profile = p.profile, software = p.software, precision = precision.of(o.precision).name,
       }
     end
   end
   local deal, apart = pipeline_layout.of(o, p.model)
-  for i, s in ipairs(strategies) do p.layouts[i] = layout.of(p.model, s, o.attention, p.rules, apart) end
+  for i, s in ipairs(strategies) do p.layouts[i] = layout.of(p.model, s, o.attention, p.rules, apart, narrow) end
   p.dealt = deal and pipeline_layout.asked(o) or nil
   p.fixed = fixed_of(o, strategies, p.rules)
   p.wanted_pps = as_list(o.pp)

@@ -2,6 +2,9 @@
 //   op:recompute(saved_bytes)                     in full recomputation, see tperf/op.h
 //   op:communicate(pass, kind, axis, bytes, share, beside)  adds a collective to "forward" or "backward"
 //   op:counts()                                   a record of all counts
+//   op:product()                                  the shape of a product with weights, nil of another op
+//   op:narrowed { dtype =, number = … }           a copy of a product in another precision, see tp_narrowing
+//   op:keeping()                                  a copy that keeps its output; nil when nothing keeps it for the op
 // and fields() and bytes(), see there.
 // The first two change the op, and are for the library, before anyone else has it.
 #include <math.h>
@@ -141,6 +144,8 @@ static int counts(lua_State *L) {
     lua_setfield(L, -2, "dtype");
     tp_fields_set(L, "weight_bytes", op->weight_bytes);
     tp_fields_set(L, "saved_bytes", op->saved_bytes);
+    tp_fields_set(L, "copy_bytes", op->copy_bytes);
+    tp_fields_set(L, "again_bytes", op->again_bytes);
     tp_fields_set(L, "repeated_bytes", op->repeated_bytes);
     lua_pushboolean(L, op->expert);
     lua_setfield(L, -2, "expert");
@@ -155,8 +160,81 @@ static int counts(lua_State *L) {
     return 1;
 }
 
+static int product(lua_State *L) {
+    const tp_op *op = tp_bind_check_op(L, 1);
+    const tp_product *p = &op->product;
+    if (p->rows == 0 && p->n_out == 0) return 0;
+    lua_createtable(L, 0, 8);
+    lua_pushstring(L, op->name);
+    lua_setfield(L, -2, "name");
+    tp_fields_set(L, "rows", p->rows);
+    tp_fields_set(L, "n_in", p->n_in);
+    tp_fields_set(L, "n_out", p->n_out);
+    tp_fields_set(L, "used", p->used);
+    tp_fields_set(L, "kept", p->kept);
+    tp_fields_set(L, "scattered", p->scattered);
+    tp_fields_set(L, "weights", op->parameters);
+    lua_pushboolean(L, op->expert);
+    lua_setfield(L, -2, "expert");
+    lua_pushboolean(L, op->recomputed);
+    lua_setfield(L, -2, "recomputed");
+    return 1;
+}
+
+// A copy of the op at index 1, for a method to change.
+static tp_op *push_copy(lua_State *L) {
+    const tp_op *op = tp_bind_check_op(L, 1);
+    tp_op *copy = lua_newuserdatauv(L, sizeof *copy, 0);
+    *copy = *op;
+    luaL_setmetatable(L, type_name);
+    return copy;
+}
+
+typedef struct narrowing {
+    const char *dtype;
+    tp_narrowing how;
+} narrowing;
+
+#define NARROWING(name, kind)                                                                      \
+    { #name, TP_FIELD_##kind, offsetof(narrowing, how.name), false }
+
+static int narrowed(lua_State *L) {
+    static const tp_field fields[] = {
+        {"dtype", TP_FIELD_TEXT, offsetof(narrowing, dtype), true},
+        NARROWING(number, NUMBER),
+        NARROWING(weight, NUMBER),
+        NARROWING(held, NUMBER),
+        NARROWING(copies, NUMBER),
+        NARROWING(gathered, NUMBER),
+        NARROWING(step, NUMBER),
+        NARROWING(gather, NUMBER),
+        NARROWING(grad_gather, NUMBER),
+        NARROWING(keeps, FLAG),
+        NARROWING(made, FLAG),
+        NARROWING(wide_weight_grad, FLAG),
+        {0},
+    };
+    narrowing asked = {0};
+    tp_fields_read(L, 2, "op:narrowed", fields, &asked);
+    asked.how.dtype = check_dtype(L, "op:narrowed", asked.dtype);
+    tp_op *op = push_copy(L);
+    tp_error error;
+    if (tp_op_narrow(op, &asked.how, &error) != TP_OK) return tp_bind_raise(L, &error);
+    if (tp_op_validate(op, &error) != TP_OK) return tp_bind_raise(L, &error);
+    return 1;
+}
+
+static int keeping(lua_State *L) {
+    if (tp_bind_check_op(L, 1)->output_bytes == 0) return 0;
+    tp_op_keep_output(push_copy(L));
+    return 1;
+}
+
 static const luaL_Reg methods[] = {
     {"recompute", recompute},
+    {"product", product},
+    {"narrowed", narrowed},
+    {"keeping", keeping},
     {"communicate", communicate},
     {"counts", counts},
     {NULL, NULL},

@@ -82,6 +82,7 @@ tp_status tp_op_attention(tp_op *op, const tp_fused_attention *shape, tp_error *
     op->backward.bytes =
         2 * (element * H * r * (d + v) + kv_element * G * k * kv_width + 4 * H * r);
     op->saved_bytes = element * (H * r * d + G * r * kv_width) + 4 * H * r;
+    op->output_bytes = element * H * r * v;
     tp_op_hold(op, shape->sinks ? (double)shape->heads : 0, element);
     shape_kernels(op, shape,
                   (tp_kernel){.batch = H,

@@ -83,9 +83,19 @@ static activations activations_of(const question *q, const tp_stage *stage, doub
     return a;
 }
 
-// The bytes of what has so many for each byte, each parameter and each narrow parameter.
+// The bytes of what has so many for each byte, each parameter and each narrow parameter, and each byte gathered.
 static double held(const tp_weights *w, const tp_weights *rate) {
-    return rate->bytes * w->bytes + rate->count * w->count + rate->narrow * w->narrow;
+    return rate->bytes * w->bytes + rate->count * w->count + rate->narrow * w->narrow +
+           rate->gathered * w->gathered;
+}
+
+// Of all weights of a stage, of which none is sharded: bytes of copies; of what makes them once an iteration.
+static double copies_of(const weights *w) {
+    return w->layers.copies + w->layer_experts.copies + w->ends.copies + w->end_experts.copies;
+}
+
+static double steps_of(const weights *w) {
+    return w->layers.step + w->layer_experts.step + w->ends.step + w->end_experts.step;
 }
 
 // The same of a stage, whose ends may have another rate.
@@ -103,7 +113,7 @@ static double spread(const question *q, const weights *w, tp_weights rate, tp_we
 static double whole_layers(const question *q, const tp_stage *stage) {
     int zero = q->candidate->zero, kinds = q->network->n_kinds;
     const tp_training *t = q->job->training;
-    tp_weights rate = {.bytes = zero >= 3 ? 2 : 0, .count = t->gradient_bytes};
+    tp_weights rate = {.gathered = zero >= 3 ? 2 : 0, .count = t->gradient_bytes};
     double largest = 0;
     if (zero < 2 || q->shards == 1) return 0;
     for (int i = 0; i < kinds + 2; i++) {
@@ -133,7 +143,7 @@ static tp_memory memory_of(const question *q, const tp_stage *stage) {
     activations a = activations_of(q, stage, (double)pipeline->virtual_stages, has_first(q, stage),
                                    has_last(q, stage));
     tp_memory m = {
-        .weights = spread(q, &w, kept, kept, zero >= 3),
+        .weights = spread(q, &w, kept, kept, zero >= 3) + copies_of(&w),
         .gradients = spread(q, &w, gradient, gradient, zero >= 2),
         .optimizer = spread(q, &w, state, end_state, zero >= 1),
         .activations = fmin(stage->in_flight, q->microbatches) * a.saved +
@@ -216,7 +226,7 @@ double tp_optimizer_bytes(const tp_candidate *candidate, const tp_job *job,
     end_rate.count += 2 * (t->end_optimizer_bytes - t->optimizer_bytes);
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
         weights w = weights_of(&q, &candidate->pipeline->stages[i]);
-        most = fmax(most, spread(&q, &w, rate, end_rate, candidate->zero >= 1));
+        most = fmax(most, spread(&q, &w, rate, end_rate, candidate->zero >= 1) + steps_of(&w));
     }
     return most;
 }

@@ -39,7 +39,14 @@ tp_status tp_network_join(tp_network *network, const tp_op *op, tp_error *error)
 
 static tp_weights weights_of(const tp_op *op) {
     bool narrow = op->weight_bytes < FP32_BYTES * op->parameters;
-    return (tp_weights){op->weight_bytes, op->parameters, narrow ? op->parameters : 0};
+    return (tp_weights){
+        .bytes = op->weight_bytes,
+        .count = op->parameters,
+        .narrow = narrow ? op->parameters : 0,
+        .gathered = op->gather_bytes > 0 ? op->gather_bytes : op->weight_bytes,
+        .copies = op->copy_bytes,
+        .step = op->step_bytes,
+    };
 }
 
 void tp_network_bytes(const tp_network *network, tp_layer_cost *costs) {
@@ -56,7 +63,8 @@ void tp_network_bytes(const tp_network *network, tp_layer_cost *costs) {
             sum.again_bytes += op->again_bytes;
             whole = whole && op->recomputed;
             double panels = op->panels ? op->forward.bytes_per_panel : 0;
-            double work = op->forward.bytes + panels - op->repeated_bytes - op->weight_bytes -
+            double read = op->product.read_bytes > 0 ? op->product.read_bytes : op->weight_bytes;
+            double work = op->forward.bytes + panels - op->repeated_bytes - read -
                           op->saved_bytes - op->again_bytes;
             sum.work_bytes = fmax(sum.work_bytes, work);
         }

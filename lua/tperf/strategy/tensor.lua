@@ -90,6 +90,7 @@ function tensor.row(p, o)
   elseif not o.partial then -- else the next row product's output joins it before they are summed
     given[p.sequence_parallel and "reduce_scatter" or "all_reduce"] = axis
     given.output_grad = p.sequence_parallel and axis or nil
+    given.output_shard = p.sequence_parallel and (o.rows or shard(p)) or nil
   end
   given.bias_grad = o.bias and p.sequence_parallel and axis or nil
   return product(p, o, given)
