@@ -220,13 +220,14 @@ local activations = {
   gelu = { 8, 13 }, quick_gelu = { 5, 9 }, silu = { 4, 8 }, tanh = { 1, 3 }, relu = { 1, 1 }, relu2 = { 2, 3 },
 }
 
-local activation_names = names "kind dtype elements gated"
+local activation_names = names "kind dtype elements gated kept_element"
 
 --- An activation of `elements` results: kind ("gelu", "silu", "relu", "relu2", "quick_gelu", "tanh"); gated: times a
---- second input, as SwiGLU does (arXiv 2002.05202), in one kernel. Saved: the inputs.
+--- second input, as SwiGLU does (arXiv 2002.05202), in one kernel. Saved: the inputs; kept_element: bytes of each of them
+--- where they are kept in fewer, which the kernel writes further and the backward pass reads.
 function op.activation(o)
   local bytes = element("activation", o, activation_names)
-  local flops, inputs = activations[o.kind], o.gated and 2 or 1
+  local flops, inputs, kept = activations[o.kind], o.gated and 2 or 1, o.kept_element or bytes
   if not flops then
     check.fail("op.activation: unknown kind %s%s; there are: %s", check.show(o.kind),
       check.suggest(o.kind, check.names(activations)), table.concat(check.names(activations), ", "))
@@ -234,7 +235,8 @@ function op.activation(o)
   return core.elementwise {
     name = o.name or o.kind, dtype = o.dtype, elements = o.elements,
     forward_flops = flops[1] + inputs - 1, backward_flops = flops[2] + 3 * (inputs - 1),
-    forward_bytes = (inputs + 1) * bytes, backward_bytes = (2 * inputs + 1) * bytes, saved_bytes = inputs * bytes,
+    forward_bytes = (inputs + 1) * bytes + (o.kept_element and inputs * kept or 0),
+    backward_bytes = (inputs + 1) * bytes + inputs * kept, saved_bytes = inputs * kept,
   }
 end
 

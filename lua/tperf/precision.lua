@@ -69,8 +69,8 @@ precision.schema = {
   inputs = kept, -- what is kept of a product's input for the backward pass (narrow)
   tensor_gather = kept, -- what a tensor-parallel gather of a product's input or gradient carries (narrow)
   weight_grad = kept, -- in which the weight gradient's product runs (narrow)
-  activation = check.choice { NARROW, default = "bf16" }, -- what an activation function keeps of its inputs
-  dispatch = check.choice { NARROW, default = "bf16" }, -- how tokens, and their gradients, go to experts
+  activation = check.choice { { "fp8", "bf16" }, default = "bf16" }, -- how an activation function's inputs are kept
+  dispatch = check.choice { { "fp8", "bf16" }, default = "bf16" }, -- how tokens, and their gradients, go to experts
 }
 
 local given_as = check.one_of(check.choice { precision.names }, check.record_of(precision.schema))
@@ -94,6 +94,7 @@ local function record_of(value)
   for name, field in pairs(o) do r[name] = field end
   r.name, r.wide = o.name or o.recipe, BYTES[recipe.dtype] == 2
   r.number, r.weight = bytes_of(recipe, recipe.block), bytes_of(recipe, recipe.weight_block)
+  r.eight = BYTES.fp8 + (recipe.block and recipe.scale / recipe.block or 0)
   r.inputs = r.weight_grad == "bf16" and "bf16" or r.inputs or "narrow"
   r.tensor_gather, r.weight_grad = r.tensor_gather or "narrow", r.weight_grad or "narrow"
   r.gather = r.gather or r.parameters
@@ -104,6 +105,7 @@ end
 --- What a checked argument says, completed: the recipe's row, the fields of precision.schema, and
 ---   wide             16 bits: nothing is quantised
 ---   number, weight   bytes of a number and of a weight, with their share of a scale
+---   eight            bytes of a number in 8 bits, likewise
 function precision.of(value)
   if type(value) ~= "string" then return record_of(value) end
   known[value] = known[value] or record_of(value)

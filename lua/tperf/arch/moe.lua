@@ -101,20 +101,29 @@ local function bias(m, p, rows)
   }
 end
 
+-- Bytes of a number on its way to experts: of tokens, and in the backward pass of their results' gradients. What comes
+-- back is added up, in 16 bits (DeepSeek-V3, arXiv 2412.19437, section 3.3.3).
+local function sent_element(p)
+  local precision = p.precision
+  return precision and precision.dispatch == "fp8" and precision.eight or BYTES
+end
+
 -- Copies every row to its places (or back, adding up), and exchanges them over ep; a GPU of several experts sorts what
 -- comes from several others.
 local function exchange(m, p, name, rows, lie, routed)
-  local bytes = BYTES * 1.0 * m.hidden
   local sorts = p.mode == "train" and lie.replicas > 1 and m.experts.count > p.ep
-  local function pass()
+  local function pass(element)
+    local bytes = element * 1.0 * m.hidden
     return {
       bytes = bytes * (p:outer_tokens() + (sorts and 3 or 1) * rows), vector_flops = 1.0 * rows * m.hidden,
       comms = lie.replicas > 1 and { { kind = "all_to_all", axis = "ep", bytes = bytes * rows } } or {},
     }
   end
+  local there = sent_element(p)
+  local forward = routed and there or BYTES -- to the experts, else back from them
   return op.custom {
-    name = name, dtype = p.dtype, forward = pass(), backward = pass(), routed = routed,
-    repeated_bytes = sorts and bytes * rows or 0, -- what was sorted is read while that is held which was sent
+    name = name, dtype = p.dtype, forward = pass(forward), backward = pass(routed and BYTES or there), routed = routed,
+    repeated_bytes = sorts and forward * 1.0 * m.hidden * rows or 0, -- what was sorted is read while that is held which was sent
   }
 end
 
