@@ -6,6 +6,7 @@ local read = require "tperf.measured.read"
 local gpus = require "tperf.measured.gpus"
 local models = require "tperf.measured.models"
 local peak = require "tperf.measured.peak"
+local precisions = require "tperf.measured.precisions"
 local fitting = require "tperf.placement".fitting
 local runtime = require "tperf.runtime"
 local software = require "tperf.software"
@@ -47,14 +48,6 @@ local function zero_of(row, sizes)
   if row.fsdp == "jax-fsdp" then return 3 end
   local stage = first_of(row.zero_fsdp, ZERO, 0)
   return sizes.pp > 1 and row.zero_fsdp:find "FSDP" and math.min(stage, 1) or stage
-end
-
--- The precision of the products: nil where the row leaves it open.
-local function precision_of(text)
-  text = text:lower()
-  if text:find " or " then return nil end
-  if text:find "fp4" then return "fp4" end
-  return text:find "fp8" and "fp8" or "bf16"
 end
 
 -- Chunks of a stage that is interleaved, where their number is not given: torchtitan's default.
@@ -143,7 +136,7 @@ function step.case(row, options)
   if reason then return nil, reason end
   local recompute = recompute_of(row, software_stack)
   if not recompute then return nil, "recomputation: " .. row.recompute end
-  local precision = precision_of(row.dtype)
+  local precision = precisions.of(row)
   if not precision then return nil, "the precision is not settled" end
   local model, sizes, batch, micro
   model, reason = models.of(row)
@@ -164,28 +157,6 @@ function step.case(row, options)
   return case
 end
 
--- Of a system with one part of its peaks for all kernels: that part of another precision's peak, whatever the size.
-local function flat_curve(part)
-  return { efficiency = part, tile_loss = 0, depth = 0, quantisation = 0, sustained = 1, sustained_after = 1 }
-end
-
--- Products in 8 or 4 bits: their curve in place of the 16-bit one, relative to the 16-bit peak.
-local function with_precision(system, precision)
-  if precision == "bf16" then return system end
-  local compute, peaks = system.accelerator.compute_efficiency, system.accelerator.tensor
-  if type(compute) == "number" and peaks[precision] and system.accelerator.units then
-    local curve = flat_curve(compute * peaks[precision] / peaks.bf16)
-    return system:with { accelerator = { compute_efficiency = { other = compute, gemm = { bf16 = curve } } } }
-  end
-  local curve = type(compute) == "table" and compute.gemm and compute.gemm[precision]
-  if not (curve and peaks[precision]) then return nil, "the system has no curve for " .. precision .. " products" end
-  local relative = { efficiency = curve.efficiency * peaks[precision] / peaks.bf16 }
-  for _, name in ipairs { "tile_loss", "depth", "quantisation", "sustained", "sustained_after" } do
-    relative[name] = curve[name]
-  end
-  return system:with { accelerator = { compute_efficiency = { gemm = { bf16 = relative } } } }
-end
-
 --- The system of a case: its nodes and, unless the system is given, its network, where the row names them.
 function step.system(case, system, given)
   local domain = case.intra:find "NVL72" and system.network.fast.domain or case.gpus_per_node
@@ -196,10 +167,8 @@ function step.system(case, system, given)
   end
   local variant = gpus.variant(case.gpu, system)
   if variant then system = system:with(variant) end
-  local precise, reason = with_precision(system, case.precision)
-  if not precise then return nil, reason end
-  return precise:with { network = change },
-    ("%d %s %s %s"):format(domain, fabric and fabric.bandwidth or "", case.precision, variant and case.gpu or "")
+  return system:with { network = change },
+    ("%d %s %s"):format(domain, fabric and fabric.bandwidth or "", variant and case.gpu or "")
 end
 
 --- The arguments of tperf.train for a case.
@@ -214,7 +183,7 @@ function step.request(case, system, profile, recompute)
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
     virtual_stages = interleaved and s.vp or nil, zero = case.zero, recompute = recompute or case.recompute,
     sequence_parallel = case.sequence_parallel, software = profile, gradients = case.gradients,
-    fast = placement_of(s, system.network.fast.domain),
+    precision = case.precision, fast = placement_of(s, system.network.fast.domain),
   }
   for name, value in pairs(s.pp > 1 and case.dealt or {}) do request[name] = value end
   return request
