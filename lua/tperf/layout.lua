@@ -69,12 +69,12 @@ local function ops_of(blocks, model, share, memory)
 end
 
 -- The same as a precision has them. ends: of blocks around the layers, those that have layers themselves.
-local function in_precision(lists, precision, variant, blocks)
+local function in_precision(lists, precision, blocks)
   if not precision then return lists end
   for i, list in ipairs(lists) do
     local narrows = not blocks or blocks[i].has_layers
     if narrows and precision.stored then
-      lists[i] = narrowed.stored(list, precision.stored, variant.matrix_dtype)
+      lists[i] = narrowed.stored(list, precision.stored, precision.products)
     elseif narrows then
       lists[i] = narrowed.block(list, precision)
     end
@@ -186,13 +186,13 @@ local function lay_out(model, s, attention, rules, apart, precision)
       local own = (group.seq or group.wide) and share_of(group, sizes, micro_batch, variant) or share
       own.group = group
       local blocks = part == "last" and {} or part and attention_blocks(group) or group.blocks
-      sections[i] = in_precision(ops_of(blocks, model, own, memory), not group.wide and precision, variant)
+      sections[i] = in_precision(ops_of(blocks, model, own, memory), not group.wide and precision)
       if group.seq then widest = math.max(widest, own:boundary(model.hidden)) end
     end
     share.group = nil
     sections[#kinds + 1] = ops_of(part and {} or plan.first, model, share, memory)
     local last = part == "attention" and {} or plan.last
-    sections[#kinds + 2] = in_precision(ops_of(last, model, share, memory), precision, variant, last)
+    sections[#kinds + 2] = in_precision(ops_of(last, model, share, memory), precision, last)
     local boundary = ELEMENT_BYTES * widest
     return core.network(s.grid, sizes, boundary, sections)
   end

@@ -75,12 +75,20 @@ precision.schema = {
 
 local given_as = check.one_of(check.choice { precision.names }, check.record_of(precision.schema))
 
---- A checker of the argument: a recipe's name, or a table of precision.schema.
-function precision.checker(value, path)
-  if value == nil then return "bf16" end
-  return given_as(value, path)
+-- A checker of the argument: a recipe's name, or a table of precision.schema.
+local function checker_of(default)
+  local function checked(value, path)
+    if value == nil then return default end
+    return given_as(value, path)
+  end
+  check.describe(checked, {
+    kind = "one_of", default = default, optional = not default, choices = check.describe(given_as).choices,
+  })
+  return checked
 end
-check.describe(precision.checker, { kind = "one_of", default = "bf16", choices = check.describe(given_as).choices })
+
+--- Of training, where 16 bits are the default; of serving, where nothing may be asked.
+precision.checker, precision.optional = checker_of "bf16", checker_of()
 
 local function bytes_of(recipe, block) return BYTES[recipe.dtype] + (block and recipe.scale / block or 0) end
 

@@ -62,6 +62,7 @@ description.schema = {
   vision = check.record_of(records.vision, some), -- images in place of tokens
   diffusion = check.record_of(records.diffusion, some), -- the images are noise to be taken away
   encoder = check.record_of(records.encoder, some), -- of text, trained to find masked words
+  stored = check.record_of(records.stored, some), -- how a checkpoint has its weights, for serving
   mtp = check.integer { min = 0, max = 64, default = 0 }, -- multi-token prediction modules
   mtp_pattern = check.string(some), -- of a module's layers, in letters of layer_pattern; else one like the last
   architecture = check.any(some), -- made by tperf.architecture; absent: what the other fields describe

@@ -2,6 +2,7 @@
 local format = require "tperf.report.format"
 local from = require "tperf.cli.from"
 local options = require "tperf.cli.options"
+local precision = require "tperf.precision"
 local software = require "tperf.software"
 local system = require "tperf.system"
 local unfit = require "tperf.unfit"
@@ -18,6 +19,8 @@ local question = {
     help = "training stack (`tperf list software`; default typical; none: no stack)" },
   { long = "attention", value = "NAME", from = { "flash", "unfused", "recompute", "summa" },
     help = "flash (default), unfused, recompute or summa" },
+  { long = "precision", value = "NAME", from = precision.names,
+    help = "of the layers' products: bf16 (default), fp8-current, mxfp8 … (docs/model.md, 1.10)" },
   { long = "optimizer", value = "NAME", from = { "adam", "adam_8bit", "adafactor", "lion", "muon", "sgd" },
     help = "adam (default), adam_8bit, adafactor, lion, muon or sgd" },
   { long = "weights", value = "TYPE", help = "dtype that weights are kept in (default bf16)" },
@@ -169,7 +172,7 @@ configuration.columns = {
   { key = "ep", usual = 1 }, { key = "shard" }, { key = "pp" }, { key = "virtual_stages", title = "vpp", usual = 1 },
   { key = "schedule", usual = "1f1b", wide = 2 }, { key = "dp" }, { key = "zero", usual = 1, wide = 1 },
   { key = "micro_batch", title = "mbs" }, { key = "microbatches", title = "m-batches", wide = 5 },
-  { key = "panels", usual = 1 }, { key = "recompute", usual = "none" },
+  { key = "panels", usual = 1 }, { key = "precision", usual = "bf16" }, { key = "recompute", usual = "none" },
   { key = "sequence_parallel", title = "seq. parallel", usual = true, wide = 3 },
   { key = placement, title = "placement", wide = 4 }, { key = "time", unit = "s" },
   { key = "interval.low", title = "from", unit = "s", digits = 2 },
