@@ -117,16 +117,11 @@ local function runs_in(shape, r)
   return r.products == "all" or shape.expert == (r.products == "experts")
 end
 
-local function keeps_nothing(one)
-  local counts = one:counts()
-  return counts.saved_bytes + counts.again_bytes == 0
-end
-
 -- Whose output a narrowed product no longer keeps: attention's, if nothing between them keeps it.
 local function keep_output(list, attention)
   if not attention then return end
   for i = attention + 1, #list do
-    if not keeps_nothing(list[i]) then return end
+    if list[i]:keeps() > 0 then return end
   end
   list[attention] = list[attention]:keeping()
 end

@@ -17,8 +17,7 @@
 --  gather                axis over which X, or keys and values, or a norm's result, are gathered
 --  reduce_scatter, all_reduce         axis over which Y is summed
 --  input_grad, input_grad_all_reduce  axis over which X's gradient is summed: scattered, or whole
---  output_grad           axis over which Y's gradient is gathered
---  output_shard          rows of it on each GPU of that axis (all of them)
+--  output_grad           axis over which Y's gradient is gathered; output_shard: rows on each of its GPUs (all of them)
 --  overlap               true: in the backward pass, gathering X and reducing its gradient run beside the products
 --  parameter_grad, bias_grad          axis over which weights, or a bias, are replicated
 --  experts               of this GPU; of a router: of the layer
@@ -221,7 +220,6 @@ local activations = {
 }
 
 local activation_names = names "kind dtype elements gated kept_element"
-
 --- An activation of `elements` results: kind ("gelu", "silu", "relu", "relu2", "quick_gelu", "tanh"); gated: times a
 --- second input, as SwiGLU does (arXiv 2002.05202), in one kernel. Saved: the inputs; kept_element: bytes of each of them
 --- where they are kept in fewer, which the kernel writes further and the backward pass reads.
@@ -241,7 +239,6 @@ function op.activation(o)
 end
 
 local residual_names, rotary_names = names "dtype elements dropout fused", names "dtype elements"
-
 --- Adds a branch to the stream; dropout: of the branch first, in the same kernel, its mask kept; fused: in the norm's.
 function op.residual(o)
   local bytes = element("residual", o, residual_names)

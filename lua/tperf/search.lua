@@ -240,6 +240,8 @@ end
 ---  recompute          "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---  sequence_parallel  true (default), false, or a list
 ---  recompute_layers   how many layers keep one input under full recomputation (1)
+---  precision          of the layers' products: "bf16" (default), "fp16", "fp8-delayed", "fp8-current", "fp8-block",
+---                     "mxfp8", "nvfp4", "fp8-tensorwise", "fp8-rowwise", or a table (docs/model.md, section 1.10)
 ---  optimizer          "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
 ---  weights, gradients   the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---  master             "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones

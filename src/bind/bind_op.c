@@ -4,6 +4,7 @@
 //   op:counts()                                   a record of all counts
 //   op:product()                                  the shape of a product with weights, nil of another op
 //   op:narrowed { dtype =, number = … }           a copy of a product in another precision, see tp_narrowing
+//   op:keeps()                                    bytes that its backward pass needs, kept or made again
 //   op:keeping()                                  a copy that keeps its output; nil when nothing keeps it for the op
 // and fields() and bytes(), see there.
 // The first two change the op, and are for the library, before anyone else has it.
@@ -144,8 +145,6 @@ static int counts(lua_State *L) {
     lua_setfield(L, -2, "dtype");
     tp_fields_set(L, "weight_bytes", op->weight_bytes);
     tp_fields_set(L, "saved_bytes", op->saved_bytes);
-    tp_fields_set(L, "copy_bytes", op->copy_bytes);
-    tp_fields_set(L, "again_bytes", op->again_bytes);
     tp_fields_set(L, "repeated_bytes", op->repeated_bytes);
     lua_pushboolean(L, op->expert);
     lua_setfield(L, -2, "expert");
@@ -224,6 +223,12 @@ static int narrowed(lua_State *L) {
     return 1;
 }
 
+static int keeps(lua_State *L) {
+    const tp_op *op = tp_bind_check_op(L, 1);
+    lua_pushnumber(L, op->saved_bytes + op->again_bytes);
+    return 1;
+}
+
 static int keeping(lua_State *L) {
     if (tp_bind_check_op(L, 1)->output_bytes == 0) return 0;
     tp_op_keep_output(push_copy(L));
@@ -234,6 +239,7 @@ static const luaL_Reg methods[] = {
     {"recompute", recompute},
     {"product", product},
     {"narrowed", narrowed},
+    {"keeps", keeps},
     {"keeping", keeping},
     {"communicate", communicate},
     {"counts", counts},

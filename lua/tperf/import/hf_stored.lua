@@ -44,7 +44,8 @@ function METHODS.fp8(q)
   return is_block(q.weight_block_size) and "fp8-block" or nil
 end
 
-function METHODS.mxfp4() return "mxfp4" end
+-- transformers converts gpt-oss's experts alone.
+function METHODS.mxfp4() return "mxfp4", true end
 
 local function of_bits(q) return q.bits == 4 and "int4" or q.bits == 8 and "int8" or nil end
 METHODS.gptq, METHODS.awq = of_bits, of_bits
@@ -96,12 +97,13 @@ function hf_stored.of(c)
   local q = c:table "quantization_config" or c.outer and c.outer:table "quantization_config"
   if not q then return nil end
   local method = method_of(q)
-  local format = METHODS[method] and METHODS[method](q)
+  local format, experts_alone
+  if METHODS[method] then format, experts_alone = METHODS[method](q) end
   local inner = type(q.quantization) == "table" and q.quantization or q
   local attention, unknown = skipped(first_of(inner, "modules_to_not_convert", "ignore", "exclude_modules"))
   if not format then return { method = method or "an unnamed method" } end
   if unknown then return { method = ("%s without %s"):format(method, unknown) } end
-  return { method = method, layers = not attention and format or nil, experts = format }
+  return { method = method, layers = not (attention or experts_alone) and format or nil, experts = format }
 end
 
 return hf_stored
