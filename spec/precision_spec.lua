@@ -141,9 +141,15 @@ describe("the kernels that quantise", function()
 
   it("write blocks' scales with either copy", function()
     local eight, four = 1 + 1 / 32, 0.5 + 1 / 16
-    assert.same({ (2 + 2 * eight) * X, (2 + 2 * eight) * DY }, traffic(train("mxfp8", B200), "qkv-cast"))
+    assert.same({ (2 + 2 * eight) * X, (2 + 2 * eight) * X }, traffic(train("mxfp8", B200), "proj-cast"))
     assert.same({ (2 + 2 * four) * X, (2 + 2 * four) * DY }, traffic(train("nvfp4", B200), "qkv-cast"))
     assert.equal(2 * 16 * X, op_of(train("nvfp4", B200), "qkv-cast").forward.tensor_flops) -- 16 x 16 Hadamard
+  end)
+
+  it("are part of the norm before a product where the recipe has such norms", function()
+    local c = train("mxfp8", B200)
+    assert.same({ (2 * (1 + 1 / 32) - 2) * X, (2 + 2 * (1 + 1 / 32)) * DY }, traffic(c, "qkv-cast"))
+    assert.same({ 0, (2 + 1 + 1) * DY }, traffic(train "fp8-delayed", "qkv-cast"))
   end)
 
   it("quantise a kept 16-bit input again, and weights in every pass", function()

@@ -144,6 +144,19 @@ describe("--precision", function()
     assert.is_nil(program.shell("tperf train llama-3-8b -s h100-sxm -b 64 -g 8 --tp 1").out:find "precision")
   end)
 
+  it("is written for Megatron-LM and read again, and refused where there are no arguments for it", function()
+    local path = program.folder() .. "/run.sh"
+    for _, recipe in ipairs { "fp8-delayed", "fp8-current", "fp8-block" } do
+      local c = tperf.train { model = "llama-3-8b", system = "h100-sxm", gpus = 8, global_batch = 8, precision = recipe }
+      program.write(path, tperf.report.launch(c, "megatron", { model = "llama-3-8b" }))
+      local result = program.shell(("tperf train --from %s -s h100-sxm --json"):format(path))
+      assert.equal(recipe, result.out:match '"precision": *"([^"]+)"', result.err)
+      local ok, message = pcall(tperf.report.launch, c, "torchtitan", { model = "llama-3-8b" })
+      assert.is_false(ok)
+      assert.truthy(message:find("without arguments for precision '" .. recipe .. "'", 1, true))
+    end
+  end)
+
   it("is refused by name", function()
     local result = program.shell "tperf train llama-3-8b -s h100-sxm -b 64 -g 8 --precision fp8"
     assert.equal(1, result.code)

@@ -5,8 +5,8 @@
 --                 the same of Y's gradient; and what X needs further: a transposition of what was gathered, or the
 --                 second quantisation of an input that was kept in 16 bits
 --   NAME-weight   where copies of weights do not live from micro-batch to micro-batch: W, for each pass
--- Kernels that fuse a quantisation with the norm or the activation before it, as Transformer Engine has for some, would
--- save a write and a read in 16 bits of it; they are not counted on.
+-- Behind a norm whose kernel quantises, as some recipes have it, 16 bits are neither written by the norm nor read by the
+-- cast. Other fused kernels are not counted on: an activation writes 16 bits, and the cast reads them.
 -- The cast has the input that is kept. Attention keeps its output itself, which the product behind it did.
 local op = require "tperf.op"
 
@@ -48,13 +48,14 @@ local function amax(shape, n)
   })
 end
 
-local function cast(shape, r, n)
+local function cast(shape, r, n, behind_norm)
   local forward, backward = (WIDE + r.number) * n.input, (WIDE + r.number) * n.gradient
   local narrow_dw, saved = r.weight_grad == "narrow", 0
   local turned = r.columns == "transposed" and n.input_gathered > 0 -- X's second copy, when it has been gathered again
   if r.inputs == "narrow" then
     local columns = column_bytes(r, n.input, n.input_gathered)
     forward, backward = forward + (turned and 0 or columns), backward + (turned and columns or 0)
+    if behind_norm and r.norms_quantise then forward = math.max(forward - 2 * WIDE * n.input, 0) end
     saved = r.number * n.kept
   elseif narrow_dw then
     backward = backward + (WIDE + r.number) * n.input
@@ -131,13 +132,13 @@ end
 ---@param r table    of precision.resolve
 function narrowed.block(ops, r)
   local list, attention = { name = ops.name }, nil
-  for _, one in ipairs(ops) do
+  for i, one in ipairs(ops) do
     local shape = one:product()
     if runs_in(shape, r) then
       if r.inputs == "narrow" then keep_output(list, attention) end
       local n = numbers(shape, r)
       if r.measured then list[#list + 1] = amax(shape, n) end
-      list[#list + 1] = cast(shape, r, n)
+      list[#list + 1] = cast(shape, r, n, i > 1 and ops[i - 1]:is_norm())
       list[#list + 1] = weight_cast(shape, r)
       list[#list + 1] = product(one, r)
       attention = nil

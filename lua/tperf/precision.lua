@@ -35,14 +35,16 @@ local SCALING <const> = { Blackwell = true, ["Blackwell Ultra"] = true, ["CDNA 4
 
 -- scale: bytes of one; block, weight_block: numbers that share it (nil: all of a tensor). own_columns: the copy by
 -- columns has scales of its own. measured: a pass over each tensor finds its greatest number first. hadamard: size of
--- the transform. units: generations whose matrix units can do it, where they need more than the dtype. The rest are the defaults of a table's fields.
+-- the transform. norms_quantise: the kernel of a norm writes what the product behind it reads (Transformer Engine's
+-- LayerNormLinear with these recipes). units: generations whose matrix units can do it, where they need more than the dtype. The rest are the defaults of a table's fields.
 local RECIPES <const> = {
   bf16 = { dtype = "bf16" },
   fp16 = { dtype = "fp16" },
-  ["fp8-delayed"] = { dtype = "fp8" },
+  ["fp8-delayed"] = { dtype = "fp8", norms_quantise = true },
   ["fp8-current"] = { dtype = "fp8", measured = true },
   ["fp8-block"] = { dtype = "fp8", block = 128, weight_block = 128 * 128, scale = 4, own_columns = true },
-  mxfp8 = { dtype = "fp8", block = 32, weight_block = 32, scale = 1, own_columns = true, units = SCALING },
+  mxfp8 = { dtype = "fp8", block = 32, weight_block = 32, scale = 1, own_columns = true, units = SCALING,
+    norms_quantise = true },
   nvfp4 = { dtype = "fp4", block = 16, weight_block = 16, scale = 1, own_columns = true, measured = true,
     hadamard = 16, units = SCALING },
   ["fp8-tensorwise"] = { dtype = "fp8", measured = true, inputs = "bf16", cached = false },

@@ -4,6 +4,7 @@
 //   op:counts()                                   a record of all counts
 //   op:product()                                  the shape of a product with weights, nil of another op
 //   op:narrowed { dtype =, number = … }           a copy of a product in another precision, see tp_narrowing
+//   op:is_norm()
 //   op:keeps()                                    bytes that its backward pass needs, kept or made again
 //   op:keeping()                                  a copy that keeps its output; nil when nothing keeps it for the op
 // and fields() and bytes(), see there.
@@ -223,6 +224,11 @@ static int narrowed(lua_State *L) {
     return 1;
 }
 
+static int is_norm(lua_State *L) {
+    lua_pushboolean(L, tp_bind_check_op(L, 1)->norm);
+    return 1;
+}
+
 static int keeps(lua_State *L) {
     const tp_op *op = tp_bind_check_op(L, 1);
     lua_pushnumber(L, op->saved_bytes + op->again_bytes);
@@ -239,6 +245,7 @@ static const luaL_Reg methods[] = {
     {"recompute", recompute},
     {"product", product},
     {"narrowed", narrowed},
+    {"is_norm", is_norm},
     {"keeps", keeps},
     {"keeping", keeping},
     {"communicate", communicate},

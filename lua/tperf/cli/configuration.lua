@@ -20,7 +20,7 @@ local question = {
   { long = "attention", value = "NAME", from = { "flash", "unfused", "recompute", "summa" },
     help = "flash (default), unfused, recompute or summa" },
   { long = "precision", value = "NAME", from = precision.names,
-    help = "of the layers' products: bf16 (default), fp8-current, mxfp8, nvfp4 or others" },
+    help = "of products: bf16 (default), fp8-block, mxfp8" },
   { long = "optimizer", value = "NAME", from = { "adam", "adam_8bit", "adafactor", "lion", "muon", "sgd" },
     help = "adam (default), adam_8bit, adafactor, lion, muon or sgd" },
   { long = "weights", value = "TYPE", help = "dtype that weights are kept in (default bf16)" },
