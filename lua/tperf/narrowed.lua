@@ -62,11 +62,13 @@ local function cast(shape, r, n, behind_norm)
   end
   if narrow_dw then backward = backward + column_bytes(r, n.gradient, n.gradient_gathered) end
   local transform = narrow_dw and 2 * (r.hadamard or 0) or 0
-  return of(shape, "-cast", {
+  local made = of(shape, "-cast", {
     forward = { tensor_flops = transform * n.input, vector_flops = FLOPS * n.input, bytes = forward },
     backward = { tensor_flops = transform * n.gradient, vector_flops = FLOPS * n.gradient, bytes = backward },
     saved_bytes = saved,
   })
+  local kept = shape.saved + shape.again -- of the 16-bit input; some of it may be made again for the backward pass
+  return kept > 0 and not shape.recomputed and made:again(saved * shape.again / kept) or made
 end
 
 -- Weights quantised for every pass, from what the replicas gathered.

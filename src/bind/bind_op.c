@@ -1,5 +1,6 @@
 // bind_op.c: tperf.core.op: a constructor for each kind of op, is(value), and the methods of an op:
 //   op:recompute(saved_bytes)                     in full recomputation, see tperf/op.h
+//   op:again(bytes)                               of what it keeps, so much is made again instead
 //   op:communicate(pass, kind, axis, bytes, share, beside)  adds a collective to "forward" or "backward"
 //   op:counts()                                   a record of all counts
 //   op:product()                                  the shape of a product with weights, nil of another op
@@ -8,7 +9,7 @@
 //   op:keeps()                                    bytes that its backward pass needs, kept or made again
 //   op:keeping()                                  a copy that keeps its output; nil when nothing keeps it for the op
 // and fields() and bytes(), see there.
-// The first two change the op, and are for the library, before anyone else has it.
+// The first three change the op, and are for the library, before anyone else has it.
 #include <math.h>
 #include <string.h>
 
@@ -93,6 +94,15 @@ static int recompute(lua_State *L) {
     return 1;
 }
 
+static int again(lua_State *L) {
+    tp_op *op = luaL_checkudata(L, 1, type_name);
+    double bytes = fmin(luaL_checknumber(L, 2), op->saved_bytes);
+    op->saved_bytes -= bytes;
+    op->again_bytes += bytes;
+    lua_settop(L, 1);
+    return 1;
+}
+
 static int communicate(lua_State *L) {
     static const char *const passes[] = {"forward", "backward", NULL};
     tp_op *op = luaL_checkudata(L, 1, type_name);
@@ -164,7 +174,7 @@ static int product(lua_State *L) {
     const tp_op *op = tp_bind_check_op(L, 1);
     const tp_product *p = &op->product;
     if (p->rows == 0 && p->n_out == 0) return 0;
-    lua_createtable(L, 0, 8);
+    lua_createtable(L, 0, 12);
     lua_pushstring(L, op->name);
     lua_setfield(L, -2, "name");
     tp_fields_set(L, "rows", p->rows);
@@ -178,6 +188,8 @@ static int product(lua_State *L) {
     lua_setfield(L, -2, "expert");
     lua_pushboolean(L, op->recomputed);
     lua_setfield(L, -2, "recomputed");
+    tp_fields_set(L, "saved", op->saved_bytes);
+    tp_fields_set(L, "again", op->again_bytes);
     return 1;
 }
 
@@ -243,6 +255,7 @@ static int keeping(lua_State *L) {
 
 static const luaL_Reg methods[] = {
     {"recompute", recompute},
+    {"again", again},
     {"product", product},
     {"narrowed", narrowed},
     {"is_norm", is_norm},

@@ -153,7 +153,7 @@ With -g, the best ways to use so many GPUs:
     { long = "ep", value = "N,...", min = 1, kind = "integers", help = "replicas that share experts" },
     { long = "dp", value = "N", min = 1, kind = "integer", help = "replicas (default: as ep)" },
     { long = "precision", value = "NAME", from = precision.names,
-      help = "of layers' weights and products: fp8-block, mxfp8 (default: the checkpoint's)" },
+      help = "of layers: fp8-block, mxfp8 (the checkpoint's)" },
     { long = "weight-dtype", value = "NAME", help = "how all weights are stored (default: likewise)" },
     { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
     { long = "compute-dtype", value = "NAME", help = "in which weights are multiplied (default: likewise)" },

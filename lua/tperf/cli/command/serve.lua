@@ -81,7 +81,7 @@ With --slo and --rate and nothing said of what serves, the fewest GPUs that serv
     { long = "sampling", value = "NAME", from = { "greedy", "random", "top_p", "none" },
       help = "how tokens are drawn (default greedy)" },
     { long = "precision", value = "NAME", from = precision.names,
-      help = "of layers' weights and products: fp8-block, mxfp8 (default: the checkpoint's)" },
+      help = "of layers: fp8-block, mxfp8 (the checkpoint's)" },
     { long = "weight-dtype", value = "NAME", help = "how all weights are stored (default: likewise)" },
     { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
     { long = "compute-dtype", value = "NAME", help = "in which products with weights multiply (default: likewise)" },
