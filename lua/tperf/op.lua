@@ -13,11 +13,11 @@
 --  input_kept_elsewhere  true: another op keeps the same input
 --  tied                  true: the weights are the embedding's
 --  weights_elsewhere     true: another op of this GPU has them
---  shard                 rows of X on each GPU of the axis `gather` (all of them)
+--  shard, output_shard   rows of X on each GPU of the axis `gather`, of Y's gradient on one of `output_grad` (all)
 --  gather                axis over which X, or keys and values, or a norm's result, are gathered
 --  reduce_scatter, all_reduce         axis over which Y is summed
 --  input_grad, input_grad_all_reduce  axis over which X's gradient is summed: scattered, or whole
---  output_grad           axis over which Y's gradient is gathered; output_shard: rows on each of its GPUs (all of them)
+--  output_grad           axis over which Y's gradient is gathered
 --  overlap               true: in the backward pass, gathering X and reducing its gradient run beside the products
 --  parameter_grad, bias_grad          axis over which weights, or a bias, are replicated
 --  experts               of this GPU; of a router: of the layer
