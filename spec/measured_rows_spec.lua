@@ -28,7 +28,9 @@ describe("a row of a training run", function()
   end)
 
   it("says the recipe of its products, or leaves it open", function()
-    local function of(source, dtype, recipe) return precisions.of { source = source, dtype = dtype, fp8_recipe = recipe } end
+    local function of(source, dtype, recipe)
+      return precisions.of { source = source, dtype = dtype, fp8_recipe = recipe }
+    end
     assert.equal("bf16", of("MLPerf", "bf16", "none"))
     assert.is_nil(of("MLPerf", "fp8 or fp4 (config not matched)", ""))
     assert.same({ recipe = "fp8-delayed", parameters = "narrow" },

@@ -115,7 +115,8 @@ describe("what replicas gather of a layer", function()
     assert.equal(2 * products + 2 * norms, gathered "fp8-current")
     assert.equal(1 * products + 2 * norms, gathered { recipe = "fp8-current", parameters = "narrow" })
     assert.equal(1 * products + 2 * norms, gathered { recipe = "fp8-tensorwise", gather = "narrow" })
-    assert.near((1 + 4 / 128 ^ 2) * products + 2 * norms, gathered { recipe = "fp8-block", parameters = "narrow" }, 1e-6)
+    local block = gathered { recipe = "fp8-block", parameters = "narrow" }
+    assert.near((1 + 4 / 128 ^ 2) * products + 2 * norms, block, 1e-6)
   end)
 
   it("is in 16 bits where the copies' scales differ, as Megatron-LM does it", function()
@@ -207,8 +208,10 @@ describe("layers", function()
     assert.truthy(op_of(dense, "qkv-cast"))
     local wide, narrow = moe "fp8-block", moe { recipe = "fp8-block", dispatch = "fp8" }
     local eight = (1 + 4 / 128) / 2
-    for _, case in ipairs { { "dispatch", "forward", eight }, { "dispatch", "backward", 1 }, { "combine", "forward", 1 },
-      { "combine", "backward", eight } } do
+    for _, case in ipairs {
+      { "dispatch", "forward", eight }, { "dispatch", "backward", 1 },
+      { "combine", "forward", 1 }, { "combine", "backward", eight },
+    } do
       local name, pass, part = table.unpack(case)
       assert.near(part, op_of(narrow, name)[pass].comms[1].bytes / op_of(wide, name)[pass].comms[1].bytes, 1e-12)
     end

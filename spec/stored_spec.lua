@@ -147,7 +147,9 @@ describe("--precision", function()
   it("is written for Megatron-LM and read again, and refused where there are no arguments for it", function()
     local path = program.folder() .. "/run.sh"
     for _, recipe in ipairs { "fp8-delayed", "fp8-current", "fp8-block" } do
-      local c = tperf.train { model = "llama-3-8b", system = "h100-sxm", gpus = 8, global_batch = 8, precision = recipe }
+      local c = tperf.train {
+        model = "llama-3-8b", system = "h100-sxm", gpus = 8, global_batch = 8, precision = recipe,
+      }
       program.write(path, tperf.report.launch(c, "megatron", { model = "llama-3-8b" }))
       local result = program.shell(("tperf train --from %s -s h100-sxm --json"):format(path))
       assert.equal(recipe, result.out:match '"precision": *"([^"]+)"', result.err)

@@ -16,7 +16,7 @@ local CACHED = 16384    -- ops in all; each takes three quarters of a KiB
 local VARIANTS = { "flash", "unfused", "recompute", "summa" }
 layout.attention_checker = check.choice { VARIANTS, default = "flash" }
 
--- A group's layers from..to of the model's, counted from its own first one, `at`; nil: none. wide: they stay in 16 bits.
+-- A group's layers from..to of the model's; at: its first one; nil: none. wide: they stay in 16 bits.
 local function part_of(group, at, from, to, wide)
   local count = math.min(at + group.count - 1, to) - math.max(at, from) + 1
   if count <= 0 then return nil end

@@ -1,12 +1,12 @@
 --- The ops of a layer whose products with weights run in fewer bits (tperf.precision says in which). Each such product
 -- gets kernels of its own before it, by name:
 --   NAME-amax     where the scale is made from the tensor: reads it once
---   NAME-cast     forward: reads X in 16 bits, writes it by rows and, where it is needed and kept, by columns. Backward:
---                 the same of Y's gradient; and what X needs further: a transposition of what was gathered, or the
+--   NAME-cast     forward: reads X in 16 bits, writes it by rows and, where that is kept, by columns. Backward: so with
+--                 Y's gradient; and what X needs further: a transposition of what was gathered, or the
 --                 second quantisation of an input that was kept in 16 bits
 --   NAME-weight   where copies of weights do not live from micro-batch to micro-batch: W, for each pass
--- Behind a norm whose kernel quantises, as some recipes have it, 16 bits are neither written by the norm nor read by the
--- cast. Other fused kernels are not counted on: an activation writes 16 bits, and the cast reads them.
+-- Behind a norm whose kernel quantises, as some recipes have it, the norm writes no 16 bits, and the cast reads none.
+-- Other fused kernels are not counted on: an activation writes 16 bits, and the cast reads them.
 -- The cast has the input that is kept. Attention keeps its output itself, which the product behind it did.
 local op = require "tperf.op"
 
@@ -14,7 +14,7 @@ local narrowed = {}
 
 local WIDE <const> = 2      -- bytes of a number
 local FLOPS <const> = 2     -- of a number: scaled and rounded, or compared
-local MULTIPLE <const> = 16 -- of both features, for 8-bit products (cuBLAS, Transformer Engine); others stay as they are
+local MULTIPLE <const> = 16 -- of both features, for 8-bit products (cuBLAS, Transformer Engine); others stay
 
 -- Numbers of X and of Y's gradient that this GPU quantises: before they are gathered, where gathers carry few bits.
 local function numbers(shape, r)
@@ -89,8 +89,9 @@ local function weight_cast(shape, r)
 end
 
 -- Of one weight: bytes as it lies, of further copies, that replicas gather, and that the copies take once an iteration.
--- Parameters with scales of their own by columns are gathered in 16 bits (Megatron-LM's reuse_grad_buf_for_mxfp8_param_ag)
--- or as both copies, which are as large; blocks of 128 x 128 are the same from both sides.
+-- Parameters with scales of their own by columns are gathered in 16 bits (Megatron-LM's
+-- reuse_grad_buf_for_mxfp8_param_ag) or as both copies, which are as large; blocks of 128 x 128 are the same
+-- from both sides.
 local function weights_of(r)
   local square = r.weight_block == r.block and r.own_columns
   if r.parameters == "bf16" then
@@ -107,7 +108,8 @@ local function product(one, r)
   local held, copies, gathered, step = weights_of(r)
   local narrow = r.tensor_gather == "narrow"
   return one:narrowed {
-    dtype = r.dtype, number = r.number, weight = r.weight, held = held, copies = copies, gathered = gathered, step = step,
+    dtype = r.dtype, number = r.number, weight = r.weight, held = held, copies = copies, gathered = gathered,
+    step = step,
     gather = narrow and r.number / WIDE or 0,
     grad_gather = narrow and (r.columns == "own" and 2 or 1) * r.number / WIDE or 0,
     keeps = r.inputs == "bf16", made = true, wide_weight_grad = r.weight_grad == "bf16",

@@ -36,7 +36,8 @@ local SCALING <const> = { Blackwell = true, ["Blackwell Ultra"] = true, ["CDNA 4
 -- scale: bytes of one; block, weight_block: numbers that share it (nil: all of a tensor). own_columns: the copy by
 -- columns has scales of its own. measured: a pass over each tensor finds its greatest number first. hadamard: size of
 -- the transform. norms_quantise: the kernel of a norm writes what the product behind it reads (Transformer Engine's
--- LayerNormLinear with these recipes). units: generations whose matrix units can do it, where they need more than the dtype. The rest are the defaults of a table's fields.
+-- LayerNormLinear with these recipes). units: generations whose matrix units can do it, where they need more than the
+-- dtype. The rest are the defaults of a table's fields.
 local RECIPES <const> = {
   bf16 = { dtype = "bf16" },
   fp16 = { dtype = "fp16" },

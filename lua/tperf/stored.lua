@@ -23,7 +23,7 @@ local function asked_for(o, system)
   local r = precision.of(o.precision)
   precision.check_system(r, system)
   if r.first_layers + r.last_layers > 0 then
-    refusal.raise("'precision': 'first_layers' and 'last_layers' are of training; of a server's weights it says them all")
+    refusal.raise "'precision': 'first_layers' and 'last_layers' are of training; a server's layers are all alike"
   end
   local layers = r.products ~= "experts" and not r.wide and r.weight or nil
   local experts = r.products ~= "dense" and not r.wide and r.weight or nil
@@ -45,10 +45,10 @@ local function of_checkpoint(what, m, system)
 end
 
 --- Fills in the dtypes that the arguments leave open.
----@param o table  checked arguments, changed in place: weight_dtype and compute_dtype are set, and other_dtype: in which
----  products multiply whose weights do not lie as `weights` says
----@return table? weights  { layers, experts = bytes of a weight, or nil where 16 bits; name, key }; nil: all weights lie in
----  o.weight_dtype
+---@param o table  checked arguments, changed in place: weight_dtype and compute_dtype are set, and other_dtype: in
+---  which products multiply whose weights do not lie as `weights` says
+---@return table? weights  { layers, experts = bytes of a weight, or nil where 16 bits; name, key }; nil: all weights
+---  lie in o.weight_dtype
 function stored.fill(what, o, model, system)
   local weights, products
   if o.precision and not o.weight_dtype then

@@ -123,7 +123,8 @@ local function exchange(m, p, name, rows, lie, routed)
   local forward = routed and there or BYTES -- to the experts, else back from them
   return op.custom {
     name = name, dtype = p.dtype, forward = pass(forward), backward = pass(routed and BYTES or there), routed = routed,
-    repeated_bytes = sorts and forward * 1.0 * m.hidden * rows or 0, -- what was sorted is read while that is held which was sent
+    -- What was sorted is read while that is held which was sent.
+    repeated_bytes = sorts and forward * 1.0 * m.hidden * rows or 0,
   }
 end
 

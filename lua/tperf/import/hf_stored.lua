@@ -4,8 +4,8 @@
 local hf_stored = {}
 
 -- Modules that are left in 16 bits in any case, by parts of their names.
-local LEFT <const> = { "lm_head", "head", "embed", "router", "gate", "norm", "vis", "img", "image", "audio", "multi_modal",
-  "projector", "mtp", "eh_proj", "conv1d", "linear_attn" }
+local LEFT <const> = { "lm_head", "head", "embed", "router", "gate", "norm", "vis", "img", "image", "audio",
+  "multi_modal", "projector", "mtp", "eh_proj", "conv1d", "linear_attn" }
 local ATTENTION <const> = { "self_attn", "attention", "attn" }
 
 local function finds(name, list)
@@ -89,8 +89,8 @@ local function method_of(q)
   return producer == "modelopt" and "modelopt" or nil
 end
 
---- { method, layers, experts } of a parsed config's reader, formats by the names of tperf.stored; without both where the
---- method is not known. nil: 16 bits.
+--- { method, layers, experts } of a parsed config's reader, formats by the names of tperf.stored; without both where
+--- the method is not known. nil: 16 bits.
 ---@param c table  reader of tperf.import.config
 ---@return table?
 function hf_stored.of(c)

@@ -3,8 +3,8 @@ local read = require "tperf.measured.read"
 
 local precisions = {}
 
--- What a recipe's text says, the most telling first. torchao's "tensorwise" is Float8Linear; Megatron's, with the format
--- behind it, Transformer Engine's current scaling.
+-- What a recipe's text says, the most telling first. torchao's "tensorwise" is Float8Linear; Megatron's, with a format,
+-- Transformer Engine's current scaling.
 local RECIPES <const> = {
   { "mxfp8", "mxfp8" }, { "fp8%-mx", "mxfp8" }, { "block", "fp8-block" }, { "rowwise", "fp8-rowwise" },
   { "tensorwise/", "fp8-current" }, { "tensorwise", "fp8-tensorwise" }, { "float8", "fp8-tensorwise" },

@@ -83,8 +83,10 @@ function arguments.dtypes(launch)
   return { weight_dtype = stored[1], compute_dtype = stored[2], kv_dtype = CACHES[launch.kv_dtype] }
 end
 
--- What stacks call the recipes of tperf.precision: Megatron-Core's --fp8-recipe, which goes with a format, and torchao's.
-local MEGATRON <const> = { delayed = "fp8-delayed", tensorwise = "fp8-current", blockwise = "fp8-block", mxfp8 = "mxfp8" }
+-- What stacks call the recipes of tperf.precision: Megatron-Core's --fp8-recipe, with a format, and torchao's.
+local MEGATRON <const> = {
+  delayed = "fp8-delayed", tensorwise = "fp8-current", blockwise = "fp8-block", mxfp8 = "mxfp8",
+}
 local TORCHAO <const> = { tensorwise = "fp8-tensorwise", rowwise = "fp8-rowwise", rowwise_with_gw_hp = "fp8-rowwise" }
 
 -- The precision of the products; nil: 16 bits, or a recipe that is not known.
