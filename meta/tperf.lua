@@ -64,9 +64,10 @@
 ---@field ep? integer GPUs that experts are spread over, that cut each expert (1; as tp); both out of tp x cp x dp
 ---@field etp? integer GPUs that experts are spread over, that cut each expert (1; as tp); both out of tp x cp x dp
 ---@field dp? integer replicas; those that share experts run in step (as many as ep and etp take)
----@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
----@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
----@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" in which products with weights multiply ("bf16"; fp16, fp8, int8, fp4)
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' weights and products: "fp8-block", "mxfp8" … as tperf.train has them, or a table; scales counted (as the model's checkpoint has them)
+---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
+---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
+---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" in which products with weights multiply (as precision says, or "bf16"; fp16, fp8, int8, fp4)
 ---@field attention? "flash"|"unfused" "flash" (default), "unfused"
 ---@field sequence_parallel? boolean whether tp cuts the residual stream of prompts by tokens (false)
 ---@field fast? table GPUs of each axis in one fast domain: { tp =, ep =, pp = }; as many as fit
@@ -146,6 +147,7 @@
 ---@field seq? integer tokens of a training sequence; an image says itself how many it makes
 ---@field source? string where the numbers come from
 ---@field sparse? tperf.model.sparse an indexer chooses what latent attention sees
+---@field stored? tperf.model.stored how a checkpoint has its weights, for serving
 ---@field tied_embeddings? boolean the output table is the input's
 ---@field training_tokens? number of the run that trains it
 ---@field unbounded? boolean no limit of context: nothing in the model depends on it
@@ -229,6 +231,11 @@
 ---@field head_dim integer features of one of them
 ---@field heads integer of the indexer
 ---@field top_k integer tokens that a query attends to, at most
+
+---@class tperf.model.stored
+---@field experts? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4" of routed experts' weights; without both the method is not known
+---@field layers? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4" of the layers' weights but for experts' (16 bits)
+---@field method string as the checkpoint calls it
 
 ---@class tperf.model.vision
 ---@field channels? integer numbers of a pixel
@@ -353,10 +360,11 @@
 ---@field n_out integer features of a row: in, out
 ---@field name? string of the op, in tables and messages
 ---@field output_grad? string axis over which Y's gradient is gathered
+---@field output_shard? integer rows of X on each GPU of the axis `gather`, of Y's gradient on one of `output_grad` (all)
 ---@field overlap? boolean true: in the backward pass, gathering X and reducing its gradient run beside the products
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
 ---@field reduce_scatter? string axis over which Y is summed
----@field shard? integer rows of X on each GPU of the axis `gather` (all of them)
+---@field shard? integer rows of X on each GPU of the axis `gather`, of Y's gradient on one of `output_grad` (all)
 ---@field tokens integer rows that this GPU works on
 ---@field weight_dtype? string of weights, of cached keys and values, where they differ
 
@@ -374,10 +382,11 @@
 ---@field n_out integer features of a row: in, out
 ---@field name? string of the op, in tables and messages
 ---@field output_grad? string axis over which Y's gradient is gathered
+---@field output_shard? integer rows of X on each GPU of the axis `gather`, of Y's gradient on one of `output_grad` (all)
 ---@field overlap? boolean true: in the backward pass, gathering X and reducing its gradient run beside the products
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
 ---@field reduce_scatter? string axis over which Y is summed
----@field shard? integer rows of X on each GPU of the axis `gather` (all of them)
+---@field shard? integer rows of X on each GPU of the axis `gather`, of Y's gradient on one of `output_grad` (all)
 ---@field tied? boolean true: the weights are the embedding's
 ---@field tokens integer rows that this GPU works on
 ---@field weight_dtype? string of weights, of cached keys and values, where they differ
@@ -805,6 +814,7 @@
 ---@field recompute? "none"|"selective"|"full"|("none"|"selective"|"full")[] "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---@field sequence_parallel? boolean|boolean[] true (default), false, or a list
 ---@field recompute_layers? integer how many layers keep one input under full recomputation (1)
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' products: "bf16" (default), "fp16", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise", "fp8-rowwise", or a table (docs/model.md, section 1.10)
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
 ---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---@field gradients? "fp32"|"bf16"|"fp16" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
@@ -842,9 +852,10 @@
 ---@field objective? "throughput"|"tpot"|"ttft"|"latency"|"cost" what is best: "throughput" (tokens per second and GPU, default), "tpot", "ttft", "latency", "cost" (of generated tokens)
 ---@field top? integer how many to return (10)
 ---@field prefill_batch? integer prompts that a replica takes in at a time (1)
----@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
----@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
----@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" in which products with weights multiply ("bf16"; fp16, fp8, int8, fp4)
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' weights and products: "fp8-block", "mxfp8" … as tperf.train has them, or a table; scales counted (as the model's checkpoint has them)
+---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
+---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
+---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" in which products with weights multiply (as precision says, or "bf16"; fp16, fp8, int8, fp4)
 ---@field attention? "flash"|"unfused" "flash" (default), "unfused"
 ---@field sequence_parallel? boolean whether tp cuts the residual stream of prompts by tokens (false)
 ---@field reserve? number part of the HBM that stays free (0.1)
@@ -871,9 +882,10 @@
 ---@field pp? integer GPUs that cut layers, stages that hold layers in turn (1)
 ---@field attention_dp? integer ranks of a replica, each with a queue and a cache of its own and tp x pp GPUs, whose steps go together; its experts are spread over them (1)
 ---@field ep? integer the same, said by replicas: so many of them share their experts (1)
----@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them ("bf16")
----@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them ("bf16")
----@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as tperf.infer has them ("bf16")
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table as tperf.infer has them
+---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them
+---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them
+---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as tperf.infer has them
 ---@field rules? string|table "default"
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field memory_utilization? number part of the memory that the engine may use, from which num_blocks follows (the engine's)
@@ -1105,6 +1117,7 @@
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
 ---@field pipeline_layout? string|integer[] Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in order
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' products: "bf16" (default), "fp16", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise", "fp8-rowwise", or a table (docs/model.md, section 1.10)
 ---@field recompute? "none"|"selective"|"full" "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---@field recompute_layers? integer how many layers keep one input under full recomputation (1)
 ---@field reserve? number part of the memory to keep free (0)
@@ -1216,6 +1229,7 @@ function tperf_Report:save(path) end
 ---@class tperf.configuration
 ---@field strategy string
 ---@field gpus integer
+---@field precision string of the layers' products
 ---@field global_batch integer sequences of an iteration
 ---@field tp? integer GPUs along the axis: tensor parallelism
 ---@field tp1? integer columns of a SUMMA grid
@@ -1664,7 +1678,8 @@ function tperf.model(value) end
 tperf.op = {}
 
 ---An activation of `elements` results: kind ("gelu", "silu", "relu", "relu2", "quick_gelu", "tanh"); gated: times a
----second input, as SwiGLU does (arXiv 2002.05202), in one kernel. Saved: the inputs.
+---second input, as SwiGLU does (arXiv 2002.05202), in one kernel. Saved: the inputs; kept_element: bytes of each of them
+---where they are kept in fewer, which the kernel writes further and the backward pass reads.
 ---@param o any
 function tperf.op.activation(o) end
 

@@ -224,11 +224,10 @@ local REST = {
     aux_loss_alpha = 0.001, ep_size = 1, n_group = 8, norm_topk_prob = true, routed_scaling_factor = 2.5,
     seq_aux = true, scoring_func = "sigmoid", topk_group = 4, topk_method = "noaux_tc", head_dim = 64,
     qk_head_dim = 192,
-    rope_interleave = true, quantization_config = { quant_method = "fp8" },
+    rope_interleave = true,
   },
   gpt_oss = {
     initial_context_length = 4096, swiglu_limit = 7.0, router_aux_loss_coef = 0.9, rope_theta = 150000,
-    quantization_config = { quant_method = "mxfp4" },
   },
   mamba2 = {
     time_step_rank = 24, time_step_min = 0.001, time_step_limit = { 0.0, 1e9 }, residual_in_fp32 = true,

@@ -1,5 +1,6 @@
 -- What rows of training runs tell of models and machines beyond sizes.
 local models = require "tperf.measured.models"
+local precisions = require "tperf.measured.precisions"
 local step = require "tperf.measured.step"
 local tperf = require "tperf"
 
@@ -27,16 +28,23 @@ describe("a row of a training run", function()
     assert.equal(54, select(2, h56.layer_pattern:gsub("M", "")))
   end)
 
-  it("in 8 bits is predicted on a machine of one constant, by the peak of 8 bits", function()
-    local case = { gpu = "MI355X", precision = "fp8", gpus_per_node = 8, inter = "", intra = "" }
-    local mi355x = tperf.system "mi355x"
-    local narrow = step.system(case, mi355x, false).accelerator.compute_efficiency
-    assert.near(0.511 * 5033.2 / 2516.6, narrow.gemm.bf16.efficiency, 1e-9)
-    assert.equal(0.511, narrow.other)
-    local none, reason = step.system({ gpu = "A100", precision = "fp8", gpus_per_node = 8, inter = "", intra = "" },
-      tperf.system "a100-sxm-80gb", false)
-    assert.is_nil(none)
-    assert.equal("the system has no curve for fp8 products", reason)
+  it("says the recipe of its products, or leaves it open", function()
+    local function of(source, dtype, recipe)
+      return precisions.of { source = source, dtype = dtype, fp8_recipe = recipe }
+    end
+    assert.equal("bf16", of("MLPerf", "bf16", "none"))
+    assert.is_nil(of("MLPerf", "fp8 or fp4 (config not matched)", ""))
+    assert.same({ recipe = "fp8-delayed", parameters = "narrow" },
+      of("MLPerf Training v4.1", "fp8", "fp8 delayed/hybrid, param gather in fp8, amax max of 1024"))
+    assert.same({ recipe = "fp8-current", parameters = "narrow" },
+      of("NVIDIA Megatron-Bridge performance summary", "FP8", "tensorwise/hybrid (param_gather in low precision)"))
+    assert.same({ recipe = "fp8-tensorwise", gather = "narrow" },
+      of("torchtitan", "fp8", "float8 tensorwise, dynamic, float8 all-gather of FSDP"))
+    assert.same({ recipe = "fp8-rowwise", weight_grad = "bf16" },
+      of("torchao", "fp8", "rowwise_with_gw_hp, bf16 all-gather"))
+    assert.same({ recipe = "mxfp8" }, of("x", "FP8-CS (FP8-MX)", "mxfp8/e4m3"))
+    assert.same({ recipe = "nvfp4" }, of("x", "fp4", "fp4 nvfp4, fp8 attention Float8CurrentScaling"))
+    assert.same({ recipe = "fp8-delayed" }, of("MosaicML llm-foundry benchmarking", "amp_fp8", ""))
   end)
 
   -- gpt3_mcore_te_tp1_pp1, 12 layers of 512: fused attention keeps 5 a s^2 b = 168 MB a layer less (arXiv 2205.05198,

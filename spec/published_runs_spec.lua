@@ -8,33 +8,40 @@ local function output(script, arguments)
 end
 
 describe("scripts/llama3_405b.lua", function()
-  it("comes within a tenth of what Meta measured, with a profile fitted to others", function()
+  it("comes within 6 % of what Meta measured, with a profile fitted to others", function()
     local rows = 0
     for measured, predicted in output("scripts/llama3_405b.lua", "--search no"):gmatch
       "(%d+%.%d) TFLOP/s +(%d+%.%d) TFLOP/s" do
       rows = rows + 1
-      assert.near(1, tonumber(predicted) / tonumber(measured), 0.1)
+      assert.near(1, tonumber(predicted) / tonumber(measured), 0.06)
     end
     assert.equal(3, rows)
   end)
 end)
 
 describe("scripts/deepseek_v3.lua", function()
-  local out = output("scripts/deepseek_v3.lua", "")
-  local function hours(schedule)
-    return tonumber((out:match(schedule .. " +none [^\n]- %% +(%d%d%d%d+) ")))
+  local PUBLISHED <const> = 180e3 -- GPU-hours for 1e12 tokens, in FP8 (arXiv 2412.19437, table 1)
+  local out, typical = output("scripts/deepseek_v3.lua", ""), output("scripts/deepseek_v3.lua", "--software typical")
+  local function hours(precision, schedule, text)
+    return tonumber(((text or out):match(precision .. " +" .. schedule .. " +none [^\n]- %% +(%d%d%d%d+) ")))
+  end
+  local function memory(precision, recompute)
+    return tonumber((out:match(precision .. " +dualpipe +" .. recompute .. " [^\n]- (%d+%.%d+) GB")))
   end
 
+  it("comes within a tenth of the published GPU-hours, with its schedule and precision", function()
+    assert.near(1, hours("fp8%-block", "dualpipe") / PUBLISHED, 0.1)
+    assert.near(1, hours("fp8%-block", "dualpipe", typical) / PUBLISHED, 0.1)
+    assert.is_true(hours("bf16", "dualpipe") > 1.1 * PUBLISHED)
+  end)
+
   it("finds that DualPipe hides the all-to-all that other schedules wait for", function()
-    assert.is_true(hours "dualpipe" < 0.6 * hours "1f1b")
-    assert.is_true(hours "zb1p" < hours "1f1b")
+    assert.is_true(hours("fp8%-block", "dualpipe") < 0.6 * hours("fp8%-block", "1f1b"))
+    assert.is_true(hours("fp8%-block", "zb1p") < hours("fp8%-block", "1f1b"))
   end)
 
-  it("needs more 16-bit GPU-hours than the published run in FP8, and not twice as many", function()
-    assert.is_true(hours "dualpipe" > 180e3 and hours "dualpipe" < 360e3)
-  end)
-
-  it("keeps activations of no more than one GPU's memory when it recomputes", function()
-    assert.truthy(out:match "1f1b +full [^\n]* yes")
+  it("keeps less than in 16 bits, and no more than one GPU's memory when it recomputes", function()
+    assert.is_true(memory("fp8%-block", "none") < memory("bf16", "none"))
+    assert.is_true(memory("fp8%-block", "full") < 80)
   end)
 end)

@@ -106,6 +106,8 @@ typedef struct tp_kernel {
     double second; // bytes of one element of the k x n factor, or of keys; 0: as of the others
     double shared; // attention: heads that share their keys and values, in bytes; 0 or 1 = none
     bool warm;     // its operands still lie in the last-level cache
+    bool made;     // its factors come in the precision that it multiplies in: it makes none first
+    bool wide;     // multiplies in its op's own dtype, not in the precision of the others
 } tp_kernel;
 
 // What the curves need to know about the accelerator.

@@ -36,7 +36,10 @@ typedef struct tp_weights {
     double count;
     double narrow; // of `count`, those in fewer than 32 bits
     double
-        orthogonal; // FLOPs of one Newton-Schulz iteration of all matrices, see src/plan/network.c
+        orthogonal;  // FLOPs of one Newton-Schulz iteration of all matrices, see src/plan/network.c
+    double gathered; // bytes that replicas gather
+    double copies;   // bytes of further copies between passes
+    double step;     // bytes read and written once an iteration, to make these
 } tp_weights;
 
 // Sums over the ops of a section (one layer) and one micro-batch, on one GPU.
@@ -69,6 +72,9 @@ static inline void tp_weights_add(tp_weights *sum, const tp_weights *part, doubl
     sum->count += times * part->count;
     sum->narrow += times * part->narrow;
     sum->orthogonal += times * part->orthogonal;
+    sum->gathered += times * part->gathered;
+    sum->copies += times * part->copies;
+    sum->step += times * part->step;
 }
 
 // works[n_ops], for a number of panels.

@@ -22,9 +22,12 @@ typedef enum tp_chunking {
     TP_RING, // one chunk a GPU of the group: its own shard travels no way, each other one while a chunk is multiplied
     TP_PIPELINE, // each chunk's result is reduced while the next chunk is multiplied: the last one's when all is done
 } tp_chunking;
+// What a collective of a product carries, which other precisions make smaller.
+typedef enum tp_carried { TP_CARRIES_OTHER, TP_CARRIES_INPUT, TP_CARRIES_OUTPUT_GRAD } tp_carried;
 
 typedef struct tp_comm {
     tp_collective kind;
+    tp_carried carries;
     char axis[TP_AXIS_NAME_MAX]; // "tp", "cp" …
     int axis_index;              // its row in the grid, set by tp_network_join
     bool share;                  // bytes are one GPU's share of the vector; until it joins a layer
@@ -72,6 +75,12 @@ typedef enum tp_module {
 // Parts of a layer, of which some may also be told to keep their input in the host's memory: Megatron-Core's
 // offload_modules.
 extern const char *const tp_module_names[TP_MODULE_COUNT];
+// The shape of a product with weights, for tp_op_narrow; rows = 0: the op is none.
+typedef struct tp_product {
+    double rows, n_in, n_out, used; // used: products (experts) whose weights are read
+    double kept, scattered;         // rows of X, and of Y's gradient, before they are gathered
+    double read_bytes; // of weights in a forward pass, of a product in another precision; else 0
+} tp_product;
 
 typedef struct tp_op {
     char name[TP_NAME_MAX], block[TP_NAME_MAX];
@@ -80,7 +89,13 @@ typedef struct tp_op {
     tp_pass forward, backward;
     double weight_bytes; // on one GPU
     double parameters;   // that these bytes hold: of each there is a gradient, and optimizer state
+    double copy_bytes;   // further copies of the weights, which lie beside them between passes
+    double gather_bytes; // what replicas gather of them, where that is not weight_bytes (0: it is)
+    double step_bytes;   // read and written once an iteration, to make these copies
+    tp_product product;
+    double output_bytes; // of its output, which its backward pass reads and the next product keeps
     bool attention;      // its kernels are attention's, which software runs at a pace of its own
+    bool norm;           // a norm, whose kernel may write its output in fewer bits
     bool expert;         // the weights are those of experts, which the expert axis spreads
     bool tied;           // the weights are those of the embedding: a copy of its own only elsewhere
     unsigned modules;    // bit m: part of tp_module m
@@ -108,6 +123,7 @@ typedef struct tp_op {
 //   overlap:           in the backward pass, gathering X and reducing its gradient run beside the products (as
 //                      in Megatron-LM: the one beside X's gradient, the other beside W's)
 //   output_grad_axis:  Y's gradient is a shard, gathered for the backward pass
+//   scattered:         rows of Y's gradient on each GPU of output_grad_axis (0: all of them)
 //   parameter_axis, bias_axis:       weights, or the bias alone, are replicated: gradients all-reduced
 //   chunks:            > 1: in the forward pass X is gathered, and Y reduced, in a ring of so many chunks beside the
 //                      product. pipelined (TransformerEngine's user buffers): Y in TP_PIPELINE_CHUNKS, each reduced by itself;
@@ -115,7 +131,7 @@ typedef struct tp_op {
 // experts > 0: as many products side by side, of experts; `tokens` counts the rows of all of them and
 // `active` how many have any rows, so that their weights are read (0: all).
 typedef struct tp_linear {
-    int64_t tokens, n_in, n_out, shard, experts;
+    int64_t tokens, n_in, n_out, shard, experts, scattered;
     double active;
     int64_t chunks;
     bool bias, input_kept_elsewhere, tied, overlap, pipelined;
@@ -262,6 +278,26 @@ typedef struct tp_scan {
     bool step;
 } tp_scan;
 tp_status tp_op_scan(tp_op *op, const tp_scan *shape, tp_error *error);
+
+// A product with weights in another precision (lua/tperf/precision.lua). Bytes are those of one number, its share of a
+// scale included; 0 where they stay.
+//   number, weight     that the matrix units read of X or Y's gradient, and of W
+//   held, copies       of a weight between passes: as it lies, and of further copies
+//   gathered, step     of a weight: that replicas gather; that are read and written once an iteration
+//   gather, grad_gather   part of the bytes of X's, and of Y's gradient's, gathers that is left
+//   keeps              X is kept as it was; else who narrows it keeps it
+//   made               other ops narrow the factors; else the product does, as engines for serving do
+//   wide_weight_grad   dW = X^T dY stays in the op's dtype
+// The layer's input, which a recomputed op keeps, stays as it is. Refuses an op that is no product, or by SUMMA.
+typedef struct tp_narrowing {
+    tp_dtype dtype;
+    double number, weight, held, copies, gathered, step, gather, grad_gather;
+    bool keeps, made, wide_weight_grad;
+} tp_narrowing;
+tp_status tp_op_narrow(tp_op *op, const tp_narrowing *how, tp_error *error);
+
+// The op keeps its output, too, which the next product did.
+void tp_op_keep_output(tp_op *op);
 
 // The same op in full recomputation (arXiv 2205.05198, section 5): runs again before its backward pass
 // and keeps `saved_bytes`, the input of what is recomputed together, or nothing.

@@ -38,6 +38,7 @@ local configuration = {}
 ---@class tperf.configuration one way to train a model on a machine
 ---@field strategy string
 ---@field gpus integer
+---@field precision string of the layers' products
 ---@field global_batch integer sequences of an iteration
 ---@field tp? integer GPUs along the axis: tensor parallelism
 ---@field tp1? integer columns of a SUMMA grid
@@ -215,6 +216,7 @@ function configuration.of(question, s, network, found)
     run_of(question, found), found.fast, question.software)
   local pipeline = question.pipeline_list[found.pipeline]
   c.strategy, c.gpus, c.global_batch = s.name, question.gpus, question.global_batch
+  c.precision = question.precision
   for i, axis in ipairs(s.axes) do
     local size = found.sizes[2 + i]
     if axes.shows(axis, size) then c[axis.name] = size end

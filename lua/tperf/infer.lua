@@ -184,8 +184,11 @@ end
 ---                         turn (1)
 ---  ep, etp                GPUs that experts are spread over, that cut each expert (1; as tp); both out of tp x cp x dp
 ---  dp                     replicas; those that share experts run in step (as many as ep and etp take)
----  weight_dtype, kv_dtype  how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
----  compute_dtype          in which products with weights multiply ("bf16"; fp16, fp8, int8, fp4)
+---  precision              of the layers' weights and products: "fp8-block", "mxfp8" … as tperf.train has them, or a
+---                         table; scales counted (as the model's checkpoint has them)
+---  weight_dtype, kv_dtype  how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32,
+---                         fp16, fp8, int8, fp4, int4)
+---  compute_dtype          in which products with weights multiply (as precision says, or "bf16"; fp16, fp8, int8, fp4)
 ---  attention              "flash" (default), "unfused"
 ---  sequence_parallel      whether tp cuts the residual stream of prompts by tokens (false)
 ---  fast                   GPUs of each axis in one fast domain: { tp =, ep =, pp = }; as many as fit

@@ -4,6 +4,7 @@ local core = require "tperf.core"
 local check = require "tperf.check"
 local refusal = require "tperf.refusal"
 local memo = require "tperf.memo"
+local narrowed = require "tperf.narrowed"
 local architecture = require "tperf.arch"
 local strategy = require "tperf.strategy"
 
@@ -15,10 +16,33 @@ local CACHED = 16384    -- ops in all; each takes three quarters of a KiB
 local VARIANTS = { "flash", "unfused", "recompute", "summa" }
 layout.attention_checker = check.choice { VARIANTS, default = "flash" }
 
--- The different kinds of layers, and the model's layers as runs of { kind, layers }.
-local function kinds_of(plan)
-  local kinds, runs, number = {}, {}, {}
+-- A group's layers from..to of the model's; at: its first one; nil: none. wide: they stay in 16 bits.
+local function part_of(group, at, from, to, wide)
+  local count = math.min(at + group.count - 1, to) - math.max(at, from) + 1
+  if count <= 0 then return nil end
+  return setmetatable({ count = count, wide = wide, key = wide and group.key .. " in 16 bits" or group.key },
+    { __index = group })
+end
+
+-- The groups, the first and the last layers of the model, which a precision leaves in 16 bits, apart.
+local function groups_of(plan, model, precision)
+  local first, last = precision and precision.first_layers or 0, precision and precision.last_layers or 0
+  if first + last == 0 then return plan.groups end
+  local list, at, from, to = {}, 1, first + 1, model.layers - last
   for _, group in ipairs(plan.groups) do
+    list[#list + 1] = part_of(group, at, 1, math.min(first, model.layers), true)
+    list[#list + 1] = part_of(group, at, from, to, false)
+    list[#list + 1] = part_of(group, at, math.max(from, to + 1), model.layers, true)
+    if at > model.layers then list[#list + 1] = group end -- modules of multi-token prediction
+    at = at + group.count
+  end
+  return list
+end
+
+-- The different kinds of layers, and the model's layers as runs of { kind, layers }.
+local function kinds_of(all)
+  local kinds, runs, number = {}, {}, {}
+  for _, group in ipairs(all) do
     if not number[group.key] then
       kinds[#kinds + 1] = group
       number[group.key] = #kinds
@@ -42,6 +66,20 @@ local function ops_of(blocks, model, share, memory)
     list[i] = memory and memo.ops(memory, block, model, share) or block:ops(model, share)
   end
   return list
+end
+
+-- The same as a precision has them. ends: of blocks around the layers, those that have layers themselves.
+local function in_precision(lists, precision, blocks)
+  if not precision then return lists end
+  for i, list in ipairs(lists) do
+    local narrows = not blocks or blocks[i].has_layers
+    if narrows and precision.stored then
+      lists[i] = narrowed.stored(list, precision.stored, precision.products)
+    elseif narrows then
+      lists[i] = narrowed.block(list, precision)
+    end
+  end
+  return lists
 end
 
 -- The block of attention among a group's, or all where none has that name.
@@ -134,18 +172,25 @@ local function with_twins(kinds, how)
   return all
 end
 
+-- What of the options decides a layout, as text.
+local function words_of_options(o)
+  return (o.apart and " apart" or "") .. (o.twins and " " .. o.twins or "")
+    .. (o.precision and " " .. o.precision.key or "")
+end
+
 -- The networks of a model's parts in one strategy.
-local function lay_out(model, s, attention, rules, apart, twins)
-  local plan = architecture.of(model, rules, apart)
-  local kinds, runs = kinds_of(plan)
-  local plain = twins and #kinds or 0 -- so many of which no layer is recomputed as a whole
-  if twins then kinds = with_twins(kinds, TWINS[twins]) end
+local function lay_out(model, s, attention, rules, o)
+  local plan, precision = architecture.of(model, rules, o.apart), o.precision
+  local kinds, runs = kinds_of(groups_of(plan, model, precision))
+  local plain = o.twins and #kinds or 0 -- so many of which no layer is recomputed as a whole
+  if o.twins then kinds = with_twins(kinds, TWINS[o.twins]) end
+  local trains = precision and not precision.stored and precision or nil
   -- Shapes without experts share too little for it to be worth the while.
   local memory = s.built_in and model.experts and not model.architecture and memo.new() or nil
-  local prefix = layout.signature(model) .. attention .. " " .. rules.name .. (apart and " apart" or "") .. (twins or "")
+  local prefix = layout.signature(model) .. attention .. " " .. rules.name .. words_of_options(o)
   -- One GPU's share of layers with a sequence of their own.
   local function share_of(group, sizes, micro_batch, variant)
-    local options = { seq = group.seq }
+    local options = { seq = group.seq, precision = not group.wide and trains or nil }
     for name, value in pairs(variant) do options[name] = value end
     local share = strategy.share(s, model, micro_batch, sizes, rules, options)
     share.attention = attention
@@ -153,20 +198,21 @@ local function lay_out(model, s, attention, rules, apart, twins)
   end
   local function build(sizes, micro_batch, variant)
     local share = strategy.share(s, model, micro_batch, sizes, rules, variant)
-    share.attention = attention
+    share.attention, share.precision = attention, trains
     local sections, widest, part = {}, share:boundary(model.hidden), variant.part
     for i, group in ipairs(kinds) do
-      local own = group.seq and share_of(group, sizes, micro_batch, variant) or share
+      local own = (group.seq or group.wide) and share_of(group, sizes, micro_batch, variant) or share
       own.group = group.group or group
       own.recompute = i <= plain and variant.recompute == "full" and "none" or variant.recompute
-      own.offload = twins == "offload" and i > plain or nil
+      own.offload = o.twins == "offload" and i > plain or nil
       local blocks = part == "last" and {} or part and attention_blocks(group) or group.blocks
-      sections[i] = ops_of(blocks, model, own, memory)
+      sections[i] = in_precision(ops_of(blocks, model, own, memory), not group.wide and precision)
       if group.seq then widest = math.max(widest, own:boundary(model.hidden)) end
     end
     share.group, share.recompute, share.offload = nil, variant.recompute, nil
     sections[#kinds + 1] = ops_of(part and {} or plan.first, model, share, memory)
-    sections[#kinds + 2] = ops_of(part == "attention" and {} or plan.last, model, share, memory)
+    local last = part == "attention" and {} or plan.last
+    sections[#kinds + 2] = in_precision(ops_of(last, model, share, memory), precision, last)
     local boundary = ELEMENT_BYTES * widest
     return core.network(s.grid, sizes, boundary, sections)
   end
@@ -183,16 +229,19 @@ local layouts = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy
 --- Lays a model out by one strategy: { kinds, runs, has_ends, network = function(sizes, micro_batch, variant) }.
 ---@param variant table  recompute = "none" …, sequence_parallel = boolean; for inference also mode, seq, context and
 ---  dtypes, as options of strategy.share; nothing changes it any more
----@param apart boolean?  modules of multi-token prediction are layers of their own, behind all others
----@param twins string?  "recompute", "offload": every kind of layer stands twice, as it is, and, behind all of these, as
----  the layers are that are recomputed in full, or offloaded
-function layout.of(model, s, attention, rules, apart, twins)
+---@param o table?  what the layers are beside:
+---  apart      modules of multi-token prediction are layers of their own, behind all others
+---  twins      "recompute", "offload": every kind of layer stands twice, as it is, and, behind all of these, as the layers
+---             are that are recomputed in full, or offloaded
+---  precision  of the layers' products: of precision.resolve or precision.stored; 16 bits
+function layout.of(model, s, attention, rules, o)
+  o = o or {}
   check_attention(s, attention)
   layouts[model] = layouts[model] or setmetatable({}, { __mode = "k" })
   local known = layouts[model]
   known[rules] = known[rules] or {}
-  local key = s.name .. " " .. attention .. (apart and " apart" or "") .. (twins or "")
-  known[rules][key] = known[rules][key] or lay_out(model, s, attention, rules, apart, twins)
+  local key = s.name .. " " .. attention .. words_of_options(o)
+  known[rules][key] = known[rules][key] or lay_out(model, s, attention, rules, o)
   return known[rules][key]
 end
 

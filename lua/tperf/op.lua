@@ -13,7 +13,7 @@
 --  input_kept_elsewhere  true: another op keeps the same input
 --  tied                  true: the weights are the embedding's
 --  weights_elsewhere     true: another op of this GPU has them
---  shard                 rows of X on each GPU of the axis `gather` (all of them)
+--  shard, output_shard   rows of X on each GPU of the axis `gather`, of Y's gradient on one of `output_grad` (all)
 --  gather                axis over which X, or keys and values, or a norm's result, are gathered
 --  reduce_scatter, all_reduce         axis over which Y is summed
 --  input_grad, input_grad_all_reduce  axis over which X's gradient is summed: scattered, or whole
@@ -91,8 +91,7 @@ op.summa = core.summa
 --- head_dim_columns, keep_scores, columns =, rows = axes.
 op.summa_scores, op.summa_attend = core.summa_scores, core.summa_attend
 
---- Fused attention: batch, heads, queries, keys, head_dim; gather: the axis over which keys and values are
---- gathered; grad_reads_gathered.
+--- Fused attention: batch, heads, queries, keys, head_dim; gather: keys' and values' axis; grad_reads_gathered.
 op.flash_attention = core.flash_attention
 
 --- Fused attention over the pairs that see each other: batch, heads, head_dim, queries and keys (or seq for both);
@@ -220,13 +219,13 @@ local activations = {
   gelu = { 8, 13 }, quick_gelu = { 5, 9 }, silu = { 4, 8 }, tanh = { 1, 3 }, relu = { 1, 1 }, relu2 = { 2, 3 },
 }
 
-local activation_names = names "kind dtype elements gated"
-
+local activation_names = names "kind dtype elements gated kept_element"
 --- An activation of `elements` results: kind ("gelu", "silu", "relu", "relu2", "quick_gelu", "tanh"); gated: times a
---- second input, as SwiGLU does (arXiv 2002.05202), in one kernel. Saved: the inputs.
+--- second input, as SwiGLU does (arXiv 2002.05202), in one kernel. Saved: the inputs; kept_element: bytes of each
+--- where they are kept in fewer, which the kernel writes further and the backward pass reads.
 function op.activation(o)
   local bytes = element("activation", o, activation_names)
-  local flops, inputs = activations[o.kind], o.gated and 2 or 1
+  local flops, inputs, kept = activations[o.kind], o.gated and 2 or 1, o.kept_element or bytes
   if not flops then
     check.fail("op.activation: unknown kind %s%s; there are: %s", check.show(o.kind),
       check.suggest(o.kind, check.names(activations)), table.concat(check.names(activations), ", "))
@@ -234,13 +233,12 @@ function op.activation(o)
   return core.elementwise {
     name = o.name or o.kind, dtype = o.dtype, elements = o.elements,
     forward_flops = flops[1] + inputs - 1, backward_flops = flops[2] + 3 * (inputs - 1),
-    forward_bytes = (inputs + 1) * bytes, backward_bytes = (2 * inputs + 1) * bytes, saved_bytes = inputs * bytes,
-    input_bytes = inputs * bytes,
+    forward_bytes = (inputs + 1) * bytes + (o.kept_element and inputs * kept or 0),
+    backward_bytes = (inputs + 1) * bytes + inputs * kept, saved_bytes = inputs * kept, input_bytes = inputs * kept,
   }
 end
 
 local residual_names, rotary_names = names "dtype elements dropout fused", names "dtype elements"
-
 --- Adds a branch to the stream; dropout: of the branch first, in the same kernel, its mask kept; fused: in the norm's.
 function op.residual(o)
   local bytes = element("residual", o, residual_names)

@@ -7,6 +7,7 @@ local offload = require "tperf.arch.offload"
 local overlap = require "tperf.overlap"
 local pipeline_layout = require "tperf.pipeline_layout"
 local pipelines = require "tperf.pipelines"
+local precision = require "tperf.precision"
 local recomputation = require "tperf.arch.recompute"
 local refusal = require "tperf.refusal"
 local rules = require "tperf.shared_rules"
@@ -76,6 +77,7 @@ function problem.schema(strategies)
     recompute_modules = one_or_list(check.choice { recomputation.modules }),
     offload_modules = one_or_list(check.choice { offload.modules }),
     sequence_parallel = one_or_list(check.boolean()), software = check.any { optional = true },
+    precision = precision.checker,
   }
   for name, checker in pairs(training.schema) do schema[name] = checker end
   for name, checker in pairs(overlap.schema) do schema[name] = checker end
@@ -231,21 +233,24 @@ function problem.of(o, strategies)
   p.training, p.variants = training.of(o, p.rules, p.model), variants_of(o, free, p.model, p.rules, strategies)
   p.zero, p.profile, p.software = as_list(o.zero) or { 1 }, o.profile, runtime.terms(o.profile)
   local systems, many = problem.systems(o.system)
+  local narrow = precision.resolve(p, o.precision, systems)
   p.questions = {}
   for _, machine in ipairs(systems) do
     offload.check(o, machine)
     for _, gpus in ipairs(as_list(o.gpus)) do
       p.questions[#p.questions + 1] = {
         model = p.model, system = machine, gpus = gpus, global_batch = o.global_batch, rules = p.rules,
-        training = p.training, profile = p.profile, software = p.software, overlaps = overlap.said(o),
-        checkpoint_bytes = training.checkpoint_bytes(p.training, o, p.model),
+        training = p.training, profile = p.profile, software = p.software, precision = precision.of(o.precision).name,
+        overlaps = overlap.said(o), checkpoint_bytes = training.checkpoint_bytes(p.training, o, p.model),
       }
     end
   end
   local deal, apart = pipeline_layout.of(o, p.model)
   local picked = recomputation.picked(o) or offload.picked(o)
-  local twins = picked and (o.offload_layers and "offload" or "recompute") or nil
-  for i, s in ipairs(strategies) do p.layouts[i] = layout.of(p.model, s, o.attention, p.rules, apart, twins) end
+  local how = {
+    apart = apart, precision = narrow, twins = picked and (o.offload_layers and "offload" or "recompute") or nil,
+  }
+  for i, s in ipairs(strategies) do p.layouts[i] = layout.of(p.model, s, o.attention, p.rules, how) end
   p.dealt = deal and pipeline_layout.asked(o) or nil
   p.fixed = fixed_of(o, strategies, p.rules)
   p.wanted_pps = as_list(o.pp)

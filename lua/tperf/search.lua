@@ -267,6 +267,8 @@ end
 ---  offload_modules    whose inputs the host's memory keeps, one or a list of "attn_norm", "qkv_linear", "core_attn",
 ---                     "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
 ---  offload_optimizer  part of the optimizer's states that the host keeps and updates, 0 to 1 (0)
+---  precision          of the layers' products: "bf16" (default), "fp16", "fp8-delayed", "fp8-current", "fp8-block",
+---                     "mxfp8", "nvfp4", "fp8-tensorwise", "fp8-rowwise", or a table (docs/model.md, section 1.10)
 ---  optimizer          "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
 ---  weights, gradients   the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---  master             "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones

@@ -222,8 +222,11 @@ end
 ---                         "cost" (of generated tokens)
 ---  top                    how many to return (10)
 ---  prefill_batch          prompts that a replica takes in at a time (1)
----  weight_dtype, kv_dtype  how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
----  compute_dtype          in which products with weights multiply ("bf16"; fp16, fp8, int8, fp4)
+---  precision              of the layers' weights and products: "fp8-block", "mxfp8" … as tperf.train has them, or a
+---                         table; scales counted (as the model's checkpoint has them)
+---  weight_dtype, kv_dtype  how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32,
+---                         fp16, fp8, int8, fp4, int4)
+---  compute_dtype          in which products with weights multiply (as precision says, or "bf16"; fp16, fp8, int8, fp4)
 ---  attention              "flash" (default), "unfused"
 ---  sequence_parallel      whether tp cuts the residual stream of prompts by tokens (false)
 ---  reserve                part of the HBM that stays free (0.1)

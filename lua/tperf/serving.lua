@@ -8,9 +8,11 @@ local core = require "tperf.core"
 local layout = require "tperf.layout"
 local model = require "tperf.resource".shared(require "tperf.model")
 local pipelines = require "tperf.pipelines"
+local precision = require "tperf.precision"
 local placement = require "tperf.placement"
 local refusal = require "tperf.refusal"
 local rules = require "tperf.shared_rules"
+local stored = require "tperf.stored"
 local strategy = require "tperf.strategy"
 local system = require "tperf.resource".shared(require "tperf.system")
 
@@ -33,8 +35,9 @@ serving.schema = {
   attention = check.choice { { "flash", "unfused" }, default = "flash" },
   prompt = check.integer { min = 1, max = 1 << 31 }, generate = check.integer { min = 1, max = 1 << 31 },
   prefill_batch = size,
-  weight_dtype = check.choice { STORED, default = "bf16" }, kv_dtype = check.choice { STORED, default = "bf16" },
-  compute_dtype = check.choice { { "bf16", "fp16", "fp8", "int8", "fp4" }, default = "bf16" },
+  weight_dtype = check.choice { STORED, optional = true }, kv_dtype = check.choice { STORED, default = "bf16" },
+  compute_dtype = check.choice { { "bf16", "fp16", "fp8", "int8", "fp4" }, optional = true },
+  precision = precision.optional,
   sequence_parallel = check.boolean { default = false },
   reserve = check.number { min = 0, max = 0.99, default = 0.1 },
   gpu_hour = check.number { min = 0, max = 1e6, optional = true },
@@ -85,22 +88,26 @@ end
 
 local known = setmetatable({}, { __mode = "k" }) -- model -> rules' name and attention -> { layout, shapes, count }
 
-local function plan_of(m, s, set, attention)
-  local plans, key = known[m] or {}, set.name .. " " .. attention .. " " .. s.name
+local function plan_of(m, s, set, attention, weights)
+  local plans, key = known[m] or {}, set.name .. " " .. attention .. " " .. s.name .. (weights and weights.key or "")
   known[m] = plans
-  plans[key] = plans[key] or { layout = layout.of(m, s, attention, set), shapes = {}, count = 0 }
+  plans[key] = plans[key] or { layout = layout.of(m, s, attention, set, { precision = weights }), shapes = {}, count = 0 }
   return plans[key]
 end
 
 --- From checked arguments to a problem: model, system, rules and what has been laid out for them before.
----@return table problem  { what, o, model, system, strategy, rules, plan, price }
-function serving.problem(what, o)
+---@return table problem  { what, o = a copy of the arguments with their dtypes filled in, model, system, strategy,
+---  rules, weights = of tperf.stored, plan, price }
+function serving.problem(what, given)
+  local o = {}
+  for name, value in pairs(given) do o[name] = value end
   local p = { what = what, o = o, model = model(o.model), system = system(o.system) }
   p.rules, p.strategy = o.rules and rules(o.rules) or usual, axes.asked(o)
   check_software(what, o.software)
   check_strategy(what, p.strategy)
   check_model(what, p.model, o, p.rules)
-  p.plan = plan_of(p.model, p.strategy, p.rules, o.attention)
+  p.weights = stored.fill(what, o, p.model, p.system)
+  p.plan = plan_of(p.model, p.strategy, p.rules, o.attention, p.weights)
   p.price = o.gpu_hour or p.system.price and p.system.price.gpu_hour
   return p
 end
@@ -138,7 +145,7 @@ function serving.variant(o, mode, seq, context)
   return {
     recompute = "none", sequence_parallel = mode == "prefill" and o.sequence_parallel or false, mode = mode, seq = seq,
     context = context, weight_dtype = op_dtype[o.weight_dtype] or o.weight_dtype,
-    kv_dtype = op_dtype[o.kv_dtype] or o.kv_dtype, matrix_dtype = o.compute_dtype, sampling = o.sampler,
+    kv_dtype = op_dtype[o.kv_dtype] or o.kv_dtype, matrix_dtype = o.other_dtype, sampling = o.sampler,
   }
 end
 
@@ -257,7 +264,7 @@ function serving.evaluate(p, c)
   end
   r.batch, r.sequences = c.batch, c.batch * c.dp * s.grid:batch(own)
   r.prefill_batch, r.microbatches, r.prompt, r.generate = c.prefill_batch, microbatches, o.prompt, o.generate
-  r.software = "none"
+  r.software, r.precision = "none", p.weights and p.weights.name or o.weight_dtype
   r.ttft = r.prefill.time
   r.tpot = shape.decode and steps / (o.generate - 1) or nil
   r.latency = r.ttft + steps

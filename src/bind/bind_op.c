@@ -4,12 +4,18 @@
 //   op:drop_input(part), op:repeat_part(part, output_bytes)   what makes its input, or it itself, runs again, see there
 //   op:offload(input_alone)                       what it keeps goes to the host, see tperf/op.h
 //   op:hold(saved_bytes, passing_bytes)           what it keeps, and what its passes hold beside
+//   op:again(bytes)                               of what it keeps, so much is made again instead
 //   op:belong(module), op:belongs(module) -> boolean        to one of tp_module_names
 //   op:communicate(pass, kind, axis, bytes, share, beside, routing, exchanges)  adds a collective to "forward" or "backward"
 //   op:counts()                                   a record of all counts
+//   op:product()                                  the shape of a product with weights, nil of another op
+//   op:narrowed { dtype =, number = … }           a copy of a product in another precision, see tp_narrowing
+//   op:is_norm()
+//   op:keeps()                                    bytes that its backward pass needs, kept or made again
+//   op:keeping()                                  a copy that keeps its output; nil when nothing keeps it for the op
 // and fields(), bytes() and routed_parts(), see there.
-// recompute, drop_input, repeat_part, offload, hold, belong and communicate change the op, and are for the library, before
-// anyone else has it.
+// recompute, drop_input, repeat_part, offload, hold, again, belong and communicate change the op, and are for the library,
+// before anyone else has it.
 #include <math.h>
 #include <string.h>
 
@@ -138,6 +144,15 @@ static int repeat(lua_State *L) {
     return 1;
 }
 
+static int again(lua_State *L) {
+    tp_op *op = luaL_checkudata(L, 1, type_name);
+    double bytes = fmin(luaL_checknumber(L, 2), op->saved_bytes);
+    op->saved_bytes -= bytes;
+    op->again_bytes += bytes;
+    lua_settop(L, 1);
+    return 1;
+}
+
 static int hold(lua_State *L) {
     tp_op *op = luaL_checkudata(L, 1, type_name);
     double saved = luaL_checknumber(L, 2), passing = luaL_checknumber(L, 3);
@@ -245,6 +260,90 @@ static int counts(lua_State *L) {
     return 1;
 }
 
+static int product(lua_State *L) {
+    const tp_op *op = tp_bind_check_op(L, 1);
+    const tp_product *p = &op->product;
+    if (p->rows == 0 && p->n_out == 0) return 0;
+    lua_createtable(L, 0, 12);
+    lua_pushstring(L, op->name);
+    lua_setfield(L, -2, "name");
+    tp_fields_set(L, "rows", p->rows);
+    tp_fields_set(L, "n_in", p->n_in);
+    tp_fields_set(L, "n_out", p->n_out);
+    tp_fields_set(L, "used", p->used);
+    tp_fields_set(L, "kept", p->kept);
+    tp_fields_set(L, "scattered", p->scattered);
+    tp_fields_set(L, "weights", op->parameters);
+    lua_pushboolean(L, op->expert);
+    lua_setfield(L, -2, "expert");
+    lua_pushboolean(L, op->recomputed);
+    lua_setfield(L, -2, "recomputed");
+    tp_fields_set(L, "saved", op->saved_bytes);
+    tp_fields_set(L, "again", op->again_bytes);
+    tp_fields_set(L, "offloaded", op->offload_bytes);
+    return 1;
+}
+
+// A copy of the op at index 1, for a method to change.
+static tp_op *push_copy(lua_State *L) {
+    const tp_op *op = tp_bind_check_op(L, 1);
+    tp_op *copy = lua_newuserdatauv(L, sizeof *copy, 0);
+    *copy = *op;
+    luaL_setmetatable(L, type_name);
+    return copy;
+}
+
+typedef struct narrowing {
+    const char *dtype;
+    tp_narrowing how;
+} narrowing;
+
+#define NARROWING(name, kind)                                                                      \
+    { #name, TP_FIELD_##kind, offsetof(narrowing, how.name), false }
+
+static int narrowed(lua_State *L) {
+    static const tp_field fields[] = {
+        {"dtype", TP_FIELD_TEXT, offsetof(narrowing, dtype), true},
+        NARROWING(number, NUMBER),
+        NARROWING(weight, NUMBER),
+        NARROWING(held, NUMBER),
+        NARROWING(copies, NUMBER),
+        NARROWING(gathered, NUMBER),
+        NARROWING(step, NUMBER),
+        NARROWING(gather, NUMBER),
+        NARROWING(grad_gather, NUMBER),
+        NARROWING(keeps, FLAG),
+        NARROWING(made, FLAG),
+        NARROWING(wide_weight_grad, FLAG),
+        {0},
+    };
+    narrowing asked = {0};
+    tp_fields_read(L, 2, "op:narrowed", fields, &asked);
+    asked.how.dtype = check_dtype(L, "op:narrowed", asked.dtype);
+    tp_op *op = push_copy(L);
+    tp_error error;
+    if (tp_op_narrow(op, &asked.how, &error) != TP_OK) return tp_bind_raise(L, &error);
+    if (tp_op_validate(op, &error) != TP_OK) return tp_bind_raise(L, &error);
+    return 1;
+}
+
+static int is_norm(lua_State *L) {
+    lua_pushboolean(L, tp_bind_check_op(L, 1)->norm);
+    return 1;
+}
+
+static int keeps(lua_State *L) {
+    const tp_op *op = tp_bind_check_op(L, 1);
+    lua_pushnumber(L, op->saved_bytes + op->again_bytes);
+    return 1;
+}
+
+static int keeping(lua_State *L) {
+    if (tp_bind_check_op(L, 1)->output_bytes == 0) return 0;
+    tp_op_keep_output(push_copy(L));
+    return 1;
+}
+
 static const luaL_Reg methods[] = {
     {"recompute", recompute},
     {"input_bytes", input_bytes},
@@ -254,6 +353,12 @@ static const luaL_Reg methods[] = {
     {"hold", hold},
     {"belong", belong},
     {"belongs", belongs},
+    {"again", again},
+    {"product", product},
+    {"narrowed", narrowed},
+    {"is_norm", is_norm},
+    {"keeps", keeps},
+    {"keeping", keeping},
     {"communicate", communicate},
     {"counts", counts},
     {NULL, NULL},

@@ -25,6 +25,7 @@
         OPTIONAL("input_grad", TEXT, linear.grad_axis),                                            \
         OPTIONAL("input_grad_all_reduce", TEXT, linear.grad_sum_axis),                             \
         OPTIONAL("output_grad", TEXT, linear.output_grad_axis),                                    \
+        OPTIONAL("output_shard", INTEGER, linear.scattered),                                       \
         OPTIONAL("parameter_grad", TEXT, linear.parameter_axis)
 
 static const tp_field linear_fields[] = {

@@ -83,6 +83,7 @@ tp_status tp_op_attention(tp_op *op, const tp_fused_attention *shape, tp_error *
         2 * (element * H * r * (d + v) + kv_element * G * k * kv_width + 4 * H * r);
     op->input_bytes = element * (H * r * d + G * r * kv_width);
     op->saved_bytes = op->input_bytes + 4 * H * r;
+    op->output_bytes = element * H * r * v;
     tp_op_hold(op, shape->sinks ? (double)shape->heads : 0, element);
     shape_kernels(op, shape,
                   (tp_kernel){.batch = H,

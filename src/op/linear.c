@@ -11,9 +11,15 @@ static tp_status check_linear(const tp_linear *shape, tp_error *error) {
     TP_TRY(tp_size_check(error, "shard", shape->shard));
     TP_TRY(tp_size_check(error, "experts", shape->experts));
     TP_TRY(tp_size_check(error, "chunks", shape->chunks));
+    TP_TRY(tp_size_check(error, "output_shard", shape->scattered));
     if (shape->active >= 0 && shape->active <= (double)shape->experts) return TP_OK;
     return tp_error_set(error, TP_INVALID, "'active' must be from 0 to the %lld experts, got %g",
                         (long long)shape->experts, shape->active);
+}
+
+static void carries(tp_pass *pass, int from, tp_carried what) {
+    for (int i = from; i < pass->n_comms; i++)
+        pass->comms[i].carries = what;
 }
 
 // What a collective beside a product costs it, in multiprocessors of an H100's 132: kernels beside collectives were measured
@@ -33,9 +39,11 @@ static void chunk(tp_pass *pass, tp_collective kind, const tp_linear *shape, tp_
 // What reaches and leaves the products of the backward pass: X and its gradient whole beside them.
 static void communicate_backward(tp_op *op, const tp_linear *shape, double input, double output) {
     tp_pass_communicate(&op->backward, TP_ALL_GATHER, shape->output_grad_axis, output);
+    carries(&op->backward, 0, TP_CARRIES_OUTPUT_GRAD);
     if (shape->pipelined) chunk(&op->backward, TP_ALL_GATHER, shape, TP_RING);
     int from = op->backward.n_comms;
     tp_pass_communicate(&op->backward, TP_ALL_GATHER, shape->gather_axis, input);
+    carries(&op->backward, from, TP_CARRIES_INPUT);
     tp_pass_communicate(&op->backward, TP_REDUCE_SCATTER, shape->grad_axis, input);
     tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->grad_sum_axis, input);
     for (int i = from; i < op->backward.n_comms; i++) {
@@ -50,6 +58,7 @@ static void communicate_linear(tp_op *op, const tp_linear *shape, double weights
     double input = element * (double)shape->tokens * (double)shape->n_in;
     double output = element * (double)shape->tokens * (double)shape->n_out;
     tp_pass_communicate(&op->forward, TP_ALL_GATHER, shape->gather_axis, input);
+    carries(&op->forward, 0, TP_CARRIES_INPUT);
     chunk(&op->forward, TP_ALL_GATHER, shape, TP_RING);
     tp_pass_communicate(&op->forward, TP_REDUCE_SCATTER, shape->reduce_axis, output);
     chunk(&op->forward, TP_REDUCE_SCATTER, shape, shape->pipelined ? TP_PIPELINE : TP_RING);
@@ -81,6 +90,14 @@ tp_status tp_op_linear(tp_op *op, const tp_linear *shape, tp_error *error) {
         element * (2 * N * I + 2 * N * O) + 2 * weight * used * I * O + weight * biases;
     tp_op_hold(op, shape->weights_elsewhere ? 0 : products * I * O + biases, weight);
     op->saved_bytes = op->input_bytes = shape->input_kept_elsewhere ? 0 : element * kept * I;
+    op->product = (tp_product){
+        .rows = N,
+        .n_in = I,
+        .n_out = O,
+        .used = used,
+        .kept = kept,
+        .scattered = shape->scattered ? (double)shape->scattered : N,
+    };
     op->expert = shape->experts > 0;
     op->tied = shape->tied;
     communicate_linear(op, shape, products * I * O, biases);

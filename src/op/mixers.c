@@ -19,6 +19,7 @@ tp_status tp_op_router(tp_op *op, const tp_router *shape, tp_error *error) {
                         .input_kept_elsewhere = shape->input_kept_elsewhere,
                         .parameter_axis = shape->grad_axis};
     TP_TRY(tp_op_linear(op, &scores, error));
+    op->product = (tp_product){0}; // its scores stay as wide as they are
     double n = (double)shape->tokens * (double)shape->experts, k = (double)shape->top_k;
     op->forward.vector_flops += (3 + k) * n;
     op->backward.vector_flops += 4 * n;

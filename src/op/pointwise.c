@@ -88,6 +88,7 @@ tp_status tp_op_norm(tp_op *op, const tp_norm *shape, tp_error *error) {
     op->backward.bytes = element * (5 * r * w + parameters);
     tp_op_hold(op, parameters, element);
     op->saved_bytes = op->input_bytes = shape->input_kept_elsewhere ? 0 : element * r * w;
+    op->norm = true;
     count_gather(op, shape, element);
     tp_pass_communicate(&op->forward, TP_ALL_REDUCE, shape->statistics_axis,
                         (rms ? 1 : 2) * element * r);

@@ -151,8 +151,8 @@ static exchangers exchangers_of(const tp_candidate *candidate, const tp_job *job
 // Weights travel as they are kept, or cast to what is computed with where that is less; gradients are
 // reduced in the precision that they are kept in.
 static double gathered_bytes(const tp_training *t, const tp_weights *weights) {
-    return t->kept_bytes > 0 ? fmin(t->kept_bytes * weights->count, weights->bytes)
-                             : weights->bytes;
+    return t->kept_bytes > 0 ? fmin(t->kept_bytes * weights->count, weights->gathered)
+                             : weights->gathered;
 }
 
 static bool has_experts(const tp_network *network, const tp_layer_cost *costs) {

@@ -85,10 +85,19 @@ static activations activations_of(const question *q, const tp_stage *stage, doub
     return a;
 }
 
-// The bytes of what has so many for each byte, each parameter and each narrow parameter; FLOPs likewise.
+// The bytes of what has so many for each byte, each parameter, each narrow parameter and each byte gathered; FLOPs likewise.
 static double held(const tp_weights *w, const tp_weights *rate) {
     return rate->bytes * w->bytes + rate->count * w->count + rate->narrow * w->narrow +
-           rate->orthogonal * w->orthogonal;
+           rate->orthogonal * w->orthogonal + rate->gathered * w->gathered;
+}
+
+// Of all weights of a stage, of which none is sharded: bytes of copies; of what makes them once an iteration.
+static double copies_of(const weights *w) {
+    return w->layers.copies + w->layer_experts.copies + w->ends.copies + w->end_experts.copies;
+}
+
+static double steps_of(const weights *w) {
+    return w->layers.step + w->layer_experts.step + w->ends.step + w->end_experts.step;
 }
 
 // The same of a stage, whose ends may have another rate.
@@ -107,7 +116,7 @@ static double whole_layers(const question *q, const tp_stage *stage) {
     int zero = q->candidate->zero, kinds = q->network->n_kinds;
     const tp_training *t = q->job->training;
     bool whole = tp_reduces_each(q->candidate, t);
-    tp_weights rate = {.bytes = zero >= 3 && t->reshards > 0 ? 2 : 0,
+    tp_weights rate = {.gathered = zero >= 3 && t->reshards > 0 ? 2 : 0,
                        .count = whole ? t->gradient_bytes : 0};
     double largest = 0;
     if (zero < 2 || q->shards == 1) return 0;
@@ -139,7 +148,7 @@ static tp_memory memory_of(const question *q, const tp_stage *stage) {
                                    has_last(q, stage));
     bool reduced = tp_reduces_each(q->candidate, t);
     tp_memory m = {
-        .weights = spread(q, &w, kept, kept, zero >= 3),
+        .weights = spread(q, &w, kept, kept, zero >= 3) + copies_of(&w),
         .gradients = spread(q, &w, gradient, gradient, reduced),
         .optimizer = spread(q, &w, state, end_state, zero >= 1),
         .activations = fmin(stage->in_flight, q->microbatches) * a.saved +
@@ -233,7 +242,7 @@ static double most_updated(const tp_candidate *candidate, const tp_job *job,
     end_rate.count += end_count;
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
         weights w = weights_of(&q, &candidate->pipeline->stages[i]);
-        most = fmax(most, spread(&q, &w, rate, end_rate, candidate->zero >= 1));
+        most = fmax(most, spread(&q, &w, rate, end_rate, candidate->zero >= 1) + steps_of(&w));
     }
     return most;
 }

@@ -54,8 +54,15 @@ static double orthogonal_flops(const tp_op *op) {
 
 static tp_weights weights_of(const tp_op *op) {
     bool narrow = op->weight_bytes < FP32_BYTES * op->parameters;
-    return (tp_weights){op->weight_bytes, op->parameters, narrow ? op->parameters : 0,
-                        orthogonal_flops(op)};
+    return (tp_weights){
+        .bytes = op->weight_bytes,
+        .count = op->parameters,
+        .narrow = narrow ? op->parameters : 0,
+        .orthogonal = orthogonal_flops(op),
+        .gathered = op->gather_bytes > 0 ? op->gather_bytes : op->weight_bytes,
+        .copies = op->copy_bytes,
+        .step = op->step_bytes,
+    };
 }
 
 void tp_network_bytes(const tp_network *network, tp_layer_cost *costs) {
@@ -73,8 +80,9 @@ void tp_network_bytes(const tp_network *network, tp_layer_cost *costs) {
             sum.offload_bytes += op->offload_bytes;
             whole = whole && op->recomputed;
             double panels = op->panels ? op->forward.bytes_per_panel : 0;
-            double work = op->forward.bytes + panels - op->repeated_bytes - op->weight_bytes -
-                          op->saved_bytes - op->again_bytes;
+            double read = op->product.read_bytes > 0 ? op->product.read_bytes : op->weight_bytes;
+            double work = op->forward.bytes + panels - op->repeated_bytes - read - op->saved_bytes -
+                          op->again_bytes;
             if (op->passing_bytes > 0) work = op->passing_bytes;
             sum.work_bytes = fmax(sum.work_bytes, work);
         }

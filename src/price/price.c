@@ -42,13 +42,21 @@ void tp_pass_cost_add(tp_pass_cost *sum, const tp_pass_cost *part, double times)
     sum->slowing += times * part->slowing;
 }
 
+// The peak of the pass's products; where one of two stays in the op's own dtype, half of the work is its.
+static double tensor_peak(const tp_op *op, const tp_pass *pass, const tp_system *system) {
+    const double *peaks = system->accelerator.tensor;
+    bool mixed = pass->n_kernels == 2 && pass->kernels[1].wide;
+    if (!mixed) return peaks[op->matrix_dtype];
+    return 2 / (1 / peaks[op->matrix_dtype] + 1 / peaks[op->dtype]);
+}
+
 // Compute and exposed memory of a pass whose efficiency is a constant.
 static tp_pass_cost constant_time(const tp_op *op, const tp_pass *pass, double bytes,
                                   const tp_platform *on) {
     const tp_system *system = on->system;
     double work = 0, efficiency = system->accelerator.compute_efficiency;
     if (pass->tensor_flops > 0)
-        work += pass->tensor_flops / (efficiency * system->accelerator.tensor[op->matrix_dtype]);
+        work += pass->tensor_flops / (efficiency * tensor_peak(op, pass, system));
     if (pass->vector_flops > 0)
         work += pass->vector_flops / (efficiency * system->accelerator.vector[op->dtype]);
     double memory =
@@ -84,10 +92,10 @@ static bool kernels_time(const tp_op *op, const tp_pass *pass, const tp_system *
         tp_kernel_time time;
         bool backward = pass == &op->backward, cut = i == 0 && pass->chunks > 1;
         tp_kernel kernel = pass->kernels[i];
+        tp_dtype dtype = kernel.wide ? op->dtype : op->matrix_dtype;
         double chunks = cut ? (double)pass->chunks : 1;
         kernel.m /= chunks;
-        if (!tp_system_kernel_time(system, op->matrix_dtype, &kernel, backward, &time))
-            return false;
+        if (!tp_system_kernel_time(system, dtype, &kernel, backward, &time)) return false;
         time.compute *= chunks;
         time.exposed_memory *= chunks;
         if (cut) no_faster(op, &pass->kernels[i], system, backward, &time);

@@ -66,6 +66,7 @@ description.schema = {
   diffusion = check.record_of(records.diffusion, some), -- the images are noise to be taken away
   encoder = check.record_of(records.encoder, some), -- of text, trained to find masked words
   encoder_stack = check.record_of(records.encoder_stack, some), -- layers first, to whose output the others attend
+  stored = check.record_of(records.stored, some), -- how a checkpoint has its weights, for serving
   mtp = check.integer { min = 0, max = 64, default = 0 }, -- multi-token prediction modules
   mtp_pattern = check.string(some), -- of a module's layers, in letters of layer_pattern; else one like the last
   architecture = check.any(some), -- made by tperf.architecture; absent: what the other fields describe

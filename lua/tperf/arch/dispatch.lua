@@ -7,25 +7,22 @@
 --   allgather  every GPU gets all tokens of the others, and picks its own; back go sums
 local core = require "tperf.core"
 
-local BYTES <const> = 2
-
 -- Multiprocessors that the kernels take: Megatron-LM's moe_deepep_num_sms (20, as DeepSeek-V3's training has it, arXiv
 -- 2412.19437, section 3.2.2), Megatron-Bridge's moe_hybridep_num_sms (16).
 local UNITS <const> = { deepep = 20, hybridep = 16 }
 
 -- Tokens gathered from all replicas; the rows of this GPU's experts are picked from them.
-local function gathered(m, p, name, rows, lie)
-  local bytes = BYTES * 1.0 * m.hidden
-  local function comm(kind)
-    return { kind = kind, axis = "ep", bytes = bytes * p:outer_tokens() * lie.replicas, exchanges = true }
-  end
-  local there, back = comm "all_gather", comm "reduce_scatter"
-  if name == "combine" then there, back = back, there end
-  return { forward = there, backward = back, bytes = 2 * bytes * rows, repeated_bytes = 0 }
+local function gathered(m, p, there, rows, lie, element)
+  local bytes = element * 1.0 * m.hidden
+  local comm = {
+    kind = there and "all_gather" or "reduce_scatter", axis = "ep", bytes = bytes * p:outer_tokens() * lie.replicas,
+    exchanges = true,
+  }
+  return { comm = comm, bytes = 2 * bytes * rows, repeated_bytes = 0 }
 end
 
-local function once(m, p, rows)
-  local bytes, e = BYTES * 1.0 * m.hidden, m.experts
+local function once(m, p, rows, element)
+  local bytes, e = element * 1.0 * m.hidden, m.experts
   local groups, top_groups = e.groups or 1, e.top_groups or 1
   local come = core.op.routed_parts(e.count, e.top_k, groups, top_groups, p.ep) / e.top_k * rows
   local comm = {
@@ -34,28 +31,29 @@ local function once(m, p, rows)
       experts = e.count, top_k = e.top_k, groups = groups, top_groups = top_groups, units = UNITS[p.moe_dispatcher],
     },
   }
-  return { forward = comm, backward = comm, bytes = bytes * (come + rows), repeated_bytes = 0 }
+  return { comm = comm, bytes = bytes * (come + rows), repeated_bytes = 0 }
 end
 
-local function pairwise(m, p, rows, lie)
-  local bytes = BYTES * 1.0 * m.hidden
+local function pairwise(m, p, rows, lie, element)
+  local bytes = element * 1.0 * m.hidden
   local sorts = p.mode == "train" and lie.replicas > 1 and m.experts.count > p.ep
-  local comm = { kind = "all_to_all", axis = "ep", bytes = bytes * rows, exchanges = true }
   return {
-    forward = comm, backward = comm, bytes = bytes * (p:outer_tokens() + (sorts and 3 or 1) * rows),
+    comm = { kind = "all_to_all", axis = "ep", bytes = bytes * rows, exchanges = true },
+    bytes = bytes * (p:outer_tokens() + (sorts and 3 or 1) * rows),
     repeated_bytes = sorts and bytes * rows or 0, -- what was sorted is read while that is held which was sent
   }
 end
 
---- The kernels' traffic and the collective of one of the two ways.
----@param m table      the model, as wide as what travels
----@param p table      the share
----@param name string  "dispatch" or "combine"
----@param rows number  for the experts of one GPU
----@param lie table    how the experts lie on the GPUs: { replicas … }
----@return table way   { forward =, backward = a collective, bytes =, repeated_bytes = of a pass }
-return function(m, p, name, rows, lie)
+--- The kernels' traffic and the collective of one pass of an exchange.
+---@param m table         the model, as wide as what travels
+---@param p table         the share
+---@param there boolean   to the experts, else back from them
+---@param rows number     for the experts of one GPU
+---@param lie table       how the experts lie on the GPUs: { replicas … }
+---@param element number  bytes of a number that travels
+---@return table way      { comm = the collective, bytes =, repeated_bytes = }
+return function(m, p, there, rows, lie, element)
   local kind = lie.replicas > 1 and p.moe_dispatcher or "alltoall"
-  if kind == "allgather" then return gathered(m, p, name, rows, lie) end
-  return UNITS[kind] and once(m, p, rows) or pairwise(m, p, rows, lie)
+  if kind == "allgather" then return gathered(m, p, there, rows, lie, element) end
+  return UNITS[kind] and once(m, p, rows, element) or pairwise(m, p, rows, lie, element)
 end

@@ -102,17 +102,26 @@ local function bias(m, p, rows)
   }
 end
 
+-- Bytes of a number on its way to experts: of tokens, and in the backward pass of their results' gradients. What comes
+-- back is added up, in 16 bits (DeepSeek-V3, arXiv 2412.19437, section 3.3.3).
+local function sent_element(p)
+  local precision = p.precision
+  return precision and precision.dispatch == "fp8" and precision.eight or BYTES
+end
+
 -- Copies every row to its places (or back, adding up), and exchanges them over ep, as tperf/arch/dispatch.lua has it.
 local function exchange(m, p, name, rows, lie, routed)
-  local way = dispatch(m, p, name, rows, lie)
-  local function pass(comm)
+  local function pass(there)
+    local way = dispatch(m, p, there, rows, lie, there and sent_element(p) or BYTES)
     return {
-      bytes = way.bytes, vector_flops = 1.0 * rows * m.hidden, comms = lie.replicas > 1 and { comm } or {},
+      bytes = way.bytes, vector_flops = 1.0 * rows * m.hidden, comms = lie.replicas > 1 and { way.comm } or {},
     }
   end
+  local there = sent_element(p)
+  local forward = routed and there or BYTES -- to the experts, else back from them
   return op.custom {
-    name = name, dtype = p.dtype, forward = pass(way.forward), backward = pass(way.backward), routed = routed,
-    repeated_bytes = way.repeated_bytes,
+    name = name, dtype = p.dtype, forward = pass(routed ~= nil), backward = pass(routed == nil), routed = routed,
+    repeated_bytes = dispatch(m, p, routed ~= nil, rows, lie, routed and sent_element(p) or BYTES).repeated_bytes,
   }
 end
 

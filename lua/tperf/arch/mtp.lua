@@ -31,13 +31,15 @@ end
 
 --- All modules, as part of what follows the last layer. module: the groups of its layers, with their blocks.
 function mtp.block(module)
-  return block("mtp", function(m, p)
+  local all = block("mtp", function(m, p)
     local ops = {}
     for _ = 1, p.mode == "train" and m.mtp or 0 do -- in inference they are left out
       parts.append(ops, module_of(m, p, module))
     end
     return ops
   end)
+  all.has_layers = true -- whose products run in the layers' precision
+  return all
 end
 
 --- One module, as a layer of its own.

@@ -67,6 +67,12 @@ function parts.sublayer(m, p, i, n, inside, name)
   return ops
 end
 
+-- Bytes of an activation's input that is kept in 8 bits; nil: in 16.
+local function kept_element(p)
+  local precision = p.precision
+  return precision and precision.activation == "fp8" and precision.eight or nil
+end
+
 --- An MLP of `width` between its products; o passes on to both (rows, experts, active) and to one of them
 --- (input_kept_elsewhere, gathered: fc1; partial: fc2). name: put before the ops' names.
 -- Saved: fc1's input; the activation's inputs (of a gated one both halves); fc2's input. Bias and activation run
@@ -82,6 +88,7 @@ function parts.mlp(m, p, width, o, name)
     m.gated and recompute.made_of(fc1, { 1, 1 }) or fc1,
     op.activation {
       name = name .. m.activation, kind = m.activation, gated = m.gated, dtype = p.dtype,
+      kept_element = kept_element(p),
       elements = p:inner(width) / p:inner_tokens() * p:inner_tokens(o.rows),
     },
     p:row {

@@ -84,6 +84,15 @@ records.delta = {
 }
 
 -- Latent attention to the tokens that an indexer chooses (DeepSeek-V3.2, arXiv 2512.02556).
+local format = check.choice {
+  { "fp8", "fp8-block", "mxfp8", "mxfp4", "nvfp4", "int8", "int4" }, optional = true, -- tperf.stored has their bytes
+}
+records.stored = {
+  method = check.string(), -- as the checkpoint calls it
+  layers = format, -- of the layers' weights but for experts' (16 bits)
+  experts = format, -- of routed experts' weights; without both the method is not known
+}
+
 records.sparse = {
   heads = size(), -- of the indexer
   head_dim = size(), -- features of one of them

@@ -4,6 +4,7 @@ local format = require "tperf.report.format"
 local from = require "tperf.cli.from"
 local offload = require "tperf.arch.offload"
 local options = require "tperf.cli.options"
+local precision = require "tperf.precision"
 local recomputation = require "tperf.arch.recompute"
 local software = require "tperf.software"
 local system = require "tperf.system"
@@ -21,6 +22,8 @@ local question = {
     help = "training stack (`tperf list software`; default typical; none: no stack)" },
   { long = "attention", value = "NAME", from = { "flash", "unfused", "recompute", "summa" },
     help = "flash (default), unfused, recompute or summa" },
+  { long = "precision", value = "NAME", from = precision.names,
+    help = "of products: bf16 (default), fp8-block, mxfp8" },
   { long = "optimizer", value = "NAME", from = { "adam", "adam_8bit", "adafactor", "lion", "muon", "sgd" },
     help = "adam (default), adam_8bit, adafactor, lion, muon or sgd" },
   { long = "weights", value = "TYPE", help = "dtype that weights are kept in (default bf16)" },
@@ -212,9 +215,9 @@ configuration.columns = options.join({ { key = "strategy", usual = USUAL } }, ax
   { key = "pp" }, { key = "virtual_stages", title = "vpp", usual = 1 },
   { key = "schedule", usual = "1f1b", wide = 2 }, { key = "dp" }, { key = "zero", usual = 1, wide = 1 },
   { key = "micro_batch", title = "mbs" }, { key = "microbatches", title = "m-batches", wide = 5 },
-  { key = "panels", usual = 1 }, { key = recomputation.words, title = "recompute", usual = "none" },
-  { key = offload.words, title = "offload" }, { key = "overlap_moe_a2a", title = "a2a overlap" },
-  { key = "delay_wgrad", title = "delayed wgrad", wide = 1 },
+  { key = "panels", usual = 1 }, { key = "precision", usual = "bf16" },
+  { key = recomputation.words, title = "recompute", usual = "none" }, { key = offload.words, title = "offload" },
+  { key = "overlap_moe_a2a", title = "a2a overlap" }, { key = "delay_wgrad", title = "delayed wgrad", wide = 1 },
   { key = "sequence_parallel", title = "seq. parallel", usual = true, wide = 3 },
   { key = placement, title = "placement", wide = 4 }, { key = "time", unit = "s" },
   { key = "interval.low", title = "from", unit = "s", digits = 2 },

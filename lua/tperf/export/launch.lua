@@ -8,7 +8,9 @@ local tables = require "tperf.import.launch.tables"
 local launch = {}
 
 local STACKS <const> = {
-  megatron = { table = "megatron-lm-2026-08", module = "megatron" },
+  megatron = { table = "megatron-lm-2026-08", module = "megatron", precisions = {
+    ["fp8-delayed"] = true, ["fp8-current"] = true, ["fp8-block"] = true, mxfp8 = true,
+  } },
   ["megatron-bridge"] = { table = "megatron-bridge-2026-08", module = "bridge" },
   torchtitan = { table = "torchtitan-2026-02", module = "torchtitan" },
   deepspeed = { table = "deepspeed-2026", module = "deepspeed" },
@@ -116,6 +118,7 @@ local function training(c, model, options)
   n.microbatches = n.global_batch // n.dp // n.micro_batch
   n.seq = sequence(c, model, options)
   n.zero = choice(c, "zero", { 1, 0, 2, 3 })
+  n.precision = c.precision or "bf16"
   n.sequence_parallel = n.tp > 1 and c.sequence_parallel ~= false
   expert_sizes(n, model)
   return n
@@ -168,6 +171,10 @@ function launch.text(configuration, stack, options)
   local o = check.record("tperf.report.launch", options or {}, schema)
   local model = o.model and models(o.model)
   local n = (known.serving and serving or training)(configuration, model, o)
+  if not known.serving and n.precision ~= "bf16" and not (known.precisions or {})[n.precision] then
+    check.fail("tperf.report.launch: %s is written without arguments for precision '%s'; write it with precision = "
+      .. "\"bf16\" and add them", stack, n.precision)
+  end
   return require("tperf.export.launch." .. known.module)(n, writer(stack, tables.load(known.table)))
 end
 

@@ -3,6 +3,7 @@
 local check = require "tperf.check"
 local config = require "tperf.import.config"
 local harmless = require "tperf.import.hf_harmless"
+local hf_stored = require "tperf.import.hf_stored"
 local types = require "tperf.import.hf_types"
 local nearest = require "tperf.nearest"
 
@@ -98,6 +99,7 @@ function hf.describe(fields, path, positions)
   m.name = name_of(c.outer or c, path)
   m.family = model_type
   m.source = path
+  m.stored = hf_stored.of(c)
   return m
 end
 

@@ -7,6 +7,7 @@ local gpus = require "tperf.measured.gpus"
 local models = require "tperf.measured.models"
 local offload = require "tperf.arch.offload"
 local peak = require "tperf.measured.peak"
+local precisions = require "tperf.measured.precisions"
 local recomputed = require "tperf.measured.recomputed"
 local fitting = require "tperf.placement".fitting
 local runtime = require "tperf.runtime"
@@ -60,14 +61,6 @@ local DTYPES <const> = { float32 = "fp32", bfloat16 = "bf16", fp32 = "fp32", bf1
 local function states_of(row)
   local gradients, first = read.text(row.optimizer_states):match "grads (%w+), moments (%w+)"
   return { optimizer = OPTIMIZERS[read.text(row.optimizer)], gradients = DTYPES[gradients], moments = DTYPES[first] }
-end
-
--- The precision of the products: nil where the row leaves it open.
-local function precision_of(text)
-  text = text:lower()
-  if text:find " or " then return nil end
-  if text:find "fp4" then return "fp4" end
-  return text:find "fp8" and "fp8" or "bf16"
 end
 
 -- Chunks of a stage that is interleaved, where their number is not given: torchtitan's default.
@@ -163,7 +156,7 @@ function step.case(row, options)
   local software_stack = options and options.software and options.software.name or stacks.of(row.source, row.table)
   local reason = common_reason(row, software_stack)
   if reason then return nil, reason end
-  local precision = precision_of(row.dtype)
+  local precision = precisions.of(row)
   if not precision then return nil, "the precision is not settled" end
   local model, sizes, batch, micro
   model, reason = models.of(row)
@@ -189,28 +182,6 @@ function step.case(row, options)
   return case
 end
 
--- Of a system with one part of its peaks for all kernels: that part of another precision's peak, whatever the size.
-local function flat_curve(part)
-  return { efficiency = part, tile_loss = 0, depth = 0, quantisation = 0, sustained = 1, sustained_after = 1 }
-end
-
--- Products in 8 or 4 bits: their curve in place of the 16-bit one, relative to the 16-bit peak.
-local function with_precision(system, precision)
-  if precision == "bf16" then return system end
-  local compute, peaks = system.accelerator.compute_efficiency, system.accelerator.tensor
-  if type(compute) == "number" and peaks[precision] and system.accelerator.units then
-    local curve = flat_curve(compute * peaks[precision] / peaks.bf16)
-    return system:with { accelerator = { compute_efficiency = { other = compute, gemm = { bf16 = curve } } } }
-  end
-  local curve = type(compute) == "table" and compute.gemm and compute.gemm[precision]
-  if not (curve and peaks[precision]) then return nil, "the system has no curve for " .. precision .. " products" end
-  local relative = { efficiency = curve.efficiency * peaks[precision] / peaks.bf16 }
-  for _, name in ipairs { "tile_loss", "depth", "quantisation", "sustained", "sustained_after" } do
-    relative[name] = curve[name]
-  end
-  return system:with { accelerator = { compute_efficiency = { gemm = { bf16 = relative } } } }
-end
-
 --- The system of a case: its nodes and, unless the system is given, its network, where the row names them.
 function step.system(case, system, given)
   local domain = case.intra:find "NVL72" and system.network.fast.domain or case.gpus_per_node
@@ -221,10 +192,8 @@ function step.system(case, system, given)
   end
   local variant = gpus.variant(case.gpu, system)
   if variant then system = system:with(variant) end
-  local precise, reason = with_precision(system, case.precision)
-  if not precise then return nil, reason end
-  return precise:with { network = change },
-    ("%d %s %s %s"):format(domain, fabric and fabric.bandwidth or "", case.precision, variant and case.gpu or "")
+  return system:with { network = change },
+    ("%d %s %s"):format(domain, fabric and fabric.bandwidth or "", variant and case.gpu or "")
 end
 
 --- The arguments of tperf.train for a case.
@@ -238,9 +207,8 @@ function step.request(case, system, profile)
     global_batch = case.global_batch,
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
     virtual_stages = interleaved and s.vp or nil, zero = case.zero, sequence_parallel = case.sequence_parallel,
-    software = profile, gradients = case.gradients, attention = case.attention,
-    reshard_after_forward = case.reshards, loss = case.loss,
-    fast = placement_of(s, system.network.fast.domain),
+    software = profile, gradients = case.gradients, attention = case.attention, precision = case.precision,
+    reshard_after_forward = case.reshards, loss = case.loss, fast = placement_of(s, system.network.fast.domain),
   }
   for name, value in pairs(case.recompute) do request[name] = value end
   for name, value in pairs(case.offload) do request[name] = value end

@@ -25,7 +25,7 @@ priced.schema = {
   model = check.any(optional), system = check.any(optional), rules = check.any(optional),
   tp = serving.size, pp = serving.size, ep = serving.size,
   weight_dtype = serving.schema.weight_dtype, kv_dtype = serving.schema.kv_dtype,
-  compute_dtype = serving.schema.compute_dtype,
+  compute_dtype = serving.schema.compute_dtype, precision = serving.schema.precision,
   memory_utilization = check.number { above = 0, max = 1, optional = true },
   software = check.any(optional), host = engines.host_checker, gpu_hour = serving.schema.gpu_hour,
   sampling = check.choice { sampling.KINDS, default = "greedy" },
@@ -69,9 +69,10 @@ function priced.steps(o)
   if o.sampler == "top_p" and profile.engine.sampler == "fused" then o.sampler = "top_p_fused" end
   local p = serving.problem(WHAT, {
     model = o.model, system = o.system, rules = o.rules, attention = "flash", prompt = 1, generate = 1,
-    weight_dtype = o.weight_dtype, kv_dtype = o.kv_dtype, compute_dtype = o.compute_dtype, sequence_parallel = false,
-    reserve = 0,
+    weight_dtype = o.weight_dtype, kv_dtype = o.kv_dtype, compute_dtype = o.compute_dtype, precision = o.precision,
+    sequence_parallel = false, reserve = 0,
   })
+  o.weight_dtype, o.compute_dtype, o.other_dtype = p.o.weight_dtype, p.o.compute_dtype, p.o.other_dtype
   p.software, p.profile = runtime.terms(profile), profile
   check_sizes(p, o)
   if p.model.context then engine.max_model_len = math.min(engine.max_model_len, p.model.context) end

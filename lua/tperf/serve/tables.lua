@@ -173,8 +173,8 @@ function tables.of(p, o, fast)
   local longest = math.min(rounded(math.min(p.model.context or LONGEST, engine.max_model_len)), LONGEST)
   local drafts = engine.speculation and engine.speculation.tokens or 0
   local key = table.concat({ layout.signature(p.model), layout.signature(p.system), p.rules.name, o.tp, o.ep,
-    o.weight_dtype, o.kv_dtype, o.compute_dtype, o.sampling, layout.signature(p.profile), seqs, most, longest, drafts },
-    " ")
+    o.weight_dtype, p.weights and p.weights.key or "", o.kv_dtype, o.compute_dtype, o.sampling,
+    layout.signature(p.profile), seqs, most, longest, drafts }, " ")
   if not known[key] then
     if count >= KEPT then known, count = {}, 0 end
     known[key], count = made_of(p, o, fast, seqs, most, longest), count + 1

@@ -117,6 +117,7 @@ function tensor.row(p, o)
     given[p.sequence_parallel and "reduce_scatter" or "all_reduce"] = axis
     given.output_grad = p.sequence_parallel and axis or nil
     overlap_of(p, o, given)
+    given.output_shard = p.sequence_parallel and (o.rows or shard(p)) or nil
   end
   given.bias_grad = o.bias and p.sequence_parallel and axis or nil
   return product(p, o, given)

@@ -1,11 +1,12 @@
 local format = require "tperf.report.format"
 local from = require "tperf.cli.from"
 local options = require "tperf.cli.options"
+local precision = require "tperf.precision"
 local refusal = require "tperf.refusal"
 
 local QUESTION = {
-  "prompt", "generate", "prefill_batch", "weight_dtype", "kv_dtype", "compute_dtype", "attention", "rules", "reserve",
-  "gpu_hour", "software", "tp", "pp", "ep", "batch",
+  "prompt", "generate", "prefill_batch", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "attention",
+  "rules", "reserve", "gpu_hour", "software", "tp", "pp", "ep", "batch",
 }
 local SEARCH = { "gpus", "ttft", "tpot", "objective", "top" }
 
@@ -151,9 +152,11 @@ With -g, the best ways to use so many GPUs:
     { long = "pp", value = "N,...", min = 1, kind = "integers", help = "pipeline parallelism: stages" },
     { long = "ep", value = "N,...", min = 1, kind = "integers", help = "replicas that share experts" },
     { long = "dp", value = "N", min = 1, kind = "integer", help = "replicas (default: as ep)" },
-    { long = "weight-dtype", value = "NAME", help = "how weights are stored (default bf16)" },
+    { long = "precision", value = "NAME", from = precision.names,
+      help = "of layers: fp8-block, mxfp8 (the checkpoint's)" },
+    { long = "weight-dtype", value = "NAME", help = "how all weights are stored (default: likewise)" },
     { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
-    { long = "compute-dtype", value = "NAME", help = "in which weights are multiplied (default bf16)" },
+    { long = "compute-dtype", value = "NAME", help = "in which weights are multiplied (default: likewise)" },
     { long = "attention", value = "NAME", from = { "flash", "unfused" }, help = "flash (default) or unfused" },
     { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free (default 0.1)" },
     { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },

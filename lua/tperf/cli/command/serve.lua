@@ -1,6 +1,7 @@
 local answer = require "tperf.cli.serving_answer"
 local from = require "tperf.cli.from"
 local options = require "tperf.cli.options"
+local precision = require "tperf.precision"
 local question = require "tperf.cli.serving_question"
 local settings = require "tperf.cli.settings"
 
@@ -79,9 +80,11 @@ With --slo and --rate and nothing said of what serves, the fewest GPUs that serv
     { long = "software", value = "NAME", from = "software", help = "the engine: vllm (default), sglang, tensorrt-llm" },
     { long = "sampling", value = "NAME", from = { "greedy", "random", "top_p", "none" },
       help = "how tokens are drawn (default greedy)" },
-    { long = "weight-dtype", value = "NAME", help = "how weights are stored (default bf16)" },
+    { long = "precision", value = "NAME", from = precision.names,
+      help = "of layers: fp8-block, mxfp8 (the checkpoint's)" },
+    { long = "weight-dtype", value = "NAME", help = "how all weights are stored (default: likewise)" },
     { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
-    { long = "compute-dtype", value = "NAME", help = "in which products with weights multiply (default bf16)" },
+    { long = "compute-dtype", value = "NAME", help = "in which products with weights multiply (default: likewise)" },
     { long = "gpu-memory-utilization", value = "PART", kind = "number",
       help = "part of the memory that the engine may use (default: its own)" },
     { long = "host", value = "NAME=TIME,...",

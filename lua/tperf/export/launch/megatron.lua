@@ -37,6 +37,18 @@ local function sharding(n, w)
   if n.zero > 0 then w.put("--overlap-param-gather", true) end
 end
 
+-- Transformer Engine's formats: hybrid has gradients in e5m2.
+local FP8 <const> = { ["fp8-delayed"] = { "delayed", "hybrid" }, ["fp8-current"] = { "tensorwise", "hybrid" },
+  ["fp8-block"] = { "blockwise", "e4m3" }, mxfp8 = { "mxfp8", "e4m3" } }
+
+local function precision(n, w)
+  w.put("--bf16", true)
+  local recipe = FP8[n.precision]
+  if not recipe then return end
+  w.put("--fp8-format", recipe[2])
+  w.put("--fp8-recipe", recipe[1])
+end
+
 return function(n, w)
   w.put("--tensor-model-parallel-size", n.tp)
   w.put("--pipeline-model-parallel-size", n.pp)
@@ -60,7 +72,7 @@ return function(n, w)
   w.put("--seq-length", n.seq)
   recomputation.put(n, w, function(part) return "--recompute-" .. part:gsub("_", "-") end)
   offloading.put(n, w, OFFLOAD)
-  w.put("--bf16", true)
+  precision(n, w)
   if n.model then model_flags(n.model, w) else w.note "the model's own arguments are not here: no model was given" end
   w.note "bf16 with gradients reduced in fp32, Adam with fp32 states and master weights"
   w.note "data, tokenizer, learning rate and checkpoints are yours to add"

@@ -85,11 +85,32 @@ function arguments.dtypes(launch)
   return { weight_dtype = stored[1], compute_dtype = stored[2], kv_dtype = CACHES[launch.kv_dtype] }
 end
 
+-- What stacks call the recipes of tperf.precision: Megatron-Core's --fp8-recipe, with a format, and torchao's.
+local MEGATRON <const> = {
+  delayed = "fp8-delayed", tensorwise = "fp8-current", blockwise = "fp8-block", mxfp8 = "mxfp8",
+}
+local TORCHAO <const> = { tensorwise = "fp8-tensorwise", rowwise = "fp8-rowwise", rowwise_with_gw_hp = "fp8-rowwise" }
+
+-- The precision of the products; nil: 16 bits, or a recipe that is not known.
+local function precision_of(p)
+  if p.fp8_format then
+    local recipe = MEGATRON[p.fp8_recipe or "delayed"]
+    return recipe and { recipe = recipe, parameters = p.fp8_params and "narrow" or nil }
+  end
+  local recipe = TORCHAO[p.fp8_recipe]
+  return recipe and {
+    recipe = recipe, gather = p.fp8_params and recipe == "fp8-tensorwise" and "narrow" or nil,
+    weight_grad = p.fp8_recipe == "rowwise_with_gw_hp" and "bf16" or nil,
+  }
+end
+
 local function notes_of(launch)
   local notes = {}
   local function note(format, ...) notes[#notes + 1] = format:format(...) end
   local p, o = launch.precision or {}, launch.overlap or {}
-  if p.fp8_format or p.fp8_recipe then note "FP8 products: predicted in 16 bits" end
+  if (p.fp8_format or p.fp8_recipe) and not precision_of(p) then
+    note("FP8 products by the recipe %s: predicted in 16 bits", p.fp8_recipe)
+  end
   offloading.note(launch, note)
   if o.ep then note "overlap of the experts' all-to-all with computing" end
   recomputation.note(launch, note)
@@ -132,6 +153,7 @@ local function training(launch, model)
   end
   recomputation.add(launch, a)
   offloading.add(launch, a)
+  a.precision = launch.precision and precision_of(launch.precision) or nil
   if launch.tp > 1 then a.sequence_parallel = launch.sequence_parallel end
   return a
 end

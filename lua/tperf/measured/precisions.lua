@@ -1,0 +1,46 @@
+--- The precision of a published run's products, as tperf.train has it, from the columns dtype and fp8_recipe.
+local read = require "tperf.measured.read"
+
+local precisions = {}
+
+-- What a recipe's text says, the most telling first. torchao's "tensorwise" is Float8Linear; Megatron's, with a format,
+-- Transformer Engine's current scaling.
+local RECIPES <const> = {
+  { "mxfp8", "mxfp8" }, { "fp8%-mx", "mxfp8" }, { "block", "fp8-block" }, { "rowwise", "fp8-rowwise" },
+  { "tensorwise/", "fp8-current" }, { "tensorwise", "fp8-tensorwise" }, { "float8", "fp8-tensorwise" },
+  { "delayed", "fp8-delayed" }, { "fp8%-cs", "fp8-current" },
+}
+
+-- Of rows that name none: torchtitan's default, and what the release notes of Megatron-Bridge say of its "FP8"; else
+-- Transformer Engine's default.
+local function usual(row)
+  if row.source:find "^torch" then return "fp8-tensorwise" end
+  return row.source:find "Megatron%-Bridge" and "fp8-current" or "fp8-delayed"
+end
+
+local function recipe_of(row, dtype, recipe)
+  if dtype:find "fp4" then return "nvfp4" end
+  for _, text in ipairs { recipe, dtype } do
+    for _, one in ipairs(RECIPES) do
+      if text:find(one[1]) then return one[2] end
+    end
+  end
+  return usual(row)
+end
+
+--- The precision; nil where the row leaves it open.
+---@return string|table?
+function precisions.of(row)
+  local dtype, recipe = row.dtype:lower(), read.text(row.fp8_recipe):lower()
+  if dtype:find " or " then return nil end
+  if not dtype:find "fp[48]" then return "bf16" end
+  local gathered = recipe:find "param[_ ]gather in" or recipe:find "fp8 params"
+  return {
+    recipe = recipe_of(row, dtype, recipe), parameters = gathered and "narrow" or nil,
+    gather = recipe:find "float8 all%-gather" and "narrow" or nil,
+    weight_grad = recipe:find "gw_hp" and "bf16" or nil,
+    activation = recipe:find "activations stored" and "fp8" or nil,
+  }
+end
+
+return precisions

@@ -1,0 +1,278 @@
+-- tperf.precision: bytes and traffic of one layer under each recipe, worked by hand from what the recipes' sources say.
+local tperf = require "tperf"
+
+-- Per layer 4 h h weights of attention and 3 h f of a gated MLP; N tokens.
+local N <const>, H <const>, F <const>, HEADS <const> = 512, 1024, 4096, 8
+local MODEL <const> = {
+  name = "small", layers = 4, hidden = H, heads = HEADS, ffn = F, gated = true, norm = "rmsnorm", positions = "rotary",
+  seq = N, vocab = 2048, tied_embeddings = false,
+}
+
+local function train(precision, more)
+  local question = { model = MODEL, system = "h100-sxm", gpus = 8, global_batch = 8, precision = precision,
+    software = "none", rules = "default" }
+  for name, value in pairs(more or {}) do question[name] = value end
+  return tperf.train(question)
+end
+
+local function op_of(c, name)
+  for _, op in ipairs(c.layers) do
+    if op.name == name then return op end
+  end
+end
+
+local function sum(c, field)
+  local all = 0
+  for _, op in ipairs(c.layers) do all = all + op[field] end
+  return all
+end
+
+local B200 <const> = { system = "b200-sxm" }
+
+describe("what a layer keeps for its backward pass", function()
+  -- Both norms' inputs, queries, keys and values, 4 bytes a row and head, and both halves of the activation's input.
+  local others = 2 * 2 * N * H + 3 * 2 * N * H + 4 * N * HEADS + 2 * 2 * N * F
+  -- Of each product's input so many bytes a number; of attention's output 2, which it keeps itself where proj does not.
+  local function expected(number, output) return others + number * (3 * N * H + N * F) + output * N * H end
+
+  it("is every product's input in 16 bits without a recipe", function()
+    assert.equal(expected(2, 0), sum(train "bf16", "saved_bytes"))
+    assert.equal(expected(2, 0), sum(train "fp16", "saved_bytes"))
+  end)
+
+  it("is one copy in 8 bits with one scale a tensor", function()
+    for _, recipe in ipairs { "fp8-delayed", "fp8-current" } do
+      assert.equal(expected(1, 2), sum(train(recipe), "saved_bytes"))
+      assert.equal(expected(1, 2), sum(train(recipe, B200), "saved_bytes"))
+    end
+  end)
+
+  it("has the scales of blocks", function()
+    assert.equal(expected(1 + 4 / 128, 2), sum(train "fp8-block", "saved_bytes"))
+    assert.equal(expected(1 + 1 / 32, 2), sum(train("mxfp8", B200), "saved_bytes"))
+    assert.equal(expected(0.5 + 1 / 16, 2), sum(train("nvfp4", B200), "saved_bytes"))
+  end)
+
+  it("is the 16-bit input in torchao, and where the weight gradient stays in 16 bits", function()
+    for _, recipe in ipairs { "fp8-tensorwise", "fp8-rowwise", { recipe = "fp8-block", weight_grad = "bf16" } } do
+      assert.equal(expected(2, 0), sum(train(recipe), "saved_bytes"))
+    end
+  end)
+
+  it("has the activation's inputs in 8 bits where asked to (arXiv 2412.19437, section 3.3.3)", function()
+    local c = train { recipe = "fp8-block", activation = "fp8" }
+    assert.equal((1 + 4 / 128) * 2 * N * F, op_of(c, "silu").saved_bytes)
+  end)
+
+  it("is the layer's input alone, in 16 bits, under full recomputation", function()
+    assert.equal(2 * N * H, sum(train("fp8-block", { recompute = "full" }), "saved_bytes"))
+  end)
+end)
+
+describe("the weights of a product", function()
+  local weights = 3 * H * H
+  local function bytes(precision, more) return op_of(train(precision, more), "qkv").weight_bytes / weights end
+
+  it("lie beside the copies that live from micro-batch to micro-batch", function()
+    assert.equal(2, bytes "bf16")
+    assert.equal(2 + 2, bytes "fp8-current") -- Hopper's matrix units need the transposed copy, too
+    assert.equal(2 + 1, bytes("fp8-current", B200))
+    assert.equal(2 + 2 * (1 + 4 / 128 ^ 2), bytes "fp8-block")
+    assert.equal(2 + 2 * (1 + 1 / 32), bytes("mxfp8", B200))
+    assert.equal(2 + 2 * (0.5 + 1 / 16), bytes("nvfp4", B200))
+  end)
+
+  it("have no copies that live on in torchao, under ZeRO 3 and where told so", function()
+    assert.equal(2, bytes "fp8-tensorwise")
+    assert.equal(2, bytes("fp8-current", { zero = 3 }))
+    assert.equal(2, bytes { recipe = "fp8-current", cached = false })
+  end)
+
+  it("are the copies alone where parameters are narrow", function()
+    assert.equal(2, bytes { recipe = "fp8-current", parameters = "narrow" })
+    assert.equal(1, bytes({ recipe = "fp8-current", parameters = "narrow" }, B200))
+    assert.equal(2 * (1 + 1 / 32), bytes({ recipe = "mxfp8", parameters = "narrow" }, B200))
+  end)
+
+  it("have gradients in 16 bits, and master copies and moments, all the same", function()
+    local narrow, wide = train { recipe = "fp8-current", parameters = "narrow" }, train "bf16"
+    assert.equal(wide.memory.gradients, narrow.memory.gradients)
+    assert.equal(wide.memory.optimizer, narrow.memory.optimizer)
+    assert.equal(2 * weights, op_of(narrow, "qkv").weight_grad_bytes)
+  end)
+end)
+
+describe("what replicas gather of a layer", function()
+  local products, norms = 4 * H * H + 3 * H * F, 2 * H
+  local function gathered(precision, more)
+    for _, comm in ipairs(train(precision, more).exchanges[1].comms) do
+      if comm.kind == "all_gather" then return comm.bytes end
+    end
+  end
+
+  it("is half as much where parameters, or the gathers alone, are in 8 bits", function()
+    assert.equal(2 * products + 2 * norms, gathered "bf16")
+    assert.equal(2 * products + 2 * norms, gathered "fp8-current")
+    assert.equal(1 * products + 2 * norms, gathered { recipe = "fp8-current", parameters = "narrow" })
+    assert.equal(1 * products + 2 * norms, gathered { recipe = "fp8-tensorwise", gather = "narrow" })
+    local block = gathered { recipe = "fp8-block", parameters = "narrow" }
+    assert.near((1 + 4 / 128 ^ 2) * products + 2 * norms, block, 1e-6)
+  end)
+
+  it("is in 16 bits where the copies' scales differ, as Megatron-LM does it", function()
+    assert.equal(2 * products + 2 * norms, gathered({ recipe = "mxfp8", parameters = "narrow" }, B200))
+  end)
+end)
+
+describe("the kernels that quantise", function()
+  local function traffic(c, name)
+    local op = op_of(c, name)
+    return { op.forward.bytes, op.backward.bytes }
+  end
+  local X <const>, DY <const> = N * H, N * 3 * H -- numbers of qkv's input, and of its output's gradient
+
+  it("read 16 bits once and write both copies, once more read for the greatest number", function()
+    local c = train "fp8-current"
+    assert.same({ 2 * X, 2 * DY }, traffic(c, "qkv-amax"))
+    assert.same({ (2 + 1 + 1) * X, (2 + 1 + 1) * DY }, traffic(c, "qkv-cast"))
+    local any = train("fp8-current", B200)
+    assert.same({ (2 + 1) * X, (2 + 1) * DY }, traffic(any, "qkv-cast"))
+    assert.is_nil(op_of(train "fp8-delayed", "qkv-amax"))
+  end)
+
+  it("write blocks' scales with either copy", function()
+    local eight, four = 1 + 1 / 32, 0.5 + 1 / 16
+    assert.same({ (2 + 2 * eight) * X, (2 + 2 * eight) * X }, traffic(train("mxfp8", B200), "proj-cast"))
+    assert.same({ (2 + 2 * four) * X, (2 + 2 * four) * DY }, traffic(train("nvfp4", B200), "qkv-cast"))
+    assert.equal(2 * 16 * X, op_of(train("nvfp4", B200), "qkv-cast").forward.tensor_flops) -- 16 x 16 Hadamard
+  end)
+
+  it("are part of the norm before a product where the recipe has such norms", function()
+    local c = train("mxfp8", B200)
+    assert.same({ (2 * (1 + 1 / 32) - 2) * X, (2 + 2 * (1 + 1 / 32)) * DY }, traffic(c, "qkv-cast"))
+    assert.same({ 0, (2 + 1 + 1) * DY }, traffic(train "fp8-delayed", "qkv-cast"))
+  end)
+
+  it("quantise a kept 16-bit input again, and weights in every pass", function()
+    local c, weights = train "fp8-tensorwise", 3 * H * H
+    assert.same({ (2 + 1) * X, (2 + 1 + 1) * DY + (2 + 1) * X }, traffic(c, "qkv-cast"))
+    assert.same({ (2 + 1 + 2) * weights, (2 + 1) * weights }, traffic(c, "qkv-weight"))
+    assert.same({ 0, 2 * weights }, traffic(train { recipe = "fp8-tensorwise", gather = "narrow" }, "qkv-weight"))
+    assert.is_nil(op_of(train "fp8-current", "qkv-weight"))
+  end)
+
+  it("work on a shard before it is gathered, and gathers carry 8 bits", function()
+    local c = train("fp8-current", { tp = 2 })
+    assert.same({ (2 + 1) * X / 2, (2 + 1 + 1) * DY / 2 + (1 + 1) * X }, traffic(c, "qkv-cast"))
+    assert.equal(X, op_of(c, "qkv").forward.comms[1].bytes)
+    assert.same({ (2 + 1 + 1) * X / 2, (2 + 1) * X / 2 + (1 + 1) * X }, traffic(c, "proj-cast"))
+    assert.equal(X, op_of(c, "proj").backward.comms[1].bytes)
+    local both = train("mxfp8", { tp = 2, system = "b200-sxm" })
+    assert.equal(2 * (1 + 1 / 32) * X, op_of(both, "proj").backward.comms[1].bytes) -- by rows and by columns
+    assert.equal(2 * X, op_of(train("fp8-rowwise", { tp = 2 }), "qkv").forward.comms[1].bytes)
+  end)
+
+  it("leave the products to read and write what is left", function()
+    local op, weights = op_of(train "fp8-current", "qkv"), 3 * H * H
+    assert.equal(X + 2 * DY + weights, op.forward.bytes)
+    assert.equal(DY + weights + 2 * X + X + DY + 2 * weights, op.backward.bytes)
+  end)
+end)
+
+describe("layers", function()
+  it("at the ends stay in 16 bits where asked to", function()
+    local c = train { recipe = "fp8-current", first_layers = 1, last_layers = 2 }
+    local all, none = train "fp8-current", train "bf16"
+    assert.near((3 * none.memory.activations + all.memory.activations) / 4, c.memory.activations,
+      1e-9 * c.memory.activations)
+    local function casts(kind)
+      local count = 0
+      for _, op in ipairs(kind.ops) do count = count + (op.name:find "-cast$" and 1 or 0) end
+      return count
+    end
+    assert.same({ 0, 4 }, { casts(c.kinds[1]), casts(c.kinds[2]) }) -- the first layer's kind comes first
+    assert.equal(2, #c.kinds)
+  end)
+
+  it("of experts run in it alone where asked to, and their tokens travel in 8 bits", function()
+    local function moe(precision)
+      return tperf.train {
+        model = "qwen3-30b-a3b", system = "h100-sxm", gpus = 8, ep = 8, global_batch = 8, precision = precision,
+      }
+    end
+    local experts = moe { recipe = "fp8-block", products = "experts" }
+    local dense = moe { recipe = "fp8-block", products = "dense" }
+    assert.truthy(op_of(experts, "fc1-cast"))
+    assert.is_nil(op_of(experts, "qkv-cast"))
+    assert.is_nil(op_of(dense, "fc1-cast"))
+    assert.truthy(op_of(dense, "qkv-cast"))
+    local wide, narrow = moe "fp8-block", moe { recipe = "fp8-block", dispatch = "fp8" }
+    local eight = (1 + 4 / 128) / 2
+    for _, case in ipairs {
+      { "dispatch", "forward", eight }, { "dispatch", "backward", 1 },
+      { "combine", "forward", 1 }, { "combine", "backward", eight },
+    } do
+      local name, pass, part = table.unpack(case)
+      assert.near(part, op_of(narrow, name)[pass].comms[1].bytes / op_of(wide, name)[pass].comms[1].bytes, 1e-12)
+    end
+    assert.is_nil(op_of(wide, "router-cast"))
+  end)
+end)
+
+describe("a narrower precision", function()
+  local MODELS = { "llama-3-8b", "gpt3-175b", "deepseek-v3", "qwen3-30b-a3b", "mixtral-8x7b", "nemotron-h-8b" }
+
+  it("never keeps more activations, and is faster where products are large", function()
+    for _, model in ipairs(MODELS) do
+      for _, recompute in ipairs { "none", "full" } do
+        local function of(precision)
+          return tperf.train { model = model, system = "b200-sxm", gpus = 64, pp = 1, global_batch = 64,
+            precision = precision, recompute = recompute, software = "none" }
+        end
+        local wide = of "bf16"
+        for _, recipe in ipairs { "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise" } do
+          local c = of(recipe)
+          assert.is_true(c.memory.activations <= wide.memory.activations, model .. recipe)
+          assert.equal(recipe, c.precision)
+        end
+        assert.is_true(of "fp8-delayed".time <= of "fp8-current".time)
+        if model == "llama-3-8b" or model == "gpt3-175b" then assert.is_true(of "mxfp8".time < wide.time) end
+      end
+    end
+  end)
+end)
+
+describe("a precision that cannot be", function()
+  local function refuses(precision, more, pattern)
+    local ok, message = pcall(train, precision, more)
+    assert.is_false(ok)
+    assert.truthy(message:find(pattern), message)
+  end
+
+  it("is refused by the systems that have it", function()
+    refuses("fp8-current", { system = "a100-sxm-80gb" }, "'fp8%-current' needs matrix units for fp8, which system "
+      .. "'a100%-sxm%-80gb' does not have; these have them: [^\n]*h100%-sxm")
+    refuses("mxfp8", nil, "scales of blocks, which system 'h100%-sxm'[^\n]* b200%-sxm")
+    refuses("nvfp4", nil, "'nvfp4' needs")
+  end)
+
+  it("is refused by name", function()
+    refuses("fp9", nil, "'precision' must be one of bf16, fp16, fp8%-delayed")
+    refuses({ recipe = "mxfp8", cachd = true }, B200, "unknown field 'precision.cachd' %(did you mean 'cached'%?%)")
+    refuses({ recipe = "fp8-block", first_layers = 2, last_layers = 2 }, nil, "leave none of the model's 4 layers")
+    refuses("fp8-block", { strategy = "summa" }, "not for the products of strategy 'summa'")
+    refuses("fp8-block", { model = "gpt3-175b", rules = "subramanian2024" }, "rules 'subramanian2024' know GPT%-3's")
+  end)
+
+  it("is refused where searches would need two kinds of copies", function()
+    local function search(more)
+      local question = { model = MODEL, system = "h100-sxm", gpus = 8, global_batch = 8, precision = "fp8-current" }
+      for name, value in pairs(more) do question[name] = value end
+      local ok, message = pcall(tperf.search, question)
+      return ok and "" or message
+    end
+    assert.truthy(search { zero = { 1, 3 } }:find "zero = 3 cannot: ask for zero = 3 by itself")
+    assert.truthy(search { system = { "h100-sxm", "b200-sxm" } }:find "on 'h100%-sxm' or on 'b200%-sxm', not on both")
+    assert.equal("", search { system = { "h100-sxm", "h200-sxm" } })
+  end)
+end)

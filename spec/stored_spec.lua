@@ -1,0 +1,176 @@
+-- How a checkpoint stores its weights, for serving: quantization_config of config.json, and precision of tperf.infer.
+local program = require "program"
+local tperf = require "tperf"
+
+local function config(more)
+  local fields = {
+    model_type = '"qwen3_moe"', hidden_size = 512, num_hidden_layers = 2, num_attention_heads = 8,
+    num_key_value_heads = 8, head_dim = 64, intermediate_size = 1024, moe_intermediate_size = 256, num_experts = 16,
+    num_experts_per_tok = 2, vocab_size = 4096, max_position_embeddings = 2048, decoder_sparse_step = 1,
+    norm_topk_prob = true, tie_word_embeddings = false, hidden_act = '"silu"', mlp_only_layers = "[]",
+    quantization_config = more,
+  }
+  local lines = {}
+  for name, value in pairs(fields) do lines[#lines + 1] = ('"%s": %s'):format(name, value) end
+  local path = program.folder() .. "/config.json"
+  program.write(path, "{" .. table.concat(lines, ", ") .. "}")
+  return path
+end
+
+local function infer(model, more)
+  local question = { model = model, system = "b200-sxm", prompt = 128, generate = 16 }
+  for name, value in pairs(more or {}) do question[name] = value end
+  return tperf.infer(question)
+end
+
+-- Numbers of weights: attention's, experts', and all others, of which router, norms and tables.
+local ATTENTION <const> = 2 * 4 * 512 * 512
+local EXPERTS <const> = 2 * 16 * 3 * 512 * 256
+local OTHERS <const> = 2 * (16 * 512 + 2 * 512 + 2 * 64) + 512 + 2 * 4096 * 512
+
+local function weights(layers, experts) return layers * ATTENTION + experts * EXPERTS + 2 * OTHERS end
+
+local BLOCK <const> = 1 + 4 / (128 * 128)
+local CASES <const> = {
+  { "no quantization_config", nil, 2, 2, "bf16" },
+  { "DeepSeek's blocks of 128 x 128", '{"quant_method": "fp8", "weight_block_size": [128, 128], "fmt": "e4m3"}',
+    BLOCK, BLOCK, "fp8-block" },
+  { "one scale a tensor", '{"quant_method": "fp8", "activation_scheme": "static"}', 1, 1, "fp8" },
+  { "gpt-oss, whose experts alone are converted", '{"quant_method": "mxfp4", "modules_to_not_convert": '
+    .. '["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}',
+    2, 0.5 + 1 / 32, "bf16, experts mxfp4" },
+  { "compressed-tensors in 8 bits", '{"quant_method": "compressed-tensors", "ignore": ["lm_head"], "config_groups": '
+    .. '{"group_0": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float", "strategy": "channel"}}}}',
+    1, 1, "fp8" },
+  { "compressed-tensors in 4 bits, attention left", '{"quant_method": "compressed-tensors", "ignore": ["lm_head", '
+    .. '"re:.*self_attn.*"], "config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "float", "strategy": '
+    .. '"tensor_group", "group_size": 16}}}}', 2, 0.5 + 1 / 16, "bf16, experts nvfp4" },
+  { "ModelOpt's FP8", '{"quant_method": "modelopt", "quant_algo": "FP8", "ignore": ["lm_head"]}', 1, 1, "fp8" },
+  { "ModelOpt's NVFP4, told by its producer", '{"producer": {"name": "modelopt"}, "quantization": {"quant_algo": '
+    .. '"NVFP4", "exclude_modules": ["lm_head"]}}', 0.5 + 1 / 16, 0.5 + 1 / 16, "nvfp4" },
+  { "AWQ", '{"quant_method": "awq", "bits": 4, "group_size": 128}', 0.5 + 2 / 128, 0.5 + 2 / 128, "int4" },
+}
+
+describe("a checkpoint's weights", function()
+  for _, case in ipairs(CASES) do
+    it("lie as its config.json says: " .. case[1], function()
+      local r = infer(config(case[2]))
+      assert.near(weights(case[3], case[4]), r.memory.weights, 1)
+      assert.equal(case[5], r.precision)
+    end)
+  end
+
+  it("that are stored in a way that is not known are refused by its name, where they are served", function()
+    for _, case in ipairs {
+      { '{"quant_method": "hqq"}', "stores its weights by 'hqq'" },
+      { '{"quant_method": "fp8", "weight_block_size": [64, 64]}', "by 'fp8', which is not known" },
+      { '{"quant_method": "fp8", "modules_to_not_convert": ["model.layers.0.mlp.down_proj"]}',
+        "by 'fp8 without model.layers.0.mlp.down_proj'" },
+    } do
+      local model = config(case[1])
+      local ok, message = pcall(infer, model)
+      assert.is_false(ok)
+      assert.truthy(message:find(case[2], 1, true), message)
+      assert.truthy(message:find "give 'weight_dtype' or 'precision'")
+      assert.equal(2 * (ATTENTION + EXPERTS + OTHERS), infer(model, { weight_dtype = "bf16" }).memory.weights)
+      assert.truthy(tperf.train { model = model, system = "b200-sxm", gpus = 8, global_batch = 8 }.time)
+    end
+  end)
+
+  it("multiply in the format's dtype where the system has it", function()
+    local model = config '{"quant_method": "fp8", "weight_block_size": [128, 128]}'
+    local function ttft(system, dtype) return infer(model, { system = system, compute_dtype = dtype }).ttft end
+    assert.equal(ttft("h100-sxm", "fp8"), ttft "h100-sxm")
+    assert.is_true(ttft("h100-sxm", "bf16") ~= ttft "h100-sxm")
+    assert.equal(ttft("a100-sxm-80gb", "bf16"), ttft "a100-sxm-80gb")
+  end)
+end)
+
+describe("the precision of a server", function()
+  local plain = config(nil)
+
+  it("says how the layers' weights lie, scales included, and leaves tables and routers", function()
+    assert.near(weights(BLOCK, BLOCK), infer(plain, { precision = "fp8-block" }).memory.weights, 1)
+    assert.near(weights(1 + 1 / 32, 1 + 1 / 32), infer(plain, { precision = "mxfp8" }).memory.weights, 1)
+    assert.near(weights(2, 0.5 + 1 / 16), infer(plain, { precision = { recipe = "nvfp4", products = "experts" } })
+      .memory.weights, 1)
+    assert.equal(weights(2, 2), infer(plain, { precision = "bf16" }).memory.weights)
+  end)
+
+  it("gives way to dtypes that are said", function()
+    local asked = infer(plain, { precision = "fp8-block", weight_dtype = "int4" })
+    local tables = 2 * 4096 * 512
+    assert.equal((ATTENTION + EXPERTS + tables) / 2 + 2 * (OTHERS - tables), asked.memory.weights)
+    local stored = config '{"quant_method": "mxfp4"}'
+    assert.near(weights(BLOCK, BLOCK), infer(stored, { precision = "fp8-block" }).memory.weights, 1)
+  end)
+
+  it("is of tperf.serve and tperf.search_inference, too", function()
+    local best = tperf.search_inference { model = plain, system = "b200-sxm", gpus = 1, prompt = 128, generate = 16,
+      precision = "fp8-block" }
+    assert.near(weights(BLOCK, BLOCK), best[1].memory.weights, 1)
+    local function tpot(precision)
+      return tperf.serve {
+        model = "llama-3-8b", system = "b200-sxm", precision = precision, count = 2, prompt = 64, output = 32,
+        load = { concurrency = 1 },
+      }.tpot.mean
+    end
+    assert.is_true(tpot "nvfp4" < tpot "mxfp8" and tpot "mxfp8" < tpot "bf16") -- weights are read faster
+  end)
+
+  it("is refused on systems without it", function()
+    local ok, message = pcall(infer, plain, { system = "a100-sxm-80gb", precision = "fp8-block" })
+    assert.is_false(ok)
+    assert.truthy(message:find "'a100%-sxm%-80gb' does not have; these have them:")
+  end)
+end)
+
+describe("--precision", function()
+  local function json(command, field) return program.shell("tperf " .. command .. " --json").out:match(field) end
+
+  it("is an option of train, search, infer and serve, and told in their answers", function()
+    local train = "train llama-3-8b -s h100-sxm -b 64 -g 8 --tp 1 --precision fp8-current"
+    assert.equal("fp8-current", json(train, '"precision": *"([^"]+)"'))
+    assert.truthy(program.shell("tperf " .. train).out:find "precision +time")
+    assert.equal("fp8-block", json("search llama-3-8b -s h100-sxm -b 64 -g 8 --precision fp8-block",
+      '"precision": *"([^"]+)"'))
+    assert.equal("mxfp8", json("infer llama-3-8b -s b200-sxm -p 128 -n 16 --precision mxfp8 --tp 1",
+      '"precision": *"([^"]+)"'))
+    assert.equal(0, program.shell("tperf serve llama-3-8b -s b200-sxm --prompt 64 --output 8 --rate 1 --count 4 "
+      .. "--precision mxfp8").code)
+  end)
+
+  it("is no column where all is in 16 bits", function()
+    assert.is_nil(program.shell("tperf train llama-3-8b -s h100-sxm -b 64 -g 8 --tp 1").out:find "precision")
+  end)
+
+  it("is written for Megatron-LM and read again, and refused where there are no arguments for it", function()
+    local path = program.folder() .. "/run.sh"
+    for _, recipe in ipairs { "fp8-delayed", "fp8-current", "fp8-block" } do
+      local c = tperf.train {
+        model = "llama-3-8b", system = "h100-sxm", gpus = 8, global_batch = 8, precision = recipe,
+      }
+      program.write(path, tperf.report.launch(c, "megatron", { model = "llama-3-8b" }))
+      local result = program.shell(("tperf train --from %s -s h100-sxm --json"):format(path))
+      assert.equal(recipe, result.out:match '"precision": *"([^"]+)"', result.err)
+      local ok, message = pcall(tperf.report.launch, c, "torchtitan", { model = "llama-3-8b" })
+      assert.is_false(ok)
+      assert.truthy(message:find("without arguments for precision '" .. recipe .. "'", 1, true))
+    end
+  end)
+
+  it("is refused by name", function()
+    local result = program.shell "tperf train llama-3-8b -s h100-sxm -b 64 -g 8 --precision fp8"
+    assert.equal(1, result.code)
+    assert.truthy(result.err:find "must be one of bf16, fp16, fp8%-delayed")
+  end)
+
+  it("can be varied", function()
+    local rows = tperf.sweep {
+      model = "llama-3-8b", system = "h100-sxm", gpus = 8, global_batch = 8,
+      precision = tperf.vary { "bf16", "fp8-current" },
+    }
+    assert.same({ "bf16", "fp8-current" }, { rows[1].precision, rows[2].precision })
+    assert.is_true(rows[2].time < rows[1].time)
+  end)
+end)
