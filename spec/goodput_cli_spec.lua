@@ -55,6 +55,10 @@ describe("--tokens", function()
     assert.is_true(unequal.cost.days > 1.03 * equal.cost.days)
     assert.near(unequal.time / equal.time, unequal.cost.days / equal.cost.days, 1e-9)
     assert.equal(0.03, unequal.straggling.deviation)
+    local on_top = program.shell("tperf train llama-2-7b -s h100-sxm -b 256 --dp 8 --straggling 0.03").err
+    assert.truthy(on_top:find("--straggling comes on top of the slow GPUs that were in the runs that software typical",
+      1, true), on_top)
+    assert.equal("", program.shell(TRAIN .. " --straggling 0.03").err)
     local search = program.shell("tperf search llama-2-7b -s h100-sxm -g 64 -b 256 --software none --straggling 0.03")
     assert.same({ 2, "" }, { search.code, search.out })
   end)

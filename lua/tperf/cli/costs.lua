@@ -106,6 +106,15 @@ function costs.add(rows, given)
   for _, row in ipairs(rows) do row.cost = require "tperf.cost"(row, given) end
 end
 
+--- Says what slow GPUs are counted on top of.
+---@param c tperf.configuration
+function costs.note(values, c)
+  if not values.straggling or c.software == "none" then return end
+  io.stdout:flush()
+  io.stderr:write(("tperf: --straggling comes on top of the slow GPUs that were in the runs that software %s is fitted "
+    .. "to; --software none has none\n"):format(c.software))
+end
+
 -- "136.4M".
 local function short(value)
   for _, scale in ipairs { { 1e12, "T" }, { 1e9, "B" }, { 1e6, "M" }, { 1e3, "k" } } do
