@@ -63,6 +63,15 @@ describe("--tokens", function()
     assert.same({ 2, "" }, { search.code, search.out })
   end)
 
+  it("takes nodes of any size: an NVL72's trays have 4 GPUs, its fast domain 72", function()
+    local train = "tperf train llama-2-7b -s gb200-nvl72 -b 288 --dp 144 --software none --tokens 2e12 "
+      .. "--restart-time 5min --checkpoint-time 1min --mtbf node=3600h --spare-nodes 2 --repair-time 24h"
+    local domain, tray = row_of(train).cost, row_of(train .. " --gpus-per-node 4").cost
+    assert.same({ 3600 * 3600 / 2, 3600 * 3600 / 36 }, { domain.mtbf, tray.mtbf })
+    assert.near(144 + 2 * 72, domain.gpu_hours / (domain.seconds / 3600), 1e-6)
+    assert.near(144 + 2 * 4, tray.gpu_hours / (tray.seconds / 3600), 1e-6)
+  end)
+
   it("knows Megatron-LM's names", function()
     local cost = row_of(TRAIN .. " --save-interval 1000 --async-save --copy-bandwidth 20GB/s "
       .. "--checkpoint-time 1min").cost
