@@ -1,6 +1,7 @@
 -- The 54 days of Llama 3 405B's pre-training that Meta tells of (arXiv 2407.21783, section 3.3.4 and table 5): 419
 -- unexpected interruptions on 16,384 H100s, and more than 90 % of the time spent on training. What the model makes of
--- the published time between failures, the checkpoint's size and the store's speed; nothing is fitted to the 90 %.
+-- the published time between failures, the checkpoint's size and the store's speed; nothing is fitted to the 90 %. The
+-- 47 interruptions that were planned are left out.
 --
 -- The paper does not say how long a restart took. Another stack at this scale stands in for it: MegaScale (arXiv
 -- 2402.15627) finds and diagnoses a failure in less than 10 minutes on average; 5 more until it trains again are an

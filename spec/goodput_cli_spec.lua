@@ -55,8 +55,21 @@ describe("--tokens", function()
     assert.is_true(unequal.cost.days > 1.03 * equal.cost.days)
     assert.near(unequal.time / equal.time, unequal.cost.days / equal.cost.days, 1e-9)
     assert.equal(0.03, unequal.straggling.deviation)
+    local on_top = program.shell("tperf train llama-2-7b -s h100-sxm -b 256 --dp 8 --straggling 0.03").err
+    assert.truthy(on_top:find("--straggling comes on top of the slow GPUs that were in the runs that software typical",
+      1, true), on_top)
+    assert.equal("", program.shell(TRAIN .. " --straggling 0.03").err)
     local search = program.shell("tperf search llama-2-7b -s h100-sxm -g 64 -b 256 --software none --straggling 0.03")
     assert.same({ 2, "" }, { search.code, search.out })
+  end)
+
+  it("takes nodes of any size: an NVL72's trays have 4 GPUs, its fast domain 72", function()
+    local train = "tperf train llama-2-7b -s gb200-nvl72 -b 288 --dp 144 --software none --tokens 2e12 "
+      .. "--restart-time 5min --checkpoint-time 1min --mtbf node=3600h --spare-nodes 2 --repair-time 24h"
+    local domain, tray = row_of(train).cost, row_of(train .. " --gpus-per-node 4").cost
+    assert.same({ 3600 * 3600 / 2, 3600 * 3600 / 36 }, { domain.mtbf, tray.mtbf })
+    assert.near(144 + 2 * 72, domain.gpu_hours / (domain.seconds / 3600), 1e-6)
+    assert.near(144 + 2 * 4, tray.gpu_hours / (tray.seconds / 3600), 1e-6)
   end)
 
   it("knows Megatron-LM's names", function()

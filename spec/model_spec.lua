@@ -69,7 +69,8 @@ describe("tperf.model", function()
       assert.equal(not encoders[name], m.causal, name)
       for _, one in ipairs(m.heads and m.mla == nil and tperf.layer { model = m, system = "h100-sxm" } or {}) do
         if one.name == "attention" and not m.window then -- 2 d - 1 for Q K'; 2 for each pair and value, less a row
-          local pairs_seen = encoders[name] and m.seq ^ 2 or m.seq * (m.seq + 1) / 2
+          local whole = encoders[name] or m.encoder_stack -- an encoder's layers come first
+          local pairs_seen = whole and m.seq ^ 2 or m.seq * (m.seq + 1) / 2
           local flops = m.heads * (pairs_seen * (2 * m.head_dim - 1) + m.head_dim * (2 * pairs_seen - m.seq))
           assert.near(1, one.forward.tensor_flops / flops, 1e-12, name)
           checked = checked + 1

@@ -144,6 +144,27 @@ function calls.cost()
   return { tperf.train { model = tiny, system = "h100-sxm", global_batch = 16, dp = 8 }, { tokens = 1e9 } }, tperf.cost
 end
 
+function calls.cost_of_failures()
+  return { tperf.train { model = tiny, system = "h100-sxm", global_batch = 16, dp = 8 }, {
+    tokens = 1e15, price = 2, carbon = 400, power = 700, mtbf = { gpu = 1e8, gpus_per_node = 8 }, restart = 60,
+    checkpoint = { bandwidth = 1e9, async = true, copy = 1e10 }, straggling = { deviation = 0.02, screened = 0.1 },
+    spares = { nodes = 1, repair = 1e4, gpus_per_node = 8 },
+  } }, tperf.cost
+end
+
+function calls.fewest()
+  return { { model = tiny, system = system(), strategy = "tensor" } }, tperf.fewest
+end
+
+function calls.encoder_decoder()
+  return { {
+    name = "t", layers = 4, hidden = 512, heads = 8, ffn = 1024, seq = 128, vocab = 1000, positions = "relative",
+    position_buckets = 32, encoder_stack = { layers = 2, seq = 256 },
+  } }, function(given)
+    return tperf.train { model = tperf.model(given), system = "h100-sxm", global_batch = 8, dp = 2, pp = 2 }
+  end
+end
+
 function calls.vary() return { { 1, 2, as = "x" } }, tperf.vary end
 
 function calls.linspace() return { 0, 1, 5 }, tperf.linspace end

@@ -25,6 +25,7 @@ costs.options = {
   { long = "restart-time", value = "TIME", kind = "s", help = "from a failure to training, without loading: 10min" },
   { long = "detection-time", value = "TIME", kind = "s", help = "until a failure is seen (default 0s)" },
   { long = "spare-nodes", value = "N", kind = "integer", min = 0, help = "that stand by, and are paid for" },
+  { long = "gpus-per-node", value = "N", kind = "integer", min = 1, help = "default: a fast domain of the system" },
   { long = "repair-time", value = "TIME", kind = "s", help = "of a failed node, until it is a spare" },
 }
 
@@ -33,7 +34,8 @@ local NEEDS <const> = {
   { "mtbf", "restart_time" }, { "mtbf", "checkpoint_bandwidth", "store_bandwidth", "checkpoint_time" },
   { "restart_time", "mtbf" }, { "detection_time", "mtbf" }, { "spare_nodes", "mtbf" }, { "repair_time", "mtbf" },
   { "repair_time", "spare_nodes" }, { "spare_nodes", "repair_time" }, { "async_save", "copy_bandwidth" },
-  { "copy_bandwidth", "async_save" }, { "carbon", "tokens" }, { "pue", "tokens" }, { "gpu_hour", "tokens" },
+  { "copy_bandwidth", "async_save" },
+  { "gpus_per_node", "mtbf" }, { "carbon", "tokens" }, { "pue", "tokens" }, { "gpu_hour", "tokens" },
 }
 
 local CHECKPOINT <const> = {
@@ -93,8 +95,11 @@ function costs.question(values, asked)
   if values.mtbf then
     given.mtbf, message = mtbf_of(values.mtbf)
     if message then return nil, message end
+    given.mtbf.gpus_per_node = values.gpus_per_node
   end
-  if values.spare_nodes then given.spares = { nodes = values.spare_nodes, repair = values.repair_time } end
+  if values.spare_nodes then
+    given.spares = { nodes = values.spare_nodes, repair = values.repair_time, gpus_per_node = values.gpus_per_node }
+  end
   return given
 end
 
@@ -104,6 +109,15 @@ end
 function costs.add(rows, given)
   if not given then return end
   for _, row in ipairs(rows) do row.cost = require "tperf.cost"(row, given) end
+end
+
+--- Says what slow GPUs are counted on top of.
+---@param c tperf.configuration
+function costs.note(values, c)
+  if not values.straggling or c.software == "none" then return end
+  io.stdout:flush()
+  io.stderr:write(("tperf: --straggling comes on top of the slow GPUs that were in the runs that software %s is fitted "
+    .. "to; --software none has none\n"):format(c.software))
 end
 
 -- "136.4M".

@@ -68,6 +68,7 @@ of comparable runs took a time between `from` and `to`.]],
     elseif #rows > 0 then
       require "tperf.cli.table"(values, rows, columns_for(found.candidates, values.simulate))
       configuration.tell(values, rows, asked.system, true)
+      costs.note(values, rows[1])
       local told = rows[1].cost and costs.told(rows[1].cost)
       if told and not values.json and not values.csv then print(told) end
     elseif reason then

@@ -148,6 +148,7 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
     configuration.note(values)
     require "tperf.cli.table"(values, { c }, values.csv and costs.with(configuration.columns) or configuration.columns)
     configuration.tell(values, { c }, asked.system, true)
+    costs.note(values, c)
     if c.cost and not values.json and not values.csv then costs.print(c.cost) end
     if not values.json and not values.csv then print_details(values, c, require "tperf.system"(asked.system)) end
     if values.from and not values.json and not values.csv then
