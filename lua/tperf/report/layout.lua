@@ -78,7 +78,7 @@ local function fields()
   all[#all + 1], all[#all + 2] = "pp", "dp"
   table.move(KNOBS, 1, #KNOBS, #all + 1, all)
   for _, name in ipairs(names) do all[#all + 1] = "fast." .. name end
-  return table.move(FIGURES, 1, #FIGURES, #list + 1, list)
+  return table.move(FIGURES, 1, #FIGURES, #all + 1, all)
 end
 
 --- Columns for rows with configurations in them: the ones named, then all that configurations have, as far as some row
