@@ -60,13 +60,13 @@ local documented_only = program.script("require 'tperf.layout'")
 program.remove(documented_only.folder)
 
 describe("a script that tries to leave the sandbox by", function()
-  it("150 ways and more", function()
+  it("350 ways and more", function()
     local names = {}
     for _, case in ipairs(escapes) do names[case[1] .. "\n" .. case[2]] = true end
     local count = 0
     for _ in pairs(names) do count = count + 1 end
     assert.equal(#escapes, count)
-    assert.is_true(count >= 150)
+    assert.is_true(count >= 350)
   end)
 
   for _, case in ipairs(escapes) do
@@ -131,6 +131,61 @@ describe("an output folder that turns into a link while a script runs", function
     assert.equal("keep\n", program.slurp(folder .. "/other/file"))
     assert.equal("1", program.slurp(folder .. "/aside/x"))
     assert.equal("2", program.slurp(folder .. "/aside/file"))
+    program.remove(folder)
+  end)
+end)
+
+describe("a manifest that lies", function()
+  local SCRIPT <const> = "local f = assert(io.open('x.csv', 'w')) f:write '1' f:close()"
+  local folder
+  before_each(function()
+    folder = program.folder()
+    program.write(folder .. "/s.lua", SCRIPT)
+    assert.equal(0, program.shell("tperf run --out out s.lua && rm out/.tperf-written", folder).code)
+  end)
+  after_each(function() program.remove(folder) end)
+
+  local function again(outputs)
+    local path = folder .. "/out/manifest.json"
+    local text, count = program.slurp(path):gsub('"outputs": %b[]', function() return '"outputs": [' .. outputs .. "]" end)
+    assert.equal(1, count)
+    program.write(path, text)
+    return program.shell("tperf run --out out s.lua", folder)
+  end
+
+  local function output(file, sha256) return ('{"file": "%s", "bytes": 1, "sha256": "%s"}'):format(file, sha256) end
+  local ONE <const> = "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b" -- sha256sum of "1"
+
+  it("makes nothing the script's that is not what it says", function()
+    program.shell("mkdir out/sub && mkfifo out/pipe && ln -s ../s.lua out/link", folder)
+    local lies = { output("x.csv", "short"), output("x.csv", ("0"):rep(64)), output("none", ONE), output("sub", ONE),
+      output("pipe", ONE), output("link", ONE), output(".git/config", ONE), output("/etc/passwd", ONE),
+      output("nosuch/x.csv", ONE) }
+    local result = again(table.concat(lies, ", "))
+    assert.equal(1, result.code)
+    assert.truthy(result.err:find("it is there already, and no run of tperf wrote it", 1, true), result.err)
+  end)
+
+  it("is believed where it tells the truth", function()
+    local result = again(output("x.csv", ONE))
+    assert.same({ "", 0 }, { result.err, result.code })
+  end)
+end)
+
+describe("a folder for the time of a verification", function()
+  it("is where TMPDIR says, and its lack is told", function()
+    local folder = program.folder()
+    program.write(folder .. "/s.lua", "print(1)")
+    assert.equal(0, program.shell("tperf run --out out s.lua && mkdir tmp", folder).code)
+    for _, base in ipairs { "", folder .. "/tmp" } do
+      local result = program.shell(("TMPDIR=%s tperf verify out && ls tmp"):format(program.quote(base)), folder)
+      assert.same({ "1 of 1 outputs are the same, to the byte\n", 0 }, { result.out, result.code }, result.err)
+    end
+    for _, base in ipairs { folder .. "/none/at/all", "/" .. ("x"):rep(5000) } do
+      local result = program.shell(("TMPDIR=%s tperf verify out"):format(base), folder)
+      assert.equal(1, result.code)
+      assert.truthy(result.err:find("cannot make a temporary folder", 1, true), result.err)
+    end
     program.remove(folder)
   end)
 end)

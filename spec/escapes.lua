@@ -547,4 +547,26 @@ add {
     .. ":save 'x.md' print(io.open('x.md'):read('a'):find('[x](', 1, true))", prints = "nil\n" },
 }
 
+-- --- journals that others made ---
+
+local function journals(what, before, refusal)
+  add { { "a file where the journal is " .. what, "assert(io.open('x.txt', 'w')):close()", refusal, before = before } }
+end
+journals("a pipe", "mkfifo .tperf-written", "No such device or address")
+journals("a second name of a file", "ln ../other/file .tperf-written", "Operation not permitted")
+journals("a folder", "mkdir .tperf-written", "Is a directory")
+journals("a link", "ln -s ../other/file .tperf-written", "Too many levels of symbolic links")
+journals("a link to nowhere", "ln -s ../other/nothing .tperf-written", "Too many levels of symbolic links")
+add {
+  { "a file that a journal without lines names", writes "own.txt", THERE,
+    before = "echo 1 > own.txt && printf 'own.txt\n\n\town.txt\t' > .tperf-written" },
+  { "a file that a huge journal names", writes "own.txt", THERE,
+    before = "echo 1 > own.txt && truncate -s 300M .tperf-written" },
+  { "a mode of nothing", "io.open('x', '')", "invalid mode" },
+  { "a mode that is another letter", "io.open('x', 'x')", "invalid mode" },
+  { "a table in a pipe", saves "pipe.csv", "Operation not permitted", before = "mkfifo pipe.csv" },
+  { "a table in a folder", saves "dir.csv", "Is a directory", before = "mkdir dir.csv" },
+  { "a table where there is no folder", saves "nosuch/x.csv", "make the folder first" },
+}
+
 return list

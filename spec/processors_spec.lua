@@ -92,5 +92,18 @@ describe("a machine that tells nothing of use about quotas", function()
     end
   end)
 
+  it("may have a group that leaves no room for the name of its quota's file", function()
+    for _, kind in ipairs { { "0::", "" }, { "4:cpu:", "/cpu" } } do
+      for room = 1, 24, 4 do
+        local root = machine {}
+        local taken = #(root .. "/sys/fs/cgroup" .. kind[2]) + room
+        os.execute("mkdir -p " .. program.quote(root .. "/proc/self"))
+        program.write(root .. "/proc/self/cgroup", kind[1] .. "/" .. ("x"):rep(4095 - taken) .. "\n")
+        assert.equal(allowed, threads(root))
+        program.remove(root)
+      end
+    end
+  end)
+
   it("may lie deeper than a path is long", function() assert.equal(allowed, threads(("/x"):rep(2045))) end)
 end)

@@ -115,6 +115,30 @@ describe("the core's simulation of serving", function()
     end)
   end
 
+  -- Ticks are whole seconds where all times are, nanoseconds otherwise: 1 + 8 x 0.5 and 3 x (1 + 0.5) seconds either way.
+  it("keeps parts of a second of every time", function()
+    for _, more in ipairs { {}, { fixed = 1.25 }, { per_token = 0.5 }, { per_context_token = 0.25 },
+      { per_prefill_pair = 0.125 }, { front_end_token = 0.25 }, { transfer = 0.5 }, { transfer_token = 0.5 },
+      { think = 0.5 } } do
+      assert.equal(1, served(more, nil, { request() }).finished, next(more))
+    end
+    local r = served({ per_token = 0.5, keep = 1 }, nil, { request() })
+    assert.equal(5 + 3 * 1.5, r.requests[1].last_token)
+    assert.equal(1 + 3, served({ keep = 1 }, nil, { request() }).requests[1].last_token)
+  end)
+
+  for what, more in pairs {
+    ["no stage"] = { stages = 0 }, ["too many stages"] = { stages = 1 << 31 }, ["a negative message"] = { send = -1 },
+    ["a negative token's message"] = { send_token = -1 }, ["a negative window"] = { window = -1 },
+    ["an endless window"] = { window = LONGEST + 1 }, ["a negative step"] = { step = -1 },
+    ["a negative request"] = { request = -1 }, ["a negative token"] = { token = -1 },
+  } do
+    it("refuses a table of steps with " .. what, function()
+      refused("a table of steps is out of range", {}, nil, { request() }, nil,
+        with(STEPS, { more = with(STEPS.more, more) }))
+    end)
+  end
+
   it("refuses numbers of right drafts that are none", function()
     local drafts = { draft_method = 1, draft_tokens = 2 }
     for _, list in ipairs { { -1 }, { 1 << 31 }, { "x" }, { 0.5 } } do
