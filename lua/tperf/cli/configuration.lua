@@ -29,11 +29,11 @@ local question = {
   { long = "recompute-layers", value = "K", kind = "integer", help = "layers recomputed as one (default 1)" },
   { long = "overlap-moe-a2a", help = "hide exchanges with experts behind another micro-batch's pass" },
   { long = "delay-wgrad", help = "delay experts' weight gradients for it" },
-  { long = "overlap-grad-reduce", value = "yes|no", from = { "yes", "no" },
+  { long = "overlap-grad-reduce", value = "Y/N", from = { "yes", "no" },
     help = "reduce gradients beside the backward pass (default: as the software does)" },
-  { long = "overlap-param-gather", value = "yes|no", from = { "yes", "no" },
+  { long = "overlap-param-gather", value = "Y/N", from = { "yes", "no" },
     help = "gather weights beside the forward pass (likewise)" },
-  { long = "overlap-param-gather-with-optimizer-step", help = "the first of them beside the optimizer's step" },
+  { long = "overlap-gather-with-step", help = "the first of them beside the optimizer's step" },
   { long = "bucket-size", value = "N", kind = "number", help = "parameters that are gathered or reduced together" },
   { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free, such as 0.1" },
   { long = "pipeline-layout", value = "LAYOUT",
@@ -72,13 +72,15 @@ local knobs = {
   { long = "recompute", kind = "string", from = { "none", "selective", "full" }, help = "none, selective or full",
     left_open = "none,full", default = "none" },
   { long = "moe-dispatcher", kind = "string", from = { "alltoall", "allgather", "deepep", "hybridep" },
-    help = "how tokens come to their experts: alltoall, allgather, deepep or hybridep", left_open = "alltoall",
-    default = "alltoall" },
+    help = "how tokens come to their experts", left_open = "alltoall", default = "alltoall" },
   { long = "overlap-tp", kind = "string", from = { "bulk", "none", "ring", "async" },
-    help = "what tensor parallelism overlaps: bulk, none, ring or async", left_open = "bulk", default = "bulk" },
+    help = "bulk, none, ring or async: of tensor parallelism", left_open = "bulk", default = "bulk" },
   { long = "sequence-parallel", kind = "string", from = { "yes", "no" }, help = "yes or no",
     left_open = "yes", default = "yes" },
 }
+
+-- Of options with shorter names than their fields.
+local FIELDS <const> = { overlap_gather_with_step = "overlap_param_gather_with_optimizer_step" }
 
 local TRUTH = { yes = true, no = false }
 
@@ -142,7 +144,7 @@ function configuration.question(values, arguments, needed, open)
   local asked = { model = arguments[1], global_batch = values.batch, strategy = values.strategy }
   for _, option in ipairs(options.join(question, knobs)) do
     local name = option.long:gsub("-", "_")
-    if name ~= "batch" then asked[name] = values[name] end
+    if name ~= "batch" then asked[FIELDS[name] or name] = values[name] end
   end
   for _, option in ipairs { "sequence-parallel", "overlap-grad-reduce", "overlap-param-gather" } do
     local name, message = option:gsub("-", "_"), nil

@@ -86,10 +86,9 @@ end
 local function notes_of(launch)
   local notes = {}
   local function note(format, ...) notes[#notes + 1] = format:format(...) end
-  local p, o = launch.precision or {}, launch.overlap or {}
+  local p = launch.precision or {}
   if p.fp8_format or p.fp8_recipe then note "FP8 products: predicted in 16 bits" end
   if launch.offload then note "offloading to the host's memory" end
-  if o.ep then note "overlap of the experts' all-to-all with computing" end
   if launch.recompute and launch.recompute.granularity == "selective" then
     note "which ops are recomputed: predicted as those of attention's core"
   end
@@ -108,9 +107,19 @@ end
 
 local SAME <const> = { "gpus", "tp", "pp", "cp", "dp", "micro_batch", "global_batch", "seq", "zero" }
 
+local DISPATCHERS <const> = { alltoall = "alltoall", allgather = "allgather", deepep = "deepep", hybridep = "hybridep" }
+
+-- How tokens come to their experts, and what runs beside it.
+local function exchange(a, launch)
+  a.ep, a.etp = launch.ep, launch.etp
+  if (launch.ep or 1) == 1 then return end
+  a.moe_dispatcher = DISPATCHERS[launch.moe_dispatcher_backend or launch.moe_dispatcher]
+  a.overlap_moe_a2a = launch.overlap and launch.overlap.ep or nil
+end
+
 local function training(launch, model)
   local a = { model = model }
-  if models(model).experts then a.ep, a.etp = launch.ep, launch.etp end
+  if models(model).experts then exchange(a, launch) end
   for _, name in ipairs(SAME) do a[name] = launch[name] end
   if a.cp > 1 then a.strategy, a.cp_kind = "context", launch.cp_kind else a.cp = nil end
   for _, name in ipairs { "micro_batch", "global_batch" } do
