@@ -192,12 +192,14 @@
 ---@field dense_layers? integer|integer[] The first k layers, or these, are dense.
 ---@field every? integer of the other layers every n-th (n, 2 n, …) has experts
 ---@field ffn integer width of one routed expert
+---@field groups? integer that the experts are divided into (node-limited routing, arXiv 2412.19437, section 2.1.2)
 ---@field imbalance? number load of the busiest expert over the mean
 ---@field latent? integer width that the routed experts work at, with a projection there and back (LatentMoE)
 ---@field router_bias? boolean of the router's scores
 ---@field shared? integer experts every token meets
 ---@field shared_ffn? integer width of one shared expert; that of a routed one if absent
 ---@field shared_gate? boolean one learned vector scales the shared experts' output (Qwen1.5-MoE, Qwen2-MoE)
+---@field top_groups? integer of them a token's experts are of; absent: all
 ---@field top_k integer of them a token goes to
 
 ---@class tperf.model.mamba
@@ -249,7 +251,7 @@
 ---@field size integer tokens
 
 ---@class tperf.op.attend.request
----@field batch integer samples
+---@field batch integer how many numbers; samples
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
 ---@field gather? string axis over which X, or keys and values, or a norm's result, are gathered
 ---@field grad_reads_gathered? boolean true: the backward pass reads all keys and values (Q14 of docs/model.md)
@@ -265,7 +267,7 @@
 
 ---@class tperf.op.attention.request
 ---@field ring? boolean true: they pass from GPU to GPU beside the kernels instead
----@field batch integer samples
+---@field batch integer how many numbers; samples
 ---@field causal? boolean what a query sees: those before it; the last `window` of them
 ---@field dropout? boolean true: with dropout of the scores
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
@@ -292,13 +294,13 @@
 ---@field vocab integer logits of a row on this GPU
 
 ---@class tperf.op.custom.request
----@field forward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } } (share: bytes are one GPU's part; beside: it runs beside the op's own work)
----@field backward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside } … } } (share: bytes are one GPU's part; beside: it runs beside the op's own work)
+---@field forward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … } } (share: one GPU's bytes; beside: beside the op's work; once, exchanges: arch/dispatch.lua)
+---@field backward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … } } (share: one GPU's bytes; beside: beside the op's work; once, exchanges: arch/dispatch.lua)
 ---@field weight_bytes? number of weights, whose parameters have the op's dtype; of activations that are kept
 ---@field saved_bytes? number of weights, whose parameters have the op's dtype; of activations that are kept
 ---@field repeated_bytes? number of the forward pass's: what passes again or is freed meanwhile, and takes no memory
----@field routed? number pairs of a token and an expert that the forward pass sorts, which takes time in inference
----@field expert? boolean true: the weights are experts'
+---@field routed? number pairs of token and expert that the forward pass sorts, in inference; true: experts' weights
+---@field expert? boolean pairs of token and expert that the forward pass sorts, in inference; true: experts' weights
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
 ---@field name? string of the op, in tables and messages
 
@@ -307,7 +309,7 @@
 ---@field backward_flops number of one element
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
 ---@field eager? boolean true: where an engine serves, part of a neighbour's kernel; launched by the host
----@field elements number how many numbers
+---@field elements number how many numbers; samples
 ---@field forward_bytes number of one element
 ---@field forward_flops number of one element
 ---@field fused? boolean true: where an engine serves, part of a neighbour's kernel; launched by the host
@@ -330,7 +332,7 @@
 ---@field width integer features of a row: in, out
 
 ---@class tperf.op.flash_attention.request
----@field batch integer samples
+---@field batch integer how many numbers; samples
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
 ---@field gather? string axis over which X, or keys and values, or a norm's result, are gathered
 ---@field grad_reads_gathered? boolean true: the backward pass reads all keys and values (Q14 of docs/model.md)
@@ -349,6 +351,7 @@
 ---@field all_reduce? string axis over which Y is summed
 ---@field bias? boolean true: the product adds one
 ---@field bias_grad? string axis over which weights, or a bias, are replicated
+---@field chunks? integer of rows, beside X's gather and Y's reduction; true: as TransformerEngine has it
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
 ---@field experts integer of this GPU; of a router: of the layer
 ---@field gather? string axis over which X, or keys and values, or a norm's result, are gathered
@@ -363,6 +366,7 @@
 ---@field output_shard? integer rows of X on each GPU of the axis `gather`, of Y's gradient on one of `output_grad` (all)
 ---@field overlap? boolean true: in the backward pass, gathering X and reducing its gradient run beside the products
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
+---@field pipelined? boolean of rows, beside X's gather and Y's reduction; true: as TransformerEngine has it
 ---@field reduce_scatter? string axis over which Y is summed
 ---@field shard? integer rows of X on each GPU of the axis `gather`, of Y's gradient on one of `output_grad` (all)
 ---@field tokens integer rows that this GPU works on
@@ -372,6 +376,7 @@
 ---@field all_reduce? string axis over which Y is summed
 ---@field bias? boolean true: the product adds one
 ---@field bias_grad? string axis over which weights, or a bias, are replicated
+---@field chunks? integer of rows, beside X's gather and Y's reduction; true: as TransformerEngine has it
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
 ---@field gather? string axis over which X, or keys and values, or a norm's result, are gathered
 ---@field input_grad? string axis over which X's gradient is summed: scattered, or whole
@@ -385,6 +390,7 @@
 ---@field output_shard? integer rows of X on each GPU of the axis `gather`, of Y's gradient on one of `output_grad` (all)
 ---@field overlap? boolean true: in the backward pass, gathering X and reducing its gradient run beside the products
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
+---@field pipelined? boolean of rows, beside X's gather and Y's reduction; true: as TransformerEngine has it
 ---@field reduce_scatter? string axis over which Y is summed
 ---@field shard? integer rows of X on each GPU of the axis `gather`, of Y's gradient on one of `output_grad` (all)
 ---@field tied? boolean true: the weights are the embedding's
@@ -418,7 +424,7 @@
 ---@field width integer features of a row: in, out
 
 ---@class tperf.op.scan.request
----@field batch integer samples
+---@field batch integer how many numbers; samples
 ---@field chunk? integer of a scan: groups of B and C, size of a state, tokens of a chunk, one token
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
 ---@field groups? integer of a scan: groups of B and C, size of a state, tokens of a chunk, one token
@@ -430,7 +436,7 @@
 ---@field step? boolean of a scan: groups of B and C, size of a state, tokens of a chunk, one token
 
 ---@class tperf.op.scores.request
----@field batch integer samples
+---@field batch integer how many numbers; samples
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
 ---@field gather? string axis over which X, or keys and values, or a norm's result, are gathered
 ---@field grad_reads_gathered? boolean true: the backward pass reads all keys and values (Q14 of docs/model.md)
@@ -469,7 +475,7 @@
 ---@field tokens integer rows that this GPU works on
 
 ---@class tperf.op.summa_attend.request
----@field batch integer samples
+---@field batch integer how many numbers; samples
 ---@field columns? string axis of the grid's columns
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
 ---@field head_dim_columns integer queries and head_dim over the grid's sides
@@ -482,7 +488,7 @@
 ---@field rows? string rows that this GPU works on
 
 ---@class tperf.op.summa_scores.request
----@field batch integer samples
+---@field batch integer how many numbers; samples
 ---@field columns? string axis of the grid's columns
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
 ---@field head_dim_columns integer queries and head_dim over the grid's sides
@@ -808,6 +814,14 @@
 ---@field account_for_embedding? boolean true: count as a layer when layers are dealt out to stages (false)
 ---@field account_for_loss? boolean true: count as a layer when layers are dealt out to stages (false)
 ---@field cp_kind? "all_gather"|"ring"|"all_to_all"|("all_gather"|"ring"|"all_to_all")[] how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list
+---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep"|("alltoall"|"allgather"|"deepep"|"hybridep")[] how tokens come to their experts: "alltoall" (default), "allgather", "deepep" or "hybridep"
+---@field overlap_tp? "bulk"|"none"|"ring"|"async"|("bulk"|"none"|"ring"|"async")[] what of tensor parallelism's collectives runs beside its products: "bulk" (default), "none", "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
+---@field overlap_moe_a2a? boolean true: passes overlap to hide each other's exchanges with experts (false)
+---@field delay_wgrad? boolean true: experts' weight gradients wait until that is under way (false)
+---@field overlap_grad_reduce? boolean true: gradients are reduced beside the whole backward pass, weights gathered beside the forward pass, in buckets; false: beside nothing; as the software does
+---@field overlap_param_gather? boolean true: gradients are reduced beside the whole backward pass, weights gathered beside the forward pass, in buckets; false: beside nothing; as the software does
+---@field overlap_param_gather_with_optimizer_step? boolean true: the first bucket's weights go beside the optimizer's step (false)
+---@field bucket_size? number parameters of a bucket (the larger of 40 million and a million for each replica)
 ---@field ulysses? integer|integer[] GPUs of context parallelism by all-to-all inside cp, likewise (1)
 ---@field virtual_stages? integer|integer[] chunks of layers on a device for schedules that interleave; those of { 2, 3, 4, 6, 8 } that deal the layers out evenly, or all where a schedule is asked for
 ---@field zero? integer|integer[] ZeRO stage 0 to 3, or a list (1)
@@ -920,6 +934,15 @@
 ---@field memory number by how much exposed memory traffic takes longer than the formulas have it
 ---@field comm number the same for tensor-parallel and expert-parallel communication
 ---@field comm_setup? number|string seconds that each of these collectives takes beside (0)
+---@field switched? boolean true: it was fitted to runs with the switches that their rows tell (lua/tperf/measured/switches.lua)
+---@field comm_sms? number multiprocessors that a collective takes from kernels beside it (0)
+---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" what the stack does where a run does not say, as tperf.train has them; likewise
+---@field overlap_tp? "bulk"|"none"|"ring"|"async" what the stack does where a run does not say, as tperf.train has them; likewise
+---@field overlap_moe_a2a? boolean switches of what it overlaps
+---@field delay_wgrad? boolean switches of what it overlaps
+---@field overlap_grad_reduce? boolean switches of what it overlaps
+---@field overlap_param_gather? boolean switches of what it overlaps
+---@field overlap_param_gather_with_optimizer_step? boolean another one
 ---@field engine? table of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
 ---@field host number|string seconds that the host takes to launch a kernel: no pass is faster than its launches
 ---@field overlap number part of a pass during which data-parallel traffic is under way, and so hidden
@@ -954,7 +977,7 @@
 ---@field inner_tokens? function cuts, see below
 ---@field name string what messages call it; a line for lists
 ---@field norm? function cuts, see below
----@field options? any { cp_kind = { axis = "cp", choices = { "all_gather", "ring" … } } }: named choices about an axis that its functions find in the share, the first where none is given; searches take a list of them
+---@field options? any { cp_kind = { axis = "cp", choices = { "all_gather", "ring" … } } }: named choices about an axis that its functions find in the share, the first where none is given; searches take a list of them. quiet = true: configurations tell it only where it was asked for
 ---@field outer? function cuts, see below
 ---@field outer_bias? function cuts, see below
 ---@field outer_tokens? function cuts, see below
@@ -1105,8 +1128,10 @@
 ---@field account_for_embedding? boolean true: count as a layer when layers are dealt out to stages (false)
 ---@field account_for_loss? boolean true: count as a layer when layers are dealt out to stages (false)
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
+---@field bucket_size? number parameters of a bucket (the larger of 40 million and a million for each replica)
 ---@field cp_kind? "all_gather"|"ring"|"all_to_all" how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list
 ---@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
+---@field delay_wgrad? boolean true: experts' weight gradients wait until that is under way (false)
 ---@field etp? integer GPUs that experts are spread over, and that cut each (as tp, or 1), out of tp x cp x dp
 ---@field first_stage_layers? integer layers of the first and the last device; the others share the rest
 ---@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
@@ -1114,8 +1139,14 @@
 ---@field last_stage_layers? integer layers of the first and the last device; the others share the rest
 ---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---@field model string|table a name, a file or a table; system may be a list
+---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" how tokens come to their experts: "alltoall" (default), "allgather", "deepep" or "hybridep"
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
+---@field overlap_grad_reduce? boolean true: gradients are reduced beside the whole backward pass, weights gathered beside the forward pass, in buckets; false: beside nothing; as the software does
+---@field overlap_moe_a2a? boolean true: passes overlap to hide each other's exchanges with experts (false)
+---@field overlap_param_gather? boolean true: gradients are reduced beside the whole backward pass, weights gathered beside the forward pass, in buckets; false: beside nothing; as the software does
+---@field overlap_param_gather_with_optimizer_step? boolean true: the first bucket's weights go beside the optimizer's step (false)
+---@field overlap_tp? "bulk"|"none"|"ring"|"async" what of tensor parallelism's collectives runs beside its products: "bulk" (default), "none", "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
 ---@field pipeline_layout? string|integer[] Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in order
 ---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' products: "bf16" (default), "fp16", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise", "fp8-rowwise", or a table (docs/model.md, section 1.10)
 ---@field recompute? "none"|"selective"|"full" "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
@@ -1248,6 +1279,14 @@ function tperf_Report:save(path) end
 ---@field schedule string
 ---@field virtual_stages integer chunks of layers on a device
 ---@field zero integer ZeRO stage
+---@field moe_dispatcher? string how tokens come to their experts
+---@field overlap_tp? string what of tensor parallelism's collectives runs beside its products
+---@field overlap_moe_a2a? boolean passes overlap to hide each other's exchanges with experts
+---@field delay_wgrad? boolean weight gradients of experts wait for that
+---@field overlap_grad_reduce? boolean gradients are reduced beside the backward pass, if that was said
+---@field overlap_param_gather? boolean weights are gathered beside the forward pass, likewise
+---@field overlap_param_gather_with_optimizer_step? boolean the first bucket's beside the optimizer's step
+---@field bucket_size? number parameters of a bucket, if given
 ---@field recompute "none"|"selective"|"full"
 ---@field sequence_parallel boolean
 ---@field fast table<string, integer> GPUs of each axis in one fast domain
@@ -1735,7 +1774,7 @@ function tperf.op.gelu(o) end
 function tperf.op.grouped_linear() end
 
 ---Y = X W + bias: tokens, n_in, n_out, bias, input_kept_elsewhere, tied (W is the embedding), weights_elsewhere,
----weight_dtype, matrix_dtype. Axes: gather (X lies in shards of `shard` tokens),
+---weight_dtype, matrix_dtype, chunks, pipelined. Axes: gather (X lies in shards of `shard` tokens),
 ---reduce_scatter or all_reduce (of Y), input_grad or input_grad_all_reduce (of X's gradient), output_grad (Y's
 ---gradient is gathered), parameter_grad and bias_grad (over which they are replicated). overlap: of the backward
 ---pass, gathering X and reducing its gradient run beside the products.

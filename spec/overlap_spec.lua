@@ -116,7 +116,8 @@ describe("overlap_moe_a2a", function()
         schedule = pp > 1 and schedule or "1f1b", virtual_stages = pp > 1 and schedule ~= "1f1b" and 2 or nil,
         software = pick { "none", STACK }, global_batch = 32 * micro_batch * pp * pick { 2, 4 }, simulate = true,
         moe_dispatcher = pick { "alltoall", "allgather", "deepep", "hybridep" },
-        overlap_moe_a2a = pick { true, true, false }, overlap_grad_reduce = pick { true, false }, overlap_param_gather = pick { true, false },
+        overlap_moe_a2a = pick { true, true, false }, overlap_grad_reduce = pick { true, false },
+        overlap_param_gather = pick { true, false },
         bucket_size = pick { 1e6, 1e9 },
       }
       q.delay_wgrad = q.overlap_moe_a2a and pick { true, false }
@@ -187,7 +188,6 @@ describe("overlap_tp", function()
   it("is what Megatron-LM does by itself where nothing is said", function()
     local c = llama {}
     assert.equal(c.time, llama({ overlap_tp = "bulk" }).time)
-    assert.equal("bulk", c.overlap_tp)
     assert.is_true(llama({ overlap_tp = "none" }).time > c.time)
   end)
 

@@ -7,8 +7,7 @@
 --  matrix_dtype          in which the matrix units multiply, where it differs
 --  tokens, rows          rows that this GPU works on
 --  n_in, n_out, width    features of a row: in, out
---  elements              how many numbers
---  batch                 samples
+--  elements, batch       how many numbers; samples
 --  bias                  true: the product adds one
 --  input_kept_elsewhere  true: another op keeps the same input
 --  tied                  true: the weights are the embedding's
@@ -19,6 +18,7 @@
 --  input_grad, input_grad_all_reduce  axis over which X's gradient is summed: scattered, or whole
 --  output_grad           axis over which Y's gradient is gathered
 --  overlap               true: in the backward pass, gathering X and reducing its gradient run beside the products
+--  chunks, pipelined     of rows, beside X's gather and Y's reduction; true: as TransformerEngine has it
 --  parameter_grad, bias_grad          axis over which weights, or a bias, are replicated
 --  experts               of this GPU; of a router: of the layer
 --  active                experts that have any rows (all)
@@ -74,7 +74,7 @@ local function names(list)
 end
 
 --- Y = X W + bias: tokens, n_in, n_out, bias, input_kept_elsewhere, tied (W is the embedding), weights_elsewhere,
---- weight_dtype, matrix_dtype. Axes: gather (X lies in shards of `shard` tokens),
+--- weight_dtype, matrix_dtype, chunks, pipelined. Axes: gather (X lies in shards of `shard` tokens),
 --- reduce_scatter or all_reduce (of Y), input_grad or input_grad_all_reduce (of X's gradient), output_grad (Y's
 --- gradient is gathered), parameter_grad and bias_grad (over which they are replicated). overlap: of the backward
 --- pass, gathering X and reducing its gradient run beside the products.

@@ -1,7 +1,7 @@
 --- What of a training step runs beside what, as switches of the question: a stack's own, in Megatron-LM's words.
 --   overlap_moe_a2a   the exchanges with experts of one micro-batch run beside the kernels of another's pass the other
---                     way (--overlap-moe-expert-parallel-comm). Schedules 1f1b and interleaved_1f1b overlap their passes
---                     for it; schedules that overlap anyway hide these collectives alone
+--                     way (--overlap-moe-expert-parallel-comm). Schedules 1f1b and interleaved_1f1b overlap passes for
+--                     it; schedules that overlap anyway hide these collectives alone
 --   delay_wgrad       weight gradients of experts wait until their exchange is under way (--delay-wgrad-compute)
 --   overlap_grad_reduce, overlap_param_gather   gradients are reduced beside the backward pass, weights gathered beside
 --                     the forward pass, bucket by bucket; false: not beside anything

@@ -242,8 +242,8 @@ end
 ---  moe_dispatcher     how tokens come to their experts: "alltoall" (default), "allgather", "deepep" or "hybridep"
 ---  overlap_tp         what of tensor parallelism's collectives runs beside its products: "bulk" (default), "none",
 ---                     "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
----  overlap_moe_a2a    true: passes overlap to hide each other's exchanges with experts (false); delay_wgrad: experts'
----                     weight gradients wait for that, too (false)
+---  overlap_moe_a2a    true: passes overlap to hide each other's exchanges with experts (false)
+---  delay_wgrad        true: experts' weight gradients wait until that is under way (false)
 ---  overlap_grad_reduce, overlap_param_gather   true: gradients are reduced beside the whole backward pass, weights
 ---                     gathered beside the forward pass, in buckets; false: beside nothing; as the software does
 ---  overlap_param_gather_with_optimizer_step   true: the first bucket's weights go beside the optimizer's step (false)

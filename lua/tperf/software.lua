@@ -96,8 +96,9 @@ end
 ---  comm_setup     seconds that each of these collectives takes beside (0)
 ---  switched       true: it was fitted to runs with the switches that their rows tell (lua/tperf/measured/switches.lua)
 ---  comm_sms       multiprocessors that a collective takes from kernels beside it (0)
----  moe_dispatcher, overlap_tp, overlap_moe_a2a, delay_wgrad, overlap_grad_reduce, overlap_param_gather,
----  overlap_param_gather_with_optimizer_step   what the stack does where a run does not say, as tperf.train has it
+---  moe_dispatcher, overlap_tp   what the stack does where a run does not say, as tperf.train has them; likewise
+---  overlap_moe_a2a, delay_wgrad, overlap_grad_reduce, overlap_param_gather   switches of what it overlaps
+---  overlap_param_gather_with_optimizer_step   another one
 ---  engine         of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm",
 ---                 async_scheduling (true), front_end, front_end_token, step, request, token (seconds), sampler =
 ---                 "sort" or "fused", sampler_entry (seconds), memory = "all", "static" or "free", memory_utilization

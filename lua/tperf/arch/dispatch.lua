@@ -2,7 +2,8 @@
 -- (--moe-token-dispatcher-type, --moe-flex-dispatcher-backend):
 --   alltoall   one copy of a token for each of its experts; a GPU of several experts sorts what several others send
 --   deepep     one copy for each domain that has any of its experts, over the NICs, and there one for each GPU that has
---              any (DeepEP, arXiv 2412.19437, section 3.2.2); a GPU copies what it got once for each expert
+--              any (DeepEP, arXiv 2412.19437, section 3.2.2). What comes is written to a buffer, copied out of it, then
+--              once for each expert
 --   hybridep   the same by a kernel that takes fewer multiprocessors
 --   allgather  every GPU gets all tokens of the others, and picks its own; back go sums
 local core = require "tperf.core"
@@ -31,7 +32,7 @@ local function once(m, p, rows, element)
       experts = e.count, top_k = e.top_k, groups = groups, top_groups = top_groups, units = UNITS[p.moe_dispatcher],
     },
   }
-  return { comm = comm, bytes = bytes * (come + rows), repeated_bytes = 0 }
+  return { comm = comm, bytes = bytes * (p:outer_tokens() + 3 * come + rows), repeated_bytes = 0 }
 end
 
 local function pairwise(m, p, rows, lie, element)

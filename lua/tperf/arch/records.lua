@@ -17,9 +17,8 @@ records.biases = {
 records.experts = {
   count = size { min = 2, max = 1 << 16 }, -- routed experts of a layer
   top_k = size { max = 1 << 16 }, -- of them a token goes to
-  -- Groups that the experts are divided into, and how many of them a token's experts are of (node-limited routing,
-  -- arXiv 2412.19437, section 2.1.2); absent: any experts.
-  groups = size(some), top_groups = size(some),
+  groups = size(some), -- that the experts are divided into (node-limited routing, arXiv 2412.19437, section 2.1.2)
+  top_groups = size(some), -- of them a token's experts are of; absent: all
   ffn = size(), -- width of one routed expert
   shared = check.integer { min = 0, max = 1 << 16, default = 0 }, -- experts every token meets
   shared_ffn = size(some), -- width of one shared expert; that of a routed one if absent

@@ -41,11 +41,11 @@ local question = {
   { long = "recompute-layers", value = "K", kind = "integer", help = "layers recomputed as one (default 1)" },
   { long = "overlap-moe-a2a", help = "hide exchanges with experts behind another micro-batch's pass" },
   { long = "delay-wgrad", help = "delay experts' weight gradients for it" },
-  { long = "overlap-grad-reduce", value = "yes|no", from = { "yes", "no" },
+  { long = "overlap-grad-reduce", value = "Y/N", from = { "yes", "no" },
     help = "reduce gradients beside the backward pass (default: as the software does)" },
-  { long = "overlap-param-gather", value = "yes|no", from = { "yes", "no" },
+  { long = "overlap-param-gather", value = "Y/N", from = { "yes", "no" },
     help = "gather weights beside the forward pass (likewise)" },
-  { long = "overlap-param-gather-with-optimizer-step", help = "the first of them beside the optimizer's step" },
+  { long = "overlap-gather-with-step", help = "the first of them beside the optimizer's step" },
   { long = "bucket-size", value = "N", kind = "number", help = "parameters that are gathered or reduced together" },
   { long = "offload-layers", value = "N", kind = "integer",
     help = "layers of each chunk whose activations the host's memory keeps" },
@@ -100,6 +100,9 @@ local knobs = options.join({ { long = "gpus", short = "g", kind = "integer", hel
   { long = "sequence-parallel", kind = "string", from = { "yes", "no" }, help = "yes or no",
     left_open = "yes", default = "yes" },
 })
+
+-- Of options with shorter names than their fields.
+local FIELDS <const> = { overlap_gather_with_step = "overlap_param_gather_with_optimizer_step" }
 
 local TRUTH = { yes = true, no = false }
 
@@ -163,7 +166,7 @@ function configuration.question(values, arguments, needed, open)
   local asked = { model = arguments[1], global_batch = values.batch, strategy = values.strategy }
   for _, option in ipairs(options.join(question, knobs)) do
     local name = option.long:gsub("-", "_")
-    if name ~= "batch" then asked[name] = values[name] end
+    if name ~= "batch" then asked[FIELDS[name] or name] = values[name] end
   end
   if values.no_reshard_after_forward then asked.reshard_after_forward = false end
   asked.no_reshard_after_forward = nil

@@ -70,12 +70,12 @@ function axes.shows(axis, size)
   return true
 end
 
---- Says in a configuration what was chosen of a strategy's options: of axes of one GPU only what was asked for.
----@param c table       changed in place; it has the sizes of the axes
+--- Says in a configuration what was chosen of a strategy's options.
+---@param c table       changed in place
 ---@param asked table   option -> choice
 function axes.tell_options(c, s, asked)
   for name, option in pairs(s.options) do
-    if asked[name] ~= nil or (c[option.axis] or 1) > 1 then c[name] = asked[name] or option.choices[1] end
+    c[name] = asked[name] or not option.quiet and option.choices[1] or nil
   end
 end
 

@@ -115,8 +115,8 @@ end
 --- How tokens come to their experts, see tperf/arch/dispatch.lua; and what of tensor parallelism's collectives runs
 --- beside its products, see tensor.lua.
 fitting.options = {
-  moe_dispatcher = { axis = "ep", choices = { "alltoall", "allgather", "deepep", "hybridep" } },
-  overlap_tp = { axis = "tp", choices = { "bulk", "none", "ring", "async" } },
+  moe_dispatcher = { axis = "ep", choices = { "alltoall", "allgather", "deepep", "hybridep" }, quiet = true },
+  overlap_tp = { axis = "tp", choices = { "bulk", "none", "ring", "async" }, quiet = true },
 }
 
 --- The axis over which ZeRO shards the state of a part of the replicas: hybrid shards (HSDP). 0: over all of them.

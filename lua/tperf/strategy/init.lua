@@ -27,7 +27,8 @@
 --                    heads returned; shape: kv_heads, head_dim, value_dim
 --   serves           false: it cuts sequences, and so nothing of a step of one token (true)
 --   options          { cp_kind = { axis = "cp", choices = { "all_gather", "ring" … } } }: named choices about an axis
---                    that its functions find in the share, the first where none is given; searches take a list of them
+--                    that its functions find in the share, the first where none is given; searches take a list of them.
+--                    quiet = true: configurations tell it only where it was asked for
 --   trains           false: searches of "all" strategies leave it out (true)
 --   features         the axis that cuts heads and features
 --   column, row, replicated, norm, heads, router, scan, embedding, head, cross_entropy   cuts, see below
@@ -142,18 +143,23 @@ local function grid_of(s)
   return core.grid(rows)
 end
 
-local option_schema = { axis = check.string(), choices = check.list(check.string(), { min = 1 }) }
+local option_schema = {
+  axis = check.string(), choices = check.list(check.string(), { min = 1 }), quiet = check.boolean { default = false },
+}
 
--- A copy of the options, checked.
-local function options_of(s, index)
+-- A copy of the options, checked. own: they are the strategy's own; else those about axes that it replaces are
+-- left out.
+local function options_of(s, index, own)
   local options = {}
   for name, option in next, type(s.options) == "table" and s.options or {} do
+    if not own and not index[option.axis] then goto next end
     options[name] = check.record(("tperf.strategy '%s': option '%s'"):format(s.name, tostring(name)), option,
       option_schema)
     if type(name) ~= "string" or index[name] or not index[options[name].axis] then
       check.fail("tperf.strategy '%s': option '%s' must be about one of its axes, and not be called like one", s.name,
         tostring(name))
     end
+    ::next::
   end
   return options
 end
@@ -172,7 +178,8 @@ local function prepare(given)
   for _, name in ipairs(s.gradient_axes) do
     if not index[name] then check.fail("tperf.strategy '%s': no axis '%s' to reduce gradients over", s.name, name) end
   end
-  s.index, s.grid, s.options = index, grid_of(s), options_of(s, index)
+  s.index, s.grid = index, grid_of(s)
+  s.options = options_of(s, index, type(given) == "table" and rawget(given, "options") ~= nil)
   s.option_names = check.names(s.options)
   checked.install(s)
   local methods = {}

@@ -37,8 +37,8 @@ function tensor.sequence_shards(p) return p.tp end
 --          as Megatron-LM does by itself
 --   none   they wait for each other
 --   ring   TransformerEngine's user buffers (tp_comm_overlap): inputs are gathered in a ring of as many chunks as GPUs
---          while those at hand are multiplied, forward and of gradients; results are reduced in four chunks; the rest as
---          in bulk
+--          while those at hand are multiplied, forward and of gradients; results are reduced in four chunks; the rest
+--          as in bulk
 --   async  PyTorch's async tensor parallelism (torch.distributed._symmetric_memory): in the forward pass, products that
 --          follow a gather or are followed by a reduce-scatter are cut into as many chunks as GPUs. Backward, sums and
 --          second uses stand between (its announcement: up to 20 % of forward passes of Llama 3 70B, 8 % of steps), so

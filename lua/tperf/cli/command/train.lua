@@ -105,7 +105,7 @@ For example: tperf train gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --m
 Prints where the time of an iteration and the memory go, by stage and by op.]],
   options = configuration.options(false, require "tperf.cli.options".join({
     { long = "strategy", value = "NAME", from = "strategies", help = "how a layer is cut up (default tensor)" },
-    { long = "explain", help = "also print the sum that makes the time, every term with its numbers" },
+    { long = "explain", help = "also print the sum behind the time: every term a formula with its numbers" },
     { long = "simulate", value = "NAME", from = "schedules",
       help = "also simulate the pipeline (`tperf list schedules`)" },
     { long = "timeline", value = "FILE", writes = "file",

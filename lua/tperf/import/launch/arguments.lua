@@ -107,12 +107,11 @@ end
 local function notes_of(launch)
   local notes = {}
   local function note(format, ...) notes[#notes + 1] = format:format(...) end
-  local p, o = launch.precision or {}, launch.overlap or {}
+  local p = launch.precision or {}
   if (p.fp8_format or p.fp8_recipe) and not precision_of(p) then
     note("FP8 products by the recipe %s: predicted in 16 bits", p.fp8_recipe)
   end
   offloading.note(launch, note)
-  if o.ep then note "overlap of the experts' all-to-all with computing" end
   recomputation.note(launch, note)
   if (launch.dp_replicate or 1) > 1 and (launch.dp_shard or 1) > 1 then
     note("shards repeated %d times: predicted as sharded over all of dp", launch.dp_replicate)
@@ -129,9 +128,19 @@ end
 
 local SAME <const> = { "gpus", "tp", "pp", "cp", "dp", "micro_batch", "global_batch", "seq", "zero" }
 
+local DISPATCHERS <const> = { alltoall = "alltoall", allgather = "allgather", deepep = "deepep", hybridep = "hybridep" }
+
+-- How tokens come to their experts, and what runs beside it.
+local function exchange(a, launch)
+  a.ep, a.etp = launch.ep, launch.etp
+  if (launch.ep or 1) == 1 then return end
+  a.moe_dispatcher = DISPATCHERS[launch.moe_dispatcher_backend or launch.moe_dispatcher]
+  a.overlap_moe_a2a = launch.overlap and launch.overlap.ep or nil
+end
+
 local function training(launch, model)
   local a = { model = model }
-  if models(model).experts then a.ep, a.etp = launch.ep, launch.etp end
+  if models(model).experts then exchange(a, launch) end
   for _, name in ipairs(SAME) do a[name] = launch[name] end
   if a.cp > 1 then a.strategy, a.cp_kind = "context", launch.cp_kind else a.cp = nil end
   for _, name in ipairs { "micro_batch", "global_batch" } do
