@@ -171,7 +171,7 @@ local function variants_of(o, free, network, set, strategies)
     for _, sequence_parallel in ipairs(parallel) do
       list[#list + 1] = {
         recompute = recompute, recompute_modules = recompute == "selective" and modules or nil,
-        offload_modules = offloaded, loss = o.loss, sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1],
+        offload_modules = offloaded, loss = o.loss, fused_activation = o.fused_activation, sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1],
         other = {},
       }
     end

@@ -32,6 +32,7 @@ function runtime.fill(o, given, profile)
   o.gradient_shard = o.gradient_shard or profile.gradient_shard
   o.gradients, o.weights = o.gradients or profile.gradients, o.weights or profile.weights
   o.loss = o.loss or profile.loss
+  o.fused_activation = profile.fused_activation
   if given.attention == nil then o.attention = profile.kernel end
 end
 
