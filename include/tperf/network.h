@@ -35,7 +35,8 @@ typedef struct tp_weights {
     double bytes; // in the dtypes that the ops use them in
     double count;
     double narrow; // of `count`, those in fewer than 32 bits
-    double orthogonal; // FLOPs of one Newton-Schulz iteration of all matrices, see src/plan/network.c
+    double
+        orthogonal; // FLOPs of one Newton-Schulz iteration of all matrices, see src/plan/network.c
 } tp_weights;
 
 // Sums over the ops of a section (one layer) and one micro-batch, on one GPU.

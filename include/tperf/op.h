@@ -74,13 +74,14 @@ typedef struct tp_op {
     double
         repeated_bytes; // of the forward pass's, what passes again or is free by then: takes time, no room
     double again_bytes; // and those made again for it, if recomputed
-    double passing_bytes; // what its passes hold beside what is kept; 0: as its forward traffic has it
+    double
+        passing_bytes; // what its passes hold beside what is kept; 0: as its forward traffic has it
     double offload_bytes; // activations that the host's memory keeps until the backward pass
     bool panels;          // communicates panel by panel, overlapped with its own compute
-    bool recomputed;    // the backward pass begins with the forward pass
-    double kept_part;   // of what that makes: so much of its kernels' work is not done again
-    bool fused;         // its forward pass is part of a neighbour's kernel: no launch of its own
-    bool eager;         // the host launches it, even where an engine replays graphs
+    bool recomputed;      // the backward pass begins with the forward pass
+    double kept_part;     // of what that makes: so much of its kernels' work is not done again
+    bool fused;           // its forward pass is part of a neighbour's kernel: no launch of its own
+    bool eager;           // the host launches it, even where an engine replays graphs
 } tp_op;
 
 // Y = X W + bias. X is tokens x n_in, W is n_in x n_out. Saved: X, unless another op keeps it.
@@ -131,8 +132,8 @@ tp_status tp_op_summa_attend(tp_op *op, const tp_summa_attention *shape, tp_erro
 typedef struct tp_elementwise {
     double elements;
     int64_t parameters;
-    double forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes,
-        input_bytes, repeated_bytes;
+    double forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes, input_bytes,
+        repeated_bytes;
     bool recomputed, fused, eager;
     const char *grad_axis;
 } tp_elementwise;

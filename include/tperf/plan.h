@@ -108,9 +108,11 @@ typedef struct tp_training {
     double
         data_overlap; // 0: data-parallel traffic waits for compute; 1: it hides as the software can
     double offloaded; // part of the optimizer's states that the host keeps and updates, in [0, 1]
-    double iterations; // of Newton-Schulz, which orthogonalise each matrix's update (Muon); 0: none do
-    double reshards;  // 1: weights that ZeRO 3 gathered for a forward pass are let go after it; 0: stay
-    double reserved;  // part of the HBM that is kept free, in [0, 1)
+    double
+        iterations; // of Newton-Schulz, which orthogonalise each matrix's update (Muon); 0: none do
+    double
+        reshards; // 1: weights that ZeRO 3 gathered for a forward pass are let go after it; 0: stay
+    double reserved; // part of the HBM that is kept free, in [0, 1)
 } tp_training;
 
 // One way to run a model on a machine. The axes of the grid that do not fold multiply to the number of GPUs.
@@ -180,8 +182,9 @@ void tp_memory_of_devices(const tp_candidate *candidate, const tp_job *job,
 double tp_optimizer_bytes(const tp_candidate *candidate, const tp_job *job,
                           const tp_network *network, const tp_layer_cost *costs);
 typedef struct tp_host_update {
-    double bytes_out, bytes_in, bytes_updated; // gradients, weights; read and written in the host's memory
-    double out, in, update;                    // seconds
+    double bytes_out, bytes_in,
+        bytes_updated;      // gradients, weights; read and written in the host's memory
+    double out, in, update; // seconds
 } tp_host_update;
 // FLOPs of Newton-Schulz iterations on the GPU that has most of them, which works on its share of the matrices.
 double tp_optimizer_flops(const tp_candidate *candidate, const tp_job *job,

@@ -36,9 +36,10 @@ typedef struct tp_pass_cost {
     double compute;        // seconds at the compute peaks, launch included
     double exposed_memory; // seconds of HBM traffic beyond that
     double comm;           // seconds of collectives that nothing hides
-    double offload; // seconds of copies to or from the host that nothing hides; of whole layers alone
-    double time;           // the sum, and for a recomputed op's backward pass the forward pass too
-    double launches;       // kernels that the host launches
+    double
+        offload; // seconds of copies to or from the host that nothing hides; of whole layers alone
+    double time; // the sum, and for a recomputed op's backward pass the forward pass too
+    double launches; // kernels that the host launches
 } tp_pass_cost;
 
 // A placement of the axes that cut layers, and the panels of SUMMA ops.

@@ -73,7 +73,8 @@ typedef struct tp_system {
         } slow;
     } network;
     struct {
-        double bandwidth; // bytes/s of one GPU's way to its host's memory, in one direction; 0 = unknown
+        double
+            bandwidth; // bytes/s of one GPU's way to its host's memory, in one direction; 0 = unknown
         double efficiency;
         double memory_bandwidth; // bytes/s of the host's memory, a GPU's share
     } host;

@@ -100,7 +100,8 @@ function layout.signature(model)
 end
 
 local VARIANT = { "recompute", "recompute_modules", "offload_modules", "loss", "fused_activation",
-  "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype", "matrix_dtype", "sampling", "part" }
+  "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype", "matrix_dtype", "sampling",
+  "part" }
 
 local words = setmetatable({}, { __mode = "k" }) -- variant -> strategy -> what of a key it decides
 
@@ -142,7 +143,8 @@ local function lay_out(model, s, attention, rules, apart, twins)
   if twins then kinds = with_twins(kinds, TWINS[twins]) end
   -- Shapes without experts share too little for it to be worth the while.
   local memory = s.built_in and model.experts and not model.architecture and memo.new() or nil
-  local prefix = layout.signature(model) .. attention .. " " .. rules.name .. (apart and " apart" or "") .. (twins or "")
+  local prefix = layout.signature(model) .. attention .. " " .. rules.name .. (apart and " apart" or "")
+    .. (twins or "")
   -- One GPU's share of layers with a sequence of their own.
   local function share_of(group, sizes, micro_batch, variant)
     local options = { seq = group.seq }
@@ -184,8 +186,8 @@ local layouts = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy
 ---@param variant table  recompute = "none" …, sequence_parallel = boolean; for inference also mode, seq, context and
 ---  dtypes, as options of strategy.share; nothing changes it any more
 ---@param apart boolean?  modules of multi-token prediction are layers of their own, behind all others
----@param twins string?  "recompute", "offload": every kind of layer stands twice, as it is, and, behind all of these, as
----  the layers are that are recomputed in full, or offloaded
+---@param twins string?  "recompute", "offload": every kind of layer stands twice, as it is, and, behind all of these,
+---  as the layers are that are recomputed in full, or offloaded
 function layout.of(model, s, attention, rules, apart, twins)
   check_attention(s, attention)
   layouts[model] = layouts[model] or setmetatable({}, { __mode = "k" })

@@ -72,10 +72,11 @@ end
 ---  gradient_shard   whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
 ---  gradients      what gradients are kept and reduced in where a run does not say; as the rules say
 ---  fused_activation   false: a gated activation is two kernels, the second of which keeps what the first made
----  weights        what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops have
----                 them
+---  weights        what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops
+---                 have them
 ---  loss           what cross-entropy keeps: "in-place", the softmax in fp32, whose place the gradient takes
----                 (Megatron-LM); "copied", that of a copy in fp32 of logits in fp32 (nanotron); "pytorch", F.cross_entropy of logits in fp32; "compiled", that under torch.compile
+---                 (Megatron-LM); "copied", that of a copy of logits in fp32 (nanotron); "pytorch", F.cross_entropy
+---                 of logits in fp32; "compiled", that under torch.compile
 ---  compute        by how much the matrix products take longer than timed on their own
 ---  attention      the same for attention's kernels
 ---  memory         by how much exposed memory traffic takes longer than the formulas have it

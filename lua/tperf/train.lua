@@ -172,7 +172,8 @@ end
 ---  strategy           the first that has the axes that are given
 ---  model, system, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
 ---  recompute_modules, recompute_method, recompute_num_layers, recompute_layers,
----  offload_layers, offload_modules, offload_optimizer, optimizer, weights, gradients, master, moments, loss, reserve, data_overlap, gradient_shard,
+---  offload_layers, offload_modules, offload_optimizer, optimizer, weights, gradients, master, moments,
+---  loss, reserve, data_overlap, gradient_shard,
 ---  reshard_after_forward
 ---  global_batch       samples per iteration
 ---  tp, tp1, tp2, cp, ep, pp, micro_batch            1 unless given; etp as tp, shard all replicas

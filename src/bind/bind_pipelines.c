@@ -235,8 +235,7 @@ static int new_pipelines(lua_State *L) {
         lua_rawgeti(L, 3, (lua_Integer)p->n + 1);
         luaL_checktype(L, -1, LUA_TTABLE);
         p->n++; // before it is filled: what a failure leaves behind is released
-        read_pipeline(L, &p->heap, &p->list[p->n - 1], runs, n_runs, has_ends,
-                      p->picked);
+        read_pipeline(L, &p->heap, &p->list[p->n - 1], runs, n_runs, has_ends, p->picked);
         lua_pop(L, 1);
     }
     return 1;

@@ -57,8 +57,8 @@ void tp_bind_check_training(lua_State *L, int index, tp_training *training) {
                  training->narrow_bytes >= 0 && training->recompute_layers >= 1 &&
                  training->workspace_bytes >= 0 && training->communicator_bytes >= 0 &&
                  training->data_overlap >= 0 && training->data_overlap <= 1 &&
-                 training->iterations >= 0 && training->offloaded >= 0 && training->offloaded <= 1 &&
-                 training->reserved >= 0 && training->reserved < 1;
+                 training->iterations >= 0 && training->offloaded >= 0 &&
+                 training->offloaded <= 1 && training->reserved >= 0 && training->reserved < 1;
     if (!sound) tp_bind_fail(L, "training: bytes must not be negative, parts be from 0 to 1");
 }
 

@@ -6,8 +6,8 @@
 #include "op/counts.h"
 
 const char *const tp_module_names[TP_MODULE_COUNT] = {
-    "core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts",
-    "attn_norm", "mlp_norm", "qkv_linear", "attn_proj", "expert_fc1",
+    "core_attn",      "moe_act",   "layernorm", "mla_up_proj", "mlp",       "moe",
+    "shared_experts", "attn_norm", "mlp_norm",  "qkv_linear",  "attn_proj", "expert_fc1",
 };
 
 tp_status tp_size_check(tp_error *error, const char *field, int64_t size) {

@@ -169,9 +169,8 @@ int tp_replica_comms_of(const tp_candidate *candidate, const tp_job *job, const 
 
 // A matrix is orthogonalised whole: replicas that share its state out gather its update in 16 bits (arXiv 2502.16982,
 // section 2.3). Embedding and head are not.
-static double update_time(const tp_candidate *candidate, const tp_job *job,
-                          const exchangers *dense, const exchangers *expert,
-                          const tp_layer_cost *cost, bool is_layer) {
+static double update_time(const tp_candidate *candidate, const tp_job *job, const exchangers *dense,
+                          const exchangers *expert, const tp_layer_cost *cost, bool is_layer) {
     enum { UPDATE_BYTES = 2 };
     if (job->training->iterations == 0 || candidate->zero == 0 || !is_layer) return 0;
     double seconds = exchange(&dense->gather, UPDATE_BYTES * cost->weights.count);
@@ -249,8 +248,8 @@ static waiting waiting_of(const tp_candidate *candidate, const tp_job *job,
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
         tp_exposure e = tp_stage_exposure(&candidate->pipeline->stages[i], network, sections);
         double gather = (gathers_each ? microbatches : 1 / chunks) * e.gather + e.first_gather;
-        double reduce = (reduces_each ? microbatches : 1 / chunks) * e.reduce + e.first_reduce +
-                        e.update;
+        double reduce =
+            (reduces_each ? microbatches : 1 / chunks) * e.reduce + e.first_reduce + e.update;
         if (gather + reduce > worst.time)
             worst = (waiting){gather + reduce, gathers_each ? e.gather : 0,
                               reduces_each ? e.reduce : 0, &candidate->pipeline->stages[i]};
@@ -427,7 +426,6 @@ void tp_passes_of(const tp_candidate *candidate, const tp_job *job, const tp_net
         for (int64_t r = 0; r < stage->repeats; r++)
             waits[device++] =
                 (tp_device_waits){e.first_gather + (gathers_each ? 0 : e.gather / each),
-                                  e.first_reduce + e.update +
-                                      (reduces_each ? 0 : e.reduce / each)};
+                                  e.first_reduce + e.update + (reduces_each ? 0 : e.reduce / each)};
     }
 }

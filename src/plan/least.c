@@ -22,8 +22,10 @@ typedef struct bound {
 static passes passes_of(const bound *b, const tp_stage *stage, double chunks) {
     tp_stage_time t = tp_stage_time_of(stage, b->network, b->costs, b->job->on.software->host_s);
     tp_exposure e = tp_stage_exposure(stage, b->network, b->sections);
-    double forward = chunks * b->hop + (tp_gathers_each(b->candidate, b->job->training) ? e.gather : 0);
-    double backward = chunks * b->hop + (tp_reduces_each(b->candidate, b->job->training) ? e.reduce : 0);
+    double forward =
+        chunks * b->hop + (tp_gathers_each(b->candidate, b->job->training) ? e.gather : 0);
+    double backward =
+        chunks * b->hop + (tp_reduces_each(b->candidate, b->job->training) ? e.reduce : 0);
     return (passes){t.forward + forward, t.backward - t.weight_grad + backward, t.weight_grad,
                     t.pair + forward + backward};
 }

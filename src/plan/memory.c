@@ -246,8 +246,7 @@ double tp_optimizer_bytes(const tp_candidate *candidate, const tp_job *job,
     double here = 1 - t->offloaded, end = 2 * (t->end_optimizer_bytes - t->optimizer_bytes);
     tp_weights rate = {
         .bytes = t->kept_bytes > 0 ? 0 : here,
-        .count = here * (2 * t->optimizer_bytes + t->kept_bytes) +
-                 (2 + here) * t->gradient_bytes,
+        .count = here * (2 * t->optimizer_bytes + t->kept_bytes) + (2 + here) * t->gradient_bytes,
         .narrow = here * 2 * t->narrow_bytes,
     };
     return most_updated(candidate, job, network, costs, rate, here * end);

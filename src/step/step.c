@@ -7,9 +7,10 @@
 
 const char *const tp_task_names[TP_TASK_KIND_COUNT] = {
     "kernel",           "collective", "message",   "gather weights",
-    "reduce gradients", "launches",   "optimizer",  "offload",
+    "reduce gradients", "launches",   "optimizer", "offload",
 };
-const char *const tp_resource_names[TP_RESOURCE_COUNT] = {"compute", "fast", "nics", "host", "copy"};
+const char *const tp_resource_names[TP_RESOURCE_COUNT] = {"compute", "fast", "nics", "host",
+                                                          "copy"};
 
 void tp_task_list_release(tp_task_list *list) {
     tp_heap_free(list->tasks);
@@ -38,8 +39,8 @@ static void price_exchanges(tp_step *s) {
             tp_route route = tp_collective_route(on->system, on->rules, comms[c].kind,
                                                  comms[c].bytes, comms[c].group);
             double *gathered = s->gather_bytes[i], *reduced = s->reduce_bytes[i];
-            bool again = comms[c].gathers && s->candidate->zero >= 3 &&
-                         s->job->training->reshards > 0;
+            bool again =
+                comms[c].gathers && s->candidate->zero >= 3 && s->job->training->reshards > 0;
             double *bytes[] = {comms[c].gathers ? gathered : reduced, again ? reduced : NULL};
             for (int b = 0; b < 2; b++) {
                 if (!bytes[b]) continue;
@@ -272,8 +273,8 @@ tp_status tp_step_pass(const tp_step *step, const tp_chunk *chunk, tp_pass_kind 
 static void write_updates(tp_writer *w, const tp_stage *device) {
     int kinds = w->step->network->n_kinds;
     for (w->section = 0; w->section < kinds; w->section++) {
-        double seconds = tp_stage_layers(device, w->section, kinds) *
-                         w->step->exposures[w->section].update;
+        double seconds =
+            tp_stage_layers(device, w->section, kinds) * w->step->exposures[w->section].update;
         tp_write_next(w, exchange(w, TP_TASK_GATHER, seconds, 0));
     }
 }
@@ -319,8 +320,7 @@ tp_status tp_step_after(const tp_step *step, const tp_stage *device, tp_task_lis
 
 tp_status tp_step_optimizer(const tp_step *step, tp_task_list *list, tp_error *error) {
     tp_writer w = {.step = step, .list = list, .section = -1, .layer = -1};
-    tp_host_update host =
-        tp_optimizer_host(step->candidate, step->job, step->network, step->costs);
+    tp_host_update host = tp_optimizer_host(step->candidate, step->job, step->network, step->costs);
     double all = tp_optimizer_time(step->candidate, step->job, step->network, step->costs);
     const tp_task tasks[] = {
         {.kind = TP_TASK_OFFLOAD,

@@ -62,7 +62,8 @@ end
 
 local fields = {
   "strategy", "tp", "tp1", "tp2", "cp", "ulysses", "cp_kind", "etp", "ep", "shard", "pp", "dp", "micro_batch",
-  "microbatches", "panels", "schedule", "virtual_stages", "recompute", "recompute_method", "recompute_num_layers", "zero", "fast.tp", "fast.tp1", "fast.tp2",
+  "microbatches", "panels", "schedule", "virtual_stages", "recompute", "recompute_method", "recompute_num_layers",
+  "zero", "fast.tp", "fast.tp1", "fast.tp2",
   "fast.cp", "fast.ulysses", "fast.etp", "fast.ep", "fast.pp", "fast.dp", "time", "interval.low", "interval.high",
   "time_without_waste", "throughput", "tokens_per_second", "mfu",
   "mfu_all_pairs", "flops_per_gpu", "memory.total", "memory.weights",
