@@ -38,7 +38,7 @@ local question = {
   { long = "offload-layers", value = "N", kind = "integer",
     help = "layers of each chunk whose activations the host's memory keeps" },
   { long = "offload-modules", value = "NAME,...", kind = "list", from = offload.modules,
-    help = "modules whose inputs it keeps: core_attn, attn_proj, expert_fc1, moe_act ..." },
+    help = "modules whose inputs it keeps: core_attn, expert_fc1, moe_act ..." },
   { long = "offload-optimizer", value = "PART", kind = "number",
     help = "part of the optimizer's states that the host keeps and updates" },
   { long = "no-reshard-after-forward", help = "ZeRO 3 keeps what it gathered until the backward pass" },

@@ -10,7 +10,7 @@ local launch = {}
 local STACKS <const> = {
   megatron = { table = "megatron-lm-2026-08", module = "megatron" },
   ["megatron-bridge"] = { table = "megatron-bridge-2026-08", module = "bridge" },
-  torchtitan = { table = "torchtitan-2026-02", module = "torchtitan" },
+  torchtitan = { table = "torchtitan-2026-02", module = "torchtitan", keeps_gathered = true },
   deepspeed = { table = "deepspeed-2026", module = "deepspeed" },
   nanotron = { table = "nanotron-2026-04", module = "nanotron" },
   vllm = { table = "vllm-2026-03", module = "vllm", serving = true },
@@ -116,6 +116,7 @@ local function training(c, model, options)
   n.microbatches = n.global_batch // n.dp // n.micro_batch
   n.seq = sequence(c, model, options)
   n.zero = choice(c, "zero", { 1, 0, 2, 3 })
+  n.reshards = n.zero < 3 or c.reshard_after_forward ~= false
   n.sequence_parallel = n.tp > 1 and c.sequence_parallel ~= false
   expert_sizes(n, model)
   return n
@@ -167,8 +168,11 @@ function launch.text(configuration, stack, options)
   if type(configuration) ~= "table" then check.fail "tperf.report.launch needs a configuration" end
   local o = check.record("tperf.report.launch", options or {}, schema)
   local model = o.model and models(o.model)
-  local n = (known.serving and serving or training)(configuration, model, o)
-  return require("tperf.export.launch." .. known.module)(n, writer(stack, tables.load(known.table)))
+  local n, w = (known.serving and serving or training)(configuration, model, o), writer(stack, tables.load(known.table))
+  if n.reshards == false and not known.keeps_gathered then
+    w.cannot("reshard_after_forward", false, "lets weights go after the forward pass")
+  end
+  return require("tperf.export.launch." .. known.module)(n, w)
 end
 
 return setmetatable(launch, { __call = function(_, ...) return launch.text(...) end })
