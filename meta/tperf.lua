@@ -1715,9 +1715,8 @@ function tperf.op.grouped_linear() end
 function tperf.op.linear() end
 
 ---Layer norm: tokens, width; root_mean_square; parameters (2 width, width of a root-mean-square norm);
----input_kept_elsewhere; gather: the axis over which the result is gathered (gathered_tokens when the
----shards do not add up); statistics: the axis over which a row is spread; parameter_grad: the axis over which
----scale and shift are replicated.
+---input_kept_elsewhere; gather: the axis over which the result is gathered (gathered_tokens when the shards do not add
+---up); statistics: the axis over which a row is spread; parameter_grad: that over which scale and shift are replicated.
 function tperf.op.norm() end
 
 ---Adds a branch to the stream; dropout: of the branch first, in the same kernel, its mask kept; fused: in the norm's.

@@ -137,9 +137,8 @@ op.router = core.router
 op.scan = core.scan
 
 --- Layer norm: tokens, width; root_mean_square; parameters (2 width, width of a root-mean-square norm);
---- input_kept_elsewhere; gather: the axis over which the result is gathered (gathered_tokens when the
---- shards do not add up); statistics: the axis over which a row is spread; parameter_grad: the axis over which
---- scale and shift are replicated.
+--- input_kept_elsewhere; gather: the axis over which the result is gathered (gathered_tokens when the shards do not add
+--- up); statistics: the axis over which a row is spread; parameter_grad: that over which scale and shift are replicated.
 op.norm = core.norm
 
 --- A pass over elements: elements, forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes (each
@@ -232,10 +231,9 @@ function op.activation(o)
       check.suggest(o.kind, check.names(activations)), table.concat(check.names(activations), ", "))
   end
   return core.elementwise {
-    name = o.name or o.kind, dtype = o.dtype, elements = o.elements,
-    forward_flops = flops[1] + inputs - 1, backward_flops = flops[2] + 3 * (inputs - 1),
-    forward_bytes = (inputs + 1) * bytes, backward_bytes = (2 * inputs + 1) * bytes, saved_bytes = inputs * bytes,
-    input_bytes = inputs * bytes,
+    name = o.name or o.kind, dtype = o.dtype, elements = o.elements, saved_bytes = inputs * bytes,
+    input_bytes = inputs * bytes, forward_flops = flops[1] + inputs - 1, backward_flops = flops[2] + 3 * (inputs - 1),
+    forward_bytes = (inputs + 1) * bytes, backward_bytes = (2 * inputs + 1) * bytes,
   }
 end
 
