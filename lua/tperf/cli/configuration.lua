@@ -28,7 +28,7 @@ local question = {
   { long = "master", value = "TYPE", from = { "fp32", "bf16", "none" },
     help = "the optimizer's copy of the weights: fp32, bf16 or none" },
   { long = "moments", value = "TYPE", help = "dtype of the optimizer's moments" },
-  { long = "recompute-modules", value = "NAME,...", kind = "list", from = recomputation.modules,
+  { long = "recompute-modules", value = "LIST", kind = "list", from = recomputation.modules,
     help = "of selective recomputation: core_attn, mlp, moe, moe_act, layernorm ..." },
   { long = "recompute-method", value = "NAME", from = recomputation.methods,
     help = "of full recomputation: uniform (all layers, default), block or every" },
@@ -37,11 +37,11 @@ local question = {
   { long = "recompute-layers", value = "K", kind = "integer", help = "layers recomputed as one (default 1)" },
   { long = "offload-layers", value = "N", kind = "integer",
     help = "layers of each chunk whose activations the host's memory keeps" },
-  { long = "offload-modules", value = "NAME,...", kind = "list", from = offload.modules,
+  { long = "offload-modules", value = "LIST", kind = "list", from = offload.modules,
     help = "modules whose inputs it keeps: core_attn, expert_fc1, moe_act ..." },
   { long = "offload-optimizer", value = "PART", kind = "number",
     help = "part of the optimizer's states that the host keeps and updates" },
-  { long = "no-reshard-after-forward", help = "ZeRO 3 keeps what it gathered until the backward pass" },
+  { long = "no-reshard", help = "ZeRO 3 keeps what it gathered until the backward pass" },
   { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free, such as 0.1" },
   { long = "pipeline-layout", value = "LAYOUT",
     help = "layers of each stage: Megatron's string, or 7,8,8,7" },
@@ -146,8 +146,8 @@ function configuration.question(values, arguments, needed, open)
     local name = option.long:gsub("-", "_")
     if name ~= "batch" then asked[name] = values[name] end
   end
-  if values.no_reshard_after_forward then asked.reshard_after_forward = false end
-  asked.no_reshard_after_forward = nil
+  if values.no_reshard then asked.reshard_after_forward = false end
+  asked.no_reshard = nil
   if values.sequence_parallel then
     local message
     asked.sequence_parallel, message = as_booleans(values.sequence_parallel)
