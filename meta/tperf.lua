@@ -1716,7 +1716,7 @@ function tperf.op.linear() end
 
 ---Layer norm: tokens, width; root_mean_square; parameters (2 width, width of a root-mean-square norm);
 ---input_kept_elsewhere; gather: the axis over which the result is gathered (gathered_tokens when the shards do not add
----up); statistics: the axis over which a row is spread; parameter_grad: that over which scale and shift are replicated.
+---up); statistics: that over which a row is spread; parameter_grad: that over which scale and shift are replicated.
 function tperf.op.norm() end
 
 ---Adds a branch to the stream; dropout: of the branch first, in the same kernel, its mask kept; fused: in the norm's.
