@@ -313,6 +313,7 @@
 ---@field forward_bytes number of one element
 ---@field forward_flops number of one element
 ---@field fused? boolean true: where an engine serves, part of a neighbour's kernel; launched by the host
+---@field input_bytes? number of saved_bytes: what another op made (0)
 ---@field name? string of the op, in tables and messages
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
 ---@field parameters? integer how many
@@ -830,12 +831,22 @@
 ---@field recompute_layers? integer how many layers keep one input under full recomputation (1)
 ---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' products: "bf16" (default), "fp16", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise", "fp8-rowwise", or a table (docs/model.md, section 1.10)
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
+---@field recompute_modules? "core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op"|("core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op")[] what selective recomputation runs again, one or a list of "core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts" (docs/memory.md); by itself the scores of unfused attention, and nothing where attention is fused. They make recompute = "selective" the default
+---@field recompute_method? "uniform"|"block"|"every" of full recomputation: "uniform" (default), groups of recompute_num_layers layers keep one input; "block", the first recompute_num_layers layers of each chunk, the others nothing; "every", each recompute_num_layers-th layer of a chunk. Of tperf.train it makes recompute = "full" the default
+---@field recompute_num_layers? integer see there (1)
+---@field recompute_layers? integer an older name of it, under "uniform"
+---@field offload_layers? integer so many first layers of each chunk keep their activations in the host's memory (0)
+---@field offload_modules? "attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act"|("attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act")[] whose inputs the host's memory keeps, one or a list of "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
+---@field offload_optimizer? number part of the optimizer's states that the host keeps and updates, 0 to 1 (0)
+---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
 ---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---@field gradients? "fp32"|"bf16"|"fp16" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
+---@field loss? "in-place"|"copied"|"pytorch"|"compiled" what cross-entropy keeps, as tperf.software says it (the software's, "in-place")
 ---@field reserve? number part of the memory to keep free (0)
 ---@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
+---@field reshard_after_forward? boolean false: weights that ZeRO 3 gathered stay until the backward pass, of a pipeline until the last one, as torchtitan's fsdp_reshard_after_forward = "never" (true)
 ---@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
 ---@field top? integer how many configurations to return (10)
 ---@field keep? "all"|"best" "all": every candidate, feasible or not
@@ -929,6 +940,9 @@
 ---@field kernel? "flash"|"unfused" how attention runs where a run does not say: "flash", one fused kernel, or "unfused", several
 ---@field gradient_shard? boolean whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
 ---@field gradients? "fp32"|"bf16"|"fp16" what gradients are kept and reduced in where a run does not say; as the rules say
+---@field fused_activation? boolean false: a gated activation is two kernels, the second of which keeps what the first made
+---@field weights? "fp32"|"bf16"|"fp16" what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops have them
+---@field loss? "in-place"|"copied"|"pytorch"|"compiled" what cross-entropy keeps: "in-place", the softmax in fp32, whose place the gradient takes (Megatron-LM); "copied", that of a copy of logits in fp32 (nanotron); "pytorch", F.cross_entropy of logits in fp32; "compiled", that under torch.compile
 ---@field compute number by how much the matrix products take longer than timed on their own
 ---@field attention number the same for attention's kernels
 ---@field memory number by how much exposed memory traffic takes longer than the formulas have it
@@ -1015,6 +1029,7 @@
 ---@field accelerator tperf.system.accelerator one GPU
 ---@field curves_of? string The system to whose GPU the curves were fitted, when it is another: the same chip or generation.
 ---@field generation? string of the accelerator, for people
+---@field host? tperf.system.host what a GPU reaches beside its own memory; without it nothing is offloaded
 ---@field name string what messages and reports call it
 ---@field network tperf.system.network between GPUs
 ---@field price? tperf.system.price for tperf.cost
@@ -1079,6 +1094,14 @@
 ---@field fp64? number|string at this dtype
 ---@field source? string where the numbers come from
 
+---@class tperf.system.host
+---@field bandwidth number|string of one GPU's link (PCIe, NVLink-C2C), in one direction
+---@field capacity? number|string of it, likewise
+---@field efficiency? number the part of it that copies of pinned memory reach
+---@field memory_bandwidth number|string of the host's memory, divided by its GPUs
+---@field name? string of the link, for people
+---@field source? string where the numbers come from
+
 ---@class tperf.system.network
 ---@field fast tperf.system.network.fast within a domain: NVLink, Infinity Fabric
 ---@field slow tperf.system.network.slow between domains: InfiniBand, Ethernet
@@ -1137,6 +1160,7 @@
 ---@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
 ---@field gradients? "fp32"|"bf16"|"fp16" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---@field last_stage_layers? integer layers of the first and the last device; the others share the rest
+---@field loss? "in-place"|"copied"|"pytorch"|"compiled" what cross-entropy keeps, as tperf.software says it (the software's, "in-place")
 ---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
 ---@field model string|table a name, a file or a table; system may be a list
 ---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" how tokens come to their experts: "alltoall" (default), "allgather", "deepep" or "hybridep"
@@ -1147,11 +1171,19 @@
 ---@field overlap_param_gather? boolean true: gradients are reduced beside the whole backward pass, weights gathered beside the forward pass, in buckets; false: beside nothing; as the software does
 ---@field overlap_param_gather_with_optimizer_step? boolean true: the first bucket's weights go beside the optimizer's step (false)
 ---@field overlap_tp? "bulk"|"none"|"ring"|"async" what of tensor parallelism's collectives runs beside its products: "bulk" (default), "none", "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
+---@field offload_layers? integer so many first layers of each chunk keep their activations in the host's memory (0)
+---@field offload_modules? "attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act"|("attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act")[] whose inputs the host's memory keeps, one or a list of "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
+---@field offload_optimizer? number part of the optimizer's states that the host keeps and updates, 0 to 1 (0)
+---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
 ---@field pipeline_layout? string|integer[] Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in order
 ---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' products: "bf16" (default), "fp16", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise", "fp8-rowwise", or a table (docs/model.md, section 1.10)
 ---@field recompute? "none"|"selective"|"full" "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
----@field recompute_layers? integer how many layers keep one input under full recomputation (1)
+---@field recompute_layers? integer an older name of it, under "uniform"
+---@field recompute_method? "uniform"|"block"|"every" of full recomputation: "uniform" (default), groups of recompute_num_layers layers keep one input; "block", the first recompute_num_layers layers of each chunk, the others nothing; "every", each recompute_num_layers-th layer of a chunk. Of tperf.train it makes recompute = "full" the default
+---@field recompute_modules? "core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op"|("core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op")[] what selective recomputation runs again, one or a list of "core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts" (docs/memory.md); by itself the scores of unfused attention, and nothing where attention is fused. They make recompute = "selective" the default
+---@field recompute_num_layers? integer see there (1)
 ---@field reserve? number part of the memory to keep free (0)
+---@field reshard_after_forward? boolean false: weights that ZeRO 3 gathered stay until the backward pass, of a pipeline until the last one, as torchtitan's fsdp_reshard_after_forward = "never" (true)
 ---@field rules? string|table "default", "subramanian2024" or a table, see tperf.rules
 ---@field schedule? string a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); one without, such as one's own, is ranked by simulation
 ---@field seq? integer tokens, in place of the model's
@@ -1242,6 +1274,7 @@ function tperf_Report:save(path) end
 ---@field host number with a software profile: kernels that wait to be launched
 ---@field optimizer number with a software profile: the optimizer's step
 ---@field straggling? number if asked for: the wait for the slowest GPU
+---@field offload? number where something is offloaded: copies of activations that nothing hides
 
 ---A collective.
 ---@class tperf.comm
@@ -1288,6 +1321,14 @@ function tperf_Report:save(path) end
 ---@field overlap_param_gather_with_optimizer_step? boolean the first bucket's beside the optimizer's step
 ---@field bucket_size? number parameters of a bucket, if given
 ---@field recompute "none"|"selective"|"full"
+---@field recompute_modules? string[] of selective recomputation
+---@field recompute_method? "uniform"|"block"|"every" of full recomputation
+---@field recompute_num_layers? integer
+---@field host_memory? number bytes of the fullest GPU in its host's memory, where something is offloaded
+---@field reshard_after_forward? boolean false: weights that ZeRO 3 gathered stay
+---@field offload_layers? integer first layers of each chunk whose activations the host keeps
+---@field offload_modules? string[] whose inputs it keeps
+---@field offload_optimizer? number part of the optimizer's states that it keeps and updates
 ---@field sequence_parallel boolean
 ---@field fast table<string, integer> GPUs of each axis in one fast domain
 ---@field idle integer GPUs that the placement leaves unused in the fast domains that it occupies
@@ -1754,7 +1795,7 @@ function tperf.op.custom(o) end
 function tperf.op.dropout(o) end
 
 ---A pass over elements: elements, forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes (each
----per element, as repeated_bytes), parameters, parameter_grad, recomputed, fused, eager.
+---per element, as input_bytes and repeated_bytes), parameters, parameter_grad, recomputed, fused, eager.
 function tperf.op.elementwise() end
 
 ---Looks tokens rows of width up in a table with `rows` rows on this GPU; tied, weight_dtype; reduce_scatter or
@@ -1781,9 +1822,8 @@ function tperf.op.grouped_linear() end
 function tperf.op.linear() end
 
 ---Layer norm: tokens, width; root_mean_square; parameters (2 width, width of a root-mean-square norm);
----input_kept_elsewhere; gather: the axis over which the result is gathered (gathered_tokens when the
----shards do not add up); statistics: the axis over which a row is spread; parameter_grad: the axis over which
----scale and shift are replicated.
+---input_kept_elsewhere; gather: the axis over which the result is gathered (gathered_tokens when the shards do not add
+---up); statistics: that over which a row is spread; parameter_grad: that over which scale and shift are replicated.
 function tperf.op.norm() end
 
 ---Adds a branch to the stream; dropout: of the branch first, in the same kernel, its mask kept; fused: in the norm's.

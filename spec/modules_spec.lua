@@ -73,8 +73,8 @@ describe("a layer of arXiv 2205.05198", function()
       train { recompute_method = "every", recompute_num_layers = 2 }.time, "every second")
     near(none.time + 1 / 4 * (full.time - none.time),
       train { recompute_method = "every", recompute_num_layers = 3 }.time, "one of four is the third")
-    local virtual = { pp = 2, schedule = "interleaved_1f1b", virtual_stages = 2, micro_batch = 1, recompute_num_layers = 1 }
-    virtual.recompute_method = "block" -- one layer in each chunk: all
+    local virtual = { pp = 2, schedule = "interleaved_1f1b", virtual_stages = 2, micro_batch = 1 }
+    virtual.recompute_method, virtual.recompute_num_layers = "block", 1 -- one layer in each chunk: all
     local all = train(virtual)
     virtual.recompute_method = nil
     near(train(virtual).time, all.time, "a chunk each")
@@ -150,7 +150,8 @@ it("checkpointing of operators keeps every other product's output, and attention
   local m = tperf.model "llama-3.1-8b"
   local c = train { model = m, attention = "flash", recompute_modules = "op", micro_batch = 1, global_batch = 1 }
   local queries, values, w1 = m.hidden, m.kv_heads * m.head_dim, m.ffn
-  near(2 * m.seq * (m.hidden + queries + values + queries + w1 + m.hidden) + 4 * m.seq * m.heads, kept(c.layers), "bytes")
+  local outputs = m.hidden + queries + values + queries + w1 + m.hidden
+  near(2 * m.seq * outputs + 4 * m.seq * m.heads, kept(c.layers), "bytes")
   local none = train { model = m, attention = "flash", micro_batch = 1, global_batch = 1 }
   local by = {}
   for i, op in ipairs(none.layers) do by[op.block .. op.name] = { op, c.layers[i] } end
@@ -208,7 +209,8 @@ describe("modules in words", function()
     refused({ recompute_modules = { "op", "mlp" } }, "goes with no other")
     refused({ recompute_modules = "core_atn" }, "did you mean 'core_attn'?")
     refused({ recompute_method = "block" }, "needs 'recompute_num_layers'")
-    refused({ recompute = "selective", recompute_method = "block", recompute_num_layers = 1 }, "is of recompute = \"full\"")
+    refused({ recompute = "selective", recompute_method = "block", recompute_num_layers = 1 },
+      "is of recompute = \"full\"")
     refused({ recompute_layers = 2, recompute_num_layers = 2, recompute = "full" }, "an older name")
   end)
 

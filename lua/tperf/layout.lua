@@ -137,8 +137,9 @@ function layout.signature(model)
   return signatures[model]
 end
 
-local VARIANT = { "recompute", "recompute_modules", "offload_modules", "loss", "sequence_parallel", "mode",
-  "seq", "context", "dtype", "weight_dtype", "kv_dtype", "matrix_dtype", "sampling", "part" }
+local VARIANT = { "recompute", "recompute_modules", "offload_modules", "loss", "fused_activation",
+  "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype", "matrix_dtype", "sampling",
+  "part" }
 
 local words = setmetatable({}, { __mode = "k" }) -- variant -> strategy -> what of a key it decides
 

@@ -136,9 +136,8 @@ op.router = core.router
 op.scan = core.scan
 
 --- Layer norm: tokens, width; root_mean_square; parameters (2 width, width of a root-mean-square norm);
---- input_kept_elsewhere; gather: the axis over which the result is gathered (gathered_tokens when the
---- shards do not add up); statistics: the axis over which a row is spread; parameter_grad: the axis over which
---- scale and shift are replicated.
+--- input_kept_elsewhere; gather: the axis over which the result is gathered (gathered_tokens when the shards do not add
+--- up); statistics: that over which a row is spread; parameter_grad: that over which scale and shift are replicated.
 op.norm = core.norm
 
 --- A pass over elements: elements, forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes (each

@@ -131,7 +131,8 @@ end
 -- none it is "none", unless its modules are named. Blocks of one's own may do as they like.
 local function recomputations_of(o, free, network, set)
   local asked, list, seen = as_list(o.recompute) or free.recompute, {}, {}
-  local selects = network.architecture or o.recompute_modules or set.layers_from_description and o.attention == "unfused"
+  local selects = network.architecture or o.recompute_modules
+    or set.layers_from_description and o.attention == "unfused"
   for _, recompute in ipairs(asked) do
     local is = recompute == "selective" and not selects and "none" or recompute
     if not seen[is] then list[#list + 1] = recompute end
@@ -175,7 +176,8 @@ local function variants_of(o, free, network, set, strategies)
     for _, sequence_parallel in ipairs(parallel) do
       list[#list + 1] = {
         recompute = recompute, recompute_modules = recompute == "selective" and modules or nil,
-        offload_modules = offloaded, loss = o.loss, sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1],
+        offload_modules = offloaded, loss = o.loss, fused_activation = o.fused_activation,
+        sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1],
         other = {},
       }
     end

@@ -34,7 +34,8 @@ end
 ---@param o table         its checked arguments
 ---@param question table
 ---@param found table     the core's answer, ranked by the bound
----@param describe fun(p: table, o: table, question: table, item: table): table, userdata  an item's configuration and network
+---@param describe fun(p: table, o: table, question: table, item: table): table, userdata  an item's configuration
+---  and network
 ---@return table[] configurations  the best o.top, best first
 ---@return boolean proven  no candidate that the core left out could be among them
 function rerank.best(p, o, question, found, describe)

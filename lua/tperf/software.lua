@@ -33,9 +33,10 @@ local schema = {
   -- How attention runs when a run does not say: fused, or kernels of their own.
   kernel = check.choice { { "flash", "unfused" }, default = "flash" },
   gradient_shard = check.boolean { default = false },
+  fused_activation = check.boolean { default = true },
   gradients = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   weights = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
-  loss = check.choice { { "in-place", "pytorch", "compiled" }, default = "in-place" },
+  loss = check.choice { { "in-place", "copied", "pytorch", "compiled" }, default = "in-place" },
   compute = factor(0.1, 10), attention = factor(0.1, 20), memory = factor(0, 20), comm = factor(0, 20),
   comm_setup = check.number { min = 0, max = 1, unit = "s", default = 0 }, -- seconds beside, of each collective
   -- Its numbers were fitted to runs that overlap what their rows say (lua/tperf/measured/switches.lua), not all alike.
@@ -85,10 +86,12 @@ end
 ---  kernel         how attention runs where a run does not say: "flash", one fused kernel, or "unfused", several
 ---  gradient_shard   whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
 ---  gradients      what gradients are kept and reduced in where a run does not say; as the rules say
----  weights        what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops have
----                 them
+---  fused_activation   false: a gated activation is two kernels, the second of which keeps what the first made
+---  weights        what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops
+---                 have them
 ---  loss           what cross-entropy keeps: "in-place", the softmax in fp32, whose place the gradient takes
----                 (Megatron-LM); "pytorch", F.cross_entropy of logits in fp32; "compiled", that under torch.compile
+---                 (Megatron-LM); "copied", that of a copy of logits in fp32 (nanotron); "pytorch", F.cross_entropy
+---                 of logits in fp32; "compiled", that under torch.compile
 ---  compute        by how much the matrix products take longer than timed on their own
 ---  attention      the same for attention's kernels
 ---  memory         by how much exposed memory traffic takes longer than the formulas have it

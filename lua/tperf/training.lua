@@ -48,7 +48,7 @@ training.schema = {
   master = check.choice { { "fp32", "bf16", "none" }, optional = true },
   gradients = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   moments = check.choice { DTYPES, optional = true },
-  loss = check.choice { { "in-place", "pytorch", "compiled" }, optional = true },
+  loss = check.choice { { "in-place", "copied", "pytorch", "compiled" }, optional = true },
   reserve = check.number { min = 0, max = 0.99, default = 0 },
   data_overlap = check.boolean { default = true },
   reshard_after_forward = check.boolean { default = true },

@@ -51,10 +51,12 @@ end)
 
 -- Bytes of a logit that a loss keeps for the backward pass, and that its passes hold beside (tperf.software says which
 -- stack has which). The op's own are those of one that keeps the softmax in fp32 and makes the gradient in its place.
---   pytorch    F.cross_entropy of logits cast to fp32 (torchtitan's components/loss.py): log_softmax keeps its output in
---              fp32; backward, nll_loss makes a gradient of it and log_softmax that of the logits, both in fp32
---   compiled   the same under torch.compile: one kernel forward, one backward, which read and write 16-bit logits
-local LOSSES <const> = { pytorch = { 4, 8 }, compiled = { 2, 2 } }
+--   pytorch    F.cross_entropy of logits cast to fp32 (torchtitan's components/loss.py): log_softmax keeps its output
+--              in fp32; backward, nll_loss makes a gradient of it and log_softmax that of the logits, both in fp32
+--   copied     logits cast to fp32, and a copy of these that becomes the softmax, which the gradient replaces
+--              (nanotron's sharded_cross_entropy)
+--   compiled   pytorch's under torch.compile: a kernel forward and one backward, which read and write 16-bit logits
+local LOSSES <const> = { pytorch = { 4, 8 }, copied = { 4, 6 }, compiled = { 2, 2 } }
 local OWN_BYTES <const> = 4
 
 local function hold(one, loss)

@@ -1,5 +1,5 @@
---- What waits in the host's memory instead of the GPU's: activations from the forward to the backward pass, of layers or
--- of modules, and the optimizer's states, which the host's processors update there.
+--- What waits in the host's memory instead of the GPU's: activations from the forward to the backward pass, of layers
+-- or of modules, and the optimizer's states, which the host's processors update there.
 --
 -- Layers: Megatron-Core's and Transformer Engine's cpu_offloading_num_layers. Modules: Megatron-Core's fine-grained
 -- offloading (its transformer_config.py, offload_modules): the input of each. Copies run beside the layer that they

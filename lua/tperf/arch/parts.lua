@@ -4,6 +4,8 @@ local recompute = require "tperf.arch.recompute"
 
 local parts = {}
 
+local BYTES <const> = 2
+
 local function has_shift(m) return m.norm == "layernorm" and m.biases.norm end
 
 -- How the model's norm is computed and how many parameters it has over `width` features.
@@ -84,13 +86,17 @@ function parts.mlp(m, p, width, o, name)
     name = name .. "fc1", n_in = m.hidden, n_out = halves * width, bias = m.biases.mlp, rows = o.rows,
     experts = o.experts, active = o.active, input_kept_elsewhere = o.input_kept_elsewhere, gathered = o.gathered,
   }
+  local elements = p:inner(width) / p:inner_tokens() * p:inner_tokens(o.rows)
+  local activation = op.activation {
+    name = name .. m.activation, kind = m.activation, gated = m.gated, dtype = p.dtype, elements = elements,
+    kept_element = kept_element(p),
+  }
+  if m.gated and p.fused_activation == false then -- the product with the other half keeps what the first kernel made
+    activation:hold(activation:counts().saved_bytes + BYTES * elements, 0)
+  end
   return {
     m.gated and recompute.made_of(fc1, { 1, 1 }) or fc1,
-    op.activation {
-      name = name .. m.activation, kind = m.activation, gated = m.gated, dtype = p.dtype,
-      kept_element = kept_element(p),
-      elements = p:inner(width) / p:inner_tokens() * p:inner_tokens(o.rows),
-    },
+    activation,
     p:row {
       name = name .. "fc2", n_in = width, n_out = m.hidden, bias = m.biases.mlp, rows = o.rows, experts = o.experts,
       active = o.active, partial = o.partial,

@@ -11,8 +11,8 @@ local refusal = require "tperf.refusal"
 
 local recompute = {}
 
--- In Megatron-Core's order. output: what it makes is made again for whoever keeps it; into: for ops of that module. lacks:
--- why a model has none, or nil.
+-- In Megatron-Core's order. output: what it makes is made again for whoever keeps it; into: for ops of that module.
+-- lacks: why a model has none, or nil.
 local MODULES = {
   { name = "core_attn", lacks = function(m) return not m.heads and "no attention" end },
   { name = "moe_act", output = true, lacks = function(m) return not m.experts and "no experts" end },
@@ -30,8 +30,8 @@ local MODULES = {
 }
 local known = {}
 
--- PyTorch's checkpointing of operators as torchtitan has it (its selective_ac_option = "op"): of the matrix products of a
--- block every other one is done again, and all that is none, attention apart. It goes with no module.
+-- PyTorch's checkpointing of operators as torchtitan has it (its selective_ac_option = "op"): of the matrix products
+-- of a block every other one is done again, and all that is none, attention apart. It goes with no module.
 local OPERATORS <const> = "op"
 known[OPERATORS] = { name = OPERATORS, lacks = function() end }
 

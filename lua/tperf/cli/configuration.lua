@@ -32,7 +32,7 @@ local question = {
   { long = "master", value = "TYPE", from = { "fp32", "bf16", "none" },
     help = "the optimizer's copy of the weights: fp32, bf16 or none" },
   { long = "moments", value = "TYPE", help = "dtype of the optimizer's moments" },
-  { long = "recompute-modules", value = "NAME,...", kind = "list", from = recomputation.modules,
+  { long = "recompute-modules", value = "LIST", kind = "list", from = recomputation.modules,
     help = "of selective recomputation: core_attn, mlp, moe, moe_act, layernorm ..." },
   { long = "recompute-method", value = "NAME", from = recomputation.methods,
     help = "of full recomputation: uniform (all layers, default), block or every" },
@@ -49,11 +49,11 @@ local question = {
   { long = "bucket-size", value = "N", kind = "number", help = "parameters that are gathered or reduced together" },
   { long = "offload-layers", value = "N", kind = "integer",
     help = "layers of each chunk whose activations the host's memory keeps" },
-  { long = "offload-modules", value = "NAME,...", kind = "list", from = offload.modules,
-    help = "modules whose inputs it keeps: core_attn, attn_proj, expert_fc1, moe_act ..." },
+  { long = "offload-modules", value = "LIST", kind = "list", from = offload.modules,
+    help = "modules whose inputs it keeps: core_attn, expert_fc1, moe_act ..." },
   { long = "offload-optimizer", value = "PART", kind = "number",
     help = "part of the optimizer's states that the host keeps and updates" },
-  { long = "no-reshard-after-forward", help = "ZeRO 3 keeps what it gathered until the backward pass" },
+  { long = "no-reshard", help = "ZeRO 3 keeps what it gathered until the backward pass" },
   { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free, such as 0.1" },
   { long = "pipeline-layout", value = "LAYOUT",
     help = "layers of each stage: Megatron's string, or 7,8,8,7" },
@@ -168,8 +168,8 @@ function configuration.question(values, arguments, needed, open)
     local name = option.long:gsub("-", "_")
     if name ~= "batch" then asked[FIELDS[name] or name] = values[name] end
   end
-  if values.no_reshard_after_forward then asked.reshard_after_forward = false end
-  asked.no_reshard_after_forward = nil
+  if values.no_reshard then asked.reshard_after_forward = false end
+  asked.no_reshard = nil
   for _, option in ipairs { "sequence-parallel", "overlap-grad-reduce", "overlap-param-gather" } do
     local name, message = option:gsub("-", "_"), nil
     if values[name] then asked[name], message = as_booleans(option, values[name]) end

@@ -12,7 +12,7 @@ local STACKS <const> = {
     ["fp8-delayed"] = true, ["fp8-current"] = true, ["fp8-block"] = true, mxfp8 = true,
   } },
   ["megatron-bridge"] = { table = "megatron-bridge-2026-08", module = "bridge" },
-  torchtitan = { table = "torchtitan-2026-02", module = "torchtitan" },
+  torchtitan = { table = "torchtitan-2026-02", module = "torchtitan", keeps_gathered = true },
   deepspeed = { table = "deepspeed-2026", module = "deepspeed" },
   nanotron = { table = "nanotron-2026-04", module = "nanotron" },
   vllm = { table = "vllm-2026-03", module = "vllm", serving = true },
@@ -119,6 +119,7 @@ local function training(c, model, options)
   n.seq = sequence(c, model, options)
   n.zero = choice(c, "zero", { 1, 0, 2, 3 })
   n.precision = c.precision or "bf16"
+  n.reshards = n.zero < 3 or c.reshard_after_forward ~= false
   n.sequence_parallel = n.tp > 1 and c.sequence_parallel ~= false
   expert_sizes(n, model)
   return n
@@ -170,12 +171,15 @@ function launch.text(configuration, stack, options)
   if type(configuration) ~= "table" then check.fail "tperf.report.launch needs a configuration" end
   local o = check.record("tperf.report.launch", options or {}, schema)
   local model = o.model and models(o.model)
-  local n = (known.serving and serving or training)(configuration, model, o)
+  local n, w = (known.serving and serving or training)(configuration, model, o), writer(stack, tables.load(known.table))
   if not known.serving and n.precision ~= "bf16" and not (known.precisions or {})[n.precision] then
     check.fail("tperf.report.launch: %s is written without arguments for precision '%s'; write it with precision = "
       .. "\"bf16\" and add them", stack, n.precision)
   end
-  return require("tperf.export.launch." .. known.module)(n, writer(stack, tables.load(known.table)))
+  if n.reshards == false and not known.keeps_gathered then
+    w.cannot("reshard_after_forward", false, "lets weights go after the forward pass")
+  end
+  return require("tperf.export.launch." .. known.module)(n, w)
 end
 
 return setmetatable(launch, { __call = function(_, ...) return launch.text(...) end })

@@ -31,8 +31,8 @@ local ZERO = {
   { "distributed optimizer", 1 }, { "zero%-?1", 1 }, { "optimizer_sharding=true", 1 },
 }
 
--- The stage, and whether weights stay that it gathered: PyTorch's FSDP keeps a pipeline stage's weights gathered and its
--- gradients unreduced until the last micro-batch (torchtitan: reshard_after_forward).
+-- The stage, and whether weights stay that it gathered: PyTorch's FSDP keeps a pipeline stage's weights gathered and
+-- its gradients unreduced until the last micro-batch (torchtitan: reshard_after_forward).
 local function zero_of(row, sizes)
   if row.fsdp == "jax-fsdp" then return 3, true end
   local stage = first_of(row.zero_fsdp, ZERO, 0)

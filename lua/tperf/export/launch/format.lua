@@ -17,9 +17,9 @@ end
 function format.command(words, list)
   local lines = { words }
   for _, one in ipairs(list) do
-    local words = { one.option }
-    for i, value in ipairs(type(one.value) == "table" and one.value or { one.value }) do words[i + 1] = quoted(value) end
-    lines[#lines + 1] = one.value == true and one.option or table.concat(words, " ")
+    local list_of, parts = type(one.value) == "table" and one.value or { one.value }, { one.option }
+    for i, value in ipairs(list_of) do parts[i + 1] = quoted(value) end
+    lines[#lines + 1] = one.value == true and one.option or table.concat(parts, " ")
   end
   return table.concat(lines, " \\\n    ") .. "\n"
 end

@@ -20,7 +20,9 @@ end
 
 --- Puts Megatron-Core's settings, by the stack's names for them: { optimizer, fraction, layers, fine, modules }.
 function offloading.put(n, w, names)
-  if n.offload_layers and n.pp > 1 then w.cannot("offload_layers", n.offload_layers, "does it without pipelines alone") end
+  if n.offload_layers and n.pp > 1 then
+    w.cannot("offload_layers", n.offload_layers, "does it without pipelines alone")
+  end
   if n.offload_layers and names.on then w.put(names.on, true) end
   if n.offload_layers then w.put(names.layers, n.offload_layers) end
   if n.offload_modules then

@@ -28,8 +28,8 @@ end
 function recomputation.put(n, w, name)
   if n.recompute == "none" then return end
   if n.recompute_method == "every" then w.cannot("recompute_method", "every", "has methods uniform and block") end
-  for _, name in ipairs(n.recompute_modules or {}) do
-    if name == recompute.operators then w.cannot("recompute_modules", name, "checkpoints modules, not operators") end
+  for _, module in ipairs(n.recompute_modules or {}) do
+    if module == recompute.operators then w.cannot("recompute_modules", module, "checkpoints no operators") end
   end
   w.put(name "granularity", n.recompute)
   if n.recompute == "full" then

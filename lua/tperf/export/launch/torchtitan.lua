@@ -46,7 +46,8 @@ local function sharding(n, w)
   if n.zero == 1 and n.dp * n.cp > 1 then w.cannot("zero", 1, "shards weights too (2, 3) or nothing (0)") end
   w.put("parallelism.data_parallel_replicate_degree", replicate and n.dp or 1)
   w.put("parallelism.data_parallel_shard_degree", replicate and 1 or n.dp)
-  if n.zero >= 2 then w.put("parallelism.fsdp_reshard_after_forward", n.zero == 3 and "always" or "never") end
+  local reshards = n.zero == 3 and n.reshards and "always" or "never"
+  if n.zero >= 2 then w.put("parallelism.fsdp_reshard_after_forward", reshards) end
 end
 
 local function toml(list)

@@ -24,9 +24,12 @@ function megatron.recompute(s)
   local granularity = s:get "--recompute-granularity"
   if s:get "--recompute-activations" then granularity = "selective" end
   if s:get "--checkpoint-activations" or old_method then granularity = "full" end
-  if not granularity then return { granularity = "none" } end
   local modules = s:set "--recompute-modules"
   if type(modules) == "string" then modules = { modules } end
+  if s:get "--moe-layer-recompute" then -- an older way to name it
+    granularity, modules = granularity or "selective", table.move(modules or {}, 1, #(modules or {}), 2, { "moe" })
+  end
+  if not granularity then return { granularity = "none" } end
   local full = granularity == "full"
   return {
     granularity = granularity,
