@@ -61,6 +61,7 @@ typedef struct tp_op {
     tp_product product;
     double output_bytes; // of its output, which its backward pass reads and the next product keeps
     bool attention;      // its kernels are attention's, which software runs at a pace of its own
+    bool single;         // its backward pass is one kernel, not one for each gradient
     bool norm;           // a norm, whose kernel may write its output in fewer bits
     bool expert;         // the weights are those of experts, which the expert axis spreads
     bool tied;           // the weights are those of the embedding: a copy of its own only elsewhere

@@ -36,7 +36,7 @@ end
 
 local function of(shape, name, o)
   o.name = (shape.name .. name):sub(1, 23)
-  local made = op.custom(o)
+  local made = op.custom(o):single()
   if shape.recomputed then made:recompute(0) end
   return made
 end

@@ -1,5 +1,6 @@
 // bind_op.c: tperf.core.op: a constructor for each kind of op, is(value), and the methods of an op:
 //   op:recompute(saved_bytes)                     in full recomputation, see tperf/op.h
+//   op:single()                                   its backward pass is one kernel
 //   op:again(bytes)                               of what it keeps, so much is made again instead
 //   op:communicate(pass, kind, axis, bytes, share, beside)  adds a collective to "forward" or "backward"
 //   op:counts()                                   a record of all counts
@@ -9,7 +10,7 @@
 //   op:keeps()                                    bytes that its backward pass needs, kept or made again
 //   op:keeping()                                  a copy that keeps its output; nil when nothing keeps it for the op
 // and fields() and bytes(), see there.
-// The first three change the op, and are for the library, before anyone else has it.
+// The first four change the op, and are for the library, before anyone else has it.
 #include <math.h>
 #include <string.h>
 
@@ -90,6 +91,13 @@ static int is_op(lua_State *L) {
 static int recompute(lua_State *L) {
     tp_op *op = luaL_checkudata(L, 1, type_name);
     tp_op_recompute(op, luaL_checknumber(L, 2));
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int single(lua_State *L) {
+    tp_op *op = luaL_checkudata(L, 1, type_name);
+    op->single = true;
     lua_settop(L, 1);
     return 1;
 }
@@ -255,6 +263,7 @@ static int keeping(lua_State *L) {
 
 static const luaL_Reg methods[] = {
     {"recompute", recompute},
+    {"single", single},
     {"again", again},
     {"product", product},
     {"narrowed", narrowed},
