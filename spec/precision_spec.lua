@@ -64,6 +64,14 @@ describe("what a layer keeps for its backward pass", function()
     assert.equal((1 + 4 / 128) * 2 * N * F, op_of(c, "silu").saved_bytes)
   end)
 
+  it("has attention's output once, in 12 bits, where asked to (the same section)", function()
+    local once, twice = train { recipe = "fp8-block", attention_output = "e5m6" }, train "fp8-block"
+    assert.equal(0, op_of(once, "proj-cast").saved_bytes)
+    assert.equal((2 - 1.5) * N * H, op_of(twice, "attention").saved_bytes - op_of(once, "attention").saved_bytes)
+    assert.equal((1.5 + 1 + 4 / 128) * N * H,
+      op_of(once, "proj-cast").backward.bytes - op_of(twice, "proj-cast").backward.bytes)
+  end)
+
   it("is the layer's input alone, in 16 bits, under full recomputation", function()
     assert.equal(2 * N * H, sum(train("fp8-block", { recompute = "full" }), "saved_bytes"))
   end)

@@ -73,6 +73,8 @@ precision.schema = {
   tensor_gather = kept, -- what a tensor-parallel gather of a product's input or gradient carries (narrow)
   weight_grad = kept, -- in which the weight gradient's product runs (narrow)
   activation = check.choice { { "fp8", "bf16" }, default = "bf16" }, -- how an activation function's inputs are kept
+  -- How attention's output is kept: for its own backward pass in 16 bits, or once for both it and the product behind.
+  attention_output = check.choice { { "bf16", "e5m6" }, default = "bf16" },
   dispatch = check.choice { { "fp8", "bf16" }, default = "bf16" }, -- how tokens, and their gradients, go to experts
 }
 
@@ -99,7 +101,7 @@ local known = {} -- name -> record
 
 local function record_of(value)
   local o = type(value) == "string" and { recipe = value, products = "all", first_layers = 0, last_layers = 0,
-    parameters = "bf16", activation = "bf16", dispatch = "bf16" } or value
+    parameters = "bf16", activation = "bf16", attention_output = "bf16", dispatch = "bf16" } or value
   local recipe, r = RECIPES[o.recipe], {}
   for name, field in pairs(recipe) do r[name] = field end
   for name, field in pairs(o) do r[name] = field end

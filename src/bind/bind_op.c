@@ -8,7 +8,8 @@
 //   op:narrowed { dtype =, number = … }           a copy of a product in another precision, see tp_narrowing
 //   op:is_norm()
 //   op:keeps()                                    bytes that its backward pass needs, kept or made again
-//   op:keeping()                                  a copy that keeps its output; nil when nothing keeps it for the op
+//   op:keeping(part)                              a copy that keeps (part of the bytes of) its output; nil when no other
+//                                                 op keeps it for this one
 // and fields() and bytes(), see there.
 // The first four change the op, and are for the library, before anyone else has it.
 #include <math.h>
@@ -257,7 +258,8 @@ static int keeps(lua_State *L) {
 
 static int keeping(lua_State *L) {
     if (tp_bind_check_op(L, 1)->output_bytes == 0) return 0;
-    tp_op_keep_output(push_copy(L));
+    double part = luaL_optnumber(L, 2, 1);
+    tp_op_keep_output(push_copy(L), part);
     return 1;
 }
 

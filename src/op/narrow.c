@@ -63,7 +63,7 @@ tp_status tp_op_narrow(tp_op *op, const tp_narrowing *how, tp_error *error) {
     return TP_OK;
 }
 
-void tp_op_keep_output(tp_op *op) {
-    *(op->recomputed ? &op->again_bytes : &op->saved_bytes) += op->output_bytes;
+void tp_op_keep_output(tp_op *op, double part) {
+    *(op->recomputed ? &op->again_bytes : &op->saved_bytes) += part * op->output_bytes;
     op->output_bytes = 0;
 }
