@@ -250,6 +250,18 @@ describe("a narrower precision", function()
   end)
 end)
 
+describe("a configuration", function()
+  it("is trained again in the precision that it was found in", function()
+    local question = { model = MODEL, system = "h100-sxm", gpus = 8, global_batch = 8 }
+    question.precision = "fp8-current"
+    local found = tperf.search(question)[1]
+    question.precision, question.gpus, question.global_batch, question.configuration = nil, nil, nil, found
+    local again = tperf.train(question)
+    assert.equal(found.time, again.time)
+    assert.equal("fp8-current", again.precision)
+  end)
+end)
+
 describe("a precision that cannot be", function()
   local function refuses(precision, more, pattern)
     local ok, message = pcall(train, precision, more)
@@ -267,6 +279,7 @@ describe("a precision that cannot be", function()
   it("is refused by name", function()
     refuses("fp9", nil, "'precision' must be one of bf16, fp16, fp8%-delayed")
     refuses({ recipe = "mxfp8", cachd = true }, B200, "unknown field 'precision.cachd' %(did you mean 'cached'%?%)")
+    refuses({ recipe = "fp8-block", name = "bf16" }, nil, "'precision.name' must not be a recipe's, got 'bf16'")
     refuses({ recipe = "fp8-block", first_layers = 2, last_layers = 2 }, nil, "leave none of the model's 4 layers")
     refuses("fp8-block", { strategy = "summa" }, "not for the products of strategy 'summa'")
     refuses("fp8-block", { model = "gpt3-175b", rules = "subramanian2024" }, "rules 'subramanian2024' know GPT%-3's")

@@ -104,7 +104,7 @@ end
 -- What a configuration that a search found says of itself.
 local CHOSEN = {
   "strategy", "global_batch", "pp", "dp", "micro_batch", "panels", "fast", "zero", "schedule", "virtual_stages",
-  "recompute", "sequence_parallel",
+  "recompute", "sequence_parallel", "precision",
 }
 
 -- The arguments with what they do not say taken from their `configuration`.
