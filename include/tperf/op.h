@@ -252,8 +252,8 @@ typedef struct tp_narrowing {
 } tp_narrowing;
 tp_status tp_op_narrow(tp_op *op, const tp_narrowing *how, tp_error *error);
 
-// The op keeps that part of its output's bytes, too, which the next product did.
-void tp_op_keep_output(tp_op *op, double part);
+// The op keeps so many bytes of its output, too, at most all, which the next product did.
+void tp_op_keep_output(tp_op *op, double bytes);
 
 // The same op in full recomputation (arXiv 2205.05198, section 5): runs again before its backward pass
 // and keeps `saved_bytes`, the input of what is recomputed together, or nothing.

@@ -127,13 +127,13 @@ end
 
 -- Attention, whose output a narrowed product no longer keeps as it is, keeps it itself, if nothing between them does:
 -- in 16 bits, or in 12 for both (arXiv 2412.19437, section 3.3.3). Whether it keeps it for both.
-local function keep_output(list, attention, r)
+local function keep_output(list, attention, shape, r)
   if not attention or r.inputs ~= "narrow" then return false end
   for i = attention + 1, #list do
     if list[i]:keeps() > 0 then return false end
   end
   local shared = r.attention_output == "e5m6"
-  list[attention] = list[attention]:keeping(shared and TWELVE / WIDE or 1)
+  list[attention] = list[attention]:keeping((shape.saved + shape.again) * (shared and TWELVE / WIDE or 1))
   return shared
 end
 
@@ -145,7 +145,7 @@ function narrowed.block(ops, r)
   for i, one in ipairs(ops) do
     local shape = one:product()
     if runs_in(shape, r) then
-      local elsewhere = keep_output(list, attention, r)
+      local elsewhere = keep_output(list, attention, shape, r)
       local n = numbers(shape, r)
       if r.measured then list[#list + 1] = amax(shape, n) end
       list[#list + 1] = cast(shape, r, n, i > 1 and ops[i - 1]:is_norm(), elsewhere)

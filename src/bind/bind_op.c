@@ -8,8 +8,8 @@
 //   op:narrowed { dtype =, number = … }           a copy of a product in another precision, see tp_narrowing
 //   op:is_norm()
 //   op:keeps()                                    bytes that its backward pass needs, kept or made again
-//   op:keeping(part)                              a copy that keeps (part of the bytes of) its output; nil when no other
-//                                                 op keeps it for this one
+//   op:keeping(bytes)                             a copy that keeps (so many bytes of) its output; nil when no other op
+//                                                 keeps it for this one
 // and fields() and bytes(), see there.
 // The first four change the op, and are for the library, before anyone else has it.
 #include <math.h>
@@ -258,8 +258,8 @@ static int keeps(lua_State *L) {
 
 static int keeping(lua_State *L) {
     if (tp_bind_check_op(L, 1)->output_bytes == 0) return 0;
-    double part = luaL_optnumber(L, 2, 1);
-    tp_op_keep_output(push_copy(L), part);
+    double bytes = luaL_optnumber(L, 2, HUGE_VAL);
+    tp_op_keep_output(push_copy(L), bytes);
     return 1;
 }
 
