@@ -228,7 +228,8 @@ describe("layers", function()
 end)
 
 describe("a narrower precision", function()
-  local MODELS = { "llama-3-8b", "gpt3-175b", "deepseek-v3", "deepseek-v3.2", "qwen3-30b-a3b", "mixtral-8x7b", "nemotron-h-8b" }
+  local MODELS = { "llama-3-8b", "gpt3-175b", "deepseek-v3", "deepseek-v3.2", "qwen3-30b-a3b",
+    "mixtral-8x7b", "nemotron-h-8b" }
 
   it("never keeps more activations, and is faster where products are large", function()
     for _, model in ipairs(MODELS) do

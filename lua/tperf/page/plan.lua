@@ -14,8 +14,8 @@ local MOST_PASSES <const> = 60000 -- in a chart that is drawn while somebody wai
 
 -- Of a search's arguments those that hold for each configuration that it finds.
 local SHARED <const> = {
-  "model", "system", "seq", "rules", "software", "attention", "precision", "optimizer", "weights", "gradients", "master",
-  "moments", "recompute_layers", "reserve",
+  "model", "system", "seq", "rules", "software", "attention", "precision", "optimizer", "weights", "gradients",
+  "master", "moments", "recompute_layers", "reserve",
 }
 
 -- The arguments of tperf.search.
