@@ -34,7 +34,7 @@ tp_status tp_network_join(tp_network *network, const tp_op *op, tp_error *error)
 typedef struct tp_weights {
     double bytes; // in the dtypes that the ops use them in
     double count;
-    double narrow; // of `count`, those in fewer than 32 bits
+    double narrow;   // of `count`, those in fewer than 32 bits
     double gathered; // bytes that replicas gather
     double copies;   // bytes of further copies between passes
     double step;     // bytes read and written once an iteration, to make these

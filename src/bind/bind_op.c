@@ -264,17 +264,9 @@ static int keeping(lua_State *L) {
 }
 
 static const luaL_Reg methods[] = {
-    {"recompute", recompute},
-    {"single", single},
-    {"again", again},
-    {"product", product},
-    {"narrowed", narrowed},
-    {"is_norm", is_norm},
-    {"keeps", keeps},
-    {"keeping", keeping},
-    {"communicate", communicate},
-    {"counts", counts},
-    {NULL, NULL},
+    {"recompute", recompute},     {"single", single},   {"again", again}, {"product", product},
+    {"narrowed", narrowed},       {"is_norm", is_norm}, {"keeps", keeps}, {"keeping", keeping},
+    {"communicate", communicate}, {"counts", counts},   {NULL, NULL},
 };
 
 // fields(): for documentation, what each constructor reads: { linear = { { name, kind, required } … } … }

@@ -244,8 +244,8 @@ bool tp_system_kernel_time(const tp_system *system, tp_dtype dtype, const tp_ker
         *time = tp_decode_time(decode, attention, &processor, kernel);
     } else if (kernel->kind == TP_KERNEL_GEMM) {
         if (gemm->efficiency == 0) return false;
-        bool narrow = !kernel->made && processor.element < 2 &&
-                      system->accelerator.hbm.stream.efficiency > 0;
+        bool narrow =
+            !kernel->made && processor.element < 2 && system->accelerator.hbm.stream.efficiency > 0;
         processor.quantised = narrow || kernel->made;
         *time = tp_gemm_time(gemm, &processor, kernel);
         if (narrow) {

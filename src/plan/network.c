@@ -64,8 +64,8 @@ void tp_network_bytes(const tp_network *network, tp_layer_cost *costs) {
             whole = whole && op->recomputed;
             double panels = op->panels ? op->forward.bytes_per_panel : 0;
             double read = op->product.read_bytes > 0 ? op->product.read_bytes : op->weight_bytes;
-            double work = op->forward.bytes + panels - op->repeated_bytes - read -
-                          op->saved_bytes - op->again_bytes;
+            double work = op->forward.bytes + panels - op->repeated_bytes - read - op->saved_bytes -
+                          op->again_bytes;
             sum.work_bytes = fmax(sum.work_bytes, work);
         }
         sum.input_bytes = whole ? sum.saved_bytes : 0;

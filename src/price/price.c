@@ -71,8 +71,7 @@ static bool kernels_time(const tp_op *op, const tp_pass *pass, const tp_system *
         tp_kernel_time time;
         bool backward = pass == &op->backward;
         tp_dtype dtype = pass->kernels[i].wide ? op->dtype : op->matrix_dtype;
-        if (!tp_system_kernel_time(system, dtype, &pass->kernels[i], backward, &time))
-            return false;
+        if (!tp_system_kernel_time(system, dtype, &pass->kernels[i], backward, &time)) return false;
         cost->compute += time.compute;
         cost->exposed_memory += time.exposed_memory;
     }
