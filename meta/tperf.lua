@@ -1758,7 +1758,7 @@ function tperf.model(value) end
 tperf.op = {}
 
 ---An activation of `elements` results: kind ("gelu", "silu", "relu", "relu2", "quick_gelu", "tanh"); gated: times a
----second input, as SwiGLU does (arXiv 2002.05202), in one kernel. Saved: the inputs; kept_element: bytes of each of them
+---second input, as SwiGLU does (arXiv 2002.05202), in one kernel. Saved: the inputs; kept_element: bytes of each
 ---where they are kept in fewer, which the kernel writes further and the backward pass reads.
 ---@param o any
 function tperf.op.activation(o) end

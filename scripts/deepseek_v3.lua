@@ -13,8 +13,10 @@ local GPUS <const>, SEQ <const> = 2048, 4096
 local PUBLISHED <const> = 180e3 -- GPU-hours for 1e12 tokens, table 1
 
 -- Section 3.3: products in FP8 with scales of blocks; inputs of SwiGLU kept, and tokens sent to experts, in FP8, too;
--- gradients and master weights in fp32, moments in bf16.
-local FP8 <const> = { recipe = "fp8-block", activation = "fp8", dispatch = "fp8" }
+-- attention's output in 12 bits; gradients and master weights in fp32, moments in bf16.
+local FP8 <const> = {
+  name = "fp8 of V3", recipe = "fp8-block", activation = "fp8", attention_output = "e5m6", dispatch = "fp8",
+}
 local RUNS <const> = {
   { "1f1b", "none", FP8 }, { "1f1b", "full", FP8 }, { "zb1p", "none", FP8 }, { "dualpipe", "none", FP8 },
   { "dualpipe", "full", FP8 }, { "dualpipe", "none", "bf16" },

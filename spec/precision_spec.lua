@@ -64,6 +64,14 @@ describe("what a layer keeps for its backward pass", function()
     assert.equal((1 + 4 / 128) * 2 * N * F, op_of(c, "silu").saved_bytes)
   end)
 
+  it("has attention's output once, in 12 bits, where asked to (the same section)", function()
+    local once, twice = train { recipe = "fp8-block", attention_output = "e5m6" }, train "fp8-block"
+    assert.equal(0, op_of(once, "proj-cast").saved_bytes)
+    assert.equal((2 - 1.5) * N * H, op_of(twice, "attention").saved_bytes - op_of(once, "attention").saved_bytes)
+    assert.equal((1.5 + 1 + 4 / 128) * N * H,
+      op_of(once, "proj-cast").backward.bytes - op_of(twice, "proj-cast").backward.bytes)
+  end)
+
   it("is the layer's input alone, in 16 bits, under full recomputation", function()
     assert.equal(2 * N * H, sum(train("fp8-block", { recompute = "full" }), "saved_bytes"))
   end)
@@ -220,7 +228,8 @@ describe("layers", function()
 end)
 
 describe("a narrower precision", function()
-  local MODELS = { "llama-3-8b", "gpt3-175b", "deepseek-v3", "qwen3-30b-a3b", "mixtral-8x7b", "nemotron-h-8b" }
+  local MODELS = { "llama-3-8b", "gpt3-175b", "deepseek-v3", "deepseek-v3.2", "qwen3-30b-a3b",
+    "mixtral-8x7b", "nemotron-h-8b" }
 
   it("never keeps more activations, and is faster where products are large", function()
     for _, model in ipairs(MODELS) do
@@ -242,6 +251,18 @@ describe("a narrower precision", function()
   end)
 end)
 
+describe("a configuration", function()
+  it("is trained again in the precision that it was found in", function()
+    local question = { model = MODEL, system = "h100-sxm", gpus = 8, global_batch = 8 }
+    question.precision = "fp8-current"
+    local found = tperf.search(question)[1]
+    question.precision, question.gpus, question.global_batch, question.configuration = nil, nil, nil, found
+    local again = tperf.train(question)
+    assert.equal(found.time, again.time)
+    assert.equal("fp8-current", again.precision)
+  end)
+end)
+
 describe("a precision that cannot be", function()
   local function refuses(precision, more, pattern)
     local ok, message = pcall(train, precision, more)
@@ -259,6 +280,7 @@ describe("a precision that cannot be", function()
   it("is refused by name", function()
     refuses("fp9", nil, "'precision' must be one of bf16, fp16, fp8%-delayed")
     refuses({ recipe = "mxfp8", cachd = true }, B200, "unknown field 'precision.cachd' %(did you mean 'cached'%?%)")
+    refuses({ recipe = "fp8-block", name = "bf16" }, nil, "'precision.name' must not be a recipe's, got 'bf16'")
     refuses({ recipe = "fp8-block", first_layers = 2, last_layers = 2 }, nil, "leave none of the model's 4 layers")
     refuses("fp8-block", { strategy = "summa" }, "not for the products of strategy 'summa'")
     refuses("fp8-block", { model = "gpt3-175b", rules = "subramanian2024" }, "rules 'subramanian2024' know GPT%-3's")

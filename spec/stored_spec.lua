@@ -146,17 +146,26 @@ describe("--precision", function()
 
   it("is written for Megatron-LM and read again, and refused where there are no arguments for it", function()
     local path = program.folder() .. "/run.sh"
-    for _, recipe in ipairs { "fp8-delayed", "fp8-current", "fp8-block" } do
+    for _, recipe in ipairs { "fp8-delayed", "fp8-block", "fp8-current (parameters narrow)" } do
+      local narrow = recipe:find "narrow" and { recipe = "fp8-current", parameters = "narrow" }
       local c = tperf.train {
-        model = "llama-3-8b", system = "h100-sxm", gpus = 8, global_batch = 8, precision = recipe,
+        model = "llama-3-8b", system = "h100-sxm", gpus = 8, global_batch = 8, precision = narrow or recipe,
       }
+      assert.equal(recipe, c.precision)
       program.write(path, tperf.report.launch(c, "megatron", { model = "llama-3-8b" }))
       local result = program.shell(("tperf train --from %s -s h100-sxm --json"):format(path))
       assert.equal(recipe, result.out:match '"precision": *"([^"]+)"', result.err)
       local ok, message = pcall(tperf.report.launch, c, "torchtitan", { model = "llama-3-8b" })
       assert.is_false(ok)
-      assert.truthy(message:find("without arguments for precision '" .. recipe .. "'", 1, true))
+      assert.truthy(message:find("without arguments for precision '" .. recipe:match "^[%w-]+", 1, true))
     end
+    local c = tperf.train {
+      model = "llama-3-8b", system = "h100-sxm", gpus = 8, global_batch = 8,
+      precision = { recipe = "fp8-block", weight_grad = "bf16" },
+    }
+    local ok, message = pcall(tperf.report.launch, c, "megatron", { model = "llama-3-8b" })
+    assert.is_false(ok)
+    assert.truthy(message:find("without arguments for precision 'fp8-block (weight grad bf16)'", 1, true))
   end)
 
   it("is refused by name", function()

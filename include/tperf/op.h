@@ -95,6 +95,7 @@ typedef struct tp_op {
     tp_product product;
     double output_bytes; // of its output, which its backward pass reads and the next product keeps
     bool attention;      // its kernels are attention's, which software runs at a pace of its own
+    bool single;         // its backward pass is one kernel, not one for each gradient
     bool norm;           // a norm, whose kernel may write its output in fewer bits
     bool expert;         // the weights are those of experts, which the expert axis spreads
     bool tied;           // the weights are those of the embedding: a copy of its own only elsewhere
@@ -296,8 +297,8 @@ typedef struct tp_narrowing {
 } tp_narrowing;
 tp_status tp_op_narrow(tp_op *op, const tp_narrowing *how, tp_error *error);
 
-// The op keeps its output, too, which the next product did.
-void tp_op_keep_output(tp_op *op);
+// The op keeps so many bytes of its output, too, at most all, which the next product did.
+void tp_op_keep_output(tp_op *op, double bytes);
 
 // The same op in full recomputation (arXiv 2205.05198, section 5): runs again before its backward pass
 // and keeps `saved_bytes`, the input of what is recomputed together, or nothing.

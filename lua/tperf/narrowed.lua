@@ -13,6 +13,7 @@ local op = require "tperf.op"
 local narrowed = {}
 
 local WIDE <const> = 2      -- bytes of a number
+local TWELVE <const> = 1.5  -- of one in E5M6
 local FLOPS <const> = 2     -- of a number: scaled and rounded, or compared
 local MULTIPLE <const> = 16 -- of both features, for 8-bit products (cuBLAS, Transformer Engine); others stay
 
@@ -36,7 +37,7 @@ end
 
 local function of(shape, name, o)
   o.name = (shape.name .. name):sub(1, 23)
-  local made = op.custom(o)
+  local made = op.custom(o):single()
   if shape.recomputed then made:recompute(0) end
   return made
 end
@@ -48,7 +49,8 @@ local function amax(shape, n)
   })
 end
 
-local function cast(shape, r, n, behind_norm)
+-- elsewhere: attention keeps X, in 12 bits, of which the backward pass makes the copy by columns.
+local function cast(shape, r, n, behind_norm, elsewhere)
   local forward, backward = (WIDE + r.number) * n.input, (WIDE + r.number) * n.gradient
   local narrow_dw, saved = r.weight_grad == "narrow", 0
   local turned = r.columns == "transposed" and n.input_gathered > 0 -- X's second copy, when it has been gathered again
@@ -56,7 +58,8 @@ local function cast(shape, r, n, behind_norm)
     local columns = column_bytes(r, n.input, n.input_gathered)
     forward, backward = forward + (turned and 0 or columns), backward + (turned and columns or 0)
     if behind_norm and r.norms_quantise then forward = math.max(forward - 2 * WIDE * n.input, 0) end
-    saved = r.number * n.kept
+    saved = not elsewhere and r.number * n.kept or 0
+    if elsewhere then backward = backward + (TWELVE + r.number) * n.input end
   elseif narrow_dw then
     backward = backward + (WIDE + r.number) * n.input
   end
@@ -123,13 +126,16 @@ local function runs_in(shape, r)
   return r.products == "all" or shape.expert == (r.products == "experts")
 end
 
--- Whose output a narrowed product no longer keeps: attention's, if nothing between them keeps it.
-local function keep_output(list, attention)
-  if not attention then return end
+-- Attention, whose output a narrowed product no longer keeps as it is, keeps it itself, if nothing between them does:
+-- in 16 bits, or in 12 for both (arXiv 2412.19437, section 3.3.3). Whether it keeps it for both.
+local function keep_output(list, attention, shape, r)
+  if not attention or r.inputs ~= "narrow" then return false end
   for i = attention + 1, #list do
-    if list[i]:keeps() > 0 then return end
+    if list[i]:keeps() > 0 then return false end
   end
-  list[attention] = list[attention]:keeping()
+  local shared = r.attention_output == "e5m6"
+  list[attention] = list[attention]:keeping((shape.saved + shape.again) * (shared and TWELVE / WIDE or 1))
+  return shared
 end
 
 --- The ops of a block, some of whose products become several.
@@ -140,10 +146,10 @@ function narrowed.block(ops, r)
   for i, one in ipairs(ops) do
     local shape = one:product()
     if runs_in(shape, r) then
-      if r.inputs == "narrow" then keep_output(list, attention) end
+      local elsewhere = keep_output(list, attention, shape, r)
       local n = numbers(shape, r)
       if r.measured then list[#list + 1] = amax(shape, n) end
-      list[#list + 1] = cast(shape, r, n, i > 1 and ops[i - 1]:is_norm())
+      list[#list + 1] = cast(shape, r, n, i > 1 and ops[i - 1]:is_norm(), elsewhere)
       list[#list + 1] = weight_cast(shape, r)
       list[#list + 1] = product(one, r)
       attention = nil

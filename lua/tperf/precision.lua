@@ -63,7 +63,7 @@ local kept = check.choice { NARROW, optional = true }
 --- The fields of a recipe of one's own.
 precision.schema = {
   recipe = check.choice { precision.names },
-  name = check.string { optional = true }, -- in answers; the recipe's
+  name = check.string { optional = true }, -- in answers; the recipe's, and what the table changes of it
   products = check.choice { { "all", "experts", "dense" }, default = "all" }, -- which run in it
   first_layers = layers, last_layers = layers, -- so many of the model's stay in bf16
   parameters = check.choice { NARROW, default = "bf16" }, -- narrow: they have no 16-bit copy (Megatron's fp8 params)
@@ -73,6 +73,8 @@ precision.schema = {
   tensor_gather = kept, -- what a tensor-parallel gather of a product's input or gradient carries (narrow)
   weight_grad = kept, -- in which the weight gradient's product runs (narrow)
   activation = check.choice { { "fp8", "bf16" }, default = "bf16" }, -- how an activation function's inputs are kept
+  -- How attention's output is kept: for its own backward pass in 16 bits, or once for both it and the product behind.
+  attention_output = check.choice { { "bf16", "e5m6" }, default = "bf16" },
   dispatch = check.choice { { "fp8", "bf16" }, default = "bf16" }, -- how tokens, and their gradients, go to experts
 }
 
@@ -97,13 +99,31 @@ local function bytes_of(recipe, block) return BYTES[recipe.dtype] + (block and r
 
 local known = {} -- name -> record
 
+local ALL <const> = { products = "all", first_layers = 0, last_layers = 0, parameters = "bf16", activation = "bf16",
+  attention_output = "bf16", dispatch = "bf16" }
+
+-- "fp8-current (parameters narrow)": a recipe, and what a table says beyond its defaults.
+local function name_of(o)
+  local list = {}
+  for _, field in ipairs(check.names(precision.schema)) do
+    local said = field ~= "recipe" and field ~= "name" and o[field] ~= nil and o[field] ~= ALL[field]
+    if said then list[#list + 1] = ("%s %s"):format(field:gsub("_", " "), tostring(o[field])) end
+  end
+  return #list > 0 and ("%s (%s)"):format(o.recipe, table.concat(list, ", ")) or o.recipe
+end
+
 local function record_of(value)
-  local o = type(value) == "string" and { recipe = value, products = "all", first_layers = 0, last_layers = 0,
-    parameters = "bf16", activation = "bf16", dispatch = "bf16" } or value
+  local o = value
+  if type(o) == "string" then
+    o = { recipe = value }
+    for name, field in pairs(ALL) do o[name] = field end
+  elseif RECIPES[o.name] then
+    check.fail("'precision.name' must not be a recipe's, got '%s'", o.name)
+  end
   local recipe, r = RECIPES[o.recipe], {}
   for name, field in pairs(recipe) do r[name] = field end
   for name, field in pairs(o) do r[name] = field end
-  r.name, r.wide = o.name or o.recipe, BYTES[recipe.dtype] == 2
+  r.name, r.wide = o.name or name_of(o), BYTES[recipe.dtype] == 2
   r.number, r.weight = bytes_of(recipe, recipe.block), bytes_of(recipe, recipe.weight_block)
   r.eight = BYTES.fp8 + (recipe.block and recipe.scale / recipe.block or 0)
   r.inputs = r.weight_grad == "bf16" and "bf16" or r.inputs or "narrow"

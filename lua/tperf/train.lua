@@ -153,7 +153,7 @@ end
 local CHOSEN = {
   "strategy", "global_batch", "pp", "dp", "micro_batch", "panels", "fast", "zero", "schedule", "virtual_stages",
   "recompute", "recompute_modules", "recompute_method", "recompute_num_layers", "offload_layers",
-  "offload_modules", "offload_optimizer", "reshard_after_forward", "sequence_parallel",
+  "offload_modules", "offload_optimizer", "reshard_after_forward", "sequence_parallel", "precision",
 }
 
 -- The arguments with what they do not say taken from their `configuration`.

@@ -4,6 +4,7 @@
 //   op:drop_input(part), op:repeat_part(part, output_bytes)   what makes its input, or it itself, runs again, see there
 //   op:offload(input_alone)                       what it keeps goes to the host, see tperf/op.h
 //   op:hold(saved_bytes, passing_bytes)           what it keeps, and what its passes hold beside
+//   op:single()                                   its backward pass is one kernel
 //   op:again(bytes)                               of what it keeps, so much is made again instead
 //   op:belong(module), op:belongs(module) -> boolean        to one of tp_module_names
 //   op:communicate(pass, kind, axis, bytes, share, beside, routing, exchanges)  adds a collective to "forward" or "backward"
@@ -12,10 +13,11 @@
 //   op:narrowed { dtype =, number = … }           a copy of a product in another precision, see tp_narrowing
 //   op:is_norm()
 //   op:keeps()                                    bytes that its backward pass needs, kept or made again
-//   op:keeping()                                  a copy that keeps its output; nil when nothing keeps it for the op
+//   op:keeping(bytes)                             a copy that keeps (so many bytes of) its output; nil when no other op
+//                                                 keeps it for this one
 // and fields(), bytes() and routed_parts(), see there.
-// recompute, drop_input, repeat_part, offload, hold, again, belong and communicate change the op, and are for the library,
-// before anyone else has it.
+// recompute, single, drop_input, repeat_part, offload, hold, again, belong and communicate change the op, and are for the
+// library, before anyone else has it.
 #include <math.h>
 #include <string.h>
 
@@ -117,6 +119,13 @@ static void read_routing(lua_State *L, const tp_op *op, tp_comm *comm) {
     if (!fault && !(comm->units >= 0)) fault = "'units' must not be negative";
     if (!fault && comm->kind != TP_ALL_TO_ALL) fault = "only an all_to_all has it";
     if (fault) tp_bind_fail(L, "op '%s': once: %s", op->name, fault);
+}
+
+static int single(lua_State *L) {
+    tp_op *op = luaL_checkudata(L, 1, type_name);
+    op->single = true;
+    lua_settop(L, 1);
+    return 1;
 }
 
 static int input_bytes(lua_State *L) {
@@ -340,12 +349,14 @@ static int keeps(lua_State *L) {
 
 static int keeping(lua_State *L) {
     if (tp_bind_check_op(L, 1)->output_bytes == 0) return 0;
-    tp_op_keep_output(push_copy(L));
+    double bytes = luaL_optnumber(L, 2, HUGE_VAL);
+    tp_op_keep_output(push_copy(L), bytes);
     return 1;
 }
 
 static const luaL_Reg methods[] = {
     {"recompute", recompute},
+    {"single", single},
     {"input_bytes", input_bytes},
     {"drop_input", drop_input},
     {"repeat_part", repeat},

@@ -1,4 +1,5 @@
 // narrow.c: a product with weights in another precision, see tperf/op.h. Letters as in linear.c.
+#include <math.h>
 #include <stddef.h>
 
 #include "op/counts.h"
@@ -63,7 +64,7 @@ tp_status tp_op_narrow(tp_op *op, const tp_narrowing *how, tp_error *error) {
     return TP_OK;
 }
 
-void tp_op_keep_output(tp_op *op) {
-    *(op->recomputed ? &op->again_bytes : &op->saved_bytes) += op->output_bytes;
+void tp_op_keep_output(tp_op *op, double bytes) {
+    *(op->recomputed ? &op->again_bytes : &op->saved_bytes) += fmin(bytes, op->output_bytes);
     op->output_bytes = 0;
 }

@@ -271,7 +271,7 @@ tp_op_work tp_op_work_of(const tp_op *op, const tp_platform *on, int64_t panels)
         op_flops(op, on),
     };
     work.forward.launches = 1;
-    work.backward.launches = 2; // the gradients of the input and of the weights
+    work.backward.launches = op->single ? 1 : 2; // the gradients of the input and of the weights
     return work;
 }
 

@@ -9,7 +9,7 @@ local launch = {}
 
 local STACKS <const> = {
   megatron = { table = "megatron-lm-2026-08", module = "megatron", precisions = {
-    ["fp8-delayed"] = true, ["fp8-current"] = true, ["fp8-block"] = true, mxfp8 = true,
+    "fp8-delayed", "fp8-current", "fp8-block", "mxfp8",
   } },
   ["megatron-bridge"] = { table = "megatron-bridge-2026-08", module = "bridge" },
   torchtitan = { table = "torchtitan-2026-02", module = "torchtitan", keeps_gathered = true },
@@ -118,7 +118,7 @@ local function training(c, model, options)
   n.microbatches = n.global_batch // n.dp // n.micro_batch
   n.seq = sequence(c, model, options)
   n.zero = choice(c, "zero", { 1, 0, 2, 3 })
-  n.precision = c.precision or "bf16"
+  n.precision, n.narrow_parameters = tostring(c.precision or "bf16"):gsub(" %(parameters narrow%)$", "")
   n.reshards = n.zero < 3 or c.reshard_after_forward ~= false
   n.sequence_parallel = n.tp > 1 and c.sequence_parallel ~= false
   expert_sizes(n, model)
@@ -153,6 +153,13 @@ local schema = {
   weight_dtype = check.string { default = "bf16" },
 }
 
+local function is_one_of(name, list)
+  for _, one in ipairs(list or {}) do
+    if one == name then return true end
+  end
+  return false
+end
+
 --- The launch of a configuration: a shell script, a TOML, a YAML or a Python recipe, with comments for what tperf
 --- assumed and the stack cannot be told. What the stack cannot do is an error that names the axis.
 ---@param configuration table  of tperf.search, tperf.train or tperf.infer
@@ -172,7 +179,7 @@ function launch.text(configuration, stack, options)
   local o = check.record("tperf.report.launch", options or {}, schema)
   local model = o.model and models(o.model)
   local n, w = (known.serving and serving or training)(configuration, model, o), writer(stack, tables.load(known.table))
-  if not known.serving and n.precision ~= "bf16" and not (known.precisions or {})[n.precision] then
+  if not known.serving and n.precision ~= "bf16" and not is_one_of(n.precision, known.precisions) then
     check.fail("tperf.report.launch: %s is written without arguments for precision '%s'; write it with precision = "
       .. "\"bf16\" and add them", stack, n.precision)
   end

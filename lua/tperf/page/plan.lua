@@ -14,9 +14,9 @@ local MOST_PASSES <const> = 60000 -- in a chart that is drawn while somebody wai
 
 -- Of a search's arguments those that hold for each configuration that it finds.
 local SHARED <const> = {
-  "model", "system", "seq", "rules", "software", "attention", "optimizer", "weights", "gradients", "master", "moments",
-  "offload_layers", "offload_modules", "offload_optimizer", "recompute_modules", "recompute_method",
-  "recompute_num_layers", "recompute_layers", "reserve",
+  "model", "system", "seq", "rules", "software", "attention", "precision", "optimizer", "weights", "gradients",
+  "master", "moments", "offload_layers", "offload_modules", "offload_optimizer", "recompute_modules",
+  "recompute_method", "recompute_num_layers", "recompute_layers", "reserve",
 }
 
 -- The arguments of tperf.search.

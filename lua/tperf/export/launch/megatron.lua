@@ -47,6 +47,7 @@ local function precision(n, w)
   if not recipe then return end
   w.put("--fp8-format", recipe[2])
   w.put("--fp8-recipe", recipe[1])
+  if n.narrow_parameters > 0 then w.put("--fp8-param-gather", true) end
 end
 
 return function(n, w)
