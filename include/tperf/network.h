@@ -33,8 +33,9 @@ tp_status tp_network_join(tp_network *network, const tp_op *op, tp_error *error)
 // Parameters that a GPU holds.
 typedef struct tp_weights {
     double bytes; // in the dtypes that the ops use them in
-    double count;
+    double count; // that are trained
     double narrow; // of `count`, those in fewer than 32 bits
+    double frozen; // of `bytes`, those of parameters that are not trained, which are in no other field
 } tp_weights;
 
 // Sums over the ops of a section (one layer) and one micro-batch, on one GPU.
@@ -55,6 +56,7 @@ static inline void tp_weights_add(tp_weights *sum, const tp_weights *part, doubl
     sum->bytes += times * part->bytes;
     sum->count += times * part->count;
     sum->narrow += times * part->narrow;
+    sum->frozen += times * part->frozen;
 }
 
 // works[n_ops], for a number of panels.

@@ -4,6 +4,7 @@ local core = require "tperf.core"
 local check = require "tperf.check"
 local refusal = require "tperf.refusal"
 local memo = require "tperf.memo"
+local adapters = require "tperf.strategy.adapters"
 local architecture = require "tperf.arch"
 local strategy = require "tperf.strategy"
 
@@ -123,24 +124,45 @@ local function key_of(s, sizes, micro_batch, variant)
   return micro_batch .. " " .. table.concat(sizes, " ") .. " " .. words_of(s, variant)
 end
 
+-- The sums of a whole model's sections: parameters, those that are trained, those of adapters, and FLOPs on the matrix
+-- units, both passes.
+local function totals_of(sections, runs)
+  local sum, times = { parameters = 0.0, trained = 0.0, adapters = 0.0, flops = 0.0 }, { [#sections - 1] = 1, [#sections] = 1 }
+  for _, run in ipairs(runs) do times[run[1]] = (times[run[1]] or 0) + run[2] end
+  for i, blocks in ipairs(sections) do
+    for _, list in ipairs(blocks) do
+      for _, one in ipairs(list) do
+        local c = one:counts()
+        local own = c.tied and i == #sections and 0 or 1
+        sum.parameters = sum.parameters + own * times[i] * c.parameters
+        sum.trained = sum.trained + own * times[i] * c.trained
+        sum.adapters = sum.adapters + (adapters.is(one) and times[i] * c.trained or 0)
+        sum.flops = sum.flops + times[i] * (c.forward.tensor_flops + c.backward.tensor_flops)
+      end
+    end
+  end
+  return sum
+end
+
 -- The networks of a model's parts in one strategy.
-local function lay_out(model, s, attention, rules, apart)
-  local plan = architecture.of(model, rules, apart)
+local function lay_out(model, s, attention, rules, apart, tuning)
+  local plan = architecture.of(model, rules, apart, tuning)
   local kinds, runs = kinds_of(plan)
   -- Shapes without experts share too little for it to be worth the while.
   local memory = s.built_in and model.experts and not model.architecture and memo.new() or nil
   local prefix = layout.signature(model) .. attention .. " " .. rules.name .. (apart and " apart" or "")
+    .. (tuning and " tuned " .. tuning.key or "")
+  local sequences = tuning and tuning.sequences or 1 -- of a sample
   -- One GPU's share of layers with a sequence of their own.
   local function share_of(group, sizes, micro_batch, variant)
     local options = { seq = group.seq }
     for name, value in pairs(variant) do options[name] = value end
-    local share = strategy.share(s, model, micro_batch, sizes, rules, options)
-    share.attention = attention
+    local share = strategy.share(s, model, micro_batch * sequences, sizes, rules, options)
+    share.attention, share.tuning = attention, tuning
     return share
   end
-  local function build(sizes, micro_batch, variant)
-    local share = strategy.share(s, model, micro_batch, sizes, rules, variant)
-    share.attention = attention
+  local function sections_of(sizes, micro_batch, variant)
+    local share = share_of({}, sizes, micro_batch, variant)
     local sections, widest, part = {}, share:boundary(model.hidden), variant.part
     for i, group in ipairs(kinds) do
       local own = group.seq and share_of(group, sizes, micro_batch, variant) or share
@@ -152,15 +174,24 @@ local function lay_out(model, s, attention, rules, apart)
     share.group = nil
     sections[#kinds + 1] = ops_of(part and {} or plan.first, model, share, memory)
     sections[#kinds + 2] = ops_of(part == "attention" and {} or plan.last, model, share, memory)
-    local boundary = ELEMENT_BYTES * widest
+    -- A reference model's activations go forward, too: one message in three.
+    return sections, ELEMENT_BYTES * widest * (tuning and tuning.reference and 1.5 or 1)
+  end
+  local function build(sizes, micro_batch, variant)
+    local sections, boundary = sections_of(sizes, micro_batch, variant)
     return core.network(s.grid, sizes, boundary, sections)
+  end
+  local function totals()
+    local sizes = {}
+    for i, axis in ipairs(s.axes) do sizes[i] = axis.cuts[1] == "state" and 0 or 1 end
+    return totals_of(sections_of(sizes, 1, { recompute = "none", sequence_parallel = true }), runs)
   end
   local function network(sizes, micro_batch, variant)
     local key = key_of(s, sizes, micro_batch, variant)
     local known = shapes_of(s, prefix)[key]
     return known or remember(s, prefix, key, build(sizes, micro_batch, variant))
   end
-  return { kinds = kinds, runs = runs, has_ends = #plan.first + #plan.last > 0, network = network }
+  return { kinds = kinds, runs = runs, has_ends = #plan.first + #plan.last > 0, network = network, totals = totals }
 end
 
 local layouts = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy and the rest -> layout
@@ -168,14 +199,16 @@ local layouts = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy
 --- Lays a model out by one strategy: { kinds, runs, has_ends, network = function(sizes, micro_batch, variant) }.
 ---@param variant table  recompute = "none" …, sequence_parallel = boolean; for inference also mode, seq, context and
 ---  dtypes, as options of strategy.share; nothing changes it any more
+---@param tuning table?  what of it is trained, see tperf/tuning.lua; its `totals`, a function, sums that up
 ---@param apart boolean?  modules of multi-token prediction are layers of their own, behind all others
-function layout.of(model, s, attention, rules, apart)
+function layout.of(model, s, attention, rules, apart, tuning)
   check_attention(s, attention)
   layouts[model] = layouts[model] or setmetatable({}, { __mode = "k" })
   local known = layouts[model]
   known[rules] = known[rules] or {}
   local key = s.name .. " " .. attention .. (apart and " apart" or "")
-  known[rules][key] = known[rules][key] or lay_out(model, s, attention, rules, apart)
+    .. (tuning and " tuned " .. tuning.key or "")
+  known[rules][key] = known[rules][key] or lay_out(model, s, attention, rules, apart, tuning)
   return known[rules][key]
 end
 

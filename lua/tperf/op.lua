@@ -30,6 +30,7 @@
 --  head_dim, value_dim   sizes of a key and of a value (head_dim)
 --  queries_rows, queries_columns, head_dim_columns   queries and head_dim over the grid's sides
 --  causal, window        what a query sees: those before it; the last `window` of them
+--  seen                  keys that a query sees on average, in sequences of several documents
 --  dropout               true: with dropout of the scores
 --  sinks                 true: one learned score a head
 --  values_in_keys        true: values are part of the keys
@@ -95,7 +96,7 @@ op.summa_scores, op.summa_attend = core.summa_scores, core.summa_attend
 op.flash_attention = core.flash_attention
 
 --- Fused attention over the pairs that see each other: batch, heads, head_dim, queries and keys (or seq for both);
---- kv_heads (heads), value_dim (head_dim), causal, window, dropout, sinks, values_in_keys, kv_dtype, shards (queries
+--- kv_heads (heads), value_dim (head_dim), causal, window, seen, dropout, sinks, values_in_keys, kv_dtype, shards (queries
 --- are an even share of so many times more), gather: the axis over which keys and values are gathered.
 ---  ring   true: they pass from GPU to GPU beside the kernels instead
 function op.attention(o)

@@ -126,7 +126,7 @@ static void push_op(lua_State *L, const tp_network *network, const tp_op *op,
     lua_pushstring(L, op->block);
     lua_setfield(L, -2, "block");
     tp_fields_set(L, "weight_bytes", op->weight_bytes);
-    tp_fields_set(L, "weight_grad_bytes", op->weight_bytes);
+    tp_fields_set(L, "weight_grad_bytes", op->frozen ? 0 : op->weight_bytes);
     tp_fields_set(L, "saved_bytes", op->saved_bytes);
     push_pass(L, network, op, &op->forward, &cost->forward, placement, on);
     lua_setfield(L, -2, "forward");

@@ -1,9 +1,11 @@
 // bind_op.c: tperf.core.op: a constructor for each kind of op, is(value), and the methods of an op:
 //   op:recompute(saved_bytes)                     in full recomputation, see tperf/op.h
+//   op:freeze(element)                            its parameters are not trained, and kept in so many bytes each
+//   op:stop()                                     nothing below it is trained
 //   op:communicate(pass, kind, axis, bytes, share, beside)  adds a collective to "forward" or "backward"
 //   op:counts()                                   a record of all counts
 // and fields() and bytes(), see there.
-// The first two change the op, and are for the library, before anyone else has it.
+// All but the last change the op, and are for the library, before anyone else has it.
 #include <math.h>
 #include <string.h>
 
@@ -88,6 +90,19 @@ static int recompute(lua_State *L) {
     return 1;
 }
 
+static int freeze(lua_State *L) {
+    tp_op *op = luaL_checkudata(L, 1, type_name);
+    tp_op_freeze(op, luaL_optnumber(L, 2, -1));
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int stop(lua_State *L) {
+    tp_op_stop(luaL_checkudata(L, 1, type_name));
+    lua_settop(L, 1);
+    return 1;
+}
+
 static int communicate(lua_State *L) {
     static const char *const passes[] = {"forward", "backward", NULL};
     tp_op *op = luaL_checkudata(L, 1, type_name);
@@ -140,6 +155,8 @@ static int counts(lua_State *L) {
     lua_pushstring(L, tp_dtype_names[op->dtype]);
     lua_setfield(L, -2, "dtype");
     tp_fields_set(L, "weight_bytes", op->weight_bytes);
+    tp_fields_set(L, "parameters", op->parameters);
+    tp_fields_set(L, "trained", op->frozen ? 0 : op->parameters);
     tp_fields_set(L, "saved_bytes", op->saved_bytes);
     tp_fields_set(L, "repeated_bytes", op->repeated_bytes);
     lua_pushboolean(L, op->expert);
@@ -157,6 +174,8 @@ static int counts(lua_State *L) {
 
 static const luaL_Reg methods[] = {
     {"recompute", recompute},
+    {"freeze", freeze},
+    {"stop", stop},
     {"communicate", communicate},
     {"counts", counts},
     {NULL, NULL},

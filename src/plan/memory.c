@@ -85,7 +85,8 @@ static activations activations_of(const question *q, const tp_stage *stage, doub
 
 // The bytes of what has so many for each byte, each parameter and each narrow parameter.
 static double held(const tp_weights *w, const tp_weights *rate) {
-    return rate->bytes * w->bytes + rate->count * w->count + rate->narrow * w->narrow;
+    return rate->bytes * w->bytes + rate->count * w->count + rate->narrow * w->narrow +
+           rate->frozen * w->frozen;
 }
 
 // The same of a stage, whose ends may have another rate.
@@ -126,7 +127,8 @@ static tp_memory memory_of(const question *q, const tp_stage *stage) {
     const tp_pipeline *pipeline = q->candidate->pipeline;
     int zero = q->candidate->zero;
     weights w = weights_of(q, stage);
-    tp_weights kept = {.bytes = t->kept_bytes > 0 ? 0 : 1, .count = t->kept_bytes};
+    tp_weights kept = {.bytes = 1};
+    if (t->kept_bytes > 0) kept = (tp_weights){.count = t->kept_bytes, .frozen = 1};
     tp_weights gradient = {.count = t->gradient_bytes};
     tp_weights state = {.count = t->optimizer_bytes, .narrow = t->narrow_bytes};
     tp_weights end_state = {.count = t->end_optimizer_bytes, .narrow = t->narrow_bytes};
@@ -211,6 +213,7 @@ double tp_optimizer_bytes(const tp_candidate *candidate, const tp_job *job,
         .bytes = t->kept_bytes > 0 ? 0 : 1,
         .count = 2 * t->optimizer_bytes + 3 * t->gradient_bytes + t->kept_bytes,
         .narrow = 2 * t->narrow_bytes,
+        .frozen = t->kept_bytes > 0 ? 0 : -1,
     };
     tp_weights end_rate = rate;
     end_rate.count += 2 * (t->end_optimizer_bytes - t->optimizer_bytes);

@@ -38,8 +38,9 @@ tp_status tp_network_join(tp_network *network, const tp_op *op, tp_error *error)
 }
 
 static tp_weights weights_of(const tp_op *op) {
+    if (op->frozen) return (tp_weights){.bytes = op->weight_bytes, .frozen = op->weight_bytes};
     bool narrow = op->weight_bytes < FP32_BYTES * op->parameters;
-    return (tp_weights){op->weight_bytes, op->parameters, narrow ? op->parameters : 0};
+    return (tp_weights){op->weight_bytes, op->parameters, narrow ? op->parameters : 0, 0};
 }
 
 void tp_network_bytes(const tp_network *network, tp_layer_cost *costs) {
@@ -54,7 +55,7 @@ void tp_network_bytes(const tp_network *network, tp_layer_cost *costs) {
             if (op->tied) tp_weights_add(&sum.tied, &weights, 1);
             sum.saved_bytes += op->saved_bytes;
             sum.again_bytes += op->again_bytes;
-            whole = whole && op->recomputed;
+            whole = whole && (op->recomputed || op->backward.absent);
             double panels = op->panels ? op->forward.bytes_per_panel : 0;
             double work = op->forward.bytes + panels - op->repeated_bytes - op->weight_bytes -
                           op->saved_bytes - op->again_bytes;
