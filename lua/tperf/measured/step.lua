@@ -10,6 +10,7 @@ local fitting = require "tperf.placement".fitting
 local runtime = require "tperf.runtime"
 local software = require "tperf.software"
 local stacks = require "tperf.measured.stacks"
+local tuning = require "tperf.measured.tuning"
 
 local step = { name = "step", columns = { "workload", "gpus", "layers", "hidden", "global_batch", "iter_s" } }
 
@@ -65,7 +66,9 @@ local function sizes_of(row)
   local s = { gpus = read.count(row.gpus) }
   for _, name in ipairs { "tp", "pp", "cp", "ep" } do s[name] = read.count(row[name]) or 1 end
   s.vp = read.count(row.vp) or row.schedule:lower():find "^interleaved 1f1b$" and USUAL_CHUNKS or 1
-  if row.tp == "" and row.pp == "" and not row.zero_fsdp:find "FSDP" then return nil, "the parallelism is not given" end
+  if row.tp == "" and row.pp == "" and not row.zero_fsdp:find "FSDP" and not tuning.layout(row, s) then
+    return nil, "the parallelism is not given"
+  end
   if not s.gpus then return nil, "the number of GPUs is not given" end
   local product = s.tp * s.pp * s.cp
   if s.gpus % product ~= 0 then return nil, "tp x pp x cp does not divide the GPUs" end
@@ -122,8 +125,11 @@ local function micro_batch_of(row, s)
   return batch, micro
 end
 
+-- A step of reinforcement learning is mostly generation.
+local TRAINS <const> = { pretrain = true, lora = true, sft = true }
+
 local function common_reason(row, software_stack)
-  if row.workload ~= "pretrain" then return "not pretraining (" .. row.workload .. ")" end
+  if not TRAINS[row.workload] then return "not training alone (" .. row.workload .. ")" end
   if row.notes:find "INVALID" or row.notes:find "wrong%-ffn" then return "the table itself says that it is wrong" end
   local offload = read.text(row.offload):match "^activations" or read.text(row.offload):match "^optimizer"
   if offload then return "offloads " .. offload end
@@ -158,6 +164,7 @@ function step.case(row, options)
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
     graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
     gradients = first_of(row.grad_reduce_dtype, { { "fp32", "fp32" }, { "bf16", "bf16" } }),
+    peft = tuning.peft(row), packing = tuning.packing(row),
   }
   case.measured, reason = rates.seconds(case, row)
   if not case.measured then return nil, reason end
@@ -214,6 +221,7 @@ function step.request(case, system, profile, recompute)
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
     virtual_stages = interleaved and s.vp or nil, zero = case.zero, recompute = recompute or case.recompute,
     sequence_parallel = case.sequence_parallel, software = profile, gradients = case.gradients,
+    peft = case.peft, packing = case.packing,
     fast = placement_of(s, system.network.fast.domain),
   }
   for name, value in pairs(s.pp > 1 and case.dealt or {}) do request[name] = value end

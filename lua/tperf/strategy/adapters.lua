@@ -27,10 +27,13 @@ local function linear(o, given)
   return op.grouped_linear(given)
 end
 
-local function pass_over(name, elements, dtype, forward, backward)
-  return op.elementwise {
-    name = name, elements = elements, dtype = dtype, forward_flops = 1, backward_flops = 1, saved_bytes = 0,
-    forward_bytes = forward * BYTES, backward_bytes = backward * BYTES,
+-- alpha / r times the result, written; read with the product's, the sum written; back, the gradient read, scaled,
+-- written, and the two gradients of the input read, their sum written. The numbers are of this GPU.
+local function join(name, dtype, scaled, summed, inputs)
+  return op.custom {
+    name = name, dtype = dtype, forward = { vector_flops = scaled + summed, bytes = BYTES * (2 * scaled + 3 * summed) },
+    backward = { vector_flops = scaled + inputs, bytes = BYTES * (2 * scaled + 3 * inputs) },
+    repeated_bytes = BYTES * (scaled + summed),
   }
 end
 
@@ -85,9 +88,8 @@ local function adapter(list, p, o, given, cut, name, n_out)
     name = name .. "-B", tokens = given.tokens, n_in = peft.rank, n_out = c.n_out, dtype = p.dtype,
     parameter_grad = given.parameter_grad,
   }))
-  add(pass_over(name .. "-scale", 1.0 * given.tokens * c.n_out, p.dtype, 2, 2))
   if c.spread then add(spread(p, name .. "-spread", given, c.wide, c.axis)) end
-  add(pass_over(name .. "-sum", c.elements, p.dtype, 3, 3.0 * given.tokens * given.n_in / c.elements))
+  add(join(name .. "-sum", p.dtype, 1.0 * given.tokens * c.n_out, c.elements, 1.0 * given.tokens * given.n_in))
 end
 
 -- The adapters of a product, one for each of the parts that were asked for.
