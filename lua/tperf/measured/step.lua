@@ -1,6 +1,7 @@
 --- Published training runs, one per row: the columns of the measured tables (docs/accuracy.md).
 local check = require "tperf.check"
 local fabrics = require "tperf.measured.fabrics"
+local pipeline_layout = require "tperf.pipeline_layout"
 local rates = require "tperf.measured.rates"
 local read = require "tperf.measured.read"
 local gpus = require "tperf.measured.gpus"
@@ -50,10 +51,14 @@ local function zero_of(row, sizes)
   return sizes.pp > 1 and row.zero_fsdp:find "FSDP" and math.min(stage, 1) or stage
 end
 
--- The precision of the products: nil where the row leaves it open.
-local function precision_of(text)
-  text = text:lower()
-  if text:find " or " then return nil end
+-- The precision of the products: nil where the row leaves it open. Of two, the one that the row's configuration has, or
+-- that its GPU has units for: NVIDIA's before Blackwell have none for four bits.
+local function precision_of(row)
+  local text = row.dtype:lower()
+  if text:find " or " then
+    if row.gpu:find "[HA]%d00" then return "fp8" end
+    return read.text(row.fp8_recipe):find "^fp4" and "fp4" or nil
+  end
   if text:find "fp4" then return "fp4" end
   return text:find "fp8" and "fp8" or "bf16"
 end
@@ -96,10 +101,15 @@ local GATHERING <const> = { ["torchtitan-2024"] = true, ["torchao-2025"] = true,
 
 -- How the run's layers are dealt out over its stages, as arguments of tperf.train: a string of Megatron's, layers of
 -- the first and last stage, or ends that count as layers.
-local function layout_of(row, model)
+-- A layout whose stages are no multiple of the row's is another run's; where the row gives no chunks of a stage, they
+-- follow from it (as in Megatron-LM).
+local function layout_of(row, model, sizes)
   local text, a = read.text(row.pp_layout):gsub("\\", ""), {}
   if text == "" then return a end
   if text:find "^E" then
+    local stages = pipeline_layout.stages(text)
+    if stages % sizes.pp ~= 0 or sizes.vp > 1 and stages ~= sizes.pp * sizes.vp then return a end
+    sizes.vp = stages // sizes.pp
     a.pipeline_layout = require "tperf.model"(model).mtp == 0 and text:gsub("m", "") or text
   else
     a.first_stage_layers, a.last_stage_layers = read.count(text:match "first (%d+)" or ""),
@@ -149,7 +159,7 @@ function step.case(row, options)
   if reason then return nil, reason end
   local recompute = recompute_of(row, software_stack)
   if not recompute then return nil, "recomputation: " .. row.recompute end
-  local precision = precision_of(row.dtype)
+  local precision = precision_of(row)
   if not precision then return nil, "the precision is not settled" end
   local model, sizes, batch, micro
   model, reason = models.of(row)
@@ -160,7 +170,7 @@ function step.case(row, options)
     gpu = row.gpu, source = row.source, stack = software_stack,
     label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
     zero = zero_of(row, sizes), sequence_parallel = row.sp == "1", precision = precision,
-    dealt = layout_of(row, model),
+    dealt = layout_of(row, model, sizes),
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
     graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
     gradients = first_of(row.grad_reduce_dtype, { { "fp32", "fp32" }, { "bf16", "bf16" } }),
