@@ -236,8 +236,9 @@ void tp_op_recompute(tp_op *op, double saved_bytes);
 
 // The op's parameters are not trained: of the backward pass the gradient of the input remains, and a product keeps no
 // input for it (arXiv 2106.09685). What ran beside the product that is gone hides behind nothing. element: bytes that
-// each parameter is kept in from now on; negative: as before.
-void tp_op_freeze(tp_op *op, double element);
+// each parameter is kept in from now on; negative: as before. keeps_input: another op needs it (fused attention its
+// result).
+void tp_op_freeze(tp_op *op, double element, bool keeps_input);
 
 // Nothing that the op's input comes from is trained: of the backward pass the gradients of the parameters remain.
 // Without any there is no such pass, and nothing is kept for it.

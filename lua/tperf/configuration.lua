@@ -213,7 +213,7 @@ function configuration.of(question, s, network, found)
   c.idle = idle_of(c, s, question.system.network.fast.domain)
   c.throughput = question.global_batch / c.time
   c.tokens_per_second = c.throughput * tokens_of(question)
-  c.trained_parameters = question.work and question.work.trained
+  c.trained_parameters = question.work and math.tointeger(question.work.trained)
   c.feasible = configuration.fits(c.memory, question)
   c.mfu, c.mfu_all_pairs = utilisation(c, question)
   runtime.describe(c, question.profile, question)

@@ -29,8 +29,8 @@
 --  queries, keys, seq    rows of queries, of keys; seq for both
 --  head_dim, value_dim   sizes of a key and of a value (head_dim)
 --  queries_rows, queries_columns, head_dim_columns   queries and head_dim over the grid's sides
---  causal, window        what a query sees: those before it; the last `window` of them
---  seen                  keys that a query sees on average, in sequences of several documents
+--  causal, window, seen  what a query sees: those before it; the last `window` of them; so many on average, in
+--                        sequences of several documents
 --  dropout               true: with dropout of the scores
 --  sinks                 true: one learned score a head
 --  values_in_keys        true: values are part of the keys
@@ -43,8 +43,7 @@
 --  row_sum, statistics   axis over which a row is spread
 --  grad_statistics       numbers all-reduced over it in the backward pass
 --  root_mean_square      true: RMSNorm
---  gathered_tokens       rows after the gather, where the shards do not add up
---  parameters            how many
+--  gathered_tokens, parameters   rows after the gather, where the shards do not add up; how many
 --  forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes   of one element
 --  repeated_bytes        of forward_bytes: what passes again or is freed meanwhile, and takes no memory
 --  vocab                 logits of a row on this GPU

@@ -1,6 +1,6 @@
 // bind_op.c: tperf.core.op: a constructor for each kind of op, is(value), and the methods of an op:
 //   op:recompute(saved_bytes)                     in full recomputation, see tperf/op.h
-//   op:freeze(element)                            its parameters are not trained, and kept in so many bytes each
+//   op:freeze(element, keeps_input)               its parameters are not trained, and kept in so many bytes each
 //   op:stop()                                     nothing below it is trained
 //   op:communicate(pass, kind, axis, bytes, share, beside)  adds a collective to "forward" or "backward"
 //   op:counts()                                   a record of all counts
@@ -92,7 +92,7 @@ static int recompute(lua_State *L) {
 
 static int freeze(lua_State *L) {
     tp_op *op = luaL_checkudata(L, 1, type_name);
-    tp_op_freeze(op, luaL_optnumber(L, 2, -1));
+    tp_op_freeze(op, luaL_optnumber(L, 2, -1), lua_toboolean(L, 3));
     lua_settop(L, 1);
     return 1;
 }

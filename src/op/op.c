@@ -75,7 +75,7 @@ static void keep_comms(tp_pass *pass, bool own) {
     pass->n_comms = kept;
 }
 
-void tp_op_freeze(tp_op *op, double element) {
+void tp_op_freeze(tp_op *op, double element, bool keeps_input) {
     tp_pass *backward = &op->backward;
     if (element >= 0) op->weight_bytes = element * op->parameters;
     bool has_any = op->parameters > 0 || op->own.n_kernels > 0;
@@ -85,7 +85,7 @@ void tp_op_freeze(tp_op *op, double element) {
     backward->vector_flops -= op->own.vector_flops;
     backward->bytes -= op->own.bytes;
     backward->n_kernels -= op->own.n_kernels;
-    op->saved_bytes -= op->own.saved_bytes;
+    if (!keeps_input) op->saved_bytes -= op->own.saved_bytes;
     keep_comms(backward, false);
     for (int i = 0; i < backward->n_comms && op->own.n_kernels > 0; i++)
         backward->comms[i].beside = false;

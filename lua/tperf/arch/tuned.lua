@@ -99,12 +99,26 @@ local function trains(ops)
   return false
 end
 
+-- Which products have fused attention's result as their input: its backward pass needs it, and no op of its own keeps
+-- it. An adapter may do so, unless it keeps what dropout left.
+local function keepers(ops, t)
+  local set, follows = {}, false
+  for i, one in ipairs(ops) do
+    local c = one:counts()
+    local kept = ops[i + 1] and adapters.is(ops[i + 1]) and t.peft.dropout == 0
+    set[one] = follows and c.parameters > 0 and not kept or nil
+    follows = c.name == "attention" or follows and c.parameters == 0 and c.saved_bytes == 0
+  end
+  return set
+end
+
 -- where: "embedding", "head" or nil: a layer.
 local function freeze(ops, p, name, where)
   local t = p.tuning
   local frozen = t.peft or t.frozen.parts[where or name] or not where and p.group and p.group.frozen
+  local keeps = frozen and keepers(ops, t)
   for _, one in ipairs(frozen and ops or {}) do
-    if not adapters.is(one) then one:freeze(adapters.element(one)) end
+    if not adapters.is(one) then one:freeze(adapters.element(one), keeps[one]) end
   end
   local stopped = where == "embedding" and frozen or not where and p.group and p.group.stopped
   for _, one in ipairs(stopped and ops or {}) do one:stop() end
