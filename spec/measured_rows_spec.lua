@@ -114,7 +114,7 @@ describe("pipeline_layout", function()
     assert.equal(9, layout.stages "E|((t|)*2t*3|)*2tt|tL")
     local c = tperf.train { model = "llama-2-7b", system = "h100-sxm", global_batch = 8, pp = 4, software = "none",
       pipeline_layout = "Et*7|(t*2t*6|)*2t*9L" }
-    assert.same({ 7, 8, 8, 9 }, { c.stages[1].layers, c.stages[2].layers, c.stages[2].layers, c.stages[3].layers })
+    assert.same({ 7, 8, 8, 9 }, { c.stages[1].layers, c.stages[2].layers, c.stages[3].layers, c.stages[4].layers })
   end)
 
   it("refuses brackets that do not close, and too many in each other", function()
