@@ -159,7 +159,8 @@ end
 ---@param given table  as for tperf.search, with one value each:
 ---  strategy           the first that has the axes that are given
 ---  model, system, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
----  recompute_layers, optimizer, weights, gradients, master, moments, reserve, data_overlap, gradient_shard
+---  recompute_layers, optimizer, weights, gradients, master, moments, reserve, data_overlap, gradient_shard, peft,
+---  frozen, packing, objective, reference
 ---  global_batch       samples per iteration
 ---  tp, tp1, tp2, cp, ep, pp, micro_batch            1 unless given; etp as tp, shard all replicas
 ---  dp, gpus           either follows from the other

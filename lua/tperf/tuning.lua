@@ -1,7 +1,7 @@
 --- What of a model is trained, and to what end: adapters, frozen parts, packed documents, preferences.
---   peft       adapters beside frozen weights: { kind = "lora" (default) or "qlora", rank, alpha, targets, dropout, a2a }.
---              targets: Megatron-Bridge's names (linear_qkv …), Hugging Face PEFT's (q_proj …), or "all-linear"; rank 32
---              and the four of Megatron-Bridge's LoRA by default
+--   peft       adapters beside frozen weights: { kind = "lora" (default) or "qlora", rank, alpha, targets, dropout, a2a,
+--              fused }. targets: Megatron-Bridge's names (linear_qkv …), Hugging Face PEFT's (q_proj …), or
+--              "all-linear"; rank 32 and the four of Megatron-Bridge's LoRA by default
 --   frozen     parts that are not trained: "embedding", "head", "layers", "layers:1-20", a block ("attention", "mlp",
 --              "moe" …) or the key of a group of layers
 --   packing    documents in a sequence: { mean = tokens } or { lengths = { … } }
@@ -57,6 +57,7 @@ tuning.schema = {
     targets = optional(check.one_of(check.choice { { "all-linear" } }, check.list(target, { min = 1, max = 64 }))),
     dropout = check.number { min = 0, max = 0.99, default = 0 }, -- of the adapters' input
     a2a = check.boolean { default = false }, -- Megatron-Bridge's a2a_experimental
+    fused = check.boolean { default = false }, -- one kernel multiplies and scales (NeMo AutoModel's use_triton)
   }, { optional = true }),
   frozen = check.list(check.string(), { min = 1, max = 64, optional = true }),
   packing = check.any { optional = true }, -- as a model's
@@ -104,7 +105,7 @@ end
 local function key_of(t)
   local words = { t.reference or "-", ("%d"):format(t.sequences) }
   if t.peft then
-    words[#words + 1] = ("%s %d %g %s"):format(t.peft.kind, t.peft.rank, t.peft.dropout, t.peft.a2a)
+    words[#words + 1] = ("%s %d %g %s %s"):format(t.peft.kind, t.peft.rank, t.peft.dropout, t.peft.a2a, t.peft.fused)
     for _, name in ipairs(check.names(t.peft.products)) do
       local parts = t.peft.products[name]
       words[#words + 1] = name .. ":" .. (parts == true and "" or table.concat(check.names(parts), "+"))
@@ -142,7 +143,7 @@ function tuning.of(o, m, rules, strategies)
   local t = { frozen = frozen_of(o.frozen, m), sequences = dpo and 2 or 1 }
   if o.peft then
     t.peft = { products = products_of(o.peft.targets) }
-    for _, name in ipairs { "kind", "rank", "alpha", "dropout", "a2a" } do t.peft[name] = o.peft[name] end
+    for _, name in ipairs { "kind", "rank", "alpha", "dropout", "a2a", "fused" } do t.peft[name] = o.peft[name] end
   end
   if dpo and o.reference ~= "precomputed" then t.reference = t.peft and "shared" or "resident" end
   t.key = key_of(t)

@@ -8,7 +8,7 @@ local known = {}
 for _, name in ipairs(targets) do known[name] = true end
 
 -- What the recipes of a source have where its rows do not say it: NeMo's fine-tuning recipes of 24.11 to 25.05 in
--- performance mode (rank 8, queries, keys and values alone), NeMo AutoModel's ("*_proj", rank 16), Megatron-Bridge's
+-- performance mode (rank 8, queries, keys and values alone), NeMo AutoModel's ("*_proj", rank 16, and where the notes say triton its fused kernels), Megatron-Bridge's
 -- default (rank 32, all four products).
 local RECIPES <const> = {
   { "dgx cloud", { rank = 8, targets = { "linear_qkv" } } },
@@ -39,6 +39,7 @@ function tuning.peft(row)
   return {
     kind = kind == "qlora" and kind or "lora", rank = read.count(row.peft_rank) or recipe.rank,
     targets = targets_of(read.text(row.peft_targets)) or recipe.targets, dropout = mlperf.dropout, a2a = mlperf.a2a,
+    fused = row.notes:find "triton" ~= nil or nil,
   }
 end
 

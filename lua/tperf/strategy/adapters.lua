@@ -27,7 +27,7 @@ local function linear(o, given)
   return op.grouped_linear(given)
 end
 
--- alpha / r times the result, written; read with the product's, the sum written; back, the gradient read, scaled,
+-- alpha / r times the result, written (unless the product's kernel does so); read with the product's, the sum written; back, the gradient read, scaled,
 -- written, and the two gradients of the input read, their sum written. The numbers are of this GPU.
 local function join(name, dtype, scaled, summed, inputs)
   return op.custom {
@@ -89,7 +89,8 @@ local function adapter(list, p, o, given, cut, name, n_out)
     parameter_grad = given.parameter_grad,
   }))
   if c.spread then add(spread(p, name .. "-spread", given, c.wide, c.axis)) end
-  add(join(name .. "-sum", p.dtype, 1.0 * given.tokens * c.n_out, c.elements, 1.0 * given.tokens * given.n_in))
+  local scaled = peft.fused and 0 or 1.0 * given.tokens * c.n_out
+  add(join(name .. "-sum", p.dtype, scaled, c.elements, 1.0 * given.tokens * given.n_in))
 end
 
 -- The adapters of a product, one for each of the parts that were asked for.
