@@ -32,10 +32,11 @@ tp_status tp_network_join(tp_network *network, const tp_op *op, tp_error *error)
 
 // Parameters that a GPU holds.
 typedef struct tp_weights {
-    double bytes; // in the dtypes that the ops use them in
-    double count; // that are trained
+    double bytes;  // in the dtypes that the ops use them in
+    double count;  // that are trained
     double narrow; // of `count`, those in fewer than 32 bits
-    double frozen; // of `bytes`, those of parameters that are not trained, which are in no other field
+    double
+        frozen; // of `bytes`, those of parameters that are not trained, which are in no other field
 } tp_weights;
 
 // Sums over the ops of a section (one layer) and one micro-batch, on one GPU.

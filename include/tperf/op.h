@@ -55,10 +55,10 @@ typedef struct tp_op {
     bool frozen;         // but here: they are not trained
     bool stopped;        // nothing below is trained: the gradient of the input is not computed
     tp_own_gradients own;
-    bool attention;      // its kernels are attention's, which software runs at a pace of its own
-    bool expert;         // the weights are those of experts, which the expert axis spreads
-    bool tied;           // the weights are those of the embedding: a copy of its own only elsewhere
-    double saved_bytes;  // activations kept for the backward pass
+    bool attention;     // its kernels are attention's, which software runs at a pace of its own
+    bool expert;        // the weights are those of experts, which the expert axis spreads
+    bool tied;          // the weights are those of the embedding: a copy of its own only elsewhere
+    double saved_bytes; // activations kept for the backward pass
     double
         repeated_bytes; // of the forward pass's, what passes again or is free by then: takes time, no room
     double again_bytes; // and those made again for it, if recomputed

@@ -127,7 +127,8 @@ end
 -- The sums of a whole model's sections: parameters, those that are trained, those of adapters, and FLOPs on the matrix
 -- units, both passes.
 local function totals_of(sections, runs)
-  local sum, times = { parameters = 0.0, trained = 0.0, adapters = 0.0, flops = 0.0 }, { [#sections - 1] = 1, [#sections] = 1 }
+  local sum = { parameters = 0.0, trained = 0.0, adapters = 0.0, flops = 0.0 }
+  local times = { [#sections - 1] = 1, [#sections] = 1 }
   for _, run in ipairs(runs) do times[run[1]] = (times[run[1]] or 0) + run[2] end
   for i, blocks in ipairs(sections) do
     for _, list in ipairs(blocks) do

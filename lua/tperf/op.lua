@@ -95,8 +95,8 @@ op.summa_scores, op.summa_attend = core.summa_scores, core.summa_attend
 op.flash_attention = core.flash_attention
 
 --- Fused attention over the pairs that see each other: batch, heads, head_dim, queries and keys (or seq for both);
---- kv_heads (heads), value_dim (head_dim), causal, window, seen, dropout, sinks, values_in_keys, kv_dtype, shards (queries
---- are an even share of so many times more), gather: the axis over which keys and values are gathered.
+--- kv_heads (heads), value_dim (head_dim), causal, window, seen, dropout, sinks, values_in_keys, kv_dtype, shards
+--- (queries are an even share of so many times more), gather: the axis over which keys and values are gathered.
 ---  ring   true: they pass from GPU to GPU beside the kernels instead
 function op.attention(o)
   for _, name in ipairs { "kv_heads", "value_dim", "window" } do -- 0 means absent to the core

@@ -44,7 +44,8 @@ local function expanded(text, fail, depth)
     local group, after = text:match("^(%b())()", at)
     local piece = group and expanded(group:sub(2, -2), fail, depth + 1) or text:match("^[EtmL|]", at)
     if not piece then
-      fail("has %q at letter %d: letters are E, t, m and L, | ends a stage, *N repeats one, or what stands in ( )", text:sub(at, at), at)
+      fail("has %q at letter %d: letters are E, t, m and L, | ends a stage, *N repeats one, or what is in ( )",
+        text:sub(at, at), at)
     end
     at = after or at + 1
     local times, past = text:match("^%*(%d+)()", at)

@@ -247,7 +247,8 @@ end
 ---  reserve            part of the memory to keep free (0)
 ---  data_overlap       false: data-parallel traffic waits for compute instead of hiding behind it (true)
 ---  gradient_shard     true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
----  peft               adapters beside frozen weights: { kind = "lora" or "qlora", rank, targets … } (docs/finetuning.md)
+---  peft               adapters beside frozen weights: { kind = "lora" or "qlora", rank, targets … }
+---                     (docs/finetuning.md)
 ---  frozen             parts that are not trained: { "embedding", "head", "layers:1-20", "mlp" … }
 ---  packing            documents in a sequence: { mean = tokens } or { lengths = { … } }
 ---  objective          "next_token" (default) or "dpo": two sequences a sample, which a frozen reference sees, too

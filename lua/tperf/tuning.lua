@@ -1,6 +1,6 @@
 --- What of a model is trained, and to what end: adapters, frozen parts, packed documents, preferences.
---   peft       adapters beside frozen weights: { kind = "lora" (default) or "qlora", rank, alpha, targets, dropout, a2a,
---              fused }. targets: Megatron-Bridge's names (linear_qkv …), Hugging Face PEFT's (q_proj …), or
+--   peft       adapters beside frozen weights: { kind = "lora" (default) or "qlora", rank, alpha, targets, dropout,
+--              a2a, fused }. targets: Megatron-Bridge's names (linear_qkv …), Hugging Face PEFT's (q_proj …), or
 --              "all-linear"; rank 32 and the four of Megatron-Bridge's LoRA by default
 --   frozen     parts that are not trained: "embedding", "head", "layers", "layers:1-20", a block ("attention", "mlp",
 --              "moe" …) or the key of a group of layers
@@ -30,8 +30,8 @@ local PRODUCTS <const> = {
   in_proj = { "in" }, out_proj = { "out" },
 }
 -- Every product of a layer, as modules of Hugging Face's models.
-local ALL <const> = { "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "q_a_proj", "q_b_proj",
-  "kv_a_proj_with_mqa", "kv_b_proj", "in_proj", "out_proj" }
+local ALL <const> = { "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "q_a_proj",
+  "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "in_proj", "out_proj" }
 
 tuning.targets = check.names(PRODUCTS)
 
@@ -156,7 +156,9 @@ function tuning.work(t, m, s, rules, apart)
   if not t then return nil end
   local plain = layout.of(m, s, s.attention[1], rules, apart).totals()
   local own = layout.of(m, s, s.attention[1], rules, apart, t).totals()
-  if own.trained == 0 then refusal.raise "nothing is left to train: 'frozen' has all of it, or no target is in the model" end
+  if own.trained == 0 then
+    refusal.raise "nothing is left to train: 'frozen' has all of it, or no target is in the model"
+  end
   if t.peft and own.adapters == 0 then
     refusal.raise("'peft': the model has none of the products that 'targets' name")
   end

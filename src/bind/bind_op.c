@@ -173,12 +173,8 @@ static int counts(lua_State *L) {
 }
 
 static const luaL_Reg methods[] = {
-    {"recompute", recompute},
-    {"freeze", freeze},
-    {"stop", stop},
-    {"communicate", communicate},
-    {"counts", counts},
-    {NULL, NULL},
+    {"recompute", recompute},     {"freeze", freeze}, {"stop", stop},
+    {"communicate", communicate}, {"counts", counts}, {NULL, NULL},
 };
 
 // fields(): for documentation, what each constructor reads: { linear = { { name, kind, required } … } … }

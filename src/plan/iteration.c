@@ -143,7 +143,8 @@ static tp_replica_comm comm_of(const exchanger *e, double bytes, bool gathers, b
 static int add_comms(const exchangers *x, const tp_candidate *candidate, const tp_training *t,
                      const tp_weights *weights, bool experts, tp_replica_comm *comms, int n) {
     if (candidate->zero)
-        comms[n++] = comm_of(&x->gather, gathered_bytes(t, weights, candidate->zero), true, experts);
+        comms[n++] =
+            comm_of(&x->gather, gathered_bytes(t, weights, candidate->zero), true, experts);
     double gradients = t->gradient_bytes * weights->count;
     comms[n++] = comm_of(&x->reduce, gradients, false, experts);
     for (int i = 0; i < x->n_copies; i++)

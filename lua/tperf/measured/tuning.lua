@@ -8,8 +8,8 @@ local known = {}
 for _, name in ipairs(targets) do known[name] = true end
 
 -- What the recipes of a source have where its rows do not say it: NeMo's fine-tuning recipes of 24.11 to 25.05 in
--- performance mode (rank 8, queries, keys and values alone), NeMo AutoModel's ("*_proj", rank 16, and where the notes say triton its fused kernels), Megatron-Bridge's
--- default (rank 32, all four products).
+-- performance mode (rank 8, queries, keys and values alone); NeMo AutoModel's ("*_proj", rank 16, and where the notes
+-- say triton its fused kernels); Megatron-Bridge's default (rank 32, all four products).
 local RECIPES <const> = {
   { "dgx cloud", { rank = 8, targets = { "linear_qkv" } } },
   { "automodel", { rank = 16, targets = "all-linear" } },

@@ -2,8 +2,8 @@
 -- n_in x r and B of r x n_out, as ops of their own, and 4-bit weights that are made 16-bit ones before each product
 -- (QLoRA, arXiv 2305.14314). A share's `tuning` (tperf/tuning.lua) says beside which.
 --
--- Cut over tp as Megatron-Bridge's ParallelLinearAdapter has them: beside a column product A is cut by its columns, where
--- tp divides the rank, and its result gathered, B by its columns; beside a row product A by its rows, its result
+-- Cut over tp as Megatron-Bridge's ParallelLinearAdapter has them: beside a column product A is cut by its columns,
+-- where tp divides the rank, and its result gathered, B by its columns; beside a row product A by its rows, its result
 -- all-reduced, B by its columns, and what B made is gathered (`a2a`: exchanged, all-to-all). A's input is whole, as the
 -- gathered input of the column product is, and A keeps it so.
 -- Kernels: both products; alpha / r times the result; the sum; in the backward pass the sum of the input's gradients.
@@ -27,8 +27,9 @@ local function linear(o, given)
   return op.grouped_linear(given)
 end
 
--- alpha / r times the result, written (unless the product's kernel does so); read with the product's, the sum written; back, the gradient read, scaled,
--- written, and the two gradients of the input read, their sum written. The numbers are of this GPU.
+-- alpha / r times the result, written (unless the product's kernel does so); read with the product's, the sum written;
+-- back, the gradient read, scaled, written, and the two gradients of the input read, their sum written. The numbers are
+-- of this GPU.
 local function join(name, dtype, scaled, summed, inputs)
   return op.custom {
     name = name, dtype = dtype, forward = { vector_flops = scaled + summed, bytes = BYTES * (2 * scaled + 3 * summed) },
@@ -54,8 +55,8 @@ local function cut_of(p, o, given, cut, n_out)
   if cut == "column" then
     local divides = rank % n == 0
     return {
-      rank = divides and rank // n or rank, n_out = n_out, meet = n > 1 and divides and "all_gather" or nil, axis = axis,
-      elements = 1.0 * given.tokens * n_out, wide = n_out,
+      rank = divides and rank // n or rank, n_out = n_out, meet = n > 1 and divides and "all_gather" or nil,
+      axis = axis, elements = 1.0 * given.tokens * n_out, wide = n_out,
     }
   elseif cut == "row" then
     local divides = not o.experts and n_out % n == 0
