@@ -1641,8 +1641,8 @@ function tperf.op.activation(o) end
 function tperf.op.attend() end
 
 ---Fused attention over the pairs that see each other: batch, heads, head_dim, queries and keys (or seq for both);
----kv_heads (heads), value_dim (head_dim), causal, window, seen, dropout, sinks, values_in_keys, kv_dtype, shards (queries
----are an even share of so many times more), gather: the axis over which keys and values are gathered.
+---kv_heads (heads), value_dim (head_dim), causal, window, seen, dropout, sinks, values_in_keys, kv_dtype, shards
+---(queries are an even share of so many times more), gather: the axis over which keys and values are gathered.
 --- ring   true: they pass from GPU to GPU beside the kernels instead
 ---@param o tperf.op.attention.request
 function tperf.op.attention(o) end

@@ -279,6 +279,32 @@ describe("the command line", function()
   end)
 end)
 
+describe("launch files", function()
+  it("of MLPerf's LoRA train its adapters alone", function()
+    local folder = program.folder()
+    program.write(folder .. "/config_llama2_70b_lora.sh", "export TP=4 PP=1 CP=1 DGXNNODES=1 DGXNGPU=8 MINIBS=4\n"
+      .. "export MICRO_BATCH_SIZE=1 SP=1 LORA_A2A=1\n")
+    local result = program.shell("tperf train --from " .. folder .. "/config_llama2_70b_lora.sh --stack nemo-mlperf "
+      .. "-s h100-sxm --json")
+    program.remove(folder)
+    -- rank 16 beside 8192 x (8192 + 2048) and 8192 x 8192, in 80 layers
+    assert.equal(tostring(80 * 16 * (8192 + 10240 + 8192 + 8192)), result.out:match '"trained_parameters": (%d+)')
+  end)
+
+  it("of DeepSpeed-Chat's LoRA are predicted with all else frozen, and say so", function()
+    local launch = { kind = "training", lora_rank = 8, peft = { rank = 8, targets = "all-linear" }, gpus = 8, tp = 1,
+      pp = 1, cp = 1, dp = 8, ep = 1, micro_batch = 1, global_batch = 8, seq = 512, zero = 3, overlap = {} }
+    local asked, left = require "tperf.import.launch.arguments".of(launch, { model = "llama-2-7b" })
+    assert.same({ rank = 8, targets = "all-linear" }, asked.peft)
+    assert.match("all else frozen", table.concat(left, "\n"))
+  end)
+
+  it("that are written tell what they leave out", function()
+    local text = tperf.report.launch(train { peft = qv, dp = 8 }, "megatron", { model = "llama-2-7b" })
+    assert.match("4194304 parameters are trained", text)
+  end)
+end)
+
 describe("searches and sweeps", function()
   it("take the same arguments", function()
     local found = tperf.search { model = "llama-2-7b", system = "h100-sxm", gpus = 8, global_batch = 8, peft = qv,

@@ -182,10 +182,12 @@ local function lay_out(model, s, attention, rules, apart, tuning)
     local sections, boundary = sections_of(sizes, micro_batch, variant)
     return core.network(s.grid, sizes, boundary, sections)
   end
+  local sums
   local function totals()
     local sizes = {}
     for i, axis in ipairs(s.axes) do sizes[i] = axis.cuts[1] == "state" and 0 or 1 end
-    return totals_of(sections_of(sizes, 1, { recompute = "none", sequence_parallel = true }), runs)
+    sums = sums or totals_of(sections_of(sizes, 1, { recompute = "none", sequence_parallel = true }), runs)
+    return sums
   end
   local function network(sizes, micro_batch, variant)
     local key = key_of(s, sizes, micro_batch, variant)

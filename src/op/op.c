@@ -85,7 +85,7 @@ void tp_op_freeze(tp_op *op, double element, bool keeps_input) {
     backward->vector_flops -= op->own.vector_flops;
     backward->bytes -= op->own.bytes;
     backward->n_kernels -= op->own.n_kernels;
-    if (!keeps_input) op->saved_bytes -= op->own.saved_bytes;
+    if (!keeps_input) op->saved_bytes = fmax(op->saved_bytes - op->own.saved_bytes, 0);
     keep_comms(backward, false);
     for (int i = 0; i < backward->n_comms && op->own.n_kernels > 0; i++)
         backward->comms[i].beside = false;

@@ -25,7 +25,11 @@ function tuning.fill(values, asked)
   local targets, rank, dropout = values.lora_targets, values.lora_rank, values.lora_dropout
   if values.peft or targets or rank or dropout then
     if targets and #targets == 1 and targets[1] == "all-linear" then targets = "all-linear" end
-    asked.peft = { kind = values.peft, rank = rank, dropout = dropout, targets = targets }
+    local from = type(values.peft) == "table" and values.peft -- of a launch file
+    asked.peft = { kind = not from and values.peft or nil }
+    for name, value in pairs(from or {}) do asked.peft[name] = value end
+    asked.peft.rank, asked.peft.dropout = rank or asked.peft.rank, dropout or asked.peft.dropout
+    asked.peft.targets = targets or asked.peft.targets
   end
   asked.frozen, asked.objective, asked.reference = values.freeze, values.objective, values.reference
   if values.packing and values.packing < 1 then

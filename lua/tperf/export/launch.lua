@@ -165,7 +165,11 @@ function launch.text(configuration, stack, options)
   local o = check.record("tperf.report.launch", options or {}, schema)
   local model = o.model and models(o.model)
   local n = (known.serving and serving or training)(configuration, model, o)
-  return require("tperf.export.launch." .. known.module)(n, writer(stack, tables.load(known.table)))
+  local w = writer(stack, tables.load(known.table))
+  if configuration.trained_parameters and not known.serving then
+    w.note("%d parameters are trained: adapters and frozen parts are yours to add", configuration.trained_parameters)
+  end
+  return require("tperf.export.launch." .. known.module)(n, w)
 end
 
 return setmetatable(launch, { __call = function(_, ...) return launch.text(...) end })
