@@ -73,8 +73,11 @@ describe("a row of a training run", function()
     assert.same({ kind = "lora", rank = 8, targets = { "linear_qkv" } }, nemo.peft)
     assert.same({ mean = 180 }, nemo.packing)
     assert.is_nil(case().packing) -- attention goes across the documents of MLPerf's
+    assert.is_false(nemo.apart)
     fields.workload, fields.peft = "sft", ""
     assert.is_nil(case(fields).peft)
+    fields.source, fields.table = "Megatron-Bridge model verification cards", "26.08 rc sft H100 llama3"
+    assert.is_true(case(fields).apart) -- from the fits of its stack's profile
   end)
 
   it("of two precisions has what its configuration or its GPU has", function()

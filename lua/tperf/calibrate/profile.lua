@@ -216,12 +216,12 @@ function profile.text(base, cases, values, held, shared)
   return table.concat(lines, "\n") .. "\n"
 end
 
---- Cases by stack; small runs timed for other ends are left out.
+--- Cases by stack; small runs timed for other ends are left out, and those that are `apart`.
 ---@param cases table[]
 function profile.by_stack(cases)
   local list = {}
   for _, case in ipairs(cases) do
-    if not case.source:find "CI small" then list[#list + 1] = case end
+    if not (case.source:find "CI small" or case.apart) then list[#list + 1] = case end
   end
   return fit.groups(list, "stack")
 end

@@ -174,7 +174,7 @@ function step.case(row, options)
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
     graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
     gradients = first_of(row.grad_reduce_dtype, { { "fp32", "fp32" }, { "bf16", "bf16" } }),
-    peft = tuning.peft(row), packing = tuning.packing(row),
+    peft = tuning.peft(row), packing = tuning.packing(row), apart = tuning.apart(row, software_stack),
   }
   case.measured, reason = rates.seconds(case, row)
   if not case.measured then return nil, reason end

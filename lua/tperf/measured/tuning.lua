@@ -55,6 +55,12 @@ function tuning.packing(row)
   return { mean = SQUAD }
 end
 
+--- Whether a row tells nothing of its stack's other runs: steps of functional recipes for fine-tuning wait for the host
+--- many times as long, document by document, so that no six numbers describe both. Fits of profiles leave them out.
+function tuning.apart(row, stack)
+  return row.workload ~= "pretrain" and stack:find "functional$" ~= nil
+end
+
 -- GPUs of a replica over which NVIDIA's configurations of MLPerf's LoRA cut by tensors: all but two of Hopper's, whose
 -- memory the weights fill; the rest cuts sequences.
 local MOST_TENSOR <const> = 4
