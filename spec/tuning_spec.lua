@@ -313,5 +313,8 @@ describe("searches and sweeps", function()
     local again = train { peft = qv, dp = 8, recompute = found[1].recompute, micro_batch = found[1].micro_batch,
       fast = found[1].fast }
     assert.equal(found[1].time, again.time)
+    local rows = tperf.sweep { run = tperf.train, model = "llama-2-7b", system = "h100-sxm", global_batch = 8,
+      peft = { targets = { "q_proj", "v_proj" } }, ["peft.rank"] = tperf.vary { 8, 64 } }
+    assert.same({ 4194304, 8 * 4194304 }, { rows[1].trained_parameters, rows[2].trained_parameters })
   end)
 end)
