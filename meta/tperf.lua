@@ -139,6 +139,7 @@
 ---@field name string what messages and reports call it
 ---@field norm? "layernorm"|"rmsnorm" of which kind
 ---@field norms_per_layer? integer those inside attention not counted
+---@field packing? tperf.model.packing a training sequence holds several documents
 ---@field parallel_block? boolean attention and MLP side by side (PaLM, Falcon)
 ---@field position_buckets? integer rows of the tables of relative positions
 ---@field position_rows? integer of the learned table, if not context (OPT: 2 more)
@@ -229,6 +230,10 @@
 ---@field rope_dim integer of a key, rotated; shared by all heads
 ---@field v_dim integer of a value
 
+---@class tperf.model.packing
+---@field lengths? integer[] or a sample of them
+---@field mean? number tokens of a document; all are as long
+
 ---@class tperf.model.sparse
 ---@field head_dim integer features of one of them
 ---@field heads integer of the indexer
@@ -269,6 +274,8 @@
 ---@field ring? boolean true: they pass from GPU to GPU beside the kernels instead
 ---@field batch integer how many numbers; samples
 ---@field causal? boolean what a query sees: those before it; the last `window` of them
+---@field batch integer samples
+---@field causal? boolean what a query sees: those before it; the last `window` of them; so many on average, in sequences of several documents
 ---@field dropout? boolean true: with dropout of the scores
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
 ---@field gather? string axis over which X, or keys and values, or a norm's result, are gathered
@@ -279,12 +286,13 @@
 ---@field kv_heads? integer heads of queries; of keys and values (heads)
 ---@field name? string of the op, in tables and messages
 ---@field queries integer rows of queries, of keys; seq for both
+---@field seen? number what a query sees: those before it; the last `window` of them; so many on average, in sequences of several documents
 ---@field seq? integer rows of queries, of keys; seq for both
 ---@field shards? integer queries are an even share of so many times more (1)
 ---@field sinks? boolean true: one learned score a head
 ---@field value_dim? integer sizes of a key and of a value (head_dim)
 ---@field values_in_keys? boolean true: values are part of the keys
----@field window? integer what a query sees: those before it; the last `window` of them
+---@field window? integer what a query sees: those before it; the last `window` of them; so many on average, in sequences of several documents
 
 ---@class tperf.op.cross_entropy.request
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
@@ -316,7 +324,7 @@
 ---@field input_bytes? number of saved_bytes: what another op made (0)
 ---@field name? string of the op, in tables and messages
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
----@field parameters? integer how many
+---@field parameters? integer rows after the gather, where the shards do not add up; how many
 ---@field recomputed? boolean true: the backward pass runs the forward pass again
 ---@field repeated_bytes? number of forward_bytes: what passes again or is freed meanwhile, and takes no memory
 ---@field saved_bytes? number of one element
@@ -402,12 +410,12 @@
 ---@class tperf.op.norm.request
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
 ---@field gather? string axis over which X, or keys and values, or a norm's result, are gathered
----@field gathered_tokens? integer rows after the gather, where the shards do not add up
+---@field gathered_tokens? integer rows after the gather, where the shards do not add up; how many
 ---@field grad_statistics? number numbers all-reduced over it in the backward pass
 ---@field input_kept_elsewhere? boolean true: another op keeps the same input
 ---@field name? string of the op, in tables and messages
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
----@field parameters? integer how many
+---@field parameters? integer rows after the gather, where the shards do not add up; how many
 ---@field root_mean_square? boolean true: RMSNorm
 ---@field statistics? string axis over which a row is spread
 ---@field tokens integer rows that this GPU works on
@@ -848,6 +856,11 @@
 ---@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
 ---@field reshard_after_forward? boolean false: weights that ZeRO 3 gathered stay until the backward pass, of a pipeline until the last one, as torchtitan's fsdp_reshard_after_forward = "never" (true)
 ---@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
+---@field peft? table adapters beside frozen weights: { kind = "lora" or "qlora", rank, targets … } (docs/finetuning.md)
+---@field frozen? string[] parts that are not trained: { "embedding", "head", "layers:1-20", "mlp" … }
+---@field packing? any documents in a sequence: { mean = tokens } or { lengths = { … } }
+---@field objective? "next_token"|"dpo" "next_token" (default) or "dpo": two sequences a sample, which a frozen reference sees, too
+---@field reference? "resident"|"precomputed" of "dpo": "resident" (default), or "precomputed" log-probabilities
 ---@field top? integer how many configurations to return (10)
 ---@field keep? "all"|"best" "all": every candidate, feasible or not
 ---@field where? function function(configuration) -> boolean: which may be returned. Called only for those good enough to be; `candidates` and `feasible` count before it
@@ -1157,6 +1170,7 @@
 ---@field delay_wgrad? boolean true: experts' weight gradients wait until that is under way (false)
 ---@field etp? integer GPUs that experts are spread over, and that cut each (as tp, or 1), out of tp x cp x dp
 ---@field first_stage_layers? integer layers of the first and the last device; the others share the rest
+---@field frozen? string[] parts that are not trained: { "embedding", "head", "layers:1-20", "mlp" … }
 ---@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
 ---@field gradients? "fp32"|"bf16"|"fp16" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---@field last_stage_layers? integer layers of the first and the last device; the others share the rest
@@ -1165,6 +1179,7 @@
 ---@field model string|table a name, a file or a table; system may be a list
 ---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" how tokens come to their experts: "alltoall" (default), "allgather", "deepep" or "hybridep"
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
+---@field objective? "next_token"|"dpo" "next_token" (default) or "dpo": two sequences a sample, which a frozen reference sees, too
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
 ---@field overlap_grad_reduce? boolean true: gradients are reduced beside the whole backward pass, weights gathered beside the forward pass, in buckets; false: beside nothing; as the software does
 ---@field overlap_moe_a2a? boolean true: passes overlap to hide each other's exchanges with experts (false)
@@ -1175,6 +1190,8 @@
 ---@field offload_modules? "attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act"|("attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act")[] whose inputs the host's memory keeps, one or a list of "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
 ---@field offload_optimizer? number part of the optimizer's states that the host keeps and updates, 0 to 1 (0)
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
+---@field packing? any documents in a sequence: { mean = tokens } or { lengths = { … } }
+---@field peft? table adapters beside frozen weights: { kind = "lora" or "qlora", rank, targets … } (docs/finetuning.md)
 ---@field pipeline_layout? string|integer[] Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in order
 ---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' products: "bf16" (default), "fp16", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise", "fp8-rowwise", or a table (docs/model.md, section 1.10)
 ---@field recompute? "none"|"selective"|"full" "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
@@ -1182,6 +1199,8 @@
 ---@field recompute_method? "uniform"|"block"|"every" of full recomputation: "uniform" (default), groups of recompute_num_layers layers keep one input; "block", the first recompute_num_layers layers of each chunk, the others nothing; "every", each recompute_num_layers-th layer of a chunk. Of tperf.train it makes recompute = "full" the default
 ---@field recompute_modules? "core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op"|("core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op")[] what selective recomputation runs again, one or a list of "core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts" (docs/memory.md); by itself the scores of unfused attention, and nothing where attention is fused. They make recompute = "selective" the default
 ---@field recompute_num_layers? integer see there (1)
+---@field recompute_layers? integer how many layers keep one input under full recomputation (1)
+---@field reference? "resident"|"precomputed" of "dpo": "resident" (default), or "precomputed" log-probabilities
 ---@field reserve? number part of the memory to keep free (0)
 ---@field reshard_after_forward? boolean false: weights that ZeRO 3 gathered stay until the backward pass, of a pipeline until the last one, as torchtitan's fsdp_reshard_after_forward = "never" (true)
 ---@field rules? string|table "default", "subramanian2024" or a table, see tperf.rules
@@ -1341,6 +1360,7 @@ function tperf_Report:save(path) end
 ---@field feasible boolean the memory suffices
 ---@field memory tperf.memory
 ---@field breakdown tperf.breakdown
+---@field trained_parameters? number where not all are trained: those of the model that are
 ---@field reason? string of tperf.train, where it does not fit: by how much, and which single change would help
 ---@field stages? tperf.stage[] of tperf.train: the devices of the pipeline, neighbours that hold the same once
 ---@field layers? tperf.layer_op[] of tperf.train: the ops of the first kind of layer
@@ -1660,8 +1680,9 @@ function tperf.architecture.is(value) end
 ---@param model table
 ---@param rules table? the default rules' when absent
 ---@param apart boolean? modules of multi-token prediction are layers of their own, behind all others
+---@param t table? what of it is trained, see tperf/tuning.lua; all
 ---@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (those of equal `key` are equal), first = the blocks before the first layer, last = those after the last one }
-function tperf.architecture.of(model, rules, apart) end
+function tperf.architecture.of(model, rules, apart, t) end
 
 ---Reads a script's arguments. Help, or a wrong argument, ends the script.
 ---@class tperf.args.functions
@@ -1768,8 +1789,8 @@ function tperf.op.activation(o) end
 function tperf.op.attend() end
 
 ---Fused attention over the pairs that see each other: batch, heads, head_dim, queries and keys (or seq for both);
----kv_heads (heads), value_dim (head_dim), causal, window, dropout, sinks, values_in_keys, kv_dtype, shards (queries
----are an even share of so many times more), gather: the axis over which keys and values are gathered.
+---kv_heads (heads), value_dim (head_dim), causal, window, seen, dropout, sinks, values_in_keys, kv_dtype, shards
+---(queries are an even share of so many times more), gather: the axis over which keys and values are gathered.
 --- ring   true: they pass from GPU to GPU beside the kernels instead
 ---@param o tperf.op.attention.request
 function tperf.op.attention(o) end

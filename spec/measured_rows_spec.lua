@@ -68,4 +68,93 @@ describe("a row of a training run", function()
     assert.near(4.352, unfused, 0.04 * 4.352)
     assert.equal(unfused, predicted { table = "gpt3_mcore_tp1_pp1", attention_backend = "auto" })
   end)
+
+  local LORA <const> = { source = "MLPerf Training v4.1", table = "llama2_70b_lora", workload = "lora",
+    model = "Llama2-70B-LoRA", layers = "80", hidden = "8192", seq = "8192", gpu = "NVIDIA H100-SXM5-80GB", gpus = "8",
+    gpus_per_node = "8", dtype = "fp8", global_batch = "8", iter_s = "3.7", recompute = "none", packed_seq = "8192",
+    peft = "lora", peft_rank = "16", peft_targets = "linear_qkv+linear_proj (attention)", notes = "x; grad_accum 4; y" }
+
+  local function case(change)
+    local fields = {}
+    for name, value in pairs(LORA) do fields[name] = value end
+    for name, value in pairs(change or {}) do fields[name] = value end
+    return step.case(row(fields))
+  end
+
+  it("of LoRA tells its adapters, and a replica's GPUs by its accumulation of gradients", function()
+    local one = case()
+    assert.same({ kind = "lora", rank = 16, targets = { "linear_qkv", "linear_proj" }, dropout = 0.1, a2a = true },
+      one.peft)
+    assert.same({ 4, 1, 2 }, { one.sizes.tp, one.sizes.cp, one.sizes.dp })
+    local h200 = case { gpu = "NVIDIA H200-SXM5-141GB", notes = "grad_accum 2" }
+    assert.same({ 1, 2, 4 }, { h200.sizes.tp, h200.sizes.cp, h200.sizes.dp })
+    local none, reason = case { notes = "" }
+    assert.is_nil(none)
+    assert.equal("the parallelism is not given", reason)
+    none, reason = case { workload = "rl-grpo", peft = "", source = "NeMo-RL" }
+    assert.is_nil(none)
+    assert.equal("not training alone (rl-grpo)", reason)
+  end)
+
+  it("of other stacks has the adapters of their recipes, and documents where sequences are packed", function()
+    local fields = { source = "NVIDIA DGX Cloud benchmarking recipes", model = "Llama3-8B", layers = "32",
+      hidden = "4096", tp = "1", pp = "1", peft_targets = "", peft_rank = "" }
+    local nemo = case(fields)
+    assert.same({ kind = "lora", rank = 8, targets = { "linear_qkv" } }, nemo.peft)
+    assert.same({ mean = 180 }, nemo.packing)
+    assert.is_nil(case().packing) -- attention goes across the documents of MLPerf's
+    assert.is_false(nemo.apart)
+    fields.workload, fields.peft = "sft", ""
+    assert.is_nil(case(fields).peft)
+    fields.source, fields.table = "Megatron-Bridge model verification cards", "26.08 rc sft H100 llama3"
+    assert.is_true(case(fields).apart) -- from the fits of its stack's profile
+  end)
+
+  it("of two precisions has what its configuration or its GPU has", function()
+    local open = { dtype = "fp8 or fp4 (config not matched)" }
+    assert.equal("fp8-delayed", case(open).precision.recipe)
+    open.gpu, open.fp8_recipe = "NVIDIA Blackwell GPU (B200-SXM-180GB)", "fp4 nvfp4, fp8 attention"
+    assert.equal("nvfp4", case(open).precision.recipe)
+    open.fp8_recipe = ""
+    local none, reason = case(open)
+    assert.is_nil(none)
+    assert.equal("the precision is not settled", reason)
+  end)
+
+  it("without heads has as many as its tensor parallelism divides", function()
+    local fields = { model = "GPT", layers = "84", hidden = "13824", seq = "2048", mlp = "gelu", tp = "8" }
+    assert.equal(96, models.of(row(fields)).heads) -- 144 features each; 108 heads of 128 are no multiple of 8
+    fields.tp = "4"
+    assert.equal(108, models.of(row(fields)).heads)
+  end)
+
+  it("deals its layers out as Megatron's string says, whose stages tell the chunks", function()
+    local fields = { source = "Megatron-LM golden values (CI small models)", workload = "pretrain", model = "gpt3-moe",
+      layers = "15", hidden = "1024", heads = "16", seq = "2048", mlp = "gelu", tp = "1", pp = "2", gpus = "8",
+      dtype = "bf16", notes = "", peft = "", pp_layout = "Et*3\\|\\(tt\\|\\)*6L" }
+    local one = case(fields)
+    assert.same({ 4, "Et*3|(tt|)*6L" }, { one.sizes.vp, one.dealt.pipeline_layout })
+    fields.vp = "2"
+    assert.same({}, case(fields).dealt) -- of another run: 8 stages are not 2 x 2
+  end)
+end)
+
+describe("pipeline_layout", function()
+  local layout = require "tperf.pipeline_layout"
+
+  it("repeats what stands in brackets, and what is repeated in them", function()
+    assert.equal(16, layout.stages "Et*4|(t*4|)*14tmL")
+    assert.equal(9, layout.stages "E|((t|)*2t*3|)*2tt|tL")
+    local c = tperf.train { model = "llama-2-7b", system = "h100-sxm", global_batch = 8, pp = 4, software = "none",
+      pipeline_layout = "Et*7|(t*2t*6|)*2t*9L" }
+    assert.same({ 7, 8, 8, 9 }, { c.stages[1].layers, c.stages[2].layers, c.stages[3].layers, c.stages[4].layers })
+  end)
+
+  it("refuses brackets that do not close, and too many in each other", function()
+    assert.error_matches(function() layout.stages "Et|(tt|*3L" end, 'has "%(" at letter 4')
+    assert.error_matches(function() layout.stages("E" .. ("("):rep(20) .. "t" .. (")"):rep(20) .. "L") end,
+      "more than 8 brackets in each other")
+    assert.error_matches(function() layout.stages("E" .. ("("):rep(7) .. "t" .. (")*4096"):rep(7) .. "L") end,
+      "is longer than")
+  end)
 end)

@@ -5,8 +5,8 @@ local program = require "program" -- spec/program.lua
 local examples = {}
 
 --- The pages whose examples are run, and whose outputs `make docs` writes.
-examples.pages = { "README.md", "docs/scripting.md", "docs/recipes.md", "docs/by_role.md", "docs/stability.md",
-  "docs/goodput.md" }
+examples.pages = { "README.md", "docs/scripting.md", "docs/finetuning.md", "docs/recipes.md", "docs/by_role.md",
+  "docs/stability.md", "docs/goodput.md" }
 
 --- The examples in order: { kind = "lua" or "sh", code, line, output (or nil), first, last (of the output's text) }.
 function examples.of(page)

@@ -32,14 +32,16 @@ tp_status tp_network_join(tp_network *network, const tp_op *op, tp_error *error)
 
 // Parameters that a GPU holds.
 typedef struct tp_weights {
-    double bytes; // in the dtypes that the ops use them in
-    double count;
+    double bytes;  // in the dtypes that the ops use them in
+    double count;  // that are trained
     double narrow; // of `count`, those in fewer than 32 bits
     double
         orthogonal;  // FLOPs of one Newton-Schulz iteration of all matrices, see src/plan/network.c
-    double gathered; // bytes that replicas gather
+    double gathered; // bytes that replicas gather of those that are trained
     double copies;   // bytes of further copies between passes
     double step;     // bytes read and written once an iteration, to make these
+    double
+        frozen; // of `bytes`, those of parameters that are not trained, which are in neither count nor gathered
 } tp_weights;
 
 // Sums over the ops of a section (one layer) and one micro-batch, on one GPU.
@@ -75,6 +77,7 @@ static inline void tp_weights_add(tp_weights *sum, const tp_weights *part, doubl
     sum->gathered += times * part->gathered;
     sum->copies += times * part->copies;
     sum->step += times * part->step;
+    sum->frozen += times * part->frozen;
 }
 
 // works[n_ops], for a number of panels.

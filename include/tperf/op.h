@@ -32,6 +32,7 @@ typedef struct tp_comm {
     int axis_index;              // its row in the grid, set by tp_network_join
     bool share;                  // bytes are one GPU's share of the vector; until it joins a layer
     bool beside;                 // runs beside the op's own work: only what exceeds that takes time
+    bool own;                    // of a backward pass: for the gradients of the op's parameters
     double bytes;                // the full vector, see tperf/collective.h
     tp_routing
         routing; // of an all-to-all of tokens, that sends each once to a domain; top_k 0: a plain one
@@ -51,6 +52,7 @@ typedef struct tp_pass {
     double bytes;           // HBM traffic
     double bytes_per_panel; // further traffic for each SUMMA panel
     double routed;          // pairs of a token and an expert that it sorts
+    bool absent;            // nothing runs: a backward pass that no gradient needs
     int n_comms;
     tp_comm comms[TP_COMMS_MAX]; // one after the other
 } tp_pass;
@@ -81,6 +83,11 @@ typedef struct tp_product {
     double kept, scattered;         // rows of X, and of Y's gradient, before they are gathered
     double read_bytes; // of weights in a forward pass, of a product in another precision; else 0
 } tp_product;
+// Part of a backward pass, and of what is kept for it: what the gradients of the op's parameters take.
+typedef struct tp_own_gradients {
+    int n_kernels; // the last ones of the pass
+    double tensor_flops, vector_flops, bytes, saved_bytes;
+} tp_own_gradients;
 
 typedef struct tp_op {
     char name[TP_NAME_MAX], block[TP_NAME_MAX];
@@ -94,14 +101,17 @@ typedef struct tp_op {
     double step_bytes;   // read and written once an iteration, to make these copies
     tp_product product;
     double output_bytes; // of its output, which its backward pass reads and the next product keeps
-    bool attention;      // its kernels are attention's, which software runs at a pace of its own
-    bool single;         // its backward pass is one kernel, not one for each gradient
-    bool norm;           // a norm, whose kernel may write its output in fewer bits
-    bool expert;         // the weights are those of experts, which the expert axis spreads
-    bool tied;           // the weights are those of the embedding: a copy of its own only elsewhere
-    unsigned modules;    // bit m: part of tp_module m
-    double saved_bytes;  // activations kept for the backward pass
-    double input_bytes;  // of these, what another op made: its input
+    bool frozen;         // its parameters are not trained
+    bool stopped;        // nothing below is trained: the gradient of the input is not computed
+    tp_own_gradients own;
+    bool attention;     // its kernels are attention's, which software runs at a pace of its own
+    bool single;        // its backward pass is one kernel, not one for each gradient
+    bool norm;          // a norm, whose kernel may write its output in fewer bits
+    bool expert;        // the weights are those of experts, which the expert axis spreads
+    bool tied;          // the weights are those of the embedding: a copy of its own only elsewhere
+    unsigned modules;   // bit m: part of tp_module m
+    double saved_bytes; // activations kept for the backward pass
+    double input_bytes; // of these, what another op made: its input
     double
         repeated_bytes; // of the forward pass's, what passes again or is free by then: takes time, no room
     double again_bytes; // and those made again for it, if recomputed
@@ -230,8 +240,11 @@ tp_status tp_op_flash_attention(tp_op *op, const tp_attention *shape, tp_error *
 // Forward: Q K^T and P V, softmax 3 FLOP a pair, dropout 1. Backward: Q K^T and softmax again, then the
 // gradients of P, V, Q, K. Traffic: Q, O of every head, K, V of every key-value head once, and 4 bytes of
 // log-sum-exp a row. Saved: Q, K, V and those 4 bytes; O is the next product's input, which keeps it.
+//   seen       keys that a row sees on average, where a sequence is several documents that do not see each other (0: all
+//              of the above); causal kernels then run over documents of 2 seen - 1 rows
 typedef struct tp_fused_attention {
     int64_t batch, heads, kv_heads, queries, keys, head_dim, value_dim, window, shards;
+    double seen;
     bool causal, dropout, values_in_keys, sinks;
     bool ring;         // keys and values pass from GPU to GPU beside the kernels (arXiv 2310.01889)
     double kv_element; // bytes of one key or value element; 0: the op's dtype
@@ -313,6 +326,15 @@ void tp_op_repeat(tp_op *op, double part, double output_bytes);
 
 // The same op where what it keeps, or of that its input alone, waits for the backward pass in the host's memory.
 void tp_op_offload(tp_op *op, bool input_alone);
+// The op's parameters are not trained: of the backward pass the gradient of the input remains, and a product keeps no
+// input for it (arXiv 2106.09685). What ran beside the product that is gone hides behind nothing. element: bytes that
+// each parameter is kept in from now on; negative: as before. keeps_input: another op needs it (fused attention its
+// result).
+void tp_op_freeze(tp_op *op, double element, bool keeps_input);
+
+// Nothing that the op's input comes from is trained: of the backward pass the gradients of the parameters remain.
+// Without any there is no such pass, and nothing is kept for it.
+void tp_op_stop(tp_op *op);
 
 // Checks a finished op: every count finite and not negative.
 tp_status tp_op_validate(const tp_op *op, tp_error *error);

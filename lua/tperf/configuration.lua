@@ -87,6 +87,7 @@ local configuration = {}
 ---@field feasible boolean the memory suffices
 ---@field memory tperf.memory
 ---@field breakdown tperf.breakdown
+---@field trained_parameters? number where not all are trained: those of the model that are
 ---@field reason? string of tperf.train, where it does not fit: by how much, and which single change would help
 ---@field stages? tperf.stage[] of tperf.train: the devices of the pipeline, neighbours that hold the same once
 ---@field layers? tperf.layer_op[] of tperf.train: the ops of the first kind of layer
@@ -147,9 +148,14 @@ local function utilisation(c, question)
     known = { needed = model:flops_per_token().total, all = model:flops_per_token({ causal = false }).total }
     per_token[model] = known
   end
-  local rate = c.tokens_per_second / (question.gpus * peak)
+  local rate = c.tokens_per_second / (question.gpus * peak) * (question.work and question.work.flops or 1)
   local needed = question.rules.layers_from_description and known.needed or known.all
   return needed * rate, known.all * rate
+end
+
+-- Of a sample: a preference has two sequences.
+local function tokens_of(question)
+  return question.model.seq * (question.work and question.work.sequences or 1)
 end
 
 --- The sizes of the strategy's own axes.
@@ -229,7 +235,8 @@ function configuration.of(question, s, network, found)
   c.fast = fast_of(s, found)
   c.idle = idle_of(c, s, question.system.network.fast.domain)
   c.throughput = question.global_batch / c.time
-  c.tokens_per_second = c.throughput * question.model.seq
+  c.tokens_per_second = c.throughput * tokens_of(question)
+  c.trained_parameters = question.work and math.tointeger(question.work.trained)
   c.feasible = configuration.fits(c.memory, question)
   c.mfu, c.mfu_all_pairs = utilisation(c, question)
   c.checkpoint_bytes = question.checkpoint_bytes
@@ -240,7 +247,7 @@ end
 local function set_time(c, question, time)
   local ratio = c.time / time
   c.time, c.throughput = time, question.global_batch / time
-  c.tokens_per_second = c.throughput * question.model.seq
+  c.tokens_per_second = c.throughput * tokens_of(question)
   c.mfu, c.mfu_all_pairs = c.mfu * ratio, c.mfu_all_pairs * ratio
   if question.profile then runtime.describe(c, question.profile, question) end
 end

@@ -4,6 +4,7 @@ local core = require "tperf.core"
 local check = require "tperf.check"
 local refusal = require "tperf.refusal"
 local memo = require "tperf.memo"
+local adapters = require "tperf.strategy.adapters"
 local narrowed = require "tperf.narrowed"
 local architecture = require "tperf.arch"
 local strategy = require "tperf.strategy"
@@ -176,12 +177,34 @@ end
 -- What of the options decides a layout, as text.
 local function words_of_options(o)
   return (o.apart and " apart" or "") .. (o.twins and " " .. o.twins or "")
-    .. (o.precision and " " .. o.precision.key or "")
+    .. (o.precision and " " .. o.precision.key or "") .. (o.tuning and " tuned " .. o.tuning.key or "")
+end
+
+-- The sums of a whole model's sections: parameters, those that are trained, those of adapters, and FLOPs on the matrix
+-- units, both passes.
+local function totals_of(sections, runs)
+  local sum = { parameters = 0.0, trained = 0.0, adapters = 0.0, flops = 0.0 }
+  local times = { [#sections - 1] = 1, [#sections] = 1 }
+  for _, run in ipairs(runs) do times[run[1]] = (times[run[1]] or 0) + run[2] end
+  for i, blocks in ipairs(sections) do
+    for _, list in ipairs(blocks) do
+      for _, one in ipairs(list) do
+        local c = one:counts()
+        local own = c.tied and i == #sections and 0 or 1
+        sum.parameters = sum.parameters + own * times[i] * c.parameters
+        sum.trained = sum.trained + own * times[i] * c.trained
+        sum.adapters = sum.adapters + (adapters.is(one) and times[i] * c.trained or 0)
+        sum.flops = sum.flops + times[i] * (c.forward.tensor_flops + c.backward.tensor_flops)
+      end
+    end
+  end
+  return sum
 end
 
 -- The networks of a model's parts in one strategy.
 local function lay_out(model, s, attention, rules, o)
-  local plan, precision = architecture.of(model, rules, o.apart), o.precision
+  local precision, tuning = o.precision, o.tuning
+  local plan = architecture.of(model, rules, o.apart, tuning)
   local kinds, runs = kinds_of(groups_of(plan, model, precision))
   local plain = o.twins and #kinds or 0 -- so many of which no layer is recomputed as a whole
   if o.twins then kinds = with_twins(kinds, TWINS[o.twins]) end
@@ -189,17 +212,17 @@ local function lay_out(model, s, attention, rules, o)
   -- Shapes without experts share too little for it to be worth the while.
   local memory = s.built_in and model.experts and not model.architecture and memo.new() or nil
   local prefix = layout.signature(model) .. attention .. " " .. rules.name .. words_of_options(o)
+  local sequences = tuning and tuning.sequences or 1 -- of a sample
   -- One GPU's share of layers with a sequence of their own.
   local function share_of(group, sizes, micro_batch, variant)
     local options = { seq = group.seq, precision = not group.wide and trains or nil }
     for name, value in pairs(variant) do options[name] = value end
-    local share = strategy.share(s, model, micro_batch, sizes, rules, options)
-    share.attention = attention
+    local share = strategy.share(s, model, micro_batch * sequences, sizes, rules, options)
+    share.attention, share.tuning = attention, tuning
     return share
   end
-  local function build(sizes, micro_batch, variant)
-    local share = strategy.share(s, model, micro_batch, sizes, rules, variant)
-    share.attention, share.precision = attention, trains
+  local function sections_of(sizes, micro_batch, variant)
+    local share = share_of({}, sizes, micro_batch, variant)
     local sections, widest, part = {}, share:boundary(model.hidden), variant.part
     for i, group in ipairs(kinds) do
       local own = (group.seq or group.wide) and share_of(group, sizes, micro_batch, variant) or share
@@ -214,15 +237,26 @@ local function lay_out(model, s, attention, rules, o)
     sections[#kinds + 1] = ops_of(part and {} or plan.first, model, share, memory)
     local last = part == "attention" and {} or plan.last
     sections[#kinds + 2] = in_precision(ops_of(last, model, share, memory), precision, last)
-    local boundary = ELEMENT_BYTES * widest
+    -- A reference model's activations go forward, too: one message in three.
+    return sections, ELEMENT_BYTES * widest * (tuning and tuning.reference and 1.5 or 1)
+  end
+  local function build(sizes, micro_batch, variant)
+    local sections, boundary = sections_of(sizes, micro_batch, variant)
     return core.network(s.grid, sizes, boundary, sections)
+  end
+  local sums
+  local function totals()
+    local sizes = {}
+    for i, axis in ipairs(s.axes) do sizes[i] = axis.cuts[1] == "state" and 0 or 1 end
+    sums = sums or totals_of(sections_of(sizes, 1, { recompute = "none", sequence_parallel = true }), runs)
+    return sums
   end
   local function network(sizes, micro_batch, variant)
     local key = key_of(s, sizes, micro_batch, variant)
     local known = shapes_of(s, prefix)[key]
     return known or remember(s, prefix, key, build(sizes, micro_batch, variant))
   end
-  return { kinds = kinds, runs = runs, has_ends = #plan.first + #plan.last > 0, network = network }
+  return { kinds = kinds, runs = runs, has_ends = #plan.first + #plan.last > 0, network = network, totals = totals }
 end
 
 local layouts = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy and the rest -> layout
@@ -235,6 +269,7 @@ local layouts = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy
 ---  twins      "recompute", "offload": every kind of layer stands twice, as it is, and, behind all of these, as the layers
 ---             are that are recomputed in full, or offloaded
 ---  precision  of the layers' products: of precision.resolve or precision.stored; 16 bits
+---  tuning     what of it is trained, see tperf/tuning.lua; its `totals`, a function, sums that up
 function layout.of(model, s, attention, rules, o)
   o = o or {}
   check_attention(s, attention)

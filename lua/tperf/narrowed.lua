@@ -52,9 +52,9 @@ end
 -- elsewhere: attention keeps X, in 12 bits, of which the backward pass makes the copy by columns.
 local function cast(shape, r, n, behind_norm, elsewhere)
   local forward, backward = (WIDE + r.number) * n.input, (WIDE + r.number) * n.gradient
-  local narrow_dw, saved = r.weight_grad == "narrow", 0
+  local narrow_dw, saved = r.weight_grad == "narrow" and not shape.frozen, 0 -- frozen weights have no gradient
   local turned = r.columns == "transposed" and n.input_gathered > 0 -- X's second copy, when it has been gathered again
-  if r.inputs == "narrow" then
+  if r.inputs == "narrow" and not shape.frozen then
     local columns = column_bytes(r, n.input, n.input_gathered)
     forward, backward = forward + (turned and 0 or columns), backward + (turned and columns or 0)
     if behind_norm and r.norms_quantise then forward = math.max(forward - 2 * WIDE * n.input, 0) end
@@ -70,6 +70,7 @@ local function cast(shape, r, n, behind_norm, elsewhere)
     backward = { tensor_flops = transform * n.gradient, vector_flops = FLOPS * n.gradient, bytes = backward },
     saved_bytes = saved,
   })
+  if shape.frozen and shape.stopped then return made:stop() end
   if shape.offloaded > 0 then return made:offload(false) end
   local kept = shape.saved + shape.again -- of the 16-bit input; some of it may be made again for the backward pass
   return kept > 0 and not shape.recomputed and made:again(saved * shape.again / kept) or made
@@ -108,7 +109,7 @@ local function weights_of(r)
   return held, 0, r.weight, r.copies > 1 and 2 * r.weight or 0
 end
 
-local function product(one, r)
+local function product(one, r, frozen)
   local held, copies, gathered, step = weights_of(r)
   local narrow = r.tensor_gather == "narrow"
   return one:narrowed {
@@ -116,7 +117,7 @@ local function product(one, r)
     step = step,
     gather = narrow and r.number / WIDE or 0,
     grad_gather = narrow and (r.columns == "own" and 2 or 1) * r.number / WIDE or 0,
-    keeps = r.inputs == "bf16", made = true, wide_weight_grad = r.weight_grad == "bf16",
+    keeps = frozen or r.inputs == "bf16", made = true, wide_weight_grad = r.weight_grad == "bf16",
   }
 end
 
@@ -146,12 +147,12 @@ function narrowed.block(ops, r)
   for i, one in ipairs(ops) do
     local shape = one:product()
     if runs_in(shape, r) then
-      local elsewhere = keep_output(list, attention, shape, r)
+      local elsewhere = not shape.frozen and keep_output(list, attention, shape, r)
       local n = numbers(shape, r)
       if r.measured then list[#list + 1] = amax(shape, n) end
       list[#list + 1] = cast(shape, r, n, i > 1 and ops[i - 1]:is_norm(), elsewhere)
       list[#list + 1] = weight_cast(shape, r)
-      list[#list + 1] = product(one, r)
+      list[#list + 1] = product(one, r, shape.frozen)
       attention = nil
     else
       list[#list + 1] = one

@@ -29,7 +29,8 @@
 --  queries, keys, seq    rows of queries, of keys; seq for both
 --  head_dim, value_dim   sizes of a key and of a value (head_dim)
 --  queries_rows, queries_columns, head_dim_columns   queries and head_dim over the grid's sides
---  causal, window        what a query sees: those before it; the last `window` of them
+--  causal, window, seen  what a query sees: those before it; the last `window` of them; so many on average, in
+--                        sequences of several documents
 --  dropout               true: with dropout of the scores
 --  sinks                 true: one learned score a head
 --  values_in_keys        true: values are part of the keys
@@ -42,8 +43,7 @@
 --  row_sum, statistics   axis over which a row is spread
 --  grad_statistics       numbers all-reduced over it in the backward pass
 --  root_mean_square      true: RMSNorm
---  gathered_tokens       rows after the gather, where the shards do not add up
---  parameters            how many
+--  gathered_tokens, parameters   rows after the gather, where the shards do not add up; how many
 --  forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes   of one element
 --  input_bytes           of saved_bytes: what another op made (0)
 --  repeated_bytes        of forward_bytes: what passes again or is freed meanwhile, and takes no memory
@@ -95,8 +95,8 @@ op.summa_scores, op.summa_attend = core.summa_scores, core.summa_attend
 op.flash_attention = core.flash_attention
 
 --- Fused attention over the pairs that see each other: batch, heads, head_dim, queries and keys (or seq for both);
---- kv_heads (heads), value_dim (head_dim), causal, window, dropout, sinks, values_in_keys, kv_dtype, shards (queries
---- are an even share of so many times more), gather: the axis over which keys and values are gathered.
+--- kv_heads (heads), value_dim (head_dim), causal, window, seen, dropout, sinks, values_in_keys, kv_dtype, shards
+--- (queries are an even share of so many times more), gather: the axis over which keys and values are gathered.
 ---  ring   true: they pass from GPU to GPU beside the kernels instead
 function op.attention(o)
   for _, name in ipairs { "kv_heads", "value_dim", "window" } do -- 0 means absent to the core

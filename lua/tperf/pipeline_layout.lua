@@ -28,9 +28,12 @@ pipeline_layout.schema = {
   account_for_embedding = check.boolean { default = false }, account_for_loss = check.boolean { default = false },
 }
 
--- The string with what is repeated written out: "(t*2|)*2" is "tt|tt|".
-local function expanded(text, fail)
+local MOST_NESTED <const> = 8 -- brackets in brackets
+
+-- The string with what is repeated written out: "(tt|)*2" is "tt|tt|", and so is "(t*2|)*2".
+local function expanded(text, fail, depth)
   local out, size = {}, 0
+  if depth > MOST_NESTED then fail("has more than %d brackets in each other", MOST_NESTED) end
   local function add(piece)
     size = size + #piece
     if size > MOST_STAGES * 16 then fail("is longer than %d letters, written out", MOST_STAGES * 16) end
@@ -38,10 +41,11 @@ local function expanded(text, fail)
   end
   local at = 1
   while at <= #text do
-    local group, after = text:match("^%(([EtmL|*%d]*)%)()", at)
-    local piece = group and expanded(group, fail) or text:match("^[EtmL|]", at)
+    local group, after = text:match("^(%b())()", at)
+    local piece = group and expanded(group:sub(2, -2), fail, depth + 1) or text:match("^[EtmL|]", at)
     if not piece then
-      fail("has %q at letter %d: letters are E, t, m and L, | ends a stage, *N repeats", text:sub(at, at), at)
+      fail("has %q at letter %d: letters are E, t, m and L, | ends a stage, *N repeats one, or what is in ( )",
+        text:sub(at, at), at)
     end
     at = after or at + 1
     local times, past = text:match("^%*(%d+)()", at)
@@ -59,7 +63,7 @@ local function read(text)
     check.fail("pipeline_layout '%s' " .. format, #text > 60 and text:sub(1, 57) .. "..." or text, ...)
   end
   local stages = {}
-  for stage in (expanded(text:gsub("[%s,]", ""), fail) .. "|"):gmatch "([^|]*)|" do
+  for stage in (expanded((text:gsub("[%s,]", "")), fail, 1) .. "|"):gmatch "([^|]*)|" do
     local counts = { E = 0, t = 0, m = 0, L = 0 }
     for letter in stage:gmatch "." do counts[letter] = counts[letter] + 1 end
     stages[#stages + 1] = counts
@@ -71,6 +75,11 @@ local function read(text)
   end
   return stages, fail
 end
+
+--- How many stages a string has.
+---@param text string
+---@return integer
+function pipeline_layout.stages(text) return #(read(text)) end
 
 -- Layers of each stage, modules of multi-token prediction after the last layer counted as layers where `apart`.
 local function from_string(text, m)

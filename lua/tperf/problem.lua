@@ -16,6 +16,7 @@ local space = require "tperf.space"
 local strategy = require "tperf.strategy"
 local system = require "tperf.resource".shared(require "tperf.system")
 local training = require "tperf.training"
+local tuning = require "tperf.tuning"
 
 local problem = {}
 
@@ -83,6 +84,7 @@ function problem.schema(strategies)
   for name, checker in pairs(overlap.schema) do schema[name] = checker end
   for name, checker in pairs(recomputation.schema) do schema[name] = checker end
   for name, checker in pairs(offload.schema) do schema[name] = checker end
+  for name, checker in pairs(tuning.schema) do schema[name] = checker end
   for name, checker in pairs(pipeline_layout.schema) do schema[name] = checker end
   local placed = check.integer { min = 1, max = 1 << 31, optional = true }
   local fast = { dp = placed, pp = placed }
@@ -232,6 +234,7 @@ function problem.of(o, strategies)
   local free = free_knobs(o, p.rules)
   if o.seq then p.model = with_seq(p.model, o.seq) end
   overlap.check(o, p.model)
+  p.model = tuning.packed(o, p.model)
   p.training, p.variants = training.of(o, p.rules, p.model), variants_of(o, free, p.model, p.rules, strategies)
   p.zero, p.profile, p.software = as_list(o.zero) or { 1 }, o.profile, runtime.terms(o.profile)
   local systems, many = problem.systems(o.system)
@@ -249,10 +252,14 @@ function problem.of(o, strategies)
   end
   local deal, apart = pipeline_layout.of(o, p.model)
   local picked = recomputation.picked(o) or offload.picked(o)
+  local tuned = tuning.of(o, p.model, p.rules, strategies)
   local how = {
     apart = apart, precision = narrow, twins = picked and (o.offload_layers and "offload" or "recompute") or nil,
+    tuning = tuned,
   }
   for i, s in ipairs(strategies) do p.layouts[i] = layout.of(p.model, s, o.attention, p.rules, how) end
+  local work = tuning.work(tuned, p.model, strategies[1], p.rules, apart)
+  for _, question in ipairs(p.questions) do question.work = work end
   p.dealt = deal and pipeline_layout.asked(o) or nil
   p.fixed = fixed_of(o, strategies, p.rules)
   p.wanted_pps = as_list(o.pp)

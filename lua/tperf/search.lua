@@ -255,12 +255,9 @@ end
 ---  recompute          "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---  sequence_parallel  true (default), false, or a list
 ---  recompute_modules  what selective recomputation runs again, one or a list of "core_attn", "moe_act", "layernorm",
----                     "mla_up_proj", "mlp", "moe", "shared_experts" (docs/memory.md); by itself the scores of unfused
----                     attention, and nothing where attention is fused. They make recompute = "selective" the default
+---                     "mla_up_proj", "mlp", "moe", "shared_experts" (docs/memory.md); the scores of unfused attention
 ---  recompute_method   of full recomputation: "uniform" (default), groups of recompute_num_layers layers keep one
----                     input; "block", the first recompute_num_layers layers of each chunk, the others nothing;
----                     "every", each recompute_num_layers-th layer of a chunk. Of tperf.train it makes recompute =
----                     "full" the default
+---                     input; "block", the first so many layers of each chunk; "every" so many (docs/memory.md)
 ---  recompute_num_layers   see there (1)
 ---  recompute_layers   an older name of it, under "uniform"
 ---  offload_layers     so many first layers of each chunk keep their activations in the host's memory (0)
@@ -279,13 +276,17 @@ end
 ---  reshard_after_forward   false: weights that ZeRO 3 gathered stay until the backward pass, of a pipeline until the
 ---                     last one, as torchtitan's fsdp_reshard_after_forward = "never" (true)
 ---  gradient_shard     true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
+---  peft               adapters beside frozen weights: { kind = "lora" or "qlora", rank, targets … } (docs/finetuning.md)
+---  frozen             parts that are not trained: { "embedding", "head", "layers:1-20", "mlp" … }
+---  packing            documents in a sequence: { mean = tokens } or { lengths = { … } }
+---  objective          "next_token" (default) or "dpo": two sequences a sample, which a frozen reference sees, too
+---  reference          of "dpo": "resident" (default), or "precomputed" log-probabilities
 ---  top                how many configurations to return (10)
 ---  keep               "all": every candidate, feasible or not
 ---  where              function(configuration) -> boolean: which may be returned. Called only for those good enough to
 ---                     be; `candidates` and `feasible` count before it
 ---  infeasible, prune  true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
----  simulate           true: rank by simulation, pass by pass, and not by the closed form, which takes all stages for
----                     equal; adds `simulated`
+---  simulate           true: rank by simulation, pass by pass, and not by the closed form; adds `simulated`
 ---  threads, progress  as many as processors that may be used; function(shapes done)
 ---  software           the training stack that runs them (see tperf.software): its name, a file or a table
 ---                     ("typical"); "none" for the formulas alone, as rules without `typical_software` have it

@@ -128,7 +128,7 @@ static void push_op(lua_State *L, const tp_network *network, const tp_op *op,
     tp_fields_set(L, "weight_bytes", op->weight_bytes + op->copy_bytes);
     bool narrow = op->product.read_bytes > 0; // its gradients are in the op's dtype all the same
     double gradients = narrow ? op->parameters * tp_dtype_bytes(op->dtype) : op->weight_bytes;
-    tp_fields_set(L, "weight_grad_bytes", gradients);
+    tp_fields_set(L, "weight_grad_bytes", op->frozen ? 0 : gradients);
     tp_fields_set(L, "saved_bytes", op->saved_bytes);
     push_pass(L, network, op, &op->forward, &cost->forward, placement, on);
     lua_setfield(L, -2, "forward");

@@ -5,6 +5,8 @@
 //   op:offload(input_alone)                       what it keeps goes to the host, see tperf/op.h
 //   op:hold(saved_bytes, passing_bytes)           what it keeps, and what its passes hold beside
 //   op:single()                                   its backward pass is one kernel
+//   op:freeze(element, keeps_input)               its parameters are not trained, and kept in so many bytes each
+//   op:stop()                                     nothing below it is trained
 //   op:again(bytes)                               of what it keeps, so much is made again instead
 //   op:belong(module), op:belongs(module) -> boolean        to one of tp_module_names
 //   op:communicate(pass, kind, axis, bytes, share, beside, routing, exchanges)  adds a collective to "forward" or "backward"
@@ -16,8 +18,8 @@
 //   op:keeping(bytes)                             a copy that keeps (so many bytes of) its output; nil when no other op
 //                                                 keeps it for this one
 // and fields(), bytes() and routed_parts(), see there.
-// recompute, single, drop_input, repeat_part, offload, hold, again, belong and communicate change the op, and are for the
-// library, before anyone else has it.
+// recompute, single, drop_input, repeat_part, offload, hold, again, freeze, stop, belong and communicate change the
+// op, and are for the library, before anyone else has it.
 #include <math.h>
 #include <string.h>
 
@@ -119,6 +121,19 @@ static void read_routing(lua_State *L, const tp_op *op, tp_comm *comm) {
     if (!fault && !(comm->units >= 0)) fault = "'units' must not be negative";
     if (!fault && comm->kind != TP_ALL_TO_ALL) fault = "only an all_to_all has it";
     if (fault) tp_bind_fail(L, "op '%s': once: %s", op->name, fault);
+}
+
+static int freeze(lua_State *L) {
+    tp_op *op = luaL_checkudata(L, 1, type_name);
+    tp_op_freeze(op, luaL_optnumber(L, 2, -1), lua_toboolean(L, 3));
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int stop(lua_State *L) {
+    tp_op_stop(luaL_checkudata(L, 1, type_name));
+    lua_settop(L, 1);
+    return 1;
 }
 
 static int single(lua_State *L) {
@@ -254,6 +269,8 @@ static int counts(lua_State *L) {
     lua_pushstring(L, tp_dtype_names[op->dtype]);
     lua_setfield(L, -2, "dtype");
     tp_fields_set(L, "weight_bytes", op->weight_bytes);
+    tp_fields_set(L, "parameters", op->parameters);
+    tp_fields_set(L, "trained", op->frozen ? 0 : op->parameters);
     tp_fields_set(L, "saved_bytes", op->saved_bytes);
     tp_fields_set(L, "repeated_bytes", op->repeated_bytes);
     lua_pushboolean(L, op->expert);
@@ -290,6 +307,10 @@ static int product(lua_State *L) {
     tp_fields_set(L, "saved", op->saved_bytes);
     tp_fields_set(L, "again", op->again_bytes);
     tp_fields_set(L, "offloaded", op->offload_bytes);
+    lua_pushboolean(L, op->frozen);
+    lua_setfield(L, -2, "frozen");
+    lua_pushboolean(L, op->stopped);
+    lua_setfield(L, -2, "stopped");
     return 1;
 }
 
@@ -357,6 +378,8 @@ static int keeping(lua_State *L) {
 static const luaL_Reg methods[] = {
     {"recompute", recompute},
     {"single", single},
+    {"freeze", freeze},
+    {"stop", stop},
     {"input_bytes", input_bytes},
     {"drop_input", drop_input},
     {"repeat_part", repeat},

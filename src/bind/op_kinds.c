@@ -175,6 +175,7 @@ static const tp_field fused_fields[] = {
     OPTIONAL("value_dim", INTEGER, fused.value_dim),
     OPTIONAL("causal", FLAG, fused.causal),
     OPTIONAL("window", INTEGER, fused.window),
+    OPTIONAL("seen", NUMBER, fused.seen),
     OPTIONAL("shards", INTEGER, fused.shards),
     OPTIONAL("dropout", FLAG, fused.dropout),
     OPTIONAL("sinks", FLAG, fused.sinks),
@@ -272,6 +273,9 @@ static tp_status count_custom(tp_op *op, const tp_op_arguments *a, tp_error *err
     op->weight_bytes = a->custom.weight_bytes;
     op->parameters = op->weight_bytes / tp_dtype_bytes(op->dtype);
     op->saved_bytes = a->custom.saved_bytes;
+    if (op->weight_bytes > 0) // as of a product: half of the pass
+        op->own = (tp_own_gradients){.tensor_flops = op->backward.tensor_flops / 2,
+                                     .bytes = op->backward.bytes / 2};
     op->expert = a->custom.expert;
     return TP_OK;
 }

@@ -13,6 +13,9 @@ static tp_status check_shape(const tp_fused_attention *shape, tp_error *error) {
     TP_TRY(tp_size_check(error, "head_dim", shape->head_dim));
     TP_TRY(tp_size_check(error, "value_dim", shape->value_dim));
     TP_TRY(tp_size_check(error, "window", shape->window));
+    if (!(shape->seen == 0 || (shape->seen >= 1 && shape->seen <= (double)shape->keys)))
+        return tp_error_set(error, TP_INVALID, "'seen' must be from 1 to the %lld keys, got %g",
+                            (long long)shape->keys, shape->seen);
     if (shape->kv_heads && shape->heads % shape->kv_heads != 0)
         return tp_error_set(error, TP_INVALID, "'kv_heads' (%lld) must divide 'heads' (%lld)",
                             (long long)shape->kv_heads, (long long)shape->heads);
@@ -37,8 +40,16 @@ static double seen_up_to(double n, double w) {
 static double pairs_of(const tp_fused_attention *shape) {
     double k = (double)shape->keys, r = (double)shape->queries, shards = (double)shape->shards;
     double w = shape->window ? fmin((double)shape->window, k) : k;
+    if (shape->seen > 0) return r * fmin(shape->seen, w);
     if (!shape->causal) return r * w;
     return (seen_up_to(k, w) - seen_up_to(k - r * shards, w)) / shards;
+}
+
+// Rows that see each other: the documents of a packed sequence, or all.
+static double document_of(const tp_fused_attention *shape) {
+    double rows = (double)shape->queries;
+    if (shape->seen == 0) return rows;
+    return fmin(shape->causal ? 2 * shape->seen - 1 : shape->seen, rows);
 }
 
 // Keys that any of the rows sees.
@@ -55,6 +66,10 @@ static void shape_kernels(tp_op *op, const tp_fused_attention *shape, tp_kernel 
     kernel.kind = triangle ? TP_KERNEL_ATTENTION_CAUSAL : TP_KERNEL_ATTENTION;
     kernel.m = rows;
     kernel.n = triangle || rows == 0 ? (double)shape->keys : pairs / rows;
+    if (triangle && shape->seen > 0 && rows > 0) {
+        kernel.m = kernel.n = document_of(shape);
+        kernel.batch *= rows / kernel.m;
+    }
     if (shape->window && rows > 1)
         kernel.n = fmin(kernel.n + fmin(rows, 128) / 2, (double)shape->keys);
     op->forward.kernels[op->forward.n_kernels++] = kernel;
@@ -71,12 +86,13 @@ tp_status tp_op_attention(tp_op *op, const tp_fused_attention *shape, tp_error *
     double element = tp_dtype_bytes(op->dtype), drop = shape->dropout;
     double kv_element = shape->kv_element > 0 ? shape->kv_element : element;
     double kv_width = shape->values_in_keys ? d : d + v;
+    double summed = shape->seen > 0 ? r : k; // rows of keys whose gradients are sums over queries
     double scores = n * (2 * d - 1), attend = v * (2 * n - r);
     op->forward.tensor_flops = H * (scores + attend);
     op->forward.vector_flops = H * ((3 + drop) * n - r);
     // dQ, dK; dV; scores again and the gradient of P
     op->backward.tensor_flops =
-        H * (d * (4 * n - r - k) + v * (2 * n - k) + scores + n * (2 * v - 1));
+        H * (d * (4 * n - r - summed) + v * (2 * n - summed) + scores + n * (2 * v - 1));
     op->backward.vector_flops = H * ((7 + 2 * drop) * n - 2 * r);
     op->forward.bytes = element * H * r * (d + v) + kv_element * G * k * kv_width + 4 * H * r;
     op->backward.bytes =

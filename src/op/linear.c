@@ -42,7 +42,7 @@ static void communicate_backward(tp_op *op, const tp_linear *shape, double input
     carries(&op->backward, 0, TP_CARRIES_OUTPUT_GRAD);
     if (shape->pipelined) chunk(&op->backward, TP_ALL_GATHER, shape, TP_RING);
     int from = op->backward.n_comms;
-    tp_pass_communicate(&op->backward, TP_ALL_GATHER, shape->gather_axis, input);
+    tp_pass_communicate_own(&op->backward, TP_ALL_GATHER, shape->gather_axis, input);
     carries(&op->backward, from, TP_CARRIES_INPUT);
     tp_pass_communicate(&op->backward, TP_REDUCE_SCATTER, shape->grad_axis, input);
     tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->grad_sum_axis, input);
@@ -64,10 +64,10 @@ static void communicate_linear(tp_op *op, const tp_linear *shape, double weights
     chunk(&op->forward, TP_REDUCE_SCATTER, shape, shape->pipelined ? TP_PIPELINE : TP_RING);
     tp_pass_communicate(&op->forward, TP_ALL_REDUCE, shape->sum_axis, output);
     communicate_backward(op, shape, input, output);
-    tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->parameter_axis,
-                        element * (weights + biases));
+    tp_pass_communicate_own(&op->backward, TP_ALL_REDUCE, shape->parameter_axis,
+                            element * (weights + biases));
     if (!shape->parameter_axis)
-        tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->bias_axis, element * biases);
+        tp_pass_communicate_own(&op->backward, TP_ALL_REDUCE, shape->bias_axis, element * biases);
 }
 
 tp_status tp_op_linear(tp_op *op, const tp_linear *shape, tp_error *error) {
@@ -90,6 +90,13 @@ tp_status tp_op_linear(tp_op *op, const tp_linear *shape, tp_error *error) {
         element * (2 * N * I + 2 * N * O) + 2 * weight * used * I * O + weight * biases;
     tp_op_hold(op, shape->weights_elsewhere ? 0 : products * I * O + biases, weight);
     op->saved_bytes = op->input_bytes = shape->input_kept_elsewhere ? 0 : element * kept * I;
+    op->own = (tp_own_gradients){
+        .n_kernels = 1,
+        .tensor_flops = I * O * (2 * N - used),
+        .vector_flops = op->backward.vector_flops,
+        .bytes = element * (N * I + N * O) + weight * used * I * O + weight * biases,
+        .saved_bytes = op->saved_bytes,
+    };
     op->product = (tp_product){
         .rows = N,
         .n_in = I,
@@ -122,6 +129,8 @@ tp_status tp_op_summa(tp_op *op, const tp_summa *shape, tp_error *error) {
     op->backward.bytes_per_panel = 2 * element * N * O;
     double biases = shape->bias ? O : 0;
     op->forward.vector_flops = op->backward.vector_flops = N * biases;
+    op->own.tensor_flops = I * O * (2 * N - 1);
+    op->own.bytes = X + W;
     tp_op_hold(op, (double)shape->n_in_rows * O + biases, element);
     op->saved_bytes = op->input_bytes =
         shape->input_kept_elsewhere ? 0 : element * N * (double)shape->n_in_columns;

@@ -14,15 +14,21 @@ static void count_bytes(tp_op *op, const tp_narrowing *how) {
     double last = how->wide_weight_grad ? wide : number;
     op->product.read_bytes = weight * W;
     op->forward.bytes = number * X + wide * Y + weight * W;
-    op->backward.bytes = number * Y + weight * W + wide * X + last * (X + Y) + wide * W;
+    double input_grad = op->stopped ? 0 : number * Y + weight * W + wide * X;
+    double weight_grad = op->frozen ? 0 : last * (X + Y) + wide * W;
+    if (!op->backward.absent) op->backward.bytes = input_grad + weight_grad;
 }
 
 static void narrow_kernels(tp_op *op, const tp_narrowing *how) {
     double second = how->made ? 0 : how->weight;
-    op->forward.kernels[0].second = op->backward.kernels[0].second = second;
-    op->forward.kernels[0].made = op->backward.kernels[0].made = how->made;
-    op->backward.kernels[1].made = how->made;
-    op->backward.kernels[1].wide = how->wide_weight_grad;
+    op->forward.kernels[0].second = second;
+    op->forward.kernels[0].made = how->made;
+    for (int i = 0; i < op->backward.n_kernels; i++)
+        op->backward.kernels[i].made = how->made;
+    int last = op->backward.n_kernels -
+               1; // the product that makes the weights' gradient, if they have one
+    if (last >= 0 && !op->frozen) op->backward.kernels[last].wide = how->wide_weight_grad;
+    if (last >= 0 && !op->stopped) op->backward.kernels[0].second = second;
 }
 
 static void narrow_gathers(tp_pass *pass, const tp_narrowing *how) {

@@ -25,6 +25,12 @@ void tp_pass_communicate(tp_pass *pass, tp_collective kind, const char *axis, do
     snprintf(comm->axis, sizeof comm->axis, "%s", axis);
 }
 
+void tp_pass_communicate_own(tp_pass *pass, tp_collective kind, const char *axis, double bytes) {
+    int n = pass->n_comms;
+    tp_pass_communicate(pass, kind, axis, bytes);
+    if (pass->n_comms > n) pass->comms[n].own = true;
+}
+
 void tp_op_hold(tp_op *op, double parameters, double element) {
     op->parameters = parameters;
     op->weight_bytes = element * parameters;
@@ -66,7 +72,56 @@ tp_status tp_op_validate(const tp_op *op, tp_error *error) {
                         op->name);
 }
 
+// Keeps the collectives of a backward pass that are for the gradients of parameters, or those that are not.
+static void keep_comms(tp_pass *pass, bool own) {
+    int kept = 0;
+    for (int i = 0; i < pass->n_comms; i++)
+        if (pass->comms[i].own == own) pass->comms[kept++] = pass->comms[i];
+    pass->n_comms = kept;
+}
+
+void tp_op_freeze(tp_op *op, double element, bool keeps_input) {
+    tp_pass *backward = &op->backward;
+    if (element >= 0) op->weight_bytes = element * op->parameters;
+    bool has_any = op->parameters > 0 || op->own.n_kernels > 0;
+    if (op->frozen || !has_any) return;
+    op->frozen = true;
+    backward->tensor_flops -= op->own.tensor_flops;
+    backward->vector_flops -= op->own.vector_flops;
+    backward->bytes -= op->own.bytes;
+    backward->n_kernels -= op->own.n_kernels;
+    if (!keeps_input) op->saved_bytes = fmax(op->saved_bytes - op->own.saved_bytes, 0);
+    op->input_bytes = fmin(op->input_bytes, op->saved_bytes);
+    keep_comms(backward, false);
+    for (int i = 0; i < backward->n_comms && op->own.n_kernels > 0; i++)
+        backward->comms[i].beside = false;
+    op->own = (tp_own_gradients){0};
+    if (op->stopped) tp_op_stop(op);
+}
+
+void tp_op_stop(tp_op *op) {
+    tp_pass *backward = &op->backward;
+    op->stopped = true;
+    if (op->parameters == 0 || op->frozen) {
+        *backward = (tp_pass){.absent = true};
+        op->saved_bytes = op->again_bytes = op->input_bytes = 0;
+        op->recomputed = false;
+        return;
+    }
+    int first = backward->n_kernels - op->own.n_kernels;
+    for (int i = 0; i < op->own.n_kernels; i++)
+        backward->kernels[i] = backward->kernels[first + i];
+    backward->n_kernels = op->own.n_kernels;
+    backward->tensor_flops = op->own.tensor_flops;
+    backward->vector_flops = op->own.vector_flops;
+    backward->bytes = op->own.bytes;
+    keep_comms(backward, true);
+    for (int i = 0; i < backward->n_comms; i++)
+        backward->comms[i].beside = false;
+}
+
 void tp_op_recompute(tp_op *op, double saved_bytes) {
+    if (op->backward.absent) return;
     op->recomputed = true;
     op->again_bytes += fmax(op->saved_bytes - saved_bytes, 0);
     op->saved_bytes = saved_bytes;

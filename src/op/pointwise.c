@@ -40,7 +40,8 @@ tp_status tp_op_elementwise(tp_op *op, const tp_elementwise *shape, tp_error *er
     op->recomputed = shape->recomputed;
     op->fused = shape->fused;
     op->eager = shape->eager;
-    tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->grad_axis, parameter_bytes);
+    op->own.bytes = parameter_bytes;
+    tp_pass_communicate_own(&op->backward, TP_ALL_REDUCE, shape->grad_axis, parameter_bytes);
     return TP_OK;
 }
 
@@ -89,11 +90,14 @@ tp_status tp_op_norm(tp_op *op, const tp_norm *shape, tp_error *error) {
     tp_op_hold(op, parameters, element);
     op->saved_bytes = op->input_bytes = shape->input_kept_elsewhere ? 0 : element * r * w;
     op->norm = true;
+    // the input and the gradient are read again for the sums over rows: a product and a sum for each parameter of a row
+    op->own = (tp_own_gradients){.vector_flops = (rms ? 2 : 3) * r * w,
+                                 .bytes = element * (2 * r * w + parameters)};
     count_gather(op, shape, element);
     tp_pass_communicate(&op->forward, TP_ALL_REDUCE, shape->statistics_axis,
                         (rms ? 1 : 2) * element * r);
     tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->statistics_axis,
                         element * shape->grad_statistics);
-    tp_pass_communicate(&op->backward, TP_ALL_REDUCE, shape->grad_axis, element * parameters);
+    tp_pass_communicate_own(&op->backward, TP_ALL_REDUCE, shape->grad_axis, element * parameters);
     return TP_OK;
 }

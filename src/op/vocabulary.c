@@ -16,8 +16,10 @@ tp_status tp_op_embedding(tp_op *op, const tp_embedding *shape, tp_error *error)
     op->backward.bytes = element * N * h + 2 * weight * N * h;
     tp_op_hold(op, V * h, weight); // the ids that it keeps are 8 bytes of h elements: nothing
     op->tied = shape->tied;
+    op->own =
+        (tp_own_gradients){.vector_flops = op->backward.vector_flops, .bytes = op->backward.bytes};
     tp_pass_communicate(&op->forward, TP_REDUCE_SCATTER, shape->reduce_axis, element * N * h);
-    tp_pass_communicate(&op->backward, TP_ALL_GATHER, shape->reduce_axis, element * N * h);
+    tp_pass_communicate_own(&op->backward, TP_ALL_GATHER, shape->reduce_axis, element * N * h);
     tp_pass_communicate(&op->forward, TP_ALL_REDUCE, shape->sum_axis, element * N * h);
     return TP_OK;
 }

@@ -149,15 +149,17 @@ static exchangers exchangers_of(const tp_candidate *candidate, const tp_job *job
 }
 
 // Weights travel as they are kept, or cast to what is computed with where that is less; gradients are
-// reduced in the precision that they are kept in.
-static double gathered_bytes(const tp_training *t, const tp_weights *weights) {
-    return t->kept_bytes > 0 ? fmin(t->kept_bytes * weights->count, weights->gathered)
-                             : weights->gathered;
+// reduced in the precision that they are kept in. Frozen weights travel where they are sharded, but not after a step that
+// leaves them as they are.
+static double gathered_bytes(const tp_training *t, const tp_weights *weights, int zero) {
+    double trained = weights->gathered;
+    if (t->kept_bytes > 0) trained = fmin(t->kept_bytes * weights->count, trained);
+    return trained + (zero >= 3 ? weights->frozen : 0);
 }
 
 static bool has_experts(const tp_network *network, const tp_layer_cost *costs) {
     for (int i = 0; i < network->n_kinds + 2; i++)
-        if (costs[i].experts.count > 0) return true;
+        if (costs[i].experts.bytes > 0) return true;
     return false;
 }
 
@@ -169,7 +171,8 @@ static tp_replica_comm comm_of(const exchanger *e, double bytes, bool gathers, b
 static int add_comms(const exchangers *x, const tp_candidate *candidate, const tp_training *t,
                      const tp_weights *weights, bool experts, tp_replica_comm *comms, int n) {
     if (candidate->zero)
-        comms[n++] = comm_of(&x->gather, gathered_bytes(t, weights), true, experts);
+        comms[n++] =
+            comm_of(&x->gather, gathered_bytes(t, weights, candidate->zero), true, experts);
     double gradients = t->gradient_bytes * weights->count;
     comms[n++] = comm_of(&x->reduce, gradients, false, experts);
     for (int i = 0; i < x->n_copies; i++)
@@ -183,7 +186,7 @@ static int comms_of(const exchangers *dense, const exchangers *expert,
                     tp_replica_comm *comms) {
     const tp_training *t = job->training;
     int n = add_comms(dense, candidate, t, &cost->weights, false, comms, 0);
-    return cost->experts.count > 0 ? add_comms(expert, candidate, t, &cost->experts, true, comms, n)
+    return cost->experts.bytes > 0 ? add_comms(expert, candidate, t, &cost->experts, true, comms, n)
                                    : n;
 }
 

@@ -88,7 +88,8 @@ static activations activations_of(const question *q, const tp_stage *stage, doub
 // The bytes of what has so many for each byte, each parameter, each narrow parameter and each byte gathered; FLOPs likewise.
 static double held(const tp_weights *w, const tp_weights *rate) {
     return rate->bytes * w->bytes + rate->count * w->count + rate->narrow * w->narrow +
-           rate->orthogonal * w->orthogonal + rate->gathered * w->gathered;
+           rate->orthogonal * w->orthogonal + rate->gathered * w->gathered +
+           rate->frozen * w->frozen;
 }
 
 // Of all weights of a stage, of which none is sharded: bytes of copies; of what makes them once an iteration.
@@ -116,8 +117,9 @@ static double whole_layers(const question *q, const tp_stage *stage) {
     int zero = q->candidate->zero, kinds = q->network->n_kinds;
     const tp_training *t = q->job->training;
     bool whole = tp_reduces_each(q->candidate, t);
-    tp_weights rate = {.gathered = zero >= 3 && t->reshards > 0 ? 2 : 0,
-                       .count = whole ? t->gradient_bytes : 0};
+    double copies = zero >= 3 && t->reshards > 0 ? 2 : 0;
+    tp_weights rate = {
+        .gathered = copies, .frozen = copies, .count = whole ? t->gradient_bytes : 0};
     double largest = 0;
     if (zero < 2 || q->shards == 1) return 0;
     for (int i = 0; i < kinds + 2; i++) {
@@ -140,7 +142,8 @@ static tp_memory memory_of(const question *q, const tp_stage *stage) {
     const tp_pipeline *pipeline = q->candidate->pipeline;
     int zero = q->candidate->zero;
     weights w = weights_of(q, stage);
-    tp_weights kept = {.bytes = t->kept_bytes > 0 ? 0 : 1, .count = t->kept_bytes};
+    tp_weights kept = {.bytes = 1};
+    if (t->kept_bytes > 0) kept = (tp_weights){.count = t->kept_bytes, .frozen = 1};
     tp_weights gradient = {.count = t->gradient_bytes}, gathered = {.bytes = 1};
     tp_weights state = {.count = t->optimizer_bytes, .narrow = t->narrow_bytes};
     tp_weights end_state = {.count = t->end_optimizer_bytes, .narrow = t->narrow_bytes};
@@ -242,7 +245,8 @@ static double most_updated(const tp_candidate *candidate, const tp_job *job,
     end_rate.count += end_count;
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
         weights w = weights_of(&q, &candidate->pipeline->stages[i]);
-        most = fmax(most, spread(&q, &w, rate, end_rate, candidate->zero >= 1) + steps_of(&w));
+        most = fmax(most, spread(&q, &w, rate, end_rate, candidate->zero >= 1) +
+                              rate.step * steps_of(&w));
     }
     return most;
 }
@@ -254,7 +258,9 @@ double tp_optimizer_bytes(const tp_candidate *candidate, const tp_job *job,
     const tp_training *t = job->training;
     double here = 1 - t->offloaded, end = 2 * (t->end_optimizer_bytes - t->optimizer_bytes);
     tp_weights rate = {
+        .step = 1,
         .bytes = t->kept_bytes > 0 ? 0 : here,
+        .frozen = t->kept_bytes > 0 ? 0 : -here,
         .count = here * (2 * t->optimizer_bytes + t->kept_bytes) + (2 + here) * t->gradient_bytes,
         .narrow = here * 2 * t->narrow_bytes,
     };
@@ -281,7 +287,9 @@ tp_host_update tp_optimizer_host(const tp_candidate *candidate, const tp_job *jo
     double part = t->offloaded, end = 2 * (t->end_optimizer_bytes - t->optimizer_bytes);
     if (part == 0) return (tp_host_update){0};
     tp_weights gradients = {.count = part * t->gradient_bytes};
-    tp_weights back = {.bytes = t->kept_bytes > 0 ? 0 : part, .count = part * t->kept_bytes};
+    tp_weights back = {.bytes = t->kept_bytes > 0 ? 0 : part,
+                       .count = part * t->kept_bytes,
+                       .frozen = t->kept_bytes > 0 ? 0 : -part};
     tp_weights states = {.count = part * 2 * t->optimizer_bytes,
                          .narrow = part * 2 * t->narrow_bytes};
     tp_weights updated = gradients;

@@ -53,6 +53,9 @@ static double orthogonal_flops(const tp_op *op) {
 }
 
 static tp_weights weights_of(const tp_op *op) {
+    if (op->frozen)
+        return (tp_weights){
+            .bytes = op->weight_bytes, .frozen = op->weight_bytes, .copies = op->copy_bytes};
     bool narrow = op->weight_bytes < FP32_BYTES * op->parameters;
     return (tp_weights){
         .bytes = op->weight_bytes,
@@ -78,7 +81,7 @@ void tp_network_bytes(const tp_network *network, tp_layer_cost *costs) {
             sum.saved_bytes += op->saved_bytes;
             sum.again_bytes += op->again_bytes;
             sum.offload_bytes += op->offload_bytes;
-            whole = whole && op->recomputed;
+            whole = whole && (op->recomputed || op->backward.absent);
             double panels = op->panels ? op->forward.bytes_per_panel : 0;
             double read = op->product.read_bytes > 0 ? op->product.read_bytes : op->weight_bytes;
             double work = op->forward.bytes + panels - op->repeated_bytes - read - op->saved_bytes -

@@ -128,7 +128,8 @@ static bool stream_time(const tp_op *op, const tp_pass *pass, const tp_platform 
 // Compute and exposed memory of a pass as the machine has them.
 static tp_pass_cost work_of_pass(const tp_op *op, const tp_pass *pass, const tp_platform *on,
                                  double panels) {
-    tp_pass_cost cost;
+    tp_pass_cost cost = {0};
+    if (pass->absent) return cost;
     if (!kernels_time(op, pass, on->system, &cost) && !stream_time(op, pass, on, &cost))
         cost = constant_time(op, pass, pass->bytes + panels * pass->bytes_per_panel, on);
     return cost;
@@ -271,7 +272,9 @@ tp_op_work tp_op_work_of(const tp_op *op, const tp_platform *on, int64_t panels)
         op_flops(op, on),
     };
     work.forward.launches = 1;
-    work.backward.launches = op->single ? 1 : 2; // the gradients of the input and of the weights
+    // the gradients of the input and of the weights
+    bool one = op->single || op->frozen || op->stopped;
+    work.backward.launches = op->backward.absent ? 0 : one ? 1 : 2;
     return work;
 }
 
@@ -290,8 +293,9 @@ tp_op_cost tp_op_cost_of(const tp_op *op, const tp_op_work *work, const tp_platf
     run_pass(&cost.forward, op, &op->forward, on, sizes, placement);
     run_pass(&cost.backward, op, &op->backward, on, sizes, placement);
     // The product dW = X^T dY is as large as dX = dY W^T, and nothing waits for it.
-    if (op->weight_bytes > 0 && op->backward.tensor_flops > 0)
-        cost.weight_grad = (cost.backward.compute + cost.backward.exposed_memory) / 2;
+    if (op->weight_bytes > 0 && op->backward.tensor_flops > 0 && !op->frozen)
+        cost.weight_grad =
+            (cost.backward.compute + cost.backward.exposed_memory) / (op->stopped ? 1 : 2);
     if (op->recomputed) {
         tp_pass_cost again = tp_pass_again(op, &cost.forward);
         if (on->rules->recompute_counts_everywhere)

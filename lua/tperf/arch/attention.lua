@@ -8,6 +8,7 @@
 -- output projection's input. Selective recomputation (section 5) drops the 5 s; fused attention never has them.
 local block = require "tperf.block"
 local op = require "tperf.op"
+local packing = require "tperf.arch.packing"
 local parts = require "tperf.arch.parts"
 local recompute = require "tperf.arch.recompute"
 
@@ -30,11 +31,13 @@ local function is_causal(m, p, shape)
 end
 
 function kernels.flash(m, p, cut, shape)
+  local window = m.sparse and m.sparse.top_k or p.group.window
   return {
     op.attention {
       name = "attention", batch = p.micro_batch, heads = cut.heads, kv_heads = shape.kv_heads, queries = cut.queries,
       keys = keys_of(p, cut, shape), shards = cut.shards, head_dim = shape.head_dim, value_dim = shape.value_dim,
-      causal = is_causal(m, p, shape), window = m.sparse and m.sparse.top_k or p.group.window,
+      causal = is_causal(m, p, shape), window = window,
+      seen = p.mode == "train" and packing.seen(m, window, p.seq) or nil,
       dropout = m.dropout and p.mode == "train", sinks = m.attention_sinks,
       values_in_keys = shape.values_in_keys, gather = cut.gather, ring = cut.ring, dtype = p.dtype,
       kv_dtype = p.kv_dtype,
@@ -158,6 +161,7 @@ function attention.inside(m, p, o)
     p:column {
       name = "qkv", n_in = m.hidden, local_out = (made.heads + 2 * made.kv_heads + gate) * d, bias = m.biases.qkv,
       input_kept_elsewhere = o.input_kept_elsewhere, gathered = o.gathered,
+      parts = { q = made.heads + gate, k = made.kv_heads, v = made.kv_heads },
     }:belong "qkv_linear",
   }
   recompute.made_of(ops[1], { made.heads, made.kv_heads, made.kv_heads, gate > 0 and gate or nil })

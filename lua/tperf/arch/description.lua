@@ -4,6 +4,7 @@ local check = require "tperf.check"
 local fields = require "tperf.arch.fields"
 local groups = require "tperf.arch.groups"
 local nearest = require "tperf.nearest"
+local packing = require "tperf.arch.packing"
 local records = require "tperf.arch.records"
 local stacks = require "tperf.arch.stacks"
 
@@ -24,6 +25,7 @@ description.schema = {
   ffn = size(some), -- width between the matrices of a dense MLP; else 4 hidden
   vocab = size(some), -- else there are no tables
   seq = size(some), -- tokens of a training sequence; an image says itself how many it makes
+  packing = check.record_of(records.packing, some), -- a training sequence holds several documents
   training_tokens = check.number { min = 1, max = 1e18, optional = true }, -- of the run that trains it
   context = size(some), -- the most tokens it takes; else seq
   unbounded = flag(false), -- no limit of context: nothing in the model depends on it
@@ -251,6 +253,7 @@ function description.disagreement(m)
   if not message then message, path = check_recurrent(m, uses) end
   if not message then message, path = check_mlp(m, uses) end
   if not message then message, path = check_ends(m) end
+  if not message then message, path = packing.disagreement(m) end
   return message, path
 end
 

@@ -1,6 +1,7 @@
 --- Model FLOPs per token by the published formulas: what MFU is measured against.
 local delta = require "tperf.arch.delta"
 local groups = require "tperf.arch.groups"
+local packing = require "tperf.arch.packing"
 local parameters = require "tperf.arch.parameters"
 local stacks = require "tperf.arch.stacks"
 local stated = require "tperf.arch.stated"
@@ -38,7 +39,8 @@ local function attention(m, group, seq, causal)
   local value = m.mla and m.mla.v_dim or m.head_dim
   if group.seq then return stack(m, group, seq) end
   if group.cross then return cross(m, seq, causal) end
-  if not m.sparse then return 2.0 * m.heads * (m.head_dim + value) * keys_seen(seq, group.window, causal) end
+  local seen = causal and packing.seen(m, group.window, seq) or keys_seen(seq, group.window, causal)
+  if not m.sparse then return 2.0 * m.heads * (m.head_dim + value) * seen end
   -- An indexer scores all pairs; the chosen ones are attended to in the latent (DeepSeek-V3.2).
   local s, a = m.sparse, m.mla
   return 2.0 * s.heads * s.head_dim * keys_seen(seq, nil, causal)

@@ -12,6 +12,7 @@ local offload = require "tperf.arch.offload"
 local recompute = require "tperf.arch.recompute"
 local stated = require "tperf.arch.stated"
 local transformer = require "tperf.arch.transformer"
+local tuned = require "tperf.arch.tuned"
 
 local architecture = {}
 local metatable = { __index = architecture }
@@ -52,10 +53,11 @@ end
 
 -- Under full recomputation a layer keeps its input alone, and runs again before its backward pass (arXiv 2205.05198,
 -- section 5; table 2 has 2 s b h); under selective recomputation its modules do so (recompute.lua).
-local function recomputable(original, opens)
+local function recomputable(original, opens, before)
   return block(original.name, function(m, p)
     local ops = original.build(m, p)
     if type(ops) ~= "table" then return ops end
+    if p.tuning and not p.referring then ops = tuned.ops(ops, p, original.name, nil, before(m, p)) end
     if p.recompute ~= "none" then recompute.mark(m, p, ops, opens) end
     return (p.offload or p.offload_modules) and offload.mark(p, ops) or ops
   end)
@@ -63,7 +65,13 @@ end
 
 local function layer_of(blocks)
   local list = {}
-  for i, one in ipairs(blocks) do list[i] = recomputable(one, i == 1) end
+  for i, one in ipairs(blocks) do
+    list[i] = recomputable(one, i == 1, function(m, p) -- what builds the blocks before it
+      local before = {}
+      for k = 1, i - 1 do before[k] = function() return tuned.ops(blocks[k].build(m, p), p, blocks[k].name) end end
+      return before
+    end)
+  end
   return list
 end
 
@@ -123,13 +131,28 @@ local function groups_of(model, given)
   return groups
 end
 
+-- The ends as they are trained; behind every block that of the reference model, if there is one.
+local function tune(parts, t)
+  for name, where in pairs { first = "embedding", last = "head" } do
+    local list = {}
+    for i, one in ipairs(parts[name]) do list[i] = tuned.ending(one, where) end
+    if t.reference then
+      local both = tuned.with_reference(parts[name])
+      table.move(both, #list + 1, #both, #list + 1, list)
+    end
+    parts[name] = list
+  end
+  for _, group in ipairs(t.reference and parts.groups or {}) do group.blocks = tuned.with_reference(group.blocks) end
+end
+
 --- What a model is made of, in order.
 ---@param model table
 ---@param rules table?  the default rules' when absent
 ---@param apart boolean?  modules of multi-token prediction are layers of their own, behind all others
+---@param t table?  what of it is trained, see tperf/tuning.lua; all
 ---@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (those of equal `key`
 ---  are equal), first = the blocks before the first layer, last = those after the last one }
-function architecture.of(model, rules, apart)
+function architecture.of(model, rules, apart, t)
   local given = model.architecture
   if rules and not rules.layers_from_description then
     check_published(model, rules)
@@ -137,12 +160,18 @@ function architecture.of(model, rules, apart)
   end
   local groups = groups_of(model, given)
   local last = given and given.last or transformer.last(model, groups)
+  if t then
+    tuned.check(t, groups)
+    groups = tuned.groups(groups, t)
+  end
   if apart and model.mtp > 0 and not (given and given.last) then
     last = { last[1] }
     local blocks = { mtp.single(transformer.module(model, groups)) }
     groups[#groups + 1] = { first = model.layers + 1, count = model.mtp, key = "mtp", blocks = blocks }
   end
-  return { groups = groups, first = given and given.first or transformer.first, last = last }
+  local parts = { groups = groups, first = given and given.first or transformer.first, last = last }
+  if t then tune(parts, t) end
+  return parts
 end
 
 return setmetatable(architecture, { __call = function(_, given) return architecture.define(given) end })

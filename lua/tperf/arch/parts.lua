@@ -85,6 +85,7 @@ function parts.mlp(m, p, width, o, name)
   local fc1 = p:column {
     name = name .. "fc1", n_in = m.hidden, n_out = halves * width, bias = m.biases.mlp, rows = o.rows,
     experts = o.experts, active = o.active, input_kept_elsewhere = o.input_kept_elsewhere, gathered = o.gathered,
+    parts = m.gated and { gate = 1, up = 1 } or nil,
   }
   local elements = p:inner(width) / p:inner_tokens() * p:inner_tokens(o.rows)
   local activation = op.activation {

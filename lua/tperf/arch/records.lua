@@ -33,6 +33,11 @@ records.experts = {
   every = size { default = 1 }, -- of the other layers every n-th (n, 2 n, …) has experts
 }
 
+records.packing = {
+  mean = check.number { min = 1, max = 1 << 31, optional = true }, -- tokens of a document; all are as long
+  lengths = check.list(size(), { min = 1, max = 1 << 16, optional = true }), -- or a sample of them
+}
+
 records.mla = {
   q_rank = size(some), -- absent: one full query projection
   kv_rank = size(), -- width of the latent of keys and values

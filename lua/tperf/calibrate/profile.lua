@@ -220,9 +220,15 @@ function profile.text(base, cases, values, held, shared)
   return table.concat(lines, "\n") .. "\n"
 end
 
---- Cases by stack.
+--- Cases by stack, but for those that are `apart`.
 ---@param cases table[]
-function profile.by_stack(cases) return fit.groups(cases, "stack") end
+function profile.by_stack(cases)
+  local list = {}
+  for _, case in ipairs(cases) do
+    if not case.apart then list[#list + 1] = case end
+  end
+  return fit.groups(list, "stack")
+end
 
 --- The cases of tables of training runs by stack, predicted once.
 ---@param files string[]

@@ -8,6 +8,7 @@ local precision = require "tperf.precision"
 local recomputation = require "tperf.arch.recompute"
 local software = require "tperf.software"
 local system = require "tperf.system"
+local tuning = require "tperf.cli.tuning"
 local unfit = require "tperf.unfit"
 
 local configuration = {}
@@ -125,7 +126,7 @@ end
 --- All options of a command: the question, the knobs, its own, and the formats.
 ---@param many boolean  whether knobs take lists
 function configuration.options(many, own)
-  return options.join(question, knob_options(many), own, from.options, options.formats)
+  return options.join(question, knob_options(many), tuning.options, own, from.options, options.formats)
 end
 
 -- "yes" or a list of such.
@@ -179,6 +180,8 @@ function configuration.question(values, arguments, needed, open)
   for name, value in pairs(asked) do
     if type(value) == "table" and #value == 1 then asked[name] = value[1] end
   end
+  local wrong_tuning = tuning.fill(values, asked)
+  if wrong_tuning then return nil, wrong_tuning end
   return asked
 end
 
@@ -253,6 +256,7 @@ function configuration.tell(values, rows, machine, timed)
   local profile = c.software ~= "none" and software(values.software or c.software)
   if not values.json and not values.csv then
     print("\n" .. told_of(c, profile, timed))
+    if c.trained_parameters then print(("trains %d parameters"):format(c.trained_parameters)) end
     if timed and c.software ~= "none" then
       print(("without waste (--software none) %s %s"):format(rows[2] and "the first takes" or "it takes",
         format.number(c.time_without_waste, "s")))

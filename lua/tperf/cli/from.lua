@@ -154,7 +154,8 @@ function from.faster(asked, c, columns)
   local tperf = require "tperf"
   local found = tperf.search { model = asked.model, system = asked.system, gpus = c.gpus, seq = asked.seq,
     global_batch = asked.global_batch, rules = asked.rules, top = 3,
-    software = asked.software }
+    software = asked.software, peft = asked.peft, frozen = asked.frozen, packing = asked.packing,
+    objective = asked.objective, reference = asked.reference }
   local rows = {}
   for i, one in ipairs(found) do
     if one.time < c.time * 0.995 or not c.feasible then rows[#rows + 1] = found[i] end

@@ -183,6 +183,9 @@ function launch.text(configuration, stack, options)
     check.fail("tperf.report.launch: %s is written without arguments for precision '%s'; write it with precision = "
       .. "\"bf16\" and add them", stack, n.precision)
   end
+  if configuration.trained_parameters and not known.serving then
+    w.note("%d parameters are trained: adapters and frozen parts are yours to add", configuration.trained_parameters)
+  end
   if n.reshards == false and not known.keeps_gathered then
     w.cannot("reshard_after_forward", false, "lets weights go after the forward pass")
   end

@@ -57,10 +57,20 @@ end
 
 local USUAL_HEAD <const> = 128 -- features of a head that a row does not tell: an assumption
 
+-- Heads of about that many features, as many as its tensor parallelism divides; nil: none.
+local function heads_of(hidden, tp)
+  local best
+  for heads = tp, hidden // 32, tp do
+    if hidden % heads == 0 and (not best or math.abs(hidden // heads - USUAL_HEAD)
+      < math.abs(hidden // best - USUAL_HEAD)) then best = heads end
+  end
+  return best
+end
+
 -- A model that only the row describes; what it leaves open is as in GPT-3, or in Llama where its MLP is gated.
 local function described(size, experts, row)
   if not size.heads and size.hidden and size.hidden % USUAL_HEAD == 0 then
-    size.heads = size.hidden // USUAL_HEAD
+    size.heads = heads_of(size.hidden, read.count(row.tp) or 1)
   end
   if not (size.layers and size.hidden and size.heads and size.seq) then
     return nil, "the model's layers, hidden size, heads or sequence are not given"

@@ -28,11 +28,20 @@ local function recipe_of(row, dtype, recipe)
   return usual(row)
 end
 
+-- Of two that a row leaves open the one that its configuration has, or that its GPU has units for: NVIDIA's before
+-- Blackwell have none for four bits.
+local function settled(row, dtype, recipe)
+  if not dtype:find " or " then return dtype end
+  if read.text(row.gpu):find "[HA]%d00" then return "fp8" end
+  return recipe:find "^fp4" and "fp4" or nil
+end
+
 --- The precision; nil where the row leaves it open.
 ---@return string|table?
 function precisions.of(row)
-  local dtype, recipe = row.dtype:lower(), read.text(row.fp8_recipe):lower()
-  if dtype:find " or " then return nil end
+  local recipe = read.text(row.fp8_recipe):lower()
+  local dtype = settled(row, row.dtype:lower(), recipe)
+  if not dtype then return nil end
   if not dtype:find "fp[48]" then return "bf16" end
   local gathered = recipe:find "param[_ ]gather in" or recipe:find "fp8 params"
   return {

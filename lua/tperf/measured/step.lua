@@ -1,6 +1,7 @@
 --- Published training runs, one per row: the columns of the measured tables (docs/accuracy.md).
 local check = require "tperf.check"
 local fabrics = require "tperf.measured.fabrics"
+local pipeline_layout = require "tperf.pipeline_layout"
 local rates = require "tperf.measured.rates"
 local read = require "tperf.measured.read"
 local gpus = require "tperf.measured.gpus"
@@ -14,6 +15,7 @@ local runtime = require "tperf.runtime"
 local software = require "tperf.software"
 local stacks = require "tperf.measured.stacks"
 local switches = require "tperf.measured.switches"
+local tuning = require "tperf.measured.tuning"
 
 local step = { name = "step", columns = { "workload", "gpus", "layers", "hidden", "global_batch", "iter_s" } }
 
@@ -71,7 +73,9 @@ local function sizes_of(row)
   local s = { gpus = read.count(row.gpus) }
   for _, name in ipairs { "tp", "pp", "cp", "ep" } do s[name] = read.count(row[name]) or 1 end
   s.vp = read.count(row.vp) or row.schedule:lower():find "^interleaved 1f1b$" and USUAL_CHUNKS or 1
-  if row.tp == "" and row.pp == "" and not row.zero_fsdp:find "FSDP" then return nil, "the parallelism is not given" end
+  if row.tp == "" and row.pp == "" and not row.zero_fsdp:find "FSDP" and not tuning.layout(row, s) then
+    return nil, "the parallelism is not given"
+  end
   if not s.gpus then return nil, "the number of GPUs is not given" end
   local product = s.tp * s.pp * s.cp
   if s.gpus % product ~= 0 then return nil, "tp x pp x cp does not divide the GPUs" end
@@ -99,10 +103,15 @@ local GATHERING <const> = { ["torchtitan-2024"] = true, ["torchao-2025"] = true,
 
 -- How the run's layers are dealt out over its stages, as arguments of tperf.train: a string of Megatron's, layers of
 -- the first and last stage, or ends that count as layers.
-local function layout_of(row, model)
+-- A layout whose stages are no multiple of the row's is another run's; where the row gives no chunks of a stage, they
+-- follow from it (as in Megatron-LM).
+local function layout_of(row, model, sizes)
   local text, a = read.text(row.pp_layout):gsub("\\", ""), {}
   if text == "" then return a end
   if text:find "^E" then
+    local stages = pipeline_layout.stages(text)
+    if stages % sizes.pp ~= 0 or sizes.vp > 1 and stages ~= sizes.pp * sizes.vp then return a end
+    sizes.vp = stages // sizes.pp
     a.pipeline_layout = require "tperf.model"(model).mtp == 0 and text:gsub("m", "") or text
   else
     a.first_stage_layers, a.last_stage_layers = read.count(text:match "first (%d+)" or ""),
@@ -128,8 +137,11 @@ local function micro_batch_of(row, s)
   return batch, micro
 end
 
+-- A step of reinforcement learning is mostly generation.
+local TRAINS <const> = { pretrain = true, lora = true, sft = true }
+
 local function common_reason(row, software_stack)
-  if row.workload ~= "pretrain" then return "not pretraining (" .. row.workload .. ")" end
+  if not TRAINS[row.workload] then return "not training alone (" .. row.workload .. ")" end
   if row.notes:find "INVALID" or row.notes:find "wrong%-ffn" then return "the table itself says that it is wrong" end
   if not software_stack then return "the software stack is not known (software = NAME says it for all rows)" end
 end
@@ -171,11 +183,12 @@ function step.case(row, options)
     gpu = row.gpu, source = row.source, stack = software_stack,
     label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
     zero = zero, reshards = reshards, states = states_of(row), offload = offload_of(row),
-    sequence_parallel = row.sp == "1", precision = precision, dealt = layout_of(row, model),
+    sequence_parallel = row.sp == "1", precision = precision, dealt = layout_of(row, model, sizes),
     switches = switches(row, sizes), attention = attention_of(row), loss = compiled_loss(row) and "compiled" or nil,
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
     graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
     gradients = first_of(row.grad_reduce_dtype, { { "fp32", "fp32" }, { "bf16", "bf16" } }),
+    peft = tuning.peft(row), packing = tuning.packing(row), apart = tuning.apart(row, software_stack),
   }
   case.measured, reason = rates.seconds(case, row)
   if not case.measured then return nil, reason end
@@ -208,7 +221,8 @@ function step.request(case, system, profile)
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
     virtual_stages = interleaved and s.vp or nil, zero = case.zero, sequence_parallel = case.sequence_parallel,
     software = profile, gradients = case.gradients, attention = case.attention, precision = case.precision,
-    reshard_after_forward = case.reshards, loss = case.loss, fast = placement_of(s, system.network.fast.domain),
+    reshard_after_forward = case.reshards, loss = case.loss, peft = case.peft, packing = case.packing,
+    fast = placement_of(s, system.network.fast.domain),
   }
   for name, value in pairs(case.recompute) do request[name] = value end
   for name, value in pairs(case.offload) do request[name] = value end

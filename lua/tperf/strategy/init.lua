@@ -48,7 +48,8 @@
 -- Products take further: bias; input_kept_elsewhere (another op keeps the same input); local_out, local_in (what one
 -- GPU has of n_out, n_in); gathered (another column product gathers the same input); partial (the next row product
 -- sums up both); rows (on this GPU, in place of the stream's); experts, active (see op.grouped_linear); tied,
--- weights_elsewhere. Norms: root_mean_square, parameters, input_kept_elsewhere.
+-- weights_elsewhere; parts (the products that are fused in it, { q = 32, k = 8, v = 8 }: how wide each is). Norms:
+-- root_mean_square, parameters, input_kept_elsewhere.
 local check = require "tperf.check"
 local checked = require "tperf.strategy.checked"
 local core = require "tperf.core"

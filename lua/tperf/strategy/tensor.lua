@@ -3,6 +3,7 @@
 -- tokens. With share.sequence_parallel = false every GPU holds the whole stream, and all-reduces take the place of
 -- gathers and scatters. Where tp is a multiple of kv_heads, key and value heads are replicated.
 -- The cuts know cp as well, for strategy context: the tokens of all products are those of one shard of the sequence.
+local adapters = require "tperf.strategy.adapters"
 local fitting = require "tperf.strategy.fitting"
 local op = require "tperf.op"
 
@@ -78,15 +79,16 @@ function tensor.inner_tokens(p, rows)
 end
 tensor.outer_tokens = shard
 
-local function product(p, o, given)
+-- cut: "column", "row" or "replicated"
+local function product(p, o, given, cut)
   given.name, given.bias, given.input_kept_elsewhere = o.name, o.bias, o.input_kept_elsewhere
   given.dtype, given.weight_dtype, given.matrix_dtype = p.dtype, p.weight_dtype, p.matrix_dtype
   if o.experts then
     given.experts, given.active = o.experts, o.active
-    return op.grouped_linear(given)
+    return adapters.attach(p, o, given, cut, op.grouped_linear(given))
   end
   given.tied, given.weights_elsewhere = o.tied, o.weights_elsewhere
-  return op.linear(given)
+  return adapters.attach(p, o, given, cut, op.linear(given))
 end
 
 function tensor.column(p, o)
@@ -103,7 +105,7 @@ function tensor.column(p, o)
     given.input_grad_all_reduce = axis
     overlap_of(p, o, given)
   end
-  return product(p, o, given)
+  return product(p, o, given, "column")
 end
 
 function tensor.row(p, o)
@@ -120,11 +122,12 @@ function tensor.row(p, o)
     given.output_shard = p.sequence_parallel and (o.rows or shard(p)) or nil
   end
   given.bias_grad = o.bias and p.sequence_parallel and axis or nil
-  return product(p, o, given)
+  return product(p, o, given, "row")
 end
 
 function tensor.replicated(p, o)
-  return product(p, o, { tokens = o.rows or shard(p), n_in = o.n_in, n_out = o.n_out, parameter_grad = shards_axis(p) })
+  local given = { tokens = o.rows or shard(p), n_in = o.n_in, n_out = o.n_out, parameter_grad = shards_axis(p) }
+  return product(p, o, given, "replicated")
 end
 
 function tensor.router(p, o)

@@ -116,6 +116,7 @@ local function notes_of(launch)
   if (launch.dp_replicate or 1) > 1 and (launch.dp_shard or 1) > 1 then
     note("shards repeated %d times: predicted as sharded over all of dp", launch.dp_replicate)
   end
+  if launch.lora_rank then note "adapters: predicted on all products of layers, with all else frozen" end
   if launch.speculative then note "speculative decoding" end
   if launch.quantization and not arguments.dtypes(launch).weight_dtype then
     note("quantization %s: --weight-dtype says how weights are stored", launch.quantization)
@@ -160,6 +161,7 @@ local function training(launch, model)
     a.account_for_embedding, a.account_for_loss = launch.account_for_embedding_and_loss,
       launch.account_for_embedding_and_loss
   end
+  a.peft = launch.peft
   recomputation.add(launch, a)
   offloading.add(launch, a)
   a.precision = launch.precision and precision_of(launch.precision) or nil

@@ -66,6 +66,7 @@ function deepspeed.read(s, context)
   r.model_name = s:concept "model.name"
   local rank = s:set "--lora_dim"
   r.lora_rank = rank and rank > 0 and rank or nil
+  if r.lora_rank then r.peft = { rank = rank, targets = "all-linear" } end -- --lora_module_name is a path of layers
   return r
 end
 

@@ -58,6 +58,10 @@ function mlperf.read(s, context)
   r.recompute, r.precision = { granularity = s:set "ACT_CKPT_GRANULARITY" or "none" }, { compute = "bf16" }
   if s:set "FP8" then r.precision.fp8_format = "hybrid" end
   r.model_name, r.benchmark = known.model, name
+  if known.peft then
+    r.peft = { a2a = s:set "LORA_A2A" == true }
+    for field, value in pairs(known.peft) do r.peft[field] = value end
+  end
   return r
 end
 
