@@ -83,7 +83,8 @@ function priced.steps(o)
   local t = tables.of(p, o, held.fast)
   local send, send_token = sends(p, o)
   t.more = { window = t.more.window, step = o.host.step, request = o.host.request, token = o.host.token,
-    separate = engine.scheduler == "tensorrt-llm", stages = o.pp, send = send, send_token = send_token }
+    separate = engine.scheduler == "tensorrt-llm", stages = o.pp, send = send, send_token = send_token,
+    launch = profile.host * t.more.launches, eager_prefills = engine.scheduler ~= "vllm" }
   return t, { token = held.token, memory = held, system = p.system, rules = p.rules, error90 = profile.error90 }
 end
 

@@ -58,16 +58,27 @@ local function pricer(p, o, fast)
   end
   function self.section(network, number)
     local attention, others = 0, 0
-    for _, op in ipairs(network:ops(number, p.system, p.rules, fast, 1, true, p.software)) do
+    local ops = network:ops(number, p.system, p.rules, fast, 1, true, p.software)
+    for _, op in ipairs(ops) do
       if ATTENTION[op.name] then
         attention = attention + op.forward.time
       else
         others = others + op.forward.time
       end
     end
-    return others, attention
+    return others, attention, #ops
   end
   return self
+end
+
+-- Kernels of all layers, which the host launches one by one where no graph holds them.
+local function launches_of(price)
+  local network, sum = price.network("prefill", 1, 1024, 0), 0
+  for kind = 1, #price.kinds do
+    local _, _, launches = price.section(network, kind)
+    sum = sum + (price.layers[kind] or 0) * launches
+  end
+  return sum
 end
 
 -- Seconds of everything but attention and head, in a step of so many tokens.
@@ -150,7 +161,7 @@ local function made_of(p, o, fast, seqs, most, longest)
   local axis = graphs_of(most)
   local wider = grid(axis[#axis], most, 2 ^ 0.25)
   table.move(wider, 2, #wider, #axis + 1, axis)
-  local t = { more = { window = window_of(price.kinds) } }
+  local t = { more = { window = window_of(price.kinds), launches = launches_of(price) } }
   t.decode_tokens = tokens_line(price, "decode", axis)
   local m = p.model
   local alike = not (m.mla or m.mamba or m.mamba1 or m.delta)
