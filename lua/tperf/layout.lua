@@ -100,7 +100,7 @@ function layout.signature(model)
 end
 
 local VARIANT = { "recompute", "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype",
-  "matrix_dtype", "sampling", "part" }
+  "matrix_dtype", "expert_dtype", "expert_matrix_dtype", "sampling", "part" }
 
 local words = setmetatable({}, { __mode = "k" }) -- variant -> strategy -> what of a key it decides
 

@@ -166,7 +166,7 @@ end
 ---  attention_dp           ranks of a replica, each with a queue and a cache of its own and tp x pp GPUs, whose steps
 ---                         go together; its experts are spread over them (1)
 ---  ep                     the same, said by replicas: so many of them share their experts (1)
----  weight_dtype, kv_dtype, compute_dtype  as tperf.infer has them ("bf16")
+---  weight_dtype, kv_dtype, compute_dtype, expert_dtype, expert_compute_dtype  as tperf.infer has them ("bf16")
 ---  rules                  "default"
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price
 ---  memory_utilization     part of the memory that the engine may use, from which num_blocks follows (the engine's)

@@ -25,7 +25,8 @@ priced.schema = {
   model = check.any(optional), system = check.any(optional), rules = check.any(optional),
   tp = serving.size, pp = serving.size, ep = serving.size,
   weight_dtype = serving.schema.weight_dtype, kv_dtype = serving.schema.kv_dtype,
-  compute_dtype = serving.schema.compute_dtype,
+  compute_dtype = serving.schema.compute_dtype, expert_dtype = serving.schema.expert_dtype,
+  expert_compute_dtype = serving.schema.expert_compute_dtype,
   memory_utilization = check.number { above = 0, max = 1, optional = true },
   software = check.any(optional), host = engines.host_checker, gpu_hour = serving.schema.gpu_hour,
   sampling = check.choice { sampling.KINDS, default = "greedy" },
@@ -63,14 +64,14 @@ end
 ---@return table held  token = bytes of a token of the cache on a GPU, memory, system, rules, error90 of the engine
 function priced.steps(o)
   local profile = engines.of(o.software)
-  o.host = engines.host(profile, o.host)
+  o.host = engines.host(profile, o.host, o.tp * o.pp * o.ep > 1)
   local engine = o.engine
   o.sampler = o.sampling ~= "none" and o.sampling or nil
   if o.sampler == "top_p" and profile.engine.sampler == "fused" then o.sampler = "top_p_fused" end
   local p = serving.problem(WHAT, {
     model = o.model, system = o.system, rules = o.rules, attention = "flash", prompt = 1, generate = 1,
-    weight_dtype = o.weight_dtype, kv_dtype = o.kv_dtype, compute_dtype = o.compute_dtype, sequence_parallel = false,
-    reserve = 0,
+    weight_dtype = o.weight_dtype, kv_dtype = o.kv_dtype, compute_dtype = o.compute_dtype, expert_dtype = o.expert_dtype,
+    expert_compute_dtype = o.expert_compute_dtype, sequence_parallel = false, reserve = 0,
   })
   p.software, p.profile = runtime.terms(profile), profile
   check_sizes(p, o)

@@ -9,8 +9,9 @@ local tables = {}
 
 local WHAT <const> = "tperf.serve"
 local GRAPH_TOKENS <const> = 512 -- the largest batch that vLLM captures a CUDA graph for
-local KEPT <const> = 64 -- deployments
+local KEPT <const> = 256 -- deployments
 local LONGEST <const> = 1 << 17  -- keys that tables reach to; beyond, they go on straight
+local LEAST_SEQS <const>, LEAST_TOKENS <const> = 128, 8192 -- that tables reach to, so that engines of fewer share them
 local MANY <const> = 32 -- chunks side by side, enough to fill the GPU: what each adds to the first
 
 -- { low, … high }, each `factor` times the one before, rounded up to whole numbers.
@@ -172,6 +173,13 @@ local function made_of(p, o, fast, seqs, most, longest)
   return t
 end
 
+-- What of an engine's profile is in its tables: what its kernels take, nothing of the host.
+local function kernels_of(profile)
+  local e = profile.engine
+  return ("%.17g %.17g %.17g %.17g %.17g %.17g %s"):format(profile.compute, profile.attention, profile.memory,
+    profile.comm, profile.comm_setup, e.sampler_entry, e.sampler)
+end
+
 local known, count = {}, 0 -- by all that decides them
 
 --- The tables of a deployment, as a copy whose fields may be replaced.
@@ -180,11 +188,12 @@ local known, count = {}, 0 -- by all that decides them
 ---@param fast table GPUs of each axis in a fast domain
 function tables.of(p, o, fast)
   local engine = o.engine
-  local seqs, most = rounded(engine.max_num_seqs), rounded(engine.max_num_batched_tokens)
+  local seqs = math.max(rounded(engine.max_num_seqs), LEAST_SEQS)
+  local most = math.max(rounded(engine.max_num_batched_tokens), LEAST_TOKENS)
   local longest = math.min(rounded(math.min(p.model.context or LONGEST, engine.max_model_len)), LONGEST)
   local drafts = engine.speculation and engine.speculation.tokens or 0
   local key = table.concat({ layout.signature(p.model), layout.signature(p.system), p.rules.name, o.tp, o.ep,
-    o.weight_dtype, o.kv_dtype, o.compute_dtype, o.sampling, layout.signature(p.profile), seqs, most, longest, drafts },
+    o.weight_dtype, o.kv_dtype, o.compute_dtype, tostring(o.expert_dtype), tostring(o.expert_compute_dtype), o.sampling, kernels_of(p.profile), seqs, most, longest, drafts },
     " ")
   if not known[key] then
     if count >= KEPT then known, count = {}, 0 end

@@ -4,7 +4,8 @@ local options = require "tperf.cli.options"
 local refusal = require "tperf.refusal"
 
 local QUESTION = {
-  "prompt", "generate", "prefill_batch", "weight_dtype", "kv_dtype", "compute_dtype", "attention", "rules", "reserve",
+  "prompt", "generate", "prefill_batch", "weight_dtype", "kv_dtype", "compute_dtype", "expert_dtype",
+  "expert_compute_dtype", "attention", "rules", "reserve",
   "gpu_hour", "software", "tp", "pp", "ep", "batch",
 }
 local SEARCH = { "gpus", "ttft", "tpot", "objective", "top" }
@@ -154,6 +155,8 @@ With -g, the best ways to use so many GPUs:
     { long = "weight-dtype", value = "NAME", help = "how weights are stored (default bf16)" },
     { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
     { long = "compute-dtype", value = "NAME", help = "in which weights are multiplied (default bf16)" },
+    { long = "expert-dtype", value = "NAME", help = "how routed experts are stored (default: as weights)" },
+    { long = "expert-compute-dtype", value = "NAME", help = "in which they multiply (default: as other weights)" },
     { long = "attention", value = "NAME", from = { "flash", "unfused" }, help = "flash (default) or unfused" },
     { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free (default 0.1)" },
     { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },
