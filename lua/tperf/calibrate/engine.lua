@@ -13,6 +13,7 @@ local PARAMETERS <const> = {
   { name = "request", at = { 0, 5e-5 }, high = 2e-3 },
   { name = "host", at = { 0, 2e-5, 4e-5, 6e-5, 9e-5, 1.5e-4 }, high = 1.5e-4 },
 }
+local FEWEST <const> = 3 -- rows for each of them
 local NEAR_NOTHING <const> = 0.01 -- of the second value: as good as none
 
 -- The profile with fitted values in place of its own.
@@ -32,7 +33,7 @@ local function times_of(sample, profile)
     for _, case in ipairs(part.reader.cases(part.rows, part.path, { software = profile }, function() end)) do
       local rate = case.metric == "throughput"
       if case.metric == "TPOT" or case.metric == "TTFT" or not read.positive(case.row.tpot_s) then
-        list[#list + 1] = { row = case.row, seconds = rate and 1 / case.predicted or case.predicted,
+        list[#list + 1] = { row = case.row, first = case.metric == "TTFT", seconds = rate and 1 / case.predicted or case.predicted,
           measured = rate and 1 / case.measured or case.measured }
       end
     end
@@ -100,13 +101,16 @@ local function number_rows(cases)
   return n
 end
 
--- predicted / measured of each third of the rows, by a fit to the other two.
+-- predicted / measured of each third of the rows, by a fit to the other two: of TPOT and whole times, for the interval
+-- is one of these.
 local function held_out(cases)
   local ratios = {}
   for third = 0, 2 do
     local values = best(cases, function(n) return fit.third(n) ~= third end)
     for _, case in ipairs(cases) do
-      if fit.third(case.number) == third then ratios[#ratios + 1] = seconds_at(case, values) / case.measured end
+      if fit.third(case.number) == third and not case.first then
+        ratios[#ratios + 1] = seconds_at(case, values) / case.measured
+      end
     end
   end
   return ratios
@@ -124,20 +128,20 @@ end
 --- Fits one engine's profile.
 ---@param base table      the profile that it starts from
 ---@param sample table[]  of engine.samples
----@return table result  { values, rows, held = { median, p90, spread }, fitted }, each error of TTFT, TPOT and, where
----  there is no TPOT, of the whole time
+---@return table? result  nil of too few rows; { values, rows, held = { median, p90, spread }, fitted }, errors of TPOT and, where there is none,
+---  of the whole time
 function engine.fit(base, sample)
   local cases = tabulated(sample, base)
   local rows = number_rows(cases)
-  if rows < 3 * #PARAMETERS then
-    check.fail("software '%s': %d measurements are too few for %d numbers", base.name, rows, #PARAMETERS)
-  end
+  if rows < FEWEST * #PARAMETERS then return nil end
   local ratios = held_out(cases)
   local held = fit.errors(ratios)
   held.spread = fit.spread { ratios }
   local values = rounded(best(cases, function() return true end))
   local fitted = {}
-  for i, case in ipairs(times_of(sample, with(base, values))) do fitted[i] = case.seconds / case.measured end
+  for _, case in ipairs(times_of(sample, with(base, values))) do
+    if not case.first then fitted[#fitted + 1] = case.seconds / case.measured end
+  end
   return { values = values, rows = rows, held = held, fitted = fit.errors(fitted) }
 end
 
@@ -163,6 +167,60 @@ function engine.samples(files)
     end
   end
   return samples, names
+end
+
+local FITTED <const> = { step = true, step_parallel = true, request = true }
+local OWN <const> = { "release", "scheduler", "async_scheduling", "step", "step_parallel", "request", "token",
+  "front_end", "front_end_token", "sampler", "sampler_entry", "memory", "memory_utilization", "runtime",
+  "runtime_parallel" }
+
+local UNITS <const> = { step = "us", step_parallel = "us", request = "us", token = "us", front_end = "ms",
+  front_end_token = "us", sampler_entry = "ns", runtime = "GB", runtime_parallel = "GB" }
+local SCALES <const> = { us = 1e6, ms = 1e3, ns = 1e9, GB = 1e-9 }
+
+local function line_of(name, value)
+  local unit = UNITS[name]
+  return ("  %s: %s"):format(name, unit and ("%.4g %s"):format(value * SCALES[unit], unit) or tostring(value))
+end
+
+-- Text in lines of a YAML block.
+local function append_wrapped(lines, text)
+  local line = " "
+  for word in text:gmatch "%S+" do
+    if #line + 1 + #word > 118 then
+      lines[#lines + 1], line = line, " "
+    end
+    line = line .. " " .. word
+  end
+  lines[#lines + 1] = line
+end
+
+--- The text of a profile's file: what was fitted in place of the base's, the rest as it is.
+---@param base table
+---@param result table  of engine.fit
+function engine.text(base, result)
+  local before = (base.source or ""):gsub("%s+$", ""):gsub("^step,.-to the others; ", "")
+  local lines = { "name: " .. base.name, "source: >-" }
+  append_wrapped(lines, ("step, step_parallel, request, host: fitted by `tperf calibrate --software` to the TTFT and TPOT "
+    .. "of %d closed loops or whole times of static batches (docs/serving.md); error, spread: each third of them by a "
+    .. "fit to the others; %s"):format(result.rows, before))
+  lines[#lines + 1] = "kernel: " .. base.kernel
+  for _, name in ipairs { "compute", "attention", "memory", "comm" } do
+    lines[#lines + 1] = ("%s: %g"):format(name, base[name])
+  end
+  if base.comm_setup > 0 then lines[#lines + 1] = ("comm_setup: %.4g us"):format(base.comm_setup * 1e6) end
+  lines[#lines + 1] = ("host: %.4g us"):format(result.values.host * 1e6)
+  lines[#lines + 1] = "overlap: 0"
+  lines[#lines + 1] = "engine:"
+  for _, name in ipairs(OWN) do
+    local value = base.engine[name]
+    if FITTED[name] then value = result.values[name] end
+    if value ~= 0 and not (name == "async_scheduling" and value) then lines[#lines + 1] = line_of(name, value) end
+  end
+  local held = result.held
+  lines[#lines + 1] = ("runs: %d\nerror: %.3g\nspread: [%.3g, %.3g]"):format(result.rows, held.median,
+    held.spread[1], held.spread[2])
+  return table.concat(lines, "\n") .. "\n"
 end
 
 return engine

@@ -32,6 +32,7 @@ local DETAILS = {
   { "step_count", "steps" }, { "num_blocks", "blocks of the KV cache" }, { "gpus", "GPUs" },
   { "throughput_per_gpu", "output tokens/s of a GPU" }, { "cost.generated", "$ for 1M output tokens" },
   { "cost.total", "$ for 1M tokens, prompts too" }, { "energy_per_token", "energy of an output token", "J" },
+  { "interval.low", "tpot of nine tenths of runs, from", "s" }, { "interval.high", "to", "s" },
 }
 
 local detail_columns = {

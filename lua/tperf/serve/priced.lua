@@ -61,7 +61,7 @@ end
 --- num_blocks; and what the host adds.
 ---@param o table  checked arguments of tperf.serve
 ---@return table steps
----@return table held  token = bytes of a token of the cache on a GPU, memory, system, rules, error90 of the engine
+---@return table held  token = bytes of a token of the cache on a GPU, memory, system, rules, spread of the engine
 function priced.steps(o)
   local profile = engines.of(o.software)
   o.host = engines.host(profile, o.host, o.tp * o.pp * o.ep > 1)
@@ -86,7 +86,7 @@ function priced.steps(o)
   t.more = { window = t.more.window, step = o.host.step, request = o.host.request, token = o.host.token,
     separate = engine.scheduler == "tensorrt-llm", stages = o.pp, send = send, send_token = send_token,
     launch = profile.host * t.more.launches, eager_prefills = engine.scheduler ~= "vllm" }
-  return t, { token = held.token, memory = held, system = p.system, rules = p.rules, error90 = profile.error90 }
+  return t, { token = held.token, memory = held, system = p.system, rules = p.rules, spread = profile.spread }
 end
 
 return priced
