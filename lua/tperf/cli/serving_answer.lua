@@ -73,6 +73,10 @@ function answer.print(r)
     io.stderr:write(("saturated: more requests come than the %.4g a second that are served; waits grow as long as the "
       .. "load lasts\n"):format(r.requests_per_second))
   end
+  if r.rejected > 0 then
+    io.stderr:write(("%d of %d requests rejected: a prompt of --max-model-len or more, or more tokens than the KV cache "
+      .. "holds (--num-gpu-blocks)\n"):format(r.rejected, r.rejected + r.finished))
+  end
 end
 
 --- One row with the fields of an answer, and its columns, for CSV.

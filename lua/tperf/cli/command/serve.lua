@@ -69,7 +69,7 @@ With --slo and --rate and nothing said of what serves, the fewest GPUs that serv
 --saturation finds the largest rate within the limits.]],
   arguments = "[MODEL]",
   fields = { ["load.*"] = "*", ["engine.*"] = "*", ["host.*"] = "host *", ["slo.*"] = "slo *",
-    ["step_time.*"] = "step-time *", ["engine.num_blocks"] = "num-gpu-blocks", ["engine.policy"] = "scheduling-policy",
+    ["step_time.*"] = "step-time *", ["prompt.*"] = "prompt", ["output.*"] = "output", ["engine.num_blocks"] = "num-gpu-blocks", ["engine.policy"] = "scheduling-policy",
     num_blocks = "num-gpu-blocks", memory_utilization = "gpu-memory-utilization", requests = "trace",
     load = "rate or --concurrency", policy = "scheduling-policy" },
   options = options.join({
