@@ -15,7 +15,8 @@ local function table_of()
       load = { concurrency = batch }, count = batch, prompt = 100, output = output,
       host = { step = TRUE.step + (tp > 1 and TRUE.step_parallel or 0), request = TRUE.request } }
     lines[i + 1] = ("r%d,test,2024-11,H100-SXM-80GB,%d,vLLM,0.6.3,meta-llama/Llama-3.1-8B,bf16,bf16,%d,1,1,1,%d,static "
-      .. "batch,100,%d,e2e_latency_s,%.9g,A"):format(i, tp, tp, batch, output, r.duration * (1 + 0.02 * ((7 * i) % 5 - 2) / 2))
+      .. "batch,100,%d,e2e_latency_s,%.9g,A"):format(i, tp, tp, batch, output,
+      r.duration * (1 + 0.02 * ((7 * i) % 5 - 2) / 2))
   end
   return table.concat(lines, "\n") .. "\n"
 end

@@ -43,7 +43,8 @@ describe("tperf serve", function()
       local run = "serve llama-3.1-8b -s h100-sxm --tp 1 --prompt 20 --output 5 --count 5 "
       for given, message in pairs {
         ["--rate -1"] = "tperf: --rate must be a number above 0", ["--rate 1 --burst 0"] = "tperf: --burst must be",
-        ["--concurrency 0"] = "tperf: --concurrency must be", ["--concurrency 1 --think -1s"] = "tperf: --think must be",
+        ["--concurrency 0"] = "tperf: --concurrency must be",
+        ["--concurrency 1 --think -1s"] = "tperf: --think must be",
         ["--rate 1 --num-gpu-blocks 1"] = "tperf: --num-gpu-blocks must be an integer from 2",
         ["--rate 1 --max-num-seqs 0"] = "tperf: --max-num-seqs must be",
         ["--rate 1 --gpu-memory-utilization 2"] = "tperf: --gpu-memory-utilization must be",
@@ -60,7 +61,8 @@ describe("tperf serve", function()
 
   it("says that requests can never fit, and of a trace what its columns lack", function()
     within(function(tperf, folder)
-      local never = tperf("serve --step-time fixed=5ms --rate 1 --count 3 --prompt 5000 --output 10 --num-gpu-blocks 20")
+      local never = tperf("serve --step-time fixed=5ms --rate 1 --count 3 --prompt 5000 --output 10 "
+        .. "--num-gpu-blocks 20")
       assert.equal(0, never.code)
       assert.matches("3 of 3 requests rejected: ", never.err)
       program.write(folder .. "/holes.csv", "arrival,prompt,output\n1,100,10\n2,,20\n")

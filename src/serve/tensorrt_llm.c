@@ -56,7 +56,8 @@ static bool prompts_wait(tp_batch *b) {
     int32_t scheduled = engine->max_num_batched_tokens - b->budget;
     tp_candidate c;
     bool any = false;
-    if (engine->batch_wait_steps == 0 || scheduled == 0 || replica->waiting.by_priority) return false;
+    if (engine->batch_wait_steps == 0 || scheduled == 0 || replica->waiting.by_priority)
+        return false;
     if (tp_batch_next(b, &c, &any) != TP_OK || !any) return false;
     bool wait = replica->held < engine->batch_wait_steps &&
                 !are_enough(replica, (int64_t)engine->batch_wait_tokens - scheduled);

@@ -33,7 +33,8 @@ local function times_of(sample, profile)
     for _, case in ipairs(part.reader.cases(part.rows, part.path, { software = profile }, function() end)) do
       local rate = case.metric == "throughput"
       if case.metric == "TPOT" or case.metric == "TTFT" or not read.positive(case.row.tpot_s) then
-        list[#list + 1] = { row = case.row, first = case.metric == "TTFT", seconds = rate and 1 / case.predicted or case.predicted,
+        list[#list + 1] = { row = case.row, first = case.metric == "TTFT",
+          seconds = rate and 1 / case.predicted or case.predicted,
           measured = rate and 1 / case.measured or case.measured }
       end
     end
@@ -128,8 +129,8 @@ end
 --- Fits one engine's profile.
 ---@param base table      the profile that it starts from
 ---@param sample table[]  of engine.samples
----@return table? result  nil of too few rows; { values, rows, held = { median, p90, spread }, fitted }, errors of TPOT and, where there is none,
----  of the whole time
+---@return table? result  nil of too few rows; { values, rows, held = { median, p90, spread }, fitted }, errors of TPOT
+---  and, where there is none, of the whole time
 function engine.fit(base, sample)
   local cases = tabulated(sample, base)
   local rows = number_rows(cases)
@@ -201,8 +202,8 @@ end
 function engine.text(base, result)
   local before = (base.source or ""):gsub("%s+$", ""):gsub("^step,.-to the others; ", "")
   local lines = { "name: " .. base.name, "source: >-" }
-  append_wrapped(lines, ("step, step_parallel, request, host: fitted by `tperf calibrate --software` to the TTFT and TPOT "
-    .. "of %d closed loops or whole times of static batches (docs/serving.md); error, spread: each third of them by a "
+  append_wrapped(lines, ("step, step_parallel, request, host: fitted by `tperf calibrate --software` to the TTFT and "
+    .. "TPOT of %d closed loops or whole times of static batches (docs/serving.md); error, spread: each third of them by a "
     .. "fit to the others; %s"):format(result.rows, before))
   lines[#lines + 1] = "kernel: " .. base.kernel
   for _, name in ipairs { "compute", "attention", "memory", "comm" } do

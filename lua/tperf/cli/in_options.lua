@@ -1,8 +1,8 @@
 --- What the library says, in the words of the command line.
 local options = require "tperf.cli.options"
 
--- The option that holds a field of a table, by what the command says of the table: "engine.*" = "*" has "max_num_seqs" of
--- it in --max-num-seqs, "host.*" = "host *" has "step" in --host; nil of other tables.
+-- The option that holds a field of a table, by what the command says of the table: "engine.*" = "*" has "max_num_seqs"
+-- of it in --max-num-seqs, "host.*" = "host *" has "step" in --host; nil of other tables.
 local function of_group(fields, name)
   local group, field = name:match "^([%w_]+)%.(.+)$"
   local shape = group and fields[group .. ".*"]

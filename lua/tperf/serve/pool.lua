@@ -89,8 +89,8 @@ local function check_engine(e)
   end
   local waits = e.batch_wait_timeout_iters > 0 or e.batch_wait_max_tokens_ratio > 0
   if waits and (e.scheduler ~= "tensorrt-llm" or e.policy ~= "fcfs") then
-    check.fail("%s: 'engine.batch_wait_timeout_iters' and 'engine.batch_wait_max_tokens_ratio' are TensorRT-LLM's: they "
-      .. "go with scheduler = \"tensorrt-llm\" and policy = \"fcfs\", got %s and %s", WHAT,
+    check.fail("%s: 'engine.batch_wait_timeout_iters' and 'engine.batch_wait_max_tokens_ratio' are TensorRT-LLM's: "
+      .. "they go with scheduler = \"tensorrt-llm\" and policy = \"fcfs\", got %s and %s", WHAT,
       check.show(e.scheduler or "vllm"), check.show(e.policy))
   end
   if e.prefix_caching and not e.num_blocks then
@@ -135,7 +135,8 @@ local function encode(o)
       async_scheduling = ahead, draft_method = METHODS[s.method] or 0, draft_tokens = s.tokens or 0,
       acceptance = s.acceptance or 0, receive_interval = e.receive_interval,
       batch_wait_steps = e.batch_wait_timeout_iters,
-      batch_wait_tokens = math.ceil(e.batch_wait_max_tokens_ratio * e.max_num_batched_tokens), replicas = o.replicas, ranks = o.ranks,
+      batch_wait_tokens = math.ceil(e.batch_wait_max_tokens_ratio * e.max_num_batched_tokens),
+      replicas = o.replicas, ranks = o.ranks,
       stages = o.pp, fixed = time.fixed, per_token = time.per_token, per_context_token = time.per_context_token,
       per_prefill_pair = time.per_prefill_pair,
     },

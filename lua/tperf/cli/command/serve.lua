@@ -69,9 +69,10 @@ With --slo and --rate and nothing said of what serves, the fewest GPUs that serv
 --saturation finds the largest rate within the limits.]],
   arguments = "[MODEL]",
   fields = { ["load.*"] = "*", ["engine.*"] = "*", ["host.*"] = "host *", ["slo.*"] = "slo *",
-    ["step_time.*"] = "step-time *", ["prompt.*"] = "prompt", ["output.*"] = "output", ["engine.num_blocks"] = "num-gpu-blocks", ["engine.policy"] = "scheduling-policy",
-    num_blocks = "num-gpu-blocks", memory_utilization = "gpu-memory-utilization", requests = "trace",
-    load = "rate or --concurrency", policy = "scheduling-policy" },
+    ["step_time.*"] = "step-time *", ["prompt.*"] = "prompt", ["output.*"] = "output",
+    ["engine.num_blocks"] = "num-gpu-blocks", ["engine.policy"] = "scheduling-policy", num_blocks = "num-gpu-blocks",
+    memory_utilization = "gpu-memory-utilization", requests = "trace", load = "rate or --concurrency",
+    policy = "scheduling-policy" },
   options = options.join({
     { long = "system", short = "s", value = "NAME", from = "systems files",
       help = "what it runs on (`tperf list systems`, or a file)" },

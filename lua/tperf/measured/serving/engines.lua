@@ -73,8 +73,8 @@ local TENSORRT <const> = {
   -- Prompts of 1,024 tokens and answers as long wait for others, but on 8 GPUs.
   { model = "Llama", settings = function(row, _, isl, osl)
     local waits = isl == 1024 and osl == 1024 and tonumber(row.tp) < 8
-    return { max_num_seqs = 2048, max_num_batched_tokens = isl + osl + 200, batch_wait_timeout_iters = waits and 20 or 0,
-      batch_wait_max_tokens_ratio = waits and 0.9 or 0 }, 0.9
+    return { max_num_seqs = 2048, max_num_batched_tokens = isl + osl + 200,
+      batch_wait_timeout_iters = waits and 20 or 0, batch_wait_max_tokens_ratio = waits and 0.9 or 0 }, 0.9
   end },
   { model = "", settings = function(row, c, isl, osl)
     local least = row.date < "2026" and 0 or 8192
