@@ -21,7 +21,8 @@ local function surface(z) return { x = { 1, 8 }, y = { 1, 64 }, z = z or { 1e-6,
 local STEPS <const> = {
   graphs = { 1, 2, 4 }, decode_tokens = line(), prefill_tokens = line(), rows = line(),
   decode = surface(), decode_window = surface(), chunk = surface(), chunk_among = surface(),
-  more = { step = 0, request = 0, token = 0, window = 16, separate = false, stages = 1, send = 0, send_token = 0 },
+  more = { step = 0, request = 0, token = 0, window = 16, separate = false, stages = 1, send = 0, send_token = 0,
+    launch = 0, eager_prefills = false },
 }
 
 local function with(base, more)
