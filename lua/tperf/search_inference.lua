@@ -224,6 +224,7 @@ end
 ---  prefill_batch          prompts that a replica takes in at a time (1)
 ---  weight_dtype, kv_dtype  how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
 ---  compute_dtype          in which products with weights multiply ("bf16"; fp16, fp8, int8, fp4)
+---  expert_dtype, expert_compute_dtype   the same of routed experts, where they differ
 ---  attention              "flash" (default), "unfused"
 ---  sequence_parallel      whether tp cuts the residual stream of prompts by tokens (false)
 ---  reserve                part of the HBM that stays free (0.1)
