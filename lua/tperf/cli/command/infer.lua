@@ -162,7 +162,7 @@ With -g, the best ways to use so many GPUs:
     { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },
     { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
     { long = "software", value = "none", from = "none",
-      help = "none, the only choice: kernels as timed on their own; profiles describe training" },
+      help = "none, the only choice: kernels as timed alone; profiles describe training" },
     { long = "ops", help = "every op of both phases, on the machine's roofline" },
     { long = "gpus", short = "g", value = "N", min = 1, kind = "integer", help = "search: all GPUs there are" },
     { long = "ttft", value = "TIME", kind = "s", help = "search: the most until the first token, such as 500ms" },
