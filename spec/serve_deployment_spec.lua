@@ -258,9 +258,9 @@ describe("TensorRT-LLM's scheduler", function()
   it("lets prompts wait for one another beside decodes", function()
     local waiting = { batch_wait_timeout_iters = 7, batch_wait_max_tokens_ratio = 0.6 }
     local function first_tokens(requests, engine)
-      local times = {}
-      for i, q in ipairs(trt({ requests = requests }, engine).requests) do times[i] = q.first_token end
-      return times
+      local found = {}
+      for i, q in ipairs(trt({ requests = requests }, engine).requests) do found[i] = q.first_token end
+      return found
     end
     local alone = { { arrival = 0, prompt = 5, output = 50 }, { arrival = 3, prompt = 5, output = 2 } }
     near(1, first_tokens(alone, waiting)[1])

@@ -73,8 +73,8 @@ local serve = {}
 ---@field cost? { generated: number, total: number } dollars per million tokens generated, and per million of prompts
 ---  and answers: all GPUs, from the first arrival to the last token; with gpu_hour or a system that has a price
 ---@field energy_per_token? number joules of a generated token: the power limit of all GPUs while they are in a step
----@field interval? { low: number, high: number } seconds: the mean TPOT that nine tenths of the engine's runs would have
----  had, by how far runs lay from predictions of fits that had not seen them; as training's
+---@field interval? { low: number, high: number } seconds: the mean TPOT that nine tenths of the engine's runs would
+---  have had, by how far runs lay from predictions of fits that had not seen them; as training's
 ---@field pools? table with prefill and decode: of each { gpus, replicas, num_blocks, utilization }, transfer =
 --- { latency, per_token } in seconds, matched = the ratio of the utilizations, at which many times the engines of the
 --- prefill pool are as busy as those of the other

@@ -75,9 +75,9 @@ end
 ---  comm           the same for tensor-parallel and expert-parallel communication
 ---  comm_setup     seconds that each of these collectives takes beside (0)
 ---  engine         of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm",
----                 async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token (seconds), sampler =
----                 "sort" or "fused", sampler_entry (seconds), memory = "all", "static" or "free", memory_utilization
----                 (0.9), runtime, runtime_parallel (bytes) }
+---                 async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token
+---                 (seconds), sampler = "sort" or "fused", sampler_entry (seconds), memory = "all", "static" or
+---                 "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
 ---  host           seconds that the host takes to launch a kernel: no pass is faster than its launches
 ---  overlap        part of a pass during which data-parallel traffic is under way, and so hidden
 ---  optimizer      part of the HBM's bandwidth that the optimizer's step reaches (0.7)

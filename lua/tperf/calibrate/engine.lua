@@ -203,8 +203,8 @@ function engine.text(base, result)
   local before = (base.source or ""):gsub("%s+$", ""):gsub("^step,.-to the others; ", "")
   local lines = { "name: " .. base.name, "source: >-" }
   append_wrapped(lines, ("step, step_parallel, request, host: fitted by `tperf calibrate --software` to the TTFT and "
-    .. "TPOT of %d closed loops or whole times of static batches (docs/serving.md); error, spread: each third of them by a "
-    .. "fit to the others; %s"):format(result.rows, before))
+    .. "TPOT of %d closed loops or whole times of static batches (docs/serving.md); error, spread: each third of them "
+    .. "by a fit to the others; %s"):format(result.rows, before))
   lines[#lines + 1] = "kernel: " .. base.kernel
   for _, name in ipairs { "compute", "attention", "memory", "comm" } do
     lines[#lines + 1] = ("%s: %g"):format(name, base[name])

@@ -71,7 +71,8 @@ function priced.steps(o)
   local p = serving.problem(WHAT, {
     model = o.model, system = o.system, rules = o.rules, attention = "flash", prompt = 1, generate = 1,
     weight_dtype = o.weight_dtype, kv_dtype = o.kv_dtype, compute_dtype = o.compute_dtype,
-    expert_dtype = o.expert_dtype, expert_compute_dtype = o.expert_compute_dtype, sequence_parallel = false, reserve = 0,
+    expert_dtype = o.expert_dtype, expert_compute_dtype = o.expert_compute_dtype, sequence_parallel = false,
+    reserve = 0,
   })
   p.software, p.profile = runtime.terms(profile), profile
   check_sizes(p, o)

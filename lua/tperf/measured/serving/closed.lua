@@ -39,7 +39,7 @@ local function question_of(row, options)
     compute_dtype = about.products,
     expert_dtype = about.experts, expert_compute_dtype = about.experts_products, kv_dtype = kv or "bf16",
     load = { concurrency = c }, count = 10 * c, prompt = prompt, output = output,
-    engine = engine, memory_utilization = part, 
+    engine = engine, memory_utilization = part,
     software = options.software or engines.profile(row), rules = options.rules }
 end
 

@@ -44,10 +44,10 @@ local function question_of(row, options)
   local kv = cases.dtypes(row.kv_dtype ~= "" and row.kv_dtype or "bf16", about.system)
   local batch, prompt, output = read.count(row.batch), read.count(row.input_len), read.count(row.output_len)
   if not (batch and prompt and output and kv) then return nil, "batch or lengths are missing" end
-  local software, tp = options.software or engines.profile(row), read.count(row.tp) or read.count(row.gpus)
+  local software, tp = options.software or engines.profile(row), read.count(row.tp) or read.count(row.gpus) or 1
   return { model = about.model, system = about.system, tp = tp, pp = read.count(row.pp), software = software,
     weight_dtype = about.stored, compute_dtype = about.products, kv_dtype = kv,
-    load = { concurrency = batch }, count = batch, prompt = prompt, output = output, 
+    load = { concurrency = batch }, count = batch, prompt = prompt, output = output,
     host = engines.behind_front_end(software, tp > 1), keep = "requests",
     rules = options.rules }
 end
