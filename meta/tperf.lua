@@ -68,6 +68,11 @@
 ---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" in which products with weights multiply (as precision says, or "bf16"; fp16, fp8, int8, fp4)
+---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
+---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
+---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" in which products with weights multiply ("bf16"; fp16, fp8, int8, fp4)
+---@field expert_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" the same of routed experts, where they differ: gpt-oss has experts of 4 bits beside 16-bit attention ("fp4" and, on GPUs of Hopper, "bf16")
+---@field expert_compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" the same of routed experts, where they differ: gpt-oss has experts of 4 bits beside 16-bit attention ("fp4" and, on GPUs of Hopper, "bf16")
 ---@field attention? "flash"|"unfused" "flash" (default), "unfused"
 ---@field sequence_parallel? boolean whether tp cuts the residual stream of prompts by tokens (false)
 ---@field fast? table GPUs of each axis in one fast domain: { tp =, ep =, pp = }; as many as fit
@@ -894,6 +899,11 @@
 ---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" in which products with weights multiply (as precision says, or "bf16"; fp16, fp8, int8, fp4)
+---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
+---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
+---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" in which products with weights multiply ("bf16"; fp16, fp8, int8, fp4)
+---@field expert_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" the same of routed experts, where they differ
+---@field expert_compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" the same of routed experts, where they differ
 ---@field attention? "flash"|"unfused" "flash" (default), "unfused"
 ---@field sequence_parallel? boolean whether tp cuts the residual stream of prompts by tokens (false)
 ---@field reserve? number part of the HBM that stays free (0.1)
@@ -924,6 +934,11 @@
 ---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as tperf.infer has them
+---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them ("bf16")
+---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them ("bf16")
+---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as tperf.infer has them ("bf16")
+---@field expert_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them ("bf16")
+---@field expert_compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as tperf.infer has them ("bf16")
 ---@field rules? string|table "default"
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field memory_utilization? number part of the memory that the engine may use, from which num_blocks follows (the engine's)
@@ -971,6 +986,7 @@
 ---@field overlap_param_gather? boolean switches of what it overlaps
 ---@field overlap_param_gather_with_optimizer_step? boolean another one
 ---@field engine? table of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
+---@field engine? table of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
 ---@field host number|string seconds that the host takes to launch a kernel: no pass is faster than its launches
 ---@field overlap number part of a pass during which data-parallel traffic is under way, and so hidden
 ---@field optimizer? number part of the HBM's bandwidth that the optimizer's step reaches (0.7)
@@ -1030,6 +1046,8 @@
 ---@field dtype? any "bf16"; matrix_dtype: in which products with weights multiply (dtype)
 ---@field weight_dtype? any "bf16"; matrix_dtype: in which products with weights multiply (dtype)
 ---@field kv_dtype? any "bf16"; matrix_dtype: in which products with weights multiply (dtype)
+---@field expert_dtype? any the same of routed experts, where they differ
+---@field expert_matrix_dtype? any the same of routed experts, where they differ
 
 ---@class tperf.sweep.request
 ---@field run? any tperf.search (default), tperf.train, tperf.collective, or a function(arguments) of one's own that returns a table, a number, or nil
@@ -1519,7 +1537,7 @@ function tperf_model:flops_per_token(options) end
 ---@field throughput_per_gpu? number output tokens a second
 ---@field cost? { generated: number, total: number } dollars per million tokens generated, and per million of prompts and answers: all GPUs, from the first arrival to the last token; with gpu_hour or a system that has a price
 ---@field energy_per_token? number joules of a generated token: the power limit of all GPUs while they are in a step
----@field interval? number part of the measured TPOT within which nine tenths of the engine's runs lay, held out
+---@field interval? { low: number, high: number } seconds: the mean TPOT that nine tenths of the engine's runs would have had, by how far runs lay from predictions of fits that had not seen them; as training's
 ---@field pools? table with prefill and decode: of each { gpus, replicas, num_blocks, utilization }, transfer = { latency, per_token } in seconds, matched = the ratio of the utilizations, at which many times the engines of the prefill pool are as busy as those of the other
 ---@field requests? tperf.served_request[] with keep
 ---@field steps? tperf.served_step[] with keep = "steps"

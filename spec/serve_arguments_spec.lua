@@ -7,7 +7,8 @@ local SETTINGS <const> = {
 }
 
 local ENGINE <const> = {
-  scheduler = 0, ranks = 1, stages = 1, receive_interval = 1, max_num_seqs = 4, max_num_batched_tokens = 32,
+  scheduler = 0, ranks = 1, stages = 1, receive_interval = 1, batch_wait_steps = 0,
+  batch_wait_tokens = 0, max_num_seqs = 4, max_num_batched_tokens = 32,
   max_model_len = 64, block_size = 4, num_blocks = 40,
   long_prefill_token_threshold = 0, draft_method = 0, draft_tokens = 0, replicas = 1, prefix_caching = true,
   chunked_prefill = true, priority = false, async_scheduling = false, acceptance = 0, fixed = 1, per_token = 0,
@@ -20,7 +21,8 @@ local function surface(z) return { x = { 1, 8 }, y = { 1, 64 }, z = z or { 1e-6,
 local STEPS <const> = {
   graphs = { 1, 2, 4 }, decode_tokens = line(), prefill_tokens = line(), rows = line(),
   decode = surface(), decode_window = surface(), chunk = surface(), chunk_among = surface(),
-  more = { step = 0, request = 0, token = 0, window = 16, separate = false, stages = 1, send = 0, send_token = 0 },
+  more = { step = 0, request = 0, token = 0, window = 16, separate = false, stages = 1, send = 0, send_token = 0,
+    launch = 0, eager_prefills = false },
 }
 
 local function with(base, more)

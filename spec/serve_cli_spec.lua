@@ -38,6 +38,39 @@ describe("tperf serve", function()
     end)
   end)
 
+  it("names options in what it refuses", function()
+    within(function(tperf)
+      local run = "serve llama-3.1-8b -s h100-sxm --tp 1 --prompt 20 --output 5 --count 5 "
+      for given, message in pairs {
+        ["--rate -1"] = "tperf: --rate must be a number above 0", ["--rate 1 --burst 0"] = "tperf: --burst must be",
+        ["--concurrency 0"] = "tperf: --concurrency must be",
+        ["--concurrency 1 --think -1s"] = "tperf: --think must be",
+        ["--rate 1 --num-gpu-blocks 1"] = "tperf: --num-gpu-blocks must be an integer from 2",
+        ["--rate 1 --max-num-seqs 0"] = "tperf: --max-num-seqs must be",
+        ["--rate 1 --gpu-memory-utilization 2"] = "tperf: --gpu-memory-utilization must be",
+        ["--rate 1 --host step=-1ms"] = "tperf: --host step must be",
+        ["--rate 1 --slo ttft=-1"] = "tperf: --slo ttft must be", [""] = "tperf: --trace or --rate or --concurrency is",
+      } do
+        local r = tperf(run .. given)
+        assert.truthy(r.code > 0 and r.err:find(message, 1, true) == 1, given .. ": " .. r.err)
+      end
+      local downwards = tperf("serve --step-time fixed=5ms --rate 1 --count 3 --prompt 20..10 --output 5")
+      assert.matches("^tperf: %-%-prompt goes from 20 to 10", downwards.err)
+    end)
+  end)
+
+  it("says that requests can never fit, and of a trace what its columns lack", function()
+    within(function(tperf, folder)
+      local never = tperf("serve --step-time fixed=5ms --rate 1 --count 3 --prompt 5000 --output 10 "
+        .. "--num-gpu-blocks 20")
+      assert.equal(0, never.code)
+      assert.matches("3 of 3 requests rejected: ", never.err)
+      program.write(folder .. "/holes.csv", "arrival,prompt,output\n1,100,10\n2,,20\n")
+      local holes = tperf("serve --step-time fixed=5ms --trace holes.csv")
+      assert.matches("^tperf: holes.csv:3: 'prompt' is missing", holes.err)
+    end)
+  end)
+
   it("finds the most that a deployment serves, and prints the Pareto front", function()
     within(function(tperf)
       local most = tperf(MODEL .. "--saturation --slo tpot=12ms --json")

@@ -253,6 +253,27 @@ describe("TensorRT-LLM's scheduler", function()
     assert.is_false(ok)
     assert.truthy(raised:find("without 'chunked_prefill' a step must take its prompt of 101 tokens whole", 1, true))
   end)
+
+  -- Beside decodes, a prompt waits until a step would have 60 % of its tokens, for seven steps at most.
+  it("lets prompts wait for one another beside decodes", function()
+    local waiting = { batch_wait_timeout_iters = 7, batch_wait_max_tokens_ratio = 0.6 }
+    local function first_tokens(requests, engine)
+      local found = {}
+      for i, q in ipairs(trt({ requests = requests }, engine).requests) do found[i] = q.first_token end
+      return found
+    end
+    local alone = { { arrival = 0, prompt = 5, output = 50 }, { arrival = 3, prompt = 5, output = 2 } }
+    near(1, first_tokens(alone, waiting)[1])
+    near(4, first_tokens(alone, {})[2])
+    near(11, first_tokens(alone, waiting)[2])
+    local many = { alone[1], alone[2], { arrival = 6, prompt = 54, output = 2 } }
+    near(7, first_tokens(many, waiting)[2])
+    near(7, first_tokens(many, waiting)[3])
+    near(7, first_tokens(many, { batch_wait_timeout_iters = 7, batch_wait_max_tokens_ratio = 0.05 })[3])
+    local ok, raised = pcall(trt, { requests = alone }, { batch_wait_timeout_iters = 7, scheduler = "vllm" })
+    assert.is_false(ok)
+    assert.truthy(raised:find("they go with scheduler = \"tensorrt-llm\"", 1, true), raised)
+  end)
 end)
 
 describe("steps taken all at once", function()

@@ -99,6 +99,65 @@ describe("a priced step", function()
     near(base.duration + steps * 1e-3 + requests * 1e-5 + tokens * 1e-6, host.duration, 1e-6)
   end)
 
+  local function engine(more, own)
+    local profile = { engine = { step_parallel = own and own.step_parallel, scheduler = own and own.scheduler or "vllm",
+      release = "0", step = own and own.step } }
+    for name, value in pairs(PLAIN) do profile[name] = profile[name] or value end
+    for name, value in pairs(more) do profile[name] = value end
+    return profile
+  end
+
+  it("takes what several GPUs add to a step from the engine's profile", function()
+    local function duration(tp, profile)
+      local q = question { tp = tp, requests = batch_of(1, 512, 11), software = profile }
+      q.host = nil
+      return tperf.serve(q).duration
+    end
+    local slow = engine({}, { step = 1e-3, step_parallel = 2e-3 })
+    near(duration(1, PLAIN) + 11e-3, duration(1, slow), 1e-9)
+    near(duration(2, PLAIN) + 33e-3, duration(2, slow), 1e-9)
+  end)
+
+  -- 32 layers of 10 kernels: launched one by one in 32 ms, which is more than a prompt's kernels take.
+  it("is no faster than its launches where no graph holds it", function()
+    local function ttft(prompt, scheduler, host)
+      return tperf.serve(question { requests = batch_of(1, prompt, 2), software = engine({ host = host },
+        { scheduler = scheduler }) }).ttft.mean
+    end
+    for _, scheduler in ipairs { "sglang", "tensorrt-llm" } do
+      local launched = ttft(400, scheduler, 1e-4)
+      near(2, (launched - ttft(400, scheduler, 0)) / (ttft(400, scheduler, 0.5e-4) - ttft(400, scheduler, 0)), 0.8)
+      assert.truthy(launched > 32 * 8 * 1e-4 and launched < 32 * 14 * 1e-4, launched)
+    end
+    assert.equal(ttft(400, "vllm", 0), ttft(400, "vllm", 1e-4)) -- padded to a graph of 400 tokens
+    assert.truthy(ttft(600, "vllm", 1e-4) > ttft(600, "vllm", 0))
+    local decodes = tperf.serve(question { software = engine({ host = 1e-4 }, { scheduler = "sglang" }) })
+    near(tperf.serve(question { software = engine({}, { scheduler = "sglang" }) }).tpot.mean, decodes.tpot.mean, 1e-9)
+  end)
+
+  it("stores and multiplies routed experts in dtypes of their own", function()
+    local function gpt_oss(more)
+      more.model, more.system = "gpt-oss-20b", "h100-sxm"
+      return tperf.serve(question(more))
+    end
+    local wide, narrow = gpt_oss {}, gpt_oss { expert_dtype = "fp4" }
+    local all = gpt_oss { weight_dtype = "fp4", kv_dtype = "bf16" }
+    assert.truthy(narrow.tpot.mean < wide.tpot.mean and narrow.tpot.mean > all.tpot.mean)
+    -- 24 layers of 32 experts of 3 x 2,880 x 2,880 weights
+    near(24 * 32 * 3 * 2880 * 2880 * 1.5, wide.memory.weights - narrow.memory.weights, 0.01)
+    local ok, raised = pcall(gpt_oss, { expert_dtype = "fp4", expert_compute_dtype = "fp4" })
+    assert.is_false(ok)
+    assert.truthy(raised:find("accelerator.tensor.fp4", 1, true), raised)
+  end)
+
+  it("has the interval of the engine's runs about its TPOT, as training has about a step", function()
+    local profile = engine { spread = { 0.9, 1.25 } }
+    local r = tperf.serve(question { software = profile })
+    near(0.9 * r.tpot.mean, r.interval.low, 1e-12)
+    near(1.25 * r.tpot.mean, r.interval.high, 1e-12)
+    assert.is_nil(tperf.serve(question {}).interval)
+  end)
+
   it("adds the front end to what clients see, and to nothing else", function()
     local function ask(host, limit)
       return tperf.serve(question { requests = batch_of(40, 512, 50), host = host, keep = "steps",

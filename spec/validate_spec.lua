@@ -617,7 +617,7 @@ describe("tperf.validate of serving", function()
   it("reads static batches and runs timed request by request", function()
     local static = run "serving/published_tables.csv"
     assert.equal(26, #static.cases)
-    assert.is_true(of(static.engine, "E2E", "TensorRT-LLM").median <= 0.25)
+    assert.is_true(of(static.engine, "E2E", "TensorRT-LLM").median <= 0.15)
     local requests = run "serving/rtxpro6000.requests.csv"
     assert.equal(300, requests.rows)
     -- the mean of last_token_s - queued_s in the table

@@ -57,9 +57,11 @@ typedef struct tp_engine {
     int32_t num_blocks;                   // vLLM's num_gpu_blocks: usable is one less; 0: no limit
     int32_t long_prefill_token_threshold; // most tokens of a request in a step; 0: off
     bool prefix_caching;                  // needs num_blocks
-    bool chunked_prefill;     // else max_num_batched_tokens should be at least max_model_len
-    bool async_scheduling;    // a step's batch is formed when the step before it begins
-    int32_t receive_interval; // steps between two looks for new requests while some run; 0 is 1
+    bool chunked_prefill;      // else max_num_batched_tokens should be at least max_model_len
+    bool async_scheduling;     // a step's batch is formed when the step before it begins
+    int32_t receive_interval;  // steps between two looks for new requests while some run; 0 is 1
+    int32_t batch_wait_steps;  // TensorRT-LLM: for so many, prompts wait beside decodes ...
+    int32_t batch_wait_tokens; // ... until a step would have as many tokens; 0: at once
     tp_queue_policy policy;
     tp_drafting drafting;
 } tp_engine;
@@ -120,6 +122,9 @@ typedef struct tp_step_table {
     int32_t stages;          // of a pipeline, which share the layers; the last one has the rows
     double send, send_token; // seconds between two stages: of a batch, and for each token
     double host_step, host_request, host_token; // seconds that the host adds
+    double launch; // seconds in which the host launches all kernels of a step that no graph holds
+    bool
+        eager_prefills; // no graph holds a step with prefills; else those of more tokens than graphs
     double ticks_per_second;
 } tp_step_table;
 

@@ -73,7 +73,8 @@ local serve = {}
 ---@field cost? { generated: number, total: number } dollars per million tokens generated, and per million of prompts
 ---  and answers: all GPUs, from the first arrival to the last token; with gpu_hour or a system that has a price
 ---@field energy_per_token? number joules of a generated token: the power limit of all GPUs while they are in a step
----@field interval? number part of the measured TPOT within which nine tenths of the engine's runs lay, held out
+---@field interval? { low: number, high: number } seconds: the mean TPOT that nine tenths of the engine's runs would
+---  have had, by how far runs lay from predictions of fits that had not seen them; as training's
 ---@field pools? table with prefill and decode: of each { gpus, replicas, num_blocks, utilization }, transfer =
 --- { latency, per_token } in seconds, matched = the ratio of the utilizations, at which many times the engines of the
 --- prefill pool are as busy as those of the other
@@ -166,7 +167,7 @@ end
 ---  attention_dp           ranks of a replica, each with a queue and a cache of its own and tp x pp GPUs, whose steps
 ---                         go together; its experts are spread over them (1)
 ---  ep                     the same, said by replicas: so many of them share their experts (1)
----  precision, weight_dtype, kv_dtype, compute_dtype  as tperf.infer has them
+---  precision, weight_dtype, kv_dtype, compute_dtype, expert_dtype, expert_compute_dtype  as tperf.infer has them
 ---  rules                  "default"
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price
 ---  memory_utilization     part of the memory that the engine may use, from which num_blocks follows (the engine's)
@@ -214,7 +215,8 @@ function serve.run(given)
   local r = core.serving(settings_of(o, latency, per_token), decode.core, prefill and prefill.core, requests, drawn)
   complete(r, o, decode, prefill, latency, per_token)
   r.num_blocks = decode.o.engine.num_blocks
-  r.interval = decode.held and decode.held.error90
+  local spread = decode.held and decode.held.spread
+  if spread and r.tpot then r.interval = { low = r.tpot.mean * spread[1], high = r.tpot.mean * spread[2] } end
   return r
 end
 

@@ -24,6 +24,7 @@ local HOUR <const>, MILLION <const> = 3600, 1e6
 -- Bytes of an element, and what ops call it: storage of 4 bits is as large whatever the bits mean.
 local BYTES = { fp32 = 4, fp16 = 2, bf16 = 2, fp8 = 1, int8 = 1, fp4 = 0.5, int4 = 0.5 }
 local STORED = { "fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4" }
+local MULTIPLIED = { "bf16", "fp16", "fp8", "int8", "fp4" }
 local op_dtype = { int4 = "fp4" }
 
 local size = check.integer { min = 1, max = 1 << 31, default = 1 }
@@ -36,7 +37,9 @@ serving.schema = {
   prompt = check.integer { min = 1, max = 1 << 31 }, generate = check.integer { min = 1, max = 1 << 31 },
   prefill_batch = size,
   weight_dtype = check.choice { STORED, optional = true }, kv_dtype = check.choice { STORED, default = "bf16" },
-  compute_dtype = check.choice { { "bf16", "fp16", "fp8", "int8", "fp4" }, optional = true },
+  compute_dtype = check.choice { MULTIPLIED, optional = true },
+  expert_dtype = check.choice { STORED, optional = true },
+  expert_compute_dtype = check.choice { MULTIPLIED, optional = true },
   precision = precision.optional,
   sequence_parallel = check.boolean { default = false },
   reserve = check.number { min = 0, max = 0.99, default = 0.1 },
@@ -146,6 +149,7 @@ function serving.variant(o, mode, seq, context)
     recompute = "none", sequence_parallel = mode == "prefill" and o.sequence_parallel or false, mode = mode, seq = seq,
     context = context, weight_dtype = op_dtype[o.weight_dtype] or o.weight_dtype,
     kv_dtype = op_dtype[o.kv_dtype] or o.kv_dtype, matrix_dtype = o.other_dtype, sampling = o.sampler,
+    expert_dtype = op_dtype[o.expert_dtype] or o.expert_dtype, expert_matrix_dtype = o.expert_compute_dtype,
   }
 end
 
@@ -168,8 +172,9 @@ end
 
 local function shape_of(p, c, own, micro_batch)
   local o, plan = p.o, p.plan
-  local key = ("%s %d %d %d %d %d %s %s %s %s"):format(table.concat(own, " "), c.pp, micro_batch, c.prefill_batch,
-    o.prompt, o.generate, o.weight_dtype, o.kv_dtype, o.compute_dtype, o.sequence_parallel)
+  local key = ("%s %d %d %d %d %d %s %s %s %s %s %s"):format(table.concat(own, " "), c.pp, micro_batch, c.prefill_batch,
+    o.prompt, o.generate, o.weight_dtype, o.kv_dtype, o.compute_dtype, o.sequence_parallel, o.expert_dtype,
+    o.expert_compute_dtype)
   local shape = plan.shapes[key]
   if not shape then
     if plan.count >= CACHED then plan.shapes, plan.count = {}, 0 end

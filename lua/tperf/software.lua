@@ -17,9 +17,10 @@ local engine = {
   release = check.string(),
   scheduler = check.choice { { "vllm", "sglang", "tensorrt-llm" } },
   async_scheduling = check.boolean { default = true },
-  -- What a request spends outside of the engine, and for each token of its prompt; of the host, in each step, for each
-  -- request and each token in it.
-  front_end = seconds, front_end_token = seconds, step = seconds, request = seconds, token = seconds,
+  -- What a request spends outside of the engine, and for each token of its prompt; of the host, in each step, what it
+  -- takes more where several GPUs step together, for each request and each token in the step.
+  front_end = seconds, front_end_token = seconds, step = seconds, step_parallel = seconds, request = seconds,
+  token = seconds,
   -- Sampling by top_p with a sort: seconds of what goes through the vocabulary one after the other, for each entry.
   sampler_entry = seconds,
   sampler = check.choice { { "sort", "fused" }, default = "sort" }, -- how top_p finds the likeliest tokens
@@ -103,9 +104,9 @@ end
 ---  overlap_moe_a2a, delay_wgrad, overlap_grad_reduce, overlap_param_gather   switches of what it overlaps
 ---  overlap_param_gather_with_optimizer_step   another one
 ---  engine         of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm",
----                 async_scheduling (true), front_end, front_end_token, step, request, token (seconds), sampler =
----                 "sort" or "fused", sampler_entry (seconds), memory = "all", "static" or "free", memory_utilization
----                 (0.9), runtime, runtime_parallel (bytes) }
+---                 async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token
+---                 (seconds), sampler = "sort" or "fused", sampler_entry (seconds), memory = "all", "static" or
+---                 "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
 ---  host           seconds that the host takes to launch a kernel: no pass is faster than its launches
 ---  overlap        part of a pass during which data-parallel traffic is under way, and so hidden
 ---  optimizer      part of the HBM's bandwidth that the optimizer's step reaches (0.7)

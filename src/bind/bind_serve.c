@@ -46,7 +46,7 @@ enum { KEEP_NOTHING, KEEP_REQUESTS, KEEP_STEPS };
 typedef struct pool_settings {
     int64_t scheduler, max_num_seqs, max_num_batched_tokens, max_model_len, block_size, num_blocks;
     int64_t long_prefill_token_threshold, draft_method, draft_tokens, replicas, ranks, stages;
-    int64_t receive_interval;
+    int64_t receive_interval, batch_wait_steps, batch_wait_tokens;
     bool prefix_caching, chunked_prefill, priority, async_scheduling;
     double acceptance;
     line step;
@@ -69,6 +69,8 @@ static const tp_field pool_fields[] = {
     FIELD(INTEGER, ranks),
     FIELD(INTEGER, stages),
     FIELD(INTEGER, receive_interval),
+    FIELD(INTEGER, batch_wait_steps),
+    FIELD(INTEGER, batch_wait_tokens),
     FIELD(FLAG, prefix_caching),
     FIELD(FLAG, chunked_prefill),
     FIELD(FLAG, priority),
@@ -137,6 +139,8 @@ static tp_engine engine_of(lua_State *L, const settings *all, const pool_setting
         .chunked_prefill = s->chunked_prefill,
         .async_scheduling = s->async_scheduling,
         .receive_interval = narrow(L, s->receive_interval, "receive_interval"),
+        .batch_wait_steps = narrow(L, s->batch_wait_steps, "batch_wait_steps"),
+        .batch_wait_tokens = narrow(L, s->batch_wait_tokens, "batch_wait_tokens"),
         .policy = s->priority ? TP_QUEUE_PRIORITY : TP_QUEUE_FCFS,
         .drafting = {.method = (tp_draft_method)s->draft_method,
                      .tokens = narrow(L, s->draft_tokens, "tokens"),

@@ -69,7 +69,8 @@ typedef struct beside {
     double step, request, token; // of the host
     double send, send_token;
     int64_t window, stages;
-    bool separate;
+    double launch;
+    bool separate, eager_prefills;
 } beside;
 
 void tp_serve_read_table(lua_State *L, int index, tp_step_table *table, int32_t *window) {
@@ -79,6 +80,8 @@ void tp_serve_read_table(lua_State *L, int index, tp_step_table *table, int32_t 
         {"token", TP_FIELD_NUMBER, offsetof(beside, token), true},
         {"window", TP_FIELD_INTEGER, offsetof(beside, window), true},
         {"separate", TP_FIELD_FLAG, offsetof(beside, separate), true},
+        {"launch", TP_FIELD_NUMBER, offsetof(beside, launch), true},
+        {"eager_prefills", TP_FIELD_FLAG, offsetof(beside, eager_prefills), true},
         {"stages", TP_FIELD_INTEGER, offsetof(beside, stages), true},
         {"send", TP_FIELD_NUMBER, offsetof(beside, send), true},
         {"send_token", TP_FIELD_NUMBER, offsetof(beside, send_token), true},
@@ -102,9 +105,11 @@ void tp_serve_read_table(lua_State *L, int index, tp_step_table *table, int32_t 
     if (more.stages < 1 || more.stages > INT32_MAX || !(more.send >= 0 && more.send_token >= 0) ||
         more.window < 0 || more.window > TP_LONGEST ||
         (table->chunk.nx && !table->chunk_among.nx) ||
-        !(more.step >= 0 && more.request >= 0 && more.token >= 0))
+        !(more.step >= 0 && more.request >= 0 && more.token >= 0 && more.launch >= 0))
         tp_bind_fail(L, "tperf.serve: a table of steps is out of range");
     table->separate = more.separate;
+    table->launch = more.launch;
+    table->eager_prefills = more.eager_prefills;
     table->stages = (int32_t)more.stages;
     table->send = more.send;
     table->send_token = more.send_token;

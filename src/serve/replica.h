@@ -42,6 +42,7 @@ typedef struct tp_replica {
     int32_t spare;  // the first of them; -1: none
     int64_t formed; // ticks: who arrived later is not in the next batch, unless it were empty
     int32_t since;  // steps since then
+    int32_t held;   // steps for which prompts have waited for others, see batch_wait_steps
 } tp_replica;
 
 #define TP_OPTIMISM       0.7  // at the start

@@ -80,6 +80,14 @@ static double attention_time(const tp_step_table *t, const tp_step_work *work,
     return together ? fmax(longest, decodes + sum) : decodes + fmax(longest, sum);
 }
 
+// No step is faster than its launches, which a graph spares it.
+static double launch_time(const tp_step_table *t, const tp_step_work *work) {
+    double most = t->n_graphs > 0 ? t->graphs[t->n_graphs - 1] : 0;
+    bool eager = (t->eager_prefills && work->prefills > 0) ||
+                 (double)(work->decode_tokens + work->prefill_tokens) > most;
+    return eager ? t->launch : 0;
+}
+
 typedef struct parts {
     double layers, rows, host, send;
 } parts;
@@ -87,8 +95,9 @@ typedef struct parts {
 static parts parts_of(const tp_step_table *t, const tp_step_work *work, const tp_chunk *chunks) {
     double rows = (double)(work->decode_tokens + work->prefills);
     double tokens = (double)(work->decode_tokens + work->prefill_tokens);
+    double layers = tokens_time(t, work) + attention_time(t, work, chunks);
     return (parts){
-        .layers = tokens_time(t, work) + attention_time(t, work, chunks),
+        .layers = fmax(layers, launch_time(t, work)),
         .rows = line_at(&t->rows, rows),
         .host = t->host_step + t->host_request * (double)(work->decodes + work->prefills) +
                 t->host_token * tokens,

@@ -38,6 +38,33 @@ static tp_status schedule_running(tp_batch *b) {
     return TP_OK;
 }
 
+// Whether the prompts that wait have so many tokens together, those alone who may still run and have come in time.
+static bool are_enough(const tp_replica *replica, int64_t tokens) {
+    const tp_requests *r = replica->requests;
+    size_t seats = (size_t)(replica->engine->max_num_seqs - replica->n_running);
+    for (size_t i = 0; i < replica->waiting.count && i < seats && tokens > 0; i++) {
+        int32_t request = tp_waiting_at(&replica->waiting, i).request;
+        if (r->arrival[request] <= replica->formed) tokens -= r->prompt[request];
+    }
+    return tokens <= 0;
+}
+
+// batch_wait_timeout_iters and batch_wait_max_tokens_ratio: beside decodes, prompts wait for more to come.
+static bool prompts_wait(tp_batch *b) {
+    tp_replica *replica = b->replica;
+    const tp_engine *engine = b->engine;
+    int32_t scheduled = engine->max_num_batched_tokens - b->budget;
+    tp_candidate c;
+    bool any = false;
+    if (engine->batch_wait_steps == 0 || scheduled == 0 || replica->waiting.by_priority)
+        return false;
+    if (tp_batch_next(b, &c, &any) != TP_OK || !any) return false;
+    bool wait = replica->held < engine->batch_wait_steps &&
+                !are_enough(replica, (int64_t)engine->batch_wait_tokens - scheduled);
+    replica->held = wait ? replica->held + 1 : 0;
+    return wait;
+}
+
 // In the order of arrival, until one has no room. Without chunks a prompt must fit into what is left of the step.
 static tp_status schedule_waiting(tp_batch *b) {
     tp_replica *replica = b->replica;
@@ -65,5 +92,5 @@ static tp_status schedule_waiting(tp_batch *b) {
 
 tp_status tp_schedule_tensorrt_llm(tp_batch *b) {
     TP_TRY(schedule_running(b));
-    return schedule_waiting(b);
+    return prompts_wait(b) ? TP_OK : schedule_waiting(b);
 }

@@ -57,6 +57,10 @@ tp_waiter tp_waiting_first(const tp_waiting *waiting) {
     return (tp_waiter){(int32_t)first->sequence, (int32_t)first->data};
 }
 
+tp_waiter tp_waiting_at(const tp_waiting *waiting, size_t place) {
+    return waiting->ring[(waiting->head + place) & (waiting->capacity - 1)];
+}
+
 void tp_waiting_drop_first(tp_waiting *waiting) {
     tp_event gone;
     if (waiting->by_priority)

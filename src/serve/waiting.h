@@ -28,7 +28,8 @@ void tp_waiting_release(tp_waiting *waiting);
 tp_status tp_waiting_add(tp_waiting *waiting, tp_waiter waiter, const tp_requests *requests,
                          bool in_front, tp_error *error);
 
-tp_waiter tp_waiting_first(const tp_waiting *waiting); // count must not be 0
+tp_waiter tp_waiting_first(const tp_waiting *waiting);            // count must not be 0
+tp_waiter tp_waiting_at(const tp_waiting *waiting, size_t place); // not by priority
 void tp_waiting_drop_first(tp_waiting *waiting);
 
 #endif

@@ -32,6 +32,7 @@ local DETAILS = {
   { "step_count", "steps" }, { "num_blocks", "blocks of the KV cache" }, { "gpus", "GPUs" },
   { "throughput_per_gpu", "output tokens/s of a GPU" }, { "cost.generated", "$ for 1M output tokens" },
   { "cost.total", "$ for 1M tokens, prompts too" }, { "energy_per_token", "energy of an output token", "J" },
+  { "interval.low", "tpot of nine tenths of runs, from", "s" }, { "interval.high", "to", "s" },
 }
 
 local detail_columns = {
@@ -71,6 +72,10 @@ function answer.print(r)
   if r.saturated then
     io.stderr:write(("saturated: more requests come than the %.4g a second that are served; waits grow as long as the "
       .. "load lasts\n"):format(r.requests_per_second))
+  end
+  if r.rejected > 0 then
+    io.stderr:write(("%d of %d requests rejected: a prompt of --max-model-len or more, or more tokens than the KV "
+      .. "cache holds (--num-gpu-blocks)\n"):format(r.rejected, r.rejected + r.finished))
   end
 end
 

@@ -42,11 +42,12 @@ function engine.of(value)
   return profile
 end
 
---- What the host adds: as given, or as the engine's profile has it.
-function engine.host(profile, given)
+--- What the host adds: as given, or as the engine's profile has it, for one GPU or several that step together.
+function engine.host(profile, given, several)
   if given then return given end
   local times = {}
   for _, name in ipairs(HOST) do times[name] = profile.engine[name] end
+  if several then times.step = times.step + profile.engine.step_parallel end
   return times
 end
 

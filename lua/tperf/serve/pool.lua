@@ -24,7 +24,10 @@ local function engine_schema(with_defaults)
     prefix_caching = check.boolean { optional = true }, async_scheduling = check.boolean { optional = true },
     chunked_prefill = check.boolean { optional = true },
     scheduler = check.choice { { "vllm", "sglang", "tensorrt-llm" }, optional = true },
-    receive_interval = integer(1, MOST, 1), long_prefill_token_threshold = integer(0, MOST, 0),
+    receive_interval = integer(1, MOST, 1), batch_wait_timeout_iters = integer(0, MOST, 0),
+    batch_wait_max_tokens_ratio = check.number { min = 0, max = 1, default = with_defaults and 0 or nil,
+      optional = not with_defaults },
+    long_prefill_token_threshold = integer(0, MOST, 0),
     policy = check.choice { { "fcfs", "priority" }, default = with_defaults and "fcfs" or nil,
       optional = not with_defaults },
     speculation = check.record_of({
@@ -84,6 +87,12 @@ local function check_engine(e)
     check.fail("%s: 'engine.speculation' needs accepted, a list of numbers of drafts, or acceptance, a probability",
       WHAT)
   end
+  local waits = e.batch_wait_timeout_iters > 0 or e.batch_wait_max_tokens_ratio > 0
+  if waits and (e.scheduler ~= "tensorrt-llm" or e.policy ~= "fcfs") then
+    check.fail("%s: 'engine.batch_wait_timeout_iters' and 'engine.batch_wait_max_tokens_ratio' are TensorRT-LLM's: "
+      .. "they go with scheduler = \"tensorrt-llm\" and policy = \"fcfs\", got %s and %s", WHAT,
+      check.show(e.scheduler or "vllm"), check.show(e.policy))
+  end
   if e.prefix_caching and not e.num_blocks then
     check.fail("%s: 'engine.prefix_caching' needs num_blocks: what is cached depends on how many there are", WHAT)
   end
@@ -124,7 +133,10 @@ local function encode(o)
       num_blocks = e.num_blocks or 0, long_prefill_token_threshold = e.long_prefill_token_threshold,
       prefix_caching = caching, chunked_prefill = chunked, priority = e.policy == "priority",
       async_scheduling = ahead, draft_method = METHODS[s.method] or 0, draft_tokens = s.tokens or 0,
-      acceptance = s.acceptance or 0, receive_interval = e.receive_interval, replicas = o.replicas, ranks = o.ranks,
+      acceptance = s.acceptance or 0, receive_interval = e.receive_interval,
+      batch_wait_steps = e.batch_wait_timeout_iters,
+      batch_wait_tokens = math.ceil(e.batch_wait_max_tokens_ratio * e.max_num_batched_tokens),
+      replicas = o.replicas, ranks = o.ranks,
       stages = o.pp, fixed = time.fixed, per_token = time.per_token, per_context_token = time.per_context_token,
       per_prefill_pair = time.per_prefill_pair,
     },

@@ -26,6 +26,7 @@ priced.schema = {
   tp = serving.size, pp = serving.size, ep = serving.size,
   weight_dtype = serving.schema.weight_dtype, kv_dtype = serving.schema.kv_dtype,
   compute_dtype = serving.schema.compute_dtype, precision = serving.schema.precision,
+  expert_dtype = serving.schema.expert_dtype, expert_compute_dtype = serving.schema.expert_compute_dtype,
   memory_utilization = check.number { above = 0, max = 1, optional = true },
   software = check.any(optional), host = engines.host_checker, gpu_hour = serving.schema.gpu_hour,
   sampling = check.choice { sampling.KINDS, default = "greedy" },
@@ -60,17 +61,18 @@ end
 --- num_blocks; and what the host adds.
 ---@param o table  checked arguments of tperf.serve
 ---@return table steps
----@return table held  token = bytes of a token of the cache on a GPU, memory, system, rules, error90 of the engine
+---@return table held  token = bytes of a token of the cache on a GPU, memory, system, rules, spread of the engine
 function priced.steps(o)
   local profile = engines.of(o.software)
-  o.host = engines.host(profile, o.host)
+  o.host = engines.host(profile, o.host, o.tp * o.pp * o.ep > 1)
   local engine = o.engine
   o.sampler = o.sampling ~= "none" and o.sampling or nil
   if o.sampler == "top_p" and profile.engine.sampler == "fused" then o.sampler = "top_p_fused" end
   local p = serving.problem(WHAT, {
     model = o.model, system = o.system, rules = o.rules, attention = "flash", prompt = 1, generate = 1,
     weight_dtype = o.weight_dtype, kv_dtype = o.kv_dtype, compute_dtype = o.compute_dtype, precision = o.precision,
-    sequence_parallel = false, reserve = 0,
+    expert_dtype = o.expert_dtype, expert_compute_dtype = o.expert_compute_dtype, sequence_parallel = false,
+    reserve = 0,
   })
   o.weight_dtype, o.compute_dtype, o.other_dtype = p.o.weight_dtype, p.o.compute_dtype, p.o.other_dtype
   p.software, p.profile = runtime.terms(profile), profile
@@ -84,8 +86,9 @@ function priced.steps(o)
   local t = tables.of(p, o, held.fast)
   local send, send_token = sends(p, o)
   t.more = { window = t.more.window, step = o.host.step, request = o.host.request, token = o.host.token,
-    separate = engine.scheduler == "tensorrt-llm", stages = o.pp, send = send, send_token = send_token }
-  return t, { token = held.token, memory = held, system = p.system, rules = p.rules, error90 = profile.error90 }
+    separate = engine.scheduler == "tensorrt-llm", stages = o.pp, send = send, send_token = send_token,
+    launch = profile.host * t.more.launches, eager_prefills = engine.scheduler ~= "vllm" }
+  return t, { token = held.token, memory = held, system = p.system, rules = p.rules, spread = profile.spread }
 end
 
 return priced

@@ -9,8 +9,9 @@ local tables = {}
 
 local WHAT <const> = "tperf.serve"
 local GRAPH_TOKENS <const> = 512 -- the largest batch that vLLM captures a CUDA graph for
-local KEPT <const> = 64 -- deployments
+local KEPT <const> = 256 -- deployments
 local LONGEST <const> = 1 << 17  -- keys that tables reach to; beyond, they go on straight
+local LEAST_SEQS <const>, LEAST_TOKENS <const> = 128, 8192 -- that tables reach to, so that engines of fewer share them
 local MANY <const> = 32 -- chunks side by side, enough to fill the GPU: what each adds to the first
 
 -- { low, … high }, each `factor` times the one before, rounded up to whole numbers.
@@ -58,16 +59,27 @@ local function pricer(p, o, fast)
   end
   function self.section(network, number)
     local attention, others = 0, 0
-    for _, op in ipairs(network:ops(number, p.system, p.rules, fast, 1, true, p.software)) do
+    local ops = network:ops(number, p.system, p.rules, fast, 1, true, p.software)
+    for _, op in ipairs(ops) do
       if ATTENTION[op.name] then
         attention = attention + op.forward.time
       else
         others = others + op.forward.time
       end
     end
-    return others, attention
+    return others, attention, #ops
   end
   return self
+end
+
+-- Kernels of all layers, which the host launches one by one where no graph holds them.
+local function launches_of(price)
+  local network, sum = price.network("prefill", 1, 1024, 0), 0
+  for kind = 1, #price.kinds do
+    local _, _, launches = price.section(network, kind)
+    sum = sum + (price.layers[kind] or 0) * launches
+  end
+  return sum
 end
 
 -- Seconds of everything but attention and head, in a step of so many tokens.
@@ -150,7 +162,7 @@ local function made_of(p, o, fast, seqs, most, longest)
   local axis = graphs_of(most)
   local wider = grid(axis[#axis], most, 2 ^ 0.25)
   table.move(wider, 2, #wider, #axis + 1, axis)
-  local t = { more = { window = window_of(price.kinds) } }
+  local t = { more = { window = window_of(price.kinds), launches = launches_of(price) } }
   t.decode_tokens = tokens_line(price, "decode", axis)
   local m = p.model
   local alike = not (m.mla or m.mamba or m.mamba1 or m.delta)
@@ -161,6 +173,13 @@ local function made_of(p, o, fast, seqs, most, longest)
   return t
 end
 
+-- What of an engine's profile is in its tables: what its kernels take, nothing of the host.
+local function kernels_of(profile)
+  local e = profile.engine
+  return ("%.17g %.17g %.17g %.17g %.17g %.17g %s"):format(profile.compute, profile.attention, profile.memory,
+    profile.comm, profile.comm_setup, e.sampler_entry, e.sampler)
+end
+
 local known, count = {}, 0 -- by all that decides them
 
 --- The tables of a deployment, as a copy whose fields may be replaced.
@@ -169,12 +188,13 @@ local known, count = {}, 0 -- by all that decides them
 ---@param fast table GPUs of each axis in a fast domain
 function tables.of(p, o, fast)
   local engine = o.engine
-  local seqs, most = rounded(engine.max_num_seqs), rounded(engine.max_num_batched_tokens)
+  local seqs = math.max(rounded(engine.max_num_seqs), LEAST_SEQS)
+  local most = math.max(rounded(engine.max_num_batched_tokens), LEAST_TOKENS)
   local longest = math.min(rounded(math.min(p.model.context or LONGEST, engine.max_model_len)), LONGEST)
   local drafts = engine.speculation and engine.speculation.tokens or 0
   local key = table.concat({ layout.signature(p.model), layout.signature(p.system), p.rules.name, o.tp, o.ep,
-    o.weight_dtype, p.weights and p.weights.key or "", o.kv_dtype, o.compute_dtype, o.sampling,
-    layout.signature(p.profile), seqs, most, longest, drafts }, " ")
+    o.weight_dtype, p.weights and p.weights.key or "", o.kv_dtype, o.compute_dtype, tostring(o.expert_dtype),
+    tostring(o.expert_compute_dtype), o.sampling, kernels_of(p.profile), seqs, most, longest, drafts }, " ")
   if not known[key] then
     if count >= KEPT then known, count = {}, 0 end
     known[key], count = made_of(p, o, fast, seqs, most, longest), count + 1

@@ -51,12 +51,31 @@ local function write_shared(folder, rows, stacks)
   end
 end
 
+-- Profiles of the engines whose rows tables of serving have.
+local function calibrate_engines(values, files)
+  local engine, software = require "tperf.calibrate.engine", require "tperf".software
+  local samples, names = engine.samples(files)
+  local rows = {}
+  table.sort(names)
+  for _, name in ipairs(names) do output.check(path_of(values.software, name)) end
+  for _, name in ipairs(names) do
+    local result = engine.fit(software(name), samples[name])
+    if result then
+      output.write(path_of(values.software, name), engine.text(software(name), result))
+      rows[#rows + 1] = { software = name, runs = result.rows, fitted = result.fitted, held = result.held }
+    end
+  end
+  require "tperf.cli.table"(values, rows, STEP_COLUMNS)
+end
+
 -- Profiles from tables of training runs, one file a stack, and those that stacks share. What could fail is done before
 -- the fits, which take long.
 local function calibrate_software(values, files, host)
   local profile = require "tperf.calibrate.profile"
   local folder, message = host.output.folder(values.software)
   if not folder then check.fail("--software: cannot use the folder %s", message) end
+  local _, reader = require "tperf.measured".open(files[1])
+  if reader.cases then return calibrate_engines(values, files) end
   local rows, stacks, names = {}, profile.stacks(files)
   table.sort(names)
   for _, name in ipairs(names) do output.check(path_of(values.software, name)) end
@@ -84,7 +103,8 @@ time_s). A third of the measurements is held back from each fit and tells its er
 For example:
   tperf calibrate h100-sxm all_reduce.log gemm.csv --out mine.yaml
 With --software, the FILEs are tables of training runs; a profile is written for each
-stack, and `typical` and `tuned`, which several stacks share, each with one weight.]],
+stack, and `typical` and `tuned`, which several stacks share, each with one weight.
+Or they are tables of closed loops or static batches: then one for each serving engine.]],
   options = options.join({
     { long = "out", short = "o", value = "FILE", writes = "file",
       help = "write the system file (default: standard output)" },
@@ -92,7 +112,7 @@ stack, and `typical` and `tuned`, which several stacks share, each with one weig
     { long = "name", value = "NAME", help = "the new system's name" },
     { long = "keep", help = "accept values that the measurements leave open" },
     { long = "software", value = "DIR",
-      help = "fit software profiles to tables of training runs, into DIR, made if missing" },
+      help = "fit software profiles to tables of runs, into DIR, made if missing" },
     { long = "plot", value = "PREFIX", writes = "prefix",
       help = "draw each fitted curve over its points: PREFIX-CURVE.svg" },
   }, options.formats),

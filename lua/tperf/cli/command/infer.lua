@@ -5,8 +5,8 @@ local precision = require "tperf.precision"
 local refusal = require "tperf.refusal"
 
 local QUESTION = {
-  "prompt", "generate", "prefill_batch", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "attention",
-  "rules", "reserve", "gpu_hour", "software", "tp", "pp", "ep", "batch",
+  "prompt", "generate", "prefill_batch", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "expert_dtype",
+  "expert_compute_dtype", "attention", "rules", "reserve", "gpu_hour", "software", "tp", "pp", "ep", "batch",
 }
 local SEARCH = { "gpus", "ttft", "tpot", "objective", "top" }
 
@@ -157,12 +157,14 @@ With -g, the best ways to use so many GPUs:
     { long = "weight-dtype", value = "NAME", help = "how all weights are stored (default: likewise)" },
     { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
     { long = "compute-dtype", value = "NAME", help = "in which weights are multiplied (default: likewise)" },
+    { long = "expert-dtype", value = "NAME", help = "how routed experts are stored (default: as weights)" },
+    { long = "expert-compute-dtype", value = "NAME", help = "in which they multiply (default: as other weights)" },
     { long = "attention", value = "NAME", from = { "flash", "unfused" }, help = "flash (default) or unfused" },
     { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free (default 0.1)" },
     { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },
     { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
     { long = "software", value = "none", from = "none",
-      help = "none, the only choice: kernels as timed on their own; profiles describe training" },
+      help = "none, the only choice: kernels as timed alone; profiles describe training" },
     { long = "ops", help = "every op of both phases, on the machine's roofline" },
     { long = "gpus", short = "g", value = "N", min = 1, kind = "integer", help = "search: all GPUs there are" },
     { long = "ttft", value = "TIME", kind = "s", help = "search: the most until the first token, such as 500ms" },

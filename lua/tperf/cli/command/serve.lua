@@ -69,6 +69,11 @@ With --slo and --rate and nothing said of what serves, the fewest GPUs that serv
   tperf serve llama-3.1-70b -s h100-sxm --rate 40 --slo ttft=1s,tpot=50ms --prompt 100..2000 --output mean=200
 --saturation finds the largest rate within the limits.]],
   arguments = "[MODEL]",
+  fields = { ["load.*"] = "*", ["engine.*"] = "*", ["host.*"] = "host *", ["slo.*"] = "slo *",
+    ["step_time.*"] = "step-time *", ["prompt.*"] = "prompt", ["output.*"] = "output",
+    ["engine.num_blocks"] = "num-gpu-blocks", ["engine.policy"] = "scheduling-policy", num_blocks = "num-gpu-blocks",
+    memory_utilization = "gpu-memory-utilization", requests = "trace", load = "rate or --concurrency",
+    policy = "scheduling-policy" },
   options = options.join({
     { long = "system", short = "s", value = "NAME", from = "systems files",
       help = "what it runs on (`tperf list systems`, or a file)" },
@@ -85,6 +90,8 @@ With --slo and --rate and nothing said of what serves, the fewest GPUs that serv
     { long = "weight-dtype", value = "NAME", help = "how all weights are stored (default: likewise)" },
     { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
     { long = "compute-dtype", value = "NAME", help = "in which products with weights multiply (default: likewise)" },
+    { long = "expert-dtype", value = "NAME", help = "how routed experts are stored (default: as weights)" },
+    { long = "expert-compute-dtype", value = "NAME", help = "in which they multiply (default: as other weights)" },
     { long = "gpu-memory-utilization", value = "PART", kind = "number",
       help = "part of the memory that the engine may use (default: its own)" },
     { long = "host", value = "NAME=TIME,...",

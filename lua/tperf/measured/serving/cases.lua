@@ -44,9 +44,18 @@ function cases.dtypes(precision, machine)
   return stored, peaks[stored] and stored or "bf16"
 end
 
+-- gpt-oss as it was published: experts of 4 bits, all else of 16.
+local function published(about, precision)
+  if about.model:find "^gpt%-oss" and STORED[precision] == "fp4" then
+    about.experts, about.stored = about.stored, "bf16"
+    about.experts_products, about.products = about.products, "bf16"
+  end
+  return about
+end
+
 --- What a row is about: its system and model, and with a precision the dtypes of weights and products. nil and a reason
 --- where one of them is not known.
----@return table? about  { system, model, stored, products }
+---@return table? about  { system, model, stored, products, experts, experts_products }: the last two where they differ
 ---@return string? reason
 function cases.subject(gpu, model, options, precision)
   local machine, no_machine = cases.system(gpu, options)
@@ -57,7 +66,8 @@ function cases.subject(gpu, model, options, precision)
   if not precision then return about end
   local no_dtype
   about.stored, about.products, no_dtype = cases.dtypes(precision, machine)
-  return about.stored and about, no_dtype
+  if not about.stored then return nil, no_dtype end
+  return published(about, precision)
 end
 
 --- A JSON file that stands beside a table.

@@ -1,5 +1,6 @@
 --- Closed loops: mean TTFT and TPOT under a fixed number of requests in flight, a row each.
 local cases = require "tperf.measured.serving.cases"
+local engines = require "tperf.measured.serving.engines"
 local read = require "tperf.measured.read"
 
 local closed = {
@@ -7,41 +8,6 @@ local closed = {
   columns = { "engine", "gpu", "model", "precision", "mode", "mtp", "tp", "pp", "attention_dp", "concurrency", "isl",
     "osl", "osl_mean", "ttft_s", "tpot_s" },
 }
-
--- The profile of a row's engine, by its release or, where the row has none, by its date.
-local ENGINES <const> = {
-  sglang = function() return "sglang-0.5" end,
-  trtllm = function(row) return row.engine_version:find "^1%.0" and "tensorrt-llm-1.0" or "tensorrt-llm-1.2" end,
-  vllm = function(row)
-    local minor = tonumber(row.engine_version:match "^0%.(%d+)")
-    local old = minor and minor < 13 or row.engine_version == "" and row.date < "2025-12"
-    return old and "vllm-0.11" or "vllm-0.15"
-  end,
-}
-
--- The settings of InferenceX's launch scripts (github.com/SemiAnalysisAI/InferenceX, benchmarks/*.sh), for each engine:
--- the engine's, the cache's dtype, the part of the memory.
-local SCRIPTS <const> = {}
-
-function SCRIPTS.vllm(row, c, model)
-  return { max_num_seqs = row.gpu:find "B200" and math.max(c, 512) or c, max_num_batched_tokens = 8192,
-    prefix_caching = false, async_scheduling = true }, model:find "Llama" and "fp8"
-end
-
-function SCRIPTS.trtllm(row, c, model)
-  local isl, osl = tonumber(row.isl), tonumber(row.osl)
-  local oss, llama = model:find "gpt%-oss", model:find "Llama"
-  local tokens = oss and 20000 or llama and isl + osl + 200 or math.max(8192, c + isl + 128)
-  return { max_num_seqs = oss and c or 1024, max_num_batched_tokens = math.tointeger(tokens), prefix_caching = false },
-    not (oss and row.gpu:find "H[12]00") and "fp8", llama and 0.9 or 0.8
-end
-
-function SCRIPTS.sglang(row, c)
-  local blackwell = row.gpu:find "B200"
-  return { max_num_seqs = blackwell and 256 or 512, max_num_batched_tokens = blackwell and 16384 or 32768,
-    prefix_caching = false, receive_interval = blackwell and (c >= 16 and 30 or 10) or 1 },
-    blackwell and "fp8", 0.82
-end
 
 -- Why a row is not asked for; nil for one that is.
 local function refusal(row)
@@ -68,15 +34,13 @@ local function question_of(row, options)
   local c, tp, pp = read.count(row.concurrency), read.count(row.tp), read.count(row.pp)
   local prompt, output = length(row, row.isl), length(row, row.osl)
   if not (c and tp and pp and prompt and output) then return nil, "lengths, concurrency, tp or pp are missing" end
-  local engine, kv, part = { max_num_seqs = 1024 }, nil, nil
-  if row.origin == "InferenceX" and SCRIPTS[row.engine] then
-    engine, kv, part = SCRIPTS[row.engine](row, c, row.model)
-  end
+  local engine, kv, part = engines.launched(row, c)
   return { model = about.model, system = about.system, tp = tp, pp = pp, weight_dtype = about.stored,
     compute_dtype = about.products,
-    kv_dtype = kv or "bf16", load = { concurrency = c }, count = 10 * c, prompt = prompt, output = output,
-    engine = engine, memory_utilization = part, software = ENGINES[row.engine] and ENGINES[row.engine](row),
-    rules = options.rules }
+    expert_dtype = about.experts, expert_compute_dtype = about.experts_products, kv_dtype = kv or "bf16",
+    load = { concurrency = c }, count = 10 * c, prompt = prompt, output = output,
+    engine = engine, memory_utilization = part,
+    software = options.software or engines.profile(row), rules = options.rules }
 end
 
 -- Throughput is concurrency over E2E on both sides, by Little's law.

@@ -2,6 +2,7 @@
 --- other simulators predicted of the same stages (other_simulators.csv).
 local cases = require "tperf.measured.serving.cases"
 local csv = require "tperf.import.csv"
+local engines = require "tperf.measured.serving.engines"
 local fit = require "tperf.calibrate.fit"
 local io = io -- scripts may lose it
 local read = require "tperf.measured.read"
@@ -58,7 +59,8 @@ local function question_of(run, rows, options)
     sampling = TOP_P[run.model:match "([^/]*)$"] and "top_p" or "random", load = { stages = load },
     keep = "requests", memory_utilization = run.gpu_memory_utilization,
     engine = { max_num_seqs = run.max_num_seqs, max_num_batched_tokens = run.max_num_batched_tokens,
-      max_model_len = run.max_model_len }, rules = options.rules }
+      max_model_len = run.max_model_len }, rules = options.rules,
+    software = options.software or engines.profile(run) }
 end
 
 -- The value below which 99 % of end-to-end times lie.

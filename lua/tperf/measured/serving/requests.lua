@@ -1,6 +1,7 @@
 --- Runs whose every request was timed, a row each; NAME.config.json beside NAME.requests.csv says what ran.
 local cases = require "tperf.measured.serving.cases"
 local check = require "tperf.check"
+local engines = require "tperf.measured.serving.engines"
 local read = require "tperf.measured.read"
 
 local requests = {
@@ -32,8 +33,9 @@ end
 local function question_of(c, rows, path, options)
   local about, reason = cases.subject(c.gpu, c.model, options)
   if not about then return nil, reason end
-  return { model = about.model, system = about.system, tp = c.tp, requests = list_of(rows, path),
-    host = { front_end = 0 },
+  local software = options.software or engines.profile(c)
+  return { model = about.model, system = about.system, tp = c.tp, requests = list_of(rows, path), software = software,
+    host = engines.behind_front_end(software, c.tp > 1),
     memory_utilization = c.gpu_memory_utilization, rules = options.rules,
     engine = { max_num_seqs = c.max_num_seqs, max_num_batched_tokens = c.max_num_batched_tokens,
       max_model_len = c.max_model_len, num_blocks = c.num_gpu_blocks } }

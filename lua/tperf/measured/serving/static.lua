@@ -1,6 +1,7 @@
 --- Static batches: requests of equal length that start at once, a metric a row. Rows of quality A alone: what ran is
 --- fully stated.
 local cases = require "tperf.measured.serving.cases"
+local engines = require "tperf.measured.serving.engines"
 local read = require "tperf.measured.read"
 
 local static = {
@@ -43,9 +44,11 @@ local function question_of(row, options)
   local kv = cases.dtypes(row.kv_dtype ~= "" and row.kv_dtype or "bf16", about.system)
   local batch, prompt, output = read.count(row.batch), read.count(row.input_len), read.count(row.output_len)
   if not (batch and prompt and output and kv) then return nil, "batch or lengths are missing" end
-  return { model = about.model, system = about.system, tp = read.count(row.tp) or read.count(row.gpus),
-    pp = read.count(row.pp), weight_dtype = about.stored, compute_dtype = about.products, kv_dtype = kv,
-    load = { concurrency = batch }, count = batch, prompt = prompt, output = output, host = {}, keep = "requests",
+  local software, tp = options.software or engines.profile(row), read.count(row.tp) or read.count(row.gpus) or 1
+  return { model = about.model, system = about.system, tp = tp, pp = read.count(row.pp), software = software,
+    weight_dtype = about.stored, compute_dtype = about.products, kv_dtype = kv,
+    load = { concurrency = batch }, count = batch, prompt = prompt, output = output,
+    host = engines.behind_front_end(software, tp > 1), keep = "requests",
     rules = options.rules }
 end
 
@@ -58,7 +61,7 @@ function static.cases(rows, _, options, tell)
     if question then
       local q = question
       local key = table.concat({ q.model, tostring(q.system), q.tp, q.pp or 1, q.weight_dtype, q.kv_dtype, q.count,
-        q.prompt, q.output }, " ")
+        q.prompt, q.output, tostring(q.software) }, " ")
       if key ~= last then
         last = key
         answer, why = cases.answer(question)

@@ -1,0 +1,127 @@
+--- Which engine served a row of a table: the profile of software/ by its release, or by its date where the row has no
+--- release, and how those who measured had launched it.
+local read = require "tperf.measured.read"
+local serving = require "tperf.serve.engine"
+
+local engines = {}
+
+-- The release of "0.11.2" as 0.0011, of "1.0.0rc3" as 1; nil where the row has none.
+local function release_of(version)
+  local major, minor = version:match "^(%d+)%.(%d+)"
+  return major and tonumber(major) + tonumber(minor) / 1e4
+end
+
+-- Profiles by engine, the newest last: each is of releases, or without one of dates, below `before` and `until_date`.
+local PROFILES <const> = {
+  vllm = {
+    { name = "vllm-0.2", before = 0.0003, until_date = "2024" },
+    { name = "vllm-0.6", before = 0.0008, until_date = "2025" },
+    { name = "vllm-0.11", before = 0.0013, until_date = "2025-12" },
+    { name = "vllm-0.15" },
+  },
+  ["tensorrt-llm"] = {
+    { name = "tensorrt-llm-0.9", before = 1, until_date = "2025" },
+    { name = "tensorrt-llm-1.0", before = 1.0001, until_date = "2025-09" },
+    { name = "tensorrt-llm-1.2" },
+  },
+  sglang = { { name = "sglang-0.5" } },
+}
+
+local ENGINES <const> = { trtllm = "tensorrt-llm" }
+
+--- The profile of a row's engine; nil where there is none.
+---@param row table  with engine, engine_version and date, or without
+---@return string?
+function engines.profile(row)
+  local name = read.text(row.engine, ""):lower()
+  local version, date = read.text(row.engine_version, ""), read.text(row.date, "9999")
+  local release = release_of(version)
+  for _, profile in ipairs(PROFILES[ENGINES[name] or name] or {}) do
+    local newest = not profile.before
+    if newest or release and release < profile.before or not release and date < profile.until_date then
+      return profile.name
+    end
+  end
+end
+
+--- What the host of an engine adds where the clock starts behind the front end.
+---@param software string|table?
+---@param several boolean  GPUs serve together
+function engines.behind_front_end(software, several)
+  local host = serving.host(serving.of(software), nil, several)
+  host.front_end, host.front_end_token = 0, 0
+  return host
+end
+
+-- --- InferenceX: its launch scripts (github.com/SemiAnalysisAI/InferenceX, benchmarks/*.sh) ---
+
+-- For each engine: its settings, the cache's dtype, the part of the memory.
+local SCRIPTS <const> = {}
+
+function SCRIPTS.vllm(row, c)
+  return { max_num_seqs = row.gpu:find "B200" and math.max(c, 512) or c, max_num_batched_tokens = 8192,
+    prefix_caching = false, async_scheduling = true }, row.model:find "Llama" and "fp8"
+end
+
+-- The tokens of a step: room for a prompt and the others' decodes, in blocks of 64.
+local function one_prompt(isl, c) return (c + isl + 127) // 64 * 64 end
+
+local TENSORRT <const> = {
+  { model = "gpt%-oss", settings = function(_, c)
+    return { max_num_seqs = c, max_num_batched_tokens = 20000 }, 0.85
+  end },
+  -- Prompts of 1,024 tokens and answers as long wait for others, but on 8 GPUs.
+  { model = "Llama", settings = function(row, _, isl, osl)
+    local waits = isl == 1024 and osl == 1024 and tonumber(row.tp) < 8
+    return { max_num_seqs = 2048, max_num_batched_tokens = isl + osl + 200,
+      batch_wait_timeout_iters = waits and 20 or 0, batch_wait_max_tokens_ratio = waits and 0.9 or 0 }, 0.9
+  end },
+  { model = "", settings = function(row, c, isl, osl)
+    local least = row.date < "2026" and 0 or 8192
+    local waits = row.date >= "2026" and row.precision == "fp8" and isl == 1024 and osl == 1024 and c >= 64
+    return { max_num_seqs = 2048, max_num_batched_tokens = math.max(least, one_prompt(isl, c)),
+      batch_wait_timeout_iters = waits and 40 or 0, batch_wait_max_tokens_ratio = waits and 0.8 or 0 }, 0.8
+  end },
+}
+
+function SCRIPTS.trtllm(row, c)
+  local isl, osl = read.count(row.isl), read.count(row.osl)
+  for _, script in ipairs(TENSORRT) do
+    if row.model:find(script.model) then
+      local settings, part = script.settings(row, c, isl, osl)
+      settings.prefix_caching = false
+      return settings, not (row.model:find "gpt%-oss" and row.gpu:find "H[12]00") and "fp8", part
+    end
+  end
+end
+
+function SCRIPTS.sglang(row, c)
+  local blackwell = row.gpu:find "B200"
+  return { max_num_seqs = blackwell and 256 or 512, max_num_batched_tokens = blackwell and 16384 or 32768,
+    prefix_caching = false, receive_interval = blackwell and (c >= 16 and 30 or 10) or 1 },
+    blackwell and "fp8", 0.82
+end
+
+-- --- NVIDIA: what its aiconfigurator writes (src/aiconfigurator/generator/rule_plugin/benchmark/*.rule) ---
+
+-- A step has room for a prompt, 1,500 tokens and the decodes; as many requests run as there are in flight.
+local function by_rule(row, c)
+  local isl = read.count(row.isl)
+  if row.engine == "sglang" then return { max_num_seqs = math.max(c, 1024), max_num_batched_tokens = isl + 1500 } end
+  return { max_num_seqs = c, max_num_batched_tokens = c + isl + 1500 }
+end
+
+--- How a closed loop's engine was launched.
+---@param row table  of a table of closed loops
+---@param c integer  requests in flight
+---@return table settings
+---@return string|false? kv_dtype
+---@return number? memory_utilization
+function engines.launched(row, c)
+  if row.origin == "NVIDIA" and read.count(row.isl) then return by_rule(row, c) end
+  local script = row.origin == "InferenceX" and SCRIPTS[row.engine]
+  if script then return script(row, c) end
+  return { max_num_seqs = 1024 }
+end
+
+return engines
