@@ -187,7 +187,8 @@ static int allow(void *unused, int action, const char *first, const char *second
     (void)unused, (void)first, (void)database, (void)trigger;
     if (action == SQLITE_SELECT || action == SQLITE_READ || action == SQLITE_RECURSIVE)
         return SQLITE_OK;
-    return action == SQLITE_FUNCTION && second && is_harmless(second) ? SQLITE_OK : SQLITE_DENY;
+    return action == SQLITE_FUNCTION && ALWAYS(second) && is_harmless(second) ? SQLITE_OK
+                                                                              : SQLITE_DENY;
 }
 
 static void confine_query(sqlite3 *db) {
