@@ -147,7 +147,8 @@ describe("a manifest that lies", function()
 
   local function again(outputs)
     local path = folder .. "/out/manifest.json"
-    local text, count = program.slurp(path):gsub('"outputs": %b[]', function() return '"outputs": [' .. outputs .. "]" end)
+    local list = '"outputs": [' .. outputs .. "]"
+    local text, count = program.slurp(path):gsub('"outputs": %b[]', function() return list end)
     assert.equal(1, count)
     program.write(path, text)
     return program.shell("tperf run --out out s.lua", folder)

@@ -24,6 +24,34 @@ describe("when memory runs out", function()
     end)
   end
 
+  it("databases say so, wherever it is", function()
+    local path = program.temporary()
+    program.write(path, assert(core.store.empty "CREATE TABLE t (x); INSERT INTO t VALUES (1)"))
+    -- Everything that SQLite asks for fails once.
+    local function each(f)
+      core.faults.fail("lua", 0)
+      f()
+      local total, heard = core.faults.count "lua", 0
+      for n = 1, total do
+        core.faults.fail("lua", n)
+        local ok, value, message = pcall(f)
+        core.faults.fail("lua", 0)
+        local told = not ok and value or value == nil and message
+        if told then
+          heard = heard + 1
+          assert.truthy(tostring(told):find "memory", tostring(told))
+        end
+      end
+      return heard
+    end
+    assert.is_true(each(function() return core.store.empty "CREATE TABLE t (x)" end) > 0)
+    assert.is_true(each(function()
+      local database <close>, problem = core.store.open(path, "query")
+      if not database then return nil, problem end
+      return database:run("SELECT x FROM t WHERE x = ?", 1)
+    end) > 0)
+  end)
+
   it("messages name it", function()
     core.faults.fail("core", 1)
     local value, message = core.yaml("a: 1", "f")
@@ -35,7 +63,8 @@ describe("when memory runs out", function()
   for i = #faults.programs - 1, #faults.programs do -- those that write files
     local line = faults.programs[i]
     it(line .. " ends with a message and no half file", function()
-      for _, kind in ipairs { "site", "lua" } do assert.is_true(faults.try_program(line, kind, 2) > 0) end
+      assert.is_true(faults.try_program(line, "site") > 0)
+      assert.is_true(faults.try_program(line, "lua", 2) > 0)
     end)
   end
 end)

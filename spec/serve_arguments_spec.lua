@@ -117,7 +117,7 @@ describe("the core's simulation of serving", function()
     end)
   end
 
-  -- Ticks are whole seconds where all times are, nanoseconds otherwise: 1 + 8 x 0.5 and 3 x (1 + 0.5) seconds either way.
+  -- Ticks are whole seconds where all times are, nanoseconds otherwise: 1 + 8 x 0.5, 3 x (1 + 0.5).
   it("keeps parts of a second of every time", function()
     for _, more in ipairs { {}, { fixed = 1.25 }, { per_token = 0.5 }, { per_context_token = 0.25 },
       { per_prefill_pair = 0.125 }, { front_end_token = 0.25 }, { transfer = 0.5 }, { transfer_token = 0.5 },

@@ -198,6 +198,19 @@ describe("SGLang's scheduler", function()
     near(5, vllm.requests[1].last_token)
   end)
 
+  it("takes a prompt whole where it may not cut it", function()
+    local requests = {}
+    for i = 1, 3 do requests[i] = { arrival = 0, prompt = 60, output = 2 } end
+    local r = sglang({ requests = requests }, { chunked_prefill = false })
+    -- 100 tokens a step: one prompt of 60 in each of three, then the second tokens of all
+    local prefills = {}
+    for i, step in ipairs(r.steps) do prefills[i] = step.prefill_tokens end
+    assert.same({ 60, 60, 60, 0 }, prefills)
+    near(4, r.requests[1].last_token)
+    -- in chunks, the second has 40 of its tokens in the first step
+    assert.equal(100, sglang { requests = requests }.steps[1].prefill_tokens)
+  end)
+
   it("keeps room for a part of what answers may become", function()
     -- 128 tokens of room; each request may become 10 + 100
     local requests = {}

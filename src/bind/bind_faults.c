@@ -7,6 +7,7 @@
 //
 // The linker (--wrap, see Makefile) sends the calls of the program's own objects here, so no code knows of it; libyaml
 // calls its yaml_malloc and the like through the dynamic linker, which finds these first.
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -47,8 +48,9 @@ static bool fails_at_new_site(const void *site) {
 }
 
 static bool core_fails(const void *site) {
-    bool site_fails = fails_at_new_site(site);
-    return fails(CORE) || site_fails;
+    bool site_fails = fails_at_new_site(site), failing = fails(CORE) || site_fails;
+    if (failing) errno = ENOMEM; // as POSIX has it
+    return failing;
 }
 
 static bool heap_fails(const void *site) {

@@ -165,9 +165,9 @@ luaL_Stream *tp_bind_new_stream(lua_State *L) {
 }
 
 bool tp_bind_open_stream(luaL_Stream *stream, int descriptor, const char *mode) {
-    stream->f = descriptor < 0 ? NULL : fdopen(descriptor, mode);
+    stream->f = fdopen(descriptor, mode);
     int error = errno;
-    if (descriptor >= 0 && !stream->f) close(descriptor);
+    if (!stream->f) close(descriptor);
     errno = error;
     if (stream->f) stream->closef = close_file;
     return stream->f != NULL;

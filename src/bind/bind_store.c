@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/always.h"
 #include "bind/bind.h"
 #include "bind/interrupt.h"
 #include "io/store.h"
@@ -118,7 +119,7 @@ static int prepare(sqlite3 *db, const char *sql, size_t size, sqlite3_stmt **sta
     *rest = "";
     for (sqlite3_stmt *s = NULL; (s = sqlite3_next_stmt(db, s)); kept++) {
         const char *text = sqlite3_sql(s);
-        if (text && strcmp(text, sql) == 0) {
+        if (ALWAYS(text) && strcmp(text, sql) == 0) {
             *statement = s;
             return sqlite3_reset(s), SQLITE_OK;
         }

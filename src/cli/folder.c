@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/always.h"
+
 static struct {
     int descriptor;      // the output folder; -1 until set
     char path[PATH_MAX]; // its real path
@@ -170,7 +172,7 @@ static const char *open_parent(tp_place *place) {
 
 const char *tp_folder_place(const char *path, size_t length, tp_place *place) {
     place->at = -1;
-    if (folder.descriptor < 0) return "there is no output folder";
+    if (NEVER(folder.descriptor < 0)) return "there is no output folder";
     if (strlen(path) != length) return outside;
     if (length >= PATH_MAX) return "its name is too long";
     if (length > 0 && path[length - 1] == '/') return "it names a folder";

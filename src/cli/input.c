@@ -63,7 +63,7 @@ static bool is_special(int at) {
 static bool enter(walk *w, const char *name) {
     int next = openat(w->at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (next < 0) return false;
-    if (w->at >= 0) close(w->at);
+    close(w->at);
     w->at = next;
     if (!is_special(next)) return true;
     errno = NOT_A_FILE;

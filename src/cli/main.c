@@ -56,7 +56,7 @@ static int finish_files(int status) {
 // whatever they are. Standard streams that are closed are opened such that using them fails, as it did before.
 static bool reserve_streams(void) {
     for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++) {
-        if (fcntl(i, F_GETFD) >= 0 || errno != EBADF) continue;
+        if (fcntl(i, F_GETFD) >= 0) continue;
         if (open("/dev/null", i == STDIN_FILENO ? O_WRONLY : O_RDONLY) != i) return false;
     }
     return true;

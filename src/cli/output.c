@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/always.h"
 #include "bind/bind.h"
 #include "cli/cli.h"
 #include "cli/folder.h"
@@ -81,7 +82,7 @@ static int close_file(lua_State *L) {
     open_file *open = find(stream->f);
     bool done = !open || finish_file(open);
     int error = errno;
-    if (fclose(stream->f) != 0 && done && !open) return luaL_fileresult(L, 0, NULL);
+    fclose(stream->f); // all of it is written, or given up
     errno = error;
     return luaL_fileresult(L, done, NULL);
 }
@@ -460,13 +461,15 @@ static int remove_folder(lua_State *L) {
 static int silence(lua_State *L) {
     static int kept = -1;
     fflush(stdout);
-    if (lua_toboolean(L, 1) && kept < 0) {
+    bool on = lua_toboolean(L, 1);
+    if (NEVER(on == (kept >= 0))) return 0;
+    if (on) {
         int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
         kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
         if (nowhere < 0 || kept < 0 || dup2(nowhere, STDOUT_FILENO) < 0)
             return luaL_error(L, "cannot silence standard output: %s", strerror(errno));
         close(nowhere);
-    } else if (!lua_toboolean(L, 1) && kept >= 0) {
+    } else {
         dup2(kept, STDOUT_FILENO);
         close(kept);
         kept = -1;

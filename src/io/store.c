@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/always.h"
 #include "io/stage.h"
 
 enum {
@@ -59,11 +60,11 @@ static void *new_block(int size) {
 
 static void free_block(void *block) {
     header *h = (header *)block - 1;
-    if (block) world.heap.resize(world.heap.owner, h, h->size, 0);
+    if (ALWAYS(block)) world.heap.resize(world.heap.owner, h, h->size, 0);
 }
 
 static int size_of(void *block) {
-    return block ? (int)(((header *)block - 1)->size - sizeof(header)) : 0;
+    return ALWAYS(block) ? (int)(((header *)block - 1)->size - sizeof(header)) : 0;
 }
 
 static int round_up(int size) {
@@ -100,8 +101,9 @@ static int open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int
 static int register_files(void) {
     if (world.open) return SQLITE_OK;
     int code = sqlite3_initialize();
-    sqlite3_vfs *plain = code == SQLITE_OK ? sqlite3_vfs_find(NULL) : NULL;
-    if (!plain) return code == SQLITE_OK ? SQLITE_ERROR : code;
+    if (code != SQLITE_OK) return code;
+    sqlite3_vfs *plain = sqlite3_vfs_find(NULL);
+    if (NEVER(!plain)) return SQLITE_ERROR;
     world.files = *plain;
     world.files.pNext = NULL;
     world.files.zName = "tperf";
@@ -185,7 +187,8 @@ static int allow(void *unused, int action, const char *first, const char *second
     (void)unused, (void)first, (void)database, (void)trigger;
     if (action == SQLITE_SELECT || action == SQLITE_READ || action == SQLITE_RECURSIVE)
         return SQLITE_OK;
-    return action == SQLITE_FUNCTION && second && is_harmless(second) ? SQLITE_OK : SQLITE_DENY;
+    return action == SQLITE_FUNCTION && ALWAYS(second) && is_harmless(second) ? SQLITE_OK
+                                                                              : SQLITE_DENY;
 }
 
 static void confine_query(sqlite3 *db) {

@@ -1,6 +1,7 @@
 // sglang.c: SGLang's scheduler, see docs/serving.md. A step is of prefills alone, which come first, or of decodes. What
 // answers will need is estimated: room is kept for a part of what they may still become, a part that shrinks with every
 // decode step and grows again when decodes had to be taken back.
+#include "base/always.h"
 #include "serve/batch.h"
 
 enum {
@@ -109,7 +110,7 @@ static void estimate(tp_replica *replica) {
         had += s->known - s->prompt + SPARE;
         most += s->full - s->prompt;
     }
-    double part = most > 0 ? had / most : 1;
+    double part = ALWAYS(most > 0) ? had / most : 1;
     replica->optimism = part < 1 ? part : 1;
 }
 

@@ -1,5 +1,6 @@
 // tensorrt_llm.c: TensorRT-LLM's in-flight batching with the capacity policy GUARANTEED_NO_EVICT, its default, see
 // docs/serving.md: a request starts when there is room for it to its end, beside all that run, and is never paused.
+#include "base/always.h"
 #include "serve/batch.h"
 
 static int32_t least(int32_t a, int32_t b) {
@@ -82,7 +83,7 @@ static tp_status schedule_waiting(tp_batch *b) {
         int32_t more = tp_batch_more(b, &c, tokens, &taken);
         int64_t rest = final_blocks(b, (int64_t)c.known + c.output) -
                        (int64_t)tp_batch_blocks(engine, (int64_t)c.cached + tokens);
-        if (rest < 0) rest = 0;
+        if (NEVER(rest < 0)) rest = 0;
         if (taken + rest > replica->blocks.free - kept) break;
         kept += rest;
         TP_TRY(tp_batch_admit(b, &c, more, tokens));
