@@ -34,7 +34,7 @@ local question = {
   { long = "overlap-param-gather", value = "Y/N", from = { "yes", "no" },
     help = "gather weights beside the forward pass (likewise)" },
   { long = "overlap-gather-with-step", help = "the first of them beside the optimizer's step" },
-  { long = "bucket-size", value = "N", kind = "number", help = "parameters that are gathered or reduced together" },
+  { long = "bucket", value = "N", kind = "number", help = "parameters that are gathered or reduced together" },
   { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free, such as 0.1" },
   { long = "pipeline-layout", value = "LAYOUT",
     help = "layers of each stage: Megatron's string, or 7,8,8,7" },
@@ -80,7 +80,7 @@ local knobs = {
 }
 
 -- Of options with shorter names than their fields.
-local FIELDS <const> = { overlap_gather_with_step = "overlap_param_gather_with_optimizer_step" }
+local FIELDS <const> = { overlap_gather_with_step = "overlap_param_gather_with_optimizer_step", bucket = "bucket_size" }
 
 local TRUTH = { yes = true, no = false }
 
