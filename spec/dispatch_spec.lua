@@ -127,6 +127,15 @@ describe("moe_dispatcher", function()
     end
   end)
 
+  it("is no faster between domains than DeepEP's multiprocessors pass tokens on", function()
+    local fast = tperf.system "h800-sxm"
+    fast = fast:with { network = { slow = { bandwidth = 1e12 }, fast = { bandwidth = 1e13 } } }
+    local deepep, hybridep = dispatch_of(trained { moe_dispatcher = "deepep", system = fast }),
+      dispatch_of(trained { moe_dispatcher = "hybridep", system = fast })
+    assert.near((deepep.fast_bytes + deepep.nic_bytes) / (20 * 11.2e9), deepep.time, 1e-9)
+    assert.is_true(hybridep.time < deepep.time)
+  end)
+
   it("is a choice of searches, one of which wins", function()
     local found = tperf.search {
       model = model(8, 4), system = "h800-sxm", gpus = 64, global_batch = 64, ep = 64, pp = 1, tp = 1,

@@ -87,6 +87,7 @@ tp_route tp_collective_route(const tp_system *system, const tp_rules *rules, tp_
 // experts are divided into (node-limited routing, arXiv 2412.19437, section 2.1.2; groups 0 or 1: of all).
 typedef struct tp_routing {
     double experts, top_k, groups, top_groups;
+    double relayed; // bytes/s that the kernels pass on between domains; 0: what the links do
 } tp_routing;
 
 // Why it is no routing; NULL: it is one.
@@ -104,6 +105,7 @@ double tp_routing_parts(const tp_routing *routing, double parts);
 // top_k, both tiers at the same time, each as long as an all-to-all that passes as many bytes through it (of a curve of
 // the NICs all but its ramp: the kernels send from the first token on):
 //   NICs t parts(g) (g-1)/g, fast ports t parts(n) (q-1)/q
+// Between domains, no faster than the kernels pass on both.
 double tp_dispatch_time(const tp_system *system, const tp_rules *rules, const tp_routing *routing,
                         double bytes, tp_group group);
 tp_route tp_dispatch_route(const tp_routing *routing, double bytes, tp_group group); // "relayed"

@@ -167,9 +167,9 @@ end
 
 --- Whether a strategy with options admits these sizes under a variant's, which each_shape does not know.
 function space.admits(s, model, rules, sizes, variant, refused)
-  local asked = false
-  for name in pairs(s.options) do asked = asked or variant[name] ~= nil end
-  if not asked then return true end
+  local matters = false -- quiet options do where they were asked for
+  for name, option in pairs(s.options) do matters = matters or not option.quiet or variant[name] ~= nil end
+  if not matters then return true end
   local share = strategy.share(s, model, 1, {}, rules, variant)
   for i, axis in ipairs(s.axes) do
     share[axis.name] = sizes[i]

@@ -110,6 +110,7 @@ static const tp_field routing_fields[] = {
     {"top_k", TP_FIELD_NUMBER, offsetof(tp_comm, routing.top_k), true},
     {"groups", TP_FIELD_NUMBER, offsetof(tp_comm, routing.groups), false},
     {"top_groups", TP_FIELD_NUMBER, offsetof(tp_comm, routing.top_groups), false},
+    {"relayed", TP_FIELD_NUMBER, offsetof(tp_comm, routing.relayed), false},
     {"units", TP_FIELD_NUMBER, offsetof(tp_comm, units), false},
     {0},
 };
@@ -118,7 +119,8 @@ static void read_routing(lua_State *L, const tp_op *op, tp_comm *comm) {
     if (lua_isnoneornil(L, 8)) return;
     tp_fields_read(L, 8, "once", routing_fields, comm);
     const char *fault = tp_routing_fault(&comm->routing);
-    if (!fault && !(comm->units >= 0)) fault = "'units' must not be negative";
+    if (!fault && !(comm->units >= 0 && comm->routing.relayed >= 0))
+        fault = "'units' and 'relayed' must not be negative";
     if (!fault && comm->kind != TP_ALL_TO_ALL) fault = "only an all_to_all has it";
     if (fault) tp_bind_fail(L, "op '%s': once: %s", op->name, fault);
 }
@@ -428,7 +430,7 @@ static int bytes(lua_State *L) {
 // routed_parts(experts, top_k, groups, top_groups, parts): tp_routing_parts
 static int routed_parts(lua_State *L) {
     tp_routing routing = {luaL_checknumber(L, 1), luaL_checknumber(L, 2), luaL_checknumber(L, 3),
-                          luaL_checknumber(L, 4)};
+                          luaL_checknumber(L, 4), 0};
     const char *fault = tp_routing_fault(&routing);
     if (fault) tp_bind_fail(L, "experts: %s", fault);
     lua_pushnumber(L, tp_routing_parts(&routing, luaL_checknumber(L, 5)));

@@ -71,5 +71,7 @@ double tp_dispatch_time(const tp_system *system, const tp_rules *rules, const tp
     if (route.fast_bytes > 0)
         ports = tp_collective_time(system, rules, TP_ALL_TO_ALL, route.fast_bytes * q / (q - 1),
                                    (tp_group){group.fast, group.fast});
-    return fmax(nics_time(system, rules, route.nic_bytes, group), ports);
+    double time = fmax(nics_time(system, rules, route.nic_bytes, group), ports);
+    if (route.nic_bytes == 0 || routing->relayed == 0) return time;
+    return fmax(time, (route.nic_bytes + route.fast_bytes) / routing->relayed);
 }

@@ -2,8 +2,7 @@
 -- (--moe-token-dispatcher-type, --moe-flex-dispatcher-backend):
 --   alltoall   one copy of a token for each of its experts; a GPU of several experts sorts what several others send
 --   deepep     one copy for each domain that has any of its experts, over the NICs, and there one for each GPU that has
---              any (DeepEP, arXiv 2412.19437, section 3.2.2). What comes is written to a buffer, copied out of it, then
---              once for each expert
+--              any (DeepEP, arXiv 2412.19437, section 3.2.2); a GPU copies what it got once for each expert
 --   hybridep   the same by a kernel that takes fewer multiprocessors
 --   allgather  every GPU gets all tokens of the others, and picks its own; back go sums
 local core = require "tperf.core"
@@ -11,6 +10,10 @@ local core = require "tperf.core"
 -- Multiprocessors that the kernels take: Megatron-LM's moe_deepep_num_sms (20, as DeepSeek-V3's training has it, arXiv
 -- 2412.19437, section 3.2.2), Megatron-Bridge's moe_hybridep_num_sms (16).
 local UNITS <const> = { deepep = 20, hybridep = 16 }
+
+-- Bytes/s that DeepEP's pass on between domains with each of them: combines timed on two and four nodes of H100s with
+-- 4 to 12 multiprocessors (the table of sglang 0.5.6 in NVIDIA's aiconfigurator, commit 095f58a51, Apache-2.0).
+local RELAYED <const> = { deepep = 11.2e9 }
 
 -- Tokens gathered from all replicas; the rows of this GPU's experts are picked from them.
 local function gathered(m, p, there, rows, lie, element)
@@ -30,9 +33,10 @@ local function once(m, p, rows, element)
     kind = "all_to_all", axis = "ep", bytes = bytes * rows, exchanges = true,
     once = {
       experts = e.count, top_k = e.top_k, groups = groups, top_groups = top_groups, units = UNITS[p.moe_dispatcher],
+      relayed = UNITS[p.moe_dispatcher] * (RELAYED[p.moe_dispatcher] or 0),
     },
   }
-  return { comm = comm, bytes = bytes * (p:outer_tokens() + 3 * come + rows), repeated_bytes = 0 }
+  return { comm = comm, bytes = bytes * (come + rows), repeated_bytes = 0 }
 end
 
 local function pairwise(m, p, rows, lie, element)

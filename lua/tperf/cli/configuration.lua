@@ -47,7 +47,7 @@ local question = {
   { long = "overlap-param-gather", value = "Y/N", from = { "yes", "no" },
     help = "gather weights beside the forward pass (likewise)" },
   { long = "overlap-gather-with-step", help = "the first of them beside the optimizer's step" },
-  { long = "bucket-size", value = "N", kind = "number", help = "parameters that are gathered or reduced together" },
+  { long = "bucket", value = "N", kind = "number", help = "parameters that are gathered or reduced together" },
   { long = "offload-layers", value = "N", kind = "integer",
     help = "layers of each chunk whose activations the host's memory keeps" },
   { long = "offload-modules", value = "LIST", kind = "list", from = offload.modules,
@@ -103,7 +103,7 @@ local knobs = options.join({ { long = "gpus", short = "g", kind = "integer", hel
 })
 
 -- Of options with shorter names than their fields.
-local FIELDS <const> = { overlap_gather_with_step = "overlap_param_gather_with_optimizer_step" }
+local FIELDS <const> = { overlap_gather_with_step = "overlap_param_gather_with_optimizer_step", bucket = "bucket_size" }
 
 local TRUTH = { yes = true, no = false }
 
