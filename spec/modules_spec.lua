@@ -205,10 +205,10 @@ describe("modules in words", function()
     refused({ recompute = "none", recompute_modules = "mlp" }, "'recompute_modules' are of recompute = \"selective\"")
     refused({ recompute = "full", recompute_modules = "mlp" }, "not of \"full\"")
     refused({ recompute_modules = "moe" }, "has moe, but model 'paper' has no experts")
-    local op = tperf.op.elementwise { name = "x", elements = 1, forward_flops = 1, backward_flops = 1, forward_bytes = 1,
-      backward_bytes = 1, saved_bytes = 1 }
+    local op = tperf.op.gelu { elements = 1 }
     local own = tperf.architecture { name = "own", layer = { tperf.block("one", function() return { op } end) } }
-    local model = { name = "m", layers = 4, hidden = 64, heads = 4, ffn = 256, seq = 64, vocab = 100, architecture = own }
+    local model = { name = "m", layers = 4, hidden = 64, heads = 4, ffn = 256, seq = 64, vocab = 100 }
+    model.architecture = own
     refused({ model = model, recompute_modules = "mlp" }, "the blocks of architecture 'own' do not say")
     refused({ recompute_modules = "mla_up_proj" }, "has no latent attention (mla)")
     refused({ recompute_modules = { "op", "mlp" } }, "goes with no other")
