@@ -116,6 +116,14 @@ describe("a layer of experts", function()
       kept(of { "moe", "layernorm", "mla_up_proj", "moe_act", "shared_experts" }.layers), "all at once")
   end)
 
+  it("keeps the stream once for queries and latents, with a latent for the queries and without", function()
+    local without = {}
+    for name, value in pairs(moe) do without[name] = value end
+    without.mla = { kv_rank = 128, nope_dim = 64, rope_dim = 32, v_dim = 48 }
+    local direct = kept(train { model = without, attention = "flash" }.layers)
+    near(all - 2 * 2 * tokens * 256, direct, "less the norm's and the second product's input")
+  end)
+
   it("takes exactly its modules' forward passes longer", function()
     local none = of()
     local function seconds(match)
