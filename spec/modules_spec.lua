@@ -116,6 +116,14 @@ describe("a layer of experts", function()
       kept(of { "moe", "layernorm", "mla_up_proj", "moe_act", "shared_experts" }.layers), "all at once")
   end)
 
+  it("keeps the stream once for queries and latents, with a latent for the queries and without", function()
+    local without = {}
+    for name, value in pairs(moe) do without[name] = value end
+    without.mla = { kv_rank = 128, nope_dim = 64, rope_dim = 32, v_dim = 48 }
+    local direct = kept(train { model = without, attention = "flash" }.layers)
+    near(all - 2 * 2 * tokens * 256, direct, "less the norm's and the second product's input")
+  end)
+
   it("takes exactly its modules' forward passes longer", function()
     local none = of()
     local function seconds(match)
@@ -205,6 +213,11 @@ describe("modules in words", function()
     refused({ recompute = "none", recompute_modules = "mlp" }, "'recompute_modules' are of recompute = \"selective\"")
     refused({ recompute = "full", recompute_modules = "mlp" }, "not of \"full\"")
     refused({ recompute_modules = "moe" }, "has moe, but model 'paper' has no experts")
+    local op = tperf.op.gelu { elements = 1 }
+    local own = tperf.architecture { name = "own", layer = { tperf.block("one", function() return { op } end) } }
+    local model = { name = "m", layers = 4, hidden = 64, heads = 4, ffn = 256, seq = 64, vocab = 100 }
+    model.architecture = own
+    refused({ model = model, recompute_modules = "mlp" }, "the blocks of architecture 'own' do not say")
     refused({ recompute_modules = "mla_up_proj" }, "has no latent attention (mla)")
     refused({ recompute_modules = { "op", "mlp" } }, "goes with no other")
     refused({ recompute_modules = "core_atn" }, "did you mean 'core_attn'?")

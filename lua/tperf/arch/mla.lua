@@ -38,7 +38,7 @@ local function keys_and_values(m, p, made, ops)
   local a = m.mla
   ops[#ops + 1] = p:replicated {
     name = "kv-down", n_in = m.hidden, n_out = a.kv_rank + a.rope_dim, bias = m.biases.qkv,
-    input_kept_elsewhere = a.q_rank ~= nil,
+    input_kept_elsewhere = true, -- by the product for the queries, the same stream
   }:belong "qkv_linear"
   parts.append(ops, up {
     parts.norm(m, p, "kv-norm", a.kv_rank),

@@ -72,6 +72,7 @@ function offload.picked(o) return o.offload_layers and { first = o.offload_layer
 ---@return string?
 function offload.text(asked, model)
   if not asked then return nil end
+  recompute.check_known("offload_modules", model)
   local set, list = {}, {}
   for _, name in ipairs(type(asked) == "table" and asked or { asked }) do
     local lacks = LACKS[name] and LACKS[name](model)

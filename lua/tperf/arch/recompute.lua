@@ -147,12 +147,23 @@ end
 --- Why a model has nothing of a module; nil or false: it has.
 function recompute.lacks(name, model) return known[name].lacks(model) end
 
+--- Refuses modules of a model whose blocks are somebody's own: nothing says what is one of them.
+---@param field string
+---@param model table
+function recompute.check_known(field, model)
+  if model.architecture then
+    refusal.raise("'%s': the blocks of architecture '%s' do not say which of their ops are a module", field,
+      model.architecture.name)
+  end
+end
+
 --- The modules that are asked for as one text, in a fixed order; nil: what selective recomputation is by itself.
 ---@param asked string|string[]?
 ---@param model table
 ---@return string?
 function recompute.text(asked, model)
   if not asked then return nil end
+  recompute.check_known("recompute_modules", model)
   local set, list = {}, {}
   for _, name in ipairs(type(asked) == "table" and asked or { asked }) do
     local lacks = recompute.lacks(name, model)
