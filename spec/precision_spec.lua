@@ -169,6 +169,12 @@ describe("the kernels that quantise", function()
     assert.is_nil(op_of(train "fp8-current", "qkv-weight"))
   end)
 
+  it("read 16 bits twice for a copy by columns with a scale a column", function()
+    local c, weights = train "fp8-rowwise", 3 * H * H
+    assert.same({ (2 + 1) * X, (2 + 1) * DY + (2 + 2 + 1) * DY + (2 + 2 + 1) * X }, traffic(c, "qkv-cast"))
+    assert.same({ (2 + 1) * weights, (2 + 2 + 1) * weights }, traffic(c, "qkv-weight"))
+  end)
+
   it("work on a shard before it is gathered, and gathers carry 8 bits", function()
     local c = train("fp8-current", { tp = 2 })
     assert.same({ (2 + 1) * X / 2, (2 + 1 + 1) * DY / 2 + (1 + 1) * X }, traffic(c, "qkv-cast"))

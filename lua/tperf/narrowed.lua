@@ -30,7 +30,7 @@ end
 
 -- Bytes to write the copy by columns: with the first one, or, of one scale, from what has been gathered.
 local function column_bytes(r, made, gathered)
-  if r.columns == "own" then return r.number * made end
+  if r.columns == "own" then return (r.number + (r.column_scales and 2 * WIDE or 0)) * made end
   if r.columns == "none" then return 0 end
   return gathered > 0 and 2 * r.number * gathered or r.number * made
 end
@@ -52,7 +52,8 @@ end
 -- elsewhere: attention keeps X, in 12 bits, of which the backward pass makes the copy by columns.
 local function cast(shape, r, n, behind_norm, elsewhere)
   local forward, backward = (WIDE + r.number) * n.input, (WIDE + r.number) * n.gradient
-  local narrow_dw, saved = r.weight_grad == "narrow" and not shape.frozen, 0 -- frozen weights have no gradient
+  local narrow_dw = r.weight_grad == "narrow" and not shape.frozen -- frozen weights have no gradient
+  local saved, again = 0, r.column_scales and WIDE or 0
   local turned = r.columns == "transposed" and n.input_gathered > 0 -- X's second copy, when it has been gathered again
   if r.inputs == "narrow" and not shape.frozen then
     local columns = column_bytes(r, n.input, n.input_gathered)
@@ -61,7 +62,7 @@ local function cast(shape, r, n, behind_norm, elsewhere)
     saved = not elsewhere and r.number * n.kept or 0
     if elsewhere then backward = backward + (TWELVE + r.number) * n.input end
   elseif narrow_dw then
-    backward = backward + (WIDE + r.number) * n.input
+    backward = backward + (WIDE + r.number + again) * n.input
   end
   if narrow_dw then backward = backward + column_bytes(r, n.gradient, n.gradient_gathered) end
   local transform = narrow_dw and 2 * (r.hadamard or 0) or 0
@@ -82,7 +83,7 @@ local function weight_cast(shape, r)
   local weights, forward, backward = shape.used * shape.n_in * shape.n_out, 0, 0
   if r.gather == "bf16" then
     forward = (WIDE + r.weight + (r.measured and WIDE or 0)) * weights
-    backward = (WIDE + r.weight) * weights
+    backward = (WIDE + r.weight + (r.column_scales and WIDE or 0)) * weights
   elseif r.columns == "transposed" then
     backward = 2 * r.weight * weights
   end

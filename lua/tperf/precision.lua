@@ -33,11 +33,16 @@ local BYTES <const> = { bf16 = 2, fp16 = 2, fp8 = 1, fp4 = 0.5 }
 -- Generations whose matrix units take scales of blocks.
 local SCALING <const> = { Blackwell = true, ["Blackwell Ultra"] = true, ["CDNA 4"] = true }
 
--- scale: bytes of one; block, weight_block: numbers that share it (nil: all of a tensor). own_columns: the copy by
--- columns has scales of its own. measured: a pass over each tensor finds its greatest number first. hadamard: size of
--- the transform. norms_quantise: the kernel of a norm writes what the product behind it reads (Transformer Engine's
--- LayerNormLinear with these recipes). units: generations whose matrix units can do it, where they need more than the
--- dtype. The rest are the defaults of a table's fields.
+-- scale               bytes of one
+-- block, weight_block numbers that share it (nil: all of a tensor)
+-- own_columns         the copy by columns has scales of its own
+-- column_scales       one a row, or a column, so that the copy by columns is made by kernels of its own, which read 16
+--                     bits twice: for the scales and to write
+-- measured            a pass over each tensor finds its greatest number first
+-- hadamard            size of the transform
+-- norms_quantise      a norm's kernel writes what the product behind it reads (Transformer Engine's LayerNormLinear)
+-- units               generations whose matrix units can do it, where they need more than the dtype
+-- The rest are the defaults of a table's fields.
 local RECIPES <const> = {
   bf16 = { dtype = "bf16" },
   fp16 = { dtype = "fp16" },
@@ -49,7 +54,8 @@ local RECIPES <const> = {
   nvfp4 = { dtype = "fp4", block = 16, weight_block = 16, scale = 1, own_columns = true, measured = true,
     hadamard = 16, units = SCALING },
   ["fp8-tensorwise"] = { dtype = "fp8", measured = true, inputs = "bf16", cached = false },
-  ["fp8-rowwise"] = { dtype = "fp8", own_columns = true, inputs = "bf16", cached = false, tensor_gather = "bf16" },
+  ["fp8-rowwise"] = { dtype = "fp8", own_columns = true, column_scales = true, inputs = "bf16", cached = false,
+    tensor_gather = "bf16" },
 }
 
 --- The recipes, in the order in which people meet them.
