@@ -143,8 +143,9 @@ local function check_run(got, wanted, where)
   local told = got.code == 1 and got.err:find "^tperf: " and got.err:find "memory"
   local same = got.code == 0 and got.out == wanted.out and got.files == wanted.files
   if not told and not same then error(where .. ("status %d\n%s"):format(got.code, got.err), 0) end
-  for file in got.files:gmatch "[^\n]+" do
-    if not wanted.files:find(file, 1, true) then error(where .. "half a file: " .. file, 0) end
+  for file in got.files:gmatch "[^\n]+" do -- the journal grows by whole lines
+    local journal = file:find "%.tperf%-written$"
+    if not journal and not wanted.files:find(file, 1, true) then error(where .. "half a file: " .. file, 0) end
   end
 end
 
