@@ -266,8 +266,8 @@ local layouts = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy
 ---  dtypes, as options of strategy.share; nothing changes it any more
 ---@param o table?  what the layers are beside:
 ---  apart      modules of multi-token prediction are layers of their own, behind all others
----  twins      "recompute", "offload": every kind of layer stands twice, as it is, and, behind all of these, as the layers
----             are that are recomputed in full, or offloaded
+---  twins      "recompute", "offload": every kind of layer stands twice, as it is, and, behind all of these, as the
+---             layers are that are recomputed in full, or offloaded
 ---  precision  of the layers' products: of precision.resolve or precision.stored; 16 bits
 ---  tuning     what of it is trained, see tperf/tuning.lua; its `totals`, a function, sums that up
 function layout.of(model, s, attention, rules, o)

@@ -276,7 +276,7 @@ end
 ---  reshard_after_forward   false: weights that ZeRO 3 gathered stay until the backward pass, of a pipeline until the
 ---                     last one, as torchtitan's fsdp_reshard_after_forward = "never" (true)
 ---  gradient_shard     true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
----  peft               adapters beside frozen weights: { kind = "lora" or "qlora", rank, targets … } (docs/finetuning.md)
+---  peft               adapters beside frozen weights: { kind = "lora" or "qlora", rank … } (docs/finetuning.md)
 ---  frozen             parts that are not trained: { "embedding", "head", "layers:1-20", "mlp" … }
 ---  packing            documents in a sequence: { mean = tokens } or { lengths = { … } }
 ---  objective          "next_token" (default) or "dpo": two sequences a sample, which a frozen reference sees, too

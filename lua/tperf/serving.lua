@@ -94,7 +94,8 @@ local known = setmetatable({}, { __mode = "k" }) -- model -> rules' name and att
 local function plan_of(m, s, set, attention, weights)
   local plans, key = known[m] or {}, set.name .. " " .. attention .. " " .. s.name .. (weights and weights.key or "")
   known[m] = plans
-  plans[key] = plans[key] or { layout = layout.of(m, s, attention, set, { precision = weights }), shapes = {}, count = 0 }
+  plans[key] = plans[key]
+    or { layout = layout.of(m, s, attention, set, { precision = weights }), shapes = {}, count = 0 }
   return plans[key]
 end
 

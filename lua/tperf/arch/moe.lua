@@ -110,18 +110,16 @@ local function sent_element(p)
 end
 
 -- Copies every row to its places (or back, adding up), and exchanges them over ep, as tperf/arch/dispatch.lua has it.
+-- routed: pairs of a token and an expert that are sorted; nil on the way back.
 local function exchange(m, p, name, rows, lie, routed)
-  local function pass(there)
-    local way = dispatch(m, p, there, rows, lie, there and sent_element(p) or BYTES)
-    return {
-      bytes = way.bytes, vector_flops = 1.0 * rows * m.hidden, comms = lie.replicas > 1 and { way.comm } or {},
-    }
+  local function way(there) return dispatch(m, p, there, rows, lie, there and sent_element(p) or BYTES) end
+  local function pass(w)
+    return { bytes = w.bytes, vector_flops = 1.0 * rows * m.hidden, comms = lie.replicas > 1 and { w.comm } or {} }
   end
-  local there = sent_element(p)
-  local forward = routed and there or BYTES -- to the experts, else back from them
+  local forward = way(routed ~= nil)
   return op.custom {
-    name = name, dtype = p.dtype, forward = pass(routed ~= nil), backward = pass(routed == nil), routed = routed,
-    repeated_bytes = dispatch(m, p, routed ~= nil, rows, lie, routed and sent_element(p) or BYTES).repeated_bytes,
+    name = name, dtype = p.dtype, forward = pass(forward), backward = pass(way(routed == nil)), routed = routed,
+    repeated_bytes = forward.repeated_bytes,
   }
 end
 
