@@ -68,9 +68,6 @@
 ---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" in which products with weights multiply (as precision says, or "bf16"; fp16, fp8, int8, fp4)
----@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
----@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
----@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" in which products with weights multiply ("bf16"; fp16, fp8, int8, fp4)
 ---@field expert_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" the same of routed experts, where they differ: gpt-oss has experts of 4 bits beside 16-bit attention ("fp4" and, on GPUs of Hopper, "bf16")
 ---@field expert_compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" the same of routed experts, where they differ: gpt-oss has experts of 4 bits beside 16-bit attention ("fp4" and, on GPUs of Hopper, "bf16")
 ---@field attention? "flash"|"unfused" "flash" (default), "unfused"
@@ -278,8 +275,6 @@
 ---@class tperf.op.attention.request
 ---@field ring? boolean true: they pass from GPU to GPU beside the kernels instead
 ---@field batch integer how many numbers; samples
----@field causal? boolean what a query sees: those before it; the last `window` of them
----@field batch integer samples
 ---@field causal? boolean what a query sees: those before it; the last `window` of them; so many on average, in sequences of several documents
 ---@field dropout? boolean true: with dropout of the scores
 ---@field dtype? string of its elements, and whose peak applies ("bf16")
@@ -841,16 +836,14 @@
 ---@field zero? integer|integer[] ZeRO stage 0 to 3, or a list (1)
 ---@field recompute? "none"|"selective"|"full"|("none"|"selective"|"full")[] "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---@field sequence_parallel? boolean|boolean[] true (default), false, or a list
----@field recompute_layers? integer how many layers keep one input under full recomputation (1)
----@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' products: "bf16" (default), "fp16", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise", "fp8-rowwise", or a table (docs/model.md, section 1.10)
----@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
----@field recompute_modules? "core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op"|("core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op")[] what selective recomputation runs again, one or a list of "core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts" (docs/memory.md); by itself the scores of unfused attention, and nothing where attention is fused. They make recompute = "selective" the default
----@field recompute_method? "uniform"|"block"|"every" of full recomputation: "uniform" (default), groups of recompute_num_layers layers keep one input; "block", the first recompute_num_layers layers of each chunk, the others nothing; "every", each recompute_num_layers-th layer of a chunk. Of tperf.train it makes recompute = "full" the default
+---@field recompute_modules? "core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op"|("core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op")[] what selective recomputation runs again, one or a list of "core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts" (docs/memory.md); the scores of unfused attention
+---@field recompute_method? "uniform"|"block"|"every" of full recomputation: "uniform" (default), groups of recompute_num_layers layers keep one input; "block", the first so many layers of each chunk; "every" so many (docs/memory.md)
 ---@field recompute_num_layers? integer see there (1)
 ---@field recompute_layers? integer an older name of it, under "uniform"
 ---@field offload_layers? integer so many first layers of each chunk keep their activations in the host's memory (0)
 ---@field offload_modules? "attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act"|("attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act")[] whose inputs the host's memory keeps, one or a list of "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
 ---@field offload_optimizer? number part of the optimizer's states that the host keeps and updates, 0 to 1 (0)
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' products: "bf16" (default), "fp16", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise", "fp8-rowwise", or a table (docs/model.md, section 1.10)
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
 ---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
 ---@field gradients? "fp32"|"bf16"|"fp16" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
@@ -861,7 +854,7 @@
 ---@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
 ---@field reshard_after_forward? boolean false: weights that ZeRO 3 gathered stay until the backward pass, of a pipeline until the last one, as torchtitan's fsdp_reshard_after_forward = "never" (true)
 ---@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
----@field peft? table adapters beside frozen weights: { kind = "lora" or "qlora", rank, targets … } (docs/finetuning.md)
+---@field peft? table adapters beside frozen weights: { kind = "lora" or "qlora", rank … } (docs/finetuning.md)
 ---@field frozen? string[] parts that are not trained: { "embedding", "head", "layers:1-20", "mlp" … }
 ---@field packing? any documents in a sequence: { mean = tokens } or { lengths = { … } }
 ---@field objective? "next_token"|"dpo" "next_token" (default) or "dpo": two sequences a sample, which a frozen reference sees, too
@@ -871,7 +864,7 @@
 ---@field where? function function(configuration) -> boolean: which may be returned. Called only for those good enough to be; `candidates` and `feasible` count before it
 ---@field infeasible? boolean true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
 ---@field prune? boolean true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
----@field simulate? boolean true: rank by simulation, pass by pass, and not by the closed form, which takes all stages for equal; adds `simulated`
+---@field simulate? boolean true: rank by simulation, pass by pass, and not by the closed form; adds `simulated`
 ---@field threads? integer as many as processors that may be used; function(shapes done)
 ---@field progress? function as many as processors that may be used; function(shapes done)
 ---@field software? string|table the training stack that runs them (see tperf.software): its name, a file or a table ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
@@ -899,9 +892,6 @@
 ---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" in which products with weights multiply (as precision says, or "bf16"; fp16, fp8, int8, fp4)
----@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
----@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how weights and the cache are stored ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
----@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" in which products with weights multiply ("bf16"; fp16, fp8, int8, fp4)
 ---@field expert_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" the same of routed experts, where they differ
 ---@field expert_compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" the same of routed experts, where they differ
 ---@field attention? "flash"|"unfused" "flash" (default), "unfused"
@@ -934,11 +924,8 @@
 ---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as tperf.infer has them
----@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them ("bf16")
----@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them ("bf16")
----@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as tperf.infer has them ("bf16")
----@field expert_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them ("bf16")
----@field expert_compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as tperf.infer has them ("bf16")
+---@field expert_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them
+---@field expert_compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as tperf.infer has them
 ---@field rules? string|table "default"
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field memory_utilization? number part of the memory that the engine may use, from which num_blocks follows (the engine's)
@@ -985,7 +972,6 @@
 ---@field overlap_grad_reduce? boolean switches of what it overlaps
 ---@field overlap_param_gather? boolean switches of what it overlaps
 ---@field overlap_param_gather_with_optimizer_step? boolean another one
----@field engine? table of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
 ---@field engine? table of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
 ---@field host number|string seconds that the host takes to launch a kernel: no pass is faster than its launches
 ---@field overlap number part of a pass during which data-parallel traffic is under way, and so hidden
@@ -1199,26 +1185,24 @@
 ---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" how tokens come to their experts: "alltoall" (default), "allgather", "deepep" or "hybridep"
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
 ---@field objective? "next_token"|"dpo" "next_token" (default) or "dpo": two sequences a sample, which a frozen reference sees, too
----@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
+---@field offload_layers? integer so many first layers of each chunk keep their activations in the host's memory (0)
+---@field offload_modules? "attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act"|("attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act")[] whose inputs the host's memory keeps, one or a list of "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
+---@field offload_optimizer? number part of the optimizer's states that the host keeps and updates, 0 to 1 (0)
+---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
 ---@field overlap_grad_reduce? boolean true: gradients are reduced beside the whole backward pass, weights gathered beside the forward pass, in buckets; false: beside nothing; as the software does
 ---@field overlap_moe_a2a? boolean true: passes overlap to hide each other's exchanges with experts (false)
 ---@field overlap_param_gather? boolean true: gradients are reduced beside the whole backward pass, weights gathered beside the forward pass, in buckets; false: beside nothing; as the software does
 ---@field overlap_param_gather_with_optimizer_step? boolean true: the first bucket's weights go beside the optimizer's step (false)
 ---@field overlap_tp? "bulk"|"none"|"ring"|"async" what of tensor parallelism's collectives runs beside its products: "bulk" (default), "none", "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
----@field offload_layers? integer so many first layers of each chunk keep their activations in the host's memory (0)
----@field offload_modules? "attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act"|("attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act")[] whose inputs the host's memory keeps, one or a list of "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
----@field offload_optimizer? number part of the optimizer's states that the host keeps and updates, 0 to 1 (0)
----@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
 ---@field packing? any documents in a sequence: { mean = tokens } or { lengths = { … } }
----@field peft? table adapters beside frozen weights: { kind = "lora" or "qlora", rank, targets … } (docs/finetuning.md)
+---@field peft? table adapters beside frozen weights: { kind = "lora" or "qlora", rank … } (docs/finetuning.md)
 ---@field pipeline_layout? string|integer[] Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in order
 ---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' products: "bf16" (default), "fp16", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise", "fp8-rowwise", or a table (docs/model.md, section 1.10)
 ---@field recompute? "none"|"selective"|"full" "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---@field recompute_layers? integer an older name of it, under "uniform"
----@field recompute_method? "uniform"|"block"|"every" of full recomputation: "uniform" (default), groups of recompute_num_layers layers keep one input; "block", the first recompute_num_layers layers of each chunk, the others nothing; "every", each recompute_num_layers-th layer of a chunk. Of tperf.train it makes recompute = "full" the default
----@field recompute_modules? "core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op"|("core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op")[] what selective recomputation runs again, one or a list of "core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts" (docs/memory.md); by itself the scores of unfused attention, and nothing where attention is fused. They make recompute = "selective" the default
+---@field recompute_method? "uniform"|"block"|"every" of full recomputation: "uniform" (default), groups of recompute_num_layers layers keep one input; "block", the first so many layers of each chunk; "every" so many (docs/memory.md)
+---@field recompute_modules? "core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op"|("core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op")[] what selective recomputation runs again, one or a list of "core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts" (docs/memory.md); the scores of unfused attention
 ---@field recompute_num_layers? integer see there (1)
----@field recompute_layers? integer how many layers keep one input under full recomputation (1)
 ---@field reference? "resident"|"precomputed" of "dpo": "resident" (default), or "precomputed" log-probabilities
 ---@field reserve? number part of the memory to keep free (0)
 ---@field reshard_after_forward? boolean false: weights that ZeRO 3 gathered stay until the backward pass, of a pipeline until the last one, as torchtitan's fsdp_reshard_after_forward = "never" (true)
@@ -1842,8 +1826,7 @@ function tperf.op.elementwise() end
 ---all_reduce: the axis over which the table is cut.
 function tperf.op.embedding() end
 
----Fused attention: batch, heads, queries, keys, head_dim; gather: the axis over which keys and values are
----gathered; grad_reads_gathered.
+---Fused attention: batch, heads, queries, keys, head_dim; gather: keys' and values' axis; grad_reads_gathered.
 function tperf.op.flash_attention() end
 
 ---GELU of `elements`, 8 FLOP forward and 13 backward each.

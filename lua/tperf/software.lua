@@ -30,7 +30,7 @@ local engine = {
 }
 
 local schema = {
-  name = check.string(), source = check.string { optional = true },
+  name = check.string(), source = check.string { optional = true }, facts = check.string { optional = true },
   -- How attention runs when a run does not say: fused, or kernels of their own.
   kernel = check.choice { { "flash", "unfused" }, default = "flash" },
   gradient_shard = check.boolean { default = false },
@@ -84,6 +84,7 @@ end
 --- What a training stack adds to the formulas: software/NAME.yaml, a file of that format, or a table of its fields.
 ---@param value string|table
 ---  name, source   what it is called, where its numbers come from
+---  facts          where what the stack does comes from: its loss, dtypes, switches …
 ---  kernel         how attention runs where a run does not say: "flash", one fused kernel, or "unfused", several
 ---  gradient_shard   whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
 ---  gradients      what gradients are kept and reduced in where a run does not say; as the rules say

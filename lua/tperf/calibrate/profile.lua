@@ -187,6 +187,14 @@ local FITTED_TO <const> = {
     "each stack predicted by a fit to the others" },
 }
 
+-- What a stack does that no fit decides, and what it is where its profile does not say: see tperf.software.
+local FACTS <const> = {
+  { "facts" }, { "kernel" }, { "gradient_shard", false }, { "gradients" }, { "weights" }, { "loss", "in-place" },
+  { "fused_activation", true }, { "comm_setup", 0 }, { "comm_sms", 0 }, { "moe_dispatcher" }, { "overlap_tp" },
+  { "overlap_moe_a2a" }, { "delay_wgrad" }, { "overlap_grad_reduce" }, { "overlap_param_gather" },
+  { "overlap_param_gather_with_optimizer_step" },
+}
+
 --- The text of a profile's file.
 ---@param base table     the profile fitted before: its name and the stack's facts stay
 ---@param cases table[]
@@ -198,10 +206,13 @@ function profile.text(base, cases, values, held, shared)
   local lines = { "name: " .. base.name, "source: >-" }
   lines[3] = ("  fitted by `tperf calibrate --software` to %s (docs/accuracy.md);"):format(what[1])
   lines[4] = "  error: " .. what[2]
-  lines[5] = "kernel: " .. base.kernel
-  if base.gradient_shard then lines[#lines + 1] = "gradient_shard: true" end
+  for _, fact in ipairs(FACTS) do
+    local name, usual = fact[1], fact[2]
+    local value = base[name]
+    if name == "facts" and value then value = "'" .. value:gsub("'", "''") .. "'" end
+    if value ~= usual then lines[#lines + 1] = ("%s: %s"):format(name, value) end
+  end
   lines[#lines + 1] = "switched: true"
-  if base.gradients then lines[#lines + 1] = "gradients: " .. base.gradients end
   for _, p in ipairs(profile.parameters) do
     local value = values[p.name]
     local text = p.name == "host" and ("%.3g us"):format(value * 1e6) or ("%.3g"):format(value)
