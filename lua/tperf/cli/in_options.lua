@@ -23,7 +23,7 @@ return function(command, message)
   for name, option in pairs(fields) do longs[name] = option end
   local head, tail = message:gsub("^tperf%.[%w_.:]-: ", ""):match "^(.-)(%(did you mean .*)$"
   head = head or message:gsub("^tperf%.[%w_.:]-: ", "")
-  local of_a_file = head:find "^[^%s]+:%d+: " -- whose columns are no options
+  local of_a_file = head:find "^[^%s]+:%d+: " and not head:find "^[^%s]+:%d+: tperf%." -- whose columns are no options
   if of_a_file or head:find "^llm_analysis" then return head .. (tail or "") end
   local function option_of(name) return longs[name] and "--" .. longs[name] or of_group(fields, name) end
   if head:find "unknown field" then

@@ -75,7 +75,7 @@ end
 ---@param over string[]  the axes that it folds over
 function fitting.expert_features(over)
   return {
-    name = "etp", cuts = { "experts" }, folds = over, meaning = "tensor parallelism of each expert",
+    name = "etp", cuts = { "experts" }, folds = over, meaning = "GPUs that cut each expert",
     said = { search = "1 and tp", train = "tp" },
     default = function(m, p, rules) return without_experts(m, rules) and 1 or p.tp end,
     tries = function(m, p, rules) return (without_experts(m, rules) or p.tp == 1) and { 1 } or { 1, p.tp } end,
