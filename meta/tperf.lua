@@ -952,6 +952,7 @@
 ---@class tperf.software.request
 ---@field name string what it is called, where its numbers come from
 ---@field source? string what it is called, where its numbers come from
+---@field facts? string where what the stack does comes from: its loss, dtypes, switches …
 ---@field kernel? "flash"|"unfused" how attention runs where a run does not say: "flash", one fused kernel, or "unfused", several
 ---@field gradient_shard? boolean whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
 ---@field gradients? "fp32"|"bf16"|"fp16" what gradients are kept and reduced in where a run does not say; as the rules say
