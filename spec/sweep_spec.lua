@@ -362,6 +362,20 @@ describe("a sweep's cache", function()
     assert.is_true(times() > low)
   end)
 
+  it("tells the formulas alone from what a stack makes of them", function()
+    program.write(folder .. "/s.lua", [[
+      local tperf = require "tperf"
+      for _, row in ipairs(tperf.sweep {
+        run = tperf.train, model = "gpt2", system = "h100-sxm", dp = 8, global_batch = 64, cache = "points",
+        software = tperf.vary { "none", "typical" },
+      }) do print(row.time) end
+    ]])
+    local first = program.shell("tperf run s.lua", folder)
+    local low, high = first.out:match "^(%S+)\n(%S+)\n$"
+    assert.is_true(tonumber(low) < tonumber(high), first.err)
+    assert.equal(first.out, program.shell("tperf run s.lua", folder).out)
+  end)
+
   it("sets a damaged file aside, says so, and computes again", function()
     local rows, points = run(4)
     local file = program.slurp(folder .. "/points")

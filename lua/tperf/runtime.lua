@@ -6,15 +6,15 @@ local unfit = require "tperf.unfit"
 
 local runtime = {}
 
---- What runs a question that does not say it.
-runtime.USUAL = "typical"
+--- What runs a question that does not say it; and what says that nothing does, which is the name of no profile.
+runtime.USUAL, runtime.NONE = "typical", "none"
 
 --- The profile that a question asks for, or that its rules take where it asks for none; nil: the formulas alone.
 ---@param value string|table?
 ---@param rules table  a set of tperf.rules
 function runtime.of(value, rules)
   if value == nil and rules.typical_software then value = runtime.USUAL end
-  if value == nil or value == "none" then return nil end
+  if value == nil or value == runtime.NONE then return nil end
   local profile = software(value)
   if profile.engine then
     refusal.raise("software '%s' is an engine for serving, which trains nothing; it goes with tperf.serve",

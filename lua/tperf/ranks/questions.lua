@@ -5,6 +5,7 @@ local infer = require "tperf.infer"
 local layer = require "tperf.layer"
 local own_code = require "tperf.sweep.own_code"
 local resource = require "tperf.resource"
+local runtime = require "tperf.runtime"
 local search = require "tperf.search"
 local search_inference = require "tperf.search_inference"
 local serve = require "tperf.serve"
@@ -77,7 +78,7 @@ function definitions:resolve(question, args, ids)
   local copy = {}
   for name, value in pairs(args) do copy[name] = value end
   for _, kind in ipairs(OF_FILES) do
-    if copy[kind] ~= nil then copy[kind] = self:define(kind, copy[kind], ids) end
+    if copy[kind] ~= nil and copy[kind] ~= runtime.NONE then copy[kind] = self:define(kind, copy[kind], ids) end
   end
   return copy
 end

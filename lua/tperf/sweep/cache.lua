@@ -46,6 +46,7 @@ local by_name = {
 -- What the name of a system, a model, a profile or a set of rules stands for: a file may change while its name stays.
 local function meant(self, name, value)
   if name == "rules" then return rules(value) end
+  if name == "software" and value == runtime.NONE then return value end
   local kind = type(value) == "string" and by_name[name]
   if kind and (self.question or resource.find(kind[1], value)) then return kind[2](value) end
   return value

@@ -1,22 +1,51 @@
+local axes = require "tperf.strategy.axes"
 local format = require "tperf.report.format"
 local from = require "tperf.cli.from"
 local options = require "tperf.cli.options"
 local precision = require "tperf.precision"
 local refusal = require "tperf.refusal"
 
+local USUAL <const> = "tensor" -- the strategy that need not be named
+
+-- The strategies' axes but those that shard what only training keeps, and the options that may be lists.
+local AXES <const>, LISTS <const> = {}, {}
+for _, entry in ipairs(axes.every()) do
+  if entry.axis and entry.axis.cuts[1] ~= "state" then AXES[#AXES + 1], LISTS[#LISTS + 1] = entry, entry.name end
+end
+LISTS[#LISTS + 1], LISTS[#LISTS + 2] = "pp", "batch"
+
+local function axis_options()
+  local list = {}
+  for i, entry in ipairs(AXES) do
+    local of = entry.strategies[1] == USUAL and "" or (" (%s)"):format(table.concat(entry.strategies, ", "))
+    list[i] = { long = entry.name:gsub("_", "-"), value = "N,...", min = 1, kind = "integers",
+      help = entry.axis.meaning .. of }
+  end
+  return list
+end
+
+local function axis_columns()
+  local list = {}
+  for i, entry in ipairs(AXES) do
+    list[i] = { key = entry.name, usual = entry.name ~= "tp" and 1 or nil, wide = entry.axis.default and 2 or nil }
+  end
+  return list
+end
+
 local QUESTION = {
   "prompt", "generate", "prefill_batch", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "expert_dtype",
-  "expert_compute_dtype", "attention", "rules", "reserve", "gpu_hour", "software", "tp", "pp", "ep", "batch",
+  "expert_compute_dtype", "attention", "rules", "reserve", "gpu_hour", "software", "strategy",
 }
+table.move(LISTS, 1, #LISTS, #QUESTION + 1, QUESTION)
 local SEARCH = { "gpus", "ttft", "tpot", "objective", "top" }
 
-local columns = {
-  { key = "tp" }, { key = "pp" }, { key = "ep", usual = 1 }, { key = "dp" }, { key = "batch" }, { key = "max_batch" },
+local columns = options.join(axis_columns(), {
+  { key = "pp" }, { key = "dp" }, { key = "batch" }, { key = "max_batch" },
   { key = "ttft", unit = "s" }, { key = "tpot", unit = "s" }, { key = "tokens_per_second", title = "tokens/s" },
   { key = "tokens_per_second_per_gpu", title = "per GPU" },
   { key = "memory.total", title = "memory", unit = "bytes" }, { key = "cost.generated", title = "$/Mtoken" },
-  { key = "software", csv = true },
-}
+  { key = "strategy", usual = USUAL }, { key = "software", csv = true },
+})
 local op_columns = {
   { key = "phase" }, { key = "part" }, { key = "layers", wide = 2 }, { key = "block" }, { key = "name" },
   { key = "time", unit = "s" }, { key = "flops", unit = "FLOP" },
@@ -66,10 +95,19 @@ local function print_reasons(rows, lists)
   local lines = {}
   for _, row in ipairs(rows) do
     local sizes = {}
-    for i, name in ipairs(lists) do sizes[i] = name .. " " .. row[name] end
+    for i, name in ipairs(lists) do sizes[i] = name .. " " .. tostring(row[name]) end
     if row.reason then lines[#lines + 1] = table.concat(sizes, ", ") .. ": " .. row.reason end
   end
   if #lines > 0 then print("\n" .. table.concat(lines, "\n")) end
+end
+
+-- The row of sizes that are not admitted.
+local function refused(question, reason)
+  local row = { dp = question.dp or question.ep or 1, feasible = false, reason = reason }
+  for _, name in ipairs(LISTS) do row[name] = question[name] end
+  row.tp = row.tp or not question.strategy and 1 or nil
+  row.pp, row.batch = row.pp or 1, row.batch or 1
+  return row
 end
 
 -- Every combination of the options that are lists, as a table without details; what does not fit, or is not admitted,
@@ -81,9 +119,7 @@ local function several(values, question, lists)
     if not name then
       local row, reason = refusal.attempt(infer, question)
       answered = answered or row ~= nil
-      rows[#rows + 1] = row or { tp = question.tp or 1, pp = question.pp or 1, ep = question.ep or 1,
-        dp = question.dp or question.ep or 1, batch = question.batch or 1, feasible = false,
-        reason = reason }
+      rows[#rows + 1] = row or refused(question, reason)
       return
     end
     for _, value in ipairs(values[name]) do
@@ -101,7 +137,7 @@ end
 local function one(values, question)
   question.dp, question.ops = values.dp, values.ops or nil
   local show, report, lists = require "tperf.cli.table", require "tperf.report", {}
-  for _, name in ipairs { "tp", "pp", "ep", "batch" } do
+  for _, name in ipairs(LISTS) do
     if type(question[name]) == "table" then lists[#lists + 1] = name end
   end
   if lists[1] and values.ops then return false, ("--ops takes one value of --%s"):format(lists[1]) end
@@ -136,7 +172,7 @@ return {
   details = [[
 The static answer: one batch that starts at once, or (steady) is always full; tperf serve simulates arrivals.
 For example: tperf infer llama-3.1-70b -s h100-sxm --tp 8 -b 32 -p 2048 -n 256
-A row for each value of --tp, --pp, --ep and --batch, and below the table why some have no figures.
+A row for each value of --batch and of sizes, and below why some have no figures.
 With -g, the best ways to use so many GPUs:
   tperf infer llama-3.1-70b -s h100-sxm -g 16 -p 2048 -n 256 --tpot 20ms --pareto]],
   options = options.join({
@@ -148,9 +184,10 @@ With -g, the best ways to use so many GPUs:
       help = "sequences that a replica decodes at a time" },
     { long = "prefill-batch", value = "N", min = 1, kind = "integer",
       help = "prompts that it takes in at a time (default 1)" },
-    { long = "tp", value = "N,...", min = 1, kind = "integers", help = "tensor parallelism" },
+    { long = "strategy", value = "NAME", from = "strategies",
+      help = "how a layer is cut up (default tensor)" },
+  }, axis_options(), {
     { long = "pp", value = "N,...", min = 1, kind = "integers", help = "pipeline parallelism: stages" },
-    { long = "ep", value = "N,...", min = 1, kind = "integers", help = "replicas that share experts" },
     { long = "dp", value = "N", min = 1, kind = "integer", help = "replicas (default: as ep)" },
     { long = "precision", value = "NAME", from = precision.names,
       help = "of layers: fp8-block, mxfp8 (the checkpoint's)" },
