@@ -193,3 +193,14 @@ describe("pruning", function()
     assert.is_true(kept > 500 and none > 10 and none < 200 and skipped > 1000, ("%d %d %d"):format(kept, none, skipped))
   end)
 end)
+
+describe("tp x cp GPUs for fewer tokens", function()
+  -- The published model divides them by integer division, and prices what is left, nothing.
+  it("are candidates of the published model", function()
+    local found = tperf.search { model = { name = "wide", layers = 8, hidden = 61440, heads = 480, ffn = 245760,
+      seq = 256 }, system = "subramanian2024/A100", gpus = 960, global_batch = 960, strategy = "context", tp = 480,
+      cp = 2, rules = "subramanian2024", infeasible = true }
+    assert.is_true(found.candidates > 0)
+    assert.is_true(found[1].time > 0)
+  end)
+end)

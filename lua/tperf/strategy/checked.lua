@@ -53,7 +53,7 @@ local COUNTS = {
 
 local RESULTS = {
   column = OP, row = OP, replicated = OP, norm = OP, router = OP, embedding = OP, head = OP, cross_entropy = OP,
-  inner_bias = OP, outer_bias = OP, scan = OPS, inner = SIZE, outer = SIZE, inner_tokens = ROWS, outer_tokens = ROWS,
+  inner_bias = OP, outer_bias = OP, scan = OPS, inner = SIZE, outer = SIZE, inner_tokens = ROWS, outer_tokens = SIZE,
   heads = CUT, boundary = SIZE, sequence_shards = COUNT, panels = COUNTS,
 }
 
