@@ -1,4 +1,5 @@
 -- Recomputation by module: bytes worked out by hand, time to the last op, closed form against simulation, words.
+local near = require "near"
 local picker = require "picker"
 local program = require "program"
 local tperf = require "tperf"
@@ -26,11 +27,6 @@ local function kept(ops)
   local sum = 0
   for _, op in ipairs(ops) do sum = sum + op.saved_bytes end
   return sum
-end
-
-local function near(expected, got, what)
-  assert.is_true(math.abs(expected - got) <= 1e-9 * math.abs(expected), ("%s: %.10g, not %.10g"):format(what, got,
-    expected))
 end
 
 describe("a layer of arXiv 2205.05198", function()

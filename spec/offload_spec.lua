@@ -1,4 +1,5 @@
 -- Activations and optimizer states in the host's memory: bytes and seconds by hand, monotone, simulated, refused.
+local near = require "near"
 local picker = require "picker"
 local program = require "program"
 local tperf = require "tperf"
@@ -16,11 +17,6 @@ local function train(o)
   }
   for name, value in pairs(o) do given[name] = value end
   return tperf.train(given)
-end
-
-local function near(expected, got, what)
-  assert.is_true(math.abs(expected - got) <= 1e-9 * math.abs(expected), ("%s: %.10g, not %.10g"):format(what, got,
-    expected))
 end
 
 local function sum(ops, field)

@@ -1,4 +1,5 @@
 -- What stacks differ in: weights that ZeRO 3 keeps gathered, Muon's iterations, what losses and activations keep.
+local near = require "near"
 local program = require "program"
 local tperf = require "tperf"
 
@@ -15,11 +16,6 @@ local function train(o)
   }
   for name, value in pairs(o) do given[name] = value end
   return tperf.train(given)
-end
-
-local function near(expected, got, what)
-  assert.is_true(math.abs(expected - got) <= 1e-9 * math.abs(expected), ("%s: %.10g, not %.10g"):format(what, got,
-    expected))
 end
 
 describe("weights that ZeRO 3 gathered", function()

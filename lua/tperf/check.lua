@@ -224,6 +224,16 @@ function check.one_of(...)
   return one
 end
 
+--- What check.one_of(...) accepts, or nothing.
+function check.one_of_or_nil(...)
+  local either = check.one_of(...)
+  local function optional(value, path)
+    if value ~= nil then return either(value, path) end
+  end
+  described[optional] = { kind = "one_of", optional = true, choices = { ... } }
+  return optional
+end
+
 check.names, check.once = schemas.names, schemas.once -- see there
 
 --- What check.record does, without raising: the checked copy, or nil, message, failing path, and whether that

@@ -11,18 +11,10 @@ local pipeline_layout = {}
 
 local MOST_STAGES <const> = 1 << 14
 
-local function optional(either)
-  local function checker(value, path)
-    if value ~= nil then return either(value, path) end
-  end
-  check.describe(checker, { kind = "one_of", optional = true, choices = check.describe(either).choices })
-  return checker
-end
-
 --- The fields of questions.
 pipeline_layout.schema = {
-  pipeline_layout = optional(check.one_of(check.string(),
-    check.list(check.integer { min = 0, max = 1 << 20 }, { min = 1, max = MOST_STAGES }))),
+  pipeline_layout = check.one_of_or_nil(check.string(),
+    check.list(check.integer { min = 0, max = 1 << 20 }, { min = 1, max = MOST_STAGES })),
   first_stage_layers = check.integer { min = 0, max = 1 << 20, optional = true },
   last_stage_layers = check.integer { min = 0, max = 1 << 20, optional = true },
   account_for_embedding = check.boolean { default = false }, account_for_loss = check.boolean { default = false },

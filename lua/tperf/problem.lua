@@ -23,12 +23,7 @@ local problem = {}
 local VIRTUAL_STAGES = { 2, 3, 4, 6, 8 } -- chunks a device that interleaving schedules try
 
 local function one_or_list(checker)
-  local either = check.one_of(checker, check.list(checker, { min = 1 }))
-  local function optional(value, path)
-    if value ~= nil then return either(value, path) end
-  end
-  check.describe(optional, { kind = "one_of", optional = true, choices = check.describe(either).choices })
-  return optional
+  return check.one_of_or_nil(checker, check.list(checker, { min = 1 }))
 end
 
 problem.sizes = one_or_list(check.integer { min = 1, max = 1 << 31 })

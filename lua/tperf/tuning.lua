@@ -41,20 +41,12 @@ local function target(value, path)
     check.suggest(value, tuning.targets)), path
 end
 
-local function optional(either)
-  local function checker(value, path)
-    if value ~= nil then return either(value, path) end
-  end
-  check.describe(checker, { kind = "one_of", optional = true, choices = check.describe(either).choices })
-  return checker
-end
-
 tuning.schema = {
   peft = check.record_of({
     kind = check.choice { { "lora", "qlora" }, default = "lora" },
     rank = check.integer { min = 1, max = 1 << 16, default = RANK },
     alpha = check.number { above = 0, max = 1e6, default = RANK }, -- scales the result, and decides nothing here
-    targets = optional(check.one_of(check.choice { { "all-linear" } }, check.list(target, { min = 1, max = 64 }))),
+    targets = check.one_of_or_nil(check.choice { { "all-linear" } }, check.list(target, { min = 1, max = 64 })),
     dropout = check.number { min = 0, max = 0.99, default = 0 }, -- of the adapters' input
     a2a = check.boolean { default = false }, -- Megatron-Bridge's a2a_experimental
     fused = check.boolean { default = false }, -- one kernel multiplies and scales (NeMo AutoModel's use_triton)

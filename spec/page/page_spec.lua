@@ -62,7 +62,7 @@ describe("tperf in a browser", function()
   end)
 
   it("has the command's own table in Plan", function()
-    local rows = program.shell "tperf search llama-3.1-70b -s h100-sxm -g 1024 -b 1024".out
+    local rows = program.shell "tperf search llama-3.1-70b -s h100-sxm -g 1024 -b 1024 --wide".out
     assert.equal(11, #seen.plan)
     for line = 2, #seen.plan do
       for cell in seen.plan[line]:gmatch "[^|]+" do contains(rows, cell) end
@@ -95,7 +95,7 @@ describe("tperf in a browser", function()
   it("reads pasted configurations, right ones and wrong ones", function()
     local path = program.temporary ".json"
     program.write(path, config)
-    local rows = program.shell(("tperf search %s -s h100-sxm -g 64 -b 128"):format(path)).out
+    local rows = program.shell(("tperf search %s -s h100-sxm -g 64 -b 128 --wide"):format(path)).out
     assert.is_true(#seen.pasted > 1)
     for cell in seen.pasted[2]:gmatch "[^|]+" do contains(rows, cell) end
     contains(seen.pastedWrong, "unknown architecture")
@@ -112,7 +112,7 @@ describe("tperf in a browser", function()
     for cell in seen.linked[2]:gmatch "[^|]+" do contains(rows, cell) end
     local path = program.temporary ".yaml"
     program.write(path, (machine:gsub("80 GB", "160 GB")))
-    rows = program.shell(("tperf search llama-3.1-8b -s %s -g 16 -b 64 --recompute full"):format(path)).out
+    rows = program.shell(("tperf search llama-3.1-8b -s %s -g 16 -b 64 --recompute full --wide"):format(path)).out
     for cell in seen.edited[2]:gmatch "[^|]+" do contains(rows, cell) end
     assert.is_true(table.concat(seen.edited) ~= table.concat(seen.linked))
   end)

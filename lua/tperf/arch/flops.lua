@@ -1,6 +1,5 @@
 --- Model FLOPs per token by the published formulas: what MFU is measured against.
 local delta = require "tperf.arch.delta"
-local groups = require "tperf.arch.groups"
 local packing = require "tperf.arch.packing"
 local parameters = require "tperf.arch.parameters"
 local stacks = require "tperf.arch.stacks"
@@ -86,7 +85,7 @@ function flops.per_token(m, options)
     weights = weights - once * (1 - 1 / options.seq)
   end
   local result = { parameters = 2.0 * weights, attention = 0.0, scan = 0.0 }
-  for _, group in ipairs(groups.of(m)) do
+  for _, group in ipairs(count.groups) do
     result.attention = result.attention + group.count * attention(m, group, options.seq, options.causal)
     result.scan = result.scan + group.count * scan(m, group, options.seq)
   end
