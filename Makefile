@@ -43,13 +43,13 @@ override CC := $(MPICC)
 B := build/$(MPI)
 endif
 
-# Variants for tests have a hook that makes allocations fail: src/bind/bind_faults.c.
+# Variants for tests have a hook that makes allocations fail: src/bind/base/bind_faults.c.
 , := ,
 FAULTS := $(filter debug asan coverage,$(VARIANT))
-FAULTS_FILE := src/bind/bind_faults.c
+FAULTS_FILE := src/bind/base/bind_faults.c
 FAULTS_CFLAGS := $(if $(FAULTS),-DTPERF_FAULTS)
-FAULTS_LDFLAGS := $(if $(FAULTS),$(addprefix -Wl$(,)--wrap=,malloc calloc realloc tp_heap_new tp_heap_zeroed \
-                                tp_heap_grow tp_limits_allocate \
+FAULTS_LDFLAGS := $(if $(FAULTS),$(addprefix -Wl$(,)--wrap=,malloc calloc realloc tperf_heap_new tperf_heap_zeroed \
+                                tperf_heap_grow tperf_limits_allocate \
                                 $(if $(filter coverage,$(VARIANT)),_exit raise)))
 
 # Asked once, when first needed: `make deps` may just have installed pkg-config itself.
@@ -60,7 +60,7 @@ ALL_CFLAGS  = $(REQUIRED) $(WARNINGS) $(VARIANT_$(VARIANT)) $(FAULTS_CFLAGS) $(P
 ALL_LDFLAGS = $(VARIANT_$(VARIANT)) $(FAULTS_LDFLAGS) -pthread $(LDFLAGS)
 LIBS = $(PKG_LIBS) -lm -ldl
 
-SOURCES   := $(sort $(filter-out src/tools/% src/page/% $(if $(FAULTS),,$(FAULTS_FILE)),$(wildcard src/*/*.c)))
+SOURCES   := $(sort $(filter-out src/tools/% src/page/% $(if $(FAULTS),,$(FAULTS_FILE)),$(wildcard src/*/*.c src/*/*/*.c)))
 OBJECTS   := $(SOURCES:src/%.c=$(B)/%.o) $(B)/embedded.o $(B)/sources.o
 LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
@@ -206,7 +206,7 @@ $(B)/sources.o: $(B)/sources.c $(B)/flags
 # A checksum of everything that decides answers, so that caches of another build are not taken for this one's.
 $(B)/sources.c: $(C_FILES) $(LUA_FILES) $(B)/lua-files $(B)/flags
 	$(Q)echo '#include "bind/embedded.h"' > $@
-	$(Q)echo "const char tp_embedded_sources[] = \"$$(cat $^ | cksum | tr ' ' -)\";" >> $@
+	$(Q)echo "const char tperf_embedded_sources[] = \"$$(cat $^ | cksum | tr ' ' -)\";" >> $@
 
 # It runs here, and compiles lua/ where the program will run here, too: with the same Lua. Another machine's program
 # (CC is a cross compiler, HOSTCC this machine's) compiles the text itself.

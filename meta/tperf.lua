@@ -964,7 +964,7 @@
 ---@field memory number by how much exposed memory traffic takes longer than the formulas have it
 ---@field comm number the same for tensor-parallel and expert-parallel communication
 ---@field comm_setup? number|string seconds that each of these collectives takes beside (0)
----@field switched? boolean true: it was fitted to runs with the switches that their rows tell (lua/tperf/measured/switches.lua)
+---@field switched? boolean true: it was fitted to runs with the switches that their rows tell (lua/tperf/measured/run/switches.lua)
 ---@field comm_sms? number multiprocessors that a collective takes from kernels beside it (0)
 ---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" what the stack does where a run does not say, as tperf.train has them; likewise
 ---@field overlap_tp? "bulk"|"none"|"ring"|"async" what the stack does where a run does not say, as tperf.train has them; likewise
@@ -1468,7 +1468,7 @@ function tperf_model:groups() end
 ---@return tperf.parameters
 function tperf_model:parameters() end
 
----Model FLOPs per token: 6 N_active + attention, see tperf/arch/flops.lua for the conventions.
+---Model FLOPs per token: 6 N_active + attention, see tperf/describe/model/flops.lua for the conventions.
 ---@param options table? seq (tokens; the model's), causal (the pairs of tokens that a causal mask leaves; false: all; the model's), backward (true), convention ("palm": N counts all active parameters; "matmul": not the tables that are only looked up)
 ---@return table flops total, parameters, attention, scan: FLOP per token
 function tperf_model:flops_per_token(options) end
@@ -1684,7 +1684,7 @@ function tperf.architecture.is(value) end
 ---@param model table
 ---@param rules table? the default rules' when absent
 ---@param apart boolean? modules of multi-token prediction are layers of their own, behind all others
----@param t table? what of it is trained, see tperf/tuning.lua; all
+---@param t table? what of it is trained, see tperf/describe/tuning.lua; all
 ---@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (those of equal `key` are equal), first = the blocks before the first layer, last = those after the last one }
 function tperf.architecture.of(model, rules, apart, t) end
 

@@ -56,7 +56,7 @@ describe("the reference", function()
 
   it("sees what is missing and what is too much", function()
     local search = tperf.search
-    local check = require "tperf.check"
+    local check = require "tperf.base.check"
     local record = check.record
     check.record = function(what, value, schema)
       if what == "tperf.search" then schema.brand_new, schema.gpus = check.any(), nil end
@@ -65,7 +65,7 @@ describe("the reference", function()
     local list = table.concat(reference.problems(), "\n")
     check.record = record
     assert.equal(search, tperf.search)
-    assert.truthy(list:find("tperf.search takes 'brand_new', which lua/tperf/search.lua does not describe", 1, true))
+    assert.truthy(list:find("tperf.search takes 'brand_new', which lua/tperf/question/search/init.lua does not describe", 1, true))
     assert.truthy(list:find("describes 'gpus', which tperf.search does not take", 1, true))
   end)
 end)

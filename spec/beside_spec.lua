@@ -1,5 +1,5 @@
 -- Measured steps beside predicted ones: traces of PyTorch's profiler, timers of Megatron-LM.
-local json = require "tperf.import.json"
+local json = require "tperf.input.json"
 local kineto = require "tperf.import.kineto"
 local program = require "program"
 local timers = require "tperf.import.megatron_timers"

@@ -67,7 +67,7 @@ describe("the embedded library", function()
   local function embed(flags)
     local dir = (sh "mktemp -d"):gsub("\n", "")
     local text, code = sh(("cc -std=c11 -D_POSIX_C_SOURCE=200809L -o %s/embed src/tools/embed.c %s && "
-      .. "%s/embed lua/tperf/divisors.lua"):format(dir, flags, dir))
+      .. "%s/embed lua/tperf/base/divisors.lua"):format(dir, flags, dir))
     sh("rm -rf " .. dir)
     assert.equal(0, code, text)
     return text
@@ -78,12 +78,12 @@ describe("the embedded library", function()
     local code = text:match 'code_0%[%] =%s+(".-);'
     assert.truthy(code:find('"\\033\\114\\165\\141', 1, true)) -- ESC Lua
     local plain = code:gsub('"%s*"', ""):gsub("\\(%d%d%d)", function(octal) return string.char(tonumber(octal, 8)) end)
-    assert.truthy(plain:find("@lua/tperf/divisors.lua", 1, true))
-    assert.truthy(text:find 'tp_embedded_compiler%[%] = "$LuaVersion: Lua 5%.4')
+    assert.truthy(plain:find("@lua/tperf/base/divisors.lua", 1, true))
+    assert.truthy(text:find 'tperf_embedded_compiler%[%] = "$LuaVersion: Lua 5%.4')
   end)
 
   it("is text alone where the program is for another machine", function()
-    assert.truthy(embed "":find('tp_embedded_compiler[] = "";', 1, true))
+    assert.truthy(embed "":find('tperf_embedded_compiler[] = "";', 1, true))
     local text = sh "make -n -B VARIANT=release CC=another-cc HOSTCC=cc V=1 build/release/embed"
     assert.truthy(text:find("\ncc [^\n]*%-o build/release/embed "), text)
     assert.is_nil(text:find "TPERF_COMPILES")

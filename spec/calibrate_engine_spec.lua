@@ -1,6 +1,6 @@
 -- `tperf calibrate --software` of serving: the host of an engine whose runs tperf.serve made is found again.
 local tperf = require "tperf"
-local engine = require "tperf.calibrate.engine"
+local engine = require "tperf.measured.calibrate.engine"
 local program = require "program"
 
 local TRUE <const> = { step = 1.2e-3, step_parallel = 0.8e-3, request = 4e-5 }

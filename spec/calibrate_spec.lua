@@ -1,6 +1,6 @@
 local core = require "tperf.core"
-local csv = require "tperf.import.csv"
-local fit = require "tperf.calibrate.fit"
+local csv = require "tperf.input.csv"
+local fit = require "tperf.measured.calibrate.fit"
 local measured = require "tperf.measured"
 local nccl_tests = require "tperf.import.nccl_tests"
 local program = require "program"
@@ -275,7 +275,7 @@ describe("tperf.calibrate", function()
   end)
 
   it("writes what it found as a system file that reads back", function()
-    local text = require "tperf.calibrate.write"(truth)
+    local text = require "tperf.measured.calibrate.write"(truth)
     local path = program.temporary()
     local file = assert(io.open(path .. ".yaml", "w"))
     file:write(text)

@@ -1,4 +1,4 @@
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 
 local function refusal(value, schema)
   local ok, message = pcall(function()

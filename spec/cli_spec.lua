@@ -518,7 +518,7 @@ describe("the progress line", function()
     local folder = program.folder()
     program.write(folder .. "/s.lua", [[
       local core = require "tperf.core"
-      local report = require "tperf.progress".start "working"
+      local report = require "tperf.base.progress".start "working"
       local start = core.clock()
       report(1, 4)
       while core.clock() < start + tonumber(arg[1]) do end

@@ -1,7 +1,7 @@
 -- No collective is faster than the wires: every kind, system, size and form of group against the bytes that must cross
 -- a GPU's ports and a domain's NICs, at their full bandwidth and without any latency.
 local core = require "tperf.core"
-local resource = require "tperf.resource"
+local catalogue = require "tperf.base.catalogue"
 local tperf = require "tperf"
 
 local RULES <const> = tperf.rules()
@@ -85,7 +85,7 @@ local function best_curves(system)
 end
 
 describe("No collective beats its bound", function()
-  for _, name in ipairs(resource.list "systems") do
+  for _, name in ipairs(catalogue.list "systems") do
     it("on " .. name, function()
       local system = tperf.system(name)
       assert.equal("", faster_than_the_wire(system, false))

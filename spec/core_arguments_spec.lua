@@ -224,7 +224,7 @@ describe("the C side", function()
   end)
 
   it("prints its objects", function()
-    local op = require "tperf.op".linear { name = "q", tokens = 4, n_in = 8, n_out = 8 }
+    local op = require "tperf.describe.op".linear { name = "q", tokens = 4, n_in = 8, n_out = 8 }
     assert.matches("^op 'q': ", tostring(op))
   end)
 end)

@@ -294,7 +294,7 @@ add {
     options = "--out lib/tperf" },
   { "a module of the library's name beside the script", "print(require 'tperf'.version ~= nil)", prints = "true\n",
     env = "TPERF_LUA_DIR=lib", before = "mkdir -p tperf/cli && echo \"os.execute 'touch ../witness'\" > tperf/init.lua "
-    .. "&& cp tperf/init.lua tperf/cli/sandbox.lua" },
+    .. "&& cp tperf/init.lua tperf/cli/sandbox/init.lua" },
   { "the core", "require 'tperf.core'", GONE },
   { "the core with another name", "require 'tperf/core'", "tperf/core" },
   { "the core among what is loaded", "print(package.loaded['tperf.core'])", prints = "nil\n" },

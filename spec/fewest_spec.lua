@@ -1,5 +1,5 @@
 -- The smallest machine that holds a model: beside every number below it, and sums by hand.
-local json = require "tperf.import.json"
+local json = require "tperf.input.json"
 local program = require "program"
 local tperf = require "tperf"
 

@@ -99,7 +99,7 @@ end)
 
 describe("ranks of folded axes", function()
   it("fall into groups of neighbours, each rank into one", function()
-    local ranks = require "tperf.export.ranks"
+    local ranks = require "tperf.timeline.ranks"
     local grid = ranks.of { strategy = "context", tp = 2, cp = 2, dp = 4, pp = 2, etp = 2, ep = 4 }
     for axis, size in pairs { etp = 2, ep = 4 } do
       local seen = {}

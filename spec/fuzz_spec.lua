@@ -1,7 +1,7 @@
 -- What the fuzzers start from and what they found, kept in spec/data/fuzz; and a few cases of each, seeded.
 package.path = "./tools/?.lua;" .. package.path
 local core = require "tperf.core"
-local csv_reader = require "tperf.import.csv"
+local csv_reader = require "tperf.input.csv"
 local program = require "program"
 local random = require "fuzz.random"
 local wrong = require "fuzz.wrong"

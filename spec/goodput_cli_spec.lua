@@ -1,5 +1,5 @@
 -- --tokens of search and train: the whole run's days, money, energy and failures, in every format.
-local json = require "tperf.import.json"
+local json = require "tperf.input.json"
 local program = require "program"
 local tperf = require "tperf"
 

@@ -1,7 +1,7 @@
 -- What failures cost a run: the closed form beside simulations of failures one by one, which know nothing of it.
 local tperf = require "tperf"
-local daly = require "tperf.goodput.daly"
-local poisson = require "tperf.goodput.poisson"
+local daly = require "tperf.question.goodput.daly"
+local poisson = require "tperf.question.goodput.poisson"
 
 local row = { gpus = 1000, tokens_per_second = 1e6, time = 10, checkpoint_bytes = 14e12 }
 

@@ -50,7 +50,7 @@ describe("an axis of one's own", function()
     local c = train { strategy = "racks", tp = 2, dp = 8, rack = 4, global_batch = 256 }
     local columns = table.concat(tperf.report.configurations({ c }, {}), " ")
     for _, name in ipairs { " rack ", " fast.rack " } do assert.truthy(columns:find(name, 1, true), columns) end
-    assert.truthy(require("tperf.cli.stages").chart(c, "m", 80e9):svg():find "rack 4")
+    assert.truthy(require("tperf.cli.answer.stages").chart(c, "m", 80e9):svg():find "rack 4")
     assert.truthy(tperf.plot.configurations({ rows = { c }, x = "dp" }):svg():find(">rack<", 1, true))
   end)
 

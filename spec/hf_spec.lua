@@ -2,7 +2,7 @@
 local program = require "program"
 local tperf = require "tperf"
 local yaml = require "tperf.core".yaml
-local hf = require "tperf.import.hf"
+local hf = require "tperf.describe.model.hf"
 
 local function describe_text(text, path)
   local fields, positions = assert(yaml(text, path or "config.json"))

@@ -162,7 +162,7 @@ describe("the Lua files", function()
         seen = seen + 1
         for module in program.slurp(path):gmatch 'require%s*%(?%s*"tperf%.(%w+)' do
           -- tperf.schedule takes the arguments of tperf.train for the times of its passes
-          local shared = path == "lua/tperf/schedule/init.lua" and module == "train"
+          local shared = path == "lua/tperf/describe/schedule/init.lua" and module == "train"
           if ASKS[module] and not shared then wrong[#wrong + 1] = path .. " requires " .. module end
         end
       end
@@ -211,7 +211,7 @@ describe("the Lua files", function()
         local inside = path:find "^lua/tperf/init%.lua$" or path:find "^scripts/" or own == "cli" or own == part
           or own == "plot" or own == "page"
         -- tperf.args reads the options of scripts as the command line reads its own
-        local shared = anybody[module] or path == "lua/tperf/args.lua" and module == "tperf.cli.options"
+        local shared = anybody[module] or path == "lua/tperf/base/args.lua" and module == "tperf.cli.options"
         if above and not inside and not shared then wrong[#wrong + 1] = path .. " requires " .. module end
       end
     end

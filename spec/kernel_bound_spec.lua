@@ -1,7 +1,7 @@
 -- No kernel is faster than the chip: products, attention and decoding on every system against the FLOPs at the peak and
 -- the bytes that must pass the HBM at its full bandwidth, for sizes far beyond those measured.
 local core = require "tperf.core"
-local resource = require "tperf.resource"
+local catalogue = require "tperf.base.catalogue"
 local tperf = require "tperf"
 
 local BYTES <const> = { fp64 = 8, fp32 = 4, tf32 = 4, bf16 = 2, fp16 = 2, fp8 = 1, int8 = 1, fp4 = 0.5 }
@@ -54,7 +54,7 @@ local function faster_than_the_chip(system)
 end
 
 describe("No kernel beats its bound", function()
-  for _, name in ipairs(resource.list "systems") do
+  for _, name in ipairs(catalogue.list "systems") do
     it("on " .. name, function()
       local system = tperf.system(name)
       local faster, tried = faster_than_the_chip(system)

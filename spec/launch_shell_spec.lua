@@ -1,6 +1,6 @@
 -- The small shell that reads launch scripts: what it makes of words, variables, conditions and files, and what it
 -- does with what it cannot know. Beside bash itself where that is at hand.
-local marker = require "tperf.import.launch.marker"
+local marker = require "tperf.import.launch.shell.marker"
 local program = require "program"
 local shell = require "tperf.import.launch.shell"
 local tperf = require "tperf"

@@ -2,7 +2,7 @@
 -- how far each was measured.
 local gpus = require "tperf.measured.gpus"
 local program = require "program"
-local resource = require "tperf.resource"
+local catalogue = require "tperf.base.catalogue"
 local tperf = require "tperf"
 
 -- Dense 16-bit peaks: units x FLOP of one unit in a clock x clock (AMD: CDNA 3 and CDNA 4 white papers, 2048 and 4096
@@ -49,7 +49,7 @@ describe("systems", function()
     assert.same({ "measured", n = 1 }, rests_on "h100-sxm")
     assert.same({ "borrowed", "h100-sxm", n = 2 }, rests_on "h800-sxm")
     assert.same({ "datasheet", n = 1 }, rests_on "mi355x")
-    for _, name in ipairs(resource.list "systems") do
+    for _, name in ipairs(catalogue.list "systems") do
       local kind, base = tperf.system(name):calibration()
       if kind == "borrowed" then assert.equal("measured", (tperf.system(base):calibration()), name) end
     end

@@ -1,7 +1,7 @@
 -- What rows of training runs tell of models and machines beyond sizes.
-local models = require "tperf.measured.models"
-local precisions = require "tperf.measured.precisions"
-local step = require "tperf.measured.step"
+local models = require "tperf.measured.run.models"
+local precisions = require "tperf.measured.run.precisions"
+local step = require "tperf.measured.run.step"
 local tperf = require "tperf"
 
 local function row(fields) return setmetatable(fields, { __index = function() return "" end }) end
@@ -140,7 +140,7 @@ describe("a row of a training run", function()
 end)
 
 describe("pipeline_layout", function()
-  local layout = require "tperf.pipeline_layout"
+  local layout = require "tperf.describe.pipeline_layout"
 
   it("repeats what stands in brackets, and what is repeated in them", function()
     assert.equal(16, layout.stages "Et*4|(t*4|)*14tmL")

@@ -1,7 +1,7 @@
 -- What is remembered of blocks: the same ops as without, for every share, and not made anew for each.
-local architecture = require "tperf.arch"
-local memo = require "tperf.memo"
-local strategy = require "tperf.strategy"
+local architecture = require "tperf.describe.arch"
+local memo = require "tperf.base.memo"
+local strategy = require "tperf.describe.strategy"
 local tperf = require "tperf"
 
 local rules, s = tperf.rules "default", strategy.of "context"

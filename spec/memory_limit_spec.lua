@@ -1,6 +1,6 @@
 -- --max-memory counts what the core holds for a script as well as what Lua does.
 local program = require "program"
-local units = require "tperf.units"
+local units = require "tperf.base.units"
 
 local function run(text, options)
   local result = program.script(text, options)

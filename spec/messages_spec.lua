@@ -28,7 +28,7 @@ describe("the library", function()
   end)
 
   it("shows what is no integer where a message expects one", function()
-    starts(message_of(function() require "tperf.check".fail("%d of %s", 0.5, "x") end), "0.5 of x")
+    starts(message_of(function() require "tperf.base.check".fail("%d of %s", 0.5, "x") end), "0.5 of x")
   end)
 
   it("leaves a column empty that no row has, but for slips", function()

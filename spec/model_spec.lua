@@ -1,5 +1,5 @@
 local tperf = require "tperf"
-local resource = require "tperf.resource"
+local catalogue = require "tperf.base.catalogue"
 
 local function refusal(value)
   local ok, message = pcall(function()
@@ -57,14 +57,14 @@ describe("tperf.model", function()
   end)
 
   it("loads every shipped model", function()
-    for _, name in ipairs(resource.list "models") do assert.equal(name, tperf.model(name).name) end
+    for _, name in ipairs(catalogue.list "models") do assert.equal(name, tperf.model(name).name) end
   end)
 
   it("has encoders attend to all tokens, decoders to those before", function()
     local checked = 0
     local encoders = { ["vit-22b"] = true, ["subramanian2024/vit_era5"] = true, -- vision transformers
       ["vit-large-16"] = true, ["bert-large"] = true, ["dit-xl-2"] = true }
-    for _, name in ipairs(resource.list "models") do
+    for _, name in ipairs(catalogue.list "models") do
       local m = tperf.model(name)
       assert.equal(not encoders[name], m.causal, name)
       for _, one in ipairs(m.heads and m.mla == nil and tperf.layer { model = m, system = "h100-sxm" } or {}) do

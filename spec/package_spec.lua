@@ -42,7 +42,7 @@ describe("make install-lua", function()
       run(("make VARIANT=release install-lua LUA_SHARE=%s/share LUA_LIB=%s/lib"):format(root, root))
       program.write(root .. "/ask.lua", [[
         local tperf = require "tperf"
-        local path = require "tperf.resource".find("systems", "h100-sxm")
+        local path = require "tperf.base.catalogue".find("systems", "h100-sxm")
         print(tperf.version, tperf.system "h100-sxm", tperf.model "gpt2", path)]])
       local found = run(("cd / && env -i PATH=\"$PATH\" LUA_PATH='%s/share/?.lua;%s/share/?/init.lua' "
         .. "LUA_CPATH='%s/lib/?.so' lua5.4 %s/ask.lua"):format(root, root, root, root))

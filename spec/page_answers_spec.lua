@@ -1,7 +1,7 @@
 -- What the web page asks, asked of the program itself; the page around it is looked at in spec/page.
 local program = require "program"
 local core = require "tperf.core"
-local json = require "tperf.report.json"
+local json = require "tperf.output.json"
 
 local ask = require "tperf.page"
 
@@ -277,7 +277,7 @@ end)
 describe("a page's policy", function()
   it("names a text by its SHA-256 in base64", function()
     -- The digest of "abc" is the first example of FIPS 180-2.
-    local policy_hash = require "tperf.report.hover".policy_hash
+    local policy_hash = require "tperf.output.hover".policy_hash
     assert.equal("'sha256-ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0='", policy_hash "abc")
   end)
 end)

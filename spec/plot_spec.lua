@@ -1,14 +1,14 @@
 local plot = require "tperf.plot"
-local axes = require "tperf.plot.axes"
-local canvas = require "tperf.plot.canvas"
-local clip = require "tperf.plot.clip"
-local format = require "tperf.report.format"
-local isoband = require "tperf.plot.isoband"
-local pareto = require "tperf.plot.pareto"
+local axes = require "tperf.plot.draw.axes"
+local canvas = require "tperf.plot.draw.canvas"
+local clip = require "tperf.plot.draw.clip"
+local format = require "tperf.output.format"
+local isoband = require "tperf.plot.draw.isoband"
+local pareto = require "tperf.base.pareto"
 local program = require "program"
 local report = require "tperf.report"
-local scale = require "tperf.plot.scale"
-local style = require "tperf.plot.style"
+local scale = require "tperf.plot.draw.scale"
+local style = require "tperf.plot.draw.style"
 
 -- A small generator of its own (Lehmer), so that the cases repeat.
 local function generator(seed)
@@ -728,6 +728,6 @@ describe("plot:save", function()
     assert.is_nil(file)
     local c = canvas.new(10, 10)
     c:line({ 0, 0, 1, 1 }, { color = evil })
-    assert.has_error(function() require "tperf.plot.gnuplot".save(c, name .. ".png", "png") end)
+    assert.has_error(function() require "tperf.plot.draw.gnuplot".save(c, name .. ".png", "png") end)
   end)
 end)

@@ -1,7 +1,7 @@
 -- What cannot be is refused by name, with the nearest that can, and does not hide what can.
 local program = require "program"
 local tperf = require "tperf"
-local json = require "tperf.import.config" and require "tperf.core".yaml
+local json = require "tperf.input.config" and require "tperf.core".yaml
 
 local function shell(command) return program.shell(command) end
 

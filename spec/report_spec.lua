@@ -1,7 +1,7 @@
 local report = require "tperf.report"
-local json = require "tperf.report.json"
-local format = require "tperf.report.format"
-local number = require "tperf.report.number"
+local json = require "tperf.output.json"
+local format = require "tperf.output.format"
+local number = require "tperf.output.number"
 local program = require "program"
 
 -- A reader of RFC 4180 independent of the writer.

@@ -11,7 +11,7 @@ describe("--set", function()
     local machine = tperf.system "h100-sxm":with { network = { fast = { domain = 4 } } }
     local c = tperf.train { model = "llama-2-7b", system = machine, global_batch = 64, tp = 8 }
     local other = tperf.train { model = "llama-2-7b", system = "h100-sxm", global_batch = 64, tp = 8 }
-    assert.truthy(found.out:find(require "tperf.report.number".text(c.time), 1, true), found.out)
+    assert.truthy(found.out:find(require "tperf.output.number".text(c.time), 1, true), found.out)
     assert.is_true(c.time > other.time)
   end)
 
@@ -105,7 +105,7 @@ describe("tables", function()
 
   it("keep the parts of a memory that add up", function()
     local out = shell("tperf memory llama-3.1-70b -s h100-sxm -b 512 --tp 8 --pp 4 --dp 8").out
-    for _, part in ipairs(require "tperf.cli.stages".parts) do assert.truthy(out:find(part, 1, true), part) end
+    for _, part in ipairs(require "tperf.cli.answer.stages".parts) do assert.truthy(out:find(part, 1, true), part) end
   end)
 end)
 

@@ -146,7 +146,7 @@ describe("runs that a profile was not fitted to", function()
   end)
 
   it("have their generations in every profile's file, as the systems' own", function()
-    for _, name in ipairs(require "tperf.resource".list "software") do
+    for _, name in ipairs(require "tperf.base.catalogue".list "software") do
       local p, seen = tperf.software(name), {}
       for _, system in ipairs(p.systems) do seen[tperf.system(system).generation] = true end
       for _, generation in ipairs(p.generations) do
@@ -160,7 +160,7 @@ end)
 
 describe("the names of profiles", function()
   it("say a stack and a release, all but typical and tuned", function()
-    for _, name in ipairs(require "tperf.resource".list "software") do
+    for _, name in ipairs(require "tperf.base.catalogue".list "software") do
       assert.truthy(name == "typical" or name == "tuned" or name:find "%-%d", name)
     end
   end)

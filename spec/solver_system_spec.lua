@@ -1,6 +1,6 @@
 -- Files of the published solver (systems/config-NAME.json) as systems. The values are those of the sheet of its four
 -- machines, which systems/subramanian2024/*.yaml have, too.
-local json = require "tperf.report.json"
+local json = require "tperf.output.json"
 local program = require "program"
 local tperf = require "tperf"
 

@@ -1,6 +1,6 @@
 -- GPUs of unequal speed: the largest of many normal numbers, and a step that waits for the slowest GPU.
 local tperf = require "tperf"
-local normal = require "tperf.goodput.normal"
+local normal = require "tperf.question.goodput.normal"
 
 describe("the normal distribution", function()
   it("is that of tables", function()

@@ -1,7 +1,7 @@
 local program = require "program"
 local tperf = require "tperf"
 local core = require "tperf.core"
-local resource = require "tperf.resource"
+local catalogue = require "tperf.base.catalogue"
 
 local function refusal(f, ...)
   local ok, message = pcall(f, ...)
@@ -145,7 +145,7 @@ end)
 
 describe("the core's system", function()
   it("takes every shipped system", function()
-    local names = resource.list "systems"
+    local names = catalogue.list "systems"
     assert.is_true(#names > 10)
     for _, name in ipairs(names) do core.check_system(tperf.system(name)) end
   end)
@@ -182,10 +182,10 @@ describe("shipped data", function()
 
   for _, kind in ipairs { "systems", "models" } do
     it("names a source for every number of " .. kind, function()
-      local names, numbers = resource.list(kind), 0
+      local names, numbers = catalogue.list(kind), 0
       assert.is_true(#names > 8)
       for _, name in ipairs(names) do
-        local content = assert(resource.read(assert(resource.find(kind, name))))
+        local content = assert(catalogue.read(assert(catalogue.find(kind, name))))
         assert.equal(name, content.name)
         visit_numbers(content, name, false, function(where, _, has_source)
           numbers = numbers + 1
@@ -206,12 +206,12 @@ describe("shipped data", function()
 
   it("is listed by name, published sets with their folder", function()
     local found = {}
-    for _, name in ipairs(resource.list "systems") do found[name] = true end
+    for _, name in ipairs(catalogue.list "systems") do found[name] = true end
     for _, name in ipairs { "a100-sxm-40gb", "a100-sxm-80gb", "h100-sxm", "h100-pcie", "h200-sxm", "b200-sxm",
       "gb200-nvl72", "mi300x", "subramanian2024/B200-next" } do
       assert.is_true(found[name], name)
     end
-    assert.same({}, resource.list "no-such-kind")
+    assert.same({}, catalogue.list "no-such-kind")
   end)
 
   it("is looked for along TPERF_PATH first, from any folder", function()

@@ -134,7 +134,7 @@ describe("T5", function()
   end)
 
   it("refuses files of other classes", function()
-    local hf = require "tperf.import.hf"
+    local hf = require "tperf.describe.model.hf"
     local function refused(changes)
       local fields = { model_type = "t5", d_model = 64 }
       for name, value in pairs(changes) do fields[name] = value end

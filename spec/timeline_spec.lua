@@ -66,7 +66,7 @@ describe("timeline:svg", function()
     local model = tperf.schedule { schedule = "1f1b", model = "llama-3.1-8b", system = "h100-sxm", global_batch = 16,
       tp = 4, pp = 2, dp = 2, micro_batch = 1 }
     assert.same({ time = "s", memory = "bytes" }, model.units)
-    local peak = require "tperf.report.format".number(model.configuration.memory.total, "bytes")
+    local peak = require "tperf.output.format".number(model.configuration.memory.total, "bytes")
     assert.truthy(peak:find "^%d+%.%d+ GB$")
     for _, text in ipairs { model:svg(), model:html(), model:text() } do
       assert.truthy(text:find("peak " .. peak, 1, true))

@@ -247,7 +247,7 @@ describe("what does not fit", function()
   local question = { model = "llama-3.1-70b", system = "h100-sxm", tp = 8, dp = 8, global_batch = 64 }
 
   it("is told how it would fit by searches that wait until somebody reads it", function()
-    local shortage = require "tperf.shortage"
+    local shortage = require "tperf.question.search.advice"
     local advice, asked = shortage.advice, 0
     shortage.advice = function(...)
       asked = asked + 1

@@ -1,4 +1,4 @@
-local units = require "tperf.units"
+local units = require "tperf.base.units"
 
 describe("units.parse", function()
   -- text, unit, the value by definition of the prefix

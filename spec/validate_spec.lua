@@ -1,13 +1,13 @@
-local loads = require "tperf.measured.loads"
+local loads = require "tperf.measured.kernel.loads"
 local measured = require "tperf.measured"
-local profile = require "tperf.calibrate.profile"
-local seconds = require "tperf.measured.step".seconds
+local profile = require "tperf.measured.calibrate.profile"
+local seconds = require "tperf.measured.run.step".seconds
 local program = require "program"
-local runtime = require "tperf.runtime"
-local stacks = require "tperf.measured.stacks"
-local holdout = require "tperf.calibrate.holdout"
+local runtime = require "tperf.describe.profile"
+local stacks = require "tperf.measured.run.stacks"
+local holdout = require "tperf.measured.calibrate.holdout"
 local tperf = require "tperf"
-local validate = require "tperf.validate"
+local validate = require "tperf.measured.validate"
 
 local function run(name) return tperf.validate { file = "spec/data/measured/" .. name } end
 
@@ -167,7 +167,7 @@ local function row_of(fields)
 end
 
 describe("a training run's row", function()
-  local names = require "tperf.measured.names"
+  local names = require "tperf.measured.run.names"
   local step_reader = measured.reader { "workload", "gpus", "layers", "hidden", "global_batch", "iter_s" }
 
   it("may name its model as people do", function()
@@ -232,7 +232,7 @@ end)
 
 describe("tables of training runs", function()
   local gpus = require "tperf.measured.gpus"
-  local peak = require "tperf.measured.peak"
+  local peak = require "tperf.measured.run.peak"
 
   it("tell a GPU's power limit and memory by its name", function()
     local h100 = tperf.system "h100-sxm"

@@ -1,7 +1,7 @@
 -- Draws docs/architecture.svg: the way of one question from Lua to C and back. `make docs` runs it.
-local canvas = require "tperf.plot.canvas"
-local output = require "tperf.report.output"
-local svg = require "tperf.plot.svg"
+local canvas = require "tperf.plot.draw.canvas"
+local output = require "tperf.output.file"
+local svg = require "tperf.plot.draw.svg"
 
 local WIDTH <const>, ROW <const>, GAP <const>, LEFT <const> = 760, 52, 22, 16
 local LUA <const>, BORDER <const>, CORE <const> = "#d7e6f5", "#f5e3c8", "#dceedd"

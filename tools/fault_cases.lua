@@ -1,5 +1,5 @@
 --- What faults are tried on (tools/faults.lua): calls of the library and, in this process, commands.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local core = require "tperf.core"
 local tperf = require "tperf"
 

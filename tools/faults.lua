@@ -1,8 +1,8 @@
---- Lets each allocation of the main questions and commands fail once (see src/bind/bind_faults.c): the call says that
+--- Lets each allocation of the main questions and commands fail once (see src/bind/base/bind_faults.c): the call says that
 --- memory ran out, or answers as ever; it leaves nothing behind, and the next call answers as ever. Leaks in C are the
 --- address sanitizer's to find, when the process ends.
 local core = require "tperf.core"
-local encode = require "tperf.report.json".encode
+local encode = require "tperf.output.json".encode
 local program = require "program" -- spec/program.lua
 
 local faults = { cases = require "fault_cases" }
@@ -56,7 +56,7 @@ end
 --- Tries a case: of its allocations of that kind all, or an even sample of so many. Raises what is wrong; else
 --- how many failures were tried, and how many of them the caller heard of.
 ---@param case table    of faults.cases
----@param kind string   "core", "site" or "lua": see src/bind/bind_faults.c
+---@param kind string   "core", "site" or "lua": see src/bind/base/bind_faults.c
 ---@param most integer? the sample
 ---@param part integer[]? { i, n }: the i-th of n parts, for n processes
 ---@return integer tried

@@ -1,9 +1,9 @@
 -- Writes docs/accuracy.md: predictions against published measurements, by source. `make accuracy MEASURED=FOLDER` and
 -- `make accuracy-serving SERVING=FOLDER`, where FOLDER has the tables; tperf run --trust tools/write_accuracy.lua
 -- FILE.csv …
-local output = require "tperf.report.output"
+local output = require "tperf.output.file"
 local tperf = require "tperf"
-local software = require "tperf.resource".list "software"
+local software = require "tperf.base.catalogue".list "software"
 
 local function percent(value) return ("%.1f"):format(100 * value) end
 

@@ -2,7 +2,7 @@
 -- examples of some pages print. `make docs` runs it.
 package.path = "./tools/?.lua;./spec/?.lua;" .. package.path
 local examples = require "examples"
-local output = require "tperf.report.output"
+local output = require "tperf.output.file"
 local program = require "program"
 local reference = require "apidoc.reference"
 

@@ -35,69 +35,70 @@
 #include "tperf/rules.h"
 #include "tperf/system.h"
 
-typedef enum tp_collective {
-    TP_ALL_REDUCE,
-    TP_ALL_GATHER,
-    TP_REDUCE_SCATTER,
-    TP_BROADCAST,
-    TP_REDUCE,
-    TP_SCATTER,
-    TP_GATHER,
-    TP_ALL_TO_ALL,
-    TP_SEND,
-    TP_COLLECTIVE_COUNT
-} tp_collective;
+typedef enum tperf_collective {
+    TPERF_ALL_REDUCE,
+    TPERF_ALL_GATHER,
+    TPERF_REDUCE_SCATTER,
+    TPERF_BROADCAST,
+    TPERF_REDUCE,
+    TPERF_SCATTER,
+    TPERF_GATHER,
+    TPERF_ALL_TO_ALL,
+    TPERF_SEND,
+    TPERF_COLLECTIVE_COUNT
+} tperf_collective;
 
-extern const char *const tp_collective_names[TP_COLLECTIVE_COUNT + 1]; // "all_reduce" …, NULL
+extern const char *const tperf_collective_names[TPERF_COLLECTIVE_COUNT + 1]; // "all_reduce" …, NULL
 
-typedef struct tp_group {
+typedef struct tperf_group {
     int64_t size; // GPUs that take part
     int64_t fast; // how many of them share one fast domain; divides size
-} tp_group;
+} tperf_group;
 
 // What a group must be: 1 <= fast <= min(size, domain), fast divides size.
-tp_status tp_group_validate(tp_group group, const tp_system *system, tp_error *error);
+tperf_status tperf_group_validate(tperf_group group, const tperf_system *system,
+                                  tperf_error *error);
 
 // Seconds. bytes >= 0, and the group is valid. 0 for no bytes or a group of one.
-double tp_collective_time(const tp_system *system, const tp_rules *rules, tp_collective kind,
-                          double bytes, tp_group group);
+double tperf_collective_time(const tperf_system *system, const tperf_rules *rules,
+                             tperf_collective kind, double bytes, tperf_group group);
 
 // What a collective without fitted curves takes: latency_s + bytes x per_byte_s, for any bytes but none.
-typedef struct tp_rate {
+typedef struct tperf_rate {
     double latency_s, per_byte_s;
-} tp_rate;
+} tperf_rate;
 
 // false when the system has a curve for this collective, whose rate depends on the bytes.
-bool tp_collective_rate(const tp_system *system, const tp_rules *rules, tp_collective kind,
-                        tp_group group, tp_rate *rate);
+bool tperf_collective_rate(const tperf_system *system, const tperf_rules *rules,
+                           tperf_collective kind, tperf_group group, tperf_rate *rate);
 
 // What a collective does beside taking time: bytes that one GPU sends over its fast port and through its NICs (of a
 // scatter or gather: the root), and the algorithm that its price is that of:
 //   "ring", "rings" (parallel, one a GPU of a domain), "pairwise", "send", "switch" (which adds up on the way), "tree",
 //   "one-shot", "two-shot" (kernels that read the peers' memory), "none" (nothing to send, or nobody)
-typedef struct tp_route {
+typedef struct tperf_route {
     const char *algorithm;
     double fast_bytes, nic_bytes;
-} tp_route;
+} tperf_route;
 
-tp_route tp_collective_route(const tp_system *system, const tp_rules *rules, tp_collective kind,
-                             double bytes, tp_group group);
+tperf_route tperf_collective_route(const tperf_system *system, const tperf_rules *rules,
+                                   tperf_collective kind, double bytes, tperf_group group);
 
 // How tokens choose experts: top_k of `experts`, all equally likely, or those of top_groups of the `groups` that the
 // experts are divided into (node-limited routing, arXiv 2412.19437, section 2.1.2; groups 0 or 1: of all).
-typedef struct tp_routing {
+typedef struct tperf_routing {
     double experts, top_k, groups, top_groups;
     double relayed; // bytes/s that the kernels pass on between domains; 0: what the links do
-} tp_routing;
+} tperf_routing;
 
 // Why it is no routing; NULL: it is one.
-const char *tp_routing_fault(const tp_routing *routing);
+const char *tperf_routing_fault(const tperf_routing *routing);
 
 // Of `parts` GPUs or domains that share the experts out, how many a token meets on average. An expert of a part is met
 // unless all top_k choices fall on others: with E experts at choice, s of them in the part,
 //   parts (1 - product over i < top_k of (E - s - i) / (E - i))
 // and with groups the average over how many of a part's groups are among the top_groups.
-double tp_routing_parts(const tp_routing *routing, double parts);
+double tperf_routing_parts(const tperf_routing *routing, double parts);
 
 // A dispatch of experts that sends a token once to each domain that has any of its experts, over the NICs, and hands it
 // out there once to each GPU that has any (DeepEP's normal kernels, github.com/deepseek-ai/DeepEP; HybridEP's). The
@@ -106,8 +107,9 @@ double tp_routing_parts(const tp_routing *routing, double parts);
 // the NICs all but its ramp: the kernels send from the first token on):
 //   NICs t parts(g) (g-1)/g, fast ports t parts(n) (q-1)/q
 // Between domains, no faster than the kernels pass on both.
-double tp_dispatch_time(const tp_system *system, const tp_rules *rules, const tp_routing *routing,
-                        double bytes, tp_group group);
-tp_route tp_dispatch_route(const tp_routing *routing, double bytes, tp_group group); // "relayed"
+double tperf_dispatch_time(const tperf_system *system, const tperf_rules *rules,
+                           const tperf_routing *routing, double bytes, tperf_group group);
+tperf_route tperf_dispatch_route(const tperf_routing *routing, double bytes,
+                                 tperf_group group); // "relayed"
 
 #endif

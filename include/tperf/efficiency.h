@@ -16,46 +16,47 @@
 // activations, which are read and written once more. Results have 16 bits.
 // After some time at full load the clock drops: work grows to work / sustained, half of the growth
 // at sustained_after_s. Kernel = launch + longer + shorter^2 / (4 longer) of work and HBM traffic.
-typedef struct tp_gemm_curve {
+typedef struct tperf_gemm_curve {
     double efficiency; // of the peak, for an endless product; 0: there is no curve
     double tile_loss;  // elements: what loading a tile's edges costs
     double depth;      // elements of k that starting and writing a tile costs
     double quantisation;
     double sustained, sustained_after_s;
-} tp_gemm_curve;
+} tperf_gemm_curve;
 
-enum { TP_HEAD_SIZES_MAX = 6 };
+enum { TPERF_HEAD_SIZES_MAX = 6 };
 
 // Fused attention of m queries and n keys, head size k, in blocks of 128 queries:
 //   work = all blocks / U + longest (1 - 1/U) x the longest block, at least the longest block
 // a block of q queries costing 4 q k (its keys + keys) FLOP at efficiency(k) P/U, in whole tiles: q
 // of 64, its keys of 128 but for a causal mask's, and k of 16. Clock and memory as above.
-typedef struct tp_attention_curve {
-    int n_sizes;                                                        // 0: there is no curve
-    double head_size[TP_HEAD_SIZES_MAX], efficiency[TP_HEAD_SIZES_MAX]; // between them: log-linear
-    double setup_s;                                                     // beyond the launch
-    double keys;    // what starting and ending a block costs, in keys
-    double longest; // how much of the longest block is not balanced out
+typedef struct tperf_attention_curve {
+    int n_sizes; // 0: there is no curve
+    double head_size[TPERF_HEAD_SIZES_MAX],
+        efficiency[TPERF_HEAD_SIZES_MAX]; // between them: log-linear
+    double setup_s;                       // beyond the launch
+    double keys;                          // what starting and ending a block costs, in keys
+    double longest;                       // how much of the longest block is not balanced out
     double sustained, sustained_after_s;
     double backward; // the backward pass's efficiency, relative to the forward pass's
-} tp_attention_curve;
+} tperf_attention_curve;
 
 // Decoding: one query of every head against n cached keys, H heads of which `shared` read the same keys.
 // With s seconds of HBM traffic at `efficiency`, and FLOPs at the efficiency that attention reaches:
 //   work = max(H/shared x block_s (1/2 + k/256) / U, FLOPs)   a block starts and ends for each cache
 //   time = setup + longer + shorter^2 / (4 longer) of work and s + sqrt(ramp s)
-typedef struct tp_decode_curve {
+typedef struct tperf_decode_curve {
     double efficiency; // of the HBM's bandwidth, for an endless cache; 0: there is no curve
     double setup_s;    // beyond the launch
     double block_s;    // that a unit spends on a head of 128 without keys
     double ramp_s;     // the effective bandwidth grows with the bytes
-} tp_decode_curve;
+} tperf_decode_curve;
 
 // A kernel that only reads and writes: setup + bytes at `efficiency`, its launch included.
-typedef struct tp_stream_curve {
+typedef struct tperf_stream_curve {
     double efficiency; // of the HBM's bandwidth; 0: there is no curve
     double setup_s;
-} tp_stream_curve;
+} tperf_stream_curve;
 
 // A collective among n GPUs of one fast domain, x bytes through each GPU's port, V the vector.
 // Two protocols, for small and for large messages (NCCL: LL128 and Simple):
@@ -65,86 +66,89 @@ typedef struct tp_stream_curve {
 // The switch (NVLink SHARP) can add up an all-reduce of more than 4 GPUs on its way (NCCL prefers
 // rings for fewer): then
 // (n + 1) / n V bytes pass a port at in_network x bandwidth.
-typedef struct tp_link_curve {
+typedef struct tperf_link_curve {
     double latency_s, hop_s, small, extra_s, large; // large = 0: there is no curve
     double switch_bytes, growth, in_network;        // in_network = 0: the switch cannot add
-} tp_link_curve;
+} tperf_link_curve;
 
 // An all-reduce by kernels that read the other GPUs' memory, as engines for serving have (vLLM,
 // SGLang, TensorRT-LLM): of all vectors at once, or of a part each, whose sums are read in turn.
 //   latency + hop (n - 1) + min((n - 1) V / (one_shot B), extra + 2 (n - 1) / n V / (two_shot B))
-typedef struct tp_direct_curve {
+typedef struct tperf_direct_curve {
     double latency_s, hop_s, one_shot, extra_s, two_shot; // one_shot = 0: there is no curve
-} tp_direct_curve;
+} tperf_direct_curve;
 
 enum {
-    TP_LINK_ALL_REDUCE,
-    TP_LINK_ALL_GATHER,
-    TP_LINK_REDUCE_SCATTER,
-    TP_LINK_ALL_TO_ALL,
-    TP_LINK_CURVES
+    TPERF_LINK_ALL_REDUCE,
+    TPERF_LINK_ALL_GATHER,
+    TPERF_LINK_REDUCE_SCATTER,
+    TPERF_LINK_ALL_TO_ALL,
+    TPERF_LINK_CURVES
 };
 
 // Between domains: s seconds of bytes at `efficiency` of the NICs' bandwidth take
 //   latency + doubling log2(domains) + hop (domains - 1) + s + sqrt(ramp s)
 // as the effective bandwidth grows with the message.
-typedef struct tp_slow_curve {
+typedef struct tperf_slow_curve {
     double efficiency; // 0: there is no curve
     double latency_s, doubling_s, hop_s, ramp_s;
-} tp_slow_curve;
+} tperf_slow_curve;
 
 // The shape of a kernel on the matrix units.
-typedef enum tp_kernel_kind {
-    TP_KERNEL_GEMM,      // `batch` products of m x k by k x n
-    TP_KERNEL_ATTENTION, // fused: `batch` heads of m queries, n keys and head size k
-    TP_KERNEL_ATTENTION_CAUSAL,
-} tp_kernel_kind;
+typedef enum tperf_kernel_kind {
+    TPERF_KERNEL_GEMM,      // `batch` products of m x k by k x n
+    TPERF_KERNEL_ATTENTION, // fused: `batch` heads of m queries, n keys and head size k
+    TPERF_KERNEL_ATTENTION_CAUSAL,
+} tperf_kernel_kind;
 
-typedef struct tp_kernel {
-    tp_kernel_kind kind;
+typedef struct tperf_kernel {
+    tperf_kernel_kind kind;
     double batch, m, n, k;
     double second; // bytes of one element of the k x n factor, or of keys; 0: as of the others
     double shared; // attention: heads that share their keys and values, in bytes; 0 or 1 = none
     bool warm;     // its operands still lie in the last-level cache
     bool made;     // its factors come in the precision that it multiplies in: it makes none first
     bool wide;     // multiplies in its op's own dtype, not in the precision of the others
-} tp_kernel;
+} tperf_kernel;
 
 // What the curves need to know about the accelerator.
-typedef struct tp_processor {
+typedef struct tperf_processor {
     double peak;      // FLOP/s at the kernel's dtype
     double units;     // that share the work
     double bandwidth; // bytes/s of the HBM: that it reaches or, for decoding, its peak
     double element;   // bytes of one element of the kernel's dtype
     bool quantised;   // a kernel of its own has made narrow factors of 16-bit activations
-} tp_processor;
+} tperf_processor;
 
-typedef struct tp_kernel_time {
+typedef struct tperf_kernel_time {
     double compute, exposed_memory; // seconds, without the launch
-} tp_kernel_time;
+} tperf_kernel_time;
 
-tp_kernel_time tp_gemm_time(const tp_gemm_curve *curve, const tp_processor *processor,
-                            const tp_kernel *kernel);
-tp_kernel_time tp_attention_time(const tp_attention_curve *curve, const tp_processor *processor,
-                                 const tp_kernel *kernel, bool backward);
+tperf_kernel_time tperf_gemm_time(const tperf_gemm_curve *curve, const tperf_processor *processor,
+                                  const tperf_kernel *kernel);
+tperf_kernel_time tperf_attention_time(const tperf_attention_curve *curve,
+                                       const tperf_processor *processor, const tperf_kernel *kernel,
+                                       bool backward);
 
-tp_kernel_time tp_decode_time(const tp_decode_curve *curve, const tp_attention_curve *attention,
-                              const tp_processor *processor, const tp_kernel *kernel);
-double tp_stream_time(const tp_stream_curve *curve, double bandwidth, double bytes);
+tperf_kernel_time tperf_decode_time(const tperf_decode_curve *curve,
+                                    const tperf_attention_curve *attention,
+                                    const tperf_processor *processor, const tperf_kernel *kernel);
+double tperf_stream_time(const tperf_stream_curve *curve, double bandwidth, double bytes);
 
 // Seconds within one fast domain; `bandwidth` is one GPU's port.
-double tp_link_time(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
-                    double bytes);
+double tperf_link_time(const tperf_link_curve *curve, bool all_reduce, double bandwidth,
+                       double gpus, double bytes);
 // The bandwidth-bound part of it, which is what a collective over several domains spends within each: `through` bytes
 // pass every port of the `gpus` in the domain unless the switch adds up the vector's `bytes`.
-double tp_link_stream(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
-                      double through, double bytes);
+double tperf_link_stream(const tperf_link_curve *curve, bool all_reduce, double bandwidth,
+                         double gpus, double through, double bytes);
 
 // Whether the switch adds up a collective whose ports pass `through` bytes otherwise: where that is faster.
-bool tp_link_adds(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
-                  double through, double bytes);
+bool tperf_link_adds(const tperf_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
+                     double through, double bytes);
 
-double tp_direct_time(const tp_direct_curve *curve, double bandwidth, double gpus, double bytes);
-double tp_slow_time(const tp_slow_curve *curve, double seconds, double domains);
+double tperf_direct_time(const tperf_direct_curve *curve, double bandwidth, double gpus,
+                         double bytes);
+double tperf_slow_time(const tperf_slow_curve *curve, double seconds, double domains);
 
 #endif

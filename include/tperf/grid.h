@@ -10,77 +10,78 @@
 
 #include "tperf/collective.h"
 
-enum { TP_AXES_MAX = 12, TP_AXIS_NAME_MAX = 8 };
+enum { TPERF_AXES_MAX = 12, TPERF_AXIS_NAME_MAX = 8 };
 
 // Rows that every grid has: the replicas, which take the GPUs that the other axes leave, and the stages of the pipeline.
 // A strategy's own axes follow.
-enum { TP_AXIS_REPLICAS, TP_AXIS_STAGES, TP_AXIS_OWN };
+enum { TPERF_AXIS_REPLICAS, TPERF_AXIS_STAGES, TPERF_AXIS_OWN };
 
 // What an axis cuts. Axes that do not cut a weight replicate it: its gradients are reduced over them.
 enum {
-    TP_CUTS_WEIGHTS = 1, // all but experts'
-    TP_CUTS_EXPERTS = 2, // experts' weights
-    TP_CUTS_BATCH = 4,   // the sequences of an iteration
-    TP_CUTS_LAYERS = 8,
-    TP_CUTS_STATE = 16 // what ZeRO shards: over so many of the replicas; size 0: over all of them
+    TPERF_CUTS_WEIGHTS = 1, // all but experts'
+    TPERF_CUTS_EXPERTS = 2, // experts' weights
+    TPERF_CUTS_BATCH = 4,   // the sequences of an iteration
+    TPERF_CUTS_LAYERS = 8,
+    TPERF_CUTS_STATE =
+        16 // what ZeRO shards: over so many of the replicas; size 0: over all of them
 };
 
-typedef struct tp_axis {
-    char name[TP_AXIS_NAME_MAX];
+typedef struct tperf_axis {
+    char name[TPERF_AXIS_NAME_MAX];
     unsigned cuts;
     unsigned
         folds; // bit i: groups of this axis are made of the GPUs of axis i; 0: it multiplies the GPUs
     double
         apart; // gradients are reduced over it on their own, last, in so many of their bytes; 0: with the other replicas
-} tp_axis;
+} tperf_axis;
 
 // Folded axes come after those that they fold over, in the order from neighbours to GPUs far apart. Those that cut
 // experts all fold over the same axes.
-typedef struct tp_grid {
+typedef struct tperf_grid {
     int n;
-    tp_axis axes[TP_AXES_MAX];
-} tp_grid;
+    tperf_axis axes[TPERF_AXES_MAX];
+} tperf_grid;
 
 // A grid with its first two rows.
-tp_grid tp_grid_new(void);
+tperf_grid tperf_grid_new(void);
 
 // Adds a row; refuses what the comments above do not allow.
-tp_status tp_grid_add(tp_grid *grid, const tp_axis *axis, tp_error *error);
+tperf_status tperf_grid_add(tperf_grid *grid, const tperf_axis *axis, tperf_error *error);
 
-int tp_grid_find(const tp_grid *grid, const char *name); // -1: none
+int tperf_grid_find(const tperf_grid *grid, const char *name); // -1: none
 
 // The GPUs that a grid's own axes multiply to; 0: more than `most`.
-int64_t tp_grid_own_gpus(const tp_grid *grid, const int64_t *sizes, int64_t most);
+int64_t tperf_grid_own_gpus(const tperf_grid *grid, const int64_t *sizes, int64_t most);
 
 // Into how many parts the own axes cut the batch.
-int64_t tp_grid_own_batch(const tp_grid *grid, const int64_t *sizes);
+int64_t tperf_grid_own_batch(const tperf_grid *grid, const int64_t *sizes);
 
 // Whether the sizes of folded axes divide those that they fold over, and shards the replicas.
-bool tp_grid_folds(const tp_grid *grid, const int64_t *sizes);
+bool tperf_grid_folds(const tperf_grid *grid, const int64_t *sizes);
 
 // Sets `fast` of the folded axes from those that they fold over: neighbours first.
-void tp_grid_fold(const tp_grid *grid, const int64_t *sizes, int64_t *fast);
+void tperf_grid_fold(const tperf_grid *grid, const int64_t *sizes, int64_t *fast);
 
 // The GPUs that hold a copy of a weight. Gradients are reduced among the shards first; copies of a shard then reduce
 // theirs, level by level.
-typedef struct tp_replicas {
-    tp_group shards; // that ZeRO shards over
+typedef struct tperf_replicas {
+    tperf_group shards; // that ZeRO shards over
     int64_t n_copies;
     struct {
-        tp_group group;
+        tperf_group group;
         double bytes; // of each of a gradient's
-    } copies[TP_AXES_MAX];
-} tp_replicas;
+    } copies[TPERF_AXES_MAX];
+} tperf_replicas;
 
-tp_replicas tp_grid_replicas(const tp_grid *grid, const int64_t *sizes, const int64_t *fast,
-                             bool experts);
+tperf_replicas tperf_grid_replicas(const tperf_grid *grid, const int64_t *sizes,
+                                   const int64_t *fast, bool experts);
 
 // The size of its shards alone, which no placement changes.
-int64_t tp_grid_shards(const tp_grid *grid, const int64_t *sizes, bool experts);
+int64_t tperf_grid_shards(const tperf_grid *grid, const int64_t *sizes, bool experts);
 
 // Groups of more than one GPU that a GPU belongs to.
-int tp_grid_groups(const tp_grid *grid, const int64_t *sizes);
+int tperf_grid_groups(const tperf_grid *grid, const int64_t *sizes);
 
-int64_t tp_gcd(int64_t a, int64_t b);
+int64_t tperf_gcd(int64_t a, int64_t b);
 
 #endif

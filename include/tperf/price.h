@@ -5,8 +5,8 @@
 
 #include "tperf/op.h"
 
-// What a software stack adds to the machine. lua/tperf/software.lua documents every field.
-typedef struct tp_software {
+// What a software stack adds to the machine. lua/tperf/describe/software.lua documents every field.
+typedef struct tperf_software {
     double
         compute; // time of kernels but attention's, in that of the same kernels timed on their own
     double attention;    // the same of attention's kernels
@@ -20,21 +20,21 @@ typedef struct tp_software {
         comm_units; // multiprocessors that a collective takes from kernels beside it, if it does not say
     double
         optimizer; // part of the HBM's bandwidth that the optimizer's step reaches; 0: it takes no time
-} tp_software;
+} tperf_software;
 
 // Kernels as fast as timed on their own, launched in no time, and no step of the optimizer.
-extern const tp_software tp_software_none;
+extern const tperf_software tperf_software_none;
 
-tp_status tp_software_validate(const tp_software *software, tp_error *error);
+tperf_status tperf_software_validate(const tperf_software *software, tperf_error *error);
 
 // What a step runs on.
-typedef struct tp_platform {
-    const tp_system *system;
-    const tp_rules *rules;
-    const tp_software *software;
-} tp_platform;
+typedef struct tperf_platform {
+    const tperf_system *system;
+    const tperf_rules *rules;
+    const tperf_software *software;
+} tperf_platform;
 
-typedef struct tp_pass_cost {
+typedef struct tperf_pass_cost {
     double compute;        // seconds at the compute peaks, launch included
     double exposed_memory; // seconds of HBM traffic beyond that
     double comm;           // seconds of collectives that nothing hides
@@ -44,74 +44,78 @@ typedef struct tp_pass_cost {
     double launches; // kernels that the host launches
     double slowing;  // seconds that kernels beside all of `comm` would lose to its multiprocessors
     double chunked;  // part of compute and exposed memory that is of a product in chunks
-} tp_pass_cost;
+} tperf_pass_cost;
 
 // A placement of the axes that cut layers, and the panels of SUMMA ops.
-typedef struct tp_placement {
-    int64_t fast[TP_AXES_MAX];
+typedef struct tperf_placement {
+    int64_t fast[TPERF_AXES_MAX];
     int64_t panels;
-} tp_placement;
+} tperf_placement;
 
 // What no placement and no software changes about an op: its passes without collectives (comm and time are 0), its
 // FLOPs.
-typedef struct tp_op_work {
-    tp_pass_cost forward, backward;
+typedef struct tperf_op_work {
+    tperf_pass_cost forward, backward;
     double flops;
-} tp_op_work;
+} tperf_op_work;
 
-typedef struct tp_op_cost {
-    tp_pass_cost forward, backward;
+typedef struct tperf_op_cost {
+    tperf_pass_cost forward, backward;
     double weight_grad; // seconds of the backward pass that a schedule may put off
-} tp_op_cost;
+} tperf_op_cost;
 
-tp_op_work tp_op_work_of(const tp_op *op, const tp_platform *on, int64_t panels);
+tperf_op_work tperf_op_work_of(const tperf_op *op, const tperf_platform *on, int64_t panels);
 
 // sizes: GPUs along each axis, which the op's collectives name by index.
-tp_op_cost tp_op_cost_of(const tp_op *op, const tp_op_work *work, const tp_platform *on,
-                         const int64_t *sizes, const tp_placement *placement);
+tperf_op_cost tperf_op_cost_of(const tperf_op *op, const tperf_op_work *work,
+                               const tperf_platform *on, const int64_t *sizes,
+                               const tperf_placement *placement);
 
 // What of a recomputed op's forward pass the backward pass begins with.
-tp_pass_cost tp_pass_again(const tp_op *op, const tp_pass_cost *forward);
+tperf_pass_cost tperf_pass_again(const tperf_op *op, const tperf_pass_cost *forward);
 
 // One pass of an op: its own, or one with other counts.
-tp_pass_cost tp_pass_cost_of(const tp_op *op, const tp_pass *pass, const tp_platform *on,
-                             const int64_t *sizes, const tp_placement *placement);
+tperf_pass_cost tperf_pass_cost_of(const tperf_op *op, const tperf_pass *pass,
+                                   const tperf_platform *on, const int64_t *sizes,
+                                   const tperf_placement *placement);
 
 // The panels in which an op's collectives travel: 1 but for SUMMA's.
-double tp_panels_of(const tp_op *op, int64_t panels);
+double tperf_panels_of(const tperf_op *op, int64_t panels);
 
 // Seconds of one panel of one of a pass's collectives.
-double tp_comm_time(const tp_comm *comm, const tp_platform *on, const int64_t *sizes,
-                    const tp_placement *placement, double panels);
+double tperf_comm_time(const tperf_comm *comm, const tperf_platform *on, const int64_t *sizes,
+                       const tperf_placement *placement, double panels);
 
 // What it sends, in so many panels one of them.
-tp_route tp_comm_route(const tp_comm *comm, const tp_platform *on, tp_group group, double panels);
+tperf_route tperf_comm_route(const tperf_comm *comm, const tperf_platform *on, tperf_group group,
+                             double panels);
 
 // The part of the multiprocessors that a collective takes from kernels beside it.
-double tp_comm_share(const tp_comm *comm, const tp_platform *on);
+double tperf_comm_share(const tperf_comm *comm, const tperf_platform *on);
 
 // Seconds that a pass's kernels, of so much work, hold up what comes after them for the collectives beside them; and the
-// sum that tp_pass_cost has. The one place that says what a kernel hides.
+// sum that tperf_pass_cost has. The one place that says what a kernel hides.
 //   beside     collectives beside all of it, `comm` seconds of them, that take `slowing` seconds of compute from it, or of
 //              SUMMA the panels after the first, `comm` seconds each
 //   chunks     of a product of so much work in c chunks of g each, the collective of T seconds whole or p a chunk:
 //              ring max(T - (c - 1) g, slowing); pipeline (c - 1) max(p - g, 0) + p, and what slows
-double tp_late_time(const tp_op *op, const tp_platform *on, double panels, double comm,
-                    double slowing, double work);
-double tp_late_chunks(const tp_comm *comm, const tp_platform *on, const int64_t *sizes,
-                      const tp_placement *placement, double chunks, double work);
+double tperf_late_time(const tperf_op *op, const tperf_platform *on, double panels, double comm,
+                       double slowing, double work);
+double tperf_late_chunks(const tperf_comm *comm, const tperf_platform *on, const int64_t *sizes,
+                         const tperf_placement *placement, double chunks, double work);
 
 // Seconds that something of `seconds` holds up for what runs beside it, and takes `slowing` seconds from: no less than
 // what the other does not cover.
-double tp_exposed(double seconds, double slowing, double window);
+double tperf_exposed(double seconds, double slowing, double window);
 
 // Seconds of a message from one GPU to another, of the same fast domain or of another.
-double tp_send_time(const tp_platform *on, double bytes, bool in_domain);
+double tperf_send_time(const tperf_platform *on, double bytes, bool in_domain);
 
-void tp_pass_cost_add(tp_pass_cost *sum, const tp_pass_cost *part, double times);
+void tperf_pass_cost_add(tperf_pass_cost *sum, const tperf_pass_cost *part, double times);
 
 // FLOPs of one pass as the published solver reports them: an op on the tensor cores counts its vector
 // FLOPs times tensor peak / vector peak (Q6).
-double tp_pass_equivalent_flops(const tp_op *op, const tp_pass *pass, const tp_system *system);
+double tperf_pass_equivalent_flops(const tperf_op *op, const tperf_pass *pass,
+                                   const tperf_system *system);
 
 #endif

@@ -1,5 +1,5 @@
 // rules.h: the modelling assumptions that the core can be told to make.
-// A set of rules is data. lua/tperf/rules.lua names the sets ("default", "subramanian2024"), holds
+// A set of rules is data. lua/tperf/describe/rules/init.lua names the sets ("default", "subramanian2024"), holds
 // the further assumptions that only the layout of a layer needs, and documents every field with its
 // source. Numbers Qn are those of docs/model.md; false is what the published solver of
 // arXiv 2410.00273 computes, true is the corrected form, unless a field says otherwise.
@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-typedef struct tp_rules {
+typedef struct tperf_rules {
     bool all_reduce_is_two_passes;    // Q4: everywhere, not only across domains; latency too
     bool lone_gpus_use_all_nics;      // Q5: one GPU per domain has nics_per_gpu NICs, not one
     bool slow_pipeline_links_cost;    // Q3: pipeline links between domains take time
@@ -19,6 +19,6 @@ typedef struct tp_rules {
     bool placements_may_underfill;    // Q16: a placement may leave GPUs of a domain unused
     bool recompute_counts_everywhere; // Q17: in FLOPs and in the time's parts too
     bool memory_counts_passing;       // memory that lives during one pass, and buffers, count (S7)
-} tp_rules;
+} tperf_rules;
 
 #endif

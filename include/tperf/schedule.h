@@ -14,66 +14,67 @@
 
 // A backward is either whole, or split into the gradient of the input, which the previous stage
 // waits for, and the gradient of the weights, which nobody waits for.
-typedef enum tp_pass_kind {
-    TP_FORWARD,
-    TP_BACKWARD,
-    TP_BACKWARD_INPUT,
-    TP_BACKWARD_WEIGHT,
-    TP_PASS_COUNT
-} tp_pass_kind;
+typedef enum tperf_pass_kind {
+    TPERF_FORWARD,
+    TPERF_BACKWARD,
+    TPERF_BACKWARD_INPUT,
+    TPERF_BACKWARD_WEIGHT,
+    TPERF_PASS_COUNT
+} tperf_pass_kind;
 
 // A forward and a whole backward may run overlapped: two neighbours in the queue with one start and
 // one stop.
-typedef enum tp_pairing { TP_ALONE, TP_PAIR_FORWARD, TP_PAIR_BACKWARD } tp_pairing;
+typedef enum tperf_pairing { TPERF_ALONE, TPERF_PAIR_FORWARD, TPERF_PAIR_BACKWARD } tperf_pairing;
 
-typedef struct tp_order_op {
+typedef struct tperf_order_op {
     int32_t stage, microbatch;
-    uint8_t pass;    // tp_pass_kind
-    uint8_t pairing; // tp_pairing
-} tp_order_op;
+    uint8_t pass;    // tperf_pass_kind
+    uint8_t pairing; // tperf_pairing
+} tperf_order_op;
 
-typedef struct tp_queue {
-    tp_order_op *ops;
+typedef struct tperf_queue {
+    tperf_order_op *ops;
     int32_t count, capacity;
-} tp_queue;
+} tperf_queue;
 
 // A zeroed order is empty and may be released.
-typedef struct tp_order {
-    const tp_heap *heap; // the caller's: pays for the order and its timeline
+typedef struct tperf_order {
+    const tperf_heap *heap; // the caller's: pays for the order and its timeline
     int32_t devices, stages, microbatches;
-    int64_t count;    // ops in all queues
-    tp_queue *queues; // [devices]
-    uint8_t *holds;   // bit device * stages + stage: may run there; NULL: all may
-} tp_order;
+    int64_t count;       // ops in all queues
+    tperf_queue *queues; // [devices]
+    uint8_t *holds;      // bit device * stages + stage: may run there; NULL: all may
+} tperf_order;
 
-tp_status tp_order_init(tp_order *order, const tp_heap *heap, int64_t devices, int64_t stages,
-                        int64_t microbatches, tp_error *error);
-void tp_order_release(tp_order *order);
+tperf_status tperf_order_init(tperf_order *order, const tperf_heap *heap, int64_t devices,
+                              int64_t stages, int64_t microbatches, tperf_error *error);
+void tperf_order_release(tperf_order *order);
 
 // Declares that the device holds the stage's weights. A stage may be held by several devices. Until
 // the first call any device may run any stage.
-tp_status tp_order_hold(tp_order *order, int64_t device, int64_t stage, tp_error *error);
+tperf_status tperf_order_hold(tperf_order *order, int64_t device, int64_t stage,
+                              tperf_error *error);
 
 // Append to the device's queue. Refuse a number out of range and a stage that the device lacks.
-tp_status tp_order_add(tp_order *order, tp_pass_kind pass, int64_t device, int64_t stage,
-                       int64_t microbatch, tp_error *error);
-tp_status tp_order_add_pair(tp_order *order, int64_t device, int64_t forward_stage,
-                            int64_t forward_microbatch, int64_t backward_stage,
-                            int64_t backward_microbatch, tp_error *error);
+tperf_status tperf_order_add(tperf_order *order, tperf_pass_kind pass, int64_t device,
+                             int64_t stage, int64_t microbatch, tperf_error *error);
+tperf_status tperf_order_add_pair(tperf_order *order, int64_t device, int64_t forward_stage,
+                                  int64_t forward_microbatch, int64_t backward_stage,
+                                  int64_t backward_microbatch, tperf_error *error);
 
 // What an op costs. Every array is [stages].
-typedef struct tp_schedule_costs {
-    const double *time[TP_PASS_COUNT];   // NaN: not given, refused when needed
-    const double *overlapped;            // time of a pair; NULL: the sum of its halves
-    const double *memory[TP_PASS_COUNT]; // what the device holds more (forward) or less after it
+typedef struct tperf_schedule_costs {
+    const double *time[TPERF_PASS_COUNT];   // NaN: not given, refused when needed
+    const double *overlapped;               // time of a pair; NULL: the sum of its halves
+    const double *memory[TPERF_PASS_COUNT]; // what the device holds more (forward) or less after it
     const double
-        *passing[TP_PASS_COUNT]; // what lives on the device while the op runs; NULL: nothing
-    const double *ready;         // [devices] when a device can begin; NULL: at 0
-    double p2p;                  // from the end of a stage's pass to its neighbour's start
-} tp_schedule_costs;
+        *passing[TPERF_PASS_COUNT]; // what lives on the device while the op runs; NULL: nothing
+    const double *ready;            // [devices] when a device can begin; NULL: at 0
+    double p2p;                     // from the end of a stage's pass to its neighbour's start
+} tperf_schedule_costs;
 
-// Where modelling assumptions differ; lua/tperf/schedule/rules.lua documents the named sets.
-typedef struct tp_schedule_rules {
+// Where modelling assumptions differ; lua/tperf/describe/schedule/rules.lua documents the named sets.
+typedef struct tperf_schedule_rules {
     bool latency_within_device;   // p2p also between two stages on one device
     bool latency_before_weight;   // a weight gradient waits p2p after its own input gradient
                                   // (not on the last stage)
@@ -81,40 +82,40 @@ typedef struct tp_schedule_rules {
     bool pair_by_forward_stage;   // a pair's time is looked up at its forward's stage alone
     bool backward_before_forward; // a backward may be queued before its own forward
     bool ideal_by_whole_backward; // the ideal time counts whole backwards even when they are split
-} tp_schedule_rules;
+} tperf_schedule_rules;
 
-typedef struct tp_device_summary {
+typedef struct tperf_device_summary {
     double first_start, last_stop, busy;
     double peak_memory;       // in the unit of costs.memory, from 0
     int32_t peak_activations; // micro-batches of one stage: +1 after a forward, -1 after a whole
                               // backward or a weight gradient
     double fullest;           // most memory while an op runs, with what lives for that op alone
     int32_t fullest_op;       // that op's place in the queue
-} tp_device_summary;
+} tperf_device_summary;
 
 // Ops are numbered device by device, in queue order.
-typedef struct tp_cell {               // one micro-batch on one stage
+typedef struct tperf_cell {            // one micro-batch on one stage
     int32_t forward, backward, weight; // op numbers, -1: none; backward is whole or input only
     int32_t device;
-} tp_cell;
+} tperf_cell;
 
-typedef struct tp_timeline {
-    int64_t *first;             // [devices + 1] number of the device's first op
-    double *start, *stop;       // [ops]
-    tp_cell *cells;             // [stage * microbatches + microbatch]
-    tp_device_summary *summary; // [devices]
-    double makespan;            // from 0 to the last stop
-    double ideal;               // all the work divided evenly, passes that overlap counted once
-} tp_timeline;
+typedef struct tperf_timeline {
+    int64_t *first;                // [devices + 1] number of the device's first op
+    double *start, *stop;          // [ops]
+    tperf_cell *cells;             // [stage * microbatches + microbatch]
+    tperf_device_summary *summary; // [devices]
+    double makespan;               // from 0 to the last stop
+    double ideal;                  // all the work divided evenly, passes that overlap counted once
+} tperf_timeline;
 
 // Checks the order (every forward has its backward and the other way round, once, on one device, in
 // the right sequence) and simulates it. A deadlock is an error that names the cycle. Linear in the
 // number of ops. On failure nothing is left to release.
-tp_status tp_timeline_init(tp_timeline *timeline, const tp_order *order,
-                           const tp_schedule_costs *costs, const tp_schedule_rules *rules,
-                           tp_error *error);
-void tp_timeline_release(tp_timeline *timeline);
+tperf_status tperf_timeline_init(tperf_timeline *timeline, const tperf_order *order,
+                                 const tperf_schedule_costs *costs,
+                                 const tperf_schedule_rules *rules, tperf_error *error);
+void tperf_timeline_release(tperf_timeline *timeline);
 
-const char *tp_pass_name(tp_pass_kind pass); // "forward", "backward", "input backward" …
+const char *tperf_pass_name(tperf_pass_kind pass); // "forward", "backward", "input backward" …
 
 #endif

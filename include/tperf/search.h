@@ -14,29 +14,29 @@
 #include "tperf/plan.h"
 #include "tperf/pool.h"
 
-typedef struct tp_question {
-    tp_system system;
+typedef struct tperf_question {
+    tperf_system system;
     int64_t gpus;
     int64_t global_batch; // samples
-} tp_question;
+} tperf_question;
 
-typedef struct tp_found {
+typedef struct tperf_found {
     double throughput; // samples per second
     double memory;     // bytes on one GPU
     bool feasible;     // memory <= the HBM's capacity, less what is reserved
-    tp_candidate candidate;
-} tp_found;
+    tperf_candidate candidate;
+} tperf_found;
 
-// Whether to keep a candidate that would otherwise be kept; called on the thread of tp_search_walk.
-typedef bool (*tp_search_accept)(void *context, size_t question, const tp_found *found);
+// Whether to keep a candidate that would otherwise be kept; called on the thread of tperf_search_walk.
+typedef bool (*tperf_search_accept)(void *context, size_t question, const tperf_found *found);
 
 // The arrays are the caller's and must outlive the search.
-typedef struct tp_search_options {
-    const tp_heap *heap; // pays for the search and what it keeps
-    tp_rules rules;
-    tp_software software;
-    tp_training training;
-    const tp_pipeline *pipelines; // to try
+typedef struct tperf_search_options {
+    const tperf_heap *heap; // pays for the search and what it keeps
+    tperf_rules rules;
+    tperf_software software;
+    tperf_training training;
+    const tperf_pipeline *pipelines; // to try
     size_t n_pipelines;
     const int *zero; // ZeRO stages to try
     size_t n_zero;
@@ -48,50 +48,51 @@ typedef struct tp_search_options {
     bool infeasible_too;                // let candidates that do not fit compete
     bool no_pruning; // evaluate what a bound rules out, too; never changes the answer
     bool
-        by_least; // rank by tp_iteration_least, for a caller that simulates the best; nothing is pruned
-    bool memory_only;        // time nothing: count what fits, find who needs least
-    tp_search_accept accept; // NULL to keep all; otherwise one thread does all the work
+        by_least; // rank by tperf_iteration_least, for a caller that simulates the best; nothing is pruned
+    bool memory_only;           // time nothing: count what fits, find who needs least
+    tperf_search_accept accept; // NULL to keep all; otherwise one thread does all the work
     void *accept_context;
     const atomic_int *stop; // not 0: leave the rest undone; may be NULL
-} tp_search_options;
+} tperf_search_options;
 
 // A network laid out for one shape.
-typedef struct tp_shape {
-    int strategy, variant; // see tp_candidate
-    const tp_network *network;
+typedef struct tperf_shape {
+    int strategy, variant; // see tperf_candidate
+    const tperf_workload *network;
     int64_t micro_batch;   // samples
     const int64_t *panels; // the numbers of SUMMA panels to try, at least one
     size_t n_panels;
-    int64_t fast[TP_AXES_MAX]; // demanded placements of the grid's own axes; 0 for any
+    int64_t fast[TPERF_AXES_MAX]; // demanded placements of the grid's own axes; 0 for any
     bool hopeless; // known not to fit: only counted; network may be a smaller micro-batch's
-} tp_shape;
+} tperf_shape;
 
-typedef struct tp_answer {
+typedef struct tperf_answer {
     int64_t candidates, feasible; // counted before `accept`
     int64_t evaluated;            // of them timed, the rest ruled out by memory or by a bound
     size_t n_found;
-    tp_found *found;       // best first; the search's
-    const tp_found *least; // needs least memory, any placement; NULL without candidates
-} tp_answer;
+    tperf_found *found;       // best first; the search's
+    const tperf_found *least; // needs least memory, any placement; NULL without candidates
+} tperf_answer;
 
-typedef struct tp_search tp_search;
+typedef struct tperf_search tperf_search;
 
 // Copies the options and the questions; borrows the pool. NULL, with *error filled, when something
 // is invalid or memory is out.
-tp_search *tp_search_new(const tp_search_options *options, const tp_question *questions,
-                         size_t n_questions, tp_pool *pool, tp_error *error);
-void tp_search_free(tp_search *search); // NULL is fine
+tperf_search *tperf_search_new(const tperf_search_options *options, const tperf_question *questions,
+                               size_t n_questions, tperf_pool *pool, tperf_error *error);
+void tperf_search_free(tperf_search *search); // NULL is fine
 
 // Whether no candidate of the shape, nor of a larger micro-batch with the same sizes, can fit for any
 // question: weights and half of the activations alone exceed the memory. Activations grow with the
 // micro-batch; rounding inside a layer cannot halve them. The caller may then add larger ones as hopeless.
-bool tp_search_hopeless(const tp_search *search, const tp_shape *shape);
+bool tperf_search_hopeless(const tperf_search *search, const tperf_shape *shape);
 
-// Walks the spaces of these shapes for every question that they suit. TP_INTERRUPTED when stopped.
-tp_status tp_search_walk(tp_search *search, const tp_shape *shapes, size_t n_shapes,
-                         tp_error *error);
+// Walks the spaces of these shapes for every question that they suit. TPERF_INTERRUPTED when stopped.
+tperf_status tperf_search_walk(tperf_search *search, const tperf_shape *shapes, size_t n_shapes,
+                               tperf_error *error);
 
-// Sorts and hands out what was found for a question. No tp_search_walk afterwards.
-tp_status tp_search_answer(tp_search *search, size_t question, tp_answer *answer, tp_error *error);
+// Sorts and hands out what was found for a question. No tperf_search_walk afterwards.
+tperf_status tperf_search_answer(tperf_search *search, size_t question, tperf_answer *answer,
+                                 tperf_error *error);
 
 #endif

@@ -5,21 +5,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TP_SHA256_BYTES = 32, TP_SHA256_BLOCK = 64, TP_SHA256_DIGITS = 2 * TP_SHA256_BYTES };
+enum {
+    TPERF_SHA256_BYTES = 32,
+    TPERF_SHA256_BLOCK = 64,
+    TPERF_SHA256_DIGITS = 2 * TPERF_SHA256_BYTES
+};
 
-typedef struct tp_sha256 {
+typedef struct tperf_sha256 {
     uint32_t state[8];
     uint64_t length; // bytes added so far
-    uint8_t block[TP_SHA256_BLOCK];
-} tp_sha256;
+    uint8_t block[TPERF_SHA256_BLOCK];
+} tperf_sha256;
 
-void tp_sha256_start(tp_sha256 *hash);
-void tp_sha256_add(tp_sha256 *hash, const void *data, size_t size);
+void tperf_sha256_start(tperf_sha256 *hash);
+void tperf_sha256_add(tperf_sha256 *hash, const void *data, size_t size);
 
 // The digest of everything added; nothing may be added afterwards.
-void tp_sha256_finish(tp_sha256 *hash, uint8_t digest[TP_SHA256_BYTES]);
+void tperf_sha256_finish(tperf_sha256 *hash, uint8_t digest[TPERF_SHA256_BYTES]);
 
 // The same as a string of hexadecimal digits.
-void tp_sha256_finish_text(tp_sha256 *hash, char text[TP_SHA256_DIGITS + 1]);
+void tperf_sha256_finish_text(tperf_sha256 *hash, char text[TPERF_SHA256_DIGITS + 1]);
 
 #endif

@@ -11,39 +11,40 @@
 #include "tperf/efficiency.h"
 #include "tperf/error.h"
 
-typedef enum tp_dtype {
-    TP_FP64,
-    TP_FP32,
-    TP_TF32,
-    TP_FP16,
-    TP_BF16,
-    TP_FP8,
-    TP_INT8,
-    TP_FP4,
-    TP_DTYPE_COUNT
-} tp_dtype;
+typedef enum tperf_dtype {
+    TPERF_FP64,
+    TPERF_FP32,
+    TPERF_TF32,
+    TPERF_FP16,
+    TPERF_BF16,
+    TPERF_FP8,
+    TPERF_INT8,
+    TPERF_FP4,
+    TPERF_DTYPE_COUNT
+} tperf_dtype;
 
-// "fp64", "fp32" …: the names data files and scripts use, in the order of tp_dtype.
-extern const char *const tp_dtype_names[TP_DTYPE_COUNT];
+// "fp64", "fp32" …: the names data files and scripts use, in the order of tperf_dtype.
+extern const char *const tperf_dtype_names[TPERF_DTYPE_COUNT];
 
-double tp_dtype_bytes(tp_dtype dtype); // of one element
+double tperf_dtype_bytes(tperf_dtype dtype); // of one element
 
-typedef struct tp_system {
+typedef struct tperf_system {
     bool serves; // what runs on it is an engine for serving, which has kernels of its own
     struct {
-        double tensor[TP_DTYPE_COUNT];      // FLOP/s of matrix products, dense; 0 = unknown
-        double vector[TP_DTYPE_COUNT];      // FLOP/s of the vector units; 0 = unknown
-        double compute_efficiency;          // part of either peak that a kernel reaches, in (0, 1]
-        double units;                       // streaming multiprocessors; 0 = unknown, and no curves
-        tp_gemm_curve gemm[TP_DTYPE_COUNT]; // these replace compute_efficiency where they exist
-        tp_attention_curve attention[TP_DTYPE_COUNT];
-        tp_decode_curve decode[TP_DTYPE_COUNT]; // by the dtype of the cache
-        double launch_s;                        // seconds of fixed latency per op and pass
+        double tensor[TPERF_DTYPE_COUNT]; // FLOP/s of matrix products, dense; 0 = unknown
+        double vector[TPERF_DTYPE_COUNT]; // FLOP/s of the vector units; 0 = unknown
+        double compute_efficiency;        // part of either peak that a kernel reaches, in (0, 1]
+        double units;                     // streaming multiprocessors; 0 = unknown, and no curves
+        tperf_gemm_curve
+            gemm[TPERF_DTYPE_COUNT]; // these replace compute_efficiency where they exist
+        tperf_attention_curve attention[TPERF_DTYPE_COUNT];
+        tperf_decode_curve decode[TPERF_DTYPE_COUNT]; // by the dtype of the cache
+        double launch_s;                              // seconds of fixed latency per op and pass
         struct {
-            double bandwidth;       // bytes/s
-            double capacity;        // bytes
-            double efficiency;      // part of the bandwidth that a kernel reaches, in (0, 1]
-            tp_stream_curve stream; // of kernels that only read and write
+            double bandwidth;          // bytes/s
+            double capacity;           // bytes
+            double efficiency;         // part of the bandwidth that a kernel reaches, in (0, 1]
+            tperf_stream_curve stream; // of kernels that only read and write
         } hbm;
         struct {
             double bandwidth; // bytes/s of what still lies in it; 0 = unknown
@@ -58,18 +59,18 @@ typedef struct tp_system {
         struct {              // within a domain: NVLink and NVSwitch, Infinity Fabric
             double bandwidth; // bytes/s per GPU and direction
             double efficiency;
-            double latency_s;                     // seconds per hop
-            tp_link_curve curves[TP_LINK_CURVES]; // replace both where they exist
-            tp_direct_curve direct;               // of all-reduces, where it is faster, if `serves`
-            int64_t domain; // GPUs that reach each other over the fast network
-            bool mesh;      // a link of its own between each two of them, not a switch
+            double latency_s;                           // seconds per hop
+            tperf_link_curve curves[TPERF_LINK_CURVES]; // replace both where they exist
+            tperf_direct_curve direct; // of all-reduces, where it is faster, if `serves`
+            int64_t domain;            // GPUs that reach each other over the fast network
+            bool mesh;                 // a link of its own between each two of them, not a switch
         } fast;
         struct {              // between domains: InfiniBand, Ethernet
             double bandwidth; // bytes/s per NIC and direction
             double efficiency;
-            double latency_s;    // seconds per hop
-            tp_slow_curve curve; // replaces both where it exists
-            double nics_per_gpu; // may be fractional: 0.5 = two GPUs share one NIC
+            double latency_s;       // seconds per hop
+            tperf_slow_curve curve; // replaces both where it exists
+            double nics_per_gpu;    // may be fractional: 0.5 = two GPUs share one NIC
         } slow;
     } network;
     struct {
@@ -78,21 +79,21 @@ typedef struct tp_system {
         double efficiency;
         double memory_bandwidth; // bytes/s of the host's memory, a GPU's share
     } host;
-} tp_system;
+} tperf_system;
 
 // Refuses what no machine is: a NaN, an infinity, a zero or negative rate, a size beyond the limits
 // in system.c. The message names the field as data files do ("network.fast.bandwidth").
-tp_status tp_system_validate(const tp_system *system, tp_error *error);
+tperf_status tperf_system_validate(const tperf_system *system, tperf_error *error);
 
 // Makes the clock the one that kernels sustain which follow each other for hours, however short each of them is.
-void tp_system_sustain(tp_system *system);
+void tperf_system_sustain(tperf_system *system);
 
 // Seconds of a kernel on the matrix units, launch included: compute, and HBM traffic beyond it.
 // False when the system has no curve for it.
-bool tp_system_kernel_time(const tp_system *system, tp_dtype dtype, const tp_kernel *kernel,
-                           bool backward, tp_kernel_time *time);
+bool tperf_system_kernel_time(const tperf_system *system, tperf_dtype dtype,
+                              const tperf_kernel *kernel, bool backward, tperf_kernel_time *time);
 
 // Seconds of a kernel that only reads and writes, launch included; `warm`: what lies in the cache.
-double tp_system_stream_time(const tp_system *system, double bytes, bool warm);
+double tperf_system_stream_time(const tperf_system *system, double bytes, bool warm);
 
 #endif

@@ -8,32 +8,32 @@
 
 #include "tperf/error.h"
 
-typedef enum tp_unit {
-    TP_BYTES,
-    TP_BYTES_PER_S,
-    TP_FLOP,
-    TP_FLOP_PER_S,
-    TP_SECONDS,
-    TP_WATTS,
-    TP_JOULES,
-    TP_HERTZ,
-    TP_UNIT_COUNT
-} tp_unit;
+typedef enum tperf_unit {
+    TPERF_BYTES,
+    TPERF_BYTES_PER_S,
+    TPERF_FLOP,
+    TPERF_FLOP_PER_S,
+    TPERF_SECONDS,
+    TPERF_WATTS,
+    TPERF_JOULES,
+    TPERF_HERTZ,
+    TPERF_UNIT_COUNT
+} tperf_unit;
 
 // "bytes", "bytes/s", "FLOP", "FLOP/s", "s", "W", "J", "Hz", then NULL.
-extern const char *const tp_unit_names[TP_UNIT_COUNT + 1];
+extern const char *const tperf_unit_names[TPERF_UNIT_COUNT + 1];
 
 // Reads all of text[0, size) as a quantity in `unit`: a decimal number, blanks, a unit. Refuses
 // another dimension, anything after the unit, digit separators, NaN, infinities, overflow and
 // underflow. The result is the double nearest to what was written for every decimal prefix.
-tp_status tp_unit_parse(const char *text, size_t size, tp_unit unit, double *value,
-                        tp_error *error);
+tperf_status tperf_unit_parse(const char *text, size_t size, tperf_unit unit, double *value,
+                              tperf_error *error);
 
-#define TP_UNIT_TEXT 48 // bytes that hold any printed quantity
+#define TPERF_UNIT_TEXT 48 // bytes that hold any printed quantity
 
 // Prints value with `digits` (1 … 15) significant digits and the prefix that leaves 1 to 3 of them
 // before the point: 9e11 bytes/s with 4 is "900.0 GB/s". What is printed, read back and printed
 // again is the same text.
-void tp_unit_print(double value, tp_unit unit, int digits, char text[TP_UNIT_TEXT]);
+void tperf_unit_print(double value, tperf_unit unit, int digits, char text[TPERF_UNIT_TEXT]);
 
 #endif

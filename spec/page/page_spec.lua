@@ -3,7 +3,7 @@
 local program = require "program"
 local random_questions = require "page.questions"
 local core = require "tperf.core"
-local json = require "tperf.report.json"
+local json = require "tperf.output.json"
 
 local PAGE, AXE = os.getenv "TPERF_PAGE", os.getenv "TPERF_AXE"
 local COUNT <const> = 200 -- random questions

@@ -1,6 +1,6 @@
 -- Random questions for tperf.page, as JSON texts, the same for the same seed.
-local json = require "tperf.report.json"
-local resource = require "tperf.resource"
+local json = require "tperf.output.json"
+local catalogue = require "tperf.base.catalogue"
 
 local KINDS = { "plan", "plan", "plan", "plan", "plan", "front", "front", "compare", "serve", "schedules" }
 local SCHEDULES = { "1f1b", "zbv", "dualpipe,zb_h1", "interleaved_1f1b,v_min", "gpipe,1f1b_overlap" }
@@ -19,8 +19,8 @@ return function(count, seed)
   math.randomseed(seed)
   local function any(list) return list[math.random(#list)] end
   local function power(low, high) return tostring(1 << math.random(low, high)) end
-  local models, systems = resource.list "models", resource.list "systems"
-  local software = resource.list "software"
+  local models, systems = catalogue.list "models", catalogue.list "systems"
+  local software = catalogue.list "software"
   local make = {
     plan = function()
       local values = { model = any(models), system = any(systems), gpus = power(0, 10), batch = power(3, 11) }

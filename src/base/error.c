@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-tp_status tp_error_set(tp_error *error, tp_status status, const char *format, ...) {
+tperf_status tperf_error_set(tperf_error *error, tperf_status status, const char *format, ...) {
     if (error) {
         va_list arguments;
         va_start(arguments, format);

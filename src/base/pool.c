@@ -7,15 +7,15 @@
 #include <stdlib.h>
 
 typedef struct worker {
-    tp_pool *pool;
+    tperf_pool *pool;
     pthread_t thread;
     int number;
 } worker;
 
-struct tp_pool {
+struct tperf_pool {
     pthread_mutex_t lock;
     pthread_cond_t wake, idle;
-    unsigned long round; // counts calls of tp_pool_run
+    unsigned long round; // counts calls of tperf_pool_run
     int busy;            // workers that have not finished this round
     bool closing;
     void (*job)(void *context, size_t index, int worker);
@@ -26,14 +26,14 @@ struct tp_pool {
     worker workers[]; // the first is the caller and has no thread
 };
 
-static void take_jobs(tp_pool *pool, int number) {
+static void take_jobs(tperf_pool *pool, int number) {
     for (size_t i; (i = atomic_fetch_add(&pool->next, 1)) < pool->n;)
         pool->job(pool->context, i, number);
 }
 
 static void *work(void *argument) {
     worker *self = argument;
-    tp_pool *pool = self->pool;
+    tperf_pool *pool = self->pool;
     unsigned long seen = 0;
     pthread_mutex_lock(&pool->lock);
     for (;;) {
@@ -50,8 +50,8 @@ static void *work(void *argument) {
     return NULL;
 }
 
-tp_pool *tp_pool_new(int threads) {
-    tp_pool *pool = calloc(1, sizeof *pool + (size_t)threads * sizeof pool->workers[0]);
+tperf_pool *tperf_pool_new(int threads) {
+    tperf_pool *pool = calloc(1, sizeof *pool + (size_t)threads * sizeof pool->workers[0]);
     if (!pool) return NULL;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
@@ -66,7 +66,7 @@ tp_pool *tp_pool_new(int threads) {
     return pool;
 }
 
-void tp_pool_free(tp_pool *pool) {
+void tperf_pool_free(tperf_pool *pool) {
     if (!pool) return;
     pthread_mutex_lock(&pool->lock);
     pool->closing = true;
@@ -80,12 +80,12 @@ void tp_pool_free(tp_pool *pool) {
     free(pool);
 }
 
-int tp_pool_threads(const tp_pool *pool) {
+int tperf_pool_threads(const tperf_pool *pool) {
     return pool->threads;
 }
 
-void tp_pool_run(tp_pool *pool, size_t n, void (*job)(void *context, size_t index, int worker),
-                 void *context) {
+void tperf_pool_run(tperf_pool *pool, size_t n,
+                    void (*job)(void *context, size_t index, int worker), void *context) {
     bool alone = n < 2 || pool->threads == 1;
     pthread_mutex_lock(&pool->lock);
     pool->job = job;

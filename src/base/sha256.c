@@ -45,46 +45,46 @@ static void compress(uint32_t state[8], const uint8_t *block) {
     state[4] += e, state[5] += f, state[6] += g, state[7] += h;
 }
 
-void tp_sha256_start(tp_sha256 *hash) {
+void tperf_sha256_start(tperf_sha256 *hash) {
     static const uint32_t initial[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     memcpy(hash->state, initial, sizeof initial);
     hash->length = 0;
 }
 
-void tp_sha256_add(tp_sha256 *hash, const void *data, size_t size) {
+void tperf_sha256_add(tperf_sha256 *hash, const void *data, size_t size) {
     const uint8_t *bytes = data;
     while (size > 0) {
-        size_t used = hash->length % TP_SHA256_BLOCK, part = TP_SHA256_BLOCK - used;
+        size_t used = hash->length % TPERF_SHA256_BLOCK, part = TPERF_SHA256_BLOCK - used;
         if (part > size) part = size;
         memcpy(hash->block + used, bytes, part);
         hash->length += part;
         bytes += part;
         size -= part;
-        if (used + part == TP_SHA256_BLOCK) compress(hash->state, hash->block);
+        if (used + part == TPERF_SHA256_BLOCK) compress(hash->state, hash->block);
     }
 }
 
-void tp_sha256_finish(tp_sha256 *hash, uint8_t digest[TP_SHA256_BYTES]) {
-    static const uint8_t padding[TP_SHA256_BLOCK] = {0x80};
+void tperf_sha256_finish(tperf_sha256 *hash, uint8_t digest[TPERF_SHA256_BYTES]) {
+    static const uint8_t padding[TPERF_SHA256_BLOCK] = {0x80};
     uint64_t bits = hash->length * 8;
-    size_t used = hash->length % TP_SHA256_BLOCK;
-    tp_sha256_add(hash, padding, (used < 56 ? 56 : 120) - used);
+    size_t used = hash->length % TPERF_SHA256_BLOCK;
+    tperf_sha256_add(hash, padding, (used < 56 ? 56 : 120) - used);
     uint8_t length[8];
     for (int i = 0; i < 8; i++)
         length[i] = (uint8_t)(bits >> (56 - 8 * i));
-    tp_sha256_add(hash, length, sizeof length);
-    for (int i = 0; i < TP_SHA256_BYTES; i++)
+    tperf_sha256_add(hash, length, sizeof length);
+    for (int i = 0; i < TPERF_SHA256_BYTES; i++)
         digest[i] = (uint8_t)(hash->state[i / 4] >> (24 - 8 * (i % 4)));
 }
 
-void tp_sha256_finish_text(tp_sha256 *hash, char text[TP_SHA256_DIGITS + 1]) {
+void tperf_sha256_finish_text(tperf_sha256 *hash, char text[TPERF_SHA256_DIGITS + 1]) {
     static const char digits[] = "0123456789abcdef";
-    uint8_t digest[TP_SHA256_BYTES];
-    tp_sha256_finish(hash, digest);
-    for (int i = 0; i < TP_SHA256_BYTES; i++) {
+    uint8_t digest[TPERF_SHA256_BYTES];
+    tperf_sha256_finish(hash, digest);
+    for (int i = 0; i < TPERF_SHA256_BYTES; i++) {
         text[2 * i] = digits[digest[i] >> 4];
         text[2 * i + 1] = digits[digest[i] & 15];
     }
-    text[TP_SHA256_DIGITS] = '\0';
+    text[TPERF_SHA256_DIGITS] = '\0';
 }

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const tp_unit_names[TP_UNIT_COUNT + 1] = {"bytes", "bytes/s", "FLOP", "FLOP/s", "s",
-                                                      "W",     "J",       "Hz",   NULL};
+const char *const tperf_unit_names[TPERF_UNIT_COUNT + 1] = {
+    "bytes", "bytes/s", "FLOP", "FLOP/s", "s", "W", "J", "Hz", NULL};
 
-static const char *const examples[TP_UNIT_COUNT] = {"80 GiB", "900 GB/s", "2 TFLOP", "312 TFLOP/s",
-                                                    "2.5 us", "700 W",    "3 MJ",    "1.5 GHz"};
+static const char *const examples[TPERF_UNIT_COUNT] = {
+    "80 GiB", "900 GB/s", "2 TFLOP", "312 TFLOP/s", "2.5 us", "700 W", "3 MJ", "1.5 GHz"};
 
 enum { NONE = 0, BIG = 1, SMALL = 2, BINARY = 4 }; // prefixes that a spelling takes
 
@@ -29,35 +29,35 @@ static const struct prefix {
 
 static const struct spelling {
     const char *text;
-    tp_unit unit;
+    tperf_unit unit;
     double factor;
     int groups;
 } spellings[] = {
-    {"B", TP_BYTES, 1, BIG | BINARY},
-    {"byte", TP_BYTES, 1, NONE},
-    {"bytes", TP_BYTES, 1, NONE},
-    {"b", TP_BYTES, 0.125, BIG | BINARY},
-    {"bit", TP_BYTES, 0.125, BIG | BINARY},
-    {"bits", TP_BYTES, 0.125, NONE},
-    {"B/s", TP_BYTES_PER_S, 1, BIG | BINARY},
-    {"bytes/s", TP_BYTES_PER_S, 1, NONE},
-    {"b/s", TP_BYTES_PER_S, 0.125, BIG | BINARY},
-    {"bit/s", TP_BYTES_PER_S, 0.125, BIG | BINARY},
-    {"bps", TP_BYTES_PER_S, 0.125, BIG},
-    {"FLOP", TP_FLOP, 1, BIG},
-    {"FLOP/s", TP_FLOP_PER_S, 1, BIG},
-    {"FLOPS", TP_FLOP_PER_S, 1, BIG},
-    {"OP/s", TP_FLOP_PER_S, 1, BIG}, // integer operations count like floating-point ones
-    {"OPS", TP_FLOP_PER_S, 1, BIG},
-    {"s", TP_SECONDS, 1, SMALL},
-    {"min", TP_SECONDS, 60, NONE},
-    {"h", TP_SECONDS, 3600, NONE},
-    {"day", TP_SECONDS, 86400, NONE},
-    {"days", TP_SECONDS, 86400, NONE},
-    {"W", TP_WATTS, 1, BIG | SMALL},
-    {"J", TP_JOULES, 1, BIG | SMALL},
-    {"Wh", TP_JOULES, 3600, BIG},
-    {"Hz", TP_HERTZ, 1, BIG},
+    {"B", TPERF_BYTES, 1, BIG | BINARY},
+    {"byte", TPERF_BYTES, 1, NONE},
+    {"bytes", TPERF_BYTES, 1, NONE},
+    {"b", TPERF_BYTES, 0.125, BIG | BINARY},
+    {"bit", TPERF_BYTES, 0.125, BIG | BINARY},
+    {"bits", TPERF_BYTES, 0.125, NONE},
+    {"B/s", TPERF_BYTES_PER_S, 1, BIG | BINARY},
+    {"bytes/s", TPERF_BYTES_PER_S, 1, NONE},
+    {"b/s", TPERF_BYTES_PER_S, 0.125, BIG | BINARY},
+    {"bit/s", TPERF_BYTES_PER_S, 0.125, BIG | BINARY},
+    {"bps", TPERF_BYTES_PER_S, 0.125, BIG},
+    {"FLOP", TPERF_FLOP, 1, BIG},
+    {"FLOP/s", TPERF_FLOP_PER_S, 1, BIG},
+    {"FLOPS", TPERF_FLOP_PER_S, 1, BIG},
+    {"OP/s", TPERF_FLOP_PER_S, 1, BIG}, // integer operations count like floating-point ones
+    {"OPS", TPERF_FLOP_PER_S, 1, BIG},
+    {"s", TPERF_SECONDS, 1, SMALL},
+    {"min", TPERF_SECONDS, 60, NONE},
+    {"h", TPERF_SECONDS, 3600, NONE},
+    {"day", TPERF_SECONDS, 86400, NONE},
+    {"days", TPERF_SECONDS, 86400, NONE},
+    {"W", TPERF_WATTS, 1, BIG | SMALL},
+    {"J", TPERF_JOULES, 1, BIG | SMALL},
+    {"Wh", TPERF_JOULES, 3600, BIG},
+    {"Hz", TPERF_HERTZ, 1, BIG},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -72,14 +72,14 @@ static const struct prefix *find_prefix(const char *text, size_t size, int group
     return NULL;
 }
 
-// The spelling of `unit` (of any unit when it is TP_UNIT_COUNT) and prefix that make up text[0,
+// The spelling of `unit` (of any unit when it is TPERF_UNIT_COUNT) and prefix that make up text[0,
 // size).
-static const struct spelling *find_unit(const char *text, size_t size, tp_unit unit,
+static const struct spelling *find_unit(const char *text, size_t size, tperf_unit unit,
                                         const struct prefix **prefix) {
     for (size_t i = 0; i < COUNT(spellings); i++) {
         const struct spelling *s = &spellings[i];
         size_t length = strlen(s->text);
-        if ((unit != TP_UNIT_COUNT && s->unit != unit) || length > size ||
+        if ((unit != TPERF_UNIT_COUNT && s->unit != unit) || length > size ||
             memcmp(text + size - length, s->text, length) != 0)
             continue;
         *prefix = find_prefix(text, size - length, s->groups);
@@ -118,28 +118,29 @@ static size_t scan_number(const char *text, size_t size, size_t *mantissa, int *
     return end;
 }
 
-static tp_status refuse(const char *text, size_t size, const char *why, tp_unit unit,
-                        tp_error *error) {
+static tperf_status refuse(const char *text, size_t size, const char *why, tperf_unit unit,
+                           tperf_error *error) {
     char shown[64];
     size_t length = size < 40 ? size : 40;
     for (size_t i = 0; i < length; i++)
         shown[i] = (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i];
     snprintf(shown + length, sizeof shown - length, "%s", length < size ? "..." : "");
-    return tp_error_set(error, TP_INVALID, "\"%s\" %s; expected a quantity in %s, such as \"%s\"",
-                        shown, why, tp_unit_names[unit], examples[unit]);
+    return tperf_error_set(error, TPERF_INVALID,
+                           "\"%s\" %s; expected a quantity in %s, such as \"%s\"", shown, why,
+                           tperf_unit_names[unit], examples[unit]);
 }
 
-static tp_status refuse_unit(const char *text, size_t size, size_t at, tp_unit unit,
-                             tp_error *error) {
+static tperf_status refuse_unit(const char *text, size_t size, size_t at, tperf_unit unit,
+                                tperf_error *error) {
     const struct prefix *prefix;
-    const struct spelling *other = find_unit(text + at, size - at, TP_UNIT_COUNT, &prefix);
+    const struct spelling *other = find_unit(text + at, size - at, TPERF_UNIT_COUNT, &prefix);
     char why[64] = "has no unit known here";
-    if (other) snprintf(why, sizeof why, "is in %s", tp_unit_names[other->unit]);
+    if (other) snprintf(why, sizeof why, "is in %s", tperf_unit_names[other->unit]);
     return refuse(text, size, why, unit, error);
 }
 
-tp_status tp_unit_parse(const char *text, size_t size, tp_unit unit, double *value,
-                        tp_error *error) {
+tperf_status tperf_unit_parse(const char *text, size_t size, tperf_unit unit, double *value,
+                              tperf_error *error) {
     size_t mantissa;
     int exponent;
     size_t at = size <= 100 ? scan_number(text, size, &mantissa, &exponent) : 0;
@@ -165,25 +166,25 @@ tp_status tp_unit_parse(const char *text, size_t size, tp_unit unit, double *val
     if (result == 0 && strcspn(number, "123456789") < mantissa)
         return refuse(text, size, "is too small", unit, error);
     *value = result;
-    return TP_OK;
+    return TPERF_OK;
 }
 
 // How a unit is printed: with the prefixes from 10^low to 10^high.
 static const struct {
     const char *symbol;
     int low, high;
-} printed[TP_UNIT_COUNT] = {{"B", 0, 18},  {"B/s", 0, 18}, {"FLOP", 0, 24}, {"FLOP/s", 0, 24},
-                            {"s", -12, 0}, {"W", -3, 9},   {"J", -3, 15},   {"Hz", 0, 9}};
+} printed[TPERF_UNIT_COUNT] = {{"B", 0, 18},  {"B/s", 0, 18}, {"FLOP", 0, 24}, {"FLOP/s", 0, 24},
+                               {"s", -12, 0}, {"W", -3, 9},   {"J", -3, 15},   {"Hz", 0, 9}};
 
 // Rounds value to `digits` significant ones and prints it with the prefix for them and the symbol.
 static void print_scaled(double value, const char *symbol, int low, int high, int digits,
-                         char text[TP_UNIT_TEXT]) {
+                         char text[TPERF_UNIT_TEXT]) {
     char rounded[32];
     snprintf(rounded, sizeof rounded, "%.*e", digits - 1, value);
     char *mark = strchr(rounded, 'e');
     int exponent = atoi(mark + 1);
     if (exponent < low - 3 || exponent > high + 15) {
-        snprintf(text, TP_UNIT_TEXT, "%s %s", rounded, symbol);
+        snprintf(text, TPERF_UNIT_TEXT, "%s %s", rounded, symbol);
         return;
     }
     int prefix = exponent > high ? high : exponent < low ? low : (exponent + 12) / 3 * 3 - 12;
@@ -191,18 +192,18 @@ static void print_scaled(double value, const char *symbol, int low, int high, in
     snprintf(mark, 8, "e%d",
              exponent - prefix); // the same digits, the point moved: no second rounding
     char letter[2] = {"pnum kMGTPEZY"[(prefix + 12) / 3], 0};
-    snprintf(text, TP_UNIT_TEXT, "%.*f %s%s", decimals > 0 ? decimals : 0, strtod(rounded, NULL),
+    snprintf(text, TPERF_UNIT_TEXT, "%.*f %s%s", decimals > 0 ? decimals : 0, strtod(rounded, NULL),
              prefix == 0 ? "" : letter, symbol);
 }
 
-void tp_unit_print(double value, tp_unit unit, int digits, char text[TP_UNIT_TEXT]) {
+void tperf_unit_print(double value, tperf_unit unit, int digits, char text[TPERF_UNIT_TEXT]) {
     static const struct {
         double seconds;
         const char *symbol;
     } clocks[] = {{60, "min"}, {3600, "h"}, {86400, "days"}};
     const char *symbol = printed[unit].symbol;
     if (value == 0 || !isfinite(value)) {
-        snprintf(text, TP_UNIT_TEXT, "%s %s",
+        snprintf(text, TPERF_UNIT_TEXT, "%s %s",
                  isnan(value) ? "nan"
                  : value == 0 ? "0"
                  : value > 0  ? "inf"
@@ -212,7 +213,7 @@ void tp_unit_print(double value, tp_unit unit, int digits, char text[TP_UNIT_TEX
     }
     print_scaled(value, symbol, printed[unit].low, printed[unit].high, digits, text);
     // Minutes, hours, days: when the seconds, or the unit before, round up to one of them.
-    double shown = unit == TP_SECONDS && fabs(value) > 1 ? strtod(text, NULL) : 0;
+    double shown = unit == TPERF_SECONDS && fabs(value) > 1 ? strtod(text, NULL) : 0;
     for (size_t i = 0; i < COUNT(clocks) && fabs(shown) >= clocks[i].seconds; i++) {
         if (fabs(value) < clocks[i].seconds) value = copysign(clocks[i].seconds, value);
         print_scaled(value / clocks[i].seconds, clocks[i].symbol, 0, 0, digits, text);

@@ -14,61 +14,62 @@
 
 // Puts tperf.core into package.loaded and the searcher for the embedded modules into
 // package.searchers (after that of the tree that the environment names in TPERF_LUA_DIR).
-void tp_bind_open(lua_State *L);
+void tperf_bind_open(lua_State *L);
 
-// The module tperf.core itself, for tp_bind_open and for stock Lua's require.
+// The module tperf.core itself, for tperf_bind_open and for stock Lua's require.
 int luaopen_tperf_core(lua_State *L);
 
 // Raise a Lua error that points at the user's line: the innermost one outside the library. The
 // format has the directives of lua_pushfstring.
-_Noreturn int tp_bind_raise(lua_State *L, const tp_error *error);
-_Noreturn int tp_bind_fail(lua_State *L, const char *format, ...);
+_Noreturn int tperf_bind_raise(lua_State *L, const tperf_error *error);
+_Noreturn int tperf_bind_fail(lua_State *L, const char *format, ...);
 
 // The state's own memory: what the core holds for a script counts like what Lua holds for it. Whatever still is in it
 // when the state closes is freed.
-void tp_bind_open_heap(lua_State *L);
-tp_heap tp_bind_heap(lua_State *L);
+void tperf_bind_open_heap(lua_State *L);
+tperf_heap tperf_bind_heap(lua_State *L);
 // Whether what failed for lack of memory is worth a second try: after the first, garbage is collected.
-bool tp_bind_try_again(lua_State *L, tp_status status, bool *tried);
+bool tperf_bind_try_again(lua_State *L, tperf_status status, bool *tried);
 
 // Copies the system (a table made by tperf.system) at index; raises when the core refuses it.
-void tp_bind_check_system(lua_State *L, int index, tp_system *out);
+void tperf_bind_check_system(lua_State *L, int index, tperf_system *out);
 
 // Leaves zeroed memory on the stack, as a userdata of that type; release is its __gc, and runs after errors, too.
-void *tp_bind_new(lua_State *L, size_t size, const char *type, lua_CFunction release);
+void *tperf_bind_new(lua_State *L, size_t size, const char *type, lua_CFunction release);
 
 // Leaves the registry's table at that key on the stack, made where there is none; its keys are weak.
-void tp_bind_weak_table(lua_State *L, const void *key);
+void tperf_bind_weak_table(lua_State *L, const void *key);
 
-// Leaves a Lua file on the stack, closed until tp_bind_open_stream gives it a descriptor, which it owns from then on.
+// Leaves a Lua file on the stack, closed until tperf_bind_open_stream gives it a descriptor, which it owns from then on.
 // False with errno when that fails.
-luaL_Stream *tp_bind_new_stream(lua_State *L);
-bool tp_bind_open_stream(luaL_Stream *stream, int descriptor, const char *mode);
+luaL_Stream *tperf_bind_new_stream(lua_State *L);
+bool tperf_bind_open_stream(luaL_Stream *stream, int descriptor, const char *mode);
 
 // Each leaves one function or table on the stack, a field of tperf.core.
-void tp_bind_resource(lua_State *L);
-void tp_bind_system(lua_State *L);
-void tp_bind_codec(lua_State *L);
-void tp_bind_seal_system(lua_State *L);
-void tp_bind_collective(lua_State *L);
-void tp_bind_machine(lua_State *L);
-void tp_bind_decode(lua_State *L);
-void tp_bind_grid(lua_State *L);
-void tp_bind_network(lua_State *L);
-void tp_bind_iteration(lua_State *L); // adds methods to the table at the top of the stack instead
-void tp_bind_op(lua_State *L);
-void tp_bind_pipelines(lua_State *L);
-void tp_bind_ranks(lua_State *L);
-void tp_bind_search(lua_State *L);
-void tp_bind_serve(lua_State *L);
-void tp_bind_serving(lua_State *L);
-void tp_bind_units(lua_State *L);
-void tp_bind_yaml(lua_State *L);
-void tp_bind_is_terminal(lua_State *L);
-void tp_bind_clock(lua_State *L);
-void tp_bind_schedule(lua_State *L);
-void tp_bind_file(lua_State *L);
-void tp_bind_store(lua_State *L);
-void tp_bind_faults(lua_State *L); // where TPERF_FAULTS is defined
+void tperf_bind_resource(lua_State *L);
+void tperf_bind_system(lua_State *L);
+void tperf_bind_codec(lua_State *L);
+void tperf_bind_seal_system(lua_State *L);
+void tperf_bind_collective(lua_State *L);
+void tperf_bind_machine(lua_State *L);
+void tperf_bind_decode(lua_State *L);
+void tperf_bind_grid(lua_State *L);
+void tperf_bind_workload(lua_State *L);
+void tperf_bind_iteration(
+    lua_State *L); // adds methods to the table at the top of the stack instead
+void tperf_bind_op(lua_State *L);
+void tperf_bind_pipelines(lua_State *L);
+void tperf_bind_ranks(lua_State *L);
+void tperf_bind_search(lua_State *L);
+void tperf_bind_serve(lua_State *L);
+void tperf_bind_serving(lua_State *L);
+void tperf_bind_units(lua_State *L);
+void tperf_bind_yaml(lua_State *L);
+void tperf_bind_is_terminal(lua_State *L);
+void tperf_bind_clock(lua_State *L);
+void tperf_bind_schedule(lua_State *L);
+void tperf_bind_file(lua_State *L);
+void tperf_bind_store(lua_State *L);
+void tperf_bind_faults(lua_State *L); // where TPERF_FAULTS is defined
 
 #endif

@@ -17,7 +17,7 @@ static void push_where(lua_State *L) {
     }
 }
 
-int tp_bind_fail(lua_State *L, const char *format, ...) {
+int tperf_bind_fail(lua_State *L, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     push_where(L);
@@ -27,27 +27,27 @@ int tp_bind_fail(lua_State *L, const char *format, ...) {
     lua_error(L), __builtin_unreachable();
 }
 
-int tp_bind_raise(lua_State *L, const tp_error *error) {
-    tp_bind_fail(L, "%s", error->message);
+int tperf_bind_raise(lua_State *L, const tperf_error *error) {
+    tperf_bind_fail(L, "%s", error->message);
 }
 
-bool tp_bind_try_again(lua_State *L, tp_status status, bool *tried) {
-    if (status != TP_NO_MEMORY || *tried) return false;
+bool tperf_bind_try_again(lua_State *L, tperf_status status, bool *tried) {
+    if (status != TPERF_NO_MEMORY || *tried) return false;
     *tried = true;
     lua_gc(L, LUA_GCCOLLECT);
     return true;
 }
 
 // The shared library of Lua may be another release than the one built with; then the text is compiled here.
-static int load_embedded(lua_State *L, const tp_embedded *e) {
-    if (e->code_size > 0 && strcmp(lua_ident, tp_embedded_compiler) == 0)
+static int load_embedded(lua_State *L, const tperf_embedded *e) {
+    if (e->code_size > 0 && strcmp(lua_ident, tperf_embedded_compiler) == 0)
         return luaL_loadbufferx(L, e->code, e->code_size, e->chunk, "b");
     return luaL_loadbufferx(L, e->text, e->size, e->chunk, "t");
 }
 
 static int search_embedded(lua_State *L) {
     const char *name = luaL_checkstring(L, 1);
-    for (const tp_embedded *e = tp_embedded_modules; e->module; e++) {
+    for (const tperf_embedded *e = tperf_embedded_modules; e->module; e++) {
         if (strcmp(e->module, name) != 0) continue;
         if (load_embedded(L, e) != LUA_OK) return lua_error(L);
         lua_pushstring(L, e->chunk + 1);
@@ -98,8 +98,8 @@ static void add_searcher(lua_State *L) {
 // core.modules(): the names of the embedded modules.
 static int list_modules(lua_State *L) {
     lua_newtable(L);
-    for (lua_Integer i = 0; tp_embedded_modules[i].module; i++) {
-        lua_pushstring(L, tp_embedded_modules[i].module);
+    for (lua_Integer i = 0; tperf_embedded_modules[i].module; i++) {
+        lua_pushstring(L, tperf_embedded_modules[i].module);
         lua_rawseti(L, -2, i + 1);
     }
     return 1;
@@ -114,31 +114,31 @@ static const struct {
     const char *name;
     void (*push)(lua_State *L);
 } fields[] = {
-    {"resource", tp_bind_resource},
-    {"check_system", tp_bind_system},
-    {"codec", tp_bind_codec},
-    {"seal_system", tp_bind_seal_system},
-    {"collective", tp_bind_collective},
-    {"machine", tp_bind_machine},
-    {"decode", tp_bind_decode},
-    {"grid", tp_bind_grid},
-    {"network", tp_bind_network},
-    {"op", tp_bind_op},
-    {"pipelines", tp_bind_pipelines},
-    {"ranks", tp_bind_ranks},
-    {"search", tp_bind_search},
-    {"serve", tp_bind_serve},
-    {"serving", tp_bind_serving},
-    {"units", tp_bind_units},
-    {"yaml", tp_bind_yaml},
+    {"resource", tperf_bind_resource},
+    {"check_system", tperf_bind_system},
+    {"codec", tperf_bind_codec},
+    {"seal_system", tperf_bind_seal_system},
+    {"collective", tperf_bind_collective},
+    {"machine", tperf_bind_machine},
+    {"decode", tperf_bind_decode},
+    {"grid", tperf_bind_grid},
+    {"network", tperf_bind_workload},
+    {"op", tperf_bind_op},
+    {"pipelines", tperf_bind_pipelines},
+    {"ranks", tperf_bind_ranks},
+    {"search", tperf_bind_search},
+    {"serve", tperf_bind_serve},
+    {"serving", tperf_bind_serving},
+    {"units", tperf_bind_units},
+    {"yaml", tperf_bind_yaml},
     {"modules", push_modules},
-    {"is_terminal", tp_bind_is_terminal},
-    {"clock", tp_bind_clock},
-    {"schedule", tp_bind_schedule},
-    {"file", tp_bind_file},
-    {"store", tp_bind_store},
+    {"is_terminal", tperf_bind_is_terminal},
+    {"clock", tperf_bind_clock},
+    {"schedule", tperf_bind_schedule},
+    {"file", tperf_bind_file},
+    {"store", tperf_bind_store},
 #ifdef TPERF_FAULTS
-    {"faults", tp_bind_faults},
+    {"faults", tperf_bind_faults},
 #endif
     {NULL, NULL},
 };
@@ -146,11 +146,11 @@ static const struct {
 
 // Also the entry of tperf/core.so, under the name that require looks for.
 __attribute__((visibility("default"))) int luaopen_tperf_core(lua_State *L) {
-    tp_bind_open_heap(L); // before all that holds arrays, so that it is closed after them
+    tperf_bind_open_heap(L); // before all that holds arrays, so that it is closed after them
     lua_newtable(L);
     lua_pushliteral(L, TPERF_VERSION);
     lua_setfield(L, -2, "version");
-    lua_pushstring(L, tp_embedded_sources);
+    lua_pushstring(L, tperf_embedded_sources);
     lua_setfield(L, -2, "sources");
     for (size_t i = 0; fields[i].name; i++) {
         fields[i].push(L);
@@ -159,7 +159,7 @@ __attribute__((visibility("default"))) int luaopen_tperf_core(lua_State *L) {
     return 1;
 }
 
-void tp_bind_open(lua_State *L) {
+void tperf_bind_open(lua_State *L) {
     luaL_requiref(L, "tperf.core", luaopen_tperf_core, 0);
     lua_pop(L, 1);
     lua_pushcfunction(L, search_embedded);

@@ -4,20 +4,21 @@
 
 #include <stddef.h>
 
-typedef struct tp_embedded {
+typedef struct tperf_embedded {
     const char *module; // "tperf.model"
-    const char *chunk;  // "@lua/tperf/model.lua", so that messages name a file one can open
+    const char
+        *chunk; // "@lua/tperf/describe/model/init.lua", so that messages name a file one can open
     const char *text;
     size_t size;
     const char *code; // compiled, with debug information; empty in builds for another machine
     size_t code_size;
-} tp_embedded;
+} tperf_embedded;
 
-extern const tp_embedded tp_embedded_modules[]; // ends with a NULL module
+extern const tperf_embedded tperf_embedded_modules[]; // ends with a NULL module
 
-extern const char tp_embedded_compiler
+extern const char tperf_embedded_compiler
     []; // lua_ident of the Lua that compiled: only that very release reads the code
 
-extern const char tp_embedded_sources[]; // a checksum of all sources and flags of this build
+extern const char tperf_embedded_sources[]; // a checksum of all sources and flags of this build
 
 #endif

@@ -10,16 +10,18 @@
 
 static const char *const expected[] = {"an integer", "a finite number", "true or false", "a name"};
 
-static _Noreturn void fail_value(lua_State *L, const char *what, const tp_field *field, int index) {
+static _Noreturn void fail_value(lua_State *L, const char *what, const tperf_field *field,
+                                 int index) {
     const char *shown = luaL_tolstring(L, index, NULL);
-    tp_bind_fail(L, "%s: '%s' must be %s, got %s", what, field->name, expected[field->kind], shown);
+    tperf_bind_fail(L, "%s: '%s' must be %s, got %s", what, field->name, expected[field->kind],
+                    shown);
 }
 
-static bool store(lua_State *L, int index, const tp_field *field, void *record) {
+static bool store(lua_State *L, int index, const tperf_field *field, void *record) {
     void *slot = (char *)record + field->offset;
     int is_number = 0;
     switch (field->kind) {
-    case TP_FIELD_INTEGER: {
+    case TPERF_FIELD_INTEGER: {
         if (lua_type(L, index) != LUA_TNUMBER) return false;
         lua_Integer value = lua_tointegerx(L, index, &is_number);
         const lua_Integer limit = (lua_Integer)1 << 53;
@@ -27,18 +29,18 @@ static bool store(lua_State *L, int index, const tp_field *field, void *record) 
         *(int64_t *)slot = value;
         return true;
     }
-    case TP_FIELD_NUMBER: {
+    case TPERF_FIELD_NUMBER: {
         if (lua_type(L, index) != LUA_TNUMBER) return false;
         double value = lua_tonumber(L, index);
         if (!isfinite(value)) return false;
         *(double *)slot = value;
         return true;
     }
-    case TP_FIELD_FLAG:
+    case TPERF_FIELD_FLAG:
         if (!lua_isboolean(L, index)) return false;
         *(bool *)slot = lua_toboolean(L, index);
         return true;
-    case TP_FIELD_TEXT:
+    case TPERF_FIELD_TEXT:
         break;
     }
     if (lua_type(L, index) != LUA_TSTRING) return false;
@@ -47,12 +49,12 @@ static bool store(lua_State *L, int index, const tp_field *field, void *record) 
 }
 
 // Pushes " (did you mean 'x'?)" for the key at `index`, or "".
-static const char *push_suggestion(lua_State *L, int index, const tp_field *fields) {
+static const char *push_suggestion(lua_State *L, int index, const tperf_field *fields) {
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     if (lua_getfield(L, -1, "tperf.suggest") != LUA_TFUNCTION) return lua_pushliteral(L, "");
     lua_pushvalue(L, index);
     lua_newtable(L);
-    for (const tp_field *f = fields; f->name; f++) {
+    for (const tperf_field *f = fields; f->name; f++) {
         lua_pushstring(L, f->name);
         lua_rawseti(L, -2, f - fields + 1);
     }
@@ -62,30 +64,30 @@ static const char *push_suggestion(lua_State *L, int index, const tp_field *fiel
 
 // The key of the unknown field is at `index`.
 static _Noreturn void fail_unknown(lua_State *L, int index, const char *what,
-                                   const tp_field *fields) {
+                                   const tperf_field *fields) {
     luaL_Buffer names;
     const char *suggestion = push_suggestion(L, index, fields);
     const char *shown = luaL_tolstring(L, index, NULL);
     luaL_buffinit(L, &names);
-    for (const tp_field *f = fields; f->name; f++) {
+    for (const tperf_field *f = fields; f->name; f++) {
         if (f != fields) luaL_addstring(&names, ", ");
         luaL_addstring(&names, f->name);
     }
     luaL_pushresult(&names);
-    tp_bind_fail(L, "%s: unknown field '%s'%s; it has %s", what, shown, suggestion,
-                 lua_tostring(L, -1));
+    tperf_bind_fail(L, "%s: unknown field '%s'%s; it has %s", what, shown, suggestion,
+                    lua_tostring(L, -1));
 }
 
-void tp_fields_read(lua_State *L, int index, const char *what, const tp_field *fields,
-                    void *record) {
+void tperf_fields_read(lua_State *L, int index, const char *what, const tperf_field *fields,
+                       void *record) {
     index = lua_absindex(L, index);
     if (!lua_istable(L, index))
-        tp_bind_fail(L, "%s needs a table of fields, got %s", what, luaL_typename(L, index));
+        tperf_bind_fail(L, "%s needs a table of fields, got %s", what, luaL_typename(L, index));
     unsigned long seen = 0; // bit i: fields[i] was given
     lua_pushnil(L);
     while (lua_next(L, index)) {
         const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
-        const tp_field *field = fields;
+        const tperf_field *field = fields;
         while (field->name && strcmp(field->name, key) != 0)
             field++;
         if (!field->name) fail_unknown(L, lua_gettop(L) - 1, what, fields);
@@ -93,28 +95,28 @@ void tp_fields_read(lua_State *L, int index, const char *what, const tp_field *f
         seen |= 1UL << (field - fields);
         lua_pop(L, 1);
     }
-    for (const tp_field *f = fields; f->name; f++)
+    for (const tperf_field *f = fields; f->name; f++)
         if (f->required && !(seen >> (f - fields) & 1))
-            tp_bind_fail(L, "%s: '%s' is missing", what, f->name);
+            tperf_bind_fail(L, "%s: '%s' is missing", what, f->name);
 }
 
-void tp_fields_set(lua_State *L, const char *name, double value) {
+void tperf_fields_set(lua_State *L, const char *name, double value) {
     lua_pushnumber(L, value);
     lua_setfield(L, -2, name);
 }
 
-int tp_bind_raw_field(lua_State *L, int index, const char *name) {
+int tperf_bind_raw_field(lua_State *L, int index, const char *name) {
     index = lua_absindex(L, index);
     lua_pushstring(L, name);
     return lua_rawget(L, index);
 }
 
-size_t tp_bind_push_list(lua_State *L, int index, const char *what) {
+size_t tperf_bind_push_list(lua_State *L, int index, const char *what) {
     index = lua_absindex(L, index);
     if (!lua_istable(L, index))
-        tp_bind_fail(L, "%s must be a list, got %s", what, luaL_typename(L, index));
+        tperf_bind_fail(L, "%s must be a list, got %s", what, luaL_typename(L, index));
     lua_Unsigned n = lua_rawlen(L, index); // of a list with holes it may be anything
-    if (n > TP_LIST_MAX) tp_bind_fail(L, "%s has more than %d members", what, TP_LIST_MAX);
+    if (n > TPERF_LIST_MAX) tperf_bind_fail(L, "%s has more than %d members", what, TPERF_LIST_MAX);
     lua_createtable(L, (int)n, 0);
     for (lua_Unsigned i = 1; i <= n; i++) {
         lua_rawgeti(L, index, (lua_Integer)i);

@@ -6,33 +6,33 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef enum tp_field_kind {
-    TP_FIELD_INTEGER, // int64_t: -2^53 to 2^53, integral floats included
-    TP_FIELD_NUMBER,  // double, finite
-    TP_FIELD_FLAG,    // bool
-    TP_FIELD_TEXT,    // const char *: lives as long as the table
-} tp_field_kind;
+typedef enum tperf_field_kind {
+    TPERF_FIELD_INTEGER, // int64_t: -2^53 to 2^53, integral floats included
+    TPERF_FIELD_NUMBER,  // double, finite
+    TPERF_FIELD_FLAG,    // bool
+    TPERF_FIELD_TEXT,    // const char *: lives as long as the table
+} tperf_field_kind;
 
-typedef struct tp_field {
+typedef struct tperf_field {
     const char *name; // NULL ends a list
-    tp_field_kind kind;
+    tperf_field_kind kind;
     size_t offset;
     bool required;
-} tp_field;
+} tperf_field;
 
 // Reads the table at `index` into `record`, which holds the defaults. Raises at the user's line, with
 // `what` in front, for anything but a table, an unknown or missing field, and a wrong type.
-void tp_fields_read(lua_State *L, int index, const char *what, const tp_field *fields,
-                    void *record);
+void tperf_fields_read(lua_State *L, int index, const char *what, const tperf_field *fields,
+                       void *record);
 
 // Sets a field of the table on top of the stack.
-void tp_fields_set(lua_State *L, const char *name, double value);
+void tperf_fields_set(lua_State *L, const char *name, double value);
 
-// Pushes a copy of the list at index and returns its length, which is at most TP_LIST_MAX. What is read more than
+// Pushes a copy of the list at index and returns its length, which is at most TPERF_LIST_MAX. What is read more than
 // once is read from such a copy: metamethods and callbacks cannot change it in between.
-enum { TP_LIST_MAX = 1 << 20 };
-size_t tp_bind_push_list(lua_State *L, int index, const char *what);
+enum { TPERF_LIST_MAX = 1 << 20 };
+size_t tperf_bind_push_list(lua_State *L, int index, const char *what);
 // lua_getfield without metamethods.
-int tp_bind_raw_field(lua_State *L, int index, const char *name);
+int tperf_bind_raw_field(lua_State *L, int index, const char *name);
 
 #endif

@@ -3,14 +3,14 @@
 
 static atomic_int interrupted;
 
-const atomic_int *tp_interrupt_flag(void) {
+const atomic_int *tperf_interrupt_flag(void) {
     return &interrupted;
 }
 
-void tp_interrupt_raise(void) {
+void tperf_interrupt_raise(void) {
     atomic_store(&interrupted, 1);
 }
 
-bool tp_interrupt_take(void) {
+bool tperf_interrupt_take(void) {
     return atomic_exchange(&interrupted, 0) != 0;
 }

@@ -1,6 +1,6 @@
 // interrupt.h: Ctrl-C, between the program's signal handler and whatever runs long.
-// A binding that starts long work passes tp_interrupt_flag() to the core, which polls it and stops with what
-// it has so far; the binding then calls tp_interrupt_take() to say that the request was honoured. What nobody
+// A binding that starts long work passes tperf_interrupt_flag() to the core, which polls it and stops with what
+// it has so far; the binding then calls tperf_interrupt_take() to say that the request was honoured. What nobody
 // takes ends the script at its next instruction.
 #ifndef TPERF_INTERRUPT_H
 #define TPERF_INTERRUPT_H
@@ -9,12 +9,12 @@
 #include <stdbool.h>
 
 // Nonzero while a request to stop is pending. Safe to read from any thread and from signal handlers.
-const atomic_int *tp_interrupt_flag(void);
+const atomic_int *tperf_interrupt_flag(void);
 
 // Asks the running work to stop. Async-signal-safe.
-void tp_interrupt_raise(void);
+void tperf_interrupt_raise(void);
 
 // Whether a request was pending; it no longer is.
-bool tp_interrupt_take(void);
+bool tperf_interrupt_take(void);
 
 #endif

@@ -9,7 +9,7 @@ static const struct {
     size_t offset;
 } rule_fields[] = {
 #define RULE(field)                                                                                \
-    { #field, offsetof(tp_rules, field) }
+    { #field, offsetof(tperf_rules, field) }
     RULE(all_reduce_is_two_passes),    RULE(lone_gpus_use_all_nics),
     RULE(slow_pipeline_links_cost),    RULE(flops_without_equivalents),
     RULE(panels_overlap_exactly),      RULE(launch_outside_roofline),
@@ -17,22 +17,22 @@ static const struct {
     RULE(recompute_counts_everywhere), RULE(memory_counts_passing),
 #undef RULE
 };
-_Static_assert(sizeof rule_fields / sizeof *rule_fields == sizeof(tp_rules) / sizeof(bool),
-               "every field of tp_rules is read");
+_Static_assert(sizeof rule_fields / sizeof *rule_fields == sizeof(tperf_rules) / sizeof(bool),
+               "every field of tperf_rules is read");
 
-void tp_bind_check_rules(lua_State *L, int index, tp_rules *rules) {
+void tperf_bind_check_rules(lua_State *L, int index, tperf_rules *rules) {
     luaL_checktype(L, index, LUA_TTABLE);
     for (size_t i = 0; i < sizeof rule_fields / sizeof *rule_fields; i++) {
-        if (tp_bind_raw_field(L, index, rule_fields[i].name) != LUA_TBOOLEAN)
-            tp_bind_fail(L, "the rules lack '%s'", rule_fields[i].name);
+        if (tperf_bind_raw_field(L, index, rule_fields[i].name) != LUA_TBOOLEAN)
+            tperf_bind_fail(L, "the rules lack '%s'", rule_fields[i].name);
         *(bool *)((char *)rules + rule_fields[i].offset) = lua_toboolean(L, -1);
         lua_pop(L, 1);
     }
 }
 
-static const tp_field training_fields[] = {
+static const tperf_field training_fields[] = {
 #define FIELD(name)                                                                                \
-    { #name, TP_FIELD_NUMBER, offsetof(tp_training, name), true }
+    { #name, TPERF_FIELD_NUMBER, offsetof(tperf_training, name), true }
     FIELD(gradient_bytes),
     FIELD(kept_bytes),
     FIELD(optimizer_bytes),
@@ -48,7 +48,7 @@ static const tp_field training_fields[] = {
     FIELD(reserved),
 #undef FIELD
 #define OVERLAP(kind, name)                                                                        \
-    { #name, TP_FIELD_##kind, offsetof(tp_training, name), false }
+    { #name, TPERF_FIELD_##kind, offsetof(tperf_training, name), false }
     OVERLAP(FLAG, hide_experts),
     OVERLAP(FLAG, delay_grads),
     OVERLAP(NUMBER, gather_overlap),
@@ -60,9 +60,9 @@ static const tp_field training_fields[] = {
     {0},
 };
 
-void tp_bind_check_training(lua_State *L, int index, tp_training *training) {
+void tperf_bind_check_training(lua_State *L, int index, tperf_training *training) {
     training->gather_overlap = training->reduce_overlap = -1;
-    tp_fields_read(L, index, "training", training_fields, training);
+    tperf_fields_read(L, index, "training", training_fields, training);
     bool sound = training->kept_bytes >= 0 && training->gradient_bytes >= 0 &&
                  training->optimizer_bytes >= 0 && training->end_optimizer_bytes >= 0 &&
                  training->narrow_bytes >= 0 && training->recompute_layers >= 1 &&
@@ -72,12 +72,12 @@ void tp_bind_check_training(lua_State *L, int index, tp_training *training) {
                  training->bucket >= 0 && training->bucket_each >= 0 && training->iterations >= 0 &&
                  training->offloaded >= 0 && training->offloaded <= 1 && training->reserved >= 0 &&
                  training->reserved < 1;
-    if (!sound) tp_bind_fail(L, "training: bytes must not be negative, parts be from 0 to 1");
+    if (!sound) tperf_bind_fail(L, "training: bytes must not be negative, parts be from 0 to 1");
 }
 
-static const tp_field software_fields[] = {
+static const tperf_field software_fields[] = {
 #define FIELD(name, member)                                                                        \
-    { name, TP_FIELD_NUMBER, offsetof(tp_software, member), true }
+    { name, TPERF_FIELD_NUMBER, offsetof(tperf_software, member), true }
     FIELD("compute", compute),
     FIELD("attention", attention),
     FIELD("memory", memory),
@@ -85,45 +85,46 @@ static const tp_field software_fields[] = {
     FIELD("host", host_s),
     FIELD("overlap", overlap),
     FIELD("optimizer", optimizer),
-    {"comm_setup", TP_FIELD_NUMBER, offsetof(tp_software, comm_setup_s), false},
-    {"comm_sms", TP_FIELD_NUMBER, offsetof(tp_software, comm_units), false},
+    {"comm_setup", TPERF_FIELD_NUMBER, offsetof(tperf_software, comm_setup_s), false},
+    {"comm_sms", TPERF_FIELD_NUMBER, offsetof(tperf_software, comm_units), false},
 #undef FIELD
     {0},
 };
 
-void tp_bind_check_software(lua_State *L, int index, tp_software *software, tp_system *system) {
-    *software = tp_software_none;
+void tperf_bind_check_software(lua_State *L, int index, tperf_software *software,
+                               tperf_system *system) {
+    *software = tperf_software_none;
     if (lua_isnoneornil(L, index)) return;
-    tp_fields_read(L, index, "software", software_fields, software);
-    tp_error error;
-    if (tp_software_validate(software, &error) != TP_OK) tp_bind_raise(L, &error);
-    if (!system->serves) tp_system_sustain(system);
+    tperf_fields_read(L, index, "software", software_fields, software);
+    tperf_error error;
+    if (tperf_software_validate(software, &error) != TPERF_OK) tperf_bind_raise(L, &error);
+    if (!system->serves) tperf_system_sustain(system);
 }
 
-void tp_bind_check_placement(lua_State *L, int index, const tp_network *network,
-                             tp_placement *placement) {
-    size_t n = tp_bind_check_sizes(L, index, placement->fast, TP_AXES_MAX);
+void tperf_bind_check_placement(lua_State *L, int index, const tperf_workload *network,
+                                tperf_placement *placement) {
+    size_t n = tperf_bind_check_sizes(L, index, placement->fast, TPERF_AXES_MAX);
     if (n != (size_t)network->grid.n)
-        tp_bind_fail(L, "a placement of %d axes, not %d", network->grid.n, (int)n);
-    for (size_t i = TP_AXIS_OWN; i < n; i++)
+        tperf_bind_fail(L, "a placement of %d axes, not %d", network->grid.n, (int)n);
+    for (size_t i = TPERF_AXIS_OWN; i < n; i++)
         if (network->sizes[i] == 0)
             continue; // shards the state of all replicas, and has no collectives of its own
         else if (placement->fast[i] > network->sizes[i] ||
                  network->sizes[i] % placement->fast[i] != 0)
-            tp_bind_fail(L, "%I of %I GPUs cannot share a fast domain",
-                         (LUAI_UACINT)placement->fast[i], (LUAI_UACINT)network->sizes[i]);
-    if (placement->panels < 1) tp_bind_fail(L, "'panels' must be at least 1");
+            tperf_bind_fail(L, "%I of %I GPUs cannot share a fast domain",
+                            (LUAI_UACINT)placement->fast[i], (LUAI_UACINT)network->sizes[i]);
+    if (placement->panels < 1) tperf_bind_fail(L, "'panels' must be at least 1");
 }
 
-size_t tp_bind_check_sizes(lua_State *L, int index, int64_t *out, size_t max) {
+size_t tperf_bind_check_sizes(lua_State *L, int index, int64_t *out, size_t max) {
     luaL_checktype(L, index, LUA_TTABLE);
     size_t n = lua_rawlen(L, index);
-    if (n > max) tp_bind_fail(L, "at most %I sizes, got %I", (LUAI_UACINT)max, (LUAI_UACINT)n);
+    if (n > max) tperf_bind_fail(L, "at most %I sizes, got %I", (LUAI_UACINT)max, (LUAI_UACINT)n);
     for (size_t i = 0; i < n; i++) {
         int whole;
         lua_rawgeti(L, index, (lua_Integer)i + 1);
         out[i] = lua_tointegerx(L, -1, &whole);
-        if (!whole || out[i] < 1) tp_bind_fail(L, "a size must be an integer of at least 1");
+        if (!whole || out[i] < 1) tperf_bind_fail(L, "a size must be an integer of at least 1");
         lua_pop(L, 1);
     }
     return n;

@@ -3,7 +3,7 @@
 
 #include "bind/bind.h"
 
-void *tp_bind_new(lua_State *L, size_t size, const char *type, lua_CFunction release) {
+void *tperf_bind_new(lua_State *L, size_t size, const char *type, lua_CFunction release) {
     void *object = lua_newuserdatauv(L, size, 0);
     memset(object, 0, size);
     if (luaL_newmetatable(L, type)) {
@@ -14,7 +14,7 @@ void *tp_bind_new(lua_State *L, size_t size, const char *type, lua_CFunction rel
     return object;
 }
 
-void tp_bind_weak_table(lua_State *L, const void *key) {
+void tperf_bind_weak_table(lua_State *L, const void *key) {
     if (lua_rawgetp(L, LUA_REGISTRYINDEX, key) == LUA_TTABLE) return;
     lua_pop(L, 1);
     lua_newtable(L);

@@ -46,7 +46,7 @@ static bool lies_in_library(const char *path) {
     return strncmp(path, real, length) == 0 && (path[length] == '/' || path[length] == '\0');
 }
 
-bool tp_folder_set(const char *path) {
+bool tperf_folder_set(const char *path) {
     int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0) return false;
     if (folder.descriptor >= 0) close(folder.descriptor);
@@ -57,11 +57,11 @@ bool tp_folder_set(const char *path) {
     return true;
 }
 
-const char *tp_folder_path(void) {
+const char *tperf_folder_path(void) {
     return folder.path;
 }
 
-int tp_folder_descriptor(void) {
+int tperf_folder_descriptor(void) {
     return folder.descriptor;
 }
 
@@ -75,7 +75,7 @@ static size_t shared_length(const char *a, const char *b) {
     }
 }
 
-void tp_folder_set_script(const char *path) {
+void tperf_folder_set_script(const char *path) {
     char real[PATH_MAX], text[4 * PATH_MAX] = "";
     if (!realpath(path, real)) {
         snprintf(text, sizeof text, "%s", path);
@@ -92,7 +92,7 @@ void tp_folder_set_script(const char *path) {
         if ((unsigned char)*c < ' ') *c = '?';
 }
 
-const char *tp_folder_script(void) {
+const char *tperf_folder_script(void) {
     return script;
 }
 
@@ -142,7 +142,7 @@ static const char *relative(const char *path) {
 }
 
 // Opens the folder that holds the file. NULL, or why not.
-static const char *open_parent(tp_place *place) {
+static const char *open_parent(tperf_place *place) {
     char *rest = place->plain;
     bool is_tree = folder.in_library;
     place->at = fcntl(folder.descriptor, F_DUPFD_CLOEXEC, 3);
@@ -170,7 +170,7 @@ static const char *open_parent(tp_place *place) {
     return link ? "a symbolic link or a file is in its way" : library;
 }
 
-const char *tp_folder_place(const char *path, size_t length, tp_place *place) {
+const char *tperf_folder_place(const char *path, size_t length, tperf_place *place) {
     place->at = -1;
     if (NEVER(folder.descriptor < 0)) return "there is no output folder";
     if (strlen(path) != length) return outside;
@@ -180,7 +180,7 @@ const char *tp_folder_place(const char *path, size_t length, tp_place *place) {
     const char *wrong = below ? plain_path(below, place->plain) : outside;
     if (wrong) return wrong;
     const char *name = strrchr(place->plain, '/');
-    if (strcasecmp(name ? name + 1 : place->plain, TP_MANIFEST) == 0)
+    if (strcasecmp(name ? name + 1 : place->plain, TPERF_MANIFEST) == 0)
         return "that is where the run's manifest goes";
     return open_parent(place);
 }

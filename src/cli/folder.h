@@ -9,48 +9,48 @@
 #include "tperf/sha256.h"
 
 // A file's name in the folder that holds it, whose descriptor the caller closes.
-typedef struct tp_place {
+typedef struct tperf_place {
     int at; // -1 with errno: there is no such folder
     const char *name;
     char plain[PATH_MAX]; // the path below the output folder, which name is the end of
-} tp_place;
+} tperf_place;
 
 // The manifest of a run that --out recorded.
-#define TP_MANIFEST "manifest.json"
+#define TPERF_MANIFEST "manifest.json"
 
 // Sets the output folder, an absolute path without links; false with errno.
-bool tp_folder_set(const char *path);
-const char *tp_folder_path(void);
-int tp_folder_descriptor(void); // -1 until set
+bool tperf_folder_set(const char *path);
+const char *tperf_folder_path(void);
+int tperf_folder_descriptor(void); // -1 until set
 
 // Sets the script that runs, from its path as the user says it ("-": standard input).
-void tp_folder_set_script(const char *path);
+void tperf_folder_set_script(const char *path);
 
 // The script's path as it is seen from the output folder, which tells one script from another.
-const char *tp_folder_script(void);
+const char *tperf_folder_script(void);
 
 // Resolves a path that a script may write; NULL, or why it may not.
-const char *tp_folder_place(const char *path, size_t length, tp_place *place);
+const char *tperf_folder_place(const char *path, size_t length, tperf_place *place);
 
 // --- journal.c: ".tperf-written" in each folder tells what the runs of which script wrote there. ---
 
-typedef enum tp_owner {
-    TP_OWN,           // it stands there as a run of this script wrote it
-    TP_OTHER_SCRIPTS, // as a run of another script wrote it
-    TP_CHANGED,       // a run wrote a file of that name, but not this content
-    TP_FOREIGN,       // no run did
-} tp_owner;
+typedef enum tperf_owner {
+    TPERF_OWN,           // it stands there as a run of this script wrote it
+    TPERF_OTHER_SCRIPTS, // as a run of another script wrote it
+    TPERF_CHANGED,       // a run wrote a file of that name, but not this content
+    TPERF_FOREIGN,       // no run did
+} tperf_owner;
 
 // Whose a file is; digest, if not NULL, gets its checksum. What is no regular file with one name is foreign.
-tp_owner tp_journal_owner(int at, const char *name, char digest[TP_SHA256_DIGITS + 1]);
+tperf_owner tperf_journal_owner(int at, const char *name, char digest[TPERF_SHA256_DIGITS + 1]);
 
 // The checksum of what a descriptor holds, from its beginning; false with errno.
-bool tp_journal_hash(int descriptor, char digest[TP_SHA256_DIGITS + 1]);
+bool tperf_journal_hash(int descriptor, char digest[TPERF_SHA256_DIGITS + 1]);
 
 // Notes that a run of this script writes (name, digest) into the folder; false with errno.
-bool tp_journal_note(int at, const char *name, const char *digest);
+bool tperf_journal_note(int at, const char *name, const char *digest);
 
 // Removes the journal of a folder, if there is one.
-void tp_journal_remove(int at);
+void tperf_journal_remove(int at);
 
 #endif

@@ -170,11 +170,11 @@ static int push_failure(lua_State *L, const char *path) {
 static int input_open(lua_State *L) {
     size_t length;
     const char *path = luaL_checklstring(L, 1, &length);
-    luaL_Stream *stream = tp_bind_new_stream(L);
+    luaL_Stream *stream = tperf_bind_new_stream(L);
     int descriptor = -1;
     errno = ENOENT;
     if (strlen(path) == length) descriptor = open_for_reading(path);
-    if (descriptor >= 0 && tp_bind_open_stream(stream, descriptor, "rb")) return 1;
+    if (descriptor >= 0 && tperf_bind_open_stream(stream, descriptor, "rb")) return 1;
     return push_failure(L, path);
 }
 
@@ -191,11 +191,11 @@ static bool name_of(int descriptor, const char *path, char real[PATH_MAX]) {
 static int input_real(lua_State *L) {
     size_t length;
     const char *path = luaL_checklstring(L, 1, &length);
-    char real[PATH_MAX], digest[TP_SHA256_DIGITS + 1] = "";
+    char real[PATH_MAX], digest[TPERF_SHA256_DIGITS + 1] = "";
     errno = ENOENT;
     int descriptor = strlen(path) == length ? open_for_reading(path) : -1;
     bool known = descriptor >= 0 && name_of(descriptor, path, real) &&
-                 (!lua_toboolean(L, 2) || tp_journal_hash(descriptor, digest));
+                 (!lua_toboolean(L, 2) || tperf_journal_hash(descriptor, digest));
     int error = errno;
     if (descriptor >= 0) close(descriptor);
     errno = error;
@@ -205,7 +205,7 @@ static int input_real(lua_State *L) {
     return 2;
 }
 
-void tp_input_push(lua_State *L) {
+void tperf_input_push(lua_State *L) {
     static const luaL_Reg functions[] = {{"open", input_open}, {"real", input_real}, {NULL, NULL}};
     luaL_newlib(L, functions);
 }

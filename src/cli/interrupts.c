@@ -1,4 +1,4 @@
-// interrupts.c: Ctrl-C. The first asks (tp_interrupt_raise): a search or a sweep takes the request and ends with what
+// interrupts.c: Ctrl-C. The first asks (tperf_interrupt_raise): a search or a sweep takes the request and ends with what
 // it has, anything else ends at its next instruction (limits.c). The second kills. What does not answer, because it is
 // inside one long call of C or because a callback of the search loops, has a grace of processor time; then a thread
 // that does nothing else ends the program.
@@ -40,11 +40,11 @@ static long long busy_since(void) {
     return milliseconds(keyboard.main_clock) - atomic_load(&keyboard.busy_at);
 }
 
-bool tp_interrupts_overdue(void) {
+bool tperf_interrupts_overdue(void) {
     return busy_since() > CALLBACK_GRACE;
 }
 
-void tp_interrupts_claim_end(void) {
+void tperf_interrupts_claim_end(void) {
     if (!atomic_flag_test_and_set(&keyboard.ending)) return;
     for (;;)
         pause(); // another thread ends the program at this moment
@@ -52,7 +52,7 @@ void tp_interrupts_claim_end(void) {
 
 static noreturn void end_program(void) {
     static const char message[] = "tperf: interrupted\n";
-    tp_interrupts_claim_end();
+    tperf_interrupts_claim_end();
     alarm(1); // kills, should a stream be locked for ever
     fflush(NULL);
     ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
@@ -66,7 +66,7 @@ static void *watch(void *unused) {
         while (sem_wait(&keyboard.pressed) != 0)
             ;
         long long start = milliseconds(CLOCK_MONOTONIC);
-        while (*tp_interrupt_flag() && !tp_limits_interactive()) {
+        while (*tperf_interrupt_flag() && !tperf_limits_interactive()) {
             long long busy = busy_since(), past = milliseconds(CLOCK_MONOTONIC) - start;
             if (busy > GRACE || (busy > SOME && past > LATE) || past > ENOUGH) end_program();
             nanosleep(&moment, NULL);
@@ -92,15 +92,15 @@ static void start_watching(void) {
 
 static void on_interrupt(int signal_number) {
     int error = errno;
-    signal(signal_number, tp_cli_end); // the next one kills, should nobody honour this one
+    signal(signal_number, tperf_cli_end); // the next one kills, should nobody honour this one
     atomic_store(&keyboard.busy_at, milliseconds(keyboard.main_clock));
-    tp_interrupt_raise();
-    tp_limits_look(keyboard.L);
+    tperf_interrupt_raise();
+    tperf_limits_look(keyboard.L);
     if (keyboard.watched) sem_post(&keyboard.pressed);
     errno = error;
 }
 
-void tp_interrupts_catch(lua_State *L) {
+void tperf_interrupts_catch(lua_State *L) {
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler =
@@ -111,16 +111,16 @@ void tp_interrupts_catch(lua_State *L) {
         keyboard.main_clock = CLOCK_MONOTONIC;
     start_watching();
     sigaction(SIGINT, &action, NULL);
-    if (tp_ranks_count() > 1) sigaction(SIGTERM, &action, NULL);
+    if (tperf_ranks_count() > 1) sigaction(SIGTERM, &action, NULL);
 }
 
 static void on_interrupt_of_worker(int signal_number) {
     (void)signal_number;
-    tp_interrupt_raise();
+    tperf_interrupt_raise();
     alarm(2);
 }
 
-void tp_interrupts_leave_to_first(void) {
+void tperf_interrupts_leave_to_first(void) {
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = on_interrupt_of_worker;

@@ -13,13 +13,13 @@
 #include "cli/folder.h"
 #include "io/stage.h"
 
-static const char journal[] = TP_STAGE_PREFIX "written";
+static const char journal[] = TPERF_STAGE_PREFIX "written";
 
 enum { MOST_BYTES = 16 << 20, TIDY_BYTES = 1 << 20 };
 
 static const off_t MOST_HASHED = (off_t)4 << 30;
 
-bool tp_journal_hash(int descriptor, char digest[TP_SHA256_DIGITS + 1]) {
+bool tperf_journal_hash(int descriptor, char digest[TPERF_SHA256_DIGITS + 1]) {
     static char block[1 << 16];
     struct stat info;
     if (fstat(descriptor, &info) != 0) return false;
@@ -27,14 +27,14 @@ bool tp_journal_hash(int descriptor, char digest[TP_SHA256_DIGITS + 1]) {
         errno = EFBIG;
         return false;
     }
-    tp_sha256 hash;
-    tp_sha256_start(&hash);
+    tperf_sha256 hash;
+    tperf_sha256_start(&hash);
     off_t at = 0;
     for (ssize_t got; (got = pread(descriptor, block, sizeof block, at)) != 0; at += got) {
         if (got < 0) return false;
-        tp_sha256_add(&hash, block, (size_t)got);
+        tperf_sha256_add(&hash, block, (size_t)got);
     }
-    tp_sha256_finish_text(&hash, digest);
+    tperf_sha256_finish_text(&hash, digest);
     return true;
 }
 
@@ -54,7 +54,7 @@ static char *read_journal(int at, size_t *size) {
 // The script in a line of a journal that names the file, and its length; NULL when it names another. The digest lies at
 // the line's beginning.
 static const char *names(const char *line, size_t length, const char *name, size_t *script_length) {
-    size_t before = TP_SHA256_DIGITS + 2, of_name = strlen(name);
+    size_t before = TPERF_SHA256_DIGITS + 2, of_name = strlen(name);
     if (length <= before + of_name || memcmp(line + before, name, of_name) != 0 ||
         line[before + of_name] != '\t')
         return NULL;
@@ -67,35 +67,35 @@ static size_t line_length(const char *line, const char *end) {
     return (size_t)((stop ? stop : end) - line);
 }
 
-static tp_owner owner_in(const char *text, size_t size, const char *name, const char *digest) {
-    const char *end = text + size, *script = tp_folder_script();
-    tp_owner owner = TP_FOREIGN;
+static tperf_owner owner_in(const char *text, size_t size, const char *name, const char *digest) {
+    const char *end = text + size, *script = tperf_folder_script();
+    tperf_owner owner = TPERF_FOREIGN;
     for (size_t length; text < end; text += length + 1) {
         size_t script_length;
         length = line_length(text, end);
         const char *found = names(text, length, name, &script_length);
         if (!found) continue;
-        bool same = memcmp(text, digest, TP_SHA256_DIGITS) == 0;
+        bool same = memcmp(text, digest, TPERF_SHA256_DIGITS) == 0;
         if (same && script_length == strlen(script) && memcmp(found, script, script_length) == 0)
-            return TP_OWN;
-        if (same) owner = TP_OTHER_SCRIPTS;
-        if (owner == TP_FOREIGN) owner = TP_CHANGED;
+            return TPERF_OWN;
+        if (same) owner = TPERF_OTHER_SCRIPTS;
+        if (owner == TPERF_FOREIGN) owner = TPERF_CHANGED;
     }
     return owner;
 }
 
-tp_owner tp_journal_owner(int at, const char *name, char digest[TP_SHA256_DIGITS + 1]) {
-    char own[TP_SHA256_DIGITS + 1];
+tperf_owner tperf_journal_owner(int at, const char *name, char digest[TPERF_SHA256_DIGITS + 1]) {
+    char own[TPERF_SHA256_DIGITS + 1];
     if (!digest) digest = own;
     int descriptor = openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     struct stat info;
     bool known = descriptor >= 0 && fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) &&
-                 info.st_nlink == 1 && tp_journal_hash(descriptor, digest);
+                 info.st_nlink == 1 && tperf_journal_hash(descriptor, digest);
     if (descriptor >= 0) close(descriptor);
-    if (!known) return TP_FOREIGN;
+    if (!known) return TPERF_FOREIGN;
     size_t size;
     char *text = read_journal(at, &size);
-    tp_owner owner = text ? owner_in(text, size, name, digest) : TP_FOREIGN;
+    tperf_owner owner = text ? owner_in(text, size, name, digest) : TPERF_FOREIGN;
     free(text);
     return owner;
 }
@@ -144,23 +144,23 @@ static bool append(int at, const char *line, size_t length) {
     return good;
 }
 
-bool tp_journal_note(int at, const char *name, const char *digest) {
-    char line[TP_SHA256_DIGITS + NAME_MAX + 1024];
+bool tperf_journal_note(int at, const char *name, const char *digest) {
+    char line[TPERF_SHA256_DIGITS + NAME_MAX + 1024];
     size_t size;
     char *text = read_journal(at, &size);
     if (!text) return false;
-    bool done = owner_in(text, size, name, digest) == TP_OWN;
+    bool done = owner_in(text, size, name, digest) == TPERF_OWN;
     // A line that a crash cut short gets its end.
     const char *start = size > 0 && text[size - 1] != '\n' ? "\n" : "";
     int length =
-        snprintf(line, sizeof line, "%s%s  %s\t%s\n", start, digest, name, tp_folder_script());
+        snprintf(line, sizeof line, "%s%s  %s\t%s\n", start, digest, name, tperf_folder_script());
     if (!done && size > TIDY_BYTES) {
         size_t rest = tidy(text, size, name);
         char *longer = realloc(text, rest + (size_t)length);
         if (longer) {
             text = longer;
             memcpy(text + rest, line, (size_t)length);
-            done = tp_stage_whole(at, journal, text, rest + (size_t)length, true);
+            done = tperf_stage_whole(at, journal, text, rest + (size_t)length, true);
         }
     } else if (!done) {
         done = append(at, line, (size_t)length);
@@ -169,6 +169,6 @@ bool tp_journal_note(int at, const char *name, const char *digest) {
     return done;
 }
 
-void tp_journal_remove(int at) {
+void tperf_journal_remove(int at) {
     unlinkat(at, journal, 0);
 }

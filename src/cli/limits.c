@@ -42,12 +42,12 @@ static void spend(uint64_t steps) {
     lua_sethook(limits.main, on_count, LUA_MASKCOUNT, 1);
 }
 
-bool tp_limits_spend(uint64_t steps) {
+bool tperf_limits_spend(uint64_t steps) {
     if (limits.counting) spend(steps);
-    return *tp_interrupt_flag() || limits.hurried;
+    return *tperf_interrupt_flag() || limits.hurried;
 }
 
-void *tp_limits_allocate(void *unused, void *block, size_t old_size, size_t new_size) {
+void *tperf_limits_allocate(void *unused, void *block, size_t old_size, size_t new_size) {
     (void)unused;
     size_t old = block ? old_size : 0; // with no block, Lua passes the kind of object here
     if (new_size == 0) {
@@ -70,13 +70,13 @@ void *tp_limits_allocate(void *unused, void *block, size_t old_size, size_t new_
     return result;
 }
 
-void tp_limits_end(void) {
+void tperf_limits_end(void) {
 #ifdef NDEBUG // else leaks are looked for
     limits.ending = true;
 #endif
 }
 
-const char *tp_limits_memory_hint(void) {
+const char *tperf_limits_memory_hint(void) {
     static char text[96];
     if (!limits.memory_hit) return "";
     snprintf(text, sizeof text, " (the limit is %.6g MiB; --max-memory SIZE raises it)",
@@ -106,10 +106,10 @@ static void stop(lua_State *L, const char *message) {
         lua_concat(L, 2);
         lua_error(L);
     }
-    tp_interrupts_claim_end();
+    tperf_interrupts_claim_end();
     fflush(stdout); // what the script printed comes before the reason it ended
     fprintf(stderr, "tperf: %s%s\n", lua_tostring(L, -1), message);
-    tp_cli_exit(1);
+    tperf_cli_exit(1);
 }
 
 // A search takes the request itself and ends with the best so far, also when it is in Lua at the moment; a sweep ends
@@ -118,18 +118,18 @@ static bool is_searching(lua_State *L) {
     lua_Debug ar;
     for (int level = 0; lua_getstack(L, level, &ar); level++) {
         lua_getinfo(L, "S", &ar);
-        if (strcmp(ar.source, "@lua/tperf/search.lua") == 0 ||
-            strcmp(ar.source, "@lua/tperf/sweep/runner.lua") == 0)
+        if (strcmp(ar.source, "@lua/tperf/question/search/init.lua") == 0 ||
+            strcmp(ar.source, "@lua/tperf/question/sweep/runner.lua") == 0)
             return true;
     }
     return false;
 }
 
-void tp_limits_charge(lua_State *L, uint64_t steps) {
+void tperf_limits_charge(lua_State *L, uint64_t steps) {
     limits.steps += steps;
     // Ranks other than the first end when that says so.
-    if (*tp_interrupt_flag() && tp_ranks_self() == 0 &&
-        (!is_searching(L) || tp_interrupts_overdue()) && tp_interrupt_take())
+    if (*tperf_interrupt_flag() && tperf_ranks_self() == 0 &&
+        (!is_searching(L) || tperf_interrupts_overdue()) && tperf_interrupt_take())
         stop(L, "interrupted");
     if (!limits.step_limit || limits.steps < limits.step_limit) return;
     char message[128];
@@ -141,22 +141,22 @@ void tp_limits_charge(lua_State *L, uint64_t steps) {
 
 static void on_count(lua_State *L, lua_Debug *ar) {
     (void)ar;
-    tp_limits_charge(L, limits.counting ? HOOK_EVERY : 0);
+    tperf_limits_charge(L, limits.counting ? HOOK_EVERY : 0);
     if (limits.hurried) lua_sethook(L, on_count, LUA_MASKCOUNT, HOOK_EVERY);
     limits.hurried = false;
     if (limits.counting) return;
-    if (*tp_interrupt_flag())
+    if (*tperf_interrupt_flag())
         lua_sethook(L, on_count, LUA_MASKCOUNT, HOOK_EVERY);
     else
         lua_sethook(L, NULL, 0, 0); // what on_interrupt asked for is done
 }
 
-void tp_limits_look(lua_State *L) {
+void tperf_limits_look(lua_State *L) {
     if (!limits.counting)
         lua_sethook(L, on_count, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
 }
 
-bool tp_limits_interactive(void) {
+bool tperf_limits_interactive(void) {
     return limits.interactive;
 }
 
@@ -193,12 +193,12 @@ static int limit_instructions(lua_State *L) {
 static int be_interactive(lua_State *L) {
     limits.interactive = true;
     limits.steps = 0;
-    lua_pushboolean(L, tp_interrupt_take());
-    tp_interrupts_catch(limits.main);
+    lua_pushboolean(L, tperf_interrupt_take());
+    tperf_interrupts_catch(limits.main);
     return 1;
 }
 
-void tp_limits_push(lua_State *L) {
+void tperf_limits_push(lua_State *L) {
     limits.main = L;
     static const luaL_Reg functions[] = {
         {"memory", limit_memory},

@@ -91,6 +91,6 @@ static int line(lua_State *L) {
     return 1;
 }
 
-void tp_line_push(lua_State *L) {
+void tperf_line_push(lua_State *L) {
     lua_pushcfunction(L, line);
 }

@@ -36,16 +36,16 @@ static bool close_output(void) {
     return !failed;
 }
 
-noreturn void tp_cli_exit(int status) {
-    tp_output_abandon();
+noreturn void tperf_cli_exit(int status) {
+    tperf_output_abandon();
     if (!close_output() && status == 0) status = 1;
-    tp_ranks_finish();
+    tperf_ranks_finish();
     exit(status);
 }
 
 // A run came to its end: what it left open is put in place. Returns its exit status.
 static int finish_files(int status) {
-    const char *failure = tp_output_finish();
+    const char *failure = tperf_output_finish();
     if (!failure) return status;
     fflush(stdout);
     fprintf(stderr, "tperf: %s\n", failure);
@@ -62,8 +62,8 @@ static bool reserve_streams(void) {
     return true;
 }
 
-void tp_cli_end(int signal_number) {
-    tp_stage_discard_all();
+void tperf_cli_end(int signal_number) {
+    tperf_stage_discard_all();
     signal(signal_number, SIG_DFL);
     raise(signal_number);
 }
@@ -73,7 +73,7 @@ static void tidy_at_signals(void) {
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         struct sigaction action;
         if (sigaction(ends[i], NULL, &action) != 0 || action.sa_handler != SIG_DFL) continue;
-        action.sa_handler = tp_cli_end;
+        action.sa_handler = tperf_cli_end;
         sigemptyset(&action.sa_mask);
         sigaction(ends[i], &action, NULL);
     }
@@ -108,7 +108,7 @@ static int set_verbose(lua_State *L) {
 }
 
 static int exit_now(lua_State *L) {
-    tp_cli_exit(finish_files((int)luaL_checkinteger(L, 1)));
+    tperf_cli_exit(finish_files((int)luaL_checkinteger(L, 1)));
 }
 
 // What lua/tperf/cli/ needs from this side: see lua/tperf/cli/init.lua.
@@ -118,15 +118,15 @@ static void push_host(lua_State *L) {
     lua_setfield(L, -2, "verbose");
     lua_pushcfunction(L, exit_now);
     lua_setfield(L, -2, "exit");
-    tp_limits_push(L);
+    tperf_limits_push(L);
     lua_setfield(L, -2, "limits");
-    tp_output_push(L);
+    tperf_output_push(L);
     lua_setfield(L, -2, "output");
-    tp_input_push(L);
+    tperf_input_push(L);
     lua_setfield(L, -2, "input");
-    tp_safe_push(L);
+    tperf_safe_push(L);
     lua_setfield(L, -2, "safe");
-    tp_line_push(L);
+    tperf_line_push(L);
     lua_setfield(L, -2, "line");
 }
 
@@ -135,13 +135,13 @@ static int run(lua_State *L) {
     char **argv = lua_touserdata(L, 2);
     lua_gc(L, LUA_GCSTOP); // the library's own code is no garbage
     luaL_openlibs(L);
-    tp_bind_open(L);
-    bool is_first = tp_ranks_self() == 0;
+    tperf_bind_open(L);
+    bool is_first = tperf_ranks_self() == 0;
     if (is_first)
-        tp_interrupts_catch(L);
+        tperf_interrupts_catch(L);
     else
-        tp_interrupts_leave_to_first();
-    tp_store_ask(tp_limits_spend);
+        tperf_interrupts_leave_to_first();
+    tperf_store_ask(tperf_limits_spend);
     lua_getglobal(L, "require");
     lua_pushstring(L, is_first ? "tperf.cli" : "tperf.cli.worker");
     lua_call(L, 1, 1);
@@ -161,7 +161,7 @@ static int report(lua_State *L, int status) {
     if (!message) message = "an error without a message";
     fflush(stdout); // what was printed comes before the reason it ended
     bool memory = status == LUA_ERRMEM || strstr(message, "not enough memory");
-    fprintf(stderr, "tperf: %s%s\n", message, memory ? tp_limits_memory_hint() : "");
+    fprintf(stderr, "tperf: %s%s\n", message, memory ? tperf_limits_memory_hint() : "");
     if (verbose && lua_rawgetp(L, LUA_REGISTRYINDEX, &traceback_key) == LUA_TSTRING)
         fprintf(stderr, "%s\n", lua_tostring(L, -1));
     return 1;
@@ -170,9 +170,9 @@ static int report(lua_State *L, int status) {
 int main(int argc, char **argv) {
     if (!reserve_streams()) return 1; // there is nowhere to say so
     tidy_at_signals();
-    tp_ranks_start(&argc, &argv);
-    tp_store_use_heap(&(tp_heap){tp_limits_allocate, NULL});
-    lua_State *L = lua_newstate(tp_limits_allocate, NULL);
+    tperf_ranks_start(&argc, &argv);
+    tperf_store_use_heap(&(tperf_heap){tperf_limits_allocate, NULL});
+    lua_State *L = lua_newstate(tperf_limits_allocate, NULL);
     if (!L) {
         fprintf(stderr, "tperf: not enough memory\n");
         return 1;
@@ -183,8 +183,8 @@ int main(int argc, char **argv) {
     lua_pushlightuserdata(L, argv);
     int status = lua_pcall(L, 2, 1, 1);
     int result = status == LUA_OK ? finish_files((int)lua_tointeger(L, -1)) : report(L, status);
-    tp_output_abandon();
-    tp_limits_end();
+    tperf_output_abandon();
+    tperf_limits_end();
     lua_close(L); // for finalizers and what is to be closed
-    tp_cli_exit(result);
+    tperf_cli_exit(result);
 }

@@ -27,11 +27,11 @@ static const char others[] = "another script wrote it";
 
 typedef struct open_file {
     FILE *file; // NULL: this place is free
-    tp_stage *stage;
+    tperf_stage *stage;
     char path[PATH_MAX]; // as the script says it
 } open_file;
 
-static open_file files[TP_STAGE_MOST];
+static open_file files[TPERF_STAGE_MOST];
 
 // The first file that could not be written, and why. A script may not look (or close files by leaving them to the
 // garbage collector), but the run has failed.
@@ -45,21 +45,22 @@ static void note_failure(const char *path) {
 }
 
 static open_file *find(const FILE *file) {
-    for (int i = 0; i < TP_STAGE_MOST; i++) {
+    for (int i = 0; i < TPERF_STAGE_MOST; i++) {
         if (files[i].file == file) return &files[i];
     }
     return NULL;
 }
 
 // Puts what was written to the stage in place of what is there, when that is the script's own. Frees the stage.
-static bool put_in_place(tp_stage *stage) {
-    char digest[TP_SHA256_DIGITS + 1];
-    int at = tp_stage_folder(stage);
-    const char *name = tp_stage_name(stage);
-    bool replace = tp_journal_owner(at, name, NULL) == TP_OWN;
-    if (tp_journal_hash(tp_stage_descriptor(stage), digest) && tp_journal_note(at, name, digest))
-        return tp_stage_commit(stage, replace);
-    tp_stage_discard(stage);
+static bool put_in_place(tperf_stage *stage) {
+    char digest[TPERF_SHA256_DIGITS + 1];
+    int at = tperf_stage_folder(stage);
+    const char *name = tperf_stage_name(stage);
+    bool replace = tperf_journal_owner(at, name, NULL) == TPERF_OWN;
+    if (tperf_journal_hash(tperf_stage_descriptor(stage), digest) &&
+        tperf_journal_note(at, name, digest))
+        return tperf_stage_commit(stage, replace);
+    tperf_stage_discard(stage);
     return false;
 }
 
@@ -70,7 +71,7 @@ static bool finish_file(open_file *open) {
     open->file = NULL;
     if (!written) {
         if (!errno) errno = EIO;
-        tp_stage_discard(open->stage);
+        tperf_stage_discard(open->stage);
     }
     bool done = written && put_in_place(open->stage);
     if (!done) note_failure(open->path);
@@ -87,24 +88,24 @@ static int close_file(lua_State *L) {
     return luaL_fileresult(L, done, NULL);
 }
 
-const char *tp_output_finish(void) {
-    for (int i = 0; i < TP_STAGE_MOST; i++) {
+const char *tperf_output_finish(void) {
+    for (int i = 0; i < TPERF_STAGE_MOST; i++) {
         if (files[i].file) finish_file(&files[i]);
     }
     return failure[0] ? failure : NULL;
 }
 
-void tp_output_abandon(void) {
-    for (int i = 0; i < TP_STAGE_MOST; i++) {
-        if (files[i].file) tp_stage_discard(files[i].stage);
+void tperf_output_abandon(void) {
+    for (int i = 0; i < TPERF_STAGE_MOST; i++) {
+        if (files[i].file) tperf_stage_discard(files[i].stage);
         files[i].file = NULL;
     }
-    tp_stage_discard_all();
+    tperf_stage_discard_all();
 }
 
 // output.finish(): closes what a script left open; nil and a message when any file of the run could not be written.
 static int finish(lua_State *L) {
-    const char *message = tp_output_finish();
+    const char *message = tperf_output_finish();
     lua_pushboolean(L, !message);
     if (!message) return 1;
     lua_pushnil(L);
@@ -132,7 +133,7 @@ static int set_folder(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     make_folders(path);
     char real[PATH_MAX];
-    if (!realpath(path, real) || !tp_folder_set(real)) return luaL_fileresult(L, 0, path);
+    if (!realpath(path, real) || !tperf_folder_set(real)) return luaL_fileresult(L, 0, path);
     lua_pushstring(L, real);
     return 1;
 }
@@ -153,13 +154,13 @@ static int refuse(lua_State *L, const char *whole, const char *why) {
         lua_pushfstring(L,
                         "cannot write '%s': %s (the output folder is %s; --out DIR names another, "
                         "--trust lifts this)",
-                        path, why, tp_folder_path());
+                        path, why, tperf_folder_path());
     return 2;
 }
 
 // Whether something stands at a place, and NULL, or why a script may not replace it. An error number in errno
 // when that cannot be told, and when it is no file of its own: a pipe, a folder, a second name of a file.
-static const char *check_existing(const tp_place *place, bool *exists) {
+static const char *check_existing(const tperf_place *place, bool *exists) {
     struct stat info;
     *exists = fstatat(place->at, place->name, &info, AT_SYMLINK_NOFOLLOW) == 0;
     if (!*exists && errno != ENOENT) return NULL;
@@ -169,18 +170,18 @@ static const char *check_existing(const tp_place *place, bool *exists) {
         errno = S_ISDIR(info.st_mode) ? EISDIR : EPERM;
         return NULL;
     }
-    static const char *const reasons[] = {NULL, others, changed, foreign}; // by tp_owner
-    const char *reason = reasons[tp_journal_owner(place->at, place->name, NULL)];
+    static const char *const reasons[] = {NULL, others, changed, foreign}; // by tperf_owner
+    const char *reason = reasons[tperf_journal_owner(place->at, place->name, NULL)];
     errno = 0;
     return reason;
 }
 
 // Resolves argument i to a place where a script may write; the caller closes place->at. Otherwise closes it and
 // returns how many values stand for that on the stack.
-static int resolve(lua_State *L, int i, tp_place *place, bool *exists) {
+static int resolve(lua_State *L, int i, tperf_place *place, bool *exists) {
     size_t length;
     const char *path = luaL_checklstring(L, i, &length);
-    const char *refusal = tp_folder_place(path, length, place);
+    const char *refusal = tperf_folder_place(path, length, place);
     if (refusal) return refuse(L, path, refusal);
     if (place->at < 0) return luaL_fileresult(L, 0, path);
     refusal = check_existing(place, exists);
@@ -204,36 +205,38 @@ static bool is_mode(const char *mode) {
 }
 
 // Copies the file that stands at a place into the stage that will replace it.
-static bool copy_existing(const tp_place *place, tp_stage *stage) {
+static bool copy_existing(const tperf_place *place, tperf_stage *stage) {
     char block[1 << 14];
     int from = openat(place->at, place->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (from < 0) return false;
     ssize_t got;
-    while ((got = read(from, block, sizeof block)) > 0 && tp_stage_write(stage, block, (size_t)got))
+    while ((got = read(from, block, sizeof block)) > 0 &&
+           tperf_stage_write(stage, block, (size_t)got))
         continue;
     int error = errno;
     close(from);
     errno = error;
-    return got == 0 && lseek(tp_stage_descriptor(stage), 0, SEEK_SET) == 0;
+    return got == 0 && lseek(tperf_stage_descriptor(stage), 0, SEEK_SET) == 0;
 }
 
-static tp_stage *begin(const tp_place *place, bool exists, char kind) {
+static tperf_stage *begin(const tperf_place *place, bool exists, char kind) {
     if (kind == 'r' && !exists) {
         errno = ENOENT;
         return NULL;
     }
-    tp_stage *stage = tp_stage_begin(place->at, place->name);
+    tperf_stage *stage = tperf_stage_begin(place->at, place->name);
     if (!stage || !exists || kind == 'w' || copy_existing(place, stage)) return stage;
-    tp_stage_discard(stage);
+    tperf_stage_discard(stage);
     return NULL;
 }
 
 // Opens the stream on a copy of the stage's descriptor; false with errno, and without the stage.
-static bool open_stage(luaL_Stream *stream, tp_stage *stage, const char *mode, const char *path) {
-    int descriptor = fcntl(tp_stage_descriptor(stage), F_DUPFD_CLOEXEC, 3);
+static bool open_stage(luaL_Stream *stream, tperf_stage *stage, const char *mode,
+                       const char *path) {
+    int descriptor = fcntl(tperf_stage_descriptor(stage), F_DUPFD_CLOEXEC, 3);
     open_file *open = find(NULL);
-    if (!open || descriptor < 0 || !tp_bind_open_stream(stream, descriptor, mode)) {
-        tp_stage_discard(stage);
+    if (!open || descriptor < 0 || !tperf_bind_open_stream(stream, descriptor, mode)) {
+        tperf_stage_discard(stage);
         return false;
     }
     stream->closef = close_file;
@@ -245,15 +248,15 @@ static bool open_stage(luaL_Stream *stream, tp_stage *stage, const char *mode, c
 
 // output.open(path, mode): a file for writing, as io.open.
 static int output_open(lua_State *L) {
-    tp_place place;
+    tperf_place place;
     bool exists;
     size_t length;
     const char *path = luaL_checkstring(L, 1), *mode = luaL_checklstring(L, 2, &length);
     luaL_argcheck(L, strlen(mode) == length && is_mode(mode), 2, "invalid mode");
-    luaL_Stream *stream = tp_bind_new_stream(L);
+    luaL_Stream *stream = tperf_bind_new_stream(L);
     int refused = resolve(L, 1, &place, &exists);
     if (refused) return refused;
-    tp_stage *stage = begin(&place, exists, mode[0]);
+    tperf_stage *stage = begin(&place, exists, mode[0]);
     bool opened = stage && open_stage(stream, stage, mode, path);
     int error = errno;
     close(place.at);
@@ -275,7 +278,7 @@ static int push_failure(lua_State *L, const char *path) {
 
 // output.write(path, text): a file whole; or nil and a message.
 static int output_write(lua_State *L) {
-    tp_place place;
+    tperf_place place;
     bool exists;
     size_t size;
     const char *path = luaL_checkstring(L, 1), *text = luaL_checklstring(L, 2, &size);
@@ -287,9 +290,9 @@ static int output_write(lua_State *L) {
                         lua_tointeger(L, -2) == ENOENT ? " (make the folder first)" : "");
         return 2;
     }
-    tp_stage *stage = tp_stage_begin(place.at, place.name);
-    bool written = stage && tp_stage_write(stage, text, size);
-    if (stage && !written) tp_stage_discard(stage);
+    tperf_stage *stage = tperf_stage_begin(place.at, place.name);
+    bool written = stage && tperf_stage_write(stage, text, size);
+    if (stage && !written) tperf_stage_discard(stage);
     bool done = written && put_in_place(stage);
     int error = errno;
     close(place.at);
@@ -302,24 +305,24 @@ static int output_write(lua_State *L) {
 // output.keep(path, bytes): the absolute path of a database, made with these bytes if missing; for the library, which
 // leaves what is none of its own as it is.
 static int output_keep(lua_State *L) {
-    tp_place place;
+    tperf_place place;
     size_t length, size;
     const char *path = luaL_checklstring(L, 1, &length), *bytes = luaL_checklstring(L, 2, &size);
-    const char *refusal = tp_folder_place(path, length, &place);
+    const char *refusal = tperf_folder_place(path, length, &place);
     if (refusal) return refuse(L, path, refusal);
-    bool made = place.at >= 0 && tp_store_make(place.at, place.name, bytes, size);
+    bool made = place.at >= 0 && tperf_store_make(place.at, place.name, bytes, size);
     int error = errno;
     if (place.at >= 0) close(place.at);
     errno = error;
     if (!made) return luaL_fileresult(L, 0, path);
-    const char *folder = tp_folder_path();
+    const char *folder = tperf_folder_path();
     lua_pushfstring(L, "%s/%s", strcmp(folder, "/") == 0 ? "" : folder, place.plain);
     return 1;
 }
 
 // output.remove(path): a file of a run, as os.remove.
 static int output_remove(lua_State *L) {
-    tp_place place;
+    tperf_place place;
     bool exists;
     int refused = resolve(L, 1, &place, &exists);
     if (refused) return refused;
@@ -332,10 +335,10 @@ static int output_remove(lua_State *L) {
 
 // output.retire(path): removes what a run of any script wrote; for the program.
 static int output_retire(lua_State *L) {
-    tp_place place;
+    tperf_place place;
     size_t length;
     const char *path = luaL_checklstring(L, 1, &length);
-    const char *refusal = tp_folder_place(path, length, &place);
+    const char *refusal = tperf_folder_place(path, length, &place);
     if (refusal) return refuse(L, path, refusal);
     if (place.at < 0) return luaL_fileresult(L, 0, path);
     bool exists;
@@ -351,18 +354,18 @@ static int output_retire(lua_State *L) {
 }
 
 // Notes what the file will be under its new name, and moves it there.
-static bool move(const tp_place *from, const tp_place *to, bool replace) {
-    char digest[TP_SHA256_DIGITS + 1];
-    if (tp_journal_owner(from->at, from->name, digest) == TP_OWN)
-        return tp_journal_note(to->at, to->name, digest) &&
-               tp_stage_move(from->at, from->name, to->at, to->name, replace);
+static bool move(const tperf_place *from, const tperf_place *to, bool replace) {
+    char digest[TPERF_SHA256_DIGITS + 1];
+    if (tperf_journal_owner(from->at, from->name, digest) == TPERF_OWN)
+        return tperf_journal_note(to->at, to->name, digest) &&
+               tperf_stage_move(from->at, from->name, to->at, to->name, replace);
     errno = ENOENT;
     return false;
 }
 
 // output.rename(from, to), as os.rename.
 static int output_rename(lua_State *L) {
-    tp_place from, to;
+    tperf_place from, to;
     bool exists;
     luaL_checkstring(L, 2);
     int refused = resolve(L, 1, &from, &exists);
@@ -385,25 +388,25 @@ static int output_rename(lua_State *L) {
 
 // output.script(path): which script runs.
 static int set_script(lua_State *L) {
-    tp_folder_set_script(luaL_checkstring(L, 1));
+    tperf_folder_set_script(luaL_checkstring(L, 1));
     return 0;
 }
 
 // output.claim(path, checksum): a manifest says that a run of this script wrote this file. If it is still as it was
 // then, scripts may replace it.
 static int claim(lua_State *L) {
-    tp_place place;
+    tperf_place place;
     size_t length, size;
-    char digest[TP_SHA256_DIGITS + 1];
+    char digest[TPERF_SHA256_DIGITS + 1];
     const char *path = luaL_checklstring(L, 1, &length), *wanted = luaL_checklstring(L, 2, &size);
-    if (tp_folder_place(path, length, &place) || place.at < 0) return 0;
+    if (tperf_folder_place(path, length, &place) || place.at < 0) return 0;
     int descriptor =
         openat(place.at, place.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     struct stat info;
     if (descriptor >= 0 && fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) &&
-        size == TP_SHA256_DIGITS && tp_journal_hash(descriptor, digest) &&
+        size == TPERF_SHA256_DIGITS && tperf_journal_hash(descriptor, digest) &&
         strcmp(digest, wanted) == 0)
-        tp_journal_note(place.at, place.name, digest);
+        tperf_journal_note(place.at, place.name, digest);
     if (descriptor >= 0) close(descriptor);
     close(place.at);
     return 0;
@@ -413,19 +416,20 @@ static int claim(lua_State *L) {
 static int manifest(lua_State *L) {
     size_t size;
     const char *text = luaL_optlstring(L, 1, NULL, &size);
-    int at = tp_folder_descriptor();
-    if (!text) return luaL_fileresult(L, unlinkat(at, TP_MANIFEST, 0) == 0, TP_MANIFEST);
-    if (!tp_stage_whole(at, TP_MANIFEST, text, size, false)) return push_failure(L, TP_MANIFEST);
+    int at = tperf_folder_descriptor();
+    if (!text) return luaL_fileresult(L, unlinkat(at, TPERF_MANIFEST, 0) == 0, TPERF_MANIFEST);
+    if (!tperf_stage_whole(at, TPERF_MANIFEST, text, size, false))
+        return push_failure(L, TPERF_MANIFEST);
     lua_pushboolean(L, true);
     return 1;
 }
 
 // output.make_folder(path): a folder below the output folder; nil and a message when it cannot be made.
 static int make_folder(lua_State *L) {
-    tp_place place;
+    tperf_place place;
     size_t length;
     const char *path = luaL_checklstring(L, 1, &length);
-    const char *refusal = tp_folder_place(path, length, &place);
+    const char *refusal = tperf_folder_place(path, length, &place);
     if (refusal) return refuse(L, path, refusal);
     int result = place.at < 0 ? -1 : mkdirat(place.at, place.name, 0777);
     int error = errno;
@@ -451,7 +455,7 @@ static int remove_folder(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     int at = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (at >= 0) {
-        tp_journal_remove(at);
+        tperf_journal_remove(at);
         close(at);
     }
     return luaL_fileresult(L, rmdir(path) == 0, path);
@@ -477,7 +481,7 @@ static int silence(lua_State *L) {
     return 0;
 }
 
-void tp_output_push(lua_State *L) {
+void tperf_output_push(lua_State *L) {
     static const luaL_Reg functions[] = {
         {"folder", set_folder},
         {"open", output_open},

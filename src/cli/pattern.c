@@ -12,11 +12,11 @@ enum { ONCE = 0, CHARGE_EVERY = 4096, BYTES_PER_STEP = 8 }; // of bytes that are
 
 typedef struct reader {
     const char *at, *end;
-    tp_pattern *pattern;
-    tp_pattern_item *item; // being filled
+    tperf_pattern *pattern;
+    tperf_pattern_item *item; // being filled
     int repeats, open_count;
-    int open[TP_PATTERN_CAPTURES]; // captures not closed yet, innermost last
-    bool closed[TP_PATTERN_CAPTURES];
+    int open[TPERF_PATTERN_CAPTURES]; // captures not closed yet, innermost last
+    bool closed[TPERF_PATTERN_CAPTURES];
 } reader;
 
 static void set_add(uint64_t *set, unsigned char c) {
@@ -93,8 +93,8 @@ static const char *compile_set(reader *r) {
 }
 
 static const char *compile_open(reader *r) {
-    tp_pattern *p = r->pattern;
-    if (p->captures == TP_PATTERN_CAPTURES) return "too many captures";
+    tperf_pattern *p = r->pattern;
+    if (p->captures == TPERF_PATTERN_CAPTURES) return "too many captures";
     bool position = r->at < r->end && *r->at == ')';
     r->item->kind = position ? POSITION : OPEN;
     r->item->a = (unsigned char)p->captures;
@@ -156,7 +156,7 @@ static const char *compile_escape(reader *r, bool *single) {
 
 static const char *compile_repeat(reader *r) {
     if (r->at >= r->end || !strchr("*+-?", *r->at) || *r->at == '\0') return NULL;
-    if (++r->repeats > TP_PATTERN_REPEATS) return "pattern too complex";
+    if (++r->repeats > TPERF_PATTERN_REPEATS) return "pattern too complex";
     r->item->repeat = (unsigned char)*r->at++;
     return NULL;
 }
@@ -180,24 +180,25 @@ static const char *compile_item(reader *r) {
     return error || !single ? error : compile_repeat(r);
 }
 
-const char *tp_pattern_compile(tp_pattern *pattern, const char *text, size_t length, bool anchors) {
+const char *tperf_pattern_compile(tperf_pattern *pattern, const char *text, size_t length,
+                                  bool anchors) {
     reader r = {.at = text, .end = text + length, .pattern = pattern, .item = pattern->items};
     pattern->captures = 0;
     pattern->anchored = anchors && length > 0 && text[0] == '^';
     if (pattern->anchored) r.at++;
     while (r.at < r.end) {
-        *r.item = (tp_pattern_item){.kind = SINGLE, .repeat = ONCE};
+        *r.item = (tperf_pattern_item){.kind = SINGLE, .repeat = ONCE};
         const char *error = compile_item(&r);
         if (error) return error;
         r.item++;
     }
-    *r.item = (tp_pattern_item){.kind = DONE};
+    *r.item = (tperf_pattern_item){.kind = DONE};
     return r.open_count ? "unfinished capture" : NULL;
 }
 
 // --- matching ---
 
-static void step(tp_match *m, size_t steps) {
+static void step(tperf_match *m, size_t steps) {
     m->steps += steps;
     if (m->steps < CHARGE_EVERY) return;
     uint64_t done = m->steps;
@@ -205,10 +206,10 @@ static void step(tp_match *m, size_t steps) {
     m->charge(m->context, done);
 }
 
-static const char *match_items(tp_match *m, const tp_pattern_item *item, const char *s);
+static const char *match_items(tperf_match *m, const tperf_pattern_item *item, const char *s);
 
 // As many as possible first, then fewer ("*" and "+").
-static const char *match_longest(tp_match *m, const tp_pattern_item *item, const char *s) {
+static const char *match_longest(tperf_match *m, const tperf_pattern_item *item, const char *s) {
     const char *last = s, *least = s + (item->repeat == '+');
     for (; last < m->end && set_has(item->set, *last); last++)
         step(m, 1);
@@ -221,7 +222,7 @@ static const char *match_longest(tp_match *m, const tp_pattern_item *item, const
 }
 
 // As few as possible first ("-").
-static const char *match_shortest(tp_match *m, const tp_pattern_item *item, const char *s) {
+static const char *match_shortest(tperf_match *m, const tperf_pattern_item *item, const char *s) {
     for (;; s++) {
         const char *end = match_items(m, item + 1, s);
         if (end) return end;
@@ -230,7 +231,7 @@ static const char *match_shortest(tp_match *m, const tp_pattern_item *item, cons
 }
 
 // "%bxy": from an x to the y that balances it.
-static const char *match_balance(tp_match *m, const tp_pattern_item *item, const char *s) {
+static const char *match_balance(tperf_match *m, const tperf_pattern_item *item, const char *s) {
     if (s >= m->end || (unsigned char)*s != item->a) return NULL;
     size_t depth = 1;
     for (s++; s < m->end; s++) {
@@ -245,13 +246,13 @@ static const char *match_balance(tp_match *m, const tp_pattern_item *item, const
 }
 
 // "%f[set]": here the previous byte is outside the set and the next one inside; the text's ends count as 0.
-static bool at_frontier(const tp_match *m, const tp_pattern_item *item, const char *s) {
+static bool at_frontier(const tperf_match *m, const tperf_pattern_item *item, const char *s) {
     char before = s > m->text ? s[-1] : '\0', after = s < m->end ? *s : '\0';
     return !set_has(item->set, before) && set_has(item->set, after);
 }
 
-static const char *match_back(tp_match *m, const tp_pattern_item *item, const char *s) {
-    const tp_capture *capture = &m->captures[item->a];
+static const char *match_back(tperf_match *m, const tperf_pattern_item *item, const char *s) {
+    const tperf_capture *capture = &m->captures[item->a];
     if (m->pattern->position[item->a]) return NULL; // a position is no text
     step(m, 1 + capture->length / BYTES_PER_STEP);
     bool same =
@@ -259,12 +260,12 @@ static const char *match_back(tp_match *m, const tp_pattern_item *item, const ch
     return same ? s + capture->length : NULL;
 }
 
-static const char *match_single(tp_match *m, const tp_pattern_item *item, const char *s) {
+static const char *match_single(tperf_match *m, const tperf_pattern_item *item, const char *s) {
     return s < m->end && set_has(item->set, *s) ? s + 1 : NULL;
 }
 
 // Captures need no undoing: whatever path reaches the end of the list has passed, and so set, each of them.
-static const char *match_items(tp_match *m, const tp_pattern_item *item, const char *s) {
+static const char *match_items(tperf_match *m, const tperf_pattern_item *item, const char *s) {
     for (; s; item++) {
         step(m, 1);
         switch ((enum kind)item->kind) {
@@ -273,7 +274,7 @@ static const char *match_items(tp_match *m, const tp_pattern_item *item, const c
         case AT_END:
             return s == m->end ? s : NULL;
         case POSITION:
-            m->captures[item->a] = (tp_capture){s, 0};
+            m->captures[item->a] = (tperf_capture){s, 0};
             break;
         case OPEN:
             m->captures[item->a].start = s;
@@ -305,6 +306,6 @@ static const char *match_items(tp_match *m, const tp_pattern_item *item, const c
     return NULL;
 }
 
-const char *tp_pattern_match(tp_match *match, const char *start) {
+const char *tperf_pattern_match(tperf_match *match, const char *start) {
     return match_items(match, match->pattern->items, start);
 }

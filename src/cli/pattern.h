@@ -9,43 +9,45 @@
 #include <stdint.h>
 
 enum {
-    TP_PATTERN_CAPTURES = 32,
-    TP_PATTERN_REPEATS = 200, // repeated items in a pattern, which bounds the matcher's recursion
+    TPERF_PATTERN_CAPTURES = 32,
+    TPERF_PATTERN_REPEATS =
+        200, // repeated items in a pattern, which bounds the matcher's recursion
 };
 
-typedef struct tp_pattern_item tp_pattern_item;
+typedef struct tperf_pattern_item tperf_pattern_item;
 
-struct tp_pattern_item {
+struct tperf_pattern_item {
     unsigned char kind, repeat;
     unsigned char a, b; // a capture's index, or the two characters of %b
     uint64_t set[4];    // which bytes a single-character item takes
 };
 
-typedef struct tp_pattern {
-    tp_pattern_item *items; // the caller's, one more than the pattern has bytes
+typedef struct tperf_pattern {
+    tperf_pattern_item *items; // the caller's, one more than the pattern has bytes
     bool anchored;
     int captures;
-    bool position[TP_PATTERN_CAPTURES]; // "()" captures
-} tp_pattern;
+    bool position[TPERF_PATTERN_CAPTURES]; // "()" captures
+} tperf_pattern;
 
-typedef struct tp_capture {
+typedef struct tperf_capture {
     const char *start;
     size_t length;
-} tp_capture;
+} tperf_capture;
 
-typedef struct tp_match {
-    const tp_pattern *pattern;
+typedef struct tperf_match {
+    const tperf_pattern *pattern;
     const char *text, *end;
-    tp_capture captures[TP_PATTERN_CAPTURES];
+    tperf_capture captures[TPERF_PATTERN_CAPTURES];
     uint64_t steps;                                // since the last report
     void (*charge)(void *context, uint64_t steps); // called every so many steps; need not return
     void *context;
-} tp_match;
+} tperf_match;
 
 // Fills in pattern; returns NULL, or what is wrong with the text. In gmatch "^" has no special meaning.
-const char *tp_pattern_compile(tp_pattern *pattern, const char *text, size_t length, bool anchors);
+const char *tperf_pattern_compile(tperf_pattern *pattern, const char *text, size_t length,
+                                  bool anchors);
 
 // Where the match that begins at start ends; NULL when there is none.
-const char *tp_pattern_match(tp_match *match, const char *start);
+const char *tperf_pattern_match(tperf_match *match, const char *start);
 
 #endif

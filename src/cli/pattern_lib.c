@@ -9,13 +9,13 @@
 enum { ITEMS_ON_STACK = 40, ITEM_STEPS = 32, BYTES_PER_STEP = 8 };
 
 typedef struct search {
-    tp_pattern pattern;
-    tp_match match;
-    tp_pattern_item few[ITEMS_ON_STACK];
+    tperf_pattern pattern;
+    tperf_match match;
+    tperf_pattern_item few[ITEMS_ON_STACK];
 } search;
 
 static void charge(void *context, uint64_t steps) {
-    tp_limits_charge(context, steps);
+    tperf_limits_charge(context, steps);
 }
 
 // Compiles the pattern at argument p for the text at argument t; long patterns get a userdata, pushed.
@@ -24,10 +24,10 @@ static void search_init(lua_State *L, search *s, int t, int p, bool anchors) {
     const char *text = luaL_checklstring(L, t, &text_length),
                *pattern = luaL_checklstring(L, p, &length);
     s->pattern.items = s->few;
-    if (length >= ITEMS_ON_STACK) tp_limits_charge(L, ITEM_STEPS * length);
+    if (length >= ITEMS_ON_STACK) tperf_limits_charge(L, ITEM_STEPS * length);
     if (length >= ITEMS_ON_STACK)
         s->pattern.items = lua_newuserdatauv(L, (length + 1) * sizeof *s->few, 0);
-    const char *error = tp_pattern_compile(&s->pattern, pattern, length, anchors);
+    const char *error = tperf_pattern_compile(&s->pattern, pattern, length, anchors);
     if (error) luaL_error(L, "%s", error);
     s->match.pattern = &s->pattern;
     s->match.text = text;
@@ -39,7 +39,7 @@ static void search_init(lua_State *L, search *s, int t, int p, bool anchors) {
 
 // Pushes capture i; with no captures in the pattern, number 0 is the whole match.
 static void push_capture(lua_State *L, const search *s, int i, const char *start, const char *end) {
-    const tp_capture *capture = &s->match.captures[i];
+    const tperf_capture *capture = &s->match.captures[i];
     if (s->pattern.captures == 0)
         lua_pushlstring(L, start, (size_t)(end - start));
     else if (s->pattern.position[i])
@@ -68,7 +68,7 @@ static ptrdiff_t start_of(lua_State *L, int i, size_t length) {
 static int find_plain(lua_State *L, const char *text, size_t length, ptrdiff_t from) {
     size_t wanted_length;
     const char *wanted = lua_tolstring(L, 2, &wanted_length);
-    tp_limits_charge(L, (length - (size_t)from + wanted_length) / BYTES_PER_STEP);
+    tperf_limits_charge(L, (length - (size_t)from + wanted_length) / BYTES_PER_STEP);
     const char *found = memmem(text + from, length - (size_t)from, wanted, wanted_length);
     if (!found) return lua_pushnil(L), 1;
     lua_pushinteger(L, found - text + 1);
@@ -88,7 +88,7 @@ static int find_or_match(lua_State *L, bool find) {
     search s;
     search_init(L, &s, 1, 2, true);
     for (const char *start = text + from; start <= s.match.end; start++) {
-        const char *end = tp_pattern_match(&s.match, start);
+        const char *end = tperf_pattern_match(&s.match, start);
         if (!end && s.pattern.anchored) break;
         if (!end) continue;
         if (!find) return push_captures(L, &s, start, end, true);
@@ -116,7 +116,7 @@ static int gmatch_next(lua_State *L) {
     gmatch *g = lua_touserdata(L, lua_upvalueindex(3));
     g->search.match.context = L; // the coroutine that asks
     for (; g->at <= g->search.match.end; g->at++) {
-        const char *start = g->at, *end = tp_pattern_match(&g->search.match, start);
+        const char *start = g->at, *end = tperf_pattern_match(&g->search.match, start);
         if (!end || end == g->last_end) continue;
         g->at = g->last_end = end;
         return push_captures(L, &g->search, start, end, true);
@@ -208,7 +208,7 @@ static int pattern_gsub(lua_State *L) {
     luaL_buffinit(L, &out);
     const char *last_end = NULL;
     for (const char *at = text; count < most;) {
-        const char *end = tp_pattern_match(&s.match, at);
+        const char *end = tperf_pattern_match(&s.match, at);
         if (end && end != last_end) {
             count++;
             add_replacement(L, &out, &s, at, end);
@@ -227,7 +227,7 @@ static int pattern_gsub(lua_State *L) {
     return 2;
 }
 
-void tp_pattern_add(lua_State *L) {
+void tperf_pattern_add(lua_State *L) {
     static const luaL_Reg functions[] = {
         {"find", pattern_find},
         {"match", pattern_match},

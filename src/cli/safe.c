@@ -17,13 +17,13 @@ static int standard(lua_State *L) {
 }
 
 static void charge_bytes(lua_State *L, size_t bytes) {
-    if (bytes >= BYTES_PER_STEP) tp_limits_charge(L, bytes / BYTES_PER_STEP);
+    if (bytes >= BYTES_PER_STEP) tperf_limits_charge(L, bytes / BYTES_PER_STEP);
 }
 
 static void charge_elements(lua_State *L, lua_Unsigned count) {
     if (count > MOST_ELEMENTS)
         luaL_error(L, "more than %d elements in one call (--trust lifts this)", (int)MOST_ELEMENTS);
-    tp_limits_charge(L, count);
+    tperf_limits_charge(L, count);
 }
 
 // How many integers there are from first to last, which may be all of them.
@@ -45,7 +45,7 @@ static int safe_texts(lua_State *L) {
 // Takes as long as its results are many: string.byte, string.unpack, table.unpack.
 static int safe_results(lua_State *L) {
     int count = standard(L);
-    tp_limits_charge(L, (uint64_t)count);
+    tperf_limits_charge(L, (uint64_t)count);
     return count;
 }
 
@@ -135,7 +135,7 @@ static int safe_sort(lua_State *L) {
         if (lua_rawgeti(L, 1, (lua_Integer)i) == LUA_TSTRING) bytes += lua_rawlen(L, -1);
         lua_pop(L, 1);
     }
-    tp_limits_charge(L, rounds * (length + bytes / BYTES_PER_STEP));
+    tperf_limits_charge(L, rounds * (length + bytes / BYTES_PER_STEP));
     return standard(L);
 }
 
@@ -158,7 +158,7 @@ static int safe_move(lua_State *L) {
 // charge(steps): for what the sandbox wraps itself
 static int charge(lua_State *L) {
     lua_Number steps = luaL_checknumber(L, 1);
-    if (steps >= 1) tp_limits_charge(L, (uint64_t)(steps < 1e15 ? steps : 1e15));
+    if (steps >= 1) tperf_limits_charge(L, (uint64_t)(steps < 1e15 ? steps : 1e15));
     return 0;
 }
 
@@ -181,7 +181,7 @@ static int safe_getmetatable(lua_State *L) {
     if (luaL_getmetafield(L, 1, "__metatable") != LUA_TNIL) return 1;
     standard(L);
     if (!lua_istable(L, -1)) return 1;
-    tp_bind_weak_table(L, &own_metatables);
+    tperf_bind_weak_table(L, &own_metatables);
     lua_pushvalue(L, -2);
     if (lua_rawget(L, -2) == LUA_TNIL)
         lua_pushboolean(L, false);
@@ -198,7 +198,7 @@ static int safe_setmetatable(lua_State *L) {
             return luaL_error(L,
                               "__gc is not available to scripts (use __close; --trust lifts this)");
         lua_pop(L, 1);
-        tp_bind_weak_table(L, &own_metatables);
+        tperf_bind_weak_table(L, &own_metatables);
         lua_pushvalue(L, 2);
         lua_pushboolean(L, true);
         lua_rawset(L, -3);
@@ -251,12 +251,12 @@ static void add(lua_State *L, const replacement *r) {
     lua_pop(L, 1);
 }
 
-void tp_safe_push(lua_State *L) {
+void tperf_safe_push(lua_State *L) {
     lua_newtable(L);
     for (const replacement *r = replacements; r->name; r++)
         add(L, r);
     lua_getfield(L, -1, LUA_STRLIBNAME);
-    tp_pattern_add(L);
+    tperf_pattern_add(L);
     lua_pop(L, 1);
     lua_pushcfunction(L, charge);
     lua_setfield(L, -2, "charge");

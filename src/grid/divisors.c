@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-size_t tp_divisors_index(const tp_divisors *d, int64_t value) {
+size_t tperf_divisors_index(const tperf_divisors *d, int64_t value) {
     size_t low = 0, high = d->n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -21,9 +21,9 @@ static int ascending(const void *a, const void *b) {
 }
 
 // Extends the divisors of x to those of x * prime^power.
-static bool extend(tp_divisors *d, const tp_heap *heap, int64_t prime, size_t power) {
+static bool extend(tperf_divisors *d, const tperf_heap *heap, int64_t prime, size_t power) {
     size_t before = d->n, after = before * (power + 1);
-    int64_t *grown = tp_heap_grow(heap, d->values, after, sizeof *grown);
+    int64_t *grown = tperf_heap_grow(heap, d->values, after, sizeof *grown);
     if (!grown) return false;
     for (size_t i = before; i < after; i++)
         grown[i] = grown[i - before] * prime;
@@ -32,8 +32,8 @@ static bool extend(tp_divisors *d, const tp_heap *heap, int64_t prime, size_t po
     return true;
 }
 
-static bool find_values(tp_divisors *d, const tp_heap *heap, int64_t number) {
-    d->values = tp_heap_new(heap, 1, sizeof *d->values);
+static bool find_values(tperf_divisors *d, const tperf_heap *heap, int64_t number) {
+    d->values = tperf_heap_new(heap, 1, sizeof *d->values);
     if (!d->values) return false;
     d->values[d->n++] = 1;
     for (int64_t prime = 2; prime <= number / prime; prime++) {
@@ -48,28 +48,28 @@ static bool find_values(tp_divisors *d, const tp_heap *heap, int64_t number) {
 }
 
 // The parts of values[whole] among those divisors, up to `limit`.
-static size_t parts_of(const tp_divisors *d, size_t whole, size_t limit, tp_part *parts) {
+static size_t parts_of(const tperf_divisors *d, size_t whole, size_t limit, tperf_part *parts) {
     size_t n = 0;
     for (size_t i = 0; i < limit && i <= whole; i++) {
         if (d->values[whole] % d->values[i] != 0) continue;
         uint32_t gpus = (uint32_t)d->values[i];
         for (size_t j = 0; j < n; j++)
             if (parts[j].next == UINT32_MAX && gpus % parts[j].gpus == 0) parts[j].next = gpus;
-        parts[n++] = (tp_part){gpus, UINT32_MAX, (uint32_t)i};
+        parts[n++] = (tperf_part){gpus, UINT32_MAX, (uint32_t)i};
     }
     return n;
 }
 
-static bool find_parts(tp_divisors *d, const tp_heap *heap) {
+static bool find_parts(tperf_divisors *d, const tperf_heap *heap) {
     size_t limit = 0, count = 0, capacity = 0;
     while (limit < d->n && d->values[limit] <= d->domain)
         limit++;
-    d->first = tp_heap_new(heap, d->n + 1, sizeof *d->first);
+    d->first = tperf_heap_new(heap, d->n + 1, sizeof *d->first);
     if (!d->first) return false;
     for (size_t i = 0; i < d->n; i++) {
         if (count + limit > capacity) {
             capacity = 2 * (count + limit);
-            tp_part *grown = tp_heap_grow(heap, d->parts, capacity, sizeof *grown);
+            tperf_part *grown = tperf_heap_grow(heap, d->parts, capacity, sizeof *grown);
             if (!grown) return false;
             d->parts = grown;
         }
@@ -80,16 +80,17 @@ static bool find_parts(tp_divisors *d, const tp_heap *heap) {
     return true;
 }
 
-bool tp_divisors_init(tp_divisors *divisors, const tp_heap *heap, int64_t number, int64_t domain) {
-    *divisors = (tp_divisors){.number = number, .domain = domain};
+bool tperf_divisors_init(tperf_divisors *divisors, const tperf_heap *heap, int64_t number,
+                         int64_t domain) {
+    *divisors = (tperf_divisors){.number = number, .domain = domain};
     if (find_values(divisors, heap, number) && find_parts(divisors, heap)) return true;
-    tp_divisors_release(divisors);
+    tperf_divisors_release(divisors);
     return false;
 }
 
-void tp_divisors_release(tp_divisors *divisors) {
-    tp_heap_free(divisors->values);
-    tp_heap_free(divisors->first);
-    tp_heap_free(divisors->parts);
-    *divisors = (tp_divisors){0};
+void tperf_divisors_release(tperf_divisors *divisors) {
+    tperf_heap_free(divisors->values);
+    tperf_heap_free(divisors->first);
+    tperf_heap_free(divisors->parts);
+    *divisors = (tperf_divisors){0};
 }

@@ -9,26 +9,27 @@
 #include "tperf/heap.h"
 
 // GPUs of one axis that share a fast domain.
-typedef struct tp_part {
+typedef struct tperf_part {
     uint32_t gpus;
     uint32_t next;  // the smallest multiple of them that may share one as well; UINT32_MAX: none
     uint32_t index; // of `gpus` among the divisors
-} tp_part;
+} tperf_part;
 
-typedef struct tp_divisors {
+typedef struct tperf_divisors {
     int64_t number, domain;
     size_t n;
     int64_t *values; // ascending
     size_t *
         first; // an axis of values[i] GPUs has the parts parts[first[i]] … parts[first[i + 1] - 1], ascending
-    tp_part *parts;
-} tp_divisors;
+    tperf_part *parts;
+} tperf_divisors;
 
 // number >= 1, and the GPUs of a fast domain. false when out of memory.
-bool tp_divisors_init(tp_divisors *divisors, const tp_heap *heap, int64_t number, int64_t domain);
-void tp_divisors_release(tp_divisors *divisors);
+bool tperf_divisors_init(tperf_divisors *divisors, const tperf_heap *heap, int64_t number,
+                         int64_t domain);
+void tperf_divisors_release(tperf_divisors *divisors);
 
 // The place of a divisor among the values.
-size_t tp_divisors_index(const tp_divisors *divisors, int64_t divisor);
+size_t tperf_divisors_index(const tperf_divisors *divisors, int64_t divisor);
 
 #endif

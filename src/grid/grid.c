@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-int64_t tp_gcd(int64_t a, int64_t b) {
+int64_t tperf_gcd(int64_t a, int64_t b) {
     while (b) {
         int64_t rest = a % b;
         a = b;
@@ -12,71 +12,71 @@ int64_t tp_gcd(int64_t a, int64_t b) {
     return a;
 }
 
-tp_grid tp_grid_new(void) {
-    return (tp_grid){
+tperf_grid tperf_grid_new(void) {
+    return (tperf_grid){
         2,
-        {[TP_AXIS_REPLICAS] = {.name = "dp", .cuts = TP_CUTS_BATCH},
-         [TP_AXIS_STAGES] = {.name = "pp",
-                             .cuts = TP_CUTS_LAYERS | TP_CUTS_WEIGHTS | TP_CUTS_EXPERTS}}};
+        {[TPERF_AXIS_REPLICAS] = {.name = "dp", .cuts = TPERF_CUTS_BATCH},
+         [TPERF_AXIS_STAGES] = {
+             .name = "pp", .cuts = TPERF_CUTS_LAYERS | TPERF_CUTS_WEIGHTS | TPERF_CUTS_EXPERTS}}};
 }
 
-int tp_grid_find(const tp_grid *grid, const char *name) {
+int tperf_grid_find(const tperf_grid *grid, const char *name) {
     for (int i = 0; i < grid->n; i++)
         if (strcmp(grid->axes[i].name, name) == 0) return i;
     return -1;
 }
 
-static bool cuts(const tp_grid *grid, int axis, unsigned what) {
+static bool cuts(const tperf_grid *grid, int axis, unsigned what) {
     return (grid->axes[axis].cuts & what) != 0;
 }
 
-static bool folded(const tp_grid *grid, int axis) {
+static bool folded(const tperf_grid *grid, int axis) {
     return grid->axes[axis].folds != 0;
 }
 
-static tp_status check_fold(const tp_grid *grid, const tp_axis *axis, tp_error *error) {
-    for (int i = 0; i < TP_AXES_MAX; i++)
-        if ((axis->folds >> i & 1) && (i >= grid->n || folded(grid, i) || i == TP_AXIS_STAGES))
-            return tp_error_set(error, TP_INVALID,
-                                "axis '%s' must fold over axes that multiply the GPUs, but for pp",
-                                axis->name);
+static tperf_status check_fold(const tperf_grid *grid, const tperf_axis *axis, tperf_error *error) {
+    for (int i = 0; i < TPERF_AXES_MAX; i++)
+        if ((axis->folds >> i & 1) && (i >= grid->n || folded(grid, i) || i == TPERF_AXIS_STAGES))
+            return tperf_error_set(
+                error, TPERF_INVALID,
+                "axis '%s' must fold over axes that multiply the GPUs, but for pp", axis->name);
     for (int i = 0; i < grid->n; i++) {
-        const tp_axis *other = &grid->axes[i];
+        const tperf_axis *other = &grid->axes[i];
         if (!other->folds || !(other->cuts & axis->cuts)) continue;
-        if (axis->cuts & TP_CUTS_STATE)
-            return tp_error_set(error, TP_INVALID, "axes '%s' and '%s' both shard the state",
-                                other->name, axis->name);
+        if (axis->cuts & TPERF_CUTS_STATE)
+            return tperf_error_set(error, TPERF_INVALID, "axes '%s' and '%s' both shard the state",
+                                   other->name, axis->name);
         if (other->folds != axis->folds)
-            return tp_error_set(error, TP_INVALID,
-                                "axes '%s' and '%s' must fold over the same axes", other->name,
-                                axis->name);
+            return tperf_error_set(error, TPERF_INVALID,
+                                   "axes '%s' and '%s' must fold over the same axes", other->name,
+                                   axis->name);
     }
-    return TP_OK;
+    return TPERF_OK;
 }
 
-tp_status tp_grid_add(tp_grid *grid, const tp_axis *axis, tp_error *error) {
-    if (grid->n == TP_AXES_MAX)
-        return tp_error_set(error, TP_INVALID, "a strategy has at most %d axes",
-                            TP_AXES_MAX - TP_AXIS_OWN);
-    if (tp_grid_find(grid, axis->name) >= 0)
-        return tp_error_set(error, TP_INVALID, "two axes are called '%s'", axis->name);
+tperf_status tperf_grid_add(tperf_grid *grid, const tperf_axis *axis, tperf_error *error) {
+    if (grid->n == TPERF_AXES_MAX)
+        return tperf_error_set(error, TPERF_INVALID, "a strategy has at most %d axes",
+                               TPERF_AXES_MAX - TPERF_AXIS_OWN);
+    if (tperf_grid_find(grid, axis->name) >= 0)
+        return tperf_error_set(error, TPERF_INVALID, "two axes are called '%s'", axis->name);
     if (axis->folds) {
-        if (axis->cuts != TP_CUTS_EXPERTS && axis->cuts != TP_CUTS_STATE)
-            return tp_error_set(error, TP_INVALID,
-                                "axis '%s' folds over others, so it cuts experts or state alone",
-                                axis->name);
-        TP_TRY(check_fold(grid, axis, error));
-    } else if (axis->cuts & TP_CUTS_STATE) {
-        return tp_error_set(error, TP_INVALID, "axis '%s' shards state, so it folds over replicas",
-                            axis->name);
+        if (axis->cuts != TPERF_CUTS_EXPERTS && axis->cuts != TPERF_CUTS_STATE)
+            return tperf_error_set(error, TPERF_INVALID,
+                                   "axis '%s' folds over others, so it cuts experts or state alone",
+                                   axis->name);
+        TPERF_TRY(check_fold(grid, axis, error));
+    } else if (axis->cuts & TPERF_CUTS_STATE) {
+        return tperf_error_set(error, TPERF_INVALID,
+                               "axis '%s' shards state, so it folds over replicas", axis->name);
     }
     grid->axes[grid->n++] = *axis;
-    return TP_OK;
+    return TPERF_OK;
 }
 
-int64_t tp_grid_own_gpus(const tp_grid *grid, const int64_t *sizes, int64_t most) {
+int64_t tperf_grid_own_gpus(const tperf_grid *grid, const int64_t *sizes, int64_t most) {
     int64_t product = 1;
-    for (int i = TP_AXIS_OWN; i < grid->n; i++) {
+    for (int i = TPERF_AXIS_OWN; i < grid->n; i++) {
         if (folded(grid, i)) continue;
         if (sizes[i] > most / product) return 0;
         product *= sizes[i];
@@ -84,22 +84,22 @@ int64_t tp_grid_own_gpus(const tp_grid *grid, const int64_t *sizes, int64_t most
     return product;
 }
 
-int64_t tp_grid_own_batch(const tp_grid *grid, const int64_t *sizes) {
+int64_t tperf_grid_own_batch(const tperf_grid *grid, const int64_t *sizes) {
     int64_t product = 1;
-    for (int i = TP_AXIS_OWN; i < grid->n; i++)
-        if (cuts(grid, i, TP_CUTS_BATCH)) product *= sizes[i];
+    for (int i = TPERF_AXIS_OWN; i < grid->n; i++)
+        if (cuts(grid, i, TPERF_CUTS_BATCH)) product *= sizes[i];
     return product;
 }
 
 // The axes that folded axes which cut this lie over.
-static unsigned view_of(const tp_grid *grid, unsigned what) {
-    for (int i = TP_AXIS_OWN; i < grid->n; i++)
+static unsigned view_of(const tperf_grid *grid, unsigned what) {
+    for (int i = TPERF_AXIS_OWN; i < grid->n; i++)
         if (folded(grid, i) && cuts(grid, i, what)) return grid->axes[i].folds;
     return 0;
 }
 
 // The product of some values over the axes of a mask.
-static int64_t product_over(const tp_grid *grid, unsigned mask, const int64_t *values) {
+static int64_t product_over(const tperf_grid *grid, unsigned mask, const int64_t *values) {
     int64_t product = 1;
     for (int i = 0; i < grid->n; i++)
         if (mask >> i & 1) product *= values[i];
@@ -107,17 +107,17 @@ static int64_t product_over(const tp_grid *grid, unsigned mask, const int64_t *v
 }
 
 // The same over the folded axes that cut experts.
-static int64_t product_of_experts(const tp_grid *grid, const int64_t *values) {
+static int64_t product_of_experts(const tperf_grid *grid, const int64_t *values) {
     int64_t product = 1;
-    for (int i = TP_AXIS_OWN; i < grid->n; i++)
-        if (folded(grid, i) && cuts(grid, i, TP_CUTS_EXPERTS)) product *= values[i];
+    for (int i = TPERF_AXIS_OWN; i < grid->n; i++)
+        if (folded(grid, i) && cuts(grid, i, TPERF_CUTS_EXPERTS)) product *= values[i];
     return product;
 }
 
 // The same over the axes that replicate a weight, those exchanged apart left out.
-static int64_t copies_over(const tp_grid *grid, bool experts, const int64_t *values) {
-    unsigned what = experts ? TP_CUTS_EXPERTS : TP_CUTS_WEIGHTS;
-    unsigned view = experts ? view_of(grid, TP_CUTS_EXPERTS) : 0;
+static int64_t copies_over(const tperf_grid *grid, bool experts, const int64_t *values) {
+    unsigned what = experts ? TPERF_CUTS_EXPERTS : TPERF_CUTS_WEIGHTS;
+    unsigned view = experts ? view_of(grid, TPERF_CUTS_EXPERTS) : 0;
     int64_t product = 1;
     for (int i = 0; i < grid->n; i++) {
         if (folded(grid, i) || grid->axes[i].apart > 0) continue;
@@ -126,30 +126,30 @@ static int64_t copies_over(const tp_grid *grid, bool experts, const int64_t *val
     return experts ? product / product_of_experts(grid, values) : product;
 }
 
-static int64_t shards_of(const tp_grid *grid, const int64_t *sizes) {
-    for (int i = TP_AXIS_OWN; i < grid->n; i++)
-        if (cuts(grid, i, TP_CUTS_STATE)) return sizes[i];
+static int64_t shards_of(const tperf_grid *grid, const int64_t *sizes) {
+    for (int i = TPERF_AXIS_OWN; i < grid->n; i++)
+        if (cuts(grid, i, TPERF_CUTS_STATE)) return sizes[i];
     return 0;
 }
 
-bool tp_grid_folds(const tp_grid *grid, const int64_t *sizes) {
-    unsigned view = view_of(grid, TP_CUTS_EXPERTS);
+bool tperf_grid_folds(const tperf_grid *grid, const int64_t *sizes) {
+    unsigned view = view_of(grid, TPERF_CUTS_EXPERTS);
     if (view && product_over(grid, view, sizes) % product_of_experts(grid, sizes) != 0)
         return false;
     int64_t shards = shards_of(grid, sizes);
     return !shards || copies_over(grid, false, sizes) % shards == 0;
 }
 
-void tp_grid_fold(const tp_grid *grid, const int64_t *sizes, int64_t *fast) {
-    int64_t left = product_over(grid, view_of(grid, TP_CUTS_EXPERTS), fast);
-    for (int i = TP_AXIS_OWN; i < grid->n; i++) {
+void tperf_grid_fold(const tperf_grid *grid, const int64_t *sizes, int64_t *fast) {
+    int64_t left = product_over(grid, view_of(grid, TPERF_CUTS_EXPERTS), fast);
+    for (int i = TPERF_AXIS_OWN; i < grid->n; i++) {
         if (!folded(grid, i)) continue;
-        fast[i] = cuts(grid, i, TP_CUTS_EXPERTS) ? tp_gcd(sizes[i], left) : 1;
+        fast[i] = cuts(grid, i, TPERF_CUTS_EXPERTS) ? tperf_gcd(sizes[i], left) : 1;
         left /= fast[i];
     }
 }
 
-static void add_level(tp_replicas *r, tp_group group, double bytes) {
+static void add_level(tperf_replicas *r, tperf_group group, double bytes) {
     if (group.size == 1) return;
     r->copies[r->n_copies].group = group;
     r->copies[r->n_copies++].bytes = bytes;
@@ -157,33 +157,33 @@ static void add_level(tp_replicas *r, tp_group group, double bytes) {
 
 // Copies of the shards lie far apart, and are as many for experts, if these have as many.
 static int64_t shards_among(int64_t all, int64_t dense, int64_t shards) {
-    return all / tp_gcd(dense / shards, all);
+    return all / tperf_gcd(dense / shards, all);
 }
 
-int64_t tp_grid_shards(const tp_grid *grid, const int64_t *sizes, bool experts) {
+int64_t tperf_grid_shards(const tperf_grid *grid, const int64_t *sizes, bool experts) {
     int64_t all = copies_over(grid, experts, sizes), shards = shards_of(grid, sizes);
     return shards ? shards_among(all, copies_over(grid, false, sizes), shards) : all;
 }
 
-tp_replicas tp_grid_replicas(const tp_grid *grid, const int64_t *sizes, const int64_t *fast,
-                             bool experts) {
-    tp_group all = {copies_over(grid, experts, sizes), copies_over(grid, experts, fast)};
-    tp_replicas r = {.shards = all};
+tperf_replicas tperf_grid_replicas(const tperf_grid *grid, const int64_t *sizes,
+                                   const int64_t *fast, bool experts) {
+    tperf_group all = {copies_over(grid, experts, sizes), copies_over(grid, experts, fast)};
+    tperf_replicas r = {.shards = all};
     int64_t shards = shards_of(grid, sizes);
     if (shards) {
         r.shards.size = shards_among(all.size, copies_over(grid, false, sizes), shards);
-        r.shards.fast = tp_gcd(r.shards.size, all.fast);
-        add_level(&r, (tp_group){all.size / r.shards.size, all.fast / r.shards.fast}, 1);
+        r.shards.fast = tperf_gcd(r.shards.size, all.fast);
+        add_level(&r, (tperf_group){all.size / r.shards.size, all.fast / r.shards.fast}, 1);
     }
-    for (int i = TP_AXIS_OWN; i < grid->n; i++)
+    for (int i = TPERF_AXIS_OWN; i < grid->n; i++)
         if (grid->axes[i].apart > 0)
-            add_level(&r, (tp_group){sizes[i], fast[i]}, grid->axes[i].apart);
+            add_level(&r, (tperf_group){sizes[i], fast[i]}, grid->axes[i].apart);
     return r;
 }
 
-int tp_grid_groups(const tp_grid *grid, const int64_t *sizes) {
+int tperf_grid_groups(const tperf_grid *grid, const int64_t *sizes) {
     int groups = 0;
     for (int i = 0; i < grid->n; i++)
-        groups += sizes[i] > 1 && !cuts(grid, i, TP_CUTS_STATE);
+        groups += sizes[i] > 1 && !cuts(grid, i, TPERF_CUTS_STATE);
     return groups;
 }

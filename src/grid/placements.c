@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-static bool grow(const tp_heap *heap, void **array, size_t *capacity, size_t n, size_t size) {
+static bool grow(const tperf_heap *heap, void **array, size_t *capacity, size_t n, size_t size) {
     if (n <= *capacity) return true;
     size_t grown = n > 2 * *capacity ? n : 2 * *capacity;
-    void *moved = tp_heap_grow(heap, *array, grown, size);
+    void *moved = tperf_heap_grow(heap, *array, grown, size);
     if (!moved) return false;
     *array = moved;
     *capacity = grown;
@@ -25,13 +25,13 @@ static int64_t smallest_prime_factor(int64_t n) {
 }
 
 // Whether an axis takes GPUs of the domain by itself.
-static bool takes(const tp_siting *s, int axis) {
+static bool takes(const tperf_siting *s, int axis) {
     return s->grid->axes[axis].folds == 0;
 }
 
-static int64_t smallest_step(const tp_siting *s, const int64_t *fast) {
+static int64_t smallest_step(const tperf_siting *s, const int64_t *fast) {
     int64_t step = INT64_MAX;
-    for (int i = TP_AXIS_OWN; i < s->grid->n; i++) {
+    for (int i = TPERF_AXIS_OWN; i < s->grid->n; i++) {
         if (!takes(s, i) || s->demanded[i] || s->sizes[i] == fast[i]) continue;
         int64_t factor = smallest_prime_factor(s->sizes[i] / fast[i]);
         if (factor < step) step = factor;
@@ -39,22 +39,24 @@ static int64_t smallest_step(const tp_siting *s, const int64_t *fast) {
     return step;
 }
 
-static bool add_layout(tp_atlas *atlas, const tp_siting *s, const int64_t *fast, int64_t room) {
+static bool add_layout(tperf_atlas *atlas, const tperf_siting *s, const int64_t *fast,
+                       int64_t room) {
     if (!grow(s->heap, (void **)&atlas->layouts, &atlas->layouts_capacity, atlas->n_layouts + 1,
               sizeof *atlas->layouts))
         return false;
-    tp_layout *layout = &atlas->layouts[atlas->n_layouts++];
-    *layout = (tp_layout){.room = room, .step = smallest_step(s, fast), .placed = UINT32_MAX};
+    tperf_layout *layout = &atlas->layouts[atlas->n_layouts++];
+    *layout = (tperf_layout){.room = room, .step = smallest_step(s, fast), .placed = UINT32_MAX};
     memcpy(layout->fast, fast, sizeof layout->fast);
     return true;
 }
 
 // All ways to give an axis and those after it a part of a domain of which there is room for `room` GPUs, for each of
 // those that the axes before have.
-static bool lay_out(tp_atlas *atlas, const tp_siting *s, int axis, int64_t *fast, int64_t room) {
+static bool lay_out(tperf_atlas *atlas, const tperf_siting *s, int axis, int64_t *fast,
+                    int64_t room) {
     if (axis == s->grid->n) return add_layout(atlas, s, fast, room);
     if (!takes(s, axis)) return lay_out(atlas, s, axis + 1, fast, room);
-    const tp_divisors *d = s->divisors;
+    const tperf_divisors *d = s->divisors;
     int64_t size = s->sizes[axis], demanded = s->demanded[axis];
     for (size_t i = 0; i < d->n && d->values[i] <= room && d->values[i] <= size; i++) {
         int64_t part = d->values[i];
@@ -66,9 +68,9 @@ static bool lay_out(tp_atlas *atlas, const tp_siting *s, int axis, int64_t *fast
     return true;
 }
 
-static bool lay_out_one_domain(tp_atlas *atlas, const tp_siting *s) {
-    int64_t fast[TP_AXES_MAX] = {0}, room = s->divisors->domain;
-    for (int i = TP_AXIS_OWN; i < s->grid->n; i++) {
+static bool lay_out_one_domain(tperf_atlas *atlas, const tperf_siting *s) {
+    int64_t fast[TPERF_AXES_MAX] = {0}, room = s->divisors->domain;
+    for (int i = TPERF_AXIS_OWN; i < s->grid->n; i++) {
         if (!takes(s, i)) continue;
         if (s->demanded[i] && s->demanded[i] != s->sizes[i]) return true;
         fast[i] = s->sizes[i];
@@ -77,29 +79,29 @@ static bool lay_out_one_domain(tp_atlas *atlas, const tp_siting *s) {
     return add_layout(atlas, s, fast, room);
 }
 
-bool tp_atlas_make(tp_atlas *atlas, const tp_siting *s, int64_t stamp) {
-    int64_t fast[TP_AXES_MAX] = {0};
+bool tperf_atlas_make(tperf_atlas *atlas, const tperf_siting *s, int64_t stamp) {
+    int64_t fast[TPERF_AXES_MAX] = {0};
     if (atlas->stamp == stamp) return true;
     atlas->n_layouts = atlas->n_placed = 0;
     atlas->stamp = 0; // until it is whole
     bool made = s->one_domain ? lay_out_one_domain(atlas, s)
-                              : lay_out(atlas, s, TP_AXIS_OWN, fast, s->divisors->domain);
+                              : lay_out(atlas, s, TPERF_AXIS_OWN, fast, s->divisors->domain);
     if (made) atlas->stamp = stamp;
     return made;
 }
 
 // A layout with what the replicas' part makes of the folded axes: its index, or UINT32_MAX without memory.
-static uint32_t find_placed(tp_atlas *atlas, const tp_siting *s, uint32_t layout,
+static uint32_t find_placed(tperf_atlas *atlas, const tperf_siting *s, uint32_t layout,
                             const int64_t *fast) {
-    tp_layout *of = &atlas->layouts[layout];
+    tperf_layout *of = &atlas->layouts[layout];
     for (uint32_t i = of->placed; i != UINT32_MAX; i = atlas->placed[i].next)
-        if (memcmp(&atlas->placed[i].fast[TP_AXIS_OWN], &fast[TP_AXIS_OWN],
-                   (TP_AXES_MAX - TP_AXIS_OWN) * sizeof *fast) == 0)
+        if (memcmp(&atlas->placed[i].fast[TPERF_AXIS_OWN], &fast[TPERF_AXIS_OWN],
+                   (TPERF_AXES_MAX - TPERF_AXIS_OWN) * sizeof *fast) == 0)
             return i;
     if (!grow(s->heap, (void **)&atlas->placed, &atlas->placed_capacity, atlas->n_placed + 1,
               sizeof *atlas->placed))
         return UINT32_MAX;
-    tp_placed *placed = &atlas->placed[atlas->n_placed];
+    tperf_placed *placed = &atlas->placed[atlas->n_placed];
     memcpy(placed->fast, fast, sizeof placed->fast);
     placed->next = of->placed;
     of->placed = (uint32_t)atlas->n_placed;
@@ -107,11 +109,11 @@ static uint32_t find_placed(tp_atlas *atlas, const tp_siting *s, uint32_t layout
 }
 
 // The index of the groups of replicas; UINT32_MAX without memory.
-static uint32_t find_exchange(tp_book *book, const tp_siting *s, const int64_t *fast) {
-    tp_exchange_groups groups;
+static uint32_t find_exchange(tperf_book *book, const tperf_siting *s, const int64_t *fast) {
+    tperf_exchange_groups groups;
     memset(&groups, 0, sizeof groups); // compared with its padding
-    groups.dense = tp_grid_replicas(s->grid, s->sizes, fast, false);
-    groups.experts = tp_grid_replicas(s->grid, s->sizes, fast, true);
+    groups.dense = tperf_grid_replicas(s->grid, s->sizes, fast, false);
+    groups.experts = tperf_grid_replicas(s->grid, s->sizes, fast, true);
     for (size_t i = book->n_exchanges; i-- > 0;)
         if (memcmp(&book->exchanges[i], &groups, sizeof groups) == 0) return (uint32_t)i;
     if (!grow(s->heap, (void **)&book->exchanges, &book->exchanges_capacity, book->n_exchanges + 1,
@@ -121,22 +123,22 @@ static uint32_t find_exchange(tp_book *book, const tp_siting *s, const int64_t *
     return (uint32_t)book->n_exchanges++;
 }
 
-static bool is_demanded(const tp_siting *s, const int64_t *fast) {
-    for (int i = TP_AXIS_OWN; i < s->grid->n; i++)
+static bool is_demanded(const tperf_siting *s, const int64_t *fast) {
+    for (int i = TPERF_AXIS_OWN; i < s->grid->n; i++)
         if (s->demanded[i] && fast[i] != s->demanded[i]) return false;
     return true;
 }
 
-static bool add_spot(tp_book *book, tp_atlas *atlas, const tp_siting *s, uint32_t layout,
-                     const tp_part *replicas, const tp_part *stages) {
-    int64_t fast[TP_AXES_MAX];
+static bool add_spot(tperf_book *book, tperf_atlas *atlas, const tperf_siting *s, uint32_t layout,
+                     const tperf_part *replicas, const tperf_part *stages) {
+    int64_t fast[TPERF_AXES_MAX];
     memcpy(fast, atlas->layouts[layout].fast, sizeof fast);
-    fast[TP_AXIS_REPLICAS] = replicas->gpus;
-    fast[TP_AXIS_STAGES] = stages->gpus;
-    tp_grid_fold(s->grid, s->sizes, fast);
+    fast[TPERF_AXIS_REPLICAS] = replicas->gpus;
+    fast[TPERF_AXIS_STAGES] = stages->gpus;
+    tperf_grid_fold(s->grid, s->sizes, fast);
     if (!is_demanded(s, fast)) return true;
-    tp_spot spot = {find_placed(atlas, s, layout, fast), find_exchange(book, s, fast), replicas,
-                    stages};
+    tperf_spot spot = {find_placed(atlas, s, layout, fast), find_exchange(book, s, fast), replicas,
+                       stages};
     if (spot.placed == UINT32_MAX || spot.exchange == UINT32_MAX ||
         !grow(s->heap, (void **)&book->spots, &book->spots_capacity, book->n_spots + 1,
               sizeof *book->spots))
@@ -147,14 +149,14 @@ static bool add_spot(tp_book *book, tp_atlas *atlas, const tp_siting *s, uint32_
 
 // The parts that an axis may have.
 typedef struct parts {
-    const tp_part *begin, *end;
+    const tperf_part *begin, *end;
     bool demanded; // there is one; a larger one is out of the question
 } parts;
 
-static parts parts_of(const tp_siting *s, int axis) {
-    const tp_divisors *d = s->divisors;
+static parts parts_of(const tperf_siting *s, int axis) {
+    const tperf_divisors *d = s->divisors;
     int64_t demanded = s->demanded[axis];
-    size_t i = tp_divisors_index(d, s->sizes[axis]);
+    size_t i = tperf_divisors_index(d, s->sizes[axis]);
     parts p = {d->parts + d->first[i], d->parts + d->first[i + 1], demanded != 0};
     if (!demanded) return p;
     while (p.begin < p.end && p.begin->gpus != demanded)
@@ -170,12 +172,12 @@ typedef struct beside {
 
 // The parts of the replicas that share a domain with a layout and a part of the stages: no axis could have a larger part.
 // Under the published rules the domain is full (Q16).
-static bool add_spots_for(tp_book *book, tp_atlas *atlas, const tp_siting *s, uint32_t index,
-                          const beside *b, const tp_part *stages) {
-    const tp_layout *layout = &atlas->layouts[index];
+static bool add_spots_for(tperf_book *book, tperf_atlas *atlas, const tperf_siting *s,
+                          uint32_t index, const beside *b, const tperf_part *stages) {
+    const tperf_layout *layout = &atlas->layouts[index];
     uint32_t room = (uint32_t)layout->room, left = room / stages->gpus;
     if (s->fills && left * stages->gpus != room) return true;
-    for (const tp_part *r = b->replicas.end; r-- > b->replicas.begin;) {
+    for (const tperf_part *r = b->replicas.end; r-- > b->replicas.begin;) {
         if (r->gpus > left) continue;
         if (r->gpus <= left / atlas->layouts[index].step || (s->fills && r->gpus < left)) break;
         bool larger = (r->next <= left && !b->replicas.demanded) ||
@@ -186,37 +188,38 @@ static bool add_spots_for(tp_book *book, tp_atlas *atlas, const tp_siting *s, ui
     return true;
 }
 
-static const tp_spots *add_spots(tp_book *book, tp_atlas *atlas, const tp_siting *s) {
-    beside b = {parts_of(s, TP_AXIS_REPLICAS), parts_of(s, TP_AXIS_STAGES)};
+static const tperf_spots *add_spots(tperf_book *book, tperf_atlas *atlas, const tperf_siting *s) {
+    beside b = {parts_of(s, TPERF_AXIS_REPLICAS), parts_of(s, TPERF_AXIS_STAGES)};
     size_t begin = book->n_spots;
     for (uint32_t i = 0; i < atlas->n_layouts; i++)
-        for (const tp_part *p = b.stages.begin;
+        for (const tperf_part *p = b.stages.begin;
              p < b.stages.end && p->gpus <= atlas->layouts[i].room; p++)
             if (!add_spots_for(book, atlas, s, i, &b, p)) return NULL;
     if (!grow(s->heap, (void **)&book->lists, &book->lists_capacity, book->n_lists + 1,
               sizeof *book->lists))
         return NULL;
-    book->lists[book->n_lists] = (tp_spots){s->sizes[TP_AXIS_STAGES], begin, book->n_spots};
+    book->lists[book->n_lists] = (tperf_spots){s->sizes[TPERF_AXIS_STAGES], begin, book->n_spots};
     return &book->lists[book->n_lists++];
 }
 
-const tp_spots *tp_book_find(tp_book *book, tp_atlas *atlas, const tp_siting *siting) {
+const tperf_spots *tperf_book_find(tperf_book *book, tperf_atlas *atlas,
+                                   const tperf_siting *siting) {
     if (book->stamp != atlas->stamp) book->n_lists = book->n_spots = book->n_exchanges = 0;
     book->stamp = atlas->stamp;
     for (size_t i = 0; i < book->n_lists; i++)
-        if (book->lists[i].stages == siting->sizes[TP_AXIS_STAGES]) return &book->lists[i];
+        if (book->lists[i].stages == siting->sizes[TPERF_AXIS_STAGES]) return &book->lists[i];
     return add_spots(book, atlas, siting);
 }
 
-void tp_atlas_release(tp_atlas *atlas) {
-    tp_heap_free(atlas->layouts);
-    tp_heap_free(atlas->placed);
-    *atlas = (tp_atlas){0};
+void tperf_atlas_release(tperf_atlas *atlas) {
+    tperf_heap_free(atlas->layouts);
+    tperf_heap_free(atlas->placed);
+    *atlas = (tperf_atlas){0};
 }
 
-void tp_book_release(tp_book *book) {
-    tp_heap_free(book->lists);
-    tp_heap_free(book->spots);
-    tp_heap_free(book->exchanges);
-    *book = (tp_book){0};
+void tperf_book_release(tperf_book *book) {
+    tperf_heap_free(book->lists);
+    tperf_heap_free(book->spots);
+    tperf_heap_free(book->exchanges);
+    *book = (tperf_book){0};
 }

@@ -10,72 +10,73 @@
 #include "tperf/grid.h"
 
 // What is to be placed, and in what.
-typedef struct tp_siting {
-    const tp_heap *heap;
-    const tp_grid *grid;
+typedef struct tperf_siting {
+    const tperf_heap *heap;
+    const tperf_grid *grid;
     const int64_t *sizes, *demanded; // of all axes; placements that are wanted, 0 for any
-    const tp_divisors *divisors;     // of all GPUs, and the GPUs of a domain
+    const tperf_divisors *divisors;  // of all GPUs, and the GPUs of a domain
     bool one_domain; // the machine is no more than one domain, which holds all of it
     bool fills;      // a placement must fill the domain (Q16)
-} tp_siting;
+} tperf_siting;
 
 // One way to place the own axes that multiply the GPUs.
-typedef struct tp_layout {
-    int64_t fast[TP_AXES_MAX];
+typedef struct tperf_layout {
+    int64_t fast[TPERF_AXES_MAX];
     int64_t room;    // GPUs of a domain that are left for each of them
     int64_t step;    // the smallest factor by which one of them could grow; INT64_MAX: none can
     uint32_t placed; // the last found of those that have it; UINT32_MAX: none
-} tp_layout;
+} tperf_layout;
 
 // A layout and what it makes of folded axes: all that a layer's cost depends on.
-typedef struct tp_placed {
-    int64_t fast[TP_AXES_MAX]; // of the own axes
-    uint32_t next;             // another of the same layout; UINT32_MAX: none
-} tp_placed;
+typedef struct tperf_placed {
+    int64_t fast[TPERF_AXES_MAX]; // of the own axes
+    uint32_t next;                // another of the same layout; UINT32_MAX: none
+} tperf_placed;
 
 // The layouts of some sizes.
-typedef struct tp_atlas {
+typedef struct tperf_atlas {
     int64_t stamp; // the caller's, of the sizes that it is made for
     size_t n_layouts, n_placed, layouts_capacity, placed_capacity;
-    tp_layout *layouts;
-    tp_placed *placed; // found with the spots
-} tp_atlas;
+    tperf_layout *layouts;
+    tperf_placed *placed; // found with the spots
+} tperf_atlas;
 
 // One placement.
-typedef struct tp_spot {
+typedef struct tperf_spot {
     uint32_t placed;   // its index in the atlas
     uint32_t exchange; // index of the groups of replicas that it makes
-    const tp_part *replicas, *stages;
-} tp_spot;
+    const tperf_part *replicas, *stages;
+} tperf_spot;
 
 // Groups of replicas; spots that make the same exchange gradients in the same time.
-typedef struct tp_exchange_groups {
-    tp_replicas dense, experts;
-} tp_exchange_groups;
+typedef struct tperf_exchange_groups {
+    tperf_replicas dense, experts;
+} tperf_exchange_groups;
 
 // The spots of one number of pipeline stages, which decides how many replicas there are.
-typedef struct tp_spots {
+typedef struct tperf_spots {
     int64_t stages;
     size_t begin, end; // in the book's spots
-} tp_spots;
+} tperf_spots;
 
 // The spots of some sizes of the own axes, for every number of stages that was asked for.
-typedef struct tp_book {
+typedef struct tperf_book {
     int64_t stamp; // as the atlas has it
     size_t n_lists, n_spots, n_exchanges, lists_capacity, spots_capacity, exchanges_capacity;
-    tp_spots *lists;
-    tp_spot *spots;
-    tp_exchange_groups *exchanges;
-} tp_book;
+    tperf_spots *lists;
+    tperf_spot *spots;
+    tperf_exchange_groups *exchanges;
+} tperf_book;
 
 // Makes the atlas of the sizes with this stamp, unless it is. false: no memory.
-bool tp_atlas_make(tp_atlas *atlas, const tp_siting *siting, int64_t stamp);
+bool tperf_atlas_make(tperf_atlas *atlas, const tperf_siting *siting, int64_t stamp);
 
 // The placements of the sizes, those of replicas and stages among them. The list is valid until the next call. NULL: no
 // memory.
-const tp_spots *tp_book_find(tp_book *book, tp_atlas *atlas, const tp_siting *siting);
+const tperf_spots *tperf_book_find(tperf_book *book, tperf_atlas *atlas,
+                                   const tperf_siting *siting);
 
-void tp_atlas_release(tp_atlas *atlas);
-void tp_book_release(tp_book *book);
+void tperf_atlas_release(tperf_atlas *atlas);
+void tperf_book_release(tperf_book *book);
 
 #endif

@@ -3,41 +3,41 @@
 
 #ifndef TPERF_MPI
 
-void tp_ranks_start(int *argc, char ***argv) {
+void tperf_ranks_start(int *argc, char ***argv) {
     (void)argc, (void)argv;
 }
 
-int tp_ranks_count(void) {
+int tperf_ranks_count(void) {
     return 1;
 }
 
-int tp_ranks_self(void) {
+int tperf_ranks_self(void) {
     return 0;
 }
 
-int tp_ranks_here(void) {
+int tperf_ranks_here(void) {
     return 1;
 }
 
-bool tp_ranks_built(void) {
+bool tperf_ranks_built(void) {
     return false;
 }
 
-bool tp_ranks_send(int to, const void *bytes, size_t size) {
+bool tperf_ranks_send(int to, const void *bytes, size_t size) {
     (void)to, (void)bytes, (void)size;
     return false;
 }
 
-bool tp_ranks_next(int *from, size_t *size) {
+bool tperf_ranks_next(int *from, size_t *size) {
     (void)from, (void)size;
     return false;
 }
 
-void tp_ranks_take(void *bytes) {
+void tperf_ranks_take(void *bytes) {
     (void)bytes;
 }
 
-void tp_ranks_finish(void) {}
+void tperf_ranks_finish(void) {}
 
 #else
 
@@ -59,7 +59,7 @@ typedef struct parcel {
 static struct {
     int count, self, here;
     parcel *sent;
-    MPI_Message message; // the one that tp_ranks_next has found
+    MPI_Message message; // the one that tperf_ranks_next has found
     int size;
 } ranks = {.count = 1, .here = 1};
 
@@ -73,7 +73,7 @@ static bool is_launched(void) {
     return false;
 }
 
-void tp_ranks_start(int *argc, char ***argv) {
+void tperf_ranks_start(int *argc, char ***argv) {
     int level;
     MPI_Comm here;
     if (!is_launched()) return;
@@ -86,19 +86,19 @@ void tp_ranks_start(int *argc, char ***argv) {
     if (ranks.count == 1) MPI_Finalize();
 }
 
-int tp_ranks_count(void) {
+int tperf_ranks_count(void) {
     return ranks.count;
 }
 
-int tp_ranks_self(void) {
+int tperf_ranks_self(void) {
     return ranks.self;
 }
 
-int tp_ranks_here(void) {
+int tperf_ranks_here(void) {
     return ranks.here;
 }
 
-bool tp_ranks_built(void) {
+bool tperf_ranks_built(void) {
     return true;
 }
 
@@ -127,11 +127,11 @@ static bool post(int to, const void *bytes, size_t size, int tag) {
     return true;
 }
 
-bool tp_ranks_send(int to, const void *bytes, size_t size) {
+bool tperf_ranks_send(int to, const void *bytes, size_t size) {
     return post(to, bytes, size, WORK);
 }
 
-bool tp_ranks_next(int *from, size_t *size) {
+bool tperf_ranks_next(int *from, size_t *size) {
     int found;
     MPI_Status status;
     free_what_has_arrived();
@@ -143,7 +143,7 @@ bool tp_ranks_next(int *from, size_t *size) {
     return true;
 }
 
-void tp_ranks_take(void *bytes) {
+void tperf_ranks_take(void *bytes) {
     MPI_Mrecv(bytes, ranks.size, MPI_BYTE, &ranks.message, MPI_STATUS_IGNORE);
 }
 
@@ -152,10 +152,10 @@ static bool all_end(void) {
     int left = ranks.count - 1, from;
     size_t size;
     for (double end = MPI_Wtime() + GRACE; left > 0 && MPI_Wtime() < end;) {
-        while (tp_ranks_next(&from, &size)) {
+        while (tperf_ranks_next(&from, &size)) {
             char *bytes = malloc(size + 1);
             if (!bytes) return false;
-            tp_ranks_take(bytes);
+            tperf_ranks_take(bytes);
             free(bytes);
             if (size == 0) left--;
         }
@@ -164,7 +164,7 @@ static bool all_end(void) {
     return left == 0;
 }
 
-void tp_ranks_finish(void) {
+void tperf_ranks_finish(void) {
     if (ranks.count < 2) return;
     bool well = true;
     if (ranks.self == 0) {

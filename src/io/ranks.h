@@ -7,23 +7,23 @@
 #include <stddef.h>
 
 // Joins the other processes, if a launcher (mpirun, srun) has started this one among several.
-void tp_ranks_start(int *argc, char ***argv);
+void tperf_ranks_start(int *argc, char ***argv);
 
-int tp_ranks_count(void);
-int tp_ranks_self(void); // from 0
-int tp_ranks_here(void); // how many of them are on this machine
+int tperf_ranks_count(void);
+int tperf_ranks_self(void); // from 0
+int tperf_ranks_here(void); // how many of them are on this machine
 
 // Whether the program was built with MPI.
-bool tp_ranks_built(void);
+bool tperf_ranks_built(void);
 
 // Sends a copy of a message, not empty, and does not wait. False: there is no memory.
-bool tp_ranks_send(int to, const void *bytes, size_t size);
+bool tperf_ranks_send(int to, const void *bytes, size_t size);
 
 // Whether a message has come; if so, whose, and its size: 0 means that rank 0 wants the run to end. It is taken next.
-bool tp_ranks_next(int *from, size_t *size);
-void tp_ranks_take(void *bytes);
+bool tperf_ranks_next(int *from, size_t *size);
+void tperf_ranks_take(void *bytes);
 
 // Ends the run on this rank, once. Rank 0 gives the others a second to end; those that are at work then are killed.
-void tp_ranks_finish(void);
+void tperf_ranks_finish(void);
 
 #endif

@@ -14,7 +14,7 @@
 #define NAME_MAX 255
 #endif
 
-struct tp_stage {
+struct tperf_stage {
     volatile sig_atomic_t
         named; // the temporary file exists: set after it is made, cleared after it is gone
     bool used;
@@ -22,13 +22,13 @@ struct tp_stage {
     char temporary[48], name[NAME_MAX + 1];
 };
 
-static tp_stage stages[TP_STAGE_MOST];
+static tperf_stage stages[TPERF_STAGE_MOST];
 
 // A new file of a name that nothing has.
-static int make_temporary(tp_stage *stage) {
+static int make_temporary(tperf_stage *stage) {
     static unsigned count;
     for (int tries = 0; tries < 1000; tries++) {
-        snprintf(stage->temporary, sizeof stage->temporary, TP_STAGE_PREFIX "%lx-%x",
+        snprintf(stage->temporary, sizeof stage->temporary, TPERF_STAGE_PREFIX "%lx-%x",
                  (long)getpid(), count++);
         int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
         int descriptor = openat(stage->at, stage->temporary, flags, 0666);
@@ -38,7 +38,7 @@ static int make_temporary(tp_stage *stage) {
 }
 
 // Frees the stage; errno stays.
-static void release(tp_stage *stage) {
+static void release(tperf_stage *stage) {
     int error = errno;
     if (stage->descriptor >= 0) close(stage->descriptor);
     close(stage->at);
@@ -46,15 +46,15 @@ static void release(tp_stage *stage) {
     errno = error;
 }
 
-tp_stage *tp_stage_begin(int at, const char *name) {
+tperf_stage *tperf_stage_begin(int at, const char *name) {
     size_t length = strlen(name), i = 0;
-    while (i < TP_STAGE_MOST && stages[i].used)
+    while (i < TPERF_STAGE_MOST && stages[i].used)
         i++;
-    if (i == TP_STAGE_MOST || length > NAME_MAX) {
+    if (i == TPERF_STAGE_MOST || length > NAME_MAX) {
         errno = length > NAME_MAX ? ENAMETOOLONG : EMFILE;
         return NULL;
     }
-    tp_stage *stage = &stages[i];
+    tperf_stage *stage = &stages[i];
     stage->at = fcntl(at, F_DUPFD_CLOEXEC, 3);
     if (stage->at < 0) return NULL;
     stage->used = true;
@@ -68,15 +68,15 @@ tp_stage *tp_stage_begin(int at, const char *name) {
     return stage;
 }
 
-int tp_stage_descriptor(const tp_stage *stage) {
+int tperf_stage_descriptor(const tperf_stage *stage) {
     return stage->descriptor;
 }
 
-int tp_stage_folder(const tp_stage *stage) {
+int tperf_stage_folder(const tperf_stage *stage) {
     return stage->at;
 }
 
-const char *tp_stage_name(const tp_stage *stage) {
+const char *tperf_stage_name(const tperf_stage *stage) {
     return stage->name;
 }
 
@@ -91,7 +91,7 @@ static bool write_all(int descriptor, const char *data, size_t size) {
     return true;
 }
 
-bool tp_stage_write(tp_stage *stage, const void *data, size_t size) {
+bool tperf_stage_write(tperf_stage *stage, const void *data, size_t size) {
     return write_all(stage->descriptor, data, size);
 }
 
@@ -114,21 +114,21 @@ static bool move_new(int at, const char *name, int to_at, const char *to) {
     return false;
 }
 
-bool tp_stage_move(int at, const char *name, int to_at, const char *to, bool replace) {
+bool tperf_stage_move(int at, const char *name, int to_at, const char *to, bool replace) {
     return replace ? renameat(at, name, to_at, to) == 0 : move_new(at, name, to_at, to);
 }
 
 // The new file is as readable and writable as the one before.
-static bool keep_mode(tp_stage *stage) {
+static bool keep_mode(tperf_stage *stage) {
     struct stat info;
     if (fstatat(stage->at, stage->name, &info, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT;
     return !S_ISREG(info.st_mode) || fchmod(stage->descriptor, info.st_mode & 0777) == 0;
 }
 
-bool tp_stage_commit(tp_stage *stage, bool replace) {
+bool tperf_stage_commit(tperf_stage *stage, bool replace) {
     if (!synced(stage->descriptor) || (replace && !keep_mode(stage)) ||
-        !tp_stage_move(stage->at, stage->temporary, stage->at, stage->name, replace)) {
-        tp_stage_discard(stage);
+        !tperf_stage_move(stage->at, stage->temporary, stage->at, stage->name, replace)) {
+        tperf_stage_discard(stage);
         return false;
     }
     stage->named = 0;
@@ -137,7 +137,7 @@ bool tp_stage_commit(tp_stage *stage, bool replace) {
     return done;
 }
 
-void tp_stage_discard(tp_stage *stage) {
+void tperf_stage_discard(tperf_stage *stage) {
     int error = errno;
     if (stage->named) unlinkat(stage->at, stage->temporary, 0);
     stage->named = 0;
@@ -145,17 +145,17 @@ void tp_stage_discard(tp_stage *stage) {
     errno = error;
 }
 
-void tp_stage_discard_all(void) {
-    for (int i = 0; i < TP_STAGE_MOST; i++) {
+void tperf_stage_discard_all(void) {
+    for (int i = 0; i < TPERF_STAGE_MOST; i++) {
         if (stages[i].named) unlinkat(stages[i].at, stages[i].temporary, 0);
         stages[i].named = 0;
     }
 }
 
-bool tp_stage_whole(int at, const char *name, const void *data, size_t size, bool replace) {
-    tp_stage *stage = tp_stage_begin(at, name);
+bool tperf_stage_whole(int at, const char *name, const void *data, size_t size, bool replace) {
+    tperf_stage *stage = tperf_stage_begin(at, name);
     if (!stage) return false;
-    if (tp_stage_write(stage, data, size)) return tp_stage_commit(stage, replace);
-    tp_stage_discard(stage);
+    if (tperf_stage_write(stage, data, size)) return tperf_stage_commit(stage, replace);
+    tperf_stage_discard(stage);
     return false;
 }

@@ -7,41 +7,41 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// One file being written. At most TP_STAGE_MOST at a time (EMFILE).
-typedef struct tp_stage tp_stage;
+// One file being written. At most TPERF_STAGE_MOST at a time (EMFILE).
+typedef struct tperf_stage tperf_stage;
 
-enum { TP_STAGE_MOST = 64 };
+enum { TPERF_STAGE_MOST = 64 };
 
 // The temporary files' names start so.
-#define TP_STAGE_PREFIX ".tperf-"
+#define TPERF_STAGE_PREFIX ".tperf-"
 
 // Begins a file: `at` is the descriptor of its folder, `name` its name there. The stage keeps copies of both.
-tp_stage *tp_stage_begin(int at, const char *name);
+tperf_stage *tperf_stage_begin(int at, const char *name);
 
 // The descriptor of the content, for reading and writing; the stage closes it.
-int tp_stage_descriptor(const tp_stage *stage);
+int tperf_stage_descriptor(const tperf_stage *stage);
 
 // Where it goes.
-int tp_stage_folder(const tp_stage *stage);
-const char *tp_stage_name(const tp_stage *stage);
+int tperf_stage_folder(const tperf_stage *stage);
+const char *tperf_stage_name(const tperf_stage *stage);
 
 // Writes all bytes.
-bool tp_stage_write(tp_stage *stage, const void *data, size_t size);
+bool tperf_stage_write(tperf_stage *stage, const void *data, size_t size);
 
 // Puts the file in place and frees the stage, also on failure. Without `replace` a file that has the name meanwhile
 // stays (EEXIST).
-bool tp_stage_commit(tp_stage *stage, bool replace);
+bool tperf_stage_commit(tperf_stage *stage, bool replace);
 
 // Gives up: the temporary file is removed, the stage freed; errno stays.
-void tp_stage_discard(tp_stage *stage);
+void tperf_stage_discard(tperf_stage *stage);
 
 // Gives a file another name, in the folder `to_at`. Without `replace` a file that has that name stays (EEXIST).
-bool tp_stage_move(int at, const char *name, int to_at, const char *to, bool replace);
+bool tperf_stage_move(int at, const char *name, int to_at, const char *to, bool replace);
 
 // Removes the temporary files of all stages. Async-signal-safe.
-void tp_stage_discard_all(void);
+void tperf_stage_discard_all(void);
 
 // All three steps for content that is there already.
-bool tp_stage_whole(int at, const char *name, const void *data, size_t size, bool replace);
+bool tperf_stage_whole(int at, const char *name, const void *data, size_t size, bool replace);
 
 #endif

@@ -30,12 +30,12 @@ static bool never(uint64_t steps) {
 
 static struct {
     bool (*must_stop)(uint64_t steps);
-    tp_heap heap;
+    tperf_heap heap;
     sqlite3_vfs files; // the system's, but for what is opened
     int (*open)(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *out_flags);
 } world = {.must_stop = never};
 
-void tp_store_ask(bool (*must_stop)(uint64_t steps)) {
+void tperf_store_ask(bool (*must_stop)(uint64_t steps)) {
     world.must_stop = must_stop;
 }
 
@@ -80,7 +80,7 @@ static void end_memory(void *unused) {
     (void)unused;
 }
 
-void tp_store_use_heap(const tp_heap *heap) {
+void tperf_store_use_heap(const tperf_heap *heap) {
     static const sqlite3_mem_methods methods = {new_block, free_block,   resize,     size_of,
                                                 round_up,  begin_memory, end_memory, NULL};
     world.heap = *heap;
@@ -136,7 +136,7 @@ static bool is_there(int at, const char *name, bool *own) {
     return there;
 }
 
-bool tp_store_make(int at, const char *name, const void *bytes, size_t size) {
+bool tperf_store_make(int at, const char *name, const void *bytes, size_t size) {
     bool own, there = is_there(at, name, &own);
     if (there && !own) return errno = EPERM, false;
     for (const char *const *ending = endings; *ending; ending++) {
@@ -146,7 +146,7 @@ bool tp_store_make(int at, const char *name, const void *bytes, size_t size) {
         if (is_there(at, beside, &own) && (!there || !own)) return errno = EEXIST, false;
     }
     // Another process may be as fast: what it made is as good.
-    return there || tp_stage_whole(at, name, bytes, size, false) || errno == EEXIST;
+    return there || tperf_stage_whole(at, name, bytes, size, false) || errno == EEXIST;
 }
 
 // --- what a connection may do ---
@@ -204,26 +204,26 @@ static void confine_query(sqlite3 *db) {
     sqlite3_progress_handler(db, STEPS, stop_query, NULL);
 }
 
-static int confine(sqlite3 *db, tp_store_kind kind) {
+static int confine(sqlite3 *db, tperf_store_kind kind) {
     sqlite3_extended_result_codes(db, 1);
     sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, kind == TP_STORE_QUERY, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, kind == TPERF_STORE_QUERY, NULL);
     sqlite3_busy_handler(db, wait_for_other, NULL);
     int code = sqlite3_exec(db, "PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON", NULL,
                             NULL, NULL);
-    if (code == SQLITE_OK && kind == TP_STORE_QUERY) confine_query(db);
+    if (code == SQLITE_OK && kind == TPERF_STORE_QUERY) confine_query(db);
     return code;
 }
 
-int tp_store_open(const char *path, tp_store_kind kind, sqlite3 **db) {
+int tperf_store_open(const char *path, tperf_store_kind kind, sqlite3 **db) {
     char uri[3 * PATH_MAX + 32];
     *db = NULL;
     int code = register_files();
     if (code != SQLITE_OK) return code;
     int flags = SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE;
-    if (kind == TP_STORE_WRITE) {
+    if (kind == TPERF_STORE_WRITE) {
         code = sqlite3_open_v2(path, db, flags | SQLITE_OPEN_READWRITE, world.files.zName);
     } else {
         if (!make_uri(path, uri, sizeof uri)) return SQLITE_CANTOPEN;
@@ -233,7 +233,7 @@ int tp_store_open(const char *path, tp_store_kind kind, sqlite3 **db) {
     return code == SQLITE_OK ? confine(*db, kind) : code;
 }
 
-void tp_store_close(sqlite3 *db) {
+void tperf_store_close(sqlite3 *db) {
     if (!db) return;
     for (sqlite3_stmt *statement; (statement = sqlite3_next_stmt(db, NULL));)
         sqlite3_finalize(statement);
@@ -244,7 +244,7 @@ void tp_store_close(sqlite3 *db) {
     sqlite3_close(db);
 }
 
-int tp_store_empty(const char *sql, char bytes[TP_STORE_EMPTY_MOST], size_t *size) {
+int tperf_store_empty(const char *sql, char bytes[TPERF_STORE_EMPTY_MOST], size_t *size) {
     sqlite3 *db = NULL;
     sqlite3_int64 count = 0;
     int code = register_files();
@@ -252,7 +252,7 @@ int tp_store_empty(const char *sql, char bytes[TP_STORE_EMPTY_MOST], size_t *siz
     if (code == SQLITE_OK) code = sqlite3_exec(db, sql, NULL, NULL, NULL);
     unsigned char *copy = code == SQLITE_OK ? sqlite3_serialize(db, "main", &count, 0) : NULL;
     if (code == SQLITE_OK && !copy) code = SQLITE_NOMEM;
-    if (copy && count > TP_STORE_EMPTY_MOST) code = SQLITE_TOOBIG;
+    if (copy && count > TPERF_STORE_EMPTY_MOST) code = SQLITE_TOOBIG;
     *size = (size_t)count;
     if (code == SQLITE_OK) memcpy(bytes, copy, *size);
     sqlite3_free(copy);
@@ -260,12 +260,12 @@ int tp_store_empty(const char *sql, char bytes[TP_STORE_EMPTY_MOST], size_t *siz
     return code;
 }
 
-bool tp_store_set_aside(const char *path, char *to, size_t size) {
+bool tperf_store_set_aside(const char *path, char *to, size_t size) {
     char from[PATH_MAX + 16], beside[PATH_MAX + 32];
     for (int i = 1;; i++) {
         int length = snprintf(to, size, i == 1 ? "%s.damaged" : "%s.damaged-%d", path, i);
         if (length < 0 || (size_t)length >= size || i > 1000) return errno = EEXIST, false;
-        if (tp_stage_move(AT_FDCWD, path, AT_FDCWD, to, false)) break;
+        if (tperf_stage_move(AT_FDCWD, path, AT_FDCWD, to, false)) break;
         if (errno != EEXIST) return false;
     }
     for (const char *const *ending = endings; *ending; ending++) {
@@ -287,7 +287,7 @@ static long locker(const char *path, off_t at) {
     return known && lock.l_type == F_WRLCK ? (long)lock.l_pid : 0;
 }
 
-long tp_store_writer(const char *path) {
+long tperf_store_writer(const char *path) {
     enum { WRITE_LOCK = 120, RESERVED_LOCK = 0x40000001 }; // SQLite's file format, sections 1 and 2
     char beside[PATH_MAX];
     if ((size_t)snprintf(beside, sizeof beside, "%s-shm", path) >= sizeof beside) return 0;

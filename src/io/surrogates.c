@@ -32,7 +32,7 @@ static uint32_t pair_at(const char *text, size_t size) {
 }
 
 // Counts the pairs, and stores them where there is room.
-static size_t scan(tp_surrogate_pair *pairs, const char *text, size_t size) {
+static size_t scan(tperf_surrogate_pair *pairs, const char *text, size_t size) {
     size_t count = 0, characters = 0, counted = 0; // `characters` before the byte `counted`
     const char *end = text + size, *at = text;
     while ((at = memchr(at, '\\', (size_t)(end - at)))) {
@@ -41,7 +41,7 @@ static size_t scan(tp_surrogate_pair *pairs, const char *text, size_t size) {
         if (character && pairs) {
             for (; counted < offset; counted++)
                 characters += (text[counted] & 0xC0) != 0x80;
-            pairs[count] = (tp_surrogate_pair){offset, characters, character};
+            pairs[count] = (tperf_surrogate_pair){offset, characters, character};
         }
         count += character != 0;
         at += character ? PAIR : left < 2 ? 1 : 2; // a backslash may escape another one
@@ -49,8 +49,8 @@ static size_t scan(tp_surrogate_pair *pairs, const char *text, size_t size) {
     return count;
 }
 
-bool tp_surrogates_find(tp_surrogates *found, const char *text, size_t size) {
-    *found = (tp_surrogates){.text = text, .count = scan(NULL, text, size)};
+bool tperf_surrogates_find(tperf_surrogates *found, const char *text, size_t size) {
+    *found = (tperf_surrogates){.text = text, .count = scan(NULL, text, size)};
     if (found->count == 0) return true;
     found->pairs = malloc(found->count * sizeof *found->pairs);
     found->masked = malloc(size);
@@ -76,8 +76,8 @@ static size_t encode(uint32_t character, char *out) {
     return 4;
 }
 
-bool tp_surrogates_mend(tp_surrogates *found, size_t start, size_t end, bool double_quoted,
-                        char *string, size_t *size) {
+bool tperf_surrogates_mend(tperf_surrogates *found, size_t start, size_t end, bool double_quoted,
+                           char *string, size_t *size) {
     while (found->next < found->count && found->pairs[found->next].index < start)
         found->next++; // of a comment
     size_t after = found->next;
@@ -89,7 +89,7 @@ bool tp_surrogates_mend(tp_surrogates *found, size_t start, size_t end, bool dou
     char *to = string, *from = string;
     for (char *at; (at = find_bytes(from, stop, bytes, width)); from = at + width) {
         if (found->next == after) return false;
-        const tp_surrogate_pair *pair = &found->pairs[found->next++];
+        const tperf_surrogate_pair *pair = &found->pairs[found->next++];
         memmove(to, from, (size_t)(at - from));
         to += at - from;
         if (double_quoted) {
@@ -104,8 +104,8 @@ bool tp_surrogates_mend(tp_surrogates *found, size_t start, size_t end, bool dou
     return found->next == after;
 }
 
-void tp_surrogates_release(tp_surrogates *found) {
+void tperf_surrogates_release(tperf_surrogates *found) {
     free(found->pairs);
     free(found->masked);
-    *found = (tp_surrogates){0};
+    *found = (tperf_surrogates){0};
 }

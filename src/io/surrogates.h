@@ -8,27 +8,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct tp_surrogate_pair {
+typedef struct tperf_surrogate_pair {
     size_t offset, index; // in bytes, in characters
     uint32_t character;
-} tp_surrogate_pair;
+} tperf_surrogate_pair;
 
-typedef struct tp_surrogates {
+typedef struct tperf_surrogates {
     const char *text; // as given
     char *masked;     // a copy with masks; NULL when the text has no pairs
-    tp_surrogate_pair *pairs;
+    tperf_surrogate_pair *pairs;
     size_t count, next; // pairs before `next` lie before the strings still to come
-} tp_surrogates;
+} tperf_surrogates;
 
 // Finds the pairs of a text, which must outlive *found; false when memory ran out. Release it in any case.
-bool tp_surrogates_find(tp_surrogates *found, const char *text, size_t size);
+bool tperf_surrogates_find(tperf_surrogates *found, const char *text, size_t size);
 
 // Mends a decoded string that was written between two characters of the text; strings come in the order of the text.
 // Escapes count in double quotes only: elsewhere a mask becomes the bytes that it hides. False when the string holds
 // what masks stand for (U+FFFE U+FFFF, no characters) by itself.
-bool tp_surrogates_mend(tp_surrogates *found, size_t start, size_t end, bool double_quoted,
-                        char *string, size_t *size);
+bool tperf_surrogates_mend(tperf_surrogates *found, size_t start, size_t end, bool double_quoted,
+                           char *string, size_t *size);
 
-void tp_surrogates_release(tp_surrogates *found);
+void tperf_surrogates_release(tperf_surrogates *found);
 
 #endif

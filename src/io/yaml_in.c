@@ -14,68 +14,70 @@ typedef struct reader {
     yaml_parser_t parser;
     const char *input;
     size_t size;
-    tp_surrogates surrogates;
-    tp_yaml_document *document;
-    size_t open[TP_YAML_MAX_DEPTH]; // the lists and maps around the next node
+    tperf_surrogates surrogates;
+    tperf_yaml_document *document;
+    size_t open[TPERF_YAML_MAX_DEPTH]; // the lists and maps around the next node
     int depth;
     bool has_key; // the next node is the value of this key:
     size_t key, key_size;
-    tp_yaml_mark key_mark;
-    tp_error *error;
+    tperf_yaml_mark key_mark;
+    tperf_error *error;
 } reader;
 
-static tp_yaml_mark to_mark(yaml_mark_t mark) {
-    return (tp_yaml_mark){(uint32_t)mark.line + 1, (uint32_t)mark.column + 1};
+static tperf_yaml_mark to_mark(yaml_mark_t mark) {
+    return (tperf_yaml_mark){(uint32_t)mark.line + 1, (uint32_t)mark.column + 1};
 }
 
 #define REFUSE(r, mark, status, format, ...)                                                       \
-    tp_error_set((r)->error, status, "%u:%u: " format, (unsigned)(mark).line,                      \
-                 (unsigned)(mark).column, __VA_ARGS__)
+    tperf_error_set((r)->error, status, "%u:%u: " format, (unsigned)(mark).line,                   \
+                    (unsigned)(mark).column, __VA_ARGS__)
 
-static tp_status out_of_memory(reader *r) {
-    return tp_error_set(r->error, TP_NO_MEMORY, "1:1: not enough memory");
+static tperf_status out_of_memory(reader *r) {
+    return tperf_error_set(r->error, TPERF_NO_MEMORY, "1:1: not enough memory");
 }
 
-static tp_status grow(reader *r, void **array, size_t *capacity, size_t needed, size_t item) {
-    if (needed <= *capacity) return TP_OK;
+static tperf_status grow(reader *r, void **array, size_t *capacity, size_t needed, size_t item) {
+    if (needed <= *capacity) return TPERF_OK;
     size_t wanted = *capacity ? *capacity * 2 : 64;
     if (wanted < needed) wanted = needed;
     void *larger = realloc(*array, wanted * item);
     if (!larger) return out_of_memory(r);
     *array = larger;
     *capacity = wanted;
-    return TP_OK;
+    return TPERF_OK;
 }
 
-static tp_status add_text(reader *r, const char *text, size_t size, size_t *at) {
-    tp_yaml_document *d = r->document;
+static tperf_status add_text(reader *r, const char *text, size_t size, size_t *at) {
+    tperf_yaml_document *d = r->document;
     void *memory = d->text;
-    TP_TRY(grow(r, &memory, &d->text_capacity, d->text_size + size + 1, 1));
+    TPERF_TRY(grow(r, &memory, &d->text_capacity, d->text_size + size + 1, 1));
     d->text = memory;
     *at = d->text_size;
     memcpy(d->text + *at, text, size);
     d->text[*at + size] = '\0';
     d->text_size += size + 1;
-    return TP_OK;
+    return TPERF_OK;
 }
 
 // Adds a node under the open list or map. Valid until the next call.
-static tp_status add_node(reader *r, tp_yaml_kind kind, tp_yaml_mark mark, tp_yaml_node **node) {
-    tp_yaml_document *d = r->document;
-    if (d->count == TP_YAML_MAX_NODES)
-        return REFUSE(r, mark, TP_INVALID, "more than %u values in one file", TP_YAML_MAX_NODES);
+static tperf_status add_node(reader *r, tperf_yaml_kind kind, tperf_yaml_mark mark,
+                             tperf_yaml_node **node) {
+    tperf_yaml_document *d = r->document;
+    if (d->count == TPERF_YAML_MAX_NODES)
+        return REFUSE(r, mark, TPERF_INVALID, "more than %u values in one file",
+                      TPERF_YAML_MAX_NODES);
     void *memory = d->nodes;
-    TP_TRY(grow(r, &memory, &d->capacity, d->count + 1, sizeof *d->nodes));
+    TPERF_TRY(grow(r, &memory, &d->capacity, d->count + 1, sizeof *d->nodes));
     d->nodes = memory;
     *node = &d->nodes[d->count++];
-    **node = (tp_yaml_node){.kind = kind, .mark = mark, .end = d->count};
+    **node = (tperf_yaml_node){.kind = kind, .mark = mark, .end = d->count};
     if (r->has_key) {
         (*node)->key = r->key;
         (*node)->key_size = r->key_size;
         (*node)->key_mark = r->key_mark;
         r->has_key = false;
     }
-    return TP_OK;
+    return TPERF_OK;
 }
 
 static bool is_one_of(const char *text, const char *const *words) {
@@ -85,7 +87,7 @@ static bool is_one_of(const char *text, const char *const *words) {
 }
 
 // [-+]?digits, 0x…, 0o…: an integer when it fits 64 bits, else the nearest double.
-static bool read_integer(const char *text, tp_yaml_node *node) {
+static bool read_integer(const char *text, tperf_yaml_node *node) {
     static const char *const digits[] = {"0123456789", "01234567", "0123456789abcdefABCDEF"};
     int kind = text[0] != '0' ? 0 : text[1] == 'o' ? 1 : text[1] == 'x' ? 2 : 0;
     const char *start = kind ? text + 2 : text + (text[0] == '-' || text[0] == '+');
@@ -93,18 +95,18 @@ static bool read_integer(const char *text, tp_yaml_node *node) {
     errno = 0;
     long long value = strtoll(kind ? start : text, NULL, kind == 1 ? 8 : kind == 2 ? 16 : 10);
     if (errno == 0) {
-        node->kind = TP_YAML_INTEGER;
+        node->kind = TPERF_YAML_INTEGER;
         node->value.integer = value;
         return true;
     }
     if (kind) return false; // stays a string, which no number is
-    node->kind = TP_YAML_FLOAT;
+    node->kind = TPERF_YAML_FLOAT;
     node->value.number = strtod(text, NULL);
     return true;
 }
 
 // [-+]?(.digits|digits(.digits?)?)(e[-+]?digits)?
-static bool read_float(const char *text, tp_yaml_node *node) {
+static bool read_float(const char *text, tperf_yaml_node *node) {
     const char *at = text + (*text == '-' || *text == '+');
     size_t whole = strspn(at, "0123456789"), part = 0;
     at += whole;
@@ -123,96 +125,100 @@ static bool read_float(const char *text, tp_yaml_node *node) {
     char *end;
     node->value.number = strtod(text, &end);
     if (*end) return false;
-    node->kind = TP_YAML_FLOAT;
+    node->kind = TPERF_YAML_FLOAT;
     return true;
 }
 
 // Types a plain scalar by the core schema of YAML 1.2: "no", "on" and "1_000" are strings.
-static void resolve(const char *text, tp_yaml_node *node) {
+static void resolve(const char *text, tperf_yaml_node *node) {
     static const char *const null[] = {"", "~", "null", "Null", "NULL", NULL};
     static const char *const yes[] = {"true", "True", "TRUE", NULL};
     static const char *const no[] = {"false", "False", "FALSE", NULL};
     static const char *const infinity[] = {".inf", ".Inf", ".INF", NULL};
     static const char *const nan[] = {".nan", ".NaN", ".NAN", NULL};
     if (is_one_of(text, null)) {
-        node->kind = TP_YAML_NULL;
+        node->kind = TPERF_YAML_NULL;
     } else if (is_one_of(text, yes) || is_one_of(text, no)) {
-        node->kind = TP_YAML_BOOLEAN;
+        node->kind = TPERF_YAML_BOOLEAN;
         node->value.boolean = is_one_of(text, yes);
     } else if (is_one_of(text + (*text == '-' || *text == '+'), infinity)) {
-        node->kind = TP_YAML_FLOAT;
+        node->kind = TPERF_YAML_FLOAT;
         node->value.number = *text == '-' ? -INFINITY : INFINITY;
     } else if (is_one_of(text, nan)) {
-        node->kind = TP_YAML_FLOAT;
+        node->kind = TPERF_YAML_FLOAT;
         node->value.number = NAN;
     } else if (!read_integer(text, node)) {
         read_float(text, node);
     }
 }
 
-static tp_status refuse_long_key(reader *r, yaml_mark_t mark) {
-    return REFUSE(r, to_mark(mark), TP_INVALID, "a key of more than %d bytes", TP_YAML_MAX_KEY);
+static tperf_status refuse_long_key(reader *r, yaml_mark_t mark) {
+    return REFUSE(r, to_mark(mark), TPERF_INVALID, "a key of more than %d bytes",
+                  TPERF_YAML_MAX_KEY);
 }
 
-static tp_status read_key(reader *r, const yaml_event_t *event) {
+static tperf_status read_key(reader *r, const yaml_event_t *event) {
     const char *text = (const char *)event->data.scalar.value;
     size_t size = event->data.scalar.length;
-    tp_yaml_mark mark = to_mark(event->start_mark);
-    if (size > TP_YAML_MAX_KEY) return refuse_long_key(r, event->start_mark);
-    tp_yaml_node typed = {.kind = TP_YAML_STRING};
+    tperf_yaml_mark mark = to_mark(event->start_mark);
+    if (size > TPERF_YAML_MAX_KEY) return refuse_long_key(r, event->start_mark);
+    tperf_yaml_node typed = {.kind = TPERF_YAML_STRING};
     if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE) resolve(text, &typed);
-    if (typed.kind != TP_YAML_STRING)
-        return REFUSE(r, mark, TP_INVALID,
+    if (typed.kind != TPERF_YAML_STRING)
+        return REFUSE(r, mark, TPERF_INVALID,
                       "a key must be a string; quote '%.40s' if it is meant as one", text);
-    TP_TRY(add_text(r, text, size, &r->key));
+    TPERF_TRY(add_text(r, text, size, &r->key));
     r->key_size = size;
     r->key_mark = mark;
     r->has_key = true;
-    return TP_OK;
+    return TPERF_OK;
 }
 
 static bool in_map(const reader *r) {
-    return r->depth > 0 && r->document->nodes[r->open[r->depth - 1]].kind == TP_YAML_MAP;
+    return r->depth > 0 && r->document->nodes[r->open[r->depth - 1]].kind == TPERF_YAML_MAP;
 }
 
-static tp_status read_scalar(reader *r, yaml_event_t *event) {
+static tperf_status read_scalar(reader *r, yaml_event_t *event) {
     bool quoted = event->data.scalar.style == YAML_DOUBLE_QUOTED_SCALAR_STYLE;
-    if (!tp_surrogates_mend(&r->surrogates, event->start_mark.index, event->end_mark.index, quoted,
-                            (char *)event->data.scalar.value, &event->data.scalar.length))
-        return REFUSE(r, to_mark(event->start_mark), TP_INVALID, "U+%X is no character", 0xFFFEu);
+    if (!tperf_surrogates_mend(&r->surrogates, event->start_mark.index, event->end_mark.index,
+                               quoted, (char *)event->data.scalar.value,
+                               &event->data.scalar.length))
+        return REFUSE(r, to_mark(event->start_mark), TPERF_INVALID, "U+%X is no character",
+                      0xFFFEu);
     if (in_map(r) && !r->has_key) return read_key(r, event);
     const char *text = (const char *)event->data.scalar.value;
     size_t size = event->data.scalar.length, at;
-    TP_TRY(add_text(r, text, size, &at));
-    tp_yaml_node *node;
-    TP_TRY(add_node(r, TP_YAML_STRING, to_mark(event->start_mark), &node));
+    TPERF_TRY(add_text(r, text, size, &at));
+    tperf_yaml_node *node;
+    TPERF_TRY(add_node(r, TPERF_YAML_STRING, to_mark(event->start_mark), &node));
     node->value.string.at = at;
     node->value.string.size = size;
-    if (event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE) return TP_OK;
+    if (event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE) return TPERF_OK;
     resolve(text, node);
     bool written_infinite = !strpbrk(text, "0123456789");
-    if (node->kind == TP_YAML_FLOAT && isinf(node->value.number) && !written_infinite)
-        return REFUSE(r, node->mark, TP_INVALID, "%.40s is beyond what a number can be (1.8e308)",
-                      text);
-    return TP_OK;
+    if (node->kind == TPERF_YAML_FLOAT && isinf(node->value.number) && !written_infinite)
+        return REFUSE(r, node->mark, TPERF_INVALID,
+                      "%.40s is beyond what a number can be (1.8e308)", text);
+    return TPERF_OK;
 }
 
-static tp_status open_collection(reader *r, const yaml_event_t *event, tp_yaml_kind kind) {
-    tp_yaml_mark mark = to_mark(event->start_mark);
+static tperf_status open_collection(reader *r, const yaml_event_t *event, tperf_yaml_kind kind) {
+    tperf_yaml_mark mark = to_mark(event->start_mark);
     if (in_map(r) && !r->has_key)
-        return REFUSE(r, mark, TP_INVALID, "a key must be a string%s", "");
-    if (r->depth == TP_YAML_MAX_DEPTH)
-        return REFUSE(r, mark, TP_INVALID, "nested more than %d levels deep", TP_YAML_MAX_DEPTH);
-    tp_yaml_node *node;
-    TP_TRY(add_node(r, kind, mark, &node));
+        return REFUSE(r, mark, TPERF_INVALID, "a key must be a string%s", "");
+    if (r->depth == TPERF_YAML_MAX_DEPTH)
+        return REFUSE(r, mark, TPERF_INVALID, "nested more than %d levels deep",
+                      TPERF_YAML_MAX_DEPTH);
+    tperf_yaml_node *node;
+    TPERF_TRY(add_node(r, kind, mark, &node));
     r->open[r->depth++] = r->document->count - 1;
-    return TP_OK;
+    return TPERF_OK;
 }
 
 typedef struct member {
     const char *key;
     size_t size;
-    tp_yaml_mark mark;
+    tperf_yaml_mark mark;
 } member;
 
 static int compare_members(const void *a, const void *b) {
@@ -226,149 +232,151 @@ static int compare_members(const void *a, const void *b) {
 }
 
 // Sorts a map's keys so that equal ones are neighbours.
-static tp_status check_duplicates(reader *r, size_t map) {
-    const tp_yaml_document *d = r->document;
+static tperf_status check_duplicates(reader *r, size_t map) {
+    const tperf_yaml_document *d = r->document;
     size_t count = 0;
     for (size_t i = map + 1; i < d->count; i = d->nodes[i].end)
         count++;
-    if (count < 2) return TP_OK;
+    if (count < 2) return TPERF_OK;
     member *members = malloc(count * sizeof *members);
     if (!members) return out_of_memory(r);
     size_t at = 0;
     for (size_t i = map + 1; i < d->count; i = d->nodes[i].end) {
-        const tp_yaml_node *n = &d->nodes[i];
+        const tperf_yaml_node *n = &d->nodes[i];
         members[at++] = (member){d->text + n->key, n->key_size, n->key_mark};
     }
     qsort(members, count, sizeof *members, compare_members);
-    tp_status status = TP_OK;
-    for (size_t i = 1; i < count && status == TP_OK; i++) {
+    tperf_status status = TPERF_OK;
+    for (size_t i = 1; i < count && status == TPERF_OK; i++) {
         const member *a = &members[i - 1], *b = &members[i];
         if (a->size == b->size && memcmp(a->key, b->key, a->size) == 0)
-            status = REFUSE(r, b->mark, TP_INVALID, "duplicate key '%.60s' (first on line %u)",
+            status = REFUSE(r, b->mark, TPERF_INVALID, "duplicate key '%.60s' (first on line %u)",
                             b->key, (unsigned)a->mark.line);
     }
     free(members);
     return status;
 }
 
-static tp_status close_collection(reader *r) {
+static tperf_status close_collection(reader *r) {
     size_t index = r->open[--r->depth];
-    tp_yaml_node *node = &r->document->nodes[index];
+    tperf_yaml_node *node = &r->document->nodes[index];
     node->end = r->document->count;
-    return node->kind == TP_YAML_MAP ? check_duplicates(r, index) : TP_OK;
+    return node->kind == TPERF_YAML_MAP ? check_duplicates(r, index) : TPERF_OK;
 }
 
-static tp_status refuse_tag(reader *r, const yaml_event_t *event, const yaml_char_t *anchor,
-                            const yaml_char_t *tag) {
-    if (!anchor && !tag) return TP_OK;
-    return REFUSE(r, to_mark(event->start_mark), TP_INVALID, "%s are not supported",
+static tperf_status refuse_tag(reader *r, const yaml_event_t *event, const yaml_char_t *anchor,
+                               const yaml_char_t *tag) {
+    if (!anchor && !tag) return TPERF_OK;
+    return REFUSE(r, to_mark(event->start_mark), TPERF_INVALID, "%s are not supported",
                   anchor ? "anchors ('&name')" : "tags ('!name')");
 }
 
-static tp_status read_event(reader *r, yaml_event_t *event, int *documents) {
+static tperf_status read_event(reader *r, yaml_event_t *event, int *documents) {
     switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
         if (++*documents > 1)
-            return REFUSE(r, to_mark(event->start_mark), TP_INVALID, "only one document per file%s",
-                          "");
-        return TP_OK;
+            return REFUSE(r, to_mark(event->start_mark), TPERF_INVALID,
+                          "only one document per file%s", "");
+        return TPERF_OK;
     case YAML_ALIAS_EVENT:
-        return REFUSE(r, to_mark(event->start_mark), TP_INVALID,
+        return REFUSE(r, to_mark(event->start_mark), TPERF_INVALID,
                       "aliases ('*name') are not supported%s", "");
     case YAML_SCALAR_EVENT:
-        TP_TRY(refuse_tag(r, event, event->data.scalar.anchor, event->data.scalar.tag));
+        TPERF_TRY(refuse_tag(r, event, event->data.scalar.anchor, event->data.scalar.tag));
         return read_scalar(r, event);
     case YAML_SEQUENCE_START_EVENT:
-        TP_TRY(refuse_tag(r, event, event->data.sequence_start.anchor,
-                          event->data.sequence_start.tag));
-        return open_collection(r, event, TP_YAML_LIST);
+        TPERF_TRY(refuse_tag(r, event, event->data.sequence_start.anchor,
+                             event->data.sequence_start.tag));
+        return open_collection(r, event, TPERF_YAML_LIST);
     case YAML_MAPPING_START_EVENT:
-        TP_TRY(
+        TPERF_TRY(
             refuse_tag(r, event, event->data.mapping_start.anchor, event->data.mapping_start.tag));
-        return open_collection(r, event, TP_YAML_MAP);
+        return open_collection(r, event, TPERF_YAML_MAP);
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT:
         return close_collection(r);
     default:
-        return TP_OK;
+        return TPERF_OK;
     }
 }
 
 // libyaml takes a key on one line only if its ":" comes within 1024 characters; else it misses the
 // ":" or wonders at it.
 static bool missed_long_key(const yaml_parser_t *p) {
-    if (p->error != YAML_SCANNER_ERROR || p->problem_mark.column <= TP_YAML_MAX_KEY) return false;
+    if (p->error != YAML_SCANNER_ERROR || p->problem_mark.column <= TPERF_YAML_MAX_KEY)
+        return false;
     return strcmp(p->problem, "could not find expected ':'") == 0 ||
            strcmp(p->problem, "mapping values are not allowed in this context") == 0;
 }
 
 // libyaml's own refusal, in our form. An encoding error has an offset only.
-static tp_status refuse_syntax(reader *r) {
+static tperf_status refuse_syntax(reader *r) {
     const yaml_parser_t *p = &r->parser;
-    tp_yaml_mark mark = to_mark(p->problem_mark);
+    tperf_yaml_mark mark = to_mark(p->problem_mark);
     if (p->error == YAML_MEMORY_ERROR) return out_of_memory(r);
     if (missed_long_key(p)) return refuse_long_key(r, p->problem_mark);
     if (p->error == YAML_READER_ERROR) {
-        mark = (tp_yaml_mark){1, 1};
+        mark = (tperf_yaml_mark){1, 1};
         for (size_t i = 0; i < p->problem_offset && i < r->size; i++) {
             unsigned char byte = (unsigned char)r->input[i];
             mark.column += (byte & 0xc0) != 0x80;
-            if (byte == '\n') mark = (tp_yaml_mark){mark.line + 1, 1};
+            if (byte == '\n') mark = (tperf_yaml_mark){mark.line + 1, 1};
         }
     }
-    return REFUSE(r, mark, TP_INVALID, "%s%s%s", p->problem ? p->problem : "not YAML",
+    return REFUSE(r, mark, TPERF_INVALID, "%s%s%s", p->problem ? p->problem : "not YAML",
                   p->context ? " " : "", p->context ? p->context : "");
 }
 
-static tp_status read_events(reader *r) {
-    tp_status status = TP_OK;
+static tperf_status read_events(reader *r) {
+    tperf_status status = TPERF_OK;
     int documents = 0;
-    for (bool more = true; more && status == TP_OK;) {
+    for (bool more = true; more && status == TPERF_OK;) {
         yaml_event_t event;
         if (!yaml_parser_parse(&r->parser, &event)) return refuse_syntax(r);
         more = event.type != YAML_STREAM_END_EVENT;
         status = read_event(r, &event, &documents);
         yaml_event_delete(&event);
     }
-    if (status == TP_OK && r->document->count == 0)
-        return tp_error_set(r->error, TP_INVALID, "1:1: is empty");
+    if (status == TPERF_OK && r->document->count == 0)
+        return tperf_error_set(r->error, TPERF_INVALID, "1:1: is empty");
     return status;
 }
 
-static tp_status parse(reader *r) {
-    if (!tp_surrogates_find(&r->surrogates, r->input, r->size)) return out_of_memory(r);
+static tperf_status parse(reader *r) {
+    if (!tperf_surrogates_find(&r->surrogates, r->input, r->size)) return out_of_memory(r);
     if (!yaml_parser_initialize(&r->parser)) return out_of_memory(r);
     const char *input = r->surrogates.masked ? r->surrogates.masked : r->input;
     yaml_parser_set_encoding(&r->parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&r->parser, (const unsigned char *)input, r->size);
-    tp_status status = read_events(r);
+    tperf_status status = read_events(r);
     yaml_parser_delete(&r->parser);
     return status;
 }
 
-tp_status tp_yaml_read(const char *input, size_t size, tp_yaml_document *document,
-                       tp_error *error) {
-    *document = (tp_yaml_document){0};
-    if (size > TP_YAML_MAX_BYTES)
-        return tp_error_set(error, TP_INVALID, "1:1: larger than %u MiB", TP_YAML_MAX_BYTES >> 20);
+tperf_status tperf_yaml_read(const char *input, size_t size, tperf_yaml_document *document,
+                             tperf_error *error) {
+    *document = (tperf_yaml_document){0};
+    if (size > TPERF_YAML_MAX_BYTES)
+        return tperf_error_set(error, TPERF_INVALID, "1:1: larger than %u MiB",
+                               TPERF_YAML_MAX_BYTES >> 20);
     if (size >= 2 && (memcmp(input, "\xFE\xFF", 2) == 0 || memcmp(input, "\xFF\xFE", 2) == 0))
-        return tp_error_set(error, TP_INVALID, "1:1: is UTF-16 text; save it as UTF-8");
+        return tperf_error_set(error, TPERF_INVALID, "1:1: is UTF-16 text; save it as UTF-8");
     bool marked = size >= 3 && memcmp(input, "\xEF\xBB\xBF", 3) == 0; // a byte order mark
     reader r = {.input = input + 3 * marked,
                 .size = size - 3 * (size_t)marked,
                 .document = document,
                 .error = error};
-    tp_status status = parse(&r);
-    tp_surrogates_release(&r.surrogates);
+    tperf_status status = parse(&r);
+    tperf_surrogates_release(&r.surrogates);
     return status;
 }
 
 // How much of the path leads to a member:
 // "[2]" in a list, ".name" in a map, "name" in the root; 0 when it leads elsewhere.
-static size_t match_step(const tp_yaml_document *d, size_t parent, const tp_yaml_node *node,
+static size_t match_step(const tperf_yaml_document *d, size_t parent, const tperf_yaml_node *node,
                          size_t index, const char *path, size_t size) {
     char number[32] = "";
-    bool in_list = d->nodes[parent].kind == TP_YAML_LIST;
+    bool in_list = d->nodes[parent].kind == TPERF_YAML_LIST;
     if (in_list) snprintf(number, sizeof number, "[%zu]", index);
     const char *name = in_list ? number : d->text + node->key;
     size_t length = in_list ? strlen(number) : node->key_size;
@@ -377,9 +385,9 @@ static size_t match_step(const tp_yaml_document *d, size_t parent, const tp_yaml
     return memcmp(path + dot, name, length) == 0 ? dot + length : 0;
 }
 
-static const tp_yaml_node *find_below(const tp_yaml_document *d, size_t at, const char *path,
-                                      size_t size) {
-    const tp_yaml_node *node = &d->nodes[at], *found = size == 0 ? node : NULL;
+static const tperf_yaml_node *find_below(const tperf_yaml_document *d, size_t at, const char *path,
+                                         size_t size) {
+    const tperf_yaml_node *node = &d->nodes[at], *found = size == 0 ? node : NULL;
     size_t index = 1;
     for (size_t i = at + 1; i < node->end && !found; i = d->nodes[i].end) {
         size_t step = match_step(d, at, &d->nodes[i], index++, path, size);
@@ -388,12 +396,13 @@ static const tp_yaml_node *find_below(const tp_yaml_document *d, size_t at, cons
     return found;
 }
 
-const tp_yaml_node *tp_yaml_find(const tp_yaml_document *document, const char *path, size_t size) {
+const tperf_yaml_node *tperf_yaml_find(const tperf_yaml_document *document, const char *path,
+                                       size_t size) {
     return find_below(document, 0, path, size);
 }
 
-void tp_yaml_release(tp_yaml_document *document) {
+void tperf_yaml_release(tperf_yaml_document *document) {
     free(document->nodes);
     free(document->text);
-    *document = (tp_yaml_document){0};
+    *document = (tperf_yaml_document){0};
 }

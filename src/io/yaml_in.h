@@ -12,32 +12,32 @@
 
 #include "tperf/error.h"
 
-#define TP_YAML_MAX_BYTES (16u << 20)
-#define TP_YAML_MAX_DEPTH 64
-#define TP_YAML_MAX_NODES (1u << 20) // scalars, lists and maps
-#define TP_YAML_MAX_KEY   1024       // bytes
+#define TPERF_YAML_MAX_BYTES (16u << 20)
+#define TPERF_YAML_MAX_DEPTH 64
+#define TPERF_YAML_MAX_NODES (1u << 20) // scalars, lists and maps
+#define TPERF_YAML_MAX_KEY   1024       // bytes
 
-typedef enum tp_yaml_kind {
-    TP_YAML_NULL,
-    TP_YAML_BOOLEAN,
-    TP_YAML_INTEGER,
-    TP_YAML_FLOAT,
-    TP_YAML_STRING,
-    TP_YAML_LIST,
-    TP_YAML_MAP
-} tp_yaml_kind;
+typedef enum tperf_yaml_kind {
+    TPERF_YAML_NULL,
+    TPERF_YAML_BOOLEAN,
+    TPERF_YAML_INTEGER,
+    TPERF_YAML_FLOAT,
+    TPERF_YAML_STRING,
+    TPERF_YAML_LIST,
+    TPERF_YAML_MAP
+} tperf_yaml_kind;
 
-typedef struct tp_yaml_mark {
+typedef struct tperf_yaml_mark {
     uint32_t line, column; // from 1; columns count characters
-} tp_yaml_mark;
+} tperf_yaml_mark;
 
 // Nodes lie in document order: the members of a list or map follow it, up to `end`.
-typedef struct tp_yaml_node {
-    tp_yaml_kind kind;
-    tp_yaml_mark mark;
-    tp_yaml_mark key_mark; // of a map's member
-    size_t key, key_size;  // of a map's member: where its key lies in the document's text
-    size_t end;            // one past the last node below this one
+typedef struct tperf_yaml_node {
+    tperf_yaml_kind kind;
+    tperf_yaml_mark mark;
+    tperf_yaml_mark key_mark; // of a map's member
+    size_t key, key_size;     // of a map's member: where its key lies in the document's text
+    size_t end;               // one past the last node below this one
     union {
         bool boolean;
         int64_t integer;
@@ -46,24 +46,26 @@ typedef struct tp_yaml_node {
             size_t at, size; // in the document's text
         } string;
     } value;
-} tp_yaml_node;
+} tperf_yaml_node;
 
-typedef struct tp_yaml_document {
-    tp_yaml_node *nodes; // nodes[0] is the root
+typedef struct tperf_yaml_document {
+    tperf_yaml_node *nodes; // nodes[0] is the root
     size_t count, capacity;
     char *text;
     size_t text_size, text_capacity;
-} tp_yaml_document;
+} tperf_yaml_document;
 
 // Fills *document, which the caller releases whatever is returned. A failure's message starts
 // "line:column: ".
-tp_status tp_yaml_read(const char *input, size_t size, tp_yaml_document *document, tp_error *error);
+tperf_status tperf_yaml_read(const char *input, size_t size, tperf_yaml_document *document,
+                             tperf_error *error);
 
 // The node at a path such as "network.fast.domain" or "layers[2]" ("" is the root), or NULL. Where keys
 // have dots and brackets, several paths may read the same: the first.
-const tp_yaml_node *tp_yaml_find(const tp_yaml_document *document, const char *path, size_t size);
+const tperf_yaml_node *tperf_yaml_find(const tperf_yaml_document *document, const char *path,
+                                       size_t size);
 
 // Frees what a document owns; a zeroed or released document is fine.
-void tp_yaml_release(tp_yaml_document *document);
+void tperf_yaml_release(tperf_yaml_document *document);
 
 #endif

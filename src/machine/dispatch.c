@@ -4,7 +4,7 @@
 
 #include "tperf/collective.h"
 
-const char *tp_routing_fault(const tp_routing *r) {
+const char *tperf_routing_fault(const tperf_routing *r) {
     double groups = r->groups > 1 ? r->groups : 1, chosen = groups > 1 ? r->top_groups : 1;
     if (!(r->experts >= 1 && r->top_k >= 1 && r->top_k <= r->experts))
         return "'top_k' must be from 1 to the number of experts";
@@ -31,7 +31,7 @@ static double hypergeometric(double groups, double own, double chosen, double j)
                lgamma(chosen + 1) + lgamma(groups - chosen + 1));
 }
 
-double tp_routing_parts(const tp_routing *r, double parts) {
+double tperf_routing_parts(const tperf_routing *r, double parts) {
     double groups = r->groups > 1 ? r->groups : 1, chosen = groups > 1 ? r->top_groups : 1;
     double of_group = r->experts / groups, eligible = chosen * of_group;
     if (parts >= groups) // a part has experts of one group alone
@@ -43,34 +43,35 @@ double tp_routing_parts(const tp_routing *r, double parts) {
     return parts * met;
 }
 
-tp_route tp_dispatch_route(const tp_routing *routing, double bytes, tp_group group) {
+tperf_route tperf_dispatch_route(const tperf_routing *routing, double bytes, tperf_group group) {
     double token = bytes / routing->top_k, n = (double)group.size, q = (double)group.fast,
            g = n / q;
-    if (bytes == 0 || group.size <= 1) return (tp_route){"none", 0, 0};
-    return (tp_route){"relayed", token * tp_routing_parts(routing, n) * (q - 1) / q,
-                      token * tp_routing_parts(routing, g) * (g - 1) / g};
+    if (bytes == 0 || group.size <= 1) return (tperf_route){"none", 0, 0};
+    return (tperf_route){"relayed", token * tperf_routing_parts(routing, n) * (q - 1) / q,
+                         token * tperf_routing_parts(routing, g) * (g - 1) / g};
 }
 
 // Its kernels keep the NICs busy from the first token on: nothing ramps up.
-static double nics_time(const tp_system *system, const tp_rules *rules, double bytes,
-                        tp_group group) {
-    tp_slow_curve curve = system->network.slow.curve;
+static double nics_time(const tperf_system *system, const tperf_rules *rules, double bytes,
+                        tperf_group group) {
+    tperf_slow_curve curve = system->network.slow.curve;
     double n = (double)group.size, q = (double)group.fast;
     if (bytes == 0) return 0;
     if (!(curve.efficiency > 0))
-        return tp_collective_time(system, rules, TP_ALL_TO_ALL, bytes * n / (n - q), group);
+        return tperf_collective_time(system, rules, TPERF_ALL_TO_ALL, bytes * n / (n - q), group);
     double nics = system->network.slow.nics_per_gpu * system->network.slow.bandwidth;
     curve.ramp_s = 0;
-    return tp_slow_time(&curve, bytes / (nics * curve.efficiency), n / q);
+    return tperf_slow_time(&curve, bytes / (nics * curve.efficiency), n / q);
 }
 
-double tp_dispatch_time(const tp_system *system, const tp_rules *rules, const tp_routing *routing,
-                        double bytes, tp_group group) {
-    tp_route route = tp_dispatch_route(routing, bytes, group);
+double tperf_dispatch_time(const tperf_system *system, const tperf_rules *rules,
+                           const tperf_routing *routing, double bytes, tperf_group group) {
+    tperf_route route = tperf_dispatch_route(routing, bytes, group);
     double q = (double)group.fast, ports = 0;
     if (route.fast_bytes > 0)
-        ports = tp_collective_time(system, rules, TP_ALL_TO_ALL, route.fast_bytes * q / (q - 1),
-                                   (tp_group){group.fast, group.fast});
+        ports =
+            tperf_collective_time(system, rules, TPERF_ALL_TO_ALL, route.fast_bytes * q / (q - 1),
+                                  (tperf_group){group.fast, group.fast});
     double time = fmax(nics_time(system, rules, route.nic_bytes, group), ports);
     if (route.nic_bytes == 0 || routing->relayed == 0) return time;
     return fmax(time, (route.nic_bytes + route.fast_bytes) / routing->relayed);

@@ -5,11 +5,11 @@
 #include <stddef.h>
 
 // Work slows as the clock drops, and shares the time with the HBM traffic.
-static tp_kernel_time overlap(double work, double sustained, double after_s, double memory) {
+static tperf_kernel_time overlap(double work, double sustained, double after_s, double memory) {
     work *= 1 + (1 / sustained - 1) * work / (work + after_s);
     double longer = fmax(work, memory), shorter = fmin(work, memory);
     double time = longer > 0 ? longer + shorter * shorter / (4 * longer) : 0;
-    return (tp_kernel_time){work, time - work};
+    return (tperf_kernel_time){work, time - work};
 }
 
 static const struct {
@@ -23,10 +23,10 @@ static double waves_of(double blocks, double units, double quantisation) {
     return quantisation * ceil(blocks / units) + (1 - quantisation) * fmax(blocks / units, 1);
 }
 
-tp_kernel_time tp_gemm_time(const tp_gemm_curve *curve, const tp_processor *p,
-                            const tp_kernel *kernel) {
+tperf_kernel_time tperf_gemm_time(const tperf_gemm_curve *curve, const tperf_processor *p,
+                                  const tperf_kernel *kernel) {
     double m = kernel->m, n = kernel->n, k = kernel->k, best = INFINITY;
-    if (!(m > 0 && n > 0 && k > 0 && kernel->batch > 0)) return (tp_kernel_time){0, 0};
+    if (!(m > 0 && n > 0 && k > 0 && kernel->batch > 0)) return (tperf_kernel_time){0, 0};
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
         double tm = tiles[i].rows, tn = tiles[i].columns;
         double blocks = kernel->batch * ceil(m / tm) * ceil(n / tn);
@@ -48,7 +48,7 @@ tp_kernel_time tp_gemm_time(const tp_gemm_curve *curve, const tp_processor *p,
                    kernel->batch * bytes / p->bandwidth);
 }
 
-static double efficiency_at(const tp_attention_curve *curve, double head_size) {
+static double efficiency_at(const tperf_attention_curve *curve, double head_size) {
     const double *x = curve->head_size, *y = curve->efficiency;
     if (head_size <= x[0]) return y[0];
     for (int i = 1; i < curve->n_sizes; i++) {
@@ -63,12 +63,12 @@ static double whole(double size, double step) {
     return ceil(size / step) * step;
 }
 
-tp_kernel_time tp_attention_time(const tp_attention_curve *curve, const tp_processor *p,
-                                 const tp_kernel *kernel, bool backward) {
+tperf_kernel_time tperf_attention_time(const tperf_attention_curve *curve, const tperf_processor *p,
+                                       const tperf_kernel *kernel, bool backward) {
     double q = kernel->m, keys = kernel->n, d = kernel->k;
-    if (!(q > 0 && keys > 0 && d > 0 && kernel->batch > 0)) return (tp_kernel_time){0, 0};
+    if (!(q > 0 && keys > 0 && d > 0 && kernel->batch > 0)) return (tperf_kernel_time){0, 0};
     double wide = whole(d, 16), rate = efficiency_at(curve, wide) * p->peak / p->units;
-    bool causal = kernel->kind == TP_KERNEL_ATTENTION_CAUSAL;
+    bool causal = kernel->kind == TPERF_KERNEL_ATTENTION_CAUSAL;
     // The last query sees all keys, the first keys - q + 1. The masked part of a tile is in curve->keys.
     double seen = causal  ? fmax(keys - (fmin(q, keys) - 1) / 2, 1)
                   : q > 1 ? whole(keys, 128)
@@ -87,8 +87,9 @@ tp_kernel_time tp_attention_time(const tp_attention_curve *curve, const tp_proce
                    bytes / p->bandwidth);
 }
 
-tp_kernel_time tp_decode_time(const tp_decode_curve *curve, const tp_attention_curve *attention,
-                              const tp_processor *p, const tp_kernel *kernel) {
+tperf_kernel_time tperf_decode_time(const tperf_decode_curve *curve,
+                                    const tperf_attention_curve *attention,
+                                    const tperf_processor *p, const tperf_kernel *kernel) {
     double heads = kernel->batch, keys = kernel->n, d = kernel->k, shared = fmax(kernel->shared, 1);
     double bytes = 2 * p->element * heads * d * (1 + keys / shared);
     double memory = bytes / (curve->efficiency * p->bandwidth);
@@ -97,13 +98,13 @@ tp_kernel_time tp_decode_time(const tp_decode_curve *curve, const tp_attention_c
     double work = caches * curve->block_s * (0.5 + d / 256) / p->units;
     if (attention->n_sizes > 0)
         work = fmax(work, 4 * heads * d * keys / (efficiency_at(attention, d) * p->peak));
-    tp_kernel_time time = overlap(work, 1, 1, memory);
+    tperf_kernel_time time = overlap(work, 1, 1, memory);
     time.compute += curve->setup_s;
     time.exposed_memory += sqrt(curve->ramp_s * memory);
     return time;
 }
 
-double tp_stream_time(const tp_stream_curve *curve, double bandwidth, double bytes) {
+double tperf_stream_time(const tperf_stream_curve *curve, double bandwidth, double bytes) {
     return curve->setup_s + bytes / (curve->efficiency * bandwidth);
 }
 
@@ -113,52 +114,53 @@ static double through_port(bool all_reduce, double gpus, double bytes) {
 }
 
 // What `part` of a port's bandwidth has grown to: never more than all of it.
-static double grown(const tp_link_curve *curve, double part, double gpus) {
+static double grown(const tperf_link_curve *curve, double part, double gpus) {
     return fmin(part * pow(fmin(gpus, 8) / 2, curve->growth), 1);
 }
 
-static double ring_stream(const tp_link_curve *curve, double bandwidth, double gpus,
+static double ring_stream(const tperf_link_curve *curve, double bandwidth, double gpus,
                           double through) {
     return through / (grown(curve, curve->large, gpus) * bandwidth);
 }
 
-static double switch_stream(const tp_link_curve *curve, double bandwidth, double gpus,
+static double switch_stream(const tperf_link_curve *curve, double bandwidth, double gpus,
                             double bytes) {
     return (gpus + 1) / gpus * bytes / (curve->in_network * bandwidth);
 }
 
-bool tp_link_adds(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
-                  double through, double bytes) {
+bool tperf_link_adds(const tperf_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
+                     double through, double bytes) {
     if (!all_reduce || gpus <= 4 || !(curve->in_network > 0)) return false;
     return switch_stream(curve, bandwidth, gpus, bytes) <
            ring_stream(curve, bandwidth, gpus, through);
 }
 
-double tp_link_stream(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
-                      double through, double bytes) {
-    return tp_link_adds(curve, all_reduce, bandwidth, gpus, through, bytes)
+double tperf_link_stream(const tperf_link_curve *curve, bool all_reduce, double bandwidth,
+                         double gpus, double through, double bytes) {
+    return tperf_link_adds(curve, all_reduce, bandwidth, gpus, through, bytes)
                ? switch_stream(curve, bandwidth, gpus, bytes)
                : ring_stream(curve, bandwidth, gpus, through);
 }
 
-double tp_link_time(const tp_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
-                    double bytes) {
+double tperf_link_time(const tperf_link_curve *curve, bool all_reduce, double bandwidth,
+                       double gpus, double bytes) {
     double steps = (all_reduce ? 2 : 1) * (gpus - 1);
     double through = through_port(all_reduce, gpus, bytes);
     double large =
-        curve->extra_s + tp_link_stream(curve, all_reduce, bandwidth, gpus, through, bytes);
+        curve->extra_s + tperf_link_stream(curve, all_reduce, bandwidth, gpus, through, bytes);
     double small = through / (grown(curve, curve->small, gpus) * bandwidth);
     return curve->latency_s + curve->hop_s * steps +
            (bytes / gpus <= curve->switch_bytes ? fmin(small, large) : large);
 }
 
-double tp_direct_time(const tp_direct_curve *curve, double bandwidth, double gpus, double bytes) {
+double tperf_direct_time(const tperf_direct_curve *curve, double bandwidth, double gpus,
+                         double bytes) {
     double one = (gpus - 1) * bytes / (curve->one_shot * bandwidth);
     double two = curve->extra_s + through_port(true, gpus, bytes) / (curve->two_shot * bandwidth);
     return curve->latency_s + curve->hop_s * (gpus - 1) + fmin(one, two);
 }
 
-double tp_slow_time(const tp_slow_curve *curve, double seconds, double domains) {
+double tperf_slow_time(const tperf_slow_curve *curve, double seconds, double domains) {
     return curve->latency_s + curve->doubling_s * log2(domains) + curve->hop_s * (domains - 1) +
            seconds + sqrt(curve->ramp_s * seconds);
 }

@@ -4,13 +4,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-const char *const tp_dtype_names[TP_DTYPE_COUNT] = {"fp64", "fp32", "tf32", "fp16",
-                                                    "bf16", "fp8",  "int8", "fp4"};
+const char *const tperf_dtype_names[TPERF_DTYPE_COUNT] = {"fp64", "fp32", "tf32", "fp16",
+                                                          "bf16", "fp8",  "int8", "fp4"};
 
-double tp_dtype_bytes(tp_dtype dtype) {
-    static const double bytes[TP_DTYPE_COUNT + 1] = {
-        [TP_FP64] = 8, [TP_FP32] = 4, [TP_TF32] = 4, [TP_FP16] = 2,
-        [TP_BF16] = 2, [TP_FP8] = 1,  [TP_INT8] = 1, [TP_FP4] = 0.5,
+double tperf_dtype_bytes(tperf_dtype dtype) {
+    static const double bytes[TPERF_DTYPE_COUNT + 1] = {
+        [TPERF_FP64] = 8, [TPERF_FP32] = 4, [TPERF_TF32] = 4, [TPERF_FP16] = 2,
+        [TPERF_BF16] = 2, [TPERF_FP8] = 1,  [TPERF_INT8] = 1, [TPERF_FP4] = 0.5,
     };
     return bytes[dtype];
 }
@@ -27,7 +27,7 @@ double tp_dtype_bytes(tp_dtype dtype) {
 #define MAX_ELEMENTS 1e9  // of a matrix, a head; units of a chip
 
 #define FIELD(path, low, high, zero)                                                               \
-    { #path, offsetof(tp_system, path), low, high, zero }
+    { #path, offsetof(tperf_system, path), low, high, zero }
 
 static const struct {
     const char *field;
@@ -54,13 +54,13 @@ static const struct {
     FIELD(network.slow.nics_per_gpu, MIN_PART, MAX_NICS, 0),
 };
 
-static tp_status check_peaks(const double *peaks, const char *unit, tp_error *error) {
-    for (int i = 0; i < TP_DTYPE_COUNT; i++)
+static tperf_status check_peaks(const double *peaks, const char *unit, tperf_error *error) {
+    for (int i = 0; i < TPERF_DTYPE_COUNT; i++)
         if (peaks[i] != 0 && !(peaks[i] >= MIN_RATE && peaks[i] <= MAX_RATE))
-            return tp_error_set(error, TP_INVALID,
-                                "accelerator.%s.%s is %g, not from %g to %g FLOP/s", unit,
-                                tp_dtype_names[i], peaks[i], MIN_RATE, MAX_RATE);
-    return TP_OK;
+            return tperf_error_set(error, TPERF_INVALID,
+                                   "accelerator.%s.%s is %g, not from %g to %g FLOP/s", unit,
+                                   tperf_dtype_names[i], peaks[i], MIN_RATE, MAX_RATE);
+    return TPERF_OK;
 }
 
 // The number at `offset` of a curve lies from low to high. How long a wait, which part of a
@@ -72,7 +72,7 @@ typedef struct range {
 } range;
 
 #define RANGE(curve, path, low, high)                                                              \
-    { #path, offsetof(tp_##curve##_curve, path), low, high }
+    { #path, offsetof(tperf_##curve##_curve, path), low, high }
 
 static const range gemm_ranges[] = {
     RANGE(gemm, efficiency, MIN_PART, MAX_PART), RANGE(gemm, tile_loss, 0, MAX_ELEMENTS),
@@ -121,62 +121,64 @@ static const range slow_ranges[] = {
 };
 
 #define CHECK(curve, ranges, what, name)                                                           \
-    TP_TRY(check_ranges(curve, ranges, sizeof ranges / sizeof *ranges, what, name, error))
+    TPERF_TRY(check_ranges(curve, ranges, sizeof ranges / sizeof *ranges, what, name, error))
 
-static tp_status check_ranges(const void *curve, const range *list, size_t n, const char *what,
-                              const char *name, tp_error *error) {
+static tperf_status check_ranges(const void *curve, const range *list, size_t n, const char *what,
+                                 const char *name, tperf_error *error) {
     for (size_t i = 0; i < n; i++) {
         double value = *(const double *)((const char *)curve + list[i].offset);
         if (!(value >= list[i].low && value <= list[i].high))
-            return tp_error_set(error, TP_INVALID, "%s%s.%s is %g, not from %g to %g", what, name,
-                                list[i].field, value, list[i].low, list[i].high);
+            return tperf_error_set(error, TPERF_INVALID, "%s%s.%s is %g, not from %g to %g", what,
+                                   name, list[i].field, value, list[i].low, list[i].high);
     }
-    return TP_OK;
+    return TPERF_OK;
 }
 
-static tp_status check_attention(const tp_attention_curve *curve, const char *name,
-                                 tp_error *error) {
+static tperf_status check_attention(const tperf_attention_curve *curve, const char *name,
+                                    tperf_error *error) {
     CHECK(curve, attention_ranges, "accelerator.compute_efficiency.attention.", name);
-    bool sound = curve->n_sizes <= TP_HEAD_SIZES_MAX;
+    bool sound = curve->n_sizes <= TPERF_HEAD_SIZES_MAX;
     for (int i = 0; sound && i < curve->n_sizes; i++)
         sound = curve->head_size[i] >= 1 && curve->head_size[i] <= MAX_ELEMENTS &&
                 curve->efficiency[i] >= MIN_PART && curve->efficiency[i] <= MAX_PART &&
                 (i == 0 || curve->head_size[i] > curve->head_size[i - 1]);
-    if (sound) return TP_OK;
-    return tp_error_set(error, TP_INVALID,
-                        "accelerator.compute_efficiency.attention.%s needs 1 to %d head sizes in "
-                        "rising order, and an efficiency of 0 to %g for each",
-                        name, TP_HEAD_SIZES_MAX, MAX_PART);
+    if (sound) return TPERF_OK;
+    return tperf_error_set(
+        error, TPERF_INVALID,
+        "accelerator.compute_efficiency.attention.%s needs 1 to %d head sizes in "
+        "rising order, and an efficiency of 0 to %g for each",
+        name, TPERF_HEAD_SIZES_MAX, MAX_PART);
 }
 
-static tp_status check_kernels(const tp_system *system, tp_error *error) {
+static tperf_status check_kernels(const tperf_system *system, tperf_error *error) {
     double units = system->accelerator.units;
     if (units != 0 && !(units >= 1 && units <= MAX_ELEMENTS))
-        return tp_error_set(error, TP_INVALID, "accelerator.units is %g, not from 1 to %g", units,
-                            MAX_ELEMENTS);
-    for (int i = 0; i < TP_DTYPE_COUNT; i++) {
-        const tp_gemm_curve *gemm = &system->accelerator.gemm[i];
-        const tp_attention_curve *attention = &system->accelerator.attention[i];
-        const tp_decode_curve *decode = &system->accelerator.decode[i];
+        return tperf_error_set(error, TPERF_INVALID, "accelerator.units is %g, not from 1 to %g",
+                               units, MAX_ELEMENTS);
+    for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
+        const tperf_gemm_curve *gemm = &system->accelerator.gemm[i];
+        const tperf_attention_curve *attention = &system->accelerator.attention[i];
+        const tperf_decode_curve *decode = &system->accelerator.decode[i];
         if (gemm->efficiency != 0)
-            CHECK(gemm, gemm_ranges, "accelerator.compute_efficiency.gemm.", tp_dtype_names[i]);
-        if (attention->n_sizes != 0) TP_TRY(check_attention(attention, tp_dtype_names[i], error));
+            CHECK(gemm, gemm_ranges, "accelerator.compute_efficiency.gemm.", tperf_dtype_names[i]);
+        if (attention->n_sizes != 0)
+            TPERF_TRY(check_attention(attention, tperf_dtype_names[i], error));
         if (decode->efficiency != 0)
             CHECK(decode, decode_ranges, "accelerator.compute_efficiency.decode.",
-                  tp_dtype_names[i]);
+                  tperf_dtype_names[i]);
         bool curves = gemm->efficiency != 0 || attention->n_sizes != 0 || decode->efficiency != 0;
         if (units == 0 && curves)
-            return tp_error_set(error, TP_INVALID, "curves need accelerator.units");
+            return tperf_error_set(error, TPERF_INVALID, "curves need accelerator.units");
     }
     if (system->accelerator.hbm.stream.efficiency != 0)
         CHECK(&system->accelerator.hbm.stream, stream_ranges, "accelerator.hbm.stream", "");
-    return TP_OK;
+    return TPERF_OK;
 }
 
-static tp_status check_curves(const tp_system *system, tp_error *error) {
+static tperf_status check_curves(const tperf_system *system, tperf_error *error) {
     static const char *const links[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
-    TP_TRY(check_kernels(system, error));
-    for (int i = 0; i < TP_LINK_CURVES; i++)
+    TPERF_TRY(check_kernels(system, error));
+    for (int i = 0; i < TPERF_LINK_CURVES; i++)
         if (system->network.fast.curves[i].large != 0)
             CHECK(&system->network.fast.curves[i], link_ranges, "network.fast.efficiency.",
                   links[i]);
@@ -184,85 +186,85 @@ static tp_status check_curves(const tp_system *system, tp_error *error) {
         CHECK(&system->network.fast.direct, direct_ranges, "network.fast.efficiency.direct", "");
     if (system->network.slow.curve.efficiency != 0)
         CHECK(&system->network.slow.curve, slow_ranges, "network.slow.efficiency", "");
-    return TP_OK;
+    return TPERF_OK;
 }
 
-tp_status tp_system_validate(const tp_system *system, tp_error *error) {
-    TP_TRY(check_peaks(system->accelerator.tensor, "tensor", error));
-    TP_TRY(check_peaks(system->accelerator.vector, "vector", error));
+tperf_status tperf_system_validate(const tperf_system *system, tperf_error *error) {
+    TPERF_TRY(check_peaks(system->accelerator.tensor, "tensor", error));
+    TPERF_TRY(check_peaks(system->accelerator.vector, "vector", error));
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
         double value = *(const double *)((const char *)system + ranges[i].offset);
         if (value == 0 && ranges[i].zero) continue;
         if (!(value >= ranges[i].low && value <= ranges[i].high)) // also a NaN
-            return tp_error_set(error, TP_INVALID, "%s is %g, not from %g to %g", ranges[i].field,
-                                value, ranges[i].low, ranges[i].high);
+            return tperf_error_set(error, TPERF_INVALID, "%s is %g, not from %g to %g",
+                                   ranges[i].field, value, ranges[i].low, ranges[i].high);
     }
-    TP_TRY(check_curves(system, error));
+    TPERF_TRY(check_curves(system, error));
     int64_t domain = system->network.fast.domain;
     if (domain < 1 || domain > INT64_C(1) << 31)
-        return tp_error_set(error, TP_INVALID,
-                            "network.fast.domain is %lld, not from 1 to 2^31 GPUs",
-                            (long long)domain);
-    return TP_OK;
+        return tperf_error_set(error, TPERF_INVALID,
+                               "network.fast.domain is %lld, not from 1 to 2^31 GPUs",
+                               (long long)domain);
+    return TPERF_OK;
 }
 
-void tp_system_sustain(tp_system *system) {
-    for (int i = 0; i < TP_DTYPE_COUNT; i++) {
+void tperf_system_sustain(tperf_system *system) {
+    for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
         system->accelerator.gemm[i].sustained_after_s = MIN_WAIT;
         system->accelerator.attention[i].sustained_after_s = MIN_WAIT;
     }
 }
 
 // The curve of one query's attention to cached keys; NULL: there is none, or there are more queries.
-static const tp_decode_curve *decode_curve(const tp_system *system, tp_dtype dtype,
-                                           const tp_kernel *kernel) {
-    if (kernel->kind == TP_KERNEL_GEMM || kernel->m != 1) return NULL;
-    bool bytes = kernel->second == 1 && tp_dtype_bytes(dtype) != 1;
-    const tp_decode_curve *curve = &system->accelerator.decode[bytes ? TP_FP8 : dtype];
+static const tperf_decode_curve *decode_curve(const tperf_system *system, tperf_dtype dtype,
+                                              const tperf_kernel *kernel) {
+    if (kernel->kind == TPERF_KERNEL_GEMM || kernel->m != 1) return NULL;
+    bool bytes = kernel->second == 1 && tperf_dtype_bytes(dtype) != 1;
+    const tperf_decode_curve *curve = &system->accelerator.decode[bytes ? TPERF_FP8 : dtype];
     if (curve->efficiency == 0) curve = &system->accelerator.decode[dtype];
     return curve->efficiency != 0 ? curve : NULL;
 }
 
-static double bandwidth_of(const tp_system *system, bool warm) {
+static double bandwidth_of(const tperf_system *system, bool warm) {
     bool cached = warm && system->accelerator.cache.bandwidth > 0;
     return cached ? system->accelerator.cache.bandwidth : system->accelerator.hbm.bandwidth;
 }
 
-bool tp_system_kernel_time(const tp_system *system, tp_dtype dtype, const tp_kernel *kernel,
-                           bool backward, tp_kernel_time *time) {
-    const tp_decode_curve *decode = backward ? NULL : decode_curve(system, dtype, kernel);
-    const tp_attention_curve *attention = &system->accelerator.attention[dtype];
-    const tp_gemm_curve *gemm = &system->accelerator.gemm[dtype];
-    tp_processor processor = {
+bool tperf_system_kernel_time(const tperf_system *system, tperf_dtype dtype,
+                              const tperf_kernel *kernel, bool backward, tperf_kernel_time *time) {
+    const tperf_decode_curve *decode = backward ? NULL : decode_curve(system, dtype, kernel);
+    const tperf_attention_curve *attention = &system->accelerator.attention[dtype];
+    const tperf_gemm_curve *gemm = &system->accelerator.gemm[dtype];
+    tperf_processor processor = {
         .peak = system->accelerator.tensor[dtype],
         .units = system->accelerator.units,
         .bandwidth = bandwidth_of(system, kernel->warm),
-        .element = tp_dtype_bytes(dtype),
+        .element = tperf_dtype_bytes(dtype),
     };
     if (!decode) processor.bandwidth *= system->accelerator.hbm.efficiency;
     if (decode) {
-        *time = tp_decode_time(decode, attention, &processor, kernel);
-    } else if (kernel->kind == TP_KERNEL_GEMM) {
+        *time = tperf_decode_time(decode, attention, &processor, kernel);
+    } else if (kernel->kind == TPERF_KERNEL_GEMM) {
         if (gemm->efficiency == 0) return false;
         bool narrow =
             !kernel->made && processor.element < 2 && system->accelerator.hbm.stream.efficiency > 0;
         processor.quantised = narrow || kernel->made;
-        *time = tp_gemm_time(gemm, &processor, kernel);
+        *time = tperf_gemm_time(gemm, &processor, kernel);
         if (narrow) {
             double bytes = (2 + processor.element) * kernel->batch * kernel->m * kernel->k;
-            time->exposed_memory += tp_system_stream_time(system, bytes, kernel->warm);
+            time->exposed_memory += tperf_system_stream_time(system, bytes, kernel->warm);
         }
     } else {
         if (attention->n_sizes == 0) return false;
-        *time = tp_attention_time(attention, &processor, kernel, backward);
+        *time = tperf_attention_time(attention, &processor, kernel, backward);
     }
     time->compute += system->accelerator.launch_s;
     return true;
 }
 
-double tp_system_stream_time(const tp_system *system, double bytes, bool warm) {
-    const tp_stream_curve *curve = &system->accelerator.hbm.stream;
+double tperf_system_stream_time(const tperf_system *system, double bytes, bool warm) {
+    const tperf_stream_curve *curve = &system->accelerator.hbm.stream;
     double bandwidth = bandwidth_of(system, warm);
-    if (curve->efficiency != 0) return tp_stream_time(curve, bandwidth, bytes);
+    if (curve->efficiency != 0) return tperf_stream_time(curve, bandwidth, bytes);
     return system->accelerator.launch_s + bytes / (bandwidth * system->accelerator.hbm.efficiency);
 }

@@ -4,31 +4,32 @@
 
 #include "op/counts.h"
 
-static tp_status check_shape(const tp_fused_attention *shape, tp_error *error) {
-    TP_TRY(tp_size_check(error, "batch", shape->batch));
-    TP_TRY(tp_size_check(error, "heads", shape->heads));
-    TP_TRY(tp_size_check(error, "kv_heads", shape->kv_heads));
-    TP_TRY(tp_size_check(error, "queries", shape->queries));
-    TP_TRY(tp_size_check(error, "keys", shape->keys));
-    TP_TRY(tp_size_check(error, "head_dim", shape->head_dim));
-    TP_TRY(tp_size_check(error, "value_dim", shape->value_dim));
-    TP_TRY(tp_size_check(error, "window", shape->window));
+static tperf_status check_shape(const tperf_fused_attention *shape, tperf_error *error) {
+    TPERF_TRY(tperf_size_check(error, "batch", shape->batch));
+    TPERF_TRY(tperf_size_check(error, "heads", shape->heads));
+    TPERF_TRY(tperf_size_check(error, "kv_heads", shape->kv_heads));
+    TPERF_TRY(tperf_size_check(error, "queries", shape->queries));
+    TPERF_TRY(tperf_size_check(error, "keys", shape->keys));
+    TPERF_TRY(tperf_size_check(error, "head_dim", shape->head_dim));
+    TPERF_TRY(tperf_size_check(error, "value_dim", shape->value_dim));
+    TPERF_TRY(tperf_size_check(error, "window", shape->window));
     if (!(shape->seen == 0 || (shape->seen >= 1 && shape->seen <= (double)shape->keys)))
-        return tp_error_set(error, TP_INVALID, "'seen' must be from 1 to the %lld keys, got %g",
-                            (long long)shape->keys, shape->seen);
+        return tperf_error_set(error, TPERF_INVALID,
+                               "'seen' must be from 1 to the %lld keys, got %g",
+                               (long long)shape->keys, shape->seen);
     if (shape->kv_heads && shape->heads % shape->kv_heads != 0)
-        return tp_error_set(error, TP_INVALID, "'kv_heads' (%lld) must divide 'heads' (%lld)",
-                            (long long)shape->kv_heads, (long long)shape->heads);
+        return tperf_error_set(error, TPERF_INVALID, "'kv_heads' (%lld) must divide 'heads' (%lld)",
+                               (long long)shape->kv_heads, (long long)shape->heads);
     if (shape->shards < 1)
-        return tp_error_set(error, TP_INVALID, "'shards' must be at least 1, got %lld",
-                            (long long)shape->shards);
+        return tperf_error_set(error, TPERF_INVALID, "'shards' must be at least 1, got %lld",
+                               (long long)shape->shards);
     if (shape->causal && (double)shape->queries * (double)shape->shards > (double)shape->keys)
-        return tp_error_set(
-            error, TP_INVALID,
+        return tperf_error_set(
+            error, TPERF_INVALID,
             "causal attention has at least as many keys as queries: %lld queries on "
             "each of %lld shards, %lld keys",
             (long long)shape->queries, (long long)shape->shards, (long long)shape->keys);
-    return TP_OK;
+    return TPERF_OK;
 }
 
 // Sum of min(i, w) for i = 1 … n.
@@ -37,7 +38,7 @@ static double seen_up_to(double n, double w) {
     return inside * (inside + 1) / 2 + fmax(n - w, 0) * w;
 }
 
-static double pairs_of(const tp_fused_attention *shape) {
+static double pairs_of(const tperf_fused_attention *shape) {
     double k = (double)shape->keys, r = (double)shape->queries, shards = (double)shape->shards;
     double w = shape->window ? fmin((double)shape->window, k) : k;
     if (shape->seen > 0) return r * fmin(shape->seen, w);
@@ -46,24 +47,24 @@ static double pairs_of(const tp_fused_attention *shape) {
 }
 
 // Rows that see each other: the documents of a packed sequence, or all.
-static double document_of(const tp_fused_attention *shape) {
+static double document_of(const tperf_fused_attention *shape) {
     double rows = (double)shape->queries;
     if (shape->seen == 0) return rows;
     return fmin(shape->causal ? 2 * shape->seen - 1 : shape->seen, rows);
 }
 
 // Keys that any of the rows sees.
-static double keys_touched(const tp_fused_attention *shape) {
+static double keys_touched(const tperf_fused_attention *shape) {
     double k = (double)shape->keys, rows = (double)shape->queries * (double)shape->shards;
     return shape->window ? fmin(k, rows + (double)shape->window - 1) : k;
 }
 
 // For systems whose efficiency depends on the shape. Rows that do not see a triangle of keys see their average number;
 // with a window, a block of 128 rows meets keys that half of its rows do not see at both ends, not at one.
-static void shape_kernels(tp_op *op, const tp_fused_attention *shape, tp_kernel kernel) {
+static void shape_kernels(tperf_op *op, const tperf_fused_attention *shape, tperf_kernel kernel) {
     double pairs = pairs_of(shape), rows = (double)shape->queries;
     bool triangle = shape->causal && !shape->window && shape->shards == 1;
-    kernel.kind = triangle ? TP_KERNEL_ATTENTION_CAUSAL : TP_KERNEL_ATTENTION;
+    kernel.kind = triangle ? TPERF_KERNEL_ATTENTION_CAUSAL : TPERF_KERNEL_ATTENTION;
     kernel.m = rows;
     kernel.n = triangle || rows == 0 ? (double)shape->keys : pairs / rows;
     if (triangle && shape->seen > 0 && rows > 0) {
@@ -76,14 +77,15 @@ static void shape_kernels(tp_op *op, const tp_fused_attention *shape, tp_kernel 
     op->backward.kernels[op->backward.n_kernels++] = kernel;
 }
 
-tp_status tp_op_attention(tp_op *op, const tp_fused_attention *shape, tp_error *error) {
-    TP_TRY(check_shape(shape, error));
+tperf_status tperf_op_attention(tperf_op *op, const tperf_fused_attention *shape,
+                                tperf_error *error) {
+    TPERF_TRY(check_shape(shape, error));
     op->attention = true;
     double kv_heads = (double)(shape->kv_heads ? shape->kv_heads : shape->heads);
     double H = (double)shape->batch * (double)shape->heads, G = (double)shape->batch * kv_heads;
     double d = (double)shape->head_dim, r = (double)shape->queries, k = keys_touched(shape);
     double v = shape->value_dim ? (double)shape->value_dim : d, n = pairs_of(shape);
-    double element = tp_dtype_bytes(op->dtype), drop = shape->dropout;
+    double element = tperf_dtype_bytes(op->dtype), drop = shape->dropout;
     double kv_element = shape->kv_element > 0 ? shape->kv_element : element;
     double kv_width = shape->values_in_keys ? d : d + v;
     double summed = shape->seen > 0 ? r : k; // rows of keys whose gradients are sums over queries
@@ -100,19 +102,19 @@ tp_status tp_op_attention(tp_op *op, const tp_fused_attention *shape, tp_error *
     op->input_bytes = element * (H * r * d + G * r * kv_width);
     op->saved_bytes = op->input_bytes + 4 * H * r;
     op->output_bytes = element * H * r * v;
-    tp_op_hold(op, shape->sinks ? (double)shape->heads : 0, element);
+    tperf_op_hold(op, shape->sinks ? (double)shape->heads : 0, element);
     shape_kernels(op, shape,
-                  (tp_kernel){.batch = H,
-                              .k = (d + v) / 2,
-                              .second = kv_element,
-                              .shared = H * element * (d + v) / (G * kv_element * kv_width)});
+                  (tperf_kernel){.batch = H,
+                                 .k = (d + v) / 2,
+                                 .second = kv_element,
+                                 .shared = H * element * (d + v) / (G * kv_element * kv_width)});
     double gathered = element * G * (double)shape->keys * kv_width;
-    tp_pass_communicate(&op->forward, TP_ALL_GATHER, shape->gather_axis, gathered);
-    tp_pass_communicate(&op->backward, TP_ALL_GATHER, shape->gather_axis, gathered);
-    tp_pass_communicate(&op->backward, TP_REDUCE_SCATTER, shape->gather_axis, gathered);
+    tperf_pass_communicate(&op->forward, TPERF_ALL_GATHER, shape->gather_axis, gathered);
+    tperf_pass_communicate(&op->backward, TPERF_ALL_GATHER, shape->gather_axis, gathered);
+    tperf_pass_communicate(&op->backward, TPERF_REDUCE_SCATTER, shape->gather_axis, gathered);
     for (int i = 0; shape->ring && i < op->forward.n_comms; i++)
         op->forward.comms[i].beside = true;
     for (int i = 0; shape->ring && i < op->backward.n_comms; i++)
         op->backward.comms[i].beside = true;
-    return TP_OK;
+    return TPERF_OK;
 }

@@ -10,51 +10,51 @@ enum { FP32_BYTES = 4 };
 // and for B, the states for C; C B^T written, read twice, its gradient written, read for B and C.
 enum { STATES_FORWARD = 4, STATES_BACKWARD = 11, PAIRS_FORWARD = 2, PAIRS_BACKWARD = 6 };
 
-tp_status tp_op_router(tp_op *op, const tp_router *shape, tp_error *error) {
-    TP_TRY(tp_size_check(error, "top_k", shape->top_k));
-    tp_linear scores = {.tokens = shape->tokens,
-                        .n_in = shape->width,
-                        .n_out = shape->experts,
-                        .bias = shape->bias,
-                        .input_kept_elsewhere = shape->input_kept_elsewhere,
-                        .parameter_axis = shape->grad_axis};
-    TP_TRY(tp_op_linear(op, &scores, error));
-    op->product = (tp_product){0}; // its scores stay as wide as they are
+tperf_status tperf_op_router(tperf_op *op, const tperf_router *shape, tperf_error *error) {
+    TPERF_TRY(tperf_size_check(error, "top_k", shape->top_k));
+    tperf_linear scores = {.tokens = shape->tokens,
+                           .n_in = shape->width,
+                           .n_out = shape->experts,
+                           .bias = shape->bias,
+                           .input_kept_elsewhere = shape->input_kept_elsewhere,
+                           .parameter_axis = shape->grad_axis};
+    TPERF_TRY(tperf_op_linear(op, &scores, error));
+    op->product = (tperf_product){0}; // its scores stay as wide as they are
     double n = (double)shape->tokens * (double)shape->experts, k = (double)shape->top_k;
     op->forward.vector_flops += (3 + k) * n;
     op->backward.vector_flops += 4 * n;
     op->forward.bytes += FP32_BYTES * n;
     op->backward.bytes += FP32_BYTES * n;
     op->saved_bytes += FP32_BYTES * n;
-    return TP_OK;
+    return TPERF_OK;
 }
 
-static tp_status check_scan(const tp_scan *shape, tp_error *error) {
-    TP_TRY(tp_size_check(error, "batch", shape->batch));
-    TP_TRY(tp_size_check(error, "seq", shape->seq));
-    TP_TRY(tp_size_check(error, "heads", shape->heads));
-    TP_TRY(tp_size_check(error, "head_dim", shape->head_dim));
-    TP_TRY(tp_size_check(error, "groups", shape->groups));
-    TP_TRY(tp_size_check(error, "state", shape->state));
-    if (shape->chunk > 0) return TP_OK;
-    return tp_error_set(error, TP_INVALID, "'chunk' must be at least 1, got %lld",
-                        (long long)shape->chunk);
+static tperf_status check_scan(const tperf_scan *shape, tperf_error *error) {
+    TPERF_TRY(tperf_size_check(error, "batch", shape->batch));
+    TPERF_TRY(tperf_size_check(error, "seq", shape->seq));
+    TPERF_TRY(tperf_size_check(error, "heads", shape->heads));
+    TPERF_TRY(tperf_size_check(error, "head_dim", shape->head_dim));
+    TPERF_TRY(tperf_size_check(error, "groups", shape->groups));
+    TPERF_TRY(tperf_size_check(error, "state", shape->state));
+    if (shape->chunk > 0) return TPERF_OK;
+    return tperf_error_set(error, TPERF_INVALID, "'chunk' must be at least 1, got %lld",
+                           (long long)shape->chunk);
 }
 
-tp_status tp_op_scan(tp_op *op, const tp_scan *shape, tp_error *error) {
-    TP_TRY(check_scan(shape, error));
+tperf_status tperf_op_scan(tperf_op *op, const tperf_scan *shape, tperf_error *error) {
+    TPERF_TRY(check_scan(shape, error));
     int64_t chunk = shape->chunk < shape->seq ? shape->chunk : shape->seq;
     double tokens = (double)shape->batch * (double)shape->seq, q = (double)chunk;
     double H = (double)shape->heads, P = (double)shape->head_dim;
     double G = (double)shape->groups, N = (double)shape->state;
-    double element = tp_dtype_bytes(op->dtype), width = H * P + 2 * G * N + H; // x, B, C, dt
+    double element = tperf_dtype_bytes(op->dtype), width = H * P + 2 * G * N + H; // x, B, C, dt
     op->forward.bytes = element * tokens * (width + H * P);
     op->backward.bytes = element * tokens * 2 * (width + H * P);
     op->saved_bytes = element * tokens * width;
     if (shape->step) {
         op->forward.vector_flops = 6 * tokens * H * N * P;
         op->forward.bytes += 2 * FP32_BYTES * (double)shape->batch * H * N * P;
-        return TP_OK;
+        return TPERF_OK;
     }
     double states = FP32_BYTES * tokens * H * N * P / q, pairs = FP32_BYTES * tokens * q * G;
     op->forward.bytes += STATES_FORWARD * states + PAIRS_FORWARD * pairs;
@@ -67,5 +67,5 @@ tp_status tp_op_scan(tp_op *op, const tp_scan *shape, tp_error *error) {
     // decay factors of the chunk's pairs, and one state carried over for every chunk
     op->forward.vector_flops = tokens * (2 * q * H + 2 * H * N * P / q);
     op->backward.vector_flops = 2 * op->forward.vector_flops;
-    return TP_OK;
+    return TPERF_OK;
 }

@@ -6,9 +6,9 @@
 
 // Its factors are read as they are made, its results written in the op's dtype. dX = dY W^T reads dY and W; dW = X^T dY
 // reads X and dY, in the op's dtype where it stays wide.
-static void count_bytes(tp_op *op, const tp_narrowing *how) {
-    const tp_product *p = &op->product;
-    double wide = tp_dtype_bytes(op->dtype), X = p->rows * p->n_in, Y = p->rows * p->n_out;
+static void count_bytes(tperf_op *op, const tperf_narrowing *how) {
+    const tperf_product *p = &op->product;
+    double wide = tperf_dtype_bytes(op->dtype), X = p->rows * p->n_in, Y = p->rows * p->n_out;
     double W = p->used * p->n_in * p->n_out, number = how->number > 0 ? how->number : wide;
     double weight = how->weight > 0 ? how->weight : wide;
     double last = how->wide_weight_grad ? wide : number;
@@ -19,7 +19,7 @@ static void count_bytes(tp_op *op, const tp_narrowing *how) {
     if (!op->backward.absent) op->backward.bytes = input_grad + weight_grad;
 }
 
-static void narrow_kernels(tp_op *op, const tp_narrowing *how) {
+static void narrow_kernels(tperf_op *op, const tperf_narrowing *how) {
     double second = how->made ? 0 : how->weight;
     op->forward.kernels[0].second = second;
     op->forward.kernels[0].made = how->made;
@@ -31,29 +31,31 @@ static void narrow_kernels(tp_op *op, const tp_narrowing *how) {
     if (last >= 0 && !op->stopped) op->backward.kernels[0].second = second;
 }
 
-static void narrow_gathers(tp_pass *pass, const tp_narrowing *how) {
+static void narrow_gathers(tperf_pass *pass, const tperf_narrowing *how) {
     for (int i = 0; i < pass->n_comms; i++) {
-        tp_comm *comm = &pass->comms[i];
-        if (comm->kind != TP_ALL_GATHER || comm->carries == TP_CARRIES_OTHER) continue;
-        double part = comm->carries == TP_CARRIES_INPUT ? how->gather : how->grad_gather;
+        tperf_comm *comm = &pass->comms[i];
+        if (comm->kind != TPERF_ALL_GATHER || comm->carries == TPERF_CARRIES_OTHER) continue;
+        double part = comm->carries == TPERF_CARRIES_INPUT ? how->gather : how->grad_gather;
         if (part > 0) comm->bytes *= part;
     }
 }
 
-static tp_status check(const tp_op *op, const tp_narrowing *how, tp_error *error) {
+static tperf_status check(const tperf_op *op, const tperf_narrowing *how, tperf_error *error) {
     if (op->product.rows == 0)
-        return tp_error_set(error, TP_INVALID, "op '%s' is no product with weights", op->name);
+        return tperf_error_set(error, TPERF_INVALID, "op '%s' is no product with weights",
+                               op->name);
     const double counts[] = {how->number,   how->weight, how->held,   how->copies,
                              how->gathered, how->step,   how->gather, how->grad_gather};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (!(counts[i] >= 0 && counts[i] <= 64))
-            return tp_error_set(error, TP_INVALID, "op '%s': %g bytes of a number, not 0 to 64",
-                                op->name, counts[i]);
-    return TP_OK;
+            return tperf_error_set(error, TPERF_INVALID,
+                                   "op '%s': %g bytes of a number, not 0 to 64", op->name,
+                                   counts[i]);
+    return TPERF_OK;
 }
 
-tp_status tp_op_narrow(tp_op *op, const tp_narrowing *how, tp_error *error) {
-    TP_TRY(check(op, how, error));
+tperf_status tperf_op_narrow(tperf_op *op, const tperf_narrowing *how, tperf_error *error) {
+    TPERF_TRY(check(op, how, error));
     op->matrix_dtype = how->dtype;
     if (how->number > 0 || how->weight > 0) count_bytes(op, how);
     narrow_kernels(op, how);
@@ -64,13 +66,13 @@ tp_status tp_op_narrow(tp_op *op, const tp_narrowing *how, tp_error *error) {
     op->copy_bytes = how->copies * weights;
     op->gather_bytes = how->gathered * weights;
     op->step_bytes = how->step * weights;
-    if (how->keeps) return TP_OK;
+    if (how->keeps) return TPERF_OK;
     op->again_bytes = op->offload_bytes = op->input_bytes = 0;
     if (!op->recomputed) op->saved_bytes = 0;
-    return TP_OK;
+    return TPERF_OK;
 }
 
-void tp_op_keep_output(tp_op *op, double bytes) {
+void tperf_op_keep_output(tperf_op *op, double bytes) {
     *(op->recomputed ? &op->again_bytes : &op->saved_bytes) += fmin(bytes, op->output_bytes);
     op->output_bytes = 0;
 }

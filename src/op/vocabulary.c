@@ -4,37 +4,39 @@
 
 enum { FP32_BYTES = 4 };
 
-tp_status tp_op_embedding(tp_op *op, const tp_embedding *shape, tp_error *error) {
-    TP_TRY(tp_size_check(error, "tokens", shape->tokens));
-    TP_TRY(tp_size_check(error, "rows", shape->rows));
-    TP_TRY(tp_size_check(error, "width", shape->width));
+tperf_status tperf_op_embedding(tperf_op *op, const tperf_embedding *shape, tperf_error *error) {
+    TPERF_TRY(tperf_size_check(error, "tokens", shape->tokens));
+    TPERF_TRY(tperf_size_check(error, "rows", shape->rows));
+    TPERF_TRY(tperf_size_check(error, "width", shape->width));
     double N = (double)shape->tokens, h = (double)shape->width, V = (double)shape->rows;
-    double element = tp_dtype_bytes(op->dtype);
+    double element = tperf_dtype_bytes(op->dtype);
     double weight = shape->weight_element > 0 ? shape->weight_element : element;
     op->backward.vector_flops = N * h;                    // rows are added up
     op->forward.bytes = weight * N * h + element * N * h; // look up, write
     op->backward.bytes = element * N * h + 2 * weight * N * h;
-    tp_op_hold(op, V * h, weight); // the ids that it keeps are 8 bytes of h elements: nothing
+    tperf_op_hold(op, V * h, weight); // the ids that it keeps are 8 bytes of h elements: nothing
     op->tied = shape->tied;
-    op->own =
-        (tp_own_gradients){.vector_flops = op->backward.vector_flops, .bytes = op->backward.bytes};
-    tp_pass_communicate(&op->forward, TP_REDUCE_SCATTER, shape->reduce_axis, element * N * h);
-    tp_pass_communicate_own(&op->backward, TP_ALL_GATHER, shape->reduce_axis, element * N * h);
-    tp_pass_communicate(&op->forward, TP_ALL_REDUCE, shape->sum_axis, element * N * h);
-    return TP_OK;
+    op->own = (tperf_own_gradients){.vector_flops = op->backward.vector_flops,
+                                    .bytes = op->backward.bytes};
+    tperf_pass_communicate(&op->forward, TPERF_REDUCE_SCATTER, shape->reduce_axis, element * N * h);
+    tperf_pass_communicate_own(&op->backward, TPERF_ALL_GATHER, shape->reduce_axis,
+                               element * N * h);
+    tperf_pass_communicate(&op->forward, TPERF_ALL_REDUCE, shape->sum_axis, element * N * h);
+    return TPERF_OK;
 }
 
-tp_status tp_op_cross_entropy(tp_op *op, const tp_cross_entropy *shape, tp_error *error) {
-    TP_TRY(tp_size_check(error, "tokens", shape->tokens));
-    TP_TRY(tp_size_check(error, "vocab", shape->vocab));
+tperf_status tperf_op_cross_entropy(tperf_op *op, const tperf_cross_entropy *shape,
+                                    tperf_error *error) {
+    TPERF_TRY(tperf_size_check(error, "tokens", shape->tokens));
+    TPERF_TRY(tperf_size_check(error, "vocab", shape->vocab));
     double N = (double)shape->tokens, V = (double)shape->vocab;
-    double element = tp_dtype_bytes(op->dtype);
+    double element = tperf_dtype_bytes(op->dtype);
     op->forward.vector_flops = 4 * N * V;
     op->backward.vector_flops = 2 * N * V;
     op->forward.bytes = (element + FP32_BYTES) * N * V;
     op->backward.bytes = (element + FP32_BYTES) * N * V;
     op->saved_bytes = FP32_BYTES * N * V;
     for (int i = 0; i < 3; i++) // row maxima, targets' logits, sums of exponentials
-        tp_pass_communicate(&op->forward, TP_ALL_REDUCE, shape->axis, FP32_BYTES * N);
-    return TP_OK;
+        tperf_pass_communicate(&op->forward, TPERF_ALL_REDUCE, shape->axis, FP32_BYTES * N);
+    return TPERF_OK;
 }

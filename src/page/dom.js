@@ -104,7 +104,7 @@ function figure(svg) {
   return e;
 }
 
-// The charts of lua/tperf/timeline/view.lua.
+// The charts of lua/tperf/timeline/picture/view.lua.
 function timelines(html) {
   const root = make("div", { class: "timelines" });
   root.innerHTML = html;

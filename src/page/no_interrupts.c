@@ -1,14 +1,14 @@
 // no_interrupts.c: stands in for cli/interrupts.c. In a page there is no Ctrl-C: it ends the whole worker.
 #include "cli/cli.h"
 
-void tp_interrupts_catch(lua_State *L) {
+void tperf_interrupts_catch(lua_State *L) {
     (void)L;
 }
 
-bool tp_interrupts_overdue(void) {
+bool tperf_interrupts_overdue(void) {
     return false;
 }
 
-void tp_interrupts_claim_end(void) {}
+void tperf_interrupts_claim_end(void) {}
 
-void tp_interrupts_leave_to_first(void) {}
+void tperf_interrupts_leave_to_first(void) {}

@@ -1,31 +1,31 @@
-// no_store.c: the page keeps no databases: what src/io/store.c and src/bind/bind_store.c have elsewhere.
+// no_store.c: the page keeps no databases: what src/io/store.c and src/bind/base/bind_store.c have elsewhere.
 #include "bind/bind.h"
 #include "io/store.h"
 
-bool tp_store_make(int at, const char *name, const void *bytes, size_t size) {
+bool tperf_store_make(int at, const char *name, const void *bytes, size_t size) {
     (void)at, (void)name, (void)bytes, (void)size;
     return false;
 }
 
-int tp_store_empty(const char *sql, char bytes[TP_STORE_EMPTY_MOST], size_t *size) {
+int tperf_store_empty(const char *sql, char bytes[TPERF_STORE_EMPTY_MOST], size_t *size) {
     (void)sql, (void)bytes;
     *size = 0;
     return 1;
 }
 
-void tp_store_use_heap(const tp_heap *heap) {
+void tperf_store_use_heap(const tperf_heap *heap) {
     (void)heap;
 }
 
-void tp_store_ask(bool (*must_stop)(uint64_t steps)) {
+void tperf_store_ask(bool (*must_stop)(uint64_t steps)) {
     (void)must_stop;
 }
 
 static int refuse(lua_State *L) {
-    return tp_bind_fail(L, "the page keeps no databases: run tperf itself");
+    return tperf_bind_fail(L, "the page keeps no databases: run tperf itself");
 }
 
-void tp_bind_store(lua_State *L) {
+void tperf_bind_store(lua_State *L) {
     static const luaL_Reg methods[] = {{"__index", refuse}, {NULL, NULL}};
     lua_newtable(L);
     luaL_newlib(L, methods);

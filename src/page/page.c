@@ -15,7 +15,7 @@ static lua_State *state;
 static int answer(lua_State *L) {
     if (lua_getglobal(L, "require") == LUA_TNIL) {
         luaL_openlibs(L);
-        tp_bind_open(L);
+        tperf_bind_open(L);
         lua_getglobal(L, "require");
     }
     lua_pushliteral(L, "tperf.page");
@@ -26,8 +26,8 @@ static int answer(lua_State *L) {
 }
 
 // Answers a question: JSON in, JSON out, which the caller frees. NULL when there is no memory for even that.
-EMSCRIPTEN_KEEPALIVE char *tp_page_ask(const char *question) {
-    if (!state) state = lua_newstate(tp_limits_allocate, NULL);
+EMSCRIPTEN_KEEPALIVE char *tperf_page_ask(const char *question) {
+    if (!state) state = lua_newstate(tperf_limits_allocate, NULL);
     if (!state) return NULL;
     lua_pushcfunction(state, answer);
     lua_pushstring(state, question);

@@ -3,7 +3,7 @@
 
 PAGE := build/page
 PAGE_DEPS := $(PAGE)/deps
-PAGE_SOURCES := $(sort $(filter-out src/tools/% src/cli/interrupts.c src/io/store.c src/bind/bind_store.c $(FAULTS_FILE),$(wildcard src/*/*.c)))
+PAGE_SOURCES := $(sort $(filter-out src/tools/% src/cli/interrupts.c src/io/store.c src/bind/base/bind_store.c $(FAULTS_FILE),$(wildcard src/*/*.c src/*/*/*.c)))
 PAGE_LUA_SOURCES = $(filter-out %/lua.c %/luac.c,$(wildcard $(PAGE_DEPS)/lua/src/*.c))
 PAGE_YAML_SOURCES = $(addprefix $(PAGE_DEPS)/yaml/src/,api.c parser.c reader.c scanner.c)
 PAGE_OBJECTS = $(PAGE_SOURCES:src/%.c=$(PAGE)/%.o) $(PAGE)/embedded.o $(PAGE)/sources.o \
@@ -18,13 +18,13 @@ PAGE_YAML_CFLAGS := -DYAML_VERSION_STRING='"0.2"' -DYAML_VERSION_MAJOR=0 -DYAML_
 # One worker is one thread; nothing is evaluated at run time, so that the page's policy can forbid it.
 PAGE_LDFLAGS := $(PAGE_CFLAGS) -s MODULARIZE=1 -s EXPORT_NAME=tperfEngine -s ENVIRONMENT=worker,node \
   -s DYNAMIC_EXECUTION=0 -s ALLOW_MEMORY_GROWTH=1 -s MAXIMUM_MEMORY=2GB -s TOTAL_STACK=4MB -s INVOKE_RUN=0 \
-  -s EXIT_RUNTIME=1 -s FORCE_FILESYSTEM=1 -s EXPORTED_FUNCTIONS=_main,_tp_page_ask,_free \
+  -s EXIT_RUNTIME=1 -s FORCE_FILESYSTEM=1 -s EXPORTED_FUNCTIONS=_main,_tperf_page_ask,_free \
   -s EXPORTED_RUNTIME_METHODS=FS,callMain,ccall,UTF8ToString,ExitStatus
 
 # The rules of accessibility that the specs go by.
 AXE := $(PAGE)/npm/node_modules/axe-core/axe.min.js
 
-PAGE_PARTS := $(wildcard src/page/*.js src/page/*.css src/page/*.html)
+PAGE_PARTS := $(wildcard src/page/*.js src/page/view/*.js src/page/*.css src/page/*.html)
 PAGE_DATA := $(sort $(shell find models systems software recipes scripts -type f))
 
 .PHONY: page deps-page check-page deps-page-test

@@ -53,7 +53,7 @@ async function start(given) {
 
 function ask(id, question, texts) {
   for (const name in texts) engine.FS.writeFile(HOME + "/" + name, texts[name]);
-  const at = engine.ccall("tp_page_ask", "number", ["string"], [JSON.stringify(question)]);
+  const at = engine.ccall("tperf_page_ask", "number", ["string"], [JSON.stringify(question)]);
   const answer = at ? JSON.parse(engine.UTF8ToString(at)) : { error: "not enough memory" };
   engine._free(at);
   postMessage({ id, answer });

@@ -6,7 +6,7 @@
 
 static const double SAME_CHORD = 1e-8; // relative
 
-static bool alike(const tp_pass *a, const tp_pass *b) {
+static bool alike(const tperf_pass *a, const tperf_pass *b) {
     if (a->n_kernels != b->n_kernels || a->n_comms != b->n_comms) return false;
     for (int i = 0; i < a->n_kernels; i++)
         if (a->kernels[i].kind != b->kernels[i].kind) return false;
@@ -17,11 +17,11 @@ static bool alike(const tp_pass *a, const tp_pass *b) {
     return true;
 }
 
-static bool differ(const tp_pass *a, const tp_pass *b) {
+static bool differ(const tperf_pass *a, const tperf_pass *b) {
     bool different = a->tensor_flops != b->tensor_flops || a->vector_flops != b->vector_flops ||
                      a->bytes != b->bytes;
     for (int i = 0; i < a->n_kernels; i++) {
-        const tp_kernel *k = &a->kernels[i], *l = &b->kernels[i];
+        const tperf_kernel *k = &a->kernels[i], *l = &b->kernels[i];
         different = different || k->batch != l->batch || k->m != l->m || k->n != l->n ||
                     k->k != l->k || k->shared != l->shared;
     }
@@ -30,13 +30,13 @@ static bool differ(const tp_pass *a, const tp_pass *b) {
     return different;
 }
 
-tp_status tp_decode_compare(tp_decode *decode, tp_error *error) {
-    const tp_network *first = decode->networks[0];
+tperf_status tperf_decode_compare(tperf_decode *decode, tperf_error *error) {
+    const tperf_workload *first = decode->networks[0];
     decode->n_varying = 0;
     for (int k = 1; k < decode->n; k++)
         if (decode->networks[k]->n_ops != first->n_ops)
-            return tp_error_set(
-                error, TP_INVALID, "a decode step has %zu ops with %g keys, but %zu with %g",
+            return tperf_error_set(
+                error, TPERF_INVALID, "a decode step has %zu ops with %g keys, but %zu with %g",
                 first->n_ops, decode->keys[0], decode->networks[k]->n_ops, decode->keys[k]);
     int section = 0;
     for (size_t i = 0; i < first->n_ops; i++) {
@@ -44,37 +44,37 @@ tp_status tp_decode_compare(tp_decode *decode, tp_error *error) {
             section++;
         bool varies = false;
         for (int k = 1; k < decode->n; k++) {
-            const tp_pass *pass = &decode->networks[k]->ops[i].forward;
+            const tperf_pass *pass = &decode->networks[k]->ops[i].forward;
             if (!alike(&first->ops[i].forward, pass))
-                return tp_error_set(error, TP_INVALID,
-                                    "op '%s' of a decode step has other collectives or kernels "
-                                    "with %g keys than with %g",
-                                    first->ops[i].name, decode->keys[k], decode->keys[0]);
+                return tperf_error_set(error, TPERF_INVALID,
+                                       "op '%s' of a decode step has other collectives or kernels "
+                                       "with %g keys than with %g",
+                                       first->ops[i].name, decode->keys[k], decode->keys[0]);
             varies = varies || differ(&first->ops[i].forward, pass);
         }
-        if (varies) decode->varying[decode->n_varying++] = (tp_varying){section, i};
+        if (varies) decode->varying[decode->n_varying++] = (tperf_varying){section, i};
     }
-    return TP_OK;
+    return TPERF_OK;
 }
 
 static double between(double a, double b, double part) {
     return a + part * (b - a);
 }
 
-void tp_decode_pass(const tp_decode *decode, size_t op, double keys, tp_pass *pass) {
+void tperf_decode_pass(const tperf_decode *decode, size_t op, double keys, tperf_pass *pass) {
     int k = 0;
     while (k + 2 < decode->n && keys > decode->keys[k + 1])
         k++;
     *pass = decode->networks[k]->ops[op].forward;
     if (decode->n == 1) return;
-    const tp_pass *end = &decode->networks[k + 1]->ops[op].forward;
+    const tperf_pass *end = &decode->networks[k + 1]->ops[op].forward;
     double part = (keys - decode->keys[k]) / (decode->keys[k + 1] - decode->keys[k]);
     pass->tensor_flops = between(pass->tensor_flops, end->tensor_flops, part);
     pass->vector_flops = between(pass->vector_flops, end->vector_flops, part);
     pass->bytes = between(pass->bytes, end->bytes, part);
     for (int i = 0; i < pass->n_kernels; i++) {
-        tp_kernel *kernel = &pass->kernels[i];
-        const tp_kernel *last = &end->kernels[i];
+        tperf_kernel *kernel = &pass->kernels[i];
+        const tperf_kernel *last = &end->kernels[i];
         kernel->batch = between(kernel->batch, last->batch, part);
         kernel->m = between(kernel->m, last->m, part);
         kernel->n = between(kernel->n, last->n, part);
@@ -85,18 +85,18 @@ void tp_decode_pass(const tp_decode *decode, size_t op, double keys, tp_pass *pa
         pass->comms[i].bytes = between(pass->comms[i].bytes, end->comms[i].bytes, part);
 }
 
-static void add(double sum[TP_STEP_VALUES], const double *values, double times) {
-    for (int i = 0; i < TP_STEP_VALUES; i++)
+static void add(double sum[TPERF_STEP_VALUES], const double *values, double times) {
+    for (int i = 0; i < TPERF_STEP_VALUES; i++)
         sum[i] += times * values[i];
 }
 
 typedef struct interval {
     double low, high;
-    double at_low[TP_STEP_VALUES], at_high[TP_STEP_VALUES];
+    double at_low[TPERF_STEP_VALUES], at_high[TPERF_STEP_VALUES];
 } interval;
 
-static void add_interval(const interval *all, tp_step step, const void *context,
-                         double sum[TP_STEP_VALUES]) {
+static void add_interval(const interval *all, tperf_step step, const void *context,
+                         double sum[TPERF_STEP_VALUES]) {
     double steps = all->high - all->low + 1;
     double half =
         steps > 1 ? steps / 2 : 0.5; // an affine function's sum: steps times the mean of both ends
@@ -118,9 +118,9 @@ static void add_interval(const interval *all, tp_step step, const void *context,
     add(sum, all->at_high, half);
 }
 
-void tp_decode_sum(const tp_decode *decode, double first, double last, tp_step step,
-                   const void *context, double sum[TP_STEP_VALUES]) {
-    memset(sum, 0, TP_STEP_VALUES * sizeof *sum);
+void tperf_decode_sum(const tperf_decode *decode, double first, double last, tperf_step step,
+                      const void *context, double sum[TPERF_STEP_VALUES]) {
+    memset(sum, 0, TPERF_STEP_VALUES * sizeof *sum);
     for (int k = 0; k + 1 < decode->n || k == 0; k++) {
         double end = k + 2 < decode->n ? decode->keys[k + 1] : last;
         interval part = {.low = fmax(first, k ? decode->keys[k] + 1 : first),

@@ -7,56 +7,57 @@ enum { TOKEN_BYTES = 4 }; // a token's number, which goes back to the first stag
 
 // One micro-batch through all stages.
 typedef struct trip {
-    tp_pass_cost sum;
+    tperf_pass_cost sum;
     double busiest; // seconds of the busiest stage
 } trip;
 
-static trip trip_of(const tp_pipeline *pipeline, int n_kinds, const tp_pass_cost *sections) {
+static trip trip_of(const tperf_pipeline *pipeline, int n_kinds, const tperf_pass_cost *sections) {
     trip t = {0};
     for (size_t i = 0; i < pipeline->n_stages; i++) {
-        const tp_stage *stage = &pipeline->stages[i];
-        tp_pass_cost cost = {0};
+        const tperf_stage *stage = &pipeline->stages[i];
+        tperf_pass_cost cost = {0};
         for (int kind = 0; kind < n_kinds; kind++)
-            tp_pass_cost_add(&cost, &sections[kind], (double)stage->layers[kind]);
-        if (stage->first) tp_pass_cost_add(&cost, &sections[n_kinds], 1);
-        if (stage->last) tp_pass_cost_add(&cost, &sections[n_kinds + 1], 1);
-        tp_pass_cost_add(&t.sum, &cost, (double)stage->repeats);
+            tperf_pass_cost_add(&cost, &sections[kind], (double)stage->layers[kind]);
+        if (stage->first) tperf_pass_cost_add(&cost, &sections[n_kinds], 1);
+        if (stage->last) tperf_pass_cost_add(&cost, &sections[n_kinds + 1], 1);
+        tperf_pass_cost_add(&t.sum, &cost, (double)stage->repeats);
         t.busiest = fmax(t.busiest, cost.time);
     }
     return t;
 }
 
-static double send_time(const tp_serving *s, double bytes) {
-    bool fast = s->placement.fast[TP_AXIS_STAGES] > 1;
-    return s->pipeline->pp > 1 ? tp_send_time(&s->on, bytes, fast) : 0;
+static double send_time(const tperf_serving *s, double bytes) {
+    bool fast = s->placement.fast[TPERF_AXIS_STAGES] > 1;
+    return s->pipeline->pp > 1 ? tperf_send_time(&s->on, bytes, fast) : 0;
 }
 
-static tp_phase phase_of(const trip *t, double sends, double time) {
-    return (tp_phase){time,        t->sum.compute, t->sum.exposed_memory,
-                      t->sum.comm, sends,          fmax(time - t->sum.time - sends, 0)};
+static tperf_phase phase_of(const trip *t, double sends, double time) {
+    return (tperf_phase){time,        t->sum.compute, t->sum.exposed_memory,
+                         t->sum.comm, sends,          fmax(time - t->sum.time - sends, 0)};
 }
 
 // Sums over the ops of every section, but for those that vary (which are in order).
-static void section_times(const tp_serving *s, const tp_network *network, const tp_varying *varying,
-                          size_t n_varying, tp_pass_cost *sections) {
+static void section_times(const tperf_serving *s, const tperf_workload *network,
+                          const tperf_varying *varying, size_t n_varying,
+                          tperf_pass_cost *sections) {
     for (int section = 0; section < network->n_kinds + 2; section++) {
-        sections[section] = (tp_pass_cost){0};
-        for (size_t i = tp_section_begin(network, section); i < network->section_end[section];
+        sections[section] = (tperf_pass_cost){0};
+        for (size_t i = tperf_section_begin(network, section); i < network->section_end[section];
              i++) {
             if (n_varying && varying->op == i) {
                 varying++, n_varying--;
                 continue;
             }
-            const tp_op *op = &network->ops[i];
-            tp_pass_cost cost =
-                tp_pass_cost_of(op, &op->forward, &s->on, network->sizes, &s->placement);
-            tp_pass_cost_add(&sections[section], &cost, 1);
+            const tperf_op *op = &network->ops[i];
+            tperf_pass_cost cost =
+                tperf_pass_cost_of(op, &op->forward, &s->on, network->sizes, &s->placement);
+            tperf_pass_cost_add(&sections[section], &cost, 1);
         }
     }
 }
 
-static void serve_prompts(const tp_serving *s, tp_service *out) {
-    tp_pass_cost sections[TP_SECTIONS_MAX];
+static void serve_prompts(const tperf_serving *s, tperf_service *out) {
+    tperf_pass_cost sections[TPERF_SECTIONS_MAX];
     section_times(s, s->prefill, NULL, 0, sections);
     trip t = trip_of(s->pipeline, s->prefill->n_kinds, sections);
     double hops = (double)(s->pipeline->pp - 1);
@@ -67,31 +68,32 @@ static void serve_prompts(const tp_serving *s, tp_service *out) {
 
 // What the steps of a micro-batch have in common.
 typedef struct stepper {
-    const tp_serving *serving;
+    const tperf_serving *serving;
     double sends;
-    tp_pass_cost fixed[TP_SECTIONS_MAX]; // of the ops that do not depend on the number of keys
+    tperf_pass_cost
+        fixed[TPERF_SECTIONS_MAX]; // of the ops that do not depend on the number of keys
 } stepper;
 
 // With m micro-batches on their way, one returns to the first stage when it has passed all of them, but not before
 // the busiest stage has worked on the others.
-static void step_at(const void *context, double keys, double values[TP_STEP_VALUES]) {
+static void step_at(const void *context, double keys, double values[TPERF_STEP_VALUES]) {
     const stepper *p = context;
-    const tp_serving *s = p->serving;
-    const tp_network *network = s->decode->networks[0];
-    tp_pass_cost sections[TP_SECTIONS_MAX];
+    const tperf_serving *s = p->serving;
+    const tperf_workload *network = s->decode->networks[0];
+    tperf_pass_cost sections[TPERF_SECTIONS_MAX];
     for (int i = 0; i < network->n_kinds + 2; i++)
         sections[i] = p->fixed[i];
     for (size_t i = 0; i < s->decode->n_varying; i++) {
-        const tp_varying *v = &s->decode->varying[i];
-        tp_pass pass;
-        tp_decode_pass(s->decode, v->op, keys, &pass);
-        tp_pass_cost cost =
-            tp_pass_cost_of(&network->ops[v->op], &pass, &s->on, network->sizes, &s->placement);
-        tp_pass_cost_add(&sections[v->section], &cost, 1);
+        const tperf_varying *v = &s->decode->varying[i];
+        tperf_pass pass;
+        tperf_decode_pass(s->decode, v->op, keys, &pass);
+        tperf_pass_cost cost =
+            tperf_pass_cost_of(&network->ops[v->op], &pass, &s->on, network->sizes, &s->placement);
+        tperf_pass_cost_add(&sections[v->section], &cost, 1);
     }
     trip t = trip_of(s->pipeline, network->n_kinds, sections);
     double time = fmax(t.sum.time + p->sends, (double)s->microbatches * t.busiest);
-    tp_phase phase = phase_of(&t, p->sends, time);
+    tperf_phase phase = phase_of(&t, p->sends, time);
     values[0] = phase.time;
     values[1] = phase.compute;
     values[2] = phase.memory;
@@ -101,8 +103,8 @@ static void step_at(const void *context, double keys, double values[TP_STEP_VALU
     values[6] = values[7] = 0;
 }
 
-static void serve_tokens(const tp_serving *s, tp_service *out) {
-    const tp_network *network = s->decode->networks[0];
+static void serve_tokens(const tperf_serving *s, tperf_service *out) {
+    const tperf_workload *network = s->decode->networks[0];
     stepper p = {.serving = s};
     section_times(s, network, s->decode->varying, s->decode->n_varying, p.fixed);
     double hops = (double)(s->pipeline->pp - 1);
@@ -110,9 +112,9 @@ static void serve_tokens(const tp_serving *s, tp_service *out) {
         p.sends = hops * send_time(s, network->boundary_bytes) +
                   send_time(s, TOKEN_BYTES * (double)s->micro_batch);
     double first = (double)s->prompt + 1, last = (double)(s->prompt + s->generate - 1);
-    double sum[TP_STEP_VALUES], values[TP_STEP_VALUES];
-    tp_decode_sum(s->decode, first, last, step_at, &p, sum);
-    out->decode = (tp_phase){sum[0], sum[1], sum[2], sum[3], sum[4], sum[5]};
+    double sum[TPERF_STEP_VALUES], values[TPERF_STEP_VALUES];
+    tperf_decode_sum(s->decode, first, last, step_at, &p, sum);
+    out->decode = (tperf_phase){sum[0], sum[1], sum[2], sum[3], sum[4], sum[5]};
     step_at(&p, first, values);
     out->first_step = values[0];
     step_at(&p, last, values);
@@ -120,16 +122,16 @@ static void serve_tokens(const tp_serving *s, tp_service *out) {
 }
 
 // Bytes that the widest op of a section reads and writes beside weights.
-static double widest(const tp_network *network, int section) {
+static double widest(const tperf_workload *network, int section) {
     double most = 0;
-    for (size_t i = tp_section_begin(network, section); i < network->section_end[section]; i++)
+    for (size_t i = tperf_section_begin(network, section); i < network->section_end[section]; i++)
         most = fmax(most, network->ops[i].forward.bytes - network->ops[i].repeated_bytes -
                               network->ops[i].weight_bytes);
     return most;
 }
 
 // Buffers of a stage: the residual stream and what the widest of its ops works on.
-static double buffers_of(const tp_stage *stage, const tp_network *network) {
+static double buffers_of(const tperf_stage *stage, const tperf_workload *network) {
     double most = 0;
     for (int kind = 0; kind < network->n_kinds; kind++)
         if (stage->layers[kind]) most = fmax(most, widest(network, kind));
@@ -147,19 +149,19 @@ static double total_of(const holdings *h, double batch) {
     return h->weights + batch * h->cache + fmax(h->prompts, batch * h->step);
 }
 
-static holdings holdings_of(const tp_serving *s, const tp_stage *stage,
-                            const tp_layer_cost *costs) {
+static holdings holdings_of(const tperf_serving *s, const tperf_stage *stage,
+                            const tperf_layer_cost *costs) {
     int n_kinds = s->prefill->n_kinds;
     double length = (double)(s->prompt + s->generate);
     holdings h = {.prompts = buffers_of(stage, s->prefill), .step = buffers_of(stage, s->single)};
     for (int kind = 0; kind < n_kinds; kind++) {
-        const tp_cache *c = &s->caches[kind];
+        const tperf_cache *c = &s->caches[kind];
         double layers = (double)stage->layers[kind];
         double kept = c->most_tokens > 0 ? fmin(c->most_tokens, length) : length;
         h.weights += layers * (costs[kind].weights.bytes + costs[kind].experts.bytes);
         h.cache += layers * (kept * c->token_bytes + c->state_bytes);
     }
-    const tp_layer_cost *first = &costs[n_kinds], *last = &costs[n_kinds + 1];
+    const tperf_layer_cost *first = &costs[n_kinds], *last = &costs[n_kinds + 1];
     if (stage->first) h.weights += first->weights.bytes + first->experts.bytes;
     if (stage->last) h.weights += last->weights.bytes + last->experts.bytes;
     if (stage->first && stage->last) h.weights -= last->tied.bytes;
@@ -176,25 +178,25 @@ static double largest_batch(const holdings *h, double room) {
     return fmin(fmax(batch, 0), 9007199254740992.0); // 2^53
 }
 
-static void account(const tp_serving *s, tp_service *out) {
-    tp_layer_cost costs[TP_SECTIONS_MAX];
-    tp_network_bytes(s->prefill, costs);
+static void account(const tperf_serving *s, tperf_service *out) {
+    tperf_layer_cost costs[TPERF_SECTIONS_MAX];
+    tperf_workload_bytes(s->prefill, costs);
     double room = s->on.system->accelerator.hbm.capacity * (1 - s->reserved);
     double batch = (double)s->batch;
     out->max_batch = INFINITY;
     for (size_t i = 0; i < s->pipeline->n_stages; i++) {
-        const tp_stage *stage = &s->pipeline->stages[i];
+        const tperf_stage *stage = &s->pipeline->stages[i];
         holdings h = holdings_of(s, stage, costs);
         out->cache_sequence += h.cache * (double)stage->repeats;
         out->max_batch = fmin(out->max_batch, largest_batch(&h, room));
-        tp_serving_memory m = {h.weights, batch * h.cache, fmax(h.prompts, batch * h.step),
-                               total_of(&h, batch)};
+        tperf_serving_memory m = {h.weights, batch * h.cache, fmax(h.prompts, batch * h.step),
+                                  total_of(&h, batch)};
         if (m.total > out->memory.total) out->memory = m;
     }
 }
 
-tp_service tp_serve(const tp_serving *serving) {
-    tp_service out = {0};
+tperf_service tperf_serve(const tperf_serving *serving) {
+    tperf_service out = {0};
     account(serving, &out);
     serve_prompts(serving, &out);
     if (serving->decode) serve_tokens(serving, &out);

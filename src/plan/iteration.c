@@ -8,12 +8,12 @@ static double larger(double a, double b) {
 }
 
 // Seconds of a pass of a stage: the GPU's, or the host's that launches its kernels one by one.
-static double longer(const tp_pass_cost *pass, double host_s) {
+static double longer(const tperf_pass_cost *pass, double host_s) {
     double host = host_s * pass->launches;
     return pass->time > host ? pass->time : host;
 }
 
-double tp_stage_layers(const tp_stage *stage, int section, int n_kinds) {
+double tperf_stage_layers(const tperf_stage *stage, int section, int n_kinds) {
     return section < n_kinds    ? (double)stage->layers[section]
            : section == n_kinds ? stage->first
                                 : stage->last;
@@ -25,7 +25,7 @@ static double smaller(double a, double b) {
 
 // What a forward and a backward pass of a layer save beside each other, if each one's exchanges with experts run beside
 // the other's kernels, as Megatron-LM pairs them (megatron/core/models/common/model_chunk_schedule_plan.py).
-static double hidden_exchanges(const tp_expert_cost *e, bool delay_grads) {
+static double hidden_exchanges(const tperf_expert_cost *e, bool delay_grads) {
     double grad = delay_grads ? e->inside_grad : 0;
     return smaller(e->combine[1], e->outside[0]) + smaller(e->dispatch[0], e->inside[1] - grad) +
            smaller(e->dispatch[1], e->inside[0] + grad) + smaller(e->combine[0], e->outside[1]);
@@ -33,8 +33,8 @@ static double hidden_exchanges(const tp_expert_cost *e, bool delay_grads) {
 
 // A forward and a backward pass of a stage beside each other, no shorter than either. Where all collectives hide, those
 // of both passes run beside the kernels of both, which they slow.
-static double pair_of(const tp_stage_time *t, const tp_pass_cost *both, double hidden,
-                      const tp_job *job) {
+static double pair_of(const tperf_stage_time *t, const tperf_pass_cost *both, double hidden,
+                      const tperf_job *job) {
     double one_by_one = t->forward + t->backward, longest = larger(t->forward, t->backward);
     if (job->training->hide_experts)
         return larger(longest,
@@ -42,14 +42,14 @@ static double pair_of(const tp_stage_time *t, const tp_pass_cost *both, double h
     return larger(longest, larger(one_by_one - both->comm + both->slowing, both->comm));
 }
 
-tp_stage_time tp_stage_time_of(const tp_stage *stage, const tp_network *network,
-                               const tp_layer_cost *costs, const tp_job *job) {
-    tp_pass_cost forward = {0}, backward = {0}, both = {0};
+tperf_stage_time tperf_stage_time_of(const tperf_stage *stage, const tperf_workload *network,
+                                     const tperf_layer_cost *costs, const tperf_job *job) {
+    tperf_pass_cost forward = {0}, backward = {0}, both = {0};
     double weight_grad = 0, hidden = 0, host_s = job->on.software->host_s;
     for (int i = 0; i < network->n_kinds + 2; i++) {
-        double layers = tp_stage_layers(stage, i, network->n_kinds);
+        double layers = tperf_stage_layers(stage, i, network->n_kinds);
         if (layers == 0) continue;
-        const tp_pass_cost *f = &costs[i].forward, *b = &costs[i].backward;
+        const tperf_pass_cost *f = &costs[i].forward, *b = &costs[i].backward;
         forward.time += layers * f->time;
         backward.time += layers * b->time;
         weight_grad += layers * costs[i].weight_grad;
@@ -61,23 +61,24 @@ tp_stage_time tp_stage_time_of(const tp_stage *stage, const tp_network *network,
             hidden += layers * hidden_exchanges(&costs[i].exchange, job->training->delay_grads);
     }
     both.launches = forward.launches + backward.launches;
-    tp_stage_time t = {longer(&forward, host_s), longer(&backward, host_s), weight_grad, 0, 0};
+    tperf_stage_time t = {longer(&forward, host_s), longer(&backward, host_s), weight_grad, 0, 0};
     t.host = t.forward - forward.time + (t.backward - backward.time);
     t.pair = pair_of(&t, &both, hidden, job);
     return t;
 }
 
-tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_network *network,
-                                     const tp_layer_cost *costs, const tp_job *job) {
-    const tp_stage *stages = pipeline->stages;
-    tp_stage_time busy = tp_stage_time_of(&stages[0], network, costs, job);
-    if (pipeline->n_stages == 1) return (tp_pipeline_time){&stages[0], busy, busy};
+tperf_pipeline_time tperf_pipeline_time_of(const tperf_pipeline *pipeline,
+                                           const tperf_workload *network,
+                                           const tperf_layer_cost *costs, const tperf_job *job) {
+    const tperf_stage *stages = pipeline->stages;
+    tperf_stage_time busy = tperf_stage_time_of(&stages[0], network, costs, job);
+    if (pipeline->n_stages == 1) return (tperf_pipeline_time){&stages[0], busy, busy};
     double repeats = (double)stages[0].repeats;
-    tp_stage_time all = {repeats * busy.forward, repeats * busy.backward,
-                         repeats * busy.weight_grad, 0, 0};
-    const tp_stage *busiest = &stages[0];
+    tperf_stage_time all = {repeats * busy.forward, repeats * busy.backward,
+                            repeats * busy.weight_grad, 0, 0};
+    const tperf_stage *busiest = &stages[0];
     for (size_t i = 1; i < pipeline->n_stages; i++) {
-        tp_stage_time s = tp_stage_time_of(&stages[i], network, costs, job);
+        tperf_stage_time s = tperf_stage_time_of(&stages[i], network, costs, job);
         repeats = (double)stages[i].repeats;
         all.forward += repeats * s.forward;
         all.backward += repeats * s.backward;
@@ -87,15 +88,16 @@ tp_pipeline_time tp_pipeline_time_of(const tp_pipeline *pipeline, const tp_netwo
         busiest = &stages[i];
     }
     double others = (double)pipeline->pp - 1;
-    return (tp_pipeline_time){busiest,
-                              busy,
-                              {(all.forward - busy.forward) / others,
-                               (all.backward - busy.backward) / others,
-                               (all.weight_grad - busy.weight_grad) / others, 0, 0}};
+    return (tperf_pipeline_time){busiest,
+                                 busy,
+                                 {(all.forward - busy.forward) / others,
+                                  (all.backward - busy.backward) / others,
+                                  (all.weight_grad - busy.weight_grad) / others, 0, 0}};
 }
 
 // hop: seconds that each pass of a stage takes longer for its message.
-static double bubble_of(const tp_pipeline *pipeline, const tp_stage_time *others, double hop) {
+static double bubble_of(const tperf_pipeline *pipeline, const tperf_stage_time *others,
+                        double hop) {
     return pipeline->bubble_forward * (others->forward + hop) +
            pipeline->bubble_backward * (others->backward + hop) +
            pipeline->bubble_weight_grad * others->weight_grad;
@@ -103,23 +105,23 @@ static double bubble_of(const tp_pipeline *pipeline, const tp_stage_time *others
 
 // A collective among replicas, ready for any number of bytes.
 typedef struct exchanger {
-    const tp_job *job;
-    tp_collective kind;
-    tp_group group;
+    const tperf_job *job;
+    tperf_collective kind;
+    tperf_group group;
     bool has_rate;
-    tp_rate rate;
+    tperf_rate rate;
 } exchanger;
 
-static exchanger exchanger_of(const tp_job *job, tp_collective kind, tp_group group) {
+static exchanger exchanger_of(const tperf_job *job, tperf_collective kind, tperf_group group) {
     exchanger e = {.job = job, .kind = kind, .group = group};
     if (group.size > 1)
-        e.has_rate = tp_collective_rate(job->on.system, job->on.rules, kind, group, &e.rate);
+        e.has_rate = tperf_collective_rate(job->on.system, job->on.rules, kind, group, &e.rate);
     return e;
 }
 
 static double exchange(const exchanger *e, double bytes) {
     if (!e->has_rate)
-        return tp_collective_time(e->job->on.system, e->job->on.rules, e->kind, bytes, e->group);
+        return tperf_collective_time(e->job->on.system, e->job->on.rules, e->kind, bytes, e->group);
     return bytes > 0 ? e->rate.latency_s + bytes * e->rate.per_byte_s : 0;
 }
 
@@ -127,22 +129,22 @@ static double exchange(const exchanger *e, double bytes) {
 typedef struct exchangers {
     exchanger gather, reduce;
     int n_copies;
-    exchanger copies[TP_AXES_MAX];
-    double bytes[TP_AXES_MAX]; // for each of a shard's gradients
+    exchanger copies[TPERF_AXES_MAX];
+    double bytes[TPERF_AXES_MAX]; // for each of a shard's gradients
 } exchangers;
 
-static exchangers exchangers_of(const tp_candidate *candidate, const tp_job *job,
-                                const tp_network *network, bool experts) {
-    tp_replicas r =
-        tp_grid_replicas(&network->grid, candidate->sizes, candidate->placement.fast, experts);
-    tp_collective reduction = candidate->zero ? TP_REDUCE_SCATTER : TP_ALL_REDUCE;
-    exchangers e = {exchanger_of(job, TP_ALL_GATHER, r.shards),
+static exchangers exchangers_of(const tperf_candidate *candidate, const tperf_job *job,
+                                const tperf_workload *network, bool experts) {
+    tperf_replicas r =
+        tperf_grid_replicas(&network->grid, candidate->sizes, candidate->placement.fast, experts);
+    tperf_collective reduction = candidate->zero ? TPERF_REDUCE_SCATTER : TPERF_ALL_REDUCE;
+    exchangers e = {exchanger_of(job, TPERF_ALL_GATHER, r.shards),
                     exchanger_of(job, reduction, r.shards),
                     (int)r.n_copies,
                     {{0}},
                     {0}};
     for (int i = 0; i < r.n_copies; i++) {
-        e.copies[i] = exchanger_of(job, TP_ALL_REDUCE, r.copies[i].group);
+        e.copies[i] = exchanger_of(job, TPERF_ALL_REDUCE, r.copies[i].group);
         e.bytes[i] = r.copies[i].bytes / (candidate->zero ? (double)r.shards.size : 1);
     }
     return e;
@@ -151,25 +153,25 @@ static exchangers exchangers_of(const tp_candidate *candidate, const tp_job *job
 // Weights travel as they are kept, or cast to what is computed with where that is less; gradients are
 // reduced in the precision that they are kept in. Frozen weights travel where they are sharded, but not after a step that
 // leaves them as they are.
-static double gathered_bytes(const tp_training *t, const tp_weights *weights, int zero) {
+static double gathered_bytes(const tperf_training *t, const tperf_weights *weights, int zero) {
     double trained = weights->gathered;
     if (t->kept_bytes > 0) trained = fmin(t->kept_bytes * weights->count, trained);
     return trained + (zero >= 3 ? weights->frozen : 0);
 }
 
-static bool has_experts(const tp_network *network, const tp_layer_cost *costs) {
+static bool has_experts(const tperf_workload *network, const tperf_layer_cost *costs) {
     for (int i = 0; i < network->n_kinds + 2; i++)
         if (costs[i].experts.bytes > 0) return true;
     return false;
 }
 
-static tp_replica_comm comm_of(const exchanger *e, double bytes, bool gathers, bool experts) {
-    return (tp_replica_comm){e->kind, e->group, bytes, exchange(e, bytes), gathers, experts};
+static tperf_replica_comm comm_of(const exchanger *e, double bytes, bool gathers, bool experts) {
+    return (tperf_replica_comm){e->kind, e->group, bytes, exchange(e, bytes), gathers, experts};
 }
 
 // Adds the collectives of weights that are exchanged alike; how many there are then.
-static int add_comms(const exchangers *x, const tp_candidate *candidate, const tp_training *t,
-                     const tp_weights *weights, bool experts, tp_replica_comm *comms, int n) {
+static int add_comms(const exchangers *x, const tperf_candidate *candidate, const tperf_training *t,
+                     const tperf_weights *weights, bool experts, tperf_replica_comm *comms, int n) {
     if (candidate->zero)
         comms[n++] =
             comm_of(&x->gather, gathered_bytes(t, weights, candidate->zero), true, experts);
@@ -182,17 +184,17 @@ static int add_comms(const exchangers *x, const tp_candidate *candidate, const t
 
 // The collectives of one layer of a section.
 static int comms_of(const exchangers *dense, const exchangers *expert,
-                    const tp_candidate *candidate, const tp_job *job, const tp_layer_cost *cost,
-                    tp_replica_comm *comms) {
-    const tp_training *t = job->training;
+                    const tperf_candidate *candidate, const tperf_job *job,
+                    const tperf_layer_cost *cost, tperf_replica_comm *comms) {
+    const tperf_training *t = job->training;
     int n = add_comms(dense, candidate, t, &cost->weights, false, comms, 0);
     return cost->experts.bytes > 0 ? add_comms(expert, candidate, t, &cost->experts, true, comms, n)
                                    : n;
 }
 
-int tp_replica_comms_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
-                        const tp_layer_cost *costs, int section,
-                        tp_replica_comm comms[TP_REPLICA_COMMS_MAX]) {
+int tperf_replica_comms_of(const tperf_candidate *candidate, const tperf_job *job,
+                           const tperf_workload *network, const tperf_layer_cost *costs,
+                           int section, tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX]) {
     exchangers dense = exchangers_of(candidate, job, network, false);
     exchangers expert = exchangers_of(candidate, job, network, true);
     return comms_of(&dense, &expert, candidate, job, &costs[section], comms);
@@ -200,8 +202,9 @@ int tp_replica_comms_of(const tp_candidate *candidate, const tp_job *job, const 
 
 // A matrix is orthogonalised whole: replicas that share its state out gather its update in 16 bits (arXiv 2502.16982,
 // section 2.3). Embedding and head are not.
-static double update_time(const tp_candidate *candidate, const tp_job *job, const exchangers *dense,
-                          const exchangers *expert, const tp_layer_cost *cost, bool is_layer) {
+static double update_time(const tperf_candidate *candidate, const tperf_job *job,
+                          const exchangers *dense, const exchangers *expert,
+                          const tperf_layer_cost *cost, bool is_layer) {
     enum { UPDATE_BYTES = 2 };
     if (job->training->iterations == 0 || candidate->zero == 0 || !is_layer) return 0;
     double seconds = exchange(&dense->gather, UPDATE_BYTES * cost->weights.count);
@@ -210,14 +213,15 @@ static double update_time(const tp_candidate *candidate, const tp_job *job, cons
     return seconds;
 }
 
-void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
-                       const tp_layer_cost *costs, tp_exchange *exchanges) {
+void tperf_exchange_times(const tperf_candidate *candidate, const tperf_job *job,
+                          const tperf_workload *network, const tperf_layer_cost *costs,
+                          tperf_exchange *exchanges) {
     exchangers dense = exchangers_of(candidate, job, network, false), expert = {0};
     if (has_experts(network, costs)) expert = exchangers_of(candidate, job, network, true);
     for (int i = 0; i < network->n_kinds + 2; i++) {
-        tp_replica_comm comms[TP_REPLICA_COMMS_MAX];
+        tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX];
         int n = comms_of(&dense, &expert, candidate, job, &costs[i], comms);
-        tp_exchange e = {0};
+        tperf_exchange e = {0};
         for (int c = 0; c < n; c++)
             *(comms[c].gathers ? &e.gather : &e.reduce) += comms[c].seconds;
         // the backward pass gathers again
@@ -228,40 +232,42 @@ void tp_exchange_times(const tp_candidate *candidate, const tp_job *job, const t
 }
 
 // overlap: the part of the pass beside which the exchange runs; below 0: as the software has it.
-static double beyond(double exchange_time, const tp_pass_cost *pass, const tp_job *job,
+static double beyond(double exchange_time, const tperf_pass_cost *pass, const tperf_job *job,
                      double overlap) {
     double window = pass->time;
     if (job->on.rules->data_overlap_excludes_comm) window -= pass->comm;
-    window *= tp_window(job, overlap);
-    double slowing = window > 0 ? tp_comm_share(&(tp_comm){0}, &job->on) * exchange_time : 0;
-    return tp_exposed(exchange_time, slowing, window);
+    window *= tperf_window(job, overlap);
+    double slowing = window > 0 ? tperf_comm_share(&(tperf_comm){0}, &job->on) * exchange_time : 0;
+    return tperf_exposed(exchange_time, slowing, window);
 }
 
-double tp_window(const tp_job *job, double overlap) {
+double tperf_window(const tperf_job *job, double overlap) {
     return overlap < 0 ? job->training->data_overlap * job->on.software->overlap : overlap;
 }
 
 // Layers of such a section that a bucket holds. Buckets are of whole ones' parameters: more than one may be part of a
 // layer.
-static double layers_of_bucket(const tp_candidate *candidate, const tp_job *job,
-                               const tp_network *network, const tp_layer_cost *cost) {
-    const tp_training *t = job->training;
+static double layers_of_bucket(const tperf_candidate *candidate, const tperf_job *job,
+                               const tperf_workload *network, const tperf_layer_cost *cost) {
+    const tperf_training *t = job->training;
     double all = cost->weights.count + cost->experts.count;
     if (!(t->bucket > 0) || !(all > 0)) return 1;
-    double replicas = (double)tp_grid_shards(&network->grid, candidate->sizes, false);
+    double replicas = (double)tperf_grid_shards(&network->grid, candidate->sizes, false);
     return larger(t->bucket, t->bucket_each * replicas) / all;
 }
 
-void tp_exposures_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
-                     const tp_layer_cost *costs, const tp_exchange *exchanges, double optimizer,
-                     tp_exposure *sections) {
-    const tp_training *t = job->training;
+void tperf_exposures_of(const tperf_candidate *candidate, const tperf_job *job,
+                        const tperf_workload *network, const tperf_layer_cost *costs,
+                        const tperf_exchange *exchanges, double optimizer,
+                        tperf_exposure *sections) {
+    const tperf_training *t = job->training;
     for (int i = 0; i < network->n_kinds + 2; i++) {
         double gather = beyond(exchanges[i].gather, &costs[i].forward, job, t->gather_overlap);
         double reduce = beyond(exchanges[i].reduce, &costs[i].backward, job, t->reduce_overlap);
         double bucket = layers_of_bucket(candidate, job, network, &costs[i]);
-        tp_exposure e = {gather, reduce, exchanges[i].gather - gather, exchanges[i].reduce - reduce,
-                         0,      0,      exchanges[i].update};
+        tperf_exposure e = {
+            gather, reduce, exchanges[i].gather - gather, exchanges[i].reduce - reduce,
+            0,      0,      exchanges[i].update};
         e.first_gather = bucket * e.hidden_gather;
         e.first_reduce = bucket * e.hidden_reduce;
         if (t->gather_in_step) e.first_gather = larger(e.first_gather - optimizer, 0);
@@ -269,12 +275,12 @@ void tp_exposures_of(const tp_candidate *candidate, const tp_job *job, const tp_
     }
 }
 
-tp_exposure tp_stage_exposure(const tp_stage *stage, const tp_network *network,
-                              const tp_exposure *sections) {
-    const tp_exposure *first = &sections[tp_leading_section(stage, network)];
-    tp_exposure sum = {0};
+tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_workload *network,
+                                    const tperf_exposure *sections) {
+    const tperf_exposure *first = &sections[tperf_leading_section(stage, network)];
+    tperf_exposure sum = {0};
     for (int i = 0; i < network->n_kinds + 2; i++) {
-        double layers = tp_stage_layers(stage, i, network->n_kinds);
+        double layers = tperf_stage_layers(stage, i, network->n_kinds);
         sum.gather += layers * sections[i].gather;
         sum.reduce += layers * sections[i].reduce;
         sum.hidden_gather += layers * sections[i].hidden_gather;
@@ -290,24 +296,24 @@ tp_exposure tp_stage_exposure(const tp_stage *stage, const tp_network *network,
 // passes wait.
 typedef struct waiting {
     double time, each_forward, each_backward;
-    const tp_stage *stage;
+    const tperf_stage *stage;
 } waiting;
 
 // Weights are gathered once, or for every micro-batch when they are sharded (ZeRO 3), gradients likewise (ZeRO 2). What
 // happens once is waited for by the first of a device's chunks alone: the weights of the others travel while it works,
 // and so do their gradients, which are whole before its own.
-static waiting waiting_of(const tp_candidate *candidate, const tp_job *job,
-                          const tp_network *network, const tp_layer_cost *costs,
-                          const tp_exchange *exchanges, double optimizer) {
-    tp_exposure sections[TP_SECTIONS_MAX];
+static waiting waiting_of(const tperf_candidate *candidate, const tperf_job *job,
+                          const tperf_workload *network, const tperf_layer_cost *costs,
+                          const tperf_exchange *exchanges, double optimizer) {
+    tperf_exposure sections[TPERF_SECTIONS_MAX];
     double microbatches = (double)candidate->microbatches;
     double chunks = (double)candidate->pipeline->virtual_stages;
-    bool gathers_each = tp_gathers_each(candidate, job->training);
-    bool reduces_each = tp_reduces_each(candidate, job->training);
+    bool gathers_each = tperf_gathers_each(candidate, job->training);
+    bool reduces_each = tperf_reduces_each(candidate, job->training);
     waiting worst = {0};
-    tp_exposures_of(candidate, job, network, costs, exchanges, optimizer, sections);
+    tperf_exposures_of(candidate, job, network, costs, exchanges, optimizer, sections);
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
-        tp_exposure e = tp_stage_exposure(&candidate->pipeline->stages[i], network, sections);
+        tperf_exposure e = tperf_stage_exposure(&candidate->pipeline->stages[i], network, sections);
         double gather = (gathers_each ? microbatches : 1 / chunks) * e.gather + e.first_gather;
         double reduce =
             (reduces_each ? microbatches : 1 / chunks) * e.reduce + e.first_reduce + e.update;
@@ -318,15 +324,16 @@ static waiting waiting_of(const tp_candidate *candidate, const tp_job *job,
     return worst;
 }
 
-tp_hop tp_hop_times(const tp_job *job, const tp_network *network) {
+tperf_hop tperf_hop_times(const tperf_job *job, const tperf_workload *network) {
     double bytes = network->boundary_bytes;
-    return (tp_hop){tp_send_time(&job->on, bytes, true), tp_send_time(&job->on, bytes, false)};
+    return (tperf_hop){tperf_send_time(&job->on, bytes, true),
+                       tperf_send_time(&job->on, bytes, false)};
 }
 
-double tp_hop_time(const tp_candidate *candidate, const tp_job *job, tp_hop hop) {
+double tperf_hop_time(const tperf_candidate *candidate, const tperf_job *job, tperf_hop hop) {
     int64_t pp = candidate->pipeline->pp;
     if (pp == 1) return 0;
-    int64_t fast = candidate->placement.fast[TP_AXIS_STAGES];
+    int64_t fast = candidate->placement.fast[TPERF_AXIS_STAGES];
     if (fast == 1) return hop.slow;
     double links = (double)pp - 1;
     double slow_links = trunc((double)pp / (double)fast - 1);
@@ -343,25 +350,26 @@ typedef struct parts {
 } parts;
 
 // What overlapped passes save against one after the other. A pair is of one chunk.
-static double pairs_of(const tp_candidate *candidate) {
-    const tp_pipeline *p = candidate->pipeline;
+static double pairs_of(const tperf_candidate *candidate) {
+    const tperf_pipeline *p = candidate->pipeline;
     return p->pairs + p->pairs_each * (double)candidate->microbatches;
 }
 
-static double hidden_of(const tp_candidate *candidate, const tp_stage_time *busy) {
-    const tp_pipeline *p = candidate->pipeline;
+static double hidden_of(const tperf_candidate *candidate, const tperf_stage_time *busy) {
+    const tperf_pipeline *p = candidate->pipeline;
     double pairs = pairs_of(candidate);
     if (pairs == 0) return 0;
     return pairs * (busy->forward + busy->backward - busy->pair) / (double)p->virtual_stages;
 }
 
-static parts parts_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
-                      const tp_layer_cost *costs, const tp_pipeline_time *pipeline,
-                      const tp_exchange *exchanges, double hop, double optimizer) {
+static parts parts_of(const tperf_candidate *candidate, const tperf_job *job,
+                      const tperf_workload *network, const tperf_layer_cost *costs,
+                      const tperf_pipeline_time *pipeline, const tperf_exchange *exchanges,
+                      double hop, double optimizer) {
     double microbatches = (double)candidate->microbatches;
     hop *= (double)candidate->pipeline->virtual_stages;
     waiting data = waiting_of(candidate, job, network, costs, exchanges, optimizer);
-    tp_stage_time others = pipeline->others;
+    tperf_stage_time others = pipeline->others;
     others.forward += data.each_forward;
     others.backward += data.each_backward;
     return (parts){
@@ -380,16 +388,16 @@ static double whole(const parts *p) {
     return p->work + p->bubble + p->data_comm + p->pipeline_comm + p->optimizer - p->hidden;
 }
 
-double tp_iteration_time(const tp_candidate *candidate, const tp_job *job,
-                         const tp_network *network, const tp_layer_cost *costs,
-                         const tp_pipeline_time *pipeline, const tp_exchange *exchanges, double hop,
-                         double optimizer) {
+double tperf_iteration_time(const tperf_candidate *candidate, const tperf_job *job,
+                            const tperf_workload *network, const tperf_layer_cost *costs,
+                            const tperf_pipeline_time *pipeline, const tperf_exchange *exchanges,
+                            double hop, double optimizer) {
     parts p = parts_of(candidate, job, network, costs, pipeline, exchanges, hop, optimizer);
     return whole(&p);
 }
 
-double tp_iteration_bound(const tp_candidate *candidate, const tp_pipeline_time *pipeline,
-                          double optimizer) {
+double tperf_iteration_bound(const tperf_candidate *candidate, const tperf_pipeline_time *pipeline,
+                             double optimizer) {
     // The terms come in the order of whole() and rounding is monotonic, so the bound holds to the last bit.
     parts p = {
         .work =
@@ -402,21 +410,21 @@ double tp_iteration_bound(const tp_candidate *candidate, const tp_pipeline_time 
 }
 
 // Seconds of compute, memory and collectives of one micro-batch in a stage, both passes; and its FLOPs.
-static tp_pass_cost breakdown_of_stage(const tp_stage *stage, const tp_network *network,
-                                       const tp_layer_cost *costs, double *flops) {
-    tp_pass_cost sum = {0};
+static tperf_pass_cost breakdown_of_stage(const tperf_stage *stage, const tperf_workload *network,
+                                          const tperf_layer_cost *costs, double *flops) {
+    tperf_pass_cost sum = {0};
     *flops = 0;
     for (int i = 0; i < network->n_kinds + 2; i++) {
-        double layers = tp_stage_layers(stage, i, network->n_kinds);
-        tp_pass_cost_add(&sum, &costs[i].forward, layers);
-        tp_pass_cost_add(&sum, &costs[i].backward, layers);
+        double layers = tperf_stage_layers(stage, i, network->n_kinds);
+        tperf_pass_cost_add(&sum, &costs[i].forward, layers);
+        tperf_pass_cost_add(&sum, &costs[i].backward, layers);
         *flops += layers * costs[i].flops;
     }
     return sum;
 }
 
-static double average_flops(const tp_pipeline *pipeline, const tp_network *network,
-                            const tp_layer_cost *costs) {
+static double average_flops(const tperf_pipeline *pipeline, const tperf_workload *network,
+                            const tperf_layer_cost *costs) {
     double all = 0, flops;
     for (size_t i = 0; i < pipeline->n_stages; i++) {
         breakdown_of_stage(&pipeline->stages[i], network, costs, &flops);
@@ -425,17 +433,17 @@ static double average_flops(const tp_pipeline *pipeline, const tp_network *netwo
     return all / (double)pipeline->pp;
 }
 
-tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
-                             const tp_network *network, const tp_layer_cost *costs) {
-    tp_pipeline_time pipeline = tp_pipeline_time_of(candidate->pipeline, network, costs, job);
-    tp_exchange exchanges[TP_SECTIONS_MAX];
-    tp_exchange_times(candidate, job, network, costs, exchanges);
+tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf_job *job,
+                                   const tperf_workload *network, const tperf_layer_cost *costs) {
+    tperf_pipeline_time pipeline = tperf_pipeline_time_of(candidate->pipeline, network, costs, job);
+    tperf_exchange exchanges[TPERF_SECTIONS_MAX];
+    tperf_exchange_times(candidate, job, network, costs, exchanges);
     parts p = parts_of(candidate, job, network, costs, &pipeline, exchanges,
-                       tp_hop_time(candidate, job, tp_hop_times(job, network)),
-                       tp_optimizer_time(candidate, job, network, costs));
+                       tperf_hop_time(candidate, job, tperf_hop_times(job, network)),
+                       tperf_optimizer_time(candidate, job, network, costs));
     double microbatches = (double)candidate->microbatches, flops;
-    tp_pass_cost busy = breakdown_of_stage(pipeline.busiest, network, costs, &flops);
-    return (tp_iteration){
+    tperf_pass_cost busy = breakdown_of_stage(pipeline.busiest, network, costs, &flops);
+    return (tperf_iteration){
         .time = whole(&p),
         .compute = microbatches * busy.compute,
         .memory = microbatches * busy.exposed_memory,
@@ -457,35 +465,36 @@ tp_iteration tp_iteration_of(const tp_candidate *candidate, const tp_job *job,
     };
 }
 
-void tp_passes_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
-                  const tp_layer_cost *costs, const tp_stage *chunks, int64_t n,
-                  tp_chunk_passes *passes, tp_device_waits *waits) {
-    tp_exchange exchanges[TP_SECTIONS_MAX];
-    tp_exposure sections[TP_SECTIONS_MAX];
-    double hop = tp_hop_time(candidate, job, tp_hop_times(job, network));
-    bool gathers_each = tp_gathers_each(candidate, job->training);
-    bool reduces_each = tp_reduces_each(candidate, job->training);
-    tp_exchange_times(candidate, job, network, costs, exchanges);
-    tp_exposures_of(candidate, job, network, costs, exchanges,
-                    tp_optimizer_time(candidate, job, network, costs), sections);
+void tperf_passes_of(const tperf_candidate *candidate, const tperf_job *job,
+                     const tperf_workload *network, const tperf_layer_cost *costs,
+                     const tperf_stage *chunks, int64_t n, tperf_chunk_passes *passes,
+                     tperf_device_waits *waits) {
+    tperf_exchange exchanges[TPERF_SECTIONS_MAX];
+    tperf_exposure sections[TPERF_SECTIONS_MAX];
+    double hop = tperf_hop_time(candidate, job, tperf_hop_times(job, network));
+    bool gathers_each = tperf_gathers_each(candidate, job->training);
+    bool reduces_each = tperf_reduces_each(candidate, job->training);
+    tperf_exchange_times(candidate, job, network, costs, exchanges);
+    tperf_exposures_of(candidate, job, network, costs, exchanges,
+                       tperf_optimizer_time(candidate, job, network, costs), sections);
     for (int64_t c = 0; c < n; c++) {
-        tp_stage_time t = tp_stage_time_of(&chunks[c], network, costs, job);
-        tp_exposure e = tp_stage_exposure(&chunks[c], network, sections);
+        tperf_stage_time t = tperf_stage_time_of(&chunks[c], network, costs, job);
+        tperf_exposure e = tperf_stage_exposure(&chunks[c], network, sections);
         double forward = hop + (gathers_each ? e.gather : 0);
         double backward = hop + (reduces_each ? e.reduce : 0);
         passes[c] =
-            (tp_chunk_passes){{t.forward + forward, t.backward + backward, t.weight_grad, t.host,
-                               t.pair + forward + backward},
-                              tp_chunk_memory_of(candidate, job, network, costs, &chunks[c])};
+            (tperf_chunk_passes){{t.forward + forward, t.backward + backward, t.weight_grad, t.host,
+                                  t.pair + forward + backward},
+                                 tperf_chunk_memory_of(candidate, job, network, costs, &chunks[c])};
     }
     int64_t device = 0;
     double each = (double)candidate->pipeline->virtual_stages;
     for (size_t i = 0; i < candidate->pipeline->n_devices; i++) {
-        const tp_stage *stage = &candidate->pipeline->devices[i];
-        tp_exposure e = tp_stage_exposure(stage, network, sections);
+        const tperf_stage *stage = &candidate->pipeline->devices[i];
+        tperf_exposure e = tperf_stage_exposure(stage, network, sections);
         for (int64_t r = 0; r < stage->repeats; r++)
-            waits[device++] =
-                (tp_device_waits){e.first_gather + (gathers_each ? 0 : e.gather / each),
-                                  e.first_reduce + e.update + (reduces_each ? 0 : e.reduce / each)};
+            waits[device++] = (tperf_device_waits){
+                e.first_gather + (gathers_each ? 0 : e.gather / each),
+                e.first_reduce + e.update + (reduces_each ? 0 : e.reduce / each)};
     }
 }

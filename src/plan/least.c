@@ -3,29 +3,29 @@
 
 #include "tperf/plan.h"
 
-// What the passes of a candidate take: all that tp_passes_of gives them, of one stage or of the least chunk.
+// What the passes of a candidate take: all that tperf_passes_of gives them, of one stage or of the least chunk.
 typedef struct passes {
     double forward, input, weight,
         pair; // input and weight gradients: the two halves of a backward pass
 } passes;
 
 typedef struct bound {
-    const tp_candidate *candidate;
-    const tp_job *job;
-    const tp_network *network;
-    const tp_layer_cost *costs;
-    tp_exposure sections[TP_SECTIONS_MAX];
+    const tperf_candidate *candidate;
+    const tperf_job *job;
+    const tperf_workload *network;
+    const tperf_layer_cost *costs;
+    tperf_exposure sections[TPERF_SECTIONS_MAX];
     double hop;
 } bound;
 
 // Of a stage of `chunks` chunks.
-static passes passes_of(const bound *b, const tp_stage *stage, double chunks) {
-    tp_stage_time t = tp_stage_time_of(stage, b->network, b->costs, b->job);
-    tp_exposure e = tp_stage_exposure(stage, b->network, b->sections);
+static passes passes_of(const bound *b, const tperf_stage *stage, double chunks) {
+    tperf_stage_time t = tperf_stage_time_of(stage, b->network, b->costs, b->job);
+    tperf_exposure e = tperf_stage_exposure(stage, b->network, b->sections);
     double forward =
-        chunks * b->hop + (tp_gathers_each(b->candidate, b->job->training) ? e.gather : 0);
+        chunks * b->hop + (tperf_gathers_each(b->candidate, b->job->training) ? e.gather : 0);
     double backward =
-        chunks * b->hop + (tp_reduces_each(b->candidate, b->job->training) ? e.reduce : 0);
+        chunks * b->hop + (tperf_reduces_each(b->candidate, b->job->training) ? e.reduce : 0);
     return (passes){t.forward + forward, t.backward - t.weight_grad + backward, t.weight_grad,
                     t.pair + forward + backward};
 }
@@ -37,9 +37,9 @@ static passes lesser(passes a, passes b) {
 
 // No chunk has fewer layers than they divide into, each at least the least of any kind.
 static passes least_chunk(const bound *b) {
-    const tp_pipeline *p = b->candidate->pipeline;
+    const tperf_pipeline *p = b->candidate->pipeline;
     int64_t layers = 0;
-    bool present[TP_KINDS_MAX] = {false};
+    bool present[TPERF_KINDS_MAX] = {false};
     passes least = {INFINITY, INFINITY, INFINITY, INFINITY};
     for (size_t i = 0; i < p->n_devices; i++) {
         if (p->virtual_stages == 1) least = lesser(least, passes_of(b, &p->devices[i], 1));
@@ -53,7 +53,7 @@ static passes least_chunk(const bound *b) {
         if (p->dealt[c] < fewest) fewest = p->dealt[c];
     for (int kind = 0; kind < b->network->n_kinds && p->virtual_stages > 1; kind++) {
         if (!present[kind]) continue;
-        tp_stage chunk = {.leading = kind};
+        tperf_stage chunk = {.leading = kind};
         chunk.layers[kind] = fewest;
         least = lesser(least, passes_of(b, &chunk, 1));
     }
@@ -64,7 +64,7 @@ static passes least_chunk(const bound *b) {
 
 // The schedule's closed form if every chunk were the least: no pass is shorter, so nothing ends sooner.
 static double all_least(const bound *b) {
-    const tp_pipeline *p = b->candidate->pipeline;
+    const tperf_pipeline *p = b->candidate->pipeline;
     double chunks = (double)p->virtual_stages, m = (double)b->candidate->microbatches;
     double pairs = p->bounds ? m * chunks : p->pairs + p->pairs_each * m;
     double all = m * chunks - pairs;
@@ -77,8 +77,8 @@ static double all_least(const bound *b) {
 
 // What a device does itself, one pass after the other or, where the schedule overlaps any, all of them overlapped. A pair
 // of two chunks takes the average of theirs, so that either of its halves may seem to cost half of its own.
-static double own_work(const bound *b, const tp_stage *device) {
-    const tp_pipeline *p = b->candidate->pipeline;
+static double own_work(const bound *b, const tperf_stage *device) {
+    const tperf_pipeline *p = b->candidate->pipeline;
     passes t = passes_of(b, device, (double)p->virtual_stages);
     double m = (double)b->candidate->microbatches, backward = t.input + t.weight;
     if (!p->bounds && p->pairs == 0 && p->pairs_each == 0) return m * (t.forward + backward);
@@ -87,24 +87,24 @@ static double own_work(const bound *b, const tp_stage *device) {
     return m * (fmin(t.forward, t.pair / 2) + fmin(backward, t.pair / 2));
 }
 
-double tp_iteration_least(const tp_candidate *candidate, const tp_job *job,
-                          const tp_network *network, const tp_layer_cost *costs,
-                          const tp_exchange *exchanges, double hop, double optimizer) {
-    const tp_pipeline *p = candidate->pipeline;
+double tperf_iteration_least(const tperf_candidate *candidate, const tperf_job *job,
+                             const tperf_workload *network, const tperf_layer_cost *costs,
+                             const tperf_exchange *exchanges, double hop, double optimizer) {
+    const tperf_pipeline *p = candidate->pipeline;
     bound b = {.candidate = candidate, .job = job, .network = network, .costs = costs, .hop = hop};
     double chunks = (double)p->virtual_stages, busiest = 0, sum = 0, least_wait = INFINITY;
-    tp_exposures_of(candidate, job, network, costs, exchanges, optimizer, b.sections);
+    tperf_exposures_of(candidate, job, network, costs, exchanges, optimizer, b.sections);
     for (size_t i = 0; i < p->n_devices; i++) {
-        tp_exposure e = tp_stage_exposure(&p->devices[i], network, b.sections);
+        tperf_exposure e = tperf_stage_exposure(&p->devices[i], network, b.sections);
         double wait = e.first_gather + e.first_reduce + e.update +
-                      (tp_gathers_each(candidate, job->training) ? 0 : e.gather / chunks) +
-                      (tp_reduces_each(candidate, job->training) ? 0 : e.reduce / chunks);
+                      (tperf_gathers_each(candidate, job->training) ? 0 : e.gather / chunks) +
+                      (tperf_reduces_each(candidate, job->training) ? 0 : e.reduce / chunks);
         double own = own_work(&b, &p->devices[i]);
         least_wait = fmin(least_wait, wait);
         busiest = fmax(busiest, own + wait);
         sum += (double)p->devices[i].repeats * own;
     }
-    // Where chunks may lie on other devices than tp_pipeline_split puts them, one has at least the average to do.
+    // Where chunks may lie on other devices than tperf_pipeline_split puts them, one has at least the average to do.
     double alone = p->placed ? busiest : sum / (double)p->pp + least_wait;
     double least = fmax(alone, p->pp > 1 ? all_least(&b) + least_wait : 0);
     return (least + optimizer) * (1 - 1e-12); // but for rounding

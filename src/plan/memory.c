@@ -6,7 +6,7 @@
 // The weights of a stage: of its layers and of the ends of the pipeline, each spread like the rest or
 // as experts are.
 typedef struct weights {
-    tp_weights layers, layer_experts, ends, end_experts;
+    tperf_weights layers, layer_experts, ends, end_experts;
 } weights;
 
 // Activation bytes of a stage: for every micro-batch in flight; of the section `last`; of one pass; in the host's memory.
@@ -15,44 +15,44 @@ typedef struct activations {
 } activations;
 
 typedef struct question {
-    const tp_candidate *candidate;
-    const tp_job *job;
-    const tp_network *network;
-    const tp_layer_cost *costs;
+    const tperf_candidate *candidate;
+    const tperf_job *job;
+    const tperf_workload *network;
+    const tperf_layer_cost *costs;
     double microbatches;
     double shards, expert_shards; // that ZeRO cuts a weight into
     int groups;                   // that a GPU communicates in
 } question;
 
 // The stage runs the pipeline in both directions: whoever has one end has the other.
-static bool has_first(const question *q, const tp_stage *stage) {
+static bool has_first(const question *q, const tperf_stage *stage) {
     return stage->first || (stage->last && q->candidate->pipeline->weight_copies > 1);
 }
 
-static bool has_last(const question *q, const tp_stage *stage) {
+static bool has_last(const question *q, const tperf_stage *stage) {
     return stage->last || (stage->first && q->candidate->pipeline->weight_copies > 1);
 }
 
-static weights weights_of(const question *q, const tp_stage *stage) {
+static weights weights_of(const question *q, const tperf_stage *stage) {
     weights w = {0};
     int kinds = q->network->n_kinds;
     for (int kind = 0; kind < kinds; kind++) {
         double layers = q->candidate->pipeline->weight_copies * (double)stage->layers[kind];
-        tp_weights_add(&w.layers, &q->costs[kind].weights, layers);
-        tp_weights_add(&w.layer_experts, &q->costs[kind].experts, layers);
+        tperf_weights_add(&w.layers, &q->costs[kind].weights, layers);
+        tperf_weights_add(&w.layer_experts, &q->costs[kind].experts, layers);
     }
     for (int end = kinds; end < kinds + 2; end++) {
         if (!(end == kinds ? has_first(q, stage) : has_last(q, stage))) continue;
-        tp_weights_add(&w.ends, &q->costs[end].weights, 1);
-        tp_weights_add(&w.end_experts, &q->costs[end].experts, 1);
+        tperf_weights_add(&w.ends, &q->costs[end].weights, 1);
+        tperf_weights_add(&w.end_experts, &q->costs[end].experts, 1);
     }
     if (has_first(q, stage) && has_last(q, stage))
-        tp_weights_add(&w.ends, &q->costs[kinds + 1].tied, -1);
+        tperf_weights_add(&w.ends, &q->costs[kinds + 1].tied, -1);
     return w;
 }
 
 // k layers that are recomputed as one keep one input; when they are, the inputs in between come back, too.
-static void recompute_groups(const question *q, const tp_layer_cost *cost, double layers,
+static void recompute_groups(const question *q, const tperf_layer_cost *cost, double layers,
                              double chunks, activations *a) {
     double k = fmin(q->job->training->recompute_layers, ceil(layers / chunks));
     double groups = fmin(layers, chunks * ceil(layers / chunks / k));
@@ -62,14 +62,14 @@ static void recompute_groups(const question *q, const tp_layer_cost *cost, doubl
 
 // What the host has kept comes back for the layer at hand and the one before it.
 // Of so many equal chunks of layers, which have one or both ends of the model.
-static activations activations_of(const question *q, const tp_stage *stage, double chunks,
+static activations activations_of(const question *q, const tperf_stage *stage, double chunks,
                                   bool first, bool last) {
     activations a = {0};
     int kinds = q->network->n_kinds;
     for (int kind = 0; kind < kinds; kind++) {
         double layers = (double)stage->layers[kind];
         if (layers == 0) continue;
-        const tp_layer_cost *cost = &q->costs[kind];
+        const tperf_layer_cost *cost = &q->costs[kind];
         a.saved += layers * cost->saved_bytes;
         a.host += layers * cost->offload_bytes;
         a.work = fmax(a.work, cost->work_bytes);
@@ -86,7 +86,7 @@ static activations activations_of(const question *q, const tp_stage *stage, doub
 }
 
 // The bytes of what has so many for each byte, each parameter, each narrow parameter and each byte gathered; FLOPs likewise.
-static double held(const tp_weights *w, const tp_weights *rate) {
+static double held(const tperf_weights *w, const tperf_weights *rate) {
     return rate->bytes * w->bytes + rate->count * w->count + rate->narrow * w->narrow +
            rate->orthogonal * w->orthogonal + rate->gathered * w->gathered +
            rate->frozen * w->frozen;
@@ -102,8 +102,8 @@ static double steps_of(const weights *w) {
 }
 
 // The same of a stage, whose ends may have another rate.
-static double spread(const question *q, const weights *w, tp_weights rate, tp_weights end_rate,
-                     bool sharded) {
+static double spread(const question *q, const weights *w, tperf_weights rate,
+                     tperf_weights end_rate, bool sharded) {
     double all = held(&w->layers, &rate) + held(&w->ends, &end_rate);
     double experts = held(&w->layer_experts, &rate) + held(&w->end_experts, &end_rate);
     if (sharded) all /= q->shards;
@@ -113,12 +113,12 @@ static double spread(const question *q, const weights *w, tp_weights rate, tp_we
 
 // The layer at hand and the one that is fetched ahead are whole, as are the gradients of one (torch.distributed.fsdp,
 // BackwardPrefetch.BACKWARD_PRE); where gradients alone are sharded, these.
-static double whole_layers(const question *q, const tp_stage *stage) {
+static double whole_layers(const question *q, const tperf_stage *stage) {
     int zero = q->candidate->zero, kinds = q->network->n_kinds;
-    const tp_training *t = q->job->training;
-    bool whole = tp_reduces_each(q->candidate, t);
+    const tperf_training *t = q->job->training;
+    bool whole = tperf_reduces_each(q->candidate, t);
     double copies = zero >= 3 && t->reshards > 0 ? 2 : 0;
-    tp_weights rate = {
+    tperf_weights rate = {
         .gathered = copies, .frozen = copies, .count = whole ? t->gradient_bytes : 0};
     double largest = 0;
     if (zero < 2 || q->shards == 1) return 0;
@@ -137,20 +137,20 @@ static double messages_of(const question *q) {
     return q->candidate->pipeline->pp > 1 ? 2 * q->network->boundary_bytes : 0;
 }
 
-static tp_memory memory_of(const question *q, const tp_stage *stage) {
-    const tp_training *t = q->job->training;
-    const tp_pipeline *pipeline = q->candidate->pipeline;
+static tperf_memory memory_of(const question *q, const tperf_stage *stage) {
+    const tperf_training *t = q->job->training;
+    const tperf_pipeline *pipeline = q->candidate->pipeline;
     int zero = q->candidate->zero;
     weights w = weights_of(q, stage);
-    tp_weights kept = {.bytes = 1};
-    if (t->kept_bytes > 0) kept = (tp_weights){.count = t->kept_bytes, .frozen = 1};
-    tp_weights gradient = {.count = t->gradient_bytes}, gathered = {.bytes = 1};
-    tp_weights state = {.count = t->optimizer_bytes, .narrow = t->narrow_bytes};
-    tp_weights end_state = {.count = t->end_optimizer_bytes, .narrow = t->narrow_bytes};
+    tperf_weights kept = {.bytes = 1};
+    if (t->kept_bytes > 0) kept = (tperf_weights){.count = t->kept_bytes, .frozen = 1};
+    tperf_weights gradient = {.count = t->gradient_bytes}, gathered = {.bytes = 1};
+    tperf_weights state = {.count = t->optimizer_bytes, .narrow = t->narrow_bytes};
+    tperf_weights end_state = {.count = t->end_optimizer_bytes, .narrow = t->narrow_bytes};
     activations a = activations_of(q, stage, (double)pipeline->virtual_stages, has_first(q, stage),
                                    has_last(q, stage));
-    bool reduced = tp_reduces_each(q->candidate, t);
-    tp_memory m = {
+    bool reduced = tperf_reduces_each(q->candidate, t);
+    tperf_memory m = {
         .weights = spread(q, &w, kept, kept, zero >= 3) + copies_of(&w),
         .gradients = spread(q, &w, gradient, gradient, reduced),
         .optimizer = spread(q, &w, state, end_state, zero >= 1),
@@ -170,8 +170,8 @@ static tp_memory memory_of(const question *q, const tp_stage *stage) {
     return m;
 }
 
-static question question_of(const tp_candidate *candidate, const tp_job *job,
-                            const tp_network *network, const tp_layer_cost *costs) {
+static question question_of(const tperf_candidate *candidate, const tperf_job *job,
+                            const tperf_workload *network, const tperf_layer_cost *costs) {
     const int64_t *sizes = candidate->sizes;
     return (question){
         .candidate = candidate,
@@ -179,29 +179,29 @@ static question question_of(const tp_candidate *candidate, const tp_job *job,
         .network = network,
         .costs = costs,
         .microbatches = (double)candidate->microbatches,
-        .shards = (double)tp_grid_shards(&network->grid, sizes, false),
-        .expert_shards = (double)tp_grid_shards(&network->grid, sizes, true),
-        .groups = tp_grid_groups(&network->grid, sizes),
+        .shards = (double)tperf_grid_shards(&network->grid, sizes, false),
+        .expert_shards = (double)tperf_grid_shards(&network->grid, sizes, true),
+        .groups = tperf_grid_groups(&network->grid, sizes),
     };
 }
 
-tp_memory tp_memory_of(const tp_candidate *candidate, const tp_job *job, const tp_network *network,
-                       const tp_layer_cost *costs) {
+tperf_memory tperf_memory_of(const tperf_candidate *candidate, const tperf_job *job,
+                             const tperf_workload *network, const tperf_layer_cost *costs) {
     question q = question_of(candidate, job, network, costs);
-    tp_memory fullest = {0};
+    tperf_memory fullest = {0};
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
-        tp_memory m = memory_of(&q, &candidate->pipeline->stages[i]);
+        tperf_memory m = memory_of(&q, &candidate->pipeline->stages[i]);
         if (m.total > fullest.total) fullest = m;
     }
     return fullest;
 }
 
-tp_chunk_memory tp_chunk_memory_of(const tp_candidate *candidate, const tp_job *job,
-                                   const tp_network *network, const tp_layer_cost *costs,
-                                   const tp_stage *chunk) {
+tperf_chunk_memory tperf_chunk_memory_of(const tperf_candidate *candidate, const tperf_job *job,
+                                         const tperf_workload *network,
+                                         const tperf_layer_cost *costs, const tperf_stage *chunk) {
     question q = question_of(candidate, job, network, costs);
     activations a = activations_of(&q, chunk, 1, chunk->first, chunk->last);
-    tp_chunk_memory m = {.saved = a.saved + a.last_saved};
+    tperf_chunk_memory m = {.saved = a.saved + a.last_saved};
     if (!job->on.rules->memory_counts_passing) return m;
     double whole = whole_layers(&q, chunk);
     m.forward = a.work + messages_of(&q) + (candidate->zero >= 3 ? whole : 0);
@@ -209,39 +209,40 @@ tp_chunk_memory tp_chunk_memory_of(const tp_candidate *candidate, const tp_job *
     return m;
 }
 
-void tp_memory_of_devices(const tp_candidate *candidate, const tp_job *job,
-                          const tp_network *network, const tp_layer_cost *costs,
-                          tp_memory *devices) {
+void tperf_memory_of_devices(const tperf_candidate *candidate, const tperf_job *job,
+                             const tperf_workload *network, const tperf_layer_cost *costs,
+                             tperf_memory *devices) {
     question q = question_of(candidate, job, network, costs);
     for (size_t i = 0; i < candidate->pipeline->n_devices; i++)
         devices[i] = memory_of(&q, &candidate->pipeline->devices[i]);
 }
 
-double tp_orthogonal_time(const tp_job *job, double flops) {
-    const tp_system *system = job->on.system;
+double tperf_orthogonal_time(const tperf_job *job, double flops) {
+    const tperf_system *system = job->on.system;
     if (flops == 0) return 0;
     return job->on.software->compute * flops /
-           (system->accelerator.compute_efficiency * system->accelerator.tensor[TP_BF16]);
+           (system->accelerator.compute_efficiency * system->accelerator.tensor[TPERF_BF16]);
 }
 
-double tp_optimizer_time(const tp_candidate *candidate, const tp_job *job,
-                         const tp_network *network, const tp_layer_cost *costs) {
+double tperf_optimizer_time(const tperf_candidate *candidate, const tperf_job *job,
+                            const tperf_workload *network, const tperf_layer_cost *costs) {
     double part = job->on.software->optimizer;
-    tp_host_update host = tp_optimizer_host(candidate, job, network, costs);
-    double seconds = host.out + host.update + host.in +
-                     tp_orthogonal_time(job, tp_optimizer_flops(candidate, job, network, costs));
+    tperf_host_update host = tperf_optimizer_host(candidate, job, network, costs);
+    double seconds =
+        host.out + host.update + host.in +
+        tperf_orthogonal_time(job, tperf_optimizer_flops(candidate, job, network, costs));
     if (part == 0) return seconds;
-    double bytes = tp_optimizer_bytes(candidate, job, network, costs);
+    double bytes = tperf_optimizer_bytes(candidate, job, network, costs);
     return bytes / (part * job->on.system->accelerator.hbm.bandwidth) + seconds;
 }
 
 // The most that a device has of what there are so many bytes of for each byte, parameter and narrow parameter.
-static double most_updated(const tp_candidate *candidate, const tp_job *job,
-                           const tp_network *network, const tp_layer_cost *costs, tp_weights rate,
-                           double end_count) {
+static double most_updated(const tperf_candidate *candidate, const tperf_job *job,
+                           const tperf_workload *network, const tperf_layer_cost *costs,
+                           tperf_weights rate, double end_count) {
     question q = question_of(candidate, job, network, costs);
     double most = 0;
-    tp_weights end_rate = rate;
+    tperf_weights end_rate = rate;
     end_rate.count += end_count;
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
         weights w = weights_of(&q, &candidate->pipeline->stages[i]);
@@ -253,11 +254,11 @@ static double most_updated(const tp_candidate *candidate, const tp_job *job,
 
 // A gradient is read for the norm, read for the update, and cleared. Of a state that the host has the GPU reads its
 // gradient for the norm and clears it.
-double tp_optimizer_bytes(const tp_candidate *candidate, const tp_job *job,
-                          const tp_network *network, const tp_layer_cost *costs) {
-    const tp_training *t = job->training;
+double tperf_optimizer_bytes(const tperf_candidate *candidate, const tperf_job *job,
+                             const tperf_workload *network, const tperf_layer_cost *costs) {
+    const tperf_training *t = job->training;
     double here = 1 - t->offloaded, end = 2 * (t->end_optimizer_bytes - t->optimizer_bytes);
-    tp_weights rate = {
+    tperf_weights rate = {
         .step = 1,
         .bytes = t->kept_bytes > 0 ? 0 : here,
         .frozen = t->kept_bytes > 0 ? 0 : -here,
@@ -267,35 +268,36 @@ double tp_optimizer_bytes(const tp_candidate *candidate, const tp_job *job,
     return most_updated(candidate, job, network, costs, rate, here * end);
 }
 
-double tp_optimizer_flops(const tp_candidate *candidate, const tp_job *job,
-                          const tp_network *network, const tp_layer_cost *costs) {
-    tp_weights rate = {.orthogonal = job->training->iterations};
+double tperf_optimizer_flops(const tperf_candidate *candidate, const tperf_job *job,
+                             const tperf_workload *network, const tperf_layer_cost *costs) {
+    tperf_weights rate = {.orthogonal = job->training->iterations};
     if (job->training->iterations == 0) return 0;
     question q = question_of(candidate, job, network, costs);
     double most = 0;
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
         weights w = weights_of(&q, &candidate->pipeline->stages[i]);
-        most = fmax(most, spread(&q, &w, rate, (tp_weights){0}, candidate->zero >= 1));
+        most = fmax(most, spread(&q, &w, rate, (tperf_weights){0}, candidate->zero >= 1));
     }
     return most;
 }
 
-tp_host_update tp_optimizer_host(const tp_candidate *candidate, const tp_job *job,
-                                 const tp_network *network, const tp_layer_cost *costs) {
-    const tp_training *t = job->training;
-    const tp_system *system = job->on.system;
+tperf_host_update tperf_optimizer_host(const tperf_candidate *candidate, const tperf_job *job,
+                                       const tperf_workload *network,
+                                       const tperf_layer_cost *costs) {
+    const tperf_training *t = job->training;
+    const tperf_system *system = job->on.system;
     double part = t->offloaded, end = 2 * (t->end_optimizer_bytes - t->optimizer_bytes);
-    if (part == 0) return (tp_host_update){0};
-    tp_weights gradients = {.count = part * t->gradient_bytes};
-    tp_weights back = {.bytes = t->kept_bytes > 0 ? 0 : part,
-                       .count = part * t->kept_bytes,
-                       .frozen = t->kept_bytes > 0 ? 0 : -part};
-    tp_weights states = {.count = part * 2 * t->optimizer_bytes,
-                         .narrow = part * 2 * t->narrow_bytes};
-    tp_weights updated = gradients;
-    tp_weights_add(&updated, &back, 1);
-    tp_weights_add(&updated, &states, 1);
-    tp_host_update u = {
+    if (part == 0) return (tperf_host_update){0};
+    tperf_weights gradients = {.count = part * t->gradient_bytes};
+    tperf_weights back = {.bytes = t->kept_bytes > 0 ? 0 : part,
+                          .count = part * t->kept_bytes,
+                          .frozen = t->kept_bytes > 0 ? 0 : -part};
+    tperf_weights states = {.count = part * 2 * t->optimizer_bytes,
+                            .narrow = part * 2 * t->narrow_bytes};
+    tperf_weights updated = gradients;
+    tperf_weights_add(&updated, &back, 1);
+    tperf_weights_add(&updated, &states, 1);
+    tperf_host_update u = {
         .bytes_out = most_updated(candidate, job, network, costs, gradients, 0),
         .bytes_in = most_updated(candidate, job, network, costs, back, 0),
         .bytes_updated = most_updated(candidate, job, network, costs, updated, part * end),

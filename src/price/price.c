@@ -3,10 +3,10 @@
 
 #include <stddef.h>
 
-const tp_software tp_software_none = {
+const tperf_software tperf_software_none = {
     .compute = 1, .attention = 1, .memory = 1, .comm = 1, .overlap = 1};
 
-tp_status tp_software_validate(const tp_software *s, tp_error *error) {
+tperf_status tperf_software_validate(const tperf_software *s, tperf_error *error) {
     const struct {
         const char *name;
         double value, low, high;
@@ -23,16 +23,16 @@ tp_status tp_software_validate(const tp_software *s, tp_error *error) {
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (!(fields[i].value >= fields[i].low && fields[i].value <= fields[i].high))
-            return tp_error_set(error, TP_INVALID, "software.%s is %g, not from %g to %g",
-                                fields[i].name, fields[i].value, fields[i].low, fields[i].high);
-    return TP_OK;
+            return tperf_error_set(error, TPERF_INVALID, "software.%s is %g, not from %g to %g",
+                                   fields[i].name, fields[i].value, fields[i].low, fields[i].high);
+    return TPERF_OK;
 }
 
 static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
-void tp_pass_cost_add(tp_pass_cost *sum, const tp_pass_cost *part, double times) {
+void tperf_pass_cost_add(tperf_pass_cost *sum, const tperf_pass_cost *part, double times) {
     sum->compute += times * part->compute;
     sum->exposed_memory += times * part->exposed_memory;
     sum->comm += times * part->comm;
@@ -43,7 +43,7 @@ void tp_pass_cost_add(tp_pass_cost *sum, const tp_pass_cost *part, double times)
 }
 
 // The peak of the pass's products; where one of two stays in the op's own dtype, half of the work is its.
-static double tensor_peak(const tp_op *op, const tp_pass *pass, const tp_system *system) {
+static double tensor_peak(const tperf_op *op, const tperf_pass *pass, const tperf_system *system) {
     const double *peaks = system->accelerator.tensor;
     bool mixed = pass->n_kernels == 2 && pass->kernels[1].wide;
     if (!mixed) return peaks[op->matrix_dtype];
@@ -51,9 +51,9 @@ static double tensor_peak(const tp_op *op, const tp_pass *pass, const tp_system 
 }
 
 // Compute and exposed memory of a pass whose efficiency is a constant.
-static tp_pass_cost constant_time(const tp_op *op, const tp_pass *pass, double bytes,
-                                  const tp_platform *on) {
-    const tp_system *system = on->system;
+static tperf_pass_cost constant_time(const tperf_op *op, const tperf_pass *pass, double bytes,
+                                     const tperf_platform *on) {
+    const tperf_system *system = on->system;
     double work = 0, efficiency = system->accelerator.compute_efficiency;
     if (pass->tensor_flops > 0)
         work += pass->tensor_flops / (efficiency * tensor_peak(op, pass, system));
@@ -61,7 +61,7 @@ static tp_pass_cost constant_time(const tp_op *op, const tp_pass *pass, double b
         work += pass->vector_flops / (efficiency * system->accelerator.vector[op->dtype]);
     double memory =
         bytes / (system->accelerator.hbm.bandwidth * system->accelerator.hbm.efficiency);
-    tp_pass_cost cost = {.compute = (op->fused ? 0 : system->accelerator.launch_s) + work};
+    tperf_pass_cost cost = {.compute = (op->fused ? 0 : system->accelerator.launch_s) + work};
     cost.exposed_memory =
         larger(memory - (on->rules->launch_outside_roofline ? work : cost.compute), 0);
     if (system->serves && pass->routed > 0)
@@ -76,26 +76,26 @@ static tp_pass_cost constant_time(const tp_op *op, const tp_pass *pass, double b
 }
 
 // Chunks follow each other at the clock of one long kernel, which their curve takes for short ones.
-static void no_faster(const tp_op *op, const tp_kernel *whole, const tp_system *system,
-                      bool backward, tp_kernel_time *chunks) {
-    tp_kernel_time time;
-    if (!tp_system_kernel_time(system, op->matrix_dtype, whole, backward, &time)) return;
+static void no_faster(const tperf_op *op, const tperf_kernel *whole, const tperf_system *system,
+                      bool backward, tperf_kernel_time *chunks) {
+    tperf_kernel_time time;
+    if (!tperf_system_kernel_time(system, op->matrix_dtype, whole, backward, &time)) return;
     if (chunks->compute + chunks->exposed_memory < time.compute + time.exposed_memory)
         *chunks = time;
 }
 
 // The same from the shapes of its kernels; false when the system has no curve for one of them.
-static bool kernels_time(const tp_op *op, const tp_pass *pass, const tp_system *system,
-                         tp_pass_cost *cost) {
-    *cost = (tp_pass_cost){0};
+static bool kernels_time(const tperf_op *op, const tperf_pass *pass, const tperf_system *system,
+                         tperf_pass_cost *cost) {
+    *cost = (tperf_pass_cost){0};
     for (int i = 0; i < pass->n_kernels; i++) {
-        tp_kernel_time time;
+        tperf_kernel_time time;
         bool backward = pass == &op->backward, cut = i == 0 && pass->chunks > 1;
-        tp_kernel kernel = pass->kernels[i];
-        tp_dtype dtype = kernel.wide ? op->dtype : op->matrix_dtype;
+        tperf_kernel kernel = pass->kernels[i];
+        tperf_dtype dtype = kernel.wide ? op->dtype : op->matrix_dtype;
         double chunks = cut ? (double)pass->chunks : 1;
         kernel.m /= chunks;
-        if (!tp_system_kernel_time(system, dtype, &kernel, backward, &time)) return false;
+        if (!tperf_system_kernel_time(system, dtype, &kernel, backward, &time)) return false;
         time.compute *= chunks;
         time.exposed_memory *= chunks;
         if (cut) no_faster(op, &pass->kernels[i], system, backward, &time);
@@ -109,53 +109,54 @@ static bool kernels_time(const tp_op *op, const tp_pass *pass, const tp_system *
 
 // A kernel that only reads and writes, replayed in a captured graph, takes what such kernels were timed at: less than
 // the launch of a product.
-static bool stream_time(const tp_op *op, const tp_pass *pass, const tp_platform *on,
-                        tp_pass_cost *cost) {
-    const tp_system *system = on->system;
+static bool stream_time(const tperf_op *op, const tperf_pass *pass, const tperf_platform *on,
+                        tperf_pass_cost *cost) {
+    const tperf_system *system = on->system;
     bool streams = system->serves && system->accelerator.hbm.stream.efficiency > 0 &&
                    pass != &op->backward && pass->tensor_flops == 0 && pass->routed == 0 &&
                    pass->bytes_per_panel == 0;
     if (!streams) return false;
-    double setup = tp_system_stream_time(system, 0, false);
+    double setup = tperf_system_stream_time(system, 0, false);
     double launch = op->fused ? 0 : op->eager ? larger(system->accelerator.launch_s, setup) : setup;
     double work = pass->vector_flops /
                   (system->accelerator.compute_efficiency * system->accelerator.vector[op->dtype]);
-    double memory = tp_system_stream_time(system, pass->bytes, false) - setup;
-    *cost = (tp_pass_cost){.compute = work + launch, .exposed_memory = larger(memory - work, 0)};
+    double memory = tperf_system_stream_time(system, pass->bytes, false) - setup;
+    *cost = (tperf_pass_cost){.compute = work + launch, .exposed_memory = larger(memory - work, 0)};
     return true;
 }
 
 // Compute and exposed memory of a pass as the machine has them.
-static tp_pass_cost work_of_pass(const tp_op *op, const tp_pass *pass, const tp_platform *on,
-                                 double panels) {
-    tp_pass_cost cost = {0};
+static tperf_pass_cost work_of_pass(const tperf_op *op, const tperf_pass *pass,
+                                    const tperf_platform *on, double panels) {
+    tperf_pass_cost cost = {0};
     if (pass->absent) return cost;
     if (!kernels_time(op, pass, on->system, &cost) && !stream_time(op, pass, on, &cost))
         cost = constant_time(op, pass, pass->bytes + panels * pass->bytes_per_panel, on);
     return cost;
 }
 
-double tp_panels_of(const tp_op *op, int64_t panels) {
+double tperf_panels_of(const tperf_op *op, int64_t panels) {
     return op->panels ? (double)panels : 1;
 }
 
-double tp_comm_time(const tp_comm *comm, const tp_platform *on, const int64_t *sizes,
-                    const tp_placement *placement, double panels) {
-    tp_group group = {sizes[comm->axis_index], placement->fast[comm->axis_index]};
+double tperf_comm_time(const tperf_comm *comm, const tperf_platform *on, const int64_t *sizes,
+                       const tperf_placement *placement, double panels) {
+    tperf_group group = {sizes[comm->axis_index], placement->fast[comm->axis_index]};
     double bytes = comm->bytes / panels;
     double own = comm->routing.top_k > 0
-                     ? tp_dispatch_time(on->system, on->rules, &comm->routing, bytes, group)
-                     : tp_collective_time(on->system, on->rules, comm->kind, bytes, group);
+                     ? tperf_dispatch_time(on->system, on->rules, &comm->routing, bytes, group)
+                     : tperf_collective_time(on->system, on->rules, comm->kind, bytes, group);
     return own > 0 ? on->software->comm * own + on->software->comm_setup_s : 0;
 }
 
-tp_route tp_comm_route(const tp_comm *comm, const tp_platform *on, tp_group group, double panels) {
+tperf_route tperf_comm_route(const tperf_comm *comm, const tperf_platform *on, tperf_group group,
+                             double panels) {
     double bytes = comm->bytes / panels;
-    if (comm->routing.top_k > 0) return tp_dispatch_route(&comm->routing, bytes, group);
-    return tp_collective_route(on->system, on->rules, comm->kind, bytes, group);
+    if (comm->routing.top_k > 0) return tperf_dispatch_route(&comm->routing, bytes, group);
+    return tperf_collective_route(on->system, on->rules, comm->kind, bytes, group);
 }
 
-double tp_comm_share(const tp_comm *comm, const tp_platform *on) {
+double tperf_comm_share(const tperf_comm *comm, const tperf_platform *on) {
     double all = on->system->accelerator.units, taken = comm->units;
     if (taken == 0) taken = on->software->comm_units;
     if (!(taken > 0 && all > 0)) return 0;
@@ -170,17 +171,18 @@ typedef struct comm_times {
 } comm_times;
 
 // A product in chunks, of `chunk_work` seconds, hides its chunked collectives; the rest of the kernels those beside.
-static comm_times comm_times_of(const tp_pass *pass, const tp_platform *on, const int64_t *sizes,
-                                const tp_placement *placement, double panels, double chunk_work) {
+static comm_times comm_times_of(const tperf_pass *pass, const tperf_platform *on,
+                                const int64_t *sizes, const tperf_placement *placement,
+                                double panels, double chunk_work) {
     comm_times t = {0};
     for (int i = 0; i < pass->n_comms; i++) {
-        const tp_comm *comm = &pass->comms[i];
-        double seconds = tp_comm_time(comm, on, sizes, placement, panels),
-               slowing = tp_comm_share(comm, on) * seconds;
+        const tperf_comm *comm = &pass->comms[i];
+        double seconds = tperf_comm_time(comm, on, sizes, placement, panels),
+               slowing = tperf_comm_share(comm, on) * seconds;
         t.slowing += slowing;
-        if (comm->chunking != TP_UNCHUNKED) {
+        if (comm->chunking != TPERF_UNCHUNKED) {
             t.late_chunks +=
-                tp_late_chunks(comm, on, sizes, placement, (double)pass->chunks, chunk_work);
+                tperf_late_chunks(comm, on, sizes, placement, (double)pass->chunks, chunk_work);
             t.chunked = true;
             continue;
         }
@@ -190,83 +192,86 @@ static comm_times comm_times_of(const tp_pass *pass, const tp_platform *on, cons
     return t;
 }
 
-double tp_exposed(double seconds, double slowing, double window) {
+double tperf_exposed(double seconds, double slowing, double window) {
     return larger(seconds - window, slowing);
 }
 
-double tp_late_time(const tp_op *op, const tp_platform *on, double panels, double comm,
-                    double slowing, double work) {
-    if (!op->panels) return tp_exposed(comm, slowing, work);
+double tperf_late_time(const tperf_op *op, const tperf_platform *on, double panels, double comm,
+                       double slowing, double work) {
+    if (!op->panels) return tperf_exposed(comm, slowing, work);
     work += slowing;
     if (on->rules->panels_overlap_exactly)
         return (panels - 1) * larger(comm - work / panels, 0) + slowing;
     return larger(panels * comm - work, 0) + slowing;
 }
 
-double tp_late_chunks(const tp_comm *comm, const tp_platform *on, const int64_t *sizes,
-                      const tp_placement *placement, double chunks, double work) {
-    double part = work / chunks, share = tp_comm_share(comm, on);
-    if (comm->chunking == TP_RING) {
-        double whole = tp_comm_time(comm, on, sizes, placement, 1);
-        return tp_exposed(whole, share * whole, (chunks - 1) * part);
+double tperf_late_chunks(const tperf_comm *comm, const tperf_platform *on, const int64_t *sizes,
+                         const tperf_placement *placement, double chunks, double work) {
+    double part = work / chunks, share = tperf_comm_share(comm, on);
+    if (comm->chunking == TPERF_RING) {
+        double whole = tperf_comm_time(comm, on, sizes, placement, 1);
+        return tperf_exposed(whole, share * whole, (chunks - 1) * part);
     }
-    double one = tp_comm_time(comm, on, sizes, placement, chunks);
-    return (chunks - 1) * tp_exposed(one, share * one, part) + one;
+    double one = tperf_comm_time(comm, on, sizes, placement, chunks);
+    return (chunks - 1) * tperf_exposed(one, share * one, part) + one;
 }
 
-double tp_send_time(const tp_platform *on, double bytes, bool in_domain) {
-    return tp_collective_time(on->system, on->rules, TP_SEND, bytes,
-                              (tp_group){2, in_domain ? 2 : 1});
+double tperf_send_time(const tperf_platform *on, double bytes, bool in_domain) {
+    return tperf_collective_time(on->system, on->rules, TPERF_SEND, bytes,
+                                 (tperf_group){2, in_domain ? 2 : 1});
 }
 
 // The work as the software runs it, with its collectives, and the sum.
-static void run_pass(tp_pass_cost *cost, const tp_op *op, const tp_pass *pass,
-                     const tp_platform *on, const int64_t *sizes, const tp_placement *placement) {
-    const tp_software *software = on->software;
+static void run_pass(tperf_pass_cost *cost, const tperf_op *op, const tperf_pass *pass,
+                     const tperf_platform *on, const int64_t *sizes,
+                     const tperf_placement *placement) {
+    const tperf_software *software = on->software;
     cost->compute *= op->attention ? software->attention : software->compute;
     cost->exposed_memory *= software->memory;
     double roofline = cost->compute + cost->exposed_memory;
     cost->time = roofline;
     if (pass->n_comms == 0) return;
-    double panels = tp_panels_of(op, placement->panels);
+    double panels = tperf_panels_of(op, placement->panels);
     double chunks = cost->chunked * roofline; // of the work
     comm_times t = comm_times_of(pass, on, sizes, placement, panels, chunks);
     cost->slowing = panels * t.slowing;
     cost->comm = t.waited;
-    cost->comm += op->panels ? tp_late_time(op, on, panels, t.waited, cost->slowing, roofline)
-                             : tp_late_time(op, on, 1, t.beside, t.slowing_beside,
-                                            roofline - (t.chunked ? chunks : 0));
+    cost->comm += op->panels ? tperf_late_time(op, on, panels, t.waited, cost->slowing, roofline)
+                             : tperf_late_time(op, on, 1, t.beside, t.slowing_beside,
+                                               roofline - (t.chunked ? chunks : 0));
     cost->comm += t.late_chunks;
     cost->time = roofline + cost->comm;
 }
 
-tp_pass_cost tp_pass_cost_of(const tp_op *op, const tp_pass *pass, const tp_platform *on,
-                             const int64_t *sizes, const tp_placement *placement) {
-    tp_pass_cost cost = work_of_pass(op, pass, on, tp_panels_of(op, placement->panels));
+tperf_pass_cost tperf_pass_cost_of(const tperf_op *op, const tperf_pass *pass,
+                                   const tperf_platform *on, const int64_t *sizes,
+                                   const tperf_placement *placement) {
+    tperf_pass_cost cost = work_of_pass(op, pass, on, tperf_panels_of(op, placement->panels));
     run_pass(&cost, op, pass, on, sizes, placement);
     return cost;
 }
 
-double tp_pass_equivalent_flops(const tp_op *op, const tp_pass *pass, const tp_system *system) {
+double tperf_pass_equivalent_flops(const tperf_op *op, const tperf_pass *pass,
+                                   const tperf_system *system) {
     if (pass->tensor_flops == 0 || pass->vector_flops == 0)
         return pass->tensor_flops + pass->vector_flops;
     return pass->tensor_flops + pass->vector_flops * system->accelerator.tensor[op->matrix_dtype] /
                                     system->accelerator.vector[op->dtype];
 }
 
-static double op_flops(const tp_op *op, const tp_platform *on) {
-    const tp_pass *f = &op->forward, *b = &op->backward;
+static double op_flops(const tperf_op *op, const tperf_platform *on) {
+    const tperf_pass *f = &op->forward, *b = &op->backward;
     if (!on->rules->flops_without_equivalents)
-        return tp_pass_equivalent_flops(op, f, on->system) +
-               tp_pass_equivalent_flops(op, b, on->system);
+        return tperf_pass_equivalent_flops(op, f, on->system) +
+               tperf_pass_equivalent_flops(op, b, on->system);
     double forward = f->tensor_flops + f->vector_flops;
     bool again = op->recomputed && on->rules->recompute_counts_everywhere;
     return forward * (again ? 2 : 1) + b->tensor_flops + b->vector_flops;
 }
 
-tp_op_work tp_op_work_of(const tp_op *op, const tp_platform *on, int64_t panels) {
-    double parts = tp_panels_of(op, panels);
-    tp_op_work work = {
+tperf_op_work tperf_op_work_of(const tperf_op *op, const tperf_platform *on, int64_t panels) {
+    double parts = tperf_panels_of(op, panels);
+    tperf_op_work work = {
         work_of_pass(op, &op->forward, on, parts),
         work_of_pass(op, &op->backward, on, parts),
         op_flops(op, on),
@@ -278,8 +283,8 @@ tp_op_work tp_op_work_of(const tp_op *op, const tp_platform *on, int64_t panels)
     return work;
 }
 
-tp_pass_cost tp_pass_again(const tp_op *op, const tp_pass_cost *forward) {
-    tp_pass_cost again = *forward;
+tperf_pass_cost tperf_pass_again(const tperf_op *op, const tperf_pass_cost *forward) {
+    tperf_pass_cost again = *forward;
     double kept = op->kept_part * (forward->compute + forward->exposed_memory);
     again.compute -= op->kept_part * forward->compute;
     again.exposed_memory -= op->kept_part * forward->exposed_memory;
@@ -287,9 +292,10 @@ tp_pass_cost tp_pass_again(const tp_op *op, const tp_pass_cost *forward) {
     return again;
 }
 
-tp_op_cost tp_op_cost_of(const tp_op *op, const tp_op_work *work, const tp_platform *on,
-                         const int64_t *sizes, const tp_placement *placement) {
-    tp_op_cost cost = {work->forward, work->backward, 0};
+tperf_op_cost tperf_op_cost_of(const tperf_op *op, const tperf_op_work *work,
+                               const tperf_platform *on, const int64_t *sizes,
+                               const tperf_placement *placement) {
+    tperf_op_cost cost = {work->forward, work->backward, 0};
     run_pass(&cost.forward, op, &op->forward, on, sizes, placement);
     run_pass(&cost.backward, op, &op->backward, on, sizes, placement);
     // The product dW = X^T dY is as large as dX = dY W^T, and nothing waits for it.
@@ -297,9 +303,9 @@ tp_op_cost tp_op_cost_of(const tp_op *op, const tp_op_work *work, const tp_platf
         cost.weight_grad =
             (cost.backward.compute + cost.backward.exposed_memory) / (op->stopped ? 1 : 2);
     if (op->recomputed) {
-        tp_pass_cost again = tp_pass_again(op, &cost.forward);
+        tperf_pass_cost again = tperf_pass_again(op, &cost.forward);
         if (on->rules->recompute_counts_everywhere)
-            tp_pass_cost_add(&cost.backward, &again, 1);
+            tperf_pass_cost_add(&cost.backward, &again, 1);
         else
             cost.backward.time += again.time;
     }

@@ -5,12 +5,13 @@
 
 enum { NAMED = 4 }; // links of a long cycle that are spelled out
 
-static int write_op(char *text, size_t size, const tp_order_op *op) {
+static int write_op(char *text, size_t size, const tperf_order_op *op) {
     return snprintf(text, size, "%s of micro-batch %d at stage %d",
-                    tp_pass_name((tp_pass_kind)op->pass), op->microbatch + 1, op->stage + 1);
+                    tperf_pass_name((tperf_pass_kind)op->pass), op->microbatch + 1, op->stage + 1);
 }
 
-tp_status tp_deadlock_error(const tp_deadlock_wait *waits, int32_t devices, tp_error *error) {
+tperf_status tperf_deadlock_error(const tperf_deadlock_wait *waits, int32_t devices,
+                                  tperf_error *error) {
     int32_t start = 0;
     while (!waits[start].producer)
         start++;
@@ -34,7 +35,8 @@ tp_status tp_deadlock_error(const tp_deadlock_wait *waits, int32_t devices, tp_e
     }
     text[used] = '\0';
     if (length > NAMED)
-        return tp_error_set(error, TP_INVALID, "deadlock: %s; and so on around %d devices", text,
-                            length);
-    return tp_error_set(error, TP_INVALID, "deadlock: %s, which is behind in its queue", text);
+        return tperf_error_set(error, TPERF_INVALID, "deadlock: %s; and so on around %d devices",
+                               text, length);
+    return tperf_error_set(error, TPERF_INVALID, "deadlock: %s, which is behind in its queue",
+                           text);
 }

@@ -5,12 +5,13 @@
 #include "tperf/schedule.h"
 
 // The head of a device's queue waits for another device's op. A finished device has producer NULL.
-typedef struct tp_deadlock_wait {
-    const tp_order_op *entry, *producer;
+typedef struct tperf_deadlock_wait {
+    const tperf_order_op *entry, *producer;
     int32_t producer_device;
-} tp_deadlock_wait;
+} tperf_deadlock_wait;
 
 // Names a cycle among the waits (there is one: every producer's device waits too).
-tp_status tp_deadlock_error(const tp_deadlock_wait *waits, int32_t devices, tp_error *error);
+tperf_status tperf_deadlock_error(const tperf_deadlock_wait *waits, int32_t devices,
+                                  tperf_error *error);
 
 #endif

@@ -9,98 +9,103 @@ enum {
     MAX_OPS = INT32_MAX,
 };
 
-const char *tp_pass_name(tp_pass_kind pass) {
+const char *tperf_pass_name(tperf_pass_kind pass) {
     static const char *const names[] = {"forward", "backward", "input backward", "weight backward"};
-    _Static_assert(sizeof names / sizeof *names == TP_PASS_COUNT, "a name for every pass");
+    _Static_assert(sizeof names / sizeof *names == TPERF_PASS_COUNT, "a name for every pass");
     return names[pass];
 }
 
-static tp_status check_size(const char *name, int64_t value, int64_t most, tp_error *error) {
-    if (value >= 1 && value <= most) return TP_OK;
-    return tp_error_set(error, TP_INVALID, "%s must be from 1 to %lld, not %lld", name,
-                        (long long)most, (long long)value);
+static tperf_status check_size(const char *name, int64_t value, int64_t most, tperf_error *error) {
+    if (value >= 1 && value <= most) return TPERF_OK;
+    return tperf_error_set(error, TPERF_INVALID, "%s must be from 1 to %lld, not %lld", name,
+                           (long long)most, (long long)value);
 }
 
-tp_status tp_order_init(tp_order *order, const tp_heap *heap, int64_t devices, int64_t stages,
-                        int64_t microbatches, tp_error *error) {
+tperf_status tperf_order_init(tperf_order *order, const tperf_heap *heap, int64_t devices,
+                              int64_t stages, int64_t microbatches, tperf_error *error) {
     memset(order, 0, sizeof *order);
-    TP_TRY(check_size("devices", devices, MAX_AXIS, error));
-    TP_TRY(check_size("stages", stages, MAX_AXIS, error));
-    TP_TRY(check_size("microbatches", microbatches, MAX_OPS, error));
+    TPERF_TRY(check_size("devices", devices, MAX_AXIS, error));
+    TPERF_TRY(check_size("stages", stages, MAX_AXIS, error));
+    TPERF_TRY(check_size("microbatches", microbatches, MAX_OPS, error));
     if (devices * stages > MAX_HOLDS || 2 * stages * microbatches > MAX_OPS)
-        return tp_error_set(error, TP_INVALID,
-                            "%lld devices, %lld stages and %lld microbatches are too many to "
-                            "simulate: at most %d device-stage pairs and %d passes",
-                            (long long)devices, (long long)stages, (long long)microbatches,
-                            MAX_HOLDS, MAX_OPS);
+        return tperf_error_set(error, TPERF_INVALID,
+                               "%lld devices, %lld stages and %lld microbatches are too many to "
+                               "simulate: at most %d device-stage pairs and %d passes",
+                               (long long)devices, (long long)stages, (long long)microbatches,
+                               MAX_HOLDS, MAX_OPS);
     order->heap = heap;
-    order->queues = tp_heap_zeroed(heap, (size_t)devices, sizeof *order->queues);
+    order->queues = tperf_heap_zeroed(heap, (size_t)devices, sizeof *order->queues);
     if (!order->queues)
-        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for the queues of %lld devices",
-                            (long long)devices);
+        return tperf_error_set(error, TPERF_NO_MEMORY,
+                               "not enough memory for the queues of %lld devices",
+                               (long long)devices);
     order->devices = (int32_t)devices;
     order->stages = (int32_t)stages;
     order->microbatches = (int32_t)microbatches;
-    return TP_OK;
+    return TPERF_OK;
 }
 
-void tp_order_release(tp_order *order) {
+void tperf_order_release(tperf_order *order) {
     for (int32_t d = 0; d < order->devices; d++)
-        tp_heap_free(order->queues[d].ops);
-    tp_heap_free(order->queues);
-    tp_heap_free(order->holds);
+        tperf_heap_free(order->queues[d].ops);
+    tperf_heap_free(order->queues);
+    tperf_heap_free(order->holds);
     memset(order, 0, sizeof *order);
 }
 
-static tp_status check_index(const char *name, int64_t value, int32_t count, tp_error *error) {
-    if (value >= 0 && value < count) return TP_OK;
-    return tp_error_set(error, TP_INVALID, "%s must be from 1 to %d, not %lld", name, count,
-                        (long long)value + 1);
+static tperf_status check_index(const char *name, int64_t value, int32_t count,
+                                tperf_error *error) {
+    if (value >= 0 && value < count) return TPERF_OK;
+    return tperf_error_set(error, TPERF_INVALID, "%s must be from 1 to %d, not %lld", name, count,
+                           (long long)value + 1);
 }
 
-tp_status tp_order_hold(tp_order *order, int64_t device, int64_t stage, tp_error *error) {
-    TP_TRY(check_index("device", device, order->devices, error));
-    TP_TRY(check_index("stage", stage, order->stages, error));
+tperf_status tperf_order_hold(tperf_order *order, int64_t device, int64_t stage,
+                              tperf_error *error) {
+    TPERF_TRY(check_index("device", device, order->devices, error));
+    TPERF_TRY(check_index("stage", stage, order->stages, error));
     size_t pairs = (size_t)order->devices * (size_t)order->stages;
-    if (!order->holds) order->holds = tp_heap_zeroed(order->heap, (pairs + 7) / 8, 1);
+    if (!order->holds) order->holds = tperf_heap_zeroed(order->heap, (pairs + 7) / 8, 1);
     if (!order->holds)
-        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for the placement");
+        return tperf_error_set(error, TPERF_NO_MEMORY, "not enough memory for the placement");
     int64_t bit = device * order->stages + stage;
     order->holds[bit / 8] |= (uint8_t)(1U << (bit % 8));
-    return TP_OK;
+    return TPERF_OK;
 }
 
-static tp_status check_op(const tp_order *order, tp_pass_kind pass, int64_t device, int64_t stage,
-                          int64_t microbatch, tp_error *error) {
-    TP_TRY(check_index("device", device, order->devices, error));
-    TP_TRY(check_index("stage", stage, order->stages, error));
-    TP_TRY(check_index("microbatch", microbatch, order->microbatches, error));
+static tperf_status check_op(const tperf_order *order, tperf_pass_kind pass, int64_t device,
+                             int64_t stage, int64_t microbatch, tperf_error *error) {
+    TPERF_TRY(check_index("device", device, order->devices, error));
+    TPERF_TRY(check_index("stage", stage, order->stages, error));
+    TPERF_TRY(check_index("microbatch", microbatch, order->microbatches, error));
     int64_t bit = device * order->stages + stage;
-    if (!order->holds || order->holds[bit / 8] >> (bit % 8) & 1) return TP_OK;
-    return tp_error_set(error, TP_INVALID,
-                        "%s of micro-batch %lld at stage %lld can't run on device %lld, which does "
-                        "not hold that stage",
-                        tp_pass_name(pass), (long long)microbatch + 1, (long long)stage + 1,
-                        (long long)device + 1);
+    if (!order->holds || order->holds[bit / 8] >> (bit % 8) & 1) return TPERF_OK;
+    return tperf_error_set(
+        error, TPERF_INVALID,
+        "%s of micro-batch %lld at stage %lld can't run on device %lld, which does "
+        "not hold that stage",
+        tperf_pass_name(pass), (long long)microbatch + 1, (long long)stage + 1,
+        (long long)device + 1);
 }
 
-static tp_status reserve(tp_order *order, tp_queue *queue, int32_t more, tp_error *error) {
+static tperf_status reserve(tperf_order *order, tperf_queue *queue, int32_t more,
+                            tperf_error *error) {
     if (order->count > MAX_OPS - more)
-        return tp_error_set(error, TP_INVALID, "a schedule has at most %d passes", MAX_OPS);
-    if (queue->capacity - queue->count >= more) return TP_OK;
+        return tperf_error_set(error, TPERF_INVALID, "a schedule has at most %d passes", MAX_OPS);
+    if (queue->capacity - queue->count >= more) return TPERF_OK;
     int64_t capacity = (int64_t)queue->capacity + queue->capacity / 2 + 32;
-    tp_order_op *ops = tp_heap_grow(order->heap, queue->ops, (size_t)capacity, sizeof *ops);
+    tperf_order_op *ops = tperf_heap_grow(order->heap, queue->ops, (size_t)capacity, sizeof *ops);
     if (!ops)
-        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for a queue of %lld passes",
-                            (long long)capacity);
+        return tperf_error_set(error, TPERF_NO_MEMORY,
+                               "not enough memory for a queue of %lld passes", (long long)capacity);
     queue->ops = ops;
     queue->capacity = (int32_t)(capacity > MAX_OPS ? MAX_OPS : capacity);
-    return TP_OK;
+    return TPERF_OK;
 }
 
-static void append(tp_order *order, tp_queue *queue, tp_pass_kind pass, tp_pairing pairing,
-                   int64_t stage, int64_t microbatch) {
-    queue->ops[queue->count++] = (tp_order_op){
+static void append(tperf_order *order, tperf_queue *queue, tperf_pass_kind pass,
+                   tperf_pairing pairing, int64_t stage, int64_t microbatch) {
+    queue->ops[queue->count++] = (tperf_order_op){
         .stage = (int32_t)stage,
         .microbatch = (int32_t)microbatch,
         .pass = (uint8_t)pass,
@@ -109,23 +114,23 @@ static void append(tp_order *order, tp_queue *queue, tp_pass_kind pass, tp_pairi
     order->count++;
 }
 
-tp_status tp_order_add(tp_order *order, tp_pass_kind pass, int64_t device, int64_t stage,
-                       int64_t microbatch, tp_error *error) {
-    TP_TRY(check_op(order, pass, device, stage, microbatch, error));
-    tp_queue *queue = &order->queues[device];
-    TP_TRY(reserve(order, queue, 1, error));
-    append(order, queue, pass, TP_ALONE, stage, microbatch);
-    return TP_OK;
+tperf_status tperf_order_add(tperf_order *order, tperf_pass_kind pass, int64_t device,
+                             int64_t stage, int64_t microbatch, tperf_error *error) {
+    TPERF_TRY(check_op(order, pass, device, stage, microbatch, error));
+    tperf_queue *queue = &order->queues[device];
+    TPERF_TRY(reserve(order, queue, 1, error));
+    append(order, queue, pass, TPERF_ALONE, stage, microbatch);
+    return TPERF_OK;
 }
 
-tp_status tp_order_add_pair(tp_order *order, int64_t device, int64_t forward_stage,
-                            int64_t forward_microbatch, int64_t backward_stage,
-                            int64_t backward_microbatch, tp_error *error) {
-    TP_TRY(check_op(order, TP_FORWARD, device, forward_stage, forward_microbatch, error));
-    TP_TRY(check_op(order, TP_BACKWARD, device, backward_stage, backward_microbatch, error));
-    tp_queue *queue = &order->queues[device];
-    TP_TRY(reserve(order, queue, 2, error));
-    append(order, queue, TP_FORWARD, TP_PAIR_FORWARD, forward_stage, forward_microbatch);
-    append(order, queue, TP_BACKWARD, TP_PAIR_BACKWARD, backward_stage, backward_microbatch);
-    return TP_OK;
+tperf_status tperf_order_add_pair(tperf_order *order, int64_t device, int64_t forward_stage,
+                                  int64_t forward_microbatch, int64_t backward_stage,
+                                  int64_t backward_microbatch, tperf_error *error) {
+    TPERF_TRY(check_op(order, TPERF_FORWARD, device, forward_stage, forward_microbatch, error));
+    TPERF_TRY(check_op(order, TPERF_BACKWARD, device, backward_stage, backward_microbatch, error));
+    tperf_queue *queue = &order->queues[device];
+    TPERF_TRY(reserve(order, queue, 2, error));
+    append(order, queue, TPERF_FORWARD, TPERF_PAIR_FORWARD, forward_stage, forward_microbatch);
+    append(order, queue, TPERF_BACKWARD, TPERF_PAIR_BACKWARD, backward_stage, backward_microbatch);
+    return TPERF_OK;
 }

@@ -4,50 +4,53 @@
 
 #include "schedule/cells.h"
 
-void tp_timeline_release(tp_timeline *timeline) {
-    tp_heap_free(timeline->first);
-    tp_heap_free(timeline->start);
-    tp_heap_free(timeline->stop);
-    tp_heap_free(timeline->cells);
-    tp_heap_free(timeline->summary);
+void tperf_timeline_release(tperf_timeline *timeline) {
+    tperf_heap_free(timeline->first);
+    tperf_heap_free(timeline->start);
+    tperf_heap_free(timeline->stop);
+    tperf_heap_free(timeline->cells);
+    tperf_heap_free(timeline->summary);
     memset(timeline, 0, sizeof *timeline);
 }
 
-static tp_status reserve(tp_timeline *timeline, const tp_order *order, tp_error *error) {
+static tperf_status reserve(tperf_timeline *timeline, const tperf_order *order,
+                            tperf_error *error) {
     size_t devices = (size_t)order->devices, ops = (size_t)order->count;
     size_t cells = (size_t)order->stages * (size_t)order->microbatches;
-    const tp_heap *heap = order->heap;
-    timeline->first = tp_heap_new(heap, devices + 1, sizeof *timeline->first);
-    timeline->start = tp_heap_new(heap, ops, sizeof *timeline->start);
-    timeline->stop = tp_heap_new(heap, ops, sizeof *timeline->stop);
-    timeline->cells = tp_heap_new(heap, cells, sizeof *timeline->cells);
-    timeline->summary = tp_heap_zeroed(heap, devices, sizeof *timeline->summary);
+    const tperf_heap *heap = order->heap;
+    timeline->first = tperf_heap_new(heap, devices + 1, sizeof *timeline->first);
+    timeline->start = tperf_heap_new(heap, ops, sizeof *timeline->start);
+    timeline->stop = tperf_heap_new(heap, ops, sizeof *timeline->stop);
+    timeline->cells = tperf_heap_new(heap, cells, sizeof *timeline->cells);
+    timeline->summary = tperf_heap_zeroed(heap, devices, sizeof *timeline->summary);
     if (timeline->first && timeline->start && timeline->stop && timeline->cells &&
         timeline->summary)
-        return TP_OK;
-    return tp_error_set(error, TP_NO_MEMORY, "not enough memory for the timeline of %lld passes",
-                        (long long)order->count);
+        return TPERF_OK;
+    return tperf_error_set(error, TPERF_NO_MEMORY,
+                           "not enough memory for the timeline of %lld passes",
+                           (long long)order->count);
 }
 
-static double passing_of(const tp_schedule_costs *costs, const tp_order_op *op) {
+static double passing_of(const tperf_schedule_costs *costs, const tperf_order_op *op) {
     return costs->passing[op->pass] ? costs->passing[op->pass][op->stage] : 0.0;
 }
 
 // What a device that holds `level` before an entry of its queue, one op or a pair, holds while that runs: a forward
 // takes its memory when it starts, a backward frees it when it stops.
-static double level_during(const tp_schedule_costs *costs, const tp_order_op *op, double level) {
+static double level_during(const tperf_schedule_costs *costs, const tperf_order_op *op,
+                           double level) {
     double passing = 0.0;
-    for (int i = 0; i < (op->pairing == TP_ALONE ? 1 : 2); i++) {
+    for (int i = 0; i < (op->pairing == TPERF_ALONE ? 1 : 2); i++) {
         level += fmax(costs->memory[op[i].pass][op[i].stage], 0.0);
         passing = fmax(passing, passing_of(costs, &op[i]));
     }
     return level + passing;
 }
 
-static void summarize_device(tp_timeline *timeline, const tp_order *order,
-                             const tp_schedule_costs *costs, int32_t device) {
-    const tp_queue *queue = &order->queues[device];
-    tp_device_summary *summary = &timeline->summary[device];
+static void summarize_device(tperf_timeline *timeline, const tperf_order *order,
+                             const tperf_schedule_costs *costs, int32_t device) {
+    const tperf_queue *queue = &order->queues[device];
+    tperf_device_summary *summary = &timeline->summary[device];
     int64_t first = timeline->first[device];
     if (queue->count == 0) return;
     summary->first_start = timeline->start[first];
@@ -55,10 +58,10 @@ static void summarize_device(tp_timeline *timeline, const tp_order *order,
     double memory = 0.0;
     int32_t activations = 0;
     for (int32_t i = 0; i < queue->count; i++) {
-        const tp_order_op *op = &queue->ops[i];
-        if (op->pairing != TP_PAIR_BACKWARD)
+        const tperf_order_op *op = &queue->ops[i];
+        if (op->pairing != TPERF_PAIR_BACKWARD)
             summary->busy += timeline->stop[first + i] - timeline->start[first + i];
-        if (op->pairing != TP_PAIR_BACKWARD) {
+        if (op->pairing != TPERF_PAIR_BACKWARD) {
             double during = level_during(costs, op, memory);
             if (during > summary->fullest) {
                 summary->fullest = during;
@@ -66,21 +69,21 @@ static void summarize_device(tp_timeline *timeline, const tp_order *order,
             }
         }
         memory += costs->memory[op->pass][op->stage];
-        if (op->pass == TP_FORWARD) activations++;
-        if (op->pass == TP_BACKWARD || op->pass == TP_BACKWARD_WEIGHT) activations--;
+        if (op->pass == TPERF_FORWARD) activations++;
+        if (op->pass == TPERF_BACKWARD || op->pass == TPERF_BACKWARD_WEIGHT) activations--;
         if (memory > summary->peak_memory) summary->peak_memory = memory;
         if (activations > summary->peak_activations) summary->peak_activations = activations;
     }
 }
 
 // All the work divided evenly: as it ran, passes that overlap counted once, or as the rules have it.
-static double ideal_time(const tp_timeline *timeline, const tp_order *order,
-                         const tp_schedule_costs *costs, const tp_schedule_rules *rules) {
+static double ideal_time(const tperf_timeline *timeline, const tperf_order *order,
+                         const tperf_schedule_costs *costs, const tperf_schedule_rules *rules) {
     double work = 0.0;
     if (rules->ideal_by_whole_backward) {
         for (int32_t s = 0; s < order->stages; s++) {
-            work += costs->time[TP_FORWARD][s];
-            work += costs->time[TP_BACKWARD][s];
+            work += costs->time[TPERF_FORWARD][s];
+            work += costs->time[TPERF_BACKWARD][s];
         }
         return work * order->microbatches / order->devices;
     }
@@ -89,9 +92,9 @@ static double ideal_time(const tp_timeline *timeline, const tp_order *order,
     return work / order->devices;
 }
 
-static tp_status summarize(tp_timeline *timeline, const tp_order *order,
-                           const tp_schedule_costs *costs, const tp_schedule_rules *rules,
-                           tp_error *error) {
+static tperf_status summarize(tperf_timeline *timeline, const tperf_order *order,
+                              const tperf_schedule_costs *costs, const tperf_schedule_rules *rules,
+                              tperf_error *error) {
     for (int32_t d = 0; d < order->devices; d++) {
         summarize_device(timeline, order, costs, d);
         if (timeline->summary[d].last_stop > timeline->makespan)
@@ -99,21 +102,22 @@ static tp_status summarize(tp_timeline *timeline, const tp_order *order,
     }
     timeline->ideal = ideal_time(timeline, order, costs, rules);
     if (isfinite(timeline->makespan) && isnan(timeline->ideal))
-        return tp_error_set(error, TP_INVALID,
-                            "the bubble needs a time for forward and backward at every stage");
+        return tperf_error_set(error, TPERF_INVALID,
+                               "the bubble needs a time for forward and backward at every stage");
     if (!isfinite(timeline->makespan) || !isfinite(timeline->ideal))
-        return tp_error_set(error, TP_INVALID, "the times are too large: their sum overflows");
-    return TP_OK;
+        return tperf_error_set(error, TPERF_INVALID,
+                               "the times are too large: their sum overflows");
+    return TPERF_OK;
 }
 
-tp_status tp_timeline_init(tp_timeline *timeline, const tp_order *order,
-                           const tp_schedule_costs *costs, const tp_schedule_rules *rules,
-                           tp_error *error) {
+tperf_status tperf_timeline_init(tperf_timeline *timeline, const tperf_order *order,
+                                 const tperf_schedule_costs *costs,
+                                 const tperf_schedule_rules *rules, tperf_error *error) {
     memset(timeline, 0, sizeof *timeline);
-    tp_status status = reserve(timeline, order, error);
-    if (status == TP_OK) status = tp_cells_fill(timeline, order, rules, error);
-    if (status == TP_OK) status = tp_simulate(timeline, order, costs, rules, error);
-    if (status == TP_OK) status = summarize(timeline, order, costs, rules, error);
-    if (status != TP_OK) tp_timeline_release(timeline);
+    tperf_status status = reserve(timeline, order, error);
+    if (status == TPERF_OK) status = tperf_cells_fill(timeline, order, rules, error);
+    if (status == TPERF_OK) status = tperf_simulate(timeline, order, costs, rules, error);
+    if (status == TPERF_OK) status = summarize(timeline, order, costs, rules, error);
+    if (status != TPERF_OK) tperf_timeline_release(timeline);
     return status;
 }

@@ -4,26 +4,26 @@
 
 #include "tperf/search.h"
 
-typedef struct tp_best {
-    const tp_heap *heap;
+typedef struct tperf_best {
+    const tperf_heap *heap;
     size_t limit; // how many to keep
     size_t n, capacity;
-    tp_found *found; // a heap whose root is the worst, until sorted
-} tp_best;
+    tperf_found *found; // a heap whose root is the worst, until sorted
+} tperf_best;
 
 // Whether a needs less memory, or comes before b; nothing (no pipeline) needs most.
-bool tp_needs_less(const tp_found *a, const tp_found *b);
+bool tperf_needs_less(const tperf_found *a, const tperf_found *b);
 
 // Whether a candidate of this throughput could still be kept.
-static inline bool tp_best_admits(const tp_best *best, double throughput) {
+static inline bool tperf_best_admits(const tperf_best *best, double throughput) {
     return best->n < best->limit || throughput >= best->found[0].throughput;
 }
 // Whether this candidate would be kept.
-bool tp_best_wants(const tp_best *best, const tp_found *found);
+bool tperf_best_wants(const tperf_best *best, const tperf_found *found);
 
-// Keeps it, in place of the worst when full; the caller has asked tp_best_wants. false: no memory.
-bool tp_best_keep(tp_best *best, const tp_found *found);
-void tp_best_sort(tp_best *best);
-void tp_best_release(tp_best *best);
+// Keeps it, in place of the worst when full; the caller has asked tperf_best_wants. false: no memory.
+bool tperf_best_keep(tperf_best *best, const tperf_found *found);
+void tperf_best_sort(tperf_best *best);
+void tperf_best_release(tperf_best *best);
 
 #endif

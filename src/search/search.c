@@ -6,29 +6,31 @@
 // Sizes beyond this are refused where they enter, so that products of two fit in 64 bits.
 static const int64_t LARGEST = (int64_t)1 << 31;
 
-static tp_status check_question(const tp_question *question, tp_error *error) {
+static tperf_status check_question(const tperf_question *question, tperf_error *error) {
     if (question->gpus < 1 || question->gpus > LARGEST)
-        return tp_error_set(error, TP_INVALID, "'gpus' must be from 1 to 2^31, got %lld",
-                            (long long)question->gpus);
+        return tperf_error_set(error, TPERF_INVALID, "'gpus' must be from 1 to 2^31, got %lld",
+                               (long long)question->gpus);
     if (question->global_batch < 1 || question->global_batch > LARGEST)
-        return tp_error_set(error, TP_INVALID, "'global_batch' must be from 1 to 2^31, got %lld",
-                            (long long)question->global_batch);
-    return tp_system_validate(&question->system, error);
+        return tperf_error_set(error, TPERF_INVALID,
+                               "'global_batch' must be from 1 to 2^31, got %lld",
+                               (long long)question->global_batch);
+    return tperf_system_validate(&question->system, error);
 }
 
 // The divisors of a number of GPUs, shared by the topics that have as many in domains as large.
-static const tp_divisors *share_divisors(tp_search *search, int64_t gpus, int64_t domain) {
+static const tperf_divisors *share_divisors(tperf_search *search, int64_t gpus, int64_t domain) {
     for (size_t i = 0; i < search->n_divisors; i++) {
-        const tp_divisors *known = &search->divisors[i];
+        const tperf_divisors *known = &search->divisors[i];
         if (known->number == gpus && known->domain == domain) return known;
     }
-    tp_divisors *divisors = &search->divisors[search->n_divisors];
-    if (!tp_divisors_init(divisors, &search->heap.heap, gpus, domain)) return NULL;
+    tperf_divisors *divisors = &search->divisors[search->n_divisors];
+    if (!tperf_divisors_init(divisors, &search->heap.heap, gpus, domain)) return NULL;
     search->n_divisors++;
     return divisors;
 }
 
-static bool prepare_topic(tp_search *search, tp_topic *topic, const tp_question *question) {
+static bool prepare_topic(tperf_search *search, tperf_topic *topic,
+                          const tperf_question *question) {
     int64_t gpus = question->gpus, domain = question->system.network.fast.domain;
     topic->question = *question;
     topic->one_domain = gpus <= domain;
@@ -36,37 +38,37 @@ static bool prepare_topic(tp_search *search, tp_topic *topic, const tp_question 
     return topic->divisors != NULL;
 }
 
-static bool same_place(const tp_topic *a, const tp_topic *b) {
+static bool same_place(const tperf_topic *a, const tperf_topic *b) {
     return a->one_domain == b->one_domain &&
            memcmp(&a->question.system, &b->question.system, sizeof a->question.system) == 0;
 }
 
-static void prepare_places(tp_search *search) {
-    const tp_topic *topics = search->topics;
+static void prepare_places(tperf_search *search) {
+    const tperf_topic *topics = search->topics;
     for (size_t i = 0; i < search->n_topics; i++) {
         if (i == 0 || !same_place(&topics[i - 1], &topics[i]))
-            search->places[search->n_places++] = (tp_place){i, i};
+            search->places[search->n_places++] = (tperf_place){i, i};
         search->places[search->n_places - 1].end++;
     }
 }
 
-static bool prepare(tp_search *search, const tp_question *questions) {
+static bool prepare(tperf_search *search, const tperf_question *questions) {
     size_t workers = search->n_workers;
-    const tp_heap *heap = &search->heap.heap;
-    search->topics = tp_heap_zeroed(heap, search->n_topics, sizeof *search->topics);
-    search->places = tp_heap_zeroed(heap, search->n_topics, sizeof *search->places);
-    search->divisors = tp_heap_zeroed(heap, search->n_topics, sizeof *search->divisors);
-    search->finds = tp_heap_zeroed(heap, workers * search->n_topics, sizeof *search->finds);
-    search->scratch = tp_heap_zeroed(heap, workers, sizeof *search->scratch);
+    const tperf_heap *heap = &search->heap.heap;
+    search->topics = tperf_heap_zeroed(heap, search->n_topics, sizeof *search->topics);
+    search->places = tperf_heap_zeroed(heap, search->n_topics, sizeof *search->places);
+    search->divisors = tperf_heap_zeroed(heap, search->n_topics, sizeof *search->divisors);
+    search->finds = tperf_heap_zeroed(heap, workers * search->n_topics, sizeof *search->finds);
+    search->scratch = tperf_heap_zeroed(heap, workers, sizeof *search->scratch);
     if (!search->topics || !search->places || !search->divisors || !search->finds ||
         !search->scratch)
         return false;
     for (size_t i = 0; i < workers * search->n_topics; i++)
-        search->finds[i].best = (tp_best){
+        search->finds[i].best = (tperf_best){
             .heap = heap, .limit = search->options.keep_all ? SIZE_MAX : search->options.top};
     for (size_t i = 0; i < workers; i++) {
-        search->scratch[i].books = tp_heap_zeroed(heap, search->n_topics, sizeof(tp_book));
-        search->scratch[i].atlases = tp_heap_zeroed(heap, search->n_topics, sizeof(tp_atlas));
+        search->scratch[i].books = tperf_heap_zeroed(heap, search->n_topics, sizeof(tperf_book));
+        search->scratch[i].atlases = tperf_heap_zeroed(heap, search->n_topics, sizeof(tperf_atlas));
         if (!search->scratch[i].books || !search->scratch[i].atlases) return false;
     }
     for (size_t i = 0; i < search->n_topics; i++)
@@ -75,100 +77,103 @@ static bool prepare(tp_search *search, const tp_question *questions) {
     return true;
 }
 
-tp_search *tp_search_new(const tp_search_options *options, const tp_question *questions,
-                         size_t n_questions, tp_pool *pool, tp_error *error) {
+tperf_search *tperf_search_new(const tperf_search_options *options, const tperf_question *questions,
+                               size_t n_questions, tperf_pool *pool, tperf_error *error) {
     for (size_t i = 0; i < n_questions; i++)
-        if (check_question(&questions[i], error) != TP_OK) return NULL;
-    tp_search *search = tp_heap_zeroed(options->heap, 1, sizeof *search);
+        if (check_question(&questions[i], error) != TPERF_OK) return NULL;
+    tperf_search *search = tperf_heap_zeroed(options->heap, 1, sizeof *search);
     if (search) {
         search->options = *options;
-        tp_shared_heap_init(&search->heap, options->heap);
+        tperf_shared_heap_init(&search->heap, options->heap);
         search->pool = pool;
-        search->n_workers = (size_t)tp_pool_threads(pool);
+        search->n_workers = (size_t)tperf_pool_threads(pool);
         search->n_topics = n_questions;
         if (prepare(search, questions)) return search;
     }
-    tp_search_free(search);
-    tp_error_set(error, TP_NO_MEMORY, "not enough memory for a search of %zu questions",
-                 n_questions);
+    tperf_search_free(search);
+    tperf_error_set(error, TPERF_NO_MEMORY, "not enough memory for a search of %zu questions",
+                    n_questions);
     return NULL;
 }
 
-static void release_scratch(tp_scratch *s, size_t n_topics) {
+static void release_scratch(tperf_scratch *s, size_t n_topics) {
     for (size_t i = 0; s->books && i < n_topics; i++)
-        tp_book_release(&s->books[i]);
+        tperf_book_release(&s->books[i]);
     for (size_t i = 0; s->atlases && i < n_topics; i++)
-        tp_atlas_release(&s->atlases[i]);
-    tp_heap_free(s->books);
-    tp_heap_free(s->atlases);
-    tp_heap_free(s->timed);
-    tp_heap_free(s->paced);
-    tp_heap_free(s->exchanged);
-    tp_heap_free(s->costs);
-    tp_heap_free(s->works);
-    tp_heap_free(s->slots);
+        tperf_atlas_release(&s->atlases[i]);
+    tperf_heap_free(s->books);
+    tperf_heap_free(s->atlases);
+    tperf_heap_free(s->timed);
+    tperf_heap_free(s->paced);
+    tperf_heap_free(s->exchanged);
+    tperf_heap_free(s->costs);
+    tperf_heap_free(s->works);
+    tperf_heap_free(s->slots);
 }
 
-void tp_search_free(tp_search *search) {
+void tperf_search_free(tperf_search *search) {
     if (!search) return;
     for (size_t i = 0; search->finds && i < search->n_workers * search->n_topics; i++)
-        tp_best_release(&search->finds[i].best);
+        tperf_best_release(&search->finds[i].best);
     for (size_t i = 0; search->scratch && i < search->n_workers; i++)
         release_scratch(&search->scratch[i], search->n_topics);
     for (size_t i = 0; i < search->n_divisors; i++)
-        tp_divisors_release(&search->divisors[i]);
-    tp_heap_free(search->topics);
-    tp_heap_free(search->places);
-    tp_heap_free(search->divisors);
-    tp_heap_free(search->finds);
-    tp_heap_free(search->scratch);
-    tp_shared_heap_release(&search->heap);
-    tp_heap_free(search);
+        tperf_divisors_release(&search->divisors[i]);
+    tperf_heap_free(search->topics);
+    tperf_heap_free(search->places);
+    tperf_heap_free(search->divisors);
+    tperf_heap_free(search->finds);
+    tperf_heap_free(search->scratch);
+    tperf_shared_heap_release(&search->heap);
+    tperf_heap_free(search);
 }
 
 static void walk_job(void *context, size_t index, int worker) {
-    tp_search *search = context;
-    if (tp_search_stopped(search) || atomic_load(&search->out_of_memory)) return;
-    const tp_shape *shape = &search->shapes[index / search->n_places];
-    if (!tp_walk_shape(search, &search->places[index % search->n_places], shape, worker))
+    tperf_search *search = context;
+    if (tperf_search_stopped(search) || atomic_load(&search->out_of_memory)) return;
+    const tperf_shape *shape = &search->shapes[index / search->n_places];
+    if (!tperf_walk_shape(search, &search->places[index % search->n_places], shape, worker))
         atomic_store(&search->out_of_memory, true);
 }
 
-tp_status tp_search_walk(tp_search *search, const tp_shape *shapes, size_t n_shapes,
-                         tp_error *error) {
+tperf_status tperf_search_walk(tperf_search *search, const tperf_shape *shapes, size_t n_shapes,
+                               tperf_error *error) {
     search->shapes = shapes;
     size_t jobs = n_shapes * search->n_places;
     if (search->options.accept) { // calls back, so stays on the caller's thread
         for (size_t i = 0; i < jobs; i++)
             walk_job(search, i, 0);
     } else {
-        tp_pool_run(search->pool, jobs, walk_job, search);
+        tperf_pool_run(search->pool, jobs, walk_job, search);
     }
-    if (tp_search_stopped(search)) return tp_error_set(error, TP_INTERRUPTED, "interrupted");
+    if (tperf_search_stopped(search))
+        return tperf_error_set(error, TPERF_INTERRUPTED, "interrupted");
     if (atomic_load(&search->out_of_memory))
-        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for what the search keeps");
-    return TP_OK;
+        return tperf_error_set(error, TPERF_NO_MEMORY,
+                               "not enough memory for what the search keeps");
+    return TPERF_OK;
 }
 
-tp_status tp_search_answer(tp_search *search, size_t question, tp_answer *answer, tp_error *error) {
-    tp_finds *all = tp_search_finds(search, 0, question);
+tperf_status tperf_search_answer(tperf_search *search, size_t question, tperf_answer *answer,
+                                 tperf_error *error) {
+    tperf_finds *all = tperf_search_finds(search, 0, question);
     for (size_t worker = 1; worker < search->n_workers; worker++) {
-        tp_finds *part = tp_search_finds(search, (int)worker, question);
+        tperf_finds *part = tperf_search_finds(search, (int)worker, question);
         all->candidates += part->candidates;
         all->feasible += part->feasible;
         all->evaluated += part->evaluated;
         for (size_t i = 0; i < part->best.n; i++) {
-            const tp_found *found = &part->best.found[i];
-            if (tp_best_wants(&all->best, found) && !tp_best_keep(&all->best, found))
-                return tp_error_set(error, TP_NO_MEMORY, "not enough memory for the results");
+            const tperf_found *found = &part->best.found[i];
+            if (tperf_best_wants(&all->best, found) && !tperf_best_keep(&all->best, found))
+                return tperf_error_set(error, TPERF_NO_MEMORY, "not enough memory for the results");
         }
-        if (tp_needs_less(&part->least, &all->least)) all->least = part->least;
-        tp_best_release(&part->best);
-        *part = (tp_finds){0};
+        if (tperf_needs_less(&part->least, &all->least)) all->least = part->least;
+        tperf_best_release(&part->best);
+        *part = (tperf_finds){0};
     }
-    tp_best_sort(&all->best);
-    *answer = (tp_answer){all->candidates, all->feasible,
-                          all->evaluated,  all->best.n,
-                          all->best.found, all->least.candidate.pipeline ? &all->least : NULL};
-    return TP_OK;
+    tperf_best_sort(&all->best);
+    *answer = (tperf_answer){all->candidates, all->feasible,
+                             all->evaluated,  all->best.n,
+                             all->best.found, all->least.candidate.pipeline ? &all->least : NULL};
+    return TPERF_OK;
 }

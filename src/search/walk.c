@@ -5,27 +5,27 @@
 #include "search/space.h"
 
 typedef struct walk {
-    tp_search *search;
+    tperf_search *search;
     int worker;
     size_t place; // its index
-    const tp_topic *topic;
+    const tperf_topic *topic;
     size_t topic_index;
-    const tp_shape *shape;
-    const tp_network *network;
+    const tperf_shape *shape;
+    const tperf_workload *network;
     size_t n_sections;
-    tp_job job;
-    tp_scratch *scratch;
-    tp_finds *finds;
+    tperf_job job;
+    tperf_scratch *scratch;
+    tperf_finds *finds;
     int64_t own_gpus, own_batch; // what the grid's own axes multiply to, and cut the batch into
-    int64_t demanded[TP_AXES_MAX];
-    tp_candidate partial; // what the loops have fixed so far
-    tp_memory memory;
-    double optimizer;     // seconds of its step
-    const tp_spot *spots; // of the sizes at hand
+    int64_t demanded[TPERF_AXES_MAX];
+    tperf_candidate partial; // what the loops have fixed so far
+    tperf_memory memory;
+    double optimizer;        // seconds of its step
+    const tperf_spot *spots; // of the sizes at hand
     size_t n_spots;
     bool feasible, worked_out;
-    tp_hop hop;
-    tp_layer_cost bytes[TP_SECTIONS_MAX]; // no times
+    tperf_hop hop;
+    tperf_layer_cost bytes[TPERF_SECTIONS_MAX]; // no times
 } walk;
 
 // Sizes are at most 2^31, and division of 32 bits is several times as fast as that of 64.
@@ -36,7 +36,7 @@ static bool divides(int64_t part, int64_t whole) {
 static bool room_for(walk *w, void **array, size_t *capacity, size_t n, size_t size) {
     if (n <= *capacity) return true;
     size_t grown = n > 2 * *capacity ? n : 2 * *capacity;
-    void *moved = tp_heap_grow(&w->search->heap.heap, *array, grown, size);
+    void *moved = tperf_heap_grow(&w->search->heap.heap, *array, grown, size);
     if (!moved) return false;
     *array = moved;
     *capacity = grown;
@@ -51,16 +51,16 @@ static bool stamped_room_for(walk *w, void **array, size_t *capacity, size_t n, 
     return true;
 }
 
-static tp_atlas *atlas_of(walk *w) {
+static tperf_atlas *atlas_of(walk *w) {
     return &w->scratch->atlases[w->place];
 }
 
-static tp_book *book_of(walk *w) {
+static tperf_book *book_of(walk *w) {
     return &w->scratch->books[w->topic_index];
 }
 
-static tp_siting siting_of(walk *w) {
-    return (tp_siting){
+static tperf_siting siting_of(walk *w) {
+    return (tperf_siting){
         .heap = &w->search->heap.heap,
         .grid = &w->network->grid,
         .sizes = w->partial.sizes,
@@ -72,18 +72,18 @@ static tp_siting siting_of(walk *w) {
 }
 
 static bool prepare_room(walk *w) {
-    tp_scratch *s = w->scratch;
-    tp_siting siting = siting_of(w);
+    tperf_scratch *s = w->scratch;
+    tperf_siting siting = siting_of(w);
     size_t n_works = w->shape->n_panels * w->network->n_ops;
     return stamped_room_for(w, (void **)&s->slots, &s->slots_capacity, w->topic->divisors->n,
                             sizeof *s->slots) &&
            room_for(w, (void **)&s->works, &s->works_capacity, n_works, sizeof *s->works) &&
-           tp_atlas_make(atlas_of(w), &siting, s->sizes_stamp);
+           tperf_atlas_make(atlas_of(w), &siting, s->sizes_stamp);
 }
 
 // Room for what the spots at hand need.
 static bool room_for_spots(walk *w) {
-    tp_scratch *s = w->scratch;
+    tperf_scratch *s = w->scratch;
     size_t n_placed = atlas_of(w)->n_placed;
     return stamped_room_for(w, (void **)&s->timed, &s->timed_capacity, n_placed,
                             sizeof *s->timed) &&
@@ -97,91 +97,94 @@ static bool room_for_spots(walk *w) {
 
 static void prepare_works(walk *w) {
     for (size_t i = 0; !w->worked_out && i < w->shape->n_panels; i++)
-        tp_network_work(w->network, &w->job.on, w->shape->panels[i],
-                        &w->scratch->works[i * w->network->n_ops]);
+        tperf_workload_work(w->network, &w->job.on, w->shape->panels[i],
+                            &w->scratch->works[i * w->network->n_ops]);
     w->worked_out = true;
 }
 
 // The network's costs in a placement, for every number of panels.
-static const tp_layer_cost *costs_of(walk *w, uint32_t placed) {
-    tp_scratch *s = w->scratch;
-    tp_layer_cost *costs = &s->costs[placed * w->shape->n_panels * w->n_sections];
+static const tperf_layer_cost *costs_of(walk *w, uint32_t placed) {
+    tperf_scratch *s = w->scratch;
+    tperf_layer_cost *costs = &s->costs[placed * w->shape->n_panels * w->n_sections];
     if (s->timed[placed].timed_for == s->shape_stamp) return costs;
     prepare_works(w);
-    tp_placement placement;
+    tperf_placement placement;
     memcpy(placement.fast, atlas_of(w)->placed[placed].fast, sizeof placement.fast);
     for (size_t i = 0; i < w->shape->n_panels; i++) {
         placement.panels = w->shape->panels[i];
-        tp_network_time(w->network, &w->job.on, &placement, &s->works[i * w->network->n_ops],
-                        &costs[i * w->n_sections]);
+        tperf_workload_time(w->network, &w->job.on, &placement, &s->works[i * w->network->n_ops],
+                            &costs[i * w->n_sections]);
     }
     s->timed[placed].timed_for = s->shape_stamp;
     return costs;
 }
 
-static const tp_pipeline_time *pipeline_time(walk *w, size_t paced, const tp_layer_cost *costs) {
-    tp_paced *p = &w->scratch->paced[paced];
+static const tperf_pipeline_time *pipeline_time(walk *w, size_t paced,
+                                                const tperf_layer_cost *costs) {
+    tperf_paced *p = &w->scratch->paced[paced];
     if (p->paced_for != w->scratch->pace_stamp)
-        p->time = tp_pipeline_time_of(w->partial.pipeline, w->network, costs, &w->job);
+        p->time = tperf_pipeline_time_of(w->partial.pipeline, w->network, costs, &w->job);
     p->paced_for = w->scratch->pace_stamp;
     return &p->time;
 }
 
 static bool keep(walk *w, double throughput) {
-    tp_found found = {throughput, w->memory.total, w->feasible, w->partial};
-    const tp_search_options *options = &w->search->options;
-    if (!tp_best_wants(&w->finds->best, &found)) return true;
+    tperf_found found = {throughput, w->memory.total, w->feasible, w->partial};
+    const tperf_search_options *options = &w->search->options;
+    if (!tperf_best_wants(&w->finds->best, &found)) return true;
     if (options->accept && !options->accept(options->accept_context, w->topic_index, &found))
         return true;
-    return tp_best_keep(&w->finds->best, &found);
+    return tperf_best_keep(&w->finds->best, &found);
 }
 
-static bool ruled_out(const walk *w, const tp_pipeline_time *pipeline) {
+static bool ruled_out(const walk *w, const tperf_pipeline_time *pipeline) {
     if (w->search->options.no_pruning || w->search->options.by_least) return false;
-    double bound = tp_iteration_bound(&w->partial, pipeline, w->optimizer);
-    return !tp_best_admits(&w->finds->best, (double)w->job.global_batch / bound);
+    double bound = tperf_iteration_bound(&w->partial, pipeline, w->optimizer);
+    return !tperf_best_admits(&w->finds->best, (double)w->job.global_batch / bound);
 }
 
-static const tp_exchange *exchanges_of(walk *w, uint32_t index) {
-    tp_exchanged *e = &w->scratch->exchanged[index];
+static const tperf_exchange *exchanges_of(walk *w, uint32_t index) {
+    tperf_exchanged *e = &w->scratch->exchanged[index];
     if (e->timed_for != w->scratch->stamp)
-        tp_exchange_times(&w->partial, &w->job, w->network, w->bytes, e->sections);
+        tperf_exchange_times(&w->partial, &w->job, w->network, w->bytes, e->sections);
     e->timed_for = w->scratch->stamp;
     return e->sections;
 }
 
-static double hop_of(walk *w, const tp_part *stages) {
-    tp_slot *slot = &w->scratch->slots[stages->index];
-    if (slot->hop_for != w->scratch->stamp) slot->hop = tp_hop_time(&w->partial, &w->job, w->hop);
+static double hop_of(walk *w, const tperf_part *stages) {
+    tperf_slot *slot = &w->scratch->slots[stages->index];
+    if (slot->hop_for != w->scratch->stamp)
+        slot->hop = tperf_hop_time(&w->partial, &w->job, w->hop);
     slot->hop_for = w->scratch->stamp;
     return slot->hop;
 }
 
-static bool evaluate(walk *w, const tp_spot *spot, const tp_layer_cost *costs,
-                     const tp_pipeline_time *pipeline) {
+static bool evaluate(walk *w, const tperf_spot *spot, const tperf_layer_cost *costs,
+                     const tperf_pipeline_time *pipeline) {
     w->finds->evaluated++;
-    w->partial.placement.fast[TP_AXIS_REPLICAS] = spot->replicas->gpus;
-    w->partial.placement.fast[TP_AXIS_STAGES] = spot->stages->gpus;
-    const tp_exchange *exchanges = exchanges_of(w, spot->exchange);
+    w->partial.placement.fast[TPERF_AXIS_REPLICAS] = spot->replicas->gpus;
+    w->partial.placement.fast[TPERF_AXIS_STAGES] = spot->stages->gpus;
+    const tperf_exchange *exchanges = exchanges_of(w, spot->exchange);
     double hop = hop_of(w, spot->stages);
     double time = w->search->options.by_least
-                      ? tp_iteration_least(&w->partial, &w->job, w->network, costs, exchanges, hop,
-                                           w->optimizer)
-                      : tp_iteration_time(&w->partial, &w->job, w->network, costs, pipeline,
-                                          exchanges, hop, w->optimizer);
+                      ? tperf_iteration_least(&w->partial, &w->job, w->network, costs, exchanges,
+                                              hop, w->optimizer)
+                      : tperf_iteration_time(&w->partial, &w->job, w->network, costs, pipeline,
+                                             exchanges, hop, w->optimizer);
     double throughput = (double)w->job.global_batch / time;
-    if (!tp_best_admits(&w->finds->best, throughput)) return true;
+    if (!tperf_best_admits(&w->finds->best, throughput)) return true;
     return keep(w, throughput);
 }
 
 // The spots [from, to), in which a layer costs the same, with every number of panels.
 static bool walk_placed(walk *w, size_t from, size_t to) {
     uint32_t placed = w->spots[from].placed;
-    const tp_layer_cost *costs = costs_of(w, placed);
+    const tperf_layer_cost *costs = costs_of(w, placed);
     memcpy(w->partial.placement.fast, atlas_of(w)->placed[placed].fast,
            sizeof w->partial.placement.fast);
     for (size_t p = 0; p < w->shape->n_panels; p++, costs += w->n_sections) {
-        const tp_pipeline_time *pipeline = pipeline_time(w, placed * w->shape->n_panels + p, costs);
+        const tperf_pipeline_time *pipeline =
+            pipeline_time(w, placed * w->shape->n_panels + p, costs);
         if (ruled_out(w, pipeline)) continue;
         w->partial.placement.panels = w->shape->panels[p];
         for (size_t i = from; i < to; i++)
@@ -192,7 +195,7 @@ static bool walk_placed(walk *w, size_t from, size_t to) {
 
 static bool walk_spots(walk *w) {
     w->scratch->stamp++;
-    w->optimizer = tp_optimizer_time(&w->partial, &w->job, w->network, w->bytes);
+    w->optimizer = tperf_optimizer_time(&w->partial, &w->job, w->network, w->bytes);
     for (size_t from = 0, to; from < w->n_spots; from = to) {
         for (to = from + 1; to < w->n_spots && w->spots[to].placed == w->spots[from].placed;)
             to++;
@@ -203,9 +206,9 @@ static bool walk_spots(walk *w) {
 
 // All placements of the sizes at hand. false: no memory.
 static bool find_spots(walk *w) {
-    tp_siting siting = siting_of(w);
-    tp_book *book = book_of(w);
-    const tp_spots *list = tp_book_find(book, atlas_of(w), &siting);
+    tperf_siting siting = siting_of(w);
+    tperf_book *book = book_of(w);
+    const tperf_spots *list = tperf_book_find(book, atlas_of(w), &siting);
     if (!list) return false;
     w->spots = book->spots + list->begin;
     w->n_spots = list->end - list->begin;
@@ -213,23 +216,23 @@ static bool find_spots(walk *w) {
 }
 
 static void note_least(walk *w) {
-    const tp_found *least = &w->finds->least;
+    const tperf_found *least = &w->finds->least;
     if (least->candidate.pipeline && w->memory.total > least->memory) return;
-    tp_found found = {0, w->memory.total, w->feasible, w->partial};
-    found.candidate.placement = (tp_placement){0};
-    if (tp_needs_less(&found, &w->finds->least)) w->finds->least = found;
+    tperf_found found = {0, w->memory.total, w->feasible, w->partial};
+    found.candidate.placement = (tperf_placement){0};
+    if (tperf_needs_less(&found, &w->finds->least)) w->finds->least = found;
 }
 
 // Whether an axis shards state over a part of the replicas, which takes a ZeRO stage.
 static bool shards_state(const walk *w) {
-    const tp_grid *grid = &w->network->grid;
-    for (int i = TP_AXIS_OWN; i < grid->n; i++)
-        if (grid->axes[i].cuts & TP_CUTS_STATE) return w->partial.sizes[i] != 0;
+    const tperf_grid *grid = &w->network->grid;
+    for (int i = TPERF_AXIS_OWN; i < grid->n; i++)
+        if (grid->axes[i].cuts & TPERF_CUTS_STATE) return w->partial.sizes[i] != 0;
     return false;
 }
 
 static bool walk_sizes(walk *w) {
-    const tp_search_options *options = &w->search->options;
+    const tperf_search_options *options = &w->search->options;
     if (!find_spots(w)) return false;
     w->scratch->pace_stamp++;
     int64_t count = (int64_t)(w->n_spots * w->shape->n_panels);
@@ -238,7 +241,7 @@ static bool walk_sizes(walk *w) {
     for (size_t z = 0; z < options->n_zero; z++) {
         w->partial.zero = options->zero[z];
         if (!options->zero[z] && shards_state(w)) continue;
-        w->memory = tp_memory_of(&w->partial, &w->job, w->network, w->bytes);
+        w->memory = tperf_memory_of(&w->partial, &w->job, w->network, w->bytes);
         w->feasible = w->memory.total <= capacity;
         w->finds->candidates += count;
         if (w->shape->hopeless) continue;
@@ -259,15 +262,15 @@ static bool allowed(const int64_t *sizes, size_t n, int64_t size) {
 }
 
 // Whether the sizes divide what they must and the schedule takes as many micro-batches; then they are set.
-static bool set_sizes(walk *w, const tp_pipeline *pipeline, int64_t gpus) {
+static bool set_sizes(walk *w, const tperf_pipeline *pipeline, int64_t gpus) {
     if (pipeline->pp > gpus || !divides(pipeline->pp, gpus)) return false;
     int64_t replicas = gpus / pipeline->pp, batch = w->job.global_batch;
     if (replicas > batch / w->own_batch || batch % (replicas * w->own_batch) != 0) return false;
     int64_t each = batch / (replicas * w->own_batch);
     if (!divides(w->shape->micro_batch, each)) return false;
-    w->partial.sizes[TP_AXIS_REPLICAS] = replicas;
-    w->partial.sizes[TP_AXIS_STAGES] = pipeline->pp;
-    if (!tp_grid_folds(&w->network->grid, w->partial.sizes)) return false;
+    w->partial.sizes[TPERF_AXIS_REPLICAS] = replicas;
+    w->partial.sizes[TPERF_AXIS_STAGES] = pipeline->pp;
+    if (!tperf_grid_folds(&w->network->grid, w->partial.sizes)) return false;
     int64_t microbatches = each / w->shape->micro_batch;
     if (microbatches < pipeline->min_microbatches ||
         microbatches % pipeline->microbatch_multiple != 0)
@@ -278,79 +281,79 @@ static bool set_sizes(walk *w, const tp_pipeline *pipeline, int64_t gpus) {
 }
 
 static bool walk_pipelines(walk *w) {
-    const tp_search_options *options = &w->search->options;
+    const tperf_search_options *options = &w->search->options;
     int64_t gpus = w->topic->question.gpus / w->own_gpus;
     for (size_t i = 0; i < options->n_pipelines; i++) {
-        const tp_pipeline *pipeline = &options->pipelines[i];
-        if (tp_search_stopped(w->search)) return true;
+        const tperf_pipeline *pipeline = &options->pipelines[i];
+        if (tperf_search_stopped(w->search)) return true;
         if (!set_sizes(w, pipeline, gpus)) continue;
-        if (!allowed(options->dp, options->n_dp, w->partial.sizes[TP_AXIS_REPLICAS])) continue;
+        if (!allowed(options->dp, options->n_dp, w->partial.sizes[TPERF_AXIS_REPLICAS])) continue;
         if (!walk_sizes(w)) return false;
     }
     return true;
 }
 
 // The GPUs that the own axes take together; 0 when they do not divide all of them.
-static int64_t gpus_of(const tp_network *network, int64_t gpus) {
-    int64_t product = tp_grid_own_gpus(&network->grid, network->sizes, gpus);
+static int64_t gpus_of(const tperf_workload *network, int64_t gpus) {
+    int64_t product = tperf_grid_own_gpus(&network->grid, network->sizes, gpus);
     return product && gpus % product == 0 ? product : 0;
 }
 
 // Whether some pipeline and ZeRO stage leaves room for half of the activations.
-static bool might_fit(const tp_search *search, const tp_topic *topic, const tp_shape *shape,
-                      const tp_layer_cost *bytes) {
-    const tp_search_options *options = &search->options;
-    tp_job job = {{&topic->question.system, &options->rules, &options->software},
-                  &options->training,
-                  topic->question.global_batch};
+static bool might_fit(const tperf_search *search, const tperf_topic *topic,
+                      const tperf_shape *shape, const tperf_layer_cost *bytes) {
+    const tperf_search_options *options = &search->options;
+    tperf_job job = {{&topic->question.system, &options->rules, &options->software},
+                     &options->training,
+                     topic->question.global_batch};
     int64_t own_gpus = gpus_of(shape->network, topic->question.gpus);
     double capacity = job.on.system->accelerator.hbm.capacity * (1 - options->training.reserved);
     if (!own_gpus) return false;
     int64_t gpus = topic->question.gpus / own_gpus;
-    int64_t own_batch = tp_grid_own_batch(&shape->network->grid, shape->network->sizes);
-    tp_candidate candidate = {.micro_batch = shape->micro_batch};
+    int64_t own_batch = tperf_grid_own_batch(&shape->network->grid, shape->network->sizes);
+    tperf_candidate candidate = {.micro_batch = shape->micro_batch};
     memcpy(candidate.sizes, shape->network->sizes, sizeof candidate.sizes);
     for (size_t i = 0; i < options->n_pipelines; i++) {
         candidate.pipeline = &options->pipelines[i];
         if (gpus % candidate.pipeline->pp != 0) continue;
         int64_t replicas = gpus / candidate.pipeline->pp;
-        candidate.sizes[TP_AXIS_REPLICAS] = replicas;
-        candidate.sizes[TP_AXIS_STAGES] = candidate.pipeline->pp;
-        if (!tp_grid_folds(&shape->network->grid, candidate.sizes)) continue;
+        candidate.sizes[TPERF_AXIS_REPLICAS] = replicas;
+        candidate.sizes[TPERF_AXIS_STAGES] = candidate.pipeline->pp;
+        if (!tperf_grid_folds(&shape->network->grid, candidate.sizes)) continue;
         candidate.microbatches = job.global_batch / replicas / own_batch / candidate.micro_batch;
         for (size_t z = 0; z < options->n_zero; z++) {
             candidate.zero = options->zero[z];
-            tp_memory m = tp_memory_of(&candidate, &job, shape->network, bytes);
+            tperf_memory m = tperf_memory_of(&candidate, &job, shape->network, bytes);
             if (m.total - (m.activations + m.passing) / 2 <= capacity) return true;
         }
     }
     return false;
 }
 
-bool tp_search_hopeless(const tp_search *search, const tp_shape *shape) {
+bool tperf_search_hopeless(const tperf_search *search, const tperf_shape *shape) {
     if (search->options.keep_all || search->options.infeasible_too || search->options.no_pruning)
         return false;
-    tp_layer_cost bytes[TP_SECTIONS_MAX];
-    tp_network_bytes(shape->network, bytes);
+    tperf_layer_cost bytes[TPERF_SECTIONS_MAX];
+    tperf_workload_bytes(shape->network, bytes);
     for (size_t i = 0; i < search->n_topics; i++)
         if (might_fit(search, &search->topics[i], shape, bytes)) return false;
     return true;
 }
 
 static bool walk_topic(walk *w, size_t topic_index) {
-    const tp_topic *topic = &w->search->topics[topic_index];
+    const tperf_topic *topic = &w->search->topics[topic_index];
     w->own_gpus = gpus_of(w->network, topic->question.gpus);
     w->job.global_batch = topic->question.global_batch;
     if (!w->own_gpus) return true;
     if (w->job.global_batch % w->shape->micro_batch != 0) return true;
     w->topic = topic;
     w->topic_index = topic_index;
-    w->finds = tp_search_finds(w->search, w->worker, topic_index);
+    w->finds = tperf_search_finds(w->search, w->worker, topic_index);
     return prepare_room(w) && walk_pipelines(w);
 }
 
 // Spots found for other sizes are none for these.
-static void note_sizes(tp_scratch *scratch, const tp_shape *shape) {
+static void note_sizes(tperf_scratch *scratch, const tperf_shape *shape) {
     const int64_t *sizes = shape->network->sizes;
     size_t size = sizeof scratch->sizes;
     if (scratch->sizes_stamp && scratch->strategy == shape->strategy &&
@@ -363,8 +366,9 @@ static void note_sizes(tp_scratch *scratch, const tp_shape *shape) {
     scratch->sizes_stamp++;
 }
 
-bool tp_walk_shape(tp_search *search, const tp_place *place, const tp_shape *shape, int worker) {
-    const tp_network *network = shape->network;
+bool tperf_walk_shape(tperf_search *search, const tperf_place *place, const tperf_shape *shape,
+                      int worker) {
+    const tperf_workload *network = shape->network;
     walk w = {
         .search = search,
         .worker = worker,
@@ -382,13 +386,13 @@ bool tp_walk_shape(tp_search *search, const tp_place *place, const tp_shape *sha
     };
     memcpy(w.partial.sizes, network->sizes, sizeof w.partial.sizes);
     memcpy(w.demanded, shape->fast, sizeof w.demanded);
-    w.demanded[TP_AXIS_REPLICAS] = search->options.replicas_fast;
-    w.demanded[TP_AXIS_STAGES] = search->options.stages_fast;
-    w.own_batch = tp_grid_own_batch(&network->grid, network->sizes);
+    w.demanded[TPERF_AXIS_REPLICAS] = search->options.replicas_fast;
+    w.demanded[TPERF_AXIS_STAGES] = search->options.stages_fast;
+    w.own_batch = tperf_grid_own_batch(&network->grid, network->sizes);
     note_sizes(w.scratch, shape);
     w.scratch->shape_stamp++;
-    tp_network_bytes(network, w.bytes);
-    w.hop = tp_hop_times(&w.job, network);
+    tperf_workload_bytes(network, w.bytes);
+    w.hop = tperf_hop_times(&w.job, network);
     for (size_t topic = place->first; topic < place->end; topic++)
         if (!walk_topic(&w, topic)) return false;
     return true;

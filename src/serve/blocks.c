@@ -7,7 +7,7 @@
 
 enum { LEAST_BLOCKS = 64 };
 
-void tp_blocks_reset(tp_blocks *blocks, const tp_engine *engine, const tp_heap *heap) {
+void tperf_blocks_reset(tperf_blocks *blocks, const tperf_engine *engine, const tperf_heap *heap) {
     blocks->heap = heap;
     blocks->caching = engine->prefix_caching;
     blocks->usable = engine->num_blocks > 0 ? engine->num_blocks - 1 : INT32_MAX;
@@ -18,21 +18,21 @@ void tp_blocks_reset(tp_blocks *blocks, const tp_engine *engine, const tp_heap *
     if (blocks->n_buckets) memset(blocks->buckets, 0, blocks->n_buckets * sizeof *blocks->buckets);
 }
 
-void tp_blocks_release(tp_blocks *blocks) {
-    tp_heap_free(blocks->all);
-    tp_heap_free(blocks->buckets);
-    tp_heap_free(blocks->hits);
-    *blocks = (tp_blocks){0};
+void tperf_blocks_release(tperf_blocks *blocks) {
+    tperf_heap_free(blocks->all);
+    tperf_heap_free(blocks->buckets);
+    tperf_heap_free(blocks->hits);
+    *blocks = (tperf_blocks){0};
 }
 
 // --- which content is where ---
 
-static tp_bucket *bucket_of(const tp_blocks *blocks, tp_identity identity) {
+static tperf_bucket *bucket_of(const tperf_blocks *blocks, tperf_identity identity) {
     return &blocks->buckets[identity.low & (blocks->n_buckets - 1)];
 }
 
-static void append(tp_blocks *blocks, tp_bucket *bucket, int32_t id) {
-    tp_block *block = &blocks->all[id];
+static void append(tperf_blocks *blocks, tperf_bucket *bucket, int32_t id) {
+    tperf_block *block = &blocks->all[id];
     block->before = bucket->last;
     block->after = 0;
     if (bucket->last)
@@ -42,10 +42,10 @@ static void append(tp_blocks *blocks, tp_bucket *bucket, int32_t id) {
     bucket->last = id;
 }
 
-static void unregister(tp_blocks *blocks, int32_t id) {
-    tp_block *block = &blocks->all[id];
+static void unregister(tperf_blocks *blocks, int32_t id) {
+    tperf_block *block = &blocks->all[id];
     if (!block->registered) return;
-    tp_bucket *bucket = bucket_of(blocks, block->identity);
+    tperf_bucket *bucket = bucket_of(blocks, block->identity);
     if (block->before)
         blocks->all[block->before].after = block->after;
     else
@@ -58,7 +58,7 @@ static void unregister(tp_blocks *blocks, int32_t id) {
 }
 
 // The block with that content that was registered first; 0: none.
-static int32_t find(const tp_blocks *blocks, tp_identity identity) {
+static int32_t find(const tperf_blocks *blocks, tperf_identity identity) {
     if (!blocks->n_buckets) return 0;
     int32_t id = bucket_of(blocks, identity)->first;
     while (id && (blocks->all[id].identity.low != identity.low ||
@@ -68,16 +68,18 @@ static int32_t find(const tp_blocks *blocks, tp_identity identity) {
 }
 
 // Doubles the room. Blocks of one content stay in the order in which they were registered.
-static tp_status grow(tp_blocks *blocks, tp_error *error) {
+static tperf_status grow(tperf_blocks *blocks, tperf_error *error) {
     int32_t capacity = blocks->capacity ? blocks->capacity : LEAST_BLOCKS / 2;
     capacity = capacity > INT32_MAX / 2 ? INT32_MAX : 2 * capacity;
     uint32_t n_buckets = blocks->n_buckets ? 2 * blocks->n_buckets : LEAST_BLOCKS;
-    tp_block *all = tp_heap_grow(blocks->heap, blocks->all, (size_t)capacity, sizeof *all);
+    tperf_block *all = tperf_heap_grow(blocks->heap, blocks->all, (size_t)capacity, sizeof *all);
     if (all) blocks->all = all;
-    tp_bucket *buckets = all ? tp_heap_zeroed(blocks->heap, n_buckets, sizeof *buckets) : NULL;
+    tperf_bucket *buckets =
+        all ? tperf_heap_zeroed(blocks->heap, n_buckets, sizeof *buckets) : NULL;
     if (!buckets)
-        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for the blocks of a KV cache");
-    tp_bucket *old = blocks->buckets;
+        return tperf_error_set(error, TPERF_NO_MEMORY,
+                               "not enough memory for the blocks of a KV cache");
+    tperf_bucket *old = blocks->buckets;
     uint32_t n_old = blocks->n_buckets;
     blocks->buckets = buckets;
     blocks->n_buckets = n_buckets;
@@ -87,8 +89,8 @@ static tp_status grow(tp_blocks *blocks, tp_error *error) {
             next = all[id].after;
             append(blocks, bucket_of(blocks, all[id].identity), id);
         }
-    tp_heap_free(old);
-    return TP_OK;
+    tperf_heap_free(old);
+    return TPERF_OK;
 }
 
 // --- identities ---
@@ -101,7 +103,7 @@ static uint64_t mix(uint64_t x) { // the finalizer of SplitMix64
     return x ^ x >> 31;
 }
 
-static tp_identity extend(tp_identity identity, uint64_t word) {
+static tperf_identity extend(tperf_identity identity, uint64_t word) {
     identity.low = mix(identity.low + 0x9e3779b97f4a7c15U + word);
     identity.high = mix((identity.high ^ word * 0xd6e8feb86659fd93U) + 0x632be59bd9b4e019U);
     return identity;
@@ -113,7 +115,7 @@ typedef struct place {
     int32_t offset;
 } place;
 
-static place place_of(const tp_content *content, int32_t prompt_position) {
+static place place_of(const tperf_content *content, int32_t prompt_position) {
     place at = {0, prompt_position};
     while (at.segment < content->n_segments && at.offset >= content->segments[at.segment].tokens)
         at.offset -= content->segments[at.segment++].tokens;
@@ -123,8 +125,8 @@ static place place_of(const tp_content *content, int32_t prompt_position) {
 // The identity of the block of `tokens` tokens at *at, after the content `parent`; moves on. A block is
 // told by the runs of consecutive tokens of a stream in it, and a segment starts at its stream's beginning,
 // so runs are never split in two.
-static tp_identity next_identity(const tp_content *content, place *at, tp_identity parent,
-                                 int32_t tokens) {
+static tperf_identity next_identity(const tperf_content *content, place *at, tperf_identity parent,
+                                    int32_t tokens) {
     while (tokens > 0) {
         bool in_prompt = at->segment < content->n_segments;
         int32_t left = in_prompt ? content->segments[at->segment].tokens - at->offset : tokens;
@@ -141,8 +143,8 @@ static tp_identity next_identity(const tp_content *content, place *at, tp_identi
 
 // --- the free list ---
 
-static void unlink_free(tp_blocks *blocks, int32_t id) {
-    tp_block *block = &blocks->all[id];
+static void unlink_free(tperf_blocks *blocks, int32_t id) {
+    tperf_block *block = &blocks->all[id];
     if (block->previous)
         blocks->all[block->previous].next = block->next;
     else
@@ -154,8 +156,8 @@ static void unlink_free(tp_blocks *blocks, int32_t id) {
     blocks->free--;
 }
 
-static void link_free(tp_blocks *blocks, int32_t id) {
-    tp_block *block = &blocks->all[id];
+static void link_free(tperf_blocks *blocks, int32_t id) {
+    tperf_block *block = &blocks->all[id];
     block->previous = blocks->last;
     block->next = 0;
     if (blocks->last)
@@ -167,7 +169,7 @@ static void link_free(tp_blocks *blocks, int32_t id) {
 }
 
 // The free block at the head of the list; what it held is forgotten.
-static int32_t take_one(tp_blocks *blocks) {
+static int32_t take_one(tperf_blocks *blocks) {
     int32_t id = blocks->fresh;
     if (id <= blocks->usable) {
         blocks->fresh++;
@@ -184,34 +186,36 @@ static int32_t take_one(tp_blocks *blocks) {
 
 // --- what a request holds ---
 
-static tp_status hold_more(const tp_blocks *blocks, tp_holding *holding, int32_t count,
-                           tp_error *error) {
-    if (holding->count + count <= holding->capacity) return TP_OK;
+static tperf_status hold_more(const tperf_blocks *blocks, tperf_holding *holding, int32_t count,
+                              tperf_error *error) {
+    if (holding->count + count <= holding->capacity) return TPERF_OK;
     int64_t capacity = (int64_t)(holding->count + count) * 3 / 2 + 8;
-    int32_t *ids = tp_heap_grow(blocks->heap, holding->ids, (size_t)capacity, sizeof *ids);
+    int32_t *ids = tperf_heap_grow(blocks->heap, holding->ids, (size_t)capacity, sizeof *ids);
     if (!ids)
-        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for the blocks of a request");
+        return tperf_error_set(error, TPERF_NO_MEMORY,
+                               "not enough memory for the blocks of a request");
     holding->ids = ids;
     holding->capacity = (int32_t)capacity;
-    return TP_OK;
+    return TPERF_OK;
 }
 
-tp_status tp_blocks_take(tp_blocks *blocks, tp_holding *holding, int32_t count, tp_error *error) {
+tperf_status tperf_blocks_take(tperf_blocks *blocks, tperf_holding *holding, int32_t count,
+                               tperf_error *error) {
     if (!blocks->caching) {
         holding->count += count;
         if (blocks->usable < INT32_MAX) blocks->free -= count;
-        return TP_OK;
+        return TPERF_OK;
     }
-    TP_TRY(hold_more(blocks, holding, count, error));
+    TPERF_TRY(hold_more(blocks, holding, count, error));
     while (blocks->fresh <= blocks->usable && blocks->capacity - blocks->fresh < count &&
            blocks->capacity <= blocks->usable)
-        TP_TRY(grow(blocks, error));
+        TPERF_TRY(grow(blocks, error));
     for (int32_t i = 0; i < count; i++)
         holding->ids[holding->count++] = take_one(blocks);
-    return TP_OK;
+    return TPERF_OK;
 }
 
-void tp_blocks_give_back(tp_blocks *blocks, tp_holding *holding) {
+void tperf_blocks_give_back(tperf_blocks *blocks, tperf_holding *holding) {
     if (!blocks->caching) {
         if (blocks->usable < INT32_MAX) blocks->free += holding->count;
         holding->count = 0;
@@ -223,10 +227,10 @@ void tp_blocks_give_back(tp_blocks *blocks, tp_holding *holding) {
     }
 }
 
-tp_status tp_blocks_look_up(tp_blocks *blocks, const tp_content *content, int32_t block_size,
-                            int32_t most, tp_error *error) {
+tperf_status tperf_blocks_look_up(tperf_blocks *blocks, const tperf_content *content,
+                                  int32_t block_size, int32_t most, tperf_error *error) {
     place at = {0, 0};
-    tp_identity identity = {0, 0};
+    tperf_identity identity = {0, 0};
     blocks->n_hits = 0;
     while (blocks->n_hits < most) {
         identity = next_identity(content, &at, identity, block_size);
@@ -235,42 +239,44 @@ tp_status tp_blocks_look_up(tp_blocks *blocks, const tp_content *content, int32_
         if (blocks->n_hits == blocks->hits_capacity) {
             int32_t capacity = 2 * blocks->hits_capacity + 64;
             int32_t *hits =
-                tp_heap_grow(blocks->heap, blocks->hits, (size_t)capacity, sizeof *hits);
+                tperf_heap_grow(blocks->heap, blocks->hits, (size_t)capacity, sizeof *hits);
             if (!hits)
-                return tp_error_set(error, TP_NO_MEMORY, "not enough memory for cached blocks");
+                return tperf_error_set(error, TPERF_NO_MEMORY,
+                                       "not enough memory for cached blocks");
             blocks->hits = hits;
             blocks->hits_capacity = capacity;
         }
         blocks->hits[blocks->n_hits++] = id;
     }
-    return TP_OK;
+    return TPERF_OK;
 }
 
-int32_t tp_blocks_unowned(const tp_blocks *blocks) {
+int32_t tperf_blocks_unowned(const tperf_blocks *blocks) {
     int32_t count = 0;
     for (int32_t i = 0; i < blocks->n_hits; i++)
         count += blocks->all[blocks->hits[i]].owners == 0;
     return count;
 }
 
-tp_status tp_blocks_share(tp_blocks *blocks, tp_holding *holding, tp_error *error) {
-    TP_TRY(hold_more(blocks, holding, blocks->n_hits, error));
+tperf_status tperf_blocks_share(tperf_blocks *blocks, tperf_holding *holding, tperf_error *error) {
+    TPERF_TRY(hold_more(blocks, holding, blocks->n_hits, error));
     for (int32_t i = 0; i < blocks->n_hits; i++) {
         int32_t id = blocks->hits[i];
         if (blocks->all[id].owners++ == 0) unlink_free(blocks, id);
         holding->ids[holding->count++] = id;
     }
-    return TP_OK;
+    return TPERF_OK;
 }
 
-void tp_blocks_register(tp_blocks *blocks, const tp_holding *holding, const tp_content *content,
-                        int32_t block_size, int32_t from, int32_t to) {
+void tperf_blocks_register(tperf_blocks *blocks, const tperf_holding *holding,
+                           const tperf_content *content, int32_t block_size, int32_t from,
+                           int32_t to) {
     if (from >= to) return;
     place at = place_of(content, from * block_size);
-    tp_identity identity = {0, 0};
+    tperf_identity identity = {0, 0};
     if (from > 0) identity = blocks->all[holding->ids[from - 1]].identity;
     for (int32_t i = from; i < to; i++) {
-        tp_block *block = &blocks->all[holding->ids[i]];
+        tperf_block *block = &blocks->all[holding->ids[i]];
         identity = next_identity(content, &at, identity, block_size);
         block->identity = identity;
         block->registered = true;
@@ -278,7 +284,7 @@ void tp_blocks_register(tp_blocks *blocks, const tp_holding *holding, const tp_c
     }
 }
 
-bool tp_blocks_sound(const tp_blocks *blocks) {
+bool tperf_blocks_sound(const tperf_blocks *blocks) {
     if (!blocks->caching) return ALWAYS(blocks->free >= 0 && blocks->free <= blocks->usable);
     int32_t used = blocks->fresh - 1, listed = 0, owned = 0, registered = 0, found = 0;
     for (int32_t id = blocks->first; id && ALWAYS(listed <= used); id = blocks->all[id].next)

@@ -12,26 +12,26 @@ typedef struct stretch {
 } stretch;
 
 // Whether blocks are as good as one another: nobody will ever ask for what one of them holds.
-static bool are_alike(const tp_lane *lane) {
-    const tp_replica *replica = &lane->replica;
+static bool are_alike(const tperf_lane *lane) {
+    const tperf_replica *replica = &lane->replica;
     return !replica->engine->prefix_caching ||
            (!replica->requests->first_segment && !lane->has_preempted);
 }
 
-static bool may_coast(const tp_fleet *fleet, const tp_unit *unit, const tp_lane *lane) {
-    const tp_replica *replica = &lane->replica;
-    const tp_engine *engine = replica->engine;
+static bool may_coast(const tperf_fleet *fleet, const tperf_unit *unit, const tperf_lane *lane) {
+    const tperf_replica *replica = &lane->replica;
+    const tperf_engine *engine = replica->engine;
     bool nobody_comes = replica->waiting.count == 0 || replica->n_running == engine->max_num_seqs;
     return unit->n == 1 && unit->pool->stages <= 1 && !fleet->options->keep_steps &&
-           engine->drafting.method == TP_DRAFT_NONE && nobody_comes && replica->n_running > 0 &&
+           engine->drafting.method == TPERF_DRAFT_NONE && nobody_comes && replica->n_running > 0 &&
            replica->n_running <= engine->max_num_batched_tokens && are_alike(lane);
 }
 
 // Blocks that everybody's next `steps` tokens need.
-static int64_t blocks_for(const tp_replica *replica, int64_t steps) {
+static int64_t blocks_for(const tperf_replica *replica, int64_t steps) {
     int64_t sum = 0, size = replica->engine->block_size;
     for (int32_t i = 0; i < replica->n_running; i++) {
-        const tp_sequence *s = &replica->sequences[replica->running[i]];
+        const tperf_sequence *s = &replica->sequences[replica->running[i]];
         int64_t needed = (s->known + steps - 1 + size - 1) / size - s->holding.count;
         if (needed > 0) sum += needed;
     }
@@ -40,10 +40,10 @@ static int64_t blocks_for(const tp_replica *replica, int64_t steps) {
 
 // How many steps nobody's answer ends in; 0 where somebody does not decode, or sees more keys with every step in some
 // layers and no more in others.
-static void measure(const tp_replica *replica, int32_t window, stretch *ahead) {
+static void measure(const tperf_replica *replica, int32_t window, stretch *ahead) {
     ahead->steps = INT64_MAX;
     for (int32_t i = 0; i < replica->n_running; i++) {
-        const tp_sequence *s = &replica->sequences[replica->running[i]];
+        const tperf_sequence *s = &replica->sequences[replica->running[i]];
         bool decodes = s->computed == s->known - 1 && s->known > s->prompt && s->first_token >= 0;
         if (!decodes || (window > 0 && s->known < window)) {
             ahead->steps = 0;
@@ -56,20 +56,21 @@ static void measure(const tp_replica *replica, int32_t window, stretch *ahead) {
 }
 
 // Takes the steps one after the other while they end before anything else happens; how many.
-static int64_t run(tp_fleet *fleet, const tp_unit *unit, tp_replica *replica, stretch *ahead) {
-    const tp_step_time *time = &unit->pool->step_time;
+static int64_t run(tperf_fleet *fleet, const tperf_unit *unit, tperf_replica *replica,
+                   stretch *ahead) {
+    const tperf_step_time *time = &unit->pool->step_time;
     int64_t n = replica->n_running, taken = 0;
-    tp_step_work work = {.decodes = replica->n_running,
-                         .decode_tokens = n,
-                         .decode_context = ahead->context,
-                         .decode_window = n * time->window};
+    tperf_step_work work = {.decodes = replica->n_running,
+                            .decode_tokens = n,
+                            .decode_context = ahead->context,
+                            .decode_window = n * time->window};
     for (; taken < ahead->steps; taken++) {
         int64_t ticks = time->ticks(time->context, &work, replica->chunks);
         if (ticks < 0) break;
         if (ticks == 0) ticks = 1;
         if (ticks >= ahead->end - ahead->now) break;
         fleet->now = ahead->now; // for who has come by the beginning
-        tp_replica_receive(replica, ahead->now);
+        tperf_replica_receive(replica, ahead->now);
         ahead->now += ticks;
         if (taken == 0)
             ahead->first_end = ahead->now;
@@ -80,13 +81,14 @@ static int64_t run(tp_fleet *fleet, const tp_unit *unit, tp_replica *replica, st
     return taken;
 }
 
-static tp_status give_tokens(tp_replica *replica, const stretch *ahead, int64_t steps,
-                             tp_error *error) {
+static tperf_status give_tokens(tperf_replica *replica, const stretch *ahead, int64_t steps,
+                                tperf_error *error) {
     int64_t size = replica->engine->block_size;
     for (int32_t i = 0; i < replica->n_running; i++) {
-        tp_sequence *s = &replica->sequences[replica->running[i]];
+        tperf_sequence *s = &replica->sequences[replica->running[i]];
         int64_t more = (s->known + steps - 1 + size - 1) / size - s->holding.count;
-        if (more > 0) TP_TRY(tp_blocks_take(&replica->blocks, &s->holding, (int32_t)more, error));
+        if (more > 0)
+            TPERF_TRY(tperf_blocks_take(&replica->blocks, &s->holding, (int32_t)more, error));
         int64_t gap = ahead->first_end - s->last_token;
         if (ahead->last_gap > gap) gap = ahead->last_gap;
         if (gap > s->detail.longest_gap) s->detail.longest_gap = gap;
@@ -96,29 +98,29 @@ static tp_status give_tokens(tp_replica *replica, const stretch *ahead, int64_t 
         s->detail.steps += (int32_t)steps;
         s->last_token = ahead->now;
     }
-    return TP_OK;
+    return TPERF_OK;
 }
 
-tp_status tp_coast(tp_fleet *fleet, tp_unit *unit, tp_error *error) {
-    tp_lane *lane = &fleet->lanes[unit->first];
-    tp_replica *replica = &lane->replica;
-    if (!may_coast(fleet, unit, lane)) return TP_OK;
+tperf_status tperf_coast(tperf_fleet *fleet, tperf_unit *unit, tperf_error *error) {
+    tperf_lane *lane = &fleet->lanes[unit->first];
+    tperf_replica *replica = &lane->replica;
+    if (!may_coast(fleet, unit, lane)) return TPERF_OK;
     int64_t start = fleet->now;
-    const tp_event *next = tp_event_first(&fleet->events);
+    const tperf_event *next = tperf_event_first(&fleet->events);
     stretch ahead = {.now = start, .end = next ? next->time : INT64_MAX};
     measure(replica, unit->pool->step_time.window, &ahead);
-    if (ahead.steps < 1 || ahead.end <= start) return TP_OK;
-    if (blocks_for(replica, ahead.steps) > replica->blocks.free) return TP_OK;
+    if (ahead.steps < 1 || ahead.end <= start) return TPERF_OK;
+    if (blocks_for(replica, ahead.steps) > replica->blocks.free) return TPERF_OK;
     int64_t steps = run(fleet, unit, replica, &ahead);
     fleet->now = start;
-    if (steps == 0) return TP_OK;
-    TP_TRY(give_tokens(replica, &ahead, steps, error));
-    tp_replica_decoded(replica, steps);
+    if (steps == 0) return TPERF_OK;
+    TPERF_TRY(give_tokens(replica, &ahead, steps, error));
+    tperf_replica_decoded(replica, steps);
     lane->fruitless = 0;
     fleet->totals.steps += steps;
     fleet->totals.scheduled_tokens += steps * replica->n_running;
     fleet->totals.busy += ahead.now - start;
     if (unit->prefills) fleet->totals.prefill_busy += ahead.now - start;
-    tp_fleet_advance(fleet, ahead.now);
-    return TP_OK;
+    tperf_fleet_advance(fleet, ahead.now);
+    return TPERF_OK;
 }

@@ -7,113 +7,115 @@ enum { EVENTS_BETWEEN_STOPS = 4096 };
 
 // --- requests come and go ---
 
-void tp_fleet_advance(tp_fleet *fleet, int64_t now) {
+void tperf_fleet_advance(tperf_fleet *fleet, int64_t now) {
     fleet->area += fleet->present * (uint64_t)(now - fleet->now);
     fleet->now = now;
 }
 
 // Ticks that the front end holds the request up for its prompt's sake.
-static int64_t hold_up(const tp_fleet *fleet, size_t request) {
+static int64_t hold_up(const tperf_fleet *fleet, size_t request) {
     double ticks = fleet->options->front_end_per_token * (double)fleet->requests->prompt[request];
     return ticks < 0x1p62 ? (int64_t)(ticks + 0.5) : INT64_MAX / 2;
 }
 
 // The request's arrival as an event, when there is one left. Its time is that of the order, or `release` in
 // a closed loop, and what the front end adds.
-static tp_status call_next(tp_fleet *fleet, int64_t release, tp_error *error) {
-    if (fleet->next >= fleet->requests->n) return TP_OK;
+static tperf_status call_next(tperf_fleet *fleet, int64_t release, tperf_error *error) {
+    if (fleet->next >= fleet->requests->n) return TPERF_OK;
     size_t request = fleet->order ? (size_t)fleet->order[fleet->next] : fleet->next;
     fleet->next += fleet->stride;
     if (fleet->options->concurrency > 0) {
         int64_t more = hold_up(fleet, request);
         if (more > INT64_MAX - release)
-            return tp_error_set(error, TP_INVALID, "the clock ends before request %zu comes",
-                                request + 1);
+            return tperf_error_set(error, TPERF_INVALID, "the clock ends before request %zu comes",
+                                   request + 1);
         fleet->requests->arrival[request] = release + more;
     }
-    return tp_event_push(&fleet->events, fleet->requests->arrival[request], TP_ARRIVES,
-                         (int64_t)request, NULL, error);
+    return tperf_event_push(&fleet->events, fleet->requests->arrival[request], TPERF_ARRIVES,
+                            (int64_t)request, NULL, error);
 }
 
 // A closed loop's client thinks, then sends its next request.
-static tp_status release_next(tp_fleet *fleet, tp_error *error) {
-    if (fleet->options->concurrency == 0) return TP_OK;
+static tperf_status release_next(tperf_fleet *fleet, tperf_error *error) {
+    if (fleet->options->concurrency == 0) return TPERF_OK;
     if (fleet->options->think > INT64_MAX - fleet->now)
-        return tp_error_set(error, TP_INVALID,
-                            "a think time ends after the clock does, at 2^63 ticks");
+        return tperf_error_set(error, TPERF_INVALID,
+                               "a think time ends after the clock does, at 2^63 ticks");
     return call_next(fleet, fleet->now + fleet->options->think, error);
 }
 
 // Whether an engine can serve the request alone: vLLM's rule for prompts, and room in an empty cache for
 // all its tokens but the last, with drafts and the slots ahead of them.
-static bool fits(const tp_engine *engine, int64_t prompt, int64_t output) {
+static bool fits(const tperf_engine *engine, int64_t prompt, int64_t output) {
     if (prompt >= engine->max_model_len) return false;
     if (engine->num_blocks == 0) return true;
     int64_t drafts =
-        engine->drafting.method == TP_DRAFT_NONE ? 0 : 2 * (int64_t)engine->drafting.tokens;
+        engine->drafting.method == TPERF_DRAFT_NONE ? 0 : 2 * (int64_t)engine->drafting.tokens;
     int64_t tokens = prompt + output - 1 + drafts;
     if (tokens > engine->max_model_len) tokens = engine->max_model_len;
     return (tokens + engine->block_size - 1) / engine->block_size <= engine->num_blocks - 1;
 }
 
-static bool all_fit(const tp_fleet *fleet, size_t request) {
-    const tp_serve_options *o = fleet->options;
+static bool all_fit(const tperf_fleet *fleet, size_t request) {
+    const tperf_serve_options *o = fleet->options;
     int64_t prompt = fleet->requests->prompt[request], output = fleet->requests->output[request];
     return fits(&o->pool.engine, prompt, output) &&
            (!o->prefill || fits(&o->prefill->pool.engine, prompt, 1));
 }
 
-static tp_status reject(tp_fleet *fleet, size_t request, tp_error *error) {
+static tperf_status reject(tperf_fleet *fleet, size_t request, tperf_error *error) {
     fleet->served->first_token[request] = fleet->served->last_token[request] = -1;
     fleet->served->tokens[request] = 0;
     if (fleet->served->details)
-        fleet->served->details[request] = (tp_request_detail){.first_scheduled = -1};
+        fleet->served->details[request] = (tperf_request_detail){.first_scheduled = -1};
     fleet->totals.rejected++;
     return release_next(fleet, error);
 }
 
 // Puts the request into the lane's queue, and has its unit begin.
-static tp_status enqueue(tp_fleet *fleet, size_t request, int32_t number, tp_error *error) {
-    tp_lane *lane = &fleet->lanes[number];
-    tp_unit *unit = &fleet->units[fleet->unit_of[number]];
+static tperf_status enqueue(tperf_fleet *fleet, size_t request, int32_t number,
+                            tperf_error *error) {
+    tperf_lane *lane = &fleet->lanes[number];
+    tperf_unit *unit = &fleet->units[fleet->unit_of[number]];
     fleet->load[number]++;
-    tp_waiter waiter = {(int32_t)request, -1};
-    TP_TRY(tp_waiting_add(&lane->replica.waiting, waiter, fleet->requests, false, error));
-    if (unit->called) return TP_OK;
+    tperf_waiter waiter = {(int32_t)request, -1};
+    TPERF_TRY(tperf_waiting_add(&lane->replica.waiting, waiter, fleet->requests, false, error));
+    if (unit->called) return TPERF_OK;
     unit->called = true;
     int64_t start = unit->free > fleet->now ? unit->free : fleet->now;
-    return tp_event_push(&fleet->events, start, TP_STEP_BEGINS, fleet->unit_of[number], NULL,
-                         error);
+    return tperf_event_push(&fleet->events, start, TPERF_STEP_BEGINS, fleet->unit_of[number], NULL,
+                            error);
 }
 
-static tp_status accept(tp_fleet *fleet, size_t request, tp_error *error) {
+static tperf_status accept(tperf_fleet *fleet, size_t request, tperf_error *error) {
     if (fleet->present == 0 && fleet->totals.finished == 0)
         fleet->totals.first_arrival = fleet->now;
     fleet->present++;
     int32_t number = 0;
-    TP_TRY(tp_route(fleet, request, &number, error));
+    TPERF_TRY(tperf_route(fleet, request, &number, error));
     return enqueue(fleet, request, number, error);
 }
 
-static tp_status arrive(tp_fleet *fleet, size_t request, tp_error *error) {
-    if (fleet->options->concurrency == 0) TP_TRY(call_next(fleet, 0, error));
+static tperf_status arrive(tperf_fleet *fleet, size_t request, tperf_error *error) {
+    if (fleet->options->concurrency == 0) TPERF_TRY(call_next(fleet, 0, error));
     fleet->arrived++;
     return all_fit(fleet, request) ? accept(fleet, request, error) : reject(fleet, request, error);
 }
 
 // The prompt is computed: its keys and values travel to the lane that is least loaded when they come.
-static tp_status transfer(tp_fleet *fleet, const tp_sequence *s, tp_error *error) {
-    const tp_prefill_pool *prefill = fleet->options->prefill;
+static tperf_status transfer(tperf_fleet *fleet, const tperf_sequence *s, tperf_error *error) {
+    const tperf_prefill_pool *prefill = fleet->options->prefill;
     double ticks = prefill->ticks + prefill->ticks_per_token * s->prompt;
     if (!(ticks < 0x1p62 && (double)fleet->now + ticks < 0x1p63))
-        return tp_error_set(error, TP_INVALID, "a transfer ends after the clock does");
-    return tp_event_push(&fleet->events, fleet->now + (int64_t)(ticks + 0.5), TP_TRANSFERRED,
-                         s->request, NULL, error);
+        return tperf_error_set(error, TPERF_INVALID, "a transfer ends after the clock does");
+    return tperf_event_push(&fleet->events, fleet->now + (int64_t)(ticks + 0.5), TPERF_TRANSFERRED,
+                            s->request, NULL, error);
 }
 
-tp_status tp_fleet_finish(tp_fleet *fleet, int32_t lane, const tp_sequence *s, tp_error *error) {
-    tp_served *served = fleet->served;
-    tp_serve_totals *totals = &fleet->totals;
+tperf_status tperf_fleet_finish(tperf_fleet *fleet, int32_t lane, const tperf_sequence *s,
+                                tperf_error *error) {
+    tperf_served *served = fleet->served;
+    tperf_serve_totals *totals = &fleet->totals;
     served->first_token[s->request] = s->first_token;
     served->last_token[s->request] = s->last_token;
     served->tokens[s->request] = s->known - s->prompt;
@@ -138,89 +140,90 @@ static int32_t at_least_one(int32_t n) {
     return n > 0 ? n : 1;
 }
 
-static int32_t lanes_of(const tp_serve_pool *pool, int32_t replicas) {
+static int32_t lanes_of(const tperf_serve_pool *pool, int32_t replicas) {
     return replicas * at_least_one(pool->ranks);
 }
 
 // Units of `replicas` replicas of the pool, from lane *lane on.
-static void add_units(tp_fleet *fleet, const tp_serve_pool *pool, int32_t replicas, bool prefills,
-                      int32_t *lane) {
+static void add_units(tperf_fleet *fleet, const tperf_serve_pool *pool, int32_t replicas,
+                      bool prefills, int32_t *lane) {
     int32_t ranks = at_least_one(pool->ranks);
     for (int32_t i = 0; i < replicas; i++) {
         for (int32_t k = 0; k < ranks; k++)
             fleet->unit_of[*lane + k] = fleet->n_units;
         fleet->units[fleet->n_units++] =
-            (tp_unit){.pool = pool, .first = *lane, .n = ranks, .prefills = prefills};
+            (tperf_unit){.pool = pool, .first = *lane, .n = ranks, .prefills = prefills};
         *lane += ranks;
     }
 }
 
-static bool reserve(tp_fleet *fleet, const tp_heap *heap, int32_t n_lanes) {
-    fleet->lanes = tp_heap_zeroed(heap, (size_t)n_lanes, sizeof *fleet->lanes);
-    fleet->units = tp_heap_zeroed(heap, (size_t)n_lanes, sizeof *fleet->units);
-    fleet->unit_of = tp_heap_zeroed(heap, (size_t)n_lanes, sizeof *fleet->unit_of);
-    fleet->load = tp_heap_zeroed(heap, (size_t)n_lanes, sizeof *fleet->load);
+static bool reserve(tperf_fleet *fleet, const tperf_heap *heap, int32_t n_lanes) {
+    fleet->lanes = tperf_heap_zeroed(heap, (size_t)n_lanes, sizeof *fleet->lanes);
+    fleet->units = tperf_heap_zeroed(heap, (size_t)n_lanes, sizeof *fleet->units);
+    fleet->unit_of = tperf_heap_zeroed(heap, (size_t)n_lanes, sizeof *fleet->unit_of);
+    fleet->load = tperf_heap_zeroed(heap, (size_t)n_lanes, sizeof *fleet->load);
     if (!fleet->lanes || !fleet->units || !fleet->unit_of || !fleet->load) return false;
     fleet->n_lanes = n_lanes;
     return true;
 }
 
-static bool reserve_flights(tp_fleet *fleet, const tp_heap *heap) {
+static bool reserve_flights(tperf_fleet *fleet, const tperf_heap *heap) {
     for (int32_t i = 0; i < fleet->n_lanes; i++) {
         int32_t stages = at_least_one(fleet->units[fleet->unit_of[i]].pool->stages);
         fleet->lanes[i].flights =
-            tp_heap_zeroed(heap, (size_t)stages, sizeof *fleet->lanes[i].flights);
+            tperf_heap_zeroed(heap, (size_t)stages, sizeof *fleet->lanes[i].flights);
         if (!fleet->lanes[i].flights) return false;
     }
     return true;
 }
 
-tp_status tp_fleet_init(tp_fleet *fleet, const tp_serve_options *options, tp_requests *requests,
-                        tp_served *served, const int32_t *order, int32_t replicas,
-                        tp_error *error) {
-    *fleet = (tp_fleet){.options = options, .requests = requests, .served = served, .order = order};
+tperf_status tperf_fleet_init(tperf_fleet *fleet, const tperf_serve_options *options,
+                              tperf_requests *requests, tperf_served *served, const int32_t *order,
+                              int32_t replicas, tperf_error *error) {
+    *fleet =
+        (tperf_fleet){.options = options, .requests = requests, .served = served, .order = order};
     fleet->events.heap = options->heap;
-    const tp_prefill_pool *prefill = options->prefill;
+    const tperf_prefill_pool *prefill = options->prefill;
     if (prefill) fleet->n_prefill = lanes_of(&prefill->pool, prefill->pool.replicas);
     int32_t n_lanes = fleet->n_prefill + lanes_of(&options->pool, replicas), lane = 0;
     bool enough = reserve(fleet, options->heap, n_lanes);
     if (enough && prefill) add_units(fleet, &prefill->pool, prefill->pool.replicas, true, &lane);
     if (enough) add_units(fleet, &options->pool, replicas, false, &lane);
     if (!enough || !reserve_flights(fleet, options->heap)) {
-        tp_fleet_release(fleet);
-        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for %d engines", n_lanes);
+        tperf_fleet_release(fleet);
+        return tperf_error_set(error, TPERF_NO_MEMORY, "not enough memory for %d engines", n_lanes);
     }
-    return TP_OK;
+    return TPERF_OK;
 }
 
-static void release_lane(const tp_fleet *fleet, int32_t number) {
-    tp_lane *lane = &fleet->lanes[number];
+static void release_lane(const tperf_fleet *fleet, int32_t number) {
+    tperf_lane *lane = &fleet->lanes[number];
     int32_t stages = at_least_one(fleet->units[fleet->unit_of[number]].pool->stages);
     for (int32_t k = 0; lane->flights && k < stages; k++) {
-        tp_heap_free(lane->flights[k].members);
-        tp_heap_free(lane->flights[k].chunks);
+        tperf_heap_free(lane->flights[k].members);
+        tperf_heap_free(lane->flights[k].chunks);
     }
-    tp_heap_free(lane->flights);
-    tp_replica_release(&lane->replica);
+    tperf_heap_free(lane->flights);
+    tperf_replica_release(&lane->replica);
 }
 
-void tp_fleet_release(tp_fleet *fleet) {
+void tperf_fleet_release(tperf_fleet *fleet) {
     for (int32_t i = 0; i < fleet->n_lanes; i++)
         release_lane(fleet, i);
-    tp_heap_free(fleet->lanes);
-    tp_heap_free(fleet->units);
-    tp_heap_free(fleet->unit_of);
-    tp_heap_free(fleet->load);
-    tp_event_queue_release(&fleet->events);
-    *fleet = (tp_fleet){0};
+    tperf_heap_free(fleet->lanes);
+    tperf_heap_free(fleet->units);
+    tperf_heap_free(fleet->unit_of);
+    tperf_heap_free(fleet->load);
+    tperf_event_queue_release(&fleet->events);
+    *fleet = (tperf_fleet){0};
 }
 
 // Beyond these preemptions without a token requests do so for ever. In the order of arrival the first
 // running request is never preempted and prefills a chunk a step, while each other one is preempted at most
 // once a step; by priority others may be ahead of the most urgent one for a while, hence the factor.
-static int64_t patience_of(const tp_fleet *fleet) {
+static int64_t patience_of(const tperf_fleet *fleet) {
     enum { FACTOR = 64, LEAST = 1000 };
-    const tp_engine *engine = &fleet->options->pool.engine;
+    const tperf_engine *engine = &fleet->options->pool.engine;
     int64_t chunk = engine->max_num_batched_tokens, longest = 0;
     int64_t threshold = engine->long_prefill_token_threshold;
     if (threshold > 0 && threshold < chunk) chunk = threshold;
@@ -234,10 +237,10 @@ static int64_t patience_of(const tp_fleet *fleet) {
     return LEAST + FACTOR * together * (longest / chunk + 2);
 }
 
-static void reset_lane(tp_fleet *fleet, int32_t number) {
-    tp_lane *lane = &fleet->lanes[number];
-    const tp_unit *unit = &fleet->units[fleet->unit_of[number]];
-    tp_replica_reset(&lane->replica, &unit->pool->engine, fleet->requests, fleet->options->heap);
+static void reset_lane(tperf_fleet *fleet, int32_t number) {
+    tperf_lane *lane = &fleet->lanes[number];
+    const tperf_unit *unit = &fleet->units[fleet->unit_of[number]];
+    tperf_replica_reset(&lane->replica, &unit->pool->engine, fleet->requests, fleet->options->heap);
     lane->replica.prefills = unit->prefills;
     lane->replica.continues = fleet->n_prefill > 0 && !unit->prefills;
     lane->fruitless = 0;
@@ -247,22 +250,22 @@ static void reset_lane(tp_fleet *fleet, int32_t number) {
     fleet->load[number] = 0;
 }
 
-static void reset(tp_fleet *fleet, size_t first, size_t stride) {
+static void reset(tperf_fleet *fleet, size_t first, size_t stride) {
     for (int32_t i = 0; i < fleet->n_lanes; i++)
         reset_lane(fleet, i);
     for (int32_t i = 0; i < fleet->n_units; i++) {
-        tp_unit *unit = &fleet->units[i];
+        tperf_unit *unit = &fleet->units[i];
         unit->called = false;
         unit->next = unit->under_way = 0;
         unit->free = unit->last = 0;
     }
-    tp_event_queue_clear(&fleet->events);
+    tperf_event_queue_clear(&fleet->events);
     fleet->next = first;
     fleet->stride = stride;
     fleet->now = 0;
     fleet->present = fleet->area = 0;
     fleet->arrived = 0;
-    fleet->totals = (tp_serve_totals){0};
+    fleet->totals = (tperf_serve_totals){0};
     if (fleet->patience == 0) fleet->patience = patience_of(fleet);
 }
 
@@ -271,44 +274,46 @@ static int32_t flight_of(int64_t data) {
     return (int32_t)(data >> 32);
 }
 
-static tp_status handle(tp_fleet *fleet, const tp_event *event, tp_error *error) {
-    switch ((tp_serve_event)event->kind) {
-    case TP_STEP_ENDS:
-        return tp_step_end(fleet, (int32_t)event->data, flight_of(event->data), error);
-    case TP_ARRIVES:
+static tperf_status handle(tperf_fleet *fleet, const tperf_event *event, tperf_error *error) {
+    switch ((tperf_serve_event)event->kind) {
+    case TPERF_STEP_ENDS:
+        return tperf_step_end(fleet, (int32_t)event->data, flight_of(event->data), error);
+    case TPERF_ARRIVES:
         return arrive(fleet, (size_t)event->data, error);
-    case TP_TRANSFERRED:
+    case TPERF_TRANSFERRED:
         return enqueue(fleet, (size_t)event->data,
-                       tp_least_loaded(fleet, fleet->n_prefill, fleet->n_lanes), error);
-    default: // TP_STEP_BEGINS
-        return tp_step_begin(fleet, (int32_t)event->data, error);
+                       tperf_least_loaded(fleet, fleet->n_prefill, fleet->n_lanes), error);
+    default: // TPERF_STEP_BEGINS
+        return tperf_step_begin(fleet, (int32_t)event->data, error);
     }
 }
 
 // Every request has left, by the one way or the other; every block is free; and Little's law holds to the tick.
-static tp_status check_conservation(const tp_fleet *fleet, size_t expected, tp_error *error) {
-    const tp_serve_totals *totals = &fleet->totals;
+static tperf_status check_conservation(const tperf_fleet *fleet, size_t expected,
+                                       tperf_error *error) {
+    const tperf_serve_totals *totals = &fleet->totals;
     uint64_t left = (uint64_t)(totals->finished + totals->rejected);
     if (NEVER(left != expected || fleet->present != 0))
-        return tp_error_set(error, TP_INVALID,
-                            "of %zu requests %llu left the simulation: a fault of tperf", expected,
-                            (unsigned long long)left);
+        return tperf_error_set(error, TPERF_INVALID,
+                               "of %zu requests %llu left the simulation: a fault of tperf",
+                               expected, (unsigned long long)left);
     for (int32_t i = 0; i < fleet->n_lanes; i++) {
-        const tp_replica *replica = &fleet->lanes[i].replica;
-        const tp_blocks *blocks = &replica->blocks;
-        bool sound = tp_blocks_sound(blocks);
+        const tperf_replica *replica = &fleet->lanes[i].replica;
+        const tperf_blocks *blocks = &replica->blocks;
+        bool sound = tperf_blocks_sound(blocks);
         if (NEVER(!sound || replica->n_running > 0 || replica->waiting.count > 0 ||
                   blocks->free != blocks->usable))
-            return tp_error_set(error, TP_INVALID,
-                                "replica %d ends with requests or blocks in use: a fault of tperf",
-                                i + 1);
+            return tperf_error_set(
+                error, TPERF_INVALID,
+                "replica %d ends with requests or blocks in use: a fault of tperf", i + 1);
     }
     if (NEVER(fleet->area != totals->residence))
-        return tp_error_set(error, TP_INVALID, "Little's law does not hold: a fault of tperf");
-    return TP_OK;
+        return tperf_error_set(error, TPERF_INVALID,
+                               "Little's law does not hold: a fault of tperf");
+    return TPERF_OK;
 }
 
-void tp_totals_add(tp_serve_totals *sum, const tp_serve_totals *t) {
+void tperf_totals_add(tperf_serve_totals *sum, const tperf_serve_totals *t) {
     if (t->finished > 0) {
         bool none = sum->finished == 0;
         if (none || t->first_arrival < sum->first_arrival) sum->first_arrival = t->first_arrival;
@@ -327,22 +332,22 @@ void tp_totals_add(tp_serve_totals *sum, const tp_serve_totals *t) {
     sum->residence += t->residence;
 }
 
-tp_status tp_fleet_run(tp_fleet *fleet, size_t first, size_t stride, tp_serve_totals *totals,
-                       tp_error *error) {
+tperf_status tperf_fleet_run(tperf_fleet *fleet, size_t first, size_t stride,
+                             tperf_serve_totals *totals, tperf_error *error) {
     reset(fleet, first, stride);
     size_t n = fleet->requests->n, expected = first < n ? (n - first - 1) / stride + 1 : 0;
     size_t at_once = fleet->options->concurrency > 0 ? (size_t)fleet->options->concurrency : 1;
     for (size_t i = 0; i < at_once && fleet->next < n; i++)
-        TP_TRY(call_next(fleet, 0, error));
+        TPERF_TRY(call_next(fleet, 0, error));
     const atomic_int *stop = fleet->options->stop;
-    tp_event event;
-    for (int64_t count = 1; tp_event_pop(&fleet->events, &event); count++) {
+    tperf_event event;
+    for (int64_t count = 1; tperf_event_pop(&fleet->events, &event); count++) {
         if (count % EVENTS_BETWEEN_STOPS == 0 && stop && atomic_load(stop))
-            return tp_error_set(error, TP_INTERRUPTED, "interrupted");
-        tp_fleet_advance(fleet, event.time);
-        TP_TRY(handle(fleet, &event, error));
+            return tperf_error_set(error, TPERF_INTERRUPTED, "interrupted");
+        tperf_fleet_advance(fleet, event.time);
+        TPERF_TRY(handle(fleet, &event, error));
     }
-    TP_TRY(check_conservation(fleet, expected, error));
-    tp_totals_add(totals, &fleet->totals);
-    return TP_OK;
+    TPERF_TRY(check_conservation(fleet, expected, error));
+    tperf_totals_add(totals, &fleet->totals);
+    return TPERF_OK;
 }

@@ -1,15 +1,15 @@
 // replica.c: see replica.h.
 #include "serve/replica.h"
 
-void tp_replica_reset(tp_replica *replica, const tp_engine *engine, const tp_requests *requests,
-                      const tp_heap *heap) {
+void tperf_replica_reset(tperf_replica *replica, const tperf_engine *engine,
+                         const tperf_requests *requests, const tperf_heap *heap) {
     replica->heap = heap;
     replica->engine = engine;
     replica->requests = requests;
-    tp_blocks_reset(&replica->blocks, engine, heap);
-    tp_waiting_reset(&replica->waiting, engine->policy == TP_QUEUE_PRIORITY, heap);
+    tperf_blocks_reset(&replica->blocks, engine, heap);
+    tperf_waiting_reset(&replica->waiting, engine->policy == TPERF_QUEUE_PRIORITY, heap);
     replica->n_running = 0;
-    replica->optimism = TP_OPTIMISM;
+    replica->optimism = TPERF_OPTIMISM;
     replica->spare = -1;
     replica->formed = INT64_MAX;
     replica->since = 0;
@@ -20,84 +20,84 @@ void tp_replica_reset(tp_replica *replica, const tp_engine *engine, const tp_req
     }
 }
 
-void tp_replica_release(tp_replica *replica) {
+void tperf_replica_release(tperf_replica *replica) {
     for (int32_t i = 0; i < replica->n_sequences; i++)
-        tp_heap_free(replica->sequences[i].holding.ids);
-    tp_heap_free(replica->sequences);
-    tp_heap_free(replica->running);
-    tp_heap_free(replica->chunks);
-    tp_waiting_release(&replica->waiting);
-    tp_blocks_release(&replica->blocks);
-    *replica = (tp_replica){0};
+        tperf_heap_free(replica->sequences[i].holding.ids);
+    tperf_heap_free(replica->sequences);
+    tperf_heap_free(replica->running);
+    tperf_heap_free(replica->chunks);
+    tperf_waiting_release(&replica->waiting);
+    tperf_blocks_release(&replica->blocks);
+    *replica = (tperf_replica){0};
 }
 
-bool tp_has_segments(const tp_requests *requests, int32_t request) {
+bool tperf_has_segments(const tperf_requests *requests, int32_t request) {
     const size_t *first = requests->first_segment;
     return first && first[request] < first[request + 1];
 }
 
 // Streams below 0 belong to nobody else.
-void tp_content_of(const tp_requests *requests, int32_t request, tp_content *content) {
-    content->answer = (int64_t)TP_ANSWERS + request;
-    content->whole = (tp_segment){-1 - (int64_t)request, requests->prompt[request]};
+void tperf_content_of(const tperf_requests *requests, int32_t request, tperf_content *content) {
+    content->answer = (int64_t)TPERF_ANSWERS + request;
+    content->whole = (tperf_segment){-1 - (int64_t)request, requests->prompt[request]};
     content->segments = &content->whole;
     content->n_segments = 1;
-    if (!tp_has_segments(requests, request)) return;
+    if (!tperf_has_segments(requests, request)) return;
     const size_t *first = &requests->first_segment[request];
     content->segments = &requests->segments[first[0]];
     content->n_segments = first[1] - first[0];
 }
 
-static tp_status grow_sequences(tp_replica *replica, tp_error *error) {
+static tperf_status grow_sequences(tperf_replica *replica, tperf_error *error) {
     int32_t capacity = 2 * replica->sequences_capacity + 16;
-    tp_sequence *sequences =
-        tp_heap_grow(replica->heap, replica->sequences, (size_t)capacity, sizeof *sequences);
+    tperf_sequence *sequences =
+        tperf_heap_grow(replica->heap, replica->sequences, (size_t)capacity, sizeof *sequences);
     if (!sequences)
-        return tp_error_set(error, TP_NO_MEMORY, "not enough memory for running requests");
+        return tperf_error_set(error, TPERF_NO_MEMORY, "not enough memory for running requests");
     replica->sequences = sequences;
     replica->sequences_capacity = capacity;
-    return TP_OK;
+    return TPERF_OK;
 }
 
-tp_status tp_replica_new_sequence(tp_replica *replica, int32_t request, int32_t *sequence,
-                                  tp_error *error) {
-    const tp_requests *requests = replica->requests;
-    tp_holding holding = {0};
+tperf_status tperf_replica_new_sequence(tperf_replica *replica, int32_t request, int32_t *sequence,
+                                        tperf_error *error) {
+    const tperf_requests *requests = replica->requests;
+    tperf_holding holding = {0};
     if (replica->spare >= 0) {
         *sequence = replica->spare;
         holding = replica->sequences[*sequence].holding;
         replica->spare = replica->sequences[*sequence].request;
     } else {
         if (replica->n_sequences == replica->sequences_capacity)
-            TP_TRY(grow_sequences(replica, error));
+            TPERF_TRY(grow_sequences(replica, error));
         *sequence = replica->n_sequences++;
     }
     int32_t prompt = requests->prompt[request];
     int32_t output = replica->prefills ? 1 : requests->output[request];
     int32_t longest = replica->engine->max_model_len, first = replica->continues ? 1 : 0;
-    replica->sequences[*sequence] = (tp_sequence){
+    replica->sequences[*sequence] = (tperf_sequence){
         .request = request,
         .known = prompt + first,
         .prompt = prompt,
         .full = output > longest - prompt ? longest : prompt + output,
         .holding = holding,
-        .shared = tp_has_segments(requests, request),
+        .shared = tperf_has_segments(requests, request),
         .first_token = -1,
         .last_token = -1,
         .detail.first_scheduled = -1,
     };
-    return TP_OK;
+    return TPERF_OK;
 }
 
-void tp_replica_end_sequence(tp_replica *replica, int32_t sequence) {
-    tp_sequence *s = &replica->sequences[sequence];
-    tp_blocks_give_back(&replica->blocks, &s->holding);
+void tperf_replica_end_sequence(tperf_replica *replica, int32_t sequence) {
+    tperf_sequence *s = &replica->sequences[sequence];
+    tperf_blocks_give_back(&replica->blocks, &s->holding);
     s->request = replica->spare;
     replica->spare = sequence;
 }
 
-void tp_replica_receive(tp_replica *replica, int64_t now) {
-    const tp_engine *engine = replica->engine;
+void tperf_replica_receive(tperf_replica *replica, int64_t now) {
+    const tperf_engine *engine = replica->engine;
     if (!engine->async_scheduling && engine->receive_interval <= 1) return;
     bool first = replica->formed == INT64_MAX;
     if (!first && ++replica->since < engine->receive_interval) return;
@@ -105,9 +105,9 @@ void tp_replica_receive(tp_replica *replica, int64_t now) {
     replica->formed = now;
 }
 
-void tp_replica_decoded(tp_replica *replica, int64_t steps) {
-    double least = TP_OPTIMISM * TP_OPTIMISM_LEAST;
+void tperf_replica_decoded(tperf_replica *replica, int64_t steps) {
+    double least = TPERF_OPTIMISM * TPERF_OPTIMISM_LEAST;
     for (int64_t i = 0; i < steps && replica->optimism > least; i++)
-        replica->optimism -= (TP_OPTIMISM - least) / TP_OPTIMISM_STEPS;
+        replica->optimism -= (TPERF_OPTIMISM - least) / TPERF_OPTIMISM_STEPS;
     if (replica->optimism < least) replica->optimism = least;
 }

@@ -21,13 +21,13 @@ static double on_line(const double *y, int32_t at, int32_t n, double part) {
     return n > 1 ? y[at] + part * (y[at + 1] - y[at]) : y[at];
 }
 
-static double line_at(const tp_line *line, double x) {
+static double line_at(const tperf_line *line, double x) {
     double part;
     int32_t at = piece_of(line->x, line->n, x, &part);
     return on_line(line->y, at, line->n, part);
 }
 
-static double surface_at(const tp_surface *s, double x, double y) {
+static double surface_at(const tperf_surface *s, double x, double y) {
     double across, along;
     int32_t row = piece_of(s->x, s->nx, x, &across), column = piece_of(s->y, s->ny, y, &along);
     const double *first = s->z + (size_t)row * (size_t)s->ny;
@@ -37,7 +37,7 @@ static double surface_at(const tp_surface *s, double x, double y) {
 }
 
 // The tokens that kernels run over: CUDA graphs are captured for a few sizes, and a batch fills up to the next.
-static double padded(const tp_step_table *t, double tokens) {
+static double padded(const tperf_step_table *t, double tokens) {
     if (t->n_graphs == 0 || tokens > t->graphs[t->n_graphs - 1]) return tokens;
     double part;
     int32_t at = piece_of(t->graphs, t->n_graphs, tokens, &part);
@@ -47,7 +47,7 @@ static double padded(const tp_step_table *t, double tokens) {
 
 // Products, norms and collectives see the sum of all tokens. Those of latent attention and of state-space layers
 // differ between prefills and decodes, and each has its part of them.
-static double tokens_time(const tp_step_table *t, const tp_step_work *work) {
+static double tokens_time(const tperf_step_table *t, const tperf_step_work *work) {
     double decodes = (double)work->decode_tokens, prefills = (double)work->prefill_tokens;
     double all = padded(t, decodes + prefills), seconds = 0;
     if (decodes > 0) seconds += decodes * line_at(&t->decode_tokens, all);
@@ -56,7 +56,7 @@ static double tokens_time(const tp_step_table *t, const tp_step_work *work) {
 }
 
 // All decodes are one kernel, which shares its keys out evenly among the units.
-static double decodes_time(const tp_step_table *t, const tp_step_work *work) {
+static double decodes_time(const tperf_step_table *t, const tperf_step_work *work) {
     double n = (double)work->decodes, seconds = 0;
     if (work->decodes == 0) return 0;
     if (t->decode.nx) seconds += surface_at(&t->decode, n, (double)work->decode_context / n);
@@ -67,8 +67,8 @@ static double decodes_time(const tp_step_table *t, const tp_step_work *work) {
 
 // Attention of a step. All prefills are one kernel: it takes at least as long as the longest chunk alone, and at least
 // as long as what each adds to a kernel that fills the machine. Decodes are in it too, or before it.
-static double attention_time(const tp_step_table *t, const tp_step_work *work,
-                             const tp_chunk *chunks) {
+static double attention_time(const tperf_step_table *t, const tperf_step_work *work,
+                             const tperf_chunk *chunks) {
     double decodes = decodes_time(t, work), longest = 0, sum = 0;
     if (t->chunk.nx == 0 || work->prefills == 0) return decodes;
     bool together = work->decodes > 0 && !t->separate;
@@ -81,7 +81,7 @@ static double attention_time(const tp_step_table *t, const tp_step_work *work,
 }
 
 // No step is faster than its launches, which a graph spares it.
-static double launch_time(const tp_step_table *t, const tp_step_work *work) {
+static double launch_time(const tperf_step_table *t, const tperf_step_work *work) {
     double most = t->n_graphs > 0 ? t->graphs[t->n_graphs - 1] : 0;
     bool eager = (t->eager_prefills && work->prefills > 0) ||
                  (double)(work->decode_tokens + work->prefill_tokens) > most;
@@ -92,7 +92,8 @@ typedef struct parts {
     double layers, rows, host, send;
 } parts;
 
-static parts parts_of(const tp_step_table *t, const tp_step_work *work, const tp_chunk *chunks) {
+static parts parts_of(const tperf_step_table *t, const tperf_step_work *work,
+                      const tperf_chunk *chunks) {
     double rows = (double)(work->decode_tokens + work->prefills);
     double tokens = (double)(work->decode_tokens + work->prefill_tokens);
     double layers = tokens_time(t, work) + attention_time(t, work, chunks);
@@ -105,27 +106,28 @@ static parts parts_of(const tp_step_table *t, const tp_step_work *work, const tp
     };
 }
 
-double tp_step_table_seconds(const tp_step_table *t, const tp_step_work *work,
-                             const tp_chunk *chunks) {
+double tperf_step_table_seconds(const tperf_step_table *t, const tperf_step_work *work,
+                                const tperf_chunk *chunks) {
     parts p = parts_of(t, work, chunks);
     double sends = t->stages > 1 ? (t->stages - 1) * p.send : 0;
     return p.host + p.layers + p.rows + sends;
 }
 
-static int64_t ticks_of(const tp_step_table *t, double seconds) {
+static int64_t ticks_of(const tperf_step_table *t, double seconds) {
     double ticks = t->ticks_per_second * seconds;
     return ticks < 0x1p62 ? (int64_t)(ticks + 0.5) : INT64_MAX;
 }
 
-int64_t tp_step_table_ticks(const void *context, const tp_step_work *work, const tp_chunk *chunks) {
-    const tp_step_table *t = context;
-    return ticks_of(t, tp_step_table_seconds(t, work, chunks));
+int64_t tperf_step_table_ticks(const void *context, const tperf_step_work *work,
+                               const tperf_chunk *chunks) {
+    const tperf_step_table *t = context;
+    return ticks_of(t, tperf_step_table_seconds(t, work, chunks));
 }
 
 // Of the last stage, which has the head besides its layers.
-int64_t tp_step_table_stage_ticks(const void *context, const tp_step_work *work,
-                                  const tp_chunk *chunks) {
-    const tp_step_table *t = context;
+int64_t tperf_step_table_stage_ticks(const void *context, const tperf_step_work *work,
+                                     const tperf_chunk *chunks) {
+    const tperf_step_table *t = context;
     parts p = parts_of(t, work, chunks);
     double stages = t->stages > 1 ? t->stages : 1;
     return ticks_of(t, p.host + p.layers / stages + p.rows + (stages > 1 ? p.send : 0));

@@ -1,4 +1,4 @@
-// summary.c: tp_serve_summarize: latencies, their quantiles, goodput, saturation.
+// summary.c: tperf_serve_summarize: latencies, their quantiles, goodput, saturation.
 #include <math.h>
 #include <string.h>
 
@@ -61,8 +61,8 @@ static double mean(const double *v, size_t n) {
     return sum / (double)n;
 }
 
-static tp_latencies figures(double *v, size_t n) {
-    tp_latencies f = {.mean = mean(v, n)};
+static tperf_latencies figures(double *v, size_t n) {
+    tperf_latencies f = {.mean = mean(v, n)};
     f.p50 = quantile(v, n, 0.50);
     f.p90 = quantile(v, n, 0.90);
     f.p99 = quantile(v, n, 0.99);
@@ -84,18 +84,18 @@ static double margin(double squares, size_t section, size_t least) {
 }
 
 // Values are in the order of the requests.
-static tp_latencies margins(double *v, size_t n, const tp_latencies *all) {
+static tperf_latencies margins(double *v, size_t n, const tperf_latencies *all) {
     size_t section = n / SECTIONS;
-    tp_latencies sum = {0};
+    tperf_latencies sum = {0};
     for (size_t s = 0; s < SECTIONS && section > 0; s++) {
         size_t first = s * n / SECTIONS, end = (s + 1) * n / SECTIONS;
-        tp_latencies f = figures(v + first, end - first);
+        tperf_latencies f = figures(v + first, end - first);
         sum.mean += (f.mean - all->mean) * (f.mean - all->mean);
         sum.p50 += (f.p50 - all->p50) * (f.p50 - all->p50);
         sum.p90 += (f.p90 - all->p90) * (f.p90 - all->p90);
         sum.p99 += (f.p99 - all->p99) * (f.p99 - all->p99);
     }
-    return (tp_latencies){
+    return (tperf_latencies){
         margin(sum.mean, section, LEAST_MEAN),
         margin(sum.p50, section, LEAST_P50),
         margin(sum.p90, section, LEAST_P90),
@@ -104,35 +104,36 @@ static tp_latencies margins(double *v, size_t n, const tp_latencies *all) {
 }
 
 // values and copy: as many numbers; both are reordered.
-static tp_quantiles quantiles(double *values, double *copy, size_t n) {
-    const tp_latencies none = {NAN, NAN, NAN, NAN};
-    if (n == 0) return (tp_quantiles){NAN, NAN, NAN, NAN, none};
+static tperf_quantiles quantiles(double *values, double *copy, size_t n) {
+    const tperf_latencies none = {NAN, NAN, NAN, NAN};
+    if (n == 0) return (tperf_quantiles){NAN, NAN, NAN, NAN, none};
     memcpy(copy, values, n * sizeof *copy);
-    tp_latencies f = figures(copy, n);
-    return (tp_quantiles){f.mean, f.p50, f.p90, f.p99, margins(values, n, &f)};
+    tperf_latencies f = figures(copy, n);
+    return (tperf_quantiles){f.mean, f.p50, f.p90, f.p99, margins(values, n, &f)};
 }
 
 // --- latencies ---
 
-typedef double latency(const tp_requests *requests, const tp_served *served, size_t i);
+typedef double latency(const tperf_requests *requests, const tperf_served *served, size_t i);
 
-static double ttft(const tp_requests *requests, const tp_served *served, size_t i) {
+static double ttft(const tperf_requests *requests, const tperf_served *served, size_t i) {
     return (double)(served->first_token[i] - requests->arrival[i]);
 }
 
-static double e2e(const tp_requests *requests, const tp_served *served, size_t i) {
+static double e2e(const tperf_requests *requests, const tperf_served *served, size_t i) {
     return (double)(served->last_token[i] - requests->arrival[i]);
 }
 
 // Not a number for an answer of one token.
-static double tpot(const tp_requests *requests, const tp_served *served, size_t i) {
+static double tpot(const tperf_requests *requests, const tperf_served *served, size_t i) {
     (void)requests;
     if (served->tokens[i] < 2) return NAN;
     return (double)(served->last_token[i] - served->first_token[i]) / (served->tokens[i] - 1);
 }
 
-static tp_quantiles of_all(const tp_requests *requests, const tp_served *served, latency *of,
-                           double *values) { // room for twice as many
+static tperf_quantiles of_all(const tperf_requests *requests, const tperf_served *served,
+                              latency *of,
+                              double *values) { // room for twice as many
     size_t n = 0;
     for (size_t i = 0; i < served->n; i++) {
         if (served->tokens[i] == 0) continue;
@@ -142,8 +143,8 @@ static tp_quantiles of_all(const tp_requests *requests, const tp_served *served,
     return quantiles(values, values + served->n + 1, n);
 }
 
-static bool is_good(const tp_requests *requests, const tp_served *served, size_t i,
-                    const tp_objective *o) {
+static bool is_good(const tperf_requests *requests, const tperf_served *served, size_t i,
+                    const tperf_objective *o) {
     if (served->tokens[i] == 0) return false;
     return ttft(requests, served, i) <= o->ttft && e2e(requests, served, i) <= o->e2e &&
            !(tpot(requests, served, i) > o->tpot);
@@ -154,7 +155,7 @@ static bool is_good(const tp_requests *requests, const tp_served *served, size_t
 // In the long run a queue either settles or grows with time. Here it grows when those who arrived in the
 // last quarter of the span of arrivals waited half as long again as those in the second one (the first
 // fills the engines), and when that rise means more requests than chance makes of n arrivals.
-static bool is_saturated(const tp_requests *requests, const tp_served *served) {
+static bool is_saturated(const tperf_requests *requests, const tperf_served *served) {
     double sum[4] = {0}, count[4] = {0};
     int64_t first = INT64_MAX, last = 0;
     for (size_t i = 0; i < served->n; i++) {
@@ -177,20 +178,20 @@ static bool is_saturated(const tp_requests *requests, const tp_served *served) {
     return late > 1.5 * early && (late - early) * n / span > sqrt(n);
 }
 
-tp_status tp_serve_summarize(const tp_requests *requests, const tp_served *served,
-                             const tp_objective *objective, tp_serve_summary *summary,
-                             tp_error *error) {
-    double *values = tp_heap_new(served->heap, 2 * (served->n + 1), sizeof *values);
+tperf_status tperf_serve_summarize(const tperf_requests *requests, const tperf_served *served,
+                                   const tperf_objective *objective, tperf_serve_summary *summary,
+                                   tperf_error *error) {
+    double *values = tperf_heap_new(served->heap, 2 * (served->n + 1), sizeof *values);
     if (!values)
-        return tp_error_set(error, TP_NO_MEMORY,
-                            "not enough memory for the latencies of %zu requests", served->n);
+        return tperf_error_set(error, TPERF_NO_MEMORY,
+                               "not enough memory for the latencies of %zu requests", served->n);
     summary->ttft = of_all(requests, served, ttft, values);
     summary->tpot = of_all(requests, served, tpot, values);
     summary->e2e = of_all(requests, served, e2e, values);
-    tp_heap_free(values);
+    tperf_heap_free(values);
     summary->good = 0;
     for (size_t i = 0; i < served->n; i++)
         summary->good += is_good(requests, served, i, objective);
     summary->saturated = is_saturated(requests, served);
-    return TP_OK;
+    return TPERF_OK;
 }

@@ -4,18 +4,18 @@
 
 #include "step/writer.h"
 
-static bool grow(tp_writer *w) {
-    tp_task_list *list = w->list;
+static bool grow(tperf_writer *w) {
+    tperf_task_list *list = w->list;
     size_t capacity = list->capacity ? 2 * list->capacity : 64;
-    tp_task *tasks = tp_heap_grow(w->step->heap, list->tasks, capacity, sizeof *tasks);
+    tperf_task *tasks = tperf_heap_grow(w->step->heap, list->tasks, capacity, sizeof *tasks);
     if (!tasks) return false;
     list->tasks = tasks;
     list->capacity = capacity;
     return true;
 }
 
-void tp_write(tp_writer *w, tp_task task) {
-    tp_task_list *list = w->list;
+void tperf_write(tperf_writer *w, tperf_task task) {
+    tperf_task_list *list = w->list;
     if (!(task.stop > task.start) || w->no_memory) return;
     if (list->n == list->capacity && !grow(w)) {
         w->no_memory = true;
@@ -26,29 +26,29 @@ void tp_write(tp_writer *w, tp_task task) {
     list->tasks[list->n++] = task;
 }
 
-void tp_write_next(tp_writer *w, tp_task task) {
+void tperf_write_next(tperf_writer *w, tperf_task task) {
     task.start = w->now;
     task.stop = w->now + task.seconds;
-    tp_write(w, task);
+    tperf_write(w, task);
     w->now = task.stop;
 }
 
-static tp_group group_of(const tp_writer *w, const tp_comm *comm) {
-    const tp_step *s = w->step;
-    return (tp_group){s->network->sizes[comm->axis_index],
-                      s->candidate->placement.fast[comm->axis_index]};
+static tperf_group group_of(const tperf_writer *w, const tperf_comm *comm) {
+    const tperf_step *s = w->step;
+    return (tperf_group){s->network->sizes[comm->axis_index],
+                         s->candidate->placement.fast[comm->axis_index]};
 }
 
 // One of an op's collectives, of `panels` panels of `all` of them.
-static tp_task collective(const tp_writer *w, const tp_op *op, const tp_comm *comm, double panels,
-                          double all, bool again) {
-    const tp_step *s = w->step;
-    const tp_platform *on = &s->job->on;
-    tp_route route = tp_comm_route(comm, on, group_of(w, comm), all);
-    double seconds = tp_comm_time(comm, on, s->network->sizes, &s->candidate->placement, all);
-    return (tp_task){
-        .kind = TP_TASK_COLLECTIVE,
-        .resources = tp_tiers(route.fast_bytes, route.nic_bytes),
+static tperf_task collective(const tperf_writer *w, const tperf_op *op, const tperf_comm *comm,
+                             double panels, double all, bool again) {
+    const tperf_step *s = w->step;
+    const tperf_platform *on = &s->job->on;
+    tperf_route route = tperf_comm_route(comm, on, group_of(w, comm), all);
+    double seconds = tperf_comm_time(comm, on, s->network->sizes, &s->candidate->placement, all);
+    return (tperf_task){
+        .kind = TPERF_TASK_COLLECTIVE,
+        .resources = tperf_tiers(route.fast_bytes, route.nic_bytes),
         .again = again,
         .op = op,
         .comm = comm,
@@ -59,48 +59,48 @@ static tp_task collective(const tp_writer *w, const tp_op *op, const tp_comm *co
     };
 }
 
-static tp_task kernel(const tp_op *op, double seconds, bool again) {
-    return (tp_task){.kind = TP_TASK_KERNEL,
-                     .resources = TP_ON_COMPUTE,
-                     .again = again,
-                     .op = op,
-                     .seconds = seconds};
+static tperf_task kernel(const tperf_op *op, double seconds, bool again) {
+    return (tperf_task){.kind = TPERF_TASK_KERNEL,
+                        .resources = TPERF_ON_COMPUTE,
+                        .again = again,
+                        .op = op,
+                        .seconds = seconds};
 }
 
 // A kernel waits for what it gathers, and what it made is reduced or sent on.
-static bool comes_first(const tp_comm *comm) {
-    return comm->kind == TP_ALL_GATHER || comm->kind == TP_BROADCAST;
+static bool comes_first(const tperf_comm *comm) {
+    return comm->kind == TPERF_ALL_GATHER || comm->kind == TPERF_BROADCAST;
 }
 
-static void write_serial(tp_writer *w, const tp_op *op, const tp_pass *pass, bool first,
+static void write_serial(tperf_writer *w, const tperf_op *op, const tperf_pass *pass, bool first,
                          bool again) {
     for (int i = 0; i < pass->n_comms; i++)
-        if (!pass->comms[i].beside && pass->comms[i].chunking == TP_UNCHUNKED &&
+        if (!pass->comms[i].beside && pass->comms[i].chunking == TPERF_UNCHUNKED &&
             comes_first(&pass->comms[i]) == first)
-            tp_write_next(w, collective(w, op, &pass->comms[i], 1, 1, again));
+            tperf_write_next(w, collective(w, op, &pass->comms[i], 1, 1, again));
 }
 
 // The collectives of a pass that run beside its kernel, one after the other: `panels` panels of `all` of each.
 typedef struct row {
-    const tp_op *op;
-    const tp_pass *pass;
+    const tperf_op *op;
+    const tperf_pass *pass;
     double panels, all;
     double pace; // seconds that one of theirs takes where each panel waits for a kernel
     double span; // that all take
     bool again;
 } row;
 
-static bool in_row(const row *r, const tp_comm *comm) {
+static bool in_row(const row *r, const tperf_comm *comm) {
     return r->op->panels || comm->beside;
 }
 
 // The parts of a row between `from` and `to` of its span, which begins at `at`.
-static void write_beside(tp_writer *w, const row *r, double at, double from, double to) {
+static void write_beside(tperf_writer *w, const row *r, double at, double from, double to) {
     double begin = 0;
     for (int i = 0; i < r->pass->n_comms; i++) {
-        const tp_comm *comm = &r->pass->comms[i];
+        const tperf_comm *comm = &r->pass->comms[i];
         if (!in_row(r, comm)) continue;
-        tp_task task = collective(w, r->op, comm, r->panels, r->all, r->again);
+        tperf_task task = collective(w, r->op, comm, r->panels, r->all, r->again);
         double whole = r->pace * task.seconds, low = fmax(begin, from),
                high = fmin(begin + whole, to);
         begin += whole;
@@ -113,33 +113,33 @@ static void write_beside(tp_writer *w, const row *r, double at, double from, dou
         task.bytes *= part;
         task.fast_bytes *= part;
         task.nic_bytes *= part;
-        tp_write(w, task);
+        tperf_write(w, task);
     }
 }
 
 // Of one panel; *slowing: that it takes from the kernel.
-static double seconds_of(const tp_writer *w, const row *r, double *slowing) {
+static double seconds_of(const tperf_writer *w, const row *r, double *slowing) {
     double sum = 0;
     *slowing = 0;
     for (int i = 0; i < r->pass->n_comms; i++) {
-        const tp_comm *comm = &r->pass->comms[i];
+        const tperf_comm *comm = &r->pass->comms[i];
         if (!in_row(r, comm)) continue;
         double seconds = collective(w, r->op, comm, 1, r->all, r->again).seconds;
         sum += seconds;
-        *slowing += tp_comm_share(comm, &w->step->job->on) * seconds;
+        *slowing += tperf_comm_share(comm, &w->step->job->on) * seconds;
     }
     return sum;
 }
 
 // The row of a pass, and what the kernel's `work` waits for it. Of SUMMA's panels the first travels alone, each further
 // one while the panel before it is multiplied (docs/model.md section 3.1).
-static row row_of(const tp_writer *w, const tp_op *op, const tp_pass *pass, double work, bool again,
-                  double *late) {
-    row r = {op, pass, 1, tp_panels_of(op, w->step->candidate->placement.panels), 1, 0, again};
-    const tp_platform *on = &w->step->job->on;
+static row row_of(const tperf_writer *w, const tperf_op *op, const tperf_pass *pass, double work,
+                  bool again, double *late) {
+    row r = {op, pass, 1, tperf_panels_of(op, w->step->candidate->placement.panels), 1, 0, again};
+    const tperf_platform *on = &w->step->job->on;
     double slowing, one = seconds_of(w, &r, &slowing);
     r.span = one;
-    *late = tp_late_time(op, on, r.all, one, r.all * slowing, work);
+    *late = tperf_late_time(op, on, r.all, one, r.all * slowing, work);
     if (!op->panels || one == 0) return r;
     bool exactly = on->rules->panels_overlap_exactly;
     r.panels = exactly ? r.all - 1 : r.all;
@@ -148,41 +148,41 @@ static row row_of(const tp_writer *w, const tp_op *op, const tp_pass *pass, doub
     return r;
 }
 
-static void write_first_panel(tp_writer *w, const tp_op *op, const tp_pass *pass, double panels,
-                              bool again) {
+static void write_first_panel(tperf_writer *w, const tperf_op *op, const tperf_pass *pass,
+                              double panels, bool again) {
     for (int i = 0; i < pass->n_comms; i++)
-        tp_write_next(w, collective(w, op, &pass->comms[i], 1, panels, again));
+        tperf_write_next(w, collective(w, op, &pass->comms[i], 1, panels, again));
 }
 
-static bool has_chunks(const tp_pass *pass) {
+static bool has_chunks(const tperf_pass *pass) {
     for (int i = 0; i < pass->n_comms; i++)
-        if (pass->comms[i].chunking != TP_UNCHUNKED) return true;
+        if (pass->comms[i].chunking != TPERF_UNCHUNKED) return true;
     return false;
 }
 
 // The collectives beside a product in chunks that starts at `start` and works so long; what they hold up.
-static double write_chunks(tp_writer *w, const tp_op *op, const tp_pass *pass, double start,
-                           double work, bool again) {
-    const tp_step *s = w->step;
+static double write_chunks(tperf_writer *w, const tperf_op *op, const tperf_pass *pass,
+                           double start, double work, bool again) {
+    const tperf_step *s = w->step;
     double chunks = (double)pass->chunks, part = work / chunks, late = 0;
     for (int i = 0; i < pass->n_comms; i++) {
-        const tp_comm *comm = &pass->comms[i];
-        if (comm->chunking == TP_UNCHUNKED) continue;
-        bool ring = comm->chunking == TP_RING;
-        tp_task task = collective(w, op, comm, ring ? 1 : chunks, ring ? 1 : chunks, again);
+        const tperf_comm *comm = &pass->comms[i];
+        if (comm->chunking == TPERF_UNCHUNKED) continue;
+        bool ring = comm->chunking == TPERF_RING;
+        tperf_task task = collective(w, op, comm, ring ? 1 : chunks, ring ? 1 : chunks, again);
         double one = ring ? 0 : task.seconds / chunks;
         task.beside = true;
         task.start = start + (ring ? 0 : part);
         task.stop = task.start + fmax(task.seconds, (chunks - 1) * part + one);
-        late += tp_late_chunks(comm, &s->job->on, s->network->sizes, &s->candidate->placement,
-                               chunks, work);
-        tp_write(w, task);
+        late += tperf_late_chunks(comm, &s->job->on, s->network->sizes, &s->candidate->placement,
+                                  chunks, work);
+        tperf_write(w, task);
     }
     return late;
 }
 
-void tp_write_op(tp_writer *w, const tp_op *op, const tp_pass *pass, const tp_pass_cost *cost,
-                 double put_off, bool again) {
+void tperf_write_op(tperf_writer *w, const tperf_op *op, const tperf_pass *pass,
+                    const tperf_pass_cost *cost, double put_off, bool again) {
     double work = cost->compute + cost->exposed_memory, late;
     double chunks = has_chunks(pass) ? cost->chunked * work : 0;
     row beside = row_of(w, op, pass, work - chunks, again, &late);
@@ -192,22 +192,23 @@ void tp_write_op(tp_writer *w, const tp_op *op, const tp_pass *pass, const tp_pa
         write_serial(w, op, pass, true, again);
     double start = w->now;
     late += write_chunks(w, op, pass, start, chunks, again);
-    tp_task task = kernel(op, work - put_off, again);
+    tperf_task task = kernel(op, work - put_off, again);
     w->now = start + task.seconds + late;
     task.start = start;
     task.stop =
         op->panels ? w->now : start + task.seconds; // the kernel of panels waits for each of them
-    tp_write(w, task);
+    tperf_write(w, task);
     write_beside(w, &beside, start, 0, w->now - start);
     if (!op->panels) write_serial(w, op, pass, false, again);
 }
 
-void tp_write_weight_grad(tp_writer *w, const tp_op *op, const tp_pass_cost *cost, double put_off) {
+void tperf_write_weight_grad(tperf_writer *w, const tperf_op *op, const tperf_pass_cost *cost,
+                             double put_off) {
     if (!(put_off > 0)) return;
     double work = cost->compute + cost->exposed_memory, start = w->now, late;
     double chunks = has_chunks(&op->backward) ? cost->chunked * work : 0;
     row beside = row_of(w, op, &op->backward, work - chunks, false, &late);
     double done = work - put_off + late; // while the pass ran that put it off
-    tp_write_next(w, kernel(op, put_off, false));
+    tperf_write_next(w, kernel(op, put_off, false));
     write_beside(w, &beside, start - done, done, beside.span);
 }

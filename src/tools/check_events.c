@@ -19,7 +19,7 @@ static void *resize(void *owner, void *block, size_t old_size, size_t new_size) 
     return NULL;
 }
 
-static const tp_heap heap = {resize, NULL};
+static const tperf_heap heap = {resize, NULL};
 
 static void demand(int held, const char *what) {
     if (held) return;
@@ -35,14 +35,14 @@ static int64_t draw(int64_t n) { // Knuth's generator, modulo 2^64
 }
 
 typedef struct kept {
-    tp_event event;
-    tp_event_handle handle;
+    tperf_event event;
+    tperf_event_handle handle;
 } kept;
 
 static size_t first_of(const kept *list, size_t n) {
     size_t best = 0;
     for (size_t i = 1; i < n; i++) {
-        const tp_event *a = &list[i].event, *b = &list[best].event;
+        const tperf_event *a = &list[i].event, *b = &list[best].event;
         if (a->time < b->time || (a->time == b->time && a->kind < b->kind) ||
             (a->time == b->time && a->kind == b->kind && a->sequence < b->sequence))
             best = i;
@@ -51,38 +51,38 @@ static size_t first_of(const kept *list, size_t n) {
 }
 
 // Few different times and kinds, so that most events tie.
-static void add(tp_event_queue *queue, kept *list, size_t *n) {
+static void add(tperf_event_queue *queue, kept *list, size_t *n) {
     kept *k = &list[(*n)++];
     k->event =
-        (tp_event){draw(10) * (INT64_MAX / 10), draw(3) - 1, queue->next_sequence, draw(1000)};
-    tp_status status =
-        tp_event_push(queue, k->event.time, k->event.kind, k->event.data, &k->handle, NULL);
-    demand(status == TP_OK, "a push with memory");
+        (tperf_event){draw(10) * (INT64_MAX / 10), draw(3) - 1, queue->next_sequence, draw(1000)};
+    tperf_status status =
+        tperf_event_push(queue, k->event.time, k->event.kind, k->event.data, &k->handle, NULL);
+    demand(status == TPERF_OK, "a push with memory");
 }
 
-static void take_first(tp_event_queue *queue, kept *list, size_t *n) {
+static void take_first(tperf_event_queue *queue, kept *list, size_t *n) {
     size_t at = first_of(list, *n);
-    tp_event got;
-    demand(tp_event_first(queue)->sequence == list[at].event.sequence, "the first event");
-    demand(tp_event_pop(queue, &got), "a pop");
+    tperf_event got;
+    demand(tperf_event_first(queue)->sequence == list[at].event.sequence, "the first event");
+    demand(tperf_event_pop(queue, &got), "a pop");
     demand(got.time == list[at].event.time && got.kind == list[at].event.kind &&
                got.sequence == list[at].event.sequence && got.data == list[at].event.data,
            "the event popped");
-    demand(!tp_event_remove(queue, list[at].handle), "a handle of an event that has left");
+    demand(!tperf_event_remove(queue, list[at].handle), "a handle of an event that has left");
     list[at] = list[--*n];
 }
 
-static void take_any(tp_event_queue *queue, kept *list, size_t *n) {
+static void take_any(tperf_event_queue *queue, kept *list, size_t *n) {
     size_t at = (size_t)draw((int64_t)*n);
-    demand(tp_event_remove(queue, list[at].handle), "a removal");
-    demand(!tp_event_remove(queue, list[at].handle), "a second removal");
+    demand(tperf_event_remove(queue, list[at].handle), "a removal");
+    demand(!tperf_event_remove(queue, list[at].handle), "a second removal");
     list[at] = list[--*n];
 }
 
 static void compare_with_a_list(void) {
     static kept list[MOST];
-    tp_event_queue queue = {.heap = &heap};
-    tp_event event;
+    tperf_event_queue queue = {.heap = &heap};
+    tperf_event event;
     size_t n = 0;
     for (int round = 0; round < ROUNDS; round++) {
         int64_t what = draw(round / 1000 % 2 ? 5 : 3); // now it grows, now it shrinks
@@ -98,28 +98,29 @@ static void compare_with_a_list(void) {
             add(&queue, list, &n);
         demand(queue.count == n, "the number of events");
     }
-    tp_event_queue_clear(&queue);
-    demand(!tp_event_pop(&queue, &event) && !tp_event_first(&queue), "a queue that was cleared");
-    tp_event_queue_release(&queue);
-    demand(!tp_event_pop(&queue, &event) && !tp_event_remove(&queue, 0),
+    tperf_event_queue_clear(&queue);
+    demand(!tperf_event_pop(&queue, &event) && !tperf_event_first(&queue),
+           "a queue that was cleared");
+    tperf_event_queue_release(&queue);
+    demand(!tperf_event_pop(&queue, &event) && !tperf_event_remove(&queue, 0),
            "a queue that was released");
 }
 
 // A push that finds no memory leaves the queue as it was.
 static void run_out_of_memory(void) {
     for (int most = 0; most < 6; most++) {
-        tp_event_queue queue = {.heap = &heap};
-        tp_error error;
+        tperf_event_queue queue = {.heap = &heap};
+        tperf_error error;
         int64_t pushed = 0;
         allocations_left = most;
-        while (tp_event_push(&queue, -pushed, 0, pushed, NULL, &error) == TP_OK)
+        while (tperf_event_push(&queue, -pushed, 0, pushed, NULL, &error) == TPERF_OK)
             pushed++;
         demand(queue.count == (size_t)pushed, "the number of events after a failure");
-        tp_event event;
+        tperf_event event;
         for (int64_t i = pushed; i-- > 0;)
-            demand(tp_event_pop(&queue, &event) && event.data == i, "an event after a failure");
+            demand(tperf_event_pop(&queue, &event) && event.data == i, "an event after a failure");
         allocations_left = -1;
-        tp_event_queue_release(&queue);
+        tperf_event_queue_release(&queue);
     }
 }
 

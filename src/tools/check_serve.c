@@ -1,4 +1,4 @@
-// check_serve.c: tp_serve_run with the n-th allocation failing, for every n: an error each time, and nothing leaks.
+// check_serve.c: tperf_serve_run with the n-th allocation failing, for every n: an error each time, and nothing leaks.
 // spec/serve_core_spec.lua builds and runs it with sanitizers.
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void *resize(void *owner, void *block, size_t old_size, size_t new_size) 
     return NULL;
 }
 
-static const tp_heap heap = {resize, NULL};
+static const tperf_heap heap = {resize, NULL};
 
 static void demand(int was_held, const char *what, long number) {
     if (was_held) return;
@@ -26,7 +26,7 @@ static void demand(int was_held, const char *what, long number) {
     exit(1);
 }
 
-static int64_t step(const void *context, const tp_step_work *work, const tp_chunk *chunks) {
+static int64_t step(const void *context, const tperf_step_work *work, const tperf_chunk *chunks) {
     (void)context;
     (void)chunks;
     return 1000 + work->decode_tokens + work->prefill_tokens;
@@ -37,78 +37,78 @@ enum { REQUESTS = 60 };
 static int64_t arrival[REQUESTS];
 static int32_t prompt[REQUESTS], output[REQUESTS], priority[REQUESTS];
 static size_t first_segment[REQUESTS + 1];
-static tp_segment segments[2 * REQUESTS];
+static tperf_segment segments[2 * REQUESTS];
 
-static tp_requests requests_of(int shared) {
+static tperf_requests requests_of(int shared) {
     for (int i = 0; i < REQUESTS; i++) {
         arrival[i] = (REQUESTS - i) / 3 * 700; // not in order
         prompt[i] = 20 + 7 * i % 50;
         output[i] = 5 + 11 * i % 40;
         priority[i] = i % 3;
         first_segment[i] = (size_t)(2 * i);
-        segments[2 * i] = (tp_segment){i % 4, 16};
-        segments[2 * i + 1] = (tp_segment){100 + i, prompt[i] - 16};
+        segments[2 * i] = (tperf_segment){i % 4, 16};
+        segments[2 * i + 1] = (tperf_segment){100 + i, prompt[i] - 16};
     }
     first_segment[REQUESTS] = 2 * REQUESTS;
-    return (tp_requests){REQUESTS, arrival, prompt, output, priority, shared ? first_segment : NULL,
-                         segments};
+    return (tperf_requests){
+        REQUESTS, arrival, prompt, output, priority, shared ? first_segment : NULL, segments};
 }
 
-static tp_status run(const tp_serve_options *options, int shared, int64_t *preemptions) {
-    tp_requests requests = requests_of(shared);
-    tp_served served;
-    tp_serve_summary summary;
-    tp_objective objective = {1e9, 1e9, 1e9};
-    tp_error error;
-    tp_status status = tp_serve_run(options, &requests, NULL, &served, &error);
-    if (status == TP_OK)
-        status = tp_serve_summarize(&requests, &served, &objective, &summary, &error);
+static tperf_status run(const tperf_serve_options *options, int shared, int64_t *preemptions) {
+    tperf_requests requests = requests_of(shared);
+    tperf_served served;
+    tperf_serve_summary summary;
+    tperf_objective objective = {1e9, 1e9, 1e9};
+    tperf_error error;
+    tperf_status status = tperf_serve_run(options, &requests, NULL, &served, &error);
+    if (status == TPERF_OK)
+        status = tperf_serve_summarize(&requests, &served, &objective, &summary, &error);
     *preemptions += served.totals.preemptions;
-    tp_served_release(&served);
+    tperf_served_release(&served);
     return status;
 }
 
 int main(void) {
     static const int32_t accepted[] = {0, 1, 2, 2, 1};
-    const tp_engine engine = {.max_num_seqs = 40,
-                              .max_num_batched_tokens = 64,
-                              .max_model_len = 200,
-                              .block_size = 8,
-                              .num_blocks = 60,
-                              .chunked_prefill = true};
+    const tperf_engine engine = {.max_num_seqs = 40,
+                                 .max_num_batched_tokens = 64,
+                                 .max_model_len = 200,
+                                 .block_size = 8,
+                                 .num_blocks = 60,
+                                 .chunked_prefill = true};
     enum { OPTIONS = 7 };
-    const tp_serve_pool pool = {.engine = engine, .step_time = {.ticks = step}, .replicas = 1};
-    tp_serve_options options[OPTIONS] = {{.pool = pool, .heap = &heap}};
+    const tperf_serve_pool pool = {.engine = engine, .step_time = {.ticks = step}, .replicas = 1};
+    tperf_serve_options options[OPTIONS] = {{.pool = pool, .heap = &heap}};
     for (int i = 1; i < OPTIONS; i++)
         options[i] = options[0];
     options[1].pool.engine.prefix_caching = true;
     options[1].keep_requests = options[1].keep_steps = true;
-    options[2].pool.engine.policy = TP_QUEUE_PRIORITY;
-    options[2].pool.engine.drafting = (tp_drafting){TP_DRAFT_EAGLE, 2, accepted, 5, 0, 0};
+    options[2].pool.engine.policy = TPERF_QUEUE_PRIORITY;
+    options[2].pool.engine.drafting = (tperf_drafting){TPERF_DRAFT_EAGLE, 2, accepted, 5, 0, 0};
     options[2].concurrency = 30;
     options[3].pool.engine.prefix_caching = true;
     options[3].pool.engine.num_blocks = 30;
     options[3].pool.replicas = 3;
-    const tp_prefill_pool prefill = {.pool = pool, .ticks = 100, .ticks_per_token = 3};
+    const tperf_prefill_pool prefill = {.pool = pool, .ticks = 100, .ticks_per_token = 3};
     options[4].prefill = &prefill;
     options[4].pool.ranks = 2;
     options[4].pool.engine.num_blocks = 30;
     options[4].keep_requests = true;
     options[5].pool.stages = 3;
-    options[5].pool.engine.scheduler = TP_SCHEDULER_SGLANG;
+    options[5].pool.engine.scheduler = TPERF_SCHEDULER_SGLANG;
     options[5].pool.engine.prefix_caching = true;
     options[5].pool.engine.num_blocks = 30;
-    options[6].pool.engine.scheduler = TP_SCHEDULER_TENSORRT_LLM;
+    options[6].pool.engine.scheduler = TPERF_SCHEDULER_TENSORRT_LLM;
     options[6].front_end_per_token = 3;
     long failures = 0;
     int64_t preemptions = 0;
     for (int i = 0; i < OPTIONS; i++) {
         for (long n = 0;; n++) {
             allocations_left = n;
-            tp_status status = run(&options[i], i == 1 || i == 3 || i == 5, &preemptions);
+            tperf_status status = run(&options[i], i == 1 || i == 3 || i == 5, &preemptions);
             demand(held == 0, "nothing may leak", n);
-            demand(status == TP_OK || status == TP_NO_MEMORY, "memory is what is missing", n);
-            if (status == TP_OK) break;
+            demand(status == TPERF_OK || status == TPERF_NO_MEMORY, "memory is what is missing", n);
+            if (status == TPERF_OK) break;
             failures++;
         }
     }

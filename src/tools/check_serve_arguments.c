@@ -1,4 +1,4 @@
-// check_serve_arguments.c: what tp_serve_run refuses of a C program's options and requests, one wrong thing at a time.
+// check_serve_arguments.c: what tperf_serve_run refuses of a C program's options and requests, one wrong thing at a time.
 // spec/serve_core_spec.lua builds and runs it.
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,32 +14,32 @@ static void *resize(void *owner, void *block, size_t old_size, size_t new_size) 
     return NULL;
 }
 
-static const tp_heap heap = {resize, NULL};
+static const tperf_heap heap = {resize, NULL};
 
-static int64_t step(const void *context, const tp_step_work *work, const tp_chunk *chunks) {
+static int64_t step(const void *context, const tperf_step_work *work, const tperf_chunk *chunks) {
     (void)work;
     (void)chunks;
     return *(const int64_t *)context;
 }
 
 // A sound question, of which refused() has one thing made wrong.
-static tp_serve_options options;
-static tp_requests requests;
+static tperf_serve_options options;
+static tperf_requests requests;
 static int64_t ticks, arrival[2];
 static int32_t prompt[2], output[2], accepted[1];
 static size_t first_segment[3];
-static tp_segment segments[2];
+static tperf_segment segments[2];
 static int refusals;
 
 static void set_sound(void) {
-    options = (tp_serve_options){
+    options = (tperf_serve_options){
         .pool = {.engine = {.max_num_seqs = 4,
                             .max_num_batched_tokens = 32,
                             .max_model_len = 64,
                             .block_size = 4,
                             .num_blocks = 40,
                             .chunked_prefill = true,
-                            .drafting = {TP_DRAFT_NGRAM, 2, accepted, 1, 0, 0}},
+                            .drafting = {TPERF_DRAFT_NGRAM, 2, accepted, 1, 0, 0}},
                  .step_time = {step, NULL, &ticks, 0},
                  .replicas = 1},
         .heap = &heap,
@@ -49,10 +49,10 @@ static void set_sound(void) {
     for (int i = 0; i < 2; i++) {
         arrival[i] = i;
         prompt[i] = output[i] = 8;
-        segments[i] = (tp_segment){i, 8};
+        segments[i] = (tperf_segment){i, 8};
         first_segment[i + 1] = (size_t)i + 1;
     }
-    requests = (tp_requests){2, arrival, prompt, output, NULL, first_segment, segments};
+    requests = (tperf_requests){2, arrival, prompt, output, NULL, first_segment, segments};
 }
 
 static void demand(bool held, const char *what, const char *message) {
@@ -63,13 +63,13 @@ static void demand(bool held, const char *what, const char *message) {
 
 // Runs the question, now wrong, and makes it sound again.
 static void refused(const char *reason) {
-    tp_served served;
-    tp_error error = {{0}};
-    tp_status status = tp_serve_run(&options, &requests, NULL, &served, &error);
-    demand(status == TP_INVALID, reason, "is no refusal");
+    tperf_served served;
+    tperf_error error = {{0}};
+    tperf_status status = tperf_serve_run(&options, &requests, NULL, &served, &error);
+    demand(status == TPERF_INVALID, reason, "is no refusal");
     demand(strstr(error.message, reason) != NULL, reason, error.message);
     demand(!served.first_token && !served.steps, reason, "leaves something to release");
-    demand(tp_serve_run(&options, &requests, NULL, &served, NULL) == TP_INVALID, reason,
+    demand(tperf_serve_run(&options, &requests, NULL, &served, NULL) == TPERF_INVALID, reason,
            "needs no place for a message");
     set_sound();
     refusals++;
@@ -98,8 +98,8 @@ static void refuse_requests(void) {
     requests.n = INT32_MAX, refused("too many requests");
     prompt[1] = 0, refused("request 2: prompt and output must be from 1");
     output[1] = 0, refused("request 2: prompt and output must be from 1");
-    prompt[1] = TP_LONGEST + 1, refused("request 2: prompt and output must be from 1");
-    output[1] = TP_LONGEST + 1, refused("request 2: prompt and output must be from 1");
+    prompt[1] = TPERF_LONGEST + 1, refused("request 2: prompt and output must be from 1");
+    output[1] = TPERF_LONGEST + 1, refused("request 2: prompt and output must be from 1");
     arrival[1] = -1, refused("request 2: arrives before the time 0");
     segments[1].tokens = 0, refused("request 2: a segment needs a stream from 0 on");
     segments[1].stream = -1, refused("request 2: a segment needs a stream from 0 on");
@@ -121,44 +121,44 @@ static void refuse_times(void) {
 // A run looks for the wish to stop now and then.
 static void stop_when_asked(void) {
     atomic_int stop = 0;
-    tp_served served;
+    tperf_served served;
     options.stop = &stop;
     options.pool.engine.num_blocks = 0, options.pool.engine.max_model_len = 10000;
     output[0] = output[1] = 9000;
-    demand(tp_serve_run(&options, &requests, NULL, &served, NULL) == TP_OK, "a stop",
+    demand(tperf_serve_run(&options, &requests, NULL, &served, NULL) == TPERF_OK, "a stop",
            "was not asked");
-    tp_served_release(&served);
+    tperf_served_release(&served);
     stop = 1;
-    demand(tp_serve_run(&options, &requests, NULL, &served, NULL) == TP_INTERRUPTED, "a stop",
+    demand(tperf_serve_run(&options, &requests, NULL, &served, NULL) == TPERF_INTERRUPTED, "a stop",
            "was asked");
     set_sound();
 }
 
 // Every replica on its own finds the same fault; the message is the first one's, whoever ran it.
 static void refuse_replicas(void) {
-    tp_pool *pool = tp_pool_new(2);
+    tperf_pool *pool = tperf_pool_new(2);
     for (int threads = 1; threads <= 2; threads++) {
-        tp_served served;
-        tp_error error;
+        tperf_served served;
+        tperf_error error;
         options.pool.replicas = 2;
         ticks = -1;
-        tp_status status =
-            tp_serve_run(&options, &requests, threads > 1 ? pool : NULL, &served, &error);
-        demand(status == TP_INVALID && strstr(error.message, "at tick 0"), "replicas",
+        tperf_status status =
+            tperf_serve_run(&options, &requests, threads > 1 ? pool : NULL, &served, &error);
+        demand(status == TPERF_INVALID && strstr(error.message, "at tick 0"), "replicas",
                error.message);
         set_sound();
         refusals++;
     }
-    tp_pool_free(pool);
+    tperf_pool_free(pool);
 }
 
 static void accept_the_sound(void) {
-    tp_served served;
-    tp_error error = {{0}};
-    demand(tp_serve_run(&options, &requests, NULL, &served, &error) == TP_OK, "sound",
+    tperf_served served;
+    tperf_error error = {{0}};
+    demand(tperf_serve_run(&options, &requests, NULL, &served, &error) == TPERF_OK, "sound",
            error.message);
     demand(served.totals.finished == 2, "sound", "is answered");
-    tp_served_release(&served);
+    tperf_served_release(&served);
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
 // embed.c: host tool of the build. Prints a C table of the Lua files named as arguments
-// ("lua/tperf/init.lua" is module "tperf", "lua/tperf/model.lua" is "tperf.model"): their text and, where it is built
+// ("lua/tperf/init.lua" is module "tperf", "lua/tperf/describe/model/init.lua" is "tperf.model"): their text and, where it is built
 // with TPERF_COMPILES for the processor and the Lua that will run them, what they compile to.
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,7 +109,7 @@ int main(int argc, char **argv) {
         print_bytes("text", i, &texts[i]);
         print_bytes("code", i, &codes[i]);
     }
-    printf("const tp_embedded tp_embedded_modules[] = {\n");
+    printf("const tperf_embedded tperf_embedded_modules[] = {\n");
     for (size_t i = 0; i < count; i++) {
         printf("    {\"");
         print_module_name(argv[i + 1]);
@@ -118,7 +118,7 @@ int main(int argc, char **argv) {
         free(texts[i].bytes);
         free(codes[i].bytes);
     }
-    printf("    {0, 0, 0, 0, 0, 0},\n};\nconst char tp_embedded_compiler[] = \"%s\";\n",
+    printf("    {0, 0, 0, 0, 0, 0},\n};\nconst char tperf_embedded_compiler[] = \"%s\";\n",
            compiler());
     free(texts);
     free(codes);

@@ -8,17 +8,17 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_tree(const tp_yaml_document *document) {
+static void check_tree(const tperf_yaml_document *document) {
     for (size_t i = 0; i < document->count; i++) {
-        const tp_yaml_node *node = &document->nodes[i];
+        const tperf_yaml_node *node = &document->nodes[i];
         if (node->end <= i || node->end > document->count) abort();
         if (node->mark.line == 0 || node->mark.column == 0) abort();
-        if (node->kind == TP_YAML_STRING &&
+        if (node->kind == TPERF_YAML_STRING &&
             document->text[node->value.string.at + node->value.string.size] != '\0')
             abort();
         if (node->key_mark.line > 0) {
-            const tp_yaml_node *found =
-                tp_yaml_find(document, document->text + node->key, node->key_size);
+            const tperf_yaml_node *found =
+                tperf_yaml_find(document, document->text + node->key, node->key_size);
             if (found && (found < document->nodes || found >= document->nodes + document->count))
                 abort();
         }
@@ -27,12 +27,12 @@ static void check_tree(const tp_yaml_document *document) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    tp_yaml_document document;
-    tp_error error = {0};
-    if (tp_yaml_read((const char *)data, size, &document, &error) == TP_OK)
+    tperf_yaml_document document;
+    tperf_error error = {0};
+    if (tperf_yaml_read((const char *)data, size, &document, &error) == TPERF_OK)
         check_tree(&document);
     else if (!strchr(error.message, ':'))
         abort();
-    tp_yaml_release(&document);
+    tperf_yaml_release(&document);
     return 0;
 }

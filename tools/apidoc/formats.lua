@@ -1,12 +1,12 @@
 --- The fields of models and systems, nested ones by their paths; what they mean stands beside them in the schema's
 --- source: "field = checker, -- meaning", or on a line of its own before it.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local schemas = require "apidoc.schemas"
 
 local formats = {}
 
 local SOURCES = {
-  model = { "lua/tperf/arch/records.lua", "lua/tperf/arch/description.lua" }, system = { "lua/tperf/system.lua" },
+  model = { "lua/tperf/describe/model/records.lua", "lua/tperf/describe/model/description.lua" }, system = { "lua/tperf/describe/system.lua" },
 }
 
 -- Path -> meaning, added to `found`, from the indentation of the source: a record's fields stand deeper than its name.

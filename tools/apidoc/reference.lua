@@ -1,5 +1,5 @@
 --- The reference of the library: its public functions with what they accept and return, from comments and schemas.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local comments = require "apidoc.comments"
 local formats = require "apidoc.formats"
 local schemas = require "apidoc.schemas"
@@ -25,8 +25,8 @@ local INHERITED = { ["tperf.train"] = "tperf.search", ["tperf.layer"] = "tperf.s
 local SHARED = {
   ["tperf.plot."] = { { "lua/tperf/plot/figure.lua", "figure.common" }, { "lua/tperf/plot/xy.lua", "xy.schema" },
     { "lua/tperf/plot/map.lua", "map.schema" } },
-  ["tperf.op."] = { { "lua/tperf/op.lua", 1 } }, ["tperf.strategy.define"] = { { "lua/tperf/strategy/init.lua", 1 } },
-  ["tperf.report.print"] = { { "lua/tperf/report/text.lua", "text.table", "options?" } },
+  ["tperf.op."] = { { "lua/tperf/describe/op.lua", 1 } }, ["tperf.strategy.define"] = { { "lua/tperf/describe/strategy/init.lua", 1 } },
+  ["tperf.report.print"] = { { "lua/tperf/output/text.lua", "text.table", "options?" } },
 }
 
 -- What checks its arguments in another way.
@@ -48,7 +48,7 @@ local function file_of(name)
   for _, pattern in ipairs { "lua/tperf/%s.lua", "lua/tperf/%s/init.lua" } do
     if exists(pattern:format(name)) then return pattern:format(name) end
   end
-  if name == "architecture" then return "lua/tperf/arch/init.lua" end
+  if name == "architecture" then return "lua/tperf/describe/arch/init.lua" end
 end
 
 -- The comment of a function: above its definition, above the assignment of that name, or at the head of its file.

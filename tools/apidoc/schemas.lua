@@ -1,5 +1,5 @@
 --- What the library accepts, as data: the schema that a function checks its arguments with, and types of checkers.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 
 local schemas = {}
 

@@ -1,11 +1,11 @@
 --- Fuzzes what reads tables and logs: tables written in every way that RFC 4180 and its neighbours allow must come
 --- back; tables of measurements and logs of nccl-tests with mistakes in them must be answered or refused at the
 --- caller's line.
-local csv_reader = require "tperf.import.csv"
+local csv_reader = require "tperf.input.csv"
 local nccl_tests = require "tperf.import.nccl_tests"
 local program = require "program" -- spec/program.lua
-local sources = require "tperf.calibrate.sources"
-local text_file = require "tperf.import.text"
+local sources = require "tperf.measured.calibrate.sources"
+local text_file = require "tperf.input.text"
 local tperf = require "tperf"
 local wrong = require "fuzz.wrong"
 

@@ -1,7 +1,7 @@
 --- Fuzzes what reads JSON: values written in every way that JSON allows must come back; files of models, systems and
 --- software with mistakes in them must be answered or refused at the caller's line.
 local core = require "tperf.core"
-local encode = require "tperf.report.json".encode
+local encode = require "tperf.output.json".encode
 local program = require "program" -- spec/program.lua
 local tperf = require "tperf"
 local wrong = require "fuzz.wrong"

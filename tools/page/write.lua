@@ -1,9 +1,9 @@
 -- Usage: tperf run --trust tools/page/write.lua FOLDER FILE. Writes tperf in a browser, one file, from the module that
 -- Emscripten left in FOLDER, the parts in src/page, and the data.
-local hover = require "tperf.report.hover"
-local report = require "tperf.report.json"
-local sheet = require "tperf.report.sheet"
-local timelines = require "tperf.timeline.page"
+local hover = require "tperf.output.hover"
+local report = require "tperf.output.json"
+local sheet = require "tperf.output.sheet"
+local timelines = require "tperf.timeline.picture.page"
 
 local folder, into = arg[1], arg[2]
 

@@ -14,11 +14,11 @@
 --   host.line()                       read(prompt, complete), a line edited by libedit; nil where that is not installed
 --   host.safe.NAME                    stand-ins for standard functions (see cli/sandbox.lua)
 -- and the arguments, from 0. Returns the exit status: 0 done, 1 error (raised), 2 wrong usage.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local core = require "tperf.core"
 local commands = require "tperf.cli.commands"
-local in_options = require "tperf.cli.in_options"
-local options = require "tperf.cli.options"
+local in_options = require "tperf.cli.ask.in_options"
+local options = require "tperf.base.options"
 
 local function wrong(name, message)
   io.stderr:write(("tperf: %s\n"):format(message))

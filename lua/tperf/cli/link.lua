@@ -1,8 +1,8 @@
 --- Links into the page (src/page/state.js): a view, and the options of its command by their long names.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local commands = require "tperf.cli.commands"
-local number = require "tperf.report.number"
-local options = require "tperf.cli.options"
+local number = require "tperf.output.number"
+local options = require "tperf.base.options"
 
 local link = {}
 

@@ -1,7 +1,7 @@
 --- Traces of PyTorch's profiler (Kineto's JSON, torch.profiler's export_chrome_trace): what ran on the GPU, by kinds
 -- that a prediction has, too.
-local check = require "tperf.check"
-local json = require "tperf.import.json"
+local check = require "tperf.base.check"
+local json = require "tperf.input.json"
 
 local kineto = {}
 

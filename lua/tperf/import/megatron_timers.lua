@@ -1,7 +1,7 @@
 --- The timers that Megatron-LM prints (--timing-log-level 1 or 2; --timing-log-option max, minmax or all), and the time
 -- of an iteration, from a log of a run. What several iterations print is averaged, the first left out.
-local check = require "tperf.check"
-local text_file = require "tperf.import.text"
+local check = require "tperf.base.check"
+local text_file = require "tperf.input.text"
 
 local timers = {}
 

@@ -1,7 +1,7 @@
 --- Logs of nccl-tests and rccl-tests (all_reduce_perf and the others), as printed, and their two bandwidths.
 -- algbw = size / time; busbw = algbw x a factor by collective, so that it compares with the link's speed
 -- (PERFORMANCE.md of nccl-tests). Size is the larger of the buffers, time the out-of-place one.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 
 local nccl_tests = {}
 

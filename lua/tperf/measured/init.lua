@@ -7,13 +7,13 @@
 -- or, of serving, where one simulation answers several rows (tperf.measured.serving.cases):
 --   cases(rows, path, options, tell) -> cases with metric, engine, model and gpu, and those left out
 --   others(cases, path) -> what other simulators predicted of the same (optional)
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local core = require "tperf.core"
-local csv = require "tperf.import.csv"
+local csv = require "tperf.input.csv"
 local gpus = require "tperf.measured.gpus"
-local rules = require "tperf.rules"
-local progress = require "tperf.progress"
-local system = require "tperf.system"
+local rules = require "tperf.describe.rules"
+local progress = require "tperf.base.progress"
+local system = require "tperf.describe.system"
 
 local measured = {}
 

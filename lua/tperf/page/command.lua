@@ -1,9 +1,9 @@
 --- The options of commands as a page's form holds them: texts by long names.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local commands = require "tperf.cli.commands"
-local in_options = require "tperf.cli.in_options"
-local number = require "tperf.report.number"
-local options = require "tperf.cli.options"
+local in_options = require "tperf.cli.ask.in_options"
+local number = require "tperf.output.number"
+local options = require "tperf.base.options"
 
 local command = {}
 

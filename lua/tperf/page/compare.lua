@@ -1,7 +1,7 @@
 --- Compare: systems beside each other, for training by the number of GPUs, for serving by their Pareto fronts.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local command = require "tperf.page.command"
-local configuration = require "tperf.cli.configuration"
+local configuration = require "tperf.cli.ask.configuration"
 local grid = require "tperf.page.grid"
 
 local compare = {}

@@ -1,7 +1,7 @@
 --- Rows as a page's sortable table: what people read, and what it is sorted by.
-local fitted = require "tperf.cli.fitted"
-local shown = require "tperf.cli.shown"
-local text = require "tperf.report.text"
+local fitted = require "tperf.cli.answer.fitted"
+local shown = require "tperf.cli.answer.shown"
+local text = require "tperf.output.text"
 
 --- { columns = { { title =, align = } … }, rows = { { cells = { text … }, sort = { number or text … } } … } }
 ---@param rows table[]

@@ -2,9 +2,9 @@
 --   { ask = "plan", … }: the module beside this one, and the function in it, that answers
 -- with `values`, the options of a command by their long names, as texts, and "model" for its argument; an answer that
 -- is an error is { error = message }.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local core = require "tperf.core"
-local json = require "tperf.report.json"
+local json = require "tperf.output.json"
 
 -- ask -> the module that has the function of that name.
 local ASKS <const> = {

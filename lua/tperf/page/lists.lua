@@ -1,5 +1,5 @@
 --- What there is to choose from.
-local resource = require "tperf.resource"
+local catalogue = require "tperf.base.catalogue"
 
 local lists = {}
 
@@ -7,8 +7,8 @@ local lists = {}
 function lists.lists()
   local tperf = require "tperf"
   return {
-    models = resource.list "models", systems = resource.list "systems", software = resource.list "software",
-    schedules = tperf.schedule.names(), strategies = require "tperf.strategy".names(), rules = tperf.rules.names(),
+    models = catalogue.list "models", systems = catalogue.list "systems", software = catalogue.list "software",
+    schedules = tperf.schedule.names(), strategies = require "tperf.describe.strategy".names(), rules = tperf.rules.names(),
     version = tperf.version,
   }
 end

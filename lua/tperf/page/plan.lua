@@ -1,12 +1,12 @@
 --- Plan: the best ways to train a model on a cluster, and one of them in detail.
 local command = require "tperf.page.command"
-local configuration = require "tperf.cli.configuration"
-local format = require "tperf.report.format"
+local configuration = require "tperf.cli.ask.configuration"
+local format = require "tperf.output.format"
 local grid = require "tperf.page.grid"
-local parts = require "tperf.cli.parts"
-local refusal = require "tperf.refusal"
-local stages = require "tperf.cli.stages"
-local view = require "tperf.timeline.view"
+local parts = require "tperf.cli.answer.parts"
+local refusal = require "tperf.base.refusal"
+local stages = require "tperf.cli.answer.stages"
+local view = require "tperf.timeline.picture.view"
 
 local plan = {}
 

@@ -1,7 +1,7 @@
 --- Schedules: pipeline schedules side by side.
 local command = require "tperf.page.command"
 local commands = require "tperf.cli.commands"
-local view = require "tperf.timeline.view"
+local view = require "tperf.timeline.picture.view"
 
 local schedules = {}
 

@@ -1,8 +1,8 @@
 --- Serve: requests through an engine, and what latencies become as more of them arrive.
 local command = require "tperf.page.command"
 local grid = require "tperf.page.grid"
-local of = require "tperf.cli.serving_answer"
-local serving_question = require "tperf.cli.serving_question"
+local of = require "tperf.cli.answer.serving"
+local serving_question = require "tperf.cli.ask.serving"
 
 local serve = {}
 

@@ -1,9 +1,9 @@
 --- Configurations side by side: above, how each cuts its work, and its memory; below, where its time goes.
 local bars = require "tperf.plot.bars"
-local check = require "tperf.check"
-local columns = require "tperf.report.columns"
+local check = require "tperf.base.check"
+local columns = require "tperf.output.columns"
 local panels = require "tperf.plot.panels"
-local strategy = require "tperf.strategy"
+local strategy = require "tperf.describe.strategy"
 
 local WHAT = "plot.configurations"
 

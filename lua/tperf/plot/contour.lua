@@ -1,11 +1,11 @@
 --- Filled contours: a value over a plane, with marked points.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
-local isoband = require "tperf.plot.isoband"
+local isoband = require "tperf.plot.draw.isoband"
 local map = require "tperf.plot.map"
-local rows = require "tperf.plot.rows"
-local scale = require "tperf.plot.scale"
-local style = require "tperf.plot.style"
+local rows = require "tperf.plot.draw.rows"
+local scale = require "tperf.plot.draw.scale"
+local style = require "tperf.plot.draw.style"
 local xy = require "tperf.plot.xy"
 
 local WHAT = "plot.contour"

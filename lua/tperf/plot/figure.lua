@@ -1,10 +1,10 @@
 --- What every plot is: something that draws itself on a canvas, and can be saved, printed and put into reports.
-local check = require "tperf.check"
-local canvas = require "tperf.plot.canvas"
-local gnuplot = require "tperf.plot.gnuplot"
-local output = require "tperf.report.output"
-local svg = require "tperf.plot.svg"
-local terminal = require "tperf.report.terminal"
+local check = require "tperf.base.check"
+local canvas = require "tperf.plot.draw.canvas"
+local gnuplot = require "tperf.plot.draw.gnuplot"
+local output = require "tperf.output.file"
+local svg = require "tperf.plot.draw.svg"
+local terminal = require "tperf.output.terminal"
 
 local stdout = io.output -- scripts may lose io; standard output stays open to plots
 

@@ -1,12 +1,12 @@
 --- Heat maps: a value for each pair of names or numbers, one cell each.
-local canvas = require "tperf.plot.canvas"
-local check = require "tperf.check"
+local canvas = require "tperf.plot.draw.canvas"
+local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
-local format = require "tperf.report.format"
+local format = require "tperf.output.format"
 local map = require "tperf.plot.map"
-local rows = require "tperf.plot.rows"
-local scale = require "tperf.plot.scale"
-local style = require "tperf.plot.style"
+local rows = require "tperf.plot.draw.rows"
+local scale = require "tperf.plot.draw.scale"
+local style = require "tperf.plot.draw.style"
 
 local WHAT = "plot.heatmap"
 

@@ -1,11 +1,11 @@
 --- Line charts: one or several series over a linear, logarithmic or named x axis.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
-local format = require "tperf.report.format"
-local rows = require "tperf.plot.rows"
-local scale = require "tperf.plot.scale"
-local style = require "tperf.plot.style"
-local guides = require "tperf.plot.guides"
+local format = require "tperf.output.format"
+local rows = require "tperf.plot.draw.rows"
+local scale = require "tperf.plot.draw.scale"
+local style = require "tperf.plot.draw.style"
+local guides = require "tperf.plot.draw.guides"
 local xy = require "tperf.plot.xy"
 
 local WHAT = "plot.lines"

@@ -1,14 +1,14 @@
 --- What filled contours and heat maps share: values on a grid, the colour bar, marked points.
-local axes = require "tperf.plot.axes"
-local canvas = require "tperf.plot.canvas"
-local check = require "tperf.check"
+local axes = require "tperf.plot.draw.axes"
+local canvas = require "tperf.plot.draw.canvas"
+local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
-local format = require "tperf.report.format"
-local map_text = require "tperf.plot.map_text"
-local rows = require "tperf.plot.rows"
-local scale = require "tperf.plot.scale"
-local style = require "tperf.plot.style"
-local units = require "tperf.units"
+local format = require "tperf.output.format"
+local map_text = require "tperf.plot.draw.map_text"
+local rows = require "tperf.plot.draw.rows"
+local scale = require "tperf.plot.draw.scale"
+local style = require "tperf.plot.draw.style"
+local units = require "tperf.base.units"
 
 local map = {}
 

@@ -1,6 +1,6 @@
 --- Several plots in one figure, one above the other.
-local canvas = require "tperf.plot.canvas"
-local check = require "tperf.check"
+local canvas = require "tperf.plot.draw.canvas"
+local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
 
 local WHAT = "plot.panels"

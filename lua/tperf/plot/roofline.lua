@@ -1,11 +1,11 @@
 --- Rooflines (Williams, Waterman, Patterson: "Roofline", CACM 52(4), 2009): kernels below what a machine can do.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
-local format = require "tperf.report.format"
-local rows = require "tperf.plot.rows"
-local style = require "tperf.plot.style"
-local system = require "tperf.system"
-local guides = require "tperf.plot.guides"
+local format = require "tperf.output.format"
+local rows = require "tperf.plot.draw.rows"
+local style = require "tperf.plot.draw.style"
+local system = require "tperf.describe.system"
+local guides = require "tperf.plot.draw.guides"
 local xy = require "tperf.plot.xy"
 
 local WHAT = "plot.roofline"

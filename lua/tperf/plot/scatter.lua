@@ -1,11 +1,11 @@
 --- Scatter plots, with the Pareto front where asked.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
-local format = require "tperf.report.format"
-local pareto = require "tperf.plot.pareto"
-local rows = require "tperf.plot.rows"
-local style = require "tperf.plot.style"
-local guides = require "tperf.plot.guides"
+local format = require "tperf.output.format"
+local pareto = require "tperf.base.pareto"
+local rows = require "tperf.plot.draw.rows"
+local style = require "tperf.plot.draw.style"
+local guides = require "tperf.plot.draw.guides"
 local xy = require "tperf.plot.xy"
 
 local WHAT = "plot.scatter"

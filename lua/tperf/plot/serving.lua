@@ -1,5 +1,5 @@
 --- What tperf.serve answered, as plots: each request's time, what engines hold over time, latency against load.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
 local lines = require "tperf.plot.lines"
 local panels = require "tperf.plot.panels"

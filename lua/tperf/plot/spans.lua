@@ -1,11 +1,11 @@
 --- Spans of time in lanes, such as what requests do one above the other: a Gantt chart.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
-local format = require "tperf.report.format"
-local guides = require "tperf.plot.guides"
-local rows = require "tperf.plot.rows"
-local style = require "tperf.plot.style"
-local terminal = require "tperf.report.terminal"
+local format = require "tperf.output.format"
+local guides = require "tperf.plot.draw.guides"
+local rows = require "tperf.plot.draw.rows"
+local style = require "tperf.plot.draw.style"
+local terminal = require "tperf.output.terminal"
 local xy = require "tperf.plot.xy"
 
 local WHAT <const> = "plot.spans"

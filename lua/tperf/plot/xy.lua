@@ -1,15 +1,15 @@
 --- Series of points in a frame of two numeric axes: what line charts, scatter plots and rooflines have in common.
-local axes = require "tperf.plot.axes"
-local band = require "tperf.plot.band"
-local braille = require "tperf.plot.braille"
-local canvas = require "tperf.plot.canvas"
-local check = require "tperf.check"
-local clip = require "tperf.plot.clip"
+local axes = require "tperf.plot.draw.axes"
+local band = require "tperf.plot.draw.band"
+local braille = require "tperf.plot.draw.braille"
+local canvas = require "tperf.plot.draw.canvas"
+local check = require "tperf.base.check"
+local clip = require "tperf.plot.draw.clip"
 local figure = require "tperf.plot.figure"
-local format = require "tperf.report.format"
-local guides = require "tperf.plot.guides"
-local scale = require "tperf.plot.scale"
-local style = require "tperf.plot.style"
+local format = require "tperf.output.format"
+local guides = require "tperf.plot.draw.guides"
+local scale = require "tperf.plot.draw.scale"
+local style = require "tperf.plot.draw.style"
 
 local xy = {}
 

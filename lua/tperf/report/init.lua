@@ -1,22 +1,22 @@
 --- Reports: tables from plain rows, and whole documents of text, tables and figures.
-local html = require "tperf.report.html"
-local json = require "tperf.report.json"
-local layout = require "tperf.report.layout"
-local markdown = require "tperf.report.markdown"
-local save = require "tperf.report.save"
-local shape = require "tperf.report.shape"
-local terminal = require "tperf.report.terminal"
-local text = require "tperf.report.text"
+local html = require "tperf.output.html"
+local json = require "tperf.output.json"
+local layout = require "tperf.report.cut"
+local markdown = require "tperf.output.markdown"
+local save = require "tperf.output.save"
+local shape = require "tperf.output.shape"
+local terminal = require "tperf.output.terminal"
+local text = require "tperf.output.text"
 
 local stdout = io.output -- scripts may lose io; standard output stays open to reports
 
 local report = {
   text = text.table,
-  csv = require "tperf.report.csv",
+  csv = require "tperf.output.csv",
   json = json.rows,
   launch = require "tperf.export.launch".text,
   markdown = markdown.table,
-  new = require "tperf.report.document",
+  new = require "tperf.output.document",
   configurations = layout.columns,
   layout = layout.sizes,
   placement = layout.placement,

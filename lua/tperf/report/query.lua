@@ -1,5 +1,5 @@
 --- Questions to databases: what a sweep keeps (tperf.sweep's cache), or any file of SQLite.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local core = require "tperf.core"
 
 local WHAT <const> = "report.query"

@@ -1,11 +1,11 @@
 --- A measured step beside the predicted one: how long each kind of kernel and collective takes in both, where the
 -- difference lies, and both drawn on one axis of time. Measured are traces of PyTorch's profiler, of one GPU, and the
 -- timers that Megatron-LM prints.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local kineto = require "tperf.import.kineto"
-local ranks = require "tperf.export.ranks"
+local ranks = require "tperf.timeline.ranks"
 local tasks = require "tperf.timeline.tasks"
-local text_file = require "tperf.import.text"
+local text_file = require "tperf.input.text"
 local timers = require "tperf.import.megatron_timers"
 local work = require "tperf.timeline.work"
 

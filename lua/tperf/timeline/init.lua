@@ -1,7 +1,7 @@
 --- A simulated schedule.
-local check = require "tperf.check"
-local costs = require "tperf.timeline.costs"
-local units = require "tperf.units"
+local check = require "tperf.base.check"
+local costs = require "tperf.describe.schedule.costs"
+local units = require "tperf.base.units"
 
 ---@class tperf.timeline a simulated schedule, in the caller's units of time and memory
 ---@field schedule string
@@ -181,7 +181,7 @@ function timeline:beside(path, options) return require "tperf.timeline.beside".o
 ---@param folder string
 ---@param options? table  name, ranks
 ---@return string[] paths
-function timeline:chakra(folder, options) return require "tperf.export.chakra".write(self, folder, options) end
+function timeline:chakra(folder, options) return require "tperf.timeline.chakra".write(self, folder, options) end
 
 local FORM = { svg = "svg", html = "html", json = "trace", txt = "text" }
 
@@ -193,7 +193,7 @@ function timeline:save(path, options)
   if not form then
     check.fail("timeline:save: the path must end in .svg, .html, .json or .txt, got %s", check.show(path))
   end
-  require "tperf.report.output".write(path, self[form](self, options))
+  require "tperf.output.file".write(path, self[form](self, options))
 end
 
 return timeline

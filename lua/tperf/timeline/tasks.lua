@@ -1,8 +1,8 @@
 --- The tasks of a model's timeline: kernels, collectives, messages, exchanges with replicas, launches and the
 -- optimizer's step, each on the resources that it keeps busy. The core makes one list for each kind of chunk and pass
 -- (include/tperf/step.h); the passes of the schedule say when each of them runs.
-local check = require "tperf.check"
-local palette = require "tperf.timeline.palette"
+local check = require "tperf.base.check"
+local palette = require "tperf.timeline.picture.palette"
 
 local tasks = {}
 

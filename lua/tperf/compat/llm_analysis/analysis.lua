@@ -1,5 +1,5 @@
 --- llm-analysis's class LLMAnalysis of revision 0571436: one deployment, its get_* quantities and update_* methods.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local setup = require "tperf.compat.llm_analysis.setup"
 local memory = require "tperf.compat.llm_analysis.memory"
 local latency = require "tperf.compat.llm_analysis.latency"

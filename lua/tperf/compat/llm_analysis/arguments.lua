@@ -1,5 +1,5 @@
 --- Every argument of train and infer: its checker, and for the command line and the manual its kind and meaning.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local revisions = require "tperf.compat.llm_analysis.revisions"
 
 local arguments = {}

@@ -1,6 +1,6 @@
 --- The formulas of upstream.lua corrected, field by field under the same names (Qn as there). Extra fields a
 -- model, gpu or dtype table may have then: see docs/compat_llm_analysis.md.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local memory = require "tperf.compat.llm_analysis.memory"
 local latency = require "tperf.compat.llm_analysis.latency"
 local max, min = math.max, math.min

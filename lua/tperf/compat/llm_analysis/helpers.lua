@@ -1,8 +1,8 @@
 --- The functions of upstream's module `config`: its configurations listed, found, read, written.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local core = require "tperf.core"
-local json = require "tperf.report.json"
-local output = require "tperf.report.output"
+local json = require "tperf.output.json"
+local output = require "tperf.output.file"
 local configs = require "tperf.compat.llm_analysis.configs"
 local python = require "tperf.compat.llm_analysis.python"
 local revisions = require "tperf.compat.llm_analysis.revisions"

@@ -1,5 +1,5 @@
 --- infer(): section 9.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local setup = require "tperf.compat.llm_analysis.setup"
 local memory = require "tperf.compat.llm_analysis.memory"
 local latency = require "tperf.compat.llm_analysis.latency"

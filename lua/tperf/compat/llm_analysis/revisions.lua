@@ -1,7 +1,7 @@
 --- The revisions of llm-analysis: what 0571436 (the documented one, tag v0.2.2) has otherwise than d841e40.
 -- Every difference is a field that both tables below have, or that upstream.lua has for d841e40 and `older` here. The
 -- corrections of fixed.lua are of d841e40. m, b and s are as in upstream.lua.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local setup = require "tperf.compat.llm_analysis.setup"
 local memory = require "tperf.compat.llm_analysis.memory"
 local python = require "tperf.compat.llm_analysis.python"

@@ -2,8 +2,8 @@
 -- m (a "setup") holds: h f r a a_kv g d L l V s_max E k c (model), t sp p n_dp n_r ep Z R (parallelism),
 -- beta_w beta_a beta_e beta_n (bytes per weight, activation, embedding, norm activation), W (GPU memory in bytes),
 -- e_f e_h (efficiencies), peak (TFLOP/s), Phi (FLOP/s), H I X (HBM, intra-node, inter-node bytes/s), tau (s).
-local check = require "tperf.check"
-local resource = require "tperf.resource"
+local check = require "tperf.base.check"
+local catalogue = require "tperf.base.catalogue"
 local configs = require "tperf.compat.llm_analysis.configs"
 
 local setup = {}
@@ -74,7 +74,7 @@ end
 
 --- The content of upstream's JSON file of a configuration.
 function setup.read(what, kind, path)
-  local content, message = resource.read(path)
+  local content, message = catalogue.read(path)
   if content == nil then check.fail("%s: unknown %s config name: %s", what, kind, message) end
   return content
 end

@@ -1,6 +1,6 @@
 --- The summaries as upstream writes them (sections 8.9, 9.4, 9.5): keys in order, readable text, JSON, files.
-local check = require "tperf.check"
-local output = require "tperf.report.output"
+local check = require "tperf.base.check"
+local output = require "tperf.output.file"
 local python = require "tperf.compat.llm_analysis.python"
 local revisions = require "tperf.compat.llm_analysis.revisions"
 

@@ -1,5 +1,5 @@
 --- train(): section 8, one function per subsection.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local setup = require "tperf.compat.llm_analysis.setup"
 local memory = require "tperf.compat.llm_analysis.memory"
 local latency = require "tperf.compat.llm_analysis.latency"

@@ -1,7 +1,7 @@
 --- The formulas of llm-analysis as they are, quirks included. Every field is one quirk (Qn, section 12 of the
 -- formula sheet docs/compat_llm_analysis.md cites) and has its corrected form under the same name in fixed.lua.
 -- m is the setup (setup.lua); b the micro-batch, s the tokens per sequence.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local memory = require "tperf.compat.llm_analysis.memory"
 local latency = require "tperf.compat.llm_analysis.latency"
 local max = math.max

@@ -1,6 +1,6 @@
 --- What a configuration keeps in its hosts' memory, checked, and as stacks are told it.
-local check = require "tperf.check"
-local offload = require "tperf.arch.offload"
+local check = require "tperf.base.check"
+local offload = require "tperf.describe.arch.offload"
 
 local offloading = {}
 

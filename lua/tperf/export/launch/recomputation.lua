@@ -1,6 +1,6 @@
 --- What a configuration recomputes, checked, and as Megatron's stacks are told it.
-local check = require "tperf.check"
-local recompute = require "tperf.arch.recompute"
+local check = require "tperf.base.check"
+local recompute = require "tperf.describe.arch.recompute"
 
 local recomputation = {}
 

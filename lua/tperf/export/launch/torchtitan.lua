@@ -1,6 +1,6 @@
 --- A configuration as torchtitan's TOML.
 local format = require "tperf.export.launch.format"
-local recompute = require "tperf.arch.recompute"
+local recompute = require "tperf.describe.arch.recompute"
 local offloading = require "tperf.export.launch.offloading"
 local recomputation = require "tperf.export.launch.recomputation"
 

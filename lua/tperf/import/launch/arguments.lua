@@ -1,9 +1,9 @@
 --- From a launch to the arguments of tperf.train or tperf.infer, and what of it no prediction has.
-local check = require "tperf.check"
-local models = require "tperf.model"
+local check = require "tperf.base.check"
+local models = require "tperf.describe.model"
 local offloading = require "tperf.import.launch.offloading"
 local recomputation = require "tperf.import.launch.recomputation"
-local resource = require "tperf.resource"
+local catalogue = require "tperf.base.catalogue"
 
 local arguments = {}
 
@@ -28,7 +28,7 @@ function arguments.named(name, size)
     :gsub("%-fp8$", ""):gsub("%-v0%-%d$", "") -- tuned further, and of the same sizes
   for _, name_of in ipairs { wanted, bare } do
     if CALLED[name_of] then return CALLED[name_of] end
-    for _, known in ipairs(resource.list "models") do
+    for _, known in ipairs(catalogue.list "models") do
       if plain(known) == name_of then return known end
     end
   end

@@ -1,6 +1,6 @@
 --- Which command of a script is the launch.
-local check = require "tperf.check"
-local marker = require "tperf.import.launch.marker"
+local check = require "tperf.base.check"
+local marker = require "tperf.import.launch.shell.marker"
 local tables = require "tperf.import.launch.tables"
 
 local commands = {}

@@ -1,6 +1,6 @@
 --- YAML recipes whose servers have roles of their own (prefill, decode): backend.vllm_config, sglang_config,
 -- trtllm_config, and resources that say how many workers there are.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 
 local disaggregated = {}
 

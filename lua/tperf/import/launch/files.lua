@@ -1,8 +1,8 @@
 --- The files of a launch: read with a limit, and told apart by their names and what they hold.
 local io = io -- scripts may lose it
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local core = require "tperf.core"
-local toml = require "tperf.import.launch.toml"
+local toml = require "tperf.input.toml"
 
 local files = {}
 

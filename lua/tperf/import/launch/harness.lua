@@ -1,17 +1,17 @@
 --- Scripts that start a launch through another repository's machinery: what that adds, as its own files say it.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local files = require "tperf.import.launch.files"
-local marker = require "tperf.import.launch.marker"
-local resource = require "tperf.resource"
+local marker = require "tperf.import.launch.shell.marker"
+local catalogue = require "tperf.base.catalogue"
 local shell = require "tperf.import.launch.shell"
-local words = require "tperf.import.launch.shell_words"
+local words = require "tperf.import.launch.shell.words"
 
 local harness = {}
 
 local function known()
-  local path = resource.in_roots "recipes/harnesses.yaml"
+  local path = catalogue.in_roots "recipes/harnesses.yaml"
   if not path then return {} end
-  local content, message = resource.read(path)
+  local content, message = catalogue.read(path)
   return content and content.harnesses or check.fail("%s", message)
 end
 
@@ -91,7 +91,7 @@ function harness.zoo(command, at, all, given)
   local variables = zoo_variables(command, conf, given)
   local content = files.tree(yaml.text, yaml.path)
   local list = {}
-  for _, key in ipairs(require "tperf.check".names(content.MODEL_ARGS)) do
+  for _, key in ipairs(require "tperf.base.check".names(content.MODEL_ARGS)) do
     local value = filled(content.MODEL_ARGS[key], variables, given)
     if value ~= nil then list[#list + 1] = key end
     if value ~= nil and value ~= true then add(list, words.split(value)) end

@@ -1,5 +1,5 @@
 --- How many GPUs the command around a program starts: torchrun, deepspeed, accelerate, mpirun, Slurm.
-local marker = require "tperf.import.launch.marker"
+local marker = require "tperf.import.launch.shell.marker"
 
 local launcher = {}
 

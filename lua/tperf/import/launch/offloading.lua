@@ -1,5 +1,5 @@
 --- What a launch keeps in its hosts' memory, as arguments of tperf.train.
-local offload = require "tperf.arch.offload"
+local offload = require "tperf.describe.arch.offload"
 
 local offloading = {}
 

@@ -1,8 +1,8 @@
 --- From settings to the neutral reading: what a stack's module needs around it, and what is told beside it.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local files = require "tperf.import.launch.files"
 local ignored = require "tperf.import.launch.ignored"
-local marker = require "tperf.import.launch.marker"
+local marker = require "tperf.import.launch.shell.marker"
 local settings = require "tperf.import.launch.settings"
 local tables = require "tperf.import.launch.tables"
 

@@ -1,5 +1,5 @@
 --- What a launch recomputes, as arguments of tperf.train.
-local recompute = require "tperf.arch.recompute"
+local recompute = require "tperf.describe.arch.recompute"
 
 local recomputation = {}
 

@@ -1,7 +1,7 @@
 --- What a launch file sets, in a stack's own options: read from words or from a tree, looked up in the stack's table.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local ignored = require "tperf.import.launch.ignored"
-local marker = require "tperf.import.launch.marker"
+local marker = require "tperf.import.launch.shell.marker"
 local tables = require "tperf.import.launch.tables"
 
 local settings = {}

@@ -1,8 +1,8 @@
 --- The tables of options: recipes/STACK-VERSION.yaml, or a file of the user's own (YAML of that form, or CSV with the
 -- columns stack, version, option, aliases, type, default, concept, source).
-local check = require "tperf.check"
-local csv = require "tperf.import.csv"
-local resource = require "tperf.resource"
+local check = require "tperf.base.check"
+local csv = require "tperf.input.csv"
+local catalogue = require "tperf.base.catalogue"
 
 local tables = {}
 
@@ -44,7 +44,7 @@ local function extended(t, load)
 end
 
 local function from_yaml(path, load)
-  local content, message = resource.read(path)
+  local content, message = catalogue.read(path)
   if content == nil then check.fail("%s", message) end
   if type(content) ~= "table" then check.fail("%s: a table of options is needed", path) end
   local t = check.record(path, content, schema)
@@ -104,7 +104,7 @@ function tables.load(name)
   if name:find "%.csv$" then
     t = from_csv(name)
   else
-    local path, message = resource.find("recipes", name)
+    local path, message = catalogue.find("recipes", name)
     if not path then check.fail("%s", message) end
     t = from_yaml(path, tables.load)
   end
@@ -117,7 +117,7 @@ end
 ---@return table[]
 function tables.all()
   local list = {}
-  for _, name in ipairs(resource.list "recipes") do
+  for _, name in ipairs(catalogue.list "recipes") do
     if name ~= "harnesses" then list[#list + 1] = tables.load(name) end
   end
   return list

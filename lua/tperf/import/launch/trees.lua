@@ -1,5 +1,5 @@
 --- Launches whose file is a configuration itself: YAML, JSON, TOML, a Python recipe.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local disaggregated = require "tperf.import.launch.disaggregated"
 local files = require "tperf.import.launch.files"
 local python = require "tperf.import.launch.python"

@@ -1,13 +1,13 @@
 --- What the tables of measured serving share: models and machines by the names of the tables, and a case for each
 --- metric of an answer. A reader of such a table has cases(rows, path, options, tell) in place of case and predict: one
 --- simulation answers several rows, or gives several metrics.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local core = require "tperf.core"
-local fit = require "tperf.calibrate.fit"
+local fit = require "tperf.measured.calibrate.fit"
 local gpus = require "tperf.measured.gpus"
-local names = require "tperf.measured.names"
-local system = require "tperf.system"
-local text_file = require "tperf.import.text"
+local names = require "tperf.measured.run.names"
+local system = require "tperf.describe.system"
+local text_file = require "tperf.input.text"
 
 local cases = {}
 
@@ -98,7 +98,7 @@ local function plain(message) return (tostring(message):gsub("^[^:]*:%d+: ", "")
 
 --- tperf.serve's answer, or nil and why there is none, without figures, so that like reasons are counted together.
 function cases.answer(question)
-  local done, result = check.attempt(require "tperf.serve".run, question)
+  local done, result = check.attempt(require "tperf.question.serve".run, question)
   if done then return result end
   return nil, plain(result)
 end

@@ -1,7 +1,7 @@
 --- Which engine served a row of a table: the profile of software/ by its release, or by its date where the row has no
 --- release, and how those who measured had launched it.
 local read = require "tperf.measured.read"
-local serving = require "tperf.serve.engine"
+local serving = require "tperf.question.serve.engine"
 
 local engines = {}
 

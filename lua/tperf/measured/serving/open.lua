@@ -1,9 +1,9 @@
 --- Open loops: stages of a Poisson load, a row each, with what runs of them were (runs.json beside the table) and what
 --- other simulators predicted of the same stages (other_simulators.csv).
 local cases = require "tperf.measured.serving.cases"
-local csv = require "tperf.import.csv"
+local csv = require "tperf.input.csv"
 local engines = require "tperf.measured.serving.engines"
-local fit = require "tperf.calibrate.fit"
+local fit = require "tperf.measured.calibrate.fit"
 local io = io -- scripts may lose it
 local read = require "tperf.measured.read"
 

@@ -1,6 +1,6 @@
 --- Runs whose every request was timed, a row each; NAME.config.json beside NAME.requests.csv says what ran.
 local cases = require "tperf.measured.serving.cases"
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 local engines = require "tperf.measured.serving.engines"
 local read = require "tperf.measured.read"
 

@@ -1,6 +1,6 @@
 --- What the modules of stacks share. A module is a function(s, context) that returns the neutral reading of settings s
 -- (lua/tperf/import/launch/settings.lua). context: { gpus, given, gpus_of_launcher, assume(text), fail(format, …) }.
-local check = require "tperf.check"
+local check = require "tperf.base.check"
 
 local common = {}
 

@@ -1,0 +1,297 @@
+--- Data files: found by name, read, checked against a schema, and made into objects with :with.
+-- "h100-sxm" of "systems" is systems/h100-sxm.yaml below one of the roots, in this order: the folders of
+-- TPERF_PATH, the source tree of this program or library, the data beside the library, and its share/tperf.
+local io, os, debug, next, setmetatable, getmetatable = io, os, debug, next, setmetatable, getmetatable
+local check = require "tperf.base.check"
+local core = require "tperf.core"
+local refusal = require "tperf.base.refusal"
+
+local resource = {}
+
+local max_bytes = 16 << 20 -- the reader's own limit
+local extensions = { ".yaml", ".json" }
+
+local function roots()
+  local list = {}
+  for root in (os.getenv "TPERF_PATH" or ""):gmatch "[^:]+" do list[#list + 1] = root end
+  local executable = core.resource.executable
+  if executable then
+    local folder = executable:match "^(.*)/"
+    list[#list + 1] = folder:match "^(.*)/build/[^/]+$" or folder
+    list[#list + 1] = folder:match "^(.*)/bin$" and folder:gsub("/bin$", "/share/tperf") or nil
+  end
+  local file = debug.getinfo(1, "S").source
+  local source, library = file:match "^@(.*)lua/tperf/resource%.lua$", file:match "^@(.*/tperf)/resource%.lua$"
+  if source then list[#list + 1] = source == "" and "." or source end
+  if library then list[#list + 1] = library .. "/data" end -- as `make install-lua` puts it
+  list[#list + 1] = core.resource.prefix .. "/share/tperf"
+  return list
+end
+
+local function exists(path)
+  local file = io.open(path, "rb")
+  if file then file:close() end
+  return file ~= nil
+end
+
+--- A path below one of the roots as it is relative to that: "systems/h100-sxm.yaml"; nil for others.
+---@param path string
+---@return string?
+function resource.below_root(path)
+  for _, root in ipairs(roots()) do
+    local name = path:sub(1, #root + 1) == root .. "/" and path:sub(#root + 2)
+    if name and (name:find "^systems/" or name:find "^models/" or name:find "^software/"
+      or name:find "^recipes/") then return name end
+  end
+end
+
+--- The path of such a name, below the first root that has it; nil when none has.
+---@param name string
+---@return string?
+function resource.in_roots(name)
+  for _, root in ipairs(roots()) do
+    local path = root .. "/" .. name
+    if exists(path) then return path end
+  end
+end
+
+local function has_extension(name) return name:find "%.yaml$" ~= nil or name:find "%.json$" ~= nil end
+
+local function collect(root, below, names, depth)
+  for _, entry in ipairs(core.resource.entries(root .. "/" .. below) or {}) do
+    local path = below .. "/" .. entry
+    if has_extension(entry) then
+      names[path:gsub("^[^/]*/", ""):gsub("%.%w+$", "")] = true
+    elseif entry:sub(1, 1) ~= "." and depth > 0 then
+      collect(root, path, names, depth - 1)
+    end
+  end
+end
+
+--- The sorted names that can be loaded.
+---@param kind string  "systems", "models" or "software"
+---@return string[]
+function resource.list(kind)
+  local names, sorted = {}, {}
+  for _, root in ipairs(roots()) do collect(root, kind, names, 3) end
+  for name in next, names do sorted[#sorted + 1] = name end
+  table.sort(sorted)
+  return sorted
+end
+
+-- ", which is a system" of a name that another kind has.
+local function other_kind(kind, name)
+  for _, other in ipairs { "models", "systems", "software" } do
+    for _, known in ipairs(other ~= kind and resource.list(other) or {}) do
+      if known == name then return (", which is a %s"):format(other == "software" and other or other:gsub("s$", "")) end
+    end
+  end
+  return ""
+end
+
+local renamed = {} -- kind -> old name -> new name
+
+-- The file of a name below a root.
+local function in_roots(kind, name)
+  if name:find("..", 1, true) or name:sub(1, 1) == "/" then return nil end
+  for _, root in ipairs(roots()) do
+    for _, extension in ipairs(extensions) do
+      local path = string.format("%s/%s/%s%s", root, kind, name, extension)
+      if exists(path) then return path end
+    end
+  end
+end
+
+local told = {} -- old names that this run was warned of
+
+-- The file that a name of before has now; says so once.
+local function of_old_name(kind, name)
+  local new = renamed[kind] and renamed[kind][name]
+  local path = new and in_roots(kind, new)
+  if path and not told[name] then
+    told[name] = true
+    io.stderr:write(("tperf: the %s '%s' is called %s now\n"):format(kind:gsub("s$", ""), name, new))
+  end
+  return path
+end
+
+--- The file of a name or a path; nil and a message when there is none.
+---@param kind string
+---@param name string
+---@return string? path
+---@return string? message
+function resource.find(kind, name)
+  if has_extension(name) then
+    if exists(name) then return name end
+    return nil, string.format("cannot open %s", check.show(name))
+  end
+  local path = in_roots(kind, name)
+  if path then return path end
+  if name:find("/", 1, true) and exists(name) then return name end
+  path = of_old_name(kind, name)
+  if path then return path end
+  return nil, string.format("unknown %s %s%s%s; `tperf list %s` shows them all", kind:gsub("s$", ""),
+    check.show(name), check.suggest(name, resource.list(kind)), other_kind(kind, name), kind)
+end
+
+--- The content of a YAML or JSON file and the positions in it (see src/bind/base/bind_yaml.c); nil and a message.
+---@param path string
+---@return any content
+---@return table|string positions
+function resource.read(path)
+  local file, message = io.open(path, "rb")
+  if not file then return nil, message end
+  local text, problem = file:read(max_bytes + 1)
+  file:close()
+  if problem then return nil, string.format("%s: %s", path, problem) end
+  return core.yaml(text or "", path)
+end
+
+--- "file:line:column: " of a path in the content, or of the nearest thing around it.
+local function place(origin, path, is_key)
+  if not origin then return "" end
+  local at = origin.positions[path]
+  while not at do
+    path = path:match "^(.*)[.%[]" or ""
+    at, is_key = origin.positions[path], true
+  end
+  local key = is_key and at[3] > 0 and 2 or 0
+  return string.format("%s:%d:%d: ", origin.path, at[key + 1], at[key + 2])
+end
+
+local function open(what, kind, name)
+  local path, message = resource.find(kind, name)
+  if not path then check.fail("%s: %s", what, message) end
+  local content, positions = resource.read(path)
+  if content == nil then check.fail("%s: %s", what, positions) end
+  return content, { path = path, positions = positions }
+end
+
+-- A copy of base with the fields of changes in it, tables merged and lists replaced.
+local function merge(what, base, changes, depth)
+  if depth > 16 then check.fail("%s: nested too deep (or within itself)", what) end
+  local copy = {}
+  for key, value in next, base do copy[key] = value end
+  for key, value in next, changes do
+    local old = copy[key]
+    if type(value) == "table" and type(old) == "table" and rawlen(old) == 0 then
+      value = merge(what, old, value, depth + 1)
+    end
+    copy[key] = value
+  end
+  return copy
+end
+
+local function copy_of(value)
+  if type(value) ~= "table" then return value end
+  local copy = {}
+  for key, one in next, value do copy[key] = copy_of(one) end
+  return copy
+end
+
+local schemas = {} -- kind -> schema
+local sharers = setmetatable({}, { __mode = "k" }) -- constructor -> the same for the library's own questions
+
+--- A constructor for the library itself: where it is asked for a name again, and neither the file nor the object made
+--- of it has changed, it returns that object, which users' scripts must not get to see as their own.
+---@param constructor function  as resource.constructor returns it
+---@return function
+function resource.shared(constructor) return sharers[constructor] end
+
+-- The objects that were made of files, by name.
+local function sharer(construct, made, seal)
+  local known = {}
+  return function(value)
+    if type(value) ~= "string" then return construct(value) end
+    local one = known[value]
+    if one then
+      local moment, size, number = core.resource.stamp(one.path)
+      local still = moment == one.moment and size == one.size and number == one.number
+      if still and core.resource.same(made[one.object], one.object) then return one.object end
+    end
+    one = {}
+    one.object, one.path = construct(value)
+    one.moment, one.size, one.number = core.resource.stamp(one.path)
+    if seal then seal(one.object) end
+    known[value] = one
+    return one.object
+  end
+end
+
+--- The unit of a field of such objects, such as "bytes" at "accelerator.hbm.capacity" of "systems"; nil without one.
+---@param kind string
+---@param path string
+---@return string?
+function resource.unit_at(kind, path)
+  local schema, found = schemas[kind], nil
+  for name in path:gmatch "[^.]+" do
+    found = schema and schema[name] and check.describe(schema[name])
+    schema = found and found.schema
+  end
+  return found and found.unit
+end
+
+--- The metatables of objects that are all data, by what they are: for messages between processes.
+resource.metatables = {}
+
+--- A constructor of checked objects: from a name, a path, a table of the same content, or such an object.
+--- options: what ("tperf.system"), kind ("systems"), schema, methods (optional), renamed (old name -> new name,
+--- optional), and hooks that may be absent:
+--- import(content, origin) -> content, before the check; finish(object) -> message, path when it is wrong;
+--- seal(object) for objects that resource.shared hands out, and looks at before it does so again.
+---@return fun(value: string|table): table
+function resource.constructor(options)
+  local what, methods = options.what, options.methods or {}
+  schemas[options.kind], renamed[options.kind] = options.schema, options.renamed
+  local made = setmetatable({}, { __mode = "k" }) -- object -> what it held, so that one that still does needs no check
+  local metatable = {
+    __index = function(object, key) return methods[key] or options.derive and options.derive(object, key) end,
+    __tostring = function(object) return rawget(object, "name") or what end,
+    __name = what,
+  }
+  resource.metatables[what] = metatable
+
+  local function build(label, content, origin)
+    local object, message, path, is_unknown = check.fields(content, "", options.schema)
+    local raise = object and refusal.raise or check.fail -- each field is right, but not with the others
+    if object then
+      setmetatable(object, metatable)
+      if options.finish then message, path = options.finish(object) end
+    end
+    if message then
+      local named = not origin and type(content) == "table" and type(content.name) == "string"
+      local at = place(origin, path, is_unknown) .. (named and content.name .. ": " or "")
+      raise("%s: %s%s", label, at, message)
+    end
+    made[object] = copy_of(object)
+    return object
+  end
+
+  --- A copy with some fields changed: system:with { network = { fast = { domain = 64 } } }
+  function methods.with(object, changes)
+    local label = what .. ":with"
+    if getmetatable(object) ~= metatable then check.fail("%s: call it with a colon, on a %s", label, what) end
+    if type(changes) ~= "table" then check.fail("%s needs a table of changes, got %s", label, check.show(changes)) end
+    return build(label, merge(label, object, changes, 0))
+  end
+
+  -- The object, and the path of the file that it was made of.
+  local function construct(value)
+    local origin
+    if made[value] and core.resource.same(made[value], value) then return value end
+    if type(value) == "string" then
+      value, origin = open(what, options.kind, value)
+    elseif type(value) ~= "table" then
+      check.fail("%s needs a name, a path or a table, got %s", what, check.show(value))
+    end
+    local path = origin and origin.path
+    if options.import and type(value) == "table" then value, origin = options.import(value, origin) end
+    return build(what, value, origin), path
+  end
+
+  local function constructor(value) return (construct(value)) end
+  sharers[constructor] = sharer(construct, made, options.seal)
+  return constructor
+end
+
+return resource

@@ -1,0 +1,293 @@
+--- Checks what users pass: every argument table, model and system goes through a schema here.
+-- A checker is a function(value, path) that returns the checked (copied, converted, defaulted) value,
+-- or nil, message, failing_path. Nil without a message is an absent optional field.
+local debug, math, string, table = debug, math, string, table
+
+local schemas = require "tperf.base.schemas"
+local suggest = require "tperf.base.suggest"
+local wording = require "tperf.base.wording"
+
+local check = {}
+
+-- Frames whose source starts like this file's belong to the library, not to the user.
+local library = debug.getinfo(1, "S").source:match "^(.*)check%.lua$"
+
+--- "script.lua:12: " of the innermost stack frame outside the library, or "" when there is none.
+---@return string
+function check.where()
+  local level = 2
+  while true do
+    local frame = debug.getinfo(level, "Sl")
+    if not frame then return "" end
+    if frame.currentline > 0 and frame.source:sub(1, #library) ~= library then
+      return string.format("%s:%d: ", frame.short_src, frame.currentline)
+    end
+    level = level + 1
+  end
+end
+
+--- Raises an error that points at the user's line.
+---@param format string
+function check.fail(format, ...)
+  error(check.where() .. check.worded(format, ...), 0)
+end
+
+local function unless_out_of_memory(ok, message, ...)
+  if not ok and type(message) == "string" and message:find("not enough memory", 1, true) then error(message, 0) end
+  return ok, message, ...
+end
+
+--- pcall for what may not apply. That memory ran out says nothing of the arguments, and is raised all the same.
+---@param f function
+---@return boolean done, any ...
+function check.attempt(f, ...) return unless_out_of_memory(pcall(f, ...)) end
+
+check.show, check.worded, check.suggest = wording.show, wording.worded, suggest -- see there
+
+local function join(path, key)
+  if type(key) == "number" then return string.format("%s[%s]", path, key) end
+  key = type(key) == "string" and key or check.show(key)
+  return path == "" and key or path .. "." .. key
+end
+
+local described = setmetatable({}, { __mode = "k" }) -- checker -> what it accepts
+
+--- What a checker accepts, for documentation: { kind =, default, optional, unit …, element, schema, names, choices };
+--- nil when unknown. The second form says it of a checker of one's own.
+---@param one function
+---@param description table?
+function check.describe(one, description)
+  described[one] = description or described[one]
+  return described[one]
+end
+
+-- Turns test(value, path) into a checker that knows default= and optional=. kind, inner: see check.describe.
+local function checker(options, test, kind, inner)
+  local function checked(value, path)
+    if value == nil then value = options.default end
+    if value == nil then
+      if options.optional then return nil end
+      return nil, string.format("'%s' is missing", path), path
+    end
+    return test(value, path)
+  end
+  local description = { kind = kind }
+  for name, value in next, options do description[name] = value end
+  for name, value in next, inner or {} do description[name] = value end
+  described[checked] = description
+  return checked
+end
+
+local function wrong(path, expected, value)
+  if path == "" then return nil, string.format("%s is needed, got %s", expected, check.show(value)), path end
+  return nil, string.format("'%s' must be %s, got %s", path, expected, check.show(value)), path
+end
+
+-- "a number", "an integer from 1 to 8", "a number above 0 …" for messages.
+local function range(noun, o)
+  local low = o.above and " above " .. check.show(o.above) or o.min and " from " .. check.show(o.min) or ""
+  local high = o.max and string.format(" %s %s", low == "" and "up to" or o.above and "and up to" or "to",
+    check.show(o.max)) or ""
+  if o.min and not o.max then low = " of at least " .. check.show(o.min) end
+  return noun .. low .. high .. (o.unit and " in " .. o.unit or "")
+end
+
+local function inside(value, o)
+  return (not o.min or value >= o.min) and (not o.max or value <= o.max) and (not o.above or value > o.above)
+end
+
+--- An integer (floats with an integral value count): min, max, default, optional.
+function check.integer(options)
+  local o = options or {}
+  local expected = range("an integer", o)
+  return checker(o, function(value, path)
+    local integer = type(value) == "number" and math.tointeger(value)
+    if not integer or not inside(integer, o) then return wrong(path, expected, value) end
+    return integer
+  end, "integer")
+end
+
+local COUNTED = { bytes = true, FLOP = true } -- "1048576" can mean one thing only
+
+--- A quantity as people type it, in its base unit; nil and what is wrong with it. What is no count needs its unit: a
+--- bare number of seconds is milliseconds to some.
+---@param text string
+---@param unit string  as in tperf.units
+function check.quantity(text, unit)
+  if tonumber(text) and not COUNTED[unit] then
+    local remedy = unit == "s" and string.format("'%sms' or '%ss'", text, text) or string.format("'%s %s'", text, unit)
+    return nil, string.format("a unit is needed, got '%s'; write %s", text, remedy)
+  end
+  return require "tperf.base.units".parse(text, unit)
+end
+
+--- A finite number: min, max, above (exclusive), default, optional; with unit also a string such as "900 GB/s".
+function check.number(options)
+  local o = options or {}
+  local expected = range(o.unit and "a quantity" or "a number", o)
+  return checker(o, function(value, path)
+    local number = value
+    if o.unit and type(value) == "string" then
+      local message
+      number, message = check.quantity(value, o.unit)
+      if not number then return nil, string.format("'%s': %s", path, message), path end
+    end
+    if type(number) ~= "number" or number ~= number or math.abs(number) == math.huge or not inside(number, o) then
+      return wrong(path, expected, value)
+    end
+    return number
+  end, "number")
+end
+
+local function of_type(kind, expected)
+  return function(options)
+    return checker(options or {}, function(value, path)
+      if type(value) ~= kind then return wrong(path, expected, value) end
+      return value
+    end, kind)
+  end
+end
+
+check.boolean = of_type("boolean", "true or false")
+check.func = of_type("function", "a function")
+
+--- A string, not empty unless `empty` is set.
+function check.string(options)
+  local o = options or {}
+  return checker(o, function(value, path)
+    if type(value) ~= "string" or value == "" and not o.empty then return wrong(path, "a string", value) end
+    return value
+  end, "string")
+end
+
+--- Any value at all.
+function check.any(options)
+  return checker(options or {}, function(value) return value end, "any")
+end
+
+--- One of the strings of options[1].
+function check.choice(options)
+  local names, valid = options[1], {}
+  for _, name in ipairs(names) do valid[name] = true end
+  return checker(options, function(value, path)
+    if type(value) == "string" and valid[value] then return value end
+    local _, message = wrong(path, "one of " .. table.concat(names, ", "), value)
+    return nil, message .. check.suggest(value, names), path
+  end, "choice", { names = names })
+end
+
+--- A list whose elements all pass `element`: min, max (lengths), default, optional.
+function check.list(element, options)
+  local o = options or {}
+  local expected = range("a list, of a length", o)
+  return checker(o, function(value, path)
+    if type(value) ~= "table" then return wrong(path, "a list", value) end
+    local length, copy = rawlen(value), {}
+    for key in next, value do
+      if math.type(key) ~= "integer" or key < 1 or key > length then
+        return nil, string.format("'%s' must be a list, but has the field %s", path, check.show(key)), join(path, key)
+      end
+    end
+    if not inside(length, o) then
+      return nil, string.format("'%s' must be %s, got %d", path, expected, length), path
+    end
+    for i = 1, length do
+      local item, message, where = element(rawget(value, i), "")
+      if message then item, message, where = element(rawget(value, i), join(path, i)) end
+      if message then return nil, message, where end
+      copy[i] = item
+    end
+    return copy
+  end, "list", { element = element })
+end
+
+local function takes_table(one)
+  local kind = described[one] and described[one].kind
+  return kind == "list" or kind == "record"
+end
+
+--- The first of several checkers that accepts the value; when none does, the messages of those that take values of its
+--- kind, tables or not.
+function check.one_of(...)
+  local choices = { ... }
+  local function one(value, path)
+    local messages, near = {}, {}
+    for _, choice in ipairs(choices) do
+      local result, message = choice(value, path)
+      if not message then return result end
+      messages[#messages + 1] = message
+      if (type(value) == "table") == takes_table(choice) then near[#near + 1] = message end
+    end
+    return nil, table.concat(#near > 0 and near or messages, "; or "), path
+  end
+  described[one] = { kind = "one_of", choices = choices }
+  return one
+end
+
+--- What check.one_of(...) accepts, or nothing.
+function check.one_of_or_nil(...)
+  local either = check.one_of(...)
+  local function optional(value, path)
+    if value ~= nil then return either(value, path) end
+  end
+  described[optional] = { kind = "one_of", optional = true, choices = { ... } }
+  return optional
+end
+
+check.names, check.once = schemas.names, schemas.once -- see there
+
+--- What check.record does, without raising: the checked copy, or nil, message, failing path, and whether that
+--- path is an unknown field.
+---@param value any
+---@param path string  of the value, "" at the top
+---@param schema table
+function check.fields(value, path, schema)
+  if type(value) ~= "table" then return wrong(path, "a table", value) end
+  local names, unknown = schemas.names_of(schema), nil
+  for key in next, value do
+    if not schema[key] then
+      local shown = type(key) == "string" and key or "[" .. check.show(key) .. "]"
+      if not unknown or shown < unknown then unknown = shown end
+    end
+  end
+  if unknown then
+    local where = join(path, unknown)
+    return nil, string.format("unknown field '%s'%s", #where > 100 and where:sub(1, 97) .. "..." or where,
+      check.suggest(unknown, names)), where, true
+  end
+  local copy, absent_too = {}, schemas.asked_of(schema, check.describe)
+  for i = 1, #names do
+    local name = names[i]
+    local given = rawget(value, name)
+    if given ~= nil or absent_too[name] then
+      local field, message, where, is_unknown = schema[name](given, name)
+      if message and path ~= "" then -- its whole path matters to messages alone
+        field, message, where, is_unknown = schema[name](given, join(path, name))
+      end
+      if message then return nil, message, where, is_unknown end
+      copy[name] = field
+    end
+  end
+  return copy
+end
+
+--- A nested record: a table that passes `schema`; default, optional.
+function check.record_of(schema, options)
+  return checker(options or {}, function(value, path) return check.fields(value, path, schema) end, "record",
+    { schema = schema })
+end
+
+--- Copies a table of arguments, fills in defaults, and raises at the user's line when something is unknown,
+--- missing or wrong.
+---@param what string     prefix of the message: "tperf.search"
+---@param value any       what the user passed
+---@param schema table    field name -> checker
+---@return table
+function check.record(what, value, schema)
+  if type(value) ~= "table" then check.fail("%s needs a table of arguments, got %s", what, check.show(value)) end
+  local copy, message = check.fields(value, "", schema)
+  if message then check.fail("%s: %s", what, message) end
+  return copy
+end
+
+return check

@@ -1,0 +1,294 @@
+--- Command lines, described as data: parsing, usage and help all come from a command's declaration.
+-- An option: { long = "system", short = "s", value = "NAME", kind = "string", help = "…" }. Without `value`
+-- it is a switch. kind: "string" (default), "integer", "number", "list" (comma-separated, repeatable), "integers"
+-- ("4,8", or "4..64" by doubling; from 1 on), "pairs" ("tp=8,dp=2": { tp = 8, dp = 2 }), or a unit of
+-- tperf.units, such as "s": a number with its unit, but for counts (bytes, FLOP), which need none. min: the least of a
+-- number or of integers. Its value arrives under the long name with "_" for "-". from: what its values are, for
+-- completion: lists of cli/completion.lua ("systems files"), or the values themselves; a FILE or a DIR says it already.
+-- writes: whether it can be written is checked before the command does its work: "file", "plot" (a file whose name ends
+-- as a plot's may) or "prefix" (of files' names). A command's `common` options replace the ones that every command
+-- takes.
+local check = require "tperf.base.check"
+
+local options = {}
+
+--- What every command takes.
+options.common = {
+  { long = "verbose", help = "print a traceback with an error" },
+  { long = "help", short = "h", help = "print the command's options" },
+}
+
+--- What every command that prints a table takes.
+options.formats = {
+  { long = "json", help = "print JSON: every field, in SI units" },
+  { long = "csv", help = "print CSV: the table's columns, in SI units" },
+  { long = "wide", help = "print all columns, not only those that fit 80 characters" },
+}
+
+--- The lists, one after the other.
+---@return table[]
+function options.join(...)
+  local all = {}
+  for _, list in ipairs { ... } do table.move(list, 1, #list, #all + 1, all) end
+  return all
+end
+
+--- All options of a command, the common ones last.
+function options.of(command)
+  return options.join(command.options or {}, command.common or options.common)
+end
+
+local THOUSANDS = { k = 3, K = 3, M = 6, G = 9, B = 9, T = 12 }
+
+-- "; write 15e12" for "15T", "; write 0.1" for "10%"; else "".
+local function remedy_of(text)
+  local digits, suffix = text:match "^([%d.]+)([%a%%])$"
+  if not tonumber(digits) then return "" end
+  if suffix == "%" then return ("; write %g"):format(tonumber(digits) / 100) end
+  return THOUSANDS[suffix] and ("; write %se%d"):format(digits, THOUSANDS[suffix]) or ""
+end
+
+local function as_number(kind, text, min)
+  local number = tonumber(text)
+  if kind == "integer" then number = number and math.tointeger(number) end
+  if not number or number ~= number or math.abs(number) == math.huge then
+    return nil, ("%s is needed, got '%s'%s"):format(kind == "integer" and "an integer" or "a number", text,
+      remedy_of(text))
+  end
+  if min and number < min then
+    return nil, ("%s of at least %g is needed, got '%s'"):format(kind == "integer" and "an integer" or "a number", min,
+      text)
+  end
+  return number
+end
+
+-- "4,8,64", and "4..64": 4, 8, 16, 32, 64.
+local function as_integers(text, min)
+  local list = {}
+  for item in (text .. ","):gmatch "([^,]*)," do
+    local first, last = item:match "^(%d+)%.%.(%d+)$"
+    local low, high = math.tointeger(tonumber(first or item)), math.tointeger(tonumber(last or item))
+    if not low or not high or low < min or high < low or low == 0 and high > 0 then
+      return nil, ("integers such as 4,8 or 4..64 are needed, got '%s'"):format(text)
+    end
+    repeat
+      list[#list + 1] = low
+      low = low * 2
+    until low > high or low <= 0 -- it overflows, or began at 0
+  end
+  return list
+end
+
+-- "tp=8,dp=2": { tp = 8, dp = 2 }.
+local function as_pairs(text)
+  local pairs_of = {}
+  for item in (text .. ","):gmatch "([^,]*)," do
+    local name, value = item:match "^([%w_]+)=(.+)$"
+    local number = value and as_number("number", value)
+    if not number then return nil, ("NAME=NUMBER is needed, got '%s'"):format(item) end
+    if pairs_of[name] then return nil, ("'%s' is given twice"):format(name) end
+    pairs_of[name] = number
+  end
+  return pairs_of
+end
+
+local function convert(option, text)
+  local kind = option.kind or "string"
+  if kind == "integers" then return as_integers(text, option.min or 1) end
+  if kind == "pairs" then return as_pairs(text) end
+  if kind == "integer" or kind == "number" then return as_number(kind, text, option.min) end
+  if kind == "string" or kind == "list" then
+    if text == "" then return nil, "a value is needed" end
+    return text
+  end
+  return check.quantity(text, kind)
+end
+
+local REPEATS = { list = true, integers = true } -- their values come together
+
+--- Converts an option's text and keeps it under the option's name; nil and a message when it is wrong.
+function options.store(values, option, text)
+  local name = option.long:gsub("-", "_")
+  if not option.value then
+    values[name] = true
+    return true
+  end
+  local value, message = convert(option, text)
+  if value == nil then return nil, ("--%s: %s"):format(option.long, message) end
+  if REPEATS[option.kind] then
+    values[name] = values[name] or {}
+    if option.kind == "integers" then
+      table.move(value, 1, #value, #values[name] + 1, values[name])
+    else
+      for item in value:gmatch "[^,]+" do table.insert(values[name], item) end
+    end
+    return true
+  end
+  if values[name] ~= nil and values[name] ~= value then
+    return nil, ("--%s is given twice, the second time as '%s'; it takes one value"):format(option.long, text)
+  end
+  values[name] = value
+  return true
+end
+
+--- "--bytes and --gpus are missing": of the options that must be there; nil when they all are.
+---@param names string[]  as in values
+function options.missing(values, names)
+  local list = {}
+  for _, name in ipairs(names) do
+    if values[name] == nil then list[#list + 1] = "--" .. name:gsub("_", "-") end
+  end
+  local last = table.remove(list)
+  if not last then return nil end
+  return #list > 0 and ("%s and %s are missing"):format(table.concat(list, ", "), last) or last .. " is missing"
+end
+
+local function find(declared, key, name)
+  for _, option in ipairs(declared) do
+    if option[key] == name then return option end
+  end
+end
+
+local MOST_SUGGESTED <const> = 3
+
+local NAME_WEIGHT <const> = 2 -- words of a name, before those of a help text
+
+-- " (did you mean …?)" with the options whose name and help have most words of a name: '--tp' for
+-- "tensor-model-parallel-size".
+local function by_words(declared, name)
+  local found, most = {}, 0
+  for _, option in ipairs(declared) do
+    local own, words, count = " " .. option.long:gsub("-", " ") .. " ", " " .. option.help:lower():gsub("%W+", " "), 0
+    for word in name:lower():gmatch "%a%a%a+" do
+      if own:find(" " .. word .. " ", 1, true) then count = count + NAME_WEIGHT end
+      if word ~= "model" and words:find(" " .. word, 1, true) then count = count + 1 end
+    end
+    if count > most then found, most = {}, count end
+    if count == most and count > 0 and #found < MOST_SUGGESTED then found[#found + 1] = option.long end
+  end
+  return #found > 0 and (" (did you mean '--%s'?)"):format(table.concat(found, "' or '--")) or ""
+end
+
+local function unknown_long(command, declared, name)
+  for argument in (command.arguments or ""):gmatch "%u+" do
+    if argument == name:upper() then
+      return ("there is no option '--%s': %s is an argument of its own"):format(name, argument)
+    end
+  end
+  local names = {}
+  for i, option in ipairs(declared) do names[i] = option.long end
+  local near = check.suggest(name, names):gsub("'([^']*)'", "'--%1'")
+  return ("unknown option '--%s'%s"):format(name, near ~= "" and near or by_words(declared, name))
+end
+
+-- Of "-tp", with one dash, too.
+local function unknown_short(declared, argument, letter)
+  local name = argument:match "^%-(%w[%w-]+)"
+  if name and find(declared, "long", name) then
+    return ("unknown option '-%s' (did you mean '--%s'?)"):format(name, name)
+  end
+  return ("unknown option '-%s'"):format(letter)
+end
+
+-- One argument that starts with "-". Returns how many of the following arguments it used, or nil, message.
+local function parse_option(command, declared, values, argument, following)
+  local long, text = argument:match "^%-%-([^=]+)=?(.*)$"
+  if long then
+    local option = find(declared, "long", long) or find(declared, "long", (long:gsub("-", "_")))
+    if not option then return nil, unknown_long(command, declared, long) end
+    local inline = argument:find("=", 1, true) ~= nil
+    if inline and not option.value then return nil, ("--%s takes no value"):format(long) end
+    if option.value and not inline then text = following end
+    if option.value and text == nil then return nil, ("--%s needs a value: %s"):format(long, option.value) end
+    local ok, message = options.store(values, option, text)
+    if not ok then return nil, message end
+    return option.value and not inline and 1 or 0
+  end
+  local rest = argument:sub(2)
+  while rest ~= "" do -- "-vt" is "-v -t"; "-g1024" is "-g 1024"
+    local option = find(declared, "short", rest:sub(1, 1))
+    if not option then return nil, unknown_short(declared, argument, rest:sub(1, 1)) end
+    rest = rest:sub(2)
+    if option.value then
+      local value = rest ~= "" and rest or following
+      if value == nil then return nil, ("-%s needs a value: %s"):format(option.short, option.value) end
+      local ok, message = options.store(values, option, value)
+      if not ok then return nil, message end
+      return rest == "" and 1 or 0
+    end
+    options.store(values, option)
+  end
+  return 0
+end
+
+--- Reads a command's arguments: list[first], list[first + 1], …
+---@return table? values      by long name; nil when something is wrong
+---@return table|string rest  the other arguments in order, or the message
+function options.parse(command, list, first)
+  local declared, values, rest = options.of(command), {}, {}
+  local i = first
+  while list[i] do
+    local argument = list[i]
+    if argument == "--" then
+      table.move(list, i + 1, #list, #rest + 1, rest)
+      break
+    elseif argument:sub(1, 1) == "-" and argument ~= "-" then
+      local used, message = parse_option(command, declared, values, argument, list[i + 1])
+      if not used then return nil, message end
+      i = i + used
+    elseif command.passes_arguments then -- from the script's name on, all belongs to the script
+      table.move(list, i, #list, #rest + 1, rest)
+      break
+    elseif argument == "" then
+      return nil, "an argument is empty"
+    else
+      rest[#rest + 1] = argument
+    end
+    i = i + 1
+  end
+  return values, rest
+end
+
+local CHECKS = {
+  file = function(path) require "tperf.output.file".check(path) end,
+  folder = function(path)
+    local output = require "tperf.output.file"
+    output.make_folder(path)
+    output.check(path .. "/comm_group.json")
+  end,
+  plot = function(path, name) require "tperf.plot.figure".check(path, name) end,
+  prefix = function(path) require "tperf.output.file".check(path .. "-*.svg") end,
+}
+
+--- Fails where one of the files that the command is to write could not be.
+function options.check_outputs(command, values)
+  for _, option in ipairs(options.of(command)) do
+    local path = values[(option.long:gsub("-", "_"))]
+    if option.writes and path then CHECKS[option.writes](path, "--" .. option.long) end
+  end
+end
+
+--- "tperf run [OPTIONS] SCRIPT …"
+function options.usage(name, command)
+  return ("usage: tperf %s [OPTIONS]%s\n"):format(name, command.arguments and " " .. command.arguments or "")
+end
+
+--- A command's help, complete.
+function options.help(name, command)
+  local lines, lefts, width = {}, {}, 0
+  local declared = options.of(command)
+  for i, option in ipairs(declared) do
+    local short = option.short and "-" .. option.short .. ", " or "    "
+    lefts[i] = short .. "--" .. option.long .. (option.value and " " .. option.value or "")
+    width = math.max(width, #lefts[i])
+  end
+  for i, option in ipairs(declared) do
+    lines[i] = ("  %s%s  %s"):format(lefts[i], (" "):rep(width - #lefts[i]), option.help)
+  end
+  local summary = command.summary:sub(1, 1):upper() .. command.summary:sub(2) .. "."
+  local details = command.details and "\n" .. command.details:gsub("%s+$", "") .. "\n" or ""
+  return ("%s\n%s\n%s\noptions:\n%s\n"):format(options.usage(name, command), summary, details,
+    table.concat(lines, "\n"))
+end
+
+return options

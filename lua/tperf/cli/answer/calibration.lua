@@ -1,0 +1,13 @@
+--- Tells people about a machine of which nothing was timed; one that names no GPU stands for none.
+---@param values table  a command's options
+return function(values)
+  local name = values.system
+  local system = name and require "tperf.describe.system"(name)
+  if not system or not system.accelerator.name then return end
+  local rests_on, base = system:calibration()
+  if rests_on == "measured" then return end
+  io.stdout:flush()
+  local words = base and "no kernel of this GPU was timed; its curves are those of " .. base
+    or "a datasheet: its peaks are the vendor's, the parts of them that are reached assumed"
+  io.stderr:write("tperf: ", name, ": ", words, "\n")
+end

@@ -1,0 +1,85 @@
+--- `tperf memory --fewest`: the smallest machine that holds a model, and how.
+local configuration = require "tperf.cli.ask.configuration"
+local format = require "tperf.output.format"
+local options = require "tperf.base.options"
+
+local fewest = {}
+
+--- The options that `tperf memory` has for it.
+fewest.options = {
+  { long = "fewest", help = "the smallest number of GPUs that holds it, and how" },
+  { long = "prompt", short = "p", value = "N", min = 1, kind = "integer",
+    help = "of the fewest that serve it: tokens of a prompt" },
+  { long = "generate", short = "n", value = "N", min = 1, kind = "integer", help = "tokens of an answer" },
+  { long = "weight-dtype", value = "NAME", help = "how served weights are stored (default bf16)" },
+  { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
+}
+
+local SERVING <const> = { "prompt", "generate", "weight_dtype", "kv_dtype" }
+local SHARED <const> = { "system", "batch", "tp", "pp", "ep", "cp", "etp", "ulysses", "attention", "rules", "reserve",
+  "strategy" }
+
+local served_columns = {
+  { key = "gpus" }, { key = "tp" }, { key = "cp", usual = 1 }, { key = "pp" }, { key = "ep", usual = 1 },
+  { key = "dp", usual = 1 }, { key = "batch" }, { key = "max_batch" }, { key = "memory.weights", unit = "bytes" },
+  { key = "memory.cache", unit = "bytes" }, { key = "memory.total", title = "memory", unit = "bytes" },
+}
+
+local function serving_question(values, arguments)
+  local missing = options.missing(values, { "system", "prompt", "generate" })
+  if missing then return nil, missing end
+  if not arguments[1] then return nil, "MODEL is missing" end
+  local question = { model = arguments[1] }
+  for _, list in ipairs { SERVING, SHARED } do
+    for _, name in ipairs(list) do question[name] = values[name] end
+  end
+  return question
+end
+
+local function question_of(values, arguments)
+  if values.gpus or values.dp then
+    return nil, ("--%s does not go with --fewest, which looks for it"):format(values.gpus and "gpus" or "dp")
+  end
+  for _, name in ipairs(SERVING) do
+    if values[name] ~= nil then return serving_question(values, arguments) end
+  end
+  return configuration.question(values, arguments, { "system" })
+end
+
+--- What is wrong with options that only serve --fewest; nil without it.
+function fewest.misplaced(values)
+  for _, name in ipairs(SERVING) do
+    if values[name] ~= nil and not values.fewest then
+      return ("--%s needs --fewest; tperf infer tells the memory of one way to serve"):format((name:gsub("_", "-")))
+    end
+  end
+end
+
+local function nodes(gpus, machine)
+  local domain = machine.network.fast.domain
+  return gpus > domain and ("%d GPUs, %d fast domains of %d"):format(gpus, gpus // domain, domain)
+    or ("%d GPU%s"):format(gpus, gpus == 1 and "" or "s")
+end
+
+--- Answers. nil, message when the options are wrong.
+function fewest.run(values, arguments)
+  local question, message = question_of(values, arguments)
+  if not question then return false, message end
+  local serves = question.prompt ~= nil
+  local answer = require "tperf.question.fewest".run(question)
+  local row = answer.configuration
+  row.gpus, row.before = answer.gpus, answer.before
+  if not serves then configuration.note(values) end
+  local columns = serves and served_columns or options.join({ { key = "gpus" } }, configuration.columns)
+  require "tperf.cli.answer.table"(values, { row }, columns)
+  if values.json or values.csv then return end
+  local machine = require "tperf.describe.system"(question.system)
+  print(("\n%s: %s of %s on the fullest"):format(nodes(answer.gpus, machine),
+    format.number(row.memory.total, "bytes"), format.number(machine.accelerator.hbm.capacity, "bytes")))
+  if answer.before then
+    print(("%d GPU%s too few: %s"):format(answer.before.gpus, answer.before.gpus == 1 and " is" or "s are",
+      answer.before.reason))
+  end
+end
+
+return fewest

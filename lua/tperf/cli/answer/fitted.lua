@@ -1,0 +1,96 @@
+--- Tables for people within 80 columns: what is told least is left out, or wrapped, unless --wide asks for all.
+local format = require "tperf.output.format"
+local report = require "tperf.report"
+
+local fitted = {}
+
+local WIDTH <const> = 80
+
+local function width_of(rows, columns)
+  return format.width((report.text(rows, columns):match "^[^\n]*\n([^\n]*)")) -- of the rule under the headings
+end
+
+local OF_TABLES <const> = { usual = true, csv = true, wide = true, wrap = true } -- which reports do not know
+
+--- The columns as reports take them.
+---@return tperf.Column[]
+function fitted.plain(columns)
+  local list = {}
+  for i, column in ipairs(columns) do
+    list[i] = {}
+    for name, value in pairs(column) do
+      if not OF_TABLES[name] then list[i][name] = value end
+    end
+  end
+  return list
+end
+
+-- The columns without the one that has the highest `wide`; nil where none has any.
+local function without_widest(columns)
+  local widest
+  for i, column in ipairs(columns) do
+    if column.wide and (not widest or column.wide > columns[widest].wide) then widest = i end
+  end
+  if not widest then return nil end
+  local left = table.move(columns, 1, #columns, 1, {})
+  return left, table.remove(left, widest)
+end
+
+-- Text in lines of at most so many characters, broken at blanks.
+local function lines_of(text, most)
+  local lines, line = {}, ""
+  for word in text:gmatch "%S+" do
+    if line ~= "" and format.width(line) + 1 + format.width(word) > most then
+      lines[#lines + 1], line = line, ""
+    end
+    line = line == "" and word or line .. " " .. word
+  end
+  lines[#lines + 1] = line
+  return lines
+end
+
+local function copy_with(row, key, value)
+  local copy = {}
+  for name, own in pairs(row) do copy[name] = own end
+  copy[key] = value
+  return copy
+end
+
+local LEAST_WRAPPED <const> = 20 -- characters: less is not read
+
+-- The rows with the last column's text on lines of its own, below each other, where that makes them fit.
+local function wrapped(rows, columns)
+  local last = columns[#columns]
+  if not last.wrap then return rows end
+  local widest = 0
+  for _, row in ipairs(rows) do widest = math.max(widest, format.width(tostring(row[last.key] or ""))) end
+  local most = math.max(widest - (width_of(rows, fitted.plain(columns)) - WIDTH), LEAST_WRAPPED)
+  local list = {}
+  for _, row in ipairs(rows) do
+    for i, line in ipairs(lines_of(tostring(row[last.key] or ""), most)) do
+      list[#list + 1] = i == 1 and copy_with(row, last.key, line) or { [last.key] = line }
+    end
+  end
+  return list
+end
+
+--- Prints a table.
+---@param values table     the command's options: wide
+---@param rows table[]
+---@param columns tperf.Column[]  with wide: the highest is left out first; the last with wrap: broken over lines
+---@return string[] left_out  the titles of columns that there was no room for
+function fitted.print(values, rows, columns)
+  local left_out = {}
+  while not values.wide and width_of(rows, fitted.plain(columns)) > WIDTH do
+    local fewer, column = without_widest(columns)
+    if not fewer then
+      rows = wrapped(rows, columns)
+      break
+    end
+    columns, left_out[#left_out + 1] = fewer, column.title or column.key
+  end
+  report.print(rows, fitted.plain(columns))
+  return left_out
+end
+
+return fitted

@@ -1,0 +1,168 @@
+--- What `tperf serve` prints: answers, requests, steps, deployments.
+local at = require "tperf.output.columns".at
+local format = require "tperf.output.format"
+local report = require "tperf.report"
+local show = require "tperf.cli.answer.table"
+
+local answer = {}
+
+local latency_columns = {
+  { key = "latency" }, { key = "mean", unit = "s" }, { key = "p50", unit = "s" }, { key = "p90", unit = "s" },
+  { key = "p99", unit = "s" }, { key = "margin", title = "mean +-", unit = "s" },
+  { key = "margin99", title = "p99 +-", unit = "s" },
+}
+local request_columns = {
+  { key = "status" }, { key = "arrival", unit = "s" }, { key = "first_scheduled", unit = "s", wide = 3 },
+  { key = "first_token", unit = "s" }, { key = "last_token", unit = "s" }, { key = "tokens" },
+  { key = "preemptions", wide = 2 }, { key = "cached_tokens", wide = 1 },
+  { key = "longest_gap", unit = "s", wide = 4 }, { key = "steps", wide = 5 },
+}
+local step_columns = {
+  { key = "start", unit = "s" }, { key = "duration", unit = "s" }, { key = "replica" }, { key = "running" },
+  { key = "waiting" }, { key = "prefill_tokens" }, { key = "decode_tokens" }, { key = "preempted", wide = 1 },
+  { key = "free_blocks", wide = 2 },
+}
+
+-- What an answer consists of beside its latencies, in order: { name, title, unit }.
+local DETAILS = {
+  { "throughput", "output tokens/s" }, { "requests_per_second", "requests/s" }, { "goodput", "good requests/s" },
+  { "attainment", "part of requests that are good" }, { "utilization", "part of the time in steps" },
+  { "concurrency", "requests in the system" }, { "duration", "duration", "s" }, { "finished", "finished" },
+  { "rejected", "rejected" }, { "preemptions", "preemptions" }, { "cache_hits", "part of prompts cached" },
+  { "step_count", "steps" }, { "num_blocks", "blocks of the KV cache" }, { "gpus", "GPUs" },
+  { "throughput_per_gpu", "output tokens/s of a GPU" }, { "cost.generated", "$ for 1M output tokens" },
+  { "cost.total", "$ for 1M tokens, prompts too" }, { "energy_per_token", "energy of an output token", "J" },
+  { "interval.low", "tpot of nine tenths of runs, from", "s" }, { "interval.high", "to", "s" },
+}
+
+local detail_columns = {
+  { key = "item" },
+  { title = "value", align = "right", key = function(row) return format.number(row.value, row.unit) end },
+}
+
+--- A row for each latency of an answer, and their columns.
+function answer.latencies(r)
+  local latencies = {}
+  for _, name in ipairs { "ttft", "tpot", "e2e" } do
+    if r[name] then
+      latencies[#latencies + 1] = { latency = name, mean = r[name].mean, p50 = r[name].p50, p90 = r[name].p90,
+        p99 = r[name].p99,
+        margin = r[name].margin.mean, margin99 = r[name].margin.p99 }
+    end
+  end
+  return latencies, latency_columns
+end
+
+--- A row for everything else, and their columns.
+function answer.details(r)
+  local rows = {}
+  for _, detail in ipairs(DETAILS) do
+    local value = at(r, detail[1])
+    if value ~= nil then rows[#rows + 1] = { item = detail[2], value = value, unit = detail[3] } end
+  end
+  return rows, detail_columns
+end
+
+--- An answer for people: its latencies, then all else.
+function answer.print(r)
+  local latencies = answer.latencies(r)
+  if latencies[1] then show({}, latencies, latency_columns) end
+  print()
+  report.print(answer.details(r))
+  if r.saturated then
+    io.stderr:write(("saturated: more requests come than the %.4g a second that are served; waits grow as long as the "
+      .. "load lasts\n"):format(r.requests_per_second))
+  end
+  if r.rejected > 0 then
+    io.stderr:write(("%d of %d requests rejected: a prompt of --max-model-len or more, or more tokens than the KV "
+      .. "cache holds (--num-gpu-blocks)\n"):format(r.rejected, r.rejected + r.finished))
+  end
+end
+
+--- One row with the fields of an answer, and its columns, for CSV.
+function answer.flat(r)
+  local row, columns = {}, {}
+  for _, detail in ipairs(DETAILS) do
+    local key = detail[1]:gsub("%.", "_")
+    row[key] = at(r, detail[1])
+    columns[#columns + 1] = { key = key }
+  end
+  for _, name in ipairs { "ttft", "tpot", "e2e" } do
+    for _, figure in ipairs { "mean", "p50", "p90", "p99" } do
+      local key = name .. "_" .. figure
+      row[key] = r[name] and r[name][figure]
+      row[key .. "_margin"] = r[name] and r[name].margin[figure]
+      columns[#columns + 1] = { key = key }
+      columns[#columns + 1] = { key = key .. "_margin" }
+    end
+  end
+  return { row }, columns
+end
+
+local deployment_columns = {
+  { key = "gpus", title = "GPUs" }, { key = "tp" }, { key = "ep", usual = 1 }, { key = "replicas" },
+  { key = "max_num_seqs", title = "seqs" }, { key = "max_num_batched_tokens", title = "tokens" },
+  { key = "served.ttft.p99", title = "TTFT p99", unit = "s" },
+  { key = "served.tpot.p99", title = "TPOT p99", unit = "s" },
+  { key = "served.attainment", title = "within limits", unit = "%" },
+  { key = "served.throughput_per_gpu", title = "tokens/s/GPU" }, { key = "served.cost.generated", title = "$/Mtoken" },
+  { key = "saturation_rate", title = "most requests/s" },
+}
+local front_columns = {
+  { key = "gpus", title = "GPUs" }, { key = "tp" }, { key = "ep", usual = 1 }, { key = "max_num_seqs", title = "seqs" },
+  { key = "max_num_batched_tokens", title = "tokens" }, { key = "concurrency" },
+  { key = "per_user", title = "tokens/s/user" }, { key = "per_gpu", title = "tokens/s/GPU" },
+  { key = "served.ttft.mean", title = "TTFT", unit = "s" }, { key = "served.cost.generated", title = "$/Mtoken" },
+}
+local curve_columns = {
+  { key = "rate", title = "requests/s" }, { key = "served.ttft.mean", title = "TTFT", unit = "s" },
+  { key = "served.ttft.p99", title = "TTFT p99", unit = "s" }, { key = "served.tpot.mean", title = "TPOT", unit = "s" },
+  { key = "served.tpot.p99", title = "TPOT p99", unit = "s" }, { key = "served.throughput", title = "tokens/s" },
+  { key = "served.attainment", title = "within limits", unit = "%" },
+}
+
+--- Every request, or every step.
+function answer.requests(values, r) show(values, r.requests, request_columns) end
+function answer.steps(values, r) show(values, r.steps, step_columns) end
+
+--- Rows of tperf.load_curve.
+function answer.curve(values, rows) show(values, rows, curve_columns) end
+
+--- The Pareto front of tokens per user and per GPU.
+function answer.front(rows)
+  return require "tperf".plot.scatter { rows = rows, x = { key = "per_user", title = "tokens/s of a user" },
+    y = { key = "per_gpu", title = "tokens/s of a GPU" }, series = function(row) return "tp " .. row.tp end,
+    label = function(row) return ("%d at a time"):format(row.concurrency) end, title = "What users and GPUs get" }
+end
+
+--- What tperf.search_serving found.
+function answer.deployments(values, found)
+  local rows = values.pareto and found.pareto or table.move(found, 1, #found, 1, {})
+  if found.reason then error(found.reason, 0) end
+  show(values, rows, values.pareto and front_columns or deployment_columns)
+  io.stderr:write(("%d kinds of engine tried%s\n"):format(found.candidates, values.pareto and ""
+    or "; \"most requests/s\": of tp x ep GPUs"))
+end
+
+--- One answer, in the format asked for.
+function answer.one(values, r)
+  if values.json then return show(values, { r }, {}) end
+  if values.csv then return show(values, answer.flat(r)) end
+  answer.print(r)
+end
+
+--- What tperf.saturation found.
+function answer.saturation(values, found)
+  if found.reason then error(found.reason, 0) end
+  if values.json then return show(values, { found }, {}) end
+  if values.csv then
+    local row, columns = answer.flat(found.served)
+    row[1].rate = found.rate
+    table.insert(columns, 1, { key = "rate" })
+    return show(values, row, columns)
+  end
+  print(("%s requests/s are the most that keep the limits; then:\n"):format(format.number(found.rate)))
+  answer.print(found.served)
+end
+
+return answer

@@ -1,0 +1,19 @@
+--- How commands print tables: text, or what --json and --csv ask for.
+local fitted = require "tperf.cli.answer.fitted"
+local report = require "tperf.report"
+local shown = require "tperf.cli.answer.shown"
+local tell_calibration = require "tperf.cli.answer.calibration"
+
+--- Prints rows. Columns that no row has are left out, for people also those where every row has the `usual` value, and
+--- those that make it wider than 80 columns (see cli/fitted.lua); JSON carries every field of the rows.
+---@param values table   the command's options (see options.formats)
+---@param rows table[]
+---@param columns tperf.Column[]  with usual, wide and wrap, and csv: only --csv prints it
+return function(values, rows, columns)
+  if values.json then return io.stdout:write(report.json(rows)) end
+  local wanted = shown.columns(rows, columns, values.csv, values.wide)
+  if values.csv then return io.stdout:write(report.csv(rows, fitted.plain(wanted))) end
+  local left_out = fitted.print(values, rows, wanted)
+  if left_out[1] then print(("(--wide also shows %s)"):format(table.concat(left_out, ", "))) end
+  tell_calibration(values)
+end

@@ -1,0 +1,172 @@
+--- `--from FILE`: a launch file as the arguments of train, memory, search and infer; what it was understood as.
+local check = require "tperf.base.check"
+local settings = require "tperf.cli.ask.settings"
+
+local from = {}
+
+--- The options of every command that reads launch files.
+from.options = {
+  { long = "from", value = "FILE,...", kind = "list", help = "take it from a launch file (docs/recipes.md)" },
+  { long = "stack", value = "NAME", help = "of which stack the file is (default: what fits)" },
+  { long = "set", value = "PATH=VALUE,...", kind = "list",
+    help = "change model.FIELD, system.FIELD ...; or what the file does not say" },
+  { long = "ignore", value = "NAME,...", kind = "list", help = "the file's options to leave out of account" },
+}
+
+local function shown(value)
+  if type(value) ~= "table" then return tostring(value) end
+  local parts = {}
+  for i, one in ipairs(value) do parts[i] = tostring(one) end
+  return table.concat(parts, " ")
+end
+
+local FIELDS <const> = { "gpus", "tp", "pp", "vp", "cp", "ep", "etp", "dp", "attention_tp", "attention_dp",
+  "micro_batch",
+  "microbatches", "global_batch", "seq", "zero", "sequence_parallel", "max_batch", "max_tokens", "chunk", "seq_max",
+  "kv_dtype" }
+
+local function summary(launch)
+  local parts = {}
+  for _, name in ipairs(FIELDS) do
+    if launch[name] ~= nil then parts[#parts + 1] = ("%s %s"):format((name:gsub("_", " ")), shown(launch[name])) end
+  end
+  if launch.recompute then parts[#parts + 1] = "recompute " .. launch.recompute.granularity end
+  return table.concat(parts, ", ")
+end
+
+local function names(list)
+  local texts, seen = {}, {}
+  for _, one in ipairs(list) do
+    if not seen[one.option] then texts[#texts + 1] = one.option end
+    seen[one.option] = true
+  end
+  return table.concat(texts, " ")
+end
+
+-- Says on standard error what was made of the file.
+local function tell(launch, left_out)
+  local function line(title, text)
+    if text ~= "" then io.stderr:write(title, ": ", text, "\n") end
+  end
+  line(launch.stack, summary(launch))
+  for _, text in ipairs(launch.assumed) do line("assumed", text) end
+  line("changes neither time nor memory", names(launch.ignored))
+  line("not known, taken for harmless", names(launch.unknown))
+  for _, text in ipairs(left_out) do line("not in the prediction", text) end
+end
+
+local function refuse(launch, ignored)
+  local skip, list = {}, {}
+  for _, name in ipairs(ignored or {}) do skip[name:gsub("^%-+", "")] = true end
+  for _, one in ipairs(launch.refused) do
+    if not skip[one.option:gsub("^%-+", "")] then list[#list + 1] = one end
+  end
+  if list[1] then
+    error(("%s: not known, and it may matter: %s; --ignore %s leaves it out"):format(list[1].place, names(list),
+      (list[1].option:gsub("^%-+", ""))), 0)
+  end
+end
+
+-- What the search leaves open, as it does without a file.
+local OPEN <const> = { strategy = true, tp = true, pp = true, cp = true, ep = true, dp = true, micro_batch = true,
+  zero = true,
+  recompute = true, recompute_modules = true, recompute_method = true, recompute_num_layers = true,
+  sequence_parallel = true, schedule = true, virtual_stages = true }
+
+local RENAMED <const> = { global_batch = "batch" }
+
+-- Options of `tperf serve` by what tperf.import.arguments and its engine call them.
+local SERVE <const> = { dp = "replicas", memory_utilization = "gpu_memory_utilization" }
+local OFF <const> = { prefix_caching = "no_enable_prefix_caching", chunked_prefill = "no_enable_chunked_prefill" }
+
+-- What a server's launch says of dtypes and, for `tperf serve`, of the engine, joined to the arguments.
+local function add_engine(asked, launch, left_out, serve)
+  local into = require "tperf.import.launch.arguments"
+  for name, value in pairs(into.dtypes(launch)) do asked[name] = value end
+  if not serve then return end
+  local engine, left = into.engine(launch)
+  for name, value in pairs(engine) do
+    if OFF[name] then asked[OFF[name]] = true else asked[SERVE[name] or name] = value end
+  end
+  asked.replicas, asked.dp, asked.batch = asked.dp, nil, nil
+  table.move(left, 1, #left, #left_out + 1, left_out)
+end
+
+-- The launch of --from, and what --set gives; nil and a message. Read once.
+local read = setmetatable({}, { __mode = "k" })
+local function launch_of(values)
+  if read[values] then return table.unpack(read[values]) end
+  local changes, given = settings.read(values.set)
+  if not changes then return nil, given end
+  local launch = require "tperf".import.launch { files = values.from, stack = values.stack, given = given }
+  refuse(launch, values.ignore)
+  read[values] = { launch, given }
+  return launch, given
+end
+
+--- Whether the file of --from starts servers.
+function from.serves(values)
+  local launch = values.from and launch_of(values)
+  return launch and launch.kind == "serving" or false
+end
+
+local OTHERS <const> = { train = "serve", search = "serve", serve = "train", infer = "train" }
+
+--- Fills the values and arguments of a command from the file of --from, where the command line does not say them, and
+--- changes them as --set says.
+---@param values table
+---@param arguments table   the MODEL first; set from the file when it is absent
+---@param how string        "train"; "search": leave open what a search decides; "infer"; "serve": options are those of
+---  `tperf serve`
+---@return string? message  when the options are wrong
+function from.fill(values, arguments, how)
+  if not values.from then
+    if values.ignore or values.stack then return "--ignore and --stack go with --from" end
+    return settings.apply(values, arguments)
+  end
+  local launch, given = launch_of(values)
+  if not launch then return given end
+  given.model = arguments[1]
+  local asked, left_out = require "tperf".import.arguments(launch, given)
+  local serves = launch.kind == "serving"
+  if serves ~= (how == "serve" or how == "infer") then
+    error(("%s: this launch of %s %s: tperf %s reads it"):format(values.from[1], launch.stack,
+      serves and "serves" or "trains", OTHERS[how]), 0)
+  end
+  if serves then add_engine(asked, launch, left_out, how == "serve") end
+  tell(launch, left_out)
+  arguments[1] = asked.model
+  for _, name in ipairs(check.names(asked)) do
+    local option = RENAMED[name] or name
+    local left_open = name == "model" or how == "search" and OPEN[name]
+    if values[option] == nil and not left_open then values[option] = asked[name] end
+  end
+  if type(values.sequence_parallel) == "boolean" then
+    values.sequence_parallel = values.sequence_parallel and "yes" or "no"
+  end
+  return settings.apply(values, arguments, true)
+end
+
+--- Prints the best ways to run the same model, batch and GPUs, beside the launch's own.
+---@param asked table  of tperf.train
+---@param c table      its configuration
+function from.faster(asked, c, columns)
+  local tperf = require "tperf"
+  local found = tperf.search { model = asked.model, system = asked.system, gpus = c.gpus, seq = asked.seq,
+    global_batch = asked.global_batch, rules = asked.rules, top = 3,
+    software = asked.software, peft = asked.peft, frozen = asked.frozen, packing = asked.packing,
+    objective = asked.objective, reference = asked.reference }
+  local rows = {}
+  for i, one in ipairs(found) do
+    if one.time < c.time * 0.995 or not c.feasible then rows[#rows + 1] = found[i] end
+  end
+  if not rows[1] then
+    print "\nNo way to use these GPUs was found that is faster."
+    return
+  end
+  print(c.feasible and ("\nFaster on the same GPUs, by %.0f %%:"):format(100 * (c.time / rows[1].time - 1))
+    or "\nThe launch does not fit; these do:")
+  require "tperf.cli.answer.table"({}, rows, columns)
+end
+
+return from

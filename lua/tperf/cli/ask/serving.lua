@@ -1,0 +1,121 @@
+--- What `tperf serve` asks: its options as the arguments of tperf.serve and of what is built on it.
+local units = require "tperf.base.units"
+
+local question = {}
+
+local ENGINE = { "max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size",
+  "long_prefill_token_threshold" }
+local LOAD = { "rate", "process", "cv", "burst", "concurrency", "think" }
+local QUESTION = { "count", "seed", "replicas", "router", "threads", "system", "tp", "pp", "ep", "attention_dp",
+  "software", "sampling", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "expert_dtype",
+  "expert_compute_dtype", "gpu_hour" }
+
+-- "fixed=5ms,per_token=20us": { fixed = 0.005, per_token = 2e-5 }, or nil and a message.
+local function times(option, text)
+  local found = {}
+  for item in (text .. ","):gmatch "([^,]*)," do
+    local name, value = item:match "^([%w_]+)=(.+)$"
+    if not name then return nil, ("--%s: NAME=TIME is needed, got '%s'"):format(option, item) end
+    local seconds, message = units.parse(value, "s")
+    if not seconds then return nil, ("--%s: %s: %s"):format(option, name, message) end
+    found[name] = seconds
+  end
+  return found
+end
+
+-- "512", "100..2000" or "mean=500,cv=1": a length, or nil and a message.
+local function length(option, text)
+  local low, high = text:match "^(%d+)%.%.(%d+)$"
+  if low then return { uniform = { math.tointeger(low), math.tointeger(high) } } end
+  if text:find "^%d+$" then return math.tointeger(text) end
+  local mean, cv = text:match "^mean=([%d.]+),cv=([%d.]+)$"
+  if mean then return { lognormal = { mean = tonumber(mean), cv = tonumber(cv) } } end
+  local only = text:match "^mean=([%d.]+)$"
+  if only then return { exponential = tonumber(only) } end
+  return nil, ("--%s: tokens such as 512, 100..2000, mean=500 (exponential) or mean=500,cv=1 (lognormal), got '%s'")
+    :format(option, text)
+end
+
+-- "ttft=500ms,tpot=30ms", and quantile=0.95, which is no time.
+local function limits(option, text)
+  local list, part = {}, nil
+  for item in text:gmatch "[^,]+" do
+    local value = item:match "^quantile=(.*)$"
+    if value then part = value else list[#list + 1] = item end
+  end
+  local found, message = times(option, table.concat(list, ","))
+  if not found then return nil, message end
+  found.quantile = part and (tonumber(part) or -1)
+  return found
+end
+
+local function copy(names, values)
+  local found
+  for _, name in ipairs(names) do
+    if values[name] ~= nil then
+      found = found or {}
+      found[name] = values[name]
+    end
+  end
+  return found
+end
+
+--- The arguments of tperf.serve, or nil and a message.
+---@param values table
+---@param model string?
+function question.of(values, model)
+  local asked = copy(QUESTION, values) or {}
+  asked.model = model
+  for option, parse in pairs { step_time = times, host = times, slo = limits, prompt = length, output = length } do
+    if values[option] then
+      local message
+      asked[option], message = parse(option:gsub("_", "-"), values[option])
+      if not asked[option] then return nil, message end
+    end
+  end
+  asked.requests = values.trace
+  asked.load = copy(LOAD, values)
+  asked.engine = copy(ENGINE, values) or {}
+  asked.engine.num_blocks = values.num_gpu_blocks
+  asked.memory_utilization = values.gpu_memory_utilization
+  asked.engine.policy = values.scheduling_policy
+  if values.no_enable_prefix_caching then asked.engine.prefix_caching = false end
+  if values.no_async_scheduling then asked.engine.async_scheduling = false end
+  if values.no_enable_chunked_prefill then asked.engine.chunked_prefill = false end
+  asked.keep = values.steps and "steps" or values.requests and "requests" or nil
+  return asked
+end
+
+local OPEN <const> = { "tp", "pp", "ep", "replicas", "num_gpu_blocks", "trace", "requests", "steps" }
+
+--- Whether a deployment is asked for: limits and a rate, and nothing that says what serves it.
+function question.is_open(values, model)
+  local wanted = model and (values.slo and values.rate or values.pareto)
+  if not wanted or values.saturation or values.figure then return false end
+  for _, name in ipairs(OPEN) do
+    if values[name] then return false end
+  end
+  return true
+end
+
+--- The arguments of tperf.search_serving: what tperf.serve is asked, less what is looked for.
+---@param asked table  of question.of
+function question.search(values, asked)
+  local q = {}
+  for name, value in pairs(asked) do q[name] = value end
+  q.rate, q.gpus, q.top, q.pareto = values.rate, values.gpus, values.top, values.pareto
+  q.max_num_seqs, q.max_num_batched_tokens = values.max_num_seqs, values.max_num_batched_tokens
+  q.engine.max_num_seqs, q.engine.max_num_batched_tokens = nil, nil
+  q.load = q.load or {}
+  q.load.rate = nil
+  return q
+end
+
+--- The arguments of tperf.saturation and tperf.load_curve: those of tperf.serve without a rate.
+function question.without_rate(asked)
+  asked.load = asked.load or {}
+  asked.load.rate = nil
+  return asked
+end
+
+return question

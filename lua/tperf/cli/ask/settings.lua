@@ -1,0 +1,123 @@
+--- `--set PATH=VALUE`: changes to what a command's model, system and software profile say.
+local check = require "tperf.base.check"
+local core = require "tperf.core"
+
+local settings = {}
+
+--- The option, for commands that read no launch file (cli/from.lua has one that also fills in what a file leaves open).
+settings.option = { long = "set", value = "PATH=VALUE,...", kind = "list",
+  help = "change model.FIELD, system.FIELD or software.FIELD" }
+
+local OBJECTS <const> = { "model", "system", "software" }
+local NAMED_BY <const> = { model = "a MODEL", system = "--system", software = "--software" }
+
+local function object_of(path) return path:match "^(%l+)%." end
+
+-- A comma that starts no new PATH=VALUE belongs to the value: system.x=[1,2].
+local function joined(list)
+  local whole = {}
+  for _, item in ipairs(list) do
+    local last = whole[#whole]
+    if last and not item:find("=", 1, true) and NAMED_BY[object_of(last)] then
+      whole[#whole] = last .. "," .. item
+    else
+      whole[#whole + 1] = item
+    end
+  end
+  return whole
+end
+
+-- Adds a value at a path below changes: "network.fast.domain". Nil and a message where it stands there already.
+local function put(changes, path, value)
+  local names = {}
+  for name in path:gmatch "[^.]+" do names[#names + 1] = name end
+  local last = table.remove(names)
+  for _, name in ipairs(names) do
+    if changes[name] == nil then changes[name] = {} end
+    changes = changes[name]
+    if type(changes) ~= "table" then return nil, "another --set gives a part of it" end
+  end
+  if not last or changes[last] ~= nil then return nil, last and "it is set twice" or "a field is missing" end
+  changes[last] = value
+  return true
+end
+
+-- The value that a text has in a YAML file: 72, true, "450 GB/s", [1, 2].
+local function value_of(text)
+  local value = text ~= "" and core.yaml(text, "--set")
+  if value == nil or value == false and text ~= "false" then return nil end
+  return value
+end
+
+--- Splits the texts of --set: what changes objects, and what else is set, which launch files may leave open.
+---@param list string[]?
+---@return table? changes  { model = { … }, … } as :with takes them; nil when one is wrong
+---@return table|string given  the others by name, or the message
+function settings.read(list)
+  local changes, given = {}, {}
+  for _, text in ipairs(joined(list or {})) do
+    local path, value = text:match "^([^=]+)=(.*)$"
+    if not path then return nil, ("--set: PATH=VALUE is needed, got '%s'"):format(text) end
+    local object = object_of(path)
+    if NAMED_BY[object] then
+      local known = value_of(value)
+      if known == nil then return nil, ("--set %s: a value is needed, got '%s'"):format(path, value) end
+      changes[object] = changes[object] or {}
+      local done, message = put(changes[object], path:sub(#object + 2), known)
+      if not done then return nil, ("--set %s: %s"):format(text, message) end
+    else
+      given[path] = value
+    end
+  end
+  return changes, given
+end
+
+-- The message of a constructor, with the whole path that --set spells.
+local function in_paths(object, message)
+  message = tostring(message):gsub("^.-tperf%.%l+:with: ", "")
+  return ("--set: %s"):format((message:gsub("'([%w_.]+)'", "'" .. object .. ".%1'", 1)))
+end
+
+-- A profile's errors are those of the profile as it was fitted.
+local function unfitted(profile)
+  local copy = {}
+  for name, value in pairs(profile) do copy[name] = value end
+  copy.name, copy.runs, copy.error, copy.spread, copy.error90 = profile.name .. " (changed)", nil, nil, nil, nil
+  return require "tperf.describe.software"(copy)
+end
+
+local function changed(object, value, changes)
+  local make = require("tperf." .. object)
+  local original = make(value)
+  local ok, result = check.attempt(original.with, original, changes)
+  if not ok then error(in_paths(object, result), 0) end
+  if object == "software" then return unfitted(result) end
+  return result
+end
+
+local function nearest(given)
+  local path = check.names(given)[1]
+  local near = check.suggest(path:match "^[^.]*", OBJECTS)
+  return ("--set: PATH starts with model., system. or software., got '%s'%s"):format(path, near)
+end
+
+--- Puts changed objects in place of the names that a command was given.
+---@param values table     the command's options: set, system, software
+---@param arguments table  the MODEL first
+---@param launch boolean?  whether names without an object are a launch file's, not mistakes
+---@return string? message  when --set is wrong
+function settings.apply(values, arguments, launch)
+  local changes, given = settings.read(values.set)
+  if not changes then return given --[[@as string]] end
+  if next(given) and not launch then return nearest(given) end
+  local named = { model = arguments[1], system = values.system, software = values.software }
+  for _, object in ipairs(OBJECTS) do
+    if changes[object] and (named[object] == nil or named[object] == "none") then
+      return ("--set %s.… changes what %s names, and there is none"):format(object, NAMED_BY[object])
+    end
+    if changes[object] then named[object] = changed(object, named[object], changes[object]) end
+  end
+  arguments[1], values.system, values.software = named.model, named.system, named.software
+end
+
+return settings

@@ -1,0 +1,41 @@
+--- The options that say what of a model is trained, as `search`, `train` and `memory` take them, and the arguments that
+--- they spell (tperf/describe/tuning.lua).
+local tuning = {}
+
+tuning.options = {
+  { long = "peft", value = "NAME", from = { "lora", "qlora" }, help = "adapters beside frozen weights: lora or qlora" },
+  { long = "lora-rank", value = "R", kind = "integer", min = 1, help = "their rank (default 32)" },
+  { long = "lora-targets", value = "NAME,...", kind = "list",
+    help = "products: linear_qkv,..., q_proj,..., or all-linear" },
+  { long = "lora-dropout", value = "PART", kind = "number", help = "dropout of their input (default 0)" },
+  { long = "freeze", value = "NAME,...", kind = "list",
+    help = "parts not trained: embedding, head, layers:1-20, mlp, ..." },
+  { long = "packing", value = "N", kind = "number", help = "sequences of documents of N tokens on average" },
+  { long = "objective", value = "NAME", from = { "next_token", "dpo" },
+    help = "next_token (default), or dpo: preferences, -b counts pairs" },
+  { long = "reference", value = "NAME", from = { "resident", "precomputed" },
+    help = "of dpo: its weights resident, or log-probabilities precomputed" },
+}
+
+--- Puts them into the arguments of tperf.search or tperf.train. Returns a message where they contradict each other.
+---@param values table  of the options
+---@param asked table   changed in place
+---@return string? message
+function tuning.fill(values, asked)
+  local targets, rank, dropout = values.lora_targets, values.lora_rank, values.lora_dropout
+  if values.peft or targets or rank or dropout then
+    if targets and #targets == 1 and targets[1] == "all-linear" then targets = "all-linear" end
+    local from = type(values.peft) == "table" and values.peft -- of a launch file
+    asked.peft = { kind = not from and values.peft or nil }
+    for name, value in pairs(from or {}) do asked.peft[name] = value end
+    asked.peft.rank, asked.peft.dropout = rank or asked.peft.rank, dropout or asked.peft.dropout
+    asked.peft.targets = targets or asked.peft.targets
+  end
+  asked.frozen, asked.objective, asked.reference = values.freeze, values.objective, values.reference
+  if values.packing and values.packing < 1 then
+    return ("--packing: documents have at least 1 token, got %g"):format(values.packing)
+  end
+  asked.packing = values.packing and { mean = values.packing } or nil
+end
+
+return tuning

@@ -1,0 +1,64 @@
+local model = require "tperf.describe.model"
+local options = require "tperf.base.options"
+local report = require "tperf.report"
+local settings = require "tperf.cli.ask.settings"
+
+-- In the order a token meets them.
+local components = { "embedding", "positions", "patches", "conditioning", "projections", "modulation", "attention",
+  "mamba", "delta", "mlp", "experts", "latents", "shared_experts", "router", "norms", "head" }
+
+local count, active = { key = "parameters", digits = 15 }, { key = "active", digits = 15 }
+
+local function by_component(p)
+  local rows = {}
+  local function add(name, all, met)
+    rows[#rows + 1] = { component = name, parameters = all, share = all / p.total, active = met }
+  end
+  for _, name in ipairs(components) do
+    local n = p.components[name] or 0
+    if n > 0 then add(name, n, name == "experts" and p.active_experts or n) end
+  end
+  add("total", p.total, p.active)
+  -- Beside the total, as their makers count: used in training, or to draft tokens.
+  if p.mtp > 0 then rows[#rows + 1] = { component = "multi_token_prediction", parameters = p.mtp } end
+  return rows, { "component", count, { key = "share", unit = "%" }, active }
+end
+
+local function by_group(p)
+  local rows, columns, windows = {}, { "first", "last", "kind", "attention", "mlp" }, false
+  for i, group in ipairs(p.groups) do
+    windows = windows or group.window ~= nil
+    rows[i] = {
+      first = group.first, last = group.first + group.count - 1, kind = group.kind,
+      attention = group.delta and "delta" or group.attention,
+      mlp = group.mlp, window = group.window, per_layer = group.layer_total, parameters = group.total,
+      active = group.active,
+    }
+  end
+  if windows then columns[#columns + 1] = "window" end
+  table.move({ { key = "per_layer", digits = 15 }, count, active }, 1, 3, #columns + 1, columns)
+  return rows, columns
+end
+
+return {
+  summary = "count a model's parameters",
+  arguments = "MODEL",
+  from = { "models files" },
+  details = [[
+MODEL is the name of a model (`tperf list models`), a YAML file or a Hugging Face config.json.
+Counts are exact. "active" is what one token meets: all but the experts it is not routed to.
+Multi-token prediction modules are not in the total.]],
+  options = options.join({ { long = "groups", help = "by group of equal layers" }, settings.option }, options.formats),
+  run = function(values, arguments)
+    if not arguments[1] then return false, "MODEL is missing" end
+    if arguments[2] then return false, "params takes one MODEL" end
+    if values.json and values.csv then return false, "--json and --csv exclude each other" end
+    local wrong = settings.apply(values, arguments)
+    if wrong then return false, wrong end
+    local p = model(arguments[1]):parameters()
+    local rows, columns = (values.groups and by_group or by_component)(p)
+    if values.json then return io.write(report.json(rows, columns)) and 0 end
+    if values.csv then return io.write(report.csv(rows, columns)) and 0 end
+    report.print(rows, columns)
+  end,
+}

@@ -1,0 +1,78 @@
+local check = require "tperf.base.check"
+local text_file = require "tperf.input.text"
+local catalogue = require "tperf.base.catalogue"
+local settings = require "tperf.cli.ask.settings"
+
+require "tperf.describe.software" -- tells catalogue.find the names that profiles had before
+
+local KINDS = { "models", "systems", "software" }
+
+-- What a file describes, which its name does not say.
+local function kind_of(path)
+  local content, problem = catalogue.read(path)
+  if type(content) ~= "table" then
+    error(problem and type(problem) == "string" and problem or path .. ": is no model, system or software profile", 0)
+  end
+  return (content.accelerator or content.network) and "systems" or content.overlap and "software" or "models"
+end
+
+local function has_path(name) return name:find("/", 1, true) ~= nil end
+
+-- "models/gpt2" names the kind too.
+local function find_all(name)
+  local found = {}
+  for _, kind in ipairs(KINDS) do
+    local below = name:match("^" .. kind .. "/(.+)$")
+    local path = catalogue.find(kind, below or name)
+    local last = found[#found]
+    if path and last and last.path == path then
+      last.kind = kind_of(path)
+    elseif path then
+      found[#found + 1] = { kind = kind, path = path, name = below or name }
+    end
+  end
+  if found[1] and has_path(name) then kind_of(found[1].path) end
+  return found
+end
+
+local function all_names()
+  local names = {}
+  for _, kind in ipairs(KINDS) do
+    local list = catalogue.list(kind)
+    table.move(list, 1, #list, #names + 1, names)
+  end
+  return names
+end
+
+-- The checked object, changed as --set says, as JSON.
+local function print_json(item, changes)
+  local kind = item.kind:gsub("s$", "")
+  local values, arguments = { set = changes, [kind] = item.path }, { kind == "model" and item.path or nil }
+  local wrong = settings.apply(values, arguments)
+  if wrong then return false, wrong end
+  local object = kind == "model" and arguments[1] or values[kind]
+  io.stdout:write(require "tperf.output.json".encode(require("tperf." .. kind)(object)), "\n")
+end
+
+return {
+  summary = "print a model, a system or a software profile with its sources",
+  arguments = "NAME",
+  from = { "models systems software files" },
+  details = "NAME is one that `tperf list models`, `systems` or `software` prints, or a file.",
+  options = { { long = "json", help = "print JSON: the checked values, in SI units" }, settings.option },
+  run = function(values, arguments)
+    local name = arguments[1]
+    if not name then return false, "NAME is missing" end
+    if arguments[2] then return false, "show takes one name" end
+    if values.set and not values.json then return false, "--set goes with --json" end
+    local found = find_all(name)
+    if #found == 0 then
+      error(("unknown model, system or software '%s'%s"):format(name, check.suggest(name, all_names())), 0)
+    end
+    for _, item in ipairs(found) do
+      if values.json then return print_json(item, values.set) end
+      io.stderr:write(item.path, ":\n")
+      io.stdout:write(text_file.read(item.path))
+    end
+  end,
+}

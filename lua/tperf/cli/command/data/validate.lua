@@ -1,0 +1,128 @@
+local options = require "tperf.base.options"
+local settings = require "tperf.cli.ask.settings"
+local output = require "tperf.output.file"
+
+local COLUMNS = {
+  { key = "source" }, { key = "rows" }, { key = "median", unit = "%" }, { key = "mean", unit = "%" },
+  { key = "p90", unit = "%" }, { key = "max", unit = "%" }, { key = "bias", unit = "%" },
+}
+
+local GROUP_COLUMNS = {
+  { key = "stack" }, { key = "group", title = "held out" }, { key = "runs" }, { key = "median", unit = "%" },
+  { key = "p90", unit = "%" }, { key = "bias", unit = "%" }, { key = "within", title = "in interval", unit = "%" },
+}
+
+local METRIC_COLUMNS = {
+  { key = "metric" }, { key = "group" }, { key = "rows" }, { key = "median", unit = "%" }, { key = "mean", unit = "%" },
+  { key = "p90", unit = "%" }, { key = "max", unit = "%" }, { key = "bias", unit = "%" },
+}
+local OTHER_COLUMNS = {
+  { key = "metric" }, { key = "simulator" }, { key = "rows" }, { key = "median", unit = "%" },
+  { key = "p90", unit = "%" }, { key = "bias", unit = "%" }, { key = "ours.median", title = "tperf", unit = "%" },
+  { key = "ours.p90", title = "tperf p90", unit = "%" },
+}
+
+-- Serving: the errors of each metric, over all and by engine, model and GPU; then other simulators on the same rows.
+local function show_serving(values, result)
+  local rows = table.move(result.metrics, 1, #result.metrics, 1, {})
+  for _, field in ipairs { "engine", "model", "gpu" } do
+    local groups = result[field]
+    if #groups > #result.metrics then table.move(groups, 1, #groups, #rows + 1, rows) end
+  end
+  require "tperf.cli.answer.table"(values, rows, METRIC_COLUMNS)
+  if values.csv or not (result.others and result.others[1]) then return end
+  print "\nother simulators, and tperf on the same rows:"
+  require "tperf.cli.answer.table"(values, result.others, OTHER_COLUMNS)
+end
+
+-- What refits predicted: a row a group, and a line over all.
+local function show_groups(values, result)
+  require "tperf.cli.answer.table"(values, result.groups, GROUP_COLUMNS)
+  if values.csv then return end
+  local o = result.over_groups
+  local text = "\n%d groups: median %.1f %%, worst %.1f %% (%s); %.0f %% of %d held-out runs lie in the 90 %% interval"
+  print(text:format(o.groups, 100 * o.median, 100 * o.worst, o.worst_group, 100 * o.within, o.runs))
+end
+
+-- A prediction per row, for --out.
+local function predictions(result)
+  local rows = {}
+  for i, case in ipairs(result.cases) do
+    rows[i] = {
+      id = case.row.id, line = case.row.line, source = case.source, system = case.system, case = case.label,
+      metric = case.metric, measured = case.measured, predicted = case.predicted,
+      error = case.predicted / case.measured - 1,
+    }
+  end
+  return rows
+end
+
+local PREDICTION_COLUMNS = {
+  { key = "id" }, { key = "line" }, { key = "source" }, { key = "system" }, { key = "case" },
+  { key = "metric" }, { key = "measured" },
+  { key = "predicted" }, { key = "error" },
+}
+
+return {
+  summary = "compare predictions with published measurements",
+  arguments = "FILE.csv",
+  from = { "files" },
+  details = [[
+FILE has the columns of a table of training runs, of serving, collectives, matrix products or kernels
+(docs/accuracy.md). For example: tperf validate measured.csv --out predictions.csv --plot scatter.svg
+--hold-out refits the software profiles to all other training runs and predicts each
+group: a stack by the profile that others of its kind share (typical or tuned); what a
+stack ran on one system, on the larger half of its numbers of GPUs, or of one family
+of models, by its own profile fitted to the rest; and each third by the other two.]],
+  options = options.join({
+    { long = "system", short = "s", value = "NAME", from = "systems files",
+      help = "the system of all rows, its network too (default: those a row names)" },
+    { long = "software", value = "NAME", from = "software",
+      help = "the stack of all rows, of training runs (default: by the source a row names)" },
+    { long = "hold-out", value = "GROUP", from = { "stack", "system", "scale", "model", "third" },
+      help = "refit without each stack, system, scale, model or third, and predict it" },
+    { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
+    { long = "out", short = "o", value = "FILE", writes = "file", help = "write every row's prediction as CSV" },
+    { long = "plot", value = "FILE", writes = "plot", help = "draw predicted against measured (.svg)" },
+    settings.option,
+  }, options.formats),
+  run = function(values, arguments)
+    if not arguments[1] then return false, "FILE is missing" end
+    if arguments[2] then return false, "validate takes one file" end
+    local wrong = settings.apply(values, {})
+    if wrong then return false, wrong end
+    local result = require "tperf".validate {
+      file = arguments[1], system = values.system, rules = values.rules, software = values.software,
+      hold_out = values.hold_out,
+    }
+    if #result.cases == 0 then
+      error(("%s: %s"):format(arguments[1], require "tperf.measured".none_predicted(result.rows, result.left_out)), 0)
+    end
+    local report = require "tperf.report"
+    if values.out then output.write(values.out, report.csv(predictions(result), PREDICTION_COLUMNS)) end
+    if values.plot then require "tperf.measured.validate".plot(result):save(values.plot) end
+    if values.json then
+      io.stdout:write(require "tperf.output.json".encode {
+        kind = result.kind, rows = result.rows, predicted = #result.cases, sources = result.sources,
+        memory = result.memory, left_out = result.left_out, groups = result.groups, over_groups = result.over_groups,
+        metrics = result.metrics, engine = result.engine, model = result.model, gpu = result.gpu,
+        others = result.others,
+      }, "\n")
+      return
+    end
+    if result.groups then return show_groups(values, result) end
+    if result.metrics then
+      show_serving(values, result)
+    else
+      require "tperf.cli.answer.table"(values, result.sources, COLUMNS)
+    end
+    if values.csv then return end
+    if result.memory then
+      print "\npeak memory:"
+      require "tperf.cli.answer.table"(values, result.memory, COLUMNS)
+    end
+    print((result.metrics and "\n%d figures of %d rows" or "\n%d of %d rows predicted"):format(#result.cases,
+      result.rows))
+    for _, left in ipairs(result.left_out) do print(("%6d left out: %s"):format(left.rows, left.reason)) end
+  end,
+}

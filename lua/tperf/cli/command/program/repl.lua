@@ -1,0 +1,97 @@
+local core = require "tperf.core"
+local limits = require "tperf.cli.sandbox.limits"
+
+-- A value as one line: fields sorted, nested tables to a few levels.
+local function show(value, depth)
+  if type(value) == "string" then return ("%q"):format(value):gsub("\\\n", "\\n") end
+  local meta = type(value) == "table" and getmetatable(value)
+  if type(value) ~= "table" or (type(meta) == "table" and meta.__tostring) then return tostring(value) end
+  if next(value) == nil then return "{}" end
+  if depth == 0 then return "{ ... }" end
+  local parts, names = {}, {}
+  for i = 1, math.min(#value, 20) do parts[i] = show(value[i], depth - 1) end
+  if #value > 20 then parts[#parts + 1] = ("... (%d in all)"):format(#value) end
+  for name in pairs(value) do
+    if type(name) == "string" then names[#names + 1] = name end
+  end
+  table.sort(names)
+  for _, name in ipairs(names) do parts[#parts + 1] = ("%s = %s"):format(name, (show(value[name], depth - 1))) end
+  return "{ " .. table.concat(parts, ", ") .. " }"
+end
+
+local function print_results(ok, ...)
+  if not ok then
+    local readable, text = pcall(tostring, (...))
+    io.stderr:write("tperf: ", readable and text or "an error that cannot be shown", "\n")
+    return
+  end
+  local parts = {}
+  for i = 1, select("#", ...) do parts[i] = (show((select(i, ...)), 3)) end
+  if #parts > 0 then print(table.concat(parts, "\t")) end
+end
+
+-- Reads lines until they make a chunk: an expression, or statements. Nil at the end of the input.
+local function read_chunk(read, env, interrupted)
+  local text = ""
+  while true do
+    local line = read(text == "" and "> " or ">> ")
+    if not line then
+      if not interrupted() then return nil end
+      text, line = "", "\n"
+    end
+    text = text .. line
+    local chunk = load("return " .. text, "=input", "t", env)
+    local message
+    if not chunk then chunk, message = load(text, "=input", "t", env) end
+    if chunk then return chunk end
+    if not message:find "<eof>$" then return function() error(message, 0) end end
+  end
+end
+
+-- Reads a line that libedit lets one edit: arrows, history, Tab. Nil where it is not installed.
+local function edited(host, env)
+  local read = host.line()
+  if not read then return nil end
+  local names = {}
+  for _, kind in ipairs { "models", "systems", "software" } do
+    local list = require "tperf.base.catalogue".list(kind)
+    table.move(list, 1, #list, #names + 1, names)
+  end
+  local complete = require "tperf.cli.words"(env, names)
+  return function(prompt)
+    local line = read(prompt, complete)
+    return line and line .. "\n"
+  end
+end
+
+return {
+  summary = "an interactive prompt",
+  details = [[
+Prints the values of expressions; the library is there as `tperf`. End it with Ctrl-D.
+On a terminal, where libedit is installed, lines can be edited, the arrow keys bring back
+earlier ones, and Tab completes fields and the names of models and systems.]],
+  options = limits.options,
+  run = function(values, arguments, host)
+    if arguments[1] then return false, "repl takes no arguments" end
+    local ok, message = limits.apply(values, host)
+    if not ok then return false, message end
+    local script = values.trust and _G or require "tperf.cli.sandbox".environment(host, package.path)
+    local env = setmetatable({ tperf = script.require "tperf" }, { __index = script }) -- globals need no declaring
+    local at_terminal = core.is_terminal(0)
+    local function prompt(text)
+      if at_terminal then io.stderr:write(text) end
+    end
+    local function plain(text)
+      prompt(text)
+      return io.stdin:read "L"
+    end
+    local read = at_terminal and core.is_terminal(2) and edited(host, env) or plain
+    while true do
+      local chunk = read_chunk(read, env, host.limits.interactive)
+      if not chunk then break end
+      host.limits.interactive()
+      print_results(pcall(chunk))
+    end
+    prompt "\n"
+  end,
+}

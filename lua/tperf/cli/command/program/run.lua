@@ -1,0 +1,58 @@
+local limits = require "tperf.cli.sandbox.limits"
+local manifest = require "tperf.cli.sandbox.manifest"
+local options = require "tperf.base.options"
+local recorder = require "tperf.cli.sandbox.recorder"
+local script = require "tperf.cli.sandbox.script"
+
+-- Runs the script and says in the output folder what it depended on and what it wrote.
+local function run_recorded(values, arguments, host, folder)
+  host.output.script(arguments[1])
+  manifest.retire(folder, arguments[1], host)
+  local run = {
+    script = arguments[1], arguments = table.move(arguments, 2, #arguments, 1, {}), folder = folder,
+    record = recorder.start(host, folder), stamp = values.stamp,
+  }
+  local function keep()
+    local ok, message = host.output.finish()
+    if not ok then error(message, 0) end
+    recorder.finish(run.record, host)
+    manifest.write(run, host)
+  end
+  local exit = host.exit
+  function host.exit(status)
+    if status == 0 then keep() end
+    exit(status)
+  end
+  script.run(arguments, false, host, run.record)
+  keep()
+end
+
+return {
+  summary = "run a Lua script",
+  arguments = "SCRIPT [ARGUMENT...]",
+  from = { "files" },
+  passes_arguments = true,
+  details = [[
+The script sees the standard library less what reaches outside: no processes, no native
+or binary code, no clock, no unseeded random numbers. It reads regular files, and can
+require the modules beside it. It writes below the output folder: new files, and those
+that it wrote there in earlier runs, unless something else has changed them since
+(.tperf-written keeps their checksums); never names that start with a dot, never through
+links. "-" reads the script from standard input. What follows SCRIPT belongs to the
+script (its table arg). With --out, DIR also gets stdout.txt, what the script prints, and
+manifest.json: the script, its arguments, the rules, every file read and every file
+written, each with its SHA-256; `tperf verify DIR` runs the script again and says what
+changed.]],
+  options = options.join(limits.options, {
+    { long = "stamp", help = "put the date and the host's name into the manifest" },
+  }),
+  run = function(values, arguments, host)
+    if not arguments[1] then return false, "SCRIPT is missing" end
+    local folder, message = limits.apply(values, host)
+    if not folder then return false, message end
+    if values.out and not values.trust and arguments[1] ~= "-" then
+      return run_recorded(values, arguments, host, folder)
+    end
+    script.run(arguments, values.trust, host)
+  end,
+}

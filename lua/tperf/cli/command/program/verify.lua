@@ -1,0 +1,142 @@
+local difference = require "tperf.cli.sandbox.difference"
+local limits = require "tperf.cli.sandbox.limits"
+local manifest = require "tperf.cli.sandbox.manifest"
+local recorder = require "tperf.cli.sandbox.recorder"
+local catalogue = require "tperf.base.catalogue"
+local script = require "tperf.cli.sandbox.script"
+
+local remove = os.remove -- the standard one: the script's does not reach caches
+
+local function say(...) io.stdout:write(string.format(...), "\n") end
+
+-- What the run depended on that is not what it was.
+local function check_inputs(content)
+  local core = require "tperf.core"
+  if content.tperf ~= core.version then say("tperf was %s and is %s", content.tperf, core.version) end
+  local inputs = table.move(content.inputs, 1, #content.inputs, 2, { content.script })
+  for _, input in ipairs(inputs) do
+    local hash = recorder.hash(input.shipped and catalogue.in_roots(input.file) or input.file)
+    if not hash then
+      say("%s: cannot be read%s", input.file, input.shipped and "" or " (verify in the folder that the run started in)")
+    elseif hash ~= input.sha256 then
+      say("%s: has changed since the run", input.file)
+    end
+  end
+end
+
+-- What a script writes below the run's folder by an absolute name goes below the new one.
+local function move_output(host, from, to)
+  local function moved(path)
+    if type(path) == "string" and path:sub(1, #from + 1) == from .. "/" then return to .. path:sub(#from + 1) end
+    return path
+  end
+  local output = host.output
+  for _, name in ipairs { "open", "write", "keep", "remove", "make_folder" } do
+    local of_host = output[name]
+    output[name] = function(path, ...) return of_host(moved(path), ...) end
+  end
+  local rename = output.rename
+  function output.rename(old, new) return rename(moved(old), moved(new)) end
+end
+
+-- Runs the script again, into a folder of its own and with its standard output closed; returns the folder.
+local function run_again(content, dir, host)
+  local before = host.output.folder(dir)
+  local folder = host.output.temporary()
+  for _, output in ipairs(content.outputs) do
+    for slash in output.file:gmatch "()/" do host.output.make_folder(output.file:sub(1, slash - 1)) end
+  end
+  local record = recorder.start(host, folder)
+  move_output(host, before, folder)
+  local ended = {} -- raised in place of the process's end
+  function host.exit(status)
+    if status == 0 then error(ended, 0) end
+    error(("the script ended with status %d"):format(status), 0)
+  end
+  host.output.silence(true)
+  local list = table.move(content.arguments, 1, #content.arguments, 2, { content.script.file })
+  local ok, message = xpcall(script.run, function(problem) return problem end, list, false, host, record)
+  local finished, failure = host.output.finish()
+  if ok and not finished then ok, message = false, failure end
+  recorder.finish(record, host)
+  host.output.silence(false)
+  return folder, record, (not ok and message ~= ended) and message or nil
+end
+
+local function clean(host, folder, record, content)
+  for name in pairs(record.written) do remove(folder .. "/" .. name) end
+  for name in pairs(record.kept) do remove(folder .. "/" .. name) end
+  for _, output in ipairs(content.outputs) do
+    local path = output.file
+    while path:find "/" do
+      path = path:match "^(.*)/"
+      host.output.remove_folder(folder .. "/" .. path)
+    end
+  end
+  host.output.remove_folder(folder)
+end
+
+-- Compares an output with what was written then and with what stands in the folder; returns whether all agree.
+local function compare(output, dir, folder)
+  local now, kept = recorder.slurp(folder .. "/" .. output.file), recorder.slurp(dir .. "/" .. output.file)
+  local hash = now and require "tperf.core".file.sha256(now)
+  local kept_hash = kept and require "tperf.core".file.sha256(kept)
+  if not kept then
+    say("%s: is gone", output.file)
+  elseif kept_hash ~= output.sha256 then
+    say("%s: was changed after the run%s", output.file,
+      hash == output.sha256 and ", which still writes what it did" or "")
+  end
+  if hash == output.sha256 then return kept_hash == hash end
+  if not now then
+    say("%s: is not written any more", output.file)
+  elseif kept_hash ~= output.sha256 then
+    say("%s: comes out differently", output.file)
+  else
+    say("%s: changed", output.file)
+    for _, line in ipairs(difference.of(output.file, kept, now)) do say("  %s", line) end
+  end
+  return false
+end
+
+return {
+  summary = "run a script again and say what changed",
+  arguments = "DIR",
+  from = { "folders" },
+  details = [[
+DIR is the output folder of an earlier `tperf run --out DIR`; the current folder must be
+the same as then. The script runs again with the same arguments, into a folder of its own.
+Prints what differs in what it reads and in what it writes, to the figure. The exit status
+is 1 when an output differs.]],
+  options = limits.budgets,
+  run = function(values, arguments, host)
+    local dir = arguments[1]
+    if not dir then return false, "DIR is missing" end
+    if arguments[2] then return false, ("one DIR is needed, got '%s' too"):format(arguments[2]) end
+    local content = manifest.read(dir)
+    local ok, message = limits.apply(values, host)
+    if not ok then return false, message end
+    check_inputs(content)
+    local folder, record, problem = run_again(content, dir, host)
+    local same, expected = 0, {}
+    if not problem then
+      for _, output in ipairs(content.outputs) do
+        expected[output.file] = true
+        if compare(output, dir, folder) then same = same + 1 end
+      end
+      for name in pairs(record.written) do
+        if not expected[name] then say("%s: is new", name) end
+      end
+    end
+    clean(host, folder, record, content)
+    if problem then error(("the script fails now: %s"):format(tostring(problem)), 0) end
+    if #content.outputs == 0 then
+      say "the run wrote no files and printed nothing, so there is nothing to compare"
+    else
+      say("%d of %d outputs are the same, to the byte", same, #content.outputs)
+    end
+    local changed = same < #content.outputs
+    for name in pairs(record.written) do changed = changed or not expected[name] end
+    return changed and 1 or 0
+  end,
+}

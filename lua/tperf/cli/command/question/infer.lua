@@ -1,0 +1,238 @@
+local axes = require "tperf.describe.strategy.axes"
+local format = require "tperf.output.format"
+local from = require "tperf.cli.ask.from"
+local options = require "tperf.base.options"
+local precision = require "tperf.describe.precision"
+local refusal = require "tperf.base.refusal"
+
+local USUAL <const> = "tensor" -- the strategy that need not be named
+
+-- The strategies' axes but those that shard what only training keeps, and the options that may be lists.
+local AXES <const>, LISTS <const> = {}, {}
+for _, entry in ipairs(axes.every()) do
+  if entry.axis and entry.axis.cuts[1] ~= "state" then AXES[#AXES + 1], LISTS[#LISTS + 1] = entry, entry.name end
+end
+LISTS[#LISTS + 1], LISTS[#LISTS + 2] = "pp", "batch"
+
+local function axis_options()
+  local list = {}
+  for i, entry in ipairs(AXES) do
+    local of = entry.strategies[1] == USUAL and "" or (" (%s)"):format(table.concat(entry.strategies, ", "))
+    list[i] = { long = entry.name:gsub("_", "-"), value = "N,...", min = 1, kind = "integers",
+      help = entry.axis.meaning .. of }
+  end
+  return list
+end
+
+local function axis_columns()
+  local list = {}
+  for i, entry in ipairs(AXES) do
+    list[i] = { key = entry.name, usual = entry.name ~= "tp" and 1 or nil, wide = entry.axis.default and 2 or nil }
+  end
+  return list
+end
+
+local QUESTION = {
+  "prompt", "generate", "prefill_batch", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "expert_dtype",
+  "expert_compute_dtype", "attention", "rules", "reserve", "gpu_hour", "software", "strategy",
+}
+table.move(LISTS, 1, #LISTS, #QUESTION + 1, QUESTION)
+local SEARCH = { "gpus", "ttft", "tpot", "objective", "top" }
+
+local columns = options.join(axis_columns(), {
+  { key = "pp" }, { key = "dp" }, { key = "batch" }, { key = "max_batch" },
+  { key = "ttft", unit = "s" }, { key = "tpot", unit = "s" }, { key = "tokens_per_second", title = "tokens/s" },
+  { key = "tokens_per_second_per_gpu", title = "per GPU" },
+  { key = "memory.total", title = "memory", unit = "bytes" }, { key = "cost.generated", title = "$/Mtoken" },
+  { key = "strategy", usual = USUAL }, { key = "software", csv = true },
+})
+local op_columns = {
+  { key = "phase" }, { key = "part" }, { key = "layers", wide = 2 }, { key = "block" }, { key = "name" },
+  { key = "time", unit = "s" }, { key = "flops", unit = "FLOP" },
+  { key = "bytes", unit = "bytes", wide = 1 },
+  { key = "intensity", title = "FLOP/byte", wide = 3 }, { key = "bound" },
+}
+
+-- What one answer consists of, as rows of name, value and unit.
+local DETAILS = {
+  { "prefill", { "compute", "memory", "tensor_comm", "pipeline_comm" }, "s" },
+  { "decode", { "compute", "memory", "tensor_comm", "pipeline_comm", "wait" }, "s" },
+  { "memory", { "weights", "cache", "buffers", "capacity" }, "bytes" },
+  { "cost", { "input", "output", "total", "generated" }, "$" },
+}
+
+local function details(r)
+  local rows = {}
+  local function add(item, value, unit) -- what the system or the question leaves open has no row
+    if value ~= nil then rows[#rows + 1] = { item = item, value = value, unit = unit } end
+  end
+  add("latency", r.latency, "s")
+  if r.batch > 1 and r.tpot then
+    add("steady.tpot", r.steady.tpot, "s")
+    add("steady.latency", r.steady.latency, "s")
+  end
+  add("first_step", r.tpot and r.first_step, "s")
+  add("last_step", r.tpot and r.last_step, "s")
+  add("prefill_tokens_per_second", r.prefill_tokens_per_second)
+  add("decode_tokens_per_second", r.decode_tokens_per_second)
+  add("cache_sequence", r.cache_sequence, "bytes")
+  add("energy_per_token", r.energy_per_token, "J")
+  for _, group in ipairs(DETAILS) do
+    local name, fields, unit = table.unpack(group)
+    for _, field in ipairs(r[name] and fields or {}) do add(name .. "." .. field, r[name][field], unit) end
+  end
+  return rows
+end
+
+-- Says below a table what it is about.
+local function tell(values)
+  if values.json or values.csv then return end
+  print "\nsoftware none: kernels as timed on their own, no engine; profiles such as typical describe training"
+end
+
+-- "tp 3, batch 64: why not" for each row that has a reason.
+local function print_reasons(rows, lists)
+  local lines = {}
+  for _, row in ipairs(rows) do
+    local sizes = {}
+    for i, name in ipairs(lists) do sizes[i] = name .. " " .. tostring(row[name]) end
+    if row.reason then lines[#lines + 1] = table.concat(sizes, ", ") .. ": " .. row.reason end
+  end
+  if #lines > 0 then print("\n" .. table.concat(lines, "\n")) end
+end
+
+-- The row of sizes that are not admitted.
+local function refused(question, reason)
+  local row = { dp = question.dp or question.ep or 1, feasible = false, reason = reason }
+  for _, name in ipairs(LISTS) do row[name] = question[name] end
+  row.tp = row.tp or not question.strategy and 1 or nil
+  row.pp, row.batch = row.pp or 1, row.batch or 1
+  return row
+end
+
+-- Every combination of the options that are lists, as a table without details; what does not fit, or is not admitted,
+-- has a reason in place of figures. The exit status is 1 where that is all of them.
+local function several(values, question, lists)
+  local rows, answered, infer = {}, false, require "tperf.question.infer".run
+  local function each(i)
+    local name = lists[i]
+    if not name then
+      local row, reason = refusal.attempt(infer, question)
+      answered = answered or row ~= nil
+      rows[#rows + 1] = row or refused(question, reason)
+      return
+    end
+    for _, value in ipairs(values[name]) do
+      question[name] = value
+      each(i + 1)
+    end
+  end
+  each(1)
+  require "tperf.cli.answer.table"(values, rows, values.csv and options.join(columns, { { key = "reason" } }) or columns)
+  tell(values)
+  if not values.json and not values.csv then print_reasons(rows, lists) end
+  return answered and 0 or 1
+end
+
+local function one(values, question)
+  question.dp, question.ops = values.dp, values.ops or nil
+  local show, report, lists = require "tperf.cli.answer.table", require "tperf.report", {}
+  for _, name in ipairs(LISTS) do
+    if type(question[name]) == "table" then lists[#lists + 1] = name end
+  end
+  if lists[1] and values.ops then return false, ("--ops takes one value of --%s"):format(lists[1]) end
+  if lists[1] then return several(values, question, lists) end
+  local r = require "tperf.question.infer".run(question)
+  if values.ops then return show(values, r.ops, op_columns) end
+  show(values, { r }, columns)
+  tell(values)
+  if values.json or values.csv then return end
+  print()
+  report.print(details(r), {
+    { key = "item" },
+    { title = "value", align = "right", key = function(row) return format.number(row.value, row.unit) end },
+  })
+end
+
+local function search(values, question)
+  for _, name in ipairs(SEARCH) do question[name] = values[name] end
+  local found = require "tperf.question.search.inference".run(question)
+  if found.reason then error(found.reason, 0) end
+  local rows = values.pareto and found.pareto or table.move(found, 1, #found, 1, {})
+  require "tperf.cli.answer.table"(values, rows, columns)
+  tell(values)
+  io.stdout:flush()
+  io.stderr:write(("%d candidates, %d feasible\n"):format(found.candidates, found.feasible))
+end
+
+return {
+  summary = "latency, throughput, memory and cost of serving a model",
+  arguments = "MODEL",
+  from = { "models files" },
+  details = [[
+The static answer: one batch that starts at once, or (steady) is always full; tperf serve simulates arrivals.
+For example: tperf infer llama-3.1-70b -s h100-sxm --tp 8 -b 32 -p 2048 -n 256
+A row for each value of --batch and of sizes, and below why some have no figures.
+With -g, the best ways to use so many GPUs:
+  tperf infer llama-3.1-70b -s h100-sxm -g 16 -p 2048 -n 256 --tpot 20ms --pareto]],
+  options = options.join({
+    { long = "system", short = "s", value = "NAME", from = "systems files",
+      help = "the system (`tperf list systems`, or a file)" },
+    { long = "prompt", short = "p", value = "N", min = 1, kind = "integer", help = "tokens of a prompt" },
+    { long = "generate", short = "n", value = "N", min = 1, kind = "integer", help = "tokens of an answer" },
+    { long = "batch", short = "b", value = "N,...", min = 1, kind = "integers",
+      help = "sequences that a replica decodes at a time" },
+    { long = "prefill-batch", value = "N", min = 1, kind = "integer",
+      help = "prompts that it takes in at a time (default 1)" },
+    { long = "strategy", value = "NAME", from = "strategies",
+      help = "how a layer is cut up (default tensor)" },
+  }, axis_options(), {
+    { long = "pp", value = "N,...", min = 1, kind = "integers", help = "pipeline parallelism: stages" },
+    { long = "dp", value = "N", min = 1, kind = "integer", help = "replicas (default: as ep)" },
+    { long = "precision", value = "NAME", from = precision.names,
+      help = "of layers: fp8-block, mxfp8 (the checkpoint's)" },
+    { long = "weight-dtype", value = "NAME", help = "how all weights are stored (default: likewise)" },
+    { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
+    { long = "compute-dtype", value = "NAME", help = "in which weights are multiplied (default: likewise)" },
+    { long = "expert-dtype", value = "NAME", help = "how routed experts are stored (default: as weights)" },
+    { long = "expert-compute-dtype", value = "NAME", help = "in which they multiply (default: as other weights)" },
+    { long = "attention", value = "NAME", from = { "flash", "unfused" }, help = "flash (default) or unfused" },
+    { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free (default 0.1)" },
+    { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },
+    { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
+    { long = "software", value = "none", from = "none",
+      help = "none, the only choice: kernels as timed alone; profiles describe training" },
+    { long = "ops", help = "every op of both phases, on the machine's roofline" },
+    { long = "gpus", short = "g", value = "N", min = 1, kind = "integer", help = "search: all GPUs there are" },
+    { long = "ttft", value = "TIME", kind = "s", help = "search: the most until the first token, such as 500ms" },
+    { long = "tpot", value = "TIME", kind = "s", help = "search: the most for each further token" },
+    { long = "objective", value = "NAME", from = { "throughput", "tpot", "ttft", "latency", "cost" },
+      help = "search: throughput (default), tpot, ttft, latency, cost" },
+    { long = "top", short = "k", value = "K", kind = "integer", help = "search: how many to print (default 10)" },
+    { long = "pareto", help = "search: print the Pareto front of time per token and throughput per GPU" },
+  }, from.options, options.formats),
+  run = function(values, arguments)
+    local wrong = from.fill(values, arguments, "infer")
+    if wrong then return false, wrong end
+    if not arguments[1] then return false, "MODEL is missing" end
+    if arguments[2] then return false, ("one MODEL is needed, got '%s' too"):format(arguments[2]) end
+    local missing = options.missing(values, { "system", "prompt", "generate" })
+    if missing then return false, missing end
+    local question = { model = arguments[1], system = values.system }
+    for _, name in ipairs(QUESTION) do
+      local value = values[name]
+      question[name] = type(value) == "table" and #value == 1 and value[1] or value
+    end
+    if values.gpus then
+      for _, name in ipairs { "dp", "ops" } do
+        if values[name] then return false, ("--%s does not go with --gpus"):format(name) end
+      end
+      return search(values, question)
+    end
+    for _, name in ipairs(SEARCH) do
+      if values[name] then return false, ("--%s needs --gpus"):format(name) end
+    end
+    if values.pareto then return false, "--pareto needs --gpus" end
+    return one(values, question)
+  end,
+}

@@ -1,0 +1,81 @@
+local configuration = require "tperf.cli.ask.configuration"
+local costs = require "tperf.cli.answer.costs"
+
+-- One number of GPUs needs no column.
+local function columns_for(one_count, simulated)
+  local list = one_count and {} or { { key = "gpus" } }
+  for _, column in ipairs(costs.with(configuration.columns)) do
+    list[#list + 1] = column
+    if simulated and column.key == "time" then
+      list[#list + 1] = { key = "simulated.time", title = "simulated", unit = "s" }
+    end
+  end
+  return list
+end
+
+-- The rows of one result, or of one for every number of GPUs; tells what was counted, and why some have no rows.
+local function rows_of(found)
+  local results, rows = found.candidates and { found } or found, {}
+  local reason
+  for _, result in ipairs(results) do
+    table.move(result, 1, #result, #rows + 1, rows)
+    reason = #result == 0 and result.complete and result.reason or reason
+    io.stderr:write(results[2] and ("%d GPUs: "):format(result.gpus) or "",
+      ("%d candidates, %d feasible"):format(result.candidates, result.feasible),
+      results[2] and #result == 0 and result.reason and ": " .. result.reason or "", "\n")
+  end
+  if not results[1].complete then io.stderr:write "interrupted: the best so far\n" end
+  return rows, reason
+end
+
+return {
+  summary = "the best ways to train a model on a cluster",
+  arguments = "MODEL",
+  from = { "models files" },
+  details = [[
+For example: tperf search gpt3-175b -s h100-sxm -g 1024 -b 1536 --top 5
+An option that takes a list tries each of its values: --recompute none,full --zero 1,3; 256..1024 is
+256,512,1024. Columns that say the usual in every row (no recomputation, ZeRO 1, it fits) are left out.
+The placement is what one fast domain (the GPUs behind one NVLink switch) holds of each axis. Nine tenths
+of comparable runs took a time between `from` and `to`.]],
+  options = configuration.options(true, require "tperf.base.options".join({
+    { long = "strategy", value = "NAME,...", kind = "list", from = "strategies",
+      help = "strategies to try, or all (`tperf list strategies`)" },
+    { long = "top", short = "k", value = "K", kind = "integer", help = "how many to print (default 10)" },
+    { long = "simulate", help = "rank by simulation of each candidate's schedule, pass by pass" },
+    { long = "all", short = "a", help = "print every candidate, those that do not fit too" },
+    { long = "launch", value = "STACK", help = "print the best as a launch file of that stack (docs/recipes.md)" },
+    { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per usable core)" },
+  }, costs.options)),
+  run = function(values, arguments)
+    local asked, message = configuration.question(values, arguments, { "system", "gpus", "batch" }, true)
+    if not asked then return false, message end
+    local cost, wrong = costs.question(values, asked)
+    if wrong then return false, wrong end
+    if cost then cost.straggling = values.straggling end
+    if values.straggling and not cost then return false, "--straggling needs --tokens: searches rank equal GPUs" end
+    asked.top, asked.keep, asked.threads = values.top, values.all and "all" or nil, values.threads
+    asked.simulate = values.simulate
+    local progress = require "tperf.base.progress".start "searching"
+    asked.progress = progress
+    local found = require "tperf.question.search".run(asked)
+    progress()
+    configuration.note(values)
+    local rows, reason = rows_of(found)
+    costs.add(rows, cost)
+    if #rows > 0 and values.launch then
+      io.write(require "tperf".report.launch(rows[1], values.launch, { model = asked.model, seq = asked.seq }))
+    elseif #rows > 0 then
+      require "tperf.cli.answer.table"(values, rows, columns_for(found.candidates, values.simulate))
+      configuration.tell(values, rows, asked.system, true)
+      costs.note(values, rows[1])
+      local told = rows[1].cost and costs.told(rows[1].cost)
+      if told and not values.json and not values.csv then print(told) end
+    elseif reason then
+      if found.feasible == 0 and found.candidates > 0 then
+        reason = reason .. "; --recompute full, --zero 3 and more GPUs save memory, --all shows what each takes"
+      end
+      error(reason, 0)
+    end
+  end,
+}

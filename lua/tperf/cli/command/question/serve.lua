@@ -1,0 +1,158 @@
+local answer = require "tperf.cli.answer.serving"
+local from = require "tperf.cli.ask.from"
+local options = require "tperf.base.options"
+local precision = require "tperf.describe.precision"
+local question = require "tperf.cli.ask.serving"
+local settings = require "tperf.cli.ask.settings"
+
+local SEARCH <const> = { "gpus", "top", "pareto" }
+
+-- What is wrong with the options; nil for nothing.
+local function check(values, arguments)
+  if arguments[2] then return ("one model is needed, got '%s' too"):format(arguments[2]) end
+  if arguments[1] and values.step_time then return "--step-time does not go with a model" end
+  if arguments[1] and not values.system then return "--system is missing" end
+  if not arguments[1] and not values.step_time then return "a model is missing, or --step-time" end
+  if values.requests and values.steps then return "--requests does not go with --steps" end
+  if values.launch and not arguments[1] then return "--launch needs a model" end
+  if values.saturation and (values.rate or values.concurrency) then return "--saturation finds the rate: give none" end
+  if question.is_open(values, arguments[1]) then return end
+  for _, name in ipairs(SEARCH) do
+    if values[name] then return ("--%s needs --slo and --rate, and nothing said of what serves"):format(name) end
+  end
+end
+
+-- The command that starts a deployment, alone on standard output.
+local function launch(values, d, asked)
+  local e = asked.engine
+  io.write(require "tperf".report.launch({ tp = d.tp, pp = d.pp, dp = d.replicas, ep = d.ep,
+    batch = d.max_num_seqs or e.max_num_seqs }, values.launch, { model = asked.model,
+    max_tokens = d.max_num_batched_tokens or e.max_num_batched_tokens, seq_max = e.max_model_len,
+    kv_dtype = asked.kv_dtype ~= "bf16" and asked.kv_dtype or nil, weight_dtype = asked.weight_dtype,
+    memory_utilization = asked.memory_utilization,
+    prefix_caching = e.prefix_caching, chunked_prefill = e.chunked_prefill }))
+end
+
+local function search(values, asked)
+  local found = require "tperf".search_serving(question.search(values, asked))
+  if values.launch and found[1] then return launch(values, found[1], asked) end
+  if values.plot then answer.front(found.pareto):save(values.plot) end
+  answer.deployments(values, found)
+end
+
+-- A figure, as a file or in the terminal.
+local function draw(values, asked)
+  local tperf = require "tperf"
+  local plot = tperf.plot
+  local drawn
+  if (values.figure or "load") == "load" then
+    local rows = tperf.load_curve(question.without_rate(asked))
+    if not values.plot then answer.curve(values, rows) end
+    drawn = plot.load { rows = rows, slo = asked.slo }
+  else
+    asked.keep = values.figure == "cache" and "steps" or "requests"
+    drawn = (values.figure == "cache" and plot.occupancy or plot.requests) { result = tperf.serve(asked) }
+  end
+  if values.plot then return drawn:save(values.plot) end
+  if not values.json and not values.csv then drawn:print() end
+end
+
+return {
+  summary = "requests through a serving engine, simulated: latency, throughput, goodput",
+  details = [[
+Requests of a trace, or drawn, go through the scheduler of vLLM V1. A step takes what the
+model's network takes on the system, or as long as --step-time says.
+  tperf serve llama-3.1-8b -s h100-sxm --rate 10 --count 300 --prompt 100..2000 --output mean=200
+  tperf serve --step-time fixed=5ms,per_token=20us --rate 10 --count 300 --prompt 100..2000 --output mean=200
+A trace is CSV with the columns arrival, prompt, output (priority, prefix, prefix_tokens), or JSON lines.
+With --slo and --rate and nothing said of what serves, the fewest GPUs that serve the rate:
+  tperf serve llama-3.1-70b -s h100-sxm --rate 40 --slo ttft=1s,tpot=50ms --prompt 100..2000 --output mean=200
+--saturation finds the largest rate within the limits.]],
+  arguments = "[MODEL]",
+  fields = { ["load.*"] = "*", ["engine.*"] = "*", ["host.*"] = "host *", ["slo.*"] = "slo *",
+    ["step_time.*"] = "step-time *", ["prompt.*"] = "prompt", ["output.*"] = "output",
+    ["engine.num_blocks"] = "num-gpu-blocks", ["engine.policy"] = "scheduling-policy", num_blocks = "num-gpu-blocks",
+    memory_utilization = "gpu-memory-utilization", requests = "trace", load = "rate or --concurrency",
+    policy = "scheduling-policy" },
+  options = options.join({
+    { long = "system", short = "s", value = "NAME", from = "systems files",
+      help = "what it runs on (`tperf list systems`, or a file)" },
+    { long = "tp", value = "N", kind = "integer", help = "GPUs that cut layers (default 1)" },
+    { long = "pp", value = "N", kind = "integer", help = "stages that hold layers in turn (default 1)" },
+    { long = "attention-dp", value = "N", kind = "integer",
+      help = "ranks of a replica, which share experts (default 1)" },
+    { long = "ep", value = "N", kind = "integer", help = "replicas that share experts (default 1)" },
+    { long = "software", value = "NAME", from = "software", help = "the engine: vllm (default), sglang, tensorrt-llm" },
+    { long = "sampling", value = "NAME", from = { "greedy", "random", "top_p", "none" },
+      help = "how tokens are drawn (default greedy)" },
+    { long = "precision", value = "NAME", from = precision.names,
+      help = "of layers: fp8-block, mxfp8 (the checkpoint's)" },
+    { long = "weight-dtype", value = "NAME", help = "how all weights are stored (default: likewise)" },
+    { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
+    { long = "compute-dtype", value = "NAME", help = "in which products with weights multiply (default: likewise)" },
+    { long = "expert-dtype", value = "NAME", help = "how routed experts are stored (default: as weights)" },
+    { long = "expert-compute-dtype", value = "NAME", help = "in which they multiply (default: as other weights)" },
+    { long = "gpu-memory-utilization", value = "PART", kind = "number",
+      help = "part of the memory that the engine may use (default: its own)" },
+    { long = "host", value = "NAME=TIME,...",
+      help = "of the host: front_end, front_end_token, step, request, token" },
+    { long = "step-time", value = "NAME=TIME,...",
+      help = "or: fixed, per_token, per_context_token, per_prefill_pair" },
+    { long = "trace", value = "FILE", help = "the requests: CSV or JSON lines" },
+    { long = "rate", value = "N", kind = "number", help = "requests a second" },
+    { long = "process", value = "NAME", from = { "poisson", "gamma", "uniform" },
+      help = "poisson (default), gamma or uniform arrivals" },
+    { long = "cv", value = "N", kind = "number", help = "of the gaps of gamma arrivals; above 1 they are bursty" },
+    { long = "burst", value = "N", kind = "integer", help = "requests that come at once (default 1)" },
+    { long = "concurrency", value = "N", kind = "integer", help = "a closed loop: requests in flight" },
+    { long = "think", value = "TIME", kind = "s", help = "from an answer to the client's next request" },
+    { long = "count", value = "N", kind = "integer", help = "requests to draw" },
+    { long = "prompt", value = "LENGTH", help = "512, 100..2000, mean=500 (exponential), mean=500,cv=1 (lognormal)" },
+    { long = "output", value = "LENGTH", help = "the same for answers" },
+    { long = "seed", value = "N", kind = "integer", help = "of what is drawn (default 1)" },
+    { long = "max-num-seqs", value = "N", kind = "integer", help = "requests that run at a time (default 1024)" },
+    { long = "max-num-batched-tokens", value = "N", kind = "integer", help = "tokens of a step (default 8192)" },
+    { long = "max-model-len", value = "N", kind = "integer", help = "prompt and answer (default: no limit)" },
+    { long = "block-size", value = "N", kind = "integer", help = "tokens of a block of the KV cache (default 16)" },
+    { long = "num-gpu-blocks", value = "N", kind = "integer", help = "blocks of the KV cache (default: what fits)" },
+    { long = "long-prefill-token-threshold", value = "N", kind = "integer", help = "tokens of a prompt in a step" },
+    { long = "scheduling-policy", value = "NAME", from = { "fcfs", "priority" }, help = "fcfs (default) or priority" },
+    { long = "no-enable-prefix-caching", help = "compute every prompt whole" },
+    { long = "no-async-scheduling", help = "form a batch when the step before it has ended" },
+    { long = "no-enable-chunked-prefill", help = "compute every prompt in one step" },
+    { long = "replicas", value = "N", kind = "integer", help = "engines behind a router (default 1)" },
+    { long = "router", value = "NAME", from = { "round_robin", "least_loaded", "prefix" },
+      help = "round_robin (default), least_loaded or prefix" },
+    { long = "slo", value = "NAME=TIME,...", help = "limits of ttft, tpot and e2e, such as ttft=500ms,tpot=30ms" },
+    { long = "saturation", help = "find the largest rate that keeps the limits" },
+    { long = "gpus", short = "g", value = "N", kind = "integer", help = "search: the most GPUs (default 1024)" },
+    { long = "top", short = "k", value = "K", kind = "integer", help = "search: how many to print (default 10)" },
+    { long = "pareto", help = "search: the front of tokens/s per user and per GPU" },
+    { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },
+    { long = "launch", value = "STACK", from = { "vllm", "sglang", "tensorrt-llm" },
+      help = "print the command that starts it" },
+    { long = "figure", value = "NAME", from = { "load", "requests", "cache" },
+      help = "draw load (latencies by rate), requests or cache" },
+    { long = "plot", value = "FILE", writes = "plot", help = "the figure as a file, such as load.svg" },
+    { long = "threads", value = "N", kind = "integer", help = "threads for replicas (default: processors)" },
+    { long = "requests", help = "print every request" },
+    { long = "steps", help = "print every step" },
+    settings.option,
+  }, from.options, options.formats),
+  run = function(values, arguments)
+    local wrong = from.fill(values, arguments, "serve") or check(values, arguments)
+    if wrong then return false, wrong end
+    local asked, message = question.of(values, arguments[1])
+    if not asked then return false, message end
+    if values.figure or values.plot and not values.pareto then return draw(values, asked) end
+    if question.is_open(values, asked.model) then return search(values, asked) end
+    local tperf = require "tperf"
+    if values.saturation then return answer.saturation(values, tperf.saturation(question.without_rate(asked))) end
+    if values.launch then return launch(values, asked, asked) end
+    local r = tperf.serve(asked)
+    if values.requests then return answer.requests(values, r) end
+    if values.steps then return answer.steps(values, r) end
+    answer.one(values, r)
+    if not values.json and not values.csv then require "tperf.cli.answer.calibration"(values) end
+  end,
+}

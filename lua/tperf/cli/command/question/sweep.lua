@@ -1,0 +1,50 @@
+local options = require "tperf.base.options"
+
+local SUMMARY = [[
+SELECT question, tperf, count(*) AS points, sum(length(record)) AS bytes FROM records GROUP BY question, tperf]]
+local SUMMARY_COLUMNS = {
+  { key = "question" }, { key = "points" }, { key = "bytes", unit = "bytes" }, { key = "tperf", title = "version" },
+}
+
+local function columns_of(names)
+  local columns = {}
+  for i, name in ipairs(names) do columns[i] = { key = name } end
+  return columns
+end
+
+local function print_summary(values, query)
+  local show = require "tperf.cli.answer.table"
+  show(values, query(values.db, SUMMARY), SUMMARY_COLUMNS)
+  if values.json or values.csv then return end
+  local _, names = query(values.db, "SELECT * FROM points LIMIT 0")
+  print(("\ncolumns of the table points: %s"):format(table.concat(names, ", ")))
+end
+
+return {
+  summary = "what a sweep has kept in its cache",
+  arguments = "[SQL]",
+  details = [[
+FILE is the cache of a sweep (tperf.sweep { cache = "FILE" }), a database of SQLite, also
+while it is written. SQL is one SELECT, from the table points: a row for each finished
+point, with what varied, the arguments, and the figures of the answer. Without SQL: how
+many points there are, and the names of the columns. For example:
+tperf sweep --db FILE 'SELECT gpus, tp, pp, time FROM points ORDER BY time LIMIT 10'
+--check reads all of the database and says whether it is whole.]],
+  options = options.join({
+    { long = "db", value = "FILE", help = "the database" },
+    { long = "check", help = "compare every record with its checksum" },
+  }, options.formats),
+  run = function(values, arguments)
+    if not values.db then return false, "--db FILE is missing" end
+    if arguments[2] then return false, "one SELECT is needed: put it in quotes" end
+    if values.check then
+      local points = require "tperf.question.sweep.store".check(values.db)
+      print(("%s: %d points, all as they were written"):format(values.db, points))
+      return
+    end
+    local query = require "tperf.report".query
+    if not arguments[1] then return print_summary(values, query) end
+    local rows, names = query(values.db, arguments[1])
+    require "tperf.cli.answer.table"(values, rows, columns_of(names))
+  end,
+}

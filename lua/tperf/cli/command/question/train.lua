@@ -1,0 +1,162 @@
+local configuration = require "tperf.cli.ask.configuration"
+local costs = require "tperf.cli.answer.costs"
+local fitted = require "tperf.cli.answer.fitted"
+local format = require "tperf.output.format"
+local parts = require "tperf.cli.answer.parts"
+local stages = require "tperf.cli.answer.stages"
+
+-- A row for each op, both passes summed, and one for all.
+local function op_rows(ops)
+  local rows = {}
+  for _, op in ipairs(ops) do
+    rows[#rows + 1] = {
+      op = op.block .. " " .. op.name, forward = op.forward.time, backward = op.backward.time,
+      comm = op.forward.comm_time + op.backward.comm_time,
+      stall = op.forward.exposed_memory_time + op.backward.exposed_memory_time,
+      flops = op.forward.tensor_flops + op.backward.tensor_flops + op.forward.vector_flops + op.backward.vector_flops,
+      weights = op.weight_bytes, saved = op.saved_bytes,
+    }
+  end
+  local sum = { op = "all" }
+  for _, name in ipairs { "forward", "backward", "comm", "stall", "flops", "weights", "saved" } do
+    sum[name] = 0
+    for _, row in ipairs(rows) do sum[name] = sum[name] + row[name] end
+  end
+  rows[#rows + 1] = sum
+  return rows
+end
+
+local OP_COLUMNS = {
+  { key = "op" }, { key = "forward", unit = "s" }, { key = "backward", unit = "s" },
+  { key = "comm", title = "incl. comm.", unit = "s", wide = 1 },
+  { key = "stall", title = "incl. memory", unit = "s", wide = 2 },
+  { key = "flops", title = "FLOPs", unit = "FLOP" }, { key = "weights", unit = "bytes" },
+  { key = "saved", title = "activations", unit = "bytes" },
+}
+
+local SUM_COLUMNS = { { key = "term" }, { key = "seconds", title = "", unit = "s" }, { key = "formula", wrap = true } }
+
+local function print_simulated(s, peak)
+  print(("\nSimulated as %s: %s an iteration, bubble %s, activations of %s"):format(s.schedule,
+    format.number(s.time, "s"), format.number(s.bubble_rate, "%", 3), format.number(s.activations, "bytes")))
+  local alive, held = {}, {}
+  for _, name in ipairs(parts.memory) do
+    if peak.alive[name[1]] > 0 then
+      alive[#alive + 1] = ("%s %s"):format(name[2], format.number(peak.alive[name[1]], "bytes"))
+    end
+  end
+  for i, item in ipairs(peak.held) do held[i] = ("%d of stage %d"):format(item.microbatches, item.stage) end
+  local moment = peak.moment
+  print(("Fullest is device %d, with %s from %s on, in the %s pass of micro-batch %d at stage %d: %s. Micro-batches "
+    .. "held: %s"):format(peak.device, format.number(peak.total, "bytes"), format.number(peak.time, "s"),
+    moment.pass:gsub("_", " "), moment.microbatch, moment.stage, table.concat(alive, ", "), table.concat(held, ", ")))
+end
+
+local function print_details(values, c, machine)
+  local report = require "tperf.report"
+  local function section(title, rows, columns)
+    print(("\n%s"):format(title))
+    fitted.print(values, rows, columns)
+  end
+  print()
+  report.print(parts.of("time of an iteration", c.breakdown, parts.time, c.time, "s"))
+  print()
+  local capacity = format.number(machine.accelerator.hbm.capacity, "bytes")
+  report.print(parts.of("memory of the fullest GPU, which has " .. capacity, c.memory, parts.memory, c.memory.total,
+    "bytes"))
+  if c.host_memory then print(("\nThe host's memory holds %s for it"):format(format.number(c.host_memory, "bytes"))) end
+  if c.pp > 1 then section("Stages, and the memory of a GPU of each", stages.rows(c), stages.columns) end
+  for _, kind in ipairs(c.kinds) do
+    if kind.count > 0 then
+      section(("One of %d layers %s, one micro-batch on one GPU"):format(kind.count, kind.key), op_rows(kind.ops),
+        OP_COLUMNS)
+    end
+  end
+  if #c.first > 0 then section("Before the first layer", op_rows(c.first), OP_COLUMNS) end
+  if #c.last > 0 then section("After the last layer", op_rows(c.last), OP_COLUMNS) end
+  if c.sum then section("The time of an iteration, term by term", c.sum, SUM_COLUMNS) end
+  if c.simulated then print_simulated(c.simulated, c.memory.peak) end
+end
+
+-- A measured step beside the predicted one: a row for each kind of work, or for each timer.
+local function print_beside(b, values)
+  if values.beside and b.kind ~= "trace" then error("--beside: a log of timers tells no events to draw", 0) end
+  if values.beside then require "tperf.output.file".write(values.beside, require "tperf.timeline.picture.beside_svg"(b)) end
+  require "tperf.cli.answer.table"(values, b.rows, {
+    { key = "kind", title = b.kind == "trace" and "seconds of a step" or "timer" }, { key = "predicted", unit = "s" },
+    { key = "measured", unit = "s" }, { key = "difference", unit = "s" },
+    { key = "ratio", title = "predicted/measured", digits = 3 },
+  })
+  if values.json or values.csv then return end
+  if b.kind == "trace" then
+    print(("\nMeasured: %d step%s of %s; predicted: device %d"):format(b.steps, b.steps == 1 and "" or "s",
+      b.rank and "rank " .. b.rank or "a rank that the trace does not name", b.device))
+  elseif b.others[1] then
+    print("\nNot predicted: " .. table.concat(b.others, ", "))
+  end
+end
+
+return {
+  summary = "time and memory of one configuration",
+  arguments = "MODEL",
+  from = { "models files" },
+  details = [[
+For example: tperf train gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --micro-batch 1
+Prints where the time of an iteration and the memory go, by stage and by op.]],
+  options = configuration.options(false, require "tperf.base.options".join({
+    { long = "strategy", value = "NAME", from = "strategies", help = "how a layer is cut up (default tensor)" },
+    { long = "explain", help = "also print the sum behind the time: every term a formula with its numbers" },
+    { long = "simulate", value = "NAME", from = "schedules",
+      help = "also simulate the pipeline (`tperf list schedules`)" },
+    { long = "timeline", value = "FILE", writes = "file",
+      help = "simulate, and draw every task: .svg, .html (zooms), .json (Perfetto), .txt" },
+    { long = "chakra", value = "DIR", writes = "folder",
+      help = "simulate, and write Chakra execution traces, DIR/tperf.RANK.et" },
+    { long = "measured", value = "FILE", from = "files",
+      help = "compare with a trace of PyTorch's profiler (.json), or Megatron-LM's timers" },
+    { long = "beside", value = "FILE", writes = "file", help = "draw the measured step and the predicted one (.svg)" },
+    { long = "ranks", value = "N,...", kind = "integers", min = 0,
+      help = "which GPUs' traces to write (default: all)" },
+  }, costs.options)),
+  run = function(values, arguments)
+    local asked, message = configuration.question(values, arguments, { "system", "batch" })
+    if not asked then return false, message end
+    asked.simulate, asked.explain, asked.straggling = values.simulate, values.explain, values.straggling
+    local cost, wrong = costs.question(values, asked)
+    if wrong then return false, wrong end
+    if values.timeline then
+      if not values.timeline:find "%.svg$" and not values.timeline:find "%.html$" and not values.timeline:find "%.json$"
+        and not values.timeline:find "%.txt$" then
+        return false, ("--timeline: the name must end in .svg, .html, .json or .txt, got '%s'"):format(values.timeline)
+      end
+      asked.simulate = asked.simulate or true
+    end
+    if values.ranks and not values.chakra then return false, "--ranks needs --chakra" end
+    if values.beside and not values.measured then return false, "--beside needs --measured" end
+    if values.beside and not values.beside:find "%.svg$" then
+      return false, ("--beside: the name must end in .svg, got '%s'"):format(values.beside)
+    end
+    if values.chakra or values.measured then asked.simulate = asked.simulate or true end
+    local c, timeline = require "tperf.question.train".run(asked)
+    if values.timeline then timeline:save(values.timeline) end
+    if values.chakra then
+      local paths = timeline:chakra(values.chakra, { ranks = values.ranks })
+      io.stderr:write(("tperf: %d traces and comm_group.json in %s\n"):format(#paths - 1, values.chakra))
+    end
+    costs.add({ c }, cost)
+    if values.measured then return print_beside(timeline:beside(values.measured), values) end
+    configuration.note(values)
+    require "tperf.cli.answer.table"(values, { c }, values.csv and costs.with(configuration.columns) or configuration.columns)
+    configuration.tell(values, { c }, asked.system, true)
+    costs.note(values, c)
+    if c.cost and not values.json and not values.csv then costs.print(c.cost) end
+    if not values.json and not values.csv then print_details(values, c, require "tperf.describe.system"(asked.system)) end
+    if values.from and not values.json and not values.csv then
+      require "tperf.cli.ask.from".faster(asked, c, configuration.columns)
+    end
+    if c.reason then
+      io.stdout:flush()
+      io.stderr:write("tperf: ", c.reason, "\n")
+    end
+  end,
+}

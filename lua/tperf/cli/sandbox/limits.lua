@@ -1,0 +1,45 @@
+--- The options of commands that run scripts, and what they do.
+local core = require "tperf.core"
+local options = require "tperf.base.options"
+local units = require "tperf.base.units"
+
+local limits = {}
+
+local MEMORY <const> = 4 << 30 -- bytes
+local LEAST_MEMORY <const> = 1 << 20 -- "4 GiB" without quotes is "4"
+local INSTRUCTIONS <const> = 20000000000 -- some minutes of pure Lua; searches run in C and do not count
+
+limits.budgets = {
+  { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per usable core)" },
+  { long = "max-memory", value = "SIZE", kind = "bytes", help = "memory for all the script holds (default 4 GiB)" },
+  { long = "max-instructions", value = "N", kind = "integer", help = "Lua instructions (default 20 billion)" },
+}
+
+limits.options = options.join({
+  { long = "out", short = "o", value = "DIR", help = "folder for what is written, made if missing (default: .)" },
+  { long = "trust", short = "t", help = "lift the sandbox: the whole standard library, no instruction limit" },
+}, limits.budgets)
+
+--- Sets the limits and the output folder, and returns its path; false and a message when a value makes no sense.
+function limits.apply(values, host)
+  local memory, instructions = values.max_memory or MEMORY, values.max_instructions
+  if memory < LEAST_MEMORY or memory >= 2 ^ 62 then
+    return false, ("--max-memory: at least 1 MiB is needed, got %s (no blank before the unit: 4GiB)"):format(
+      units.format(memory, "bytes"))
+  end
+  if instructions and instructions < 1 then return false, "--max-instructions: a positive number is needed" end
+  if values.threads then
+    if values.threads < 1 or values.threads > 1024 then return false, "--threads: 1 to 1024" end
+    core.search.threads = function() return values.threads end
+    core.ranks.threads = values.threads -- of every rank, as is the memory
+  end
+  local folder, message = host.output.folder(values.out or ".")
+  if not folder then error("cannot use the output folder " .. message, 0) end
+  host.limits.memory(math.floor(memory))
+  core.search.memory_left = host.limits.memory_left
+  core.ranks.memory = math.floor(memory)
+  if instructions or not values.trust then host.limits.instructions(instructions or INSTRUCTIONS) end
+  return folder
+end
+
+return limits

@@ -1,0 +1,96 @@
+--- manifest.json: what a run of a script depended on and what it wrote, with the SHA-256 of each.
+local check = require "tperf.base.check"
+local core = require "tperf.core"
+local encode = require "tperf.output.json".encode
+local recorder = require "tperf.cli.sandbox.recorder"
+local catalogue = require "tperf.base.catalogue"
+
+local manifest = {}
+
+local MISSING <const> = select(3, io.open "") -- ENOENT, whose number depends on the system
+
+local FORMAT <const> = 1
+
+local clock, machine_name = os.date, "/proc/sys/kernel/hostname"
+
+local function inputs_of(record, script)
+  local list = {}
+  for _, path in ipairs(check.names(record.read)) do
+    local shipped = catalogue.below_root(path)
+    if path ~= script then
+      list[#list + 1] = { file = shipped or path, shipped = shipped and true, sha256 = record.read[path] }
+    end
+  end
+  return list
+end
+
+local function outputs_of(record, folder)
+  local list = {}
+  for _, name in ipairs(check.names(record.written)) do
+    local text = not record.kept[name] and recorder.slurp(folder .. "/" .. name)
+    if text then list[#list + 1] = { file = name, bytes = #text, sha256 = core.file.sha256(text) } end
+  end
+  return list
+end
+
+--- Writes the manifest of a run that ended well and whose record is finished.
+---@param run table  { script, arguments, folder, record, stamp }
+function manifest.write(run, host)
+  local content = {
+    format = FORMAT, tperf = core.version, script = { file = run.script, sha256 = run.record.read[run.script] },
+    arguments = run.arguments, rules = require "tperf.describe.rules".used(), inputs = inputs_of(run.record, run.script),
+    outputs = outputs_of(run.record, run.folder),
+  }
+  if next(run.record.kept) then content.kept = check.names(run.record.kept) end
+  if run.stamp then
+    content.stamp = { date = clock "!%Y-%m-%dT%H:%M:%SZ", host = (recorder.slurp(machine_name) or ""):match "%S+" }
+  end
+  local ok, message = host.output.manifest(encode(content) .. "\n")
+  if not ok then error(message, 0) end
+end
+
+--- Reads a manifest; raises when it is none.
+---@param folder string
+---@return table
+function manifest.read(folder)
+  local path = folder .. "/" .. recorder.MANIFEST
+  local content, message = catalogue.read(path)
+  if content == nil then error(message, 0) end
+  local function needs(ok)
+    if not ok then error(("%s is no manifest of `tperf run --out`"):format(path), 0) end
+  end
+  local function files(list)
+    needs(type(list) == "table")
+    for _, item in ipairs(list) do
+      needs(type(item) == "table" and type(item.file) == "string" and type(item.sha256) == "string")
+      needs(not item.file:find("..", 1, true) or list ~= content.outputs)
+    end
+  end
+  needs(type(content) == "table" and content.format == FORMAT and type(content.script) == "table")
+  needs(type(content.script.file) == "string" and type(content.tperf) == "string")
+  needs(type(content.arguments) == "table")
+  files(content.inputs)
+  files(content.outputs)
+  for _, argument in ipairs(content.arguments) do needs(type(argument) == "string") end
+  return content
+end
+
+--- Takes away the manifest of an earlier run, which this one would make wrong. What it lists may be written again by
+--- a run of the same script, as far as it is as that one left it.
+---@param folder string
+---@param script string
+function manifest.retire(folder, script, host)
+  local path = folder .. "/" .. recorder.MANIFEST
+  local file, _, code = io.open(path, "rb")
+  if not file and code == MISSING then return end
+  if file then file:close() end
+  local ok, content = pcall(manifest.read, folder)
+  if not ok then error(("%s; it is where a run's manifest goes: name another folder with --out"):format(content), 0) end
+  if content.script.file == script then
+    for _, output in ipairs(content.outputs) do host.output.claim(output.file, output.sha256) end
+  end
+  local gone, message = host.output.manifest()
+  if not gone then error(("cannot remove %s"):format(message), 0) end
+end
+
+return manifest

@@ -1,0 +1,141 @@
+--- Notes which files a script reads and writes, and keeps what it prints, so that a manifest can tell what a run
+-- depended on. Installed before the sandbox copies the standard libraries; everything that opens files or prints goes
+-- through these.
+local sha256 = require "tperf.core".file.sha256
+local terminal = require "tperf.output.terminal"
+
+local recorder = { MANIFEST = "manifest.json" }
+
+local STDOUT <const> = "stdout.txt"
+
+local open, io_type = io.open, io.type -- the standard ones
+
+local function slurp(path)
+  local file = open(path, "rb")
+  local text = file and file:read "a"
+  if file then file:close() end
+  return text
+end
+recorder.slurp = slurp
+
+--- The SHA-256 of a file, or nil when it cannot be read.
+function recorder.hash(path)
+  local text = slurp(path)
+  return text and sha256(text)
+end
+
+-- "./a//b/../c" below the folder as "a/c".
+local function plain(path, folder)
+  if path:sub(1, #folder + 1) == folder .. "/" then path = path:sub(#folder + 2) end
+  local parts = {}
+  for part in path:gmatch "[^/]+" do
+    if part == ".." then table.remove(parts) elseif part ~= "." then parts[#parts + 1] = part end
+  end
+  return table.concat(parts, "/")
+end
+
+-- Notes what is read: the sandbox opens everything through host.input.
+local function watch_reading(record, host, folder)
+  local read_from, real = host.input.open, host.input.real
+  function host.input.real(path)
+    local wanted = record.running and not record.read[path]
+    local found, digest = real(path, wanted)
+    if found and wanted and not record.kept[plain(found, folder)] then record.read[path] = digest end
+    return found, digest
+  end
+  function host.input.open(path)
+    if record.running and not record.read[path] then
+      local file = read_from(path)
+      if file then
+        record:note(path, file:read "a" or "")
+        file:close()
+      end
+    end
+    return read_from(path)
+  end
+end
+
+-- Notes what is written; returns the functions that stood there before.
+local function watch_writing(record, host, folder)
+  local before = {}
+  local function watch(name, kind, path_at)
+    local write_to = host.output[name]
+    before[name] = write_to
+    host.output[name] = function(...)
+      local path = (select(path_at, ...))
+      local known = type(path) == "string" and plain(path, folder)
+      if known == STDOUT then
+        return nil, ("cannot write '%s': that is where what the script prints goes"):format(path)
+      end
+      local value, message, code = write_to(...)
+      if value and known then record[kind(...)][known] = true end
+      return value, message, code
+    end
+  end
+  local function written() return "written" end
+  watch("open", function(_, mode) return mode:sub(1, 1) == "a" and "kept" or "written" end, 1)
+  watch("write", written, 1)
+  watch("keep", function() return "kept" end, 1)
+  watch("rename", function(from)
+    record.written[plain(from, folder)] = nil
+    return "written"
+  end, 2)
+  return before
+end
+
+-- Copies what goes to standard output into a file, which the first of it opens. Whatever way a script prints, the
+-- method `write` of files does it.
+local function watch_printing(record, write_to)
+  local stdout, output, methods = io.stdout, io.output, getmetatable(io.stdout).__index
+  local write = methods.write
+  local function put(file, ...)
+    if io_type(file) ~= "file" then error("attempt to write to what is no open file", 2) end
+    for i = 1, select("#", ...) do
+      local kind = type((select(i, ...)))
+      if kind ~= "string" and kind ~= "number" then
+        error(("bad argument #%d to 'write' (string expected, got %s)"):format(i, kind), 2)
+      end
+    end
+    if file ~= stdout or not record.running then return write(file, ...) end
+    if not record.printed then
+      record.printed = assert(write_to(STDOUT, "w"))
+      record.written[STDOUT] = true
+    end
+    assert(write(record.printed, ...))
+    return write(file, ...)
+  end
+  methods.write = put
+  rawset(io, "write", function(...) return put(output(), ...) end)
+  rawset(_G, "print", function(...)
+    local texts = table.pack(...)
+    for i = 1, texts.n do texts[i] = tostring(texts[i]) end
+    put(stdout, table.concat(texts, "\t"), "\n")
+    stdout:flush()
+  end)
+  terminal.plain = true
+end
+
+local function note(record, path, text) record.read[path] = sha256(text) end
+
+--- Begins to note. host.input reads, and host.output writes below `folder`.
+---@return table record  read: path -> SHA-256; written, kept: name -> true (kept: files that are appended to, such as
+---  the caches of sweeps, are no output of one run); note(record, path, text): that a file was read; for
+---  recorder.finish: running, printed, before
+function recorder.start(host, folder)
+  local record = { read = {}, written = {}, kept = {}, running = true, note = note }
+  local gone, message = host.output.retire(STDOUT) -- of an earlier run; this one may fail
+  if not gone then error(message, 0) end
+  watch_reading(record, host, folder)
+  record.before = watch_writing(record, host, folder)
+  watch_printing(record, record.before.open)
+  return record
+end
+
+--- The script has ended: what the program writes and prints from now on is not noted.
+function recorder.finish(record, host)
+  record.running = false
+  for name, write_to in pairs(record.before) do host.output[name] = write_to end
+  if record.printed then assert(record.printed:close()) end
+end
+
+return recorder

@@ -1,0 +1,49 @@
+--- Running a script, as `tperf run` and `tperf verify` do.
+local source = require "tperf.cli.sandbox.source"
+
+local script = {}
+
+-- The script's own arguments: the table `arg`, as stock Lua fills it, and "...".
+local function arguments_of(list, program)
+  local arguments = { [-1] = program }
+  for i, argument in ipairs(list) do arguments[i - 1] = argument end
+  return arguments
+end
+
+-- package.path with the folder of the script before all others. A folder whose name has the path's own signs in it
+-- cannot stand there.
+local function path_beside(path)
+  local folder = path and path ~= "-" and (path:match "^(.*/)" or "./")
+  if not folder or folder:find "[;?]" then return package.path end
+  return ("%s?.lua;%s?/init.lua;%s"):format(folder, folder, package.path)
+end
+
+--- Runs a script to its end, in the sandbox unless trusted. Limits and the output folder are set before.
+---@param list string[]  the script's file ("-" for standard input) and its arguments
+---@param record table?  of tperf.cli.recorder: the script's text is noted
+function script.run(list, trusted, host, record)
+  local env, path = _G, list[1]
+  local text, problem
+  host.output.script(path)
+  if path == "-" then
+    text, problem = io.read "a"
+  else
+    text, problem = source.read(path, io.open(path, "rb"))
+  end
+  if not text then error(problem, 0) end
+  if record then record:note(path, text) end
+  if trusted then
+    package.path = path_beside(path)
+  else
+    env = require "tperf.cli.sandbox".environment(host, path_beside(path))
+  end
+  local own = arguments_of(list, host.program)
+  rawset(env, "arg", own)
+  require "tperf.base.args".set(own)
+  local chunk
+  chunk, problem = source.chunk(text, path == "-" and "=stdin" or "@" .. path, trusted and "bt" or "t", env)
+  if not chunk then error(problem, 0) end
+  chunk(table.unpack(list, 2))
+end
+
+return script

@@ -1,0 +1,132 @@
+--- What stands before and after the layers: tables, patches of an image, the final norm, head and loss.
+-- The table and the head are cut by the vocabulary, padded to a multiple of the cut (arXiv 1909.08053, section 3).
+-- Saved: dropout's mask of the embedding; the final norm's input, the head's input, the logits in fp32 (arXiv
+-- 2205.05198, section 4.3).
+local block = require "tperf.describe.block"
+local cross = require "tperf.describe.arch.layer.cross"
+local dit = require "tperf.describe.arch.layer.dit"
+local fitting = require "tperf.describe.strategy.fitting"
+local op = require "tperf.describe.op"
+local parts = require "tperf.describe.arch.layer.parts"
+local sampling = require "tperf.describe.arch.sampling"
+
+local ends = {}
+
+local BYTES = 2
+
+-- One GPU of the stream's shards computed its rows alone.
+local function shards_axis(p) return p.sequence_parallel and p.features or nil end
+
+-- The learned positions, an encoder's token types, and the token that stands for the whole image: added to every row.
+local function positions(m, p)
+  if m.positions == "relative" then return cross.positions(m, p) end
+  local class = m.vision and m.vision.class_token and m.hidden or 0
+  local segments = m.encoder and m.encoder.segments * m.hidden or 0
+  local rows = (m.positions == "learned" and m.position_rows * m.hidden or 0) + segments
+  if class + rows == 0 then return nil end
+  return op.elementwise {
+    name = "positions", elements = p:outer(m.hidden), parameters = class + rows, forward_flops = 1, backward_flops = 1,
+    forward_bytes = 2 * BYTES, backward_bytes = 2 * BYTES, parameter_grad = shards_axis(p), dtype = p.dtype,
+  }
+end
+
+ends.embedding = block("embedding", function(m, p)
+  local ops, width = {}, m.embedding_width or m.hidden
+  local function add(one) ops[#ops + 1] = one end
+  if m.vocab then
+    add(p:embedding { name = "table", rows = m.vocab, width = width })
+    if width ~= m.hidden then add(p:replicated { name = "projection", n_in = width, n_out = m.hidden }) end
+  end
+  if m.vision then
+    local v = m.vision
+    add(p:replicated { name = "patches", n_in = v.channels * v.patch * v.patch, n_out = m.hidden, bias = true })
+  end
+  add(positions(m, p))
+  if m.encoder_stack then parts.append(ops, cross.embedding(m, p)) end
+  if m.diffusion then parts.append(ops, dit.conditioning(m, p)) end
+  if m.embedding_norm then add(parts.norm(m, p, "norm")) end
+  if m.dropout and p.mode == "train" then add(op.dropout { name = "dropout", elements = p:outer(m.hidden) }) end
+  return ops
+end)
+
+-- Bytes of a logit that a loss keeps for the backward pass, and that its passes hold beside (tperf.software says which
+-- stack has which). The op's own are those of one that keeps the softmax in fp32 and makes the gradient in its place.
+--   pytorch    F.cross_entropy of logits cast to fp32 (torchtitan's components/loss.py): log_softmax keeps its output
+--              in fp32; backward, nll_loss makes a gradient of it and log_softmax that of the logits, both in fp32
+--   copied     logits cast to fp32, and a copy of these that becomes the softmax, which the gradient replaces
+--              (nanotron's sharded_cross_entropy)
+--   compiled   pytorch's under torch.compile: a kernel forward and one backward, which read and write 16-bit logits
+local LOSSES <const> = { pytorch = { 4, 8 }, copied = { 4, 6 }, compiled = { 2, 2 } }
+local OWN_BYTES <const> = 4
+
+local function hold(one, loss)
+  local held = LOSSES[loss]
+  if not held then return one end
+  local logits = one:counts().saved_bytes / OWN_BYTES
+  return one:hold(held[1] * logits, held[2] * logits)
+end
+
+--- The product with the output table and, in training, the loss. shared: this GPU has the table already.
+function ends.logits(m, p, shared)
+  local width = m.embedding_width or m.hidden
+  local rows = p.mode ~= "train" and p.micro_batch or nil -- only the last token of a prompt has a successor to find
+  local own_bias = m.tied_embeddings and m.biases.head and not shared -- the input's table has none to share
+  local ops = {
+    p:head {
+      name = "head", n_in = width, n_out = m.vocab, bias = m.biases.head and not own_bias, tied = m.tied_embeddings,
+      weights_elsewhere = shared, rows = rows,
+    },
+  }
+  if own_bias then
+    ops[2] = op.bias {
+      name = "head-bias", tokens = rows or p:inner_tokens(), width = fitting.padded(m.vocab, p[p.features]),
+      dtype = p.dtype,
+    }
+  end
+  if p.mode == "train" then
+    ops[#ops + 1] = hold(p:cross_entropy { name = "loss", vocab = m.vocab }, p.loss)
+  elseif p.features and p[p.features] > 1 then -- every GPU samples from all logits
+    ops[#ops + 1] = op.collective {
+      name = "logits", kind = "all_gather", axis = p.features, bytes = BYTES * rows * m.vocab,
+    }
+  end
+  if p.sampling then parts.append(ops, sampling.ops(m, p, rows)) end
+  return ops
+end
+
+-- What an encoder has of the first token of every sequence: a product and a tanh, and what classifies them.
+local function pooler(m, p)
+  local function product(name, n_out)
+    return p:replicated { name = name, n_in = m.hidden, n_out = n_out, bias = true, rows = p.micro_batch }
+  end
+  return { product("pooler", m.hidden), m.encoder.pooler_classes and product("classes", m.encoder.pooler_classes) }
+end
+
+local function transform(m, p)
+  return {
+    p:replicated { name = "transform", n_in = m.hidden, n_out = m.hidden, bias = true },
+    op.activation { kind = m.activation, elements = p:outer(m.hidden), dtype = p.dtype },
+    parts.norm(m, p, "transform-norm"),
+  }
+end
+
+ends.head = block("head", function(m, p)
+  local ops, width = {}, m.embedding_width or m.hidden
+  if m.diffusion then return dit.pixels(m, p) end
+  if m.encoder_stack then parts.append(ops, cross.last(m, p)) end
+  if m.encoder and m.encoder.pooler then parts.append(ops, pooler(m, p)) end
+  if m.encoder and not m.encoder.head then return ops end
+  if m.encoder and m.encoder.transform then parts.append(ops, transform(m, p)) end
+  if m.final_norm then ops[#ops + 1] = parts.norm(m, p, "norm") end
+  if m.vocab then
+    if width ~= m.hidden then ops[#ops + 1] = p:replicated { name = "projection", n_in = m.hidden, n_out = width } end
+    parts.append(ops, ends.logits(m, p))
+  elseif m.vision and m.vision.classes then
+    ops[#ops + 1] = p:replicated {
+      name = "classes", n_in = m.hidden, n_out = m.vision.classes, bias = true, rows = p.micro_batch,
+    }
+  end
+  return ops
+end)
+
+return ends

@@ -1,0 +1,177 @@
+--- tperf.architecture: what a model's layers and both its ends are made of.
+--   tperf.architecture { name = "mine", layer = { block … }, first = { block … }, last = { block … } }
+-- goes into a model: tperf.model { …, architecture = mine }. `layer` serves every group of layers (share.group tells
+-- them apart); without first and last the model has the usual embedding and head. Models of several stacks, such as an
+-- encoder and a decoder, say their groups themselves, each with its sequence. Other models have the architecture
+-- that their description names (transformer.lua), or, under rules that say so, the published solver's layer (gpt.lua).
+local block = require "tperf.describe.block"
+local check = require "tperf.base.check"
+local gpt = require "tperf.describe.arch.layer.gpt"
+local mtp = require "tperf.describe.arch.layer.mtp"
+local offload = require "tperf.describe.arch.offload"
+local recompute = require "tperf.describe.arch.recompute"
+local stated = require "tperf.describe.model.stated"
+local transformer = require "tperf.describe.arch.layer.transformer"
+local tuned = require "tperf.describe.arch.tuned"
+
+local architecture = {}
+local metatable = { __index = architecture }
+
+local is_block = function(value, path)
+  if block.is(value) then return value end
+  return nil, ("'%s' must be a block (see tperf.block), got %s"):format(path, check.show(value)), path
+end
+local some_blocks = check.list(is_block, { max = 64, optional = true })
+local schema = {
+  name = check.string(), layer = check.list(is_block, { max = 64, optional = true }), first = some_blocks,
+  last = some_blocks, groups = check.any { optional = true },
+  parameters = check.any { optional = true }, flops_per_token = check.any { optional = true },
+}
+
+--- An architecture of one's own.
+---@param given table
+---  name          for messages
+---  layer         the blocks of every layer, but for groups with blocks of their own
+---  first, last   blocks before the first layer and after the last; the usual embedding and head
+---  groups        the model's layers as runs of equal ones, in order, or function(model) -> such a list; as the model's
+---                description has them. Each is { count = layers, key = name, equal for equal layers, blocks = { … }?,
+---                seq = tokens of its sequence, the model's?, … }: blocks find it, with all its fields, as share.group
+---  parameters    how many the model has, or function(model) -> that, those that a token meets; as the description says
+---  flops_per_token   forward and backward, a number or function(model, options) -> it (options as those of
+---                model:flops_per_token), of which MFU is made
+---@return table architecture
+function architecture.define(given)
+  local o = check.record("tperf.architecture", given, schema)
+  stated.check(o)
+  return setmetatable(o, metatable)
+end
+
+--- Whether a value is what tperf.architecture returned.
+function architecture.is(value)
+  return getmetatable(value) == metatable
+end
+
+-- Under full recomputation a layer keeps its input alone, and runs again before its backward pass (arXiv 2205.05198,
+-- section 5; table 2 has 2 s b h); under selective recomputation its modules do so (recompute.lua).
+local function recomputable(original, opens, before)
+  return block(original.name, function(m, p)
+    local ops = original.build(m, p)
+    if type(ops) ~= "table" then return ops end
+    if p.tuning and not p.referring then ops = tuned.ops(ops, p, original.name, nil, before(m, p)) end
+    if p.recompute ~= "none" then recompute.mark(m, p, ops, opens) end
+    return (p.offload or p.offload_modules) and offload.mark(p, ops) or ops
+  end)
+end
+
+local function layer_of(blocks)
+  local list = {}
+  for i, one in ipairs(blocks) do
+    list[i] = recomputable(one, i == 1, function(m, p) -- what builds the blocks before it
+      local before = {}
+      for k = 1, i - 1 do before[k] = function() return tuned.ops(blocks[k].build(m, p), p, blocks[k].name) end end
+      return before
+    end)
+  end
+  return list
+end
+
+local published = {} -- variant -> the published solver's layer
+local function published_layer(m, p)
+  published[p.attention] = published[p.attention] or gpt.attention(p.attention)
+  return published[p.attention].build(m, p)
+end
+
+-- What of a model the published solver's layer leaves out: attention of all heads over hidden, then a plain MLP.
+local function beyond_published(m)
+  local list = {}
+  local function add(beyond, ...)
+    if beyond then list[#list + 1] = string.format(...) end
+  end
+  add(m.architecture, "an architecture of its own")
+  add(m.mamba, "Mamba layers (mamba)")
+  add(m.mamba1, "Mamba layers (mamba1)")
+  add(m.delta, "delta net layers (delta)")
+  add(m.diffusion, "adaptive norms (diffusion)")
+  add(m.encoder_stack, "an encoder and a decoder (encoder_stack)")
+  add(m.encoder, "an encoder's ends (encoder)")
+  add(m.attention_gate, "gated attention (attention_gate)")
+  add(rawget(m, "layer_pattern"), "layers that differ (layer_pattern)")
+  add(m.experts, "experts")
+  add(m.mla, "latent attention (mla)")
+  add(not m.heads and not m.mamba and not m.mamba1, "layers without attention")
+  if m.heads and not m.mla then
+    add(m.kv_heads ~= m.heads, "kv_heads = %d of %d heads", m.kv_heads, m.heads)
+    add(m.head_dim ~= m.hidden // m.heads, "head_dim = %d where hidden / heads is %d", m.head_dim, m.hidden // m.heads)
+  end
+  add(m.gated, "a gated MLP (gated)")
+  add(m.window, "attention to a window of tokens (window)")
+  add(m.parallel_block, "attention and MLP side by side (parallel_block)")
+  return list
+end
+
+local function check_published(model, rules)
+  local beyond = beyond_published(model)
+  if #beyond == 0 then return end
+  check.fail("rules '%s' know GPT-3's layer alone, and cannot describe what '%s' has: %s; the rules 'default' can",
+    rules.name, model.name, table.concat(beyond, ", "))
+end
+
+local function groups_of(model, given)
+  if given and given ~= gpt and given.groups then
+    local groups = stated.groups(given, model)
+    for _, group in ipairs(groups) do group.blocks = layer_of(group.blocks or given.layer) end
+    return groups
+  end
+  if given == gpt then
+    local blocks = { gpt.mlp, block("attention", published_layer) }
+    return { { first = 1, count = model.layers, key = "gpt", blocks = blocks } }
+  end
+  local groups = given and model:groups() or transformer.groups(model)
+  for _, group in ipairs(groups) do group.blocks = layer_of(given and given.layer or group.blocks) end
+  return groups
+end
+
+-- The ends as they are trained; behind every block that of the reference model, if there is one.
+local function tune(parts, t)
+  for name, where in pairs { first = "embedding", last = "head" } do
+    local list = {}
+    for i, one in ipairs(parts[name]) do list[i] = tuned.ending(one, where) end
+    if t.reference then
+      local both = tuned.with_reference(parts[name])
+      table.move(both, #list + 1, #both, #list + 1, list)
+    end
+    parts[name] = list
+  end
+  for _, group in ipairs(t.reference and parts.groups or {}) do group.blocks = tuned.with_reference(group.blocks) end
+end
+
+--- What a model is made of, in order.
+---@param model table
+---@param rules table?  the default rules' when absent
+---@param apart boolean?  modules of multi-token prediction are layers of their own, behind all others
+---@param t table?  what of it is trained, see tperf/describe/tuning.lua; all
+---@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (those of equal `key`
+---  are equal), first = the blocks before the first layer, last = those after the last one }
+function architecture.of(model, rules, apart, t)
+  local given = model.architecture
+  if rules and not rules.layers_from_description then
+    check_published(model, rules)
+    return { groups = groups_of(model, gpt), first = {}, last = {} }
+  end
+  local groups = groups_of(model, given)
+  local last = given and given.last or transformer.last(model, groups)
+  if t then
+    tuned.check(t, groups)
+    groups = tuned.groups(groups, t)
+  end
+  if apart and model.mtp > 0 and not (given and given.last) then
+    last = { last[1] }
+    local blocks = { mtp.single(transformer.module(model, groups)) }
+    groups[#groups + 1] = { first = model.layers + 1, count = model.mtp, key = "mtp", blocks = blocks }
+  end
+  local parts = { groups = groups, first = given and given.first or transformer.first, last = last }
+  if t then tune(parts, t) end
+  return parts
+end
+
+return setmetatable(architecture, { __call = function(_, given) return architecture.define(given) end })

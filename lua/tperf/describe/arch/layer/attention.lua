@@ -1,0 +1,189 @@
+--- Attention with as many key and value heads as the model says: multi-head, grouped-query (arXiv 2305.13245) and
+-- multi-query (arXiv 1911.02150); causal, windowed (share.group.window), rotary, with norms of queries and keys, or
+-- with sinks, as described. For training, prefill and decode: keys are the context's and the sequence's own.
+--
+-- Saved in training: the input of the projection; queries, keys and values (before the norms, too, where they have
+-- some: rotation needs no copy); with fused attention 4 bytes of log-sum-exp a row and head, with separate kernels the
+-- softmax, the dropout mask and what dropout left: 5 s bytes a row and head (arXiv 2205.05198, section 4.1); the
+-- output projection's input. Selective recomputation (section 5) drops the 5 s; fused attention never has them.
+local block = require "tperf.describe.block"
+local op = require "tperf.describe.op"
+local packing = require "tperf.describe.arch.packing"
+local parts = require "tperf.describe.arch.layer.parts"
+local recompute = require "tperf.describe.arch.recompute"
+
+local attention = {}
+
+local BYTES <const> = 2
+
+local kernels = {}
+
+-- Keys that a GPU's queries see: in decode the GPUs of an axis may share the cache out.
+local function keys_of(p, cut, shape)
+  return math.ceil((shape.keys or p.context + p.seq) / (cut.key_shards or 1))
+end
+
+-- Whether the future is hidden: as the keys say that are not the stream's own, as the layers say, or the model.
+local function is_causal(m, p, shape)
+  if shape.causal ~= nil then return shape.causal end
+  if p.group.causal ~= nil then return p.group.causal end
+  return m.causal
+end
+
+function kernels.flash(m, p, cut, shape)
+  local window = m.sparse and m.sparse.top_k or p.group.window
+  return {
+    op.attention {
+      name = "attention", batch = p.micro_batch, heads = cut.heads, kv_heads = shape.kv_heads, queries = cut.queries,
+      keys = keys_of(p, cut, shape), shards = cut.shards, head_dim = shape.head_dim, value_dim = shape.value_dim,
+      causal = is_causal(m, p, shape), window = window,
+      seen = p.mode == "train" and packing.seen(m, window, p.seq) or nil,
+      dropout = m.dropout and p.mode == "train", sinks = m.attention_sinks,
+      values_in_keys = shape.values_in_keys, gather = cut.gather, ring = cut.ring, dtype = p.dtype,
+      kv_dtype = p.kv_dtype,
+    },
+  }
+end
+
+-- The library's products need rows of a multiple of 8 bytes for the matrix units; others run on the vector units, in 32
+-- bits (arXiv 2401.14489 has throughput by the size of a head). In the BLOOM prequel's tables heads of 150 features
+-- cost a third of the whole step, heads of 108 nothing. Fused kernels pad.
+local ALIGNED <const> = 4 -- 16-bit numbers
+
+local function matrix_dtype(width)
+  return width % ALIGNED ~= 0 and "fp32" or nil
+end
+
+-- Kernels of their own work on every pair, masked or not, and repeat shared keys and values for every head.
+local function separate(m, p, cut, shape)
+  local again = p.attention == "recompute" or recompute.has(p, "core_attn")
+  local rows, keys = 1.0 * p.micro_batch * cut.heads * cut.queries, keys_of(p, cut, shape)
+  local function product(make, name, width, recomputed)
+    return make {
+      name = name, batch = p.micro_batch, heads = cut.heads, queries = cut.queries, keys = keys, head_dim = width,
+      kv_heads = shape.kv_heads, gather = cut.gather, keep_scores = not again and m.dropout, recomputed = recomputed,
+      grad_reads_gathered = true, dtype = p.dtype, matrix_dtype = matrix_dtype(width),
+    }
+  end
+  local ops = {
+    product(op.scores, "logits", shape.head_dim, again),
+    op.softmax {
+      name = "softmax", rows = rows, width = keys, keep_output = not again, recomputed = again, dtype = p.dtype,
+    },
+  }
+  if m.dropout and p.mode == "train" then
+    ops[3] = op.dropout { name = "dropout", elements = rows * keys, keep_mask = not again, recomputed = again }
+  end
+  ops[#ops + 1] = product(op.attend, "attend", shape.value_dim or shape.head_dim, false)
+  if m.attention_sinks then
+    ops[#ops + 1] = op.elementwise {
+      name = "sinks", elements = rows, parameters = cut.heads, forward_flops = 2, backward_flops = 2, forward_bytes = 4,
+      backward_bytes = 4, dtype = p.dtype,
+    }
+  end
+  return ops
+end
+kernels.unfused, kernels.recompute = separate, separate
+
+-- The score products by SUMMA too; strategy summa alone.
+function kernels.summa(m, p, _, shape)
+  local rows, columns = p.seq // p.tp2, p.seq // p.tp1
+  local elements = 1.0 * p.micro_batch * m.heads * rows
+  local function product(make, name, width)
+    return make {
+      name = name, batch = p.micro_batch, heads = m.heads, queries = p.seq, queries_rows = rows,
+      queries_columns = columns, head_dim_columns = width // p.tp1, columns = "tp1", rows = "tp2",
+    }
+  end
+  return {
+    product(op.summa_scores, "logits", shape.head_dim),
+    op.softmax { name = "softmax", rows = elements, width = columns, row_sum = "tp1" },
+    op.dropout { name = "dropout", elements = elements * columns },
+    product(op.summa_attend, "attend", shape.value_dim or shape.head_dim),
+  }
+end
+
+-- What each GPU made of its keys, added up: the outputs in 16 bits, and the sums of exponentials in 32.
+local function join_keys(p, cut, shape)
+  local rows = 1.0 * p.micro_batch * cut.heads * cut.queries
+  return op.collective {
+    name = "join-keys", kind = "all_reduce", axis = cut.key_axis,
+    bytes = rows * (2 * (shape.value_dim or shape.head_dim) + 4),
+  }
+end
+
+--- What lies between the projections. cut: p:heads(…); shape: kv_heads, head_dim, value_dim, values_in_keys; keys and
+--- causal where the keys are of another sequence.
+function attention.kernels(m, p, cut, shape)
+  local ops = kernels[p.attention](m, p, cut, shape)
+  if (cut.key_shards or 1) > 1 then ops[#ops + 1] = join_keys(p, cut, shape) end
+  return parts.module("core_attn", parts.exchanged(p, ops, cut, shape))
+end
+
+--- Rotation of `heads` heads of `width` features for every query that this GPU projects.
+function attention.rotary(p, made, heads, width)
+  return op.rotary { elements = 1.0 * p.micro_batch * made.queries * heads * width, dtype = p.dtype }
+end
+
+-- Norms of queries and keys: of every head, or of all heads at once, whose statistics are summed over the GPUs that
+-- have them.
+local function query_key_norms(m, p, made)
+  local rows, d = p.micro_batch * made.queries, m.head_dim
+  if m.qk_norm ~= "whole" then
+    return {
+      parts.head_norm(m, p, "q-norm", rows * made.heads, d), parts.head_norm(m, p, "k-norm", rows * made.kv_heads, d),
+    }
+  end
+  local over = p[p.features] > 1 and p.features or nil
+  return {
+    parts.wide_norm(m, p, "q-norm", rows, made.heads * d, over),
+    parts.wide_norm(m, p, "k-norm", rows, made.kv_heads * d, over),
+  }
+end
+
+-- The bias that relative positions add to every score: read in the forward pass, its gradient written in the backward.
+local function position_bias(p, cut)
+  return op.elementwise {
+    name = "position-bias", elements = 1.0 * p.micro_batch * cut.heads * cut.queries * (p.context + p.seq),
+    dtype = p.dtype, forward_flops = 1, backward_flops = 1, forward_bytes = BYTES, backward_bytes = 2 * BYTES,
+  }
+end
+
+--- Everything between the norm and the residual sum. o: input_kept_elsewhere, gathered (the first product), partial
+--- (the last one).
+function attention.inside(m, p, o)
+  o = o or {}
+  local cut = p:heads(m.heads, m.kv_heads)
+  local made = cut.projected or cut
+  local rows, d = p.micro_batch * made.queries, m.head_dim
+  local gate = m.attention_gate and made.heads or 0
+  local ops = {
+    p:column {
+      name = "qkv", n_in = m.hidden, local_out = (made.heads + 2 * made.kv_heads + gate) * d, bias = m.biases.qkv,
+      input_kept_elsewhere = o.input_kept_elsewhere, gathered = o.gathered,
+      parts = { q = made.heads + gate, k = made.kv_heads, v = made.kv_heads },
+    }:belong "qkv_linear",
+  }
+  recompute.made_of(ops[1], { made.heads, made.kv_heads, made.kv_heads, gate > 0 and gate or nil })
+  if m.qk_norm then parts.append(ops, query_key_norms(m, p, made)) end
+  if m.positions == "rotary" then ops[#ops + 1] = attention.rotary(p, made, made.heads + made.kv_heads, d) end
+  if m.positions == "relative" then ops[#ops + 1] = position_bias(p, cut) end
+  parts.append(ops, attention.kernels(m, p, cut, { kv_heads = cut.kv_heads, head_dim = d }))
+  if m.attention_gate then -- sigmoid(gate) x output
+    ops[#ops + 1] = op.elementwise {
+      name = "gate", elements = 1.0 * rows * made.heads * d, dtype = p.dtype, forward_flops = 4, backward_flops = 7,
+      forward_bytes = 3 * BYTES, backward_bytes = 5 * BYTES, saved_bytes = 2 * BYTES,
+    }
+  end
+  ops[#ops + 1] = p:row {
+    name = "proj", n_in = m.heads * d, n_out = m.hidden, bias = m.biases.attention_out, partial = o.partial,
+  }:belong "attn_proj"
+  return ops
+end
+
+--- The attention block, one of the layer's n sublayers, whose first it is.
+function attention.block(n)
+  return block("attention", function(m, p) return parts.sublayer(m, p, 1, n, attention.inside(m, p), "attn_norm") end)
+end
+
+return attention

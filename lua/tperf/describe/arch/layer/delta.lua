@@ -1,0 +1,135 @@
+--- Gated delta net (arXiv 2412.06464; Qwen3-Next): one projection to queries, keys, values and a gate, and to the
+-- decay and the strength of every update; a short convolution over q, k and v; the delta rule in chunks; a gated norm
+-- of every head; the output projection. Heads are cut by tp; those of keys, which several heads of values share, are
+-- copied where there are fewer than GPUs.
+--
+-- Work of a chunk of q tokens, per token and head of values, as matrix products (arXiv 2406.06484, section 3): keys
+-- against keys 2 q k, the triangle they make inverted 2 q^2 / 3, its products with keys and values 2 q (k + v); queries
+-- against keys and the result against values 2 q (k + v); what the state takes from the chunk and gives to updates and
+-- outputs 6 k v. Backward: twice as much, and what the forward pass did not keep again.
+--
+-- Saved: the projections' inputs; q, k, v, the gate, decay and strength as the first projection made them; the rule's
+-- output.
+local block = require "tperf.describe.block"
+local fitting = require "tperf.describe.strategy.fitting"
+local op = require "tperf.describe.op"
+local parts = require "tperf.describe.arch.layer.parts"
+
+local delta = {}
+
+local BYTES <const>, STATE_BYTES <const> = 2, 4
+
+-- FLOPs of the rule, per token and head of values: all of it, and what the backward pass does again.
+local function rule_flops(d, seq)
+  local q, k, v = math.min(d.chunk, seq), d.key_dim, d.value_dim
+  local triangle, state = 2.0 * q * (2 * k + v) + 2.0 * q * q / 3, 2.0 * k * v
+  return triangle + 2.0 * q * (k + v) + 3 * state, triangle + 2 * state
+end
+
+--- Forward FLOPs of the rule of one layer, per token.
+---@param d table  the model's `delta`
+---@param seq integer
+function delta.flops(d, seq) return d.value_heads * rule_flops(d, seq) end
+
+-- This GPU's sizes.
+local function cut_of(m, p)
+  local d, n = m.delta, p[p.features]
+  local values = fitting.split(p, d.value_heads, n, p.features, "value_heads")
+  local keys = fitting.replicated(p, d.heads, n, "heads of keys")
+  return {
+    heads = values, inner = values * d.value_dim, convolved = 2 * keys * d.key_dim + values * d.value_dim,
+  }
+end
+
+local function convolution(m, p, cut)
+  local taps = m.delta.conv
+  return op.elementwise {
+    name = "conv", elements = 1.0 * p:inner_tokens() * cut.convolved, dtype = p.dtype,
+    parameters = cut.convolved * taps, recomputed = p.mode == "train", forward_flops = 2 * taps + 4,
+    backward_flops = 4 * taps + 8, forward_bytes = 2 * BYTES,
+    backward_bytes = 4 * BYTES,
+  }
+end
+
+-- The decay exp(-A softplus(a + bias)) and the strength sigmoid(b).
+local function gates(p, cut)
+  return op.elementwise {
+    name = "gates", elements = 2.0 * p:inner_tokens() * cut.heads, parameters = 2 * cut.heads, dtype = p.dtype,
+    forward_flops = 4, backward_flops = 6, forward_bytes = 2 * BYTES, backward_bytes = 3 * BYTES,
+  }
+end
+
+-- One token: the state, kept in fp32, decays, is read by the key, corrected, and read by the query.
+local function step(m, p, cut)
+  local state = 1.0 * p.micro_batch * cut.heads * m.delta.key_dim * m.delta.value_dim
+  return op.custom {
+    name = "rule", dtype = p.dtype,
+    forward = {
+      vector_flops = 7 * state,
+      bytes = 2 * STATE_BYTES * state + BYTES * p:inner_tokens() * (cut.convolved + cut.inner),
+    },
+  }
+end
+
+-- Keys, updates and every chunk's state pass between its kernels through memory.
+local function rule(m, p, cut)
+  if p.mode == "decode" then return step(m, p, cut) end
+  local d, tokens = m.delta, 1.0 * p:inner_tokens()
+  local q = math.min(d.chunk, p.seq)
+  local forward, again = rule_flops(d, p.seq)
+  local width = cut.convolved + 2 * cut.heads + cut.inner
+  local k, v = d.key_dim, d.value_dim
+  local between = cut.heads * (2 * (k + v) + 2 * v + 2 * q + 2.0 * k * v / q)
+  local bytes = BYTES * tokens * (width + between)
+  return op.custom {
+    name = "rule", dtype = p.dtype, saved_bytes = BYTES * tokens * (cut.convolved + 2 * cut.heads),
+    forward = { tensor_flops = tokens * cut.heads * forward, bytes = bytes },
+    backward = { tensor_flops = tokens * cut.heads * (2 * forward + again), bytes = 3 * bytes },
+  }
+end
+
+-- Where the sequence is cut, every GPU's last state goes to the others.
+local function states(m, p, cut)
+  if (p.cp or 1) == 1 then return nil end
+  return op.collective {
+    name = "states", kind = "all_gather", axis = "cp", share = true,
+    bytes = 1.0 * STATE_BYTES * p.micro_batch * cut.heads * m.delta.key_dim * m.delta.value_dim,
+  }
+end
+
+-- The norm of every head, then times silu(z), in one kernel.
+local function gated_norm(m, p, cut)
+  local tokens = p:inner_tokens()
+  return {
+    parts.head_norm(m, p, "gated-norm", tokens * cut.heads, m.delta.value_dim),
+    op.elementwise {
+      name = "gate", elements = 1.0 * tokens * cut.inner, forward_flops = 5, backward_flops = 11, forward_bytes = BYTES,
+      backward_bytes = 2 * BYTES, saved_bytes = BYTES, dtype = p.dtype,
+    },
+  }
+end
+
+local function inside(m, p)
+  local d, cut = m.delta, cut_of(m, p)
+  local ops = {
+    p:column { name = "in", n_in = m.hidden, local_out = cut.convolved + cut.inner + 2 * cut.heads },
+    convolution(m, p, cut), gates(p, cut), rule(m, p, cut),
+  }
+  ops[#ops + 1] = states(m, p, cut)
+  parts.append(ops, gated_norm(m, p, cut))
+  ops[#ops + 1] = p:row { name = "out", n_in = d.value_heads * d.value_dim, n_out = m.hidden }
+  return ops
+end
+
+--- Bytes that one layer remembers of a sequence, on one GPU: the state in fp32, and the convolution's last inputs.
+function delta.state_bytes(m, p)
+  local d, cut = m.delta, cut_of(m, p)
+  return 1.0 * STATE_BYTES * cut.heads * d.key_dim * d.value_dim + 1.0 * BYTES * (d.conv - 1) * cut.convolved
+end
+
+--- The block, the first of the layer's n sublayers.
+function delta.block(n)
+  return block("delta", function(m, p) return parts.sublayer(m, p, 1, n, inside(m, p)) end)
+end
+
+return delta

@@ -1,0 +1,64 @@
+--- The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556, section 2.1): a few narrow heads score every pair
+-- of a query and a token before it, sum_h w_h relu(q_h . k), and each query keeps the top_k. It is whole on every GPU
+-- of tp: all of them need the same choice. Its queries come of the queries' latent.
+--
+-- Saved: the inputs of its projections; queries, keys and weights. The scores are computed again.
+local op = require "tperf.describe.op"
+local parts = require "tperf.describe.arch.layer.parts"
+
+local indexer = {}
+
+local BYTES <const>, SCORE_BYTES <const> = 2, 4
+
+-- Pairs of a query of this GPU and a token that it may see.
+local function pairs_of(m, p, cut)
+  local keys = p.context + p.seq
+  local seen = m.causal and p.mode ~= "decode" and p.context + p.seq / 2 or keys
+  return 1.0 * p.micro_batch * cut.queries * seen
+end
+
+-- Scores are made by a kernel of its own and read by the one that selects.
+local function scores(m, p, cut)
+  local s, rows, scored = m.sparse, 1.0 * p.micro_batch * cut.queries, pairs_of(m, p, cut)
+  local products, weighing = 2.0 * s.heads * s.head_dim * scored, 3.0 * s.heads * scored
+  local keys = 1.0 * p.micro_batch * (p.context + p.seq) * s.head_dim
+  local read = BYTES * (rows * s.heads * s.head_dim + keys)
+  local kept = BYTES * rows * (s.heads * s.head_dim + s.head_dim + s.heads)
+  local once, twice = read + SCORE_BYTES * scored, 2 * (read + SCORE_BYTES * scored)
+  return {
+    op.custom {
+      name = "index-scores", dtype = p.dtype, saved_bytes = kept,
+      forward = { tensor_flops = products, vector_flops = weighing, bytes = once },
+      backward = { tensor_flops = 3 * products, vector_flops = 3 * weighing, bytes = twice },
+    },
+    op.custom {
+      name = "select", dtype = p.dtype,
+      forward = { vector_flops = 2 * scored, bytes = SCORE_BYTES * (scored + rows * s.top_k) },
+    },
+  }
+end
+
+--- The ops of the indexer, before the attention whose queries it serves. cut: p:heads(…).
+function indexer.ops(m, p, cut)
+  local s = m.sparse
+  local ops = {
+    p:replicated {
+      name = "index-q", n_in = m.mla.q_rank, n_out = s.heads * s.head_dim, input_kept_elsewhere = true,
+    },
+    p:replicated { name = "index-k", n_in = m.hidden, n_out = s.head_dim, input_kept_elsewhere = true },
+    op.norm {
+      name = "index-norm", tokens = p:outer_tokens(), width = s.head_dim, parameters = 2 * s.head_dim, dtype = p.dtype,
+      parameter_grad = p.sequence_parallel and p.features or nil,
+    },
+    p:replicated { name = "index-weights", n_in = m.hidden, n_out = s.heads, input_kept_elsewhere = true },
+  }
+  if p.sequence_parallel then -- every GPU chooses for all rows
+    ops[#ops + 1] = op.collective {
+      name = "index-rows", kind = "all_gather", axis = p.features, share = true,
+      bytes = 1.0 * BYTES * p:outer_tokens() * (s.heads * s.head_dim + s.head_dim + s.heads),
+    }
+  end
+  return parts.append(ops, scores(m, p, cut))
+end
+
+return indexer

@@ -1,0 +1,81 @@
+--- Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): queries, and keys with values, go through
+-- a narrow latent with a norm; all heads share one rotary key. The projections into the latents are whole on every
+-- GPU and work on the stream as it lies (as in Megatron-LM); those out of them are cut by heads.
+-- In training and prefill keys and values are made for every head. In decode the cache holds latents, and the
+-- projections out of them join the queries and the outputs (section 2.1.2, "absorbed"): their FLOPs are the same for
+-- one token, and attention is multi-query over keys of kv_rank + rope_dim, of which kv_rank are the values.
+--
+-- With an indexer (`sparse`: DeepSeek-V3.2, arXiv 2512.02556, section 2.1) attention is of the latter kind in training
+-- and prefill, too, and each query sees the top_k tokens before it that the indexer scores highest.
+--
+-- Saved: the inputs of all projections and norms; queries, keys and values of every head.
+local attention = require "tperf.describe.arch.layer.attention"
+local block = require "tperf.describe.block"
+local indexer = require "tperf.describe.arch.layer.indexer"
+local op = require "tperf.describe.op"
+local parts = require "tperf.describe.arch.layer.parts"
+
+local mla = {}
+
+-- The projections out of the latents with their norms and the rotation: what Megatron-Core recomputes together.
+local function up(ops) return parts.module("mla_up_proj", ops) end
+
+local function queries(m, p, made, ops)
+  local a = m.mla
+  local width = made.heads * (a.nope_dim + a.rope_dim)
+  if not a.q_rank then
+    ops[#ops + 1] = p:column { name = "q", n_in = m.hidden, local_out = width }:belong "qkv_linear"
+    return
+  end
+  ops[#ops + 1] = p:replicated { name = "q-down", n_in = m.hidden, n_out = a.q_rank, bias = m.biases.qkv }
+    :belong "qkv_linear"
+  parts.append(ops, up {
+    parts.norm(m, p, "q-norm", a.q_rank), p:column { name = "q-up", n_in = a.q_rank, local_out = width },
+  })
+end
+
+local function keys_and_values(m, p, made, ops)
+  local a = m.mla
+  ops[#ops + 1] = p:replicated {
+    name = "kv-down", n_in = m.hidden, n_out = a.kv_rank + a.rope_dim, bias = m.biases.qkv,
+    input_kept_elsewhere = true, -- by the product for the queries, the same stream
+  }:belong "qkv_linear"
+  parts.append(ops, up {
+    parts.norm(m, p, "kv-norm", a.kv_rank),
+    p:column { name = "kv-up", n_in = a.kv_rank, local_out = made.heads * (a.nope_dim + a.v_dim) },
+  })
+  if p.sequence_parallel then -- the shared rotary key is needed whole
+    parts.append(ops, up {
+      op.collective {
+        name = "k-rope", kind = "all_gather", axis = p.features, share = true,
+        bytes = 2.0 * p:outer_tokens() * a.rope_dim,
+      },
+    })
+  end
+  if m.positions == "rotary" then
+    parts.append(ops, up { attention.rotary(p, made, made.heads + 1, a.rope_dim) })
+  end
+end
+
+local function inside(m, p)
+  local a, ops, cut = m.mla, {}, p:heads(m.heads)
+  local made = cut.projected or cut
+  queries(m, p, made, ops)
+  keys_and_values(m, p, made, ops)
+  local shape = { kv_heads = cut.heads, head_dim = a.nope_dim + a.rope_dim, value_dim = a.v_dim }
+  if m.sparse then parts.append(ops, indexer.ops(m, p, cut)) end
+  if p.mode == "decode" or m.sparse then
+    shape = { kv_heads = 1, head_dim = a.kv_rank + a.rope_dim, value_dim = a.kv_rank, values_in_keys = true }
+  end
+  parts.append(ops, attention.kernels(m, p, cut, shape))
+  ops[#ops + 1] = p:row { name = "proj", n_in = m.heads * a.v_dim, n_out = m.hidden, bias = m.biases.attention_out }
+  ops[#ops]:belong "attn_proj"
+  return ops
+end
+
+--- The attention block, the first of the layer's n sublayers.
+function mla.block(n)
+  return block("attention", function(m, p) return parts.sublayer(m, p, 1, n, inside(m, p), "attn_norm") end)
+end
+
+return mla

@@ -1,0 +1,14 @@
+--- The MLP, plain or gated (arXiv 2002.05202), with the model's activation.
+local block = require "tperf.describe.block"
+local parts = require "tperf.describe.arch.layer.parts"
+
+local mlp = {}
+
+--- The MLP block, the i-th of the layer's n sublayers.
+function mlp.block(i, n)
+  return block("mlp", function(m, p)
+    return parts.sublayer(m, p, i, n, parts.module("mlp", parts.mlp(m, p, m.ffn)), "mlp_norm")
+  end)
+end
+
+return mlp

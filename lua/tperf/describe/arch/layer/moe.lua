@@ -1,0 +1,188 @@
+--- Mixture of experts (arXiv 2101.03961): a router sends each token to top_k of the experts, which p.ep GPUs share;
+-- an all-to-all over "ep" takes the tokens there, another brings the results back. Each expert is cut over "etp" as a
+-- dense MLP is over tp. Both axes fold over tp, cp and dp (arXiv 2504.14960). Shared experts (arXiv 2401.06066) meet
+-- every token.
+--   load   every GPU works as hard as the busiest: imbalance times the mean; with a capacity factor, exactly its slots,
+--          filled or not (GShard, arXiv 2006.16668)
+--   reads  an expert's weights are read if it has any token: of E experts, each taken with k / E by each of n tokens,
+--          E (1 - (1 - k / E)^n) on average
+--
+-- In training, unfused kernels stand between the products, as in Megatron-LM (moe_utils.py, token_dispatcher.py and
+-- experts.py of its Core 0.14, the dispatcher alltoall, without moe_router_fusion) and torchtitan (models/moe):
+--   choice   the router's scores, a number for each token and each expert: softmax or sigmoid in fp32, top-k, the
+--            chosen ones scattered into a table and a map of bytes, the loss that balances the load
+--   sort     rows come to a GPU sorted by who sent them, and its products want them sorted by expert: every row is
+--            copied once more behind the all-to-all, and once more before the one back
+--   bias     of the last product, times the row's weight, expert by expert
+-- Inference has one fused kernel for them, whose time system.accelerator.routing has.
+--
+-- Saved: the norm's output once, for router, dispatch and shared experts; the scores in fp32; what each expert gets;
+-- the inputs of its activation and of its last product. The weights of the sum are applied before that product, so its
+-- output need not be kept (as Megatron-LM does since its Core 0.12).
+local block = require "tperf.describe.block"
+local dispatch = require "tperf.describe.arch.dispatch"
+local divisors = require "tperf.base.divisors"
+local refusal = require "tperf.base.refusal"
+local op = require "tperf.describe.op"
+local parts = require "tperf.describe.arch.layer.parts"
+
+local moe = {}
+
+local BYTES = 2
+
+-- How the experts lie on the GPUs of a share.
+--   cut       GPUs that cut each expert
+--   sharing   GPUs with the same tokens that share the experts out: where the stream is not cut by tokens, those of tp
+--             beyond `cut`; each of them works for its own experts alone
+--   gathered  replicas whose tokens come together, for experts that are cut over more GPUs than the stream is whole on
+--   replicas  GPUs with other tokens that the experts are spread over
+local function spread(m, p)
+  local tp = p[p.features] or 1
+  local cut = p.etp or tp
+  if m.experts.count % p.ep ~= 0 then
+    refusal.raise("block 'moe': the %d experts are not divided by ep = %d", m.experts.count, p.ep)
+  end
+  if p.sequence_parallel then return { cut = cut, sharing = 1, gathered = 1, replicas = p.ep } end
+  if math.max(tp, cut) % math.min(tp, cut) ~= 0 then
+    refusal.raise("block 'moe': etp = %d neither divides %s = %d nor is divided by it, as where each GPU has the whole "
+      .. "stream it must", cut, p.features, tp)
+  end
+  local sharing = divisors.gcd(p.ep, math.max(tp // cut, 1))
+  return { cut = cut, sharing = sharing, gathered = math.max(cut // tp, 1), replicas = p.ep // sharing }
+end
+
+-- Rows for the experts of one GPU, after dispatch; and how many of these experts have any.
+local function load(m, p, lie)
+  local e, mine = m.experts, 1.0 * p:outer_tokens() * lie.gathered
+  local rows = math.ceil(mine * e.top_k * (e.capacity_factor or e.imbalance) / lie.sharing)
+  local tokens = mine * (p.sequence_parallel and lie.cut or 1) * lie.replicas -- that choose among all experts
+  return rows, (e.count / p.ep) * (1 - (1 - e.top_k / e.count) ^ tokens)
+end
+
+-- Tokens of several replicas, for experts that are cut over all their GPUs; back go sums.
+local function meet(m, p, lie, name, kind)
+  if lie.gathered == 1 then return {} end
+  return {
+    op.collective {
+      name = name, kind = kind, axis = "etp", bytes = BYTES * 1.0 * m.hidden * p:outer_tokens() * lie.gathered,
+    },
+  }
+end
+
+-- Of a score, forward: read and written by the softmax, read by the top-k, written as the chosen ones' table (fp32) and
+-- map (a byte), both read to add up each expert's load. Backward: the gradients of the table and of the load read, with
+-- the scores, and that of the logits written. The router's own op has one of these in fp32 either way.
+local CHOICE_BYTES <const> = { forward = 4 + 4 + 4 + (4 + 1) + (4 + 1) - 4, backward = 3 * 4 + 4 - 4 }
+
+local function choice(m, p)
+  if p.mode ~= "train" then return {} end
+  return {
+    op.elementwise {
+      name = "choice", elements = 1.0 * p:outer_tokens() * m.experts.count, dtype = p.dtype, forward_flops = 2,
+      backward_flops = 2, forward_bytes = CHOICE_BYTES.forward, backward_bytes = CHOICE_BYTES.backward, saved_bytes = 0,
+    },
+  }
+end
+
+-- Of a number of the last product's output, forward: the bias times the weight written in fp32; that and the output
+-- read, the sum written; the experts' sums read and written as one; those read, written in 16 bits. Backward: the
+-- gradient read, written in fp32; that read, written in 16 bits for each expert, those read and written as one; the
+-- gradient read, its product with the weight written and read, and the same with the bias.
+local BIAS_BYTES <const> = { forward = 4 + (4 + 2 + 4) + (4 + 4) + (4 + 2), backward = (2 + 4) + (4 + 2) + (2 + 2)
+  + 2 * (4 + 4 + 4) }
+
+local function bias(m, p, rows)
+  if p.mode ~= "train" or not m.biases.mlp then return {} end
+  return {
+    op.elementwise {
+      name = "bias", elements = 1.0 * p:inner_tokens(rows) * m.hidden, dtype = p.dtype, forward_flops = 2,
+      backward_flops = 3, forward_bytes = BIAS_BYTES.forward, backward_bytes = BIAS_BYTES.backward, saved_bytes = 0,
+      repeated_bytes = BIAS_BYTES.forward - (2 + 4 + 4), -- output, experts' sums, those as one: held at once
+    },
+  }
+end
+
+-- Bytes of a number on its way to experts: of tokens, and in the backward pass of their results' gradients. What comes
+-- back is added up, in 16 bits (DeepSeek-V3, arXiv 2412.19437, section 3.3.3).
+local function sent_element(p)
+  local precision = p.precision
+  return precision and precision.dispatch == "fp8" and precision.eight or BYTES
+end
+
+-- Copies every row to its places (or back, adding up), and exchanges them over ep, as tperf/describe/arch/dispatch.lua has it.
+-- routed: pairs of a token and an expert that are sorted; nil on the way back.
+local function exchange(m, p, name, rows, lie, routed)
+  local function way(there) return dispatch(m, p, there, rows, lie, there and sent_element(p) or BYTES) end
+  local function pass(w)
+    return { bytes = w.bytes, vector_flops = 1.0 * rows * m.hidden, comms = lie.replicas > 1 and { w.comm } or {} }
+  end
+  local forward = way(routed ~= nil)
+  return op.custom {
+    name = name, dtype = p.dtype, forward = pass(forward), backward = pass(way(routed == nil)), routed = routed,
+    repeated_bytes = forward.repeated_bytes,
+  }
+end
+
+local function shared(m, p, ops)
+  local e = m.experts
+  local pieces = m.biases.mlp and e.shared or math.min(e.shared, 1) -- without biases, one wide MLP
+  for i = 1, pieces do
+    local width = (e.shared_ffn or e.ffn) * (e.shared // pieces)
+    local name = pieces > 1 and ("shared-%d-"):format(i) or "shared-"
+    parts.append(ops, parts.module("shared_experts", parts.mlp(m, p, width, { input_kept_elsewhere = true }, name)))
+  end
+  if e.shared_gate then
+    ops[#ops + 1] = p:replicated { name = "shared-gate", n_in = m.hidden, n_out = 1, input_kept_elsewhere = true }
+  end
+end
+
+-- The same share of the work, with the features of its products cut over the experts' own axis.
+local function of_experts(p)
+  return p.etp and setmetatable({ features = "etp" }, { __index = p }) or p
+end
+
+-- The same model, as wide as the latent that its routed experts work in.
+local function narrowed(m)
+  return m.experts.latent and setmetatable({ hidden = m.experts.latent }, { __index = m }) or m
+end
+
+-- Where every GPU has the whole stream, partial sums are all-reduced once, after they have come back: by the shared
+-- experts' last product, or on their own.
+local function inside(m, p)
+  local e, summed_later, lie = m.experts, not p.sequence_parallel, spread(m, p)
+  local rows, active = load(m, p, lie)
+  local ops, narrow = meet(m, p, lie, "gather-tokens", "all_gather"), narrowed(m)
+  ops[#ops + 1] = p:router { name = "router", width = m.hidden, experts = e.count, top_k = e.top_k,
+    bias = e.router_bias }
+  parts.append(ops, choice(m, p))
+  if e.latent then
+    ops[#ops + 1] = p:replicated { name = "latent-in", n_in = m.hidden, n_out = e.latent, input_kept_elsewhere = true }
+  end
+  ops[#ops + 1] = exchange(narrow, p, "dispatch", rows, lie, rows)
+  local mlp = parts.mlp(narrow, of_experts(p), e.ffn, {
+    rows = rows, experts = e.count // p.ep, active = active, gathered = summed_later, partial = summed_later,
+  })
+  mlp[1]:belong "expert_fc1"
+  mlp[2]:belong "moe_act"
+  parts.append(ops, mlp)
+  parts.append(ops, bias(narrow, of_experts(p), rows))
+  ops[#ops + 1] = exchange(narrow, p, "combine", rows, lie)
+  if e.latent then ops[#ops + 1] = p:replicated { name = "latent-out", n_in = e.latent, n_out = m.hidden } end
+  parts.append(ops, meet(m, p, lie, "scatter-sums", "reduce_scatter"))
+  shared(m, p, ops)
+  if summed_later and e.shared == 0 then
+    ops[#ops + 1] = op.collective {
+      name = "sum", kind = "all_reduce", axis = p.features, bytes = BYTES * p:outer(m.hidden),
+    }
+  end
+  return ops
+end
+
+--- The block of experts, the i-th of the layer's n sublayers.
+function moe.block(i, n)
+  return block("moe", function(m, p)
+    return parts.sublayer(m, p, i, n, parts.module("moe", inside(m, p)), "mlp_norm")
+  end)
+end
+
+return moe

@@ -1,0 +1,120 @@
+--- What several blocks are made of: norms, residual sums, an MLP's products.
+local op = require "tperf.describe.op"
+local recompute = require "tperf.describe.arch.recompute"
+
+local parts = {}
+
+local BYTES <const> = 2
+
+local function has_shift(m) return m.norm == "layernorm" and m.biases.norm end
+
+-- How the model's norm is computed and how many parameters it has over `width` features.
+local function norm_fields(m, width)
+  return { root_mean_square = m.norm == "rmsnorm", parameters = has_shift(m) and 2 * width or width }
+end
+
+--- A norm of the residual stream. width: hidden; kept: another op keeps the same input.
+function parts.norm(m, p, name, width, kept)
+  local o = norm_fields(m, width or m.hidden)
+  o.name, o.width, o.input_kept_elsewhere = name, width or m.hidden, kept
+  return p:norm(o)
+end
+
+--- Says of ops that they are part of a module that may be recomputed (recompute.lua).
+function parts.module(name, ops)
+  for _, one in ipairs(ops) do one:belong(name) end
+  return ops
+end
+
+--- A norm of every head's query or key: `rows` heads x tokens of this GPU. All GPUs share its few parameters.
+function parts.head_norm(m, p, name, rows, width)
+  local o = norm_fields(m, width)
+  o.name, o.tokens, o.width, o.dtype, o.parameter_grad = name, rows, width, p.dtype, p.features
+  return op.norm(o)
+end
+
+--- A norm of this GPU's part of all heads' queries or keys at once; over: the axis that has the others.
+function parts.wide_norm(m, p, name, rows, width, over)
+  local o = norm_fields(m, width)
+  o.name, o.tokens, o.width, o.dtype, o.statistics = name, rows, width, p.dtype, over
+  o.grad_statistics = over and (m.norm == "rmsnorm" and 1 or 2) * rows or nil
+  return op.norm(o)
+end
+
+--- The sum of the stream and a branch, after dropout of the branch in training. Engines for serving add it in the
+--- kernel of the norm that follows.
+function parts.residual(m, p, name)
+  local train = p.mode == "train"
+  return op.residual {
+    name = name, elements = p:outer(m.hidden), dropout = m.dropout and train, dtype = p.dtype, fused = not train,
+  }
+end
+
+-- How many of the layer's norms each of its `n` sublayers has: the first before it, the others after.
+local function norms_of(p, i, n)
+  local all = p.group.norms
+  return all // n + (i <= all % n and 1 or 0)
+end
+
+--- A sublayer: norm, what `inside` lays out, further norms, residual sum.
+---@param i integer  which of the n sublayers of the layer
+---@param name string?  the module that its first norm is, beside "layernorm"
+function parts.sublayer(m, p, i, n, inside, name)
+  local ops, norms = {}, norms_of(p, i, n)
+  if norms > 0 then ops[1] = parts.norm(m, p, "norm"):belong "layernorm" end
+  if ops[1] and name then ops[1]:belong(name) end
+  table.move(inside, 1, #inside, #ops + 1, ops)
+  for k = 2, norms do ops[#ops + 1] = parts.norm(m, p, k == 2 and "post-norm" or "post-norm-" .. k - 1) end
+  ops[#ops + 1] = parts.residual(m, p, "residual")
+  return ops
+end
+
+-- Bytes of an activation's input that is kept in 8 bits; nil: in 16.
+local function kept_element(p)
+  local precision = p.precision
+  return precision and precision.activation == "fp8" and precision.eight or nil
+end
+
+--- An MLP of `width` between its products; o passes on to both (rows, experts, active) and to one of them
+--- (input_kept_elsewhere, gathered: fc1; partial: fc2). name: put before the ops' names.
+-- Saved: fc1's input; the activation's inputs (of a gated one both halves); fc2's input. Bias and activation run
+-- in one kernel, as do the halves of a gated activation (Megatron-LM's bias_gelu_fusion and bias_swiglu_fusion).
+function parts.mlp(m, p, width, o, name)
+  o, name = o or {}, name or ""
+  local halves = m.gated and 2 or 1
+  local fc1 = p:column {
+    name = name .. "fc1", n_in = m.hidden, n_out = halves * width, bias = m.biases.mlp, rows = o.rows,
+    experts = o.experts, active = o.active, input_kept_elsewhere = o.input_kept_elsewhere, gathered = o.gathered,
+    parts = m.gated and { gate = 1, up = 1 } or nil,
+  }
+  local elements = p:inner(width) / p:inner_tokens() * p:inner_tokens(o.rows)
+  local activation = op.activation {
+    name = name .. m.activation, kind = m.activation, gated = m.gated, dtype = p.dtype, elements = elements,
+    kept_element = kept_element(p),
+  }
+  if m.gated and p.fused_activation == false then -- the product with the other half keeps what the first kernel made
+    activation:hold(activation:counts().saved_bytes + BYTES * elements, 0)
+  end
+  return {
+    m.gated and recompute.made_of(fc1, { 1, 1 }) or fc1,
+    activation,
+    p:row {
+      name = name .. "fc2", n_in = width, n_out = m.hidden, bias = m.biases.mlp, rows = o.rows, experts = o.experts,
+      active = o.active, partial = o.partial,
+    },
+  }
+end
+
+--- Appends a list of ops.
+function parts.append(ops, more)
+  return table.move(more, 1, #more, #ops + 1, ops)
+end
+
+--- Attention's kernels between what the strategy exchanges before and after them.
+function parts.exchanged(p, kernels, cut, shape)
+  if not p.exchange then return kernels end
+  local before, after = p:exchange(cut, shape)
+  return parts.append(parts.append(before, kernels), after)
+end
+
+return parts

@@ -1,0 +1,63 @@
+--- The architecture that a model's description names: its layers as blocks, group by group, and both ends.
+local arrangement = require "tperf.describe.model.groups"
+local attention = require "tperf.describe.arch.layer.attention"
+local cross = require "tperf.describe.arch.layer.cross"
+local delta = require "tperf.describe.arch.layer.delta"
+local dit = require "tperf.describe.arch.layer.dit"
+local ends = require "tperf.describe.arch.ends"
+local mamba = require "tperf.describe.arch.layer.mamba"
+local mamba1 = require "tperf.describe.arch.layer.mamba1"
+local mla = require "tperf.describe.arch.layer.mla"
+local mlp = require "tperf.describe.arch.layer.mlp"
+local moe = require "tperf.describe.arch.layer.moe"
+local mtp = require "tperf.describe.arch.layer.mtp"
+local parallel = require "tperf.describe.arch.layer.parallel"
+
+local transformer = {}
+
+local mixers = { gqa = attention.block, mla = mla.block }
+local feeds = { dense = mlp.block, experts = moe.block }
+
+local function mixer_of(m, group)
+  if group.delta then return delta.block end
+  if group.mamba then return m.mamba1 and mamba1.block or mamba.block end
+  return mixers[group.attention]
+end
+
+-- Attention and MLP side by side are one block; otherwise each is a sublayer.
+local function blocks_of(m, group)
+  if m.diffusion then return { dit.modulation, dit.attention, dit.mlp } end
+  if m.parallel_block and group.attention == "gqa" and group.mlp == "dense" then return { parallel } end
+  local mixer = mixer_of(m, group)
+  local feed = feeds[group.mlp]
+  local n = (mixer and 1 or 0) + (group.cross and 1 or 0) + (feed and 1 or 0)
+  local blocks = {}
+  if mixer then blocks[1] = mixer(n) end
+  if group.cross then blocks[2] = cross.block(2, n) end
+  if feed then blocks[#blocks + 1] = feed(n, n) end
+  return blocks
+end
+
+--- The blocks of every group of layers, in order: the model's groups, each with `blocks`.
+function transformer.groups(m)
+  local groups = m:groups()
+  for _, group in ipairs(groups) do group.blocks = blocks_of(m, group) end
+  return groups
+end
+
+transformer.first = { ends.embedding }
+
+--- The groups of a module of multi-token prediction, with their blocks.
+function transformer.module(m, groups)
+  local module = arrangement.module(m, groups)
+  for _, group in ipairs(module) do group.blocks = group.blocks or blocks_of(m, group) end
+  return module
+end
+
+--- groups: the model's, with their blocks.
+function transformer.last(m, groups)
+  if m.mtp == 0 then return { ends.head } end
+  return { ends.head, mtp.block(transformer.module(m, groups)) }
+end
+
+return transformer

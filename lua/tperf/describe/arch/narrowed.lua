@@ -1,0 +1,178 @@
+--- The ops of a layer whose products with weights run in fewer bits (tperf.precision says in which). Each such product
+-- gets kernels of its own before it, by name:
+--   NAME-amax     where the scale is made from the tensor: reads it once
+--   NAME-cast     forward: reads X in 16 bits, writes it by rows and, where that is kept, by columns. Backward: so with
+--                 Y's gradient; and what X needs further: a transposition of what was gathered, or the
+--                 second quantisation of an input that was kept in 16 bits
+--   NAME-weight   where copies of weights do not live from micro-batch to micro-batch: W, for each pass
+-- Behind a norm whose kernel quantises, as some recipes have it, the norm writes no 16 bits, and the cast reads none.
+-- Other fused kernels are not counted on: an activation writes 16 bits, and the cast reads them.
+-- The cast has the input that is kept. Attention keeps its output itself, which the product behind it did.
+local op = require "tperf.describe.op"
+
+local narrowed = {}
+
+local WIDE <const> = 2      -- bytes of a number
+local TWELVE <const> = 1.5  -- of one in E5M6
+local FLOPS <const> = 2     -- of a number: scaled and rounded, or compared
+local MULTIPLE <const> = 16 -- of both features, for 8-bit products (cuBLAS, Transformer Engine); others stay
+
+-- Numbers of X and of Y's gradient that this GPU quantises: before they are gathered, where gathers carry few bits.
+local function numbers(shape, r)
+  local narrow = r.tensor_gather == "narrow"
+  return {
+    input = (narrow and shape.kept or shape.rows) * shape.n_in, kept = shape.kept * shape.n_in,
+    gradient = (narrow and shape.scattered or shape.rows) * shape.n_out,
+    input_gathered = narrow and shape.kept ~= shape.rows and shape.rows * shape.n_in or 0,
+    gradient_gathered = narrow and shape.scattered ~= shape.rows and shape.rows * shape.n_out or 0,
+  }
+end
+
+-- Bytes to write the copy by columns: with the first one, or, of one scale, from what has been gathered.
+local function column_bytes(r, made, gathered)
+  if r.columns == "own" then return (r.number + (r.column_scales and 2 * WIDE or 0)) * made end
+  if r.columns == "none" then return 0 end
+  return gathered > 0 and 2 * r.number * gathered or r.number * made
+end
+
+local function of(shape, name, o)
+  o.name = (shape.name .. name):sub(1, 23)
+  local made = op.custom(o):single()
+  if shape.recomputed then made:recompute(0) end
+  return made
+end
+
+local function amax(shape, n)
+  return of(shape, "-amax", {
+    forward = { vector_flops = FLOPS * n.input, bytes = WIDE * n.input },
+    backward = { vector_flops = FLOPS * n.gradient, bytes = WIDE * n.gradient },
+  })
+end
+
+-- elsewhere: attention keeps X, in 12 bits, of which the backward pass makes the copy by columns.
+local function cast(shape, r, n, behind_norm, elsewhere)
+  local forward, backward = (WIDE + r.number) * n.input, (WIDE + r.number) * n.gradient
+  local narrow_dw = r.weight_grad == "narrow" and not shape.frozen -- frozen weights have no gradient
+  local saved, again = 0, r.column_scales and WIDE or 0
+  local turned = r.columns == "transposed" and n.input_gathered > 0 -- X's second copy, when it has been gathered again
+  if r.inputs == "narrow" and not shape.frozen then
+    local columns = column_bytes(r, n.input, n.input_gathered)
+    forward, backward = forward + (turned and 0 or columns), backward + (turned and columns or 0)
+    if behind_norm and r.norms_quantise then forward = math.max(forward - 2 * WIDE * n.input, 0) end
+    saved = not elsewhere and r.number * n.kept or 0
+    if elsewhere then backward = backward + (TWELVE + r.number) * n.input end
+  elseif narrow_dw then
+    backward = backward + (WIDE + r.number + again) * n.input
+  end
+  if narrow_dw then backward = backward + column_bytes(r, n.gradient, n.gradient_gathered) end
+  local transform = narrow_dw and 2 * (r.hadamard or 0) or 0
+  local made = of(shape, "-cast", {
+    forward = { tensor_flops = transform * n.input, vector_flops = FLOPS * n.input, bytes = forward },
+    backward = { tensor_flops = transform * n.gradient, vector_flops = FLOPS * n.gradient, bytes = backward },
+    saved_bytes = saved,
+  })
+  if shape.frozen and shape.stopped then return made:stop() end
+  if shape.offloaded > 0 then return made:offload(false) end
+  local kept = shape.saved + shape.again -- of the 16-bit input; some of it may be made again for the backward pass
+  return kept > 0 and not shape.recomputed and made:again(saved * shape.again / kept) or made
+end
+
+-- Weights quantised for every pass, from what the replicas gathered.
+local function weight_cast(shape, r)
+  if r.cached or r.parameters == "narrow" then return nil end
+  local weights, forward, backward = shape.used * shape.n_in * shape.n_out, 0, 0
+  if r.gather == "bf16" then
+    forward = (WIDE + r.weight + (r.measured and WIDE or 0)) * weights
+    backward = (WIDE + r.weight + (r.column_scales and WIDE or 0)) * weights
+  elseif r.columns == "transposed" then
+    backward = 2 * r.weight * weights
+  end
+  if backward == 0 then return nil end
+  return of(shape, "-weight", {
+    forward = { vector_flops = forward > 0 and FLOPS * weights or 0, bytes = forward },
+    backward = { vector_flops = FLOPS * weights, bytes = backward },
+  })
+end
+
+-- Of one weight: bytes as it lies, of further copies, that replicas gather, and that the copies take once an iteration.
+-- Parameters with scales of their own by columns are gathered in 16 bits (Megatron-LM's
+-- reuse_grad_buf_for_mxfp8_param_ag) or as both copies, which are as large; blocks of 128 x 128 are the same
+-- from both sides.
+local function weights_of(r)
+  local square = r.weight_block == r.block and r.own_columns
+  if r.parameters == "bf16" then
+    local gathered = r.gather == "narrow" and not square and r.weight or WIDE
+    if not r.cached then return WIDE, 0, gathered, 0 end
+    return WIDE, r.copies * r.weight, gathered, WIDE + (r.measured and WIDE or 0) + r.copies * r.weight
+  end
+  local held = r.copies * r.weight
+  if square then return held, 0, WIDE, WIDE + held end
+  return held, 0, r.weight, r.copies > 1 and 2 * r.weight or 0
+end
+
+local function product(one, r, frozen)
+  local held, copies, gathered, step = weights_of(r)
+  local narrow = r.tensor_gather == "narrow"
+  return one:narrowed {
+    dtype = r.dtype, number = r.number, weight = r.weight, held = held, copies = copies, gathered = gathered,
+    step = step,
+    gather = narrow and r.number / WIDE or 0,
+    grad_gather = narrow and (r.columns == "own" and 2 or 1) * r.number / WIDE or 0,
+    keeps = frozen or r.inputs == "bf16", made = true, wide_weight_grad = r.weight_grad == "bf16",
+  }
+end
+
+local function runs_in(shape, r)
+  if not shape or shape.weights == 0 or shape.rows == 0 then return false end
+  if shape.n_in % MULTIPLE ~= 0 or shape.n_out % MULTIPLE ~= 0 then return false end
+  return r.products == "all" or shape.expert == (r.products == "experts")
+end
+
+-- Attention, whose output a narrowed product no longer keeps as it is, keeps it itself, if nothing between them does:
+-- in 16 bits, or in 12 for both (arXiv 2412.19437, section 3.3.3). Whether it keeps it for both.
+local function keep_output(list, attention, shape, r)
+  if not attention or r.inputs ~= "narrow" then return false end
+  for i = attention + 1, #list do
+    if list[i]:keeps() > 0 then return false end
+  end
+  local shared = r.attention_output == "e5m6"
+  list[attention] = list[attention]:keeping((shape.saved + shape.again) * (shared and TWELVE / WIDE or 1))
+  return shared
+end
+
+--- The ops of a block, some of whose products become several.
+---@param ops table  as block:ops returns them; not changed
+---@param r table    of precision.resolve
+function narrowed.block(ops, r)
+  local list, attention = { name = ops.name }, nil
+  for i, one in ipairs(ops) do
+    local shape = one:product()
+    if runs_in(shape, r) then
+      local elsewhere = not shape.frozen and keep_output(list, attention, shape, r)
+      local n = numbers(shape, r)
+      if r.measured then list[#list + 1] = amax(shape, n) end
+      list[#list + 1] = cast(shape, r, n, i > 1 and ops[i - 1]:is_norm(), elsewhere)
+      list[#list + 1] = weight_cast(shape, r)
+      list[#list + 1] = product(one, r, shape.frozen)
+      attention = nil
+    else
+      list[#list + 1] = one
+      if one:keeping() then attention = #list end
+    end
+  end
+  return list
+end
+
+--- The ops of a block of an engine for serving: its weights lie as `stored` says, and its products multiply in `dtype`.
+---@param stored table  { layers = bytes of a weight?, experts = likewise? }
+function narrowed.stored(ops, stored, dtype)
+  local list = { name = ops.name }
+  for i, one in ipairs(ops) do
+    local shape = one:product()
+    local bytes = shape and shape.weights > 0 and stored[shape.expert and "experts" or "layers"]
+    list[i] = bytes and one:narrowed { dtype = dtype, weight = bytes, held = bytes, keeps = true } or one
+  end
+  return list
+end
+
+return narrowed

@@ -1,0 +1,120 @@
+--- What waits in the host's memory instead of the GPU's: activations from the forward to the backward pass, of layers
+-- or of modules, and the optimizer's states, which the host's processors update there.
+--
+-- Layers: Megatron-Core's and Transformer Engine's cpu_offloading_num_layers. Modules: Megatron-Core's fine-grained
+-- offloading (its transformer_config.py, offload_modules): the input of each. Copies run beside the layer that they
+-- belong to, on the copy engine. Optimizer: Megatron-Core's hybrid device optimizer (optimizer_offload_fraction),
+-- DeepSpeed's ZeRO-Offload (arXiv 2101.06840): gradients go to the host, updated weights come back.
+local check = require "tperf.base.check"
+local recompute = require "tperf.describe.arch.recompute"
+local refusal = require "tperf.base.refusal"
+
+local offload = {}
+
+--- Modules whose input may be offloaded, in the order of a layer.
+offload.modules = { "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act" }
+
+local LACKS <const> = {
+  expert_fc1 = function(m) return not m.experts and "no experts" end,
+  moe_act = function(m) return not m.experts and "no experts" end,
+  core_attn = function(m) return not m.heads and "no attention" end,
+}
+
+offload.schema = {
+  offload_layers = check.integer { min = 1, max = 1 << 16, optional = true },
+  offload_optimizer = check.number { min = 0, max = 1, default = 0 },
+}
+
+local FIELDS <const> = { "offload_layers", "offload_modules", "offload_optimizer" }
+
+-- The first field that asks for something.
+local function asked_of(o)
+  for _, name in ipairs(FIELDS) do
+    if o[name] and o[name] ~= 0 then return name end
+  end
+end
+
+local function contradiction(o)
+  if not o.offload_layers then return nil end
+  if o.offload_modules then return "give 'offload_layers' or 'offload_modules', not both" end
+  for _, how in ipairs(type(o.recompute) == "table" and o.recompute or { o.recompute }) do
+    if how ~= "none" then
+      return ("'offload_layers' keeps what recompute = %s makes again (Megatron-Core refuses both, too): "
+        .. "say recompute = \"none\", or 'offload_modules'"):format(check.show(how))
+    end
+  end
+end
+
+--- Refuses what contradicts itself; layers that are offloaded are not recomputed.
+---@param what string  whose arguments
+---@param o table      checked, changed in place
+function offload.fill(what, o)
+  if o.offload_layers and o.recompute == nil then o.recompute = "none" end
+  local wrong = contradiction(o)
+  if wrong then refusal.raise("%s: %s", what, wrong) end
+end
+
+--- Refuses a system that does not say how its GPUs reach their host.
+function offload.check(o, system)
+  local asked = asked_of(o)
+  if asked and not system.host then
+    refusal.raise("'%s' needs the host of system '%s', which is not given: its file's 'host' says bandwidth and "
+      .. "memory_bandwidth for each GPU (docs/memory.md)", asked, system.name)
+  end
+end
+
+--- Which layers of a chunk are offloaded, for the core; nil: none.
+function offload.picked(o) return o.offload_layers and { first = o.offload_layers } end
+
+--- The modules that are asked for as one text; nil: none.
+---@param asked string|string[]?
+---@param model table
+---@return string?
+function offload.text(asked, model)
+  if not asked then return nil end
+  recompute.check_known("offload_modules", model)
+  local set, list = {}, {}
+  for _, name in ipairs(type(asked) == "table" and asked or { asked }) do
+    local lacks = LACKS[name] and LACKS[name](model)
+    if lacks then refusal.raise("'offload_modules' has %s, but model '%s' has %s", name, model.name, lacks) end
+    set[name] = true
+  end
+  for _, name in ipairs(offload.modules) do
+    if set[name] then list[#list + 1] = name end
+  end
+  return table.concat(list, "+")
+end
+
+--- Marks the ops of a block of a layer.
+function offload.mark(p, ops)
+  for _, one in ipairs(ops) do
+    if p.offload then one:offload(false) end
+    for name in (p.offload_modules or ""):gmatch "[^+]+" do
+      if one:belongs(name) then one:offload(true) end
+    end
+  end
+  return ops
+end
+
+--- Says in a configuration what is offloaded.
+---@param c table  a configuration, changed in place
+---@param variant table
+---@param o table  checked arguments
+function offload.describe(c, variant, o)
+  c.offload_layers = o.offload_layers
+  c.offload_modules = variant.offload_modules and recompute.names(variant.offload_modules)
+  c.offload_optimizer = o.offload_optimizer > 0 and o.offload_optimizer or nil
+end
+
+--- The same in words: "4 layers, optimizer 50 %"; nil: nothing is.
+---@param c table  a configuration
+---@return string?
+function offload.words(c)
+  local words = {}
+  if c.offload_layers then words[1] = ("%d layer%s"):format(c.offload_layers, c.offload_layers == 1 and "" or "s") end
+  if type(c.offload_modules) == "table" then words[#words + 1] = table.concat(c.offload_modules, "+") end
+  if c.offload_optimizer then words[#words + 1] = ("optimizer %.4g %%"):format(100 * c.offload_optimizer) end
+  return words[1] and table.concat(words, ", ")
+end
+
+return offload

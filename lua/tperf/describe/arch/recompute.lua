@@ -1,0 +1,279 @@
+--- What a layer runs again in its backward pass instead of keeping it: all of it, or the modules that
+-- share.recompute_modules names in Megatron-Core's words (its transformer_config.py, recompute_modules).
+--
+-- Two kinds of modules. One runs as a whole again from its input, which alone is kept: core_attn, mlp, moe,
+-- shared_experts (tensor_parallel.checkpoint). The other makes an output that somebody else would keep as its input:
+-- that is freed after the forward pass and made again before it is needed, from inputs that stay (Megatron-Core's
+-- CheckpointWithoutOutput): layernorm, moe_act, mla_up_proj. Ops say which modules they are part of (parts.module); the
+-- rules below know no names of ops.
+local check = require "tperf.base.check"
+local refusal = require "tperf.base.refusal"
+
+local recompute = {}
+
+-- In Megatron-Core's order. output: what it makes is made again for whoever keeps it; into: for ops of that module.
+-- lacks: why a model has none, or nil.
+local MODULES = {
+  { name = "core_attn", lacks = function(m) return not m.heads and "no attention" end },
+  { name = "moe_act", output = true, lacks = function(m) return not m.experts and "no experts" end },
+  { name = "layernorm", output = true, lacks = function(m) return m.norms_per_layer == 0 and "no norms" end },
+  {
+    name = "mla_up_proj", output = true, into = "core_attn",
+    lacks = function(m) return not m.mla and "no latent attention (mla)" end,
+  },
+  { name = "mlp", lacks = function(m) return not m.ffn and "no dense MLP" end },
+  { name = "moe", lacks = function(m) return not m.experts and "no experts" end },
+  {
+    name = "shared_experts",
+    lacks = function(m) return not (m.experts and m.experts.shared > 0) and "no shared experts" end,
+  },
+}
+local known = {}
+
+-- PyTorch's checkpointing of operators as torchtitan has it (its selective_ac_option = "op"): of the matrix products
+-- of a block every other one is done again, and all that is none, attention apart. It goes with no module.
+local OPERATORS <const> = "op"
+known[OPERATORS] = { name = OPERATORS, lacks = function() end }
+
+recompute.modules = {}
+for i, module in ipairs(MODULES) do recompute.modules[i], known[module.name] = module.name, module end
+
+recompute.modules[#recompute.modules + 1] = OPERATORS
+recompute.operators = OPERATORS
+
+recompute.granularities = { "none", "selective", "full" }
+
+--- How full recomputation picks layers (Megatron-Core's recompute_method, torchtitan's selective option N): all, in
+--- groups that keep one input; the first N of each chunk of layers; every N-th layer.
+recompute.methods = { "uniform", "block", "every" }
+
+recompute.schema = {
+  recompute_method = check.choice { recompute.methods, optional = true },
+  recompute_num_layers = check.integer { min = 1, max = 1 << 16, optional = true },
+  recompute_layers = check.integer { min = 1, max = 1 << 16, optional = true }, -- the same, in groups
+}
+
+local function has_value(list, value)
+  for _, one in ipairs(type(list) == "table" and list or { list }) do
+    if one == value then return true end
+  end
+  return false
+end
+
+-- What the arguments say with others that do not go with it.
+local function contradiction(o, asked)
+  if has_value(o.recompute_modules, OPERATORS) and type(o.recompute_modules) == "table" and o.recompute_modules[2] then
+    return "'recompute_modules' has op, which goes with no other: it is about all of a layer"
+  end
+  if o.recompute_modules and not has_value(asked, "selective") then
+    return ("'recompute_modules' are of recompute = \"selective\", not of %s"):format(check.show(asked))
+  end
+  local layers = o.recompute_method and "recompute_method" or o.recompute_num_layers and "recompute_num_layers"
+  if layers and asked ~= nil and not has_value(asked, "full") then
+    return ("'%s' is of recompute = \"full\", not of %s"):format(layers, check.show(asked))
+  end
+  if o.recompute_layers and o.recompute_num_layers then
+    return "'recompute_layers' is an older name of 'recompute_num_layers': give one of them"
+  end
+  if o.recompute_layers and (o.recompute_method or "uniform") ~= "uniform" then
+    return ("'recompute_layers' is of recompute_method = \"uniform\": say 'recompute_num_layers' for \"%s\"")
+      :format(o.recompute_method)
+  end
+  if o.recompute_method and o.recompute_method ~= "uniform" and not o.recompute_num_layers then
+    return ("recompute_method = \"%s\" needs 'recompute_num_layers'"):format(o.recompute_method)
+  end
+end
+
+--- Fills in what the arguments of a question leave open, and refuses what contradicts itself.
+---@param what string  whose arguments
+---@param o table  checked, changed in place
+---@param given table  as they were given
+function recompute.fill(what, o, given)
+  local asked = o.recompute
+  if given.recompute == nil and o.recompute_modules then
+    asked = "selective"
+  elseif given.recompute == nil and asked and (o.recompute_method or o.recompute_num_layers) then
+    asked = "full"
+  end
+  local wrong = contradiction(o, asked)
+  if wrong then refusal.raise("%s: %s", what, wrong) end
+  o.recompute = asked
+  o.recompute_num_layers, o.recompute_layers = o.recompute_num_layers or o.recompute_layers, nil
+end
+
+--- Which layers of a chunk full recomputation picks, for the core; nil: all.
+function recompute.picked(o)
+  if o.recompute_method == "block" then return { first = o.recompute_num_layers } end
+  if o.recompute_method == "every" then return { every = o.recompute_num_layers } end
+end
+
+--- The names in a text of modules.
+function recompute.names(text)
+  local list = {}
+  for name in text:gmatch "[^+]+" do list[#list + 1] = name end
+  return list
+end
+
+--- Says in a configuration what is recomputed.
+---@param c table        a configuration, changed in place
+---@param variant table  { recompute =, recompute_modules = }
+---@param o table        checked arguments
+function recompute.describe(c, variant, o)
+  c.recompute = variant.recompute
+  if variant.recompute_modules then
+    c.recompute_modules = recompute.names(variant.recompute_modules)
+  elseif variant.recompute == "full" then
+    c.recompute_method, c.recompute_num_layers = o.recompute_method, o.recompute_num_layers
+  end
+end
+
+--- The same in words: "full, block, 5 layers"; "selective, core_attn+mlp"; what nothing says is "none".
+---@param c table  a configuration, or a row of a sweep
+---@return string
+function recompute.words(c)
+  local words = { c.recompute or "none" }
+  if type(c.recompute_modules) == "table" then words[2] = table.concat(c.recompute_modules, "+") end
+  words[#words + 1] = c.recompute_method
+  local n = c.recompute_num_layers
+  if n then words[#words + 1] = ("%d layer%s"):format(n, n == 1 and "" or "s") end
+  return table.concat(words, ", ")
+end
+
+--- How many layers keep one input.
+function recompute.grouped(o)
+  return (o.recompute_method or "uniform") == "uniform" and o.recompute_num_layers or 1
+end
+
+--- Why a model has nothing of a module; nil or false: it has.
+function recompute.lacks(name, model) return known[name].lacks(model) end
+
+--- Refuses modules of a model whose blocks are somebody's own: nothing says what is one of them.
+---@param field string
+---@param model table
+function recompute.check_known(field, model)
+  if model.architecture then
+    refusal.raise("'%s': the blocks of architecture '%s' do not say which of their ops are a module", field,
+      model.architecture.name)
+  end
+end
+
+--- The modules that are asked for as one text, in a fixed order; nil: what selective recomputation is by itself.
+---@param asked string|string[]?
+---@param model table
+---@return string?
+function recompute.text(asked, model)
+  if not asked then return nil end
+  recompute.check_known("recompute_modules", model)
+  local set, list = {}, {}
+  for _, name in ipairs(type(asked) == "table" and asked or { asked }) do
+    local lacks = recompute.lacks(name, model)
+    if lacks then refusal.raise("'recompute_modules' has %s, but model '%s' has %s", name, model.name, lacks) end
+    set[name] = true
+  end
+  for _, name in ipairs(recompute.modules) do
+    if set[name] then list[#list + 1] = name end
+  end
+  return table.concat(list, "+")
+end
+
+--- Whether a share runs a module again.
+function recompute.has(p, module)
+  if p.recompute ~= "selective" then return false end
+  if not p.recompute_modules then return module == "core_attn" end
+  return ("+" .. p.recompute_modules .. "+"):find("+" .. module .. "+", 1, true) ~= nil
+end
+
+-- A module's ops in a row run from what the first of them took. Those before it that merely communicate keep nothing.
+-- Returns where the last row ends.
+local function run_again(ops, module)
+  local opened, last = false, nil
+  for i, one in ipairs(ops) do
+    if one:belongs(module.name) then
+      local counts = one:counts()
+      local opens = not opened and (counts.weight_bytes > 0 or counts.saved_bytes > 0)
+      one:recompute(opens and (module.output and counts.saved_bytes or one:input_bytes()) or 0)
+      opened, last = opened or opens, i
+    else
+      opened = false
+    end
+  end
+  return last
+end
+
+-- The output of the module goes to the next op that keeps an input, or to all of a module, such as attention's kernels.
+local function free_output(ops, module, last)
+  for i = last + 1, #ops do
+    local one = ops[i]
+    if module.into and one:belongs(module.into) then
+      one:drop_input(1)
+    elseif not module.into and one:input_bytes() > 0 then
+      one:drop_input(1)
+      return
+    end
+  end
+end
+
+-- Kernels of their own know by themselves how to run again (attention.lua).
+local function by_itself(p, module)
+  return module.name == "core_attn" and (p.attention == "unfused" or p.attention == "recompute")
+end
+
+local widths = setmetatable({}, { __mode = "k" }) -- op -> of the products that it is in PyTorch
+
+--- Says of a product that it is several beside each other in PyTorch, with outputs of these widths.
+function recompute.made_of(one, list)
+  widths[one] = list
+  return one
+end
+
+-- Which part of a product's output is of those that are kept; count: products of the block before it.
+local function kept_of(one, count)
+  local kept, all = 0, 0
+  for _, width in ipairs(widths[one] or { 1 }) do
+    count = count + 1
+    kept, all = kept + (count % 2 == 1 and width or 0), all + width
+  end
+  return kept / all, count
+end
+
+-- What each op takes is there from the forward pass as far as what made it kept it: rotation and sums pass on nothing
+-- but what they can make again at once. The stream is kept where the layer begins.
+local function run_operators(m, p, ops, opens)
+  local source, count = opens and 1 or 0, 0
+  for i, one in ipairs(ops) do
+    local counts = one:counts()
+    local product = counts.weight_bytes > 0 and counts.forward.tensor_flops > 0 and not counts.expert
+    if one:belongs "core_attn" then
+      one:drop_input(1 - source)
+      source = 1
+    elseif product then
+      local kept
+      kept, count = kept_of(one, count)
+      one:drop_input(1 - source)
+      local ends = ops[i + 1] and ops[i + 1]:counts().weight_bytes == 0 and i == #ops - 1
+      one:repeat_part(1 - kept, ends and kept * 2 * p:outer(m.hidden) or 0)
+      source = kept
+    else
+      local passes = counts.forward.tensor_flops == 0 and counts.saved_bytes == 0
+      one:recompute(source * counts.saved_bytes)
+      source = passes and source or 0
+    end
+  end
+end
+
+--- Marks the ops of a block of a layer. opens: it is the layer's first block.
+function recompute.mark(m, p, ops, opens)
+  if p.recompute == "full" then
+    for i, one in ipairs(ops) do one:recompute(opens and i == 1 and 2 * p:outer(m.hidden) or 0) end
+  elseif recompute.has(p, OPERATORS) then
+    run_operators(m, p, ops, opens)
+  elseif p.recompute == "selective" and p.recompute_modules then
+    for _, module in ipairs(MODULES) do
+      local last = recompute.has(p, module.name) and not by_itself(p, module) and run_again(ops, module)
+      if last and module.output then free_output(ops, module, last) end
+    end
+  end
+  return ops
+end
+
+return recompute

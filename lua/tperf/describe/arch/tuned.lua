@@ -1,0 +1,184 @@
+--- Parts of a model that are not trained, in its groups of layers and in their ops (tperf/describe/tuning.lua says which).
+--   frozen    no gradients of its weights; a product keeps no input for them (arXiv 2106.09685)
+--   stopped   nothing below is trained, so there is no backward pass: the embedding and the layers above it up to the
+--             first that is trained, and in that one what stands before its first trained op
+local adapters = require "tperf.describe.strategy.adapters"
+local block = require "tperf.describe.block"
+local check = require "tperf.base.check"
+
+local tuned = {}
+
+local MOST_KINDS <const> = 8 -- of layers that differ (TP_KINDS_MAX)
+
+local function in_ranges(ranges, layer)
+  for _, range in ipairs(ranges) do
+    if layer >= range[1] and layer <= range[2] then return true end
+  end
+  return false
+end
+
+-- The last layer up to which all layers are alike: the run of a group's layers from `layer` on.
+local function run_end(ranges, layer, last)
+  local status, at = in_ranges(ranges, layer), layer
+  while at < last and in_ranges(ranges, at + 1) == status do at = at + 1 end
+  return at, status
+end
+
+local function part_of(group, first, count, suffix, fields)
+  local part = {}
+  for name, value in pairs(group) do part[name] = value end
+  part.first, part.count, part.key = first, count, group.key .. suffix
+  for name, value in pairs(fields) do part[name] = value end
+  return part
+end
+
+-- Groups of which all layers are frozen or none.
+local function divided(groups, t)
+  local list, layer = {}, 1
+  for _, group in ipairs(groups) do
+    local last = layer + group.count - 1
+    while layer <= last do
+      local stop, frozen = run_end(t.frozen.ranges, layer, last)
+      frozen = frozen or t.frozen.parts[group.key]
+      list[#list + 1] = frozen and part_of(group, layer, stop - layer + 1, " frozen", { frozen = true })
+        or part_of(group, layer, stop - layer + 1, "", {})
+      layer = stop + 1
+    end
+  end
+  return list
+end
+
+-- Those that nothing below needs a gradient of, and the first layer that is trained.
+local function led(groups)
+  local list, below = {}, false
+  for i, group in ipairs(groups) do
+    if below then
+      list[#list + 1] = group
+    elseif group.frozen then
+      group.stopped, group.key, list[#list + 1] = true, group.key .. " below", group
+    else
+      below = true
+      list[#list + 1] = part_of(group, group.first, 1, " first", { leading = true })
+      if group.count > 1 then list[#list + 1] = part_of(group, group.first + 1, group.count - 1, "", {}) end
+    end
+    if i == #groups and not below then break end
+  end
+  return list
+end
+
+local function kinds(groups)
+  local seen, count = {}, 0
+  for _, group in ipairs(groups) do
+    count = count + (seen[group.key] and 0 or 1)
+    seen[group.key] = true
+  end
+  return count
+end
+
+--- A model's groups of layers, those that are trained apart from those that are not.
+---@param t table  of tuning.of
+function tuned.groups(groups, t)
+  local list = divided(groups, t)
+  if not (t.peft or t.frozen.parts.embedding) then return list end
+  local with_first = led(list)
+  return kinds(with_first) <= MOST_KINDS and with_first or divided(groups, t)
+end
+
+-- Ops up to the first that is trained have no backward pass; that one computes no gradient of its input.
+local function stop_below(ops)
+  for _, one in ipairs(ops) do
+    one:stop()
+    if one:counts().trained > 0 then return end
+  end
+end
+
+local function trains(ops)
+  for _, one in ipairs(ops) do
+    if one:counts().trained > 0 then return true end
+  end
+  return false
+end
+
+-- Which products have fused attention's result as their input: its backward pass needs it, and no op of its own keeps
+-- it. An adapter may do so, unless it keeps what dropout left.
+local function keepers(ops, t)
+  local set, follows = {}, false
+  for i, one in ipairs(ops) do
+    local c = one:counts()
+    local kept = ops[i + 1] and adapters.is(ops[i + 1]) and t.peft.dropout == 0
+    set[one] = follows and c.parameters > 0 and not kept or nil
+    follows = c.name == "attention" or follows and c.parameters == 0 and c.saved_bytes == 0
+  end
+  return set
+end
+
+-- where: "embedding", "head" or nil: a layer.
+local function freeze(ops, p, name, where)
+  local t = p.tuning
+  local frozen = t.peft or t.frozen.parts[where or name] or not where and p.group and p.group.frozen
+  local keeps = frozen and keepers(ops, t)
+  for _, one in ipairs(frozen and ops or {}) do
+    if not adapters.is(one) then one:freeze(adapters.element(one), keeps[one]) end
+  end
+  local stopped = where == "embedding" and frozen or not where and p.group and p.group.stopped
+  for _, one in ipairs(stopped and ops or {}) do one:stop() end
+  return ops
+end
+
+--- A block's ops as they are trained.
+---@param ops table        as the block built them
+---@param p table          the share
+---@param name string      of the block
+---@param where string?    "embedding" or "head": what of the model's ends; else a layer
+---@param before function[]?  what builds the layer's blocks before this one
+function tuned.ops(ops, p, name, where, before)
+  ops = freeze(adapters.expand(ops), p, name, where)
+  local leading = not where and p.group and p.group.leading and p.recompute ~= "full"
+  for _, build in ipairs(leading and before or {}) do leading = leading and not trains(build()) end
+  if leading then stop_below(ops) end
+  return ops
+end
+
+--- A block of one of the model's ends, as it is trained.
+function tuned.ending(one, where)
+  return block(one.name, function(m, p)
+    local ops = one.build(m, p)
+    return p.tuning and type(ops) == "table" and tuned.ops(ops, p, one.name, where) or ops
+  end)
+end
+
+-- Of the reference model: its forward pass. Where the policy is adapters, both have the same weights.
+local function twin(one)
+  return block(("ref-%s"):format(one.name):sub(1, 23), function(m, p)
+    p.referring = true
+    local ops = adapters.expand(one.build(m, p))
+    p.referring = nil
+    for _, op in ipairs(ops) do op:freeze(p.tuning.reference == "shared" and 0 or nil):stop() end
+    return ops
+  end)
+end
+
+--- The blocks, and those of a reference model behind them.
+function tuned.with_reference(blocks)
+  local list = table.move(blocks, 1, #blocks, 1, {})
+  for _, one in ipairs(blocks) do list[#list + 1] = twin(one) end
+  return list
+end
+
+--- Refuses names of frozen parts that the model does not have.
+function tuned.check(t, groups)
+  local known = { embedding = true, head = true }
+  for _, group in ipairs(groups) do
+    known[group.key] = true
+    for _, one in ipairs(group.blocks) do known[one.name] = true end
+  end
+  for name in pairs(t.frozen.parts) do
+    if not known[name] then
+      local names = check.names(known)
+      check.fail("'frozen' has %s, which is no part of the model%s; it has layers, layers:FIRST-LAST, %s",
+        check.show(name), check.suggest(name, names), table.concat(names, ", "))
+    end
+  end
+end
+
+return tuned

@@ -1,0 +1,260 @@
+--- What a model's description may say, its defaults, and what must agree with what.
+-- What is not said is a plain block: multi-head attention, a GELU MLP of 4 hidden, LayerNorms, biases.
+local check = require "tperf.base.check"
+local fields = require "tperf.describe.model.fields"
+local groups = require "tperf.describe.model.groups"
+local nearest = require "tperf.base.nearest"
+local packing = require "tperf.describe.arch.packing"
+local records = require "tperf.describe.model.records"
+local stacks = require "tperf.describe.model.stacks"
+
+local description = {}
+
+local flag, size, some = fields.flag, fields.size, fields.some
+
+--- Field -> checker: the whole format of models/*.yaml.
+description.schema = {
+  name = check.string(), -- what messages and reports call it
+  source = check.string(some), -- where the numbers come from
+  family = check.string(some), -- of models, for people
+  layers = size { max = 1 << 16 }, -- how many
+  hidden = size(), -- width of the residual stream
+  heads = size(some), -- of queries; a model without attention has none
+  kv_heads = size(some), -- of keys and values; else heads
+  head_dim = size(some), -- else hidden // heads
+  ffn = size(some), -- width between the matrices of a dense MLP; else 4 hidden
+  vocab = size(some), -- else there are no tables
+  seq = size(some), -- tokens of a training sequence; an image says itself how many it makes
+  packing = check.record_of(records.packing, some), -- a training sequence holds several documents
+  training_tokens = check.number { min = 1, max = 1e18, optional = true }, -- of the run that trains it
+  context = size(some), -- the most tokens it takes; else seq
+  unbounded = flag(false), -- no limit of context: nothing in the model depends on it
+  gated = flag(false), -- the MLP has three matrices (SwiGLU, GeGLU) instead of two
+  activation = check.choice { -- else gelu, silu if gated
+    { "gelu", "relu", "relu2", "silu", "quick_gelu", "tanh" }, optional = true,
+  },
+  norm = check.choice { { "layernorm", "rmsnorm" }, default = "layernorm" }, -- of which kind
+  norms_per_layer = check.integer { min = 0, max = 8, default = 2 }, -- those inside attention not counted
+  embedding_norm = flag(false), -- a norm after the tables
+  final_norm = flag(true), -- a norm before the head
+  -- Norms of queries and keys: true, of every head's; "whole", of all heads' together (MiniMax-M2).
+  qk_norm = check.one_of(flag(false), check.choice { { "whole" } }),
+  attention_gate = flag(false), -- a second query projection gates attention's output (Qwen3-Next)
+  tied_embeddings = flag(false), -- the output table is the input's
+  embedding_width = size(some), -- of the tables, when it differs from hidden (OPT-350m)
+  -- How positions enter; relative ones, by tables of a bias for every distance (T5).
+  positions = check.choice { { "learned", "rotary", "alibi", "relative", "none" }, default = "none" },
+  position_rows = size(some), -- of the learned table, if not context (OPT: 2 more)
+  position_buckets = size(some), -- rows of the tables of relative positions
+  parallel_block = flag(false), -- attention and MLP side by side (PaLM, Falcon)
+  biases = check.one_of(check.boolean(some), check.record_of(records.biases, some)), -- else all, none with RMSNorm
+  attention_sinks = flag(false), -- one learned score per head (gpt-oss)
+  window = check.record_of({ -- attention to the last tokens only
+    size = size(), -- tokens
+    pattern = check.string { default = "w" }, -- over the layers, repeated: w windowed, f full
+  }, some),
+  causal = flag(), -- else true, false for images and encoders
+  dropout = flag(), -- in training: of scores and of both branches; else as GPT-3 and its kin: LayerNorms, a plain MLP
+  experts = check.record_of(records.experts, some), -- mixture of experts
+  mla = check.record_of(records.mla, some), -- multi-head latent attention
+  sparse = check.record_of(records.sparse, some), -- an indexer chooses what latent attention sees
+  mamba = check.record_of(records.mamba, some), -- Mamba-2 layers
+  mamba1 = check.record_of(records.mamba1, some), -- Mamba-1 layers
+  delta = check.record_of(records.delta, some), -- gated delta net layers
+  -- Layers of a mixer and an MLP or experts, one letter a layer, repeated: M Mamba, D gated delta net, * attention.
+  mixers = check.string(some),
+  layer_pattern = check.string(some), -- hybrids, one letter a layer: M mamba, * attention, - MLP, E experts
+  vision = check.record_of(records.vision, some), -- images in place of tokens
+  diffusion = check.record_of(records.diffusion, some), -- the images are noise to be taken away
+  encoder = check.record_of(records.encoder, some), -- of text, trained to find masked words
+  encoder_stack = check.record_of(records.encoder_stack, some), -- layers first, to whose output the others attend
+  stored = check.record_of(records.stored, some), -- how a checkpoint has its weights, for serving
+  mtp = check.integer { min = 0, max = 64, default = 0 }, -- multi-token prediction modules
+  mtp_pattern = check.string(some), -- of a module's layers, in letters of layer_pattern; else one like the last
+  architecture = check.any(some), -- made by tperf.architecture; absent: what the other fields describe
+}
+
+local function all_biases(yes)
+  return { qkv = yes, attention_out = yes, mlp = yes, head = false, norm = yes }
+end
+
+local function image_tokens(v)
+  return (v.image // v.patch) * (v.image // v.patch)
+end
+
+-- Fields that follow others when absent, live, so that :with { hidden = … } changes them too.
+local derived = {
+  kv_heads = function(m) return m.heads end,
+  head_dim = function(m) -- with latent attention: what a query and a key are wide
+    return m.mla and m.mla.nope_dim + m.mla.rope_dim or m.heads and m.hidden // m.heads
+  end,
+  ffn = function(m) return not m.gated and 4 * m.hidden or nil end,
+  seq = function(m) return m.vision and image_tokens(m.vision) + (m.vision.class_token and 1 or 0) end,
+  context = function(m) return not m.unbounded and m.seq or nil end,
+  position_rows = function(m) return m.positions == "learned" and m.context or nil end,
+  causal = function(m) return not (m.vision or m.encoder) end,
+  dropout = function(m) return m.norm == "layernorm" and not (m.gated or m.parallel_block or m.vision) end,
+  activation = function(m) return m.gated and "silu" or "gelu" end,
+  biases = function(m) return all_biases(m.norm == "layernorm") end,
+  layer_pattern = function(m) return (m.mamba or m.mamba1) and not m.mixers and ("M"):rep(m.layers) or nil end,
+}
+
+--- The value of an absent field, or nil.
+function description.derive(model, field)
+  return derived[field] and derived[field](model)
+end
+
+local function check_attention(m)
+  if not m.heads then return "'heads' is missing", "" end
+  if m.heads % m.kv_heads ~= 0 then
+    return ("'kv_heads' (%d) must divide 'heads' (%d)"):format(m.kv_heads, m.heads), "kv_heads"
+  end
+  if not m.mla and not rawget(m, "head_dim") and m.hidden % m.heads ~= 0 then
+    return ("'heads' (%d) does not divide 'hidden' (%d): %s, or give 'head_dim'"):format(m.heads, m.hidden,
+      nearest.divisors(m.hidden, m.heads)), "heads"
+  end
+  if m.mla and m.window then return "'window' does not go with 'mla'", "window" end
+  if m.sparse and not (m.mla and m.mla.q_rank) then
+    return "'sparse' needs 'mla' with a 'q_rank', from whose latents its indexer works", "sparse"
+  end
+end
+
+-- Groups that a token's experts are of.
+local function groups_fault(e)
+  if not (e.groups and e.top_groups) then return "'experts.groups' and 'experts.top_groups' go together" end
+  if e.count % e.groups ~= 0 then
+    return ("'experts.groups' (%d) must divide 'experts.count' (%d)"):format(e.groups, e.count)
+  end
+  local most = e.top_groups * (e.count // e.groups)
+  if e.top_groups > e.groups or e.top_k > most then
+    return ("'experts.top_groups' must be from %d to the %d groups, got %d"):format(
+      -(-e.top_k // (e.count // e.groups)), e.groups, e.top_groups)
+  end
+end
+
+local function check_mlp(m, uses)
+  local e = m.experts
+  if uses.dense and not m.ffn then return "'ffn' is missing: a gated MLP has no usual width", "" end
+  if uses.experts and not e then return "'layer_pattern' has layers of experts, but 'experts' is missing", "" end
+  if e and not uses.experts then
+    return "no layer has experts: 'experts.dense_layers' and 'experts.every' leave none", "experts"
+  end
+  for i, layer in ipairs(e and type(e.dense_layers) == "table" and e.dense_layers or {}) do
+    if layer > m.layers then
+      return ("'experts.dense_layers[%d]' is %d, but there are %d layers"):format(i, layer, m.layers),
+        ("experts.dense_layers[%d]"):format(i)
+    end
+  end
+  if e and e.top_k > e.count then
+    return ("'experts.top_k' (%d) is more than 'experts.count' (%d)"):format(e.top_k, e.count), "experts.top_k"
+  end
+  local fault = e and (e.groups or e.top_groups) and groups_fault(e)
+  if fault then return fault, "experts.groups" end
+end
+
+local function check_mamba(m)
+  local s = m.mamba
+  if not s then return "'layer_pattern' has Mamba layers, but 'mamba' is missing", "" end
+  if s.heads % s.groups ~= 0 then
+    return ("'mamba.groups' (%d) must divide 'mamba.heads' (%d)"):format(s.groups, s.heads), "mamba.groups"
+  end
+  if s.expand and s.heads * s.head_dim ~= s.expand * m.hidden then
+    return ("'mamba.heads' x 'mamba.head_dim' (%d) is not 'mamba.expand' x 'hidden' (%.15g)"):format(
+      s.heads * s.head_dim, s.expand * m.hidden), "mamba.expand"
+  end
+end
+
+local function check_recurrent(m, uses)
+  if uses.delta and not m.delta then return "'mixers' has delta net layers, but 'delta' is missing", "" end
+  if uses.delta and m.delta.value_heads % m.delta.heads ~= 0 then
+    return ("'delta.heads' (%d) must divide 'delta.value_heads' (%d)"):format(m.delta.heads,
+      m.delta.value_heads), "delta.heads"
+  end
+  if not uses.mamba then return end
+  if m.mamba and m.mamba1 then return "'mamba1' does not go with 'mamba': layers M are of one kind", "mamba1" end
+  if not m.mamba1 then return check_mamba(m) end
+end
+
+local function check_patterns(m)
+  local pattern, window = rawget(m, "layer_pattern"), m.window
+  if m.mixers and m.mixers:find "[^MD*]" or m.mixers == "" then
+    return ("'mixers' must be made of M (Mamba), D (gated delta net) and * (attention), got %s"):format(
+      check.show(m.mixers)), "mixers"
+  end
+  local module = m.mtp_pattern
+  if module and (module == "" or #module > 64 or module:find "[^M*E%-]") then
+    return ("'mtp_pattern' must be made of up to 64 letters M, *, - and E, got %s"):format(check.show(module)),
+      "mtp_pattern"
+  end
+  if m.mixers and pattern then return "'mixers' does not go with 'layer_pattern'", "mixers" end
+  if pattern then
+    local odd = pattern:match "[^M*E%-]"
+    if odd then
+      return ("'layer_pattern' has the letter %s; known: M mamba, * attention, - MLP, E experts"):format(
+        check.show(odd)), "layer_pattern"
+    end
+    if #pattern ~= m.layers then
+      return ("'layer_pattern' has %d letters for %d layers"):format(#pattern, m.layers), "layer_pattern"
+    end
+  end
+  if window and window.pattern:find "[^wf]" then
+    return ("'window.pattern' must be made of w (windowed layer) and f (full layer), got %s"):format(
+      check.show(window.pattern)), "window.pattern"
+  end
+end
+
+local function check_ends(m)
+  local v, context = m.vision, rawget(m, "context")
+  if m.diffusion and not v then return "'diffusion' needs 'vision', which says how large images are", "diffusion" end
+  if m.diffusion and (v.class_token or v.classes) then
+    return "'diffusion' does not go with 'vision.class_token' and 'vision.classes'", "diffusion"
+  end
+  if context and m.unbounded then return "'context' does not go with 'unbounded'", "context" end
+  if context and m.seq and context < m.seq then
+    return ("'context' (%d) is less than 'seq' (%d)"):format(context, m.seq), "context"
+  end
+  if not v then
+    if not m.seq then return "'seq' is missing", "" end
+    return
+  end
+  if m.vocab then return "'vocab' does not go with 'vision'", "vocab" end
+  if v.image % v.patch ~= 0 then
+    return ("'vision.patch' (%d) must divide 'vision.image' (%d)"):format(v.patch, v.image), "vision.patch"
+  end
+  if v.image // v.patch > 1 << 15 then
+    return ("'vision.image' (%d) over 'vision.patch' (%d) is more than 32768"):format(v.image, v.patch), "vision.image"
+  end
+  local tokens = derived.seq(m)
+  if m.seq ~= tokens then return ("'seq' is %d, but the image makes %d tokens"):format(m.seq, tokens), "seq" end
+end
+
+--- What disagrees in a description that passed the schema: a message and the field's path, or nothing.
+---@param m table changed in place: biases given as true or false become a record
+---@return string? message
+---@return string? path
+function description.disagreement(m)
+  local message, path = check_patterns(m)
+  if message then return message, path end
+  if m.architecture and not require "tperf.describe.arch".is(m.architecture) then
+    return "'architecture' must be what tperf.architecture returned", "architecture"
+  end
+  if type(m.biases) == "boolean" then m.biases = all_biases(m.biases) end
+  message, path = stacks.disagreement(m)
+  if message then return message, path end
+  local uses = {}
+  local all = groups.of(m)
+  if m.mtp > 0 then table.move(groups.module(m, all), 1, #groups.module(m, all), #all + 1, all) end
+  for _, group in ipairs(all) do
+    uses[group.mlp] = true
+    uses.attention = uses.attention or group.attention ~= "none"
+    uses.mamba, uses.delta = uses.mamba or group.mamba, uses.delta or group.delta
+  end
+  if uses.attention then message, path = check_attention(m) end
+  if not message then message, path = check_recurrent(m, uses) end
+  if not message then message, path = check_mlp(m, uses) end
+  if not message then message, path = check_ends(m) end
+  if not message then message, path = packing.disagreement(m) end
+  return message, path
+end
+
+return description

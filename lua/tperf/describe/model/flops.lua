@@ -1,0 +1,98 @@
+--- Model FLOPs per token by the published formulas: what MFU is measured against.
+local delta = require "tperf.describe.arch.layer.delta"
+local packing = require "tperf.describe.arch.packing"
+local parameters = require "tperf.describe.model.parameters"
+local stacks = require "tperf.describe.model.stacks"
+local stated = require "tperf.describe.model.stated"
+
+local flops = {}
+
+-- Keys one query meets, on average. Causal averages over positions: s/2, and w - w^2/2s in a window of w < s.
+local function keys_seen(seq, window, causal)
+  local w = math.min(window or seq, seq)
+  return causal and w - w * w / (2.0 * seq) or 1.0 * w
+end
+
+-- Of an encoder's layer, whose tokens all see each other, for each of the decoder's `seq` tokens; and of a decoder's,
+-- which also sees the encoder's.
+local function stack(m, group, seq) return 4.0 * m.heads * m.head_dim * group.seq * group.seq / seq end
+
+local function cross(m, seq, causal)
+  return 4.0 * m.heads * m.head_dim * (keys_seen(seq, nil, causal) + stacks.seq(m))
+end
+
+-- What the encoder's tokens meet, as parameters of each of the decoder's `seq` tokens: its layers, and the products of
+-- its output to every decoder layer's keys and values.
+local function met_by_source(m, count, seq)
+  local own = 0.0
+  for _, group in ipairs(count.groups) do
+    if group.seq then own = own + group.total end
+    if group.cross then own = own + 2.0 * group.count * m.hidden * m.kv_heads * m.head_dim end
+  end
+  return own * (stacks.seq(m) / seq - 1)
+end
+
+-- Forward FLOPs of one layer's attention per token: scores and their product with the values.
+local function attention(m, group, seq, causal)
+  if group.attention == "none" then return 0 end
+  local value = m.mla and m.mla.v_dim or m.head_dim
+  if group.seq then return stack(m, group, seq) end
+  if group.cross then return cross(m, seq, causal) end
+  local seen = causal and packing.seen(m, group.window, seq) or keys_seen(seq, group.window, causal)
+  if not m.sparse then return 2.0 * m.heads * (m.head_dim + value) * seen end
+  -- An indexer scores all pairs; the chosen ones are attended to in the latent (DeepSeek-V3.2).
+  local s, a = m.sparse, m.mla
+  return 2.0 * s.heads * s.head_dim * keys_seen(seq, nil, causal)
+    + 2.0 * m.heads * (2 * a.kv_rank + a.rope_dim) * keys_seen(seq, s.top_k, causal)
+end
+
+-- Forward FLOPs of one layer's state-space scan per token, in chunks of q (Mamba-2, arXiv 2405.21060, section 6.3):
+-- C B^T per group, its product with X, the chunk's state, and what the state before it adds.
+-- A gated delta net's is in delta.lua. Mamba-1's is no matrix product, and counts as little as other passes over
+-- elements do.
+local function scan(m, group, seq)
+  if group.delta then return delta.flops(m.delta, seq) end
+  if not group.mamba or m.mamba1 then return 0 end
+  local s = m.mamba
+  local q = math.min(s.chunk, seq)
+  return 2.0 * q * s.state * s.groups + s.heads * (2.0 * q * s.head_dim + 4.0 * s.state * s.head_dim)
+end
+
+--- FLOPs per token. Parameters count 2 per token forward and 4 backward; so does every product of attention.
+-- "palm" (arXiv 2204.02311, appendix B): 6 N + 12 L H Q T, with N all active parameters, and all pairs of tokens
+-- unless `causal`. "matmul": as palm, but a table that is only looked up (input tokens, positions) costs nothing, which
+-- is what Megatron-LM's formula counts (arXiv 2104.04473, section 5.1, without recomputation).
+---@param m table a model
+---@param options table seq (tokens), causal (the pairs that a causal mask leaves), convention ("palm" or "matmul"),
+---  backward
+---@return table? result total, parameters, attention, scan: FLOP per token
+---@return string? message
+function flops.per_token(m, options)
+  local said = stated.flops_per_token(m, options)
+  if said then
+    local sum = options.backward and said or said / 3
+    return { total = sum, parameters = sum, attention = 0.0, scan = 0.0 }
+  end
+  local count, message = parameters.count(m)
+  if not count then return nil, message end
+  local weights = count.active
+  if options.convention == "matmul" then
+    weights = weights - (count.components.positions or 0) - (m.tied_embeddings and 0 or count.embedding)
+  end
+  if m.encoder_stack then weights = weights + met_by_source(m, count, options.seq) end
+  if m.diffusion then -- what works on an image's time step and class, once for all its tokens
+    local once = count.components.modulation + count.components.conditioning
+    weights = weights - once * (1 - 1 / options.seq)
+  end
+  local result = { parameters = 2.0 * weights, attention = 0.0, scan = 0.0 }
+  for _, group in ipairs(count.groups) do
+    result.attention = result.attention + group.count * attention(m, group, options.seq, options.causal)
+    result.scan = result.scan + group.count * scan(m, group, options.seq)
+  end
+  local passes = options.backward and 3 or 1 -- backward: twice the forward
+  for part, n in pairs(result) do result[part] = passes * n end
+  result.total = result.parameters + result.attention + result.scan
+  return result
+end
+
+return flops

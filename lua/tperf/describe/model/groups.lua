@@ -1,0 +1,117 @@
+--- A model as runs of equal layers, in order: dense and mixture-of-experts layers mix (DeepSeek-V3: 3 + 58), windows
+--- alternate (Gemma 2), Mamba and attention take turns (Nemotron-H).
+local stacks = require "tperf.describe.model.stacks"
+
+local groups = {}
+
+-- Of layers that have an MLP or experts besides, by the letters of `mixers`.
+local mixers = { M = "mamba", D = "delta" }
+
+-- One letter a layer, as hybrid_override_pattern of Nemotron-H files: each such layer is one mixer with one norm.
+local letters = {
+  M = { kind = "mamba", attention = "none", mamba = true, mlp = "none" },
+  ["*"] = { kind = "attention", attention = "gqa", mamba = false, mlp = "none" },
+  ["-"] = { kind = "mlp", attention = "none", mamba = false, mlp = "dense" },
+  E = { kind = "experts", attention = "none", mamba = false, mlp = "experts" },
+}
+
+-- Which layers are dense although the model has experts: a set of layer numbers.
+local function dense_layers(model)
+  local dense, set = model.experts and model.experts.dense_layers or 0, {}
+  if type(dense) == "number" then
+    for layer = 1, math.min(dense, model.layers) do set[layer] = true end
+  else
+    for _, layer in ipairs(dense) do set[layer] = true end
+  end
+  return set
+end
+
+-- The pattern is repeated over the layers: "wf" is a windowed layer, then a full one, and so on.
+local function window_of(window, layer)
+  if not window then return nil end
+  local at = (layer - 1) % #window.pattern + 1
+  return window.pattern:sub(at, at) == "w" and window.size or nil
+end
+
+local function mixer(letter, window)
+  local one = letters[letter]
+  return {
+    kind = one.kind, attention = one.attention, mamba = one.mamba, mlp = one.mlp, norms = 1,
+    window = one.attention ~= "none" and window or nil,
+  }
+end
+
+-- The mixer of a layer by model.mixers, which is repeated over the layers; nil: attention.
+local function recurrent(model, layer)
+  local pattern = model.mixers
+  local at = pattern and (layer - 1) % #pattern + 1
+  return at and mixers[pattern:sub(at, at)]
+end
+
+local function block(model, layer, sparse, window)
+  local other = recurrent(model, layer)
+  local one = {
+    kind = sparse and "moe" or "dense", attention = other and "none" or model.mla and "mla" or "gqa",
+    mamba = other == "mamba", delta = other == "delta", mlp = sparse and "experts" or "dense",
+    norms = model.norms_per_layer, window = not other and window or nil,
+    chosen = not other and model.sparse and model.sparse.top_k or nil,
+  }
+  return model.encoder_stack and stacks.group(model, one, layer) or one
+end
+
+local function key_of(one, recurrence)
+  return ("%s/%s/%s"):format(one.kind, recurrence or one.attention, one.window or "full")
+end
+
+---@class tperf.layer_group
+---@field first integer the group's first layer, from 1
+---@field count integer layers
+---@field kind "dense"|"moe"|"mamba"|"attention"|"mlp"|"experts"|"encoder"|"decoder"
+---@field attention "gqa"|"mla"|"none"
+---@field mamba boolean
+---@field delta? boolean a gated delta net
+---@field mlp "dense"|"experts"|"none"
+---@field norms integer norms per layer, those inside attention or Mamba not counted
+---@field window? integer keys a token sees, at most (nil: all)
+---@field chosen? integer tokens that sparse attention chooses, at most
+---@field seq? integer tokens of its sequence, where that is not the model's
+---@field causal? boolean false: all tokens see each other, whatever the model's others do
+---@field cross? boolean it also attends to the encoder's output
+---@field key string equal for groups of equal layers, so that a caller need cost each kind once
+
+--- The model's layers 1 .. layers as runs of equal ones.
+---@param model table a model's description
+---@return tperf.layer_group[]
+function groups.of(model)
+  local runs, pattern, experts, dense = {}, model.layer_pattern, model.experts, dense_layers(model)
+  for layer = 1, model.layers do
+    local window = window_of(model.window, layer)
+    local one = pattern and mixer(pattern:sub(layer, layer), window)
+      or block(model, layer, experts and layer % experts.every == 0 and not dense[layer], window)
+    one.key = key_of(one, recurrent(model, layer))
+    local last = runs[#runs]
+    if last and last.key == one.key then
+      last.count = last.count + 1
+    else
+      one.first, one.count = layer, 1
+      runs[#runs + 1] = one
+    end
+  end
+  return runs
+end
+
+--- The layers of one multi-token prediction module: those of mtp_pattern, else one like the model's last.
+---@param model table
+---@param all tperf.layer_group[]  groups.of(model)
+---@return tperf.layer_group[]
+function groups.module(model, all)
+  if not model.mtp_pattern then return { all[#all] } end
+  local list = {}
+  for letter in model.mtp_pattern:gmatch "." do
+    local one = mixer(letter)
+    one.key, list[#list + 1] = key_of(one), one
+  end
+  return list
+end
+
+return groups

@@ -1,0 +1,106 @@
+--- A Hugging Face config.json as a model: the text model's description in tperf's own names.
+-- The architectures themselves are in hf_types.lua.
+local check = require "tperf.base.check"
+local config = require "tperf.input.config"
+local harmless = require "tperf.describe.model.hf.harmless"
+local hf_stored = require "tperf.describe.model.hf.stored"
+local types = require "tperf.describe.model.hf.types"
+local nearest = require "tperf.base.nearest"
+
+local hf = {}
+
+--- The architectures that are known, sorted.
+---@return string[]
+function hf.known()
+  return check.names(types)
+end
+
+--- Does a parsed file look like a Hugging Face configuration?
+---@param fields any
+---@return boolean
+function hf.recognise(fields)
+  return type(fields) == "table"
+    and (fields.model_type ~= nil or fields.architectures ~= nil or fields.text_config ~= nil
+      or fields._class_name ~= nil or fields.ssm_cfg ~= nil)
+end
+
+local function unknown(c, model_type)
+  local names = hf.known()
+  c:fail("model_type", "= %s: unknown architecture%s; known: %s; docs/architectures.md says how to describe others",
+    check.show(model_type), check.suggest(model_type, names), table.concat(names, ", "))
+end
+
+-- What the file says its architecture is: model_type; the class of diffusers; the state-spaces repositories' files say
+-- neither.
+local function type_of(c)
+  local said = c:text("model_type", false) or c:text("_class_name", false)
+  if said then return said end
+  return c:has "ssm_cfg" and "mamba_ssm" or c:text "model_type"
+end
+
+-- Layers that all attend to everything are the usual ones, and so is a mask that hides the future.
+local function is_usual(key, value)
+  if key == "is_causal" or key == "causal" then return value == true end
+  if key ~= "layer_types" or type(value) ~= "table" then return false end
+  for _, kind in next, value do
+    if kind ~= "full_attention" then return false end
+  end
+  return true
+end
+
+-- Refuses fields that were not read and may change what the model computes.
+local function refuse_unread(c, model_type)
+  local unread, understood = c:unread()
+  local fields, left = c.fields, {}
+  for _, key in ipairs(unread) do
+    if not harmless(key) and not is_usual(key, fields[key]) then left[#left + 1] = key end
+  end
+  for _, key in ipairs { "is_causal", "causal" } do
+    if fields[key] == false then left[#left + 1] = key end
+  end
+  local first = left[1]
+  if not first then return end
+  local others = #left > 1 and (", as are %s"):format(table.concat(left, ", ", 2)) or ""
+  c:fail(first, "= %s is not known of model_type %s%s%s: it may change what the model computes; set it to null where "
+    .. "it does not, or describe the model in tperf's own format (docs/architectures.md)", check.show(fields[first]),
+    check.show(model_type), check.suggest(first, understood), others)
+end
+
+-- The checkpoint's own name, else the file's folder (…/Mixtral-8x7B/config.json), else the file's.
+local function name_of(c, path)
+  local own = c:text("_name_or_path", false)
+  local last = own and own:match "([^/]+)/*$"
+  if last and not own:match "^%.*/" then return last end
+  local folder, file = path:match "([^/]*)/([^/]*)$"
+  file = (file or path):gsub("%.%w+$", "")
+  if file ~= "config" then return file end
+  return folder and folder ~= "" and folder or "config"
+end
+
+--- The description of a configuration's text model, for tperf.model to check and complete. The files say how long a
+-- context may be, not how long training's sequences were: seq is the former.
+---@param fields table the parsed config.json
+---@param path string where it came from, for messages and the name
+---@param positions table? as tperf.core.yaml returns them, for messages
+---@return table description
+function hf.describe(fields, path, positions)
+  if type(fields) ~= "table" then check.fail("%s: a map of configuration keys is needed", path) end
+  local c = config.new(fields, path, positions)
+  c = c:nested "text_config" or c -- where vision-language files keep their text model
+  local model_type = type_of(c)
+  local describe = types[model_type]
+  if not describe then unknown(c, model_type) end
+  local m = describe(c)
+  refuse_unread(c, model_type)
+  if m.heads and not m.head_dim and not m.mla and m.hidden % m.heads ~= 0 then
+    c:fail(nil, "%d heads do not divide the hidden size %d (%s), and there is no \"head_dim\"", m.heads, m.hidden,
+      nearest.divisors(m.hidden, m.heads))
+  end
+  m.name = name_of(c.outer or c, path)
+  m.family = model_type
+  m.source = path
+  m.stored = hf_stored.of(c)
+  return m
+end
+
+return hf

@@ -1,0 +1,112 @@
+--- What Hugging Face architectures have in common: spellings of keys, and the parts their descriptions are made of.
+local check = require "tperf.base.check"
+
+local parts = {}
+
+-- Spellings: the plain key, then the class's alias, then the old name.
+local keys = {
+  layers = "num_hidden_layers|n_layer|num_layers",
+  hidden = "hidden_size|n_embd|d_model|n_embed",
+  heads = "num_attention_heads|n_head",
+  kv_heads = "num_key_value_heads|num_kv_heads|n_head_kv",
+  ffn = "intermediate_size|ffn_dim|n_inner|ffn_hidden_size",
+  seq = "max_position_embeddings|n_positions|seq_length|n_ctx",
+}
+
+local activations = {
+  ["gelu-approximate"] = "gelu",
+  gelu = "gelu", gelu_new = "gelu", gelu_fast = "gelu", gelu_pytorch_tanh = "gelu", gelu_python = "gelu",
+  relu = "relu", relu2 = "relu2", silu = "silu", swish = "silu", quick_gelu = "quick_gelu", tanh = "tanh",
+}
+
+local known_activations = check.names(activations)
+
+--- The MLP's activation in our names.
+function parts.activation(c, default, names)
+  names = names or "hidden_act|activation_function|hidden_activation"
+  local name = c:text(names, default)
+  return activations[name] or c:fail(c:has(names), "= %s is unknown%s; known: %s", check.show(name),
+    check.suggest(name, known_activations), table.concat(known_activations, ", "))
+end
+
+--- Does the output use the input's table?
+function parts.tied(c, default)
+  local here = c:flag("tie_word_embeddings")
+  if here == nil and c.outer then here = c.outer:flag("tie_word_embeddings") end
+  if here == nil then return default end
+  return here
+end
+
+--- As many as a description may have, so that patterns over the layers stay short.
+function parts.layers(c)
+  return c:count(keys.layers, nil, 1, 1 << 16)
+end
+
+--- What all decoders share.
+function parts.decoder(c)
+  return {
+    layers = parts.layers(c), hidden = c:count(keys.hidden), heads = c:count(keys.heads),
+    vocab = c:count "vocab_size",
+  }
+end
+
+--- Plain transformers of GPT's kind: LayerNorm, biases, no gate, tied tables, learned positions.
+function parts.gpt(c, act)
+  local m = parts.decoder(c)
+  m.norm, m.biases, m.gated, m.tied_embeddings = "layernorm", true, false, parts.tied(c, true)
+  m.ffn = c:count(keys.ffn, 4 * m.hidden)
+  m.positions, m.activation = "learned", parts.activation(c, act)
+  return m
+end
+
+--- Llama and its descendants: RMSNorm, rotary positions, gated MLP, no biases, untied tables.
+---@param ffn false?  the width of a dense MLP may be absent
+function parts.llama(c, ffn)
+  local m = parts.decoder(c)
+  m.kv_heads = c:count(keys.kv_heads, m.heads)
+  m.head_dim = c:count("head_dim", false) -- never derived when the file gives it
+  m.ffn = c:count(keys.ffn, ffn)
+  m.seq = c:count(keys.seq)
+  m.norm, m.positions, m.gated, m.tied_embeddings = "rmsnorm", "rotary", true, parts.tied(c, false)
+  m.activation = parts.activation(c, "silu")
+  local attention, mlp = c:flag("attention_bias", false), c:flag("mlp_bias", false)
+  m.biases = { qkv = attention, attention_out = attention, mlp = mlp }
+  return m
+end
+
+--- The windowed layers as a pattern of w and f: layer_types when the file has them, else default(i), i from 0.
+function parts.window(c, m, size_key, default)
+  local size, listed, letters = c:count(size_key, false), c:table "layer_types", {}
+  if not size then
+    for i, kind in ipairs(listed or {}) do
+      if kind ~= "full_attention" then
+        c:fail("layer_types", "[%d] = %s needs \"%s\", which is missing or null", i, check.show(kind), size_key)
+      end
+    end
+    return
+  end
+  if listed and #listed ~= m.layers then
+    c:fail("layer_types", "has %d entries for %d layers", #listed, m.layers)
+  end
+  for i = 1, m.layers do
+    local kind = listed and listed[i]
+    if kind and kind ~= "full_attention" and kind ~= "sliding_attention" and kind ~= "chunked_attention" then
+      c:fail("layer_types", "[%d] = %s is not full_attention, sliding_attention or chunked_attention",
+        i, check.show(kind))
+    end
+    local windowed
+    if kind then windowed = kind ~= "full_attention" else windowed = not default or default(i - 1) end
+    letters[i] = windowed and "w" or "f"
+  end
+  local pattern = table.concat(letters)
+  if pattern:find("w", 1, true) then m.window = { size = size, pattern = pattern } end
+end
+
+--- Routed experts of that width.
+function parts.experts(c, names, ffn)
+  return { count = c:count(names), top_k = c:count "num_experts_per_tok|experts_per_token", ffn = ffn }
+end
+
+parts.keys = keys
+
+return parts

@@ -1,0 +1,287 @@
+--- What each Hugging Face model_type says and leaves unsaid: model_type -> function(reader) -> description.
+-- Key names, defaults and rules are those of the transformers configuration classes of the same names.
+local check = require "tperf.base.check"
+local parts = require "tperf.describe.model.hf.parts"
+
+local types = {}
+
+local keys, activation, tied, decoder = parts.keys, parts.activation, parts.tied, parts.decoder
+local gpt, llama, window, experts = parts.gpt, parts.llama, parts.window, parts.experts
+
+function types.gpt2(c)
+  local m = gpt(c, "gelu_new")
+  m.seq = c:count(keys.seq)
+  return m
+end
+
+function types.gpt_neox(c)
+  local m = gpt(c, "gelu")
+  m.seq, m.positions = c:count(keys.seq), "rotary"
+  m.tied_embeddings, m.parallel_block = tied(c, false), c:flag("use_parallel_residual", true)
+  local attention = c:flag("attention_bias", true)
+  m.biases = { qkv = attention, attention_out = attention, mlp = true }
+  return m
+end
+
+-- The position table has two more rows than the context; the 350M's tables are narrower than its layers.
+function types.opt(c)
+  local m = gpt(c, "relu")
+  m.seq = c:count(keys.seq)
+  m.position_rows = m.seq + 2
+  m.embedding_width = c:count("word_embed_proj_dim", m.hidden)
+  local before, removed = c:flag("do_layer_norm_before", true), c:flag("_remove_final_layer_norm", false)
+  m.final_norm = before and not removed
+  local affine = c:flag("layer_norm_elementwise_affine", true)
+  if not affine then c:fail("layer_norm_elementwise_affine", "= false is not modelled") end
+  if not c:flag("enable_bias", true) then m.biases = { norm = true } end
+  return m
+end
+
+-- ALiBi: no table, and no limit but the training's (2048 tokens, arXiv 2211.05100).
+function types.bloom(c)
+  local m = gpt(c, "gelu")
+  m.seq, m.unbounded, m.positions = c:count("seq_length", 2048), true, "alibi"
+  m.embedding_norm = true
+  return m
+end
+
+local function falcon(c, new)
+  local m = decoder(c)
+  c:ignore "multi_query|num_kv_heads|n_head_kv|num_ln_in_parallel_attn" -- files have them whichever way they go
+  m.ffn = c:count("ffn_hidden_size", 4 * m.hidden)
+  m.seq = c:count(keys.seq, 2048)
+  local parallel = c:flag("parallel_attn", true)
+  m.kv_heads = new and c:count("num_kv_heads|n_head_kv", m.heads) or c:flag("multi_query", true) and 1 or m.heads
+  m.norm, m.gated, m.tied_embeddings = "layernorm", false, tied(c, true)
+  m.activation = activation(c, "gelu", "activation")
+  m.positions = c:flag("alibi", false) and "alibi" or "rotary"
+  m.unbounded = m.positions == "alibi"
+  local bias = c:flag("bias", false)
+  m.biases = { qkv = bias, attention_out = bias, mlp = bias, norm = true }
+  m.parallel_block = parallel or new
+  m.norms_per_layer = new and c:count("num_ln_in_parallel_attn", 2) or parallel and 1 or 2
+  return m
+end
+
+function types.falcon(c) return falcon(c, c:flag("new_decoder_architecture", false)) end
+
+-- The names these files had before transformers knew them: the 7B's and the 40B's.
+function types.RefinedWebModel(c) return falcon(c, false) end
+function types.RefinedWeb(c) return falcon(c, c:has "n_head_kv|num_kv_heads" ~= nil) end
+
+types.llama = llama
+
+function types.mistral(c)
+  local m = llama(c)
+  m.kv_heads = c:count(keys.kv_heads, 8)
+  window(c, m, "sliding_window")
+  return m
+end
+
+function types.mixtral(c)
+  local m = types.mistral(c)
+  m.experts = experts(c, "num_local_experts|num_experts", m.ffn)
+  return m
+end
+
+function types.phi3(c)
+  local m = llama(c)
+  window(c, m, "sliding_window")
+  return m
+end
+
+-- Qwen's window is off unless use_sliding_window says otherwise, and then spares the first layers.
+local function qwen_window(c, m)
+  c:ignore "sliding_window|max_window_layers"
+  if not c:flag("use_sliding_window", false) then return end
+  local from = c:count("max_window_layers", 0, 0)
+  window(c, m, "sliding_window", function(i) return i >= from end)
+end
+
+function types.qwen2(c)
+  local m = llama(c)
+  m.biases = { qkv = true }
+  qwen_window(c, m)
+  return m
+end
+
+function types.qwen3(c)
+  local m = llama(c)
+  m.head_dim = c:count("head_dim", 128)
+  m.qk_norm = true
+  qwen_window(c, m)
+  return m
+end
+
+-- Layer i (from 0) has experts when (i + 1) is a multiple of decoder_sparse_step and i is not in mlp_only_layers.
+local function qwen_experts(c, m)
+  m.experts = experts(c, "num_experts|num_local_experts", c:count "moe_intermediate_size")
+  m.experts.every = c:count("decoder_sparse_step", 1)
+  local dense = {}
+  for at, i in ipairs(c:table "mlp_only_layers" or {}) do
+    local layer = math.type(i) == "integer" and i or -1
+    if layer < 0 or layer >= m.layers then
+      c:fail("mlp_only_layers", "[%d] = %s is no layer from 0 to %d", at, check.show(i), m.layers - 1)
+    end
+    dense[at] = layer + 1
+  end
+  m.experts.dense_layers = dense
+  return m
+end
+
+function types.qwen2_moe(c)
+  local m = qwen_experts(c, types.qwen2(c))
+  m.biases.qkv = c:flag("qkv_bias", true)
+  m.experts.shared, m.experts.shared_ffn = 1, c:count "shared_expert_intermediate_size"
+  m.experts.shared_gate = true
+  return m
+end
+
+function types.qwen3_moe(c)
+  local m = qwen_experts(c, types.qwen3(c))
+  m.kv_heads = c:count(keys.kv_heads, 4)
+  return m
+end
+
+-- A token's experts are of some groups alone, where there are several.
+local function limit_groups(c, e)
+  local groups, chosen = c:count("n_group", false), c:count("topk_group", false)
+  if groups and groups > 1 and chosen then e.groups, e.top_groups = groups, chosen end
+end
+
+-- num_key_value_heads and head_dim mean nothing here: latent attention has its own widths.
+function types.deepseek_v2(c)
+  local m = llama(c)
+  c:ignore "qk_head_dim|num_experts_per_tok|moe_intermediate_size|n_shared_experts|first_k_dense_replace|moe_layer_freq"
+  m.kv_heads, m.head_dim = nil, nil
+  m.mla = {
+    q_rank = c:count("q_lora_rank", false), kv_rank = c:count "kv_lora_rank",
+    nope_dim = c:count "qk_nope_head_dim", rope_dim = c:count "qk_rope_head_dim", v_dim = c:count "v_head_dim",
+  }
+  m.biases.qkv = c:flag("attention_bias", false)
+  local routed = "n_routed_experts|num_local_experts|num_experts"
+  if not c:has(routed) then return m end
+  m.experts = experts(c, routed, c:count "moe_intermediate_size")
+  m.experts.shared = c:count("n_shared_experts", 0, 0)
+  limit_groups(c, m.experts)
+  -- Layer i (from 0) has experts when i >= first_k_dense_replace and i is a multiple of moe_layer_freq.
+  local first, every = c:count("first_k_dense_replace", 0, 0), c:count("moe_layer_freq", 1)
+  if every == 1 then
+    m.experts.dense_layers = first
+  else
+    m.experts.dense_layers = {}
+    for i = 0, m.layers - 1 do
+      if i < first or i % every ~= 0 then table.insert(m.experts.dense_layers, i + 1) end
+    end
+  end
+  return m
+end
+
+-- The bias that balances the experts' load is a stored parameter.
+function types.deepseek_v3(c)
+  local m = types.deepseek_v2(c)
+  if m.experts then m.experts.router_bias = true end
+  m.mtp = c:count("num_nextn_predict_layers", 0, 0)
+  return m
+end
+types.kimi_k2 = types.deepseek_v3
+
+function types.gpt_oss(c)
+  local m = llama(c)
+  m.kv_heads, m.head_dim = c:count(keys.kv_heads, 8), c:count("head_dim", 64)
+  local bias = c:flag("attention_bias", true)
+  m.biases = { qkv = bias, attention_out = bias, mlp = true }
+  m.attention_sinks = true
+  m.experts = experts(c, "num_local_experts|num_experts", m.ffn)
+  m.experts.router_bias = true
+  window(c, m, "sliding_window", function(i) return i % 2 == 0 end)
+  return m
+end
+
+-- The list of layers with experts, from 0, says what interleave_moe_layer_step says.
+local function check_moe_layers(c, m)
+  local listed = c:table "moe_layers"
+  for at = 1, listed and m.layers // m.experts.every or 0 do
+    if listed[at] ~= at * m.experts.every - 1 or #listed ~= m.layers // m.experts.every then
+      c:fail("moe_layers", "is not every layer that \"interleave_moe_layer_step\" = %d names", m.experts.every)
+    end
+  end
+end
+
+-- Its text model only. Three layers of four see chunks of the context, the fourth all of it and without rotation.
+function types.llama4_text(c)
+  local m = llama(c)
+  m.experts = experts(c, "num_local_experts", m.ffn)
+  m.experts.every = c:count("interleave_moe_layer_step", 1)
+  m.experts.shared = 1
+  m.ffn = c:count "intermediate_size_mlp"
+  c:ignore "use_qk_norm" -- without weights, a pass over what rotation reads anyway
+  check_moe_layers(c, m)
+  local rotated, every = c:table "no_rope_layers", c:count("no_rope_layer_interval", 4)
+  window(c, m, "attention_chunk_size", function(i)
+    local flag = rotated and rotated[i + 1]
+    if flag ~= nil then return flag ~= 0 and flag ~= false end
+    return (i + 1) % every ~= 0
+  end)
+  return m
+end
+
+-- Rotation of half of each head changes nothing here; the bias that balances the experts' load is a stored parameter.
+function types.glm4_moe(c)
+  local m = llama(c)
+  local bias = c:flag("attention_bias", false)
+  m.biases = { qkv = bias }
+  m.qk_norm = c:flag("use_qk_norm", false)
+  m.experts = experts(c, "n_routed_experts|num_experts", c:count "moe_intermediate_size")
+  m.experts.shared = c:count("n_shared_experts", 0, 0)
+  m.experts.dense_layers = c:count("first_k_dense_replace", 0, 0)
+  m.experts.router_bias = true
+  m.mtp = c:count("num_nextn_predict_layers", 0, 0)
+  return m
+end
+
+-- Its norms of queries and keys are over all heads at once. use_mtp = false: no modules; a module may be of several
+-- layers, of which there is one.
+function types.minimax_m2(c)
+  local m = llama(c)
+  c:ignore "mlp_intermediate_size|layernorm_full_attention_beta|layernorm_linear_attention_beta|layernorm_mlp_beta"
+  c:ignore "shared_moe_mode" -- of the model before it
+  m.qk_norm = c:flag("use_qk_norm", false) and (c:text("qk_norm_type", "per_layer") == "per_layer" and "whole" or true)
+  m.experts = experts(c, "num_local_experts|num_experts", m.ffn)
+  m.experts.router_bias = c:flag("use_routing_bias", false)
+  local modules, layers = c:count("num_mtp_modules", 0, 0), c:count("mtp_transformer_layers", 1)
+  m.mtp = c:flag("use_mtp", false) and modules or 0
+  if m.mtp > 0 and layers ~= 1 then
+    c:fail("mtp_transformer_layers", "= %d is not modelled: a module has one layer (docs/architectures.md)", layers)
+  end
+  for i, kind in ipairs(c:table "attn_type_list" or {}) do
+    if kind ~= 1 then
+      c:fail("attn_type_list", "[%d] = %s is no full attention (1): not modelled, see docs/architectures.md", i,
+        check.show(kind))
+    end
+  end
+  return m
+end
+
+-- The name in MiniMax-M2's own files, which MiniMax-01's have, too.
+function types.minimax(c)
+  local class = (c:table "architectures" or {})[1]
+  if class == "MiniMaxM2ForCausalLM" then return types.minimax_m2(c) end
+  c:fail("architectures", "[1] = %s is not MiniMaxM2ForCausalLM: its lightning attention is not modelled, see "
+    .. "docs/architectures.md", check.show(class))
+end
+
+-- DeepSeek-V3 whose attention sees the tokens that an indexer chooses.
+function types.deepseek_v32(c)
+  local m = types.deepseek_v3(c)
+  m.sparse = {
+    heads = c:count "index_n_heads", head_dim = c:count "index_head_dim", top_k = c:count "index_topk",
+  }
+  return m
+end
+
+for _, more in ipairs { "gemma", "images", "recurrent", "encoders", "t5" } do
+  for name, describe in next, (require("tperf.import.hf_" .. more)) do types[name] = describe end
+end
+
+return types

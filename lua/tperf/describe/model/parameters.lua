@@ -1,0 +1,248 @@
+--- How many parameters a model has, by component and exactly: every weight, bias, norm and table.
+-- Sums run in doubles, exact up to 2^53; `count` refuses what is larger, so no figure is ever rounded.
+local groups = require "tperf.describe.model.groups"
+local stated = require "tperf.describe.model.stated"
+
+local parameters = {}
+
+local limit = 2.0 ^ 53
+
+local function linear(n_in, n_out, bias)
+  return 1.0 * n_in * n_out + (bias and n_out or 0)
+end
+
+local function norm(m, width)
+  return m.norm == "layernorm" and m.biases.norm and 2 * width or width
+end
+
+-- Grouped-query attention: q, k, v and output projections; the sinks are one learned score per head (gpt-oss).
+local function gqa(m)
+  local query, key = 1.0 * m.heads * m.head_dim, 1.0 * m.kv_heads * m.head_dim
+  local whole = m.qk_norm == "whole"
+  return {
+    attention = linear(m.hidden, query + 2 * key + (m.attention_gate and query or 0), m.biases.qkv)
+      + linear(query, m.hidden, m.biases.attention_out) + (m.attention_sinks and m.heads or 0),
+    norms = whole and norm(m, query) + norm(m, key) or m.qk_norm and 2 * norm(m, m.head_dim) or 0,
+  }
+end
+
+-- Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): queries and keys-values go through a
+-- low-rank bottleneck, each with a norm; all heads share the rotary key. Without q_rank the queries are plain. An
+-- indexer (DeepSeek-V3.2) has a product from the queries' latent, one from the stream with a LayerNorm, and its heads'
+-- weights.
+local function indexer(m)
+  local s = m.sparse
+  if not s then return 0 end
+  return linear(m.mla.q_rank, 1.0 * s.heads * s.head_dim) + linear(m.hidden, s.head_dim) + 2 * s.head_dim
+    + linear(m.hidden, s.heads)
+end
+
+local function mla(m)
+  local a, h = m.mla, m.hidden
+  local query = 1.0 * m.heads * (a.nope_dim + a.rope_dim)
+  local down = a.q_rank and linear(h, a.q_rank, m.biases.qkv) or 0
+  return {
+    attention = down + linear(a.q_rank or h, query)
+      + linear(h, a.kv_rank + a.rope_dim, m.biases.qkv) + linear(a.kv_rank, 1.0 * m.heads * (a.nope_dim + a.v_dim))
+      + linear(1.0 * m.heads * a.v_dim, h, m.biases.attention_out) + indexer(m),
+    norms = norm(m, a.kv_rank) + (a.q_rank and norm(m, a.q_rank) or 0),
+  }
+end
+
+-- Mamba-2 (arXiv 2405.21060, section 7): one input projection to z, x, B, C and dt; a depthwise convolution over x, B
+-- and C; A, D and the bias of dt per head; a gated norm; the output projection.
+local function mamba(m)
+  local s = m.mamba
+  local inner = 1.0 * s.heads * s.head_dim
+  local convolved = inner + 2.0 * s.groups * s.state
+  return {
+    mamba = linear(m.hidden, inner + convolved + s.heads, s.bias) + linear(inner, m.hidden, s.bias)
+      + convolved * s.conv + (s.conv_bias and convolved or 0) + 3 * s.heads,
+    norms = norm(m, inner),
+  }
+end
+
+-- Mamba-1 (arXiv 2312.00752, section 3.4): x and z, a depthwise convolution over x, projections to the steps' rank, B
+-- and C and from that rank to the steps, A for every feature and number of state, D.
+local function mamba1(m)
+  local s = m.mamba1
+  return {
+    mamba = linear(m.hidden, 2.0 * s.inner, s.bias) + linear(s.inner, m.hidden, s.bias)
+      + 1.0 * s.inner * s.conv + (s.conv_bias and s.inner or 0) + linear(s.inner, s.rank + 2 * s.state)
+      + linear(s.rank, s.inner, true) + 1.0 * s.inner * s.state + s.inner,
+    norms = s.norms and norm(m, s.rank) + 2 * norm(m, s.state) or 0,
+  }
+end
+
+-- Gated delta net (arXiv 2412.06464, section 3.3): q, k, v and the gate z; the decay's and the update's strength of
+-- every head of values; a depthwise convolution over q, k and v without bias; A and the decay's bias; one norm for
+-- all heads.
+local function delta(m)
+  local d = m.delta
+  local keys, values = 1.0 * d.heads * d.key_dim, 1.0 * d.value_heads * d.value_dim
+  return {
+    delta = linear(m.hidden, 2 * keys + 2 * values + 2.0 * d.value_heads) + linear(values, m.hidden)
+      + (2 * keys + values) * d.conv + 2 * d.value_heads,
+    norms = norm(m, d.value_dim),
+  }
+end
+
+-- hidden: the width it works at, the stream's if absent.
+local function mlp(m, width, hidden)
+  hidden = hidden or m.hidden
+  return linear(hidden, (m.gated and 2.0 or 1.0) * width, m.biases.mlp) + linear(width, hidden, m.biases.mlp)
+end
+
+local function experts(m)
+  local e = m.experts
+  return {
+    experts = e.count * mlp(m, e.ffn, e.latent),
+    active_experts = e.top_k * mlp(m, e.ffn, e.latent),
+    latents = e.latent and linear(m.hidden, e.latent) + linear(e.latent, m.hidden) or nil,
+    shared_experts = e.shared * mlp(m, e.shared_ffn or e.ffn) + (e.shared_gate and m.hidden or 0),
+    router = linear(m.hidden, e.count, e.router_bias),
+  }
+end
+
+local function add(into, from)
+  for name, n in pairs(from) do into[name] = (into[name] or 0) + n end
+  return into
+end
+
+-- One layer of a group: parameters by component. active_experts is the part of `experts` that one token meets.
+local function layer(m, group)
+  local sum = { norms = m.diffusion and 0 or group.norms * norm(m, m.hidden) }
+  if group.mamba then add(sum, m.mamba1 and mamba1(m) or mamba(m)) end
+  if group.delta then add(sum, delta(m)) end
+  if group.attention == "gqa" then add(sum, gqa(m)) end
+  if group.cross then add(sum, { attention = gqa(m).attention }) end
+  if group.attention == "mla" then add(sum, mla(m)) end
+  if group.mlp == "dense" then sum.mlp = mlp(m, m.ffn) end
+  if group.mlp == "experts" then add(sum, experts(m)) end
+  if m.diffusion then sum.modulation = linear(m.hidden, 6.0 * m.hidden, true) end
+  return sum
+end
+
+-- BERT's and its kin's: token types; what stands before the output table; the pooler.
+local function encoder(m)
+  local e, h = m.encoder, m.hidden
+  local transform = e.head and e.transform and linear(h, h, true) + norm(m, h) or 0
+  local pooler = e.pooler and linear(h, h, true) + (e.pooler_classes and linear(h, e.pooler_classes, true) or 0) or 0
+  return { positions = 1.0 * e.segments * h, projections = transform + pooler }
+end
+
+-- DiT's: time step and class; the last layer's modulation and its product to the pixels of a patch.
+local function diffusion(m)
+  local d, v, h = m.diffusion, m.vision, m.hidden
+  return {
+    conditioning = linear(d.frequency, h, true) + linear(h, h, true) + 1.0 * d.labels * h,
+    modulation = linear(h, 2.0 * h, true), head = linear(h, 1.0 * v.patch ^ 2 * d.out_channels, true),
+  }
+end
+
+-- What stands before and after the layers.
+local function ends(m)
+  local width = m.embedding_width or m.hidden
+  local sum = { norms = (m.final_norm and norm(m, m.hidden) or 0) + (m.embedding_norm and norm(m, m.hidden) or 0) }
+  if m.vocab then
+    sum.embedding = 1.0 * m.vocab * width
+    local bare = m.encoder and not m.encoder.head
+    sum.head = bare and 0 or (m.tied_embeddings and 0 or 1.0 * m.vocab * width) + (m.biases.head and m.vocab or 0)
+    if width ~= m.hidden then sum.projections = 2.0 * width * m.hidden end -- in and out of the tables' width (OPT-350m)
+  end
+  if m.positions == "learned" then sum.positions = 1.0 * m.position_rows * m.hidden end
+  if m.positions == "relative" then sum.positions = (m.encoder_stack and 2.0 or 1.0) * m.position_buckets * m.heads end
+  if m.encoder_stack and m.final_norm then sum.norms = sum.norms + norm(m, m.hidden) end
+  if m.vision then
+    local v = m.vision
+    sum.patches = linear(1.0 * v.channels * v.patch ^ 2, m.hidden, true) + (v.class_token and m.hidden or 0)
+    sum.head = v.classes and linear(m.hidden, v.classes, true) or 0
+  end
+  if m.encoder then add(sum, encoder(m)) end
+  if m.diffusion then add(sum, diffusion(m)) end
+  return sum
+end
+
+-- A multi-token prediction module (DeepSeek-V3, arXiv 2412.19437, section 2.2): its layers, a projection from
+-- the joined state and embedding, their two norms and a final one. The tables are shared with the model's.
+local function prediction(m, all)
+  local one = {}
+  for _, group in ipairs(groups.module(m, all)) do add(one, layer(m, group)) end
+  add(one, { projections = linear(2 * m.hidden, m.hidden), norms = 3 * norm(m, m.hidden) })
+  return one
+end
+
+local function total_of(components)
+  local total, active = 0, 0
+  for name, n in pairs(components) do
+    if name ~= "active_experts" then total = total + n end
+    if name ~= "experts" then active = active + n end
+  end
+  return total, active
+end
+
+local function whole(components)
+  for name, n in pairs(components) do
+    components[name] = math.tointeger(n)
+  end
+  return components
+end
+
+---@class tperf.parameters
+---@field total integer parameters, multi-token prediction modules left out
+---@field active integer parameters one token meets: all but the experts it is not routed to, both tables included
+---@field embedding integer the input table
+---@field head integer the output table; 0 when tied to the input table
+---@field components table<string, integer> the parts of total: attention, mlp, experts, router, norms, …
+---@field active_experts integer the part of components.experts that one token meets
+---@field groups table[] as model:groups(), each with `layer` (components of one layer), `layer_total`, `layer_active`,
+---  `total` and `active`
+---@field mtp integer own parameters of all multi-token prediction modules
+
+-- What an architecture of one's own states, in the same form.
+local function of_statement(m, total, active)
+  local whole_total, whole_active = math.tointeger(total), math.tointeger(active)
+  if not whole_total or not whole_active or whole_total >= limit then
+    return nil, ("the architecture states %s parameters, which is no whole number below 2^53"):format(total)
+  end
+  return {
+    total = whole_total, active = whole_active, embedding = 0, head = 0, components = { stated = whole_total },
+    active_experts = 0, groups = groups.of(m), mtp = 0,
+  }
+end
+
+--- The parameters of a model's description, or those that its architecture states.
+---@param m table a model, or what tperf.model would make of it
+---@return tperf.parameters? result
+---@return string? message why there is none
+function parameters.count(m)
+  local said, active_said = stated.parameters(m)
+  if said then return of_statement(m, said, active_said) end
+  local sum, parts = ends(m), groups.of(m)
+  for _, group in ipairs(parts) do
+    group.layer = layer(m, group)
+    local layer_total, layer_active = total_of(group.layer)
+    for name, n in pairs(group.layer) do sum[name] = (sum[name] or 0) + n * group.count end
+    group.layer_total, group.layer_active = layer_total, layer_active
+  end
+  local own = m.mtp > 0 and m.mtp * total_of(prediction(m, parts)) or 0
+  local total, active = total_of(sum)
+  if total + own >= limit then
+    return nil, ("%.3g parameters: more than can be counted exactly (2^53)"):format(total + own)
+  end
+  for _, group in ipairs(parts) do
+    group.layer = whole(group.layer)
+    group.layer_total, group.layer_active = math.tointeger(group.layer_total), math.tointeger(group.layer_active)
+    group.total, group.active = group.layer_total * group.count, group.layer_active * group.count
+  end
+  local components = whole(sum)
+  local active_experts = components.active_experts or 0
+  components.active_experts = nil
+  return {
+    total = math.tointeger(total), active = math.tointeger(active),
+    embedding = components.embedding or 0, head = components.head or 0,
+    components = components, active_experts = active_experts, groups = parts, mtp = math.tointeger(own),
+  }
+end
+
+return parameters

@@ -1,0 +1,119 @@
+--- What an architecture of one's own says of its model itself: groups of layers, parameters, FLOPs.
+local block = require "tperf.describe.block"
+local check = require "tperf.base.check"
+local stacks = require "tperf.describe.model.stacks"
+
+local stated = {}
+
+local MOST_GROUPS <const> = 4096
+
+local function is_number(value) return type(value) == "number" and value - value == 0 and value > 0 end
+
+--- Refuses what an architecture cannot state.
+---@param given table  its fields
+function stated.check(given)
+  for _, name in ipairs { "parameters", "flops_per_token" } do
+    local value = given[name]
+    if value ~= nil and type(value) ~= "function" and not is_number(value) then
+      check.fail("tperf.architecture: '%s' must be a number above 0 or a function, got %s", name, check.show(value))
+    end
+  end
+  if given.groups ~= nil and type(given.groups) ~= "function" and type(given.groups) ~= "table" then
+    check.fail("tperf.architecture: 'groups' must be a list or a function, got %s", check.show(given.groups))
+  end
+  if not given.layer and not given.groups then check.fail "tperf.architecture: 'layer' is missing: a list of blocks" end
+  if given.layer and #given.layer == 0 then
+    check.fail "tperf.architecture: 'layer' must be a list of at least one block"
+  end
+end
+
+local function wrong(given, i, field, what, value)
+  check.fail("tperf.architecture '%s': group %d: '%s' must be %s, got %s", given.name, i, field, what,
+    check.show(value))
+end
+
+local function checked_group(given, i, group)
+  if type(group) ~= "table" then wrong(given, i, "group", "a table", group) end
+  local copy = {}
+  for field, value in next, group do copy[field] = value end
+  local count, seq = math.tointeger(copy.count), copy.seq
+  if not count or count < 1 then wrong(given, i, "count", "an integer of at least 1", copy.count) end
+  if type(copy.key) ~= "string" then wrong(given, i, "key", "a name, equal for equal layers", copy.key) end
+  if seq ~= nil and not (math.tointeger(seq) and seq >= 1 and seq <= 1 << 31) then
+    wrong(given, i, "seq", "an integer of at least 1", seq)
+  end
+  if copy.blocks == nil and not given.layer then wrong(given, i, "blocks", "a list of blocks", nil) end
+  if copy.blocks ~= nil then
+    local blocks = {}
+    for at, one in next, type(copy.blocks) == "table" and copy.blocks or {} do
+      if math.type(at) ~= "integer" or not block.is(one) then wrong(given, i, "blocks", "a list of blocks", one) end
+      blocks[at] = one
+    end
+    if #blocks == 0 then wrong(given, i, "blocks", "a list of blocks", copy.blocks) end
+    copy.blocks = blocks
+  end
+  copy.count, copy.seq = count, math.tointeger(seq)
+  return copy
+end
+
+--- The groups that an architecture states, checked.
+---@return table[] groups  copies, each with `first`
+function stated.groups(given, model)
+  local list = given.groups
+  if type(list) == "function" then list = list(model) end
+  local length = type(list) == "table" and rawlen(list) or 0
+  if length < 1 or length > MOST_GROUPS then
+    check.fail("tperf.architecture '%s': 'groups' must be a list of 1 to %d groups, got %s", given.name, MOST_GROUPS,
+      check.show(list))
+  end
+  local groups, first = {}, 1
+  for i = 1, length do
+    groups[i] = checked_group(given, i, rawget(list, i))
+    groups[i].first, first = first, first + groups[i].count
+  end
+  if first - 1 ~= model.layers then
+    check.fail("tperf.architecture '%s': the groups have %d layers, the model %d", given.name, first - 1, model.layers)
+  end
+  return groups
+end
+
+--- The lengths of a model's sequences: its own, and those of groups that have others.
+---@return integer[]
+function stated.sequences(model)
+  local list, given = { model.seq }, model.architecture
+  if model.encoder_stack and not given then list[2] = stacks.seq(model) end
+  for _, group in ipairs(given and given.groups and stated.groups(given, model) or {}) do
+    list[#list + 1] = group.seq
+  end
+  return list
+end
+
+local function number_of(given, name, ...)
+  local value = given[name]
+  if type(value) ~= "function" then return value, nil end
+  local first, second = value(...)
+  if not is_number(first) or second ~= nil and not is_number(second) then
+    check.fail("tperf.architecture '%s': '%s' returned %s, where a number above 0 must be", given.name, name,
+      check.show(is_number(first) and second or first))
+  end
+  return first, second
+end
+
+--- The parameters that a model's architecture states; nil: it states none.
+---@return number|nil total, number|nil active
+function stated.parameters(model)
+  local given = model.architecture
+  if not (given and given.parameters) then return nil end
+  local total, active = number_of(given, "parameters", model)
+  return total, active or total
+end
+
+--- FLOPs per token likewise.
+---@return number|nil
+function stated.flops_per_token(model, options)
+  local given = model.architecture
+  if not (given and given.flops_per_token) then return nil end
+  return (number_of(given, "flops_per_token", model, options))
+end
+
+return stated

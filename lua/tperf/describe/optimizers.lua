@@ -1,0 +1,116 @@
+--- What training keeps in memory for every parameter: dtypes and optimizers, as data.
+local check = require "tperf.base.check"
+local overlap = require "tperf.describe.overlap"
+local recompute = require "tperf.describe.arch.recompute"
+
+local training = {}
+
+-- Bytes of a value in memory; tf32 is how the tensor cores read fp32.
+local BYTES = { fp32 = 4, tf32 = 4, bf16 = 2, fp16 = 2, fp8 = 1, int8 = 1, int4 = 0.5 }
+local DTYPES = { "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "int4" }
+
+-- Values that share one fp32 scale in quantised optimizer states: bitsandbytes' and torchao's blocks (arXiv
+-- 2110.02861 has 2048).
+local BLOCKS = { fp8 = 256, int8 = 256, int4 = 128 }
+
+-- moments: values for every parameter, in fp32 unless dtype says otherwise; end_moments: of the embedding and the head,
+-- where they differ; factored: a sum for each row and each column of a matrix instead of each entry.
+local optimizers = {
+  adam = { moments = 2 },                      -- arXiv 1412.6980
+  adamw = { moments = 2 },                     -- arXiv 1711.05101
+  adam_8bit = { moments = 2, dtype = "int8" }, -- arXiv 2110.02861
+  adamw_8bit = { moments = 2, dtype = "int8" },
+  adafactor = { moments = 0, factored = true }, -- arXiv 1804.04235, without momentum
+  lion = { moments = 1 },                      -- arXiv 2302.06675
+  sgd = { moments = 1 },                       -- with momentum
+  sgd_without_momentum = { moments = 0 }, -- torch.optim.SGD as it is by itself
+  -- arXiv 2502.16982: momentum alone for matrices; AdamW for embedding and head (and norms, which do not count). Each
+  -- matrix's update goes through five Newton-Schulz iterations, whole: replicas that share its state gather it.
+  muon = { moments = 1, end_moments = 2, iterations = 5 },
+}
+training.optimizers = {}
+for name in pairs(optimizers) do training.optimizers[#training.optimizers + 1] = name end
+table.sort(training.optimizers)
+
+-- What libraries take on each GPU, as far as they say: cuBLAS's workspace as PyTorch asks for it on Hopper; for every
+-- communicator NCCL's buffer of NCCL_BUFFSIZE = 4 MiB in each of at most 32 channels (NCCL_MAX_CTAS).
+local WORKSPACE, COMMUNICATOR = 32 << 20, 32 * (4 << 20)
+
+--- Of the buffers that a configuration's memory has, what PyTorch's allocator knows nothing of: NCCL's.
+---@param memory tperf.memory
+---@return number bytes
+function training.outside_allocator(memory) return math.max(0, memory.buffers - WORKSPACE) end
+
+--- The fields of tperf.search and tperf.train that say so.
+training.schema = {
+  optimizer = check.choice { training.optimizers, default = "adam" },
+  weights = check.choice { DTYPES, optional = true },
+  master = check.choice { { "fp32", "bf16", "none" }, optional = true },
+  gradients = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
+  moments = check.choice { DTYPES, optional = true },
+  loss = check.choice { { "in-place", "copied", "pytorch", "compiled" }, optional = true },
+  reserve = check.number { min = 0, max = 0.99, default = 0 },
+  data_overlap = check.boolean { default = true },
+  reshard_after_forward = check.boolean { default = true },
+  gradient_shard = check.boolean { default = false },
+}
+
+-- A value with its share of the scale.
+local function moment_bytes(dtype)
+  return BYTES[dtype] + (BLOCKS[dtype] and 4 / BLOCKS[dtype] or 0)
+end
+
+--- For the core: bytes of weights, gradients and optimizer state for every parameter, as Megatron-LM keeps them unless
+--- told otherwise: weights as the ops have them, bf16; gradients, a master copy of narrower weights and moments in
+--- fp32: 2 + 4 + 12.
+function training.of(o, rules, model)
+  local gradients = o.gradients or rules.gradients_in_fp32 and "fp32" or "bf16"
+  local master = o.master or o.weights and (BYTES[o.weights] < BYTES.fp32 and "fp32" or "none")
+  local optimizer = optimizers[o.optimizer]
+  local one = moment_bytes(o.moments or optimizer.dtype or "fp32")
+  -- A matrix has rows + columns such sums: 1 / rows + 1 / columns for every entry.
+  local copy = (BYTES[master] or 0) + (optimizer.factored and 2 * one / model.hidden or 0)
+  if o.gradient_shard then copy = copy + BYTES.fp32 end
+  local terms = {
+    kept_bytes = BYTES[o.weights] or 0, gradient_bytes = BYTES[gradients], narrow_bytes = master and 0 or BYTES.fp32,
+    optimizer_bytes = copy + optimizer.moments * one,
+    end_optimizer_bytes = copy + (optimizer.end_moments or optimizer.moments) * one,
+    recompute_layers = recompute.grouped(o), workspace_bytes = WORKSPACE, communicator_bytes = COMMUNICATOR,
+    data_overlap = o.data_overlap and 1 or 0, offloaded = o.offload_optimizer,
+    iterations = optimizer.iterations or 0,
+    reshards = o.reshard_after_forward and 1 or 0, reserved = o.reserve,
+  }
+  for name, value in pairs(overlap.terms(o)) do terms[name] = value end
+  return terms
+end
+
+local counted = setmetatable({}, { __mode = "k" }) -- models, which are never changed in place -> their parameters
+
+-- { all, in the tables at both ends }; false for an architecture of one's own that does not state them.
+local function parameters_of(model)
+  if counted[model] ~= nil then return counted[model] end
+  local own, known = model.architecture, false
+  if not own or own.parameters then
+    local count = model:parameters()
+    known = { all = count.total + count.mtp, ends = count.embedding + count.head }
+  end
+  counted[model] = known
+  return known
+end
+
+--- Bytes of a checkpoint: weights, their master copy and the optimizer's state, once for the whole model. Gradients are
+--- not kept, and neither is a second copy of them.
+---@param t table      of training.of
+---@param o table      the arguments that it was made of
+---@param model table
+---@return number?  nil where an architecture of one's own does not state its parameters
+function training.checkpoint_bytes(t, o, model)
+  local count = parameters_of(model)
+  if not count then return nil end
+  local weights = t.kept_bytes > 0 and t.kept_bytes or BYTES.bf16
+  local gradients = o.gradient_shard and BYTES.fp32 or 0
+  local each = weights + t.optimizer_bytes - gradients + (weights < BYTES.fp32 and t.narrow_bytes or 0)
+  return count.all * each + count.ends * (t.end_optimizer_bytes - t.optimizer_bytes)
+end
+
+return training

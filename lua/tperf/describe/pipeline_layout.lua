@@ -1,0 +1,171 @@
+--- Which layers each stage of a pipeline holds, where they are not dealt out as evenly as they divide.
+--   pipeline_layout         Megatron-LM's string, "Et*3|(tt|)*29m|L": E the embedding, t a layer, m a multi-token
+--                           prediction module, L the head and the loss, | the end of a stage; or a list of layers, one
+--                           number a stage. Stages are in the order of the model; with virtual stages they go round the
+--                           devices
+--   first_stage_layers, last_stage_layers   layers of the first and the last device; the others share the rest evenly
+--   account_for_embedding, account_for_loss   count as a layer when layers are dealt out
+local check = require "tperf.base.check"
+
+local pipeline_layout = {}
+
+local MOST_STAGES <const> = 1 << 14
+
+--- The fields of questions.
+pipeline_layout.schema = {
+  pipeline_layout = check.one_of_or_nil(check.string(),
+    check.list(check.integer { min = 0, max = 1 << 20 }, { min = 1, max = MOST_STAGES })),
+  first_stage_layers = check.integer { min = 0, max = 1 << 20, optional = true },
+  last_stage_layers = check.integer { min = 0, max = 1 << 20, optional = true },
+  account_for_embedding = check.boolean { default = false }, account_for_loss = check.boolean { default = false },
+}
+
+local MOST_NESTED <const> = 8 -- brackets in brackets
+
+-- The string with what is repeated written out: "(tt|)*2" is "tt|tt|", and so is "(t*2|)*2".
+local function expanded(text, fail, depth)
+  local out, size = {}, 0
+  if depth > MOST_NESTED then fail("has more than %d brackets in each other", MOST_NESTED) end
+  local function add(piece)
+    size = size + #piece
+    if size > MOST_STAGES * 16 then fail("is longer than %d letters, written out", MOST_STAGES * 16) end
+    out[#out + 1] = piece
+  end
+  local at = 1
+  while at <= #text do
+    local group, after = text:match("^(%b())()", at)
+    local piece = group and expanded(group:sub(2, -2), fail, depth + 1) or text:match("^[EtmL|]", at)
+    if not piece then
+      fail("has %q at letter %d: letters are E, t, m and L, | ends a stage, *N repeats one, or what is in ( )",
+        text:sub(at, at), at)
+    end
+    at = after or at + 1
+    local times, past = text:match("^%*(%d+)()", at)
+    at = past or at
+    local count = math.min(math.tointeger(tonumber(times or "1")) or math.huge, MOST_STAGES * 16 + 1)
+    if #piece * count > MOST_STAGES * 16 then fail("is longer than %d letters, written out", MOST_STAGES * 16) end
+    add(piece:rep(count))
+  end
+  return table.concat(out)
+end
+
+-- What each stage of a string holds: { E =, t =, m =, L = counts }.
+local function read(text)
+  local function fail(format, ...)
+    check.fail("pipeline_layout '%s' " .. format, #text > 60 and text:sub(1, 57) .. "..." or text, ...)
+  end
+  local stages = {}
+  for stage in (expanded((text:gsub("[%s,]", "")), fail, 1) .. "|"):gmatch "([^|]*)|" do
+    local counts = { E = 0, t = 0, m = 0, L = 0 }
+    for letter in stage:gmatch "." do counts[letter] = counts[letter] + 1 end
+    stages[#stages + 1] = counts
+  end
+  for i, stage in ipairs(stages) do
+    if (i == 1) ~= (stage.E == 1) then fail "must have one E, in its first stage" end
+    if (i == #stages) ~= (stage.L == 1) then fail "must have one L, in its last stage" end
+    if stage.t + stage.m == 0 and i > 1 and i < #stages then fail("has nothing in stage %d of %d", i, #stages) end
+  end
+  return stages, fail
+end
+
+--- How many stages a string has.
+---@param text string
+---@return integer
+function pipeline_layout.stages(text) return #(read(text)) end
+
+-- Layers of each stage, modules of multi-token prediction after the last layer counted as layers where `apart`.
+local function from_string(text, m)
+  local stages, fail = read(text)
+  local dealt, layers, modules, apart = {}, 0, 0, false
+  for i, stage in ipairs(stages) do
+    layers, modules = layers + stage.t, modules + stage.m
+    if stage.m > 0 and i < #stages then apart = true end
+    if modules > 0 and stage.t > 0 and stage.m == 0 then fail "has layers after modules of multi-token prediction" end
+  end
+  if layers ~= m.layers then fail("has %d layers, the model %d", layers, m.layers) end
+  if modules > 0 and modules ~= m.mtp then
+    fail("has %d modules of multi-token prediction, the model %d", modules, m.mtp)
+  end
+  for i, stage in ipairs(stages) do dealt[i] = stage.t + (apart and stage.m or 0) end
+  return dealt, apart
+end
+
+local function from_list(list, m)
+  local layers = 0
+  for i, n in ipairs(list) do
+    layers = layers + n
+    if n == 0 and i > 1 and i < #list then check.fail("pipeline_layout has no layer in stage %d of %d", i, #list) end
+  end
+  if layers ~= m.layers then check.fail("pipeline_layout has %d layers, the model %d", layers, m.layers) end
+  return list, false
+end
+
+-- n parts of a number, the larger ones in the middle, as the core deals layers out.
+local function even(total, n)
+  local list, full = {}, (total + n - 1) // n
+  local missing = full * n - total
+  for c = 0, n - 1 do list[c + 1] = full - (math.min(2 * (n - 1 - c), 2 * c + 1) < missing and 1 or 0) end
+  return list
+end
+
+-- Layers of the first and the last device are given: those of the others are even.
+local function with_ends(o, layers, pp, chunks)
+  local first, last = o.first_stage_layers, o.last_stage_layers
+  local between = pp - (first and 1 or 0) - (last and 1 or 0)
+  local rest = layers - (first or 0) - (last or 0)
+  if pp < 2 or rest < between or between == 0 and rest > 0 then return nil end
+  if (first or 0) % chunks ~= 0 or (last or 0) % chunks ~= 0 then return nil end
+  local others, list = between > 0 and even(rest, between * chunks) or {}, {}
+  local next_one = 1
+  for _ = 1, chunks do
+    for device = 1, pp do
+      local own = device == 1 and first or device == pp and last or nil
+      list[#list + 1] = own and own // chunks or others[next_one]
+      if not own then next_one = next_one + 1 end
+    end
+  end
+  return list
+end
+
+local function accounted(o, layers, n)
+  local first, last = o.account_for_embedding and 1 or 0, o.account_for_loss and 1 or 0
+  if layers + first + last < n then return nil end
+  local list = even(layers + first + last, n)
+  list[1], list[n] = list[1] - first, list[n] - last
+  return list
+end
+
+--- The names of the fields that are given, for messages.
+---@return string
+function pipeline_layout.asked(o)
+  local names = {}
+  for _, name in ipairs(check.names(pipeline_layout.schema)) do
+    if o[name] then names[#names + 1] = "'" .. name .. "'" end
+  end
+  return table.concat(names, ", ")
+end
+
+--- How the layers of a model are dealt out: function(pp, chunks) -> list of layers of each of pp x chunks stages, nil
+--- where these stages cannot be, or false for as evenly as they divide. nil where nothing is asked for.
+---@param o table  checked arguments, with the fields above
+---@param m table  the model
+---@return function|nil deal, boolean apart  whether modules of multi-token prediction are layers of their own
+function pipeline_layout.of(o, m)
+  local layout = o.pipeline_layout
+  local ends, counted = o.first_stage_layers or o.last_stage_layers, o.account_for_embedding or o.account_for_loss
+  if (layout and 1 or 0) + (ends and 1 or 0) + (counted and 1 or 0) > 1 then
+    check.fail("give one of 'pipeline_layout', layers of the first and last stage, and 'account_for_embedding' or "
+      .. "'account_for_loss'")
+  end
+  if layout then
+    local dealt, apart = (type(layout) == "string" and from_string or from_list)(layout, m)
+    return function(pp, chunks) return pp * chunks == #dealt and dealt or nil end, apart
+  end
+  if ends then return function(pp, chunks) return with_ends(o, m.layers, pp, chunks) end, false end
+  if counted then
+    return function(pp, chunks) return pp > 1 and accounted(o, m.layers, pp * chunks) end, false
+  end
+  return nil, false
+end
+
+return pipeline_layout

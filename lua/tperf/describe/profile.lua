@@ -1,0 +1,80 @@
+--- What a question takes from a software profile: defaults of its arguments, terms for the core, and what the answer
+-- says of runs that the profile was fitted to.
+local refusal = require "tperf.base.refusal"
+local software = require "tperf.base.catalogue".shared(require "tperf.describe.software")
+local unfit = require "tperf.describe.unfit"
+
+local runtime = {}
+
+--- What runs a question that does not say it; and what says that nothing does, which is the name of no profile.
+runtime.USUAL, runtime.NONE = "typical", "none"
+
+--- The profile that a question asks for, or that its rules take where it asks for none; nil: the formulas alone.
+---@param value string|table?
+---@param rules table  a set of tperf.rules
+function runtime.of(value, rules)
+  if value == nil and rules.typical_software then value = runtime.USUAL end
+  if value == nil or value == runtime.NONE then return nil end
+  local profile = software(value)
+  if profile.engine then
+    refusal.raise("software '%s' is an engine for serving, which trains nothing; it goes with tperf.serve",
+      profile.name)
+  end
+  return profile
+end
+
+local HABITS <const> = { "moe_dispatcher", "overlap_tp", "overlap_moe_a2a", "delay_wgrad", "overlap_grad_reduce",
+  "overlap_param_gather", "overlap_param_gather_with_optimizer_step" }
+
+--- Arguments that a profile decides where the caller does not.
+---@param o table        checked arguments, changed in place
+---@param given table    as the caller gave them
+---@param profile table?
+function runtime.fill(o, given, profile)
+  if not profile then return end
+  o.gradient_shard = o.gradient_shard or profile.gradient_shard
+  o.gradients, o.weights = o.gradients or profile.gradients, o.weights or profile.weights
+  o.loss = o.loss or profile.loss
+  o.fused_activation = profile.fused_activation
+  if given.attention == nil then o.attention = profile.kernel end
+  for _, name in ipairs(HABITS) do
+    if given[name] == nil and profile[name] ~= nil then o[name] = profile[name] end
+  end
+end
+
+local TERMS <const> = { "compute", "attention", "memory", "comm", "host", "overlap", "optimizer",
+  "comm_setup", "comm_sms" }
+
+--- The core's tperf_software; nil without a profile.
+function runtime.terms(profile)
+  if not profile then return nil end
+  local terms = {}
+  for _, name in ipairs(TERMS) do terms[name] = profile[name] end
+  return terms
+end
+
+--- Between which multiples of the predicted time nine tenths of runs lie.
+---@param profile table
+---@param unlike boolean  no run that the profile was fitted to resembles the one in question
+---@return number[]?  { low, high }; nil of a profile that was never compared with runs
+function runtime.interval(profile, unlike)
+  local spread, reach = profile.spread, unlike and software(runtime.USUAL).reach
+  if not (spread and reach) then return spread end
+  return { math.min(spread[1], reach[1]), math.max(spread[2], reach[2]) }
+end
+
+--- Says in a configuration which software runs it, within which times nine tenths of its runs lay, and what no run
+--- resembled.
+---@param c table        a configuration, changed in place
+---@param profile table?  nil: the formulas alone
+---@param question table  { model, system }
+function runtime.describe(c, profile, question)
+  c.software = profile and profile.name or "none"
+  if not profile then return end
+  question.warnings = question.warnings or unfit.warnings(profile, question, question.gpus)
+  c.warnings = table.move(question.warnings, 1, #question.warnings, 1, {})
+  local spread = runtime.interval(profile, #c.warnings > 0)
+  if spread then c.interval = { low = c.time * spread[1], high = c.time * spread[2] } end
+end
+
+return runtime

@@ -1,0 +1,19 @@
+--- tperf.rules for the library's own questions, which ask for a name again and again: one set for each.
+local rules = require "tperf.describe.rules"
+local same = require "tperf.core".resource.same
+
+local shared, pristine = {}, {} -- name -> set, and what it holds
+
+---@param value string|table|nil  as for tperf.rules
+---@return table set
+return function(value)
+  value = value == nil and "default" or value
+  local set = type(value) == "string" and shared[value]
+  if set and same(pristine[value], set) then return rules.of(set) end
+  set = rules.of(value)
+  if type(value) == "string" then
+    shared[value], pristine[value] = set, {}
+    for name, on in pairs(set) do pristine[value][name] = on end
+  end
+  return set
+end

@@ -1,0 +1,155 @@
+--- Times and memory by pass and stage: what users may write, spelled out for the simulator.
+local check = require "tperf.base.check"
+
+local costs = {}
+
+local PASSES = { "forward", "backward", "backward_input", "backward_weight" }
+
+--- A checker for a number, or a list or map by 1-based stage (or device) of numbers.
+function costs.by_stage(options)
+  local number = check.number(options)
+  return function(value, path)
+    if type(value) ~= "table" then
+      if value == nil then return nil end
+      return number(value, path)
+    end
+    local copy = {}
+    for stage, item in next, value do
+      local index = math.tointeger(stage)
+      if not index or index < 1 then
+        return nil, ("'%s' is by stage: the key %s is not one"):format(path, check.show(stage)), path
+      end
+      local result, message, where = number(item, ("%s[%d]"):format(path, index))
+      if message then return nil, message, where end
+      copy[index] = result
+    end
+    return copy
+  end
+end
+
+local function refuse(format, ...) check.fail("tperf.schedule: " .. format, ...) end
+
+--- One number per stage; `missing` (false: none) where a map says nothing, refused when it is nil.
+function costs.expand(value, name, count, what, missing)
+  local list = {}
+  if type(value) ~= "table" then
+    for i = 1, count do list[i] = value end
+    return list
+  end
+  for index in pairs(value) do
+    if index > count then refuse("'%s[%d]': there are only %d %ss", name, index, count, what) end
+  end
+  for i = 1, count do
+    local item = value[i]
+    if item == nil then item = missing end
+    if item == nil then refuse("'%s' has no value for %s %d", name, what, i) end
+    list[i] = item
+  end
+  return list
+end
+
+-- A backward's whole and halves are tied: what is not given follows from what is.
+local function complete_backward(given, stage, default)
+  local whole, input, weight = given.backward, given.backward_input, given.backward_weight
+  whole, input, weight = whole and whole[stage], input and input[stage], weight and weight[stage]
+  if not whole and not input and not weight then
+    whole, input, weight = default.backward, default.backward_input, default.backward_weight
+  end
+  if not whole and not (input and weight) then
+    refuse("'times.%s' is missing: give both halves of the backward, or the whole",
+      input and "backward_weight" or "backward_input")
+  end
+  whole = whole or input + weight
+  if not input and not weight then
+    input, weight = whole / 2, whole / 2
+  elseif not input or not weight then
+    local rest = whole - (input or weight)
+    if rest < 0 then refuse("'times.%s' is longer than 'times.backward' at stage %d",
+        input and "backward_input" or "backward_weight", stage) end
+    input, weight = input or rest, weight or rest
+  end
+  return whole, input, weight
+end
+
+--- The time of every pass on every stage, and of overlapped pairs when given.
+---@param times table  pass -> number or map by stage
+---@param stages integer
+---@param rules table
+function costs.times(times, stages, rules)
+  local default, given, out = rules.times, {}, {}
+  for _, pass in ipairs(PASSES) do
+    local value, name = times[pass], "times." .. pass
+    if rules.independent_times then
+      if value == nil then value = default[pass] end
+      out[pass] = costs.expand(value, name, stages, "stage", default[pass])
+    elseif value ~= nil then
+      given[pass] = costs.expand(value, name, stages, "stage")
+    end
+  end
+  if times.overlapped ~= nil then
+    local missing = rules.independent_times and false -- else nil: refused
+    out.overlapped = costs.expand(times.overlapped, "times.overlapped", stages, "stage", missing)
+  end
+  if rules.independent_times then return out end
+  out.forward = given.forward or costs.expand(default.forward, "times.forward", stages, "stage")
+  out.backward, out.backward_input, out.backward_weight = {}, {}, {}
+  for s = 1, stages do
+    out.backward[s], out.backward_input[s], out.backward_weight[s] = complete_backward(given, s, default)
+  end
+  return out
+end
+
+--- What a device holds more after each pass on each stage. By default one after a forward, until the whole
+-- backward or the weight gradient.
+---@param memory table|nil  pass -> number or map by stage; forward >= 0, the others <= 0, their sum 0
+---@param stages integer
+function costs.memory(memory, stages)
+  memory = memory or {}
+  local out = { backward = {}, backward_weight = {} }
+  out.forward = costs.expand(memory.forward or 1.0, "memory.forward", stages, "stage")
+  out.backward_input = costs.expand(memory.backward_input or 0.0, "memory.backward_input", stages, "stage")
+  local weight = memory.backward_weight and
+    costs.expand(memory.backward_weight, "memory.backward_weight", stages, "stage")
+  for s = 1, stages do
+    local taken, freed = out.forward[s], out.backward_input[s]
+    out.backward[s] = -taken
+    out.backward_weight[s] = weight and weight[s] or -taken - freed
+    local left = taken + freed + out.backward_weight[s]
+    if math.abs(left) > 1e-9 * taken then
+      refuse("'memory' must add up to 0 at stage %d: forward %.15g and backward %.15g leave %.15g", s, taken,
+        freed + out.backward_weight[s], left)
+    end
+    if out.backward_weight[s] > 0 then
+      refuse("'memory.backward_input' frees more than 'memory.forward' takes at stage %d", s)
+    end
+  end
+  return out
+end
+
+--- What lives on a device while a pass runs, by pass and stage; a half of a backward pass has as much as the whole.
+---@param passing table|nil  forward, backward: number or map by stage
+---@param stages integer
+function costs.passing(passing, stages)
+  if not passing then return nil end
+  local function expand(name) return costs.expand(passing[name] or 0.0, "passing." .. name, stages, "stage") end
+  local backward = expand "backward"
+  return { forward = expand "forward", backward = backward, backward_input = backward, backward_weight = backward }
+end
+
+--- The largest of a list, however long.
+function costs.most(list)
+  local most = list[1]
+  for _, value in ipairs(list) do most = math.max(most, value) end
+  return most
+end
+
+--- The mean of a list; its value, to the last digit, when all are equal.
+function costs.mean(list)
+  local sum, same = 0.0, true
+  for _, value in ipairs(list) do
+    sum, same = sum + value, same and value == list[1]
+  end
+  return same and list[1] or sum / #list
+end
+
+return costs

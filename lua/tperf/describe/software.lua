@@ -1,0 +1,127 @@
+--- tperf.software: what a stack adds to the formulas: software/*.yaml, one file a stack, six fitted numbers at
+-- most, shared by all runs of that stack. docs/model.md section 6.4 says what they do; include/tperf/price.h has them.
+local check = require "tperf.base.check"
+local catalogue = require "tperf.base.catalogue"
+
+local factor_or_none = check.number { min = 0, max = 100, optional = true }
+local span = check.list(check.integer { min = 1 }, { min = 2, max = 2, optional = true }) -- from, to
+
+local function factor(low, high) return check.number { min = low, max = high } end
+
+local interval = check.list(factor(1e-3, 1e3), { min = 2, max = 2, optional = true }) -- of measured / predicted
+local seconds = check.number { min = 0, max = 10, unit = "s", default = 0 }
+local bytes = check.number { min = 0, max = 1e12, unit = "bytes", default = 0 }
+
+-- What serves requests, beside its kernels: docs/serving.md.
+local engine = {
+  release = check.string(),
+  scheduler = check.choice { { "vllm", "sglang", "tensorrt-llm" } },
+  async_scheduling = check.boolean { default = true },
+  -- What a request spends outside of the engine, and for each token of its prompt; of the host, in each step, what it
+  -- takes more where several GPUs step together, for each request and each token in the step.
+  front_end = seconds, front_end_token = seconds, step = seconds, step_parallel = seconds, request = seconds,
+  token = seconds,
+  -- Sampling by top_p with a sort: seconds of what goes through the vocabulary one after the other, for each entry.
+  sampler_entry = seconds,
+  sampler = check.choice { { "sort", "fused" }, default = "sort" }, -- how top_p finds the likeliest tokens
+  -- Part of the memory that it uses; of that, what runtime and communicators take on a GPU alone and on one of several.
+  memory_utilization = check.number { above = 0, max = 1, default = 0.9 }, runtime = bytes, runtime_parallel = bytes,
+  memory = check.choice { { "all", "static", "free" }, default = "all" }, -- of all, of which buffers go too; or is left
+}
+
+local schema = {
+  name = check.string(), source = check.string { optional = true }, facts = check.string { optional = true },
+  -- How attention runs when a run does not say: fused, or kernels of their own.
+  kernel = check.choice { { "flash", "unfused" }, default = "flash" },
+  gradient_shard = check.boolean { default = false },
+  fused_activation = check.boolean { default = true },
+  gradients = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
+  weights = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
+  loss = check.choice { { "in-place", "copied", "pytorch", "compiled" }, default = "in-place" },
+  compute = factor(0.1, 10), attention = factor(0.1, 20), memory = factor(0, 20), comm = factor(0, 20),
+  comm_setup = check.number { min = 0, max = 1, unit = "s", default = 0 }, -- seconds beside, of each collective
+  -- Its numbers were fitted to runs that overlap what their rows say (lua/tperf/measured/run/switches.lua), not all alike.
+  switched = check.boolean { default = false },
+  -- Multiprocessors that a collective takes from kernels beside it, where it does not say itself.
+  comm_sms = check.number { min = 0, max = 1024, default = 0 },
+  -- What the stack does where a run does not say: the question's fields of these names.
+  moe_dispatcher = check.choice { { "alltoall", "allgather", "deepep", "hybridep" }, optional = true },
+  overlap_tp = check.choice { { "bulk", "none", "ring", "async" }, optional = true },
+  overlap_moe_a2a = check.boolean { optional = true }, delay_wgrad = check.boolean { optional = true },
+  overlap_grad_reduce = check.boolean { optional = true }, overlap_param_gather = check.boolean { optional = true },
+  overlap_param_gather_with_optimizer_step = check.boolean { optional = true },
+  engine = check.record_of(engine, { optional = true }),
+  host = check.number { min = 0, max = 1, unit = "s" }, -- seconds to launch a kernel
+  overlap = factor(0, 1),
+  optimizer = check.number { min = 0, max = 1, default = 0.7 },
+  -- How it fits runs that it was not fitted to, and what those were. error90: what profiles had before `spread`.
+  runs = check.integer { min = 1, optional = true }, error = factor_or_none, error90 = factor_or_none,
+  spread = interval, reach = interval,
+  systems = check.list(check.string(), { default = {} }),
+  generations = check.list(check.string(), { default = {} }),
+  architectures = check.list(check.string(), { default = {} }),
+  gpus = span, hidden = span, seq = span,
+}
+
+-- Names that say no release, as profiles had them before.
+local renamed = {
+  ["fms-fsdp"] = "fms-fsdp-2024", internevo = "internevo-2024", ["llm-foundry-fsdp"] = "llm-foundry-2023",
+  ["megatron-core"] = "megatron-core-simumax-1.2", ["nemo-automodel"] = "nemo-automodel-26.02",
+  ["nemo-mlperf"] = "nemo-mlperf-3.1", torchtitan = "torchtitan-2024",
+}
+
+local LARGEST <const> = 0.9 -- of an error90 that still tells how much longer a run may take
+
+local function finish(profile)
+  local spread, error = profile.spread, math.min(profile.error90 or 0, LARGEST)
+  if not spread and profile.error90 then profile.spread = { 1 / (1 + error), 1 / (1 - error) } end
+  for _, name in ipairs { "spread", "reach" } do
+    local pair = profile[name]
+    if pair and pair[1] > pair[2] then return ("'%s' must be a lower and a higher number"):format(name), name end
+  end
+end
+
+--- What a training stack adds to the formulas: software/NAME.yaml, a file of that format, or a table of its fields.
+---@param value string|table
+---  name, source   what it is called, where its numbers come from
+---  facts          where what the stack does comes from: its loss, dtypes, switches …
+---  kernel         how attention runs where a run does not say: "flash", one fused kernel, or "unfused", several
+---  gradient_shard   whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
+---  gradients      what gradients are kept and reduced in where a run does not say; as the rules say
+---  fused_activation   false: a gated activation is two kernels, the second of which keeps what the first made
+---  weights        what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops
+---                 have them
+---  loss           what cross-entropy keeps: "in-place", the softmax in fp32, whose place the gradient takes
+---                 (Megatron-LM); "copied", that of a copy of logits in fp32 (nanotron); "pytorch", F.cross_entropy
+---                 of logits in fp32; "compiled", that under torch.compile
+---  compute        by how much the matrix products take longer than timed on their own
+---  attention      the same for attention's kernels
+---  memory         by how much exposed memory traffic takes longer than the formulas have it
+---  comm           the same for tensor-parallel and expert-parallel communication
+---  comm_setup     seconds that each of these collectives takes beside (0)
+---  switched       true: it was fitted to runs with the switches that their rows tell (lua/tperf/measured/run/switches.lua)
+---  comm_sms       multiprocessors that a collective takes from kernels beside it (0)
+---  moe_dispatcher, overlap_tp   what the stack does where a run does not say, as tperf.train has them; likewise
+---  overlap_moe_a2a, delay_wgrad, overlap_grad_reduce, overlap_param_gather   switches of what it overlaps
+---  overlap_param_gather_with_optimizer_step   another one
+---  engine         of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm",
+---                 async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token
+---                 (seconds), sampler = "sort" or "fused", sampler_entry (seconds), memory = "all", "static" or
+---                 "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
+---  host           seconds that the host takes to launch a kernel: no pass is faster than its launches
+---  overlap        part of a pass during which data-parallel traffic is under way, and so hidden
+---  optimizer      part of the HBM's bandwidth that the optimizer's step reaches (0.7)
+---  runs           how many published runs it was fitted to
+---  error          half of them are within this part of the measured time, predicted by a fit to others of them
+---  spread         nine tenths of them took between spread[1] and spread[2] times the predicted time: the 5 % and 95 %
+---                 quantiles of measured / predicted
+---  reach          of `typical`: the same of runs that a stack's own profile had not seen the like of: on another
+---                 system, on more GPUs, of another family of models
+---  error90        in files without `spread`: nine tenths of them are within this part of the measured time
+---  systems, generations   on which they ran, and of which generations of GPUs those are
+---  architectures  of the models that ran: "dense", "experts", "latent experts", "recurrent" …
+---  gpus, hidden, seq   their range, { from, to }
+---@return table profile
+return catalogue.constructor {
+  what = "tperf.software", kind = "software", schema = schema, renamed = renamed, finish = finish,
+}

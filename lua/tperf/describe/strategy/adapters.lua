@@ -1,0 +1,159 @@
+--- Low-rank adapters beside the products of layers (LoRA, arXiv 2106.09685): Y = X W + alpha / r (X A) B, with A of
+-- n_in x r and B of r x n_out, as ops of their own, and 4-bit weights that are made 16-bit ones before each product
+-- (QLoRA, arXiv 2305.14314). A share's `tuning` (tperf/describe/tuning.lua) says beside which.
+--
+-- Cut over tp as Megatron-Bridge's ParallelLinearAdapter has them: beside a column product A is cut by its columns,
+-- where tp divides the rank, and its result gathered, B by its columns; beside a row product A by its rows, its result
+-- all-reduced, B by its columns, and what B made is gathered (`a2a`: exchanged, all-to-all). A's input is whole, as the
+-- gathered input of the column product is, and A keeps it so.
+-- Kernels: both products; alpha / r times the result; the sum; in the backward pass the sum of the input's gradients.
+local op = require "tperf.describe.op"
+
+local adapters = {}
+
+local BYTES <const> = 2
+
+-- Bytes of a 4-bit weight with its scale after double quantisation: 0.127 bits (arXiv 2305.14314, section 3).
+adapters.NF4 = (4 + 0.127) / 8
+
+local weak = { __mode = "k" }
+local beside = setmetatable({}, weak)    -- op -> { before = ops, after = ops }, until adapters.expand has seen it
+local added = setmetatable({}, weak)     -- ops of adapters
+local quantised = setmetatable({}, weak) -- products whose weights have 4 bits
+
+local function linear(o, given)
+  if not o.experts then return op.linear(given) end
+  given.experts, given.active, given.bias_grad = o.experts, o.active, nil
+  return op.grouped_linear(given)
+end
+
+-- alpha / r times the result, written (unless the product's kernel does so); read with the product's, the sum written;
+-- back, the gradient read, scaled, written, and the two gradients of the input read, their sum written. The numbers are
+-- of this GPU.
+local function join(name, dtype, scaled, summed, inputs)
+  return op.custom {
+    name = name, dtype = dtype, forward = { vector_flops = scaled + summed, bytes = BYTES * (2 * scaled + 3 * summed) },
+    backward = { vector_flops = scaled + inputs, bytes = BYTES * (2 * scaled + 3 * inputs) },
+    repeated_bytes = BYTES * (scaled + summed),
+  }
+end
+
+-- What a GPU has of B's result, n_out wide in all, goes to where the row product's result lies.
+local function spread(p, name, given, n_out, axis)
+  local whole = BYTES * 1.0 * given.tokens * n_out
+  if p.tuning.peft.a2a then
+    return op.collective { name = name, kind = "all_to_all", axis = axis, bytes = whole / p[axis] }
+  end
+  local gather = { comms = { { kind = "all_gather", axis = axis, bytes = whole } } }
+  return op.custom { name = name, dtype = p.dtype, forward = gather, backward = p.sequence_parallel and gather or nil }
+end
+
+-- How an adapter beside a product is cut: what A and B have on this GPU, A's collective, rows and width of the sum.
+local function cut_of(p, o, given, cut, n_out)
+  local axis = p.features
+  local n, rank = p[axis] or 1, p.tuning.peft.rank
+  if cut == "column" then
+    local divides = rank % n == 0
+    return {
+      rank = divides and rank // n or rank, n_out = n_out, meet = n > 1 and divides and "all_gather" or nil,
+      axis = axis, elements = 1.0 * given.tokens * n_out, wide = n_out,
+    }
+  elseif cut == "row" then
+    local divides = not o.experts and n_out % n == 0
+    local rows = p.sequence_parallel and given.tokens / n or given.tokens
+    return {
+      rank = rank, n_out = divides and n_out // n or n_out, meet = n > 1 and "all_reduce" or nil, axis = axis,
+      elements = 1.0 * (o.experts and given.tokens or rows) * n_out, wide = n_out, spread = n > 1 and divides,
+    }
+  end
+  return { rank = rank, n_out = n_out, elements = 1.0 * given.tokens * n_out, wide = n_out }
+end
+
+-- Appends one adapter: name, of a product with so many results.
+local function adapter(list, p, o, given, cut, name, n_out)
+  local peft, c = p.tuning.peft, cut_of(p, o, given, cut, n_out)
+  local function add(one) list[#list + 1] = one end
+  if peft.dropout > 0 then
+    add(op.dropout { name = name .. "-drop", elements = 1.0 * given.tokens * given.n_in, dtype = p.dtype })
+  end
+  add(linear(o, {
+    name = name .. "-A", tokens = given.tokens, n_in = given.n_in, n_out = c.rank, dtype = p.dtype,
+    parameter_grad = given.parameter_grad, input_kept_elsewhere = #list > 0 and peft.dropout == 0,
+  }))
+  if c.meet then
+    add(op.collective {
+      name = name .. "-low", kind = c.meet, axis = c.axis, bytes = BYTES * 1.0 * given.tokens * peft.rank,
+    })
+  end
+  add(linear(o, {
+    name = name .. "-B", tokens = given.tokens, n_in = peft.rank, n_out = c.n_out, dtype = p.dtype,
+    parameter_grad = given.parameter_grad,
+  }))
+  if c.spread then add(spread(p, name .. "-spread", given, c.wide, c.axis)) end
+  local scaled = peft.fused and 0 or 1.0 * given.tokens * c.n_out
+  add(join(name .. "-sum", p.dtype, scaled, c.elements, 1.0 * given.tokens * given.n_in))
+end
+
+-- The adapters of a product, one for each of the parts that were asked for.
+local function adapters_of(p, o, given, cut)
+  local wanted = p.tuning.peft.products[o.name:match "fc[12]$" or o.name]
+  if not wanted or p.referring or p.group.frozen then return {} end
+  local list = {}
+  if wanted == true or not o.parts then
+    adapter(list, p, o, given, cut, o.name, given.n_out)
+    return list
+  end
+  local all = 0
+  for _, width in pairs(o.parts) do all = all + width end
+  for _, part in ipairs { "q", "k", "v", "gate", "up" } do
+    local width = wanted[part] and o.parts[part]
+    if width then adapter(list, p, o, given, cut, o.name .. "-" .. part, given.n_out * width // all) end
+  end
+  return list
+end
+
+local function dequantise(o, given)
+  local weights = 1.0 * given.n_in * given.n_out * (o.active or o.experts or 1)
+  local function pass() return { vector_flops = 2 * weights, bytes = (adapters.NF4 + BYTES) * weights } end
+  return op.custom {
+    name = o.name .. "-16bit", dtype = given.dtype, forward = pass(), backward = pass(),
+    repeated_bytes = adapters.NF4 * weights,
+  }
+end
+
+--- Notes what runs beside a product of a layer. Returns the product.
+---@param p table      one GPU's share
+---@param o table      as share:column and its kin take it
+---@param given table  what the product's op was made of
+---@param cut "column"|"row"|"replicated"
+---@param base userdata  that op
+function adapters.attach(p, o, given, cut, base)
+  local t = p.tuning
+  if not (t and t.peft and p.group and cut) then return base end
+  local after = adapters_of(p, o, given, cut)
+  for _, one in ipairs(after) do added[one] = true end
+  quantised[base] = t.peft.kind == "qlora" or nil
+  beside[base] = { before = quantised[base] and { dequantise(o, given) } or {}, after = after }
+  return base
+end
+
+--- The ops with those that run beside them, as a new list.
+function adapters.expand(ops)
+  local list = {}
+  for _, one in ipairs(ops) do
+    local other = beside[one]
+    beside[one] = nil
+    table.move(other and other.before or {}, 1, other and #other.before or 0, #list + 1, list)
+    list[#list + 1] = one
+    table.move(other and other.after or {}, 1, other and #other.after or 0, #list + 1, list)
+  end
+  return list
+end
+
+--- Whether an op is an adapter's, which is trained.
+function adapters.is(one) return added[one] == true end
+
+--- Bytes of each frozen parameter of an op, where not as the op has it.
+function adapters.element(one) return quantised[one] and adapters.NF4 or nil end
+
+return adapters

@@ -1,0 +1,88 @@
+--- What questions ask of a strategy's axes.
+local strategy = require "tperf.describe.strategy"
+
+local axes = {}
+
+--- The strategy that arguments ask for: by name, or the first that has all the axes that they name.
+---@param given table  arguments
+function axes.asked(given)
+  if type(given) ~= "table" then return strategy.of "tensor" end
+  if given.strategy ~= nil then return strategy.of(given.strategy) end
+  for _, s in ipairs(strategy.all()) do
+    local has = true
+    for _, other in ipairs(strategy.all()) do
+      for _, name in ipairs(other.axis_names) do
+        has = has and (given[name] == nil or s.index[name] ~= nil)
+      end
+    end
+    if has then return s end
+  end
+  return strategy.of "tensor"
+end
+
+-- Each axis or option once, with the names of the strategies that have it.
+local function add(list, known, s, name, entry)
+  if not known[name] then
+    known[name] = entry
+    entry.name, entry.strategies = name, {}
+    list[#list + 1] = entry
+  end
+  table.insert(known[name].strategies, s.name)
+end
+
+--- All axes and options of all strategies, each once: what multiplies GPUs, options, what is folded.
+---@return table[] list  of { name =, axis = or option =, strategies = names }
+function axes.every()
+  local plain, options, folded, known = {}, {}, {}, {}
+  for _, s in ipairs(strategy.all()) do
+    for _, axis in ipairs(s.axes) do add(axis.folds and folded or plain, known, s, axis.name, { axis = axis }) end
+    for _, name in ipairs(s.option_names) do add(options, known, s, name, { option = s.options[name] }) end
+  end
+  table.move(options, 1, #options, #plain + 1, plain)
+  return table.move(folded, 1, #folded, #plain + 1, plain)
+end
+
+--- The names of all axes, and those that every configuration has.
+---@return string[]
+function axes.names()
+  local names = {}
+  for _, entry in ipairs(axes.every()) do names[#names + 1] = entry.axis and entry.name or nil end
+  names[#names + 1], names[#names + 2] = "pp", "dp"
+  return names
+end
+
+--- The size of an axis where none is given. share: the sizes of the axes before it.
+---@return integer  0: an axis that shards state does so over all replicas
+function axes.default(axis, model, share, rules)
+  if axis.default then return axis.default(model, share, rules) end
+  for _, what in ipairs(axis.cuts) do
+    if what == "state" then return 0 end
+  end
+  return 1
+end
+
+--- Whether an axis of this size is worth a word: one that shards state over all replicas is none of its own.
+---@return boolean
+function axes.shows(axis, size)
+  for _, what in ipairs(axis.cuts) do
+    if what == "state" then return size ~= nil and size > 0 end
+  end
+  return true
+end
+
+--- Says in a configuration what was chosen of a strategy's options.
+---@param c table       changed in place
+---@param asked table   option -> choice
+function axes.tell_options(c, s, asked)
+  for name, option in pairs(s.options) do
+    c[name] = asked[name] or not option.quiet and option.choices[1] or nil
+  end
+end
+
+--- Whether an axis matters to a model: those that experts alone are cut along do where there are some.
+---@return boolean
+function axes.matters(axis, model)
+  return model.experts ~= nil or not (axis.folds and axis.cuts[1] == "experts")
+end
+
+return axes

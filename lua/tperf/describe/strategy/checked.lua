@@ -1,0 +1,151 @@
+--- What blocks hand to a strategy's functions and what these return, checked between the two: both are a script's own,
+--- and a wrong value would fail far from where it came from, or not at all.
+local check = require "tperf.base.check"
+local is_op = require "tperf.core".op.is
+
+local checked = {}
+
+local MOST <const> = 1 << 31 -- of GPUs, shards and panels
+
+local function is_finite(value) return type(value) == "number" and value - value == 0 end
+
+local function is_count(value)
+  local integer = type(value) == "number" and math.tointeger(value)
+  return integer and integer >= 1 and integer <= MOST
+end
+
+-- A list whose items all pass, of the length that its items give.
+local function is_list(value, test)
+  if type(value) ~= "table" then return false end
+  local count = 0
+  for key, item in next, value do
+    if key ~= "name" and not (math.type(key) == "integer" and test(item)) then return false end
+    if key ~= "name" then count = count + 1 end
+  end
+  return count == rawlen(value)
+end
+
+local function is_text(value) return value == nil or type(value) == "string" end
+
+-- What attention sees: { heads, kv_heads, queries, shards, gather?, projected? }.
+local function is_cut(value)
+  if type(value) ~= "table" then return false end
+  for _, field in ipairs { "heads", "kv_heads", "queries", "shards" } do
+    local number = rawget(value, field)
+    if not is_finite(number) or number <= 0 then return false end
+  end
+  local projected = rawget(value, "projected")
+  return is_text(rawget(value, "gather"))
+    and (projected == nil or is_cut { heads = type(projected) == "table" and rawget(projected, "heads"),
+      kv_heads = type(projected) == "table" and rawget(projected, "kv_heads"), queries = 1, shards = 1 })
+end
+
+local OP = { test = is_op, what = "an op" }
+local OPS = { test = function(value) return is_list(value, is_op) end, what = "a list of ops" }
+local SIZE = { test = function(value) return is_finite(value) and value >= 0 end, what = "a number of at least 0" }
+local ROWS = { test = function(value) return is_finite(value) and value > 0 end, what = "a number above 0" }
+local CUT = { test = is_cut, what = "{ heads, kv_heads, queries, shards } with numbers above 0" }
+local COUNT = { test = is_count, what = "an integer from 1 to 2147483648" }
+local COUNTS = {
+  test = function(value) return is_list(value, is_count) and rawlen(value) > 0 end,
+  what = "a list of integers from 1 on",
+}
+
+local RESULTS = {
+  column = OP, row = OP, replicated = OP, norm = OP, router = OP, embedding = OP, head = OP, cross_entropy = OP,
+  inner_bias = OP, outer_bias = OP, scan = OPS, inner = SIZE, outer = SIZE, inner_tokens = ROWS, outer_tokens = SIZE,
+  heads = CUT, boundary = SIZE, sequence_shards = COUNT, panels = COUNTS,
+}
+
+-- What a block must give, and the further numbers that it may.
+local PRODUCT = { "n_in", "n_out" }
+local FIELDS = {
+  column = PRODUCT, row = PRODUCT, replicated = PRODUCT, head = PRODUCT, norm = { "width" },
+  router = { "width", "experts", "top_k" }, embedding = { "rows", "width" }, cross_entropy = { "vocab" },
+  scan = { "heads", "head_dim", "groups", "state", "chunk" }, inner_bias = { "width" }, outer_bias = { "width" },
+}
+local LOCAL = { n_in = "local_in", n_out = "local_out" } -- what one GPU has of it stands in its place
+local FURTHER = { "rows", "local_in", "local_out", "experts", "active" }
+local PLAIN = { inner = 1, outer = 1, heads = 1, inner_tokens = 0 } -- that take numbers: how many they must get
+
+local function refuse_result(s, name, expected, value)
+  check.fail("strategy '%s': %s returned %s, where %s must be", s.name, name, check.show(value), expected)
+end
+
+-- Sizes are integers, be it as floats; counts of what is computed need not be.
+local function check_number(cut, name, value)
+  if is_finite(value) and math.abs(value) <= 2 ^ 53 then return end
+  check.fail("share:%s: %s must be a number, got %s", cut, name, check.show(value))
+end
+
+local function check_fields(cut, o)
+  if type(o) ~= "table" then check.fail("share:%s needs a table of fields, got %s", cut, check.show(o)) end
+  for _, field in ipairs(FIELDS[cut]) do
+    local elsewhere = LOCAL[field] and o[LOCAL[field]] ~= nil
+    if not elsewhere then check_number(cut, "'" .. field .. "'", o[field]) end
+  end
+  for _, field in ipairs(FURTHER) do
+    if o[field] ~= nil then check_number(cut, "'" .. field .. "'", o[field]) end
+  end
+end
+
+--- A cut as blocks see it.
+---@param s table  the strategy
+---@param cut string
+---@return function
+function checked.cut(s, cut)
+  local f, result, plain = s[cut], RESULTS[cut], PLAIN[cut]
+  return function(share, first, second, ...)
+    if FIELDS[cut] then
+      check_fields(cut, first)
+    elseif plain then
+      if plain > 0 or first ~= nil then check_number(cut, "what it is of", first) end
+      if second ~= nil then check_number(cut, "the second number", second) end
+    end
+    local value = f(share, first, second, ...)
+    if not result.test(value) then refuse_result(s, cut, result.what, value) end
+    return value
+  end
+end
+
+-- Another function of a strategy's table, its result checked.
+local function with_result(s, name, f)
+  local result = RESULTS[name]
+  return function(...)
+    local value = f(...)
+    if not result.test(value) then refuse_result(s, name, result.what, value) end
+    return value
+  end
+end
+
+local function exchange(s, f)
+  return function(...)
+    local before, after = f(...)
+    for _, list in ipairs { before or false, after or false } do
+      if not OPS.test(list) then refuse_result(s, "exchange", "two lists of ops", list or nil) end
+    end
+    return before, after
+  end
+end
+
+local function admits(s, axis, f)
+  return function(...)
+    local admitted, reason = f(...)
+    local name = ("admits of axis '%s'"):format(axis.name)
+    if type(admitted) ~= "boolean" then refuse_result(s, name, "true, or false and a reason", admitted) end
+    if not admitted and not is_text(reason) then refuse_result(s, name, "false and a text", reason) end
+    return admitted, reason
+  end
+end
+
+--- Puts checks around the functions of a strategy that the library calls itself.
+---@param s table
+function checked.install(s)
+  for _, name in ipairs { "boundary", "sequence_shards", "panels" } do
+    if s[name] then s[name] = with_result(s, name, s[name]) end
+  end
+  if s.exchange then s.exchange = exchange(s, s.exchange) end
+  for _, axis in ipairs(s.axes) do axis.admits = admits(s, axis, axis.admits) end
+end
+
+return checked

@@ -1,0 +1,131 @@
+--- Tensor and context parallelism (tp x cp; tp+cp in arXiv 2410.00273): like tensor, with the sequence cut by cp and
+-- ulysses everywhere; weights are replicated over both. How attention comes by the keys and values of the other GPUs of
+-- cp is the option cp_kind:
+--   all_gather   they are gathered before each pass (Llama 3, arXiv 2407.21783, section 3.3.2)
+--   ring         they pass from GPU to GPU while attention works on those at hand (arXiv 2310.01889)
+--   all_to_all   every GPU gets all tokens of a part of the heads instead (DeepSpeed-Ulysses, arXiv 2309.14509)
+-- ulysses is an axis of its own for the last, inside cp: both nested are USP (arXiv 2405.07719). The tokens that a GPU
+-- has come from both ends of the sequence, so that causal masks leave each as much to do.
+local fitting = require "tperf.describe.strategy.fitting"
+local op = require "tperf.describe.op"
+local tensor = require "tperf.describe.strategy.tensor"
+
+local context = {
+  name = "context",
+  extends = "tensor",
+  summary = "tensor x context parallelism, keys and values gathered, in a ring or by all-to-all",
+  attention = { "flash", "unfused" },
+  gradient_axes = { "cp", "ulysses" },
+  options = {
+    cp_kind = { axis = "cp", choices = { "all_gather", "ring", "all_to_all" } },
+    moe_dispatcher = fitting.options.moe_dispatcher, overlap_tp = fitting.options.overlap_tp,
+  },
+  same_as = { strategy = "tensor", without = { "cp" } },
+}
+
+-- GPUs of ulysses, and of cp where it is all-to-all too: so many parts the heads are in while attention works.
+local function parts_of_heads(p)
+  return (p.ulysses or 1) * (p.cp_kind == "all_to_all" and p.cp or 1)
+end
+
+-- Whether attention leaves the heads of tp so many parts.
+local function cuts_heads(m, p)
+  local parts = parts_of_heads(p)
+  if not m.heads or m.heads // p.tp % parts == 0 then return true end
+  return false, ("does not divide the %d heads that tp leaves"):format(m.heads // p.tp)
+end
+
+local function leaves_tokens(m, parts)
+  if m.seq // parts < 128 then return false, "leaves fewer than 128 tokens" end
+  return true
+end
+
+context.axes = {
+  {
+    name = "tp", meaning = "tensor parallelism: heads and features", cuts = { "features", "weights", "experts" },
+    admits = function(m, p, rules)
+      local fits, reason = fitting.cuts(m, p.tp, rules, true)
+      if not fits then return false, reason end
+      if m.hidden // p.tp < 128 then return false, "leaves fewer than 128 features" end
+      return true
+    end,
+  },
+  {
+    name = "cp", meaning = "context parallelism: the sequence", cuts = { "tokens" },
+    admits = function(m, p)
+      local fits, reason = leaves_tokens(m, p.cp)
+      if not fits then return false, reason end
+      return cuts_heads(m, { tp = p.tp, cp = p.cp, cp_kind = p.cp_kind })
+    end,
+  },
+  {
+    name = "ulysses", meaning = "context parallelism by all-to-all, inside cp", cuts = { "tokens" },
+    said = { search = "1" },
+    tries = function() return { 1 } end,
+    admits = function(m, p, rules)
+      if p.ulysses > 1 and not rules.layers_from_description then return false, "is not in the published model" end
+      local fits, reason = leaves_tokens(m, (p.cp or 1) * p.ulysses)
+      if not fits then return false, reason end
+      return cuts_heads(m, p)
+    end,
+  },
+  fitting.expert_features { "tp", "cp", "ulysses", "dp" },
+  fitting.experts { "tp", "cp", "ulysses", "dp" },
+  fitting.shards { "cp", "ulysses", "dp" },
+}
+
+function context.sequence_shards(p) return p.tp * p.cp * (p.ulysses or 1) end
+
+function context.outer_bias(p, o)
+  if o.after_attention and not p.rules.context_biases_alike then
+    return op.bias { name = o.name, tokens = p:inner_tokens(), width = o.width // p.tp }
+  end
+  return op.bias {
+    name = o.name, tokens = p:outer_tokens(), width = o.width,
+    parameter_grad = p.rules.small_gradients_reduced and "tp" or nil,
+  }
+end
+
+--- Where key and value heads are fewer than the parts of the heads, several GPUs get the same ones.
+function context.heads(p, heads, kv_heads)
+  local cut = tensor.heads(p, heads, kv_heads)
+  if p.mode == "decode" then return cut end
+  local parts = parts_of_heads(p)
+  if parts > 1 then
+    local ring = p.cp_kind == "all_to_all" and 1 or p.cp
+    cut = {
+      heads = fitting.split(p, cut.heads, parts, "ulysses", "heads"), kv_heads = math.max(cut.kv_heads // parts, 1),
+      queries = p.seq // ring, shards = ring, gather = ring > 1 and "cp" or nil, projected = cut,
+    }
+  end
+  cut.ring = p.cp_kind == "ring"
+  return cut
+end
+
+-- The axes of all-to-alls around attention.
+local function exchanging(p)
+  local list = {}
+  if (p.ulysses or 1) > 1 then list[1] = { axis = "ulysses", gpus = p.ulysses } end
+  if p.cp_kind == "all_to_all" and p.cp > 1 then list[#list + 1] = { axis = "cp", gpus = p.cp } end
+  return list
+end
+
+--- One all-to-all of queries, keys and values before attention, one of its result after it, 16-bit numbers: what each
+--- GPU holds of them before it, which is as much as it holds after it where every key head is somewhere once.
+function context.exchange(p, cut, shape)
+  local before, after = {}, {}
+  local value, tokens = shape.value_dim or shape.head_dim, p.micro_batch * cut.queries
+  for i, one in ipairs(p.mode == "decode" and {} or exchanging(p)) do
+    local function all_to_all(name, width)
+      return op.collective {
+        name = i == 1 and name or name .. "-" .. one.axis, kind = "all_to_all", axis = one.axis,
+          bytes = 2.0 * tokens * width,
+      }
+    end
+    before[i] = all_to_all("scatter-heads", cut.heads * shape.head_dim + cut.kv_heads * (shape.head_dim + value))
+    table.insert(after, 1, all_to_all("gather-heads", cut.heads * value))
+  end
+  return before, after
+end
+
+return context

@@ -1,0 +1,132 @@
+--- What fits how many GPUs: divisions that strategies share. The published solver rounds down what does not divide;
+-- the default rules refuse it, by the names of the block, the op and the size.
+local divisors = require "tperf.base.divisors"
+local refusal = require "tperf.base.refusal"
+
+local fitting = {}
+
+--- width / n, of which `name` is the op.
+function fitting.split(p, width, n, axis, name)
+  if width % n ~= 0 and p.rules.columns_gather then
+    refusal.raise("block '%s', op '%s': a size of %d is not divided by %s = %d", p.block or "?", name, width, axis, n)
+  end
+  return width // n
+end
+
+--- Whether n GPUs can hold `heads`: an equal number each, or a copy of one on each of several GPUs.
+local function holds(heads, n)
+  return heads % n == 0 or n % heads == 0
+end
+
+--- How many of `heads` each of n GPUs has: heads / n, or one, of which n / heads GPUs have a copy.
+function fitting.replicated(p, heads, n, what)
+  if not holds(heads, n) and p.rules.columns_gather then
+    refusal.raise("block '%s': %s = %d neither divides the %d GPUs nor is divided by them", p.block or "?", what,
+      heads, n)
+  end
+  return math.max(heads // n, 1)
+end
+
+--- Rows of a table on each of n GPUs, the last of which may be padded.
+function fitting.padded(rows, n)
+  return (rows + n - 1) // n
+end
+
+--- Whether what the layers of a model are made of can be cut n ways by heads and features.
+---@return boolean fits
+---@return string? reason
+---@param own boolean?  experts are cut along an axis of their own
+function fitting.cuts(m, n, rules, own)
+  if m.heads and m.heads % n ~= 0 then return false, ("does not divide the %d heads"):format(m.heads) end
+  if m.hidden % n ~= 0 then return false, ("does not divide the hidden size of %d"):format(m.hidden) end
+  if not rules.columns_gather then return true end
+  if m.heads and not m.mla and not holds(m.kv_heads, n) then
+    return false, ("neither divides the %d key and value heads nor is divided by them"):format(m.kv_heads)
+  end
+  if m.ffn and m.ffn % n ~= 0 then return false, ("does not divide the MLP's width of %d"):format(m.ffn) end
+  local e, s, recurrent = m.experts, m.mamba, m.delta and m.delta.value_heads or m.mamba1 and m.mamba1.inner
+  local routed = e and not own and e.ffn or n
+  if e and (routed % n ~= 0 or e.shared > 0 and (e.shared_ffn or e.ffn) % n ~= 0) then
+    local width = routed % n ~= 0 and routed or e.shared_ffn or e.ffn
+    return false, ("does not divide an expert's width of %d"):format(width)
+  end
+  if s and s.heads % n ~= 0 then return false, ("does not divide the Mamba layers' %d heads"):format(s.heads) end
+  if recurrent and recurrent % n ~= 0 then
+    return false, m.delta and ("does not divide the delta net layers' %d heads"):format(recurrent)
+      or ("does not divide the Mamba layers' %d features"):format(recurrent)
+  end
+  if m.delta and not holds(m.delta.heads, n) then
+    return false, ("neither divides the delta net layers' %d heads of keys nor is divided by them"):format(
+      m.delta.heads)
+  end
+  if s and not holds(s.groups, n) then
+    return false, ("neither divides the Mamba layers' %d groups nor is divided by them"):format(s.groups)
+  end
+  return true
+end
+
+-- Why experts cannot be cut or spread over more than one GPU; nil: they can.
+local function without_experts(m, rules)
+  return not (m.experts and rules.layers_from_description) and "has no experts to spread" or nil
+end
+
+--- How many GPUs cut each expert, as tp cuts other products: as many as tp, or one, which has the expert whole
+--- (Megatron-Core's expert-tensor-parallel size).
+---@param over string[]  the axes that it folds over
+function fitting.expert_features(over)
+  return {
+    name = "etp", cuts = { "experts" }, folds = over, meaning = "GPUs that cut each expert",
+    said = { search = "1 and tp", train = "tp" },
+    default = function(m, p, rules) return without_experts(m, rules) and 1 or p.tp end,
+    tries = function(m, p, rules) return (without_experts(m, rules) or p.tp == 1) and { 1 } or { 1, p.tp } end,
+    admits = function(m, p, rules)
+      if p.etp == 1 then return true end
+      local reason = without_experts(m, rules)
+      if reason then return false, reason end
+      if m.experts.ffn % p.etp ~= 0 then
+        return false, ("does not divide an expert's width of %d"):format(m.experts.ffn)
+      end
+      if p.sequence_parallel == false and math.max(p.tp, p.etp) % math.min(p.tp, p.etp) ~= 0 then
+        return false,
+          ("neither divides tp = %d nor is divided by it, as without sequence_parallel it must"):format(p.tp)
+      end
+      return true
+    end,
+  }
+end
+
+--- The axis over which experts are spread; 1 for models without experts.
+---@param over string[]  the axes that it folds over
+function fitting.experts(over)
+  return {
+    name = "ep", cuts = { "experts" }, folds = over,
+    meaning = "expert parallelism: GPUs that share the experts",
+    tries = function(m, _, rules) return without_experts(m, rules) and { 1 } or divisors.of(m.experts.count) end,
+    admits = function(m, p, rules)
+      if p.ep == 1 then return true end
+      local reason = without_experts(m, rules)
+      if reason then return false, reason end
+      if m.experts.count % p.ep ~= 0 then return false, ("does not divide the %d experts"):format(m.experts.count) end
+      return true
+    end,
+  }
+end
+
+--- How tokens come to their experts, see tperf/describe/arch/dispatch.lua; and what of tensor parallelism's collectives runs
+--- beside its products, see tensor.lua.
+fitting.options = {
+  moe_dispatcher = { axis = "ep", choices = { "alltoall", "allgather", "deepep", "hybridep" }, quiet = true },
+  overlap_tp = { axis = "tp", choices = { "bulk", "none", "ring", "async" }, quiet = true },
+}
+
+--- The axis over which ZeRO shards the state of a part of the replicas: hybrid shards (HSDP). 0: over all of them.
+---@param over string[]  the axes that it folds over
+function fitting.shards(over)
+  return {
+    name = "shard", cuts = { "state" }, folds = over, meaning = "replicas that ZeRO shards over: hybrid shards",
+    said = { search = "all", train = "all" },
+    tries = function() return { 0 } end, admits = function() return true end,
+  }
+end
+
+return fitting

@@ -1,0 +1,287 @@
+--- tperf.strategy: how one layer is cut over GPUs. A strategy is a table, see tensor.lua for a short one:
+--   name, summary    what messages call it; a line for lists
+--   extends          the strategy that has what this table leaves out (context.lua extends tensor)
+--   axes             a list of { name =, meaning =, admits = function(model, share, rules) -> true | false, reason }:
+--                    the ways of cutting a layer, in the order in which the search tries sizes. `share` has this
+--                    axis and those before it. Only sizes that divide the number of GPUs are asked about. Further:
+--                      cuts      what it cuts: "weights" (all but experts'), "experts", "batch", "state" (what ZeRO
+--                                shards); { "weights", "experts" }. Axes that do not cut a weight replicate it: its
+--                                gradients are reduced over them. "tokens" and "features" say what becomes of
+--                                activations, for readers
+--                      folds     { "tp", "dp" … }: its groups are made of the GPUs of these axes, neighbours first; it
+--                                adds no GPUs. Such an axis cuts experts or state, and comes after those it folds over
+--                      experts   true: short for cuts = { "experts" }, folds = { "dp" }
+--                      apart     gradients are reduced over it on their own, after the other replicas', in so many of
+--                                their bytes: 0.25 where they are compressed to a quarter (1 at most)
+--                      default   function(model, share, rules) -> its size where none is given (1)
+--                      tries     function(model, share, rules) -> the sizes that a search tries (all that divide)
+--                      said      { search =, train = }: what help says of these two
+--   sequence_shards  function(share) -> integer: what must divide the sequence (rule shards_divide_sequence)
+--   panels           function(model, share, rules) -> list of integers to try; nil: no panels
+--   gradient_axes    the axes that cut no weights, for axes that do not say what they cut
+--   same_as          { strategy =, without = { axis … } }: what it is where one of these is 1; searches of both leave
+--                    that case to the other
+--   attention        the variants of attention it can cut
+--   boundary         function(share, width) -> elements that a micro-batch sends to the next pipeline stage
+--   exchange         function(share, cut, shape) -> ops before, ops after attention's kernels; nil: none. cut: what
+--                    heads returned; shape: kv_heads, head_dim, value_dim
+--   serves           false: it cuts sequences, and so nothing of a step of one token (true)
+--   options          { cp_kind = { axis = "cp", choices = { "all_gather", "ring" … } } }: named choices about an axis
+--                    that its functions find in the share, the first where none is given; searches take a list of them.
+--                    quiet = true: configurations tell it only where it was asked for
+--   trains           false: searches of "all" strategies leave it out (true)
+--   features         the axis that cuts heads and features
+--   column, row, replicated, norm, heads, router, scan, embedding, head, cross_entropy   cuts, see below
+--   inner, outer, inner_tokens, outer_tokens, inner_bias, outer_bias                     cuts, see below
+-- Its cuts are methods of the share that blocks call. "Outer" is the residual stream as it lies between blocks,
+-- "inner" what lies between a column and a row product:
+--   share:column{ name, n_in, n_out }  outer -> inner     share:row{ name, n_in, n_out }         inner -> outer
+--   share:norm{ name, width }          outer -> outer     share:replicated{ name, n_in, n_out }  outer -> outer
+--   share:embedding{ name, rows, width } -> outer         share:head{ name, n_in, n_out }        outer -> logits
+--   share:cross_entropy{ name, vocab }                    share:router{ name, width, experts, top_k }
+--   share:scan{ name, heads, head_dim, groups, state, chunk } -> a list of ops
+--   share:heads(n, kv_heads) -> { heads, kv_heads, queries, shards, gather, projected }
+--     what attention sees; projected: the same of the products before it, where an exchange lies between
+--   share:inner(width), share:outer(width) -> how many elements one GPU holds
+--   share:inner_tokens(), share:outer_tokens() -> how many rows
+--   share:inner_bias{ name, width }    share:outer_bias{ name, width, after_attention }  as kernels of their own
+-- Products take further: bias; input_kept_elsewhere (another op keeps the same input); local_out, local_in (what one
+-- GPU has of n_out, n_in); gathered (another column product gathers the same input); partial (the next row product
+-- sums up both); rows (on this GPU, in place of the stream's); experts, active (see op.grouped_linear); tied,
+-- weights_elsewhere; parts (the products that are fused in it, { q = 32, k = 8, v = 8 }: how wide each is). Norms:
+-- root_mean_square, parameters, input_kept_elsewhere.
+local check = require "tperf.base.check"
+local checked = require "tperf.describe.strategy.checked"
+local core = require "tperf.core"
+local refusal = require "tperf.base.refusal"
+
+local strategy = {}
+
+local known, order = {}, {}
+
+local MOST_AXES <const> = 10 -- beside dp and pp
+
+local axis_schema = {
+  name = check.string(), meaning = check.string { optional = true }, admits = check.func(),
+  experts = check.boolean { default = false },
+  cuts = check.list(check.choice { { "tokens", "features", "weights", "experts", "batch", "state" } },
+    { optional = true }),
+  folds = check.list(check.string(), { optional = true, min = 1 }),
+  apart = check.number { above = 0, max = 1, optional = true },
+  default = check.func { optional = true }, tries = check.func { optional = true },
+  said = check.record_of({ search = check.string { optional = true }, train = check.string { optional = true } },
+    { optional = true }),
+}
+local schema = {
+  name = check.string(), extends = check.any { optional = true }, summary = check.string { optional = true },
+  exchange = check.func { optional = true },
+  axes = check.list(check.record_of(axis_schema), { min = 1, max = MOST_AXES }),
+  sequence_shards = check.func(), panels = check.func { optional = true },
+  gradient_axes = check.list(check.string(), { default = {} }),
+  same_as = check.record_of({
+    strategy = check.string(), without = check.list(check.string(), { min = 1 }),
+  }, { optional = true }),
+  attention = check.list(check.string(), { default = { "flash" } }), boundary = check.func(),
+  options = check.any { optional = true },
+  features = check.string { optional = true }, serves = check.boolean { default = true },
+  trains = check.boolean { default = true },
+}
+local cuts = {
+  "column", "row", "replicated", "inner", "outer", "inner_tokens", "outer_tokens", "inner_bias", "outer_bias", "norm",
+  "heads", "router", "scan", "embedding", "head", "cross_entropy",
+}
+local is_cut = {}
+for _, cut in ipairs(cuts) do
+  schema[cut] = check.func { optional = true }
+  is_cut[cut] = true
+end
+
+-- Axes that every configuration has; a strategy's own must not be called so.
+local reserved = { dp = true, pp = true }
+
+-- The table with what it leaves out, as the strategy that it extends has it.
+local function extended(given)
+  if type(given) ~= "table" or given.extends == nil then return given end
+  local base, whole = strategy.of(given.extends), {}
+  for field in pairs(schema) do whole[field] = base[field] end
+  for field, value in pairs(given) do whole[field] = value end
+  return whole
+end
+
+-- What an axis cuts, as the core counts it.
+local CUTS <const> = { weights = 1, experts = 2, batch = 4, state = 16 }
+
+local function bits_of(list, value)
+  local bits = 0
+  for _, name in ipairs(list) do bits = bits | (value[name] or 0) end
+  return bits
+end
+
+-- What an axis cuts and folds over, said in full.
+local function complete(s, axis)
+  local replicates = false
+  for _, name in ipairs(s.gradient_axes) do replicates = replicates or name == axis.name end
+  if axis.experts then axis.cuts, axis.folds = axis.cuts or { "experts" }, axis.folds or { "dp" } end
+  axis.cuts = axis.cuts or replicates and { "tokens" } or { "weights", "experts" }
+end
+
+-- The axes as rows of the core's grid, each with its bit.
+local function grid_of(s)
+  local bit, rows = { dp = 1 }, {}
+  for i, axis in ipairs(s.axes) do
+    bit[axis.name] = 1 << (i + 1)
+    for _, name in ipairs(axis.folds or {}) do
+      if not bit[name] then
+        check.fail("tperf.strategy '%s': axis '%s' folds over '%s', which is no axis before it", s.name, axis.name,
+          name)
+      end
+    end
+    rows[i] = {
+      name = axis.name, cuts = bits_of(axis.cuts, CUTS), folds = bits_of(axis.folds or {}, bit),
+      apart = axis.apart or 0,
+    }
+  end
+  return core.grid(rows)
+end
+
+local option_schema = {
+  axis = check.string(), choices = check.list(check.string(), { min = 1 }), quiet = check.boolean { default = false },
+}
+
+-- A copy of the options, checked. own: they are the strategy's own; else those about axes that it replaces are
+-- left out.
+local function options_of(s, index, own)
+  local options = {}
+  for name, option in next, type(s.options) == "table" and s.options or {} do
+    if not own and not index[option.axis] then goto next end
+    options[name] = check.record(("tperf.strategy '%s': option '%s'"):format(s.name, tostring(name)), option,
+      option_schema)
+    if type(name) ~= "string" or index[name] or not index[options[name].axis] then
+      check.fail("tperf.strategy '%s': option '%s' must be about one of its axes, and not be called like one", s.name,
+        tostring(name))
+    end
+    ::next::
+  end
+  return options
+end
+
+local function prepare(given)
+  local s = check.record("tperf.strategy", extended(given), schema)
+  local index = {}
+  s.axis_names = {}
+  for i, axis in ipairs(s.axes) do
+    if reserved[axis.name] or index[axis.name] then
+      check.fail("tperf.strategy '%s': two axes are called '%s'", s.name, axis.name)
+    end
+    index[axis.name], s.axis_names[i] = i, axis.name
+    complete(s, axis)
+  end
+  for _, name in ipairs(s.gradient_axes) do
+    if not index[name] then check.fail("tperf.strategy '%s': no axis '%s' to reduce gradients over", s.name, name) end
+  end
+  s.index, s.grid = index, grid_of(s)
+  s.options = options_of(s, index, type(given) == "table" and rawget(given, "options") ~= nil)
+  s.option_names = check.names(s.options)
+  checked.install(s)
+  local methods = {}
+  s.share_metatable = { -- so that a share finds the cuts as methods
+    __index = function(share, key)
+      local value = s[key]
+      if not is_cut[key] then return value end
+      if value == nil then
+        refusal.raise("strategy '%s' does not cover block '%s': it has no cut '%s'", s.name, share.block or "?", key)
+      end
+      methods[key] = methods[key] or checked.cut(s, key)
+      return methods[key]
+    end,
+  }
+  return s
+end
+
+--- Makes a strategy known by its name, so that searches find it.
+---@param given table  as described above
+---@return table strategy
+function strategy.define(given)
+  local s = prepare(given)
+  if known[s.name] then check.fail("tperf.strategy: '%s' is already defined", s.name) end
+  known[s.name] = s
+  order[#order + 1] = s
+  return s
+end
+
+--- All strategies, in the order of their definition.
+function strategy.all()
+  return table.move(order, 1, #order, 1, {})
+end
+
+--- Their names, in the same order.
+---@return string[]
+function strategy.names()
+  local names = {}
+  for i, s in ipairs(order) do names[i] = s.name end
+  return names
+end
+
+--- A strategy by name, or one that strategy.define returned.
+function strategy.of(value)
+  if type(value) == "table" and known[value.name] == value then return value end
+  local found = type(value) == "string" and known[value]
+  if not found then
+    check.fail("unknown strategy %s%s; there are: %s", check.show(value), check.suggest(value, strategy.names()),
+      table.concat(strategy.names(), ", "))
+  end
+  return found
+end
+
+--- A name, a list of names, or "all", as a list of strategies without repetition.
+function strategy.list(value)
+  if value == "all" or type(value) == "table" and #value == 1 and value[1] == "all" then
+    local list = {}
+    for _, s in ipairs(order) do list[#list + 1] = s.trains and s or nil end
+    return list
+  end
+  if type(value) ~= "table" or value.name then return { strategy.of(value) } end
+  local list, seen = {}, {}
+  for i, item in ipairs(value) do
+    list[i] = strategy.of(item)
+    if seen[list[i]] then check.fail("strategy '%s' is named twice", list[i].name) end
+    seen[list[i]] = true
+  end
+  if #list == 0 then check.fail("'strategy' is an empty list") end
+  return list
+end
+
+--- One GPU's share of a layer: what blocks are given.
+---@param s table  the strategy
+---@param model table
+---@param micro_batch integer  sequences
+---@param sizes integer[]  of the strategy's axes
+---@param rules table  a set of rules, as tperf.rules gives it
+---@param options table?  further fields:
+---  group              the record of model:groups() that the layer belongs to
+---  attention          "flash", "unfused", "recompute", "summa"
+---  recompute          "none", "selective" (attention between its projections), "full"
+---  sequence_parallel  whether the stream is cut by tokens over tp (true; false for decode)
+---  mode               "train", "prefill", "decode"
+---  seq                new tokens of each sequence (the model's seq), and context: tokens before them, in the cache
+---  ep                 GPUs that experts are spread over
+---  dtype, weight_dtype, kv_dtype   "bf16"; matrix_dtype: in which products with weights multiply (dtype)
+---  expert_dtype, expert_matrix_dtype   the same of routed experts, where they differ
+function strategy.share(s, model, micro_batch, sizes, rules, options)
+  local share = {
+    micro_batch = micro_batch, seq = model.seq, rules = rules, ep = 1,
+    attention = "flash", recompute = "none", mode = "train", context = 0,
+  }
+  for name, value in pairs(options or {}) do share[name] = value end
+  share.tokens = micro_batch * share.seq
+  if share.sequence_parallel == nil then share.sequence_parallel = share.mode ~= "decode" end
+  for i, name in ipairs(s.axis_names) do share[name] = sizes[i] or share[name] end
+  for name, option in pairs(s.options) do share[name] = share[name] or option.choices[1] end
+  return setmetatable(share, s.share_metatable)
+end
+
+for _, name in ipairs { "tensor", "summa", "context", "stationary" } do
+  strategy.define(require("tperf.strategy." .. name)).built_in = true -- not a script's
+end
+
+return strategy

@@ -1,0 +1,223 @@
+--- Tensor parallelism in one dimension (Megatron-LM, arXiv 1909.08053), with sequence parallelism between (arXiv
+-- 2205.05198; tp1d in arXiv 2410.00273). Heads, features and the vocabulary are cut by tp; the residual stream by
+-- tokens. With share.sequence_parallel = false every GPU holds the whole stream, and all-reduces take the place of
+-- gathers and scatters. Where tp is a multiple of kv_heads, key and value heads are replicated.
+-- The cuts know cp as well, for strategy context: the tokens of all products are those of one shard of the sequence.
+local adapters = require "tperf.describe.strategy.adapters"
+local fitting = require "tperf.describe.strategy.fitting"
+local op = require "tperf.describe.op"
+
+local tensor = {
+  name = "tensor",
+  summary = "one-dimensional tensor parallelism (Megatron-LM), sequence-parallel norms",
+  attention = { "flash", "unfused", "recompute" },
+  features = "tp",
+  options = fitting.options,
+}
+
+tensor.axes = {
+  {
+    name = "tp", meaning = "tensor parallelism: heads and features", cuts = { "features", "weights", "experts" },
+    admits = function(m, p, rules)
+      local fits, reason = fitting.cuts(m, p.tp, rules, true)
+      if not fits then return false, reason end
+      local width = (rules.one_minimum_width and 1 or 3) * m.hidden // p.tp
+      if width < 128 then return false, "leaves fewer than 128 features" end
+      return true
+    end,
+  },
+  fitting.expert_features { "tp", "dp" },
+  fitting.experts { "tp", "dp" },
+  fitting.shards { "dp" },
+}
+
+function tensor.sequence_shards(p) return p.tp end
+
+-- Beside which products the collectives of tp run, the option overlap_tp:
+--   bulk   in the backward pass, gathering a column product's input and reducing its gradient run beside its products,
+--          as Megatron-LM does by itself
+--   none   they wait for each other
+--   ring   TransformerEngine's user buffers (tp_comm_overlap): inputs are gathered in a ring of as many chunks as GPUs
+--          while those at hand are multiplied, forward and of gradients; results are reduced in four chunks; the rest
+--          as in bulk
+--   async  PyTorch's async tensor parallelism (torch.distributed._symmetric_memory): in the forward pass, products that
+--          follow a gather or are followed by a reduce-scatter are cut into as many chunks as GPUs. Backward, sums and
+--          second uses stand between (its announcement: up to 20 % of forward passes of Llama 3 70B, 8 % of steps), so
+--          that it is as in bulk
+-- The last two need the stream cut by tokens.
+local CHUNKED <const> = { ring = true, async = true }
+
+-- Says so in a product that is no expert's. The head's is never cut: both leave it to PyTorch.
+local function overlap_of(p, o, given)
+  if o.experts then return end
+  given.overlap = p.overlap_tp ~= "none"
+  if CHUNKED[p.overlap_tp] and p.sequence_parallel and not o.is_head then
+    given.chunks, given.pipelined = p[p.features], p.overlap_tp == "ring"
+  end
+end
+
+-- GPUs that cut a sequence: a single token is whole on each of them, and they share its keys out.
+local function shards_of(p) return p.mode == "decode" and 1 or (p.cp or 1) * (p.ulysses or 1) end
+
+-- Rows of the products, and of the residual stream.
+local function whole(p) return p.micro_batch * (p.seq // shards_of(p)) end
+
+local function shard(p)
+  return p.sequence_parallel and p.micro_batch * (p.seq // (p.tp * shards_of(p))) or whole(p)
+end
+
+-- Products of experts are cut over an axis of their own, which their share names.
+local function split(p, width, o) return fitting.split(p, width, p[p.features], p.features, o.name) end
+
+-- The axis over which what a shard of the stream computed has to be summed, if there are shards.
+local function shards_axis(p) return p.sequence_parallel and "tp" or nil end
+
+--- Rows that a product works on: the stream's, or those that come of `rows` on each GPU.
+function tensor.inner_tokens(p, rows)
+  if not rows then return whole(p) end
+  return p.sequence_parallel and rows * p[p.features] or rows
+end
+tensor.outer_tokens = shard
+
+-- cut: "column", "row" or "replicated"
+local function product(p, o, given, cut)
+  given.name, given.bias, given.input_kept_elsewhere = o.name, o.bias, o.input_kept_elsewhere
+  given.dtype, given.weight_dtype, given.matrix_dtype = p.dtype, p.weight_dtype, p.matrix_dtype
+  if o.experts then
+    given.experts, given.active = o.experts, o.active
+    given.weight_dtype = p.expert_dtype or p.weight_dtype
+    given.matrix_dtype = p.expert_matrix_dtype or p.matrix_dtype
+    return adapters.attach(p, o, given, cut, op.grouped_linear(given))
+  end
+  given.tied, given.weights_elsewhere = o.tied, o.weights_elsewhere
+  return adapters.attach(p, o, given, cut, op.linear(given))
+end
+
+function tensor.column(p, o)
+  local rows, axis = o.rows or shard(p), p.features
+  local given = { tokens = tensor.inner_tokens(p, o.rows), n_in = o.n_in, n_out = o.local_out or split(p, o.n_out, o) }
+  if not p.rules.columns_gather then
+    given.input_grad = axis
+  elseif o.gathered then -- the product that gathered it sums up the gradient, too
+    given.shard = rows
+  elseif p.sequence_parallel then
+    given.shard, given.gather, given.input_grad = rows, axis, axis
+    overlap_of(p, o, given)
+  else
+    given.input_grad_all_reduce = axis
+    overlap_of(p, o, given)
+  end
+  return product(p, o, given, "column")
+end
+
+function tensor.row(p, o)
+  local axis = p.features
+  local given = {
+    tokens = tensor.inner_tokens(p, o.rows), n_in = o.local_in or split(p, o.n_in, o), n_out = o.n_out,
+  }
+  if not p.rules.columns_gather then
+    given.reduce_scatter = axis
+  elseif not o.partial then -- else the next row product's output joins it before they are summed
+    given[p.sequence_parallel and "reduce_scatter" or "all_reduce"] = axis
+    given.output_grad = p.sequence_parallel and axis or nil
+    overlap_of(p, o, given)
+    given.output_shard = p.sequence_parallel and (o.rows or shard(p)) or nil
+  end
+  given.bias_grad = o.bias and p.sequence_parallel and axis or nil
+  return product(p, o, given, "row")
+end
+
+function tensor.replicated(p, o)
+  local given = { tokens = o.rows or shard(p), n_in = o.n_in, n_out = o.n_out, parameter_grad = shards_axis(p) }
+  return product(p, o, given, "replicated")
+end
+
+function tensor.router(p, o)
+  return op.router {
+    name = o.name, tokens = shard(p), width = o.width, experts = o.experts, top_k = o.top_k, bias = o.bias,
+    parameter_grad = shards_axis(p), dtype = p.dtype,
+  }
+end
+
+--- The scan of this GPU's rows; where the sequence is cut, every GPU's last state goes to the others (arXiv 2405.21060,
+--- section 8.2).
+function tensor.scan(p, o)
+  local ops = {
+    op.scan {
+      name = o.name, batch = p.micro_batch, seq = p.seq // shards_of(p), heads = o.heads, head_dim = o.head_dim,
+      groups = o.groups, state = o.state, chunk = o.chunk, step = p.mode == "decode", dtype = p.dtype,
+    },
+  }
+  if shards_of(p) > 1 then
+    ops[2] = op.collective {
+      name = "states", kind = "all_gather", axis = "cp", bytes = 4.0 * p.micro_batch * o.heads * o.head_dim * o.state,
+      share = true,
+    }
+  end
+  return ops
+end
+
+function tensor.inner(p, width) return 1.0 * whole(p) * split(p, width, { name = "inner" }) end
+
+function tensor.outer(p, width) return 1.0 * shard(p) * width end
+
+function tensor.inner_bias(p, o)
+  return op.bias { name = o.name, tokens = whole(p), width = o.width // p.tp }
+end
+
+function tensor.outer_bias(p, o)
+  return op.bias {
+    name = o.name, tokens = p.rules.outer_bias_on_shard and shard(p) or whole(p), width = o.width,
+    parameter_grad = p.rules.small_gradients_reduced and "tp" or nil,
+  }
+end
+
+function tensor.norm(p, o)
+  local given = {
+    name = o.name, tokens = shard(p), width = o.width, dtype = p.dtype, root_mean_square = o.root_mean_square,
+    parameters = o.parameters, input_kept_elsewhere = o.input_kept_elsewhere,
+  }
+  if p.rules.columns_gather then
+    given.parameter_grad = shards_axis(p)
+  else
+    given.gather, given.gathered_tokens = "tp", whole(p)
+    given.parameter_grad = p.rules.small_gradients_reduced and "tp" or nil
+  end
+  return op.norm(given)
+end
+
+--- kv_heads: absent when there are as many as heads.
+function tensor.heads(p, heads, kv_heads)
+  return {
+    heads = split(p, heads, { name = "heads" }), kv_heads = fitting.replicated(p, kv_heads or heads, p.tp, "kv_heads"),
+    queries = p.seq // shards_of(p), shards = shards_of(p), gather = p.cp and shards_of(p) > 1 and "cp" or nil,
+    key_shards = p.mode == "decode" and p.cp or 1, key_axis = "cp",
+  }
+end
+
+function tensor.embedding(p, o)
+  return op.embedding {
+    name = o.name, tokens = whole(p), rows = fitting.padded(o.rows, p.tp), width = o.width, tied = o.tied,
+    dtype = p.dtype, weight_dtype = p.weight_dtype, [p.sequence_parallel and "reduce_scatter" or "all_reduce"] = "tp",
+  }
+end
+
+--- The product with the output table, whose rows are o.n_out. o.rows: of the stream, in place of all; every GPU
+--- has them.
+function tensor.head(p, o)
+  local width = fitting.padded(o.n_out, p.tp)
+  if o.rows then return product(p, o, { tokens = o.rows, n_in = o.n_in, n_out = width }) end
+  o.local_out, o.is_head = width, true
+  return tensor.column(p, o)
+end
+
+function tensor.cross_entropy(p, o)
+  return op.cross_entropy {
+    name = o.name, tokens = whole(p), vocab = fitting.padded(o.vocab, p.tp), row_sum = "tp", dtype = p.dtype,
+  }
+end
+
+--- Elements that one micro-batch sends to the next pipeline stage.
+function tensor.boundary(p, width) return 1.0 * shard(p) * width end
+
+return tensor

@@ -1,0 +1,256 @@
+--- tperf.system: the machine. `schema` below is the whole format of systems/*.yaml; numbers come out in SI units.
+local check = require "tperf.base.check"
+local core = require "tperf.core"
+local catalogue = require "tperf.base.catalogue"
+local solver = require "tperf.describe.solver"
+
+-- Where the numbers of a mapping, and of the mappings in it that say nothing nearer, come from.
+local source = check.string { optional = true }
+
+local part_reached = { min = 1e-6, max = 1 }
+local function efficiency(default) -- the part of a peak that is reached
+  return check.number { min = part_reached.min, max = part_reached.max, default = default }
+end
+
+local function quantity(unit, options)
+  local o = { unit = unit, min = 1, max = 1e24 }
+  for key, value in pairs(options or {}) do o[key] = value end
+  return check.number(o)
+end
+
+-- Curves stand in place of a constant efficiency; include/tperf/efficiency.h says what their numbers mean. Each
+-- may say how well it fits: `error`, the median of |predicted / measured - 1| over `points` measurements, those held
+-- back from the fit included.
+local function curve(fields)
+  fields.error = check.number { min = 0, max = 10, optional = true }
+  fields.points = check.integer { min = 1, max = 1 << 31, optional = true }
+  fields.source = source
+  return check.record_of(fields, { optional = true })
+end
+
+local reached = { min = 1e-6, max = 10 } -- clocks may boost beyond the figure, and losses come on top
+local part, elements = check.number { min = 0, max = 1 }, check.number { min = 0, max = 1e9 }
+local wait = quantity("s", { min = 0, max = 1e3 })
+local sustained = check.number { min = part_reached.min, max = 1 }
+local sustained_after = quantity("s", { min = 1e-12, max = 1e3 })
+
+local function gemm_curve()
+  return curve {
+    efficiency = check.number(reached), tile_loss = elements, depth = elements, quantisation = part,
+    sustained = sustained, sustained_after = sustained_after,
+  }
+end
+
+local function attention_curve()
+  return curve {
+    head_dim = check.list(check.integer { min = 1, max = 1000000 }, { min = 1, max = 6 }),
+    efficiency = check.list(check.number(reached), { min = 1, max = 6 }),
+    setup = wait, keys = elements, longest = check.number { min = 0, max = 1e3 },
+    sustained = sustained, sustained_after = sustained_after, backward = check.number { min = 1e-6, max = 1e6 },
+  }
+end
+
+local function decode_curve()
+  return curve { efficiency = efficiency(), setup = wait, block = wait, ramp = wait }
+end
+
+local function by_dtype(make)
+  local fields = {}
+  for _, dtype in ipairs { "fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4" } do fields[dtype] = make() end
+  return check.record_of(fields, { optional = true })
+end
+
+local function link_curve()
+  return check.record_of {
+    latency = wait, hop = wait, small = efficiency(), extra = wait, large = efficiency(),
+    switch = quantity("bytes", { min = 0 }), growth = check.number { min = -4, max = 4, default = 0 },
+    in_network = check.number { min = 0, max = 1, default = 0 },
+    error = check.number { min = 0, max = 10, optional = true }, points = check.integer { min = 1, optional = true },
+  }
+end
+
+-- All-reduces of engines for serving.
+local function direct_curve()
+  return curve {
+    latency = wait, hop = wait, one_shot = efficiency(), extra = wait, two_shot = efficiency(),
+  }
+end
+
+-- A constant, or curves by kind of kernel or collective.
+local compute_curves = check.record_of {
+  source = source, other = efficiency(), gemm = by_dtype(gemm_curve), attention = by_dtype(attention_curve),
+  decode = by_dtype(decode_curve), -- by the dtype of the cache
+}
+local fast_curves = check.record_of {
+  source = source, send = efficiency(), all_reduce = link_curve(), all_gather = link_curve(),
+  reduce_scatter = link_curve(), all_to_all = link_curve(), direct = direct_curve(),
+}
+local slow_curve = check.record_of {
+  source = source, efficiency = efficiency(), latency = wait, doubling = wait, hop = wait, ramp = wait,
+  error = check.number { min = 0, max = 10, optional = true }, points = check.integer { min = 1, optional = true },
+}
+
+local function constant_or(curves, default)
+  local constant = efficiency(default)
+  return function(value, path)
+    return (type(value) == "table" and curves or constant)(value, path)
+  end
+end
+
+local function peaks(...)
+  local fields = { source = source }
+  for _, dtype in ipairs { ... } do fields[dtype] = quantity("FLOP/s", { optional = true }) end
+  return fields
+end
+
+-- What a link takes, reaches and a hop costs where nobody measured: as in Subramanian et al. 2024 (arXiv:2410.00273).
+local function latency_of(default) return { min = 0, max = 1e3, default = default } end
+
+local schema = {
+  name = check.string(), -- what messages and reports call it
+  vendor = check.string { optional = true }, -- for people
+  generation = check.string { optional = true }, -- of the accelerator, for people
+  -- The system to whose GPU the curves were fitted, when it is another: the same chip or generation.
+  curves_of = check.string { optional = true },
+  source = source,
+  accelerator = check.record_of { -- one GPU
+    source = source,
+    name = check.string { optional = true }, -- of the GPU
+    -- Dense peaks of the matrix units (no sparsity) and of the vector units. fp16 and bf16 stand for each other.
+    tensor = check.record_of(peaks("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")),
+    -- Dense peaks of the vector units; without them, for 16 bits an eighth of the matrix units', for fp32 half of that.
+    vector = check.record_of(peaks("fp64", "fp32", "fp16", "bf16"), { optional = true }),
+    units = check.integer { min = 1, max = 1000000, optional = true }, -- streaming multiprocessors; curves need them
+    compute_efficiency = constant_or(compute_curves, 0.8), -- the part of a peak that kernels reach, or curves
+    launch = quantity("s", { min = 0, max = 1e3, default = "20 us" }), -- fixed latency of an op and pass
+    hbm = check.record_of { -- its memory
+      source = source,
+      bandwidth = quantity "bytes/s", -- the vendor's
+      capacity = quantity "bytes", -- of which searches may use all but `reserve`
+      visible = quantity("bytes", { optional = true }), -- what a program sees of it, in which engines count blocks
+      efficiency = efficiency(1), -- the part of the bandwidth that kernels reach
+      stream = check.record_of({ -- kernels that only read and write
+        source = source,
+        efficiency = efficiency(), -- the part of the bandwidth
+        setup = wait, -- seconds of fixed latency, the launch included
+        error = check.number { min = 0, max = 10, optional = true }, -- the fit's median error
+        points = check.integer { min = 1, max = 1 << 31, optional = true }, -- measurements of the fit
+      }, { optional = true }),
+    },
+    routing = check.record_of({ -- kernels of serving engines that choose experts and sort tokens by them
+      source = source,
+      setup = wait, -- seconds of fixed latency
+      pair = wait, -- seconds for each token and expert that it goes to
+      error = check.number { min = 0, max = 10, optional = true }, -- the fit's median, of whole blocks
+      points = check.integer { min = 1, max = 1 << 31, optional = true }, -- measurements of the fit
+    }, { optional = true }),
+    cache = check.record_of({ -- its last level, from which tables of measurements read what they repeat
+      source = source,
+      bandwidth = quantity "bytes/s", -- in place of the HBM's: the same efficiencies apply
+      capacity = quantity "bytes", -- of all units together
+    }, { optional = true }),
+    power = quantity("W", { optional = true }), -- the board's limit (TDP)
+  },
+  network = check.record_of { -- between GPUs
+    source = source,
+    fast = check.record_of { -- within a domain: NVLink, Infinity Fabric
+      source = source,
+      name = check.string { optional = true }, -- for people
+      bandwidth = quantity "bytes/s", -- per GPU and direction
+      efficiency = constant_or(fast_curves, 0.7), -- the part of the bandwidth that messages reach, or curves
+      latency = quantity("s", latency_of "2.5 us"), -- per hop
+      domain = check.integer { min = 1, max = 1 << 31 }, -- GPUs
+      mesh = check.boolean { default = false }, -- a link between each two, no switch: fewer GPUs have fewer links
+      reduces = check.boolean { default = false }, -- its switches add up (NVLink SHARP); in_network says how fast
+    },
+    slow = check.record_of { -- between domains: InfiniBand, Ethernet
+      source = source,
+      name = check.string { optional = true }, -- for people
+      bandwidth = quantity "bytes/s", -- per NIC and direction
+      efficiency = constant_or(slow_curve, 0.7), -- the part of the bandwidth that messages reach, or a curve
+      latency = quantity("s", latency_of "5 us"), -- per hop
+      nics_per_gpu = check.number { min = 1e-6, max = 1e3, default = 1 }, -- 0.5: two GPUs share one
+    },
+  },
+  host = check.record_of({ -- what a GPU reaches beside its own memory; without it nothing is offloaded
+    source = source,
+    name = check.string { optional = true }, -- of the link, for people
+    bandwidth = quantity "bytes/s", -- of one GPU's link (PCIe, NVLink-C2C), in one direction
+    efficiency = efficiency(0.85), -- the part of it that copies of pinned memory reach
+    memory_bandwidth = quantity "bytes/s", -- of the host's memory, divided by its GPUs
+    capacity = quantity("bytes", { optional = true }), -- of it, likewise
+  }, { optional = true }),
+  price = check.record_of({ -- for tperf.cost
+    source = source,
+    gpu_hour = check.number { min = 0, max = 1e6 }, -- US dollars
+  }, { optional = true }),
+}
+
+local twin = { fp16 = "bf16", bf16 = "fp16" }
+local peaks_metatable = {
+  __index = function(peak, dtype) return twin[dtype] and rawget(peak, twin[dtype]) end,
+}
+
+catalogue.metatables["tperf.system peaks"] = peaks_metatable
+
+local function check_attention(system)
+  local compute = system.accelerator.compute_efficiency
+  local curves = type(compute) == "table" and compute.attention or {}
+  for dtype, attention in pairs(curves) do
+    local path = "accelerator.compute_efficiency.attention." .. dtype
+    if #attention.head_dim ~= #attention.efficiency then
+      return string.format("'%s' needs as many efficiencies as head sizes", path), path
+    end
+  end
+end
+
+local VECTOR_PART <const> = 1 / 8 -- as on A100 and MI300X; from 0.064 (GB200) to 0.26 (RTX PRO 6000) on other systems
+
+local function fill_vector(accelerator)
+  local peak = accelerator.tensor.bf16 or accelerator.tensor.fp16
+  if accelerator.vector or not peak then return end
+  accelerator.vector = { bf16 = peak * VECTOR_PART, fp32 = peak * VECTOR_PART / 2 }
+end
+
+local function finish(system)
+  fill_vector(system.accelerator)
+  for _, unit in ipairs { "tensor", "vector" } do
+    local peak = system.accelerator[unit]
+    if not peak or not setmetatable(peak, peaks_metatable).fp16 then
+      local path = "accelerator." .. unit
+      return string.format("'%s' needs a peak for fp16 or bf16", path), path
+    end
+  end
+  return check_attention(system)
+end
+
+---@class tperf.system a checked description; fields are those of tperf.system { … }
+local methods = {}
+
+--- What the efficiencies rest on: "measured", curves fitted to kernels timed on this GPU; "borrowed", curves fitted to
+--- those of a GPU of the same chip or generation; "datasheet", peaks of the vendor's and assumed parts of them.
+---@return "measured"|"borrowed"|"datasheet"
+---@return string? base  the system whose curves are borrowed
+function methods:calibration()
+  if type(self.accelerator.compute_efficiency) ~= "table" then return "datasheet" end
+  if self.curves_of then return "borrowed", self.curves_of end
+  return "measured"
+end
+
+-- A file of the published solver becomes a description, whose fields have no place but the file.
+local function import(content, origin)
+  if not solver.recognise(content) then return content, origin end
+  if not origin then return solver.describe(content) end
+  return solver.describe(content, origin.path, origin.positions), {
+    path = origin.path, positions = { [""] = origin.positions[""] },
+  }
+end
+
+--- A machine: systems/NAME.yaml, a file of that format, a config-NAME.json of the published solver, or a table of the
+-- same fields. system:with { … } is a changed copy.
+---@param value string|table
+---@return tperf.system
+return catalogue.constructor {
+  what = "tperf.system", kind = "systems", schema = schema, methods = methods, finish = finish, import = import,
+  seal = core.seal_system,
+}

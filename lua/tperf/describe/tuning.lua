@@ -1,0 +1,163 @@
+--- What of a model is trained, and to what end: adapters, frozen parts, packed documents, preferences.
+--   peft       adapters beside frozen weights: { kind = "lora" (default) or "qlora", rank, alpha, targets, dropout,
+--              a2a, fused }. targets: Megatron-Bridge's names (linear_qkv …), Hugging Face PEFT's (q_proj …), or
+--              "all-linear"; rank 32 and the four of Megatron-Bridge's LoRA by default
+--   frozen     parts that are not trained: "embedding", "head", "layers", "layers:1-20", a block ("attention", "mlp",
+--              "moe" …) or the key of a group of layers
+--   packing    documents in a sequence: { mean = tokens } or { lengths = { … } }
+--   objective  "dpo": of each sample a chosen and a rejected sequence, which a frozen reference model sees, too
+--   reference  "resident": its weights are beside the policy's, which adapters share; "precomputed": its
+--              log-probabilities are known
+local check = require "tperf.base.check"
+local workload = require "tperf.describe.workload"
+local refusal = require "tperf.base.refusal"
+
+local tuning = {}
+
+local RANK <const> = 32 -- Megatron-Bridge's LoRA
+local USUAL <const> = { "linear_qkv", "linear_proj", "linear_fc1", "linear_fc2" }
+
+-- Name of a target -> product of a block, and which of the products that are fused in it.
+local PRODUCTS <const> = {
+  linear_qkv = { "qkv" }, qkv_proj = { "qkv" }, query_key_value = { "qkv" },
+  q_proj = { "qkv", "q", also = "q" }, k_proj = { "qkv", "k" }, v_proj = { "qkv", "v" },
+  linear_proj = { "proj" }, o_proj = { "proj" },
+  linear_fc1 = { "fc1" }, gate_up_proj = { "fc1" }, gate_proj = { "fc1", "gate" }, up_proj = { "fc1", "up" },
+  linear_fc2 = { "fc2" }, down_proj = { "fc2" },
+  linear_q_proj = { "q" }, linear_q_down_proj = { "q-down" }, q_a_proj = { "q-down" },
+  linear_q_up_proj = { "q-up" }, q_b_proj = { "q-up" }, linear_kv_down_proj = { "kv-down" },
+  kv_a_proj_with_mqa = { "kv-down" }, linear_kv_up_proj = { "kv-up" }, kv_b_proj = { "kv-up" },
+  in_proj = { "in" }, out_proj = { "out" },
+}
+-- Every product of a layer, as modules of Hugging Face's models.
+local ALL <const> = { "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "q_a_proj",
+  "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "in_proj", "out_proj" }
+
+tuning.targets = check.names(PRODUCTS)
+
+local function target(value, path)
+  if PRODUCTS[value] then return value end
+  return nil, ("'%s' must be one of %s, got %s%s"):format(path, table.concat(tuning.targets, ", "), check.show(value),
+    check.suggest(value, tuning.targets)), path
+end
+
+tuning.schema = {
+  peft = check.record_of({
+    kind = check.choice { { "lora", "qlora" }, default = "lora" },
+    rank = check.integer { min = 1, max = 1 << 16, default = RANK },
+    alpha = check.number { above = 0, max = 1e6, default = RANK }, -- scales the result, and decides nothing here
+    targets = check.one_of_or_nil(check.choice { { "all-linear" } }, check.list(target, { min = 1, max = 64 })),
+    dropout = check.number { min = 0, max = 0.99, default = 0 }, -- of the adapters' input
+    a2a = check.boolean { default = false }, -- Megatron-Bridge's a2a_experimental
+    fused = check.boolean { default = false }, -- one kernel multiplies and scales (NeMo AutoModel's use_triton)
+  }, { optional = true }),
+  frozen = check.list(check.string(), { min = 1, max = 64, optional = true }),
+  packing = check.any { optional = true }, -- as a model's
+  objective = check.choice { { "next_token", "dpo" }, default = "next_token" },
+  reference = check.choice { { "resident", "precomputed" }, optional = true },
+}
+
+-- product -> true, or the set of its parts that have adapters.
+local function products_of(targets)
+  local products = {}
+  for _, name in ipairs(targets == "all-linear" and ALL or targets or USUAL) do
+    local product, part = PRODUCTS[name][1], PRODUCTS[name][2]
+    if not part then
+      products[product] = true
+    elseif products[product] ~= true then
+      products[product] = products[product] or {}
+      products[product][part] = true
+    end
+    if PRODUCTS[name].also then products[PRODUCTS[name].also] = true end
+  end
+  return products
+end
+
+local function layers_of(name, m)
+  local first, last = name:match "^layers:(%d+)%-(%d+)$"
+  if not first then return nil end
+  first, last = math.tointeger(tonumber(first)), math.tointeger(tonumber(last))
+  if not (first and last) or first < 1 or last < first or last > m.layers then
+    check.fail("'frozen' has %s, but the model's layers are 1 to %d", check.show(name), m.layers)
+  end
+  return { first, last }
+end
+
+-- { parts = set of names, ranges = list of { first, last } }
+local function frozen_of(list, m)
+  local frozen = { parts = {}, ranges = {} }
+  for _, name in ipairs(list or {}) do
+    local range = name == "layers" and { 1, m.layers } or layers_of(name, m)
+    if range then table.insert(frozen.ranges, range) else frozen.parts[name] = true end
+  end
+  return frozen
+end
+
+-- Its content as text: equal for what lays out alike.
+local function key_of(t)
+  local words = { t.reference or "-", ("%d"):format(t.sequences) }
+  if t.peft then
+    words[#words + 1] = ("%s %d %g %s %s"):format(t.peft.kind, t.peft.rank, t.peft.dropout, t.peft.a2a, t.peft.fused)
+    for _, name in ipairs(check.names(t.peft.products)) do
+      local parts = t.peft.products[name]
+      words[#words + 1] = name .. ":" .. (parts == true and "" or table.concat(check.names(parts), "+"))
+    end
+  end
+  for _, range in ipairs(t.frozen.ranges) do words[#words + 1] = ("%d-%d"):format(range[1], range[2]) end
+  table.move(check.names(t.frozen.parts), 1, #check.names(t.frozen.parts), #words + 1, words)
+  return table.concat(words, " ")
+end
+
+local function refuse(o, rules, strategies)
+  if not rules.layers_from_description then
+    refusal.raise("adapters, frozen parts and 'objective' are not in the published model of the rules '%s'", rules.name)
+  end
+  for _, s in ipairs(strategies) do
+    if o.peft and s.panels then
+      refusal.raise("'peft': strategy '%s' has no products that adapters go with; 'tensor' and 'context' do", s.name)
+    end
+  end
+end
+
+--- The model with what a question says of its sequences.
+function tuning.packed(o, m)
+  return o.packing and m:with { packing = o.packing } or m
+end
+
+--- What a question asks for; nil: all parameters are trained to predict the next token.
+---@param o table  checked arguments, with the fields of tuning.schema
+---@return table|nil tuning  { key, peft, frozen, sequences (of a sample), reference = "resident", "shared" or nil }
+function tuning.of(o, m, rules, strategies)
+  local dpo = o.objective == "dpo"
+  if o.reference and not dpo then refusal.raise "'reference' goes with objective = \"dpo\"" end
+  if not (o.peft or o.frozen or dpo) then return nil end
+  refuse(o, rules, strategies)
+  local t = { frozen = frozen_of(o.frozen, m), sequences = dpo and 2 or 1 }
+  if o.peft then
+    t.peft = { products = products_of(o.peft.targets) }
+    for _, name in ipairs { "kind", "rank", "alpha", "dropout", "a2a", "fused" } do t.peft[name] = o.peft[name] end
+  end
+  if dpo and o.reference ~= "precomputed" then t.reference = t.peft and "shared" or "resident" end
+  t.key = key_of(t)
+  return t
+end
+
+--- What of a model a question trains: the parameters, and the FLOPs of a sequence over those of pre-training.
+---@return table|nil work  { trained, parameters, flops (a ratio), sequences }
+function tuning.work(t, m, s, rules, apart)
+  if not t then return nil end
+  local plain = workload.of(m, s, s.attention[1], rules, { apart = apart }).totals()
+  local own = workload.of(m, s, s.attention[1], rules, { apart = apart, tuning = t }).totals()
+  if own.trained == 0 then
+    refusal.raise "nothing is left to train: 'frozen' has all of it, or no target is in the model"
+  end
+  if t.peft and own.adapters == 0 then
+    refusal.raise("'peft': the model has none of the products that 'targets' name")
+  end
+  return {
+    trained = own.trained, parameters = plain.parameters, flops = own.flops / plain.flops / t.sequences,
+    sequences = t.sequences,
+  }
+end
+
+return tuning

@@ -1,0 +1,140 @@
+--- tperf.import.launch: what a launch file of a real stack says, in tperf's words. docs/recipes.md.
+local check = require "tperf.base.check"
+local commands = require "tperf.import.launch.commands"
+local files = require "tperf.import.launch.files"
+local harness = require "tperf.import.launch.harness"
+local launcher = require "tperf.import.launch.launcher"
+local shell = require "tperf.import.launch.shell"
+local reading = require "tperf.import.launch.reading"
+local tables = require "tperf.import.launch.tables"
+local trees = require "tperf.import.launch.trees"
+
+local launch = {}
+
+local schema = {
+  files = check.list(check.any(), { min = 1, max = 64 }),
+  stack = check.string { optional = true }, version = check.string { optional = true },
+  options = check.string { optional = true }, given = check.any { optional = true },
+}
+
+-- What the caller says of a launch: names of variables as strings, and gpus, command, function … as they are.
+local function split_given(given)
+  local variables = {}
+  for _, name in ipairs(check.names(given)) do
+    local value = given[name]
+    if type(name) ~= "string" or type(value) == "table" or type(value) == "function" then
+      check.fail("tperf.import.launch: 'given' has names and values, got %s = %s", check.show(name), check.show(value))
+    end
+    if math.type(value) == "float" and value % 1 == 0 then value = math.tointeger(value) end
+    variables[name] = tostring(value)
+  end
+  return variables
+end
+
+-- Runs a shell script; its command lines, variables and what it wrote.
+local function run_script(script, all, variables)
+  local slurm = launcher.directives(script.text)
+  local environment = launcher.environment(slurm)
+  local usual, name = harness.environment(script.text)
+  for key, value in pairs(usual) do environment[key] = environment[key] or value end
+  local function find(wanted)
+    local base = wanted:match "[^/]*$"
+    for _, one in ipairs(all) do
+      if one ~= script and one.name == base then return one.text end
+    end
+    return files.beside(script.folder, wanted)
+  end
+  local sh = shell.new(variables, environment, find)
+  local ok, problem = pcall(sh.run, sh, script.text, script.path)
+  if not ok then check.fail("%s", type(problem) == "table" and problem.shell or tostring(problem)) end
+  return sh, slurm, name and { name = name, variables = usual }
+end
+
+local function first_of(all, kind)
+  for _, one in ipairs(all) do
+    if one.kind == kind and not (kind == "shell" and one.name:find "%.conf$") then return one end
+  end
+end
+
+-- The table of a stack asked for, of the user's file, or the one that fits best.
+local function table_for(o, fits)
+  if o.options then return tables.load(o.options) end
+  if o.stack then
+    local list = tables.of(o.stack, o.version)
+    local best, most = list[1], -1
+    for _, t in ipairs(list) do
+      local fit = fits(t)
+      if fit > most then best, most = t, fit end
+    end
+    return best
+  end
+  local best, most = nil, 0
+  for _, t in ipairs(tables.all()) do
+    local fit = fits(t)
+    if fit > most then best, most = t, fit end
+  end
+  return best
+end
+
+local function from_shell(o, all, script, variables)
+  local sh, slurm, usual = run_script(script, all, variables)
+  local function fits(t)
+    if t.form == "env" then
+      local count = 0
+      for _, row in ipairs(t.options) do count = count + (sh.vars[row.option] ~= nil and 1 or 0) end
+      return count
+    end
+    return commands.fit(sh.commands, t)
+  end
+  local t = table_for(o, fits)
+  if t and t.form == "env" then return reading.environment(o, t, sh, script) end
+  local picked = t and commands.pick(sh.commands, t, o.given.command, script.path)
+  if picked and t.defers and commands.program(picked.command.words,
+    tables.load(t.defers)) then t = tables.load(t.defers) end
+  if not picked then
+    check.fail("%s: no command that starts %s; 'stack' names another (known: megatron, torchtitan, vllm …)",
+      script.path, t and t.stack or "a stack that is known")
+  end
+  local at = commands.program(picked.command.words, t) or picked.at
+  local argv, gpus, missing = harness.zoo(picked.command, at, all, variables)
+  if not argv then
+    gpus, missing = launcher.gpus(picked.command.words, at > 0 and at - 1 or #picked.command.words, slurm)
+    if not gpus and t.stack == "DeepSpeed" then gpus = launcher.gpus(picked.command.words, #picked.command.words,
+      slurm) end
+    argv = table.move(picked.command.words, at + 1, #picked.command.words, 1, {})
+  end
+  return reading.command(o, t, { argv = argv, gpus = gpus, missing = missing, sh = sh, script = script, all = all,
+    usual = usual, line = picked.command.line, path = picked.command.where })
+end
+
+--- Reads a launch file, and the files beside it that it needs. docs/recipes.md.
+---@param arguments table
+---  files     the paths, a script first; or { name = "run.sh", text = "…" }
+---  stack     the stack's name, such as "megatron" (default: what fits best)
+---  version   of the stack, as its table has it (default: the newest)
+---  options   a table of options of one's own: a YAML as recipes/*.yaml are, or a CSV
+---  given     what the files do not say: gpus, command (which of a script's), function (of a Python recipe), and a
+---            script's variables by name
+---@return table launch  the reading: for training gpus, tp, pp, vp (chunks of a device), cp, ep, etp, dp, micro_batch,
+---  microbatches, global_batch, seq, zero, sequence_parallel, recompute, precision, overlap, model or model_name; for
+---  serving gpus, tp, pp, dp, attention_tp, attention_dp, ep, etp, max_batch, max_tokens or chunk, seq_max, kv_dtype …,
+---  or a block for each role. Beside it stack, version, kind, and what was read: understood (a list of { option, value,
+---  concept, place }), ignored and unknown (lists of { option, value, place }), refused (of the unknown those whose
+---  names say that they may matter), assumed (texts)
+function launch.read(arguments)
+  local o = check.record("tperf.import.launch", arguments, schema)
+  o.given = o.given or {}
+  if type(o.given) ~= "table" then check.fail "tperf.import.launch: 'given' must be a table" end
+  local variables, all = split_given(o.given), {}
+  for i, path in ipairs(o.files) do
+    if type(path) ~= "string" and type(path) ~= "table" then
+      check.fail("tperf.import.launch: files[%d] must be a path, got %s", i, check.show(path))
+    end
+    all[i] = files.open(path)
+  end
+  local script = first_of(all, "shell")
+  if script then return from_shell(o, all, script, variables) end
+  return trees.read(o, all, table_for)
+end
+
+return setmetatable(launch, { __call = function(_, arguments) return launch.read(arguments) end })

@@ -1,0 +1,95 @@
+--- Reads comma-separated values (RFC 4180) whose first line names the columns.
+local check = require "tperf.base.check"
+local text_file = require "tperf.input.text"
+
+local csv = {}
+
+local MOST_VALUES <const> = 1 << 22 -- rows times columns; some 500 MB
+
+-- One record from position `at`: its fields, and the line and position after it; nil, the line and what is wrong.
+local function record(text, at, line)
+  local fields = {}
+  while true do
+    local value
+    if text:sub(at, at) == '"' then
+      local pieces, stop = {}, at + 1
+      while true do
+        local quote = text:find('"', stop, true)
+        if not quote then return nil, line, "a quoted field has no end" end
+        pieces[#pieces + 1] = text:sub(stop, quote - 1)
+        at = quote + 1
+        if text:sub(at, at) ~= '"' then break end -- a doubled quote stands for one
+        stop, pieces[#pieces + 1] = at + 1, '"'
+      end
+      value = table.concat(pieces)
+      for _ in value:gmatch "\n" do line = line + 1 end
+    else
+      local stop = text:find("[,\r\n]", at) or #text + 1
+      value, at = text:sub(at, stop - 1), stop
+    end
+    fields[#fields + 1] = value
+    local next_byte = text:sub(at, at)
+    if next_byte == "," then
+      at = at + 1
+    else
+      if next_byte == "\r" then at = at + 1 end
+      if text:sub(at, at) == "\n" then
+        at = at + 1
+      elseif at <= #text and next_byte ~= "\r" then
+        return nil, line, "a quoted field does not end where a comma or a line end is"
+      end
+      return fields, line + 1, at
+    end
+  end
+end
+
+local function check_columns(columns, name, line)
+  local seen = {}
+  for _, column in ipairs(columns) do
+    if seen[column] and column ~= "" then
+      check.fail("%s:%d: two columns are called %s", name, line, check.show(column))
+    end
+    seen[column] = true
+  end
+end
+
+local function row_of(fields, columns, name, line)
+  if #fields > #columns then
+    check.fail("%s:%d: %d fields, but the first line names %d columns", name, line, #fields, #columns)
+  end
+  local row = {}
+  for i, column in ipairs(columns) do row[column] = fields[i] or "" end
+  row.line = line
+  return row
+end
+
+--- The rows of a text as tables by column, each with `line`, where it starts. Raises at the user's line.
+---@param text string
+---@param name string  for messages
+---@return table[] rows
+---@return string[] columns
+function csv.parse(text, name)
+  local rows, columns, at, line = {}, nil, 1, 1
+  while at <= #text do
+    local fields, after, stop = record(text, at, line)
+    if not fields then check.fail("%s:%d: %s", name, after, stop) end
+    if not columns then
+      columns = fields
+      check_columns(columns, name, line)
+    elseif #fields > 1 or fields[1] ~= "" then -- an empty line is no row
+      if (#rows + 1) * #columns > MOST_VALUES then
+        check.fail("%s:%d: more than %d values (rows times columns)", name, line, MOST_VALUES)
+      end
+      rows[#rows + 1] = row_of(fields, columns, name, line)
+    end
+    at, line = stop, after
+  end
+  if not columns then check.fail("%s: no line that names the columns", name) end
+  return rows, columns
+end
+
+--- The rows of a file; see csv.parse.
+---@param path string
+function csv.read(path) return csv.parse(text_file.read(path), path) end
+
+return csv

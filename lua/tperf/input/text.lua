@@ -1,0 +1,25 @@
+--- Reads a text file whole, as the readers of tables and logs do: UTF-8, with or without a byte order mark.
+local io = io -- scripts may lose it
+local check = require "tperf.base.check"
+
+local text = {}
+
+local MOST_BYTES <const> = 256 << 20
+
+--- The content of a file. Raises at the user's line.
+---@param path string
+---@return string
+function text.read(path)
+  local file, message = io.open(path, "rb")
+  if not file then check.fail("%s", message) end
+  local content, problem = file:read(MOST_BYTES + 1)
+  file:close()
+  if problem then check.fail("%s: %s", path, problem) end
+  content = content or ""
+  if #content > MOST_BYTES then check.fail("%s: more than %d MiB", path, MOST_BYTES >> 20) end
+  local mark = content:sub(1, 2)
+  if mark == "\xFF\xFE" or mark == "\xFE\xFF" then check.fail("%s: is UTF-16 text; save it as UTF-8", path) end
+  return content:sub(1, 3) == "\xEF\xBB\xBF" and content:sub(4) or content
+end
+
+return text

@@ -1,0 +1,281 @@
+--- The curves that measurements of operators and collectives determine. Each: name, cases, parameters to fit,
+-- install(system, values), which sets them in a plain copy of a system, and `needs`, what would settle them.
+local fit = require "tperf.measured.calibrate.fit"
+
+local curves = {}
+
+local SUSTAINED = { name = "sustained", start = 0.85, low = 0.4, high = 1 }
+local SUSTAINED_AFTER = { name = "sustained_after", start = 2e-3, low = 1e-4, high = 2e-2 }
+
+local function compute_of(system)
+  local accelerator = system.accelerator
+  if type(accelerator.compute_efficiency) ~= "table" then
+    accelerator.compute_efficiency = { other = accelerator.compute_efficiency or 0.8 }
+  end
+  return accelerator.compute_efficiency
+end
+
+-- The launch and the HBM's efficiency come with the 16-bit products. Kernels for fewer bits have fewer tiles to choose
+-- from, which shows as a larger loss of the smaller ones.
+local function gemm(dtype, cases, with_memory)
+  local parameters = {
+    { name = "efficiency", start = 0.85, low = 0.05, high = 1.5 },
+    { name = "tile_loss", start = 4, low = 0.1, high = with_memory and 100 or 300 },
+    { name = "depth", start = 100, low = 4, high = 2000 },
+    { name = "quantisation", start = 0.5, low = 0, high = 1 },
+    SUSTAINED, SUSTAINED_AFTER,
+  }
+  if with_memory then
+    table.insert(parameters, { name = "launch", start = 4e-6, low = 2e-7, high = 2e-4 })
+    table.insert(parameters, { name = "hbm", start = 0.85, low = 0.2, high = 1 })
+  end
+  return {
+    name = "gemm." .. dtype, cases = cases, parameters = parameters,
+    scope = function(case) return case.flops >= 1e9 end,
+    needs = "products of sizes from 1e8 to 1e13 FLOP: square ones, few rows or columns, and ones that take over 10 ms",
+    install = function(system, v)
+      local compute = compute_of(system)
+      compute.gemm = compute.gemm or {}
+      compute.gemm[dtype] = {
+        efficiency = v.efficiency, tile_loss = v.tile_loss, depth = v.depth, quantisation = v.quantisation,
+        sustained = v.sustained, sustained_after = v.sustained_after,
+      }
+      if with_memory then
+        system.accelerator.launch, system.accelerator.hbm.efficiency = v.launch, v.hbm
+      end
+    end,
+  }
+end
+
+local HEAD_SIZES = { 64, 128, 192, 256, 512 }
+
+-- The head sizes that at least ten cases have.
+local function head_sizes(cases)
+  local counts, sizes = {}, {}
+  for _, case in ipairs(cases) do counts[case.head_dim] = (counts[case.head_dim] or 0) + 1 end
+  for _, size in ipairs(HEAD_SIZES) do
+    if (counts[size] or 0) >= 10 then sizes[#sizes + 1] = size end
+  end
+  return sizes
+end
+
+-- FlashAttention-2 reaches 63 % of the peak backward and 73 % forward at best (arXiv 2307.08691, section 4).
+local BACKWARD <const> = 0.86
+
+local function attention(dtype, cases)
+  local sizes = head_sizes(cases)
+  if #sizes == 0 then return nil end
+  local parameters = {
+    { name = "setup", start = 8e-6, low = 1e-8, high = 1e-4 },
+    { name = "keys", start = 128, low = 1, high = 2000 },
+    { name = "longest", start = 0.5, low = 0, high = 2 },
+    SUSTAINED, SUSTAINED_AFTER,
+  }
+  for i, size in ipairs(sizes) do
+    table.insert(parameters, i, { name = "efficiency" .. size, start = 0.6, low = 0.02, high = 1.5 })
+  end
+  return {
+    name = "attention." .. dtype, cases = cases, parameters = parameters,
+    scope = function(case) return case.queries > 512 end,
+    needs = "prefill of 1,024 to 16,384 tokens with few and with many heads, for each head size",
+    install = function(system, v)
+      local compute = compute_of(system)
+      compute.attention = compute.attention or {}
+      local curve = {
+        head_dim = {}, efficiency = {}, setup = v.setup, keys = v.keys, longest = v.longest,
+        sustained = v.sustained, sustained_after = v.sustained_after, backward = BACKWARD,
+      }
+      for i, size in ipairs(sizes) do
+        curve.head_dim[i], curve.efficiency[i] = size, v["efficiency" .. size]
+      end
+      compute.attention[dtype] = curve
+    end,
+  }
+end
+
+-- What decoding takes beyond the launch, from the bytes of the cache.
+local function decode(dtype, cases)
+  return {
+    name = "decode." .. dtype, cases = cases,
+    parameters = {
+      { name = "efficiency", start = 0.85, low = 0.05, high = 1 },
+      { name = "setup", start = 5e-6, low = 1e-8, high = 1e-3 },
+      { name = "block", start = 2e-6, low = 1e-8, high = 1e-4 },
+      { name = "ramp", start = 1e-6, low = 1e-8, high = 1e-3 },
+    },
+    scope = function(case) return case.bytes >= 1e7 end,
+    needs = "decode steps of caches from 10 KB to 10 GB, of few and of many sequences",
+    install = function(system, v)
+      local compute = compute_of(system)
+      compute.decode = compute.decode or {}
+      compute.decode[dtype] = { efficiency = v.efficiency, setup = v.setup, block = v.block, ramp = v.ramp }
+    end,
+  }
+end
+
+-- What kernels that only read and write reach of the HBM and, where its size is known, of the cache.
+local function stream(cases, system)
+  local cache = system.accelerator.cache
+  local bandwidth = system.accelerator.hbm.bandwidth
+  local parameters = {
+    { name = "efficiency", start = 0.85, low = 0.05, high = 1 },
+    { name = "setup", start = 3e-6, low = 1e-8, high = 1e-4 },
+  }
+  if cache then
+    parameters[3] = { name = "cache", start = 2 * bandwidth, low = bandwidth, high = 10 * bandwidth }
+  end
+  return {
+    name = "hbm.stream", cases = cases, parameters = parameters,
+    scope = function(case) return case.bytes >= 1e7 end,
+    needs = "kernels of 1 KB to 1 GB",
+    install = function(trial, v)
+      trial.accelerator.hbm.stream = { efficiency = v.efficiency, setup = v.setup }
+      if cache then trial.accelerator.cache.bandwidth = v.cache end
+    end,
+  }
+end
+
+-- What choosing experts and sorting tokens by them takes, as part of whole blocks of experts.
+local function routing(cases)
+  return {
+    name = "accelerator.routing", cases = cases,
+    parameters = {
+      { name = "setup", start = 1e-5, low = 1e-7, high = 1e-3 },
+      { name = "pair", start = 5e-10, low = 1e-12, high = 1e-7 },
+    },
+    scope = function(case) return case.rows >= 16 * case.hit end,
+    needs = "blocks of experts with 1 to 16,384 tokens, on one and on several GPUs",
+    install = function(system, v) system.accelerator.routing = { setup = v.setup, pair = v.pair } end,
+  }
+end
+
+local function fast_of(system)
+  local fast = system.network.fast
+  if type(fast.efficiency) ~= "table" then fast.efficiency = { send = fast.efficiency } end
+  return fast.efficiency
+end
+
+-- with_switch: the switch can add up.
+local function link(kind, cases, with_switch)
+  local parameters = {
+    { name = "latency", start = 8e-6, low = 1e-7, high = 1e-3 },
+    { name = "hop", start = 7e-7, low = 1e-8, high = 1e-4 },
+    { name = "small", start = 0.3, low = 0.01, high = 1 },
+    { name = "extra", start = 1e-5, low = 1e-7, high = 1e-3 },
+    { name = "large", start = 0.6, low = 0.01, high = 1 },
+    { name = "switch", start = 1.2e6, low = 3e4, high = 3e7 },
+    { name = "growth", start = 0.15, low = -2.5, high = 0.8 },
+  }
+  if with_switch then
+    table.insert(parameters, { name = "in_network", start = 0.5, low = 0.02, high = 1 })
+  end
+  return {
+    name = "network.fast." .. kind, cases = cases, parameters = parameters,
+    scope = function(case) return case.bytes >= 1 << 20 end,
+    needs = "messages from 64 KiB to 512 MiB among 2, 4 and 8 GPUs of one node",
+    install = function(system, v)
+      local curve = { in_network = 0 }
+      for name, value in pairs(v) do curve[name] = value end
+      fast_of(system)[kind] = curve
+    end,
+  }
+end
+
+local function direct(cases)
+  return {
+    name = "network.fast.direct", cases = cases,
+    parameters = {
+      { name = "latency", start = 4e-6, low = 1e-7, high = 1e-4 },
+      { name = "hop", start = 2e-7, low = 1e-9, high = 1e-5 },
+      { name = "one_shot", start = 0.5, low = 0.01, high = 1 },
+      { name = "extra", start = 5e-6, low = 1e-7, high = 1e-4 },
+      { name = "two_shot", start = 0.6, low = 0.01, high = 1 },
+    },
+    scope = function(case) return case.bytes <= 8 << 20 end,
+    needs = "messages from 1 KiB to 8 MiB among 2, 4 and 8 GPUs of one node",
+    install = function(system, v)
+      fast_of(system).direct = {
+        latency = v.latency, hop = v.hop, one_shot = v.one_shot, extra = v.extra, two_shot = v.two_shot,
+      }
+    end,
+  }
+end
+
+local function those(cases, accept)
+  local list = {}
+  for _, case in ipairs(cases) do
+    if accept(case) then list[#list + 1] = case end
+  end
+  return list
+end
+
+local function is_decode(case) return case.kind == "decode" and not case.portable end
+
+local function is_long_prefill(case)
+  return case.kind == "causal_attention" and not case.portable and case.queries > 512
+end
+
+local NCCL_CURVES <const> = { all_reduce = true, all_gather = true, reduce_scatter = true, all_to_all = true }
+
+-- For each kind of table: adds the curves that its cases determine.
+local makers = {}
+
+function makers.gemm(cases, add)
+  local groups, names = fit.groups(those(cases, function(case)
+    return case.flops >= 1e8 and not case.blockwise
+  end), "dtype")
+  table.sort(names, function(a, b) return (a == "bf16" and "" or a) < (b == "bf16" and "" or b) end)
+  for _, dtype in ipairs(names) do add(gemm(dtype, groups[dtype], dtype == "bf16" or dtype == "fp16")) end
+end
+
+function makers.attention(cases, add)
+  local groups, names = fit.groups(those(cases, is_long_prefill), "dtype")
+  table.sort(names)
+  for _, dtype in ipairs(names) do add(attention(dtype, groups[dtype])) end
+  groups, names = fit.groups(those(cases, is_decode), "kv_dtype")
+  table.sort(names)
+  for _, dtype in ipairs(names) do add(decode(dtype, groups[dtype])) end
+end
+
+function makers.moe(cases, add)
+  local list = those(cases, function(case)
+    return (case.format == "bf16" or case.format == "fp8") and not case.portable and not case.sglang
+  end)
+  if #list > 0 then add(routing(list)) end
+end
+
+function makers.memory(cases, add, system)
+  local list = those(cases, function(case) return #case.kernels == 1 end)
+  if #list > 0 then add(stream(list, system)) end
+end
+
+function makers.collective(cases, add, system)
+  local groups, names = fit.groups(those(cases, function(case)
+    return case.nodes == 1 and case.bytes >= 1 << 16 and NCCL_CURVES[case.kind]
+  end), "kind")
+  table.sort(names)
+  for _, kind in ipairs(names) do
+    add(link(kind, groups[kind], kind == "all_reduce" and system.network.fast.reduces))
+  end
+end
+
+-- Engines leave long messages to NCCL.
+function makers.direct(cases, add)
+  local short = those(cases, function(case) return case.bytes <= 16 << 20 end)
+  if #short > 0 then add(direct(short)) end
+end
+
+--- The curves that cases of one kind of table can determine.
+---@param kind string  the reader's name
+---@param cases table[]
+---@param system table
+function curves.of(kind, cases, system)
+  local list = {}
+  local function add(curve)
+    if curve then list[#list + 1] = curve end
+  end
+  if makers[kind] then makers[kind](cases, add, system) end
+  return list
+end
+
+return curves

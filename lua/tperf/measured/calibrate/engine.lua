@@ -1,0 +1,227 @@
+--- Fits profiles of serving engines to tables of measured serving: what their hosts add, a few numbers an engine. A run
+--- is simulated at a few values of each; between them, and of several together, its times are taken to be straight.
+local check = require "tperf.base.check"
+local engines = require "tperf.measured.serving.engines"
+local fit = require "tperf.measured.calibrate.fit"
+local read = require "tperf.measured.read"
+
+local engine = {}
+
+-- What is fitted: fields of the profile's engine, and the profile's `host`, which bends: steps are not all launched.
+local PARAMETERS <const> = {
+  { name = "step", at = { 0, 2e-3 }, high = 5e-2 }, { name = "step_parallel", at = { 0, 2e-3 }, high = 5e-2 },
+  { name = "request", at = { 0, 5e-5 }, high = 2e-3 },
+  { name = "host", at = { 0, 2e-5, 4e-5, 6e-5, 9e-5, 1.5e-4 }, high = 1.5e-4 },
+}
+local FEWEST <const> = 3 -- rows for each of them
+local NEAR_NOTHING <const> = 0.01 -- of the second value: as good as none
+
+-- The profile with fitted values in place of its own.
+local function with(base, values)
+  local made, own = {}, {}
+  for name, value in next, base do made[name] = value end
+  for name, value in next, base.engine do own[name] = value end
+  for name, value in pairs(values) do (name == "host" and made or own)[name] = value end
+  made.engine = own
+  return made
+end
+
+-- Times of all rows of a sample: { row, seconds, measured }. A throughput is the time of a token.
+local function times_of(sample, profile)
+  local list = {}
+  for _, part in ipairs(sample) do
+    for _, case in ipairs(part.reader.cases(part.rows, part.path, { software = profile }, function() end)) do
+      local rate = case.metric == "throughput"
+      if case.metric == "TPOT" or case.metric == "TTFT" or not read.positive(case.row.tpot_s) then
+        list[#list + 1] = { row = case.row, first = case.metric == "TTFT",
+          seconds = rate and 1 / case.predicted or case.predicted,
+          measured = rate and 1 / case.measured or case.measured }
+      end
+    end
+  end
+  return list
+end
+
+-- The times of a sample by the values of each parameter, the others being 0.
+local function tabulated(sample, base)
+  local zero = {}
+  for _, p in ipairs(PARAMETERS) do zero[p.name] = 0 end
+  local cases = times_of(sample, with(base, zero))
+  for _, case in ipairs(cases) do case.at = {} end
+  for _, p in ipairs(PARAMETERS) do
+    for k = 2, #p.at do
+      zero[p.name] = p.at[k]
+      for i, other in ipairs(times_of(sample, with(base, zero))) do
+        cases[i].at[p.name] = cases[i].at[p.name] or { cases[i].seconds }
+        cases[i].at[p.name][k] = other.seconds
+      end
+    end
+    zero[p.name] = 0
+  end
+  return cases
+end
+
+-- Seconds of a case at values.
+local function seconds_at(case, values)
+  local seconds = case.seconds
+  for _, p in ipairs(PARAMETERS) do
+    local value, k = values[p.name], 1
+    while k < #p.at - 1 and value > p.at[k + 1] do k = k + 1 end
+    local low, high = case.at[p.name][k], case.at[p.name][k + 1]
+    seconds = seconds + low + (value - p.at[k]) / (p.at[k + 1] - p.at[k]) * (high - low) - case.seconds
+  end
+  return seconds
+end
+
+-- The values that fit those cases best for which keep(number of the case's row) holds.
+local function best(cases, keep)
+  local parameters = {}
+  for i, p in ipairs(PARAMETERS) do
+    parameters[i] = { name = p.name, low = p.at[2] * NEAR_NOTHING / 10, high = p.high, start = p.at[2] / 2 }
+  end
+  return (fit.minimise(parameters, function(values)
+    local residuals = {}
+    for _, case in ipairs(cases) do
+      if keep(case.number) then
+        residuals[#residuals + 1] = math.log(math.max(seconds_at(case, values), 1e-9) / case.measured)
+      end
+    end
+    return fit.loss(residuals)
+  end))
+end
+
+local function number_rows(cases)
+  local numbers, n = {}, 0
+  for _, case in ipairs(cases) do
+    if not numbers[case.row] then
+      n = n + 1
+      numbers[case.row] = n
+    end
+    case.number = numbers[case.row]
+  end
+  return n
+end
+
+-- predicted / measured of each third of the rows, by a fit to the other two: of TPOT and whole times, for the interval
+-- is one of these.
+local function held_out(cases)
+  local ratios = {}
+  for third = 0, 2 do
+    local values = best(cases, function(n) return fit.third(n) ~= third end)
+    for _, case in ipairs(cases) do
+      if fit.third(case.number) == third and not case.first then
+        ratios[#ratios + 1] = seconds_at(case, values) / case.measured
+      end
+    end
+  end
+  return ratios
+end
+
+local function rounded(values)
+  local made = {}
+  for _, p in ipairs(PARAMETERS) do
+    local value = values[p.name]
+    made[p.name] = value < NEAR_NOTHING * p.at[2] and 0 or tonumber(("%.2g"):format(value))
+  end
+  return made
+end
+
+--- Fits one engine's profile.
+---@param base table      the profile that it starts from
+---@param sample table[]  of engine.samples
+---@return table? result  nil of too few rows; { values, rows, held = { median, p90, spread }, fitted }, errors of TPOT
+---  and, where there is none, of the whole time
+function engine.fit(base, sample)
+  local cases = tabulated(sample, base)
+  local rows = number_rows(cases)
+  if rows < FEWEST * #PARAMETERS then return nil end
+  local ratios = held_out(cases)
+  local held = fit.errors(ratios)
+  held.spread = fit.spread { ratios }
+  local values = rounded(best(cases, function() return true end))
+  local fitted = {}
+  for _, case in ipairs(times_of(sample, with(base, values))) do
+    if not case.first then fitted[#fitted + 1] = case.seconds / case.measured end
+  end
+  return { values = values, rows = rows, held = held, fitted = fit.errors(fitted) }
+end
+
+--- The rows of tables of serving by the profile of the engine that served them.
+---@param files string[]
+---@return table<string, table[]> samples  lists of { reader, path, rows }
+---@return string[] names
+function engine.samples(files)
+  local measured = require "tperf.measured"
+  local samples, names = {}, {}
+  for _, path in ipairs(files) do
+    local rows, reader = measured.open(path)
+    if not reader.cases then check.fail("%s is no table of serving", path) end
+    local by_name, found = fit.groups(rows, function(row) return engines.profile(row) or "" end)
+    for _, name in ipairs(found) do
+      if name ~= "" then
+        if not samples[name] then
+          samples[name] = {}
+          names[#names + 1] = name
+        end
+        table.insert(samples[name], { reader = reader, path = path, rows = by_name[name] })
+      end
+    end
+  end
+  return samples, names
+end
+
+local FITTED <const> = { step = true, step_parallel = true, request = true }
+local OWN <const> = { "release", "scheduler", "async_scheduling", "step", "step_parallel", "request", "token",
+  "front_end", "front_end_token", "sampler", "sampler_entry", "memory", "memory_utilization", "runtime",
+  "runtime_parallel" }
+
+local UNITS <const> = { step = "us", step_parallel = "us", request = "us", token = "us", front_end = "ms",
+  front_end_token = "us", sampler_entry = "ns", runtime = "GB", runtime_parallel = "GB" }
+local SCALES <const> = { us = 1e6, ms = 1e3, ns = 1e9, GB = 1e-9 }
+
+local function line_of(name, value)
+  local unit = UNITS[name]
+  return ("  %s: %s"):format(name, unit and ("%.4g %s"):format(value * SCALES[unit], unit) or tostring(value))
+end
+
+-- Text in lines of a YAML block.
+local function append_wrapped(lines, text)
+  local line = " "
+  for word in text:gmatch "%S+" do
+    if #line + 1 + #word > 118 then
+      lines[#lines + 1], line = line, " "
+    end
+    line = line .. " " .. word
+  end
+  lines[#lines + 1] = line
+end
+
+--- The text of a profile's file: what was fitted in place of the base's, the rest as it is.
+---@param base table
+---@param result table  of engine.fit
+function engine.text(base, result)
+  local before = (base.source or ""):gsub("%s+$", ""):gsub("^step,.-to the others; ", "")
+  local lines = { "name: " .. base.name, "source: >-" }
+  append_wrapped(lines, ("step, step_parallel, request, host: fitted by `tperf calibrate --software` to the TTFT and "
+    .. "TPOT of %d closed loops or whole times of static batches (docs/serving.md); error, spread: each third of them "
+    .. "by a fit to the others; %s"):format(result.rows, before))
+  lines[#lines + 1] = "kernel: " .. base.kernel
+  for _, name in ipairs { "compute", "attention", "memory", "comm" } do
+    lines[#lines + 1] = ("%s: %g"):format(name, base[name])
+  end
+  if base.comm_setup > 0 then lines[#lines + 1] = ("comm_setup: %.4g us"):format(base.comm_setup * 1e6) end
+  lines[#lines + 1] = ("host: %.4g us"):format(result.values.host * 1e6)
+  lines[#lines + 1] = "overlap: 0"
+  lines[#lines + 1] = "engine:"
+  for _, name in ipairs(OWN) do
+    local value = base.engine[name]
+    if FITTED[name] then value = result.values[name] end
+    if value ~= 0 and not (name == "async_scheduling" and value) then lines[#lines + 1] = line_of(name, value) end
+  end
+  local held = result.held
+  lines[#lines + 1] = ("runs: %d\nerror: %.3g\nspread: [%.3g, %.3g]"):format(result.rows, held.median,
+    held.spread[1], held.spread[2])
+  return table.concat(lines, "\n") .. "\n"
+end
+
+return engine

@@ -1,0 +1,245 @@
+--- Held-out validation of step times: refits software profiles without each group of runs in turn, and predicts it.
+local check = require "tperf.base.check"
+local fit = require "tperf.measured.calibrate.fit"
+local profile = require "tperf.measured.calibrate.profile"
+local kind_of = require "tperf.measured.run.stacks".kind
+local system = require "tperf.describe.system"
+local unfit = require "tperf.describe.unfit"
+
+local holdout = {}
+
+local FEWEST <const> = 2 -- runs that a fit is made to
+
+-- The cases of one stack in two: those for which held(case, i) holds, and the rest.
+local function split(cases, name, held)
+  local one = { name = name, held = {}, rest = {} }
+  for i, case in ipairs(cases) do table.insert(held(case, i) and one.held or one.rest, case) end
+  return one
+end
+
+-- A split for each value that key(case) has.
+local function splits_by(cases, key)
+  local _, names = fit.groups(cases, key)
+  table.sort(names)
+  local list = {}
+  for i, name in ipairs(names) do
+    list[i] = split(cases, name, function(case) return key(case) == name end)
+  end
+  return list
+end
+
+-- How the runs of one stack are split.
+local splits = {}
+
+function splits.system(cases)
+  return splits_by(cases, function(case) return case.system end)
+end
+
+-- The word that a model's name begins with: "llama" of "LLAMA3.1_405B", "deepseek" of "deepseekv3".
+local function family_of(case)
+  local word = case.label:lower():match "%a+"
+  return word and word:gsub("v$", "") or case.label
+end
+
+function splits.model(cases) return splits_by(cases, family_of) end
+
+-- Of the numbers of GPUs that occur, the smaller half, with the middle one, is fitted to.
+function splits.scale(cases)
+  local _, counts = fit.groups(cases, function(case) return case.sizes.gpus end)
+  table.sort(counts)
+  local most = counts[(#counts + 1) // 2]
+  return { split(cases, ("over %d GPUs"):format(most), function(case) return case.sizes.gpus > most end) }
+end
+
+function splits.third(cases)
+  local list = {}
+  for third = 0, 2 do list[third + 1] = split(cases, "thirds", function(_, i) return fit.third(i) == third end) end
+  return list
+end
+
+local function errors_of(ratios)
+  local list = {}
+  for i, ratio in ipairs(ratios) do list[i] = math.abs(ratio - 1) end
+  return list
+end
+
+-- What tells a case from the runs of a profile with these facts.
+local function is_unlike(facts, case)
+  local question = { model = case.model, system = system(case.system) }
+  return #unfit.warnings(facts, question, case.sizes.gpus) > 0
+end
+
+-- Adds to a row predictions of a fit that claimed nine tenths of the runs to take `spread` times as long, or as much as
+-- `reach` where none of the runs of `facts` was like them.
+local function add(row, cases, ratios, spread, facts, reach)
+  table.move(ratios, 1, #ratios, #row.ratios + 1, row.ratios)
+  for i, ratio in ipairs(ratios) do
+    local low, high = spread[1], spread[2]
+    if reach and is_unlike(facts, cases[i]) then low, high = math.min(low, reach[1]), math.max(high, reach[2]) end
+    if low <= 1 / ratio and 1 / ratio <= high then row.inside = row.inside + 1 end
+  end
+end
+
+local function new_row(stack, name) return { stack = stack, group = name, ratios = {}, inside = 0 } end
+
+-- Rows of one stack, each split predicted by the stack's profile fitted to the rest of its runs.
+local function rows_within(stack, list, rows, reach)
+  local of = {}
+  for _, one in ipairs(list) do
+    if #one.held > 0 and #one.rest >= FEWEST then
+      if not of[one.name] then
+        of[one.name] = new_row(stack, one.name)
+        rows[#rows + 1] = of[one.name]
+      end
+      local values, facts = profile.best(one.rest), profile.facts(one.rest)
+      local spread = fit.spread { profile.thirds(one.rest, nil, values) }
+      facts.spread = spread
+      add(of[one.name], one.held, profile.add_ratios({}, one.held, values), spread, facts, reach)
+    end
+  end
+end
+
+-- Predicted / measured of groups of one stack's runs unlike the rest: on a system, at a scale or of a family of models
+-- that the rest has not, a list for each.
+local function strangers(cases)
+  local lists, near = {}, profile.best(cases)
+  for _, way in ipairs { "system", "scale", "model" } do
+    for _, one in ipairs(splits[way](cases)) do
+      if #one.held > 0 and #one.rest >= FEWEST then
+        lists[#lists + 1] = profile.add_ratios({}, one.held, profile.best(one.rest, near))
+      end
+    end
+  end
+  return lists
+end
+
+--- Between which multiples of the predicted time nine tenths of runs lie that are unlike those that their stack's
+--- profile was fitted to: each group of them held out in turn, all with the same weight.
+---@param stacks table<string, table[]>  as profile.by_stack returns them
+---@return fun(but: string?): number[]?  of all stacks but one
+function holdout.reach(stacks)
+  local of = {}
+  for name, cases in pairs(stacks) do of[name] = kind_of(name) ~= "tests" and strangers(cases) or {} end
+  return function(but)
+    local lists = {}
+    for name, own in pairs(of) do
+      if name ~= but then table.move(own, 1, #own, #lists + 1, lists) end
+    end
+    return fit.spread(lists)
+  end
+end
+
+-- The error below which half of the runs lie, each stack with the same weight.
+local function median_error(ratios_of)
+  local list, sum = {}, 0
+  for _, ratios in ipairs(ratios_of) do
+    for _, error in ipairs(errors_of(ratios)) do list[#list + 1] = { error = error, weight = 1 / #ratios } end
+  end
+  table.sort(list, function(a, b) return a.error < b.error end)
+  for _, one in ipairs(list) do
+    sum = sum + one.weight
+    if sum >= 0.5 * #ratios_of - 1e-9 then return one.error end
+  end
+end
+
+local function without(list, index)
+  local rest = table.move(list, 1, #list, 1, {})
+  table.remove(rest, index)
+  return rest
+end
+
+--- The profile that several stacks share, and its errors on each stack of a fit to the others, which starts from it.
+---@param groups table[][]  a list of cases for each stack, two stacks at least
+---@return table values
+---@return table held  { median, spread }, each stack with the same weight
+function holdout.shared(groups)
+  local values, ratios = profile.shared(groups), {}
+  for i, cases in ipairs(groups) do
+    ratios[i] = profile.add_ratios({}, cases, profile.shared(without(groups, i), values))
+  end
+  return values, { median = median_error(ratios), spread = fit.spread(ratios) }
+end
+
+--- The cases of the stacks that `typical` or `tuned` is fitted to, a list for each.
+---@param stacks table<string, table[]>  as profile.by_stack returns them
+---@param kind string
+---@param but string?  a stack that is left out
+---@return table[][]
+function holdout.of_kind(stacks, kind, but)
+  local names, list = {}, {}
+  for name in pairs(stacks) do
+    if kind_of(name) == kind and name ~= but then names[#names + 1] = name end
+  end
+  table.sort(names)
+  for i, name in ipairs(names) do list[i] = stacks[name] end
+  return list
+end
+
+-- A row a stack, predicted by the profile of its kind, fitted to the other stacks of that kind: an old one, which has
+-- no kind with a profile, by `typical`.
+local function rows_of_stacks(stacks, names, rows)
+  local of_old
+  for _, name in ipairs(names) do
+    local old = kind_of(name) == "old"
+    local kind = old and "typical" or kind_of(name)
+    local others = holdout.of_kind(stacks, kind, name)
+    if #others >= 2 then
+      local made = old and of_old or table.pack(holdout.shared(others))
+      if old then of_old = made end
+      local row = new_row(name, "by " .. kind)
+      add(row, stacks[name], profile.add_ratios({}, stacks[name], made[1]), made[2].spread)
+      rows[#rows + 1] = row
+    end
+  end
+end
+
+local function summary_of(rows)
+  local medians, worst, runs, inside = {}, nil, 0, 0
+  for i, row in ipairs(rows) do
+    medians[i] = 1 + row.median
+    if not worst or row.median > worst.median then worst = row end
+    runs, inside = runs + row.runs, inside + row.inside
+  end
+  return {
+    groups = #rows, runs = runs, median = fit.errors(medians).median, worst = worst.median,
+    worst_group = worst.stack .. " " .. worst.group, within = inside / runs,
+  }
+end
+
+-- The stacks of runs that somebody made for their own sake, and their names.
+local function stacks_of(cases)
+  local stacks, names = profile.by_stack(cases)
+  for i = #names, 1, -1 do
+    if kind_of(names[i]) == "tests" then stacks[table.remove(names, i)] = nil end
+  end
+  table.sort(names)
+  return stacks, names
+end
+
+holdout.WAYS = { "stack", "system", "scale", "model", "third" }
+
+--- Predicts each group of runs by a fit to the others.
+---@param cases table[]  of tperf.measured.step, predicted once
+---@param way string     one of holdout.WAYS
+---@return table[] rows  { stack, group, runs, median, p90, bias, within }: within is the part of the group's runs
+---  inside the interval that the fit without them claims for nine tenths of them
+---@return table summary  over groups: { groups, runs, median, worst, worst_group, within }
+function holdout.run(cases, way)
+  local stacks, names = stacks_of(cases)
+  local rows = {}
+  if way == "stack" then
+    rows_of_stacks(stacks, names, rows)
+  else
+    local reach = holdout.reach(stacks)
+    for _, name in ipairs(names) do rows_within(name, splits[way](stacks[name]), rows, reach(name)) end
+  end
+  if #rows == 0 then check.fail("tperf.validate: these runs have no two groups to hold out by %s", way) end
+  for _, row in ipairs(rows) do
+    local errors = fit.errors(row.ratios)
+    row.runs, row.median, row.p90, row.bias = errors.rows, errors.median, errors.p90, errors.bias
+    row.within, row.ratios = row.inside / row.runs, nil
+  end
+  return rows, summary_of(rows)
+end
+
+return holdout

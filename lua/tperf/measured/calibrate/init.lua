@@ -1,0 +1,223 @@
+--- tperf.calibrate: from measurements of one machine to its system file.
+local check = require "tperf.base.check"
+local core = require "tperf.core"
+local curves = require "tperf.measured.calibrate.curves"
+local fit = require "tperf.measured.calibrate.fit"
+local gpus = require "tperf.measured.gpus"
+local measured = require "tperf.measured"
+local rules = require "tperf.describe.rules"
+local sources = require "tperf.measured.calibrate.sources"
+local system = require "tperf.describe.system"
+
+local calibrate = {}
+
+local FEWEST <const> = 3 -- cases per parameter
+
+-- A copy to be changed: the checked object's fields, its metatables kept (fp16 and bf16 stand for each other).
+local function copy(value)
+  if type(value) ~= "table" then return value end
+  local made = {}
+  for key, item in next, value do made[key] = copy(item) end
+  return setmetatable(made, getmetatable(value))
+end
+
+local function reader_named(name)
+  for _, reader in ipairs(measured.readers) do
+    if reader.name == name then return reader end
+  end
+end
+
+-- log(predicted / measured) of the cases for which want(i) holds.
+local function residuals(curve, reader, trial, values, want, set)
+  curve.install(trial, values)
+  local machine, list, kept = core.machine(trial), {}, {}
+  for i, case in ipairs(curve.cases) do
+    if want(i) then
+      local seconds = reader.predict(case, machine, trial, set)
+      if seconds and seconds > 0 then
+        list[#list + 1] = math.log(seconds / (case.achieved or case.measured))
+        kept[#kept + 1] = case
+      end
+    end
+  end
+  return list, kept
+end
+
+-- How far the predictions of the cases in the curve's scope are off.
+local function errors_of(curve, list, cases)
+  local ratios = {}
+  for i, r in ipairs(list) do
+    if curve.scope(cases[i]) then ratios[#ratios + 1] = math.exp(r) end
+  end
+  return fit.errors(ratios)
+end
+
+local function always() return true end
+
+-- The values that fit the cases of want(i) best, and the loss as a function of them.
+local function best_values(curve, trial, want, set)
+  local reader = reader_named(curve.reader)
+  -- Too few long kernels to tell how far the clock drops: then it does not.
+  local function loss(values)
+    return fit.loss((residuals(curve, reader, trial, values, want, set))) + 0.02 * (1 - (values.sustained or 1))
+  end
+  return (fit.minimise(curve.parameters, loss)), loss
+end
+
+-- Fits one curve: its error on the third of the cases that is held back, its values from all of them.
+local function fit_curve(curve, trial, o, set)
+  local reader = reader_named(curve.reader)
+  if #curve.cases < FEWEST * #curve.parameters then
+    check.fail("tperf.calibrate: %s has %d parameters, too many for %d measurements; it needs %s", curve.name,
+      #curve.parameters, #curve.cases, curve.needs)
+  end
+  local values, loss = best_values(curve, trial, always, set)
+  local open = fit.undetermined(curve.parameters, values, loss)
+  local entangled = fit.entangled(curve.parameters, values, function(moved)
+    return (residuals(curve, reader, trial, moved, always, set))
+  end)
+  table.move(entangled, 1, #entangled, #open + 1, open)
+  if #open > 0 and not o.keep then
+    check.fail("tperf.calibrate: the measurements do not determine %s of %s; it needs %s (keep = true takes the "
+      .. "fit's values all the same)", table.concat(open, ", "), curve.name, curve.needs)
+  end
+  local function held_back(i) return fit.held_back(i, o.salt) end
+  local function fitted(i) return not held_back(i) end
+  local partial = best_values(curve, trial, fitted, set)
+  local held = errors_of(curve, residuals(curve, reader, trial, partial, held_back, set))
+  local all = errors_of(curve, residuals(curve, reader, trial, values, always, set))
+  return {
+    curve = curve.name, values = values, undetermined = open, fitted = all, held = held, points = #curve.cases,
+    install = curve.install, cases = curve.cases, reader = reader,
+  }
+end
+
+-- Says in the system how well a curve fits.
+local function note(trial, result)
+  local kind, name = result.curve:match "^(.*)%.([^.]*)$"
+  local accelerator = trial.accelerator
+  local curves_of = kind == "network.fast" and trial.network.fast.efficiency or kind == "hbm" and accelerator.hbm
+    or kind == "accelerator" and accelerator or accelerator.compute_efficiency[kind]
+  local target = curves_of[name]
+  target.error, target.points = result.held.median, result.points
+end
+
+local schema = {
+  system = check.any(), files = check.list(check.any(), { min = 1, max = 100 }),
+  gpu = check.string { optional = true },
+  keep = check.boolean { default = false }, salt = check.integer { default = 0 },
+  name = check.string { optional = true },
+  source = check.string { optional = true },
+}
+
+local function cases_of(file, o, left_out)
+  local cases, kind, left
+  if type(file) == "table" then
+    cases, kind = file.cases, file.kind
+  else
+    cases, kind, left = sources.open(file, function(case)
+      return not o.gpu or gpus.system(case.gpu) == o.gpu, "of another GPU than " .. (o.gpu or "")
+    end)
+    for reason, rows in pairs(left) do left_out[#left_out + 1] = { file = file, reason = reason, rows = rows } end
+  end
+  local known = {}
+  for _, case in ipairs(cases) do
+    if not case.flops or o.system.accelerator.tensor[case.dtype] then known[#known + 1] = case end
+  end
+  return known, reader_named(kind)
+end
+
+-- The cases of all files, by what reads them, in the order of the files: a log of nccl-tests has one number of GPUs, a
+-- curve needs several.
+local function cases_by_reader(o, left_out)
+  local list, of = {}, {}
+  for _, file in ipairs(o.files) do
+    local cases, reader = cases_of(file, o, left_out)
+    local group = of[reader.name]
+    if not group then
+      group = { reader = reader, cases = {}, files = {} }
+      of[reader.name], list[#list + 1] = group, group
+    end
+    table.move(cases, 1, #cases, #group.cases + 1, group.cases)
+    group.files[#group.files + 1] = type(file) == "string" and file or "a table"
+  end
+  return list
+end
+
+-- The curves keep the places of those before them, whose sources stay for the rest.
+local function source_of(before, groups, fits)
+  local names, files = {}, {}
+  for i, f in ipairs(fits) do names[i] = f.curve end
+  for _, group in ipairs(groups) do table.move(group.files, 1, #group.files, #files + 1, files) end
+  return ("%s: fitted by `tperf calibrate` to %s; all else is %s's, with its sources"):format(
+    table.concat(names, ", "), table.concat(files, ", "), before.name)
+end
+
+--- Fits a system's curves to measurements. A third of them is held back from each fit and tells its error.
+---@param given table
+---  system  what to start from: its peaks and bandwidths stay
+---  files   CSV files of products, attention, experts, memory kernels or collectives, logs of nccl-tests, or
+---          { kind =, cases = } as tperf.measured reads them
+---  gpu     use only the rows whose GPU is that of this system
+---  keep    accept values that the measurements leave open
+---  salt    another number holds back another third of the measurements (0)
+---  name, source  of the new system
+---@return table result { system, fits = { { curve, values, undetermined, fitted, held, points } … },
+---  left_out = { { file, reason, rows } … } }
+function calibrate.run(given)
+  local o = check.record("tperf.calibrate", given, schema)
+  o.system = system(o.system)
+  local trial, set, fits, left_out = copy(o.system), rules(), {}, {}
+  local groups = cases_by_reader(o, left_out)
+  for _, group in ipairs(groups) do
+    local list = curves.of(group.reader.name, group.cases, o.system)
+    if #list == 0 then
+      local most = measured.most_first(left_out)[1]
+      check.fail("tperf.calibrate: %s has no measurement%s that a curve can be fitted to%s",
+        table.concat(group.files, ", "), o.gpu and " of " .. o.gpu or "",
+        most and (" (%d rows left out: %s)"):format(most.rows, most.reason) or "")
+    end
+    for _, curve in ipairs(list) do
+      curve.reader = group.reader.name
+      local result = fit_curve(curve, trial, o, set)
+      result.install(trial, result.values)
+      note(trial, result)
+      fits[#fits + 1] = result
+    end
+  end
+  trial.name, trial.source = o.name or trial.name, o.source or source_of(o.system, groups, fits)
+  return { system = system(trial), fits = fits, left_out = measured.most_first(left_out) }
+end
+
+local BY_BYTES = { x = "bytes", xunit = "bytes", yunit = "bytes/s", work = function(case) return case.bytes end }
+
+-- What a case is drawn at: size, and work done per second.
+local axes = {
+  gemm = { x = "flops", xunit = "FLOP", yunit = "FLOP/s", work = function(case) return case.flops end },
+  attention = {
+    x = "queries", xunit = "tokens", yunit = "FLOP/s",
+    work = function(case) return 2 * case.batch * case.heads * case.queries * case.keys * case.head_dim end,
+  },
+  moe = { x = "rows", xunit = "rows", yunit = "rows/s", work = function(case) return case.rows end },
+  memory = BY_BYTES, direct = BY_BYTES, collective = BY_BYTES,
+}
+
+--- One fit drawn: the points measured and those of the fitted curve.
+---@param result table  of calibrate.run
+---@param index integer which of its fits
+---@return tperf.Plot
+function calibrate.plot(result, index)
+  local f, rows = result.fits[index], {}
+  local axis, machine, set = axes[f.reader.name], core.machine(result.system), rules()
+  for _, case in ipairs(f.cases) do
+    local x, work = case[axis.x], axis.work(case)
+    rows[#rows + 1] = { x = x, y = work / (case.achieved or case.measured), series = "measured" }
+    rows[#rows + 1] = { x = x, y = work / f.reader.predict(case, machine, result.system, set), series = "fitted" }
+  end
+  return require "tperf.plot".scatter {
+    rows = rows, x = "x", y = "y", series = "series", logx = true, logy = true, xunit = axis.xunit, yunit = axis.yunit,
+    title = f.curve, xlabel = axis.x, ylabel = "work per second",
+  }
+end
+
+return calibrate

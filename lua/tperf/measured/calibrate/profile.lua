@@ -1,0 +1,261 @@
+--- Fits software profiles to step times: six numbers a stack, shared by all its runs.
+local check = require "tperf.base.check"
+local fit = require "tperf.measured.calibrate.fit"
+local step = require "tperf.measured.run.step"
+local system = require "tperf.describe.system"
+local unfit = require "tperf.describe.unfit"
+
+local profile = {}
+
+-- Where a parameter usually is, within which bounds, and by how much it usually differs (of a logarithm, but for the
+-- overlap).
+profile.parameters = {
+  { name = "compute", start = 1.1, low = 0.7, high = 2, spread = 0.15 },
+  { name = "attention", start = 1.3, low = 0.5, high = 6, spread = 0.4 },
+  { name = "memory", start = 1.3, low = 0.5, high = 5, spread = 0.5 },
+  { name = "comm", start = 1, low = 0.05, high = 4, spread = 0.6 },
+  { name = "host", start = 8e-6, low = 1e-7, high = 2e-4, spread = 0.8 },
+  { name = "overlap", start = 0.6, low = 0, high = 1, spread = 0.3 },
+}
+
+-- Few runs leave a parameter where it usually is, many move it: of the strengths tried, from 0.1 to 3, this one errs
+-- least on runs held back, over all stacks.
+local PULL <const> = 0.4
+
+local function pull(values, runs)
+  local sum = 0
+  for _, p in ipairs(profile.parameters) do
+    local away = p.low > 0 and math.log(values[p.name] / p.start) or values[p.name] - p.start
+    sum = sum + (away / p.spread) ^ 2
+  end
+  return PULL / math.max(runs, 1) ^ 2 * sum
+end
+
+-- The loss has several valleys: a host that is slow enough to matter, memory traffic that is, an exchange of gradients
+-- that nothing hides. The deepest counts.
+local STARTS <const> = {
+  {}, { host = 1e-4 }, { overlap = 0.1 }, { memory = 3, comm = 0.5 }, { host = 1e-4, compute = 0.9, attention = 2 },
+}
+
+local function parameters_from(start)
+  local list = {}
+  for i, p in ipairs(profile.parameters) do
+    list[i] = { name = p.name, low = p.low, high = p.high, start = start[p.name] or p.start }
+  end
+  return list
+end
+
+-- log(predicted / measured)
+local function residual(case, values)
+  values.optimizer = case.profile.optimizer -- is not fitted
+  return math.log(step.seconds(case, values) / case.measured)
+end
+
+-- The cases for which want(i) holds.
+local function wanted(cases, want)
+  local list = {}
+  for i, case in ipairs(cases) do
+    if want(i) then list[#list + 1] = case end
+  end
+  return list
+end
+
+-- The mean loss of groups of cases, each by its weight.
+local function loss_of(groups, values)
+  local loss, n = 0, 0
+  for _, group in ipairs(groups) do
+    local list = {}
+    for i, case in ipairs(group.cases) do list[i] = residual(case, values) end
+    loss, n = loss + group.weight * fit.loss(list), n + group.weight
+  end
+  return loss / math.max(n, 1)
+end
+
+--- Adds predicted / measured of the cases to a list.
+function profile.add_ratios(list, cases, values)
+  for _, case in ipairs(cases) do list[#list + 1] = math.exp(residual(case, values)) end
+  return list
+end
+
+local STEPS <const> = 20 -- of the search near values that are known, for each parameter
+
+-- The values that fit groups best; count: how many things told apart there are, against the pull of the usual.
+local function best_of(groups, count, near)
+  local found, least = nil, math.huge
+  for _, start in ipairs(near and { near } or STARTS) do
+    local values, loss = fit.minimise(parameters_from(start), function(values)
+      return loss_of(groups, values) + pull(values, count)
+    end, near and STEPS * #profile.parameters)
+    if loss < least then found, least = values, loss end
+  end
+  return found
+end
+
+-- As many as that of a list of cases, evenly spread over them.
+local function some(cases, most)
+  if #cases <= most then return cases end
+  local list = {}
+  for i = 1, most do list[i] = cases[1 + (i - 1) * #cases // most] end
+  return list
+end
+
+local MOST_OF_SOURCE <const> = 150 -- runs that say as much as a thousand like them, in less time
+local MOST_OF_STACK <const> = 24   -- where a profile is shared by several
+
+--- The best values for some cases of one stack. A source counts by the cube root of its runs: one of a thousand does
+--- not drown one of a dozen.
+---@param cases table[]
+---@param near table?  values to start from, where those of other cases of the stack are known
+function profile.best(cases, near)
+  local by_source, names = fit.groups(cases, "source")
+  local groups = {}
+  for i, name in ipairs(names) do
+    local list = by_source[name]
+    groups[i] = { cases = some(list, MOST_OF_SOURCE), weight = (#list) ^ (1 / 3) }
+  end
+  return best_of(groups, #cases, near)
+end
+
+--- The best values that several stacks share, each of them with the same weight.
+---@param stacks table[][]  a list of lists of cases
+---@param near table?       values to start from
+function profile.shared(stacks, near)
+  local groups = {}
+  for i, cases in ipairs(stacks) do groups[i] = { cases = some(cases, MOST_OF_STACK), weight = 1 } end
+  return best_of(groups, #stacks, near)
+end
+
+--- Predicted / measured of each third of the cases of one stack, by a fit to the other two.
+---@param near table?  values to start from
+---@return number[]
+function profile.thirds(cases, salt, near)
+  local ratios = {}
+  for third = 0, 2 do
+    local function held(i) return fit.third(i, salt) == third end
+    local rest = wanted(cases, function(i) return not held(i) end)
+    profile.add_ratios(ratios, wanted(cases, held), profile.best(rest, near))
+  end
+  return ratios
+end
+
+--- The profile of all cases, its error on them, and the error on each third of a fit to the other two.
+---@param cases table[]  of one stack, of tperf.measured.step, predicted once so that they have predictors
+---@param salt integer?  other thirds
+function profile.fit(cases, salt)
+  local ratios = profile.thirds(cases, salt)
+  local held = fit.errors(ratios)
+  held.spread = fit.spread { ratios }
+  local values = profile.best(cases)
+  return values, fit.errors(profile.add_ratios({}, cases, values)), held
+end
+
+local function span_of(cases, value)
+  local low, high = math.huge, 0
+  for _, case in ipairs(cases) do low, high = math.min(low, value(case)), math.max(high, value(case)) end
+  return { low, high }
+end
+
+-- The different values of a list, sorted.
+local function set_of(list, value)
+  local seen, values = {}, {}
+  for _, item in ipairs(list) do
+    local one = value(item)
+    if one and not seen[one] then values[#values + 1] = one end
+    seen[one or false] = true
+  end
+  table.sort(values)
+  return values
+end
+
+--- What runs a profile was fitted to: the fields of tperf.software that say so.
+---@param cases table[]
+---@return table facts  { systems, generations, architectures, gpus, hidden, seq }
+function profile.facts(cases)
+  local systems = set_of(cases, function(case) return case.system end)
+  return {
+    systems = systems, generations = set_of(systems, function(name) return system(name).generation end),
+    architectures = set_of(cases, function(case) return unfit.architecture(case.model) end),
+    gpus = span_of(cases, function(case) return case.sizes.gpus end),
+    hidden = span_of(cases, function(case) return case.model.hidden end),
+    seq = span_of(cases, function(case) return case.model.seq end),
+  }
+end
+
+local FITTED_TO <const> = {
+  stack = { "published runs of the stack", "each third of the runs predicted by a fit to the other two" },
+  shared = { "published runs of several stacks, each with the same weight",
+    "each stack predicted by a fit to the others" },
+}
+
+-- What a stack does that no fit decides, and what it is where its profile does not say: see tperf.software.
+local FACTS <const> = {
+  { "facts" }, { "kernel" }, { "gradient_shard", false }, { "gradients" }, { "weights" }, { "loss", "in-place" },
+  { "fused_activation", true }, { "comm_setup", 0 }, { "comm_sms", 0 }, { "moe_dispatcher" }, { "overlap_tp" },
+  { "overlap_moe_a2a" }, { "delay_wgrad" }, { "overlap_grad_reduce" }, { "overlap_param_gather" },
+  { "overlap_param_gather_with_optimizer_step" },
+}
+
+--- The text of a profile's file.
+---@param base table     the profile fitted before: its name and the stack's facts stay
+---@param cases table[]
+---@param values table   what was fitted
+---@param held table     { median, spread } of runs that the fits did not see
+---@param shared boolean?  the cases are of several stacks
+function profile.text(base, cases, values, held, shared)
+  local what = FITTED_TO[shared and "shared" or "stack"]
+  local lines = { "name: " .. base.name, "source: >-" }
+  lines[3] = ("  fitted by `tperf calibrate --software` to %s (docs/accuracy.md);"):format(what[1])
+  lines[4] = "  error: " .. what[2]
+  for _, fact in ipairs(FACTS) do
+    local name, usual = fact[1], fact[2]
+    local value = base[name]
+    if name == "facts" and value then value = "'" .. value:gsub("'", "''") .. "'" end
+    if value ~= usual then lines[#lines + 1] = ("%s: %s"):format(name, value) end
+  end
+  lines[#lines + 1] = "switched: true"
+  for _, p in ipairs(profile.parameters) do
+    local value = values[p.name]
+    local text = p.name == "host" and ("%.3g us"):format(value * 1e6) or ("%.3g"):format(value)
+    lines[#lines + 1] = p.name .. ": " .. text
+  end
+  local facts = profile.facts(cases)
+  local function span(name) return ("%s: [%d, %d]"):format(name, table.unpack(facts[name])) end
+  local function names(name) return ("%s: [%s]"):format(name, table.concat(facts[name], ", ")) end
+  local more = {
+    "error: " .. ("%.3g"):format(held.median), ("spread: [%.3g, %.3g]"):format(table.unpack(held.spread)),
+    "runs: " .. #cases, names "systems", names "generations", names "architectures", span "gpus", span "hidden",
+    span "seq",
+  }
+  if held.reach then table.insert(more, 3, ("reach: [%.3g, %.3g]"):format(table.unpack(held.reach))) end
+  table.move(more, 1, #more, #lines + 1, lines)
+  return table.concat(lines, "\n") .. "\n"
+end
+
+--- Cases by stack, but for those that are `apart`.
+---@param cases table[]
+function profile.by_stack(cases)
+  local list = {}
+  for _, case in ipairs(cases) do
+    if not case.apart then list[#list + 1] = case end
+  end
+  return fit.groups(list, "stack")
+end
+
+--- The cases of tables of training runs by stack, predicted once.
+---@param files string[]
+---@return table<string, table[]> stacks
+---@return string[] names
+function profile.stacks(files)
+  local measured = require "tperf.measured"
+  local all = {}
+  for _, path in ipairs(files) do
+    local rows, reader = measured.open(path)
+    if reader.name ~= "step" then check.fail("%s is no table of training runs", path) end
+    local cases, left_out = measured.predict(rows, reader, { refit = true })
+    if #cases == 0 then check.fail("%s: %s", path, measured.none_predicted(#rows, left_out)) end
+    table.move(cases, 1, #cases, #all + 1, all)
+  end
+  return profile.by_stack(all)
+end
+
+return profile

@@ -1,0 +1,47 @@
+--- Networks between nodes that tables of measurements name: the bandwidth of a node, and the curve of its kind.
+-- The curves of tperf_slow_curve (include/tperf/efficiency.h), fitted to the all-reduces that nccl_visible.csv has over
+-- them; InfiniBand's latencies to the smaller messages of clusters whose bandwidth the logs do not state.
+local fabrics = {}
+
+local INFINIBAND <const> = { efficiency = 0.95, latency = 22e-6, doubling = 25e-6, hop = 4.8e-6, ramp = 0.64e-3 }
+-- Ethernet with the cloud providers' transports: Elastic Fabric Adapter, GPUDirect-TCPXO.
+local ETHERNET <const> = { efficiency = 0.81, latency = 10e-6, doubling = 161e-6, hop = 4.1e-6, ramp = 0.16e-3 }
+
+local OMNI_PATH <const> = 100e9 / 8 -- bytes/s of a link
+
+-- "4x100 Gbps", "8x50 GBps" per node, in bytes/s; the largest figure when there are several.
+local function node_bandwidth(text)
+  local best
+  for count, speed, unit in text:gmatch "(%d+)x(%d+) ?(G[Bb]ps)" do
+    local bytes = tonumber(count) * tonumber(speed) * (unit == "GBps" and 1e9 or 1e9 / 8)
+    best = math.max(best or 0, bytes)
+  end
+  local links = text:match "^(%d+) Omni%-Path links per node"
+  if links then return tonumber(links) * OMNI_PATH end
+  local whole = text:match "^(%d+) Gbps/node"
+  return best or whole and tonumber(whole) * 1e9 / 8
+end
+
+--- The slow network of a row: { bandwidth = bytes/s of one GPU's NICs, curve = … }; nil and a reason when the text
+--- tells nothing.
+---@param text string
+---@param gpus_per_node number
+function fabrics.of(text, gpus_per_node)
+  local lower = text:lower()
+  local ethernet = lower:find "efa" or lower:find "tcp" or lower:find "roce" or lower:find "ethernet"
+  if lower:find "slingshot" then
+    return nil, "no curve of Slingshot is known (-s NAME gives all rows the network of one system)"
+  end
+  local node = node_bandwidth(text)
+  if node then
+    return { bandwidth = node / gpus_per_node, curve = ethernet and ETHERNET or INFINIBAND }
+  end
+  if lower:find "not stated" or lower:find "not named" or lower:find "omni%-path" then
+    return nil, "the network between the nodes is not named"
+  end
+  if lower:find "infiniband" or lower:find "ndr" or lower:find "hdr" then return { curve = INFINIBAND } end
+  if lower:find "ethernet" or lower:find "roce" or lower:find "efa" then return { curve = ETHERNET } end
+  return nil, "the network between the nodes is not named"
+end
+
+return fabrics

@@ -1,0 +1,82 @@
+--- Timed blocks of experts on one GPU, from routing to the sum, without what GPUs exchange: columns gpu, dtype,
+--- distribution, tokens, hidden, moe_inter, experts, topk, tp, ep, gated, time_s (seconds).
+local loads = require "tperf.measured.kernel.loads"
+local read = require "tperf.measured.read"
+
+local moe = { name = "moe", columns = { "tokens", "hidden", "moe_inter", "experts", "topk", "tp", "ep", "time_s" } }
+
+local DTYPES = { bf16 = "bf16", fp16 = "bf16", fp8 = "fp8", fp8_block = "fp8", nvfp4 = "fp4" }
+local MOST <const> = 4096 -- experts; and GPUs that share them
+
+local function sizes_of(row)
+  local case = {}
+  for _, name in ipairs { "tokens", "hidden", "moe_inter", "experts", "topk", "tp", "ep" } do
+    case[name] = read.count(row[name])
+    if not case[name] then return nil, name .. " is not a positive number" end
+  end
+  if case.experts > MOST or case.experts % case.ep ~= 0 or case.topk > case.experts then
+    return nil, "ep does not divide the experts, or topk exceeds them"
+  end
+  return case
+end
+
+-- Rows of the busiest GPU, and how many of its experts have any.
+local function load_of(case, distribution)
+  local pairs_of = case.tokens * case.topk
+  if distribution == "balanced" then
+    local rows = math.max(pairs_of / case.ep, 1)
+    return rows, math.min(case.experts // case.ep, rows)
+  end
+  local exponent = read.positive(distribution:match "^power_law_([%d.]+)$")
+  if exponent and exponent ~= 1 and exponent < 10 then return loads.power_law(case, exponent) end
+end
+
+local function source_of(row, rows)
+  local kernel = read.text(row.kernel_source)
+  local family = kernel:find "triton" and ", portable kernel (Triton)" or kernel:find "^sglang" and ", SGLang" or ""
+  return ("experts %s%s, %s 16 rows each"):format(row.dtype, family, rows >= 16 and "at least" or "fewer than")
+end
+
+--- A case, or nil and why the row is left out.
+function moe.case(row)
+  local dtype, seconds = DTYPES[row.dtype], read.positive(row.time_s)
+  if not dtype then return nil, "weights of 4 bits under wider activations, without a curve" end
+  local case, reason = sizes_of(row)
+  if not case then return nil, reason end
+  if not seconds then return nil, "time_s is not a positive number" end
+  case.rows, case.hit = load_of(case, read.text(row.distribution, "balanced"))
+  if not case.rows then return nil, "a distribution of the tokens that is not known" end
+  case.gpu, case.dtype, case.measured = row.gpu, dtype, seconds
+  local kernel = read.text(row.kernel_source)
+  case.format, case.portable, case.sglang = row.dtype, kernel:find "triton" ~= nil, kernel:find "^sglang" ~= nil
+  case.width = case.moe_inter / case.tp
+  case.gates = row.gated == "0" and 1 or 2
+  case.source = source_of(row, case.rows / case.hit)
+  case.label = ("%d tokens, %d of %d experts %dx%d, tp %d, ep %d"):format(case.tokens, case.topk, case.experts,
+    case.hidden, case.moe_inter, case.tp, case.ep)
+  return case
+end
+
+-- Bytes of what only reads and writes: scores, choices, rows copied to their places, activation, rows added up.
+local function streams(case)
+  local rows, width = case.rows, case.gates * case.width
+  return {
+    4 * case.tokens * case.experts, 8 * case.tokens * case.topk, 4 * rows * case.hidden,
+    2 * rows * (width + case.width), 2 * (rows + case.tokens) * case.hidden,
+  }
+end
+
+--- Seconds predicted; nil and a reason when the system cannot.
+function moe.predict(case, machine, system)
+  if not system.accelerator.routing then return nil, "the system has no curve for routing" end
+  local each, seconds = case.rows / case.hit, machine:routing(case.tokens * case.topk)
+  for _, product in ipairs { { case.gates * case.width, case.hidden }, { case.hidden, case.width } } do
+    local compute, memory = machine:kernel("gemm", case.dtype, case.hit, each, product[1], product[2])
+    if not compute then return nil, "the system has no curve for " .. case.dtype .. " products" end
+    seconds = seconds + compute + memory
+  end
+  for _, bytes in ipairs(streams(case)) do seconds = seconds + machine:stream(bytes) end
+  return seconds
+end
+
+return moe

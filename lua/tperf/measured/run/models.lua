@@ -1,0 +1,126 @@
+--- The model that a row of a table of training runs describes: its sizes, and what the model of that name in models/
+--- says of the rest.
+local check = require "tperf.base.check"
+local names = require "tperf.measured.run.names"
+local read = require "tperf.measured.read"
+
+local models = {}
+
+local SIZES <const> = { "layers", "hidden", "ffn", "heads", "kv_heads", "head_dim", "seq", "vocab" }
+
+local published = {} -- models by name, read once
+
+-- The published model of a row's name, unless the row's width says that it is another one.
+local function published_of(row, hidden)
+  local name = names.model(row.model)
+  if not name then return nil end
+  published[name] = published[name] or require "tperf.describe.model"(name)
+  local m = published[name]
+  return (not hidden or hidden == m.hidden) and m or nil
+end
+
+-- The ranks and widths of latent attention, which newer tables have columns for; nil when one is missing.
+local function latents_of(row)
+  local mla = {
+    q_rank = read.count(row.q_lora_rank), kv_rank = read.count(row.kv_lora_rank),
+    nope_dim = read.count(row.qk_nope_dim), rope_dim = read.count(row.qk_rope_dim),
+    v_dim = read.count(row.v_head_dim),
+  }
+  return mla.kv_rank and mla.nope_dim and mla.rope_dim and mla.v_dim and mla or nil
+end
+
+-- A benchmark of fewer layers has as large a part of them dense, one at least, and predicts no further tokens.
+local function cut(m, layers, change)
+  if layers >= m.layers then return end
+  change.mtp = 0
+  change.layer_pattern = rawget(m, "layer_pattern") and m.layer_pattern:sub(1, layers)
+  if m.experts and type(m.experts.dense_layers) == "number" then
+    change.experts = change.experts or {}
+    local dense = m.experts.dense_layers
+    change.experts.dense_layers = math.max(dense * layers // m.layers, math.min(dense, 1))
+  end
+end
+
+-- What a row says of a published model wins over what the library says of it.
+local function changed(m, size, experts, row)
+  local change = {}
+  for _, name in ipairs(SIZES) do change[name] = size[name] end
+  if m.mla then change.head_dim, change.kv_heads = nil, nil end
+  if m.experts then change.ffn = nil end -- tables differ in what they call the width where experts are
+  change.experts = m.experts and experts
+  cut(m, size.layers or m.layers, change)
+  if m.mtp > 0 and read.count(row.mtp_layers) then change.mtp = read.count(row.mtp_layers) end
+  if row.model:find "w/o MTP" then change.mtp = 0 end
+  if m.context then change.context = math.max(m.context, size.seq or m.seq) end
+  return m:with(change)
+end
+
+local USUAL_HEAD <const> = 128 -- features of a head that a row does not tell: an assumption
+
+-- Heads of about that many features, as many as its tensor parallelism divides; nil: none.
+local function heads_of(hidden, tp)
+  local best
+  for heads = tp, hidden // 32, tp do
+    if hidden % heads == 0 and (not best or math.abs(hidden // heads - USUAL_HEAD)
+      < math.abs(hidden // best - USUAL_HEAD)) then best = heads end
+  end
+  return best
+end
+
+-- A model that only the row describes; what it leaves open is as in GPT-3, or in Llama where its MLP is gated.
+local function described(size, experts, row)
+  if not size.heads and size.hidden and size.hidden % USUAL_HEAD == 0 then
+    size.heads = heads_of(size.hidden, read.count(row.tp) or 1)
+  end
+  if not (size.layers and size.hidden and size.heads and size.seq) then
+    return nil, "the model's layers, hidden size, heads or sequence are not given"
+  end
+  local gated = row.mlp == "swiglu"
+  if gated and not size.ffn then return nil, "the width of the MLP is not given" end
+  local mla = row.mla == "1" and latents_of(row)
+  if row.mla == "1" and not mla then return nil, "latent attention, whose ranks the row does not give" end
+  if mla then size.mla, size.head_dim, size.kv_heads = mla, nil, nil end
+  if experts and not (experts.top_k and experts.ffn) then
+    return nil, "top-k or the width of the experts is not given"
+  end
+  size.name, size.gated, size.experts = row.model ~= "" and row.model or "a model", gated, experts
+  size.vocab = size.vocab or 50257
+  size.norm = gated and "rmsnorm" or "layernorm"
+  size.positions = gated and "rotary" or "learned"
+  size.activation = row.mlp == "squared-relu" and "relu2" or nil
+  size.tied_embeddings, size.biases = not gated, not gated
+  return size
+end
+
+-- The busiest GPU's load of tokens over the mean where a run's router was left to itself: an assumption.
+local UNBALANCED <const> = 2
+
+-- Tables say of a run that its routing was balanced by force, in a column or in words; of SimuMax's and NeMo
+-- AutoModel's the scripts do (--moe-pad-expert-input-to-capacity with a capacity of 1; fake_balanced_gate).
+local function imbalance_of(row)
+  if row.moe_router_force_balance == "1" then return 1 end
+  local text = (row.source .. " " .. row.notes):lower()
+  local balanced = text:find "force%-balanced" or text:find "force balanced" or text:find "forced balance"
+    or text:find "simumax" or text:find "automodel"
+  return balanced and 1 or UNBALANCED
+end
+
+--- The model of a row: a description, or nil and why there is none.
+---@param row table
+---@return table? model
+---@return string? reason
+function models.of(row)
+  local size, experts = {}, nil
+  for _, name in ipairs(SIZES) do size[name] = read.count(row[name]) end
+  local count = read.count(row.experts)
+  if count and count > 1 then
+    experts = { count = count, top_k = read.count(row.topk), ffn = read.count(row.moe_ffn) }
+  end
+  local known = published_of(row, size.hidden)
+  if not known then return described(size, experts, row) end
+  local ok, model = check.attempt(changed, known, size, experts, row)
+  if not ok then return nil, "the row's sizes do not go with the model of its name" end
+  return model.experts and model:with { experts = { imbalance = imbalance_of(row) } } or model
+end
+
+return models

@@ -1,0 +1,56 @@
+--- The model of models/ that a name means, as people write names: "LLAMA3.1_405B", "DeepSeek V3 671B", "Qwen3_30B_a3B".
+local catalogue = require "tperf.base.catalogue"
+
+local names = {}
+
+-- Words that say nothing a size would not: "v" of a version, the kind of the network.
+local NOISE = { v = true, moe = true }
+
+-- Runs of letters and of digits, without what stands in brackets: "llama 3.1 405 b".
+local function words_of(text)
+  local words = {}
+  local bare = text:lower():gsub("%b()", " ")
+  for run in bare:gmatch "[%a%d.]+" do
+    for letters, digits in run:gmatch "(%a*)([%d.]*)" do
+      if digits:find "%d" then letters = letters:gsub("v$", "") end
+      if letters ~= "" and not NOISE[letters] then words[#words + 1] = letters end
+      if digits:find "%d" then words[#words + 1] = digits end
+    end
+  end
+  return words
+end
+
+local function begins(words, with)
+  for i, word in ipairs(with) do
+    if words[i] ~= word then return false end
+  end
+  return true
+end
+
+local library
+
+local function entries()
+  if not library then
+    library = {}
+    for _, name in ipairs(catalogue.list "models") do
+      if not name:find "/" then library[#library + 1] = { name = name, words = words_of(name) } end
+    end
+  end
+  return library
+end
+
+--- The name in models/ of the longest entry that the text begins with ("DeepSeek V3 671B", "deepseekv2-L4"), else of
+--- the only one that begins with the text ("Qwen3-235B"); nil when there is none.
+---@param text string
+---@return string?
+function names.model(text)
+  local words, best, longer, count = words_of(text), nil, nil, 0
+  if #words < 2 then return nil end
+  for _, entry in ipairs(entries()) do
+    if begins(words, entry.words) and (not best or #entry.words > #best.words) then best = entry end
+    if begins(entry.words, words) then longer, count = entry, count + 1 end
+  end
+  return best and best.name or count == 1 and longer.name or nil
+end
+
+return names

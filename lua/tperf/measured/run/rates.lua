@@ -1,0 +1,67 @@
+--- Step times from the rates that tables print in their place: tokens or samples per second, or FLOP/s as each source
+-- counts them. Which it counts is checked where a row has both (docs/accuracy.md).
+local model = require "tperf.describe.model"
+local read = require "tperf.measured.read"
+
+local rates = {}
+
+-- Sources whose model FLOPs count attention's scores once, as causal masks leave them; others count all of them, as
+-- Narayanan et al. do (arXiv 2104.04473, section 5.1).
+local CAUSAL = { "megatron%-bridge", "automodel", "modelzoo" }
+
+local function counts_causal(source)
+  for _, name in ipairs(CAUSAL) do
+    if source:lower():find(name) then return true end
+  end
+  return false
+end
+
+-- FLOPs of a token: of the model alone, or with the forward pass of the layers, but not of the head, done twice:
+-- 96 B s l h^2 (1 + s / 6h + V / 16lh) of the same section.
+local function flops_per_token(case, row)
+  local m = model(case.model)
+  local total = m:flops_per_token { convention = "matmul", causal = counts_causal(row.source) }.total
+  if not row.tflops_kind:find "^hardware" then return total end
+  local head = 6.0 * m.hidden * m.vocab
+  return (total - head) * 4 / 3 + head
+end
+
+local function tokens_of(case) return 1.0 * case.global_batch * case.model.seq end
+
+-- Seconds by the rate that the row gives; nil when it gives none.
+local function derived(case, row)
+  local gpus, tokens = case.sizes.gpus, tokens_of(case)
+  local rate, samples = read.positive(row.tokens_s_gpu), read.positive(row.samples_s)
+  if rate then return tokens / (rate * gpus) end
+  if samples then return case.global_batch / samples end
+  local flops = read.positive(row.tflops_gpu)
+  local stated = row.tflops_kind:find "^model" or row.tflops_kind:find "^hardware"
+  if not (flops and stated) then return nil end
+  return tokens * flops_per_token(case, row) / (flops * 1e12 * gpus)
+end
+
+-- A run that trains all its weights counts 6 FLOPs for each; with all but adapters frozen it counts 4.
+local FROZEN <const> = 0.78
+
+local function trains_all(case, row, seconds)
+  local flops = read.positive(row.tflops_gpu)
+  if not (flops and row.tflops_kind:find "^model") then return true end
+  return flops * 1e12 * case.sizes.gpus * seconds > FROZEN * tokens_of(case) * flops_per_token(case, row)
+end
+
+--- Seconds of a row's step, as printed or by the rate it prints; nil and a reason when it gives neither.
+---@param case table  what else is known of the row: model, sizes, global_batch
+---@param row table
+---@return number? seconds
+---@return string? reason
+function rates.seconds(case, row)
+  local printed = read.positive(row.iter_s)
+  local seconds = printed or derived(case, row)
+  if not seconds then return nil, "no step time is given" end
+  if printed and not case.peft and not trains_all(case, row, printed) then
+    return nil, "the FLOPs stated are not those of training all weights"
+  end
+  return seconds
+end
+
+return rates

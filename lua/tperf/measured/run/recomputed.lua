@@ -1,0 +1,57 @@
+--- What a published run recomputed, as arguments of tperf.train.
+local read = require "tperf.measured.read"
+local recompute = require "tperf.describe.arch.recompute"
+
+local recomputed = {}
+
+-- What a table leaves to a recipe, and what saves parts of an MLP, is taken as none: an assumption.
+local GRANULARITY <const> = {
+  { "^full", "full" }, { "^none", "none" }, { "^selective", "selective" }, { "^$", "none" }, { "^per recipe", "none" },
+  { "^norm", "none" }, { "^per%-op", "selective" },
+}
+
+-- PyTorch's selective checkpointing of an operator, as torchtitan has it: every other product is done twice, and all
+-- between them.
+local EVERY_OTHER <const> = { ["torchtitan-2024"] = true, ["torchao-2025"] = true }
+
+-- Of modules in Megatron's words those that this model has; others, such as a scheduler's, keep what they make.
+local function modules_of(row, model)
+  local named, list = {}, {}
+  for name in read.text(row.recompute_modules):gmatch "[%w_]+" do named[name] = true end
+  for _, name in ipairs(recompute.modules) do
+    if named[name] and model and not recompute.lacks(name, model) then list[#list + 1] = name end
+  end
+  return list
+end
+
+local function granularity(text)
+  for _, pattern in ipairs(GRANULARITY) do
+    if text:lower():find(pattern[1]) then return pattern[2] end
+  end
+end
+
+--- The arguments of a row; nil: it says something else.
+---@param row table
+---@param stack string
+---@param model table|false  false: there is no such model
+---@return table? arguments  { recompute =, … }
+function recomputed.of(row, stack, model)
+  local text = read.text(row.recompute_modules)
+  if text:find "every other layer" then
+    return { recompute = "full", recompute_method = "every", recompute_num_layers = 2 }
+  end
+  local how = text == "full" and "full" or text == "none" and "none" or granularity(row.recompute)
+  if text:find "every other product" or how == "selective" and EVERY_OTHER[stack] then
+    return { recompute = "selective", recompute_modules = { "op" } }
+  end
+  local modules = modules_of(row, model)
+  if modules[1] then return { recompute = "selective", recompute_modules = modules } end
+  local method = row.recompute_method ~= "" and row.recompute_method ~= "uniform" and row.recompute_method or nil
+  if not how then return nil end
+  return {
+    recompute = how, recompute_method = how == "full" and method or nil,
+    recompute_num_layers = how == "full" and method and read.count(row.recompute_num_layers) or nil,
+  }
+end
+
+return recomputed

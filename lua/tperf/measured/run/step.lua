@@ -1,0 +1,260 @@
+--- Published training runs, one per row: the columns of the measured tables (docs/accuracy.md).
+local check = require "tperf.base.check"
+local fabrics = require "tperf.measured.kernel.fabrics"
+local pipeline_layout = require "tperf.describe.pipeline_layout"
+local rates = require "tperf.measured.run.rates"
+local read = require "tperf.measured.read"
+local gpus = require "tperf.measured.gpus"
+local models = require "tperf.measured.run.models"
+local offload = require "tperf.describe.arch.offload"
+local peak = require "tperf.measured.run.peak"
+local precisions = require "tperf.measured.run.precisions"
+local recomputed = require "tperf.measured.run.recomputed"
+local fitting = require "tperf.question.placement".fitting
+local runtime = require "tperf.describe.profile"
+local software = require "tperf.describe.software"
+local stacks = require "tperf.measured.run.stacks"
+local switches = require "tperf.measured.run.switches"
+local tuning = require "tperf.measured.run.tuning"
+
+local step = { name = "step", columns = { "workload", "gpus", "layers", "hidden", "global_batch", "iter_s" } }
+
+-- The first of the patterns' values that the text has; `otherwise` when none.
+local function first_of(text, patterns, otherwise)
+  text = text:lower()
+  for _, pattern in ipairs(patterns) do
+    if text:find(pattern[1]) then return pattern[2] end
+  end
+  return otherwise
+end
+
+local ZERO = {
+  { "full_shard", 3 }, { "fsdp", 3 }, { "shard_grad_op", 2 }, { "zero%-?3", 3 }, { "zero%-?2", 2 },
+  { "distributed optimizer", 1 }, { "zero%-?1", 1 }, { "optimizer_sharding=true", 1 },
+}
+
+-- The stage, and whether weights stay that it gathered: PyTorch's FSDP keeps a pipeline stage's weights gathered and
+-- its gradients unreduced until the last micro-batch (torchtitan: reshard_after_forward).
+local function zero_of(row, sizes)
+  if row.fsdp == "jax-fsdp" then return 3, true end
+  local stage = first_of(row.zero_fsdp, ZERO, 0)
+  return stage, not (stage == 3 and sizes.pp > 1 and row.zero_fsdp:find "FSDP")
+end
+
+local OPTIMIZERS <const> = { adam = "adam", adamw = "adamw", dist_muon = "muon", muon = "muon", sgd = "sgd" }
+-- What a run kept in its hosts' memory, as arguments of tperf.train.
+local function offload_of(row)
+  local text, modules = read.text(row.offload), {}
+  local known = {}
+  for _, name in ipairs(offload.modules) do known[name] = true end
+  for name in (text:match "^fine%-grained:(.*)" or ""):gmatch "[%w_]+" do
+    if known[name] then modules[#modules + 1] = name end
+  end
+  local percent = tonumber(text:match "^optimizer (%d+)")
+  return {
+    offload_layers = math.tointeger(tonumber(text:match "^activations: ?(%d+)")),
+    offload_modules = modules[1] and modules or nil, offload_optimizer = percent and percent / 100 or nil,
+  }
+end
+
+local DTYPES <const> = { float32 = "fp32", bfloat16 = "bf16", fp32 = "fp32", bf16 = "bf16" }
+
+-- What the optimizer keeps: of a precision-aware one the dtypes of gradients and of both moments.
+local function states_of(row)
+  local gradients, first = read.text(row.optimizer_states):match "grads (%w+), moments (%w+)"
+  return { optimizer = OPTIMIZERS[read.text(row.optimizer)], gradients = DTYPES[gradients], moments = DTYPES[first] }
+end
+
+-- Chunks of a stage that is interleaved, where their number is not given: torchtitan's default.
+local USUAL_CHUNKS <const> = 2
+
+-- The sizes of the axes; data parallelism follows from the number of GPUs.
+local function sizes_of(row)
+  local s = { gpus = read.count(row.gpus) }
+  for _, name in ipairs { "tp", "pp", "cp", "ep" } do s[name] = read.count(row[name]) or 1 end
+  s.vp = read.count(row.vp) or row.schedule:lower():find "^interleaved 1f1b$" and USUAL_CHUNKS or 1
+  if row.tp == "" and row.pp == "" and not row.zero_fsdp:find "FSDP" and not tuning.layout(row, s) then
+    return nil, "the parallelism is not given"
+  end
+  if not s.gpus then return nil, "the number of GPUs is not given" end
+  local product = s.tp * s.pp * s.cp
+  if s.gpus % product ~= 0 then return nil, "tp x pp x cp does not divide the GPUs" end
+  s.dp = s.gpus // product
+  -- Megatron's recipes leave experts whole, so that their GPUs are the tensor-parallel ones first.
+  s.etp = read.count(row.etp) or s.ep % s.tp == 0 and 1 or s.tp
+  if s.tp * s.cp * s.dp % (s.ep * s.etp) ~= 0 then return nil, "ep x etp does not divide tp x cp x dp" end
+  return s
+end
+
+-- Megatron's order of ranks: tensor, context, data, pipeline. Context parallelism has a strategy of its own.
+local function placement_of(s, domain)
+  local fast, left = {}, domain
+  for _, name in ipairs { "tp", "cp", "dp", "pp" } do
+    local placed = fitting(s[name], left)
+    left = left // placed
+    if name ~= "cp" or s.cp > 1 then fast[name] = placed end
+  end
+  return fast
+end
+
+-- How context parallelism gets at keys by default: PyTorch's and JAX's stacks gather them (torchtitan's
+-- context_parallel_rotate_method; MaxText's context_parallel_strategy), Megatron's have a ring (cp_comm_type).
+local GATHERING <const> = { ["torchtitan-2024"] = true, ["torchao-2025"] = true, ["maxtext-2024"] = true }
+
+-- How the run's layers are dealt out over its stages, as arguments of tperf.train: a string of Megatron's, layers of
+-- the first and last stage, or ends that count as layers.
+-- A layout whose stages are no multiple of the row's is another run's; where the row gives no chunks of a stage, they
+-- follow from it (as in Megatron-LM).
+local function layout_of(row, model, sizes)
+  local text, a = read.text(row.pp_layout):gsub("\\", ""), {}
+  if text == "" then return a end
+  if text:find "^E" then
+    local stages = pipeline_layout.stages(text)
+    if stages % sizes.pp ~= 0 or sizes.vp > 1 and stages ~= sizes.pp * sizes.vp then return a end
+    sizes.vp = stages // sizes.pp
+    a.pipeline_layout = require "tperf.describe.model"(model).mtp == 0 and text:gsub("m", "") or text
+  else
+    a.first_stage_layers, a.last_stage_layers = read.count(text:match "first (%d+)" or ""),
+      read.count(text:match "last (%d+)" or "")
+    a.account_for_embedding, a.account_for_loss = text:find "embedding=1" ~= nil, text:find "loss=1" ~= nil
+  end
+  return a
+end
+
+-- Of a run whose micro-batch is not given: torchtitan makes as many of a replica's batch as there are stages (its
+-- default); else an assumption.
+local function usual_micro_batch(row, s, share)
+  if row.notes:find "micro batch = batch/DP" then return share end
+  return row.zero_fsdp:find "FSDP" and share % s.pp == 0 and share // s.pp or 1
+end
+
+local function micro_batch_of(row, s)
+  local batch = read.count(row.global_batch)
+  if not batch then return nil, nil, "the global batch is not given" end
+  if batch % s.dp ~= 0 then return nil, nil, "the global batch is no multiple of dp" end
+  local micro = read.count(row.micro_batch) or usual_micro_batch(row, s, batch // s.dp)
+  if (batch // s.dp) % micro ~= 0 then return nil, nil, "the micro-batch does not divide a replica's batch" end
+  return batch, micro
+end
+
+-- A step of reinforcement learning is mostly generation.
+local TRAINS <const> = { pretrain = true, lora = true, sft = true }
+
+local function common_reason(row, software_stack)
+  if not TRAINS[row.workload] then return "not training alone (" .. row.workload .. ")" end
+  if row.notes:find "INVALID" or row.notes:find "wrong%-ffn" then return "the table itself says that it is wrong" end
+  if not software_stack then return "the software stack is not known (software = NAME says it for all rows)" end
+end
+
+-- Megatron's transformer of its own ("local": no "_te_" in the names of its tests) has no fused attention.
+local function attention_of(row)
+  local is_local = read.text(row.table):find "^gpt3_mcore_" and not row.table:find "_te_"
+  return (is_local or read.text(row.attention_backend) == "unfused") and "unfused" or nil
+end
+
+-- CUDA graphs of whole iterations or layers spare the host all launches; those of parts of a layer do not.
+local function captures_all(row)
+  local text = read.text(row.cuda_graph):lower()
+  return text:find "full[_ ]iteration" ~= nil or text:find "full%-layer" ~= nil
+end
+
+-- torchtitan compiles its loss, too, since 2025 (components/loss.py); the source names the month of the run.
+local function compiled_loss(row)
+  return row.source:find "^torchtitan.*202[5-9]" ~= nil and read.text(row.compile):find "compile" ~= nil
+end
+
+--- A case, or nil and why the row is left out. options.software: the profile of all rows, as tperf.software returns it.
+function step.case(row, options)
+  local software_stack = options and options.software and options.software.name or stacks.of(row.source, row.table)
+  local reason = common_reason(row, software_stack)
+  if reason then return nil, reason end
+  local precision = precisions.of(row)
+  if not precision then return nil, "the precision is not settled" end
+  local model, sizes, batch, micro
+  model, reason = models.of(row)
+  if model then sizes, reason = sizes_of(row) end
+  if sizes then batch, micro, reason = micro_batch_of(row, sizes) end
+  if not batch then return nil, reason end
+  local known, described = check.attempt(require "tperf.describe.model", model)
+  local recompute = recomputed.of(row, software_stack, known and described)
+  if not recompute then return nil, "recomputation: " .. row.recompute end
+  local zero, reshards = zero_of(row, sizes)
+  local case = {
+    gpu = row.gpu, source = row.source, stack = software_stack,
+    label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
+    zero = zero, reshards = reshards, states = states_of(row), offload = offload_of(row),
+    sequence_parallel = row.sp == "1", precision = precision, dealt = layout_of(row, model, sizes),
+    switches = switches(row, sizes), attention = attention_of(row), loss = compiled_loss(row) and "compiled" or nil,
+    gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
+    graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
+    gradients = first_of(row.grad_reduce_dtype, { { "fp32", "fp32" }, { "bf16", "bf16" } }),
+    peft = tuning.peft(row), packing = tuning.packing(row), apart = tuning.apart(row, software_stack),
+  }
+  case.measured, reason = rates.seconds(case, row)
+  if not case.measured then return nil, reason end
+  return case
+end
+
+--- The system of a case: its nodes and, unless the system is given, its network, where the row names them.
+function step.system(case, system, given)
+  local domain = case.intra:find "NVL72" and system.network.fast.domain or case.gpus_per_node
+  local change = { fast = { domain = math.min(domain, math.max(system.network.fast.domain, case.gpus_per_node)) } }
+  local fabric = not given and case.inter ~= "" and fabrics.of(case.inter, case.gpus_per_node) or nil
+  if fabric and fabric.bandwidth then
+    change.slow = { bandwidth = fabric.bandwidth, nics_per_gpu = 1, efficiency = fabric.curve }
+  end
+  local variant = gpus.variant(case.gpu, system)
+  if variant then system = system:with(variant) end
+  return system:with { network = change },
+    ("%d %s %s"):format(domain, fabric and fabric.bandwidth or "", variant and case.gpu or "")
+end
+
+--- The arguments of tperf.train for a case.
+function step.request(case, system, profile)
+  local s = case.sizes
+  local interleaved = s.vp > 1 and s.pp > 1
+  local request = {
+    model = case.model, system = system, strategy = s.cp > 1 and "context" or "tensor", gpus = s.gpus, tp = s.tp,
+    cp = s.cp > 1 and s.cp or nil, cp_kind = s.cp > 1 and (GATHERING[case.stack] and "all_gather" or "ring") or nil,
+    ep = s.ep, etp = require "tperf.describe.model"(case.model).experts and s.etp or nil, pp = s.pp, dp = s.dp,
+    global_batch = case.global_batch,
+    micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
+    virtual_stages = interleaved and s.vp or nil, zero = case.zero, sequence_parallel = case.sequence_parallel,
+    software = profile, gradients = case.gradients, attention = case.attention, precision = case.precision,
+    reshard_after_forward = case.reshards, loss = case.loss, peft = case.peft, packing = case.packing,
+    fast = placement_of(s, system.network.fast.domain),
+  }
+  for name, value in pairs(case.recompute) do request[name] = value end
+  for name, value in pairs(case.offload) do request[name] = value end
+  for name, value in pairs(case.states) do request[name] = request[name] or value end
+  for name, value in pairs(s.pp > 1 and case.dealt or {}) do request[name] = value end
+  for name, value in pairs(case.switched and case.switches or {}) do request[name] = value end
+  return request
+end
+
+local function add_predictor(case, system, profile)
+  local predictor, c, stages = require "tperf.question.train".predictor(step.request(case, system, profile))
+  case.profile, case.predictors = profile, { predictor }
+  case.predicted_memory = peak.shown(c.memory, stages, case.memory_note)
+end
+
+--- Seconds of a case's step as a stack with these terms runs it.
+function step.seconds(case, terms)
+  local sum, host = 0, terms.host
+  if case.graphs then terms.host = 0 end
+  for _, predict in ipairs(case.predictors) do sum = sum + predict(terms) end
+  terms.host = host
+  return sum / #case.predictors
+end
+
+--- Seconds predicted; nil and a reason when the row cannot be.
+function step.predict(case, _, system, _, options)
+  local ok, profile = check.attempt(software, options and options.software or case.stack)
+  if not ok then return nil, "no profile of the software " .. case.stack end
+  -- A profile fitted to runs as if none of them overlapped has that in its numbers.
+  case.switched = profile.switched or options and (options.refit or options.hold_out) ~= nil
+  if not case.predictors then add_predictor(case, system, profile) end
+  return step.seconds(case, runtime.terms(profile))
+end
+
+return step

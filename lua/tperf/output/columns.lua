@@ -1,0 +1,150 @@
+--- What every report writer starts from: rows (records, possibly nested) and the columns to take from them.
+local check = require "tperf.base.check"
+
+local columns = {}
+
+--- A column of a table.
+---@class tperf.Column
+---@field key string|fun(row: table): any  a field's name, a path such as "memory.total", or a function of the row
+---@field title? string                    heading for people (default: the key)
+---@field unit? string    what the number is in: "bytes", "s", "FLOP/s", "W", "$", "%" (of a fraction) …
+---@field format? string|fun(value: any): string  how people see the value: a string.format pattern or a function
+---@field digits? integer                  significant digits people see (default 4)
+---@field align? "left"|"right"            default: right for numbers, left for the rest
+
+--- The value at a path ("memory.total") of a record: the field of that very name first, then step by step.
+---@return any
+function columns.at(row, path)
+  local value = row[path]
+  if value ~= nil then return value end
+  value = row
+  for name in path:gmatch "[^.]+" do
+    if type(value) ~= "table" then return nil end
+    local field = value[name]
+    if field == nil then field = value[tonumber(name)] end
+    value = field
+  end
+  if value == row then return nil end
+  return value
+end
+
+local function is_scalar(value)
+  local kind = type(value)
+  return kind == "number" or kind == "string" or kind == "boolean"
+end
+
+-- The scalar fields of the rows, sorted: pairs() has no order, and a result must repeat. All rows count,
+-- so that a field the first row happens to lack is not lost without a word.
+local function default_columns(rows)
+  local names, seen = {}, {}
+  for _, row in ipairs(rows) do
+    for name, value in pairs(row) do
+      if type(name) == "string" and is_scalar(value) and not seen[name] then
+        seen[name], names[#names + 1] = true, name
+      end
+    end
+  end
+  table.sort(names)
+  return names
+end
+
+--- Names of the fields a row has, nested ones as paths; for "did you mean".
+---@return string[]
+function columns.names(row, prefix, into)
+  into, prefix = into or {}, prefix or ""
+  if #into > 500 or #prefix > 200 then return into end
+  for name, value in pairs(row) do
+    if type(name) == "string" then
+      into[#into + 1] = prefix .. name
+      if type(value) == "table" then columns.names(value, prefix .. name .. ".", into) end
+    end
+  end
+  table.sort(into)
+  return into
+end
+
+local schema = {
+  key = check.one_of(check.string {}, check.func {}),
+  title = check.string { optional = true, empty = true },
+  unit = check.string { optional = true },
+  format = check.one_of(check.string { optional = true }, check.func {}),
+  digits = check.integer { min = 1, max = 17, optional = true },
+  align = check.choice { { "left", "right" }, optional = true },
+}
+
+local function column_of(given, what, i)
+  if type(given) == "string" then given = { key = given } end
+  local column = check.record(string.format("%s: column %d", what, i), given, schema)
+  local key = column.key
+  if type(key) == "function" then
+    if not column.title then check.fail("%s: column %d is a function and needs a title", what, i) end
+    column.get, column.name = key, column.title
+  else
+    column.get = function(row) return columns.at(row, key) end
+    column.name = key
+  end
+  column.title = column.title or column.name
+  return column
+end
+
+--- Checks rows: a list of tables, without holes.
+---@param what string  prefix of messages
+function columns.check_rows(what, rows)
+  if type(rows) ~= "table" then check.fail("%s needs a list of rows, got %s", what, check.show(rows)) end
+  local count = 0
+  for key in pairs(rows) do
+    -- Results carry facts beside their rows (candidates, seconds): only what claims to be a row counts.
+    if type(key) == "number" then count = count + 1 end
+  end
+  for i = 1, count do
+    if type(rows[i]) ~= "table" then
+      check.fail("%s: row %d must be a table, got %s", what, i, check.show(rows[i]))
+    end
+  end
+end
+
+--- Checks the columns asked for (or takes every scalar field, sorted by name).
+---@param what string                     prefix of messages
+---@param rows table[]
+---@param wanted? (string|tperf.Column)[]
+---@return table[] columns  each with name, title, get(row), unit, format, digits, align
+function columns.resolve(what, rows, wanted)
+  columns.check_rows(what, rows)
+  if wanted ~= nil and type(wanted) ~= "table" then
+    check.fail("%s: columns must be a list of names or column records, got %s", what, check.show(wanted))
+  end
+  local list, seen = {}, {}
+  for i, given in ipairs(wanted or default_columns(rows)) do
+    local column = column_of(given, what, i)
+    if type(rows.units) == "table" and type(rows.units[column.name]) == "string" then
+      column.unit = column.unit or rows.units[column.name]
+    end
+    if seen[column.name] then
+      check.fail("%s: columns %d and %d are both named '%s'", what, seen[column.name], i, column.name)
+    end
+    list[i], seen[column.name] = column, i
+    columns.check_present(what, rows, column)
+  end
+  if #list == 0 then check.fail("%s has no columns to show: name some, or give rows with fields", what) end
+  return list
+end
+
+--- Refuses a path that no row has and that looks like one that some row has: a typing error would otherwise print as an
+--- empty column. Whether a result has a field such as `reason` is another matter: without, the column is empty.
+---@param needed? boolean  refuse any path that no row has
+function columns.check_present(what, rows, column, needed)
+  if #rows == 0 or type(column.key) ~= "string" then return end
+  for _, row in ipairs(rows) do
+    if column.get(row) ~= nil then return end
+  end
+  local names = {}
+  for i = 1, math.min(#rows, 20) do columns.names(rows[i], "", names) end
+  local hint = check.suggest(column.key, names)
+  if hint == "" and not needed then return end
+  if hint == "" and #rows > 0 and #names > 0 and #names <= 12 then
+    hint = " (the rows have: " .. table.concat(names, ", ") .. ")"
+  end
+  check.fail("%s: no row has a field '%s'%s", what, column.key, hint)
+end
+
+return columns

@@ -1,0 +1,49 @@
+--- CSV (RFC 4180, but lines end in LF, as files kept in git do; newline = "\r\n" gives the RFC's own).
+local check = require "tperf.base.check"
+local columns = require "tperf.output.columns"
+local number = require "tperf.output.number"
+
+local options_schema = {
+  newline = check.choice { { "\n", "\r\n" }, default = "\n" },
+  header = check.boolean { default = true },
+}
+
+local function field(value, column, row)
+  if value == nil then return "" end
+  local kind = type(value)
+  if kind == "number" then return number.text(value) end
+  if kind == "boolean" then return tostring(value) end
+  if kind ~= "string" then
+    check.fail("report.csv: row %d: column '%s' holds %s: name one of its fields, as in '%s.field'", row, column.name,
+      check.show(value), column.name)
+  end
+  -- An empty text is quoted, so that it differs from no value at all.
+  if value == "" or value:find "[\",\r\n]" or value:find "^%s" or value:find "%s$" then
+    return '"' .. value:gsub('"', '""') .. '"'
+  end
+  return value
+end
+
+--- Rows as CSV. The heading is the column's key (or the title, for a column that is a function); numbers are in
+--- SI units with every digit they need to be read back as they were; nil is an empty field.
+---@param rows table[]
+---@param wanted? (string|tperf.Column)[]
+---@param options? table
+---  newline  "\n" (default) or "\r\n"
+---  header   false: no line of headings
+---@return string
+return function(rows, wanted, options)
+  local list = columns.resolve("report.csv", rows, wanted)
+  local o = check.record("report.csv", options or {}, options_schema)
+  local lines, cells = {}, {}
+  if o.header then
+    for i, column in ipairs(list) do cells[i] = field(column.name, column, 0) end
+    lines[1] = table.concat(cells, ",")
+  end
+  for r = 1, #rows do
+    for i, column in ipairs(list) do cells[i] = field(column.get(rows[r]), column, r) end
+    lines[#lines + 1] = table.concat(cells, ",")
+  end
+  lines[#lines + 1] = ""
+  return table.concat(lines, o.newline)
+end

@@ -1,0 +1,141 @@
+--- How people see a value: numbers short and with their unit, nothing that could break a terminal or a table.
+local check = require "tperf.base.check"
+local units = require "tperf.base.units"
+
+local format = {}
+
+-- 1234567 -> "1,234,567".
+local function grouped(digits)
+  local sign, rest = digits:match "^(-?)(.*)$"
+  local whole, fraction = rest:match "^(%d+)(.*)$"
+  if not whole then return digits end
+  whole = whole:reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", "")
+  return sign .. whole .. fraction
+end
+
+local function plain(value, digits)
+  if math.type(value) == "integer" then return tostring(value) end
+  local text = string.format("%." .. digits .. "g", value)
+  -- A count that merely is a float (4096.0, 16384.0) stays whole.
+  if value == math.floor(value) and math.abs(value) < 1e15 then return string.format("%.0f", value) end
+  -- 422522.3 to four digits is easier to read as 422500 than as 4.225e+05.
+  if math.abs(value) < 1e7 and text:find("e+", 1, true) then return string.format("%.0f", tonumber(text)) end
+  return text
+end
+
+local function dollars(value, digits)
+  local sign, size = value < 0 and "-$" or "$", math.abs(value)
+  if size > 0 and size < 1 then return sign .. string.format("%." .. digits .. "g", size) end
+  return sign .. grouped(string.format("%.2f", size))
+end
+
+-- The units that take SI prefixes (or minutes and days); others, such as "tokens/s", follow the plain number.
+local scaled = { bytes = true, ["bytes/s"] = true, FLOP = true,
+  ["FLOP/s"] = true, s = true, W = true, J = true, Hz = true }
+
+--- A number with its unit. "%" takes a fraction: 0.5 is "50 %".
+---@param value number
+---@param unit? string
+---@param digits? integer  significant digits (default 4)
+---@return string
+function format.number(value, unit, digits)
+  digits = digits or 4
+  if value ~= value then return "nan" end
+  if math.abs(value) == math.huge then return value > 0 and "inf" or "-inf" end
+  if not unit or unit == "" then return plain(value, digits) end
+  if unit == "$" then return dollars(value, digits) end
+  if unit == "%" then return plain(100.0 * value, digits) .. " %" end
+  if scaled[unit] then return units.format(value, unit, digits) end
+  return plain(value, digits) .. " " .. unit
+end
+
+--- Makes text safe to print in one line: control characters and broken UTF-8 become visible escapes.
+---@param text string
+---@return string
+function format.printable(text)
+  if not utf8.len(text) then
+    local out, i = {}, 1
+    while i <= #text do
+      local valid, bad = utf8.len(text, i)
+      bad = valid and #text + 1 or bad
+      out[#out + 1] = text:sub(i, bad - 1)
+      if bad <= #text then out[#out + 1] = string.format("\\x%02X", text:byte(bad)) end
+      i = bad + 1
+    end
+    text = table.concat(out)
+  end
+  local function byte(c) return string.format("\\x%02X", c:byte()) end
+  local function code_point(c) return string.format("\\u{%X}", utf8.codepoint(c)) end
+  text = text:gsub("\n", "\\n"):gsub("\t", "\\t"):gsub("%c", byte)
+  -- C1 controls and the marks that reorder text could make a line show something other than it says.
+  return (text:gsub("\xC2[\x80-\x9F]", code_point):gsub("\xE2\x80[\xAA-\xAE]", code_point))
+end
+
+--- A cell as people see it.
+---@param value any
+---@param column table  with unit, format, digits
+---@return string
+function format.cell(value, column)
+  if value == nil then return "" end
+  if column.format then
+    local how = column.format
+    if type(how) == "string" then
+      how = function(v)
+        if type(v) == "number" and v - v ~= 0 then return format.number(v) end
+        return string.format(column.format, v)
+      end
+    end
+    local ok, text = pcall(how, value)
+    if not ok then check.fail("column '%s': cannot format %s: %s", column.name, check.show(value), text) end
+    return format.printable(tostring(text))
+  end
+  if type(value) == "number" then return format.number(value, column.unit, column.digits) end
+  if type(value) == "string" then return format.printable(value) end
+  if type(value) == "boolean" then return value and "yes" or "no" end
+  check.fail("column '%s' holds %s: name one of its fields, as in '%s.field', or give the column a format",
+    column.name, check.show(value), column.name)
+end
+
+-- Ranges of code points that terminals draw over nothing (0) or over two cells (2): Unicode 15, the common blocks.
+local zero_width = { { 0x300, 0x36F }, { 0x483, 0x489 }, { 0x591, 0x5BD }, { 0x610, 0x61A }, { 0x64B, 0x65F },
+  { 0x900, 0x902 }, { 0xE31, 0xE31 }, { 0xE34, 0xE3A }, { 0x1AB0, 0x1AFF }, { 0x1DC0, 0x1DFF }, { 0x200B, 0x200F },
+  { 0x2060, 0x2064 },
+  { 0x20D0, 0x20FF }, { 0xFE00, 0xFE0F }, { 0xFE20, 0xFE2F }, { 0xFEFF, 0xFEFF } }
+local double_width = { { 0x1100, 0x115F }, { 0x2E80, 0x303E }, { 0x3041, 0x33FF }, { 0x3400, 0x4DBF },
+  { 0x4E00, 0x9FFF }, { 0xA000, 0xA4CF },
+  { 0xAC00, 0xD7A3 }, { 0xF900, 0xFAFF }, { 0xFE30, 0xFE6F }, { 0xFF00, 0xFF60 }, { 0xFFE0, 0xFFE6 },
+  { 0x1F300, 0x1F64F }, { 0x1F680, 0x1F6FF }, { 0x1F900, 0x1F9FF }, { 0x20000, 0x3FFFD } }
+
+local function within(code, ranges)
+  for _, range in ipairs(ranges) do
+    if code >= range[1] and code <= range[2] then return true end
+  end
+  return false
+end
+
+--- Cells a text takes in a terminal.
+---@param text string  valid UTF-8 without control characters
+---@return integer
+function format.width(text)
+  if not text:find "[\x80-\xFF]" then return #text end
+  local width = 0
+  for _, code in utf8.codes(text) do
+    width = width + (within(code, zero_width) and 0 or within(code, double_width) and 2 or 1)
+  end
+  return width
+end
+
+--- A text cut to a width in terminal cells, with "…" where something is missing.
+---@return string
+function format.clip(text, width)
+  if format.width(text) <= width then return text end
+  local out, used = {}, 0
+  for c in text:gmatch(utf8.charpattern) do
+    used = used + format.width(c)
+    if used > width - 1 then break end
+    out[#out + 1] = c
+  end
+  return table.concat(out) .. "…"
+end
+
+return format

@@ -1,0 +1,38 @@
+--- tperf.collective: the time of one collective on the two-tier network (include/tperf/collective.h has the formulas).
+local core = require "tperf.core"
+local check = require "tperf.base.check"
+local placement = require "tperf.question.placement"
+local refusal = require "tperf.base.refusal"
+local rules = require "tperf.describe.rules.shared"
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
+
+local kinds = {
+  "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "scatter", "gather", "all_to_all", "send",
+}
+local gpus = { min = 1, max = 1 << 31 }
+local schema = {
+  system = check.any(), rules = check.any { optional = true }, kind = check.choice { kinds },
+  bytes = check.number { min = 0, max = 1e24, unit = "bytes" }, gpus = check.integer(gpus),
+  fast = check.integer { min = 1, max = 1 << 31, optional = true },
+}
+
+local collective = { kinds = kinds }
+
+--- Seconds that a collective takes.
+---@param given table
+---  system   a name, a file or a table
+---  rules    "default"
+---  kind     "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "scatter", "gather", "all_to_all" or
+---           "send"
+---  bytes    the full vector: the gathered result, the unreduced input; "64 MiB" or a number
+---  gpus     in the group
+---  fast     of them in one fast domain; as many as fit
+---@return number seconds
+function collective.time(given)
+  local o = check.record("tperf.collective", given, schema)
+  local machine = system(o.system)
+  local fast = o.fast or placement.fitting(o.gpus, machine.network.fast.domain)
+  return refusal.of(core.collective, machine, rules(o.rules), o.kind, o.bytes, o.gpus, fast)
+end
+
+return collective

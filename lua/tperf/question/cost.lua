@@ -1,0 +1,166 @@
+--- tperf.cost: what a training run takes: time, GPU-hours, money, energy, with its failures.
+local check = require "tperf.base.check"
+local goodput = require "tperf.question.goodput"
+local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
+local straggling = require "tperf.question.goodput.straggling"
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
+
+local HOUR <const>, DAY <const> = 3600.0, 86400.0 -- seconds
+local GRAMS_PER_JOULE <const> = 1 / 3.6e6 -- of a gram per kilowatt-hour
+
+local schema = {
+  tokens = check.number { min = 1, max = 1e18, optional = true },
+  model = check.any { optional = true }, system = check.any { optional = true },
+  price = check.number { min = 0, max = 1e9, optional = true }, -- dollars per GPU and hour
+  power = check.number { min = 0, max = 1e9, unit = "W", optional = true }, -- per GPU
+  straggling = straggling.field,
+  carbon = check.number { min = 0, max = 1e5, optional = true }, -- grams of CO2 per kilowatt-hour
+  pue = check.number { min = 1, max = 10, default = 1 },
+}
+for name, checker in pairs(goodput.fields) do schema[name] = checker end
+
+-- Sweeps ask for many rows about the same few names.
+local made = { [model] = {}, [system] = {} }
+local function once(constructor, value)
+  if value == nil or type(value) == "table" and getmetatable(value) then return value end
+  if type(value) ~= "string" then return constructor(value) end
+  local known = made[constructor]
+  known[value] = known[value] or constructor(value)
+  return known[value]
+end
+
+local above_0 = check.number { above = 0, max = 1e300, optional = true }
+local at_least_0 = check.number { min = 0, max = 1e300, optional = true }
+-- What is read of a configuration.
+local read = {
+  gpus = check.integer { min = 1, max = 1 << 53 }, tokens_per_second = above_0, time = above_0,
+  checkpoint_bytes = above_0, idle = at_least_0, pp = check.integer { min = 1, optional = true },
+  dp = check.integer { min = 1, optional = true },
+}
+-- And of its records, where it has them.
+local records = {
+  breakdown = { compute = check.number { min = 0 }, memory = check.number { min = 0 },
+    tensor_comm = check.number { min = 0 }, bubble = check.number { min = 0 }, host = at_least_0 },
+  interval = { low = check.number { above = 0 }, high = check.number { above = 0 } },
+  straggling = { seconds = check.number { min = 0 }, low = check.number { min = 0 }, high = check.number { min = 0 } },
+}
+
+local function fields_of(from, checkers, path)
+  local copy = {}
+  for _, name in ipairs(check.names(checkers)) do
+    local value, message = checkers[name](from[name], path .. name)
+    if message then check.fail("tperf.cost: the configuration's %s", message) end
+    copy[name] = value
+  end
+  return copy
+end
+
+-- A configuration, or a row like one, with what is read of it checked once.
+local function configuration_of(given, o)
+  local c = fields_of(given, read, "")
+  for name, checkers in pairs(records) do
+    local record = given[name]
+    local needed = name ~= "breakdown" or o.straggling
+    if type(record) == "table" and needed then c[name] = fields_of(record, checkers, name .. ".") end
+  end
+  return c
+end
+
+-- What so many seconds of the whole cluster take.
+local function bill(seconds, paid, running, o)
+  local gpu_hours = seconds / HOUR * paid
+  local energy = o.power and o.power * running * seconds * o.pue
+  return {
+    seconds = seconds, days = seconds / DAY, gpu_hours = gpu_hours, dollars = o.price and o.price * gpu_hours,
+    energy = energy, co2 = energy and o.carbon and energy * o.carbon * GRAMS_PER_JOULE / 1000,
+  }
+end
+
+-- What unequal GPUs make of an iteration: none where tperf.train has it in its time already.
+local function straggle(c, o)
+  if not o.straggling then return c.straggling, 1.0 end
+  if c.straggling then
+    check.fail "tperf.cost: 'straggling' is in the configuration's time already: tperf.train was asked for it"
+  end
+  if not (c.time and c.breakdown) then
+    check.fail "tperf.cost: 'straggling' needs a configuration with its breakdown, as tperf.train and tperf.search give"
+  end
+  local s = straggling.of(c, o.straggling)
+  return s, 1 + s.seconds / c.time
+end
+
+-- The ratios to the expected time between which nine tenths of runs lie: of the software's runs, of failures and of
+-- clusters, which have nothing to do with each other; so their logarithms add up as the legs of a right angle do.
+local function band_of(c, failed, s)
+  local low, high, any = 0.0, 0.0, false
+  local function add(ratio_low, ratio_high)
+    low, high, any = low + math.log(ratio_low) ^ 2, high + math.log(ratio_high) ^ 2, true
+  end
+  if c.interval and c.time then add(math.min(c.interval.low / c.time, 1), math.max(c.interval.high / c.time, 1)) end
+  if failed and failed.failures then add(failed.low / failed.seconds, failed.high / failed.seconds) end
+  if s then
+    local whole = c.straggling and c.time or c.time + s.seconds
+    add(1 + (s.low - s.seconds) / whole, 1 + (s.high - s.seconds) / whole)
+  end
+  if any then return math.exp(-math.sqrt(low)), math.exp(math.sqrt(high)) end
+end
+
+--- What a training run takes with a configuration.
+---@param c table  a configuration, or a sweep's row: gpus and tokens_per_second
+---@param given table
+---  tokens    of the whole run; those of the model's own (`training_tokens`)
+---  model     a name, a file or a table
+---  system    whose price per GPU-hour and power limit count
+---  price     dollars per GPU-hour, in place of the system's
+---  power     watts per GPU, in place of the system's
+---  carbon    grams of CO2 per kilowatt-hour of the grid
+---  pue       what the building draws for every watt of the GPUs (1)
+---  straggling  the standard deviation of a GPU's time, a part of it, such as 0.02, or { deviation, screened = GPUs
+---              slower by that part do not run }: the slowest sets the step. None: what the software's runs had of it
+---              is in its profile
+---  mtbf      seconds between failures on average, of what the field says: { gpu = } or { node =, gpus_per_node = } or
+---            { cluster = }; then also checkpoint and restart
+---  checkpoint  { interval or steps (else the best), size (weights and optimizer), bandwidth (of a GPU), store (of
+---            all), write, async, copy (of a GPU to its host), block, load }, see docs/goodput.md
+---  restart   seconds from a failure's detection until the run trains again, without loading the checkpoint
+---  detection   seconds until a failure is seen (0)
+---  spares    { nodes, repair (s), part (of the failures that take a node out, 1), gpus_per_node }: nodes that stand by
+---@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J), co2 (kg) }: dollars, energy and CO2 only
+---  when price, power and carbon are known; empty for a row without a configuration, so that its fields are gaps. GPUs
+---  that the placement leaves idle, and spare ones, are paid for, but draw no power. With failures also goodput, a
+---  part; failures; mtbf (of the cluster); checkpoint { bytes, write, block, load, interval, young, daly, best,
+---  count }; lost { checkpoints, rework, restarts, waiting } seconds; straggling. low, high: nine tenths of runs lie
+---  between them
+return function(c, given)
+  local o = check.record("tperf.cost", given or {}, schema)
+  if type(c) ~= "table" then check.fail("tperf.cost needs a configuration, got %s", check.show(c)) end
+  if c.tokens_per_second == nil then
+    if c[1] then check.fail("tperf.cost needs one configuration, such as found[1], not a list of them") end
+    return {}
+  end
+  c = configuration_of(c, o)
+  local machine, network = once(system, o.system), once(model, o.model)
+  local tokens = o.tokens or network and network.training_tokens
+  if not tokens then
+    check.fail("tperf.cost: how many tokens? Give tokens, or a model that says it (training_tokens)")
+  end
+  o.price = o.price or machine and machine.price and machine.price.gpu_hour
+  o.power = o.power or machine and machine.accelerator.power
+  if o.carbon and not o.power then
+    check.fail "tperf.cost: 'carbon' needs the power of a GPU: give 'power', or a system that says it"
+  end
+  local s, slower = straggle(c, o)
+  local work = tokens / c.tokens_per_second * slower
+  local failed = goodput.of(c, o, work, machine)
+  local seconds = failed and failed.seconds or work
+  local paid = c.gpus + (c.idle or 0) + (failed and failed.spare_gpus or 0)
+  local cost = bill(seconds, paid, c.gpus, o)
+  cost.tokens, cost.straggling = tokens, o.straggling and s or nil
+  if failed then
+    cost.goodput, cost.failures, cost.mtbf = failed.part, failed.failures, failed.mtbf
+    cost.checkpoint, cost.lost = failed.checkpoint, failed.lost
+  end
+  local low, high = band_of(c, failed, s)
+  if low then cost.low, cost.high = bill(seconds * low, paid, c.gpus, o), bill(seconds * high, paid, c.gpus, o) end
+  return cost
+end

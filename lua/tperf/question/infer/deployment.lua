@@ -1,0 +1,289 @@
+--- What tperf.infer and tperf.search_inference share: arguments turned into what the core serves, and its answer
+-- turned into a record. docs/inference.md.
+local stated = require "tperf.describe.model.stated"
+local axes = require "tperf.describe.strategy.axes"
+local cache = require "tperf.describe.arch.cache"
+local check = require "tperf.base.check"
+local core = require "tperf.core"
+local workload = require "tperf.describe.workload"
+local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
+local pipelines = require "tperf.question.search.pipelines"
+local precision = require "tperf.describe.precision"
+local placement = require "tperf.question.placement"
+local refusal = require "tperf.base.refusal"
+local rules = require "tperf.describe.rules.shared"
+local stored = require "tperf.describe.stored"
+local strategy = require "tperf.describe.strategy"
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
+
+local serving = {}
+
+local CACHED <const> = 512 -- shapes
+local HOUR <const>, MILLION <const> = 3600, 1e6
+
+-- Bytes of an element, and what ops call it: storage of 4 bits is as large whatever the bits mean.
+local BYTES = { fp32 = 4, fp16 = 2, bf16 = 2, fp8 = 1, int8 = 1, fp4 = 0.5, int4 = 0.5 }
+local STORED = { "fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4" }
+local MULTIPLIED = { "bf16", "fp16", "fp8", "int8", "fp4" }
+local op_dtype = { int4 = "fp4" }
+
+local size = check.integer { min = 1, max = 1 << 31, default = 1 }
+local optional_size = check.integer { min = 1, max = 1 << 31, optional = true }
+
+--- The fields of both questions.
+serving.schema = {
+  model = check.any(), system = check.any(), rules = check.any { optional = true },
+  attention = check.choice { { "flash", "unfused" }, default = "flash" },
+  prompt = check.integer { min = 1, max = 1 << 31 }, generate = check.integer { min = 1, max = 1 << 31 },
+  prefill_batch = size,
+  weight_dtype = check.choice { STORED, optional = true }, kv_dtype = check.choice { STORED, default = "bf16" },
+  compute_dtype = check.choice { MULTIPLIED, optional = true },
+  expert_dtype = check.choice { STORED, optional = true },
+  expert_compute_dtype = check.choice { MULTIPLIED, optional = true },
+  precision = precision.optional,
+  sequence_parallel = check.boolean { default = false },
+  reserve = check.number { min = 0, max = 0.99, default = 0.1 },
+  gpu_hour = check.number { min = 0, max = 1e6, optional = true },
+  software = check.any { optional = true },
+}
+serving.size, serving.optional_size = size, optional_size
+
+local usual = rules()
+
+--- The fields of a question about some strategy: of both questions, and its axes.
+function serving.schema_of(s, axis_checker)
+  local schema = {}
+  for name, checker in pairs(serving.schema) do schema[name] = checker end
+  for _, axis in ipairs(s.axes) do
+    if axes.shows(axis, 0) then schema[axis.name] = axis_checker end
+  end
+  schema.strategy = check.any { optional = true }
+  return schema
+end
+
+-- Whether a strategy leaves something to do for a single token.
+local function check_strategy(what, s)
+  if s.serves then return end
+  refusal.raise("%s: strategy '%s' cuts every sequence into parts, and a step of one token has none", what, s.name)
+end
+
+local function check_model(what, m, o, set)
+  if not set.layers_from_description then
+    refusal.raise("%s: rules '%s' know GPT-3's layer in training alone; use \"default\"", what, set.name)
+  end
+  if #stated.sequences(m) > 1 then
+    refusal.raise("%s: model '%s' has stacks of layers with sequences of their own, which are not served", what, m.name)
+  end
+  if not m.vocab or not m.causal then refusal.raise("%s: model '%s' generates no tokens", what, m.name) end
+  if m.context and o.prompt + o.generate > m.context then
+    refusal.raise("%s: 'prompt' + 'generate' (%d + %d) must be at most the model's context of %d tokens", what,
+      o.prompt, o.generate, m.context)
+  end
+end
+
+-- Software profiles are fitted to training steps. Serving is priced with kernels as timed on their own, in the shapes
+-- and with the caches of serving.
+local function check_software(what, value)
+  if value == nil or value == "none" then return end
+  refusal.raise("%s: software profiles describe training; serving is priced with kernels as timed on their own "
+    .. "(software = \"none\"), and tperf.serve adds what an engine does", what)
+end
+
+local known = setmetatable({}, { __mode = "k" }) -- model -> rules' name and attention -> { layout, shapes, count }
+
+local function plan_of(m, s, set, attention, weights)
+  local plans, key = known[m] or {}, set.name .. " " .. attention .. " " .. s.name .. (weights and weights.key or "")
+  known[m] = plans
+  plans[key] = plans[key]
+    or { layout = workload.of(m, s, attention, set, { precision = weights }), shapes = {}, count = 0 }
+  return plans[key]
+end
+
+--- From checked arguments to a problem: model, system, rules and what has been laid out for them before.
+---@return table problem  { what, o = a copy of the arguments with their dtypes filled in, model, system, strategy,
+---  rules, weights = of tperf.stored, plan, price }
+function serving.problem(what, given)
+  local o = {}
+  for name, value in pairs(given) do o[name] = value end
+  local p = { what = what, o = o, model = model(o.model), system = system(o.system) }
+  p.rules, p.strategy = o.rules and rules(o.rules) or usual, axes.asked(o)
+  check_software(what, o.software)
+  check_strategy(what, p.strategy)
+  check_model(what, p.model, o, p.rules)
+  p.weights = stored.fill(what, o, p.model, p.system)
+  p.plan = plan_of(p.model, p.strategy, p.rules, o.attention, p.weights)
+  p.price = o.gpu_hour or p.system.price and p.system.price.gpu_hour
+  return p
+end
+
+-- Numbers of keys between which the counts of a step are affine: windows and choices fill up, and nothing else happens.
+local function lengths(kinds, tokens)
+  local top, list, seen = 2, { 1 }, {}
+  while top < tokens do top = top * 2 end -- so that networks serve many prompts
+  for _, kind in ipairs(kinds) do
+    local window = kind.window or kind.chosen
+    if window and window > 1 and window < top and not seen[window] then
+      seen[window] = true
+      list[#list + 1] = window
+    end
+  end
+  list[#list + 1] = top
+  table.sort(list)
+  return list
+end
+
+local function caches_of(p, sizes)
+  local o, list = p.o, {}
+  local share = strategy.share(p.strategy, p.model, 1, sizes, p.rules, { mode = "decode", seq = 1 })
+  for i, kind in ipairs(p.plan.layout.kinds) do
+    local one = cache.of(p.model, share, kind)
+    list[i] = {
+      token_bytes = one.elements * BYTES[o.kv_dtype], most_tokens = one.tokens or 0, state_bytes = one.state_bytes,
+    }
+  end
+  return list
+end
+
+--- The variant of layout's networks for `seq` tokens of each sequence after `context` of them.
+function serving.variant(o, mode, seq, context)
+  return {
+    recompute = "none", sequence_parallel = mode == "prefill" and o.sequence_parallel or false, mode = mode, seq = seq,
+    context = context, weight_dtype = op_dtype[o.weight_dtype] or o.weight_dtype,
+    kv_dtype = op_dtype[o.kv_dtype] or o.kv_dtype, matrix_dtype = o.other_dtype, sampling = o.sampler,
+    expert_dtype = op_dtype[o.expert_dtype] or o.expert_dtype, expert_matrix_dtype = o.expert_compute_dtype,
+  }
+end
+
+local function lay_out(p, sizes, pp, micro_batch, prefill_batch)
+  local o, laid = p.o, p.plan.layout
+  local function network(batch, mode, seq, context)
+    return laid.network(sizes, batch, serving.variant(o, mode, seq, context))
+  end
+  local keys, steps = lengths(laid.kinds, o.prompt + o.generate), {}
+  for i, n in ipairs(keys) do steps[i] = network(micro_batch, "decode", 1, n - 1) end
+  return {
+    prefill = network(prefill_batch, "prefill", o.prompt, 0), single = network(1, "decode", 1, 0),
+    decode = o.generate > 1 and core.decode(keys, steps) or nil, caches = caches_of(p, sizes),
+    pipelines = pipelines.make {
+      pps = { pp }, schedules = { "1f1b" }, virtual_stages = {}, layers = p.model.layers, runs = laid.runs,
+      has_ends = laid.has_ends,
+    },
+  }
+end
+
+local function shape_of(p, c, own, micro_batch)
+  local o, plan = p.o, p.plan
+  local key = ("%s %d %d %d %d %d %s %s %s %s %s %s"):format(table.concat(own, " "), c.pp, micro_batch, c.prefill_batch,
+    o.prompt, o.generate, o.weight_dtype, o.kv_dtype, o.compute_dtype, o.sequence_parallel, o.expert_dtype,
+    o.expert_compute_dtype)
+  local shape = plan.shapes[key]
+  if not shape then
+    if plan.count >= CACHED then plan.shapes, plan.count = {}, 0 end
+    shape = lay_out(p, own, c.pp, micro_batch, c.prefill_batch)
+    plan.shapes[key], plan.count = shape, plan.count + 1
+  end
+  return shape
+end
+
+--- One GPU's share, for questions about sizes; c: the sizes of axes by their names.
+function serving.share(p, c)
+  local options = { sequence_parallel = p.o.sequence_parallel or false }
+  local share = strategy.share(p.strategy, p.model, 1, {}, p.rules, options)
+  for _, name in ipairs(p.strategy.axis_names) do share[name] = c[name] end
+  return share
+end
+
+--- The sizes of the strategy's own axes; those that c leaves open are set.
+---@return integer[] own
+function serving.own_sizes(p, c)
+  local own, share = {}, serving.share(p, {})
+  for i, axis in ipairs(p.strategy.axes) do
+    if c[axis.name] == nil then c[axis.name] = axes.default(axis, p.model, share, p.rules) end
+    own[i], share[axis.name] = c[axis.name], c[axis.name]
+  end
+  return own
+end
+
+--- Into how many parts the axes cut a prompt.
+function serving.shards(p, c)
+  local share, shards = serving.share(p, c), 1
+  if p.o.sequence_parallel then return p.strategy.sequence_shards(share) end
+  for _, axis in ipairs(p.strategy.axes) do
+    for _, what in ipairs(axis.cuts) do
+      if what == "tokens" then shards = shards * c[axis.name] end
+    end
+  end
+  return shards
+end
+
+-- Dollars of a million tokens, and joules of one; of prompts, of answers and of all.
+local function add_cost(p, r, prompts, steps)
+  local o, gpus = p.o, r.gpus // r.dp -- those of a replica
+  local all, generated = r.batch * (o.prompt + o.generate), r.batch * o.generate
+  if p.price then
+    local rate = p.price / HOUR * gpus * MILLION
+    r.cost = {
+      input = rate * prompts / (r.batch * o.prompt), output = rate * steps / generated,
+      total = rate * (prompts + steps) / all, generated = rate * (prompts + steps) / generated,
+    }
+  end
+  local power = p.system.accelerator.power
+  if power then r.energy_per_token = power * gpus * (prompts + steps) / generated end
+end
+
+-- A request of a batch that is always full waits in its decode steps, of `steps` seconds in all, for the prompts of the
+-- requests that take the place of others: of n groups of prompts, each of which takes `prompt` seconds, n - 1 come
+-- within a cycle of its own prompt and its decoding D. So D = steps + (n - 1) prompt D / (D + prompt).
+local function decoding_when_full(steps, prompt, n)
+  local b = steps + (n - 2) * prompt
+  return (b + math.sqrt(b * b + 4 * steps * prompt)) / 2
+end
+
+-- Times of a batch that is always full: a prompt comes in as an answer leaves.
+local function add_steady(o, r, prompt, groups, steps)
+  local decoding = decoding_when_full(steps, prompt, groups)
+  r.steady = { latency = r.ttft + decoding, interruptions = decoding - steps,
+    tpot = o.generate > 1 and decoding / (o.generate - 1) or nil }
+end
+
+--- The record of a choice { pp, dp, batch, prefill_batch, fast } and sizes of the strategy's axes, whether it fits or
+--- not.
+function serving.evaluate(p, c)
+  local o, s = p.o, p.strategy
+  local microbatches = math.min(c.pp, c.batch)
+  local micro_batch = (c.batch + microbatches - 1) // microbatches
+  local own = serving.own_sizes(p, c)
+  local shape = shape_of(p, c, own, micro_batch)
+  local fast = placement.of(p.what .. ": ", s, own, c.pp, c.fast, p.system.network.fast.domain)
+  local r = core.serve(p.system, p.rules, shape.pipelines, shape.prefill, shape.decode, shape.single, shape.caches,
+    fast, {
+      batch = c.batch, prefill_batch = c.prefill_batch, micro_batch = micro_batch, microbatches = microbatches,
+      prompt = o.prompt, generate = o.generate, reserved = o.reserve,
+    })
+  local groups = (c.batch + c.prefill_batch - 1) // c.prefill_batch
+  local prompts = groups * r.prefill_busiest
+  local steps = r.decode.time
+  r.strategy, r.pp, r.dp, r.gpus = s.name, c.pp, c.dp, s.grid:gpus(own) * c.pp * c.dp
+  r.fast, r.placement = { dp = fast[1], pp = fast[2] }, fast
+  for i, axis in ipairs(s.axes) do
+    if axes.shows(axis, own[i]) then r[axis.name], r.fast[axis.name] = own[i], fast[2 + i] end
+  end
+  r.batch, r.sequences = c.batch, c.batch * c.dp * s.grid:batch(own)
+  r.prefill_batch, r.microbatches, r.prompt, r.generate = c.prefill_batch, microbatches, o.prompt, o.generate
+  r.software, r.precision = "none", p.weights and p.weights.name or o.weight_dtype
+  r.ttft = r.prefill.time
+  r.tpot = shape.decode and steps / (o.generate - 1) or nil
+  r.latency = r.ttft + steps
+  add_steady(o, r, r.prefill_busiest, groups, steps)
+  r.tokens_per_second = r.sequences * o.generate / (prompts + steps)
+  r.tokens_per_second_per_gpu = r.tokens_per_second / r.gpus
+  r.total_tokens_per_second = r.sequences * (o.prompt + o.generate) / (prompts + steps)
+  r.prefill_tokens_per_second = c.dp * c.prefill_batch * o.prompt / r.prefill_busiest
+  r.decode_tokens_per_second = r.tpot and r.sequences / r.tpot
+  r.memory.capacity = p.system.accelerator.hbm.capacity * (1 - o.reserve)
+  r.feasible = c.batch <= r.max_batch
+  add_cost(p, r, prompts, steps)
+  return r, shape
+end
+
+return serving

@@ -1,0 +1,232 @@
+--- tperf.infer: how one way of serving a model answers: latency, throughput, memory, cost. docs/inference.md.
+local axes = require "tperf.describe.strategy.axes"
+local check = require "tperf.base.check"
+local nearest = require "tperf.base.nearest"
+local placement = require "tperf.question.placement"
+local problem = require "tperf.question.problem"
+local refusal = require "tperf.base.refusal"
+local serving = require "tperf.question.infer.deployment"
+local units = require "tperf.base.units"
+
+local infer = {}
+
+local placed = serving.optional_size
+
+local schema_of = check.once(function(s)
+  local schema, fast = serving.schema_of(s, serving.optional_size), { pp = placed, dp = placed }
+  for _, name in ipairs(s.axis_names) do fast[name] = placed end
+  schema.pp, schema.dp, schema.batch = serving.size, serving.optional_size, serving.size
+  schema.fast = check.record_of(fast, { optional = true })
+  schema.ops = check.boolean { default = false }
+  return schema
+end)
+
+--- Why a size of an axis is not admitted; nil when it is. given: the sizes of the axes before it, too.
+function infer.refusal(p, axis, given)
+  local share = serving.share(p, given)
+  if share[axis.name] == nil then share[axis.name] = axes.default(axis, p.model, share, p.rules) end
+  local admitted, reason = axis.admits(p.model, share, p.rules)
+  return not admitted and (reason or "is not admitted") or nil
+end
+
+local function allowed(p, axis, c)
+  local most = axis.folds and (p.model.experts and p.model.experts.count or 1) or p.model.heads or p.model.hidden
+  return nearest.sizes(function(n)
+    local tried = setmetatable({ [axis.name] = n }, { __index = c })
+    return not infer.refusal(p, axis, tried)
+  end, most, c[axis.name])
+end
+
+local function check_shares(p, c, own)
+  if p.strategy.grid:folds(own, c.dp) then return end
+  local sharing = placement.sharing(p.strategy, own)
+  local names, product = {}, 1
+  for i, axis in ipairs(p.strategy.axes) do
+    if axis.folds and axes.shows(axis, own[i]) then
+      names[#names + 1], product = ("%s = %d"):format(axis.name, own[i]), product * own[i]
+    end
+  end
+  refusal.raise("tperf.infer: %s take %d GPUs, which do not divide the %d of 'dp' = %d replicas; 'dp' must be a "
+    .. "multiple of %d", table.concat(names, " and "), product, p.strategy.grid:gpus(own) * c.dp, c.dp, sharing)
+end
+
+local function check_sizes(p, c)
+  local own = serving.own_sizes(p, c)
+  for _, axis in ipairs(p.strategy.axes) do
+    local reason = c[axis.name] > 1 and infer.refusal(p, axis, c)
+    if reason then
+      refusal.raise("tperf.infer: '%s' = %d %s; %s", axis.name, c[axis.name], reason, allowed(p, axis, c))
+    end
+  end
+  if c.pp > p.model.layers then
+    refusal.raise("tperf.infer: 'pp' = %d is more than the model's %d layers", c.pp, p.model.layers)
+  end
+  local gpus = p.strategy.grid:gpus(own)
+  c.dp = c.dp or gpus and placement.sharing(p.strategy, own) or 1
+  if not gpus or gpus > (1 << 31) // c.pp or gpus * c.pp > (1 << 31) // c.dp then
+    refusal.raise("tperf.infer: 'pp' x 'dp' x the strategy's axes is more than 2^31 GPUs")
+  end
+  check_shares(p, c, own)
+  if c.prefill_batch > c.batch then
+    refusal.raise("tperf.infer: 'prefill_batch' = %d is more than 'batch' = %d", c.prefill_batch, c.batch)
+  end
+  local shards = serving.shards(p, c)
+  if p.o.prompt % shards ~= 0 then
+    refusal.raise("tperf.infer: 'prompt' = %d is not divided by the %d GPUs that cut it; %s", p.o.prompt, shards,
+      nearest.divisors(p.o.prompt, shards))
+  end
+end
+
+local SIZES <const> = { 2, 4, 8, 16, 32, 64, 128, 256 } -- to try of an axis
+
+-- Single changes with which one sequence may fit: { name, values … }. What multiplies GPUs comes before what is folded;
+-- what has a size of its own where none is given follows the others.
+local function changes_of(s)
+  local list, folded = { { "weight_dtype", "fp8", "int4" } }, {}
+  local function add(to, name) to[#to + 1] = table.move(SIZES, 1, #SIZES, 2, { name }) end
+  for _, axis in ipairs(s.axes) do
+    if axes.shows(axis) and not axis.default then add(axis.folds and folded or list, axis.name) end
+  end
+  add(list, "pp")
+  return table.move(folded, 1, #folded, #list + 1, list)
+end
+
+local function fits_with(o, s, name, value)
+  local changed = { batch = 1, prefill_batch = 1 }
+  for field, old in pairs(o) do changed[field] = changed[field] or old end
+  changed[name] = value
+  for _, axis in ipairs(s.axes) do
+    if axis.default and s.index[name] then changed[axis.name], changed.dp = nil, nil end
+  end
+  return refusal.attempt(function()
+    local p = serving.problem("tperf.infer", changed)
+    check_sizes(p, changed)
+    return serving.evaluate(p, changed).feasible
+  end)
+end
+
+local function advice(o)
+  local list, s = {}, axes.asked(o)
+  for _, change in ipairs(changes_of(s)) do
+    for i = 2, #change do
+      local name, value = change[1], change[i]
+      local known = name == "weight_dtype" or o[name] ~= nil
+      if known and (math.type(value) == nil or value > o[name]) and fits_with(o, s, name, value) then
+        list[#list + 1] = ("%s = %s"):format(name, check.show(value))
+        break
+      end
+    end
+  end
+  return #list > 0 and "it would with " .. table.concat(list, ", or ") or "try more tp and pp, and smaller dtypes"
+end
+
+local function refuse(r, o)
+  local m = r.memory
+  local function bytes(n) return units.format(n, "bytes") end
+  local remedy = r.max_batch > 0 and ("the largest batch that fits is %d"):format(r.max_batch)
+    or "not even one sequence fits; " .. advice(o)
+  refusal.raise("tperf.infer: 'batch' = %d does not fit: it needs %s per GPU (weights %s, cache %s, buffers %s), %s "
+    .. "more than the %s there are; %s", r.batch, bytes(m.total), bytes(m.weights), bytes(m.cache), bytes(m.buffers),
+    bytes(m.total - m.capacity), bytes(m.capacity), remedy)
+end
+
+-- What holds an op up most: launch, compute, memory or network.
+local function bound_by(row, accelerator)
+  local launch, hbm = accelerator.launch, accelerator.hbm
+  local memory = row.bytes / (hbm.bandwidth * hbm.efficiency)
+  local best, most = "compute", row.compute_time - launch
+  for _, other in ipairs { { "memory", memory }, { "network", row.comm_time }, { "launch", launch } } do
+    if other[2] > most then best, most = other[1], other[2] end
+  end
+  return best
+end
+
+local function add_rows(rows, phase, part, layers, ops, accelerator)
+  for _, op in ipairs(ops) do
+    local pass = op.forward or op
+    local row = {
+      phase = phase, part = part, layers = layers, block = op.block, name = op.name, weight_bytes = op.weight_bytes,
+      time = pass.time, compute_time = pass.compute_time, exposed_memory_time = pass.exposed_memory_time,
+      comm_time = pass.comm_time, flops = pass.tensor_flops + pass.vector_flops, bytes = pass.bytes,
+    }
+    row.intensity = row.bytes > 0 and row.flops / row.bytes or nil
+    row.bound = bound_by(row, accelerator)
+    rows[#rows + 1] = row
+  end
+end
+
+-- The ops of both phases: of each kind of layer, then before and after the layers.
+local function rows_of(p, r, shape)
+  local o, rows, kinds, fast = p.o, {}, p.plan.layout.kinds, r.placement
+  local counts = {}
+  for _, run in ipairs(p.plan.layout.runs) do counts[run[1]] = (counts[run[1]] or 0) + run[2] end
+  for _, phase in ipairs { "prefill", "decode" } do
+    for section = 1, shape[phase] and #kinds + 2 or 0 do
+      local kind = kinds[section]
+      local part = kind and kind.key or section == #kinds + 1 and "first" or "last"
+      local ops = phase == "prefill" and shape.prefill:ops(section, p.system, p.rules, fast, 1, true)
+        or shape.decode:ops(section, p.system, p.rules, fast, o.prompt + 1, o.prompt + o.generate - 1)
+      add_rows(rows, phase, part, counts[section] or 1, ops, p.system.accelerator)
+    end
+  end
+  return rows
+end
+
+--- How one way of serving a model answers, statically: one batch that starts at once, or one that is always full
+--- (steady); no arrivals and no queue, which tperf.serve simulates. Times in seconds, sizes in bytes.
+---@param given table
+---  model, system          a name, a file, a table
+---  prompt, generate       tokens that a request brings and wants
+---  batch                  sequences that one replica decodes at a time (1)
+---  prefill_batch          prompts that it takes in at a time (1)
+---  strategy               how layers are cut: "tensor" (default), "context", one of your own; follows from the axes
+---  tp, cp, ulysses, pp    GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in
+---                         turn (1)
+---  ep, etp                GPUs that experts are spread over, that cut each expert (1; as tp); both out of tp x cp x dp
+---  dp                     replicas; those that share experts run in step (as many as ep and etp take)
+---  precision              of the layers' weights and products: "fp8-block", "mxfp8" … as tperf.train has them, or a
+---                         table; scales counted (as the model's checkpoint has them)
+---  weight_dtype, kv_dtype  how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32,
+---                         fp16, fp8, int8, fp4, int4)
+---  compute_dtype          in which products with weights multiply (as precision says, or "bf16"; fp16, fp8, int8, fp4)
+---  expert_dtype, expert_compute_dtype   the same of routed experts, where they differ: gpt-oss has experts of 4 bits
+---                         beside 16-bit attention ("fp4" and, on GPUs of Hopper, "bf16")
+---  attention              "flash" (default), "unfused"
+---  sequence_parallel      whether tp cuts the residual stream of prompts by tokens (false)
+---  fast                   GPUs of each axis in one fast domain: { tp =, ep =, pp = }; as many as fit
+---  reserve                part of the HBM that stays free (0.1)
+---  gpu_hour               dollars per GPU-hour, in place of the system's price
+---  rules                  "default"
+---  software               "none", the only choice: kernels as timed on their own; profiles describe training
+---  ops                    whether to list ops (false)
+---@return table record
+---  ttft, tpot, latency    to the first token of prefill_batch prompts; of each further token, on average (nil
+---                         without); of all tokens of a request
+---  steady                 { tpot, latency, interruptions } of a batch that is always full, where decode steps wait for
+---                         the prompts of requests that take the place of others; interruptions: how long in all.
+---                         Prompts have steps of their own: an engine that mixes them with decodes is between
+---                         tpot and steady.tpot
+---  first_step, last_step  the first and the last decode step
+---  tokens_per_second      generated by all replicas, prompts included in the time; _per_gpu; total_ with prompts'
+---                         tokens; prefill_ and decode_ of each phase on its own
+---  memory                 of the fullest GPU: { weights, cache, buffers, total, capacity }; max_batch
+---  cache_sequence         the cache of one sequence, on one GPU of each stage
+---  prefill, decode        { time, compute, memory, tensor_comm, pipeline_comm, wait } of one prefill, of all steps
+---  cost                   dollars per million tokens { input, output, total, generated }; energy_per_token (J)
+---  ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time,
+---                         flops, bytes, intensity, bound, weight_bytes } of one layer or end, averaged over steps
+function infer.run(given)
+  local s = axes.asked(given)
+  problem.refuse_axes("tperf.infer", given, { s })
+  local o = check.record("tperf.infer", given, schema_of(s))
+  o.strategy = s
+  local p = serving.problem("tperf.infer", o)
+  check_sizes(p, o)
+  local r, shape = serving.evaluate(p, o)
+  if not r.feasible then refuse(r, o) end
+  if o.ops then r.ops = rows_of(p, r, shape) end
+  r.placement = nil
+  return r
+end
+
+return infer

@@ -1,0 +1,120 @@
+--- tperf.layer: the ops of one layer, with their counts and times.
+local axes = require "tperf.describe.strategy.axes"
+local check = require "tperf.base.check"
+local workload = require "tperf.describe.workload"
+local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
+local placement = require "tperf.question.placement"
+local rules = require "tperf.describe.rules.shared"
+local strategy = require "tperf.describe.strategy"
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
+
+local size = check.integer { min = 1, max = 1 << 31, default = 1 }
+local optional_size = check.integer { min = 1, max = 1 << 31, optional = true }
+local MOST_TOKENS = 1 << 53
+
+-- Panels that the published solver uses outside its search.
+local DEFAULT_PANELS = 4
+
+local layer = {}
+
+---@class tperf.comm a collective
+---@field kind string
+---@field bytes number the full vector
+---@field axis? string of a collective within a layer
+---@field gpus integer
+---@field fast integer of them in one fast domain
+---@field time number seconds that it takes by itself
+---@field fast_bytes number that one GPU sends over its fast port
+---@field nic_bytes number that one GPU sends through its NICs
+---@field algorithm string whose time that is: "ring", "rings" (parallel ones), "tree", "switch", "pairwise", "send"
+---@field beside? boolean it runs beside its op's own work: only what exceeds that takes time
+
+---@class tperf.pass one pass of an op on one GPU
+---@field tensor_flops number
+---@field vector_flops number
+---@field equivalent_flops number with vector work times tensor peak / vector peak, as the published solver reports it
+---@field bytes number through the HBM
+---@field comms tperf.comm[]
+---@field time number seconds, the sum of the following
+---@field compute_time number
+---@field exposed_memory_time number
+---@field comm_time number
+
+---@class tperf.layer_op an op of a layer, for one micro-batch on one GPU
+---@field block string
+---@field name string
+---@field weight_bytes number
+---@field weight_grad_bytes number
+---@field saved_bytes number activations kept for the backward pass
+---@field forward tperf.pass
+---@field backward tperf.pass
+
+-- The sizes of a strategy's axes from fields named like them.
+local function sizes_of(s, given, m, set)
+  local sizes, share = {}, strategy.share(s, m, 1, {}, set)
+  for i, axis in ipairs(s.axes) do
+    sizes[i] = given[axis.name] or axes.default(axis, m, share, set)
+    share[axis.name] = sizes[i]
+  end
+  return sizes
+end
+
+--- The fields that arguments have for the axes of a strategy.
+function layer.axis_fields(s, checker)
+  local schema, fast = {}, {}
+  for _, name in ipairs(s.axis_names) do
+    schema[name] = checker
+    fast[name] = check.integer { min = 1, max = 1 << 31, optional = true }
+  end
+  return schema, fast
+end
+
+local schema_of = check.once(function(s)
+  local schema, fast = layer.axis_fields(s, optional_size)
+  schema.model, schema.system = check.any(), check.any()
+  schema.rules = check.any { optional = true }
+  schema.strategy = check.any { optional = true }
+  schema.attention = workload.attention_checker
+  schema.micro_batch, schema.kind = size, size
+  schema.recompute = check.choice { { "none", "selective", "full" }, default = "none" }
+  schema.sequence_parallel = check.boolean { default = true }
+  schema.panels = check.integer { min = 1, max = 1 << 31, default = DEFAULT_PANELS }
+  schema.seq = check.integer { min = 1, max = 1 << 31, optional = true }
+  schema.fast = check.record_of(fast, { optional = true })
+  return schema
+end)
+
+--- The ops of one layer for one micro-batch on one GPU, in order. Bytes and FLOPs are counts, times are seconds.
+---@param given table
+---  model, system      a name, a file, a table
+---  strategy           "tensor" (default), "summa", "context" or one of your own
+---  attention          "flash" (default), "unfused", "recompute", "summa"
+---  micro_batch        samples (1)
+---  tp, tp1, tp2, cp, ep, etp   GPUs along each axis of the strategy (1; etp as tp)
+---  ulysses, shard     of strategy context; of no consequence to a layer
+---  panels             of SUMMA products (4)
+---  fast               GPUs of each axis in one fast domain: { tp = 8 }; as many as fit
+---  seq                tokens, in place of the model's
+---  kind               which kind of layer, where a model mixes them: 1 is the first (default)
+---  recompute          "none" (default), "selective", "full"
+---  sequence_parallel  true (default) or false
+---  rules              "default"
+---@return tperf.layer_op[] ops
+function layer.ops(given)
+  local s = axes.asked(given)
+  local o = check.record("tperf.layer", given, schema_of(s))
+  local machine, network = system(o.system), model(o.model)
+  if o.seq then network = network:with { seq = o.seq } end
+  if o.micro_batch > MOST_TOKENS // network.seq then check.fail("tperf.layer: micro_batch x seq is beyond 2^53") end
+  local set = rules(o.rules)
+  local sizes = sizes_of(s, o, network, set)
+  local fast = placement.of("", s, sizes, 1, o.fast, machine.network.fast.domain)
+  local laid = workload.of(network, s, o.attention, set)
+  if not laid.kinds[o.kind] then
+    check.fail("tperf.layer: model '%s' has %d kinds of layers, there is no %d", network.name, #laid.kinds, o.kind)
+  end
+  local variant = { recompute = o.recompute, sequence_parallel = o.sequence_parallel }
+  return laid.network(sizes, o.micro_batch, variant):ops(o.kind, machine, set, fast, o.panels)
+end
+
+return layer

@@ -1,0 +1,90 @@
+--- Placements where no search looks for the fastest: neighbours first, each axis as many GPUs of a fast domain as fit.
+local nearest = require "tperf.base.nearest"
+local refusal = require "tperf.base.refusal"
+
+local placement = {}
+
+--- The largest divisor of n that is no larger than limit.
+function placement.fitting(n, limit)
+  local best, d = 1, 1
+  while d * d <= n and d <= limit do
+    if n % d == 0 then
+      if n // d <= limit then return n // d end -- d ascends, so n // d descends
+      best = d
+    end
+    d = d + 1
+  end
+  return best
+end
+
+--- How many replicas the axes that fold over them take: those that share experts.
+---@param s table  a strategy
+---@param sizes integer[]  of its axes
+---@return integer
+function placement.sharing(s, sizes)
+  local folded, over, counted = 1, 1, {}
+  for i, axis in ipairs(s.axes) do
+    if axis.folds and axis.cuts[1] == "experts" then
+      folded = folded * sizes[i]
+      for _, name in ipairs(axis.folds) do
+        local at = s.index[name]
+        if at and not counted[name] then over = over * sizes[at] end
+        counted[name] = true
+      end
+    end
+  end
+  return (folded + over - 1) // over
+end
+
+local function check_part(what, name, part, size)
+  if size % part == 0 then return end
+  refusal.raise("%s'fast.%s' = %d does not divide %s = %d; %s", what, name, part, name, size,
+    nearest.divisors(size, part))
+end
+
+-- The part of the replicas that gives a folded axis the part that was asked for.
+local function replicas_for(s, sizes, list, given)
+  for i, axis in ipairs(s.axes) do
+    local wanted = axis.folds and given[axis.name]
+    if wanted then
+      check_part("", axis.name, wanted, sizes[i])
+      local over = 1
+      for _, name in ipairs(axis.folds) do
+        if s.index[name] then over = over * list[2 + s.index[name]] end
+      end
+      for j = 1, i - 1 do
+        if s.axes[j].folds then wanted = wanted * math.min(sizes[j], over) end
+      end
+      return math.max(wanted // over, 1)
+    end
+  end
+end
+
+--- GPUs of each axis in one fast domain.
+---@param what string      in front of messages: "tperf.infer: "
+---@param s table          a strategy
+---@param sizes integer[]  of its axes
+---@param pp integer       stages
+---@param given table?     axis -> part, where one is demanded
+---@param domain integer
+---@return integer[] fast  of dp, pp and the strategy's axes, as the core takes it
+function placement.of(what, s, sizes, pp, given, domain)
+  local list, left = { 1, 1 }, domain
+  given = given or {}
+  for i, axis in ipairs(s.axes) do
+    local part = axis.folds and 1 or given[axis.name] or placement.fitting(sizes[i], left)
+    if not axis.folds then check_part(what, axis.name, part, sizes[i]) end
+    list[2 + i], left = part, left // part
+  end
+  local sharing = placement.sharing(s, sizes)
+  list[1] = given.dp or replicas_for(s, sizes, list, given) or placement.fitting(sharing, math.max(left, 1))
+  left = left // list[1]
+  list[2] = given.pp or placement.fitting(pp, math.max(left, 1))
+  check_part(what, "pp", list[2], pp)
+  if left // list[2] < 1 then
+    refusal.raise("%sthe placement takes more GPUs than the %d of a fast domain", what, domain)
+  end
+  return s.grid:fold(sizes, list)
+end
+
+return placement

@@ -1,0 +1,277 @@
+--- What tperf.search and tperf.train share: arguments turned into a model, machines, layouts and pipelines.
+local check = require "tperf.base.check"
+local layer = require "tperf.question.layer"
+local workload = require "tperf.describe.workload"
+local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
+local offload = require "tperf.describe.arch.offload"
+local overlap = require "tperf.describe.overlap"
+local pipeline_layout = require "tperf.describe.pipeline_layout"
+local pipelines = require "tperf.question.search.pipelines"
+local precision = require "tperf.describe.precision"
+local recomputation = require "tperf.describe.arch.recompute"
+local refusal = require "tperf.base.refusal"
+local rules = require "tperf.describe.rules.shared"
+local profile = require "tperf.describe.profile"
+local space = require "tperf.question.search.space"
+local strategy = require "tperf.describe.strategy"
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
+local training = require "tperf.describe.optimizers"
+local tuning = require "tperf.describe.tuning"
+
+local problem = {}
+
+local VIRTUAL_STAGES = { 2, 3, 4, 6, 8 } -- chunks a device that interleaving schedules try
+
+local function one_or_list(checker)
+  return check.one_of_or_nil(checker, check.list(checker, { min = 1 }))
+end
+
+problem.sizes = one_or_list(check.integer { min = 1, max = 1 << 31 })
+
+--- Refuses arguments that are axes of strategies which were not asked for.
+---@param what string  whose arguments: "tperf.search"
+function problem.refuse_axes(what, given, strategies)
+  local asked, own = {}, {}
+  for i, s in ipairs(strategies) do
+    asked[i] = s.name
+    for _, name in ipairs(s.axis_names) do own[name] = true end
+    for name in pairs(s.options) do own[name] = true end
+  end
+  for _, s in ipairs(strategy.all()) do
+    for _, name in ipairs(s.axis_names) do
+      if type(given) == "table" and given[name] ~= nil and not own[name] then
+        refusal.raise("%s: '%s' is an axis of strategy %s, not of %s", what, name, s.name, table.concat(asked, ", "))
+      end
+    end
+    for name in pairs(s.options) do
+      if type(given) == "table" and given[name] ~= nil and not own[name] then
+        refusal.raise("%s: '%s' is an option of strategy %s, not of %s", what, name, s.name, table.concat(asked, ", "))
+      end
+    end
+  end
+end
+
+--- Refuses panels where no strategy has any.
+function problem.refuse_panels(what, o, strategies)
+  local some = o.panels == nil
+  for _, s in ipairs(strategies) do some = some or s.panels ~= nil end
+  if not some then refusal.raise("%s: 'panels' are of strategy summa, not of %s", what, strategies[1].name) end
+end
+
+--- The fields that search and train have in common, for some strategies.
+function problem.schema(strategies)
+  local schema = {
+    model = check.any(), system = check.any(), rules = check.any { optional = true },
+    strategy = check.any { optional = true }, attention = workload.attention_checker,
+    global_batch = check.integer { min = 1, max = 1 << 31 },
+    seq = check.integer { min = 1, max = 1 << 31, optional = true },
+    micro_batch = problem.sizes, panels = problem.sizes, pp = problem.sizes, dp = problem.sizes,
+    virtual_stages = one_or_list(check.integer { min = 1, max = 64 }),
+    schedule = check.any { optional = true },
+    zero = one_or_list(check.integer { min = 0, max = 3 }),
+    recompute = one_or_list(check.choice { recomputation.granularities }),
+    recompute_modules = one_or_list(check.choice { recomputation.modules }),
+    offload_modules = one_or_list(check.choice { offload.modules }),
+    sequence_parallel = one_or_list(check.boolean()), software = check.any { optional = true },
+    precision = precision.checker,
+  }
+  for name, checker in pairs(training.schema) do schema[name] = checker end
+  for name, checker in pairs(overlap.schema) do schema[name] = checker end
+  for name, checker in pairs(recomputation.schema) do schema[name] = checker end
+  for name, checker in pairs(offload.schema) do schema[name] = checker end
+  for name, checker in pairs(tuning.schema) do schema[name] = checker end
+  for name, checker in pairs(pipeline_layout.schema) do schema[name] = checker end
+  local placed = check.integer { min = 1, max = 1 << 31, optional = true }
+  local fast = { dp = placed, pp = placed }
+  for _, s in ipairs(strategies) do
+    local axes, axes_placed = layer.axis_fields(s, problem.sizes)
+    for name, checker in pairs(axes) do schema[name], fast[name] = checker, axes_placed[name] end
+  end
+  for _, s in ipairs(strategies) do
+    for name, option in pairs(s.options) do schema[name] = one_or_list(check.choice { option.choices }) end
+  end
+  schema.fast = check.record_of(fast, { optional = true })
+  return schema
+end
+
+-- A value or a list as a list without repetitions; nil stays nil.
+local function as_list(value)
+  if type(value) ~= "table" then return value ~= nil and { value } or nil end
+  local list, seen = {}, {}
+  for _, item in ipairs(value) do
+    if not seen[item] then list[#list + 1] = item end
+    seen[item] = true
+  end
+  return list
+end
+
+--- A list of systems, and whether it was one (of names, or of tables) and not a single system.
+function problem.systems(value)
+  if type(value) ~= "table" or value.network or value.accelerator then return { system(value) }, false end
+  local list = {}
+  for i, item in ipairs(value) do list[i] = system(item) end
+  if #list == 0 then check.fail("'system' is an empty list") end
+  return list, true
+end
+
+-- What a search tries of the knobs that it leaves open: what people choose most. Fused attention recomputes its scores
+-- by itself, so selective recomputation is for unfused attention.
+local function free_knobs(o, set)
+  if not set.layers_from_description then return { recompute = { "none" }, schedule = { "1f1b" } } end
+  return {
+    recompute = o.attention == "unfused" and recomputation.granularities or { "none", "full" },
+    schedule = { "1f1b", "interleaved_1f1b" },
+  }
+end
+
+-- What is recomputed, each way once. Selective recomputation is of scores that attention keeps; where the layers keep
+-- none it is "none", unless its modules are named. Blocks of one's own may do as they like.
+local function recomputations_of(o, free, network, set)
+  local asked, list, seen = as_list(o.recompute) or free.recompute, {}, {}
+  local selects = network.architecture or o.recompute_modules
+    or set.layers_from_description and o.attention == "unfused"
+  for _, recompute in ipairs(asked) do
+    local is = recompute == "selective" and not selects and "none" or recompute
+    if not seen[is] then list[#list + 1] = recompute end
+    seen[is] = true
+  end
+  return list
+end
+
+-- What is asked for of the strategies' options: name -> list of choices.
+local function options_of(o, strategies)
+  local options = {}
+  for _, s in ipairs(strategies) do
+    for name in pairs(s.options) do options[name] = as_list(o[name]) end
+  end
+  return options
+end
+
+-- Each of the variants with each choice of an option. other: options that are not as in the first variant.
+local function with_option(variants, name, wanted)
+  local list = {}
+  for _, variant in ipairs(variants) do
+    for i, choice in ipairs(wanted) do
+      local copy = { [name] = choice, other = table.move(variant.other, 1, #variant.other, 1, {}) }
+      for field, value in pairs(variant) do
+        if field ~= "other" then copy[field] = value end
+      end
+      if i > 1 then copy.other[#copy.other + 1] = name end
+      list[#list + 1] = copy
+    end
+  end
+  return list
+end
+
+-- Every combination of what changes a shape's ops without changing its sizes. again: all but sequence_parallel is as in
+-- the variant before.
+local function variants_of(o, free, network, set, strategies)
+  local list, modules = {}, recomputation.text(o.recompute_modules, network)
+  local offloaded = offload.text(o.offload_modules, network)
+  local parallel = o.sequence_parallel == nil and { true } or as_list(o.sequence_parallel)
+  for _, recompute in ipairs(recomputations_of(o, free, network, set)) do
+    for _, sequence_parallel in ipairs(parallel) do
+      list[#list + 1] = {
+        recompute = recompute, recompute_modules = recompute == "selective" and modules or nil,
+        offload_modules = offloaded, loss = o.loss, fused_activation = o.fused_activation,
+        sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1],
+        other = {},
+      }
+    end
+  end
+  for name, wanted in pairs(options_of(o, strategies)) do list = with_option(list, name, wanted) end
+  return list
+end
+
+-- What the arguments demand of the sizes. A strategy that is another one of the search where an axis is 1 leaves that
+-- case to it; the published solver counts it twice.
+local function fixed_of(o, strategies, set)
+  local fixed = { micro_batch = as_list(o.micro_batch), panels = as_list(o.panels), dp = as_list(o.dp), least = {} }
+  local present = {}
+  for _, s in ipairs(strategies) do present[s.name] = true end
+  for _, s in ipairs(strategies) do
+    local same = s.same_as
+    for _, name in ipairs(same and present[same.strategy] and set.layers_from_description and same.without or {}) do
+      fixed.least[name] = 2
+    end
+    for _, name in ipairs(s.axis_names) do fixed[name] = as_list(o[name]) end
+  end
+  return fixed
+end
+
+--- Checks the arguments of a question, and fills in what its software profile decides.
+---@return table arguments  with `profile` in place of the software asked for
+function problem.arguments(what, given, schema)
+  local o = check.record(what, given, schema)
+  o.profile, o.software = profile.of(o.software, rules(o.rules)), nil
+  profile.fill(o, given, o.profile)
+  if o.overlap_moe_a2a then o.schedule = overlap.schedules(what, o.schedule or { "1f1b", "interleaved_1f1b" }) end
+  recomputation.fill(what, o, given)
+  offload.fill(what, o)
+  return o
+end
+
+local lengthened = setmetatable({}, { __mode = "k" }) -- model -> the last copy of it with another seq
+
+local function with_seq(m, seq)
+  local last = lengthened[m]
+  if last and last.seq == seq then return model(last) end
+  lengthened[m] = m:with { seq = seq }
+  return lengthened[m]
+end
+
+--- From checked arguments (problem.schema, and gpus as a number or a list) to all that the core needs.
+---@return table problem  { model, rules, training, software, strategies, layouts, variants, fixed, zero, questions,
+---  pipelines, pipeline_list, pps }; each question refers to what configuration.of wants
+---@return boolean many   whether gpus or system was a list
+function problem.of(o, strategies)
+  local p = { model = model(o.model), rules = rules(o.rules), strategies = strategies, layouts = {} }
+  local free = free_knobs(o, p.rules)
+  if o.seq then p.model = with_seq(p.model, o.seq) end
+  overlap.check(o, p.model)
+  p.model = tuning.packed(o, p.model)
+  p.training, p.variants = training.of(o, p.rules, p.model), variants_of(o, free, p.model, p.rules, strategies)
+  p.zero, p.profile, p.software = as_list(o.zero) or { 1 }, o.profile, profile.terms(o.profile)
+  local systems, many = problem.systems(o.system)
+  local narrow = precision.resolve(p, o.precision, systems)
+  p.questions = {}
+  for _, machine in ipairs(systems) do
+    offload.check(o, machine)
+    for _, gpus in ipairs(as_list(o.gpus)) do
+      p.questions[#p.questions + 1] = {
+        model = p.model, system = machine, gpus = gpus, global_batch = o.global_batch, rules = p.rules,
+        training = p.training, profile = p.profile, software = p.software, precision = precision.of(o.precision).name,
+        overlaps = overlap.said(o), checkpoint_bytes = training.checkpoint_bytes(p.training, o, p.model),
+      }
+    end
+  end
+  local deal, apart = pipeline_layout.of(o, p.model)
+  local picked = recomputation.picked(o) or offload.picked(o)
+  local tuned = tuning.of(o, p.model, p.rules, strategies)
+  local how = {
+    apart = apart, precision = narrow, twins = picked and (o.offload_layers and "offload" or "recompute") or nil,
+    tuning = tuned,
+  }
+  for i, s in ipairs(strategies) do p.layouts[i] = workload.of(p.model, s, o.attention, p.rules, how) end
+  local work = tuning.work(tuned, p.model, strategies[1], p.rules, apart)
+  for _, question in ipairs(p.questions) do question.work = work end
+  p.dealt = deal and pipeline_layout.asked(o) or nil
+  p.fixed = fixed_of(o, strategies, p.rules)
+  p.wanted_pps = as_list(o.pp)
+  p.pps = space.pipeline_sizes(p.model, p.rules, p.questions, p.wanted_pps)
+  local schedules = pipelines.names(o.schedule or free.schedule)
+  p.schedules, p.virtual_stages = schedules, as_list(o.virtual_stages)
+  p.closed_forms = pipelines.closed_forms(schedules)
+  pipelines.check_chunks(schedules, p.virtual_stages)
+  p.pipelines, p.pipeline_list = pipelines.make {
+    pps = p.pps, schedules = schedules, virtual_stages = p.virtual_stages or VIRTUAL_STAGES,
+    layers = p.model.layers, runs = p.layouts[1].runs, has_ends = p.layouts[1].has_ends, deal = deal,
+    even = o.schedule == nil and o.virtual_stages == nil, alone_overlaps = o.overlap_moe_a2a, picked = picked,
+  }
+  for _, question in ipairs(p.questions) do
+    question.pipelines, question.pipeline_list = p.pipelines, p.pipeline_list
+  end
+  return p, many or type(o.gpus) == "table"
+end
+
+return problem

@@ -1,0 +1,67 @@
+--- A unit of work under MPI, answered: a point's answer as core.codec's bytes, or the reason why it is refused.
+local batches = require "tperf.question.sweep.batches"
+local check = require "tperf.base.check"
+local core = require "tperf.core"
+local questions = require "tperf.question.ranks.questions"
+local refusal = require "tperf.base.refusal"
+local row = require "tperf.question.sweep.row"
+local rules = require "tperf.describe.rules"
+local train = require "tperf.question.train"
+
+local function bytes_of(result) return { bytes = core.codec.encode(result) } end
+
+-- Of a point on its own; nil when interrupted.
+local function answer(question, args)
+  local result, reason = refusal.attempt(questions.of(question), args)
+  if reason then return { reason = reason } end
+  if question ~= "search" then return bytes_of(train.brief(result)) end
+  if result.candidates == nil then check.fail "tperf.sweep: gpus and system are one each, at every point" end
+  return result.complete and bytes_of(row.answer(result)) or nil
+end
+
+-- Searches that share their work, in the order of systems, then of numbers of GPUs.
+local function answer_batch(unit)
+  local answers, machines = {}, {}
+  for i, system in ipairs(unit.systems) do
+    local points = {}
+    for j, gpus in ipairs(unit.gpus) do
+      local args = { system = system, gpus = gpus }
+      for name, value in pairs(unit.rest) do args[name] = value end
+      points[j] = { index = (i - 1) * #unit.gpus + j, args = args }
+    end
+    machines[i] = { system = system, points = points }
+  end
+  local function done(p, result) answers[p.index] = bytes_of(row.answer(result)) end
+  local function one(p)
+    answers[p.index] = answer("search", p.args)
+    return answers[p.index] ~= nil
+  end
+  return batches.ask({ rest = unit.rest, machines = machines }, done, one) and answers or nil
+end
+
+local function answer_points(unit, answers)
+  for i, args in ipairs(unit.points) do
+    local one = answer(unit.question, args)
+    if core.search.interrupted() or not one then return nil end
+    answers[i] = one
+  end
+  return answers
+end
+
+--- Answers a unit of work. Nothing when it was interrupted.
+---@param message table  see questions.decode
+---@return table? reply  { answers, rules }, or { error, at: the point's place in the unit }
+return function(message)
+  local answers = {}
+  local ok, result = pcall(function()
+    local unit = questions.decode(message)
+    if unit.rest then return answer_batch(unit) end
+    return answer_points(unit, answers)
+  end)
+  if not ok and not core.search.interrupted() then
+    local text = type(result) == "string" and result or "an error without a message"
+    if text:find("not enough memory", 1, true) then text = text .. "; --max-memory SIZE raises every rank's limit" end
+    return { error = text, at = #answers + 1 }
+  end
+  return ok and result and { answers = result, rules = rules.used() } or nil
+end

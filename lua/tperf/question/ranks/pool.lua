@@ -1,0 +1,167 @@
+--- Work that is shared among the processes of a run under MPI: the first sends units to the others, the largest first,
+-- and takes what they answer, in whatever order it comes.
+local check = require "tperf.base.check"
+local core = require "tperf.core"
+local questions = require "tperf.question.ranks.questions"
+
+local ranks, codec = core.ranks, core.codec
+
+local pool = {}
+
+local AHEAD <const> = 2 -- units that a process has: one that it works at, and the next
+local HELPS_BELOW <const> = 16 -- processes: the first of more has enough to do with what the others ask
+local SHORTEST <const>, LONGEST <const> = 20e-6, 1e-3 -- s, between two looks for messages
+
+local workers -- { rank, waiting: units that it has, run, known: definitions that it has }
+local number = 0 -- of the last unit
+
+--- Whether there are others to share work with.
+---@return boolean
+function pool.is_shared() return ranks.count > 1 and ranks.self == 0 end
+
+--- How many processes answer.
+---@return integer
+function pool.size() return ranks.count end
+
+local function start()
+  if workers then return end
+  workers = {}
+  for rank = 1, ranks.count - 1 do
+    workers[rank] = { rank = rank, waiting = 0 }
+    local setup = { sources = core.sources, memory = ranks.memory, threads = ranks.threads }
+    ranks.send(rank, codec.encode { setup = setup })
+  end
+end
+
+local function send(worker, unit, definitions)
+  if worker.run ~= definitions.run then worker.run, worker.known = definitions.run, {} end
+  local new = {}
+  for id in pairs(unit.ids) do
+    if not worker.known[id] then worker.known[id], new[id] = true, definitions.bytes[id] end
+  end
+  number = number + 1
+  ranks.send(worker.rank, codec.encode { number = number, run = definitions.run, definitions = new, unit = unit.bytes })
+  worker.waiting = worker.waiting + 1
+  return number
+end
+
+-- A run's units: those that can be sent, the largest first, and those that only this process can answer.
+local Run = {}
+Run.__index = Run
+
+-- The next unit to send, with its bytes; those that have none are kept for this process.
+function Run:next_to_send()
+  while self.first <= self.last do
+    local unit = self.units[self.first]
+    self.first = self.first + 1
+    if not self.failed or unit.index < self.failed.index then
+      unit.bytes, unit.ids = self.definitions:encode(unit.describe())
+      if unit.bytes then return unit end
+      self.own[#self.own + 1] = unit
+    end
+  end
+end
+
+-- The next unit for this process: what nobody else can answer, then the smallest, while the others have enough.
+function Run:next_to_answer()
+  local unit = table.remove(self.own)
+  if unit or ranks.count > HELPS_BELOW or self.first > self.last then return unit end
+  self.last = self.last - 1
+  return self.units[self.last + 1]
+end
+
+function Run:feed()
+  for i = 1, AHEAD do
+    for _, worker in ipairs(workers) do
+      local unit = worker.waiting < i and self:next_to_send()
+      if unit then
+        self.sent[send(worker, unit, self.definitions)] = unit
+        self.left, unit.bytes = self.left + 1, nil
+      end
+    end
+  end
+end
+
+-- The failure that counts is that of the first unit, as without other processes.
+function Run:fail(unit, message)
+  if not self.failed or unit.index < self.failed.index then
+    self.failed = { index = unit.index, message = message }
+  end
+end
+
+function Run:take(bytes, from)
+  if bytes == "" then check.fail("rank %d has ended before the run did", from) end
+  local reply = codec.decode(bytes)
+  if reply.stop then check.fail("%s (rank %d)", reply.stop, from) end
+  workers[from].waiting = workers[from].waiting - 1
+  local unit = self.sent[reply.number]
+  if not unit then return end -- of a run that has failed
+  self.sent[reply.number], self.left = nil, self.left - 1
+  if reply.error then
+    self:fail(unit, ("%s%s (rank %d, %s)"):format(check.where(), reply.error, from, unit.place(reply.at)))
+  elseif reply.answers then
+    for _, name in ipairs(reply.rules) do core.rules_used[name] = true end
+    unit.take(reply.answers)
+  else
+    self.interrupted = true -- the launcher has sent it a signal, and will send this process one
+  end
+end
+
+-- Takes what has come; whether there was something.
+function Run:receive()
+  local any = false
+  while true do
+    local bytes, from = ranks.receive()
+    if not bytes then return any end
+    any = true
+    self:take(bytes, from)
+  end
+end
+
+-- Answers a unit here; false when interrupted.
+function Run:answer(unit)
+  if self.failed and unit.index > self.failed.index then return true end
+  local ok, result = pcall(unit.ask)
+  if ok then return result end
+  self:fail(unit, result)
+  return true
+end
+
+function Run:loop()
+  local pause = SHORTEST
+  while true do
+    local any = self:receive()
+    if core.search.interrupted() or self.interrupted then return false end
+    self:feed()
+    local unit = self:next_to_answer()
+    if unit then
+      if not self:answer(unit) then return false end
+    elseif self.left == 0 and self.first > self.last then
+      return true
+    elseif not any then
+      ranks.rest(pause)
+      pause = math.min(2 * pause, LONGEST)
+    end
+    if any or unit then pause = SHORTEST end
+  end
+end
+
+--- Answers units of work on all processes. false when interrupted; raises the error of the first unit that has one.
+---@param units table[]  { index, weight, describe(): unit of questions, take(answers), ask(): boolean, place(i): text }
+---  ask answers the unit in this process, place says in a message which point of it is the i-th
+---@return boolean
+function pool.run(units)
+  start()
+  table.sort(units, function(a, b)
+    if a.weight ~= b.weight then return a.weight > b.weight end
+    return a.index < b.index
+  end)
+  local run = setmetatable({ units = units, first = 1, last = #units, own = {}, sent = {}, left = 0,
+    definitions = questions.begin() }, Run)
+  local complete = run:loop()
+  run:receive()
+  if run.failed then error(run.failed.message, 0) end
+  return complete
+end
+
+return pool

@@ -1,0 +1,125 @@
+--- What one process asks of another under MPI: questions of the library by name, with arguments that are data.
+local collective = require "tperf.question.collective"
+local core = require "tperf.core"
+local infer = require "tperf.question.infer"
+local layer = require "tperf.question.layer"
+local own_code = require "tperf.question.sweep.own_code"
+local catalogue = require "tperf.base.catalogue"
+local profile = require "tperf.describe.profile"
+local search = require "tperf.question.search"
+local search_inference = require "tperf.question.search.inference"
+local serve = require "tperf.question.serve"
+local train = require "tperf.question.train"
+
+local questions = {}
+
+local by_name = {
+  search = search.run, train = train.run, collective = collective.time, layer = layer.ops, infer = infer.run,
+  search_inference = search_inference.run, serve = serve.run,
+}
+local names = {}
+for name, run in pairs(by_name) do names[run] = name end
+
+--- The name of a question that other processes know; nil for a script's own function.
+---@param run function
+---@return string?
+function questions.name(run) return names[run] end
+
+--- The question of that name.
+---@param name string
+---@return function
+function questions.of(name) return by_name[name] end
+
+local OF_FILES <const> = { "system", "model", "software" } -- names of files: only the first process reads them
+
+-- The metatables of systems, models and profiles, and their names.
+local function classes()
+  local of = {}
+  for name, metatable in pairs(catalogue.metatables) do of[metatable] = name end
+  return of
+end
+
+-- The objects that the arguments of many points share: each goes to each process once.
+local definitions = {}
+definitions.__index = definitions
+
+local runs = 0
+
+--- Begins a run of many points.
+---@return table definitions
+function questions.begin()
+  runs = runs + 1
+  return setmetatable({ run = runs, names = classes(), classes = classes(), bytes = {}, count = 0, read = {} },
+    definitions)
+end
+
+-- The object that an argument stands for, under a name that goes into `ids`; raises where it has no bytes.
+function definitions:define(kind, value, ids)
+  if type(value) == "string" then
+    local key = kind .. ":" .. value
+    self.read[key] = self.read[key] or require("tperf." .. kind)(value)
+    value = self.read[key]
+  end
+  if type(value) ~= "table" or debug.getmetatable(value) == nil then return value end
+  if not self.names[value] then
+    local bytes = core.codec.encode(value, self.classes)
+    self.count = self.count + 1
+    local id = "#" .. self.count
+    self.names[value], self.bytes[id] = id, bytes
+  end
+  ids[self.names[value]] = true
+  return value
+end
+
+-- Arguments with the objects that their names stand for.
+function definitions:resolve(question, args, ids)
+  if question ~= "collective" and own_code(args) then error("the script's own code", 0) end
+  if question == "serve" and type(args.requests) == "string" then error("a file", 0) end
+  local copy = {}
+  for name, value in pairs(args) do copy[name] = value end
+  for _, kind in ipairs(OF_FILES) do
+    if copy[kind] ~= nil and copy[kind] ~= profile.NONE then copy[kind] = self:define(kind, copy[kind], ids) end
+  end
+  return copy
+end
+
+--- Bytes that another process turns into the same unit of work, and which definitions they need; nil when there is
+--- something in it that has no bytes, such as a function.
+---@param unit table  { question, points: arguments[] } or { question = "search", rest, systems, gpus }
+---@return string? bytes
+---@return table<string, true>? ids
+function definitions:encode(unit)
+  local ids = {}
+  local ok, bytes = pcall(function()
+    local copy = { question = unit.question }
+    if unit.rest then
+      copy.rest, copy.gpus, copy.systems = self:resolve("search", unit.rest, ids), unit.gpus, {}
+      for i, system in ipairs(unit.systems) do copy.systems[i] = self:define("system", system, ids) end
+    else
+      copy.points = {}
+      for i, args in ipairs(unit.points) do copy.points[i] = self:resolve(unit.question, args, ids) end
+    end
+    return core.codec.encode(copy, self.names)
+  end)
+  if ok then return bytes, ids end
+end
+
+-- --- the other side ---
+
+local values = { run = 0 }
+
+--- The unit of work of a message.
+---@param message table  { run, definitions: table<string, string>, unit: string }
+---@return table
+function questions.decode(message)
+  if values.run ~= message.run then
+    values = { run = message.run, known = {} }
+    for name, metatable in pairs(catalogue.metatables) do values.known[name] = metatable end
+  end
+  for id, bytes in pairs(message.definitions) do
+    values.known[id] = core.codec.decode(bytes, catalogue.metatables)
+  end
+  return core.codec.decode(message.unit, values.known)
+end
+
+return questions

@@ -1,0 +1,112 @@
+--- What to say when nothing fits in memory: by how much, and which single change would help, found by trying.
+local check = require "tperf.base.check"
+local units = require "tperf.base.units"
+
+local shortage = {}
+
+local function as_list(value)
+  return type(value) == "table" and value or { value }
+end
+
+local function show(name, value)
+  return type(value) == "string" and ('%s = "%s"'):format(name, value) or ("%s = %s"):format(name, value)
+end
+
+-- The values of an argument that could help, least change first. nil is an argument that the search leaves open.
+local function recompute_after(given, o)
+  local has, list = {}, {}
+  for _, value in ipairs(as_list(given)) do has[value] = true end
+  if o.attention == "unfused" and not has.selective and not has.full then list[1] = "selective" end
+  if not has.full then list[#list + 1] = "full" end
+  return list
+end
+
+local function zero_after(given)
+  local list = {}
+  for stage = math.max(0, table.unpack(as_list(given or 1))) + 1, 3 do list[#list + 1] = stage end
+  return list
+end
+
+local function smaller(given)
+  local list, size = {}, math.min(table.unpack(as_list(given)))
+  while size % 2 == 0 do
+    size = size // 2
+    list[#list + 1] = size
+  end
+  return list
+end
+
+local function larger(given, gpus)
+  local list, size = {}, 2 * math.max(table.unpack(as_list(given)))
+  while size <= gpus do
+    list[#list + 1] = size
+    size = 2 * size
+  end
+  return list
+end
+
+-- { name, values, axis = whether dp makes room for it } of each argument that could be changed.
+local function changes(o, strategies, question)
+  local list = {}
+  local function add(name, values, axis)
+    if #values > 0 then list[#list + 1] = { name = name, values = values, axis = axis } end
+  end
+  if question.rules.layers_from_description and o.recompute then add("recompute", recompute_after(o.recompute, o)) end
+  add("zero", zero_after(o.zero))
+  if o.micro_batch then add("micro_batch", smaller(o.micro_batch)) end
+  local seen = {}
+  for _, s in ipairs(strategies) do
+    for _, name in ipairs(s.axis_names) do
+      if o[name] and o[name] ~= 0 and not seen[name] then add(name, larger(o[name], question.gpus), true) end
+      seen[name] = true
+    end
+  end
+  if o.pp then add("pp", larger(o.pp, question.gpus), true) end
+  return list
+end
+
+local function with(o, question, change, value)
+  local changed = {}
+  for name, old in pairs(o) do changed[name] = old end
+  changed.system, changed.gpus, changed.where, changed.progress = question.system, question.gpus, nil, nil
+  if change.axis then changed.dp, changed.fast = nil, nil end
+  changed[change.name] = value
+  if change.name == "recompute" then -- whole layers, all of them
+    changed.recompute_modules, changed.recompute_method, changed.recompute_num_layers = nil, nil, nil
+  end
+  return changed
+end
+
+local function bytes(value) return units.format(value, "bytes") end
+
+--- "96 GB, 16 GB too much": what is needed and by how much it misses.
+function shortage.miss(needed, question)
+  local room = question.system.accelerator.hbm.capacity * (1 - question.training.reserved)
+  return ("%s, %s too much"):format(bytes(needed), bytes(needed - room))
+end
+
+--- Single changes that make it fit, as words.
+---@param o table           checked arguments of a search
+---@param strategies table[]
+---@param question table    as problem.of makes them
+---@param least function    search.least
+function shortage.advice(o, strategies, question, least)
+  local found, stopped = {}, false
+  local function try(change)
+    for _, value in ipairs(change.values) do
+      if stopped then return end
+      local tried, best, complete = check.attempt(least, with(o, question, change, value), strategies)
+      stopped = tried and not complete
+      if tried and best and best.feasible then
+        found[#found + 1] = ("%s (%s)"):format(show(change.name, value), bytes(best.memory))
+        return
+      end
+    end
+  end
+  for _, change in ipairs(changes(o, strategies, question)) do try(change) end
+  if #found == 0 then try { name = "gpus", values = larger(question.gpus, 16 * question.gpus), axis = true } end
+  if #found == 0 then return "no single change of recomputation, ZeRO stage, sizes or micro-batch makes it fit" end
+  return "it would fit with " .. table.concat(found, ", or ")
+end
+
+return shortage

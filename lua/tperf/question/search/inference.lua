@@ -1,0 +1,269 @@
+--- tperf.search_inference: the best ways to serve a model on a number of GPUs under limits of latency.
+local axes = require "tperf.describe.strategy.axes"
+local check = require "tperf.base.check"
+local divisors = require "tperf.base.divisors"
+local infer = require "tperf.question.infer"
+local nearest = require "tperf.base.nearest"
+local problem = require "tperf.question.problem"
+local pareto = require "tperf.base.pareto"
+local serving = require "tperf.question.infer.deployment"
+local units = require "tperf.base.units"
+
+local search_inference = {}
+
+local some = check.integer { min = 1, max = 1 << 31 }
+local sizes = check.one_of(some, check.list(some, { min = 1 }))
+local function optional_sizes(value, path)
+  if value == nil then return nil end
+  return sizes(value, path)
+end
+local seconds = check.number { above = 0, max = 1e9, unit = "s", optional = true }
+
+-- What of a record is to be least.
+local objectives = {
+  throughput = function(r) return -r.tokens_per_second_per_gpu end,
+  tpot = function(r) return r.tpot end,
+  ttft = function(r) return r.ttft end,
+  latency = function(r) return r.latency end,
+  cost = function(r) return r.cost.generated end,
+}
+
+local schema_of = check.once(function(s)
+  local schema = serving.schema_of(s, optional_sizes)
+  schema.gpus, schema.pp, schema.batch = some, optional_sizes, optional_sizes
+  schema.ttft, schema.tpot = seconds, seconds
+  schema.top = check.integer { min = 1, max = 1 << 20, default = 10 }
+  schema.objective = check.choice { { "throughput", "tpot", "ttft", "latency", "cost" }, default = "throughput" }
+  return schema
+end)
+
+local function is_wanted(wanted, size)
+  for _, one in ipairs(type(wanted) == "table" and wanted or { wanted }) do
+    if one == size then return true end
+  end
+  return not wanted
+end
+
+-- The sizes of an axis that are wanted and admitted; c: the sizes of those before it.
+local function choices(p, axis, c, candidates)
+  local list, wanted, share = {}, p.o[axis.name], serving.share(p, c)
+  if not axes.shows(axis, 0) then return { 0 } end
+  local tried = not wanted and axis.tries and axis.tries(p.model, share, p.rules) or candidates
+  local tries = setmetatable({}, { __index = c })
+  for _, size in ipairs(tried) do
+    tries[axis.name] = size
+    if is_wanted(wanted, size) and not infer.refusal(p, axis, tries) then list[#list + 1] = size end
+  end
+  return list
+end
+
+-- Calls visit for every { pp, dp, sizes of the strategy's axes }: axes that multiply the GPUs, stages, then those that
+-- fold over them and over the replicas that are left.
+local function each_split(p, visit)
+  local o, s, c, own = p.o, p.strategy, {}, {}
+  local plain, folded = {}, {}
+  for i, axis in ipairs(s.axes) do
+    local list = axis.folds and folded or plain
+    list[#list + 1] = { axis = axis, at = i }
+  end
+  local function fold(n)
+    local one = folded[n]
+    if not one then
+      if not s.grid:folds(own, c.dp) or o.prompt % serving.shards(p, c) ~= 0 then return end
+      local copy = {}
+      for name, size in pairs(c) do copy[name] = size end
+      return visit(copy)
+    end
+    for _, size in ipairs(choices(p, one.axis, c, divisors.of(o.gpus))) do
+      c[one.axis.name], own[one.at] = size, size
+      fold(n + 1)
+    end
+    c[one.axis.name] = nil
+  end
+  local function cut(n, left)
+    local one = plain[n]
+    if one then
+      for _, size in ipairs(choices(p, one.axis, c, divisors.of(left))) do
+        c[one.axis.name], own[one.at] = size, size
+        cut(n + 1, left // size)
+      end
+      c[one.axis.name] = nil
+      return
+    end
+    for _, pp in ipairs(divisors.of(left)) do
+      if pp <= p.model.layers and is_wanted(o.pp, pp) then
+        c.pp, c.dp = pp, left // pp
+        fold(1)
+      end
+    end
+    c.pp, c.dp = nil, nil
+  end
+  cut(1, o.gpus)
+end
+
+local function within(o, r)
+  return r.feasible and (not o.ttft or r.ttft <= o.ttft) and (not o.tpot or r.tpot <= o.tpot)
+end
+
+-- Doublings up to what fits, the most that fits, and the most that keeps within the limits: times grow with the batch.
+local function each_batch(p, split, visit)
+  local o = p.o
+  local function at(batch)
+    local c = { batch = batch, prefill_batch = o.prefill_batch }
+    for name, size in pairs(split) do c[name] = size end
+    return (serving.evaluate(p, c))
+  end
+  if o.batch then
+    for _, batch in ipairs(type(o.batch) == "table" and o.batch or { o.batch }) do
+      if batch >= o.prefill_batch then visit(at(batch)) end
+    end
+    return
+  end
+  local r = at(o.prefill_batch)
+  local good, bad = r, nil
+  visit(r)
+  while r.batch < r.max_batch do
+    r = at(math.min(2 * r.batch, r.max_batch))
+    visit(r)
+    if within(o, r) then good = r else bad = bad or r end
+  end
+  if not bad or not within(o, good) then return end
+  local doubling, low, high = good.batch, good, bad.batch
+  while high - low.batch > 1 do
+    r = at((low.batch + high) // 2)
+    if within(o, r) then low = r else high = r.batch end
+  end
+  if low.batch > doubling then visit(low) end
+end
+
+-- The sizes by which equal records are ordered.
+local function order_of(s)
+  local list = table.move(s.axis_names, 1, #s.axis_names, 1, {})
+  table.insert(list, 2, "pp")
+  list[#list + 1] = "batch"
+  return list
+end
+
+-- Which of two records is better; what is equal is ordered by sizes, so that the answer is one.
+local function better(o, s)
+  local least, order = objectives[o.objective], order_of(s)
+  return function(a, b)
+    local x, y = least(a), least(b)
+    if x ~= y then return x < y end
+    if a.tokens_per_second ~= b.tokens_per_second then return a.tokens_per_second > b.tokens_per_second end
+    for _, name in ipairs(order) do
+      if a[name] ~= b[name] then return a[name] < b[name] end
+    end
+    return false
+  end
+end
+
+-- The records that no other beats both in time per token and in throughput per GPU, by rising time per token.
+local function front_of(records)
+  local points, front = {}, {}
+  for i, r in ipairs(records) do points[i] = { x = r.tpot, y = r.tokens_per_second_per_gpu } end
+  for i, index in ipairs(pareto.front(points, "min", "max")) do front[i] = records[index] end
+  return front
+end
+
+-- Which of the sizes that were asked for divides no split of the GPUs, or is not admitted.
+local function wrong_size(p)
+  local o, list, possible, open = p.o, {}, { pp = {} }, { pp = false }
+  for _, name in ipairs(p.strategy.axis_names) do possible[name], open[name] = {}, false end
+  setmetatable(open, { __index = o })
+  each_split({ o = open, model = p.model, rules = p.rules, strategy = p.strategy }, function(split)
+    for name, seen in pairs(possible) do seen[split[name]] = true end
+  end)
+  for _, name in ipairs(order_of(p.strategy)) do
+    local seen, ascending = possible[name], {}
+    for size in pairs(seen or {}) do ascending[#ascending + 1] = size end
+    table.sort(ascending)
+    for _, size in ipairs(seen and (type(o[name]) == "table" and o[name] or { o[name] }) or {}) do
+      if not seen[size] then list[#list + 1] = ("%s = %d: %s"):format(name, size, nearest.of(ascending, size)) end
+    end
+  end
+  return table.concat(list, "; ")
+end
+
+local function shown_axes(p)
+  local names = {}
+  for _, axis in ipairs(p.strategy.axes) do
+    if axes.shows(axis, 0) and axes.matters(axis, p.model) then names[#names + 1] = axis.name end
+  end
+  return table.concat(names, ", ")
+end
+
+local function reason_of(p, counts)
+  local o = p.o
+  if counts.candidates == 0 then
+    local wrong = wrong_size(p)
+    return ("no sizes of %s and pp are admitted that divide %d GPUs%s"):format(shown_axes(p), o.gpus,
+      wrong ~= "" and "; " .. wrong or "")
+  end
+  if counts.fitting == 0 and o.batch and counts.most > 0 then
+    return ("no 'batch' that was asked for fits: the largest that does is %d"):format(counts.most)
+  end
+  if counts.fitting == 0 then return "the model does not fit: try more GPUs, or smaller dtypes" end
+  local best = counts.fastest
+  return ("nothing keeps within the limits: of what fits, the least ttft is %s, the least tpot %s"):format(
+    units.format(best.ttft, "s", 3), units.format(best.tpot, "s", 3))
+end
+
+--- The best ways to serve a model on a number of GPUs: every split of them over a strategy's axes, pp and replicas,
+--- and batches in doublings, the largest that fits, and the largest within the limits.
+---@param given table
+---  model, system          a name, a file, a table
+---  prompt, generate       tokens that a request brings and wants
+---  gpus                   all of them; replicas take what tp and pp leave
+---  strategy               how layers are cut: "tensor" (default), "context", one of your own
+---  tp, cp, ulysses, pp, ep, etp, batch   a size or a list; all that are possible
+---  ttft, tpot             limits in seconds
+---  objective              what is best: "throughput" (tokens per second and GPU, default), "tpot", "ttft", "latency",
+---                         "cost" (of generated tokens)
+---  top                    how many to return (10)
+---  prefill_batch          prompts that a replica takes in at a time (1)
+---  precision              of the layers' weights and products: "fp8-block", "mxfp8" … as tperf.train has them, or a
+---                         table; scales counted (as the model's checkpoint has them)
+---  weight_dtype, kv_dtype  how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32,
+---                         fp16, fp8, int8, fp4, int4)
+---  compute_dtype          in which products with weights multiply (as precision says, or "bf16"; fp16, fp8, int8, fp4)
+---  expert_dtype, expert_compute_dtype   the same of routed experts, where they differ
+---  attention              "flash" (default), "unfused"
+---  sequence_parallel      whether tp cuts the residual stream of prompts by tokens (false)
+---  reserve                part of the HBM that stays free (0.1)
+---  gpu_hour               dollars per GPU-hour, in place of the system's price
+---  rules                  "default"
+---  software               "none", the only choice: kernels as timed on their own; profiles describe training
+---@return table records  the best first, as tperf.infer returns them; with
+---  pareto       the records that no other beats in both tpot and throughput per GPU
+---  candidates, feasible   how many were tried; how many fit and keep the limits
+---  reason       why there are none
+function search_inference.run(given)
+  local s = axes.asked(given)
+  problem.refuse_axes("tperf.search_inference", given, { s })
+  local o = check.record("tperf.search_inference", given, schema_of(s))
+  o.strategy = s
+  if o.generate < 2 then check.fail("tperf.search_inference: 'generate' must be at least 2: there is no tpot") end
+  local p = serving.problem("tperf.search_inference", o)
+  if o.objective == "cost" and not p.price then
+    check.fail("tperf.search_inference: objective \"cost\" needs 'gpu_hour', or a system with a price")
+  end
+  local found, counts = {}, { candidates = 0, fitting = 0, most = 0, fastest = { ttft = math.huge, tpot = math.huge } }
+  each_split(p, function(split)
+    each_batch(p, split, function(r)
+      counts.candidates, counts.most = counts.candidates + 1, math.max(counts.most, r.max_batch)
+      if within(o, r) then found[#found + 1] = r end
+      if r.feasible then
+        counts.fitting = counts.fitting + 1
+        for name, least in pairs(counts.fastest) do counts.fastest[name] = math.min(least, r[name]) end
+      end
+    end)
+  end)
+  table.sort(found, better(o, p.strategy))
+  local best = table.move(found, 1, math.min(o.top, #found), 1, {})
+  best.pareto, best.candidates, best.feasible = front_of(found), counts.candidates, #found
+  if #found == 0 then best.reason = reason_of(p, counts) end
+  return best
+end
+
+return search_inference

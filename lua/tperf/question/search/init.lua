@@ -1,0 +1,300 @@
+--- tperf.search: all ways to train a model on a machine, best first.
+local axes = require "tperf.describe.strategy.axes"
+local core = require "tperf.core".search
+local check = require "tperf.base.check"
+local configuration = require "tperf.question.configuration"
+local offload = require "tperf.describe.arch.offload"
+local problem = require "tperf.question.problem"
+local recomputation = require "tperf.describe.arch.recompute"
+local refusal = require "tperf.base.refusal"
+local rerank = require "tperf.question.search.rerank"
+local search_walk = require "tperf.question.search.walk"
+local advice = require "tperf.question.search.advice"
+local gpu_counts = require "tperf.question.search.gpu_counts"
+local strategy = require "tperf.describe.strategy"
+local units = require "tperf.base.units"
+
+local search = {}
+
+---@class tperf.found the configurations that a search found, best first
+---@field [integer] tperf.configuration
+---@field candidates integer how many there are
+---@field feasible integer how many of them fit in memory
+---@field evaluated? integer how many were timed, when prune is false
+---@field complete boolean false when Ctrl-C ended the search
+---@field proven? boolean when simulated: nothing else could be among the best
+---@field seconds number that the search took
+---@field reason? string why nothing was found
+---@field model tperf.model
+---@field system tperf.system
+---@field gpus integer
+---@field global_batch integer
+
+local function new_schema(strategies)
+  local schema = problem.schema(strategies)
+  schema.gpus = check.one_of(check.integer { min = 1, max = 1 << 31 },
+    check.list(check.integer { min = 1, max = 1 << 31 }, { min = 1 }))
+  schema.top = check.integer { min = 1, max = 1 << 20, default = 10 }
+  schema.keep = check.choice { { "all", "best" }, default = "best" }
+  schema.prune = check.boolean { default = true }
+  schema.infeasible = check.boolean { default = false }
+  schema.simulate = check.boolean { optional = true }
+  schema.threads = check.integer { min = 1, max = 1024, optional = true }
+  schema.where = check.func { optional = true }
+  schema.progress = check.func { optional = true }
+  return schema
+end
+
+local schema_of_one = check.once(function(s) return new_schema { s } end)
+
+local function schema_of(strategies)
+  return #strategies == 1 and schema_of_one(strategies[1]) or new_schema(strategies)
+end
+
+-- The configuration of something the core found, and its network.
+local function describe(p, o, question, found)
+  local layout, s = p.layouts[found.strategy], p.strategies[found.strategy]
+  local variant = p.variants[found.variant]
+  local network = layout.network(configuration.own(s, found), found.micro_batch, variant)
+  local c = configuration.of(question, s, network, found)
+  recomputation.describe(c, variant, o)
+  offload.describe(c, variant, o)
+  if c.zero == 3 and not o.reshard_after_forward then c.reshard_after_forward = false end
+  c.sequence_parallel = variant.sequence_parallel
+  axes.tell_options(c, s, variant)
+  return c, network
+end
+
+local function new_core_search(p, o)
+  return search_walk.new(p, o, o.where and function(question, found)
+    return o.where((describe(p, o, p.questions[question], found))) and true or false
+  end)
+end
+
+-- Bytes of a row of the answer: at least, as spec/memory_limit_spec.lua measures.
+local ROW_BYTES <const> = 1400
+
+-- How many rows the answer has: what the core counts without timing anything. nil when interrupted.
+local function count_rows(p, o)
+  local options = { top = 1, threads = o.threads, prune = true, memory_only = true, fast = o.fast }
+  local core_search <close> = new_core_search(p, options)
+  if not search_walk.all(p, options, core_search) then return nil end
+  local rows = 0
+  for i in ipairs(p.questions) do
+    local found = core_search:answer(i)
+    local most = (o.keep == "all" or o.infeasible) and found.candidates or found.feasible
+    rows = rows + (o.keep == "all" and most or math.min(o.top, most))
+  end
+  return rows
+end
+
+-- Refuses an answer that cannot fit before the walk for it. false when interrupted.
+local function check_room(p, o)
+  local function left() return core.memory_left and core.memory_left() or math.huge end
+  local most = o.keep == "all" and math.huge or o.top * #p.questions
+  if o.where or left() == math.huge or most * ROW_BYTES <= left() then return true end
+  local rows = count_rows(p, o)
+  collectgarbage()
+  if not rows or rows * ROW_BYTES <= left() then return rows ~= nil end
+  local what = o.keep == "all" and "keep = \"all\"" or ("top = %d"):format(o.top)
+  check.fail("tperf.search: not enough memory: %s makes %d rows, at least %s, and %s are left: ask for fewer (fix "
+    .. "sizes, or give 'where')", what, rows, units.format(rows * ROW_BYTES, "bytes"), units.format(left(), "bytes"))
+end
+
+--- What needs least memory of all ways to answer one question: { memory, feasible, sizes … }; nil without any.
+---@param o table  checked arguments
+---@return table|nil least, boolean complete  false when Ctrl-C ended it
+function search.least(o, strategies)
+  local p = problem.of(o, strategies)
+  local options = { top = 1, threads = o.threads, prune = true, memory_only = true, fast = o.fast }
+  p.refused = {}
+  local core_search <close> = new_core_search(p, options)
+  local complete = search_walk.all(p, options, core_search)
+  return core_search:answer(1).least, complete
+end
+
+--- The fastest placement of one shape: { fast, panels … } as the core has it; nil where none is left.
+---@param p table      as problem.of makes it, with one question, one pipeline and one ZeRO stage
+---@param o table      checked arguments
+---@param shape table  as the core's walk takes it
+function search.place(p, o, shape)
+  local options = { top = 1, threads = 1, prune = true, infeasible = true, fast = o.fast }
+  local core_search <close> = new_core_search(p, options)
+  core_search:walk { shape }
+  return core_search:answer(1)[1]
+end
+
+-- By how much the candidate that needs least misses, and what would help. That is found by more searches, which many
+-- questions at once are not worth: most points of a sweep's corner do not fit.
+local function why_too_big(p, o, question, found, complete)
+  local least, sizes = found.least, {}
+  local text = ("none of %d candidates fits in %s of memory"):format(found.candidates,
+    units.format(question.system.accelerator.hbm.capacity, "bytes"))
+  if not least or not complete then return text end
+  local s = p.strategies[least.strategy]
+  for i, axis in ipairs(s.axes) do
+    local size = least.sizes[2 + i] or 0
+    if axes.matters(axis, p.model) and axes.shows(axis, size) then
+      sizes[#sizes + 1] = ("%s = %d"):format(axis.name, size)
+    end
+  end
+  text = ("%s: the smallest, %s, pp = %d, dp = %d, micro_batch = %d, needs %s"):format(text, table.concat(sizes, ", "),
+    p.pipeline_list[least.pipeline].pp, least.sizes[1], least.micro_batch, advice.miss(least.memory, question))
+  return p.many and text or ("%s; %s"):format(text, advice.advice(o, p.strategies, question, search.least))
+end
+
+local function answer(p, o, core_search, index, complete)
+  local question = p.questions[index]
+  local found = core_search:answer(index)
+  local result = {
+    candidates = found.candidates, feasible = found.feasible, complete = complete,
+    evaluated = not o.prune and found.evaluated or nil, -- with pruning it depends on the threads' luck
+    model = question.model, system = question.system, gpus = question.gpus, global_batch = question.global_batch,
+  }
+  if o.kept then
+    local list, proven = rerank.best(p, o, question, found, describe)
+    result.proven = proven and complete
+    table.move(list, 1, #list, 1, result)
+  else
+    for i, item in ipairs(found) do result[i] = describe(p, o, question, item) end
+  end
+  if found.candidates == 0 then
+    result.reason = gpu_counts.why_none(p, question, o.fast)
+  elseif found.feasible == 0 then
+    result.reason = why_too_big(p, o, question, found, complete)
+  elseif #found > 0 and #result == 0 then
+    result.reason = ("simulated, none of %d candidates runs in its schedule and fits"):format(#found)
+  elseif #found == 0 and complete then
+    result.reason = ("'where' takes none of %d candidates that fit"):format(found.feasible)
+  end
+  return result
+end
+
+-- Whether candidates are ranked by simulation: when asked to, and where a schedule has no closed form.
+local function simulates(p, o)
+  for _, name in ipairs(p.schedules) do
+    if not p.closed_forms[name] then
+      if o.simulate == false then
+        refusal.raise("tperf.search: schedule '%s' has no closed form: only simulation can rank it", name)
+      end
+      o.simulate = true
+    end
+  end
+  if o.simulate and o.keep == "all" then
+    refusal.raise "tperf.search: keep = \"all\" ranks by the closed form, which 'simulate' does without"
+  end
+  return o.simulate
+end
+
+-- The results of all questions; idle: no walk.
+local function ask(p, o, idle)
+  local core_search <close> = new_core_search(p, o)
+  local complete, results = not idle and search_walk.all(p, o, core_search), {}
+  for i in ipairs(p.questions) do results[i] = answer(p, o, core_search, i, complete) end
+  return results
+end
+
+--- As search.run, for what is part of another question: Ctrl-C stays to be seen by who asked that.
+function search.within(given)
+  local start = core.clock()
+  local strategies = type(given) == "table" and given.strategy ~= nil and strategy.list(given.strategy)
+    or { axes.asked(given) }
+  problem.refuse_axes("tperf.search", given, strategies)
+  local o = problem.arguments("tperf.search", given, schema_of(strategies))
+  problem.refuse_panels("tperf.search", o, strategies)
+  local p, many = problem.of(o, strategies)
+  p.refused, p.many = {}, many
+  local room = check_room(p, o)
+  local results
+  o.kept = simulates(p, o) and math.max(rerank.FIRST, 4 * o.top) or nil
+  repeat
+    results = ask(p, o, not room)
+    local proven = true
+    for _, result in ipairs(results) do proven = proven and (result.proven ~= false or not result.complete) end
+    local again = not proven and o.kept < rerank.MOST
+    if again then o.kept = o.kept * 8 end
+  until not again
+  local seconds = core.clock() - start
+  for _, result in ipairs(results) do result.seconds = seconds end
+  return many and results or results[1]
+end
+
+--- Searches all ways to run a model on a machine.
+---@param given table
+---  model, system      a name, a file or a table; system may be a list
+---  gpus, global_batch   a number or a list; samples per iteration
+---  strategy           a name, a list of names, or "all"; the best across them ("tensor", or the first that has the
+---                     axes that are given)
+---  attention          "flash" (default), "unfused", "recompute", "summa"
+---  seq                tokens, in place of the model's
+---  rules              "default", "subramanian2024" or a table, see tperf.rules
+---  micro_batch, pp, dp, panels   a number or a list: only these; any that divides
+---  tp, tp1, tp2, cp   GPUs along each axis of the strategy, likewise
+---  ep, etp            GPUs that experts are spread over, and that cut each (as tp, or 1), out of tp x cp x dp
+---  shard              replicas that ZeRO shards over, likewise: fewer than all are hybrid shards (all)
+---  fast               { tp =, dp = … }: only these placements
+---  schedule           a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); one without,
+---                     such as one's own, is ranked by simulation
+---  pipeline_layout    Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in order
+---  first_stage_layers, last_stage_layers  layers of the first and the last device; the others share the rest
+---  account_for_embedding, account_for_loss  true: count as a layer when layers are dealt out to stages (false)
+---  cp_kind            how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list
+---  moe_dispatcher     how tokens come to their experts: "alltoall" (default), "allgather", "deepep" or "hybridep"
+---  overlap_tp         what of tensor parallelism's collectives runs beside its products: "bulk" (default), "none",
+---                     "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
+---  overlap_moe_a2a    true: passes overlap to hide each other's exchanges with experts (false)
+---  delay_wgrad        true: experts' weight gradients wait until that is under way (false)
+---  overlap_grad_reduce, overlap_param_gather   true: gradients are reduced beside the whole backward pass, weights
+---                     gathered beside the forward pass, in buckets; false: beside nothing; as the software does
+---  overlap_param_gather_with_optimizer_step   true: the first bucket's weights go beside the optimizer's step (false)
+---  bucket_size        parameters of a bucket (the larger of 40 million and a million for each replica)
+---  ulysses            GPUs of context parallelism by all-to-all inside cp, likewise (1)
+---  virtual_stages     chunks of layers on a device for schedules that interleave; those of { 2, 3, 4, 6, 8 } that deal
+---                     the layers out evenly, or all where a schedule is asked for
+---  zero               ZeRO stage 0 to 3, or a list (1)
+---  recompute          "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
+---  sequence_parallel  true (default), false, or a list
+---  recompute_modules  what selective recomputation runs again, one or a list of "core_attn", "moe_act", "layernorm",
+---                     "mla_up_proj", "mlp", "moe", "shared_experts" (docs/memory.md); the scores of unfused attention
+---  recompute_method   of full recomputation: "uniform" (default), groups of recompute_num_layers layers keep one
+---                     input; "block", the first so many layers of each chunk; "every" so many (docs/memory.md)
+---  recompute_num_layers   see there (1)
+---  recompute_layers   an older name of it, under "uniform"
+---  offload_layers     so many first layers of each chunk keep their activations in the host's memory (0)
+---  offload_modules    whose inputs the host's memory keeps, one or a list of "attn_norm", "qkv_linear", "core_attn",
+---                     "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
+---  offload_optimizer  part of the optimizer's states that the host keeps and updates, 0 to 1 (0)
+---  precision          of the layers' products: "bf16" (default), "fp16", "fp8-delayed", "fp8-current", "fp8-block",
+---                     "mxfp8", "nvfp4", "fp8-tensorwise", "fp8-rowwise", or a table (docs/model.md, section 1.10)
+---  optimizer          "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
+---  weights, gradients   the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
+---  master             "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
+---  moments            dtype of the optimizer's moments; the optimizer's
+---  loss               what cross-entropy keeps, as tperf.software says it (the software's, "in-place")
+---  reserve            part of the memory to keep free (0)
+---  data_overlap       false: data-parallel traffic waits for compute instead of hiding behind it (true)
+---  reshard_after_forward   false: weights that ZeRO 3 gathered stay until the backward pass, of a pipeline until the
+---                     last one, as torchtitan's fsdp_reshard_after_forward = "never" (true)
+---  gradient_shard     true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
+---  peft               adapters beside frozen weights: { kind = "lora" or "qlora", rank … } (docs/finetuning.md)
+---  frozen             parts that are not trained: { "embedding", "head", "layers:1-20", "mlp" … }
+---  packing            documents in a sequence: { mean = tokens } or { lengths = { … } }
+---  objective          "next_token" (default) or "dpo": two sequences a sample, which a frozen reference sees, too
+---  reference          of "dpo": "resident" (default), or "precomputed" log-probabilities
+---  top                how many configurations to return (10)
+---  keep               "all": every candidate, feasible or not
+---  where              function(configuration) -> boolean: which may be returned. Called only for those good enough to
+---                     be; `candidates` and `feasible` count before it
+---  infeasible, prune  true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
+---  simulate           true: rank by simulation, pass by pass, and not by the closed form; adds `simulated`
+---  threads, progress  as many as processors that may be used; function(shapes done)
+---  software           the training stack that runs them (see tperf.software): its name, a file or a table
+---                     ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
+---@return tperf.found|tperf.found[] result  a list of them, systems outermost, when gpus or system is a list
+function search.run(given)
+  local result = search.within(given)
+  if not (result.complete or result[1] and result[1].complete) then core.interrupted() end
+  return result
+end
+
+return search

@@ -1,0 +1,289 @@
+--- The pipelines that a search tries: how many stages, how the layers spread over them, and the schedule through its
+-- closed form. A schedule's makespan is the busiest stage's work and a bubble, linear in one micro-batch's forward,
+-- backward and weight-gradient time on a device (tperf/schedule says which schedules export it).
+local core = require "tperf.core"
+local check = require "tperf.base.check"
+local refusal = require "tperf.base.refusal"
+local schedule = require "tperf.describe.schedule"
+
+local pipelines = {}
+
+local UNLIMITED = 2.0 ^ 53 -- micro-batches in flight
+
+local function has_closed_form(definition) return definition.closed_form and definition.in_flight and true or false end
+
+--- Whether a schedule has a closed form, by name.
+function pipelines.closed_forms(names)
+  local has = {}
+  for _, name in ipairs(names) do has[name] = has_closed_form(schedule.get(name)) end
+  return has
+end
+
+--- The schedules whose bubble and activations have a closed form, sorted.
+function pipelines.schedules()
+  local names = {}
+  for _, name in ipairs(schedule.names()) do
+    local definition = schedule.get(name)
+    if has_closed_form(definition) then names[#names + 1] = name end
+  end
+  return names
+end
+
+-- A makespan in F, B, D, W and O as one in F, B and W: a pair takes as long as its halves, less what it hides, which is
+-- counted apart; and B = D + W.
+local function in_passes(form)
+  local d, o = form.D or 0, form.O or 0
+  return { forward = (form.F or 0) + o, backward = (form.B or 0) + o + d, weight_grad = (form.W or 0) - d }
+end
+
+-- Where stages run in both directions, each device holds one and its mirror image, and every weight is kept twice.
+local function weight_copies(definition)
+  return definition.placement == "mirrored" and definition.stages_per_device == 1 and 2 or 1
+end
+
+-- Whether stages go down the devices and back up.
+local function is_folded(definition)
+  return definition.placement == "mirrored" and definition.stages_per_device == 2
+end
+
+-- Whether the core knows which device runs which chunk: in turn, or down the devices and back up.
+local function is_placed(definition, chunks)
+  local placement = definition.placement
+  return placement == "round_robin" or placement == "block" and chunks == 1 or is_folded(definition)
+end
+
+-- The bubble for `microbatches`, in the times of a whole device, or nil where there is no closed form.
+local function bubble_at(definition, pp, chunks, microbatches)
+  local p = { devices = pp, stages = pp * chunks, microbatches = microbatches, rules = {} }
+  if definition.refuse and definition.refuse(p) then return nil end
+  local form = definition.closed_form(p)
+  if not form then return nil end
+  local total, work = in_passes(form), microbatches * chunks
+  return {
+    forward = (total.forward - work) / chunks, backward = (total.backward - work) / chunks,
+    weight_grad = total.weight_grad / chunks, pairs = form.O or 0,
+  }
+end
+
+-- What the number of micro-batches must be a multiple of, and at least, for the closed form to hold.
+local function demands(definition, pp, chunks)
+  local multiple = pp
+  for _, n in ipairs { 1, 2 } do
+    if bubble_at(definition, pp, chunks, 4 * pp + n) then multiple = n break end
+  end
+  for microbatches = multiple, 8 * pp, multiple do
+    if bubble_at(definition, pp, chunks, microbatches) then return multiple, microbatches end
+  end
+  return multiple, nil
+end
+
+local function in_flight(definition, pp, chunks)
+  local list, many = {}, { devices = pp, stages = pp * chunks, microbatches = 64 * pp }
+  for device = 1, pp do
+    local n = definition.in_flight(many, device)
+    list[device] = n >= many.microbatches * chunks and UNLIMITED or n / chunks
+  end
+  return list
+end
+
+-- Micro-batches of which the head keeps something. In the last of several chunks of a device each goes back before the
+-- next one comes, or while it comes where passes overlap.
+local function last_in_flight(list, several, overlapped)
+  local n = list[#list]
+  return several and n < UNLIMITED and (overlapped and 2 or 1) or n
+end
+
+-- Of a schedule without a closed form the core knows bounds alone: no bubble, and one micro-batch in flight.
+local function describe_bound(one, definition, pp, chunks)
+  one.bounds, one.weight_copies, one.folded = true, weight_copies(definition), is_folded(definition)
+  one.placed = is_placed(definition, chunks)
+  for device = 1, pp do one.in_flight[device] = 1 end
+  return one
+end
+
+-- Of a device alone: every forward pass but the first beside the backward pass of the micro-batch before.
+local function describe_alone(one)
+  one.pairs, one.pairs_each, one.in_flight, one.last_in_flight = -1, 1, { 2 }, 2
+  return one
+end
+
+-- One pipeline, or nil when the schedule has a closed form, but not for these sizes.
+---@param alone_overlaps boolean  a device alone overlaps its passes
+local function describe(name, number, pp, chunks, alone_overlaps)
+  local one = {
+    pp = pp, virtual_stages = chunks, schedule = number, bubble_forward = 0, bubble_backward = 0,
+    bubble_weight_grad = 0, pairs = 0, pairs_each = 0, min_microbatches = 1, microbatch_multiple = 1, weight_copies = 1,
+    in_flight = { 1 }, last_in_flight = 1, bounds = false, placed = true, folded = false,
+  }
+  if pp == 1 then return alone_overlaps and describe_alone(one) or one end
+  local definition = schedule.get(name)
+  if not has_closed_form(definition) then return describe_bound(one, definition, pp, chunks) end
+  local multiple, least = demands(definition, pp, chunks)
+  if not least then return nil end
+  local many, more = 16 * pp * multiple, 17 * pp * multiple
+  local bubble, next_bubble = bubble_at(definition, pp, chunks, many), bubble_at(definition, pp, chunks, more)
+  one.bubble_forward, one.bubble_backward = bubble.forward, bubble.backward
+  one.bubble_weight_grad = bubble.weight_grad
+  one.pairs_each = (next_bubble.pairs - bubble.pairs) / (more - many)
+  one.pairs = bubble.pairs - one.pairs_each * many
+  one.min_microbatches, one.microbatch_multiple = least, multiple
+  one.weight_copies, one.folded = weight_copies(definition), is_folded(definition)
+  one.placed = is_placed(definition, chunks)
+  one.in_flight = in_flight(definition, pp, chunks)
+  one.last_in_flight = last_in_flight(one.in_flight, chunks > 1 or one.weight_copies > 1, bubble.pairs > 0)
+  return one
+end
+
+-- The numbers of chunks on a device that a schedule takes: its own, or the wanted ones from 2 on when it interleaves.
+local function chunks_of(definition, wanted)
+  if definition.stages_per_device then return { definition.stages_per_device } end
+  if not definition.placement then return { 1 } end
+  local list = {}
+  for _, chunks in ipairs(wanted) do
+    if chunks > 1 then list[#list + 1] = chunks end
+  end
+  return list
+end
+
+--- Refuses numbers of chunks on a device that none of these schedules takes.
+---@param names string[]  schedules
+---@param wanted integer[]?
+function pipelines.check_chunks(names, wanted)
+  for _, chunks in ipairs(wanted or {}) do
+    local taken = chunks == 1
+    for _, name in ipairs(names) do
+      local own = schedule.get(name).stages_per_device
+      taken = taken or not own or own == chunks
+    end
+    if not taken then
+      refusal.raise("'virtual_stages' = %d wants a schedule that interleaves, such as interleaved_1f1b, not %s", chunks,
+        table.concat(names, ", "))
+    end
+  end
+end
+
+-- The most stages that so many layers fill: those at the ends may hold embedding and head alone.
+local function most_stages(layers, has_ends) return has_ends and layers + 2 or layers end
+
+-- Part of the layers by which chunks may be uneven: a device that is done early waits, in every round, for the one with
+-- a layer more. With less than this, spec/rerank_spec.lua finds the closed form within a hundredth of the simulation.
+local UNEVEN <const> = 0.1
+
+-- Whether so many chunks have about as many layers each.
+local function is_even(layers, chunks)
+  return (layers + chunks - 1) // chunks * chunks < (1 + UNEVEN) * layers
+end
+
+local function make(options)
+  local list, described = {}, {}
+  local function add(name, number, pp, chunks)
+    local layers = nil
+    if options.deal then
+      layers = options.deal(pp, chunks)
+      if layers == nil then return end
+    elseif pp * chunks > most_stages(options.layers, options.has_ends and chunks > 1) then
+      return
+    elseif options.even and chunks > 1 and not is_even(options.layers, pp * chunks) then
+      return
+    end
+    local one = describe(name, number, pp, chunks, options.alone_overlaps)
+    if not one then return end
+    one.layers = layers or nil
+    list[#list + 1] = one
+    described[#list] = { pp = pp, virtual_stages = chunks, schedule = name }
+  end
+  for _, pp in ipairs(options.pps) do
+    if pp == 1 then
+      add(options.schedules[1], 1, 1, 1)
+    else
+      for number, name in ipairs(options.schedules) do
+        for _, chunks in ipairs(chunks_of(schedule.get(name), options.virtual_stages)) do
+          add(name, number, pp, chunks)
+        end
+      end
+    end
+  end
+  return core.pipelines(options.runs, options.has_ends, list, options.picked), described
+end
+
+local MOST_MADE <const> = 64 -- kept
+
+local made, count = {}, 0
+
+-- What decides pipelines, as text; nil: layers are dealt out by a function.
+local function key_of(options)
+  if options.deal then return nil end
+  local words = {
+    options.layers, tostring(options.has_ends), tostring(options.even), tostring(options.alone_overlaps),
+    table.concat(options.pps, " "), table.concat(options.virtual_stages, " "),
+  }
+  for _, name in ipairs(options.schedules) do words[#words + 1] = ("%s %p"):format(name, schedule.get(name)) end
+  local picked = options.picked or {}
+  words[#words + 1] = ("%s %s"):format(picked.first, picked.every)
+  for _, run in ipairs(options.runs) do words[#words + 1] = run[1] .. " " .. run[2] end
+  return table.concat(words, ",")
+end
+
+--- All pipelines of a search.
+---@param options table  pps = list of sizes, schedules = list of names, virtual_stages = list, layers, runs = list of
+---  { kind, layers }, has_ends, even = only chunks with about as many layers each; deal: as pipeline_layout.of
+---  returns it; alone_overlaps: where pp is 1, the passes of neighbouring micro-batches overlap; picked: as
+---  tperf.arch.recompute says
+---@return userdata made, table described  for the core; and { pp, virtual_stages, schedule = name } of each
+function pipelines.make(options)
+  local key = key_of(options)
+  local known = key and made[key]
+  if not known then
+    known = { make(options) }
+    known.of = {} -- so that no other definition is found in the place of one of these
+    for i, name in ipairs(options.schedules) do known.of[i] = schedule.get(name) end
+    if count == MOST_MADE then made, count = {}, 0 end
+    if key then made[key], count = known, count + 1 end
+  end
+  return known[1], known[2]
+end
+
+--- Why a schedule makes no pipeline of these sizes.
+---@param name string  the schedule
+---@param pp integer
+---@param wanted integer?  chunks on a device; any
+---@param layers integer
+---@return string
+function pipelines.why_none(name, pp, wanted, layers)
+  local definition = schedule.get(name)
+  local least = definition.stages_per_device or 2
+  local chunks = definition.stages_per_device or wanted or least
+  if chunks < least then
+    return ("schedule '%s' interleaves: 'virtual_stages' must be at least 2, got %d"):format(name, chunks)
+  end
+  if pp * chunks <= most_stages(layers, chunks > 1) then
+    return ("schedule '%s' has no closed form for pp = %d"):format(name, pp)
+  end
+  local most = layers // pp
+  local remedy = not definition.stages_per_device and most >= least and ("'virtual_stages' up to %d fits"):format(most)
+    or ("pp up to %d fits"):format(layers // least)
+  return ("schedule '%s' puts %d chunks of layers on each of pp = %d devices, %d in all, more than the model's %d "
+    .. "layers; %s"):format(name, chunks, pp, chunks * pp, layers, remedy)
+end
+
+--- The names of a search's `schedule` argument: a name, a list, or "any" that has a closed form.
+function pipelines.names(value)
+  if value == "any" then return pipelines.schedules() end
+  local list, seen, all = {}, {}, schedule.names()
+  for _, name in ipairs(type(value) == "table" and value or { value }) do
+    if not seen[name] then list[#list + 1] = name end
+    seen[name] = true
+  end
+  if list[1] == nil then check.fail("'schedule' must be a name or a list of names, got %s", check.show(value)) end
+  for _, name in ipairs(list) do
+    local found = false
+    for _, one in ipairs(all) do found = found or one == name end
+    if not found then
+      check.fail("unknown schedule %s%s; a search can take: %s", check.show(name), check.suggest(name, all),
+        table.concat(all, ", "))
+    end
+  end
+  return list
+end
+
+return pipelines

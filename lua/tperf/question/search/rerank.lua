@@ -1,0 +1,65 @@
+--- Ranks what a search found by simulation. The core has ranked candidates by a lower bound of what a simulation of
+-- their schedule takes (tperf_iteration_least, include/tperf/plan.h); they are simulated in that order until no bound is
+-- below the worst simulation that still counts.
+local configuration = require "tperf.question.configuration"
+local refusal = require "tperf.base.refusal"
+local simulate = require "tperf.question.train.simulate"
+
+local rerank = {}
+
+--- How many candidates a search keeps for this first, and at most; each takes about a millisecond.
+rerank.FIRST, rerank.MOST = 64, 4096
+
+-- One candidate, simulated; nil where its schedule cannot run it, or its memory does not suffice after all.
+local function simulated(p, o, question, item, describe)
+  local c, network = describe(p, o, question, item)
+  c.stages = configuration.stages(question, network, item)
+  local t = refusal.attempt(simulate.run, c, question, network, item, {})
+  c.stages = nil
+  if not t then return nil end
+  configuration.retime(c, question, t, p.closed_forms[c.schedule])
+  c.feasible = c.feasible and configuration.fits(t.peak, question)
+  if not c.feasible and not o.infeasible then return nil end
+  return c
+end
+
+local function before(a, b)
+  if a.c.simulated.time ~= b.c.simulated.time then return a.c.simulated.time < b.c.simulated.time end
+  if a.c.memory.total ~= b.c.memory.total then return a.c.memory.total < b.c.memory.total end
+  return a.place < b.place
+end
+
+--- The best by simulation.
+---@param p table         the search's problem
+---@param o table         its checked arguments
+---@param question table
+---@param found table     the core's answer, ranked by the bound
+---@param describe fun(p: table, o: table, question: table, item: table): table, userdata  an item's configuration
+---  and network
+---@return table[] configurations  the best o.top, best first
+---@return boolean proven  no candidate that the core left out could be among them
+function rerank.best(p, o, question, found, describe)
+  local list = {}
+  for place, item in ipairs(found) do
+    local least = question.global_batch / item.throughput
+    if #list == o.top and least >= list[#list].c.simulated.time then
+      return rerank.configurations(list), true
+    end
+    local c = simulated(p, o, question, item, describe)
+    if c then
+      c.least_time = least
+      list[#list + 1] = { c = c, place = place }
+      table.sort(list, before)
+      list[o.top + 1] = nil
+    end
+  end
+  return rerank.configurations(list), #found < o.kept
+end
+
+function rerank.configurations(list)
+  local configurations = {}
+  for i, entry in ipairs(list) do configurations[i] = entry.c end
+  return configurations
+end
+
+return rerank

@@ -1,0 +1,211 @@
+--- The shapes of a search: every size of a strategy's axes, and every micro-batch, that some question allows.
+-- docs/model.md section 7. The core walks what is left: pipelines, placements, panels.
+local divisors = require "tperf.base.divisors"
+local nearest = require "tperf.base.nearest"
+local stated = require "tperf.describe.model.stated"
+local strategy = require "tperf.describe.strategy"
+
+local space = {}
+
+local MOST_TOKENS = 1 << 53 -- exactly representable; no GPU holds as many
+
+local function divides_any(n, questions)
+  for _, q in ipairs(questions) do
+    if q.gpus % n == 0 then return true end
+  end
+  return false
+end
+
+-- One question for each number of GPUs: on which system they are asked decides no size. The batch is one for all.
+local function of_each_count(questions)
+  local seen, list = {}, {}
+  for _, q in ipairs(questions) do
+    if not seen[q.gpus] then list[#list + 1] = q end
+    seen[q.gpus] = true
+  end
+  return list
+end
+
+-- The divisors of all the questions' GPU counts, ascending.
+local function gpu_divisors(questions)
+  local seen, list = {}, {}
+  for _, q in ipairs(of_each_count(questions)) do
+    for _, d in ipairs(divisors.of(q.gpus)) do
+      if not seen[d] then
+        seen[d] = true
+        list[#list + 1] = d
+      end
+    end
+  end
+  table.sort(list)
+  return list
+end
+
+local function contains(list, value)
+  if not list then return true end
+  for _, item in ipairs(list) do
+    if item == value then return true end
+  end
+  return false
+end
+
+-- What of the GPUs the axes before one take: `product` of those that multiply them; `folded` by the axes that fold over
+-- the same as this one, out of `over`.
+local function taken_by(s, axis, sizes)
+  local product, folded, over = 1, 1, 1
+  for i, other in ipairs(s.axes) do
+    if other == axis then break end
+    if not other.folds then
+      product = product * sizes[i]
+    elseif axis.folds and other.cuts[1] == axis.cuts[1] then
+      folded = folded * sizes[i]
+    end
+  end
+  for _, name in ipairs(axis.folds or {}) do over = over * (s.index[name] and sizes[s.index[name]] or 1) end
+  return product, folded, over
+end
+
+-- The sizes of an axis to look at: those that were asked for, or that a strategy wants tried, or all candidates.
+local function sizes_to_try(axis, fixed, candidates, model, share, rules)
+  local asked = fixed[axis.name]
+  if not asked then return axis.tries and axis.tries(model, share, rules) or candidates end
+  return asked
+end
+
+-- A function that tells whether a size divides what an axis takes GPUs from, for some question.
+local function divider(s, axis, sizes, questions)
+  local product, folded, over = taken_by(s, axis, sizes)
+  if not axis.folds then
+    return function(size) return divides_any(product * size, questions) end
+  end
+  return function(size)
+    if size == 0 then return true end
+    for _, q in ipairs(questions) do
+      if q.gpus % product == 0 and over * (q.gpus // product) % (folded * size) == 0 then return true end
+    end
+    return false
+  end
+end
+
+-- Calls visit(sizes, share) for every combination of the strategy's axes that divides a question's GPUs, keeps to
+-- `fixed` (axis name -> list of allowed sizes) and that the strategy admits. Adds to `refused` why sizes were not
+-- admitted.
+local function each_size(s, model, rules, questions, fixed, refused, visit)
+  local candidates = gpu_divisors(questions)
+  local share, sizes = { micro_batch = 1, seq = model.seq }, {}
+  local function refuse(axis, size, reason)
+    local text = ("%s = %d %s"):format(axis.name, size, reason or "is not admitted")
+    refused[#refused + 1] = #refused < 100 and text or nil
+  end
+  local function descend(i)
+    local axis = s.axes[i]
+    if not axis then return visit(sizes, share) end
+    local least, divides = fixed.least[axis.name] or 0, divider(s, axis, sizes, questions)
+    for _, size in ipairs(sizes_to_try(axis, fixed, candidates, model, share, rules)) do
+      if size >= least and divides(size) then
+        share[axis.name], sizes[i] = size, size
+        local admitted, reason = axis.admits(model, share, rules)
+        if not admitted then
+          refuse(axis, size, reason)
+        elseif descend(i + 1) then
+          return true
+        end
+      end
+    end
+    share[axis.name], sizes[i] = nil, nil
+  end
+  descend(1)
+end
+
+-- What a data-parallel replica may run per iteration with these axes, for every pipeline size and over all questions,
+-- as a set.
+local function replica_batches(s, sizes, pps, questions)
+  local set, product, ways = {}, s.grid:gpus(sizes), s.grid:batch(sizes)
+  for _, q in ipairs(product and questions or {}) do
+    local gpus = q.gpus // product
+    for _, pp in ipairs(q.gpus % product == 0 and pps or {}) do
+      local dp = gpus // pp
+      if gpus % pp == 0 and q.global_batch % (dp * ways) == 0 and s.grid:folds(sizes, dp) then
+        set[q.global_batch // (dp * ways)] = true
+      end
+    end
+  end
+  return set
+end
+
+local function micro_batches(replicas, shards, model, rules, fixed)
+  local seen, list = {}, {}
+  for _, seq in ipairs(rules.shards_divide_sequence and stated.sequences(model) or {}) do
+    if seq % shards ~= 0 then return list end
+  end
+  for batch in pairs(replicas) do
+    for _, b in ipairs(fixed or divisors.of(batch)) do
+      if not seen[b] and batch % b == 0 and b <= MOST_TOKENS // model.seq then
+        local cut = rules.shards_divide_sequence and model.seq or b * model.seq
+        if cut % shards == 0 then
+          seen[b] = true
+          list[#list + 1] = b
+        end
+      end
+    end
+  end
+  table.sort(list)
+  return list
+end
+
+--- In words, which sizes of an axis a strategy admits near the one that `share` has, which it does not.
+---@return string
+function space.nearest_sizes(axis, model, share, rules)
+  local wrong = share[axis.name]
+  local text = nearest.sizes(function(size)
+    share[axis.name] = size
+    return (axis.admits(model, share, rules))
+  end, 2 * wrong, wrong)
+  share[axis.name] = wrong
+  return text
+end
+
+--- Whether a strategy with options admits these sizes under a variant's, which each_shape does not know.
+function space.admits(s, model, rules, sizes, variant, refused)
+  local matters = false -- quiet options do where they were asked for
+  for name, option in pairs(s.options) do matters = matters or not option.quiet or variant[name] ~= nil end
+  if not matters then return true end
+  local share = strategy.share(s, model, 1, {}, rules, variant)
+  for i, axis in ipairs(s.axes) do
+    share[axis.name] = sizes[i]
+    local admitted, reason = axis.admits(model, share, rules)
+    if not admitted then
+      refused[#refused + 1] = #refused < 100 and ("%s = %d %s"):format(axis.name, sizes[i], reason or "is not admitted")
+        or nil
+      return false
+    end
+  end
+  return true
+end
+
+--- The pipeline sizes that divide some question's GPUs: those that divide the layers, or all up to their number where
+--- the rules let stages differ. wanted: a list, or nil for any.
+function space.pipeline_sizes(model, rules, questions, wanted)
+  local list = {}
+  for _, pp in ipairs(gpu_divisors(questions)) do
+    if pp <= model.layers and contains(wanted, pp) and (rules.stages_may_differ or model.layers % pp == 0) then
+      list[#list + 1] = pp
+    end
+  end
+  return list
+end
+
+--- Calls visit(sizes, micro_batches, panels) for the shapes of one strategy, until it returns true. pps: the pipeline
+--- sizes; fixed: micro_batch, panels, and axes' names -> list of allowed values.
+function space.each_shape(s, model, rules, questions, pps, fixed, refused, visit)
+  questions = of_each_count(questions)
+  each_size(s, model, rules, questions, fixed, refused, function(sizes, share)
+    local replicas = replica_batches(s, sizes, pps, questions)
+    local panels = fixed.panels or s.panels and s.panels(model, share, rules) or { 1 }
+    local copy = table.move(sizes, 1, #sizes, 1, {})
+    return visit(copy, micro_batches(replicas, s.sequence_shards(share), model, rules, fixed.micro_batch),
+      panels)
+  end)
+end
+
+return space

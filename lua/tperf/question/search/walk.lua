@@ -1,0 +1,86 @@
+--- The walk over all shapes of a search: laid out here, some hundred at a time, and walked by the core.
+local core = require "tperf.core".search
+local space = require "tperf.question.search.space"
+
+local search_walk = {}
+
+local SHAPES_AT_ONCE = 256 -- laid out before the core walks them
+
+--- A search of the core's; accept(question, found), if given, may refuse what would be kept.
+function search_walk.new(p, o, accept)
+  local fast = o.fast or {}
+  return core.new({
+    top = o.kept or o.top, by_least = o.kept ~= nil, threads = o.threads or core.threads(),
+    keep_all = o.keep == "all", no_pruning = not o.prune,
+    infeasible_too = o.infeasible, memory_only = o.memory_only, replicas_fast = fast.dp, stages_fast = fast.pp,
+  }, p.rules, p.training, p.pipelines, p.questions, p.zero, p.fixed.dp, accept, p.software)
+end
+
+-- Calls add(shape) for the micro-batches of one size of the axes. Once one of them is hopeless, the larger ones are
+-- added without being laid out, to be counted.
+local function add_micro_batches(core_search, network, shape_of, micro_batches, add)
+  local hopeless
+  for _, micro_batch in ipairs(micro_batches) do
+    local shape = shape_of(hopeless or network(micro_batch), micro_batch)
+    shape.hopeless = hopeless ~= nil
+    if not hopeless and core_search:hopeless(shape) then hopeless = shape.network end
+    if add(shape) then return true end
+  end
+  return false
+end
+
+-- Whether a variant repeats the one before: where one GPU has all features, there is no stream to cut by tokens or not.
+-- Blocks of one's own may look at the flag whatever the sizes.
+local function repeats(p, s, sizes, variant)
+  for _, name in ipairs(variant.other) do
+    local option = s.options[name]
+    if not option or sizes[s.index[option.axis]] == 1 then return true end
+  end
+  if not variant.again or p.model.architecture or not s.built_in then return false end
+  for i, name in ipairs(s.axis_names) do
+    if name == s.features then return sizes[i] == 1 end
+  end
+  return false
+end
+
+--- Lays out the shapes of all strategies and walks them, some hundred at a time. false when interrupted.
+function search_walk.all(p, o, core_search)
+  local shapes, complete, done = {}, true, 0
+  local function flush()
+    if #shapes > 0 and complete then
+      complete = core_search:walk(shapes)
+      done = done + #shapes
+      if o.progress then o.progress(done) end
+    end
+    shapes = {}
+  end
+  local function add(shape)
+    shapes[#shapes + 1] = shape
+    if #shapes == SHAPES_AT_ONCE or core.pending() then flush() end
+    return not complete
+  end
+  for number, s in ipairs(p.strategies) do
+    if not complete then break end
+    local fast, network = {}, p.layouts[number].network
+    for i, name in ipairs(s.axis_names) do fast[i] = o.fast and o.fast[name] or 0 end
+    space.each_shape(s, p.model, p.rules, p.questions, p.pps, p.fixed, p.refused, function(sizes, micro_batches, panels)
+      for v, variant in ipairs(p.variants) do
+        local function shape_of(laid_out, micro_batch)
+          return {
+            strategy = number, variant = v, network = laid_out, micro_batch = micro_batch, panels = panels, fast = fast,
+          }
+        end
+        local function lay_out(micro_batch) return network(sizes, micro_batch, variant) end
+        if not repeats(p, s, sizes, variant) and space.admits(s, p.model, p.rules, sizes, variant, p.refused)
+          and add_micro_batches(core_search, lay_out, shape_of, micro_batches, add) then
+          return true
+        end
+      end
+      return false
+    end)
+  end
+  flush()
+  return complete
+end
+
+return search_walk

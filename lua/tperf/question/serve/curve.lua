@@ -1,0 +1,50 @@
+--- tperf.load_curve: how a deployment answers at one rate after another, up to what it can serve. docs/serving.md.
+local check = require "tperf.base.check"
+local progress = require "tperf.base.progress"
+local saturation = require "tperf.question.serve.saturation"
+local serve = require "tperf.question.serve"
+
+local curve = {}
+
+local own = {
+  rates = check.list(check.number { above = 0, max = 1e9 }, { min = 1, max = 1000, optional = true }),
+  points = check.integer { min = 2, max = 1000, default = 12 },
+  count = check.integer { min = 100, max = 1 << 30, default = 1000 },
+}
+local CAPACITY <const> = 0.02 -- how exactly the largest rate is found
+
+-- Rates that come closer to one another towards the largest, where latencies rise.
+local function spread(most, points)
+  local rates = {}
+  for i = 1, points do rates[i] = most * (1 - (1 - i / points) ^ 1.5) end
+  return rates
+end
+
+--- Latency against load: a run for each rate, drawing the same requests.
+---@param given table  as tperf.serve takes it, but that load says only how arrivals are spread (process, cv, burst);
+---  rates   requests a second; by default `points` of them up to what is served without waits that grow
+---  points  how many (12)
+---  count   requests of a run, the least (1,000); as many as come while a request is answered 20 times, if more
+---@return table[] rows  { rate, served = tperf.serve's answer }
+function curve.run(given)
+  if type(given) ~= "table" then check.fail("tperf.load_curve needs a table, got %s", check.show(given)) end
+  local q, mine = {}, {}
+  for name, value in pairs(given) do
+    if own[name] then mine[name] = value else q[name] = value end
+  end
+  local o = check.record("tperf.load_curve", mine, own)
+  saturation.check_load("tperf.load_curve", q.load, "'rates' says what comes")
+  local tell = progress.start "tperf: simulating rate"
+  local free = saturation.without_limits(q)
+  local found = not o.rates and saturation.find(free, CAPACITY, o.count, tell)
+  local answer = found and found.answer or saturation.lone(free).e2e.mean
+  local list = {}
+  for i, rate in ipairs(o.rates or spread(found.rate, o.points)) do
+    tell(i, o.rates and #o.rates or o.points)
+    list[i] = { rate = rate, served = serve.run(saturation.at(q, rate, answer, o.count)) }
+  end
+  tell()
+  return list
+end
+
+return curve

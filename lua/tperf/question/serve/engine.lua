@@ -1,0 +1,54 @@
+--- Which engine serves: a profile of software/ with what it adds to the work of the GPU. docs/serving.md.
+local check = require "tperf.base.check"
+local catalogue = require "tperf.base.catalogue"
+local software = require "tperf.describe.software"
+
+local engine = {}
+
+local WHAT <const> = "tperf.serve"
+local USUAL <const> = "vllm"
+
+local seconds = check.number { min = 0, max = 1, unit = "s", default = 0 }
+local HOST <const> = { "front_end", "front_end_token", "step", "request", "token" }
+
+local host = {}
+for _, name in ipairs(HOST) do host[name] = seconds end
+engine.host_checker = check.record_of(host, { optional = true })
+
+-- "1.10" comes behind "1.9".
+local function release_of(name)
+  return (name:gsub("%d+", function(digits) return ("%08d"):format(math.tointeger(tonumber(digits)) or 0) end))
+end
+
+-- "vllm" is the newest release of it that software/ has.
+local function newest(name)
+  local found
+  for _, known in ipairs(catalogue.list "software") do
+    local of_it = known:sub(1, #name + 1) == name .. "-" and known:sub(#name + 2):find "^%d"
+    if of_it and (not found or release_of(known) > release_of(found)) then found = known end
+  end
+  return found
+end
+
+--- The profile of the engine asked for by name, release and all or without it, by file or as a table.
+function engine.of(value)
+  value = value or USUAL
+  if type(value) == "string" and value:find "^[%a-]+$" then value = newest(value) or value end
+  local profile = software(value)
+  if not profile.engine then
+    check.fail("%s: software '%s' is a stack for training; engines are \"vllm\", \"sglang\" and \"tensorrt-llm\"", WHAT,
+      profile.name)
+  end
+  return profile
+end
+
+--- What the host adds: as given, or as the engine's profile has it, for one GPU or several that step together.
+function engine.host(profile, given, several)
+  if given then return given end
+  local times = {}
+  for _, name in ipairs(HOST) do times[name] = profile.engine[name] end
+  if several then times.step = times.step + profile.engine.step_parallel end
+  return times
+end
+
+return engine

@@ -1,0 +1,206 @@
+--- Pools of engines, as tperf.serve is asked for them and as the core takes them: one that does all, or two, one of
+--- which prefills for the other. docs/serving.md.
+local check = require "tperf.base.check"
+local core = require "tperf.core"
+local priced = require "tperf.question.serve.priced"
+
+local pool = {}
+
+local WHAT <const> = "tperf.serve"
+local HUGE <const> = 1 << 30 -- tokens; no limit
+local MOST <const> = (1 << 31) - 2
+local METHODS = { ngram = 1, draft_model = 2, eagle = 3 }
+local SCHEDULERS = { vllm = 0, sglang = 1, ["tensorrt-llm"] = 2 }
+
+-- The engine's settings, with defaults or without.
+local function engine_schema(with_defaults)
+  local function integer(low, high, default)
+    return check.integer { min = low, max = high, default = with_defaults and default or nil,
+      optional = not (with_defaults and default) }
+  end
+  return {
+    max_num_seqs = integer(1, MOST, 1024), max_num_batched_tokens = integer(1, MOST, 8192),
+    max_model_len = integer(2, HUGE, HUGE), block_size = integer(1, 1 << 20, 16), num_blocks = integer(2, MOST),
+    prefix_caching = check.boolean { optional = true }, async_scheduling = check.boolean { optional = true },
+    chunked_prefill = check.boolean { optional = true },
+    scheduler = check.choice { { "vllm", "sglang", "tensorrt-llm" }, optional = true },
+    receive_interval = integer(1, MOST, 1), batch_wait_timeout_iters = integer(0, MOST, 0),
+    batch_wait_max_tokens_ratio = check.number { min = 0, max = 1, default = with_defaults and 0 or nil,
+      optional = not with_defaults },
+    long_prefill_token_threshold = integer(0, MOST, 0),
+    policy = check.choice { { "fcfs", "priority" }, default = with_defaults and "fcfs" or nil,
+      optional = not with_defaults },
+    speculation = check.record_of({
+      method = check.choice { { "ngram", "draft_model", "eagle" } },
+      tokens = check.integer { min = 1, max = 1024 },
+      accepted = check.list(check.integer { min = 0, max = 1024 }, { min = 1, max = 1e7, optional = true }),
+      acceptance = check.number { min = 0, max = 1, optional = true },
+    }, { optional = true }),
+  }
+end
+
+local seconds = check.number { min = 0, max = 1e12, unit = "s", default = 0 }
+local step_time = check.record_of({ fixed = seconds, per_token = seconds, per_context_token = seconds,
+  per_prefill_pair = seconds }, { optional = true })
+local size = check.integer { min = 1, max = 1 << 20, optional = true }
+
+--- The fields of tperf.serve that decide about its pools.
+pool.schema = {
+  step_time = step_time, engine = check.record_of(engine_schema(true), { default = {} }),
+  replicas = check.integer { min = 1, max = 1 << 20, default = 1 }, attention_dp = size,
+  transfer = check.record_of({ latency = seconds, per_token = seconds }, { optional = true }),
+}
+for name, checker in pairs(priced.schema) do pool.schema[name] = checker end
+
+-- What a pool may have for itself; all else is as for both.
+local own = {
+  step_time = step_time, engine = check.record_of(engine_schema(false), { default = {} }), replicas = size, tp = size,
+  pp = size, ep = size, attention_dp = size, system = check.any { optional = true },
+  memory_utilization = priced.schema.memory_utilization,
+}
+pool.schema.prefill, pool.schema.decode = check.record_of(own, { optional = true }), check.record_of(own,
+  { optional = true })
+
+local function check_times(o)
+  local t = o.step_time
+  if not t and not (o.model and o.system) then
+    check.fail("%s: say what a step takes: 'model' and 'system' price it, or step_time = { fixed = 5e-3, "
+      .. "per_token = 20e-6 } gives its seconds", WHAT)
+  end
+  if t and (o.model ~= nil or o.system ~= nil) then
+    check.fail("%s: 'step_time' says what a step takes, and so do 'model' and 'system': give one of them", WHAT)
+  end
+  if t and o.software ~= nil then
+    check.fail("%s: 'software' goes with a model; 'step_time' says what steps take", WHAT)
+  end
+  if t and o.host ~= nil then
+    check.fail("%s: 'host' goes with a model; 'step_time' has the host's part", WHAT)
+  end
+  if t and t.fixed + t.per_token + t.per_context_token + t.per_prefill_pair == 0 then
+    check.fail("%s: 'step_time' is 0: a step takes time", WHAT)
+  end
+end
+
+local function check_engine(e)
+  local s = e.speculation
+  if s and (s.accepted == nil) == (s.acceptance == nil) then
+    check.fail("%s: 'engine.speculation' needs accepted, a list of numbers of drafts, or acceptance, a probability",
+      WHAT)
+  end
+  local waits = e.batch_wait_timeout_iters > 0 or e.batch_wait_max_tokens_ratio > 0
+  if waits and (e.scheduler ~= "tensorrt-llm" or e.policy ~= "fcfs") then
+    check.fail("%s: 'engine.batch_wait_timeout_iters' and 'engine.batch_wait_max_tokens_ratio' are TensorRT-LLM's: "
+      .. "they go with scheduler = \"tensorrt-llm\" and policy = \"fcfs\", got %s and %s", WHAT,
+      check.show(e.scheduler or "vllm"), check.show(e.policy))
+  end
+  if e.prefix_caching and not e.num_blocks then
+    check.fail("%s: 'engine.prefix_caching' needs num_blocks: what is cached depends on how many there are", WHAT)
+  end
+end
+
+-- How many ranks a replica has, and how many replicas there are. Replicas that share experts are ranks of one.
+local function check_ranks(o)
+  if o.attention_dp and o.ep > 1 and o.ep ~= o.attention_dp then
+    check.fail("%s: 'ep' = %d and 'attention_dp' = %d: the ranks of attention share the experts, so both are the same",
+      WHAT, o.ep, o.attention_dp)
+  end
+  if o.attention_dp then
+    o.ranks = o.attention_dp
+    if not o.step_time then o.ep = o.attention_dp end
+    return
+  end
+  if o.replicas % o.ep ~= 0 then
+    check.fail("%s: 'replicas' = %d must be a multiple of 'ep' = %d, the replicas that share experts", WHAT, o.replicas,
+      o.ep)
+  end
+  o.ranks, o.replicas = o.ep, o.replicas // o.ep
+end
+
+local NO_TIME = { fixed = 0, per_token = 0, per_context_token = 0, per_prefill_pair = 0 }
+
+-- For the core.
+local function encode(o)
+  local e, time, s = o.engine, o.step_time or NO_TIME, o.engine.speculation or {}
+  local caching, ahead, chunked = e.prefix_caching, e.async_scheduling, e.chunked_prefill
+  local scheduler = e.scheduler or "vllm"
+  if caching == nil then caching = e.num_blocks ~= nil end
+  if ahead == nil then ahead = o.step_time == nil end
+  if chunked == nil then chunked = scheduler ~= "tensorrt-llm" end
+  return {
+    engine = {
+      scheduler = SCHEDULERS[scheduler], max_num_seqs = e.max_num_seqs,
+      max_num_batched_tokens = e.max_num_batched_tokens, max_model_len = e.max_model_len, block_size = e.block_size,
+      num_blocks = e.num_blocks or 0, long_prefill_token_threshold = e.long_prefill_token_threshold,
+      prefix_caching = caching, chunked_prefill = chunked, priority = e.policy == "priority",
+      async_scheduling = ahead, draft_method = METHODS[s.method] or 0, draft_tokens = s.tokens or 0,
+      acceptance = s.acceptance or 0, receive_interval = e.receive_interval,
+      batch_wait_steps = e.batch_wait_timeout_iters,
+      batch_wait_tokens = math.ceil(e.batch_wait_max_tokens_ratio * e.max_num_batched_tokens),
+      replicas = o.replicas, ranks = o.ranks,
+      stages = o.pp, fixed = time.fixed, per_token = time.per_token, per_context_token = time.per_context_token,
+      per_prefill_pair = time.per_prefill_pair,
+    },
+    accepted = s.accepted, steps = o.steps,
+  }
+end
+
+-- A pool: what was asked, checked; how the core takes it; and with a model what it holds.
+local function made(o)
+  check_times(o)
+  check_ranks(o)
+  local held
+  if not o.step_time then o.steps, held = priced.steps(o) end
+  check_engine(o.engine)
+  return { o = o, core = encode(o), held = held, gpus = o.tp * o.pp * o.ranks * o.replicas }
+end
+
+-- What is asked of one of two pools: the common arguments with its own in their place.
+local function with(o, mine)
+  local q = {}
+  for name, value in pairs(o) do q[name] = value end
+  for name, value in pairs(mine) do q[name] = value end
+  q.engine = {}
+  for name, value in pairs(o.engine) do q.engine[name] = value end
+  for name, value in pairs(mine.engine) do q.engine[name] = value end
+  if mine.step_time then q.model, q.system = nil, nil end
+  return q
+end
+
+--- The pools of checked arguments: the one that answers, and the one that prefills for it or nil.
+function pool.of(o)
+  if (o.prefill == nil) ~= (o.decode == nil) then
+    check.fail("%s: 'prefill' and 'decode' go together: a pool for prompts, one for answers", WHAT)
+  end
+  if not o.prefill then
+    if o.transfer then check.fail("%s: 'transfer' goes with 'prefill' and 'decode'", WHAT) end
+    local one = made(o)
+    o.host = one.o.host
+    return one
+  end
+  local prefill, decode = made(with(o, o.prefill)), made(with(o, o.decode))
+  if prefill.core.engine.draft_method > 0 then prefill.core.engine.draft_method, prefill.core.accepted = 0, nil end
+  o.host = prefill.o.host
+  return decode, prefill
+end
+
+--- Seconds that keys and values travel from one pool to the other: of any, and for each token of a prompt. GPUs send
+--- side by side, as many as the smaller pool's replica has, over the fast network where both fit into a domain of it.
+function pool.transfer(o, decode, prefill)
+  if o.transfer or not (decode.held and prefill.held) then
+    return o.transfer and o.transfer.latency or 0, o.transfer and o.transfer.per_token or 0
+  end
+  local function replica(p) return p.o.tp * p.o.pp end
+  local senders = math.min(replica(prefill), replica(decode))
+  local bytes = math.min(prefill.held.token * replica(prefill), decode.held.token * replica(decode)) / senders
+  local system, many = decode.held.system, 1024
+  local near = prefill.gpus + decode.gpus <= system.network.fast.domain
+  local machine = core.machine(system)
+  local function send(tokens)
+    return machine:collective(decode.held.rules, "send", bytes * tokens, 2, near and 2 or 1)
+  end
+  local one, more = send(1), send(1 + many)
+  local per_token = (more - one) / many
+  return math.max(one - per_token, 0), per_token
+end
+
+return pool

@@ -1,0 +1,138 @@
+--- tperf.saturation: the largest rate that a deployment serves within limits. docs/serving.md.
+local check = require "tperf.base.check"
+local progress = require "tperf.base.progress"
+local serve = require "tperf.question.serve"
+local units = require "tperf.base.units"
+
+local saturation = {}
+
+local LONE <const> = 200 -- requests, one after the other
+local USUAL <const> = 1000 -- requests of a run
+local TIMES <const> = 20 -- and as many as come while a request is answered so many times
+local DOUBLINGS <const>, HALVINGS <const> = 40, 7 -- of the rate of requests one after the other
+
+local own = {
+  tolerance = check.number { min = 1e-4, max = 0.5, default = 0.01 },
+  count = check.integer { min = 100, max = 1 << 30, default = USUAL },
+}
+
+local function copy(t)
+  local c = {}
+  for name, value in pairs(t) do c[name] = value end
+  return c
+end
+
+-- At most so many of a list, evenly; all of a file.
+local function some_of(requests, most)
+  if type(requests) ~= "table" or #requests <= most then return requests end
+  local list = {}
+  for i = 1, most do list[i] = requests[1 + (i - 1) * #requests // most] end
+  return list
+end
+
+local LOADS <const> = { "rate", "stages", "concurrency", "think" }
+
+--- Fails where a load says more than how arrivals are spread.
+---@param what string  prefix of the message
+---@param load any
+---@param reason string  what the rate is there
+function saturation.check_load(what, load, reason)
+  if load == nil then return end
+  if type(load) ~= "table" then check.fail("%s: 'load' must be a table, got %s", what, check.show(load)) end
+  for _, name in ipairs(LOADS) do
+    if load[name] ~= nil then check.fail("%s: 'load.%s' does not go with it: %s", what, name, reason) end
+  end
+end
+
+--- A question without limits: what it asks for is what can be served at all.
+function saturation.without_limits(q)
+  local one = copy(q)
+  one.slo = nil
+  return one
+end
+
+--- Whether a run keeps its limits; without any, whether it is served as fast as it comes.
+function saturation.holds(r) return not r.saturated and (r.slo_met == nil or r.slo_met) end
+
+--- A question of tperf.serve at a rate, long enough for queues to settle.
+---@param q table       the question, whose load says how arrivals are spread
+---@param rate number   requests a second
+---@param answer number seconds that a lone request takes
+---@param count integer the least number of requests
+function saturation.at(q, rate, answer, count)
+  local one, load = copy(q), copy(q.load or {})
+  load.rate = rate
+  one.load = load
+  if not q.requests then one.count = math.max(count, math.ceil(TIMES * rate * answer)) end
+  return one
+end
+
+--- The answer to a lone request after another.
+function saturation.lone(q)
+  local one = copy(q)
+  one.load, one.requests = { concurrency = 1 }, some_of(q.requests, LONE)
+  one.count = not q.requests and LONE or nil
+  return serve.run(one)
+end
+
+-- Why runs of the load do not hold.
+local function too_slow(when, r)
+  local parts = {}
+  for _, name in ipairs { "ttft", "tpot", "e2e" } do
+    parts[#parts + 1] = r[name] and ("%s %s"):format(name, units.format(r[name].p99, "s", 3))
+  end
+  return ("%s %.4g %% of the requests keep the limits (99 %% are below %s)"):format(when, 100 * (r.attainment or 0),
+    table.concat(parts, ", "))
+end
+
+--- Bisects between a rate that holds and one that does not.
+---@param q table          a question of tperf.serve; load without a rate
+---@param tolerance number part of the rate
+---@param count integer
+---@param tell function?   called after each run
+---@return table result  of tperf.saturation
+function saturation.find(q, tolerance, count, tell)
+  local lone, runs = saturation.lone(q), 1
+  if lone.slo_met == false then
+    return { rate = 0, runs = 1, reason = too_slow("one after the other,", lone) }
+  end
+  if not lone.e2e then return { rate = 0, runs = 1, reason = "every request is rejected" } end
+  local low, best, high, last = 0, lone, nil, nil
+  local function try(rate)
+    last = serve.run(saturation.at(q, rate, lone.e2e.mean, count))
+    runs = runs + 1
+    if tell then tell(runs) end
+    if saturation.holds(last) then low, best = rate, last else high = rate end
+    return low > 0 and high
+  end
+  local rate, tries = (q.replicas or 1) / lone.e2e.mean, 0
+  while not try(rate) and tries < (high and HALVINGS or DOUBLINGS) do
+    rate, tries = high and rate / 2 or rate * 2, tries + 1
+  end
+  if low == 0 then return { rate = 0, runs = runs, reason = too_slow(
+    ("even at %.3g requests/s"):format(high), last) } end
+  while high and high / low > 1 + tolerance do try((low + high) / 2) end
+  return { rate = low, above = high, served = best, runs = runs, answer = lone.e2e.mean }
+end
+
+--- The largest rate, in requests a second, at which a deployment keeps its limits: a run holds when at least
+--- slo.quantile of the requests keep all of them and waits do not grow with the run's length. Found by bisection over
+--- runs that draw the same requests; between two rates that were tried it is taken that one that holds stays so below.
+---@param given table  as tperf.serve takes it, but that load says only how arrivals are spread (process, cv, burst);
+---  tolerance  where to stop, as a part of the rate (0.01)
+---  count      requests of a run, the least (1,000); as many as come while a request is answered 20 times, if more
+---@return table result { rate, above = the smallest rate tried that does not hold, served = tperf.serve's answer at
+---  rate, runs = simulations made, answer = seconds that a lone request takes, reason = why rate is 0 }
+function saturation.run(given)
+  if type(given) ~= "table" then check.fail("tperf.saturation needs a table, got %s", check.show(given)) end
+  local q = copy(given)
+  local o = check.record("tperf.saturation", { tolerance = given.tolerance, count = given.count }, own)
+  q.tolerance, q.count = nil, nil
+  saturation.check_load("tperf.saturation", q.load, "the rate is looked for")
+  local tell = progress.start "tperf: simulating run"
+  local result = saturation.find(q, o.tolerance, o.count, tell)
+  tell()
+  return result
+end
+
+return saturation

@@ -1,0 +1,208 @@
+--- Tables of an engine's steps from the price of its model's network, made once for a deployment. What sees all tokens
+--- of a step alike (products, norms, collectives) is priced by their number, the head and sampling by the rows that are
+--- sampled, attention by each request's own length. docs/serving.md has the rules.
+local workload = require "tperf.describe.workload"
+local refusal = require "tperf.base.refusal"
+local serving = require "tperf.question.infer.deployment"
+
+local tables = {}
+
+local WHAT <const> = "tperf.serve"
+local GRAPH_TOKENS <const> = 512 -- the largest batch that vLLM captures a CUDA graph for
+local KEPT <const> = 256 -- deployments
+local LONGEST <const> = 1 << 17  -- keys that tables reach to; beyond, they go on straight
+local LEAST_SEQS <const>, LEAST_TOKENS <const> = 128, 8192 -- that tables reach to, so that engines of fewer share them
+local MANY <const> = 32 -- chunks side by side, enough to fill the GPU: what each adds to the first
+
+-- { low, … high }, each `factor` times the one before, rounded up to whole numbers.
+local function grid(low, high, factor)
+  local list, x = { low }, low
+  while list[#list] < high do
+    x = x * factor
+    local n = math.min(math.ceil(x), high)
+    if n > list[#list] then list[#list + 1] = n end
+  end
+  return list
+end
+
+-- The next power of two, so that deployments which differ a little share tables.
+local function rounded(n)
+  local power = 1
+  while power < n do power = power * 2 end
+  return power
+end
+
+-- vLLM's sizes of captured batches (vllm/config: 1, 2, 4, eights to 256, sixteens from there).
+local function graphs_of(most)
+  most = math.min(most, GRAPH_TOKENS)
+  local list = {}
+  for _, n in ipairs { 1, 2, 4 } do
+    if n <= most then list[#list + 1] = n end
+  end
+  for n = 8, math.min(most, 255), 8 do list[#list + 1] = n end
+  for n = 256, most, 16 do list[#list + 1] = n end
+  return list
+end
+
+-- What grows with the keys: an indexer scores and selects before sparse attention.
+local ATTENTION = { attention = true, ["index-scores"] = true, select = true }
+
+-- What prices networks: networks of a shape, and the seconds of a section's ops, attention's apart.
+local function pricer(p, o, fast)
+  local sizes, laid = serving.own_sizes(p, { tp = o.tp, ep = o.ep }), p.plan.layout
+  local self = { kinds = laid.kinds, layers = {} }
+  for _, run in ipairs(laid.runs) do self.layers[run[1]] = (self.layers[run[1]] or 0) + run[2] end
+  function self.network(mode, batch, seq, context, part)
+    local variant = serving.variant(o, mode, seq, context)
+    variant.part = part
+    return laid.network(sizes, batch, variant)
+  end
+  function self.section(network, number)
+    local attention, others = 0, 0
+    local ops = network:ops(number, p.system, p.rules, fast, 1, true, p.software)
+    for _, op in ipairs(ops) do
+      if ATTENTION[op.name] then
+        attention = attention + op.forward.time
+      else
+        others = others + op.forward.time
+      end
+    end
+    return others, attention, #ops
+  end
+  return self
+end
+
+-- Kernels of all layers, which the host launches one by one where no graph holds them.
+local function launches_of(price)
+  local network, sum = price.network("prefill", 1, 1024, 0), 0
+  for kind = 1, #price.kinds do
+    local _, _, launches = price.section(network, kind)
+    sum = sum + (price.layers[kind] or 0) * launches
+  end
+  return sum
+end
+
+-- Seconds of everything but attention and head, in a step of so many tokens.
+local function tokens_line(price, mode, axis)
+  local line = { x = axis, y = {} }
+  for i, n in ipairs(axis) do
+    local network = mode == "decode" and price.network(mode, n, 1, 0) or price.network(mode, 1, n, 0)
+    local sum = price.section(network, #price.kinds + 1)
+    for kind = 1, #price.kinds do sum = sum + (price.layers[kind] or 0) * price.section(network, kind) end
+    line.y[i] = sum
+  end
+  return line
+end
+
+-- The final norm, the head, and drawing a token from its logits.
+local function rows_line(price, axis, more)
+  local line = { x = axis, y = {} }
+  for i, n in ipairs(axis) do
+    line.y[i] = more + price.section(price.network("decode", n, 1, 0, "last"), #price.kinds + 2)
+  end
+  return line
+end
+
+-- Attention of the layers whose window it is (false: of those without; nil: of all).
+local function attention_of(price, mode, batch, seq, context, window)
+  local network, sum, any = price.network(mode, batch, seq, context, "attention"), 0, false
+  for kind, group in ipairs(price.kinds) do
+    local own = group.window or false
+    if window == nil or own == window then
+      local _, attention = price.section(network, kind)
+      sum, any = sum + (price.layers[kind] or 0) * attention, any or attention > 0
+    end
+  end
+  return sum, any
+end
+
+-- value(x, y) over both axes; nil where nothing is ever charged.
+local function surface(x, y, value)
+  local s, used = { x = x, y = y, z = {} }, false
+  for _, a in ipairs(x) do
+    for _, b in ipairs(y) do
+      local seconds_of, any = value(a, b)
+      s.z[#s.z + 1], used = seconds_of, used or any
+    end
+  end
+  return used and s or nil
+end
+
+local function window_of(kinds)
+  local window = 0
+  for _, kind in ipairs(kinds) do
+    if kind.window and window ~= 0 and kind.window ~= window then
+      refusal.raise("%s: layers with windows of %d and of %d keys in one model are not simulated yet", WHAT, window,
+        kind.window)
+    end
+    window = kind.window or window
+  end
+  return window
+end
+
+local function add_attention(t, price, seqs, most, longest)
+  local batches, keys = grid(1, seqs, 2), grid(16, longest, 2)
+  local window = t.more.window
+  local function decodes(of)
+    return function(batch, n) return attention_of(price, "decode", batch, 1, n - 1, of) end
+  end
+  t.decode = surface(batches, keys, decodes(false))
+  if window > 0 then t.decode_window = surface(batches, grid(1, window, 2), decodes(window)) end
+  local chunks, before = grid(1, most, 2 ^ 0.5), grid(16, longest, 4)
+  table.insert(before, 1, 0)
+  t.chunk = surface(chunks, before, function(n, c) return attention_of(price, "prefill", 1, n, c) end)
+  t.chunk_among = t.chunk and surface(chunks, before, function(n, c)
+    local one, many = attention_of(price, "prefill", 1, n, c), attention_of(price, "prefill", MANY, n, c)
+    return math.max(many - one, 0) / (MANY - 1), true
+  end)
+end
+
+local function made_of(p, o, fast, seqs, most, longest)
+  local price, drafts = pricer(p, o, fast), o.engine.speculation and o.engine.speculation.tokens or 0
+  local axis = graphs_of(most)
+  local wider = grid(axis[#axis], most, 2 ^ 0.25)
+  table.move(wider, 2, #wider, #axis + 1, axis)
+  local t = { more = { window = window_of(price.kinds), launches = launches_of(price) } }
+  t.decode_tokens = tokens_line(price, "decode", axis)
+  local m = p.model
+  local alike = not (m.mla or m.mamba or m.mamba1 or m.delta)
+  t.prefill_tokens = alike and t.decode_tokens or tokens_line(price, "prefill", axis)
+  t.rows = rows_line(price, grid(1, math.min(most, seqs * (1 + drafts)), 2 ^ 0.25),
+    o.sampler == "top_p" and p.profile.engine.sampler_entry * p.model.vocab or 0)
+  add_attention(t, price, seqs, most, longest)
+  return t
+end
+
+-- What of an engine's profile is in its tables: what its kernels take, nothing of the host.
+local function kernels_of(profile)
+  local e = profile.engine
+  return ("%.17g %.17g %.17g %.17g %.17g %.17g %s"):format(profile.compute, profile.attention, profile.memory,
+    profile.comm, profile.comm_setup, e.sampler_entry, e.sampler)
+end
+
+local known, count = {}, 0 -- by all that decides them
+
+--- The tables of a deployment, as a copy whose fields may be replaced.
+---@param p table    a problem of tperf.serving, with `software` and `profile`
+---@param o table    checked arguments of tperf.serve
+---@param fast table GPUs of each axis in a fast domain
+function tables.of(p, o, fast)
+  local engine = o.engine
+  local seqs = math.max(rounded(engine.max_num_seqs), LEAST_SEQS)
+  local most = math.max(rounded(engine.max_num_batched_tokens), LEAST_TOKENS)
+  local longest = math.min(rounded(math.min(p.model.context or LONGEST, engine.max_model_len)), LONGEST)
+  local drafts = engine.speculation and engine.speculation.tokens or 0
+  local key = table.concat({ workload.signature(p.model), workload.signature(p.system), p.rules.name, o.tp, o.ep,
+    o.weight_dtype, p.weights and p.weights.key or "", o.kv_dtype, o.compute_dtype, tostring(o.expert_dtype),
+    tostring(o.expert_compute_dtype), o.sampling, kernels_of(p.profile), seqs, most, longest, drafts }, " ")
+  if not known[key] then
+    if count >= KEPT then known, count = {}, 0 end
+    known[key], count = made_of(p, o, fast, seqs, most, longest), count + 1
+  end
+  local t = {}
+  for name, value in pairs(known[key]) do t[name] = value end
+  t.graphs = graphs_of(math.min(2 * engine.max_num_seqs, engine.max_num_batched_tokens))
+  return t
+end
+
+return tables

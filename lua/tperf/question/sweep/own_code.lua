@@ -1,0 +1,27 @@
+--- Strategies and schedules that scripts define are code of theirs, which a name says nothing about, and which other
+-- processes do not have.
+local debug = debug
+local axes = require "tperf.describe.strategy.axes"
+local schedule = require "tperf.describe.schedule"
+local strategy = require "tperf.describe.strategy"
+
+local library = debug.getinfo(1, "S").source:match "^(.*)sweep/own_code%.lua$"
+
+local function is_own(f) return debug.getinfo(f, "S").source:sub(1, #library) ~= library end
+
+--- What of a question's arguments is the script's own code.
+---@param args table
+---@return "strategy"|"schedule"|nil what
+---@return string? name
+return function(args)
+  for _, s in ipairs(args.strategy ~= nil and strategy.list(args.strategy) or { axes.asked(args) }) do
+    if not s.built_in then return "strategy", s.name end
+  end
+  local wanted = type(args.schedule) == "table" and args.schedule or { args.schedule }
+  if wanted[1] == "any" then wanted = schedule.names() end
+  local known = {}
+  for _, name in ipairs(schedule.names()) do known[name] = true end
+  for _, name in ipairs(wanted) do
+    if known[name] and is_own(schedule.get(name).order) then return "schedule", name end
+  end
+end

@@ -1,0 +1,176 @@
+--- Runs the points of a sweep: searches many at a time, other questions one by one; keeps results in the cache.
+local batches = require "tperf.question.sweep.batches"
+local check = require "tperf.base.check"
+local collective = require "tperf.question.collective"
+local core = require "tperf.core"
+local layer = require "tperf.question.layer"
+local pool = require "tperf.question.ranks.pool"
+local progress = require "tperf.base.progress"
+local questions = require "tperf.question.ranks.questions"
+local refusal = require "tperf.base.refusal"
+local rows = require "tperf.question.sweep.row"
+local search = require "tperf.question.search"
+local spread = require "tperf.question.sweep.spread"
+local train = require "tperf.question.train"
+
+local WHAT <const> = "tperf.sweep"
+local QUESTIONS_AT_ONCE <const> = 208 -- of a search: a fraction of a second, so that progress and the cache keep up
+
+local runner = {}
+
+-- Asks one point's question on its own; false when interrupted.
+local function run_one(run, p, done)
+  local ok, result, reason = pcall(refusal.attempt, run, p.args)
+  if core.search.pending() then return not core.search.interrupted() end -- the answer may be a part of one
+  if not ok then error(result, 0) end
+  if reason then
+    result = rows.refusal(reason)
+  elseif run == search.run then
+    if result.candidates == nil then check.fail("%s: gpus and system are one each, at every point", WHAT) end
+    if not result.complete then return false end
+  elseif result ~= nil and type(result) ~= "table" and type(result) ~= "number" then
+    check.fail("%s: 'run' returned %s, where a table, a number or nil must be", WHAT, check.show(result))
+  end
+  done(p, train.brief(result))
+  return true
+end
+
+-- All points are laid out before the first search.
+local function run_searches(sweep)
+  local plain = {}
+  for i = 1, sweep.total do
+    if core.search.interrupted() then return false end
+    local p = sweep:point(i)
+    if p.args and batches.takes(p.args) then
+      plain[#plain + 1] = p
+    elseif not p.known and not run_one(search.run, p, sweep.done) then
+      return false
+    end
+  end
+  local function one(p) return run_one(search.run, p, sweep.done) end
+  if pool.is_shared() then return spread.searches(sweep, plain, one) end
+  for _, batch in ipairs(batches.of(plain, QUESTIONS_AT_ONCE)) do
+    if not batches.ask(batch, sweep.done, one) then return false end
+  end
+  return true
+end
+
+local function run_each(sweep)
+  if pool.is_shared() and questions.name(sweep.run) then
+    return spread.each(sweep, function(p) return run_one(sweep.run, p, sweep.done) end)
+  end
+  for i = 1, sweep.total do
+    if core.search.interrupted() then return false end
+    local p = sweep:point(i)
+    if not p.known and not run_one(sweep.run, p, sweep.done) then return false end
+  end
+  return not core.search.interrupted()
+end
+
+-- --- the whole ---
+
+local cacheable = {
+  [search.run] = "search", [train.run] = "train", [collective.time] = "collective", [layer.ops] = "layer",
+}
+
+local function open_cache(job, run)
+  if job.cache == nil then return nil end
+  return require "tperf.question.sweep.cache".open(job.cache, cacheable[run], job.key)
+end
+
+local function check_job(job)
+  local run, fields = job.run or search.run, job.fields
+  if type(run) ~= "function" then check.fail("%s: 'run' must be a function, got %s", WHAT, check.show(run)) end
+  if job.key ~= nil and type(job.key) ~= "string" then check.fail("%s: 'key' must be a string", WHAT) end
+  if job.each ~= nil and type(job.each) ~= "function" then
+    check.fail("%s: 'each' must be a function, got %s", WHAT, check.show(job.each))
+  end
+  if fields ~= nil then
+    local list, message = check.list(check.string())(fields, "fields")
+    if not list then check.fail("%s: %s", WHAT, message) end
+    job.fields = list
+  end
+  return run
+end
+
+-- The i-th point: { index, args, key, known }; known: its row is there already, as it was refused or the cache has it.
+local function point(self, i)
+  local p, found = { index = i }, nil
+  local args, reason = refusal.attempt(self.job.build, self.job.points[i])
+  p.args = args
+  if reason then
+    found = rows.refusal(reason)
+  elseif self.cache then
+    p.key, found = self.cache:find(args)
+  end
+  if found ~= nil then
+    p.known = true
+    self:keep(i, found)
+    self.found = self.found + 1
+  end
+  return p
+end
+
+-- Hands out the rows that are next in order, and forgets them.
+local function hand_out(self)
+  local row = self.rows[self.next]
+  while row do
+    self.rows[self.next], self.next = nil, self.next + 1
+    self.job.each(row)
+    row = self.rows[self.next]
+  end
+end
+
+-- Makes the row of a point, and returns it with all its fields.
+local function keep(self, i, result)
+  local row, full = rows.of(self.job, self.job.points[i], result, self.searched)
+  if rows.is_refusal(result) then
+    self.refused = self.refused + 1
+    if not self.reason or i == 1 then self.reason = result.reason end
+  end
+  self.rows[i], self.finished = row, self.finished + 1
+  if self.job.each then hand_out(self) end
+  return full
+end
+
+local function new_sweep(job, run, cache)
+  local sweep = {
+    job = job, run = run, cache = cache, searched = run == search.run, total = #job.points, rows = {}, finished = 0,
+    found = 0, refused = 0, next = 1, point = point, keep = keep,
+  }
+  local show = job.quiet and function() end or progress.start(WHAT)
+  -- Takes the answer of a point; bytes: as core.codec has written it, if it has.
+  function sweep.done(p, result, bytes)
+    local refused = rows.is_refusal(result)
+    if sweep.searched and not refused then result = rows.answer(result) end
+    local full = sweep:keep(p.index, result)
+    if cache and bytes then
+      if result ~= nil then cache:add_bytes(p.key, bytes, full, p.args) end
+    elseif cache and not refused then
+      cache:add(p.key, result, full, p.args)
+    end
+    show(sweep.finished - sweep.found, sweep.total - sweep.found)
+  end
+  function sweep.stop_showing() show() end
+  return sweep
+end
+
+--- Runs a job: { run, points, paths, names, build, cache, key, fields, each, quiet }.
+---@return table[] rows
+function runner.run(job)
+  local run = check_job(job)
+  local cache <close> = open_cache(job, run)
+  local sweep = new_sweep(job, run, cache)
+  local complete = (sweep.searched and run_searches or run_each)(sweep)
+  sweep.stop_showing()
+  if not complete then
+    check.fail("%s: interrupted after %d of %d points%s", WHAT, sweep.finished, sweep.total,
+      cache and ("; '%s' keeps them"):format(job.cache) or "")
+  end
+  if sweep.refused == sweep.total and sweep.total > 0 then
+    refusal.raise("%s: none of %d points is possible; the first: %s", WHAT, sweep.total, sweep.reason)
+  end
+  return sweep.rows
+end
+
+return runner

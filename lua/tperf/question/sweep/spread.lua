@@ -1,0 +1,134 @@
+--- The points of a sweep on all processes of a run under MPI.
+local batches = require "tperf.question.sweep.batches"
+local core = require "tperf.core"
+local pool = require "tperf.question.ranks.pool"
+local questions = require "tperf.question.ranks.questions"
+local refusal = require "tperf.base.refusal"
+local rows = require "tperf.question.sweep.row"
+
+local spread = {}
+
+local MOST_SEARCHES <const>, MOST_POINTS <const> = 208, 16 -- in one message
+local ROUNDS <const> = 8 -- messages to each process, at least, where there are so many points
+
+-- How many points a unit has.
+local function size_of(count, most) return math.max(1, math.min(most, count // (ROUNDS * pool.size()))) end
+
+-- What other processes answer, as the runner has it.
+local function take_answer(sweep, p, answer)
+  if answer.reason then return sweep.done(p, rows.refusal(answer.reason)) end
+  sweep.done(p, core.codec.decode(answer.bytes), answer.bytes)
+end
+
+local function weight_of(args) return math.type(args.gpus) and args.gpus or 1 end
+
+-- --- searches ---
+
+local function points_of(batch)
+  local list = {}
+  for _, machine in ipairs(batch.machines) do table.move(machine.points, 1, #machine.points, #list + 1, list) end
+  return list
+end
+
+local function search_unit(sweep, batch, index, one)
+  local points, weight = points_of(batch), 0
+  for _, p in ipairs(points) do weight = weight + weight_of(p.args) end
+  return {
+    index = index, weight = weight,
+    describe = function()
+      local systems, gpus = {}, {}
+      for i, machine in ipairs(batch.machines) do systems[i] = machine.system end
+      for i, p in ipairs(batch.machines[1].points) do gpus[i] = p.args.gpus end
+      return { question = "search", rest = batch.rest, systems = systems, gpus = gpus }
+    end,
+    ask = function() return batches.ask(batch, sweep.done, one) end,
+    take = function(answers)
+      for i, p in ipairs(points) do take_answer(sweep, p, answers[i]) end
+    end,
+    place = function(i) return ("point %d"):format(points[math.min(i, #points)].index) end,
+  }
+end
+
+-- A batch of one system and many numbers of GPUs as several.
+local function cut(batch, most)
+  local points = batch.machines[1].points
+  if #batch.machines > 1 or #points <= most then return { batch } end
+  local list = {}
+  for first = 1, #points, most do
+    local some = table.move(points, first, math.min(first + most - 1, #points), 1, {})
+    list[#list + 1] = { rest = batch.rest, machines = { { system = batch.machines[1].system, points = some } } }
+  end
+  return list
+end
+
+--- Asks tperf.search for points that are laid out. false when interrupted.
+---@param sweep table     of the runner
+---@param points table[]  { index, args, known }
+---@param one fun(p: table): boolean  asks for one point in this process
+---@return boolean
+function spread.searches(sweep, points, one)
+  local units, most = {}, size_of(#points, MOST_SEARCHES)
+  for _, batch in ipairs(batches.of(points, most)) do
+    for _, part in ipairs(cut(batch, most)) do units[#units + 1] = search_unit(sweep, part, #units + 1, one) end
+  end
+  return pool.run(units)
+end
+
+-- --- other questions ---
+
+local function point_unit(sweep, points, index, one)
+  local function laid_out(p)
+    p.args = p.args or refusal.attempt(sweep.job.build, sweep.job.points[p.index])
+    return p.args
+  end
+  return {
+    index = index, weight = points[1].weight,
+    describe = function()
+      local list = {}
+      for i, p in ipairs(points) do list[i] = laid_out(p) end
+      return { question = questions.name(sweep.run), points = list }
+    end,
+    ask = function()
+      for _, p in ipairs(points) do
+        laid_out(p)
+        if not one(p) or core.search.interrupted() then return false end
+      end
+      return true
+    end,
+    take = function(answers)
+      for i, p in ipairs(points) do
+        take_answer(sweep, p, answers[i])
+        p.args = nil
+      end
+    end,
+    place = function(i) return ("point %d"):format(points[math.min(i, #points)].index) end,
+  }
+end
+
+--- Asks another question at all points. false when interrupted.
+---@param sweep table
+---@param one fun(p: table): boolean
+---@return boolean
+function spread.each(sweep, one)
+  local points, units = {}, {}
+  for i = 1, sweep.total do
+    if core.search.interrupted() then return false end
+    local p = sweep:point(i)
+    if not p.known then
+      p.weight, p.args = weight_of(p.args), nil -- laid out again when it is asked
+      points[#points + 1] = p
+    end
+  end
+  table.sort(points, function(a, b)
+    if a.weight ~= b.weight then return a.weight > b.weight end
+    return a.index < b.index
+  end)
+  local size = size_of(#points, MOST_POINTS)
+  for first = 1, #points, size do
+    local some = table.move(points, first, math.min(first + size - 1, #points), 1, {})
+    units[#units + 1] = point_unit(sweep, some, some[1].index, one)
+  end
+  return pool.run(units)
+end
+
+return spread

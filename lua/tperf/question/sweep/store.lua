@@ -1,0 +1,286 @@
+--- The database of a sweep's finished points: one file of SQLite, which other programs can read while it is written.
+-- Table records: key, question, the version of tperf, the record (the whole answer, as core.codec writes it) and its
+-- checksum. Table points has the record's id and what a row of the sweep shows: a column for each field that is a
+-- number, a text or true and false, nested ones as "memory.total", and the arguments. Nothing is read back from points.
+local io = io
+local check = require "tperf.base.check"
+local core = require "tperf.core"
+
+local WHAT <const> = "tperf.sweep"
+local APPLICATION <const> = 0x74506572 -- "tPer", in the header of the file
+local VERSION <const> = 1
+local RECORDS <const> = "CREATE TABLE records (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, "
+  .. "question TEXT NOT NULL, tperf TEXT NOT NULL, record BLOB NOT NULL, checksum TEXT NOT NULL)"
+local POINTS <const> = "CREATE TABLE points (id INTEGER PRIMARY KEY REFERENCES records (id)"
+local SCHEMA <const> = ("PRAGMA application_id = %d; PRAGMA user_version = %d; %s; %s)"):format(APPLICATION, VERSION,
+  RECORDS, POINTS)
+local MOST_COLUMNS <const> = 1000 -- SQLite takes 2000
+local LONGEST_NAME <const> = 100 -- bytes
+local DEEPEST <const> = 3 -- "memory.total" has 2 parts
+
+local sha256 = core.file.sha256
+
+local store = {}
+store.__index = store
+
+local empty
+
+local function quote(name) return '"' .. name:gsub('"', '""') .. '"' end
+
+-- --- rows as columns ---
+
+local TYPES = { integer = " INTEGER", float = " REAL", boolean = " BOOLEAN", string = "" } -- without: kept as it is
+
+local function type_of(value) return TYPES[math.type(value) or type(value)] end
+
+-- SQLite takes "Time" and "time" for one column: the first of them stays.
+local function put(fields, seen, name, value)
+  local lower = name:lower()
+  if lower == "id" then name, lower = "id_", "id_" end
+  if seen[lower] or #name > LONGEST_NAME or name:find "%c" or value ~= value then return end
+  seen[lower], fields[#fields + 1] = true, { name = name, value = value }
+end
+
+local function flatten(fields, seen, t, prefix, depth)
+  for _, name in ipairs(check.names(t)) do
+    local value = t[name]
+    if type_of(value) then
+      put(fields, seen, prefix .. name, value)
+    elseif type(value) == "table" and depth < DEEPEST and value[1] == nil and name ~= "result" then
+      flatten(fields, seen, value, prefix .. name .. ".", depth + 1)
+    end
+  end
+end
+
+local function named(t)
+  local copy = {}
+  for name, value in pairs(t) do copy[type(name) == "string" and name or nil or false] = value end
+  copy[false] = nil
+  return copy
+end
+
+--- What the columns of a point hold: its row's fields, and the arguments that the row does not have.
+---@param row table
+---@param args table
+---@return { name: string, value: any }[]
+function store.fields(row, args)
+  local fields, seen, plain = {}, {}, {}
+  flatten(fields, seen, named(row), "", 1)
+  for name, value in pairs(named(args)) do
+    if type(value) == "table" and type(value.name) == "string" then value = value.name end
+    if type_of(value) and name ~= "threads" and name ~= "progress" then plain[name] = value end
+  end
+  flatten(fields, seen, plain, "", DEEPEST)
+  return fields
+end
+
+-- --- the file ---
+
+local function fail(self, message, reason)
+  local text = message
+  if reason == "busy" then
+    local process = core.store.writer(self.file)
+    text = ("%s is writing to it and does not end; let it end, or name another file"):format(
+      process and "process " .. process or "another program")
+  end
+  check.fail("%s: the cache '%s': %s", WHAT, self.path, text)
+end
+
+-- Whether a file that SQLite cannot read was one of ours.
+local function was_ours(path)
+  local file = io.open(path, "rb")
+  local text = file and file:read(8192) or ""
+  if file then file:close() end
+  return text:sub(69, 72) == string.pack(">I4", APPLICATION) or text:find("CREATE TABLE records (id", 1, true) ~= nil
+end
+
+local function refuse_foreign(self)
+  self:close()
+  local file = io.open(self.file, "rb")
+  local old = file and file:read(18) == "tperf sweep cache " and ", but of an earlier version; remove it" or ""
+  if file then file:close() end
+  check.fail("%s: '%s' is there and is no cache of sweeps%s%s", WHAT, self.path, old, old == ""
+    and "; name another file" or ", or name another file")
+end
+
+local open_file
+
+-- A damaged file keeps what it holds, under another name.
+local function replace(self)
+  self:close()
+  local to, message = core.store.set_aside(self.file)
+  if not to then fail(self, "it is damaged and cannot be set aside: " .. message) end
+  io.stderr:write(("tperf: the cache '%s' is damaged; it is now '%s', and what it held is computed again\n"):format(
+    self.path, self.path .. to:sub(#self.file + 1)))
+  open_file(self)
+end
+
+-- What a statement gives; nil when the database is damaged.
+local function run(self, sql, ...)
+  local rows, message, reason = self.database:run(sql, ...)
+  if rows or reason == "damaged" then return rows end
+  fail(self, message, reason)
+end
+
+-- Whether the database is whole and ours; nil when it is damaged.
+local function is_good(self)
+  local id = run(self, "PRAGMA application_id")
+  if not id then return nil end
+  local version = run(self, "PRAGMA user_version")
+  local schema = run(self, "SELECT sql FROM sqlite_schema WHERE name IN ('records', 'points') ORDER BY name DESC")
+  if not version or not schema then return nil end
+  if id[1].application_id ~= APPLICATION then return was_ours(self.file) and nil end
+  if version[1].user_version > VERSION then return false end
+  local known = #schema == 2 and schema[1].sql == RECORDS and schema[2].sql:sub(1, #POINTS) == POINTS
+  local checked = known and run(self, "PRAGMA quick_check(1)")
+  return checked and checked[1].quick_check == "ok" or nil
+end
+
+function open_file(self)
+  empty = empty or core.store.empty(SCHEMA)
+  local file, message = core.file.keep(self.path, empty)
+  if not file then check.fail("%s: the cache '%s': %s", WHAT, self.path, message) end
+  local reason
+  self.file = file
+  self.database, message, reason = core.store.open(file, "write")
+  if not self.database and reason ~= "damaged" then fail(self, message, reason) end
+  local good = self.database and is_good(self)
+  if good == nil and was_ours(file) then return replace(self) end
+  if not good then refuse_foreign(self) end
+  self.columns, self.writes = nil, false
+end
+
+-- From now on others can read while this writes. Where files cannot be shared in memory it leaves the journal that is.
+local function begin_writing(self)
+  self.writes = run(self, "PRAGMA journal_mode = WAL") and run(self, "PRAGMA synchronous = NORMAL") and true
+  return self.writes
+end
+
+--- Opens the database of a sweep, made if it is missing.
+---@param path string  below the output folder
+function store.open(path)
+  local self = setmetatable({ path = path }, store)
+  open_file(self)
+  return self
+end
+
+function store:close()
+  if self.database then self.database:close() end
+  self.database = nil
+end
+
+local function checksum(key, record) return sha256(key .. record) end
+
+--- The record of a key, if it is known.
+---@param key string
+---@return string? record
+function store:find(key)
+  local rows = run(self, "SELECT record, checksum FROM records WHERE key = ?", key)
+  local found = rows and rows[1]
+  if rows and not found then return nil end
+  if found and checksum(key, found.record) == found.checksum then return found.record end
+  replace(self)
+  return nil
+end
+
+-- --- adding ---
+
+local function read_columns(self)
+  local columns, count = {}, 0
+  local rows = run(self, "SELECT name FROM pragma_table_info('points')")
+  for _, row in ipairs(rows or {}) do columns[row.name:lower()], count = true, count + 1 end
+  self.columns, self.count = columns, count
+  return rows
+end
+
+-- Adds columns for the fields that have none; the fields that have one.
+local function make_columns(self, fields)
+  local kept, before = {}, self.count
+  for _, field in ipairs(fields) do
+    local lower = field.name:lower()
+    if not self.columns[lower] and self.count < MOST_COLUMNS then
+      local sql = ("ALTER TABLE points ADD COLUMN %s%s"):format(quote(field.name), type_of(field.value))
+      if not run(self, sql) then return nil end
+      self.columns[lower], self.count = true, self.count + 1
+    end
+    if self.columns[lower] then kept[#kept + 1] = field end
+  end
+  if self.count > before then
+    local version = run(self, "PRAGMA schema_version")
+    self.schema = version and version[1].schema_version
+  end
+  return kept
+end
+
+local function insert_point(self, point)
+  local fields = make_columns(self, point.fields)
+  if not fields then return nil end
+  local names, marks, values = { "id" }, { "id" }, {}
+  for i, field in ipairs(fields) do
+    names[i + 1], marks[i + 1], values[i] = quote(field.name), "?", field.value
+  end
+  local sql = ("INSERT OR IGNORE INTO points (%s) SELECT %s FROM records WHERE key = ?"):format(
+    table.concat(names, ", "), table.concat(marks, ", "))
+  values[#values + 1] = point.key
+  return run(self, sql, table.unpack(values))
+end
+
+-- nil when the database is damaged.
+local function add(self, point)
+  if not self.writes and not begin_writing(self) or not run(self, "BEGIN IMMEDIATE") then return nil end
+  -- Another writer may have added columns.
+  local version = run(self, "PRAGMA schema_version")
+  if not version then return nil end
+  if self.schema ~= version[1].schema_version or not self.columns then
+    if not read_columns(self) then return nil end
+    self.schema = version[1].schema_version
+  end
+  return run(self, "INSERT OR IGNORE INTO records (key, question, tperf, record, checksum) "
+      .. "VALUES (?, ?, ?, CAST(? AS BLOB), ?)",
+      point.key, point.question, core.version, point.record, checksum(point.key, point.record))
+    and insert_point(self, point) and run(self, "COMMIT")
+end
+
+local function try_to_add(self, point)
+  local ok, done = pcall(add, self, point)
+  if ok then return done end
+  self.columns = nil -- those that were added are not
+  self.database:run "ROLLBACK"
+  error(done, 0)
+end
+
+--- Keeps a point.
+---@param point { key: string, question: string, record: string, fields: table[] }
+function store:add(point)
+  if try_to_add(self, point) then return end
+  replace(self)
+  if not try_to_add(self, point) then fail(self, "it is damaged again at once; the disk may be failing") end
+end
+
+--- Reads a whole database; raises when something in it is not as it was written.
+---@param path string
+---@return integer points
+function store.check(path)
+  local file, problem = core.file.real(path)
+  if not file then check.fail("%s", problem) end
+  local function whole(ok, where) if not ok then check.fail("%s is damaged: %s", path, where) end end
+  local database <close>, message = core.store.open(file, "read")
+  whole(database, message)
+  local function ask(...)
+    local rows, text = database:run(...)
+    whole(rows, text)
+    return rows
+  end
+  local checked, count, last = ask "PRAGMA integrity_check(1)", 0, 0
+  whole(checked[1].integrity_check == "ok", checked[1].integrity_check)
+  while last do
+    local rows = ask("SELECT id, key, record, checksum FROM records WHERE id > ? ORDER BY id LIMIT 100", last)
+    for _, row in ipairs(rows) do
+      whole(checksum(row.key, row.record) == row.checksum, ("the record of point %d"):format(row.id))
+    end
+    count, last = count + #rows, rows[1] and rows[#rows].id
+  end
+  return count
+end
+
+return store

@@ -1,0 +1,175 @@
+--- What a sweep varies: values of one argument, and sets of points over several.
+-- A set is { points = { { path = value … } … }, id }; ids count up, so that a script's order is the rows' order.
+local check = require "tperf.base.check"
+
+local vary = {}
+
+local MOST <const> = 1 << 24 -- points of one set
+
+local variation, set = { __name = "tperf.vary" }, { __name = "tperf points" }
+local made = 0
+
+local function tag(object, metatable)
+  made = made + 1
+  object.id = made
+  return setmetatable(object, metatable)
+end
+
+function vary.is(value) return getmetatable(value) == variation end
+function vary.is_set(value) return getmetatable(value) == set end
+
+--- Values that an argument of tperf.sweep takes in turn.
+---@param given any[]  the values; `as` names the rows' column
+function vary.values(given)
+  if type(given) ~= "table" then check.fail("tperf.vary needs a list of values, got %s", check.show(given)) end
+  local as = given.as
+  if as ~= nil and (type(as) ~= "string" or as == "") then check.fail("tperf.vary: 'as' must be a name") end
+  local copy = {}
+  for key, value in pairs(given) do
+    if key ~= "as" then copy[key] = value end
+  end
+  local values, message = check.list(check.any(), { min = 1, max = MOST })(copy, "values")
+  if not values then check.fail("tperf.vary: %s", message) end
+  return tag({ values = values, as = as }, variation)
+end
+
+local function space(what, a, b, n, at)
+  local function number(value, name)
+    if type(value) ~= "number" or value - value ~= 0 then
+      check.fail("%s: %s must be a finite number, got %s", what, name, check.show(value))
+    end
+    return value
+  end
+  number(a, "the first value")
+  number(b, "the last value")
+  local count = math.type(n) ~= nil and math.tointeger(n)
+  if not count or count < 2 or count > MOST then
+    check.fail("%s: the number of values must be an integer from 2 to %d, got %s", what, MOST, check.show(n))
+  end
+  local values = { a }
+  for i = 2, count - 1 do values[i] = at((i - 1) / (count - 1)) end
+  values[count] = b
+  return vary.values(values)
+end
+
+--- n evenly spaced values from a to b, both included.
+---@param a number
+---@param b number
+---@param n integer
+function vary.linspace(a, b, n)
+  return space("tperf.linspace", a, b, n, function(t) return a + t * (b - a) end)
+end
+
+--- n values from a to b, each the same factor from the last.
+---@param a number
+---@param b number
+---@param n integer
+function vary.logspace(a, b, n)
+  if type(a) == "number" and type(b) == "number" and not (a > 0 and b > 0) then
+    check.fail("tperf.logspace: both ends must be above 0")
+  end
+  return space("tperf.logspace", a, b, n, function(t) return a ^ (1 - t) * b ^ t end)
+end
+
+-- The arguments of zip and grid as a list of { path, variation }, in the order in which the variations were made.
+local function axes_of(what, given)
+  if type(given) ~= "table" then check.fail("%s needs a table of arguments and values", what) end
+  local list = {}
+  for path, values in pairs(given) do
+    if type(path) ~= "string" or path == "" then check.fail("%s: %s names no argument", what, check.show(path)) end
+    list[#list + 1] = { path = path, values = values }
+  end
+  table.sort(list, function(a, b) return a.path < b.path end)
+  for _, axis in ipairs(list) do
+    if not vary.is(axis.values) then axis.values = vary.values(axis.values) end
+  end
+  table.sort(list, function(a, b)
+    if a.values.id ~= b.values.id then return a.values.id < b.values.id end
+    return a.path < b.path
+  end)
+  if #list == 0 then check.fail("%s has nothing to vary", what) end
+  return list
+end
+
+local function names_of(axes)
+  local names = {}
+  for _, axis in ipairs(axes) do names[axis.path] = axis.values.as end
+  return names
+end
+
+--- Arguments that vary together: the first values of all, the second values of all …
+---@param given table<string, any[]>
+function vary.zip(given)
+  local axes, points = axes_of("tperf.zip", given), {}
+  for _, axis in ipairs(axes) do
+    if #axis.values.values ~= #axes[1].values.values then
+      check.fail("tperf.zip: '%s' has %d values, '%s' %d", axes[1].path, #axes[1].values.values, axis.path,
+        #axis.values.values)
+    end
+    for i, value in ipairs(axis.values.values) do
+      points[i] = points[i] or {}
+      points[i][axis.path] = value
+    end
+  end
+  return tag({ points = points, names = names_of(axes) }, set)
+end
+
+--- All points of some sets, the first set outermost.
+---@param sets table[]
+---@return table[] points
+function vary.product(what, sets)
+  local points = { {} }
+  for _, one in ipairs(sets) do
+    if #points > MOST // #one.points then check.fail("%s: more than %d points", what, MOST) end
+    local longer = {}
+    for _, point in ipairs(points) do
+      for _, more in ipairs(one.points) do
+        local copy = {}
+        for path, value in pairs(point) do copy[path] = value end
+        for path, value in pairs(more) do
+          if copy[path] ~= nil then check.fail("%s: '%s' is varied twice", what, path) end
+          copy[path] = value
+        end
+        longer[#longer + 1] = copy
+      end
+    end
+    points = longer
+  end
+  return points
+end
+
+--- The set of one argument's values.
+function vary.set_of(path, values)
+  local points = {}
+  for i, value in ipairs(values.values) do points[i] = { [path] = value } end
+  return { points = points, names = { [path] = values.as }, id = values.id }
+end
+
+--- Every combination of the values of some arguments.
+---@param given table<string, any[]>
+function vary.grid(given)
+  local axes, sets = axes_of("tperf.grid", given), {}
+  for i, axis in ipairs(axes) do sets[i] = vary.set_of(axis.path, axis.values) end
+  return tag({ points = vary.product("tperf.grid", sets), names = names_of(axes) }, set)
+end
+
+local function plain_table(value, path)
+  if type(value) ~= "table" or next(value) == nil then
+    return nil, ("'%s' must be a table of arguments"):format(path)
+  end
+  return value
+end
+
+--- A plain list of points, each a table of arguments.
+function vary.list(what, given, id)
+  local points, message = check.list(plain_table, { min = 1, max = MOST })(given, "points")
+  if not points then check.fail("%s: %s", what, message) end
+  for i, point in ipairs(points) do
+    for path in pairs(point) do
+      if type(path) ~= "string" then check.fail("%s: point %d: %s names no argument", what, i, check.show(path)) end
+    end
+  end
+  return { points = points, names = {}, id = id }
+end
+
+return vary

@@ -1,0 +1,254 @@
+--- tperf.train: one training configuration, explained op by op.
+local axes = require "tperf.describe.strategy.axes"
+local check = require "tperf.base.check"
+local configuration = require "tperf.question.configuration"
+local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
+local offload = require "tperf.describe.arch.offload"
+local overlap = require "tperf.describe.overlap"
+local problem = require "tperf.question.problem"
+local recomputation = require "tperf.describe.arch.recompute"
+local refusal = require "tperf.base.refusal"
+local rules = require "tperf.describe.rules.shared"
+local search = require "tperf.question.search"
+local advice = require "tperf.question.search.advice"
+local straggling = require "tperf.question.goodput.straggling"
+local simulate = require "tperf.question.train.simulate"
+local strategy = require "tperf.describe.strategy"
+local sum = require "tperf.question.train.sum"
+local train_sizes = require "tperf.question.train.sizes"
+
+local train = {}
+
+local size = check.integer { min = 1, max = 1 << 31, default = 1 }
+local optional_size = check.integer { min = 1, max = 1 << 31, optional = true }
+
+-- Search's fields, with one value each.
+local schema_of = check.once(function(s)
+  local schema = problem.schema { s }
+  for _, name in ipairs(s.axis_names) do schema[name] = optional_size end
+  schema.micro_batch, schema.pp, schema.virtual_stages = size, size, optional_size
+  schema.gpus, schema.dp, schema.panels = optional_size, optional_size, optional_size
+  schema.schedule = check.string { default = "1f1b" }
+  schema.zero = check.integer { min = 0, max = 3, default = 1 }
+  schema.recompute = check.choice { recomputation.granularities, default = "none" }
+  schema.sequence_parallel = check.boolean { default = true }
+  for name, option in pairs(s.options) do schema[name] = check.choice { option.choices, optional = true } end
+  schema.simulate = simulate.options
+  schema.explain = check.boolean { default = false }
+  schema.configuration = check.any { optional = true }
+  schema.straggling = straggling.field
+  return schema
+end)
+
+-- That candidate, changed in place to have the fastest of these numbers of panels.
+local function fastest(question, s, network, found, panels)
+  local best, least
+  for _, number in ipairs(#panels > 1 and panels or {}) do
+    found.panels = number
+    local time = configuration.of(question, s, network, found).time
+    if not least or time < least then best, least = number, time end
+  end
+  found.panels = best or panels[1]
+  return found
+end
+
+-- Why no placement is left, as a search of nothing else says it.
+local function no_placement(o, s)
+  local request = { top = 1, infeasible = true }
+  for name, value in pairs(o) do request[name] = value end
+  for _, axis in ipairs(s.axes) do
+    if not axes.shows(axis, o[axis.name]) then request[axis.name] = nil end
+  end
+  request.simulate, request.explain, request.strategy = nil, nil, s
+  request.profile, request.software = nil, o.profile or "none"
+  refusal.raise("tperf.train: %s", search.run(request).reason)
+end
+
+-- The fastest placement, and number of panels, of what is left open.
+local function best_placement(t, panels)
+  local fast, s = {}, t.strategy
+  for i, name in ipairs(s.axis_names) do fast[i] = t.o.fast and t.o.fast[name] or 0 end
+  local found = search.place(t.problem, t.o, {
+    strategy = 1, variant = 1, network = t.network, micro_batch = t.o.micro_batch, panels = panels, fast = fast,
+  })
+  if not found then no_placement(t.o, s) end
+  return found.fast, found.panels
+end
+
+-- By how much it misses.
+local function why_too_big(c, question)
+  return "does not fit: the fullest GPU needs " .. advice.miss(c.memory.total, question)
+end
+
+local unread = {} -- configuration -> its reason so far, and what finds the advice
+
+local function read_reason(c)
+  local u = unread[c]
+  unread[c] = nil
+  setmetatable(c, nil)
+  c.reason = ("%s; %s"):format(u.reason, u.advice())
+  return c.reason
+end
+
+setmetatable(unread, { __mode = "k" })
+
+-- A configuration whose `reason` is found by more searches when somebody reads it.
+local READER <const> = {
+  __index = function(c, name) return name == "reason" and read_reason(c) or nil end,
+  __pairs = function(c)
+    read_reason(c)
+    return next, c, nil
+  end,
+}
+
+local function lacks_memory(c, o, s, question)
+  unread[c] = {
+    reason = why_too_big(c, question), advice = function() return advice.advice(o, { s }, question, search.least) end,
+  }
+  setmetatable(c, READER)
+end
+
+--- The same configuration with its reason in it, without advice, which many points at once are not worth.
+---@param c any  what train.run returned, or anything else
+function train.brief(c)
+  local u = unread[c]
+  if not u then return c end
+  unread[c] = nil
+  setmetatable(c, nil).reason = u.reason
+  return c
+end
+
+local function explain(c, t)
+  local p, network, found = t.problem, t.network, t.found
+  local question = p.questions[1]
+  local function ops(section)
+    return network:ops(section, question.system, p.rules, found.fast, found.panels, false, p.software)
+  end
+  local kinds = p.layouts[1].kinds
+  c.kinds = {}
+  for i, kind in ipairs(kinds) do c.kinds[i] = { key = kind.key, count = 0, ops = ops(i) } end
+  c.layers, c.first, c.last = c.kinds[1].ops, ops(#kinds + 1), ops(#kinds + 2)
+  recomputation.describe(c, p.variants[1], t.o)
+  offload.describe(c, p.variants[1], t.o)
+  if c.zero == 3 and not t.o.reshard_after_forward then c.reshard_after_forward = false end
+  c.sequence_parallel = t.o.sequence_parallel
+  axes.tell_options(c, t.strategy, t.o)
+  c.stages = configuration.stages(question, network, found)
+  for _, stage in ipairs(c.stages) do
+    for i, kind in ipairs(c.kinds) do kind.count = kind.count + stage.repeats * stage.kinds[i] end
+    stage.kinds = nil
+  end
+  local audit = configuration.audit(question, network, found)
+  c.exchanges, c.messages, c.least_time = audit.exchanges, audit.messages, audit.least
+  for i, exchange in ipairs(c.exchanges) do
+    exchange.section = kinds[i] and kinds[i].key or i == #kinds + 1 and "before the layers" or "after the layers"
+  end
+  c.update = {
+    bytes = audit.optimizer_bytes, time = c.breakdown.optimizer, bandwidth = audit.optimizer_part * audit.hbm,
+  }
+  return c, audit
+end
+
+-- What a configuration that a search found says of itself.
+local CHOSEN = {
+  "strategy", "global_batch", "pp", "dp", "micro_batch", "panels", "fast", "zero", "schedule", "virtual_stages",
+  "recompute", "recompute_modules", "recompute_method", "recompute_num_layers", "offload_layers",
+  "offload_modules", "offload_optimizer", "reshard_after_forward", "sequence_parallel", "precision",
+}
+
+-- The arguments with what they do not say taken from their `configuration`.
+local function with_configuration(given)
+  local c, merged = given.configuration, {}
+  if type(c) ~= "table" then check.fail("tperf.train: 'configuration' must be a table, got %s", check.show(c)) end
+  for _, name in ipairs(CHOSEN) do merged[name] = c[name] end
+  local s = strategy.of(given.strategy or c.strategy)
+  for _, name in ipairs(s.axis_names) do merged[name] = c[name] end
+  for name in pairs(s.options) do merged[name] = c[name] end
+  for _, name in ipairs(overlap.names) do merged[name] = c[name] end
+  if given.recompute ~= nil then -- how goes with what
+    merged.recompute_modules, merged.recompute_method, merged.recompute_num_layers = nil, nil, nil
+  end
+  for name, value in pairs(given) do merged[name] = value end
+  merged.configuration = nil
+  return merged
+end
+
+-- Everything that decides the answer: { o = checked arguments, strategy, problem, network, found }.
+local function prepare(given)
+  if type(given) == "table" and given.configuration ~= nil then given = with_configuration(given) end
+  local s = axes.asked(given)
+  problem.refuse_axes("tperf.train", given, { s })
+  local o = problem.arguments("tperf.train", given, schema_of(s))
+  problem.refuse_panels("tperf.train", o, { s })
+  local own, share = train_sizes.own(o, s, model(o.model), rules(o.rules))
+  train_sizes.complete(o, s, own)
+  local p = problem.of(o, { s })
+  train_sizes.check(o, s, p, own, share)
+  local question = p.questions[1]
+  local t = { o = o, strategy = s, problem = p, network = p.layouts[1].network(own, o.micro_batch, p.variants[1]) }
+  t.found = { sizes = { o.dp, o.pp, table.unpack(own) }, pipeline = 1, micro_batch = o.micro_batch, zero = o.zero }
+  t.found.fast = train_sizes.placement(o, s, own, question.system.network.fast.domain)
+  local panels = o.panels and { o.panels } or s.panels and s.panels(p.model, share, p.rules) or { 1 }
+  if t.found.fast then
+    fastest(question, s, t.network, t.found, panels)
+  else
+    t.found.fast, t.found.panels = best_placement(t, panels)
+  end
+  return t
+end
+
+--- The time of one configuration as a function of the software that runs it, for fits of software profiles.
+---@param given table  as for train.run
+---@return fun(terms: table): number seconds  of an iteration with these terms of a profile (runtime.terms)
+---@return tperf.configuration configuration
+---@return tperf.stage[] stages  what the devices of the pipeline hold
+function train.predictor(given)
+  local t = prepare(given)
+  local question = t.problem.questions[1]
+  return configuration.predictor(question, t.network, t.found),
+    configuration.of(question, t.strategy, t.network, t.found), configuration.stages(question, t.network, t.found)
+end
+
+--- The time and memory of one configuration.
+---@param given table  as for tperf.search, with one value each:
+---  strategy           the first that has the axes that are given
+---  model, system, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
+---  recompute_modules, recompute_method, recompute_num_layers, recompute_layers, offload_layers, offload_modules,
+---  offload_optimizer, precision, optimizer, weights, gradients, master, moments, loss, reserve, data_overlap,
+---  gradient_shard, reshard_after_forward, moe_dispatcher, overlap_tp, overlap_moe_a2a, delay_wgrad,
+---  overlap_grad_reduce, overlap_param_gather, overlap_param_gather_with_optimizer_step, bucket_size, peft, frozen,
+---  packing, objective, reference
+---  global_batch       samples per iteration
+---  tp, tp1, tp2, cp, ep, pp, micro_batch            1 unless given; etp as tp, shard all replicas
+---  dp, gpus           either follows from the other
+---  panels             of strategy summa; the fastest
+---  fast               GPUs of each axis in one fast domain, { tp =, dp =, pp = }; the fastest placement of what
+---                     is left open
+---  configuration      one that a search found: all that is not given is taken from it
+---  simulate           true, a schedule's name or a table (see tperf.simulate): the iteration pass by pass, too
+---  straggling         the standard deviation of a GPU's time, a part of it, such as 0.02, or { deviation, screened =
+---                     GPUs slower by that part do not run }: the step waits for the slowest. None: what the software's
+---                     runs had of it is in its profile
+---  explain            true: the whole sum, term by term, in `sum`
+---  software           the training stack that runs it (see tperf.software): its name, a file or a table ("typical");
+---                     "none" for the formulas alone, as rules without `typical_software` have it
+---@return tperf.configuration configuration
+---@return tperf.timeline? timeline  of the simulation
+function train.run(given)
+  local t = prepare(given)
+  local o, p = t.o, t.problem
+  local question = p.questions[1]
+  local c, audit = explain(configuration.of(question, t.strategy, t.network, t.found), t)
+  local closed, timeline = p.closed_forms[o.schedule] or c.pp == 1, nil
+  if o.simulate or not closed then
+    timeline = simulate.run(c, question, t.network, t.found, o.simulate or {})
+    configuration.retime(c, question, timeline, closed)
+    timeline.configuration = c
+  end
+  if o.straggling then configuration.straggle(c, question, straggling.of(c, o.straggling)) end
+  if o.explain then c.sum = sum(c, audit, closed) end
+  if not c.feasible then lacks_memory(c, o, t.strategy, question) end
+  return c, timeline
+end
+
+return train

@@ -1,0 +1,147 @@
+--- A configuration's iteration, simulated pass by pass in a pipeline schedule: every pass takes what the core's prices
+-- say (src/plan/iteration.c), as in the closed form. What that does not see: stages that differ, replicas that wait for
+-- each other while the pipeline fills and drains, weight gradients that fill bubbles.
+local check = require "tperf.base.check"
+local configuration = require "tperf.question.configuration"
+local refusal = require "tperf.base.refusal"
+local schedule = require "tperf.describe.schedule"
+
+local simulate = {}
+
+local OPTIONS = {
+  schedule = check.string { optional = true },
+  stages = check.integer { min = 1, optional = true },
+  group_size = check.integer { min = 1, optional = true },
+  memory_limit = check.number { min = 0, unit = "bytes", optional = true },
+  rules = check.string { optional = true },
+}
+
+--- What `simulate` may be: true, the name of a schedule, or a table:
+--   schedule      its name; the configuration's
+--   stages        several per GPU where the schedule takes them; layers are dealt out as evenly as they divide
+--   group_size, memory_limit (of activations, in bytes), rules   as for tperf.schedule
+function simulate.options(value, path)
+  if value == nil or value == false then return nil end
+  if value == true then value = {} end
+  if type(value) == "string" then value = { schedule = value } end
+  return check.record_of(OPTIONS)(value, path)
+end
+
+-- The configuration's own stages where the schedule is its own, or has no number of its own and could take them.
+local function stages_of(c, definition, o)
+  if o.stages then return o.stages end
+  if not o.schedule or o.schedule == c.schedule then return c.pp * c.virtual_stages end
+  return schedule.default_stages(definition, c.pp)
+end
+
+-- From 0 until the last device has reduced its gradients.
+local function iteration_time(t, after, optimizer)
+  local last = 0.0
+  for device = 1, t.devices do
+    local stop = 0.0
+    for _, op in t:queue(device) do stop = op.stop end
+    last = math.max(last, stop + after[device])
+  end
+  return last + optimizer
+end
+
+-- What each device holds at all times: a list of tperf.memory without what comes and goes.
+local function kept_by(stages)
+  local list = {}
+  for _, stage in ipairs(stages) do
+    local m = stage.memory
+    for _ = 1, stage.repeats do
+      list[#list + 1] = {
+        weights = m.weights, gradients = m.gradients, optimizer = m.optimizer, buffers = m.buffers,
+        total = m.weights + m.gradients + m.optimizer + m.buffers,
+      }
+    end
+  end
+  return list
+end
+
+-- The micro-batches of each stage whose activations a device holds while the pass at a place of its queue runs.
+local function held_at(t, device, place)
+  local held = {}
+  for i, op in t:queue(device) do
+    if op.type == "forward" and (i <= place or i == place + 1 and op.overlapped == "backward") then
+      held[op.stage] = (held[op.stage] or 0) + 1
+    elseif i < place and t.memory_change[op.type][op.stage] < 0 then
+      held[op.stage] = held[op.stage] - 1
+    end
+    if i > place then break end
+  end
+  local list = {}
+  for stage, count in pairs(held) do
+    if count > 0 then list[#list + 1] = { stage = stage, microbatches = count } end
+  end
+  table.sort(list, function(a, b) return a.stage < b.stage end)
+  return list
+end
+
+-- The moment at which the fullest device is fullest, and what lives then.
+local function peak_of(t)
+  local device, most = 1, -1.0
+  for d = 1, t.devices do
+    local total = t.kept[d].total + t.fullest[d]
+    if total > most then device, most = d, total end
+  end
+  local place = t.fullest_at[device]
+  local first, second
+  for i, op in t:queue(device) do
+    if i == place then first = op end
+    if i == place + 1 and first.overlapped then second = op end
+    if i > place then break end
+  end
+  local passing = math.max(t:passing_of(first), second and t:passing_of(second) or 0.0)
+  local kept = t.kept[device]
+  return {
+    device = device, time = first.start, total = most,
+    moment = {
+      pass = second and "overlapped" or first.type, stage = first.stage, microbatch = first.microbatch,
+      start = first.start, stop = first.stop,
+      backward = second and { stage = second.stage, microbatch = second.microbatch },
+    },
+    alive = {
+      weights = kept.weights, gradients = kept.gradients, optimizer = kept.optimizer, buffers = kept.buffers,
+      activations = t.fullest[device] - passing, passing = passing,
+    },
+    held = held_at(t, device, place),
+  }
+end
+
+--- Simulates a configuration of tperf.train.
+---@param c table         the configuration
+---@param question table  as problem.of makes them
+---@param network userdata
+---@param found table     as configuration.of takes it
+---@param o table         simulate.options
+---@return table timeline in seconds and bytes; with iteration_time, which adds waiting for replicas and the optimizer,
+---  the tasks of every pass, and peak: the moment at which the fullest GPU is fullest
+function simulate.run(c, question, network, found, o)
+  -- One stage runs one pass after the other, unless they overlap for the exchanges with experts.
+  local name = o.schedule or c.pp > 1 and c.schedule or question.training.hide_experts and "1f1b_overlap" or "1f1b"
+  local definition = schedule.get(name)
+  local stages = stages_of(c, definition, o)
+  if stages > question.model.layers + (stages > 2 and 2 or 0) then -- the ends may be all that a stage holds
+    refusal.raise("tperf.train: %d stages are more than the model's %d layers", stages, question.model.layers)
+  end
+  local passes = configuration.passes(question, network, found, stages)
+  local t = schedule.simulate {
+    schedule = name, devices = c.pp, stages = stages, microbatches = c.microbatches, group_size = o.group_size,
+    times = {
+      forward = passes.forward, backward_input = passes.backward_input, backward_weight = passes.backward_weight,
+      overlapped = passes.overlapped,
+    },
+    memory = { forward = passes.memory }, memory_limit = o.memory_limit, rules = o.rules, p2p = 0,
+    passing = { forward = passes.passing_forward, backward = passes.passing_backward }, ready = passes.ready,
+  }
+  t.units = { time = "s", memory = "bytes" }
+  t.iteration_time = iteration_time(t, passes.after, c.breakdown.optimizer)
+  t.kept = kept_by(c.stages)
+  t.peak = peak_of(t)
+  t.step = function() return configuration.tasks(question, network, found, stages) end
+  return t
+end
+
+return simulate

@@ -1,0 +1,143 @@
+--- The sizes of one configuration: completed, and refused where one does not divide another.
+local stated = require "tperf.describe.model.stated"
+local axes = require "tperf.describe.strategy.axes"
+local nearest = require "tperf.base.nearest"
+local pipelines = require "tperf.question.search.pipelines"
+local refusal = require "tperf.base.refusal"
+local space = require "tperf.question.search.space"
+local strategy = require "tperf.describe.strategy"
+
+local train_sizes = {}
+
+local function divide(whole, part, what, whole_name)
+  if whole % part ~= 0 then
+    refusal.raise("tperf.train: %s = %d does not divide %s of %d; %s", what, part, whole_name, whole,
+      nearest.divisors(whole, part))
+  end
+  return whole // part
+end
+
+--- The sizes of the strategy's axes, those left open at what they are by default.
+function train_sizes.own(o, s, m, set)
+  local given = { sequence_parallel = o.sequence_parallel }
+  for name in pairs(s.options) do given[name] = o[name] end
+  local own, share = {}, strategy.share(s, m, o.micro_batch, {}, set, given)
+  for i, axis in ipairs(s.axes) do
+    if o[axis.name] == nil then o[axis.name] = axes.default(axis, m, share, set) end
+    own[i], share[axis.name] = o[axis.name], o[axis.name]
+  end
+  return own, share
+end
+
+--- gpus and dp follow from each other; dp is at least as many as share experts.
+function train_sizes.complete(o, s, own)
+  local product = s.grid:gpus(own)
+  if not product or o.pp > (1 << 31) // product then refusal.raise("tperf.train: more than 2^31 GPUs") end
+  product = product * o.pp
+  if not o.dp then
+    o.dp = o.gpus and divide(o.gpus, product, "the product of all axes but dp", "'gpus'") or 1
+  end
+  if o.dp > (1 << 31) // product then refusal.raise("tperf.train: more than 2^31 GPUs") end
+  if o.gpus and o.gpus ~= product * o.dp then
+    refusal.raise("tperf.train: 'gpus' is %d, but the axes multiply to %d", o.gpus, product * o.dp)
+  end
+  o.gpus = product * o.dp
+end
+
+-- "tp x cp": what cuts the sequence, for messages.
+local function sharding(o, s)
+  local names = {}
+  for _, axis in ipairs(s.axes) do
+    if not axis.folds and o[axis.name] > 1 then names[#names + 1] = axis.name end
+  end
+  return #names > 1 and "the number of shards of the sequence (" .. table.concat(names, ", ") .. ")" or names[1]
+end
+
+-- Refuses axes that do not divide those that they fold over.
+local function check_folds(o, s, own)
+  for i, axis in ipairs(s.axes) do
+    if o.zero == 0 and own[i] > 0 and axis.cuts[1] == "state" then
+      refusal.raise("tperf.train: '%s' = %d wants a ZeRO stage from 1 on, which shards something", axis.name, own[i])
+    end
+  end
+  if s.grid:folds(own, o.dp) then return end
+  for i, axis in ipairs(s.axes) do
+    local over, folded, names = 1, 1, {}
+    for _, name in ipairs(axis.folds or {}) do
+      over, names[#names + 1] = over * o[name], name
+    end
+    for j = 1, i do
+      if axis.folds and s.axes[j].folds and s.axes[j].cuts[1] == axis.cuts[1] then folded = folded * own[j] end
+    end
+    if axis.folds and own[i] > 0 and over % folded ~= 0 then
+      local rest = folded // own[i]
+      refusal.raise("tperf.train: %s = %d%s does not divide %s = %d; %s", axis.name, own[i],
+        rest > 1 and (" (x %d of the axes before it)"):format(rest) or "", table.concat(names, " x "), over,
+        nearest.divisors(math.max(over // rest, 1), own[i]))
+    end
+  end
+end
+
+--- Refuses sizes that do not divide what they cut.
+function train_sizes.check(o, s, p, own, share)
+  if o.pp > p.model.layers then
+    refusal.raise("tperf.train: pp = %d is more than the model's %d layers", o.pp, p.model.layers)
+  end
+  if #p.pps == 0 then
+    refusal.raise("tperf.train: pp = %d does not divide the model's %d layers, as the rules '%s' demand; %s", o.pp,
+      p.model.layers, p.rules.name, nearest.divisors(p.model.layers, o.pp))
+  end
+  local ways = s.grid:batch(own)
+  local replica = divide(o.global_batch, o.dp * ways, ways > 1 and "the number of replicas" or "dp", "'global_batch'")
+  divide(replica, o.micro_batch, "micro_batch", "the global batch of one replica,")
+  if #p.pipeline_list == 0 and p.dealt then
+    refusal.raise("tperf.train: the layers cannot be dealt out to %d x %d stages as asked: give pp and virtual_stages "
+      .. "that go with %s", o.pp, o.virtual_stages or 1, p.dealt)
+  elseif #p.pipeline_list == 0 then
+    refusal.raise("tperf.train: %s", pipelines.why_none(o.schedule, o.pp, o.virtual_stages, p.model.layers))
+  end
+  for _, axis in ipairs(s.axes) do
+    local admitted, reason = axis.admits(p.model, share, p.rules)
+    if not admitted then
+      refusal.raise("tperf.train: %s = %d %s; %s", axis.name, o[axis.name], reason or "is not admitted",
+        space.nearest_sizes(axis, p.model, share, p.rules))
+    end
+  end
+  check_folds(o, s, own)
+  local shards = s.sequence_shards(share)
+  if not p.rules.shards_divide_sequence then
+    divide(o.micro_batch * p.model.seq, shards, sharding(o, s), "the tokens of a micro-batch,")
+    return
+  end
+  for _, seq in ipairs(stated.sequences(p.model)) do
+    divide(seq, shards, sharding(o, s), "the tokens of a micro-batch,")
+  end
+end
+
+--- The placement when all of it is given, checked; nil otherwise.
+function train_sizes.placement(o, s, own, domain)
+  local given, used, fast = o.fast or {}, 1, { 0, 0 }
+  for name, part in pairs(given) do divide(o[name], part, "fast." .. name, name) end
+  local function take(part)
+    if part > domain // used then
+      refusal.raise("tperf.train: the placement takes more GPUs than the %d of a fast domain", domain)
+    end
+    used = used * part
+  end
+  if not (given.dp and given.pp) then return nil end
+  fast[1], fast[2] = given.dp, given.pp
+  for i, axis in ipairs(s.axes) do
+    if not axis.folds and not given[axis.name] then return nil end
+    fast[2 + i] = given[axis.name] or 1
+    if not axis.folds then take(fast[2 + i]) end
+  end
+  take(fast[1])
+  take(fast[2])
+  local whole = s.grid:fold(own, fast)
+  for i, axis in ipairs(s.axes) do
+    if axis.folds and given[axis.name] then whole[2 + i] = given[axis.name] end
+  end
+  return whole
+end
+
+return train_sizes

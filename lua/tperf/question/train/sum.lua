@@ -1,0 +1,165 @@
+--- The time of a configuration as a sum: every term a formula with its numbers, which add up to the answer.
+local units = require "tperf.base.units"
+
+local function seconds(value) return units.format(value, "s") end
+local function bytes(value) return units.format(value, "bytes") end
+
+-- "all_gather of 128 MiB among 8 GPUs (8 in a domain, switch) 0.37 ms".
+local function collective(comm)
+  return ("%s of %s among %d GPUs (%d in a domain, %s) %s%s"):format(comm.kind, bytes(comm.bytes), comm.gpus, comm.fast,
+    comm.algorithm, seconds(comm.time), comm.beside and " beside its kernel" or "")
+end
+
+local function collectives(comms)
+  local list = {}
+  for i, comm in ipairs(comms) do list[i] = collective(comm) end
+  return #list > 0 and table.concat(list, ", ") or "none"
+end
+
+-- The kernels of an op and its collectives, of both passes.
+local function add_op(add, c, what, op, layers)
+  local times, forward, backward = c.microbatches * layers, op.forward, op.backward
+  local comm = forward.comm_time + backward.comm_time
+  add(("%s: %s %s"):format(what, op.block, op.name), times * (forward.time + backward.time - comm),
+    "%d micro-batches x %d x (forward: compute %s + memory %s; backward: compute %s + memory %s)", c.microbatches,
+    layers, seconds(forward.compute_time), seconds(forward.exposed_memory_time), seconds(backward.compute_time),
+    seconds(backward.exposed_memory_time))
+  if #forward.comms + #backward.comms == 0 then return end
+  add(("%s: %s %s, collectives"):format(what, op.block, op.name), times * comm,
+    "%d micro-batches x %d x (forward %s: %s; backward %s: %s)", c.microbatches, layers, seconds(forward.comm_time),
+    collectives(forward.comms), seconds(backward.comm_time), collectives(backward.comms))
+end
+
+-- The collectives of an exchange that gather weights, or reduce gradients and, under ZeRO 3, gather again.
+local function exchanged(audit, exchange, gathers)
+  local list = {}
+  for _, comm in ipairs(exchange.comms) do
+    if (comm.what == "gather weights") == gathers or not gathers and audit.gathers_again then list[#list + 1] = comm end
+  end
+  return collectives(list)
+end
+
+-- What the stage that waits longest waits for: of each layer's exchange what its pass does not hide, and all of the one
+-- that nothing hides.
+local function add_exchanges(add, c, audit)
+  local stage = audit.waiting
+  if not stage then return end
+  local sides = { { "gather", "gather weights", audit.gathers_each },
+    { "reduce", "reduce gradients", audit.reduces_each } }
+  for _, side in ipairs(sides) do
+    local name, what, each = table.unpack(side)
+    local late, hidden = name .. "_late", name .. "_hidden"
+    local times = each and ("%d micro-batches"):format(c.microbatches)
+      or c.virtual_stages > 1 and ("1 of %d chunks"):format(c.virtual_stages) or "once"
+    local factor = each and c.microbatches or 1 / c.virtual_stages
+    for i, exchange in ipairs(audit.exchanges) do
+      if stage[i] > 0 and exchange[late] + exchange[hidden] > 0 then
+        add(("%s: %s"):format(what, c.exchanges[i].section), factor * stage[i] * exchange[late],
+          "%s x %d x (%s - %s beside the pass)", times, stage[i], exchanged(audit, exchange, name == "gather"),
+          seconds(exchange[hidden]))
+      end
+    end
+    local leading, first = audit.exchanges[stage.leading][hidden], stage["first_" .. name]
+    if first > 0 then
+      local whose = first == leading and "layer" or "bucket"
+      add(("%s of the first %s"):format(what, whose), first,
+        "what of its exchange a pass would hide: there is none beside it")
+    end
+  end
+  for i, exchange in ipairs(audit.exchanges) do
+    if stage[i] > 0 and exchange.update then
+      add("gather updates: " .. c.exchanges[i].section, stage[i] * exchange.update, "%d x %s: Newton-Schulz iterations "
+        .. "want whole matrices", stage[i], seconds(exchange.update))
+    end
+  end
+end
+
+local function add_host(add, c, audit)
+  local forward, backward = audit.host * audit.launches_forward, audit.host * audit.launches_backward
+  add("waiting for launches", c.breakdown.host, "%d micro-batches x (what forward %s and backward %s are longer than "
+    .. "their kernels: %s x %d and %d launches)", c.microbatches, seconds(forward), seconds(backward),
+    seconds(audit.host), audit.launches_forward, audit.launches_backward)
+end
+
+local function add_pipeline(add, c, audit, closed)
+  local others, busiest = audit.others, audit.busiest
+  if audit.hidden ~= 0 then
+    add("hidden by overlapped passes", -audit.hidden,
+      "%d pairs x (forward %s + backward %s - both at once %s) / %d chunks", audit.pairs, seconds(busiest.forward),
+      seconds(busiest.backward), seconds(busiest.pair), c.virtual_stages)
+  end
+  if not closed then
+    add("pipeline bubble", c.breakdown.bubble, "what no other part of the simulated time takes")
+  else
+    add("pipeline bubble", c.breakdown.bubble, "%.4g x (forward %s + waits %s + hops %s) + %.4g x (backward %s + waits "
+      .. "%s + hops %s) + %.4g x weight gradients %s, of the other stages on average", audit.bubble_forward,
+      seconds(others.forward), seconds(audit.each_forward), seconds(audit.hop), audit.bubble_backward,
+      seconds(others.backward), seconds(audit.each_backward), seconds(audit.hop), audit.bubble_weight_grad,
+      seconds(others.weight_grad))
+  end
+  local links = {}
+  for i, message in ipairs(audit.messages) do
+    links[i] = ("%d links, each %s of %s, %s"):format(message.links, message.kind, bytes(message.bytes),
+      seconds(message.time))
+  end
+  add("messages between stages", c.breakdown.pipeline_comm, "2 x %d micro-batches x %d chunks x hop %s (average of %s)",
+    c.microbatches, c.virtual_stages, seconds(audit.messages.time),
+    #links > 0 and table.concat(links, "; ") or "no links")
+end
+
+local function add_offload(add, c)
+  if not c.breakdown.offload then return end
+  add("copies to and from the host", c.breakdown.offload,
+    "what the copies of activations take beyond the layers that they run beside, %d micro-batches", c.microbatches)
+end
+
+local function add_optimizer(add, c, audit)
+  local host, here = audit.host_update, c.breakdown.optimizer
+  if host then
+    here = here - (host.out + host.update + host.back)
+    add("the optimizer's step on the host", host.out + host.update + host.back,
+      "gradients of %s out %s + %s read and written in its memory %s + weights of %s back %s", bytes(host.bytes_out),
+      seconds(host.out), bytes(host.bytes_updated), seconds(host.update), bytes(host.bytes_in), seconds(host.back))
+  end
+  if audit.update then
+    here = here - audit.update.time
+    add("Newton-Schulz iterations", audit.update.time, "%s on the GPU that has most of them",
+      units.format(audit.update.flops, "FLOP"))
+  end
+  if audit.optimizer_part == 0 then return end
+  add("the optimizer's step", here, "%s read and written / (%.3g x %s/s)",
+    bytes(audit.optimizer_bytes), audit.optimizer_part, bytes(audit.hbm))
+end
+
+--- The terms of a configuration's time, see docs/model.md section 6.1.
+---@param c table      a configuration of tperf.train, with its exchanges
+---@param audit table  what its parts are made of, as network:audit gives it
+---@param closed boolean  its schedule has a closed form
+---@return table[] terms  { term =, formula =, seconds = }; the last is the whole
+return function(c, audit, closed)
+  local terms = {}
+  local function add(term, value, format, ...)
+    terms[#terms + 1] = { term = term, formula = format:format(...), seconds = value }
+  end
+  local layers, kinds = audit.layers, #c.kinds
+  local function add_ops(what, ops, section)
+    if layers[section] == 0 then return end
+    for _, op in ipairs(ops) do add_op(add, c, what, op, layers[section]) end
+  end
+  for i, kind in ipairs(c.kinds) do add_ops(kind.key, kind.ops, i) end
+  add_ops("before the layers", c.first, kinds + 1)
+  add_ops("after the layers", c.last, kinds + 2)
+  add_host(add, c, audit)
+  add_offload(add, c)
+  add_pipeline(add, c, audit, closed)
+  add_exchanges(add, c, audit)
+  add_optimizer(add, c, audit)
+  if c.straggling then
+    add("the slowest GPU", c.straggling.seconds, "%.3g of a GPU's computing is the standard deviation; the slowest of "
+      .. "%d takes %.4g times the mean", c.straggling.deviation, c.gpus, c.straggling.slowest)
+  end
+  local whole = 0
+  for _, term in ipairs(terms) do whole = whole + term.seconds end
+  add("an iteration", whole, "the sum of the above")
+  return terms
+end

@@ -1,0 +1,104 @@
+--- How a configuration cuts its work, in a few words.
+local axes = require "tperf.describe.strategy.axes"
+local recomputation = require "tperf.describe.arch.recompute"
+local save = require "tperf.output.save"
+local strategy = require "tperf.describe.strategy"
+
+local layout = {}
+
+local function axes_of(c)
+  local names, folded = {}, {}
+  for i, axis in ipairs(c.strategy and strategy.of(c.strategy).axes or {}) do
+    names[i], folded[axis.name] = axis.name, axis.folds ~= nil
+  end
+  names[#names + 1] = "pp"
+  names[#names + 1] = "dp"
+  return names, folded
+end
+
+local function list(c, values)
+  local parts = {}
+  local names, folded = axes_of(c)
+  for _, name in ipairs(names) do
+    if values[name] and (values[name] > 1 or not folded[name]) then
+      parts[#parts + 1] = ("%s %d"):format(name, values[name])
+    end
+  end
+  return table.concat(parts, ", ")
+end
+
+--- The GPUs along each axis, and what else is unusual: "tp 8, pp 16, dp 4, 2 chunks, full recomputation". For a row
+--- without a configuration, why there is none, in few words.
+---@param c table  a configuration, or a row of a sweep
+---@return string? text
+function layout.sizes(c)
+  if not c.pp then return c.reason and c.reason:match "^[^:;]*" end
+  local text = list(c, c)
+  if c.schedule and c.schedule ~= "1f1b" and c.schedule ~= "interleaved_1f1b" then text = text .. ", " .. c.schedule end
+  if c.virtual_stages and c.virtual_stages > 1 then text = ("%s, %d chunks"):format(text, c.virtual_stages) end
+  if c.recompute and c.recompute ~= "none" then text = ("%s, %s recomputation"):format(text, recomputation.words(c)) end
+  return text
+end
+
+--- How many of them share a fast domain: "tp 8, pp 1, dp 1".
+---@param c table
+---@return string? text
+function layout.placement(c)
+  return c.fast and list(c, c.fast) or nil
+end
+
+--- Which software the times of configurations are about, for titles: "software typical"; "" where there are none.
+---@param rows table[]  configurations, rows of a sweep, or any that have `software`
+---@return string text
+function layout.software(rows)
+  local names, seen = {}, {}
+  for _, row in ipairs(rows) do
+    if row.software and not seen[row.software] then
+      seen[row.software] = true
+      names[#names + 1] = row.software
+    end
+  end
+  return #names > 0 and "software " .. table.concat(names, ", ") or ""
+end
+
+-- What configurations have behind the sizes of their axes.
+local KNOBS <const> = { "micro_batch", "microbatches", "panels", "schedule", "virtual_stages", "recompute",
+  "recompute_method", "recompute_num_layers", "overlap_moe_a2a", "delay_wgrad", "zero" }
+local FIGURES <const> = {
+  "time", "interval.low", "interval.high", "time_without_waste", "throughput", "tokens_per_second", "mfu",
+  "mfu_all_pairs", "flops_per_gpu", "memory.total", "memory.weights",
+  "memory.gradients", "memory.optimizer", "memory.activations", "breakdown.compute", "breakdown.memory",
+  "breakdown.tensor_comm", "breakdown.expert_comm", "breakdown.data_comm", "breakdown.pipeline_comm",
+  "breakdown.bubble", "reason", "software",
+}
+local OF_SOFTWARE <const> = { software = true, time_without_waste = true } -- columns that the formulas alone need not
+
+-- All that configurations have, whatever their strategy.
+local function fields()
+  local all, names = { "strategy" }, axes.names()
+  for _, entry in ipairs(axes.every()) do all[#all + 1] = entry.name end
+  all[#all + 1], all[#all + 2] = "pp", "dp"
+  table.move(KNOBS, 1, #KNOBS, #all + 1, all)
+  for _, name in ipairs(names) do all[#all + 1] = "fast." .. name end
+  return table.move(FIGURES, 1, #FIGURES, #all + 1, all)
+end
+
+--- Columns for rows with configurations in them: the ones named, then all that configurations have, as far as some row
+--- has a value.
+---@param rows table[]
+---@param first (string|tperf.Column)[]
+---@return (string|tperf.Column)[]
+function layout.columns(rows, first)
+  local wanted, seen, run = {}, {}, false
+  for _, row in ipairs(rows) do run = run or (row.software or "none") ~= "none" end
+  for i, column in ipairs(first) do
+    wanted[i] = column
+    seen[column] = true
+  end
+  for _, name in ipairs(fields()) do
+    if not seen[name] and (run or not OF_SOFTWARE[name]) then wanted[#wanted + 1] = name end
+  end
+  return save.present(rows, wanted)
+end
+
+return layout

@@ -1,0 +1,192 @@
+--- A timeline as a self-contained SVG picture: a row per device, a time axis, a legend, and what each device holds in
+-- memory over time; of a model's timeline also a thin row for each of the device's resources, with its tasks. Every
+-- pass and every task has a tooltip.
+local check = require "tperf.base.check"
+local costs = require "tperf.describe.schedule.costs"
+local palette = require "tperf.timeline.picture.palette"
+local task_lists = require "tperf.timeline.tasks"
+local task_rows = require "tperf.timeline.picture.svg_tasks"
+
+local LEFT, GAP = 84, 4 -- pixels
+local MEMORY_ROW = 26
+local THIN = 3 -- pixels; narrower passes have no outline, which would hide them
+local MOST_PASSES = 100000 -- browsers choke on more
+
+local OPTIONS = {
+  width = check.integer { min = 320, max = 100000, default = 1280 },
+  title = check.string { optional = true },
+  from = check.number { min = 0, default = 0 },
+  to = check.number { above = 0, optional = true },
+  memory = check.boolean { default = true },
+  tasks = check.boolean { optional = true },
+}
+
+local ENTITIES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }
+local function escape(text) return (text:gsub('[&<>"]', ENTITIES):gsub("%c", " ")) end
+
+local function pixels(x) return (("%.2f"):format(x):gsub("%.?0+$", "")) end
+local function short(x) return ("%.6g"):format(x) end
+
+local STYLE = [[
+text { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; font-size: 12px;
+  fill: #1b1f24; }
+.title { font-size: 16px; font-weight: 600; } .soft { fill: #59636e; } .right { text-anchor: end; }
+.mid { text-anchor: middle; } .small { font-size: 10px; }
+.row { fill: #f0f2f4; } .grid { stroke: #d9dee3; } .axis { stroke: #59636e; } .p { stroke: #fff; stroke-width: .6; }
+.held { fill: #c9d3de; stroke: #41566b; stroke-width: 1; } .limit { stroke: #41566b; stroke-dasharray: 2 3; }
+]]
+
+local picture = {}
+picture.__index = picture
+
+function picture:put(format, ...)
+  self[#self + 1] = select("#", ...) > 0 and format:format(...) or format
+end
+
+function picture:x(time)
+  return LEFT + (time - self.from) / (self.to - self.from) * (self.width - LEFT - self.right)
+end
+
+local function describe(op)
+  return ("%s of micro-batch %d, stage %d: %s to %s"):format(palette.name[op.type], op.microbatch, op.stage,
+    short(op.start), short(op.stop))
+end
+
+-- A pass, or one half of an overlapped pair: forward above, backward below.
+function picture:pass(d, op, y)
+  local left, right = self:x(math.max(op.start, self.from)), self:x(math.min(op.stop, self.to))
+  local height, top = self.row, y
+  if op.overlapped then
+    height = self.row / 2
+    if op.overlapped == "backward" then top = y + height end
+  end
+  local class = palette.letter[op.type] .. palette.shade(op.type, palette.chunk(self.timeline, d, op.stage))
+  self:put('<g><title>device %d: %s%s</title><rect class="%s%s" x="%s" y="%s" width="%s" height="%s"/>', d,
+    describe(op), op.overlapped and ", overlapped" or "", right - left > THIN and "p " or "", class,
+    pixels(left), pixels(top), pixels(right - left), pixels(height))
+  local size, label = height < 20 and 10 or 12, tostring(op.microbatch)
+  if right - left >= #label * size * 0.6 + 3 and height > size then
+    self:put('<text class="mid%s t%s" x="%s" y="%s">%s</text>', size == 10 and " small" or "", class,
+      pixels((left + right) / 2), pixels(top + height / 2 + size * 0.36), label)
+  end
+  self:put "</g>\n"
+end
+
+function picture:axis(top, bottom)
+  for _, tick in ipairs(palette.ticks(self.from, self.to, (self.width - LEFT - self.right) / 90)) do
+    local x = pixels(self:x(tick))
+    self:put('<line class="grid" x1="%s" x2="%s" y1="%d" y2="%d"/>', x, x, top, bottom)
+    self:put('<text class="mid soft" x="%s" y="%d">%s</text>\n', x, bottom + 16, short(tick))
+  end
+end
+
+function picture:memory_row(d, y, scale)
+  local points, level = {}, 0
+  local base = y + MEMORY_ROW - GAP
+  local function point(time, memory)
+    points[#points + 1] = pixels(self:x(time)) .. "," .. pixels(base - memory / scale * (MEMORY_ROW - GAP))
+  end
+  point(self.from, 0)
+  for _, step in ipairs(self.timeline:memory(d)) do
+    local time = math.min(math.max(step.time, self.from), self.to)
+    point(time, level)
+    level = step.memory
+    point(time, level)
+  end
+  point(self.to, level)
+  point(self.to, 0)
+  self:put('<g><title>device %d: %s</title><polygon class="held" points="%s"/></g>', d, self.peaks[d],
+    table.concat(points, " "))
+  self:put('<text class="right soft" x="%d" y="%s">Device %d</text>', LEFT - 8, pixels(base - 4), d)
+  self:put('<text class="soft" x="%d" y="%s">%s</text>\n', self.width - self.right + 8, pixels(base - 4),
+    self.peaks[d])
+end
+
+function picture:legend(y)
+  local x = LEFT
+  local function add(class, label)
+    local width = 24 + #label * 6.6 + 18
+    if x + width > self.width - self.right and x > LEFT then x, y = LEFT, y + 20 end
+    self:put('<rect class="%s" x="%s" y="%d" width="18" height="12"/>', class, pixels(x), y - 10)
+    self:put('<text class="soft" x="%s" y="%d">%s</text>\n', pixels(x + 24), y, label)
+    x = x + width
+  end
+  for _, entry in ipairs(palette.legend(self.timeline)) do
+    add(("p %s%d"):format(palette.letter[entry.pass], entry.shade), entry.label)
+  end
+  if self.kinds[1] then x, y = LEFT, y + 20 end
+  for _, kind in ipairs(self.kinds) do add("k" .. palette.task[kind], kind) end
+  return y
+end
+
+local function passes_in(t, from, to)
+  local count = 0
+  for d = 1, t.devices do
+    for _, op in t:queue(d) do
+      if op.stop > from and op.start < to then count = count + 1 end
+    end
+  end
+  return count
+end
+
+--- The picture's text.
+---@param t table         the timeline
+---@param options? table  width (pixels), title, from, to (the part of the time to show), memory = false (leave out),
+--- tasks = false (passes alone)
+---@return string
+return function(t, options)
+  local o = check.record("timeline:svg", options or {}, OPTIONS)
+  local with_tasks = o.tasks or o.tasks == nil and t.step ~= nil
+  local resources, kinds = {}, {}
+  if with_tasks then resources, kinds = task_lists.used(t) end
+  local to = o.to or with_tasks and t.iteration_time or t.makespan
+  if to <= o.from then
+    check.fail("timeline:svg: there is nothing between 'from' = %s and the end, %s", short(o.from), short(to))
+  end
+  local right, peaks = t:peaks()
+  local function new() return setmetatable({ timeline = t, from = o.from, to = to, width = o.width, right = right,
+    peaks = peaks, row = t.devices > 16 and 16 or 30, left = LEFT, resources = resources, kinds = kinds }, picture) end
+  local count = passes_in(t, o.from, to)
+  if count > MOST_PASSES then
+    check.fail("timeline:svg: a picture of %d passes is too large to open (at most %d): show a part of the time with "
+      .. "'from' and 'to', or fewer micro-batches", count, MOST_PASSES)
+  end
+  local self, body = new(), new()
+  body:put('<text class="title" x="%d" y="28">%s</text>\n', LEFT, escape(o.title or t.schedule))
+  body:put('<text class="soft" x="%d" y="48">%d devices, %d stages, %d micro-batches · %s %s · bubble %.1f %%'
+    .. '</text>\n', LEFT, t.devices, t.stages, t.microbatches, t.iteration_time and "iteration" or "makespan",
+    t:show(t.iteration_time or t.makespan, "time"), 100 * t.bubble_rate)
+  local top = body:legend(72) + 16
+  local band = body.row + GAP + #resources * task_rows.HEIGHT -- of a device
+  local bottom = top + t.devices * band
+  for d = 1, t.devices do
+    local y = top + (d - 1) * band
+    body:put('<text class="right" x="%d" y="%d">Device %d</text>', LEFT - 8, y + body.row // 2 + 4, d)
+    body:put('<rect class="row" x="%d" y="%d" width="%d" height="%d"/>\n', LEFT, y, o.width - LEFT - right, body.row)
+  end
+  body:axis(top, bottom)
+  for d = 1, t.devices do
+    local y = top + (d - 1) * band
+    for _, op in t:queue(d) do
+      if op.stop > o.from and op.start < to then body:pass(d, op, y) end
+    end
+    if with_tasks then task_rows.draw(body, d, y + body.row + 1, escape) end
+  end
+  bottom = bottom + 26
+  if o.memory then
+    local most = t.peak and t.peak.total or costs.most(t.peak_memory)
+    body:put('<text class="soft" x="%d" y="%d">%s held, to one scale</text>\n', LEFT, bottom + 14,
+      t.kept and "memory" or "activations")
+    bottom = bottom + 22
+    for d = 1, t.devices do body:memory_row(d, bottom + (d - 1) * MEMORY_ROW, most) end
+    bottom = bottom + t.devices * MEMORY_ROW
+  end
+  self:put('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">\n', o.width,
+    bottom + 12, o.width, bottom + 12)
+  self:put("<title>%s</title>\n", escape(o.title or t.schedule))
+  self:put("<style>\n%s%s</style>\n%s", STYLE, palette.css(), palette.hatches())
+  self:put '<rect width="100%" height="100%" fill="#fff"/>\n'
+  self:put(table.concat(body))
+  self:put "</svg>\n"
+  return table.concat(self)
+end

@@ -1,0 +1,122 @@
+--- The markup of timelines: a table that compares them, a chart for each, and their data, which the script of
+-- tperf/timeline/picture/page.lua draws.
+local check = require "tperf.base.check"
+local most = require "tperf.describe.schedule.costs".most
+local number = require "tperf.output.number"
+local page = require "tperf.timeline.picture.page"
+local palette = require "tperf.timeline.picture.palette"
+local put_tasks = require "tperf.timeline.picture.html_tasks"
+local task_lists = require "tperf.timeline.tasks"
+
+local view = {}
+
+local MOST_PASSES = 500000 -- a page of about 10 MB
+
+local ENTITIES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }
+--- Text as HTML takes it.
+function view.escape(text) return (text:gsub('[&<>"]', ENTITIES):gsub("%c", " ")) end
+
+local CODE = {}
+for i, pass in ipairs { "forward", "backward", "backward_input", "backward_weight" } do CODE[pass] = i - 1 end
+
+-- The data of one timeline: its fields and, per device, flat lists of
+-- pass, shade, stage, micro-batch, start, stop, half (0 alone, 1 forward or 2 backward of a pair), and of time, memory.
+local function data(t, put, with_tasks)
+  put(('{"name":"%s","devices":%d,"stages":%d,"microbatches":%d,"makespan":%s,"passes":['):format(t.schedule, t.devices,
+    t.stages, t.microbatches, number.text(t.makespan)))
+  for d = 1, t.devices do
+    local row = {}
+    for i, op in t:queue(d) do
+      row[i] = ("%d,%d,%d,%d,%s,%s,%d"):format(CODE[op.type], palette.shade(op.type, palette.chunk(t, d, op.stage)),
+        op.stage, op.microbatch, number.text(op.start), number.text(op.stop),
+        op.overlapped == "forward" and 1 or op.overlapped and 2 or 0)
+    end
+    put((d > 1 and ",\n[" or "[") .. table.concat(row, ",") .. "]")
+  end
+  put '],"memory":['
+  for d = 1, t.devices do
+    local row = {}
+    for i, step in ipairs(t:memory(d)) do row[i] = number.text(step.time) .. "," .. number.text(step.memory) end
+    put((d > 1 and ",\n[" or "[") .. table.concat(row, ",") .. "]")
+  end
+  local right, peaks = t:peaks()
+  put(('],"right":%d,"unit":"%s","peaks":["%s"],"held":"%s","end":%s,"tasks":'):format(right,
+    t.units.time and " " .. t.units.time or "", table.concat(peaks, '","'), t.kept and "memory" or "activations",
+    number.text(with_tasks and t.iteration_time or t.makespan)))
+  if with_tasks then put_tasks(t, put) else put "null" end
+  put "}"
+end
+
+local function comparison(timelines, put)
+  local best = math.huge
+  for _, t in ipairs(timelines) do best = math.min(best, t.makespan) end
+  put '<div class="scroll" tabindex="0" role="region" aria-label="Comparison"><table><caption>Comparison</caption>'
+  put '<thead><tr><th scope="col">schedule</th>'
+  for _, title in ipairs { "devices", "stages", "micro-batches", "makespan", "of the fastest", "bubble",
+    "longest stage", "peak activations", "peak memory" } do
+    put('<th scope="col" class="n">' .. title .. "</th>")
+  end
+  put "</tr></thead><tbody>\n"
+  for _, t in ipairs(timelines) do
+    put(('<tr%s><th scope="row">%s</th>'):format(t.makespan == best and ' class="best"' or "", view.escape(t.schedule)))
+    for _, cell in ipairs {
+      ("%d"):format(t.devices), ("%d"):format(t.stages), ("%d"):format(t.microbatches), t:show(t.makespan, "time"),
+      ("%.3f×"):format(t.makespan / best), ("%.2f %%"):format(100 * t.bubble_rate),
+      t:show(t.longest_stage_time, "time"), ("%d"):format(most(t.peak_activations)),
+      t:show(t.peak and t.peak.total or most(t.peak_memory), "memory"),
+    } do
+      put('<td class="n">' .. cell .. "</td>")
+    end
+    put "</tr>\n"
+  end
+  put "</tbody></table></div>\n"
+end
+
+local function put_legend_of_tasks(t, tasks, put)
+  local _, kinds = nil, {}
+  if tasks and t.step then _, kinds = task_lists.used(t) end
+  for _, kind in ipairs(kinds) do
+    put(('<span><svg width="18" height="12"><path class="k%d" d="M0 0H18V12H0Z"/></svg> %s</span>'):format(
+      palette.task[kind], kind))
+  end
+end
+
+--- Everything between the title and the script.
+---@param timelines tperf.timeline[]
+---@param what string  prefix of messages
+---@param options? table  most: passes of all timelines together; tasks: whether tasks are drawn (true)
+---@return string
+function view.body(timelines, what, options)
+  local o = options or {}
+  local passes, limit, tasks = 0, o.most or MOST_PASSES, o.tasks ~= false
+  for _, each in ipairs(timelines) do passes = passes + each.ops end
+  if passes > limit then
+    check.fail("%s: a page of %d passes is too large to open (at most %d): compare fewer schedules or micro-batches",
+      what, passes, limit)
+  end
+  local out = {}
+  local function put(piece) out[#out + 1] = piece end
+  comparison(timelines, put)
+  put(page.controls)
+  put('<svg width="0" height="0" aria-hidden="true">' .. palette.hatches() .. "</svg>\n")
+  for i, each in ipairs(timelines) do
+    put(('<section><h2>%s</h2><p class="legend">'):format(view.escape(each.schedule)))
+    for _, entry in ipairs(palette.legend(each)) do
+      put(('<span><svg width="18" height="12"><path class="%s%d" d="M0 0H18V12H0Z"/></svg> %s</span>'):format(
+        palette.letter[entry.pass], entry.shade, entry.label))
+    end
+    put_legend_of_tasks(each, tasks, put)
+    put(('</p>\n<svg class="chart" id="chart%d" tabindex="0" role="application" aria-label="%s: timeline"></svg>'
+      .. '</section>\n'):format(i, view.escape(each.schedule)))
+  end
+  put '<p id="status" role="status" aria-live="polite"></p>\n<div id="tip" hidden></div>\n'
+  put '<script type="application/json" id="data">['
+  for i, each in ipairs(timelines) do
+    if i > 1 then put ",\n" end
+    data(each, put, tasks and each.step ~= nil)
+  end
+  put "]</script>\n"
+  return table.concat(out)
+end
+
+return view

@@ -1,0 +1,493 @@
+// bind_codec.c: tperf.core.codec, plain values as bytes and back, exactly: integers stay integers, floats keep every
+// bit, and tables are written in one order, so that equal values give equal bytes.
+//   codec.encode(value, names?) -> bytes; raises a message that names the place of what has none
+//   codec.identity(value) -> bytes, for telling values apart within one run: tables with a metatable, functions and the
+//     like stand for themselves
+//   codec.decode(bytes, values?) -> the value; raises when the bytes are no such thing
+// Without names, metatables are not looked at. names: what stands for itself, such as functions, and the metatables of
+// objects, each by its name; values has them back.
+//
+// The bytes: a letter, and what follows it. N, T, F: nil, true, false; i: an integer (LEB128, zigzag); d: a float (8
+// bytes, little-endian); s: a string (length, bytes); r: the n-th string before, from 0; l: a list (length, items); t: a
+// table (how many; key and value in turn, numbers first, then strings); k: a named value; o: an object (its metatable's
+// name, then as t or l).
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bind/bind.h"
+
+enum { DEEPEST = 32, TAKES = 8 }; // of tables within tables; stack slots of each
+
+typedef enum mode { PLAIN, NAMED, IDENTITY } mode;
+
+// --- writing ---
+
+typedef struct text {
+    char *bytes;
+    size_t used, room;
+} text;
+
+typedef struct writer {
+    lua_State *L;
+    text *out;
+    mode mode;
+    int names, strings; // stack indices: of the names, of the strings so far
+    lua_Integer n_strings;
+    const void *above[DEEPEST]; // the tables that the value is within
+    int depth;
+    int keys[DEEPEST]; // stack indices of the keys to it
+} writer;
+
+static const char text_type[] = "tperf.text";
+
+static int free_text(lua_State *L) {
+    text *t = lua_touserdata(L, 1);
+    void *owner;
+    lua_Alloc resize = lua_getallocf(L, &owner);
+    if (t->bytes) resize(owner, t->bytes, t->room, 0);
+    *t = (text){0};
+    return 0;
+}
+
+static char *make_room(writer *w, size_t size) {
+    text *t = w->out;
+    if (t->room - t->used < size) {
+        void *owner;
+        lua_Alloc resize = lua_getallocf(w->L, &owner);
+        size_t room = 2 * t->room + size + 256;
+        char *bytes = resize(owner, t->bytes, t->room, room);
+        if (!bytes) luaL_error(w->L, "not enough memory");
+        t->bytes = bytes;
+        t->room = room;
+    }
+    t->used += size;
+    return t->bytes + t->used - size;
+}
+
+static void put_letter(writer *w, char letter) {
+    *make_room(w, 1) = letter;
+}
+static void put_count(writer *w, uint64_t n) {
+    for (; n >= 0x80; n >>= 7)
+        put_letter(w, (char)(n | 0x80));
+    put_letter(w, (char)n);
+}
+
+static void put_string(writer *w, int index) {
+    lua_State *L = w->L;
+    size_t size;
+    const char *bytes = lua_tolstring(L, index, &size);
+    lua_pushvalue(L, index);
+    if (lua_rawget(L, w->strings) == LUA_TNUMBER) {
+        put_letter(w, 'r');
+        put_count(w, (uint64_t)lua_tointeger(L, -1));
+    } else {
+        put_letter(w, 's');
+        put_count(w, size);
+        memcpy(make_room(w, size), bytes, size);
+        lua_pushvalue(L, index);
+        lua_pushinteger(L, w->n_strings++);
+        lua_rawset(L, w->strings);
+    }
+    lua_pop(L, 1);
+}
+
+static void put_number(writer *w, int index) {
+    if (lua_isinteger(w->L, index)) {
+        uint64_t n = (uint64_t)lua_tointeger(w->L, index);
+        put_letter(w, 'i');
+        put_count(w, n << 1 ^ (0 - (n >> 63)));
+        return;
+    }
+    lua_Number number = lua_tonumber(w->L, index);
+    uint64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    put_letter(w, 'd');
+    for (int i = 0; i < 64; i += 8)
+        put_letter(w, (char)(bits >> i));
+}
+
+// Raises: a value of that kind has no bytes.
+static int refuse(writer *w, const char *kind, const char *more) {
+    lua_State *L = w->L;
+    luaL_checkstack(L, 3 * DEEPEST, "tables within tables");
+    lua_pushliteral(L, "'");
+    int parts = 1;
+    for (int i = 0; i < w->depth; i++, parts += 2) {
+        lua_pushstring(L, i > 0 ? "." : "");
+        luaL_tolstring(L, w->keys[i], NULL);
+    }
+    lua_pushfstring(L, "' is a %s%s", kind, more);
+    lua_concat(L, parts + 1);
+    return lua_error(L);
+}
+
+// Whether names has one for what is at the top of the stack; it is pushed then.
+static bool push_name(writer *w) {
+    lua_pushvalue(w->L, -1);
+    if (lua_rawget(w->L, w->names) == LUA_TSTRING) return true;
+    lua_pop(w->L, 1);
+    return false;
+}
+
+// What has no bytes of its own at the top of the stack.
+static void put_odd(writer *w) {
+    lua_State *L = w->L;
+    if (w->mode == IDENTITY) {
+        const void *pointer = lua_topointer(L, -1);
+        put_letter(w, 'k');
+        put_count(w, (uintptr_t)pointer);
+        return;
+    }
+    if (w->mode == NAMED && push_name(w)) {
+        put_letter(w, 'k');
+        put_string(w, lua_gettop(L));
+        lua_pop(L, 1);
+        return;
+    }
+    refuse(w, luaL_typename(L, -1), "");
+}
+
+typedef struct key {
+    int kind; // 1: a number, 2: a string, 3: the rest
+    int index;
+    size_t size;
+    const char *bytes;
+    long double number;
+} key;
+
+static int compare_keys(const void *left, const void *right) {
+    const key *a = left, *b = right;
+    if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
+    if (a->kind != 2) return (a->number > b->number) - (a->number < b->number);
+    int order = memcmp(a->bytes, b->bytes, a->size < b->size ? a->size : b->size);
+    return order ? order : (a->size > b->size) - (a->size < b->size);
+}
+
+static key key_at(lua_State *L, int index) {
+    key k = {.index = index, .kind = 3};
+    switch (lua_type(L, index)) {
+    case LUA_TNUMBER:
+        k.kind = 1;
+        k.number =
+            lua_isinteger(L, index) ? (long double)lua_tointeger(L, index) : lua_tonumber(L, index);
+        break;
+    case LUA_TSTRING:
+        k.kind = 2;
+        k.bytes = lua_tolstring(L, index, &k.size);
+        break;
+    case LUA_TBOOLEAN:
+        k.number = lua_toboolean(L, index);
+        break;
+    default:
+        k.number = (long double)(uintptr_t)lua_topointer(L, index);
+    }
+    return k;
+}
+
+static void put_value(writer *w);
+
+// The value that belongs to the key at an index, of the table at another.
+static void put_field(writer *w, int table, int index) {
+    w->keys[w->depth++] = index;
+    lua_pushvalue(w->L, index);
+    lua_rawget(w->L, table);
+    put_value(w);
+    lua_pop(w->L, 1);
+    w->depth--;
+}
+
+static void put_list(writer *w, int table, lua_Integer length) {
+    put_letter(w, 'l');
+    put_count(w, (uint64_t)length);
+    for (lua_Integer i = 1; i <= length; i++) {
+        lua_pushinteger(w->L, i);
+        put_field(w, table, lua_gettop(w->L));
+        lua_pop(w->L, 1);
+    }
+}
+
+// Pushes the keys and returns how many there are; *is_list: they are 1 … n, and are not pushed.
+static int push_keys(lua_State *L, int table, bool *is_list) {
+    lua_Integer length = (lua_Integer)lua_rawlen(L, table), count = 0, inside = 0;
+    for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1), count++) {
+        if (lua_isinteger(L, -2) && lua_tointeger(L, -2) >= 1 && lua_tointeger(L, -2) <= length)
+            inside++;
+    }
+    *is_list = count == length && inside == length;
+    if (*is_list) return (int)length;
+    luaL_checkstack(L, count < 900000 ? (int)count + TAKES : 1 << 30, "too many fields");
+    lua_pushnil(L);
+    for (lua_Integer i = 0; i < count && lua_next(L, table); i++) {
+        lua_pop(L, 1);
+        lua_pushvalue(L, -1);
+    }
+    if (count == 0) lua_pop(L, 1);
+    return (int)count;
+}
+
+static void put_table(writer *w, int table) {
+    lua_State *L = w->L;
+    bool is_list;
+    int first = lua_gettop(L) + 1, count = push_keys(L, table, &is_list);
+    if (is_list) {
+        put_list(w, table, count);
+        return;
+    }
+    lua_settop(L, first + count - 1);
+    key *keys = lua_newuserdatauv(L, (size_t)count * sizeof *keys, 0);
+    for (int i = 0; i < count; i++)
+        keys[i] = key_at(L, first + i);
+    qsort(keys, (size_t)count, sizeof *keys, compare_keys);
+    put_letter(w, 't');
+    put_count(w, (uint64_t)count);
+    for (int i = 0; i < count; i++) {
+        lua_pushvalue(L, keys[i].index);
+        put_value(w);
+        lua_pop(L, 1);
+        put_field(w, table, keys[i].index);
+    }
+    lua_settop(L, first - 1);
+}
+
+static bool is_above(const writer *w, const void *table) {
+    int i = 0;
+    while (i < w->depth && w->above[i] != table)
+        i++;
+    return i < w->depth;
+}
+
+// Whether the table at the top goes by its fields; its metatable's name is written.
+static bool begin_table(writer *w) {
+    lua_State *L = w->L;
+    if (w->mode == PLAIN) return true;
+    if (w->mode == NAMED && push_name(w)) return false;
+    if (!lua_getmetatable(L, -1)) return true;
+    if (w->mode == IDENTITY) return w->depth == 0;
+    if (!push_name(w)) return false;
+    put_letter(w, 'o');
+    put_string(w, lua_gettop(L));
+    return true;
+}
+
+static void put_value_of_table(writer *w) {
+    lua_State *L = w->L;
+    const void *self = lua_topointer(L, -1);
+    int table = lua_gettop(L);
+    bool too_deep = w->depth >= DEEPEST || is_above(w, self);
+    if (too_deep && w->mode != IDENTITY)
+        refuse(w, "table", " that lies too deep, or within itself");
+    bool by_fields = !too_deep && begin_table(w);
+    lua_settop(L, table);
+    if (!by_fields) {
+        put_odd(w);
+        return;
+    }
+    w->above[w->depth] = self;
+    put_table(w, table);
+    lua_settop(L, table);
+}
+
+static void put_value(writer *w) {
+    lua_State *L = w->L;
+    luaL_checkstack(L, TAKES + 4, "tables within tables");
+    switch (lua_type(L, -1)) {
+    case LUA_TNIL:
+    case LUA_TBOOLEAN:
+        put_letter(w, lua_isnil(L, -1) ? 'N' : lua_toboolean(L, -1) ? 'T' : 'F');
+        break;
+    case LUA_TNUMBER:
+        put_number(w, lua_gettop(L));
+        break;
+    case LUA_TSTRING:
+        put_string(w, lua_gettop(L));
+        break;
+    case LUA_TTABLE:
+        put_value_of_table(w);
+        break;
+    default:
+        put_odd(w);
+    }
+}
+
+static int write_as(lua_State *L, mode how) {
+    lua_settop(L, 2);
+    writer w = {.L = L,
+                .mode = how,
+                .names = 2,
+                .strings = 4,
+                .out = tperf_bind_new(L, sizeof(text), text_type, free_text)};
+    lua_newtable(L);
+    lua_pushvalue(L, 1);
+    put_value(&w);
+    lua_pushlstring(L, w.out->bytes, w.out->used);
+    lua_pushcfunction(L, free_text);
+    lua_pushvalue(L, 3);
+    lua_call(L, 1, 0);
+    return 1;
+}
+
+static int encode(lua_State *L) {
+    return write_as(L, lua_istable(L, 2) ? NAMED : PLAIN);
+}
+static int identity(lua_State *L) {
+    return write_as(L, IDENTITY);
+}
+
+// --- reading ---
+
+typedef struct reader {
+    lua_State *L;
+    const unsigned char *at, *end;
+    int values, strings; // stack indices
+    lua_Integer n_strings;
+} reader;
+
+static int spoilt(const reader *r) {
+    lua_pushliteral(r->L, "not an encoded value");
+    return lua_error(r->L);
+}
+
+static unsigned char get_byte(reader *r) {
+    return r->at == r->end ? (unsigned char)spoilt(r) : *r->at++;
+}
+
+static uint64_t get_count(reader *r) {
+    uint64_t n = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+        unsigned char byte = get_byte(r);
+        n |= (uint64_t)(byte & 0x7f) << shift;
+        if (!(byte & 0x80)) return n;
+    }
+    return (uint64_t)spoilt(r);
+}
+
+// How many there are of something that takes a byte at least.
+static int get_length(reader *r) {
+    uint64_t n = get_count(r);
+    if (n > (uint64_t)(r->end - r->at) || n > INT32_MAX) spoilt(r);
+    return (int)n;
+}
+
+static void get_float(reader *r) {
+    uint64_t bits = 0;
+    lua_Number number;
+    for (int i = 0; i < 64; i += 8)
+        bits |= (uint64_t)get_byte(r) << i;
+    memcpy(&number, &bits, sizeof number);
+    lua_pushnumber(r->L, number);
+}
+
+static void get_string(reader *r) {
+    int size = get_length(r);
+    lua_pushlstring(r->L, (const char *)r->at, (size_t)size);
+    r->at += size;
+    lua_pushvalue(r->L, -1);
+    lua_rawseti(r->L, r->strings, r->n_strings++);
+}
+
+static void get_value(reader *r, int depth);
+
+// A named value, or the metatable of an object.
+static void get_named(reader *r) {
+    get_value(r, DEEPEST);
+    if (!r->values || lua_type(r->L, -1) != LUA_TSTRING) spoilt(r);
+    if (lua_rawget(r->L, r->values) == LUA_TNIL) spoilt(r);
+}
+
+static void get_list(reader *r, int depth) {
+    int length = get_length(r);
+    lua_createtable(r->L, length, 0);
+    for (int i = 1; i <= length; i++) {
+        get_value(r, depth + 1);
+        lua_rawseti(r->L, -2, i);
+    }
+}
+
+static void get_table(reader *r, int depth) {
+    int count = get_length(r);
+    lua_createtable(r->L, 0, count);
+    for (int i = 0; i < count; i++) {
+        get_value(r, depth + 1);
+        if (lua_isnil(r->L, -1) ||
+            (lua_type(r->L, -1) == LUA_TNUMBER && lua_tonumber(r->L, -1) != lua_tonumber(r->L, -1)))
+            spoilt(r);
+        get_value(r, depth + 1);
+        lua_rawset(r->L, -3);
+    }
+}
+
+static void get_object(reader *r, int depth) {
+    get_named(r);
+    if (!lua_istable(r->L, -1)) spoilt(r);
+    get_value(r, depth);
+    if (!lua_istable(r->L, -1)) spoilt(r);
+    lua_insert(r->L, -2);
+    lua_setmetatable(r->L, -2);
+}
+
+static void get_value(reader *r, int depth) {
+    lua_State *L = r->L;
+    unsigned char letter = get_byte(r);
+    uint64_t n;
+    if (depth > DEEPEST || (depth == DEEPEST && strchr("lto", letter))) spoilt(r);
+    luaL_checkstack(L, TAKES, "tables within tables");
+    switch (letter) {
+    case 'N':
+        lua_pushnil(L);
+        break;
+    case 'T':
+    case 'F':
+        lua_pushboolean(L, letter == 'T');
+        break;
+    case 'i':
+        n = get_count(r);
+        lua_pushinteger(L, (lua_Integer)(n >> 1 ^ (0 - (n & 1))));
+        break;
+    case 'd':
+        get_float(r);
+        break;
+    case 's':
+        get_string(r);
+        break;
+    case 'r':
+        if (lua_rawgeti(L, r->strings, (lua_Integer)get_count(r)) != LUA_TSTRING) spoilt(r);
+        break;
+    case 'l':
+        get_list(r, depth);
+        break;
+    case 't':
+        get_table(r, depth);
+        break;
+    case 'k':
+        get_named(r);
+        break;
+    case 'o':
+        get_object(r, depth);
+        break;
+    default:
+        spoilt(r);
+    }
+}
+
+static int decode(lua_State *L) {
+    size_t size;
+    const char *bytes = luaL_checklstring(L, 1, &size);
+    lua_settop(L, 2);
+    lua_newtable(L);
+    reader r = {.L = L,
+                .at = (const unsigned char *)bytes,
+                .values = lua_istable(L, 2) ? 2 : 0,
+                .strings = 3};
+    r.end = r.at + size;
+    get_value(&r, 0);
+    if (r.at != r.end) spoilt(&r);
+    return 1;
+}
+
+void tperf_bind_codec(lua_State *L) {
+    static const luaL_Reg functions[] = {
+        {"encode", encode}, {"identity", identity}, {"decode", decode}, {NULL, NULL}};
+    luaL_newlib(L, functions);
+}

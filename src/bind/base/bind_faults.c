@@ -1,0 +1,207 @@
+// bind_faults.c: tperf.core.faults, in the debug, asan and coverage variants only: allocations that fail.
+//   faults.fail(kind, n)   the n-th allocation of that kind from now on fails, once; 0: none does
+//   faults.count(kind)     -> how many there were since
+// kind: "core" (malloc, calloc and realloc of our own C, libyaml's, and the core's tperf_heap), "site" (of these
+// the first at each place of the program that allocates), or "lua" (what Lua asks of its allocator, for a tperf_heap too).
+// The environment says the same of a whole run: TPERF_FAULT=core:12. Its count goes to the file TPERF_FAULT_COUNT.
+//
+// The linker (--wrap, see Makefile) sends the calls of the program's own objects here, so no code knows of it; libyaml
+// calls its yaml_malloc and the like through the dynamic linker, which finds these first.
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bind/bind.h"
+
+enum { CORE, SITE, LUA, KINDS, MOST_SITES = 256 };
+static const char *const kind_names[] = {"core", "site", "lua", NULL};
+
+static struct {
+    atomic_llong count, failing; // the number of the allocation that fails; 0: none
+} kinds[KINDS];
+static _Thread_local bool in_lua_allocator;
+static const void *sites[MOST_SITES]; // as many as kinds[SITE].count
+static bool retry_fails;              // Lua collects its garbage and asks again
+static bool heap_retry_fails;         // and so do those who use its memory
+static int counted = KINDS;           // the kind that the environment named
+
+static bool fails(int kind) {
+    long long number = atomic_fetch_add(&kinds[kind].count, 1) + 1;
+    return number == atomic_load(&kinds[kind].failing);
+}
+
+static bool fails_at_new_site(const void *site) {
+    static atomic_flag lock = ATOMIC_FLAG_INIT;
+    while (atomic_flag_test_and_set(&lock))
+        continue;
+    long long n = atomic_load(&kinds[SITE].count), i = 0;
+    while (i < n && sites[i] != site)
+        i++;
+    bool is_new = i == n && n < MOST_SITES;
+    if (is_new) sites[n] = site;
+    bool failing = is_new && fails(SITE);
+    atomic_flag_clear(&lock);
+    return failing;
+}
+
+static bool core_fails(const void *site) {
+    bool site_fails = fails_at_new_site(site), failing = fails(CORE) || site_fails;
+    if (failing) errno = ENOMEM; // as POSIX has it
+    return failing;
+}
+
+static bool heap_fails(const void *site) {
+    bool again = heap_retry_fails;
+    heap_retry_fails = !again && core_fails(site);
+    return again || heap_retry_fails;
+}
+
+#define HERE       __builtin_return_address(0)
+#define REAL(name) __real_##name
+#define WRAP(name) __wrap_##name
+
+void *REAL(malloc)(size_t size);
+void *REAL(calloc)(size_t count, size_t size);
+void *REAL(realloc)(void *block, size_t size);
+void *WRAP(malloc)(size_t size);
+void *WRAP(calloc)(size_t count, size_t size);
+void *WRAP(realloc)(void *block, size_t size);
+
+void *WRAP(malloc)(size_t size) {
+    return core_fails(HERE) ? NULL : REAL(malloc)(size);
+}
+
+void *WRAP(calloc)(size_t count, size_t size) {
+    return core_fails(HERE) ? NULL : REAL(calloc)(count, size);
+}
+
+void *WRAP(realloc)(void *block, size_t size) {
+    return !in_lua_allocator && core_fails(HERE) ? NULL : REAL(realloc)(block, size);
+}
+
+void *REAL(tperf_heap_new)(const tperf_heap *heap, size_t count, size_t size);
+void *REAL(tperf_heap_zeroed)(const tperf_heap *heap, size_t count, size_t size);
+void *REAL(tperf_heap_grow)(const tperf_heap *heap, void *block, size_t count, size_t size);
+void *WRAP(tperf_heap_new)(const tperf_heap *heap, size_t count, size_t size);
+void *WRAP(tperf_heap_zeroed)(const tperf_heap *heap, size_t count, size_t size);
+void *WRAP(tperf_heap_grow)(const tperf_heap *heap, void *block, size_t count, size_t size);
+
+void *WRAP(tperf_heap_new)(const tperf_heap *heap, size_t count, size_t size) {
+    return heap_fails(HERE) ? NULL : REAL(tperf_heap_new)(heap, count, size);
+}
+
+void *WRAP(tperf_heap_zeroed)(const tperf_heap *heap, size_t count, size_t size) {
+    return heap_fails(HERE) ? NULL : REAL(tperf_heap_zeroed)(heap, count, size);
+}
+
+void *WRAP(tperf_heap_grow)(const tperf_heap *heap, void *block, size_t count, size_t size) {
+    return heap_fails(HERE) ? NULL : REAL(tperf_heap_grow)(heap, block, count, size);
+}
+
+// Absent from tperf/core.so, whose interpreter brings its own.
+__attribute__((weak)) void *REAL(tperf_limits_allocate)(void *unused, void *block, size_t old,
+                                                        size_t new);
+void *WRAP(tperf_limits_allocate)(void *unused, void *block, size_t old, size_t new);
+
+void *WRAP(tperf_limits_allocate)(void *unused, void *block, size_t old, size_t new) {
+    if (new > (block ? old : 0)) {
+        bool again = retry_fails;
+        retry_fails = !again && fails(LUA);
+        if (again || retry_fails) return NULL;
+    }
+    in_lua_allocator = true;
+    void *result = REAL(tperf_limits_allocate)(unused, block, old, new);
+    in_lua_allocator = false;
+    return result;
+}
+
+// --- libyaml's ---
+
+#define EXPORT __attribute__((visibility("default")))
+EXPORT void *yaml_malloc(size_t size);
+EXPORT void *yaml_realloc(void *block, size_t size);
+EXPORT unsigned char *yaml_strdup(const unsigned char *text);
+
+void *yaml_malloc(size_t size) {
+    return malloc(size ? size : 1);
+}
+
+void *yaml_realloc(void *block, size_t size) {
+    return block ? realloc(block, size ? size : 1) : malloc(size ? size : 1);
+}
+
+unsigned char *yaml_strdup(const unsigned char *text) {
+    size_t size = text ? strlen((const char *)text) + 1 : 0;
+    unsigned char *copy = size ? malloc(size) : NULL;
+    return copy ? memcpy(copy, text, size) : NULL;
+}
+
+// --- counts of processes that end at once ---
+
+#ifdef TPERF_COVERAGE
+void __gcov_dump(void);
+_Noreturn void REAL(_exit)(int status);
+_Noreturn void WRAP(_exit)(int status);
+int REAL(raise)(int signal_number);
+int WRAP(raise)(int signal_number);
+
+void WRAP(_exit)(int status) {
+    __gcov_dump();
+    REAL(_exit)(status);
+}
+
+int WRAP(raise)(int signal_number) {
+    __gcov_dump();
+    return REAL(raise)(signal_number);
+}
+#endif
+
+// --- what says which ---
+
+static void set(int kind, long long number) {
+    atomic_store(&kinds[kind].count, 0);
+    atomic_store(&kinds[kind].failing, number);
+    retry_fails = false;
+    heap_retry_fails = false;
+}
+
+static int fail(lua_State *L) {
+    set(luaL_checkoption(L, 1, NULL, kind_names), luaL_checkinteger(L, 2));
+    return 0;
+}
+
+static int count(lua_State *L) {
+    lua_pushinteger(L, atomic_load(&kinds[luaL_checkoption(L, 1, NULL, kind_names)].count));
+    return 1;
+}
+
+// What runs after main is none of ours: gcov writes its counts then.
+static void stop(void) {
+    const char *path = getenv("TPERF_FAULT_COUNT");
+    FILE *file = path && counted < KINDS ? fopen(path, "w") : NULL;
+    if (file) {
+        fprintf(file, "%lld\n", atomic_load(&kinds[counted].count));
+        fclose(file);
+    }
+    set(CORE, 0);
+    set(SITE, 0);
+}
+
+__attribute__((constructor)) static void read_environment(void) {
+    atexit(stop);
+    const char *text = getenv("TPERF_FAULT");
+    for (int kind = 0; text && kind < KINDS; kind++) {
+        size_t length = strlen(kind_names[kind]);
+        if (strncmp(text, kind_names[kind], length) != 0 || text[length] != ':') continue;
+        counted = kind;
+        set(kind, strtoll(text + length + 1, NULL, 10));
+    }
+}
+
+void tperf_bind_faults(lua_State *L) {
+    static const luaL_Reg functions[] = {{"fail", fail}, {"count", count}, {NULL, NULL}};
+    luaL_newlib(L, functions);
+}

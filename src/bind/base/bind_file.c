@@ -1,0 +1,207 @@
+// bind_file.c: tperf.core.file: what the library needs of files beyond Lua's own.
+//   file.sha256(text) -> its digest, 64 hexadecimal digits
+//   file.write(path, text) -> true, or nil, message: a file whole or not at all (io/stage.h)
+//   file.keep(path, bytes) -> the absolute path of a database (io/store.h), made with these bytes if it is missing; or
+//     nil, message
+//   file.real(path) -> the absolute path, without links, of a regular file; or nil, message
+//   file.is_regular(path) -> whether it is a file that can be read to its end: no pipe, no device
+//   file.writable(path) -> whether a file of that name can be written, or nil, message; leaves nothing behind
+// In the sandbox write and keep are those of src/cli/output.c, and real that of src/cli/input.c.
+#define _XOPEN_SOURCE 700 // realpath
+#include <errno.h>
+#include <fcntl.h>
+#include <lauxlib.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "bind/bind.h"
+#include "io/stage.h"
+#include "io/store.h"
+#include "tperf/sha256.h"
+
+static int hash(lua_State *L) {
+    size_t size;
+    const char *text = luaL_checklstring(L, 1, &size);
+    tperf_sha256 state;
+    char hex[TPERF_SHA256_DIGITS + 1];
+    tperf_sha256_start(&state);
+    tperf_sha256_add(&state, text, size);
+    tperf_sha256_finish_text(&state, hex);
+    lua_pushstring(L, hex);
+    return 1;
+}
+
+// Opens the folder of a path; *name is the last part of `real`. Symbolic links are followed, as a shell's ">" does.
+static int open_place(const char *path, char real[PATH_MAX], const char **name) {
+    if (!realpath(path, real)) {
+        if (errno != ENOENT) return -1;
+        if (strlen(path) >= PATH_MAX) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        strcpy(real, path);
+    }
+    char *slash = strrchr(real, '/');
+    *name = slash ? slash + 1 : real;
+    if (!**name) {
+        errno = EISDIR;
+        return -1;
+    }
+    if (!slash) return open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *slash = '\0';
+    return open(slash == real ? "/" : real, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+// A pipe, a terminal, /dev/null: what is there to be written to, not to be replaced.
+static bool is_stream(const char *path) {
+    struct stat info;
+    return strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0 ||
+           (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode));
+}
+
+// The descriptor that a name in /dev stands for, with its own place in the file, which opening the name has not; or -1.
+static int named_descriptor(const char *path) {
+    int number;
+    char rest;
+    if (strcmp(path, "/dev/stdout") == 0) return dup(STDOUT_FILENO);
+    if (strcmp(path, "/dev/stderr") == 0) return dup(STDERR_FILENO);
+    return sscanf(path, "/dev/fd/%d%c", &number, &rest) == 1 ? dup(number) : -1;
+}
+
+static bool write_stream(const char *path, const char *text, size_t size) {
+    fflush(stdout); // which may be the same
+    int descriptor = named_descriptor(path);
+    FILE *file = descriptor >= 0 ? fdopen(descriptor, "wb") : fopen(path, "ab");
+    if (!file) return false;
+    bool ok = fwrite(text, 1, size, file) == size;
+    int error = errno;
+    if (fclose(file) == 0 && ok) return true;
+    if (!ok) errno = error;
+    return false;
+}
+
+static bool write_whole(const char *path, const char *text, size_t size) {
+    char real[PATH_MAX];
+    const char *name;
+    int at = open_place(path, real, &name);
+    bool ok = at >= 0 && tperf_stage_whole(at, name, text, size, true);
+    int error = errno;
+    if (at >= 0) close(at);
+    errno = error;
+    return ok;
+}
+
+static int fail(lua_State *L, const char *path) {
+    const char *advice = errno == ENOENT ? " (make the folder first)" : "";
+    lua_pushnil(L);
+    lua_pushfstring(L, "cannot write '%s': %s%s", path, strerror(errno), advice);
+    return 2;
+}
+
+// Writing makes a new file in the folder, whatever may be done with the one that it replaces.
+static bool can_stage(int at, const char *name) {
+    struct stat info;
+    if (fstatat(at, name, &info, 0) != 0) {
+        if (errno != ENOENT) return false;
+    } else if (S_ISDIR(info.st_mode)) {
+        errno = EISDIR;
+        return false;
+    }
+    return faccessat(at, ".", W_OK | X_OK, 0) == 0;
+}
+
+static bool can_write(const char *path) {
+    char real[PATH_MAX];
+    const char *name;
+    int at = is_stream(path) ? named_descriptor(path) : open_place(path, real, &name);
+    bool ok = is_stream(path) ? at >= 0 || access(path, W_OK) == 0 : at >= 0 && can_stage(at, name);
+    int error = errno;
+    if (at >= 0) close(at);
+    errno = error;
+    return ok;
+}
+
+static int writable(lua_State *L) {
+    const char *path = luaL_checkstring(L, 1);
+    if (!can_write(path)) return fail(L, path);
+    lua_pushboolean(L, true);
+    return 1;
+}
+
+static int is_regular(lua_State *L) {
+    size_t size;
+    const char *path = luaL_checklstring(L, 1, &size);
+    struct stat info;
+    bool regular = strlen(path) == size && stat(path, &info) == 0 && S_ISREG(info.st_mode);
+    lua_pushboolean(L, regular);
+    return 1;
+}
+
+static int write_file(lua_State *L) {
+    size_t size;
+    const char *path = luaL_checkstring(L, 1), *text = luaL_checklstring(L, 2, &size);
+    bool ok = is_stream(path) ? write_stream(path, text, size) : write_whole(path, text, size);
+    if (!ok) return fail(L, path);
+    lua_pushboolean(L, true);
+    return 1;
+}
+
+static int close_file(lua_State *L) {
+    luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
+    return luaL_fileresult(L, fclose(stream->f) == 0, NULL);
+}
+
+luaL_Stream *tperf_bind_new_stream(lua_State *L) {
+    luaL_Stream *stream = lua_newuserdatauv(L, sizeof *stream, 0);
+    stream->f = NULL;
+    stream->closef = NULL; // a closed file, so that an error before the opening frees nothing
+    luaL_setmetatable(L, LUA_FILEHANDLE);
+    return stream;
+}
+
+bool tperf_bind_open_stream(luaL_Stream *stream, int descriptor, const char *mode) {
+    stream->f = fdopen(descriptor, mode);
+    int error = errno;
+    if (!stream->f) close(descriptor);
+    errno = error;
+    if (stream->f) stream->closef = close_file;
+    return stream->f != NULL;
+}
+
+static int keep(lua_State *L) {
+    size_t size;
+    const char *path = luaL_checkstring(L, 1), *bytes = luaL_checklstring(L, 2, &size), *name;
+    char real[PATH_MAX];
+    int at = open_place(path, real, &name);
+    bool made = at >= 0 && tperf_store_make(at, name, bytes, size) && realpath(path, real);
+    int error = errno;
+    if (at >= 0) close(at);
+    errno = error;
+    if (!made) return fail(L, path);
+    lua_pushstring(L, real);
+    return 1;
+}
+
+static int real_path(lua_State *L) {
+    const char *path = luaL_checkstring(L, 1);
+    char real[PATH_MAX];
+    struct stat info;
+    bool known = realpath(path, real) && stat(real, &info) == 0;
+    if (known && !S_ISREG(info.st_mode)) errno = EISDIR;
+    if (!known || !S_ISREG(info.st_mode)) return luaL_fileresult(L, 0, path);
+    lua_pushstring(L, real);
+    return 1;
+}
+
+void tperf_bind_file(lua_State *L) {
+    static const luaL_Reg functions[] = {
+        {"sha256", hash},       {"write", write_file},      {"keep", keep}, {"real", real_path},
+        {"writable", writable}, {"is_regular", is_regular}, {NULL, NULL},
+    };
+    luaL_newlib(L, functions);
+}

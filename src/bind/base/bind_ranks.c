@@ -1,0 +1,72 @@
+// bind_ranks.c: tperf.core.ranks, the processes of a run under MPI (io/ranks.h).
+//   ranks.count, ranks.self       how many there are (1: the program runs alone), and which this is, from 0
+//   ranks.built                   whether the program knows MPI
+//   ranks.share() -> threads that this rank may use: its part of the machine's processors
+//   ranks.send(to, message)       a text, not empty
+//   ranks.receive() -> message, from, or nothing when none has come; "": the run is to end
+//   ranks.rest(seconds)           lets others have the processor
+#define _GNU_SOURCE // sched_getaffinity
+#include <time.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sched.h>
+#endif
+
+#include "bind/bind.h"
+#include "io/ranks.h"
+
+static long processors(void) {
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+#ifdef __linux__
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) < count)
+        return CPU_COUNT(&set); // the launcher has parted them
+#endif
+    return count / tperf_ranks_here();
+}
+
+static int share(lua_State *L) {
+    long count = processors();
+    lua_pushinteger(L, count < 1 ? 1 : count > 1024 ? 1024 : count);
+    return 1;
+}
+
+static int send(lua_State *L) {
+    size_t size;
+    lua_Integer to = luaL_checkinteger(L, 1);
+    const char *bytes = luaL_checklstring(L, 2, &size);
+    luaL_argcheck(L, to >= 0 && to < tperf_ranks_count(), 1, "no such rank");
+    luaL_argcheck(L, size > 0, 2, "an empty message");
+    if (!tperf_ranks_send((int)to, bytes, size)) return tperf_bind_fail(L, "not enough memory");
+    return 0;
+}
+
+static int receive(lua_State *L) {
+    int from;
+    size_t size;
+    luaL_Buffer buffer;
+    if (!tperf_ranks_next(&from, &size)) return 0;
+    tperf_ranks_take(luaL_buffinitsize(L, &buffer, size));
+    luaL_pushresultsize(&buffer, size);
+    lua_pushinteger(L, from);
+    return 2;
+}
+
+static int rest(lua_State *L) {
+    lua_Number seconds = luaL_checknumber(L, 1);
+    luaL_argcheck(L, seconds > 0 && seconds < 1, 1, "must be below a second");
+    nanosleep(&(struct timespec){0, (long)(seconds * 1e9)}, NULL);
+    return 0;
+}
+
+void tperf_bind_ranks(lua_State *L) {
+    static const luaL_Reg functions[] = {
+        {"share", share}, {"send", send}, {"receive", receive}, {"rest", rest}, {NULL, NULL}};
+    luaL_newlib(L, functions);
+    lua_pushinteger(L, tperf_ranks_count());
+    lua_setfield(L, -2, "count");
+    lua_pushinteger(L, tperf_ranks_self());
+    lua_setfield(L, -2, "self");
+    lua_pushboolean(L, tperf_ranks_built());
+    lua_setfield(L, -2, "built");
+}

@@ -1,0 +1,112 @@
+// bind_resource.c: tperf.core.resource, what data files need of the operating system, and of speed:
+//   prefix: where `make install` puts things; executable: this program's path, or nil;
+//   entries(directory) -> the names in it, in no order, or nil when it cannot be read;
+//   make_folder(path): true, or nil and a message, as os.remove; scripts without --trust get their own;
+//   same(a, b): whether two tables hold the same, tables within them likewise. Every question asks so of its
+//   system, a few hundred fields.
+#include <dirent.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "bind/bind.h"
+
+static int close_directory(lua_State *L) {
+    DIR **directory = lua_touserdata(L, 1);
+    if (*directory) closedir(*directory);
+    *directory = NULL;
+    return 0;
+}
+
+static int entries(lua_State *L) {
+    const char *path = luaL_checkstring(L, 1);
+    DIR **directory =
+        lua_newuserdatauv(L, sizeof *directory, 0); // closed by its __gc if an error comes
+    *directory = NULL;
+    lua_createtable(L, 0, 1);
+    lua_pushcfunction(L, close_directory);
+    lua_setfield(L, -2, "__gc");
+    lua_setmetatable(L, -2);
+    *directory = opendir(path);
+    if (!*directory) return 0;
+    lua_newtable(L);
+    lua_Integer count = 0;
+    for (struct dirent *entry; (entry = readdir(*directory));) {
+        lua_pushstring(L, entry->d_name);
+        lua_rawseti(L, -2, ++count);
+    }
+    closedir(*directory);
+    *directory = NULL;
+    return 1;
+}
+
+// stamp(path): the moment of the file's last change, its size and its number; nothing where there is none.
+static int stamp(lua_State *L) {
+    struct stat file;
+    if (stat(luaL_checkstring(L, 1), &file) != 0) return 0;
+    lua_pushinteger(L, (lua_Integer)file.st_mtim.tv_sec * 1000000000 + file.st_mtim.tv_nsec);
+    lua_pushinteger(L, (lua_Integer)file.st_size);
+    lua_pushinteger(L, (lua_Integer)file.st_ino);
+    return 3;
+}
+
+static int make_folder(lua_State *L) {
+    const char *path = luaL_checkstring(L, 1);
+    return luaL_fileresult(L, mkdir(path, 0777) == 0, path);
+}
+
+enum { DEEPEST = 100 }; // of tables within tables: one may be within itself
+
+// Whether the table at `b` holds what that at `a` does.
+static bool same_fields(lua_State *L, int a, int b, int depth) {
+    lua_Integer more = 0; // fields of a beyond those of b
+    if (depth > DEEPEST) return false;
+    luaL_checkstack(L, 8, "tables within tables");
+    lua_pushnil(L);
+    while (lua_next(L, a)) {
+        lua_pushvalue(L, -2);
+        lua_rawget(L, b);
+        int top = lua_gettop(L);
+        bool same = lua_rawequal(L, top - 1, top);
+        if (!same && lua_istable(L, top - 1) && lua_istable(L, top))
+            same = same_fields(L, top - 1, top, depth + 1);
+        if (!same) {
+            lua_pop(L, 3);
+            return false;
+        }
+        lua_pop(L, 2);
+        more++;
+    }
+    lua_pushnil(L);
+    for (; lua_next(L, b); lua_pop(L, 1))
+        more--;
+    return more == 0;
+}
+
+static int same(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    lua_settop(L, 2);
+    lua_pushboolean(L, same_fields(L, 1, 2, 0));
+    return 1;
+}
+
+void tperf_bind_resource(lua_State *L) {
+    char path[4096];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+    lua_newtable(L);
+    lua_pushliteral(L, TPERF_PREFIX);
+    lua_setfield(L, -2, "prefix");
+    if (length > 0 && (size_t)length < sizeof path) {
+        lua_pushlstring(L, path, (size_t)length);
+        lua_setfield(L, -2, "executable");
+    }
+    lua_pushcfunction(L, entries);
+    lua_setfield(L, -2, "entries");
+    lua_pushcfunction(L, make_folder);
+    lua_setfield(L, -2, "make_folder");
+    lua_pushcfunction(L, stamp);
+    lua_setfield(L, -2, "stamp");
+    lua_pushcfunction(L, same);
+    lua_setfield(L, -2, "same");
+}

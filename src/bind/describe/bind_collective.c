@@ -1,0 +1,31 @@
+// bind_collective.c: tperf.core.collective(system, rules, kind, bytes, gpus, fast) -> seconds.
+#include <math.h>
+#include <string.h>
+
+#include "bind/bind.h"
+#include "bind/model_args.h"
+#include "tperf/collective.h"
+
+static int collective(lua_State *L) {
+    tperf_system system;
+    tperf_rules rules;
+    tperf_bind_check_system(L, 1, &system);
+    tperf_bind_check_rules(L, 2, &rules);
+    int kind = luaL_checkoption(L, 3, NULL, tperf_collective_names);
+    double bytes = luaL_checknumber(L, 4);
+    tperf_group group = {luaL_checkinteger(L, 5), luaL_checkinteger(L, 6)};
+    tperf_error error;
+    if (tperf_group_validate(group, &system, &error) != TPERF_OK)
+        return tperf_bind_raise(L, &error);
+    if (!(bytes >= 0) || !isfinite(bytes))
+        return tperf_bind_fail(L, "'bytes' must not be negative");
+    if (kind == TPERF_SEND && group.size > 2)
+        return tperf_bind_fail(L, "a send takes place between 2 GPUs: gpus = 2, not %I",
+                               (LUAI_UACINT)group.size);
+    lua_pushnumber(L, tperf_collective_time(&system, &rules, (tperf_collective)kind, bytes, group));
+    return 1;
+}
+
+void tperf_bind_collective(lua_State *L) {
+    lua_pushcfunction(L, collective);
+}

@@ -1,0 +1,108 @@
+// bind_machine.c: tperf.core.machine(system): a system read once, to be asked for many times. What
+// the fits of tperf.calibrate and the predictions of tperf.validate are made of.
+#include <string.h>
+
+#include "bind/bind.h"
+#include "bind/model_args.h"
+#include "tperf/collective.h"
+
+static const char type_name[] = "tperf.machine";
+
+static const tperf_system *check_machine(lua_State *L) {
+    return luaL_checkudata(L, 1, type_name);
+}
+
+static double check_size(lua_State *L, int index) {
+    double size = luaL_checknumber(L, index);
+    luaL_argcheck(L, size >= 0 && size <= 1e18, index, "a size from 0 to 1e18 is needed");
+    return size;
+}
+
+// machine:kernel(kind, dtype, batch, m, n, k, shared, backward, second, warm): seconds of compute and seconds of
+// exposed memory, launch included; nil when the system has no curve for it.
+static int machine_kernel(lua_State *L) {
+    static const char *const kinds[] = {"gemm", "attention", "causal_attention", NULL};
+    const tperf_system *system = check_machine(L);
+    tperf_kernel kernel = {.kind = (tperf_kernel_kind)luaL_checkoption(L, 2, NULL, kinds)};
+    const char *dtype = luaL_checkstring(L, 3);
+    kernel.batch = check_size(L, 4);
+    kernel.m = check_size(L, 5);
+    kernel.n = check_size(L, 6);
+    kernel.k = check_size(L, 7);
+    kernel.shared = lua_isnoneornil(L, 8) ? 1 : check_size(L, 8);
+    kernel.second = lua_isnoneornil(L, 10) ? 0 : check_size(L, 10);
+    kernel.warm = lua_toboolean(L, 11);
+    for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
+        tperf_kernel_time time;
+        if (strcmp(dtype, tperf_dtype_names[i]) != 0) continue;
+        if (!(system->accelerator.tensor[i] > 0)) break;
+        if (!tperf_system_kernel_time(system, (tperf_dtype)i, &kernel, lua_toboolean(L, 9), &time))
+            break;
+        lua_pushnumber(L, time.compute);
+        lua_pushnumber(L, time.exposed_memory);
+        return 2;
+    }
+    lua_pushnil(L);
+    return 1;
+}
+
+// machine:stream(bytes, warm): seconds of a kernel that only reads and writes
+static int machine_stream(lua_State *L) {
+    const tperf_system *system = check_machine(L);
+    double bytes = check_size(L, 2);
+    lua_pushnumber(L, tperf_system_stream_time(system, bytes, lua_toboolean(L, 3)));
+    return 1;
+}
+
+// machine:routing(pairs): seconds of choosing experts and sorting so many pairs of token and expert
+static int machine_routing(lua_State *L) {
+    const tperf_system *system = check_machine(L);
+    lua_pushnumber(L, system->accelerator.routing.setup_s +
+                          check_size(L, 2) * system->accelerator.routing.pair_s);
+    return 1;
+}
+
+// machine:collective(rules, kind, bytes, gpus, fast, serves): seconds
+static int machine_collective(lua_State *L) {
+    const tperf_system *system = check_machine(L);
+    tperf_rules rules;
+    tperf_bind_check_rules(L, 2, &rules);
+    int kind = luaL_checkoption(L, 3, NULL, tperf_collective_names);
+    double bytes = check_size(L, 4);
+    tperf_group group = {luaL_checkinteger(L, 5), luaL_checkinteger(L, 6)};
+    tperf_error error;
+    if (tperf_group_validate(group, system, &error) != TPERF_OK) return tperf_bind_raise(L, &error);
+    tperf_system serving;
+    if (lua_toboolean(L, 7)) {
+        serving = *system;
+        serving.serves = true;
+        system = &serving;
+    }
+    lua_pushnumber(L, tperf_collective_time(system, &rules, (tperf_collective)kind, bytes, group));
+    return 1;
+}
+
+static int new_machine(lua_State *L) {
+    tperf_system system;
+    tperf_bind_check_system(L, 1, &system);
+    tperf_system *machine = lua_newuserdatauv(L, sizeof *machine, 0);
+    *machine = system;
+    luaL_setmetatable(L, type_name);
+    return 1;
+}
+
+static const luaL_Reg methods[] = {
+    {"kernel", machine_kernel},
+    {"stream", machine_stream},
+    {"routing", machine_routing},
+    {"collective", machine_collective},
+    {NULL, NULL},
+};
+
+void tperf_bind_machine(lua_State *L) {
+    luaL_newmetatable(L, type_name);
+    luaL_newlib(L, methods);
+    lua_setfield(L, -2, "__index");
+    lua_pop(L, 1);
+    lua_pushcfunction(L, new_machine);
+}

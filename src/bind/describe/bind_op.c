@@ -1,0 +1,463 @@
+// bind_op.c: tperf.core.op: a constructor for each kind of op, is(value), and the methods of an op:
+//   op:recompute(saved_bytes)                     in full recomputation, see tperf/op.h
+//   op:input_bytes() -> number                    what of its saved bytes is its input
+//   op:drop_input(part), op:repeat_part(part, output_bytes)   what makes its input, or it itself, runs again, see there
+//   op:offload(input_alone)                       what it keeps goes to the host, see tperf/op.h
+//   op:hold(saved_bytes, passing_bytes)           what it keeps, and what its passes hold beside
+//   op:single()                                   its backward pass is one kernel
+//   op:freeze(element, keeps_input)               its parameters are not trained, and kept in so many bytes each
+//   op:stop()                                     nothing below it is trained
+//   op:again(bytes)                               of what it keeps, so much is made again instead
+//   op:belong(module), op:belongs(module) -> boolean        to one of tperf_module_names
+//   op:communicate(pass, kind, axis, bytes, share, beside, routing, exchanges)  adds a collective to "forward" or "backward"
+//   op:counts()                                   a record of all counts
+//   op:product()                                  the shape of a product with weights, nil of another op
+//   op:narrowed { dtype =, number = … }           a copy of a product in another precision, see tperf_narrowing
+//   op:is_norm()
+//   op:keeps()                                    bytes that its backward pass needs, kept or made again
+//   op:keeping(bytes)                             a copy that keeps (so many bytes of) its output; nil when no other op
+//                                                 keeps it for this one
+// and fields(), bytes() and routed_parts(), see there.
+// recompute, single, drop_input, repeat_part, offload, hold, again, freeze, stop, belong and communicate change the
+// op, and are for the library, before anyone else has it.
+#include <math.h>
+#include <string.h>
+
+#include "bind/bind.h"
+#include "bind/describe/op_kinds.h"
+#include "bind/fields.h"
+#include "bind/model_args.h"
+
+static const char type_name[] = "tperf.op";
+
+static tperf_dtype check_dtype(lua_State *L, const char *what, const char *name) {
+    for (int i = 0; i < TPERF_DTYPE_COUNT; i++)
+        if (strcmp(name, tperf_dtype_names[i]) == 0) return (tperf_dtype)i;
+    tperf_bind_fail(L, "%s: unknown dtype '%s'", what, name);
+    return TPERF_BF16;
+}
+
+static void copy_name(lua_State *L, const char *what, const char *name, char *out, size_t size) {
+    if (strlen(name) >= size)
+        tperf_bind_fail(L, "%s: the name '%s' is longer than %d bytes", what, name, (int)size - 1);
+    strcpy(out, name);
+}
+
+static double element_of(lua_State *L, const char *what, const char *dtype) {
+    return dtype ? tperf_dtype_bytes(check_dtype(L, what, dtype)) : 0;
+}
+
+static void check_axes(lua_State *L, const tperf_op_kind *k, const tperf_op_arguments *a) {
+    for (const tperf_field *f = k->fields; f->name; f++) {
+        if (f->kind != TPERF_FIELD_TEXT || f->offset < offsetof(tperf_op_arguments, linear))
+            continue;
+        const char *axis = *(const char *const *)((const char *)a + f->offset);
+        if (axis && strlen(axis) >= TPERF_AXIS_NAME_MAX)
+            tperf_bind_fail(L, "%s: the axis name '%s' is longer than %d bytes", k->what, axis,
+                            TPERF_AXIS_NAME_MAX - 1);
+    }
+}
+
+static int construct(lua_State *L) {
+    const tperf_op_kind *k = &tperf_op_kinds[lua_tointeger(L, lua_upvalueindex(1))];
+    tperf_op_arguments a = k->defaults;
+    a.dtype = "bf16";
+    tperf_op *op = lua_newuserdatauv(L, sizeof *op, 0);
+    memset(op, 0, sizeof *op);
+    luaL_setmetatable(L, type_name);
+    tperf_fields_read(L, 1, k->what, k->fields,
+                      &a); // its texts are the table's: nothing is allocated after it
+    check_axes(L, k, &a);
+    copy_name(L, k->what, a.name, op->name, sizeof op->name);
+    op->dtype = check_dtype(L, k->what, a.dtype);
+    op->matrix_dtype = a.matrix_dtype ? check_dtype(L, k->what, a.matrix_dtype) : op->dtype;
+    a.weight_element = element_of(L, k->what, a.weight_dtype);
+    a.kv_element = element_of(L, k->what, a.kv_dtype);
+    tperf_error error;
+    if (k->count(op, &a, &error) != TPERF_OK)
+        return tperf_bind_fail(L, "%s '%s': %s", k->what, op->name, error.message);
+    if (tperf_op_validate(op, &error) != TPERF_OK) return tperf_bind_raise(L, &error);
+    return 1;
+}
+
+const tperf_op *tperf_bind_check_op(lua_State *L, int index) {
+    return luaL_checkudata(L, index, type_name);
+}
+
+static int to_string(lua_State *L) {
+    const tperf_op *op = tperf_bind_check_op(L, 1);
+    lua_pushfstring(L, "op '%s': %f and %f FLOP, %f and %f bytes", op->name,
+                    op->forward.tensor_flops + op->forward.vector_flops,
+                    op->backward.tensor_flops + op->backward.vector_flops, op->forward.bytes,
+                    op->backward.bytes);
+    return 1;
+}
+
+static int is_op(lua_State *L) {
+    lua_pushboolean(L, luaL_testudata(L, 1, type_name) != NULL);
+    return 1;
+}
+
+static int recompute(lua_State *L) {
+    tperf_op *op = luaL_checkudata(L, 1, type_name);
+    tperf_op_recompute(op, luaL_checknumber(L, 2));
+    lua_settop(L, 1);
+    return 1;
+}
+
+// What an all-to-all that sends a token once to each domain needs to know: lua/tperf/describe/op.lua documents it.
+static const tperf_field routing_fields[] = {
+    {"experts", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.experts), true},
+    {"top_k", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.top_k), true},
+    {"groups", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.groups), false},
+    {"top_groups", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.top_groups), false},
+    {"relayed", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.relayed), false},
+    {"units", TPERF_FIELD_NUMBER, offsetof(tperf_comm, units), false},
+    {0},
+};
+
+static void read_routing(lua_State *L, const tperf_op *op, tperf_comm *comm) {
+    if (lua_isnoneornil(L, 8)) return;
+    tperf_fields_read(L, 8, "once", routing_fields, comm);
+    const char *fault = tperf_routing_fault(&comm->routing);
+    if (!fault && !(comm->units >= 0 && comm->routing.relayed >= 0))
+        fault = "'units' and 'relayed' must not be negative";
+    if (!fault && comm->kind != TPERF_ALL_TO_ALL) fault = "only an all_to_all has it";
+    if (fault) tperf_bind_fail(L, "op '%s': once: %s", op->name, fault);
+}
+
+static int freeze(lua_State *L) {
+    tperf_op *op = luaL_checkudata(L, 1, type_name);
+    tperf_op_freeze(op, luaL_optnumber(L, 2, -1), lua_toboolean(L, 3));
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int stop(lua_State *L) {
+    tperf_op_stop(luaL_checkudata(L, 1, type_name));
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int single(lua_State *L) {
+    tperf_op *op = luaL_checkudata(L, 1, type_name);
+    op->single = true;
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int input_bytes(lua_State *L) {
+    lua_pushnumber(L, tperf_bind_check_op(L, 1)->input_bytes);
+    return 1;
+}
+
+static double check_part(lua_State *L, int index) {
+    double part = luaL_checknumber(L, index);
+    luaL_argcheck(L, part >= 0 && part <= 1, index, "not from 0 to 1");
+    return part;
+}
+
+static int drop_input(lua_State *L) {
+    tperf_op_drop_input(luaL_checkudata(L, 1, type_name), check_part(L, 2));
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int repeat(lua_State *L) {
+    double output_bytes = luaL_checknumber(L, 3);
+    luaL_argcheck(L, isfinite(output_bytes) && output_bytes >= 0, 3, "not a number of bytes");
+    tperf_op_repeat(luaL_checkudata(L, 1, type_name), check_part(L, 2), output_bytes);
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int again(lua_State *L) {
+    tperf_op *op = luaL_checkudata(L, 1, type_name);
+    double bytes = fmin(luaL_checknumber(L, 2), op->saved_bytes);
+    op->saved_bytes -= bytes;
+    op->again_bytes += bytes;
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int hold(lua_State *L) {
+    tperf_op *op = luaL_checkudata(L, 1, type_name);
+    double saved = luaL_checknumber(L, 2), passing = luaL_checknumber(L, 3);
+    luaL_argcheck(L, isfinite(saved) && saved >= 0, 2, "not a number of bytes");
+    luaL_argcheck(L, isfinite(passing) && passing >= 0, 3, "not a number of bytes");
+    op->saved_bytes = saved;
+    op->passing_bytes = passing;
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int offload(lua_State *L) {
+    tperf_op_offload(luaL_checkudata(L, 1, type_name), lua_toboolean(L, 2));
+    lua_settop(L, 1);
+    return 1;
+}
+
+static tperf_module check_module(lua_State *L, int index) {
+    const char *name = luaL_checkstring(L, index);
+    for (int m = 0; m < TPERF_MODULE_COUNT; m++)
+        if (strcmp(name, tperf_module_names[m]) == 0) return (tperf_module)m;
+    tperf_bind_fail(L, "op: no module is called '%s'", name);
+    return TPERF_MODULE_COUNT;
+}
+
+static int belong(lua_State *L) {
+    tperf_op *op = luaL_checkudata(L, 1, type_name);
+    op->modules |= 1U << check_module(L, 2);
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int belongs(lua_State *L) {
+    const tperf_op *op = tperf_bind_check_op(L, 1);
+    lua_pushboolean(L, op->modules >> check_module(L, 2) & 1);
+    return 1;
+}
+
+static int communicate(lua_State *L) {
+    static const char *const passes[] = {"forward", "backward", NULL};
+    tperf_op *op = luaL_checkudata(L, 1, type_name);
+    tperf_pass *pass = luaL_checkoption(L, 2, NULL, passes) ? &op->backward : &op->forward;
+    tperf_collective kind = (tperf_collective)luaL_checkoption(L, 3, NULL, tperf_collective_names);
+    const char *axis = luaL_checkstring(L, 4);
+    double bytes = luaL_checknumber(L, 5);
+    if (strlen(axis) == 0 || strlen(axis) >= TPERF_AXIS_NAME_MAX)
+        tperf_bind_fail(L, "op '%s': an axis has a name of 1 to %d bytes, not '%s'", op->name,
+                        TPERF_AXIS_NAME_MAX - 1, axis);
+    if (!isfinite(bytes) || bytes < 0)
+        tperf_bind_fail(L, "op '%s': a collective of %f bytes", op->name, bytes);
+    if (pass->n_comms == TPERF_COMMS_MAX)
+        tperf_bind_fail(L, "op '%s': more than %d collectives in a pass", op->name,
+                        TPERF_COMMS_MAX);
+    tperf_comm comm = {
+        .kind = kind, .bytes = bytes, .share = lua_toboolean(L, 6), .beside = lua_toboolean(L, 7)};
+    strcpy(comm.axis, axis);
+    read_routing(L, op, &comm);
+    comm.exchanges = lua_toboolean(L, 9);
+    pass->comms[pass->n_comms++] = comm;
+    lua_settop(L, 1);
+    return 1;
+}
+
+static void push_pass(lua_State *L, const tperf_pass *pass) {
+    lua_createtable(L, 0, 4);
+    tperf_fields_set(L, "tensor_flops", pass->tensor_flops);
+    tperf_fields_set(L, "vector_flops", pass->vector_flops);
+    tperf_fields_set(L, "bytes", pass->bytes);
+    lua_createtable(L, pass->n_comms, 0);
+    for (int i = 0; i < pass->n_comms; i++) {
+        lua_createtable(L, 0, 4);
+        lua_pushstring(L, tperf_collective_names[pass->comms[i].kind]);
+        lua_setfield(L, -2, "kind");
+        lua_pushstring(L, pass->comms[i].axis);
+        lua_setfield(L, -2, "axis");
+        lua_pushboolean(L, pass->comms[i].share);
+        lua_setfield(L, -2, "share");
+        lua_pushboolean(L, pass->comms[i].beside);
+        lua_setfield(L, -2, "beside");
+        tperf_fields_set(L, "bytes", pass->comms[i].bytes);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, "comms");
+}
+
+static int counts(lua_State *L) {
+    const tperf_op *op = tperf_bind_check_op(L, 1);
+    lua_createtable(L, 0, 8);
+    lua_pushstring(L, op->name);
+    lua_setfield(L, -2, "name");
+    lua_pushstring(L, tperf_dtype_names[op->dtype]);
+    lua_setfield(L, -2, "dtype");
+    tperf_fields_set(L, "weight_bytes", op->weight_bytes);
+    tperf_fields_set(L, "parameters", op->parameters);
+    tperf_fields_set(L, "trained", op->frozen ? 0 : op->parameters);
+    tperf_fields_set(L, "saved_bytes", op->saved_bytes);
+    tperf_fields_set(L, "repeated_bytes", op->repeated_bytes);
+    lua_pushboolean(L, op->expert);
+    lua_setfield(L, -2, "expert");
+    lua_pushboolean(L, op->tied);
+    lua_setfield(L, -2, "tied");
+    lua_pushboolean(L, op->recomputed);
+    lua_setfield(L, -2, "recomputed");
+    push_pass(L, &op->forward);
+    lua_setfield(L, -2, "forward");
+    push_pass(L, &op->backward);
+    lua_setfield(L, -2, "backward");
+    return 1;
+}
+
+static int product(lua_State *L) {
+    const tperf_op *op = tperf_bind_check_op(L, 1);
+    const tperf_product *p = &op->product;
+    if (p->rows == 0 && p->n_out == 0) return 0;
+    lua_createtable(L, 0, 12);
+    lua_pushstring(L, op->name);
+    lua_setfield(L, -2, "name");
+    tperf_fields_set(L, "rows", p->rows);
+    tperf_fields_set(L, "n_in", p->n_in);
+    tperf_fields_set(L, "n_out", p->n_out);
+    tperf_fields_set(L, "used", p->used);
+    tperf_fields_set(L, "kept", p->kept);
+    tperf_fields_set(L, "scattered", p->scattered);
+    tperf_fields_set(L, "weights", op->parameters);
+    lua_pushboolean(L, op->expert);
+    lua_setfield(L, -2, "expert");
+    lua_pushboolean(L, op->recomputed);
+    lua_setfield(L, -2, "recomputed");
+    tperf_fields_set(L, "saved", op->saved_bytes);
+    tperf_fields_set(L, "again", op->again_bytes);
+    tperf_fields_set(L, "offloaded", op->offload_bytes);
+    lua_pushboolean(L, op->frozen);
+    lua_setfield(L, -2, "frozen");
+    lua_pushboolean(L, op->stopped);
+    lua_setfield(L, -2, "stopped");
+    return 1;
+}
+
+// A copy of the op at index 1, for a method to change.
+static tperf_op *push_copy(lua_State *L) {
+    const tperf_op *op = tperf_bind_check_op(L, 1);
+    tperf_op *copy = lua_newuserdatauv(L, sizeof *copy, 0);
+    *copy = *op;
+    luaL_setmetatable(L, type_name);
+    return copy;
+}
+
+typedef struct narrowing {
+    const char *dtype;
+    tperf_narrowing how;
+} narrowing;
+
+#define NARROWING(name, kind)                                                                      \
+    { #name, TPERF_FIELD_##kind, offsetof(narrowing, how.name), false }
+
+static int narrowed(lua_State *L) {
+    static const tperf_field fields[] = {
+        {"dtype", TPERF_FIELD_TEXT, offsetof(narrowing, dtype), true},
+        NARROWING(number, NUMBER),
+        NARROWING(weight, NUMBER),
+        NARROWING(held, NUMBER),
+        NARROWING(copies, NUMBER),
+        NARROWING(gathered, NUMBER),
+        NARROWING(step, NUMBER),
+        NARROWING(gather, NUMBER),
+        NARROWING(grad_gather, NUMBER),
+        NARROWING(keeps, FLAG),
+        NARROWING(made, FLAG),
+        NARROWING(wide_weight_grad, FLAG),
+        {0},
+    };
+    narrowing asked = {0};
+    tperf_fields_read(L, 2, "op:narrowed", fields, &asked);
+    asked.how.dtype = check_dtype(L, "op:narrowed", asked.dtype);
+    tperf_op *op = push_copy(L);
+    tperf_error error;
+    if (tperf_op_narrow(op, &asked.how, &error) != TPERF_OK) return tperf_bind_raise(L, &error);
+    if (tperf_op_validate(op, &error) != TPERF_OK) return tperf_bind_raise(L, &error);
+    return 1;
+}
+
+static int is_norm(lua_State *L) {
+    lua_pushboolean(L, tperf_bind_check_op(L, 1)->norm);
+    return 1;
+}
+
+static int keeps(lua_State *L) {
+    const tperf_op *op = tperf_bind_check_op(L, 1);
+    lua_pushnumber(L, op->saved_bytes + op->again_bytes);
+    return 1;
+}
+
+static int keeping(lua_State *L) {
+    if (tperf_bind_check_op(L, 1)->output_bytes == 0) return 0;
+    double bytes = luaL_optnumber(L, 2, HUGE_VAL);
+    tperf_op_keep_output(push_copy(L), bytes);
+    return 1;
+}
+
+static const luaL_Reg methods[] = {
+    {"recompute", recompute},
+    {"single", single},
+    {"freeze", freeze},
+    {"stop", stop},
+    {"input_bytes", input_bytes},
+    {"drop_input", drop_input},
+    {"repeat_part", repeat},
+    {"offload", offload},
+    {"hold", hold},
+    {"belong", belong},
+    {"belongs", belongs},
+    {"again", again},
+    {"product", product},
+    {"narrowed", narrowed},
+    {"is_norm", is_norm},
+    {"keeps", keeps},
+    {"keeping", keeping},
+    {"communicate", communicate},
+    {"counts", counts},
+    {NULL, NULL},
+};
+
+// fields(): for documentation, what each constructor reads: { linear = { { name, kind, required } … } … }
+static int fields(lua_State *L) {
+    static const char *const kinds[] = {"integer", "number", "flag", "text"};
+    lua_newtable(L);
+    for (const tperf_op_kind *k = tperf_op_kinds; k->what; k++) {
+        lua_newtable(L);
+        for (int i = 0; k->fields[i].name; i++) {
+            lua_createtable(L, 0, 3);
+            lua_pushstring(L, k->fields[i].name);
+            lua_setfield(L, -2, "name");
+            lua_pushstring(L, kinds[k->fields[i].kind]);
+            lua_setfield(L, -2, "kind");
+            lua_pushboolean(L, k->fields[i].required);
+            lua_setfield(L, -2, "required");
+            lua_rawseti(L, -2, i + 1);
+        }
+        lua_setfield(L, -2, k->what + strlen("op."));
+    }
+    return 1;
+}
+
+// bytes(what, dtype): of one element; `what` is for the error
+static int bytes(lua_State *L) {
+    lua_pushnumber(L, element_of(L, luaL_checkstring(L, 1), luaL_checkstring(L, 2)));
+    return 1;
+}
+
+// routed_parts(experts, top_k, groups, top_groups, parts): tperf_routing_parts
+static int routed_parts(lua_State *L) {
+    tperf_routing routing = {luaL_checknumber(L, 1), luaL_checknumber(L, 2), luaL_checknumber(L, 3),
+                             luaL_checknumber(L, 4), 0};
+    const char *fault = tperf_routing_fault(&routing);
+    if (fault) tperf_bind_fail(L, "experts: %s", fault);
+    lua_pushnumber(L, tperf_routing_parts(&routing, luaL_checknumber(L, 5)));
+    return 1;
+}
+
+void tperf_bind_op(lua_State *L) {
+    luaL_newmetatable(L, type_name);
+    lua_pushcfunction(L, to_string);
+    lua_setfield(L, -2, "__tostring");
+    luaL_newlib(L, methods);
+    lua_setfield(L, -2, "__index");
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushcfunction(L, is_op);
+    lua_setfield(L, -2, "is");
+    lua_pushcfunction(L, fields);
+    lua_setfield(L, -2, "fields");
+    lua_pushcfunction(L, bytes);
+    lua_setfield(L, -2, "bytes");
+    lua_pushcfunction(L, routed_parts);
+    lua_setfield(L, -2, "routed_parts");
+    for (int i = 0; tperf_op_kinds[i].what; i++) {
+        lua_pushinteger(L, i);
+        lua_pushcclosure(L, construct, 1);
+        lua_setfield(L, -2, tperf_op_kinds[i].what + strlen("op."));
+    }
+}

@@ -1,0 +1,252 @@
+// bind_pipelines.c: tperf.core.pipelines(runs, has_ends, list, picked) -> pipelines, for a search or one iteration.
+//   runs: list of { kind, layers }: the model's layers in order, kind = section of its networks
+//   list: of { pp, virtual_stages, schedule, layers (a list, or nil), bubble_forward, bubble_backward, bubble_weight_grad,
+//     pairs, pairs_each, min_microbatches, microbatch_multiple, weight_copies, last_in_flight, bounds, placed, folded,
+//     in_flight = list of pp numbers }
+//   picked: nil, or { first, every }: which layers of a chunk are of twin kinds behind all others, see tperf/plan.h
+#include <string.h>
+
+#include "bind/bind.h"
+#include "bind/fields.h"
+#include "bind/model_args.h"
+
+static const char type_name[] = "tperf.pipelines";
+
+enum { LAYERS_MAX = 1 << 20 }; // of a run; stages of a pipeline
+
+// Its user value keeps the runs.
+typedef struct pipelines {
+    tperf_heap heap;
+    const tperf_run *runs;
+    size_t n_runs;
+    bool has_ends;
+    size_t n;
+    int kinds; // of layers that a network must have
+    tperf_picked picked;
+    tperf_pipeline list[];
+} pipelines;
+
+const tperf_pipeline *tperf_bind_check_pipelines(lua_State *L, int index, size_t *n) {
+    const pipelines *p = luaL_checkudata(L, index, type_name);
+    *n = p->n;
+    return p->list;
+}
+
+void tperf_bind_check_kinds(lua_State *L, int index, const tperf_workload *network) {
+    const pipelines *p = luaL_checkudata(L, index, type_name);
+    if (p->kinds > network->n_kinds)
+        tperf_bind_fail(L, "the pipelines have %d kinds of layers, the network has %d", p->kinds,
+                        network->n_kinds);
+}
+
+const tperf_run *tperf_bind_pipeline_runs(lua_State *L, int index, size_t *n, bool *has_ends) {
+    const pipelines *p = luaL_checkudata(L, index, type_name);
+    *n = p->n_runs;
+    *has_ends = p->has_ends;
+    return p->runs;
+}
+
+static int release(lua_State *L) {
+    pipelines *p = luaL_checkudata(L, 1, type_name);
+    for (size_t i = 0; i < p->n; i++)
+        tperf_pipeline_release(&p->list[i]);
+    return 0;
+}
+
+typedef struct description {
+    int64_t pp, virtual_stages, schedule, min_microbatches, microbatch_multiple;
+    double bubble_forward, bubble_backward, bubble_weight_grad, pairs, pairs_each, weight_copies,
+        last_in_flight;
+    bool bounds, placed, folded;
+} description;
+
+static const tperf_field fields[] = {
+#define FIELD(kind, name)                                                                          \
+    { #name, TPERF_FIELD_##kind, offsetof(description, name), true }
+    FIELD(INTEGER, pp),
+    FIELD(INTEGER, virtual_stages),
+    FIELD(INTEGER, schedule),
+    FIELD(INTEGER, min_microbatches),
+    FIELD(INTEGER, microbatch_multiple),
+    FIELD(NUMBER, bubble_forward),
+    FIELD(NUMBER, bubble_backward),
+    FIELD(NUMBER, bubble_weight_grad),
+    FIELD(NUMBER, pairs),
+    FIELD(NUMBER, pairs_each),
+    FIELD(NUMBER, weight_copies),
+    FIELD(NUMBER, last_in_flight),
+    FIELD(FLAG, bounds),
+    FIELD(FLAG, placed),
+    FIELD(FLAG, folded),
+#undef FIELD
+    {0},
+};
+
+// A list of numbers as an array, on the stack.
+static double *push_numbers(lua_State *L, int index, size_t n) {
+    luaL_checktype(L, index, LUA_TTABLE);
+    if (lua_rawlen(L, index) != n) tperf_bind_fail(L, "'in_flight' needs %d numbers", (int)n);
+    double *numbers = lua_newuserdatauv(L, n * sizeof *numbers, 0);
+    for (size_t i = 0; i < n; i++) {
+        lua_rawgeti(L, index, (lua_Integer)i + 1);
+        numbers[i] = luaL_checknumber(L, -1);
+        lua_pop(L, 1);
+    }
+    return numbers;
+}
+
+// kinds: the number of the last kind of layer
+static tperf_run *push_runs(lua_State *L, int index, size_t *n, int *kinds) {
+    *n = tperf_bind_push_list(L, index, "the runs of layers");
+    int list = lua_gettop(L);
+    tperf_run *runs = lua_newuserdatauv(L, (*n + 1) * sizeof *runs, 0);
+    for (size_t i = 0; i < *n; i++) {
+        int64_t run[2] = {0};
+        lua_rawgeti(L, list, (lua_Integer)i + 1);
+        tperf_bind_check_sizes(L, -1, run, 2);
+        if (run[0] < 1 || run[0] > TPERF_KINDS_MAX || run[1] < 1 || run[1] > LAYERS_MAX)
+            tperf_bind_fail(L, "a run of layers needs a kind from 1 to %d and 1 to %d layers",
+                            TPERF_KINDS_MAX, LAYERS_MAX);
+        runs[i] = (tperf_run){(int)run[0] - 1, run[1]};
+        if (run[0] > *kinds) *kinds = (int)run[0];
+        lua_pop(L, 1);
+    }
+    lua_remove(L, list);
+    return runs;
+}
+
+static const char *const lists[] = {"in_flight", "layers"};
+
+// Pushes a copy of the table at `at` without its lists, so that the rest is plain fields, and the lists.
+static void push_plain(lua_State *L, int at) {
+    lua_newtable(L);
+    lua_pushnil(L);
+    while (lua_next(L, at)) {
+        lua_pushvalue(L, -2);
+        lua_insert(L, -2);
+        lua_rawset(L, at + 1);
+    }
+    for (int i = 0; i < 2; i++) {
+        tperf_bind_raw_field(L, at + 1, lists[i]);
+        lua_pushnil(L);
+        lua_setfield(L, at + 1, lists[i]);
+    }
+}
+
+// The layers of every stage, from the list at index, onto the heap. NULL: no memory, or no list.
+static int64_t *read_dealt(lua_State *L, int index, const tperf_heap *heap, int64_t n) {
+    if (lua_isnil(L, index)) return NULL;
+    luaL_checktype(L, index, LUA_TTABLE);
+    if ((int64_t)lua_rawlen(L, index) != n) tperf_bind_fail(L, "'layers' needs %d numbers", (int)n);
+    for (int64_t i = 0; i < n; i++) {
+        lua_rawgeti(L, index, i + 1);
+        lua_Integer layers = luaL_checkinteger(L, -1);
+        if (layers < 0 || layers > LAYERS_MAX) tperf_bind_fail(L, "no stage has %I layers", layers);
+        lua_pop(L, 1);
+    }
+    int64_t *dealt = tperf_heap_new(heap, (size_t)n, sizeof *dealt);
+    for (int64_t i = 0; dealt && i < n; i++) {
+        lua_rawgeti(L, index, i + 1);
+        dealt[i] = lua_tointeger(L, -1);
+        lua_pop(L, 1);
+    }
+    return dealt;
+}
+
+// Fills the pipeline from the table at the top of the stack.
+static void read_pipeline(lua_State *L, const tperf_heap *heap, tperf_pipeline *pipeline,
+                          const tperf_run *runs, size_t n_runs, bool has_ends,
+                          tperf_picked picked) {
+    int at = lua_gettop(L);
+    push_plain(L, at);
+    description d;
+    tperf_fields_read(L, at + 1, "pipeline", fields, &d);
+    if (d.pp < 1 || d.virtual_stages < 1 || d.min_microbatches < 1 || d.microbatch_multiple < 1)
+        tperf_bind_fail(L, "a pipeline's sizes must be at least 1");
+    if (d.pp > LAYERS_MAX || d.virtual_stages > LAYERS_MAX / d.pp)
+        tperf_bind_fail(L, "a pipeline of more than %d stages", LAYERS_MAX);
+    *pipeline = (tperf_pipeline){
+        .pp = d.pp,
+        .virtual_stages = d.virtual_stages,
+        .schedule = (int)d.schedule,
+        .bubble_forward = d.bubble_forward,
+        .bubble_backward = d.bubble_backward,
+        .bubble_weight_grad = d.bubble_weight_grad,
+        .pairs = d.pairs,
+        .pairs_each = d.pairs_each,
+        .min_microbatches = d.min_microbatches,
+        .microbatch_multiple = d.microbatch_multiple,
+        .weight_copies = d.weight_copies,
+        .last_in_flight = d.last_in_flight,
+        .bounds = d.bounds,
+        .placed = d.placed,
+        .folded = d.folded,
+        .picked = picked,
+    };
+    const double *in_flight = push_numbers(L, at + 2, (size_t)d.pp);
+    tperf_error error;
+    tperf_status status;
+    bool tried = false;
+    do {
+        tperf_pipeline_release(pipeline);
+        pipeline->dealt = read_dealt(L, at + 3, heap, d.pp * d.virtual_stages);
+        if (!pipeline->dealt && !lua_isnil(L, at + 3))
+            status = tperf_error_set(&error, TPERF_NO_MEMORY, "not enough memory for a pipeline");
+        else
+            status =
+                tperf_pipeline_split(pipeline, heap, runs, n_runs, has_ends, in_flight, &error);
+    } while (tperf_bind_try_again(L, status, &tried));
+    if (status != TPERF_OK) tperf_bind_raise(L, &error);
+    lua_settop(L, at);
+}
+
+// Which layers are of the twins of that many kinds.
+static tperf_picked read_picked(lua_State *L, int index, int kinds) {
+    if (lua_isnil(L, index)) return (tperf_picked){0};
+    tperf_picked picked = {.twin = kinds};
+    luaL_checktype(L, index, LUA_TTABLE);
+    tperf_bind_raw_field(L, index, "first");
+    tperf_bind_raw_field(L, index, "every");
+    picked.first = luaL_optinteger(L, -2, 0);
+    picked.every = luaL_optinteger(L, -1, 0);
+    lua_pop(L, 2);
+    return picked;
+}
+
+static int new_pipelines(lua_State *L) {
+    size_t n_runs;
+    int kinds = 0;
+    lua_settop(L, 4);
+    const tperf_run *runs = push_runs(L, 1, &n_runs, &kinds);
+    bool has_ends = lua_toboolean(L, 2);
+    int runs_index = lua_gettop(L);
+    size_t n = tperf_bind_push_list(L, 3, "the pipelines");
+    lua_replace(L, 3);
+    pipelines *p = lua_newuserdatauv(L, sizeof *p + n * sizeof p->list[0], 1);
+    memset(p, 0, sizeof *p + n * sizeof p->list[0]);
+    p->heap = tperf_bind_heap(L);
+    p->picked = read_picked(L, 4, kinds);
+    p->kinds = p->picked.twin + kinds;
+    p->runs = runs;
+    p->n_runs = n_runs;
+    p->has_ends = has_ends;
+    lua_pushvalue(L, runs_index);
+    lua_setiuservalue(L, -2, 1);
+    luaL_setmetatable(L, type_name);
+    for (p->n = 0; p->n < n;) {
+        lua_rawgeti(L, 3, (lua_Integer)p->n + 1);
+        luaL_checktype(L, -1, LUA_TTABLE);
+        p->n++; // before it is filled: what a failure leaves behind is released
+        read_pipeline(L, &p->heap, &p->list[p->n - 1], runs, n_runs, has_ends, p->picked);
+        lua_pop(L, 1);
+    }
+    return 1;
+}
+
+void tperf_bind_pipelines(lua_State *L) {
+    luaL_newmetatable(L, type_name);
+    lua_pushcfunction(L, release);
+    lua_setfield(L, -2, "__gc");
+    lua_pop(L, 1);
+    lua_pushcfunction(L, new_pipelines);
+}

@@ -1,0 +1,220 @@
+// bind_audit.c: network:audit(system, rules, training, pipelines, run, fast, software): what an iteration's parts are made
+// of, as lua/tperf/question/train/sum.lua reads it; and the records of collectives.
+#include <math.h>
+
+#include "bind/bind.h"
+#include "bind/fields.h"
+#include "bind/model_args.h"
+#include "bind/question/setting.h"
+
+static void set_text(lua_State *L, const char *name, const char *text) {
+    lua_pushstring(L, text);
+    lua_setfield(L, -2, name);
+}
+
+static void set_flag(lua_State *L, const char *name, bool value) {
+    lua_pushboolean(L, value);
+    lua_setfield(L, -2, name);
+}
+
+static void set_integer(lua_State *L, const char *name, int64_t value) {
+    lua_pushinteger(L, value);
+    lua_setfield(L, -2, name);
+}
+
+// A collective in `panels` parts; seconds and bytes are of all.
+static void push_comm(lua_State *L, tperf_collective kind, double bytes, tperf_group group,
+                      tperf_route route, double panels, double seconds) {
+    lua_createtable(L, 0, 12);
+    set_text(L, "kind", tperf_collective_names[kind]);
+    tperf_fields_set(L, "bytes", bytes);
+    set_integer(L, "gpus", group.size);
+    set_integer(L, "fast", group.fast);
+    tperf_fields_set(L, "time", seconds);
+    tperf_fields_set(L, "fast_bytes", panels * route.fast_bytes);
+    tperf_fields_set(L, "nic_bytes", panels * route.nic_bytes);
+    set_text(L, "algorithm", route.algorithm);
+}
+
+void tperf_bind_push_op_comm(lua_State *L, const tperf_workload *network, const tperf_op *op,
+                             const tperf_comm *comm, const tperf_platform *on,
+                             const tperf_placement *placement) {
+    double panels = tperf_panels_of(op, placement->panels);
+    tperf_group group = {network->sizes[comm->axis_index], placement->fast[comm->axis_index]};
+    double seconds = panels * tperf_comm_time(comm, on, network->sizes, placement, panels);
+    tperf_route route = tperf_comm_route(comm, on, group, panels);
+    push_comm(L, comm->kind, comm->bytes, group, route, panels, seconds);
+    set_text(L, "axis", comm->axis);
+    set_flag(L, "beside", comm->beside);
+}
+
+// What one layer of a section exchanges: list of its collectives, and of the sum what passes hide and what they do not.
+static void push_exchange(lua_State *L, const tperf_setting *s, const tperf_workload *network,
+                          const tperf_layer_cost *costs, const tperf_exposure *exposures,
+                          int section) {
+    tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX];
+    const tperf_exposure e = exposures[section];
+    int n = tperf_replica_comms_of(&s->candidate, &s->job, network, costs, section, comms);
+    lua_createtable(L, 0, 5);
+    lua_createtable(L, n, 0);
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        if (comms[i].bytes == 0 || comms[i].group.size == 1) continue;
+        tperf_route route = tperf_collective_route(&s->system, &s->rules, comms[i].kind,
+                                                   comms[i].bytes, comms[i].group);
+        push_comm(L, comms[i].kind, comms[i].bytes, comms[i].group, route, 1, comms[i].seconds);
+        set_text(L, "what", comms[i].gathers ? "gather weights" : "reduce gradients");
+        set_flag(L, "experts", comms[i].experts);
+        lua_rawseti(L, -2, ++kept);
+    }
+    lua_setfield(L, -2, "comms");
+    tperf_fields_set(L, "gather_hidden", e.hidden_gather);
+    tperf_fields_set(L, "gather_late", e.gather);
+    tperf_fields_set(L, "reduce_hidden", e.hidden_reduce);
+    tperf_fields_set(L, "reduce_late", e.reduce);
+    if (e.update > 0) tperf_fields_set(L, "update", e.update);
+}
+
+// Layers of every section that a stage holds, ends included, and its leading one.
+static void push_stage(lua_State *L, const tperf_stage *stage, const tperf_workload *network) {
+    lua_createtable(L, network->n_kinds + 2, 1);
+    for (int i = 0; i < network->n_kinds + 2; i++) {
+        lua_pushinteger(L, (lua_Integer)tperf_stage_layers(stage, i, network->n_kinds));
+        lua_rawseti(L, -2, i + 1);
+    }
+    set_integer(L, "leading", tperf_leading_section(stage, network) + 1);
+}
+
+static void set_passes(lua_State *L, const char *name, const tperf_stage_time *t) {
+    lua_createtable(L, 0, 5);
+    tperf_fields_set(L, "forward", t->forward);
+    tperf_fields_set(L, "backward", t->backward);
+    tperf_fields_set(L, "weight_grad", t->weight_grad);
+    tperf_fields_set(L, "pair", t->pair);
+    lua_setfield(L, -2, name);
+}
+
+// The average hop between stages, and both kinds of links.
+static void push_messages(lua_State *L, const tperf_setting *s, const tperf_workload *network) {
+    tperf_hop hop = tperf_hop_times(&s->job, network);
+    int64_t pp = s->candidate.pipeline->pp, fast = s->candidate.placement.fast[TPERF_AXIS_STAGES];
+    double links = (double)pp - 1, slow = fast == 1 ? links : trunc((double)pp / (double)fast - 1);
+    const struct {
+        const char *name;
+        tperf_group group;
+        double links, seconds;
+    } tiers[] = {{"fast", {2, 2}, links - slow, hop.fast}, {"slow", {2, 1}, slow, hop.slow}};
+    lua_createtable(L, 2, 2);
+    for (int i = 0; i < 2; i++) {
+        if (pp == 1 || tiers[i].links == 0) continue;
+        bool costs = i == 0 || fast == 1 || s->rules.slow_pipeline_links_cost;
+        tperf_route route = tperf_collective_route(&s->system, &s->rules, TPERF_SEND,
+                                                   network->boundary_bytes, tiers[i].group);
+        push_comm(L, TPERF_SEND, network->boundary_bytes, tiers[i].group, route, 1,
+                  costs ? tiers[i].seconds : 0);
+        tperf_fields_set(L, "links", tiers[i].links);
+        lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+    }
+    tperf_fields_set(L, "time", tperf_hop_time(&s->candidate, &s->job, hop));
+}
+
+static double launches_of(const tperf_stage *stage, const tperf_workload *network,
+                          const tperf_layer_cost *costs, bool forward) {
+    double sum = 0;
+    for (int i = 0; i < network->n_kinds + 2; i++)
+        sum += tperf_stage_layers(stage, i, network->n_kinds) *
+               (forward ? costs[i].forward : costs[i].backward).launches;
+    return sum;
+}
+
+static void set_pipeline(lua_State *L, const tperf_pipeline *pipeline, const tperf_iteration *t) {
+    tperf_fields_set(L, "bubble_forward", pipeline->bubble_forward);
+    tperf_fields_set(L, "bubble_backward", pipeline->bubble_backward);
+    tperf_fields_set(L, "bubble_weight_grad", pipeline->bubble_weight_grad);
+    tperf_fields_set(L, "pairs", t->pairs);
+    tperf_fields_set(L, "hidden", t->hidden);
+    tperf_fields_set(L, "hop", t->hop);
+    tperf_fields_set(L, "each_forward", t->each_forward);
+    tperf_fields_set(L, "each_backward", t->each_backward);
+    set_passes(L, "busiest", &t->pipeline.busy);
+    set_passes(L, "others", &t->pipeline.others);
+}
+
+// Of what the host updates of the optimizer's states, where it keeps some.
+static void push_host_update(lua_State *L, tperf_host_update u) {
+    if (!(u.bytes_updated > 0)) return;
+    lua_createtable(L, 0, 6);
+    tperf_fields_set(L, "bytes_out", u.bytes_out);
+    tperf_fields_set(L, "bytes_in", u.bytes_in);
+    tperf_fields_set(L, "bytes_updated", u.bytes_updated);
+    tperf_fields_set(L, "out", u.out);
+    tperf_fields_set(L, "back", u.in);
+    tperf_fields_set(L, "update", u.update);
+    lua_setfield(L, -2, "host_update");
+}
+
+// Of the optimizer's iterations on matrices, where it has some.
+static void push_orthogonal(lua_State *L, const tperf_job *job, double flops) {
+    if (!(flops > 0)) return;
+    lua_createtable(L, 0, 2);
+    tperf_fields_set(L, "flops", flops);
+    tperf_fields_set(L, "time", tperf_orthogonal_time(job, flops));
+    lua_setfield(L, -2, "update");
+}
+
+static int network_audit(lua_State *L) {
+    tperf_setting s;
+    tperf_error error;
+    tperf_layer_cost costs[TPERF_SECTIONS_MAX];
+    tperf_exchange exchanges[TPERF_SECTIONS_MAX];
+    tperf_exposure exposures[TPERF_SECTIONS_MAX];
+    const tperf_workload *network = tperf_bind_read_setting(L, &s);
+    if (tperf_workload_check_system(network, &s.system, &error) != TPERF_OK)
+        return tperf_bind_raise(L, &error);
+    tperf_workload_time(network, &s.job.on, &s.candidate.placement, NULL, costs);
+    tperf_exchange_times(&s.candidate, &s.job, network, costs, exchanges);
+    tperf_iteration t = tperf_iteration_of(&s.candidate, &s.job, network, costs);
+    lua_createtable(L, 0, 24);
+    set_pipeline(L, s.candidate.pipeline, &t);
+    push_stage(L, t.pipeline.busiest, network);
+    lua_setfield(L, -2, "layers");
+    tperf_exposures_of(&s.candidate, &s.job, network, costs, exchanges, t.optimizer, exposures);
+    if (t.waiting) {
+        tperf_exposure e = tperf_stage_exposure(t.waiting, network, exposures);
+        push_stage(L, t.waiting, network);
+        tperf_fields_set(L, "first_gather", e.first_gather);
+        tperf_fields_set(L, "first_reduce", e.first_reduce);
+        lua_setfield(L, -2, "waiting");
+    }
+    lua_createtable(L, network->n_kinds + 2, 0);
+    for (int i = 0; i < network->n_kinds + 2; i++) {
+        push_exchange(L, &s, network, costs, exposures, i);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, "exchanges");
+    push_messages(L, &s, network);
+    lua_setfield(L, -2, "messages");
+    double hop = tperf_hop_time(&s.candidate, &s.job, tperf_hop_times(&s.job, network));
+    tperf_fields_set(
+        L, "least",
+        tperf_iteration_least(&s.candidate, &s.job, network, costs, exchanges, hop, t.optimizer));
+    tperf_fields_set(L, "launches_forward", launches_of(t.pipeline.busiest, network, costs, true));
+    tperf_fields_set(L, "launches_backward",
+                     launches_of(t.pipeline.busiest, network, costs, false));
+    tperf_fields_set(L, "host", s.software.host_s);
+    tperf_fields_set(L, "optimizer_bytes",
+                     tperf_optimizer_bytes(&s.candidate, &s.job, network, costs));
+    tperf_fields_set(L, "optimizer_part", s.software.optimizer);
+    set_flag(L, "gathers_each", tperf_gathers_each(&s.candidate, &s.training));
+    set_flag(L, "reduces_each", tperf_reduces_each(&s.candidate, &s.training));
+    set_flag(L, "gathers_again", s.candidate.zero >= 3 && s.training.reshards > 0);
+    push_orthogonal(L, &s.job, tperf_optimizer_flops(&s.candidate, &s.job, network, costs));
+    push_host_update(L, tperf_optimizer_host(&s.candidate, &s.job, network, costs));
+    tperf_fields_set(L, "hbm", s.system.accelerator.hbm.bandwidth);
+    return 1;
+}
+
+void tperf_bind_audit(lua_State *L) {
+    lua_pushcfunction(L, network_audit);
+    lua_setfield(L, -2, "audit");
+}

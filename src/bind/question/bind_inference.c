@@ -1,0 +1,250 @@
+// bind_inference.c: inference on one replica, see tperf/inference.h.
+//   tperf.core.decode(keys, networks) -> decode     one step, laid out for each of an ascending list of numbers of keys
+//   decode:ops(section, system, rules, fast, first, last)   records of the section's ops, on average over the steps
+//     with first … last keys, as network:ops gives their forward pass
+//   tperf.core.serve(system, rules, pipelines, prefill, decode or nil, single, caches, fast, run) -> record
+//     caches: of each kind of layer { token_bytes =, most_tokens =, state_bytes = }
+#include <string.h>
+
+#include "bind/bind.h"
+#include "bind/fields.h"
+#include "bind/model_args.h"
+#include "tperf/inference.h"
+
+static const char type_name[] = "tperf.decode";
+
+static int new_decode(lua_State *L) {
+    int64_t keys[TPERF_LENGTHS_MAX];
+    size_t n = tperf_bind_check_sizes(L, 1, keys, TPERF_LENGTHS_MAX);
+    lua_settop(L, 2);
+    size_t networks = tperf_bind_push_list(L, 2, "the networks");
+    if (n < 1 || networks != n) tperf_bind_fail(L, "a decode needs a network for each length");
+    lua_replace(L, 2);
+    lua_rawgeti(L, 2, 1);
+    const tperf_workload *first = tperf_bind_check_workload(L, -1);
+    tperf_decode *decode =
+        lua_newuserdatauv(L, sizeof *decode + first->n_ops * sizeof decode->varying[0], 1);
+    memset(decode, 0, sizeof *decode);
+    luaL_setmetatable(L, type_name);
+    lua_pushvalue(L, 2); // keeps the networks alive
+    lua_setiuservalue(L, -2, 1);
+    decode->n = (int)n;
+    for (size_t i = 0; i < n; i++) {
+        lua_rawgeti(L, 2, (lua_Integer)i + 1);
+        decode->networks[i] = tperf_bind_check_workload(L, -1);
+        decode->keys[i] = (double)keys[i];
+        if (i && keys[i] <= keys[i - 1]) tperf_bind_fail(L, "a decode's lengths must ascend");
+        lua_pop(L, 1);
+    }
+    tperf_error error;
+    if (tperf_decode_compare(decode, &error) != TPERF_OK) tperf_bind_raise(L, &error);
+    return 1;
+}
+
+// One op, summed over steps.
+typedef struct op_steps {
+    const tperf_decode *decode;
+    tperf_platform on;
+    const tperf_placement *placement;
+    size_t op;
+} op_steps;
+
+static const char *const op_values[TPERF_STEP_VALUES] = {
+    "time",         "compute_time", "exposed_memory_time", "comm_time", "tensor_flops",
+    "vector_flops", "bytes"};
+
+static void op_step(const void *context, double keys, double values[TPERF_STEP_VALUES]) {
+    const op_steps *o = context;
+    const tperf_workload *network = o->decode->networks[0];
+    tperf_pass pass;
+    tperf_decode_pass(o->decode, o->op, keys, &pass);
+    tperf_pass_cost cost =
+        tperf_pass_cost_of(&network->ops[o->op], &pass, &o->on, network->sizes, o->placement);
+    values[0] = cost.time;
+    values[1] = cost.compute;
+    values[2] = cost.exposed_memory;
+    values[3] = cost.comm;
+    values[4] = pass.tensor_flops;
+    values[5] = pass.vector_flops;
+    values[6] = pass.bytes;
+    values[7] = 0;
+}
+
+static int decode_ops(lua_State *L) {
+    const tperf_decode *decode = luaL_checkudata(L, 1, type_name);
+    const tperf_workload *network = decode->networks[0];
+    lua_Integer number = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, number >= 1 && number <= network->n_kinds + 2, 2, "no such section");
+    int section = (int)number - 1;
+    tperf_system system;
+    tperf_rules rules;
+    tperf_placement placement = {.panels = 1};
+    tperf_bind_check_system(L, 3, &system);
+    system.serves = true;
+    tperf_bind_check_rules(L, 4, &rules);
+    tperf_bind_check_placement(L, 5, network, &placement);
+    double first = luaL_checknumber(L, 6), last = luaL_checknumber(L, 7);
+    bool laid_out =
+        first >= decode->keys[0] && last >= first && last <= decode->keys[decode->n - 1];
+    luaL_argcheck(L, laid_out, 6, "no such steps");
+    op_steps o = {decode, {&system, &rules, &tperf_software_none}, &placement, 0};
+    lua_newtable(L);
+    size_t begin = tperf_section_begin(network, section);
+    for (o.op = begin; o.op < network->section_end[section]; o.op++) {
+        double sum[TPERF_STEP_VALUES];
+        tperf_decode_sum(decode, first, last, op_step, &o, sum);
+        lua_createtable(L, 0, 10);
+        lua_pushstring(L, network->ops[o.op].name);
+        lua_setfield(L, -2, "name");
+        lua_pushstring(L, network->ops[o.op].block);
+        lua_setfield(L, -2, "block");
+        tperf_fields_set(L, "weight_bytes", network->ops[o.op].weight_bytes);
+        for (int i = 0; i < TPERF_STEP_VALUES; i++)
+            if (op_values[i]) tperf_fields_set(L, op_values[i], sum[i] / (last - first + 1));
+        lua_rawseti(L, -2, (lua_Integer)(o.op - begin) + 1);
+    }
+    return 1;
+}
+
+typedef struct run {
+    int64_t batch, prefill_batch, micro_batch, microbatches, prompt, generate;
+    double reserved;
+} run;
+
+static const tperf_field run_fields[] = {
+#define FIELD(kind, name)                                                                          \
+    { #name, TPERF_FIELD_##kind, offsetof(run, name), true }
+    FIELD(INTEGER, batch),
+    FIELD(INTEGER, prefill_batch),
+    FIELD(INTEGER, micro_batch),
+    FIELD(INTEGER, microbatches),
+    FIELD(INTEGER, prompt),
+    FIELD(INTEGER, generate),
+    FIELD(NUMBER, reserved),
+#undef FIELD
+    {0},
+};
+
+static const tperf_field cache_fields[] = {
+#define FIELD(name)                                                                                \
+    { #name, TPERF_FIELD_NUMBER, offsetof(tperf_cache, name), true }
+    FIELD(token_bytes),
+    FIELD(most_tokens),
+    FIELD(state_bytes),
+#undef FIELD
+    {0},
+};
+
+static void read_caches(lua_State *L, int index, int n_kinds, tperf_cache *caches) {
+    luaL_checktype(L, index, LUA_TTABLE);
+    if (lua_rawlen(L, index) != (size_t)n_kinds)
+        tperf_bind_fail(L, "every kind of layer needs a cache");
+    for (int i = 0; i < n_kinds; i++) {
+        lua_rawgeti(L, index, i + 1);
+        tperf_fields_read(L, -1, "cache", cache_fields, &caches[i]);
+        lua_pop(L, 1);
+    }
+}
+
+static void push_phase(lua_State *L, const char *name, const tperf_phase *phase) {
+    lua_createtable(L, 0, 6);
+    tperf_fields_set(L, "time", phase->time);
+    tperf_fields_set(L, "compute", phase->compute);
+    tperf_fields_set(L, "memory", phase->memory);
+    tperf_fields_set(L, "tensor_comm", phase->tensor_comm);
+    tperf_fields_set(L, "pipeline_comm", phase->pipeline_comm);
+    tperf_fields_set(L, "wait", phase->wait);
+    lua_setfield(L, -2, name);
+}
+
+static void push_service(lua_State *L, const tperf_service *s) {
+    lua_createtable(L, 0, 8);
+    push_phase(L, "prefill", &s->prefill);
+    push_phase(L, "decode", &s->decode);
+    tperf_fields_set(L, "prefill_busiest", s->prefill_busiest);
+    tperf_fields_set(L, "first_step", s->first_step);
+    tperf_fields_set(L, "last_step", s->last_step);
+    tperf_fields_set(L, "cache_sequence", s->cache_sequence);
+    lua_pushinteger(L, (lua_Integer)s->max_batch);
+    lua_setfield(L, -2, "max_batch");
+    lua_createtable(L, 0, 4);
+    tperf_fields_set(L, "weights", s->memory.weights);
+    tperf_fields_set(L, "cache", s->memory.cache);
+    tperf_fields_set(L, "buffers", s->memory.buffers);
+    tperf_fields_set(L, "total", s->memory.total);
+    lua_setfield(L, -2, "memory");
+}
+
+// That the networks are of one model, cut over the same axes.
+static void check_networks(lua_State *L, const tperf_serving *s) {
+    const tperf_workload *networks[] = {s->single, s->decode ? s->decode->networks[0] : s->single};
+    for (int i = 0; i < 2; i++)
+        if (networks[i]->n_kinds != s->prefill->n_kinds ||
+            networks[i]->grid.n != s->prefill->grid.n)
+            tperf_bind_fail(L, "serve: the networks are not of one model");
+}
+
+static void check_run(lua_State *L, const run *r, const tperf_serving *s) {
+    bool sound = r->batch >= 1 && r->prefill_batch >= 1 && r->micro_batch >= 1 &&
+                 r->microbatches >= 1 && r->prompt >= 1 && r->generate >= 1 &&
+                 s->pipeline->pp % s->placement.fast[TPERF_AXIS_STAGES] == 0 && r->reserved >= 0 &&
+                 r->reserved < 1 && s->pipeline->virtual_stages == 1;
+    if (!sound) tperf_bind_fail(L, "serve: sizes must be at least 1, 'reserved' be from 0 to 1");
+    const tperf_decode *d = s->decode;
+    if (d && (d->keys[0] > (double)r->prompt + 1 ||
+              d->keys[d->n - 1] < (double)(r->prompt + r->generate - 1)))
+        tperf_bind_fail(L, "serve: the decode is not laid out for so many tokens");
+}
+
+static int serve(lua_State *L) {
+    tperf_system system;
+    tperf_rules rules;
+    run r;
+    size_t n;
+    tperf_cache caches[TPERF_KINDS_MAX];
+    tperf_serving s = {
+        .on = {&system, &rules, &tperf_software_none}, .caches = caches, .placement.panels = 1};
+    tperf_bind_check_system(L, 1, &system);
+    system.serves = true;
+    tperf_bind_check_rules(L, 2, &rules);
+    s.pipeline = tperf_bind_check_pipelines(L, 3, &n);
+    if (n != 1) tperf_bind_fail(L, "serve: one pipeline is needed");
+    s.prefill = tperf_bind_check_workload(L, 4);
+    if (!lua_isnil(L, 5)) s.decode = luaL_checkudata(L, 5, type_name);
+    s.single = tperf_bind_check_workload(L, 6);
+    read_caches(L, 7, s.prefill->n_kinds, caches);
+    check_networks(L, &s);
+    tperf_bind_check_kinds(L, 3, s.prefill);
+    tperf_bind_check_placement(L, 8, s.prefill, &s.placement);
+    if (s.decode) tperf_bind_check_placement(L, 8, s.decode->networks[0], &s.placement);
+    tperf_fields_read(L, 9, "serve", run_fields, &r);
+    check_run(L, &r, &s);
+    s.batch = r.batch;
+    s.prefill_batch = r.prefill_batch;
+    s.micro_batch = r.micro_batch;
+    s.microbatches = r.microbatches;
+    s.prompt = r.prompt;
+    s.generate = r.generate;
+    s.reserved = r.reserved;
+    tperf_error error;
+    if (tperf_workload_check_system(s.prefill, &system, &error) != TPERF_OK ||
+        (s.decode &&
+         tperf_workload_check_system(s.decode->networks[0], &system, &error) != TPERF_OK))
+        return tperf_bind_raise(L, &error);
+    tperf_service service = tperf_serve(&s);
+    push_service(L, &service);
+    return 1;
+}
+
+void tperf_bind_decode(lua_State *L) {
+    static const luaL_Reg methods[] = {{"ops", decode_ops}, {NULL, NULL}};
+    luaL_newmetatable(L, type_name);
+    luaL_newlib(L, methods);
+    lua_setfield(L, -2, "__index");
+    lua_pop(L, 1);
+    lua_pushcfunction(L, new_decode);
+}
+
+void tperf_bind_serve(lua_State *L) {
+    lua_pushcfunction(L, serve);
+}

@@ -1,0 +1,289 @@
+// bind_schedule.c: tperf.core.schedule(devices, stages, microbatches) -> a table of functions that
+// fill an order, simulate it, and read the timeline. lua/tperf/describe/schedule/init.lua wraps it.
+// The functions share one userdata, their first upvalue, so that a call costs no look-up; the first
+// argument of those that fill the order is the table itself (s:forward(…)) and is not looked at.
+#include <math.h>
+#include <string.h>
+
+#include "bind/bind.h"
+#include "bind/fields.h"
+#include "tperf/schedule.h"
+
+typedef struct schedule {
+    tperf_heap heap;
+    tperf_order order;
+    tperf_timeline timeline;
+    bool simulated;
+} schedule;
+
+static schedule *self(lua_State *L) {
+    return lua_touserdata(L, lua_upvalueindex(1));
+}
+
+static int collect(lua_State *L) {
+    schedule *s = lua_touserdata(L, 1);
+    tperf_order_release(&s->order);
+    tperf_timeline_release(&s->timeline);
+    s->simulated = false;
+    return 0;
+}
+
+// Lua counts from 1.
+static int64_t check_index(lua_State *L, int argument) {
+    lua_Integer value = luaL_checkinteger(L, argument);
+    return value > LUA_MININTEGER ? value - 1 : value;
+}
+
+static schedule *fillable(lua_State *L) {
+    schedule *s = self(L);
+    if (s->simulated) luaL_error(L, "the schedule is complete: nothing can be added to it");
+    return s;
+}
+
+// A refusal is an answer: nil and the reason. Want of memory is none.
+static int refuse(lua_State *L, tperf_status status, const tperf_error *error) {
+    if (status == TPERF_NO_MEMORY) return tperf_bind_raise(L, error);
+    lua_pushnil(L);
+    lua_pushstring(L, error->message);
+    return 2;
+}
+
+static int hold(lua_State *L) {
+    tperf_error error;
+    schedule *s = fillable(L);
+    int64_t device = check_index(L, 2), stage = check_index(L, 3);
+    tperf_status status;
+    bool tried = false;
+    do
+        status = tperf_order_hold(&s->order, device, stage, &error);
+    while (tperf_bind_try_again(L, status, &tried));
+    return status == TPERF_OK ? 0 : tperf_bind_raise(L, &error);
+}
+
+static int add(lua_State *L, tperf_pass_kind pass) {
+    tperf_error error;
+    schedule *s = fillable(L);
+    int64_t device = check_index(L, 2), stage = check_index(L, 3), microbatch = check_index(L, 4);
+    tperf_status status;
+    bool tried = false;
+    do
+        status = tperf_order_add(&s->order, pass, device, stage, microbatch, &error);
+    while (tperf_bind_try_again(L, status, &tried));
+    return status == TPERF_OK ? 0 : tperf_bind_raise(L, &error);
+}
+
+static int forward(lua_State *L) {
+    return add(L, TPERF_FORWARD);
+}
+
+static int backward(lua_State *L) {
+    return add(L, TPERF_BACKWARD);
+}
+
+static int backward_input(lua_State *L) {
+    return add(L, TPERF_BACKWARD_INPUT);
+}
+
+static int backward_weight(lua_State *L) {
+    return add(L, TPERF_BACKWARD_WEIGHT);
+}
+
+static int overlapped(lua_State *L) {
+    tperf_error error;
+    schedule *s = fillable(L);
+    int64_t at[5];
+    for (int i = 0; i < 5; i++)
+        at[i] = check_index(L, i + 2);
+    tperf_status status;
+    bool tried = false;
+    do
+        status = tperf_order_add_pair(&s->order, at[0], at[1], at[2], at[3], at[4], &error);
+    while (tperf_bind_try_again(L, status, &tried));
+    return status == TPERF_OK ? 0 : tperf_bind_raise(L, &error);
+}
+
+// The list of n numbers, one a stage or a device, in field `name` of the table at index `table`, as an array in a
+// userdata that stays on the stack; NULL when absent. false stands for a time that is not given.
+static const double *check_list(lua_State *L, int table, const char *name, int32_t n) {
+    double *values = NULL;
+    if (tperf_bind_raw_field(L, table, name) != LUA_TNIL) {
+        luaL_checktype(L, -1, LUA_TTABLE);
+        values = lua_newuserdatauv(L, (size_t)n * sizeof *values, 0);
+        for (int32_t i = 0; i < n; i++) {
+            lua_rawgeti(L, -2, i + 1);
+            values[i] = lua_isnumber(L, -1) ? lua_tonumber(L, -1) : (double)NAN;
+            lua_pop(L, 1);
+        }
+        lua_replace(L, -2);
+    }
+    return values;
+}
+
+static bool get_flag(lua_State *L, int table, const char *name) {
+    tperf_bind_raw_field(L, table, name);
+    bool value = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return value;
+}
+
+static void push_summary(lua_State *L, const schedule *s) {
+    int32_t devices = s->order.devices;
+    double longest = 0.0;
+    lua_createtable(L, 0, 10);
+    lua_createtable(L, devices, 0); // busy_time
+    lua_createtable(L, devices, 0); // peak_activations
+    lua_createtable(L, devices, 0); // peak_memory
+    lua_createtable(L, devices, 0); // fullest
+    lua_createtable(L, devices, 0); // fullest_at
+    for (int32_t d = 0; d < devices; d++) {
+        const tperf_device_summary *summary = &s->timeline.summary[d];
+        longest = fmax(longest, summary->last_stop - summary->first_start);
+        lua_pushnumber(L, summary->busy);
+        lua_rawseti(L, -6, d + 1);
+        lua_pushinteger(L, summary->peak_activations);
+        lua_rawseti(L, -5, d + 1);
+        lua_pushnumber(L, summary->peak_memory);
+        lua_rawseti(L, -4, d + 1);
+        lua_pushnumber(L, summary->fullest);
+        lua_rawseti(L, -3, d + 1);
+        lua_pushinteger(L, summary->fullest_op + 1);
+        lua_rawseti(L, -2, d + 1);
+    }
+    lua_setfield(L, -6, "fullest_at");
+    lua_setfield(L, -5, "fullest");
+    lua_setfield(L, -4, "peak_memory");
+    lua_setfield(L, -3, "peak_activations");
+    lua_setfield(L, -2, "busy_time");
+    lua_pushnumber(L, s->timeline.makespan);
+    lua_setfield(L, -2, "makespan");
+    lua_pushnumber(L, s->timeline.ideal);
+    lua_setfield(L, -2, "ideal_time");
+    lua_pushnumber(L, longest);
+    lua_setfield(L, -2, "longest_stage_time");
+    lua_pushinteger(L, s->order.count);
+    lua_setfield(L, -2, "ops");
+}
+
+// simulate(times, memory, p2p, rules, passing) -> summary, or nil and a message. times, memory and passing: lists by
+// stage of the pass names; times.overlapped may be absent, times.ready, a list by device, and passing.
+static int simulate(lua_State *L) {
+    static const char *const fields[TPERF_PASS_COUNT] = {"forward", "backward", "backward_input",
+                                                         "backward_weight"};
+    schedule *s = fillable(L);
+    luaL_checktype(L, 1, LUA_TTABLE);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    luaL_checktype(L, 4, LUA_TTABLE);
+    lua_settop(L, 5);
+    tperf_schedule_costs costs = {.p2p = luaL_checknumber(L, 3)};
+    tperf_schedule_rules rules = {
+        .latency_within_device = get_flag(L, 4, "latency_within_device"),
+        .latency_before_weight = get_flag(L, 4, "latency_before_weight"),
+        .blocking_send = get_flag(L, 4, "blocking_send"),
+        .pair_by_forward_stage = get_flag(L, 4, "pair_by_forward_stage"),
+        .backward_before_forward = get_flag(L, 4, "backward_before_forward"),
+        .ideal_by_whole_backward = get_flag(L, 4, "ideal_by_whole_backward"),
+    };
+    for (int pass = 0; pass < TPERF_PASS_COUNT; pass++) {
+        costs.time[pass] = check_list(L, 1, fields[pass], s->order.stages);
+        luaL_argcheck(L, costs.time[pass], 1, "a list for every pass expected");
+    }
+    costs.overlapped = check_list(L, 1, "overlapped", s->order.stages);
+    costs.ready = check_list(L, 1, "ready", s->order.devices);
+    for (int pass = 0; pass < TPERF_PASS_COUNT; pass++) {
+        costs.memory[pass] = check_list(L, 2, fields[pass], s->order.stages);
+        luaL_argcheck(L, costs.memory[pass], 2, "a list for every pass expected");
+        if (lua_istable(L, 5))
+            costs.passing[pass] = check_list(L, 5, fields[pass], s->order.stages);
+    }
+    tperf_error error;
+    tperf_status status;
+    bool tried = false;
+    do
+        status = tperf_timeline_init(&s->timeline, &s->order, &costs, &rules, &error);
+    while (tperf_bind_try_again(L, status, &tried));
+    if (status != TPERF_OK) return refuse(L, status, &error);
+    s->simulated = true;
+    // The collector sees only the userdata's own bytes; tell it of the rest, in KiB.
+    lua_gc(L, LUA_GCSTEP, (int)(s->order.count / 16));
+    push_summary(L, s);
+    return 1;
+}
+
+static const schedule *simulated(lua_State *L) {
+    const schedule *s = self(L);
+    if (!s->simulated) luaL_error(L, "the schedule has not been simulated");
+    return s;
+}
+
+// find(pass, stage, microbatch) -> device, start, stop; nothing when there is no such op.
+static int find(lua_State *L) {
+    const schedule *s = simulated(L);
+    lua_Integer pass = luaL_checkinteger(L, 1);
+    int64_t stage = check_index(L, 2), microbatch = check_index(L, 3);
+    if (stage < 0 || stage >= s->order.stages || microbatch < 0 ||
+        microbatch >= s->order.microbatches)
+        return 0;
+    const tperf_cell *cell = &s->timeline.cells[stage * s->order.microbatches + microbatch];
+    int32_t number = pass == TPERF_FORWARD           ? cell->forward
+                     : pass == TPERF_BACKWARD_WEIGHT ? cell->weight
+                                                     : cell->backward;
+    if (number < 0) return 0;
+    const tperf_order_op *op =
+        &s->order.queues[cell->device].ops[number - s->timeline.first[cell->device]];
+    if (op->pass != pass) return 0;
+    lua_pushinteger(L, cell->device + 1);
+    lua_pushnumber(L, s->timeline.start[number]);
+    lua_pushnumber(L, s->timeline.stop[number]);
+    return 3;
+}
+
+// at(device, position) -> pass, stage, microbatch, start, stop, pairing; nothing past the end.
+static int at(lua_State *L) {
+    const schedule *s = simulated(L);
+    int64_t device = check_index(L, 1), position = check_index(L, 2);
+    if (device < 0 || device >= s->order.devices || position < 0 ||
+        position >= s->order.queues[device].count)
+        return 0;
+    const tperf_order_op *op = &s->order.queues[device].ops[position];
+    int64_t number = s->timeline.first[device] + position;
+    lua_pushinteger(L, op->pass);
+    lua_pushinteger(L, op->stage + 1);
+    lua_pushinteger(L, op->microbatch + 1);
+    lua_pushnumber(L, s->timeline.start[number]);
+    lua_pushnumber(L, s->timeline.stop[number]);
+    lua_pushinteger(L, op->pairing);
+    return 6;
+}
+
+static int new_schedule(lua_State *L) {
+    static const luaL_Reg functions[] = {
+        {"hold", hold},
+        {"forward", forward},
+        {"backward", backward},
+        {"backward_input", backward_input},
+        {"backward_weight", backward_weight},
+        {"overlapped", overlapped},
+        {"simulate", simulate},
+        {"find", find},
+        {"at", at},
+        {NULL, NULL},
+    };
+    lua_Integer devices = luaL_checkinteger(L, 1), stages = luaL_checkinteger(L, 2),
+                microbatches = luaL_checkinteger(L, 3);
+    luaL_newlibtable(L, functions);
+    schedule *s = tperf_bind_new(L, sizeof *s, "tperf.schedule", collect);
+    tperf_error error;
+    s->heap = tperf_bind_heap(L);
+    tperf_status status;
+    bool tried = false;
+    do
+        status = tperf_order_init(&s->order, &s->heap, devices, stages, microbatches, &error);
+    while (tperf_bind_try_again(L, status, &tried));
+    if (status != TPERF_OK) return refuse(L, status, &error);
+    luaL_setfuncs(L, functions, 1);
+    return 1;
+}
+
+void tperf_bind_schedule(lua_State *L) {
+    lua_pushcfunction(L, new_schedule);
+}

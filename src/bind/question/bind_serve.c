@@ -1,0 +1,407 @@
+// bind_serve.c: tperf.core.serving(settings, pool, prefill or nil, requests or nil, load or nil) -> record. The
+// simulation of tperf/serve.h for lua/tperf/question/serve/init.lua. settings: see setting_fields, times in seconds; pool, prefill:
+// { engine =, see pool_fields, accepted =, a list of numbers of right drafts, or nil, steps =, tables of a priced step, in
+// place of engine's four figures }; requests: see bind/serve_args.h; load: drawn lengths where there are no requests, and stages of arrivals.
+// Times come back in seconds.
+#include <math.h>
+
+#include "bind/bind.h"
+#include "bind/fields.h"
+#include "bind/interrupt.h"
+#include "bind/question/serve_args.h"
+
+// seconds = fixed + per_token tokens + per_context_token keys + per_prefill_pair pairs; here in ticks.
+typedef struct line {
+    double fixed, per_token, per_context_token, per_prefill_pair;
+} line;
+
+typedef struct settings {
+    int64_t seed, routing, concurrency, threads, keep;
+    double think, front_end, front_end_token, ttft, tpot, e2e, transfer, transfer_token;
+} settings;
+
+#define FIELD(kind, name)                                                                          \
+    { #name, TPERF_FIELD_##kind, offsetof(settings, name), true }
+static const tperf_field setting_fields[] = {
+    FIELD(INTEGER, seed),
+    FIELD(INTEGER, routing),
+    FIELD(INTEGER, concurrency),
+    FIELD(INTEGER, threads),
+    FIELD(INTEGER, keep),
+    FIELD(NUMBER, think),
+    FIELD(NUMBER, front_end),
+    FIELD(NUMBER, front_end_token),
+    {"ttft", TPERF_FIELD_NUMBER, offsetof(settings, ttft), false},
+    {"tpot", TPERF_FIELD_NUMBER, offsetof(settings, tpot), false},
+    {"e2e", TPERF_FIELD_NUMBER, offsetof(settings, e2e), false},
+    {"transfer", TPERF_FIELD_NUMBER, offsetof(settings, transfer), false},
+    {"transfer_token", TPERF_FIELD_NUMBER, offsetof(settings, transfer_token), false},
+    {0},
+};
+#undef FIELD
+
+enum { KEEP_NOTHING, KEEP_REQUESTS, KEEP_STEPS };
+
+// One pool, and what its step time points to.
+typedef struct pool_settings {
+    int64_t scheduler, max_num_seqs, max_num_batched_tokens, max_model_len, block_size, num_blocks;
+    int64_t long_prefill_token_threshold, draft_method, draft_tokens, replicas, ranks, stages;
+    int64_t receive_interval, batch_wait_steps, batch_wait_tokens;
+    bool prefix_caching, chunked_prefill, priority, async_scheduling;
+    double acceptance;
+    line step;
+    tperf_step_table table;
+} pool_settings;
+
+#define FIELD(kind, name)                                                                          \
+    { #name, TPERF_FIELD_##kind, offsetof(pool_settings, name), true }
+static const tperf_field pool_fields[] = {
+    FIELD(INTEGER, scheduler),
+    FIELD(INTEGER, max_num_seqs),
+    FIELD(INTEGER, max_num_batched_tokens),
+    FIELD(INTEGER, max_model_len),
+    FIELD(INTEGER, block_size),
+    FIELD(INTEGER, num_blocks),
+    FIELD(INTEGER, long_prefill_token_threshold),
+    FIELD(INTEGER, draft_method),
+    FIELD(INTEGER, draft_tokens),
+    FIELD(INTEGER, replicas),
+    FIELD(INTEGER, ranks),
+    FIELD(INTEGER, stages),
+    FIELD(INTEGER, receive_interval),
+    FIELD(INTEGER, batch_wait_steps),
+    FIELD(INTEGER, batch_wait_tokens),
+    FIELD(FLAG, prefix_caching),
+    FIELD(FLAG, chunked_prefill),
+    FIELD(FLAG, priority),
+    FIELD(FLAG, async_scheduling),
+    FIELD(NUMBER, acceptance),
+    {"fixed", TPERF_FIELD_NUMBER, offsetof(pool_settings, step.fixed), true},
+    {"per_token", TPERF_FIELD_NUMBER, offsetof(pool_settings, step.per_token), true},
+    {"per_context_token", TPERF_FIELD_NUMBER, offsetof(pool_settings, step.per_context_token),
+     true},
+    {"per_prefill_pair", TPERF_FIELD_NUMBER, offsetof(pool_settings, step.per_prefill_pair), true},
+    {0},
+};
+#undef FIELD
+
+// --- in ---
+
+static int64_t ticks_of_step(const void *context, const tperf_step_work *work,
+                             const tperf_chunk *chunks) {
+    (void)chunks;
+    const line *l = context;
+    double ticks = l->fixed + l->per_token * (double)(work->decode_tokens + work->prefill_tokens) +
+                   l->per_context_token * (double)work->decode_context +
+                   l->per_prefill_pair * (double)work->prefill_pairs;
+    return ticks < 0x1p62 ? (int64_t)(ticks + 0.5) : INT64_MAX;
+}
+
+static int32_t narrow(lua_State *L, int64_t value, const char *name) {
+    if (value < 0 || value > INT32_MAX)
+        tperf_bind_fail(L, "tperf.serve: '%s' is out of range", name);
+    return (int32_t)value;
+}
+
+static void read_settings(lua_State *L, int index, settings *s) {
+    s->ttft = s->tpot = s->e2e = INFINITY;
+    tperf_fields_read(L, index, "tperf.serve", setting_fields, s);
+    if (s->routing < TPERF_ROUTE_ROUND_ROBIN || s->routing > TPERF_ROUTE_PREFIX || s->threads < 1 ||
+        s->threads > 1024 || s->think < 0 || !(s->front_end >= 0 && s->front_end < 1e6) ||
+        !(s->front_end_token >= 0 && s->front_end_token < 1) ||
+        !(s->transfer >= 0 && s->transfer < 1e6) ||
+        !(s->transfer_token >= 0 && s->transfer_token < 1e3))
+        tperf_bind_fail(L, "tperf.serve: a setting is out of range");
+}
+
+static void read_pool(lua_State *L, int index, pool_settings *s) {
+    tperf_bind_raw_field(L, index, "engine");
+    tperf_fields_read(L, -1, "tperf.serve", pool_fields, s);
+    lua_pop(L, 1);
+    const line *l = &s->step;
+    if (!(l->fixed >= 0 && l->per_token >= 0 && l->per_context_token >= 0 &&
+          l->per_prefill_pair >= 0))
+        tperf_bind_fail(L, "tperf.serve: 'step_time' must not be negative");
+    if (s->draft_method < TPERF_DRAFT_NONE || s->draft_method > TPERF_DRAFT_EAGLE ||
+        s->scheduler < TPERF_SCHEDULER_VLLM || s->scheduler > TPERF_SCHEDULER_TENSORRT_LLM)
+        tperf_bind_fail(L, "tperf.serve: a setting is out of range");
+}
+
+static tperf_engine engine_of(lua_State *L, const settings *all, const pool_settings *s) {
+    return (tperf_engine){
+        .scheduler = (tperf_scheduler)s->scheduler,
+        .max_num_seqs = narrow(L, s->max_num_seqs, "max_num_seqs"),
+        .max_num_batched_tokens = narrow(L, s->max_num_batched_tokens, "max_num_batched_tokens"),
+        .max_model_len = narrow(L, s->max_model_len, "max_model_len"),
+        .block_size = narrow(L, s->block_size, "block_size"),
+        .num_blocks = narrow(L, s->num_blocks, "num_blocks"),
+        .long_prefill_token_threshold =
+            narrow(L, s->long_prefill_token_threshold, "long_prefill_token_threshold"),
+        .prefix_caching = s->prefix_caching,
+        .chunked_prefill = s->chunked_prefill,
+        .async_scheduling = s->async_scheduling,
+        .receive_interval = narrow(L, s->receive_interval, "receive_interval"),
+        .batch_wait_steps = narrow(L, s->batch_wait_steps, "batch_wait_steps"),
+        .batch_wait_tokens = narrow(L, s->batch_wait_tokens, "batch_wait_tokens"),
+        .policy = s->priority ? TPERF_QUEUE_PRIORITY : TPERF_QUEUE_FCFS,
+        .drafting = {.method = (tperf_draft_method)s->draft_method,
+                     .tokens = narrow(L, s->draft_tokens, "tokens"),
+                     .acceptance = s->acceptance,
+                     .seed = (uint64_t)all->seed},
+    };
+}
+
+// The pool of the table at index, whose arrays stay on the stack; its step time points into *s.
+static void set_pool(lua_State *L, int index, const settings *all, double ticks_per_second,
+                     pool_settings *s, tperf_serve_pool *pool) {
+    *pool = (tperf_serve_pool){
+        .engine = engine_of(L, all, s),
+        .step_time = {.ticks = ticks_of_step, .context = &s->step},
+        .replicas = narrow(L, s->replicas, "replicas"),
+        .ranks = narrow(L, s->ranks, "ranks"),
+        .stages = narrow(L, s->stages, "pp"),
+    };
+    s->step.fixed *= ticks_per_second;
+    s->step.per_token *= ticks_per_second;
+    s->step.per_context_token *= ticks_per_second;
+    s->step.per_prefill_pair *= ticks_per_second;
+    if (tperf_bind_raw_field(L, index, "steps") == LUA_TTABLE) {
+        tperf_serve_read_table(L, lua_gettop(L), &s->table, &pool->step_time.window);
+        s->table.ticks_per_second = ticks_per_second;
+        pool->step_time.ticks = tperf_step_table_ticks;
+        pool->step_time.stage_ticks = tperf_step_table_stage_ticks;
+        pool->step_time.context = &s->table;
+    }
+    if (tperf_bind_raw_field(L, index, "accepted") == LUA_TTABLE) {
+        tperf_drafting *drafting = &pool->engine.drafting;
+        drafting->accepted = tperf_serve_read_integers(L, lua_gettop(L), "accepted", 0, INT32_MAX,
+                                                       &drafting->n_accepted);
+    }
+}
+
+static void set_options(const settings *s, const tperf_serve_box *box, int64_t think,
+                        tperf_serve_options *options) {
+    *options = (tperf_serve_options){
+        .front_end_per_token = s->front_end_token * box->ticks_per_second,
+        .routing = (tperf_routing)s->routing,
+        .concurrency = (int32_t)s->concurrency,
+        .think = think + (int64_t)box->front_end,
+        .keep_requests = s->keep >= KEEP_REQUESTS,
+        .keep_steps = s->keep >= KEEP_STEPS,
+        .heap = &box->heap,
+        .stop = tperf_interrupt_flag(),
+    };
+}
+
+static bool is_whole(double x) {
+    return x == floor(x);
+}
+
+// Where every time given is a whole number of seconds, a tick of a second loses nothing and reaches further.
+static double ticks_per_second(const settings *s, const line *step, const tperf_serve_box *box,
+                               bool drawn) {
+    const double nano = 1e9;
+    bool whole = !drawn && is_whole(s->think) && is_whole(step->fixed) &&
+                 is_whole(step->per_token) && is_whole(step->per_context_token) &&
+                 is_whole(step->per_prefill_pair) && s->front_end_token == 0 && s->transfer == 0 &&
+                 s->transfer_token == 0;
+    for (size_t i = 0; whole && box->seconds && i < box->requests.n; i++)
+        whole = is_whole(box->seconds[i]);
+    return whole ? 1 : nano;
+}
+
+// Everything about requests, and the scale of time. given: whether the caller's line says what a step takes.
+static void read_all_requests(lua_State *L, const settings *s, const line *step, bool given,
+                              tperf_serve_box *box) {
+    enum { REQUESTS = 4, LOAD };
+    uint64_t seed = (uint64_t)s->seed;
+    bool drawn_arrivals = false;
+    if (!lua_isnil(L, LOAD)) {
+        drawn_arrivals = lua_getfield(L, LOAD, "stages") == LUA_TTABLE;
+        lua_pop(L, 1);
+    }
+    if (lua_isnil(L, REQUESTS))
+        tperf_serve_draw_lengths(L, LOAD, seed, box);
+    else
+        tperf_serve_read_requests(L, REQUESTS, !drawn_arrivals && s->concurrency == 0, box);
+    box->ticks_per_second = ticks_per_second(s, step, box, drawn_arrivals || !given);
+    box->front_end = (double)tperf_serve_ticks(L, box, s->front_end);
+    if (drawn_arrivals) tperf_serve_draw_arrivals(L, LOAD, seed, box);
+    for (size_t i = 0; box->seconds && i < box->requests.n; i++)
+        box->requests.arrival[i] = tperf_serve_ticks(L, box, box->seconds[i]);
+    tperf_heap_free(box->seconds);
+    box->seconds = NULL;
+}
+
+// --- out ---
+
+static void set_integer(lua_State *L, const char *name, int64_t value) {
+    lua_pushinteger(L, value);
+    lua_setfield(L, -2, name);
+}
+
+static void set_time(lua_State *L, const char *name, const tperf_serve_box *box, int64_t ticks) {
+    tperf_fields_set(L, name, (double)ticks / box->ticks_per_second);
+}
+
+// The front end holds every request up for as long, so the engine runs as without it, so much later. What the engine's
+// clock says is what the client's does, that long ago.
+static void set_moment(lua_State *L, const char *name, const tperf_serve_box *box, int64_t ticks) {
+    tperf_fields_set(L, name, ((double)ticks + box->front_end) / box->ticks_per_second);
+}
+
+static void push_request(lua_State *L, const tperf_serve_box *box, size_t i) {
+    const tperf_served *served = &box->served;
+    const tperf_request_detail *d = &served->details[i];
+    bool finished = served->tokens[i] > 0;
+    lua_createtable(L, 0, 10);
+    lua_pushstring(L, finished ? "finished" : "rejected");
+    lua_setfield(L, -2, "status");
+    set_time(L, "arrival", box, box->requests.arrival[i]);
+    set_integer(L, "tokens", served->tokens[i]);
+    set_integer(L, "preemptions", d->preemptions);
+    set_integer(L, "cached_tokens", d->cached_tokens);
+    set_integer(L, "steps", d->steps);
+    if (!finished) return;
+    set_moment(L, "first_scheduled", box, d->first_scheduled);
+    set_moment(L, "first_token", box, served->first_token[i]);
+    set_moment(L, "last_token", box, served->last_token[i]);
+    set_time(L, "longest_gap", box, d->longest_gap);
+}
+
+static void push_step(lua_State *L, const tperf_serve_box *box, const tperf_step_record *step) {
+    lua_createtable(L, 0, 13);
+    set_moment(L, "start", box, step->start);
+    set_time(L, "duration", box, step->duration);
+    set_integer(L, "replica", step->replica + 1);
+    set_integer(L, "running", step->running);
+    set_integer(L, "waiting", step->waiting);
+    set_integer(L, "prefills", step->work.prefills);
+    set_integer(L, "decodes", step->work.decodes);
+    set_integer(L, "prefill_tokens", step->work.prefill_tokens);
+    set_integer(L, "decode_tokens", step->work.decode_tokens);
+    set_integer(L, "decode_context", step->work.decode_context);
+    set_integer(L, "prefill_pairs", step->work.prefill_pairs);
+    set_integer(L, "preempted", step->preempted);
+    if (step->free_blocks >= 0) set_integer(L, "free_blocks", step->free_blocks);
+}
+
+static void set_kept(lua_State *L, const tperf_serve_box *box, const tperf_serve_options *options) {
+    const tperf_served *served = &box->served;
+    if (options->keep_requests) {
+        lua_createtable(L, (int)served->n, 0);
+        for (size_t i = 0; i < served->n; i++) {
+            push_request(L, box, i);
+            lua_rawseti(L, -2, (lua_Integer)i + 1);
+        }
+        lua_setfield(L, -2, "requests");
+    }
+    if (options->keep_steps) {
+        lua_createtable(L, served->n_steps < INT32_MAX ? (int)served->n_steps : 0, 0);
+        for (size_t i = 0; i < served->n_steps; i++) {
+            push_step(L, box, &served->steps[i]);
+            lua_rawseti(L, -2, (lua_Integer)i + 1);
+        }
+        lua_setfield(L, -2, "steps");
+    }
+}
+
+static void set_margin(lua_State *L, const char *name, double ticks, double ticks_per_second) {
+    if (!isnan(ticks)) tperf_fields_set(L, name, ticks / ticks_per_second);
+}
+
+static void set_quantiles(lua_State *L, const char *name, const tperf_serve_box *box,
+                          const tperf_quantiles *q, double more) {
+    if (isnan(q->mean)) return;
+    lua_createtable(L, 0, 5);
+    tperf_fields_set(L, "mean", (q->mean + more) / box->ticks_per_second);
+    tperf_fields_set(L, "p50", (q->p50 + more) / box->ticks_per_second);
+    tperf_fields_set(L, "p90", (q->p90 + more) / box->ticks_per_second);
+    tperf_fields_set(L, "p99", (q->p99 + more) / box->ticks_per_second);
+    lua_createtable(L, 0, 4);
+    set_margin(L, "mean", q->margin.mean, box->ticks_per_second);
+    set_margin(L, "p50", q->margin.p50, box->ticks_per_second);
+    set_margin(L, "p90", q->margin.p90, box->ticks_per_second);
+    set_margin(L, "p99", q->margin.p99, box->ticks_per_second);
+    lua_setfield(L, -2, "margin");
+    lua_setfield(L, -2, name);
+}
+
+static void push_answer(lua_State *L, const tperf_serve_box *box,
+                        const tperf_serve_options *options, const tperf_serve_summary *summary) {
+    const tperf_serve_totals *t = &box->served.totals;
+    lua_createtable(L, 0, 24);
+    set_integer(L, "finished", t->finished);
+    set_integer(L, "rejected", t->rejected);
+    set_integer(L, "good", summary->good);
+    set_integer(L, "preemptions", t->preemptions);
+    set_integer(L, "prompt_tokens", t->prompt_tokens);
+    set_integer(L, "output_tokens", t->output_tokens);
+    set_integer(L, "cached_tokens", t->cached_tokens);
+    set_integer(L, "scheduled_tokens", t->scheduled_tokens);
+    set_integer(L, "step_count", t->steps);
+    set_time(L, "busy", box, t->busy);
+    set_time(L, "prefill_busy", box, t->prefill_busy);
+    set_moment(L, "duration", box, t->end - t->first_arrival);
+    lua_pushboolean(L, summary->saturated && options->concurrency == 0);
+    lua_setfield(L, -2, "saturated");
+    set_quantiles(L, "ttft", box, &summary->ttft, box->front_end);
+    set_quantiles(L, "tpot", box, &summary->tpot, 0);
+    set_quantiles(L, "e2e", box, &summary->e2e, box->front_end);
+    set_kept(L, box, options);
+}
+
+// --- the call ---
+
+static bool has_steps(lua_State *L, int index) {
+    bool has = tperf_bind_raw_field(L, index, "steps") == LUA_TTABLE;
+    lua_pop(L, 1);
+    return has;
+}
+
+static int serve(lua_State *L) {
+    enum { SETTINGS = 1, POOL, PREFILL, ARGUMENTS = 5 };
+    lua_settop(L, ARGUMENTS);
+    luaL_checktype(L, POOL, LUA_TTABLE);
+    settings s = {0};
+    pool_settings pool = {0}, first = {0};
+    read_settings(L, SETTINGS, &s);
+    narrow(L, s.concurrency, "concurrency");
+    read_pool(L, POOL, &pool);
+    bool split = lua_istable(L, PREFILL);
+    if (split) read_pool(L, PREFILL, &first);
+    tperf_serve_box *box = tperf_serve_box_new(L);
+    int self = lua_gettop(L);
+    read_all_requests(L, &s, &pool.step, !has_steps(L, POOL) && !split && pool.stages <= 1, box);
+    double scale = box->ticks_per_second;
+    tperf_serve_options options;
+    tperf_prefill_pool prefill = {.ticks = s.transfer * scale,
+                                  .ticks_per_token = s.transfer_token * scale};
+    set_options(&s, box, tperf_serve_ticks(L, box, s.think), &options);
+    set_pool(L, POOL, &s, scale, &pool, &options.pool);
+    if (split) {
+        set_pool(L, PREFILL, &s, scale, &first, &prefill.pool);
+        options.prefill = &prefill;
+    }
+    if (s.threads > 1 && options.pool.replicas > 1) box->pool = tperf_pool_new((int)s.threads);
+    tperf_error error;
+    tperf_status status;
+    bool tried = false;
+    do
+        status = tperf_serve_run(&options, &box->requests, box->pool, &box->served, &error);
+    while (tperf_bind_try_again(L, status, &tried));
+    if (status != TPERF_OK) return tperf_bind_fail(L, "tperf.serve: %s", error.message);
+    tperf_objective objective = {s.ttft * scale - box->front_end, s.tpot * scale,
+                                 s.e2e * scale - box->front_end};
+    tperf_serve_summary summary;
+    if (tperf_serve_summarize(&box->requests, &box->served, &objective, &summary, &error) !=
+        TPERF_OK)
+        return tperf_bind_fail(L, "tperf.serve: %s", error.message);
+    push_answer(L, box, &options, &summary);
+    tperf_serve_box_close(lua_touserdata(L, self));
+    return 1;
+}
+
+void tperf_bind_serving(lua_State *L) {
+    lua_pushcfunction(L, serve);
+}

@@ -1,0 +1,120 @@
+// serve_table.c: a priced step's tables out of Lua, see serve_args.h and lua/tperf/question/serve/priced.lua.
+#include <math.h>
+
+#include "bind/bind.h"
+#include "bind/fields.h"
+#include "bind/question/serve_args.h"
+
+enum { MOST_VALUES = 1 << 20 };
+
+// The list of numbers in field `name` of the table at index, as an array in a userdata that stays on the stack.
+static const double *read_numbers(lua_State *L, int index, const char *name, size_t *n) {
+    luaL_checkstack(L, 4, "tables of steps");
+    if (tperf_bind_raw_field(L, index, name) != LUA_TTABLE)
+        tperf_bind_fail(L, "tperf.serve: a table of steps lacks '%s'", name);
+    int list = lua_gettop(L);
+    *n = lua_rawlen(L, list);
+    if (*n > MOST_VALUES) tperf_bind_fail(L, "tperf.serve: '%s' has too many values", name);
+    double *values = lua_newuserdatauv(L, (*n + 1) * sizeof *values, 0);
+    for (size_t i = 0; i < *n; i++) {
+        int is_number = 0;
+        lua_rawgeti(L, list, (lua_Integer)i + 1);
+        values[i] = lua_tonumberx(L, -1, &is_number);
+        if (!is_number || !(values[i] >= 0 && isfinite(values[i])))
+            tperf_bind_fail(L, "tperf.serve: '%s' must be numbers from 0 on", name);
+        lua_pop(L, 1);
+    }
+    return values;
+}
+
+static const double *read_axis(lua_State *L, int index, const char *name, int32_t *n) {
+    size_t count;
+    const double *axis = read_numbers(L, index, name, &count);
+    for (size_t i = 1; i < count; i++)
+        if (axis[i] <= axis[i - 1]) tperf_bind_fail(L, "tperf.serve: '%s' must ascend", name);
+    *n = (int32_t)count;
+    return axis;
+}
+
+static const double *read_values(lua_State *L, int index, const char *name, size_t n) {
+    size_t count;
+    const double *values = read_numbers(L, index, name, &count);
+    if (n == 0 || count != n) tperf_bind_fail(L, "tperf.serve: '%s' is not of its axes", name);
+    return values;
+}
+
+static tperf_line read_line(lua_State *L, int index, const char *name) {
+    tperf_line line = {0};
+    if (tperf_bind_raw_field(L, index, name) != LUA_TTABLE)
+        tperf_bind_fail(L, "tperf.serve: a table of steps lacks '%s'", name);
+    int at = lua_gettop(L);
+    line.x = read_axis(L, at, "x", &line.n);
+    line.y = read_values(L, at, "y", (size_t)line.n);
+    return line;
+}
+
+// None where the field is absent: a model may have no attention.
+static tperf_surface read_surface(lua_State *L, int index, const char *name) {
+    tperf_surface surface = {0};
+    if (tperf_bind_raw_field(L, index, name) != LUA_TTABLE) return surface;
+    int at = lua_gettop(L);
+    surface.x = read_axis(L, at, "x", &surface.nx);
+    surface.y = read_axis(L, at, "y", &surface.ny);
+    surface.z = read_values(L, at, "z", (size_t)surface.nx * (size_t)surface.ny);
+    return surface;
+}
+
+// What stands beside the tables.
+typedef struct beside {
+    double step, request, token; // of the host
+    double send, send_token;
+    int64_t window, stages;
+    double launch;
+    bool separate, eager_prefills;
+} beside;
+
+void tperf_serve_read_table(lua_State *L, int index, tperf_step_table *table, int32_t *window) {
+    static const tperf_field fields[] = {
+        {"step", TPERF_FIELD_NUMBER, offsetof(beside, step), true},
+        {"request", TPERF_FIELD_NUMBER, offsetof(beside, request), true},
+        {"token", TPERF_FIELD_NUMBER, offsetof(beside, token), true},
+        {"window", TPERF_FIELD_INTEGER, offsetof(beside, window), true},
+        {"separate", TPERF_FIELD_FLAG, offsetof(beside, separate), true},
+        {"launch", TPERF_FIELD_NUMBER, offsetof(beside, launch), true},
+        {"eager_prefills", TPERF_FIELD_FLAG, offsetof(beside, eager_prefills), true},
+        {"stages", TPERF_FIELD_INTEGER, offsetof(beside, stages), true},
+        {"send", TPERF_FIELD_NUMBER, offsetof(beside, send), true},
+        {"send_token", TPERF_FIELD_NUMBER, offsetof(beside, send_token), true},
+        {0},
+    };
+    beside more = {0};
+    index = lua_absindex(L, index);
+    luaL_checktype(L, index, LUA_TTABLE);
+    *table = (tperf_step_table){0};
+    table->graphs = read_axis(L, index, "graphs", &table->n_graphs);
+    table->decode_tokens = read_line(L, index, "decode_tokens");
+    table->prefill_tokens = read_line(L, index, "prefill_tokens");
+    table->rows = read_line(L, index, "rows");
+    table->decode = read_surface(L, index, "decode");
+    table->decode_window = read_surface(L, index, "decode_window");
+    table->chunk = read_surface(L, index, "chunk");
+    table->chunk_among = read_surface(L, index, "chunk_among");
+    if (tperf_bind_raw_field(L, index, "more") != LUA_TTABLE)
+        tperf_bind_fail(L, "tperf.serve: a table of steps lacks 'more'");
+    tperf_fields_read(L, -1, "tperf.serve", fields, &more);
+    if (more.stages < 1 || more.stages > INT32_MAX || !(more.send >= 0 && more.send_token >= 0) ||
+        more.window < 0 || more.window > TPERF_LONGEST ||
+        (table->chunk.nx && !table->chunk_among.nx) ||
+        !(more.step >= 0 && more.request >= 0 && more.token >= 0 && more.launch >= 0))
+        tperf_bind_fail(L, "tperf.serve: a table of steps is out of range");
+    table->separate = more.separate;
+    table->launch = more.launch;
+    table->eager_prefills = more.eager_prefills;
+    table->stages = (int32_t)more.stages;
+    table->send = more.send;
+    table->send_token = more.send_token;
+    table->host_step = more.step;
+    table->host_request = more.request;
+    table->host_token = more.token;
+    *window = (int32_t)more.window;
+}

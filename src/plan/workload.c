@@ -1,0 +1,190 @@
+// network.c: see tperf/workload.h. Numbers Qn: tperf/rules.h.
+#include "tperf/workload.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { FP32_BYTES = 4 };
+
+static tperf_status join_pass(const tperf_workload *network, const tperf_op *op, tperf_pass *pass,
+                              tperf_error *error) {
+    int kept = 0;
+    for (int i = 0; i < pass->n_comms; i++) {
+        tperf_comm comm = pass->comms[i];
+        comm.axis_index = tperf_grid_find(&network->grid, comm.axis);
+        if (comm.axis_index < TPERF_AXIS_OWN)
+            return tperf_error_set(
+                error, TPERF_INVALID,
+                "op '%s' communicates over the axis '%s', which the strategy lacks", op->name,
+                comm.axis);
+        int64_t size = network->sizes[comm.axis_index];
+        if (comm.share) comm.bytes *= (double)size;
+        comm.share = false;
+        if (size > 1) pass->comms[kept++] = comm;
+    }
+    pass->n_comms = kept;
+    bool chunked = false;
+    for (int i = 0; i < kept; i++)
+        chunked = chunked || pass->comms[i].chunking != TPERF_UNCHUNKED;
+    if (!chunked) pass->chunks = 0;
+    return TPERF_OK;
+}
+
+tperf_status tperf_workload_join(tperf_workload *network, const tperf_op *op, tperf_error *error) {
+    if (network->n_ops >= network->capacity)
+        return tperf_error_set(error, TPERF_INVALID,
+                               "op '%s' is one more than the %zu of the network", op->name,
+                               network->capacity);
+    tperf_op *joined = &network->ops[network->n_ops];
+    *joined = *op;
+    TPERF_TRY(join_pass(network, op, &joined->forward, error));
+    TPERF_TRY(join_pass(network, op, &joined->backward, error));
+    network->n_ops++;
+    return TPERF_OK;
+}
+
+// FLOPs of X <- a X + (b X X^T + c (X X^T)^2) X for each matrix of a product, m x n with m <= n (arXiv 2502.16982,
+// section 2.1): products of 2 m^2 n, 2 m^3 and 2 m^2 n.
+static double orthogonal_flops(const tperf_op *op) {
+    const tperf_kernel *kernel = &op->forward.kernels[0];
+    if (op->forward.n_kernels == 0 || kernel->kind != TPERF_KERNEL_GEMM || op->parameters == 0)
+        return 0;
+    double m = fmin(kernel->n, kernel->k), n = fmax(kernel->n, kernel->k);
+    double matrices = floor(op->parameters / (m * n));
+    return matrices * (4 * m * m * n + 2 * m * m * m);
+}
+
+static tperf_weights weights_of(const tperf_op *op) {
+    if (op->frozen)
+        return (tperf_weights){
+            .bytes = op->weight_bytes, .frozen = op->weight_bytes, .copies = op->copy_bytes};
+    bool narrow = op->weight_bytes < FP32_BYTES * op->parameters;
+    return (tperf_weights){
+        .bytes = op->weight_bytes,
+        .count = op->parameters,
+        .narrow = narrow ? op->parameters : 0,
+        .orthogonal = orthogonal_flops(op),
+        .gathered = op->gather_bytes > 0 ? op->gather_bytes : op->weight_bytes,
+        .copies = op->copy_bytes,
+        .step = op->step_bytes,
+    };
+}
+
+void tperf_workload_bytes(const tperf_workload *network, tperf_layer_cost *costs) {
+    for (int section = 0; section < network->n_kinds + 2; section++) {
+        tperf_layer_cost sum = {0};
+        bool whole = true; // all of it is recomputed
+        for (size_t i = tperf_section_begin(network, section); i < network->section_end[section];
+             i++) {
+            const tperf_op *op = &network->ops[i];
+            tperf_weights weights = weights_of(op);
+            tperf_weights_add(op->expert ? &sum.experts : &sum.weights, &weights, 1);
+            if (op->tied) tperf_weights_add(&sum.tied, &weights, 1);
+            sum.saved_bytes += op->saved_bytes;
+            sum.again_bytes += op->again_bytes;
+            sum.offload_bytes += op->offload_bytes;
+            whole = whole && (op->recomputed || op->backward.absent);
+            double panels = op->panels ? op->forward.bytes_per_panel : 0;
+            double read = op->product.read_bytes > 0 ? op->product.read_bytes : op->weight_bytes;
+            double work = op->forward.bytes + panels - op->repeated_bytes - read - op->saved_bytes -
+                          op->again_bytes;
+            if (op->passing_bytes > 0) work = op->passing_bytes;
+            sum.work_bytes = fmax(sum.work_bytes, work);
+        }
+        sum.input_bytes = whole ? sum.saved_bytes : 0;
+        costs[section] = sum;
+    }
+}
+
+void tperf_workload_work(const tperf_workload *network, const tperf_platform *on, int64_t panels,
+                         tperf_op_work *works) {
+    for (size_t i = 0; i < network->n_ops; i++)
+        works[i] = tperf_op_work_of(&network->ops[i], on, panels);
+}
+
+// Seconds of a pass's exchanges with experts, less what they slow kernels beside them by.
+static double exchanges_of(const tperf_pass *pass, const tperf_platform *on, const int64_t *sizes,
+                           const tperf_placement *placement) {
+    double sum = 0;
+    for (int i = 0; i < pass->n_comms; i++)
+        if (pass->comms[i].exchanges)
+            sum += (1 - tperf_comm_share(&pass->comms[i], on)) *
+                   tperf_comm_time(&pass->comms[i], on, sizes, placement, 1);
+    return sum;
+}
+
+static double kernels_of(const tperf_pass_cost *pass) {
+    return pass->compute + pass->exposed_memory;
+}
+
+// Adds an op to what its layer exchanges with experts. *inside: the ops up to here have sent tokens to experts, and not
+// yet got them back.
+static void add_exchange(tperf_expert_cost *sum, const tperf_op *op, const tperf_op_cost *cost,
+                         const tperf_platform *on, const tperf_workload *network,
+                         const tperf_placement *placement, bool *inside) {
+    double forward = exchanges_of(&op->forward, on, network->sizes, placement);
+    double backward = exchanges_of(&op->backward, on, network->sizes, placement);
+    bool exchange = forward > 0 || backward > 0;
+    double *seconds = *inside ? sum->combine : sum->dispatch;
+    double *work = *inside && !exchange ? sum->inside : sum->outside;
+    seconds[0] += forward;
+    seconds[1] += backward;
+    work[0] += kernels_of(&cost->forward);
+    work[1] += kernels_of(&cost->backward);
+    if (*inside && !exchange) sum->inside_grad += cost->weight_grad;
+    if (exchange) *inside = !*inside;
+}
+
+// A pass waits for copies to or from the host that take longer than all that it does meanwhile.
+static void wait_for_host(tperf_pass_cost *pass, double bytes, const tperf_system *system) {
+    if (!(bytes > 0)) return;
+    double late = bytes / (system->host.bandwidth * system->host.efficiency) - pass->time;
+    if (!(late > 0)) return;
+    pass->offload += late;
+    pass->time += late;
+}
+
+void tperf_workload_time(const tperf_workload *network, const tperf_platform *on,
+                         const tperf_placement *placement, const tperf_op_work *works,
+                         tperf_layer_cost *costs) {
+    tperf_workload_bytes(network, costs);
+    for (int section = 0; section < network->n_kinds + 2; section++) {
+        tperf_layer_cost *sum = &costs[section];
+        bool inside = false;
+        for (size_t i = tperf_section_begin(network, section); i < network->section_end[section];
+             i++) {
+            const tperf_op *op = &network->ops[i];
+            tperf_op_work work = works ? works[i] : tperf_op_work_of(op, on, placement->panels);
+            tperf_op_cost cost = tperf_op_cost_of(op, &work, on, network->sizes, placement);
+            tperf_pass_cost_add(&sum->forward, &cost.forward, 1);
+            tperf_pass_cost_add(&sum->backward, &cost.backward, 1);
+            sum->weight_grad += cost.weight_grad;
+            sum->flops += work.flops;
+            add_exchange(&sum->exchange, op, &cost, on, network, placement, &inside);
+        }
+        wait_for_host(&sum->forward, sum->offload_bytes, on->system);
+        wait_for_host(&sum->backward, sum->offload_bytes, on->system);
+    }
+}
+
+tperf_status tperf_workload_check_system(const tperf_workload *network, const tperf_system *system,
+                                         tperf_error *error) {
+    for (size_t i = 0; i < network->n_ops; i++) {
+        const tperf_op *op = &network->ops[i];
+        if (op->offload_bytes > 0 && !(system->host.bandwidth > 0))
+            return tperf_error_set(error, TPERF_INVALID,
+                                   "op '%s' offloads to the host, whose bandwidth is not given",
+                                   op->name);
+        bool tensor = op->forward.tensor_flops > 0 || op->backward.tensor_flops > 0;
+        bool vector = op->forward.vector_flops > 0 || op->backward.vector_flops > 0;
+        tensor = tensor && !(system->accelerator.tensor[op->matrix_dtype] > 0);
+        vector = vector && !(system->accelerator.vector[op->dtype] > 0);
+        if (tensor || vector)
+            return tperf_error_set(
+                error, TPERF_INVALID,
+                "op '%s' needs the system's accelerator.%s.%s, which is not given", op->name,
+                tensor ? "tensor" : "vector",
+                tperf_dtype_names[tensor ? op->matrix_dtype : op->dtype]);
+    }
+    return TPERF_OK;
+}

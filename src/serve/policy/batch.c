@@ -1,0 +1,188 @@
+// batch.c: see batch.h.
+#include "serve/policy/batch.h"
+
+#include <string.h>
+
+static int32_t least(int32_t a, int32_t b) {
+    return a < b ? a : b;
+}
+
+int32_t tperf_batch_blocks(const tperf_engine *engine, int64_t tokens) {
+    if (tokens > engine->max_model_len) tokens = engine->max_model_len;
+    return (int32_t)((tokens + engine->block_size - 1) / engine->block_size);
+}
+
+int32_t tperf_batch_below_threshold(const tperf_engine *engine, int32_t wanted) {
+    int32_t threshold = engine->long_prefill_token_threshold;
+    return threshold > 0 ? least(wanted, threshold) : wanted;
+}
+
+// --- the prefix cache ---
+
+// Tells the prefix cache of the full blocks of the sequence's cacheable tokens.
+static void register_blocks(tperf_replica *replica, tperf_sequence *s) {
+    int32_t size = replica->engine->block_size;
+    if (s->cacheable < ((int64_t)s->registered + 1) * size) return;
+    int32_t full = s->cacheable / size;
+    tperf_content content;
+    tperf_content_of(replica->requests, s->request, &content);
+    tperf_blocks_register(&replica->blocks, &s->holding, &content, size, s->registered, full);
+    s->registered = full;
+}
+
+// Takes note that the tokens up to `end` are scheduled. Drafts may be wrong and are left out. What no other
+// request can ask for is registered when the request itself may ask again: at its preemption.
+static void cache(tperf_replica *replica, tperf_sequence *s, int32_t end) {
+    if (!replica->engine->prefix_caching) return;
+    s->cacheable = least(end, s->known);
+    if (s->shared) register_blocks(replica, s);
+}
+
+// Finds the cached prefix of a request that is about to run. The last token is always computed.
+static tperf_status look_up(tperf_batch *b, tperf_waiter waiter, int32_t known) {
+    tperf_replica *replica = b->replica;
+    replica->blocks.n_hits = 0;
+    bool known_to_nobody =
+        waiter.sequence < 0 && !tperf_has_segments(replica->requests, waiter.request);
+    if (!b->engine->prefix_caching || known_to_nobody) return TPERF_OK;
+    tperf_content content;
+    tperf_content_of(replica->requests, waiter.request, &content);
+    TPERF_TRY(tperf_blocks_look_up(&replica->blocks, &content, b->engine->block_size,
+                                   (known - 1) / b->engine->block_size, b->error));
+    if (b->engine->drafting.method == TPERF_DRAFT_EAGLE && replica->blocks.n_hits > 0)
+        replica->blocks.n_hits--;
+    return TPERF_OK;
+}
+
+// --- those that run ---
+
+void tperf_batch_add(tperf_batch *b, tperf_sequence *s, int32_t tokens) {
+    int32_t drafts = tokens + s->computed - s->known;
+    s->scheduled = tokens;
+    s->verifying = drafts > 0 ? drafts : 0;
+    b->budget -= tokens;
+    cache(b->replica, s, s->computed + tokens);
+}
+
+tperf_status tperf_batch_extend(tperf_batch *b, tperf_sequence *s, int64_t end) {
+    int32_t more = tperf_batch_blocks(b->engine, end) - s->holding.count;
+    return more > 0 ? tperf_blocks_take(&b->replica->blocks, &s->holding, more, b->error)
+                    : TPERF_OK;
+}
+
+tperf_status tperf_batch_preempt(tperf_batch *b, int32_t place, bool in_front) {
+    tperf_replica *replica = b->replica;
+    int32_t sequence = replica->running[place];
+    tperf_sequence *s = &replica->sequences[sequence];
+    tperf_waiter waiter = {s->request, sequence};
+    TPERF_TRY(tperf_waiting_add(&replica->waiting, waiter, replica->requests, in_front, b->error));
+    register_blocks(replica, s);
+    tperf_blocks_give_back(&replica->blocks, &s->holding);
+    b->budget += s->scheduled;
+    s->scheduled = s->verifying = s->computed = s->drafts = s->registered = s->cacheable = 0;
+    s->detail.preemptions++;
+    b->preempted++;
+    replica->n_running--;
+    memmove(&replica->running[place], &replica->running[place + 1],
+            (size_t)(replica->n_running - place) * sizeof *replica->running);
+    return TPERF_OK;
+}
+
+// --- those that wait ---
+
+tperf_status tperf_batch_next(tperf_batch *b, tperf_candidate *c, bool *any) {
+    tperf_replica *replica = b->replica;
+    *any = false;
+    if (replica->waiting.count == 0) return TPERF_OK;
+    tperf_waiter waiter = tperf_waiting_first(&replica->waiting);
+    const tperf_requests *r = replica->requests;
+    int64_t latest = replica->n_running > 0 ? replica->formed : INT64_MAX;
+    if (!replica->continues && r->arrival[waiter.request] > latest) return TPERF_OK;
+    *any = true;
+    bool first_time = waiter.sequence < 0;
+    const tperf_sequence *s = first_time ? NULL : &replica->sequences[waiter.sequence];
+    c->waiter = waiter;
+    c->known = first_time ? r->prompt[waiter.request] + replica->continues : s->known;
+    c->output = r->prompt[waiter.request] + r->output[waiter.request] - c->known;
+    if (first_time && replica->continues) {
+        replica->blocks.n_hits = 0;
+        c->cached = r->prompt[waiter.request];
+        return TPERF_OK;
+    }
+    TPERF_TRY(look_up(b, waiter, c->known));
+    c->cached = replica->blocks.n_hits * b->engine->block_size;
+    return TPERF_OK;
+}
+
+int32_t tperf_batch_more(const tperf_batch *b, const tperf_candidate *c, int32_t tokens,
+                         int32_t *taken) {
+    const tperf_blocks *blocks = &b->replica->blocks;
+    int32_t more = tperf_batch_blocks(b->engine, (int64_t)c->cached + tokens) - blocks->n_hits;
+    *taken = more + tperf_blocks_unowned(blocks);
+    return more;
+}
+
+static tperf_status reserve_running(tperf_replica *replica, tperf_error *error) {
+    if (replica->n_running < replica->running_capacity) return TPERF_OK;
+    int32_t capacity = 2 * replica->running_capacity + 16;
+    int32_t *running =
+        tperf_heap_grow(replica->heap, replica->running, (size_t)capacity, sizeof *running);
+    if (running) replica->running = running;
+    tperf_chunk *chunks =
+        tperf_heap_grow(replica->heap, replica->chunks, (size_t)capacity, sizeof *chunks);
+    if (chunks) replica->chunks = chunks;
+    if (!running || !chunks)
+        return tperf_error_set(error, TPERF_NO_MEMORY, "not enough memory for running requests");
+    replica->running_capacity = capacity;
+    return TPERF_OK;
+}
+
+tperf_status tperf_batch_admit(tperf_batch *b, const tperf_candidate *c, int32_t more,
+                               int32_t tokens) {
+    tperf_replica *replica = b->replica;
+    tperf_waiter waiter = c->waiter;
+    TPERF_TRY(reserve_running(replica, b->error));
+    bool first_time = waiter.sequence < 0;
+    if (first_time)
+        TPERF_TRY(tperf_replica_new_sequence(replica, waiter.request, &waiter.sequence, b->error));
+    tperf_sequence *s = &replica->sequences[waiter.sequence];
+    if (replica->blocks.n_hits > 0)
+        TPERF_TRY(tperf_blocks_share(&replica->blocks, &s->holding, b->error));
+    TPERF_TRY(tperf_blocks_take(&replica->blocks, &s->holding, more, b->error));
+    if (first_time && !replica->continues) s->detail.cached_tokens = c->cached;
+    s->computed = c->cached;
+    s->registered = replica->blocks.n_hits;
+    tperf_waiting_drop_first(&replica->waiting);
+    replica->running[replica->n_running++] = waiter.sequence;
+    tperf_batch_add(b, s, tokens);
+    return TPERF_OK;
+}
+
+// --- which scheduler ---
+
+tperf_status tperf_schedule(tperf_replica *replica, int32_t *preempted, tperf_error *error) {
+    const tperf_engine *engine = replica->engine;
+    tperf_draft_method method = engine->drafting.method;
+    bool looks_ahead = method == TPERF_DRAFT_MODEL || method == TPERF_DRAFT_EAGLE;
+    tperf_batch b = {
+        .replica = replica,
+        .engine = engine,
+        .budget = engine->max_num_batched_tokens,
+        .lookahead = looks_ahead ? engine->drafting.tokens : 0,
+        .error = error,
+    };
+    tperf_status status = TPERF_OK;
+    switch (engine->scheduler) {
+    case TPERF_SCHEDULER_VLLM:
+        status = tperf_schedule_vllm_v1(&b);
+        break;
+    case TPERF_SCHEDULER_SGLANG:
+        status = tperf_schedule_sglang(&b);
+        break;
+    case TPERF_SCHEDULER_TENSORRT_LLM:
+        status = tperf_schedule_tensorrt_llm(&b);
+        break;
+    }
+    *preempted = b.preempted;
+    return status;
+}

@@ -1,0 +1,153 @@
+// sglang.c: SGLang's scheduler, see docs/serving.md. A step is of prefills alone, which come first, or of decodes. What
+// answers will need is estimated: room is kept for a part of what they may still become, a part that shrinks with every
+// decode step and grows again when decodes had to be taken back.
+#include "base/always.h"
+#include "serve/policy/batch.h"
+
+enum {
+    LONGEST_ANSWER = 4096, // tokens to come of an answer that are counted at most
+    SPARE = 20,            // tokens of each request that a retraction looks ahead
+};
+
+static int32_t least(int32_t a, int32_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t to_come(int32_t tokens) {
+    return least(tokens, LONGEST_ANSWER);
+}
+
+// --- prefills ---
+
+// Tokens for which there is room beside what running answers are expected to need.
+static double room_of(const tperf_batch *b) {
+    const tperf_replica *replica = b->replica;
+    double room = (double)replica->blocks.free * b->engine->block_size;
+    for (int32_t i = 0; i < replica->n_running; i++) {
+        const tperf_sequence *s = &replica->sequences[replica->running[i]];
+        room -= replica->optimism * (double)to_come(s->full - s->known);
+    }
+    return room;
+}
+
+// The one prompt that was too long for the step before goes on.
+static tperf_status go_on(tperf_batch *b, bool *any) {
+    tperf_replica *replica = b->replica;
+    for (int32_t i = 0; i < replica->n_running && b->budget > 0; i++) {
+        tperf_sequence *s = &replica->sequences[replica->running[i]];
+        int32_t tokens = least(s->known - s->computed, b->budget);
+        if (tokens <= 0 || (tokens == 1 && s->known > s->prompt))
+            continue; // all there, or a decode
+        int64_t end = (int64_t)s->computed + tokens;
+        if (tperf_batch_blocks(b->engine, end) - s->holding.count > replica->blocks.free) continue;
+        TPERF_TRY(tperf_batch_extend(b, s, end));
+        tperf_batch_add(b, s, tokens);
+        *any = true;
+    }
+    return TPERF_OK;
+}
+
+static tperf_status schedule_prefills(tperf_batch *b, bool *scheduled) {
+    tperf_replica *replica = b->replica;
+    const tperf_engine *engine = b->engine;
+    TPERF_TRY(go_on(b, scheduled));
+    double room = replica->waiting.count > 0 ? room_of(b) : 0;
+    while (b->budget > 0 && replica->n_running < engine->max_num_seqs) {
+        tperf_candidate c;
+        bool any;
+        int32_t taken;
+        TPERF_TRY(tperf_batch_next(b, &c, &any));
+        if (!any) break;
+        int32_t tokens = c.known - c.cached;
+        double needed = (double)tokens + (double)to_come(c.output);
+        if (needed > room && replica->n_running > 0) break;
+        if (!engine->chunked_prefill && tokens > b->budget) break;
+        tokens = least(tokens, b->budget);
+        int32_t more = tperf_batch_more(b, &c, tokens, &taken);
+        if (taken > replica->blocks.free) break;
+        room -= needed;
+        TPERF_TRY(tperf_batch_admit(b, &c, more, tokens));
+        *scheduled = true;
+    }
+    return TPERF_OK;
+}
+
+// --- decodes ---
+
+static bool decodes(const tperf_sequence *s) {
+    return s->computed == s->known - 1 && s->flying == 0;
+}
+
+static int32_t more_blocks(const tperf_batch *b, const tperf_sequence *s) {
+    int64_t end = (int64_t)s->known + s->drafts + b->lookahead;
+    int32_t more = tperf_batch_blocks(b->engine, end) - s->holding.count;
+    return more > 0 ? more : 0;
+}
+
+// The one with the shortest answer so far, of several the longest prompt, a prompt that has only begun before all; -1:
+// nobody.
+static int32_t choose_victim(const tperf_replica *replica) {
+    int32_t victim = -1;
+    const tperf_sequence *chosen = NULL;
+    for (int32_t i = 0; i < replica->n_running; i++) {
+        const tperf_sequence *s = &replica->sequences[replica->running[i]];
+        if (s->flying > 0) continue;
+        int32_t answer = s->known - s->prompt,
+                shortest = chosen ? chosen->known - chosen->prompt : 0;
+        if (!chosen || answer < shortest || (answer == shortest && s->prompt >= chosen->prompt)) {
+            victim = i;
+            chosen = s;
+        }
+    }
+    return victim;
+}
+
+// After a retraction: what answers have of all that they may become, a few tokens on.
+static void estimate(tperf_replica *replica) {
+    double had = 0, most = 0;
+    for (int32_t i = 0; i < replica->n_running; i++) {
+        const tperf_sequence *s = &replica->sequences[replica->running[i]];
+        had += s->known - s->prompt + SPARE;
+        most += s->full - s->prompt;
+    }
+    double part = ALWAYS(most > 0) ? had / most : 1;
+    replica->optimism = part < 1 ? part : 1;
+}
+
+static tperf_status make_room(tperf_batch *b) {
+    tperf_replica *replica = b->replica;
+    for (;;) {
+        int64_t needed = 0;
+        for (int32_t i = 0; i < replica->n_running; i++) {
+            const tperf_sequence *s = &replica->sequences[replica->running[i]];
+            if (decodes(s)) needed += more_blocks(b, s);
+        }
+        int32_t victim = needed > replica->blocks.free ? choose_victim(replica) : -1;
+        if (victim < 0 || replica->n_running == 1) return TPERF_OK;
+        TPERF_TRY(tperf_batch_preempt(b, victim, false));
+    }
+}
+
+static tperf_status schedule_decodes(tperf_batch *b) {
+    tperf_replica *replica = b->replica;
+    TPERF_TRY(make_room(b));
+    if (b->preempted > 0)
+        estimate(replica);
+    else
+        tperf_replica_decoded(replica, 1);
+    for (int32_t i = 0; i < replica->n_running; i++) {
+        tperf_sequence *s = &replica->sequences[replica->running[i]];
+        int32_t tokens =
+            least(s->known + s->drafts - s->computed, b->engine->max_model_len - 1 - s->computed);
+        if (tokens <= 0 || !decodes(s) || more_blocks(b, s) > replica->blocks.free) continue;
+        TPERF_TRY(tperf_batch_extend(b, s, (int64_t)s->computed + tokens + b->lookahead));
+        tperf_batch_add(b, s, tokens);
+    }
+    return TPERF_OK;
+}
+
+tperf_status tperf_schedule_sglang(tperf_batch *b) {
+    bool prefills = false;
+    TPERF_TRY(schedule_prefills(b, &prefills));
+    return prefills ? TPERF_OK : schedule_decodes(b);
+}

@@ -1,0 +1,92 @@
+// vllm_v1.c: the scheduler of vLLM's V1 engine, see replica.h and docs/serving.md. There are no phases of prefill and
+// decoding: a request wants its known tokens and drafts computed, and a step has a budget of tokens.
+#include "serve/policy/batch.h"
+
+static int32_t least(int32_t a, int32_t b) {
+    return a < b ? a : b;
+}
+
+static int32_t priority_of(const tperf_replica *replica, int32_t place, int64_t *arrival) {
+    int32_t request = replica->sequences[replica->running[place]].request;
+    *arrival = replica->requests->arrival[request];
+    return replica->requests->priority ? replica->requests->priority[request] : 0;
+}
+
+// The place in the running list of the request to preempt: the last, or the least urgent, the first of equal ones; of
+// those that no batch under way has. -1: there is none.
+static int32_t choose_victim(const tperf_replica *replica) {
+    bool by_priority = replica->engine->policy == TPERF_QUEUE_PRIORITY;
+    int32_t victim = -1, urgency = 0;
+    int64_t arrival = 0;
+    for (int32_t i = replica->n_running; i-- > 0;) {
+        if (replica->sequences[replica->running[i]].flying > 0) continue;
+        if (!by_priority) return i;
+        int64_t others_arrival;
+        int32_t others = priority_of(replica, i, &others_arrival);
+        if (victim < 0 || others > urgency || (others == urgency && others_arrival >= arrival)) {
+            victim = i;
+            urgency = others;
+            arrival = others_arrival;
+        }
+    }
+    return victim;
+}
+
+// Makes room for `count` blocks for the request at *place, which moves when one before it has to go; -1: it
+// was itself, or nobody can go.
+static tperf_status make_room(tperf_batch *b, int32_t *place, int32_t count) {
+    while (count > b->replica->blocks.free) {
+        int32_t victim = choose_victim(b->replica);
+        if (victim >= 0) TPERF_TRY(tperf_batch_preempt(b, victim, true));
+        if (victim < 0 || victim == *place) {
+            *place = -1;
+            return TPERF_OK;
+        }
+        if (victim < *place) --*place;
+    }
+    return TPERF_OK;
+}
+
+static tperf_status schedule_running(tperf_batch *b) {
+    tperf_replica *replica = b->replica;
+    const tperf_engine *engine = b->engine;
+    for (int32_t i = 0; i < replica->n_running && b->budget > 0; i++) {
+        tperf_sequence *s = &replica->sequences[replica->running[i]];
+        int32_t tokens = tperf_batch_below_threshold(engine, s->known + s->drafts - s->computed);
+        tokens = least(least(tokens, b->budget), engine->max_model_len - 1 - s->computed);
+        if (tokens <= 0) continue;
+        int64_t end = (int64_t)s->computed + tokens + b->lookahead;
+        if (end > (int64_t)s->holding.count * engine->block_size) {
+            TPERF_TRY(make_room(b, &i, tperf_batch_blocks(engine, end) - s->holding.count));
+            if (i < 0) return TPERF_OK;
+            TPERF_TRY(tperf_batch_extend(b, s, end));
+        }
+        tperf_batch_add(b, s, tokens);
+    }
+    return TPERF_OK;
+}
+
+// Nobody overtakes the head of the queue, and nobody is preempted for it.
+static tperf_status schedule_waiting(tperf_batch *b) {
+    tperf_replica *replica = b->replica;
+    const tperf_engine *engine = b->engine;
+    while (b->budget > 0 && replica->n_running < engine->max_num_seqs) {
+        tperf_candidate c;
+        bool any;
+        int32_t taken;
+        TPERF_TRY(tperf_batch_next(b, &c, &any));
+        if (!any) break;
+        int32_t tokens = tperf_batch_below_threshold(engine, c.known - c.cached);
+        if (!engine->chunked_prefill && tokens > b->budget) break;
+        tokens = least(tokens, b->budget);
+        int32_t more = tperf_batch_more(b, &c, tokens, &taken);
+        if (taken > replica->blocks.free) break;
+        TPERF_TRY(tperf_batch_admit(b, &c, more, tokens));
+    }
+    return TPERF_OK;
+}
+
+tperf_status tperf_schedule_vllm_v1(tperf_batch *b) {
+    TPERF_TRY(schedule_running(b));
+    return b->preempted == 0 ? schedule_waiting(b) : TPERF_OK;
+}
