@@ -300,10 +300,26 @@ install-lua: $(MODULE) ## install the module for stock lua5.4 below PREFIX
 	install -d $(LUA_SHARE)/tperf/data
 	cp -R models systems software recipes $(LUA_SHARE)/tperf/data/
 
-uninstall: ## remove what install and install-lua put there
+# The core alone: what include/tperf declares, which knows no Lua, no files and no printing.
+CORE_ROOMS := base machine grid op price plan schedule step search event serve
+CORE_LIB := $(B)/libtperf.a
+$(CORE_LIB): $(foreach room,$(CORE_ROOMS),$(filter $(B)/$(room)/%,$(OBJECTS)))
+	@echo "  AR  $@"
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+install-c: $(CORE_LIB) ## install the core as a C library, with its headers, below PREFIX (docs/c_library.md)
+	install -d $(DESTDIR)$(PREFIX)/include/tperf $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	install -m 644 include/tperf/*.h $(DESTDIR)$(PREFIX)/include/tperf
+	install -m 644 $(CORE_LIB) $(DESTDIR)$(PREFIX)/lib
+	printf '%s\n' 'prefix=$(PREFIX)' 'Name: tperf' 'Description: core of tperf, a performance model of transformers' \
+	  'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -ltperf -lm -pthread' \
+	  > $(DESTDIR)$(PREFIX)/lib/pkgconfig/tperf.pc
+
+uninstall: ## remove what install, install-lua and install-c put there
 	rm -f $(DESTDIR)$(PREFIX)/bin/tperf $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1 \
 	  $(COMPLETIONS)
-	rm -rf $(SHARE) $(LUA_LIB)/tperf $(LUA_SHARE)/tperf
+	rm -rf $(SHARE) $(LUA_LIB)/tperf $(LUA_SHARE)/tperf $(DESTDIR)$(PREFIX)/include/tperf
+	rm -f $(DESTDIR)$(PREFIX)/lib/libtperf.a $(DESTDIR)$(PREFIX)/lib/pkgconfig/tperf.pc
 
 # The objects have a folder of their own: where a package looks for its data is compiled in.
 DEB = build/tperf_$(VERSION)_$(shell dpkg --print-architecture 2> /dev/null).deb

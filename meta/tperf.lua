@@ -765,7 +765,7 @@
 ---@field passing? table { forward, backward }: what lives on the device while such a pass runs, and no longer
 ---@field memory_limit? any of every device, or a list by device
 ---@field ready? any when devices can begin (0), or a list by device
----@field rules? string|table "default", "pp-visualization" or "zero-bubble"
+---@field rules? "default"|"pp-visualization"|"zero-bubble" "default", "pp-visualization" or "zero-bubble"
 
 ---@class tperf.schedule.closed_form.request
 ---@field schedule string|string[] as for tperf.schedule

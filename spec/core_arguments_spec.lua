@@ -205,19 +205,19 @@ describe("the C side", function()
   it("finds the library on disk where TPERF_LUA_DIR says", function()
     local folder = program.folder()
     program.shell("mkdir -p tperf/cli/command", folder)
-    program.write(folder .. "/tperf/cli/command/version.lua",
+    program.write(folder .. "/tperf/cli/command/program/version.lua",
       "return { summary = 'x', run = function() print 'mine' end }")
     assert.equal("mine\n", program.shell("TPERF_LUA_DIR=. tperf version", folder).out)
     assert.truthy(program.shell("TPERF_LUA_DIR= tperf version", folder).out:find "^tperf ")
     program.remove(folder)
   end)
 
-  it("says where an error is before tperf.check is loaded", function()
-    local check = package.loaded["tperf.check"]
-    package.loaded["tperf.check"] = nil
+  it("says where an error is before tperf.base.check is loaded", function()
+    local check = package.loaded["tperf.base.check"]
+    package.loaded["tperf.base.check"] = nil
     local ok, message = pcall(core.network)
     local refused, told = pcall(core.check_system, {})
-    package.loaded["tperf.check"] = check
+    package.loaded["tperf.base.check"] = check
     assert.is_false(ok or refused)
     assert.is_string(message)
     assert.is_string(told)

@@ -56,7 +56,7 @@ local function attempt(case)
 end
 
 -- Internal modules are out of reach once `require` knows the documented ones.
-local documented_only = program.script("require 'tperf.layout'")
+local documented_only = program.script("require 'tperf.describe.workload'")
 program.remove(documented_only.folder)
 
 describe("a script that tries to leave the sandbox by", function()

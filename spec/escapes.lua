@@ -301,13 +301,13 @@ add {
   { "the core by package.preload", "print(package.preload['tperf.core'])", prints = "nil\n" },
   { "the command line", "require 'tperf.cli'", GONE },
   { "the sandbox", "require 'tperf.cli.sandbox'", GONE },
-  { "the recorder", "require 'tperf.cli.recorder'", GONE },
-  { "gnuplot's driver", "require 'tperf.plot.gnuplot'", GONE },
+  { "the recorder", "require 'tperf.cli.sandbox.recorder'", GONE },
+  { "gnuplot's driver", "require 'tperf.plot.draw.gnuplot'", GONE },
   { "a name that is a table", "require(setmetatable({}, { __tostring = function() return 'tperf.core' end }))",
     "a module's name is needed" },
 }
-for _, name in ipairs { "check", "layout", "network", "problem", "report.json", "report.output", "resource",
-  "sweep.cache", "sweep.store", "sweep.runner", "timeline" } do
+for _, name in ipairs { "base.check", "describe.workload", "question.problem", "output.json", "output.file",
+  "base.catalogue", "question.sweep.cache", "question.sweep.store", "question.sweep.runner", "timeline" } do
   add { { "tperf." .. name, ("require 'tperf.%s'"):format(name), "tperf." .. name, internal = true } }
 end
 

@@ -55,9 +55,9 @@ local WORLDLY = { "printf", "fprintf", "puts", "fputs", "fopen", "open", "getenv
 
 -- The folder that implements each public header.
 local OWNER = {
-  error = "base", heap = "base", pool = "base", sha256 = "base", units = "base",
+  error = "base", heap = "base", pool = "base", units = "base",
   collective = "machine", efficiency = "machine", system = "machine", rules = "machine",
-  grid = "grid", op = "op", price = "price", network = "plan", plan = "plan", inference = "plan", schedule = "schedule",
+  grid = "grid", op = "op", price = "price", workload = "plan", plan = "plan", inference = "plan", schedule = "schedule",
   step = "step", search = "search", event = "event", serve = "serve",
 }
 
@@ -140,36 +140,61 @@ describe("the C files", function()
   end)
 end)
 
--- Of the library, what describes (docs/architecture.md: questions use it, not the other way round) and what asks.
-local DESCRIBES = { "arch/", "strategy/", "schedule/", "model%.lua$", "system%.lua$", "rules%.lua$", "op%.lua$",
-  "block%.lua$", "check%.lua$" }
-local ASKS = { search = true, search_inference = true, train = true, infer = true, sweep = true, problem = true,
-  space = true, shortage = true, layer = true, serving = true, cost = true, calibrate = true, validate = true,
-  measured = true, serve = true }
+-- The rooms of the library, bottom up; "" is its public face. What a room requires lies in it or below it, wherever in a
+-- file that is said.
+local FLOORS = { "core", "base", "input", "output", "describe", "import", "plot", "timeline", "question", "measured",
+  "export", "report", "compat", "", "cli", "page" }
+local floor = {}
+for i, room in ipairs(FLOORS) do floor[room] = i end
 
-local function describes(path)
-  for _, pattern in ipairs(DESCRIBES) do
-    if path:find("^lua/tperf/" .. pattern) then return true end
+local function room_of(module) return module == "tperf" and "" or module:match "^tperf%.(%w+)" end
+
+local library = {} -- module -> what its file requires
+for _, path in ipairs(lua_files) do
+  local module = path:match "^lua/(tperf.*)%.lua$"
+  if module then
+    local required = {}
+    for name in program.slurp(path):gsub("%-%-[^\n]*", ""):gmatch 'require%s*%(?%s*"(tperf[%w_.]*[%w_])"' do
+      required[#required + 1] = name
+    end
+    library[module:gsub("/init$", ""):gsub("/", ".")] = required
   end
-  return false
+end
+
+-- What requires itself, by way of others: depth first, with the way so far.
+local function circles()
+  local done, way, found = {}, {}, {}
+  local function visit(module)
+    if way[module] then found[#found + 1] = table.concat(way, " -> ", way[module]) .. " -> " .. module end
+    if done[module] or way[module] then return end
+    way[#way + 1] = module
+    way[module] = #way
+    for _, name in ipairs(library[module] or {}) do visit(name) end
+    way[module], way[#way], done[module] = nil, nil, true
+  end
+  local modules = {}
+  for module in pairs(library) do modules[#modules + 1] = module end
+  table.sort(modules)
+  for _, module in ipairs(modules) do visit(module) end
+  return found
 end
 
 describe("the Lua files", function()
-  it("that describe models and machines require no question", function()
+  it("require what lies in their room or below it", function()
     local wrong, seen = {}, 0
-    for _, path in ipairs(lua_files) do
-      if describes(path) then
+    for module, required in pairs(library) do
+      local own = assert(floor[room_of(module)], module .. " lies in no room")
+      for _, name in ipairs(required) do
         seen = seen + 1
-        for module in program.slurp(path):gmatch 'require%s*%(?%s*"tperf%.(%w+)' do
-          -- tperf.schedule takes the arguments of tperf.train for the times of its passes
-          local shared = path == "lua/tperf/describe/schedule/init.lua" and module == "train"
-          if ASKS[module] and not shared then wrong[#wrong + 1] = path .. " requires " .. module end
-        end
+        local other = floor[room_of(name)]
+        if not other or other > own then wrong[#wrong + 1] = module .. " requires " .. name end
       end
     end
-    assert.is_true(seen > 30)
+    assert.is_true(seen > 1000)
     none(wrong)
   end)
+
+  it("require each other in no circle", function() none(circles()) end)
 
   it("are of a size to be read", function()
     local wrong = {}
@@ -196,24 +221,17 @@ describe("the Lua files", function()
     end
     none(wrong)
   end)
+end)
 
-  it("require what lies below them only", function()
-    -- Reports read results: the questions and what they ask do not know them. The writers of files are anybody's, and
-    -- so is the style of pages. A web page stands beside the command line, whose options its forms are.
-    local anybody = { ["tperf.report.number"] = true, ["tperf.report.output"] = true, ["tperf.report.json"] = true,
-      ["tperf.report.sheet"] = true, ["tperf.report.hover"] = true }
-    local wrong = {}
-    for _, path in ipairs(lua_files) do
-      local own = path:match "^lua/tperf/(%w+)/"
-      for module in program.slurp(path):gmatch 'require%s*%(?%s*"(tperf%.[%w_.]+)"' do
-        local part = module:match "^tperf%.(%w+)"
-        local above = part == "cli" or part == "report" or part == "compat"
-        local inside = path:find "^lua/tperf/init%.lua$" or path:find "^scripts/" or own == "cli" or own == part
-          or own == "plot" or own == "page"
-        -- tperf.args reads the options of scripts as the command line reads its own
-        local shared = anybody[module] or path == "lua/tperf/base/args.lua" and module == "tperf.cli.options"
-        if above and not inside and not shared then wrong[#wrong + 1] = path .. " requires " .. module end
-      end
+describe("rooms", function()
+  it("have at most 15 files", function()
+    local count, wrong = {}, {}
+    for _, path in ipairs(found "find lua src -type f | sort") do
+      local folder = path:match "^(.*)/"
+      count[folder] = (count[folder] or 0) + 1
+    end
+    for folder, files in pairs(count) do
+      if files > 15 then wrong[#wrong + 1] = ("%s has %d"):format(folder, files) end
     end
     none(wrong)
   end)

@@ -36,6 +36,20 @@ describe("make install", function()
   end)
 end)
 
+describe("make install-c", function()
+  it("gives a library and headers that the page's program links with", function()
+    with_folder(function(root)
+      run(("make VARIANT=release install-c PREFIX=%s"):format(root))
+      program.write(root .. "/example.c", program.slurp "docs/c_library.md":match "```c\n(.-)```")
+      local printed = run(("cd %s && cc -std=c11 -Wall -Wextra -Werror example.c "
+        .. "$(PKG_CONFIG_PATH=lib/pkgconfig pkg-config --cflags --libs tperf) && env -i ./a.out"):format(root))
+      -- twice: 7 slow and 56 fast hops, and 63/64 of the vector at 360 GB/s on both tiers
+      local expected = 2 * (7 * 5e-6 + 56 * 1e-6 + 63 / 64 * 2^30 / 360e9)
+      assert.equal(("%.6f s\n"):format(expected), printed)
+    end)
+  end)
+end)
+
 describe("make install-lua", function()
   it("puts the data beside the library, where stock Lua finds it", function()
     with_folder(function(root)

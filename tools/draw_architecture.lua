@@ -8,10 +8,12 @@ local LUA <const>, BORDER <const>, CORE <const> = "#d7e6f5", "#f5e3c8", "#dceedd
 
 -- A floor: what it is, and the boxes in it with a word on each. Downwards goes the question, upwards the answer.
 local FLOORS <const> = {
-  { color = LUA, name = "Lua, asks", boxes = { { "cli/", "options, tables" }, { "a script", "sandboxed" },
-    { "sweep", "many questions" }, { "report, plot", "answers as files" } } },
-  { color = LUA, name = "Lua, questions", boxes = { { "search, train", "argument tables" }, { "infer, serve", "" },
-    { "problem, space", "what to try" }, { "configuration", "the answer's fields" } } },
+  { color = LUA, name = "Lua, asks", boxes = { { "cli/", "commands" }, { "page/", "a browser" },
+    { "a script", "sandboxed" }, { "report/", "tables, documents" } } },
+  { color = LUA, name = "Lua, questions", boxes = { { "search, train", "time, memory" }, { "infer, serve", "latency" },
+    { "sweep, cost", "many, or a run" }, { "measured/", "fits, errors" } } },
+  { color = LUA, name = "Lua, shows", boxes = { { "plot/", "charts" }, { "timeline/", "schedules" },
+    { "import/, export/", "launch files" }, { "output/", "files" } } },
   { color = LUA, name = "Lua, describes", boxes = { { "model, system", "schemas" }, { "arch/", "a model's ops" },
     { "strategy/", "who holds what" }, { "schedule/", "orders of passes" } } },
   { color = BORDER, name = "src/bind", boxes = {

@@ -1,5 +1,5 @@
 // rules.h: the modelling assumptions that the core can be told to make.
-// A set of rules is data. lua/tperf/describe/rules/init.lua names the sets ("default", "subramanian2024"), holds
+// A set of rules is data. lua/tperf/describe/rules.lua names the sets ("default", "subramanian2024"), holds
 // the further assumptions that only the layout of a layer needs, and documents every field with its
 // source. Numbers Qn are those of docs/model.md; false is what the published solver of
 // arXiv 2410.00273 computes, true is the corrected form, unless a field says otherwise.

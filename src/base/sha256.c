@@ -1,5 +1,5 @@
-// sha256.c: see tperf/sha256.h. Names follow FIPS 180-4, section 6.2.
-#include "tperf/sha256.h"
+// sha256.c: see base/sha256.h. Names follow FIPS 180-4, section 6.2.
+#include "base/sha256.h"
 
 #include <string.h>
 

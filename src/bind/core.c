@@ -6,10 +6,10 @@
 #include "bind/bind.h"
 #include "bind/embedded.h"
 
-// tperf.check knows which frames are the user's; before it is loaded there are no user's arguments.
+// tperf.base.check knows which frames are the user's; before it is loaded there are no user's arguments.
 static void push_where(lua_State *L) {
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-    if (lua_getfield(L, -1, "tperf.check") == LUA_TTABLE) {
+    if (lua_getfield(L, -1, "tperf.base.check") == LUA_TTABLE) {
         lua_getfield(L, -1, "where");
         lua_call(L, 0, 1);
     } else {

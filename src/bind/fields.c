@@ -51,7 +51,7 @@ static bool store(lua_State *L, int index, const tperf_field *field, void *recor
 // Pushes " (did you mean 'x'?)" for the key at `index`, or "".
 static const char *push_suggestion(lua_State *L, int index, const tperf_field *fields) {
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-    if (lua_getfield(L, -1, "tperf.suggest") != LUA_TFUNCTION) return lua_pushliteral(L, "");
+    if (lua_getfield(L, -1, "tperf.base.suggest") != LUA_TFUNCTION) return lua_pushliteral(L, "");
     lua_pushvalue(L, index);
     lua_newtable(L);
     for (const tperf_field *f = fields; f->name; f++) {

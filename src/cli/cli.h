@@ -57,7 +57,7 @@ void tperf_interrupts_claim_end(void);
 // Leaves line() on the stack: it returns a function that reads an edited line, or nil without libedit.
 void tperf_line_push(lua_State *L);
 
-// --- main.c ---
+// --- end.c ---
 
 // Ends the process as a finished run would: standard output flushed and checked.
 noreturn void tperf_cli_exit(int status);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "tperf/sha256.h"
+#include "base/sha256.h"
 
 // A file's name in the folder that holds it, whose descriptor the caller closes.
 typedef struct tperf_place {

@@ -20,29 +20,6 @@
 static bool verbose;
 static const char traceback_key; // its address is the registry key
 
-// A full disk, a closed pipe: the reader has not got it all. The first failure's reason may be gone by now.
-static bool close_output(void) {
-    bool failed = ferror(stdout) != 0;
-    errno = 0;
-    if (fflush(stdout) != 0) failed = true;
-    int error = errno;
-    if (close(STDOUT_FILENO) != 0) { // some file systems tell only now
-        failed = true;
-        error = errno;
-    }
-    if (failed)
-        fprintf(stderr, "tperf: cannot write to standard output%s%s\n", error ? ": " : "",
-                error ? strerror(error) : "");
-    return !failed;
-}
-
-noreturn void tperf_cli_exit(int status) {
-    tperf_output_abandon();
-    if (!close_output() && status == 0) status = 1;
-    tperf_ranks_finish();
-    exit(status);
-}
-
 // A run came to its end: what it left open is put in place. Returns its exit status.
 static int finish_files(int status) {
     const char *failure = tperf_output_finish();
@@ -60,12 +37,6 @@ static bool reserve_streams(void) {
         if (open("/dev/null", i == STDIN_FILENO ? O_WRONLY : O_RDONLY) != i) return false;
     }
     return true;
-}
-
-void tperf_cli_end(int signal_number) {
-    tperf_stage_discard_all();
-    signal(signal_number, SIG_DFL);
-    raise(signal_number);
 }
 
 static void tidy_at_signals(void) {
@@ -143,7 +114,7 @@ static int run(lua_State *L) {
         tperf_interrupts_leave_to_first();
     tperf_store_ask(tperf_limits_spend);
     lua_getglobal(L, "require");
-    lua_pushstring(L, is_first ? "tperf.cli" : "tperf.cli.worker");
+    lua_pushstring(L, is_first ? "tperf.cli" : "tperf.cli.sandbox.worker");
     lua_call(L, 1, 1);
     lua_gc(L, LUA_GCRESTART);
     push_host(L);

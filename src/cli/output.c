@@ -22,6 +22,8 @@
 static const char foreign[] = "it is there already, and no run of tperf wrote it";
 static const char changed[] = "it has changed since a run of tperf wrote it";
 static const char others[] = "another script wrote it";
+static const char remedy[] =
+    "remove or rename it, or name another folder with --out; --trust lifts this";
 
 // --- what is open ---
 
@@ -45,9 +47,8 @@ static void note_failure(const char *path) {
 }
 
 static open_file *find(const FILE *file) {
-    for (int i = 0; i < TPERF_STAGE_MOST; i++) {
+    for (int i = 0; i < TPERF_STAGE_MOST; i++)
         if (files[i].file == file) return &files[i];
-    }
     return NULL;
 }
 
@@ -89,9 +90,8 @@ static int close_file(lua_State *L) {
 }
 
 const char *tperf_output_finish(void) {
-    for (int i = 0; i < TPERF_STAGE_MOST; i++) {
+    for (int i = 0; i < TPERF_STAGE_MOST; i++)
         if (files[i].file) finish_file(&files[i]);
-    }
     return failure[0] ? failure : NULL;
 }
 
@@ -145,11 +145,7 @@ static int refuse(lua_State *L, const char *whole, const char *why) {
         memcpy(path + sizeof path - 4, "...", 4);
     lua_pushnil(L);
     if (why == foreign || why == changed || why == others)
-        lua_pushfstring(
-            L,
-            "cannot write '%s': %s (remove or rename it, or name another folder with --out; "
-            "--trust lifts this)",
-            path, why);
+        lua_pushfstring(L, "cannot write '%s': %s (%s)", path, why, remedy);
     else
         lua_pushfstring(L,
                         "cannot write '%s': %s (the output folder is %s; --out DIR names another, "

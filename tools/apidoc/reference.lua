@@ -25,7 +25,8 @@ local INHERITED = { ["tperf.train"] = "tperf.search", ["tperf.layer"] = "tperf.s
 local SHARED = {
   ["tperf.plot."] = { { "lua/tperf/plot/figure.lua", "figure.common" }, { "lua/tperf/plot/xy.lua", "xy.schema" },
     { "lua/tperf/plot/map.lua", "map.schema" } },
-  ["tperf.op."] = { { "lua/tperf/describe/op.lua", 1 } }, ["tperf.strategy.define"] = { { "lua/tperf/describe/strategy/init.lua", 1 } },
+  ["tperf.op."] = { { "lua/tperf/describe/op.lua", 1 } },
+  ["tperf.strategy.define"] = { { "lua/tperf/describe/strategy/init.lua", 1 } },
   ["tperf.report.print"] = { { "lua/tperf/output/text.lua", "text.table", "options?" } },
 }
 
@@ -43,12 +44,20 @@ local function exists(path)
   return file ~= nil
 end
 
--- The file of a member of tperf: lua/tperf/NAME.lua or lua/tperf/NAME/init.lua.
+local function text_of(path)
+  local file = assert(io.open(path, "rb"))
+  local text = file:read "a"
+  file:close()
+  return text
+end
+
+-- The file of a member of tperf, by what lua/tperf/init.lua requires for it.
 local function file_of(name)
-  for _, pattern in ipairs { "lua/tperf/%s.lua", "lua/tperf/%s/init.lua" } do
-    if exists(pattern:format(name)) then return pattern:format(name) end
+  local module = text_of "lua/tperf/init.lua":match("\n  " .. name .. ' = require "([%w_.]+)"')
+  for _, pattern in ipairs { "lua/%s.lua", "lua/%s/init.lua" } do
+    local path = module and pattern:format(module:gsub("%.", "/"))
+    if path and exists(path) then return path end
   end
-  if name == "architecture" then return "lua/tperf/describe/arch/init.lua" end
 end
 
 -- The comment of a function: above its definition, above the assignment of that name, or at the head of its file.
@@ -66,7 +75,7 @@ local function comment_of(f, owner, key)
   local call = CALLED[key]
   return comments.find(path, function(b)
     return call ~= nil and (b.name == call or b.name == key .. "." .. call)
-  end) or comments.find(path, function(b) return b.code ~= nil and b.code:find "^return resource" ~= nil end)
+  end) or comments.find(path, function(b) return b.code ~= nil and b.code:find "^return catalogue" ~= nil end)
 end
 
 -- What a function takes beside its schema.

@@ -8,7 +8,8 @@ local timelines = require "tperf.timeline.picture.page"
 local folder, into = arg[1], arg[2]
 
 -- In this order: each uses those before it.
-local SCRIPTS <const> = { "dom", "state", "engine", "form", "plan", "compare", "schedules", "serve", "script", "app" }
+local SCRIPTS <const> = { "dom", "state", "engine", "form", "view/plan", "view/compare", "view/schedules",
+  "view/serve", "view/script", "app" }
 local MOST <const> = 3 << 20 -- bytes of the page
 
 local function slurp(path)

@@ -6,7 +6,7 @@ local check = require "tperf.base.check"
 local core = require "tperf.core"
 local refusal = require "tperf.base.refusal"
 
-local resource = {}
+local catalogue = {}
 
 local max_bytes = 16 << 20 -- the reader's own limit
 local extensions = { ".yaml", ".json" }
@@ -21,7 +21,7 @@ local function roots()
     list[#list + 1] = folder:match "^(.*)/bin$" and folder:gsub("/bin$", "/share/tperf") or nil
   end
   local file = debug.getinfo(1, "S").source
-  local source, library = file:match "^@(.*)lua/tperf/resource%.lua$", file:match "^@(.*/tperf)/resource%.lua$"
+  local source, library = file:match "^@(.*)lua/tperf/base/catalogue%.lua$", file:match "^@(.*/tperf)/base/catalogue%.lua$"
   if source then list[#list + 1] = source == "" and "." or source end
   if library then list[#list + 1] = library .. "/data" end -- as `make install-lua` puts it
   list[#list + 1] = core.resource.prefix .. "/share/tperf"
@@ -37,7 +37,7 @@ end
 --- A path below one of the roots as it is relative to that: "systems/h100-sxm.yaml"; nil for others.
 ---@param path string
 ---@return string?
-function resource.below_root(path)
+function catalogue.below_root(path)
   for _, root in ipairs(roots()) do
     local name = path:sub(1, #root + 1) == root .. "/" and path:sub(#root + 2)
     if name and (name:find "^systems/" or name:find "^models/" or name:find "^software/"
@@ -48,7 +48,7 @@ end
 --- The path of such a name, below the first root that has it; nil when none has.
 ---@param name string
 ---@return string?
-function resource.in_roots(name)
+function catalogue.in_roots(name)
   for _, root in ipairs(roots()) do
     local path = root .. "/" .. name
     if exists(path) then return path end
@@ -71,7 +71,7 @@ end
 --- The sorted names that can be loaded.
 ---@param kind string  "systems", "models" or "software"
 ---@return string[]
-function resource.list(kind)
+function catalogue.list(kind)
   local names, sorted = {}, {}
   for _, root in ipairs(roots()) do collect(root, kind, names, 3) end
   for name in next, names do sorted[#sorted + 1] = name end
@@ -82,7 +82,7 @@ end
 -- ", which is a system" of a name that another kind has.
 local function other_kind(kind, name)
   for _, other in ipairs { "models", "systems", "software" } do
-    for _, known in ipairs(other ~= kind and resource.list(other) or {}) do
+    for _, known in ipairs(other ~= kind and catalogue.list(other) or {}) do
       if known == name then return (", which is a %s"):format(other == "software" and other or other:gsub("s$", "")) end
     end
   end
@@ -120,7 +120,7 @@ end
 ---@param name string
 ---@return string? path
 ---@return string? message
-function resource.find(kind, name)
+function catalogue.find(kind, name)
   if has_extension(name) then
     if exists(name) then return name end
     return nil, string.format("cannot open %s", check.show(name))
@@ -131,14 +131,14 @@ function resource.find(kind, name)
   path = of_old_name(kind, name)
   if path then return path end
   return nil, string.format("unknown %s %s%s%s; `tperf list %s` shows them all", kind:gsub("s$", ""),
-    check.show(name), check.suggest(name, resource.list(kind)), other_kind(kind, name), kind)
+    check.show(name), check.suggest(name, catalogue.list(kind)), other_kind(kind, name), kind)
 end
 
 --- The content of a YAML or JSON file and the positions in it (see src/bind/base/bind_yaml.c); nil and a message.
 ---@param path string
 ---@return any content
 ---@return table|string positions
-function resource.read(path)
+function catalogue.read(path)
   local file, message = io.open(path, "rb")
   if not file then return nil, message end
   local text, problem = file:read(max_bytes + 1)
@@ -160,9 +160,9 @@ local function place(origin, path, is_key)
 end
 
 local function open(what, kind, name)
-  local path, message = resource.find(kind, name)
+  local path, message = catalogue.find(kind, name)
   if not path then check.fail("%s: %s", what, message) end
-  local content, positions = resource.read(path)
+  local content, positions = catalogue.read(path)
   if content == nil then check.fail("%s: %s", what, positions) end
   return content, { path = path, positions = positions }
 end
@@ -194,9 +194,9 @@ local sharers = setmetatable({}, { __mode = "k" }) -- constructor -> the same fo
 
 --- A constructor for the library itself: where it is asked for a name again, and neither the file nor the object made
 --- of it has changed, it returns that object, which users' scripts must not get to see as their own.
----@param constructor function  as resource.constructor returns it
+---@param constructor function  as catalogue.constructor returns it
 ---@return function
-function resource.shared(constructor) return sharers[constructor] end
+function catalogue.shared(constructor) return sharers[constructor] end
 
 -- The objects that were made of files, by name.
 local function sharer(construct, made, seal)
@@ -222,7 +222,7 @@ end
 ---@param kind string
 ---@param path string
 ---@return string?
-function resource.unit_at(kind, path)
+function catalogue.unit_at(kind, path)
   local schema, found = schemas[kind], nil
   for name in path:gmatch "[^.]+" do
     found = schema and schema[name] and check.describe(schema[name])
@@ -232,15 +232,15 @@ function resource.unit_at(kind, path)
 end
 
 --- The metatables of objects that are all data, by what they are: for messages between processes.
-resource.metatables = {}
+catalogue.metatables = {}
 
 --- A constructor of checked objects: from a name, a path, a table of the same content, or such an object.
 --- options: what ("tperf.system"), kind ("systems"), schema, methods (optional), renamed (old name -> new name,
 --- optional), and hooks that may be absent:
 --- import(content, origin) -> content, before the check; finish(object) -> message, path when it is wrong;
---- seal(object) for objects that resource.shared hands out, and looks at before it does so again.
+--- seal(object) for objects that catalogue.shared hands out, and looks at before it does so again.
 ---@return fun(value: string|table): table
-function resource.constructor(options)
+function catalogue.constructor(options)
   local what, methods = options.what, options.methods or {}
   schemas[options.kind], renamed[options.kind] = options.schema, options.renamed
   local made = setmetatable({}, { __mode = "k" }) -- object -> what it held, so that one that still does needs no check
@@ -249,7 +249,7 @@ function resource.constructor(options)
     __tostring = function(object) return rawget(object, "name") or what end,
     __name = what,
   }
-  resource.metatables[what] = metatable
+  catalogue.metatables[what] = metatable
 
   local function build(label, content, origin)
     local object, message, path, is_unknown = check.fields(content, "", options.schema)
@@ -294,4 +294,4 @@ function resource.constructor(options)
   return constructor
 end
 
-return resource
+return catalogue

@@ -3,6 +3,7 @@
 -- or nil, message, failing_path. Nil without a message is an absent optional field.
 local debug, math, string, table = debug, math, string, table
 
+local core = require "tperf.core"
 local schemas = require "tperf.base.schemas"
 local suggest = require "tperf.base.suggest"
 local wording = require "tperf.base.wording"
@@ -10,7 +11,7 @@ local wording = require "tperf.base.wording"
 local check = {}
 
 -- Frames whose source starts like this file's belong to the library, not to the user.
-local library = debug.getinfo(1, "S").source:match "^(.*)check%.lua$"
+local library = debug.getinfo(1, "S").source:match "^(.*)base/check%.lua$"
 
 --- "script.lua:12: " of the innermost stack frame outside the library, or "" when there is none.
 ---@return string
@@ -118,7 +119,7 @@ function check.quantity(text, unit)
     local remedy = unit == "s" and string.format("'%sms' or '%ss'", text, text) or string.format("'%s %s'", text, unit)
     return nil, string.format("a unit is needed, got '%s'; write %s", text, remedy)
   end
-  return require "tperf.base.units".parse(text, unit)
+  return core.units.parse(text, unit)
 end
 
 --- A finite number: min, max, above (exclusive), default, optional; with unit also a string such as "900 GB/s".

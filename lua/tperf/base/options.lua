@@ -5,8 +5,7 @@
 -- tperf.units, such as "s": a number with its unit, but for counts (bytes, FLOP), which need none. min: the least of a
 -- number or of integers. Its value arrives under the long name with "_" for "-". from: what its values are, for
 -- completion: lists of cli/completion.lua ("systems files"), or the values themselves; a FILE or a DIR says it already.
--- writes: whether it can be written is checked before the command does its work: "file", "plot" (a file whose name ends
--- as a plot's may) or "prefix" (of files' names). A command's `common` options replace the ones that every command
+-- writes: what it names is written, see cli/outputs.lua. A command's `common` options replace the ones that every command
 -- takes.
 local check = require "tperf.base.check"
 
@@ -247,25 +246,6 @@ function options.parse(command, list, first)
     i = i + 1
   end
   return values, rest
-end
-
-local CHECKS = {
-  file = function(path) require "tperf.output.file".check(path) end,
-  folder = function(path)
-    local output = require "tperf.output.file"
-    output.make_folder(path)
-    output.check(path .. "/comm_group.json")
-  end,
-  plot = function(path, name) require "tperf.plot.figure".check(path, name) end,
-  prefix = function(path) require "tperf.output.file".check(path .. "-*.svg") end,
-}
-
---- Fails where one of the files that the command is to write could not be.
-function options.check_outputs(command, values)
-  for _, option in ipairs(options.of(command)) do
-    local path = values[(option.long:gsub("-", "_"))]
-    if option.writes and path then CHECKS[option.writes](path, "--" .. option.long) end
-  end
 end
 
 --- "tperf run [OPTIONS] SCRIPT …"

@@ -1,4 +1,4 @@
---- What is worked out once for each schema of tperf.check.
+--- What is worked out once for each schema of tperf.base.check.
 local schemas = {}
 
 --- The names in a map, sorted: for messages, and for orders that never change.

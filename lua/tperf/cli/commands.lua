@@ -1,4 +1,4 @@
---- The subcommands: every file in lua/tperf/cli/command/ is one, found by its name. To add one, add a file that returns
+--- The subcommands: every file below lua/tperf/cli/command/ is one, found by its name. To add one, add a file that returns
 --   { summary = "…", arguments = "MODEL …" or nil, details = "…" or nil, options = { … } (see cli/options.lua),
 --     from = what each argument is, for completion, as an option's `from`; the last is for those that follow, too,
 --     run = function(values, arguments, host) … end }
@@ -9,22 +9,31 @@ local commands = {}
 
 local PREFIX = "tperf.cli.command."
 
+local modules -- by the command's name
+
+local function all()
+  if modules then return modules end
+  modules = {}
+  for _, module in ipairs(core.modules()) do
+    local name = module:sub(1, #PREFIX) == PREFIX and module:match "[^.]+$"
+    if name then modules[name] = module end
+  end
+  return modules
+end
+
 --- The names of all commands, sorted.
 ---@return string[]
 function commands.names()
   local names = {}
-  for _, module in ipairs(core.modules()) do
-    if module:sub(1, #PREFIX) == PREFIX then names[#names + 1] = module:sub(#PREFIX + 1) end
-  end
+  for name in pairs(all()) do names[#names + 1] = name end
   table.sort(names)
   return names
 end
 
 --- The command of that name, or nil.
 function commands.find(name)
-  for _, known in ipairs(commands.names()) do
-    if known == name then return require(PREFIX .. name) end
-  end
+  local module = all()[name]
+  return module and require(module)
 end
 
 --- What `tperf` and `tperf help` print.

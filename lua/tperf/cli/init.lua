@@ -19,6 +19,7 @@ local core = require "tperf.core"
 local commands = require "tperf.cli.commands"
 local in_options = require "tperf.cli.ask.in_options"
 local options = require "tperf.base.options"
+local outputs = require "tperf.cli.outputs"
 
 local function wrong(name, message)
   io.stderr:write(("tperf: %s\n"):format(message))
@@ -60,7 +61,7 @@ return function(host, arguments)
   end
   if values.json and values.csv then return wrong(name, "--json and --csv exclude each other") end
   host.verbose(values.verbose)
-  options.check_outputs(command, values)
+  outputs.check(command, values)
   local status, message = run(name, command, values, rest, host)
   if status == false then return wrong(name, message) end
   return status or 0

@@ -18,8 +18,8 @@ local system = require "tperf.describe.system"
 local measured = {}
 
 measured.readers = {}
-for i, name in ipairs { "gemm", "attention", "moe", "mla", "memory", "collective", "direct", "step",
-  "serving.closed", "serving.open", "serving.requests", "serving.static" } do
+for i, name in ipairs { "kernel.gemm", "kernel.attention", "kernel.moe", "kernel.mla", "kernel.memory",
+  "kernel.collective", "kernel.direct", "run.step", "serving.closed", "serving.open", "serving.requests", "serving.static" } do
   measured.readers[i] = require("tperf.measured." .. name)
 end
 

@@ -6,7 +6,7 @@ local configuration = {}
 
 ---@class tperf.memory bytes on a GPU, for a configuration on the one that holds most
 ---@field total number
----@field peak? table of tperf.train, if simulated: the moment at which the fullest GPU is fullest, see tperf.simulate
+---@field peak? table of tperf.train, if simulated: the moment at which the fullest GPU is fullest, see tperf.question.train.simulate
 ---@field weights number
 ---@field gradients number
 ---@field optimizer number master copy of the weights, and moments
@@ -190,7 +190,7 @@ function configuration.audit(question, network, found)
     found.fast, question.software)
 end
 
---- What a schedule of so many stages is simulated with, in seconds and bytes, see tperf.simulate.
+--- What a schedule of so many stages is simulated with, in seconds and bytes, see tperf.question.train.simulate.
 function configuration.passes(question, network, found, stages)
   return network:passes(question.system, question.rules, question.training, question.pipelines,
     run_of(question, found), found.fast, question.software, stages)

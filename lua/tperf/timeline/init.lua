@@ -168,7 +168,7 @@ function timeline:tasks(device) return require "tperf.timeline.tasks".each(self,
 
 --- Pictures and exports; each module documents its options.
 for _, form in ipairs { "svg", "html", "trace", "text" } do
-  timeline[form] = function(self, options) return require("tperf.timeline." .. form)(self, options) end
+  timeline[form] = function(self, options) return require("tperf.timeline.picture." .. form)(self, options) end
 end
 
 --- What a measured step is beside this one: see tperf.timeline.beside.
@@ -177,7 +177,7 @@ end
 ---@return table
 function timeline:beside(path, options) return require "tperf.timeline.beside".of(self, path, options) end
 
---- Writes Chakra execution traces of every rank, or of some: see tperf.export.chakra.
+--- Writes Chakra execution traces of every rank, or of some: see tperf.timeline.chakra.
 ---@param folder string
 ---@param options? table  name, ranks
 ---@return string[] paths

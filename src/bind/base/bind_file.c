@@ -19,10 +19,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/sha256.h"
 #include "bind/bind.h"
 #include "io/stage.h"
 #include "io/store.h"
-#include "tperf/sha256.h"
 
 static int hash(lua_State *L) {
     size_t size;

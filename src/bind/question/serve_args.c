@@ -81,7 +81,7 @@ static int field_of(const char *name) {
 static const char *push_shown(lua_State *L, int index) {
     index = lua_absindex(L, index);
     lua_getglobal(L, "require");
-    lua_pushliteral(L, "tperf.check");
+    lua_pushliteral(L, "tperf.base.check");
     lua_call(L, 1, 1);
     lua_getfield(L, -1, "show");
     lua_pushvalue(L, index);
@@ -93,7 +93,7 @@ static const char *push_shown(lua_State *L, int index) {
 static _Noreturn void fail_unknown(lua_State *L, lua_Integer i, int index) {
     index = lua_absindex(L, index);
     lua_getglobal(L, "require");
-    lua_pushliteral(L, "tperf.suggest");
+    lua_pushliteral(L, "tperf.base.suggest");
     lua_call(L, 1, 1);
     lua_pushvalue(L, index);
     lua_createtable(L, N_FIELDS, 0);

@@ -87,7 +87,7 @@ local function unfitted(profile)
 end
 
 local function changed(object, value, changes)
-  local make = require("tperf." .. object)
+  local make = require("tperf.describe." .. object)
   local original = make(value)
   local ok, result = check.attempt(original.with, original, changes)
   if not ok then error(in_paths(object, result), 0) end

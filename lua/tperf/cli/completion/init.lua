@@ -77,6 +77,6 @@ end
 --- The script that completes tperf in a shell.
 ---@param shell "bash"|"fish"|"zsh"
 ---@return string
-function completion.script(shell) return require("tperf.cli.completion_" .. shell)(completion.commands()) end
+function completion.script(shell) return require("tperf.cli.completion." .. shell)(completion.commands()) end
 
 return completion

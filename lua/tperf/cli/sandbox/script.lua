@@ -20,7 +20,7 @@ end
 
 --- Runs a script to its end, in the sandbox unless trusted. Limits and the output folder are set before.
 ---@param list string[]  the script's file ("-" for standard input) and its arguments
----@param record table?  of tperf.cli.recorder: the script's text is noted
+---@param record table?  of tperf.cli.sandbox.recorder: the script's text is noted
 function script.run(list, trusted, host, record)
   local env, path = _G, list[1]
   local text, problem

@@ -84,7 +84,7 @@ function rules.describe()
 end
 
 local used = {} -- the names of the sets that were asked for
-require "tperf.core".rules_used = used -- where other processes' are added: tperf/ranks/pool
+require "tperf.core".rules_used = used -- where other processes' are added: tperf/question/ranks/pool
 
 --- The names of the sets of rules that this run has used so far, sorted.
 ---@return string[]

@@ -1,12 +1,11 @@
---- tperf.schedule { … }: the timeline of a pipeline schedule; tperf.schedule.define adds one's own.
+--- Pipeline schedules: their definitions by name, built in or a script's own, and what follows from them without a
+-- simulation.
 local check = require "tperf.base.check"
 local checked = require "tperf.describe.schedule.checked"
 local refusal = require "tperf.base.refusal"
-local core = require "tperf.core"
 local costs = require "tperf.describe.schedule.costs"
 local placements = require "tperf.describe.schedule.placement"
 local rule_sets = require "tperf.describe.schedule.rules"
-local timeline = require "tperf.timeline"
 
 local schedule = {}
 
@@ -93,49 +92,6 @@ function schedule.define(name, definition)
   definitions[name] = checked(name, check.record("tperf.schedule.define", definition, DEFINITION))
 end
 
-local MOST = (1 << 31) - 1 -- of anything counted: the core counts in int
-
-local SCHEMA = {
-  schedule = check.any(),
-  devices = check.integer { min = 1, max = MOST },
-  stages = check.integer { min = 1, max = MOST, optional = true },
-  microbatches = check.integer { min = 1, max = MOST },
-  group_size = check.integer { min = 1, max = MOST, optional = true },
-  times = check.record_of({
-    forward = costs.by_stage { min = 0 },
-    backward = costs.by_stage { min = 0 },
-    backward_input = costs.by_stage { min = 0 },
-    backward_weight = costs.by_stage { min = 0 },
-    overlapped = costs.by_stage { min = 0 },
-  }, { default = {} }),
-  p2p = check.number { min = 0, optional = true },
-  memory = check.record_of({
-    forward = costs.by_stage { min = 0 },
-    backward_input = costs.by_stage { max = 0 },
-    backward_weight = costs.by_stage { max = 0 },
-  }, { optional = true }),
-  passing = check.record_of({ forward = costs.by_stage { min = 0 }, backward = costs.by_stage { min = 0 } },
-    { optional = true }),
-  memory_limit = costs.by_stage { min = 0 },
-  ready = costs.by_stage { min = 0 },
-  rules = function(value, path) return choice(value or "default", check.names(rule_sets), path) end,
-}
-
--- Of a configuration's arguments those for the schedule; the rest are tperf.train's.
-local OF_SCHEDULE = { "schedule", "stages", "group_size", "memory_limit" }
-
--- The schedule of a modelled configuration, in seconds and bytes.
-local function of_model(arguments)
-  local given, options = {}, {}
-  for name, value in pairs(arguments) do given[name] = value end
-  for _, name in ipairs(OF_SCHEDULE) do options[name], given[name] = given[name], nil end
-  if rule_sets[given.rules] and given.rules ~= "default" then options.rules, given.rules = given.rules, nil end
-  given.simulate = options
-  local configuration, t = require "tperf.question.train".run(given) -- which needs this module itself
-  t.configuration = configuration
-  return t
-end
-
 local function refuse(format, ...) refusal.raise("tperf.schedule: " .. format, ...) end
 
 --- How many stages a schedule has on so many devices when nobody says: two on each where it takes any number.
@@ -146,8 +102,10 @@ function schedule.default_stages(definition, devices)
   return devices * (definition.stages_per_device or definition.placement and 2 or 1)
 end
 
--- Stages per device fit the schedule; fills in the default.
-local function check_shape(s, definition)
+--- Fills in the stages where nobody says how many, and refuses a shape that the schedule does not have.
+---@param s table  schedule, devices, stages, microbatches, group_size and, as a table, rules
+---@param definition table
+function schedule.check_shape(s, definition)
   local each = definition.stages_per_device
   s.stages = s.stages or schedule.default_stages(definition, s.devices)
   if each and s.stages ~= s.devices * each then
@@ -166,84 +124,25 @@ local function check_shape(s, definition)
   end
 end
 
--- Makes s what an order function fills: the core's functions, what the caller asked for, costs spelled out.
--- Returns the rest of the core's functions.
-local function prepare(s, definition)
-  s.rules = rule_sets[s.rules]
-  check_shape(s, definition)
-  local functions, message = core.schedule(s.devices, s.stages, s.microbatches)
-  if not functions then refuse("%s", message) end
-  s.times = costs.times(s.times, s.stages, s.rules)
-  s.memory, s.passing = costs.memory(s.memory, s.stages), costs.passing(s.passing, s.stages)
-  s.p2p = s.p2p or s.rules.p2p
-  s.times.ready = s.ready and costs.expand(s.ready, "ready", s.devices, "device")
-  if s.memory_limit then s.memory_limit = costs.expand(s.memory_limit, "memory_limit", s.devices, "device") end
-  for _, name in ipairs { "hold", "forward", "backward", "backward_input", "backward_weight", "overlapped" } do
-    s[name] = functions[name]
-  end
-  if definition.placement then
-    for d = 1, s.devices do
-      for _, stage in ipairs(placements[definition.placement](d, s.devices, s.stages)) do s:hold(d, stage) end
-    end
-  end
-  return functions
-end
+local MOST = (1 << 31) - 1 -- of anything counted: the core counts in int
 
--- A schedule that needs more than the caller allowed is none.
-local function check_memory(s, summary)
-  if not s.memory_limit or s.rules.unchecked_memory then return end
-  for d, limit in ipairs(s.memory_limit) do
-    if summary.peak_memory[d] > limit then
-      refuse("%s needs %.15g of memory on device %d, over its 'memory_limit' of %.15g", s.schedule,
-        summary.peak_memory[d], d, limit)
-    end
-  end
-end
-
---- Simulates a schedule.
----@param arguments table
---   schedule      name
---   devices       in the pipeline
---   stages        of the model; by default what the schedule has per device
---   microbatches  of an iteration
---   group_size    micro-batches of a group, for schedules that interleave
---   times         { forward=, backward=, backward_input=, backward_weight=, overlapped= }: each a number, or a
---                 list or map by stage; any unit
---   p2p           time between the end of a pass and its neighbour's start
---   memory        { forward >= 0, backward_input <= 0, backward_weight <= 0 }: what a pass leaves behind, by default
---                 1 from a forward to its (weight) backward
---   passing       { forward, backward }: what lives on the device while such a pass runs, and no longer
---   memory_limit  of every device, or a list by device
---   ready         when devices can begin (0), or a list by device
---   rules         "default", "pp-visualization" or "zero-bubble"
--- or, for the times and memory of a model: schedule, stages, group_size, memory_limit, and a configuration as
--- tperf.train takes it (rules may be of either kind); the timeline then has iteration_time and configuration.
----@return tperf.timeline
-function schedule.simulate(arguments)
-  if type(arguments) == "table" and arguments.model ~= nil then return of_model(arguments) end
-  local s = check.record("tperf.schedule", arguments, SCHEMA)
-  local definition = schedule.get(s.schedule)
-  local functions = prepare(s, definition)
-  definition.order(s)
-  local summary, message = functions.simulate(s.times, s.memory, s.p2p, s.rules, s.passing)
-  if not summary then
-    local remedy = definition.remedy and message:find "^deadlock" and "; " .. definition.remedy(s) or ""
-    refuse("%s: %s%s", s.schedule, message, remedy)
-  end
-  check_memory(s, summary)
-  return timeline.new(s, functions, summary)
-end
+--- The fields of a shape.
+schedule.shape = {
+  schedule = check.any(),
+  devices = check.integer { min = 1, max = MOST },
+  stages = check.integer { min = 1, max = MOST, optional = true },
+  microbatches = check.integer { min = 1, max = MOST },
+  group_size = check.integer { min = 1, max = MOST, optional = true },
+}
 
 local SHAPE = { device = check.integer { min = 1, optional = true } }
-for _, name in ipairs { "schedule", "devices", "stages", "microbatches", "group_size" } do
-  SHAPE[name] = SCHEMA[name]
-end
+for name, checker in pairs(schedule.shape) do SHAPE[name] = checker end
 
 local function shape(arguments, what)
   local p = check.record("tperf.schedule." .. what, arguments, SHAPE)
   local definition = schedule.get(p.schedule)
   p.rules = rule_sets.default
-  check_shape(p, definition)
+  schedule.check_shape(p, definition)
   return p, definition
 end
 
@@ -271,4 +170,4 @@ function schedule.in_flight(arguments)
   return definition.in_flight and definition.in_flight(p, p.device) or nil
 end
 
-return setmetatable(schedule, { __call = function(_, arguments) return schedule.simulate(arguments) end })
+return schedule

@@ -281,7 +281,7 @@ function strategy.share(s, model, micro_batch, sizes, rules, options)
 end
 
 for _, name in ipairs { "tensor", "summa", "context", "stationary" } do
-  strategy.define(require("tperf.strategy." .. name)).built_in = true -- not a script's
+  strategy.define(require("tperf.describe.strategy." .. name)).built_in = true -- not a script's
 end
 
 return strategy

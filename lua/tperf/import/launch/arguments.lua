@@ -85,7 +85,7 @@ function arguments.dtypes(launch)
   return { weight_dtype = stored[1], compute_dtype = stored[2], kv_dtype = CACHES[launch.kv_dtype] }
 end
 
--- What stacks call the recipes of tperf.precision: Megatron-Core's --fp8-recipe, with a format, and torchao's.
+-- What stacks call the recipes of tperf.describe.precision: Megatron-Core's --fp8-recipe, with a format, and torchao's.
 local MEGATRON <const> = {
   delayed = "fp8-delayed", tensorwise = "fp8-current", blockwise = "fp8-block", mxfp8 = "mxfp8",
 }

@@ -219,7 +219,7 @@ end
 holdout.WAYS = { "stack", "system", "scale", "model", "third" }
 
 --- Predicts each group of runs by a fit to the others.
----@param cases table[]  of tperf.measured.step, predicted once
+---@param cases table[]  of tperf.measured.run.step, predicted once
 ---@param way string     one of holdout.WAYS
 ---@return table[] rows  { stack, group, runs, median, p90, bias, within }: within is the part of the group's runs
 ---  inside the interval that the fit without them claims for nine tenths of them

@@ -139,7 +139,7 @@ function profile.thirds(cases, salt, near)
 end
 
 --- The profile of all cases, its error on them, and the error on each third of a fit to the other two.
----@param cases table[]  of one stack, of tperf.measured.step, predicted once so that they have predictors
+---@param cases table[]  of one stack, of tperf.measured.run.step, predicted once so that they have predictors
 ---@param salt integer?  other thirds
 function profile.fit(cases, salt)
   local ratios = profile.thirds(cases, salt)

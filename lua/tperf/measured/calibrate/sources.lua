@@ -5,7 +5,7 @@ local text_file = require "tperf.input.text"
 
 local sources = {}
 
--- A log's measurements as the cases of tperf.measured.collective.
+-- A log's measurements as the cases of tperf.measured.kernel.collective.
 local function cases_of_log(text, path)
   local cases = {}
   for i, row in ipairs(nccl_tests.parse(text, path)) do

@@ -101,7 +101,7 @@ end
 
 --- From checked arguments to a problem: model, system, rules and what has been laid out for them before.
 ---@return table problem  { what, o = a copy of the arguments with their dtypes filled in, model, system, strategy,
----  rules, weights = of tperf.stored, plan, price }
+---  rules, weights = of tperf.describe.stored, plan, price }
 function serving.problem(what, given)
   local o = {}
   for name, value in pairs(given) do o[name] = value end

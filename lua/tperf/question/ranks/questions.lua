@@ -57,7 +57,7 @@ end
 function definitions:define(kind, value, ids)
   if type(value) == "string" then
     local key = kind .. ":" .. value
-    self.read[key] = self.read[key] or require("tperf." .. kind)(value)
+    self.read[key] = self.read[key] or require("tperf.describe." .. kind)(value)
     value = self.read[key]
   end
   if type(value) ~= "table" or debug.getmetatable(value) == nil then return value end

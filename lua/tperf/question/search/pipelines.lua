@@ -228,7 +228,7 @@ end
 ---@param options table  pps = list of sizes, schedules = list of names, virtual_stages = list, layers, runs = list of
 ---  { kind, layers }, has_ends, even = only chunks with about as many layers each; deal: as pipeline_layout.of
 ---  returns it; alone_overlaps: where pp is 1, the passes of neighbouring micro-batches overlap; picked: as
----  tperf.arch.recompute says
+---  tperf.describe.arch.recompute says
 ---@return userdata made, table described  for the core; and { pp, virtual_stages, schedule = name } of each
 function pipelines.make(options)
   local key = key_of(options)

@@ -45,7 +45,7 @@ local known, count = {}, 0
 
 --- What the deployment holds: bytes on the busiest GPU, and in `token` those of a token of the cache there; `fast`:
 --- GPUs of each axis in a fast domain.
----@param p table  a problem of tperf.serving, with `profile`
+---@param p table  a problem of tperf.question.infer.deployment, with `profile`
 ---@param o table  checked arguments of tperf.serve
 function memory.of(p, o)
   local key = table.concat({ workload.signature(p.model), workload.signature(p.system), p.rules.name, o.tp, o.ep, o.pp,

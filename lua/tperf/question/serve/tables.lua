@@ -183,7 +183,7 @@ end
 local known, count = {}, 0 -- by all that decides them
 
 --- The tables of a deployment, as a copy whose fields may be replaced.
----@param p table    a problem of tperf.serving, with `software` and `profile`
+---@param p table    a problem of tperf.question.infer.deployment, with `software` and `profile`
 ---@param o table    checked arguments of tperf.serve
 ---@param fast table GPUs of each axis in a fast domain
 function tables.of(p, o, fast)

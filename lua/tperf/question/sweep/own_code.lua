@@ -5,7 +5,7 @@ local axes = require "tperf.describe.strategy.axes"
 local schedule = require "tperf.describe.schedule"
 local strategy = require "tperf.describe.strategy"
 
-local library = debug.getinfo(1, "S").source:match "^(.*)sweep/own_code%.lua$"
+local library = debug.getinfo(1, "S").source:match "^(.*)question/sweep/own_code%.lua$"
 
 local function is_own(f) return debug.getinfo(f, "S").source:sub(1, #library) ~= library end
 

@@ -5,6 +5,7 @@ local check = require "tperf.base.check"
 local configuration = require "tperf.question.configuration"
 local refusal = require "tperf.base.refusal"
 local schedule = require "tperf.describe.schedule"
+local simulation = require "tperf.timeline.simulation"
 
 local simulate = {}
 
@@ -127,7 +128,7 @@ function simulate.run(c, question, network, found, o)
     refusal.raise("tperf.train: %d stages are more than the model's %d layers", stages, question.model.layers)
   end
   local passes = configuration.passes(question, network, found, stages)
-  local t = schedule.simulate {
+  local t = simulation.run {
     schedule = name, devices = c.pp, stages = stages, microbatches = c.microbatches, group_size = o.group_size,
     times = {
       forward = passes.forward, backward_input = passes.backward_input, backward_weight = passes.backward_weight,

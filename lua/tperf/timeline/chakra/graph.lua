@@ -113,7 +113,7 @@ end
 
 --- The nodes of every stage, in the order of their starts.
 ---@param t tperf.timeline
----@param grid table  as tperf.export.ranks makes it
+---@param grid table  as tperf.timeline.ranks makes it
 ---@return table[][]
 function graph.of(t, grid)
   local nodes = gathered(t, t.configuration, grid)

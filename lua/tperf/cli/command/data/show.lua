@@ -51,7 +51,7 @@ local function print_json(item, changes)
   local wrong = settings.apply(values, arguments)
   if wrong then return false, wrong end
   local object = kind == "model" and arguments[1] or values[kind]
-  io.stdout:write(require "tperf.output.json".encode(require("tperf." .. kind)(object)), "\n")
+  io.stdout:write(require "tperf.output.json".encode(require("tperf.describe." .. kind)(object)), "\n")
 end
 
 return {

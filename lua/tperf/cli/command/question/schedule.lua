@@ -1,8 +1,9 @@
 local check = require "tperf.base.check"
 local config_file = require "tperf.cli.ask.config_file"
 local options = require "tperf.base.options"
+local outputs = require "tperf.cli.outputs"
 local refusal = require "tperf.base.refusal"
-local schedule = require "tperf.describe.schedule"
+local schedule = require "tperf.question.schedule"
 local output = require "tperf.output.file"
 
 local PASS = { f = "forward", b = "backward", d = "backward_input", w = "backward_weight", o = "overlapped" }
@@ -232,7 +233,7 @@ also by stage (from 1), and `schedules`; what the command line says goes first:
       if not merged then return false, names end
       meant = arguments[1] and values or merged
       values, arguments = merged, names
-      options.check_outputs(command, values)
+      outputs.check(command, values)
       if values.json and values.csv then return false, "--json and --csv exclude each other" end
     end
     if not arguments[1] then return false, "NAME is missing: " .. table.concat(schedule.names(), ", ") end

@@ -89,9 +89,9 @@ local function method_of(q)
   return producer == "modelopt" and "modelopt" or nil
 end
 
---- { method, layers, experts } of a parsed config's reader, formats by the names of tperf.stored; without both where
+--- { method, layers, experts } of a parsed config's reader, formats by the names of tperf.describe.stored; without both where
 --- the method is not known. nil: 16 bits.
----@param c table  reader of tperf.import.config
+---@param c table  reader of tperf.input.config
 ---@return table?
 function hf_stored.of(c)
   local q = c:table "quantization_config" or c.outer and c.outer:table "quantization_config"

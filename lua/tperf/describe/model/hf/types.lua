@@ -281,7 +281,7 @@ function types.deepseek_v32(c)
 end
 
 for _, more in ipairs { "gemma", "images", "recurrent", "encoders", "t5" } do
-  for name, describe in next, (require("tperf.import.hf_" .. more)) do types[name] = describe end
+  for name, describe in next, (require("tperf.describe.model.hf." .. more)) do types[name] = describe end
 end
 
 return types

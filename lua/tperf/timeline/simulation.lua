@@ -1,0 +1,89 @@
+--- Simulates a pipeline schedule whose times and memory are given.
+local check = require "tperf.base.check"
+local core = require "tperf.core"
+local costs = require "tperf.describe.schedule.costs"
+local placements = require "tperf.describe.schedule.placement"
+local refusal = require "tperf.base.refusal"
+local rule_sets = require "tperf.describe.schedule.rules"
+local schedules = require "tperf.describe.schedule"
+local timeline = require "tperf.timeline"
+
+local simulation = {}
+
+local SCHEMA = {
+  times = check.record_of({
+    forward = costs.by_stage { min = 0 },
+    backward = costs.by_stage { min = 0 },
+    backward_input = costs.by_stage { min = 0 },
+    backward_weight = costs.by_stage { min = 0 },
+    overlapped = costs.by_stage { min = 0 },
+  }, { default = {} }),
+  p2p = check.number { min = 0, optional = true },
+  memory = check.record_of({
+    forward = costs.by_stage { min = 0 },
+    backward_input = costs.by_stage { max = 0 },
+    backward_weight = costs.by_stage { max = 0 },
+  }, { optional = true }),
+  passing = check.record_of({ forward = costs.by_stage { min = 0 }, backward = costs.by_stage { min = 0 } },
+    { optional = true }),
+  memory_limit = costs.by_stage { min = 0 },
+  ready = costs.by_stage { min = 0 },
+  rules = check.choice { check.names(rule_sets), default = "default" },
+}
+
+for name, checker in pairs(schedules.shape) do SCHEMA[name] = checker end
+
+local function refuse(format, ...) refusal.raise("tperf.schedule: " .. format, ...) end
+
+-- Makes s what an order function fills: the core's functions, what the caller asked for, costs spelled out.
+-- Returns the rest of the core's functions.
+local function prepare(s, definition)
+  s.rules = rule_sets[s.rules]
+  schedules.check_shape(s, definition)
+  local functions, message = core.schedule(s.devices, s.stages, s.microbatches)
+  if not functions then refuse("%s", message) end
+  s.times = costs.times(s.times, s.stages, s.rules)
+  s.memory, s.passing = costs.memory(s.memory, s.stages), costs.passing(s.passing, s.stages)
+  s.p2p = s.p2p or s.rules.p2p
+  s.times.ready = s.ready and costs.expand(s.ready, "ready", s.devices, "device")
+  if s.memory_limit then s.memory_limit = costs.expand(s.memory_limit, "memory_limit", s.devices, "device") end
+  for _, name in ipairs { "hold", "forward", "backward", "backward_input", "backward_weight", "overlapped" } do
+    s[name] = functions[name]
+  end
+  if definition.placement then
+    for d = 1, s.devices do
+      for _, stage in ipairs(placements[definition.placement](d, s.devices, s.stages)) do s:hold(d, stage) end
+    end
+  end
+  return functions
+end
+
+-- A schedule that needs more than the caller allowed is none.
+local function check_memory(s, summary)
+  if not s.memory_limit or s.rules.unchecked_memory then return end
+  for d, limit in ipairs(s.memory_limit) do
+    if summary.peak_memory[d] > limit then
+      refuse("%s needs %.15g of memory on device %d, over its 'memory_limit' of %.15g", s.schedule,
+        summary.peak_memory[d], d, limit)
+    end
+  end
+end
+
+--- The timeline of a schedule, of arguments as tperf.schedule has them but for a model.
+---@param arguments table
+---@return tperf.timeline
+function simulation.run(arguments)
+  local s = check.record("tperf.schedule", arguments, SCHEMA)
+  local definition = schedules.get(s.schedule)
+  local functions = prepare(s, definition)
+  definition.order(s)
+  local summary, message = functions.simulate(s.times, s.memory, s.p2p, s.rules, s.passing)
+  if not summary then
+    local remedy = definition.remedy and message:find "^deadlock" and "; " .. definition.remedy(s) or ""
+    refuse("%s: %s%s", s.schedule, message, remedy)
+  end
+  check_memory(s, summary)
+  return timeline.new(s, functions, summary)
+end
+
+return simulation

@@ -1,0 +1,40 @@
+// end.c: how the process ends: with its standard output written, and without a temporary file left behind.
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "io/ranks.h"
+#include "io/stage.h"
+
+// A full disk, a closed pipe: the reader has not got it all. The first failure's reason may be gone by now.
+static bool close_output(void) {
+    bool failed = ferror(stdout) != 0;
+    errno = 0;
+    if (fflush(stdout) != 0) failed = true;
+    int error = errno;
+    if (close(STDOUT_FILENO) != 0) { // some file systems tell only now
+        failed = true;
+        error = errno;
+    }
+    if (failed)
+        fprintf(stderr, "tperf: cannot write to standard output%s%s\n", error ? ": " : "",
+                error ? strerror(error) : "");
+    return !failed;
+}
+
+noreturn void tperf_cli_exit(int status) {
+    tperf_output_abandon();
+    if (!close_output() && status == 0) status = 1;
+    tperf_ranks_finish();
+    exit(status);
+}
+
+void tperf_cli_end(int signal_number) {
+    tperf_stage_discard_all();
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
