@@ -65,7 +65,8 @@ describe("the reference", function()
     local list = table.concat(reference.problems(), "\n")
     check.record = record
     assert.equal(search, tperf.search)
-    assert.truthy(list:find("tperf.search takes 'brand_new', which lua/tperf/question/search/init.lua does not describe", 1, true))
+    local message = "tperf.search takes 'brand_new', which lua/tperf/question/search/init.lua does not describe"
+    assert.truthy(list:find(message, 1, true))
     assert.truthy(list:find("describes 'gpus', which tperf.search does not take", 1, true))
   end)
 end)

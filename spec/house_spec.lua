@@ -140,8 +140,8 @@ describe("the C files", function()
   end)
 end)
 
--- The rooms of the library, bottom up; "" is its public face. What a room requires lies in it or below it, wherever in a
--- file that is said.
+-- The rooms of the library, bottom up; "" is its public face. What a room requires lies in it or below it, wherever in
+-- a file that is said.
 local FLOORS = { "core", "base", "input", "output", "describe", "import", "plot", "timeline", "question", "measured",
   "export", "report", "compat", "", "cli", "page" }
 local floor = {}

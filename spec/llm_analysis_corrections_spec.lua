@@ -95,7 +95,7 @@ describe("tperf.compat.llm_analysis, each correction", function()
 
   it("Q22, Q26: backward's GEMMs twice, its all-reduces once; the update's traffic", function()
     local got = train { model = cases.model(), tp_size = 4 }
-    local again = 2 * (got.latency_fwd_attn + got.latency_fwd_mlp + got.latency_fwd_layernorm) + got.latency_fwd_tperf_comm
+    local again = 2 * (got.latency_fwd_attn + got.latency_fwd_mlp + got.latency_fwd_layernorm) + got.latency_fwd_tp_comm
       + got.latency_fwd_input_embedding + 2 * got.latency_fwd_output_embedding_loss
     close(got.latency_fwd + again, got.latency_per_micro_batch)
     local moved = 2 * got.optimizer_state_memory_per_gpu + got.weight_memory_per_gpu + got.gradient_memory_per_gpu
@@ -153,7 +153,7 @@ describe("tperf.compat.llm_analysis, each correction", function()
     local gathered = 2 * (12 * h * h + 2 * h) * 63 / 64
     close(L * gathered / INTER, train { model = cases.model(), dp_size = 64, ds_zero = 3 }.latency_fwd_sharded_dp_comm)
     local tiny = infer { model = cases.model(), tp_size = 8, seq_len = 1, batch_size_per_gpu = 1 }
-    close(L * 2 * 2 * 7 * 8e-6, tiny.prefill_latency_fwd_tperf_comm)
+    close(L * 2 * 2 * 7 * 8e-6, tiny.prefill_latency_fwd_tp_comm)
     cases.refused("infer", { model = "facebook_opt-13b", gpu = "a10-pcie-28gb", fixed = true },
       "prefill activation memory is too large")
     assert.is_number(llm_analysis.infer { model = "facebook_opt-13b", gpu = "a10-pcie-28gb" }.total_latency)
@@ -200,7 +200,7 @@ describe("tperf.compat.llm_analysis, each correction", function()
     close(h * (V + 512) * 2 / 4, train { model = untied, tp_size = 4, pp_size = 2 }.weight_memory_embedding_per_gpu)
     close(h * (2 * V + 512) * 2 / 4, train { model = untied, tp_size = 4 }.weight_memory_embedding_per_gpu)
     local function layers(got)
-      return got.latency_fwd_attn + got.latency_fwd_mlp + got.latency_fwd_layernorm + got.latency_fwd_tperf_comm
+      return got.latency_fwd_attn + got.latency_fwd_mlp + got.latency_fwd_layernorm + got.latency_fwd_tp_comm
     end
     local input, output = whole.latency_fwd_input_embedding, whole.latency_fwd_output_embedding_loss
     close(2 * s * b * V * h / (4 * PHI), output)
@@ -208,7 +208,7 @@ describe("tperf.compat.llm_analysis, each correction", function()
     close(layers(whole) / 2 + math.max(input, output), half.latency_fwd)
     local served = infer { tp_size = 4 }
     close(served.prefill_latency_fwd_attn + served.prefill_latency_fwd_mlp + served.prefill_latency_fwd_layernorm
-      + served.prefill_latency_fwd_tperf_comm + served.prefill_latency_fwd_input_embedding
+      + served.prefill_latency_fwd_tp_comm + served.prefill_latency_fwd_input_embedding
       + served.prefill_latency_fwd_output_embedding_loss, served.prefill_latency)
     close(V * h * 2 / 4 / HBM, served.decode_latency_fwd_output_embedding_loss) -- the head is read for two tokens
   end)

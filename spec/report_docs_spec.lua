@@ -24,7 +24,9 @@ describe("the documentation's examples", function()
   it("of plots reach no program through the sandbox", function()
     local result = program.script([[
       local tperf = require "tperf"
-      for _, name in ipairs { "gnuplot", "style", "canvas" } do assert(not pcall(require, "tperf.plot.draw." .. name)) end
+      for _, name in ipairs { "gnuplot", "style", "canvas" } do
+        assert(not pcall(require, "tperf.plot.draw." .. name))
+      end
       local plot = tperf.plot.lines {
         rows = { { x = 1, y = 1 } }, x = "x", y = "y", title = "#000000'\n!touch touched\n",
       }

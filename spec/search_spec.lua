@@ -48,7 +48,7 @@ describe("tperf.search under the published rules", function()
   end)
 
   local BREAKDOWN = {
-    compute = "t_comp", memory = "t_mem", tensor_comm = "t_tperf_comm", data_comm = "t_dp_comm",
+    compute = "t_comp", memory = "t_mem", tensor_comm = "t_tp_comm", data_comm = "t_dp_comm",
     pipeline_comm = "t_pp_comm", bubble = "t_bubble",
   }
 

@@ -1,5 +1,5 @@
--- What the core of tperf.serve refuses of what it is given, whoever calls it: lua/tperf/question/serve/init.lua checks before, with
--- better words, but the core holds memory by these numbers.
+-- What the core of tperf.serve refuses of what it is given, whoever calls it: lua/tperf/question/serve/init.lua checks
+-- before, with better words, but the core holds memory by these numbers.
 local core = require "tperf.core"
 
 local SETTINGS <const> = {

@@ -1,6 +1,6 @@
---- Lets each allocation of the main questions and commands fail once (see src/bind/base/bind_faults.c): the call says that
---- memory ran out, or answers as ever; it leaves nothing behind, and the next call answers as ever. Leaks in C are the
---- address sanitizer's to find, when the process ends.
+--- Lets each allocation of the main questions and commands fail once (see src/bind/base/bind_faults.c): the call says
+--- that memory ran out, or answers as ever; it leaves nothing behind, and the next call answers as ever. Leaks in C are
+--- the address sanitizer's to find, when the process ends.
 local core = require "tperf.core"
 local encode = require "tperf.output.json".encode
 local program = require "program" -- spec/program.lua

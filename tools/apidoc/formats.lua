@@ -6,7 +6,8 @@ local schemas = require "apidoc.schemas"
 local formats = {}
 
 local SOURCES = {
-  model = { "lua/tperf/describe/model/records.lua", "lua/tperf/describe/model/description.lua" }, system = { "lua/tperf/describe/system.lua" },
+  model = { "lua/tperf/describe/model/records.lua", "lua/tperf/describe/model/description.lua" },
+  system = { "lua/tperf/describe/system.lua" },
 }
 
 -- Path -> meaning, added to `found`, from the indentation of the source: a record's fields stand deeper than its name.

@@ -1,11 +1,11 @@
---- tperf.args: the options of a script, declared once; reading them, refusing wrong ones and --help follow from that.
+--- tperf.args: a script declares its options once; parsing, error messages and --help follow from the declaration.
 local check = require "tperf.base.check"
 local options = require "tperf.base.options"
 
 local args = {}
 
--- Options that many scripts have, in the order in which help shows them. A script names those that it wants with their
--- defaults; `gpus` is a list unless its default is a number.
+-- Standard options, in the order in which --help lists them. A script names the ones it takes, with their defaults;
+-- `gpus` is a list unless its default is a number.
 local standard = {
   { long = "model", value = "NAME", help = "the model" },
   { long = "models", value = "NAME,...", kind = "list", help = "the models" },
@@ -77,13 +77,13 @@ local function default_of(option)
   return values[option.long:gsub("-", "_")]
 end
 
--- What standard options say of a question: option -> argument.
+-- The argument of a question that each standard option sets.
 local arguments = { model = "model", batch = "global_batch", strategy = "strategy", schedule = "schedule",
   recompute = "recompute", top = "top", rules = "rules", software = "software", cache = "cache" }
 
 local methods = {}
 
---- The arguments of tperf.search or tperf.sweep that the options say, with `own` ones added or in their place.
+--- The arguments of tperf.search or tperf.sweep that the options set; `own` adds to them and overrides them.
 function methods.question(values, own)
   local question = {}
   for option, argument in pairs(arguments) do question[argument] = rawget(values, option) end
@@ -91,20 +91,20 @@ function methods.question(values, own)
   return question
 end
 
-local own -- what the program was told to hand to the script
+local own -- the arguments after the script's name
 
---- What follows the script's name on the command line; for the program.
+--- Sets the arguments after the script's name. For the program, not for scripts.
 function args.set(list) own = list end
 
---- Reads a script's arguments. Help, or a wrong argument, ends the script.
+--- Parses a script's arguments. Prints help or an error message and exits where there is reason to.
 ---@param given table  summary; standard options by name with their defaults (false: none): model, models, system,
 ---  systems, domains, gpus, batch, strategy, schedule, recompute, tokens, top, rules, software, cache; and, as a list,
 ---  options of the script's own:
 ---  { long = "pp", value = "N", kind = "integer", default = 8, help = "…" }. kind: string, integer, number, integers
----  ("4,8", "4..64" by doubling), list, a unit such as "bytes"; min: the least of a number; without value it is a
----  switch.
----@return table values  by long name, "_" for "-"; values:question{…} gives the arguments of a search that model,
----  batch, strategy, schedule, recompute, top, rules, software and cache say, with those given added or in their place
+---  ("4,8", "4..64" by doubling), list, a unit such as "bytes"; min: the smallest valid number; without a value it is
+---  a switch.
+---@return table values  by long name, "_" for "-"; values:question{…} returns the arguments of a search that model,
+---  batch, strategy, schedule, recompute, top, rules, software and cache set; the table given overrides them
 function args.read(given)
   if type(given) ~= "table" or type(given.summary) ~= "string" then
     check.fail "tperf.args needs a table with a summary"

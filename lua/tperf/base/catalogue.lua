@@ -1,6 +1,6 @@
---- Data files: found by name, read, checked against a schema, and made into objects with :with.
--- "h100-sxm" of "systems" is systems/h100-sxm.yaml below one of the roots, in this order: the folders of
--- TPERF_PATH, the source tree of this program or library, the data beside the library, and its share/tperf.
+--- The catalogue of data files. Finds a file by name, reads it, checks it against a schema and makes an object of it.
+-- "h100-sxm" of "systems" is systems/h100-sxm.yaml in the first root that has it: the folders in TPERF_PATH, the
+-- source tree, the data installed beside the library, and share/tperf.
 local io, os, debug, next, setmetatable, getmetatable = io, os, debug, next, setmetatable, getmetatable
 local check = require "tperf.base.check"
 local core = require "tperf.core"
@@ -8,7 +8,7 @@ local refusal = require "tperf.base.refusal"
 
 local catalogue = {}
 
-local max_bytes = 16 << 20 -- the reader's own limit
+local max_bytes = 16 << 20 -- the YAML reader's own limit
 local extensions = { ".yaml", ".json" }
 
 local function roots()
@@ -21,7 +21,8 @@ local function roots()
     list[#list + 1] = folder:match "^(.*)/bin$" and folder:gsub("/bin$", "/share/tperf") or nil
   end
   local file = debug.getinfo(1, "S").source
-  local source, library = file:match "^@(.*)lua/tperf/base/catalogue%.lua$", file:match "^@(.*/tperf)/base/catalogue%.lua$"
+  local source = file:match "^@(.*)lua/tperf/base/catalogue%.lua$"
+  local library = file:match "^@(.*/tperf)/base/catalogue%.lua$"
   if source then list[#list + 1] = source == "" and "." or source end
   if library then list[#list + 1] = library .. "/data" end -- as `make install-lua` puts it
   list[#list + 1] = core.resource.prefix .. "/share/tperf"
@@ -34,7 +35,7 @@ local function exists(path)
   return file ~= nil
 end
 
---- A path below one of the roots as it is relative to that: "systems/h100-sxm.yaml"; nil for others.
+--- A path relative to the root that holds it, such as "systems/h100-sxm.yaml"; nil if no root does.
 ---@param path string
 ---@return string?
 function catalogue.below_root(path)
@@ -45,7 +46,7 @@ function catalogue.below_root(path)
   end
 end
 
---- The path of such a name, below the first root that has it; nil when none has.
+--- The path of a relative name in the first root that has it; nil if none has.
 ---@param name string
 ---@return string?
 function catalogue.in_roots(name)
@@ -68,7 +69,7 @@ local function collect(root, below, names, depth)
   end
 end
 
---- The sorted names that can be loaded.
+--- The names of a kind that can be loaded, sorted.
 ---@param kind string  "systems", "models" or "software"
 ---@return string[]
 function catalogue.list(kind)
@@ -79,7 +80,7 @@ function catalogue.list(kind)
   return sorted
 end
 
--- ", which is a system" of a name that another kind has.
+-- ", which is a system": a hint where the name exists, but as another kind.
 local function other_kind(kind, name)
   for _, other in ipairs { "models", "systems", "software" } do
     for _, known in ipairs(other ~= kind and catalogue.list(other) or {}) do
@@ -91,7 +92,7 @@ end
 
 local renamed = {} -- kind -> old name -> new name
 
--- The file of a name below a root.
+-- The file of a name, in the first root that has it.
 local function in_roots(kind, name)
   if name:find("..", 1, true) or name:sub(1, 1) == "/" then return nil end
   for _, root in ipairs(roots()) do
@@ -102,9 +103,9 @@ local function in_roots(kind, name)
   end
 end
 
-local told = {} -- old names that this run was warned of
+local told = {} -- deprecated names that this run has been warned about
 
--- The file that a name of before has now; says so once.
+-- The file that a deprecated name stands for. Warns once.
 local function of_old_name(kind, name)
   local new = renamed[kind] and renamed[kind][name]
   local path = new and in_roots(kind, new)
@@ -115,7 +116,7 @@ local function of_old_name(kind, name)
   return path
 end
 
---- The file of a name or a path; nil and a message when there is none.
+--- The file of a name or a path; nil and a message if there is none.
 ---@param kind string
 ---@param name string
 ---@return string? path
@@ -134,7 +135,8 @@ function catalogue.find(kind, name)
     check.show(name), check.suggest(name, catalogue.list(kind)), other_kind(kind, name), kind)
 end
 
---- The content of a YAML or JSON file and the positions in it (see src/bind/base/bind_yaml.c); nil and a message.
+--- The content of a YAML or JSON file, and where each value stands (see src/bind/base/bind_yaml.c); or nil and a
+-- message.
 ---@param path string
 ---@return any content
 ---@return table|string positions
@@ -147,7 +149,7 @@ function catalogue.read(path)
   return core.yaml(text or "", path)
 end
 
---- "file:line:column: " of a path in the content, or of the nearest thing around it.
+--- "file:line:column: " of a value in the content, or of the nearest value around it.
 local function place(origin, path, is_key)
   if not origin then return "" end
   local at = origin.positions[path]
@@ -167,7 +169,7 @@ local function open(what, kind, name)
   return content, { path = path, positions = positions }
 end
 
--- A copy of base with the fields of changes in it, tables merged and lists replaced.
+-- A copy of base with changes applied: tables are merged, lists replaced.
 local function merge(what, base, changes, depth)
   if depth > 16 then check.fail("%s: nested too deep (or within itself)", what) end
   local copy = {}
@@ -190,15 +192,15 @@ local function copy_of(value)
 end
 
 local schemas = {} -- kind -> schema
-local sharers = setmetatable({}, { __mode = "k" }) -- constructor -> the same for the library's own questions
+local sharers = setmetatable({}, { __mode = "k" }) -- constructor -> its sharing form
 
---- A constructor for the library itself: where it is asked for a name again, and neither the file nor the object made
---- of it has changed, it returns that object, which users' scripts must not get to see as their own.
+--- The sharing form of a constructor, for the library's own use: asked for the same name again, it returns the same
+--- object as long as neither the file nor the object has changed. Scripts must not get hold of such an object.
 ---@param constructor function  as catalogue.constructor returns it
 ---@return function
 function catalogue.shared(constructor) return sharers[constructor] end
 
--- The objects that were made of files, by name.
+-- The objects made from files, by name.
 local function sharer(construct, made, seal)
   local known = {}
   return function(value)
@@ -218,7 +220,7 @@ local function sharer(construct, made, seal)
   end
 end
 
---- The unit of a field of such objects, such as "bytes" at "accelerator.hbm.capacity" of "systems"; nil without one.
+--- The unit of a field: "bytes" for "accelerator.hbm.capacity" of "systems"; nil if it has none.
 ---@param kind string
 ---@param path string
 ---@return string?
@@ -231,19 +233,19 @@ function catalogue.unit_at(kind, path)
   return found and found.unit
 end
 
---- The metatables of objects that are all data, by what they are: for messages between processes.
+--- The metatables of objects that hold only data, by name, so that such objects can be sent between processes.
 catalogue.metatables = {}
 
---- A constructor of checked objects: from a name, a path, a table of the same content, or such an object.
---- options: what ("tperf.system"), kind ("systems"), schema, methods (optional), renamed (old name -> new name,
---- optional), and hooks that may be absent:
---- import(content, origin) -> content, before the check; finish(object) -> message, path when it is wrong;
---- seal(object) for objects that catalogue.shared hands out, and looks at before it does so again.
+--- Makes a constructor of checked objects. It takes a name, a path, a table with the content of a file, or an object.
+--- options: what ("tperf.system"), kind ("systems"), schema; optional: methods, renamed (deprecated name -> new name),
+--- and the hooks
+--- import(content, origin) -> content, run before the check; finish(object) -> message, path of what is wrong;
+--- seal(object), which protects an object that catalogue.shared hands out more than once.
 ---@return fun(value: string|table): table
 function catalogue.constructor(options)
   local what, methods = options.what, options.methods or {}
   schemas[options.kind], renamed[options.kind] = options.schema, options.renamed
-  local made = setmetatable({}, { __mode = "k" }) -- object -> what it held, so that one that still does needs no check
+  local made = setmetatable({}, { __mode = "k" }) -- object -> its content when checked: unchanged, it needs no check
   local metatable = {
     __index = function(object, key) return methods[key] or options.derive and options.derive(object, key) end,
     __tostring = function(object) return rawget(object, "name") or what end,
@@ -253,7 +255,7 @@ function catalogue.constructor(options)
 
   local function build(label, content, origin)
     local object, message, path, is_unknown = check.fields(content, "", options.schema)
-    local raise = object and refusal.raise or check.fail -- each field is right, but not with the others
+    local raise = object and refusal.raise or check.fail -- each field is valid, but not with the others
     if object then
       setmetatable(object, metatable)
       if options.finish then message, path = options.finish(object) end
@@ -267,7 +269,7 @@ function catalogue.constructor(options)
     return object
   end
 
-  --- A copy with some fields changed: system:with { network = { fast = { domain = 64 } } }
+  --- A copy with changes applied: system:with { network = { fast = { domain = 64 } } }
   function methods.with(object, changes)
     local label = what .. ":with"
     if getmetatable(object) ~= metatable then check.fail("%s: call it with a colon, on a %s", label, what) end
@@ -275,7 +277,7 @@ function catalogue.constructor(options)
     return build(label, merge(label, object, changes, 0))
   end
 
-  -- The object, and the path of the file that it was made of.
+  -- The object, and the path of the file it was made from.
   local function construct(value)
     local origin
     if made[value] and core.resource.same(made[value], value) then return value end

@@ -1,6 +1,6 @@
---- Checks what users pass: every argument table, model and system goes through a schema here.
--- A checker is a function(value, path) that returns the checked (copied, converted, defaulted) value,
--- or nil, message, failing_path. Nil without a message is an absent optional field.
+--- Validation: every argument table, model and system that a user passes goes through a schema here.
+-- A checker is a function(value, path) that returns the checked value (copied, converted, defaulted),
+-- or nil, message, failing_path. Nil without a message means an optional field that is absent.
 local debug, math, string, table = debug, math, string, table
 
 local core = require "tperf.core"
@@ -10,10 +10,10 @@ local wording = require "tperf.base.wording"
 
 local check = {}
 
--- Frames whose source starts like this file's belong to the library, not to the user.
+-- Stack frames whose source starts with this prefix belong to the library, not to the user.
 local library = debug.getinfo(1, "S").source:match "^(.*)base/check%.lua$"
 
---- "script.lua:12: " of the innermost stack frame outside the library, or "" when there is none.
+--- "script.lua:12: ": the innermost stack frame outside the library, or "".
 ---@return string
 function check.where()
   local level = 2
@@ -38,7 +38,7 @@ local function unless_out_of_memory(ok, message, ...)
   return ok, message, ...
 end
 
---- pcall for what may not apply. That memory ran out says nothing of the arguments, and is raised all the same.
+--- pcall, except that running out of memory is raised again: it says nothing about the arguments.
 ---@param f function
 ---@return boolean done, any ...
 function check.attempt(f, ...) return unless_out_of_memory(pcall(f, ...)) end
@@ -51,10 +51,10 @@ local function join(path, key)
   return path == "" and key or path .. "." .. key
 end
 
-local described = setmetatable({}, { __mode = "k" }) -- checker -> what it accepts
+local described = setmetatable({}, { __mode = "k" }) -- checker -> its description
 
---- What a checker accepts, for documentation: { kind =, default, optional, unit …, element, schema, names, choices };
---- nil when unknown. The second form says it of a checker of one's own.
+--- What a checker accepts, for documentation: { kind =, default, optional, unit …, element, schema, names, choices },
+--- or nil if unknown. With a description, registers it for a hand-written checker.
 ---@param one function
 ---@param description table?
 function check.describe(one, description)
@@ -62,7 +62,7 @@ function check.describe(one, description)
   return described[one]
 end
 
--- Turns test(value, path) into a checker that knows default= and optional=. kind, inner: see check.describe.
+-- Makes a checker with default= and optional= from test(value, path). kind, inner: see check.describe.
 local function checker(options, test, kind, inner)
   local function checked(value, path)
     if value == nil then value = options.default end
@@ -97,7 +97,7 @@ local function inside(value, o)
   return (not o.min or value >= o.min) and (not o.max or value <= o.max) and (not o.above or value > o.above)
 end
 
---- An integer (floats with an integral value count): min, max, default, optional.
+--- An integer, or a float with an integral value: min, max, default, optional.
 function check.integer(options)
   local o = options or {}
   local expected = range("an integer", o)
@@ -108,10 +108,10 @@ function check.integer(options)
   end, "integer")
 end
 
-local COUNTED = { bytes = true, FLOP = true } -- "1048576" can mean one thing only
+local COUNTED = { bytes = true, FLOP = true } -- a bare "1048576" is unambiguous
 
---- A quantity as people type it, in its base unit; nil and what is wrong with it. What is no count needs its unit: a
---- bare number of seconds is milliseconds to some.
+--- A quantity typed by a person, in its base unit; or nil and a message. A unit is mandatory except for counts, because
+--- a bare 20 could be seconds or milliseconds.
 ---@param text string
 ---@param unit string  as in tperf.units
 function check.quantity(text, unit)
@@ -122,7 +122,7 @@ function check.quantity(text, unit)
   return core.units.parse(text, unit)
 end
 
---- A finite number: min, max, above (exclusive), default, optional; with unit also a string such as "900 GB/s".
+--- A finite number: min, max, above (exclusive), default, optional. With unit, also a string such as "900 GB/s".
 function check.number(options)
   local o = options or {}
   local expected = range(o.unit and "a quantity" or "a number", o)
@@ -152,7 +152,7 @@ end
 check.boolean = of_type("boolean", "true or false")
 check.func = of_type("function", "a function")
 
---- A string, not empty unless `empty` is set.
+--- A string; empty only if `empty` is set.
 function check.string(options)
   local o = options or {}
   return checker(o, function(value, path)
@@ -177,7 +177,7 @@ function check.choice(options)
   end, "choice", { names = names })
 end
 
---- A list whose elements all pass `element`: min, max (lengths), default, optional.
+--- A list whose elements all pass `element`: min, max (of its length), default, optional.
 function check.list(element, options)
   local o = options or {}
   local expected = range("a list, of a length", o)
@@ -207,8 +207,8 @@ local function takes_table(one)
   return kind == "list" or kind == "record"
 end
 
---- The first of several checkers that accepts the value; when none does, the messages of those that take values of its
---- kind, tables or not.
+--- Tries several checkers and takes the first that accepts the value. If none does, the error lists the messages of
+--- those that take its kind of value, a table or not.
 function check.one_of(...)
   local choices = { ... }
   local function one(value, path)
@@ -225,7 +225,7 @@ function check.one_of(...)
   return one
 end
 
---- What check.one_of(...) accepts, or nothing.
+--- As check.one_of(...), but optional.
 function check.one_of_or_nil(...)
   local either = check.one_of(...)
   local function optional(value, path)
@@ -237,8 +237,8 @@ end
 
 check.names, check.once = schemas.names, schemas.once -- see there
 
---- What check.record does, without raising: the checked copy, or nil, message, failing path, and whether that
---- path is an unknown field.
+--- check.record without raising: the checked copy, or nil, message, failing path and whether that path is an unknown
+--- field.
 ---@param value any
 ---@param path string  of the value, "" at the top
 ---@param schema table
@@ -262,7 +262,7 @@ function check.fields(value, path, schema)
     local given = rawget(value, name)
     if given ~= nil or absent_too[name] then
       local field, message, where, is_unknown = schema[name](given, name)
-      if message and path ~= "" then -- its whole path matters to messages alone
+      if message and path ~= "" then -- only messages need the whole path
         field, message, where, is_unknown = schema[name](given, join(path, name))
       end
       if message then return nil, message, where, is_unknown end
@@ -278,8 +278,8 @@ function check.record_of(schema, options)
     { schema = schema })
 end
 
---- Copies a table of arguments, fills in defaults, and raises at the user's line when something is unknown,
---- missing or wrong.
+--- Copies a table of arguments and fills in defaults. Raises at the user's line if a field is unknown, missing or
+-- wrong.
 ---@param what string     prefix of the message: "tperf.search"
 ---@param value any       what the user passed
 ---@param schema table    field name -> checker

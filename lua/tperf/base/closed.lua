@@ -1,10 +1,10 @@
---- Tables of functions that refuse names they lack, as scripts' undeclared globals are refused.
+--- Closed tables: reading a name that they lack is an error, as reading an undeclared global is.
 local check = require "tperf.base.check"
 
---- Makes the table refuse names that it lacks, with the nearest that it has.
----@param what string  its own name: "tperf.plot"
+--- Closes a table. The error suggests the nearest name.
+---@param what string  the table's name: "tperf.plot"
 ---@param map table<string, any>
----@param meta table?  a metatable for it, in place of its own
+---@param meta table?  replaces the table's metatable
 ---@return table map
 return function(what, map, meta)
   meta = meta or getmetatable(map) or {}

@@ -1,9 +1,9 @@
---- Divisors, and the greatest common one.
+--- Divisors and greatest common divisors.
 local divisors = {}
 
 local function find(n)
   local list, rest, prime = { 1 }, n, 2
-  local function extend() -- by the powers of a prime, once it is divided out
+  local function extend() -- multiplies the list by the powers of a prime
     local count, power = #list, 1
     while rest % prime == 0 do
       rest, power = rest // prime, power * prime
@@ -26,7 +26,7 @@ local MOST_KNOWN <const> = 1024
 
 local known, count = {}, 0
 
---- The divisors of n, ascending. The list is everybody's: nobody changes it.
+--- The divisors of n, ascending. The list is shared: do not change it.
 ---@param n integer
 ---@return integer[]
 function divisors.of(n)

@@ -1,17 +1,17 @@
---- Remembers what blocks made of a share, by the fields of the share that they read: attention reads nothing about
--- experts, so what it made for one number of GPUs that share experts out serves for the next. Which fields a block
--- reads depends on nothing but what it has read before, so there are few different lists of them.
+--- Memoises the ops that a block makes, keyed by the fields of the share that it reads. Attention never reads the size
+-- of the expert axis, so its ops for one size serve for the next. Which fields a block reads depends only on the values
+-- read before, so there are few distinct lists of fields.
 local memo = {}
 
 local CACHED <const> = 65536 -- ops in all; each takes three quarters of a KiB
-local MOST_LISTS <const> = 8 -- of fields that one block reads
+local MOST_LISTS <const> = 8 -- of fields, for one block
 
 local cached, generation = 0, 0
 
---- What a layout remembers.
+--- An empty memory.
 function memo.new() return { generation = generation, known = {} } end
 
--- The lists of fields that a block is known to read, each with `made`: what it made of their values.
+-- The lists of fields that a block has been seen to read, each with `made`: the ops by the values of the fields.
 local function known_of(memory, block)
   if memory.generation ~= generation then memory.generation, memory.known = generation, {} end
   local known = memory.known[block]
@@ -22,7 +22,7 @@ local function known_of(memory, block)
   return known
 end
 
--- The values of fields as text. The tables among them are a layer's group and the rules.
+-- The values of the fields as a key. Tables among them are a layer's group and the rules.
 local function values_of(share, fields)
   local words = {}
   for i = 1, #fields do
@@ -34,7 +34,7 @@ local function values_of(share, fields)
   return table.concat(words, " ")
 end
 
--- The share, to be read through: `reads` gets the fields whose values came from outside.
+-- A proxy of the share that records in `reads` which fields are read.
 local function watched(share, reads)
   local absent = {}
   return setmetatable({}, {

@@ -1,11 +1,11 @@
---- The valid values nearest to a wrong one, for messages.
+--- Suggests the valid values nearest to an invalid one, for messages.
 local divisors = require "tperf.base.divisors"
 
 local nearest = {}
 
 local MOST_TRIED <const> = 4096
 
---- "try 2 or 4": the members of an ascending list on both sides of `value`.
+--- "try 2 or 4": the neighbours of `value` in an ascending list.
 ---@param list integer[]
 ---@param value integer
 ---@return string
@@ -18,7 +18,7 @@ function nearest.of(list, value)
   return (below or above) and ("try %d"):format(below or above) or "no other size is admitted either"
 end
 
---- The divisors of `whole` next to `part`, which is none.
+--- The divisors of `whole` nearest to `part`, which does not divide it.
 ---@param whole integer
 ---@param part integer
 ---@return string
@@ -26,7 +26,7 @@ function nearest.divisors(whole, part)
   return nearest.of(divisors.of(whole), part)
 end
 
---- The sizes from 1 to `most` that `admits` takes.
+--- The sizes from 1 to `most` that `admits` accepts.
 ---@param admits fun(size: integer): boolean
 ---@param most integer
 ---@param value integer

@@ -1,30 +1,32 @@
---- Command lines, described as data: parsing, usage and help all come from a command's declaration.
--- An option: { long = "system", short = "s", value = "NAME", kind = "string", help = "…" }. Without `value`
--- it is a switch. kind: "string" (default), "integer", "number", "list" (comma-separated, repeatable), "integers"
--- ("4,8", or "4..64" by doubling; from 1 on), "pairs" ("tp=8,dp=2": { tp = 8, dp = 2 }), or a unit of
--- tperf.units, such as "s": a number with its unit, but for counts (bytes, FLOP), which need none. min: the least of a
--- number or of integers. Its value arrives under the long name with "_" for "-". from: what its values are, for
--- completion: lists of cli/completion.lua ("systems files"), or the values themselves; a FILE or a DIR says it already.
--- writes: what it names is written, see cli/outputs.lua. A command's `common` options replace the ones that every command
--- takes.
+--- Command lines as data: parsing, usage and help all follow from a command's declaration.
+-- An option is { long = "system", short = "s", value = "NAME", kind = "string", help = "…" }; without `value` it is a
+-- switch. Its value arrives under the long name, with "_" for "-".
+--   kind    "string" (default), "integer", "number", "list" (comma-separated, repeatable), "integers" ("4,8", or
+--           "4..64" by doubling, from 1), "pairs" ("tp=8,dp=2": { tp = 8, dp = 2 }), or a unit of tperf.units such as
+--           "s": a number with its unit, which only counts (bytes, FLOP) may omit
+--   min     the smallest valid number
+--   from    what completion offers: lists named in cli/completion ("systems files"), or the values themselves; an
+--           option that takes a FILE or a DIR needs none
+--   writes  the option names something to be written, see cli/outputs.lua
+-- A command's `common` options replace those that every command takes.
 local check = require "tperf.base.check"
 
 local options = {}
 
---- What every command takes.
+--- The options of every command.
 options.common = {
   { long = "verbose", help = "print a traceback with an error" },
   { long = "help", short = "h", help = "print the command's options" },
 }
 
---- What every command that prints a table takes.
+--- The options of every command that prints a table.
 options.formats = {
   { long = "json", help = "print JSON: every field, in SI units" },
   { long = "csv", help = "print CSV: the table's columns, in SI units" },
   { long = "wide", help = "print all columns, not only those that fit 80 characters" },
 }
 
---- The lists, one after the other.
+--- Concatenates lists of options.
 ---@return table[]
 function options.join(...)
   local all = {}
@@ -39,7 +41,7 @@ end
 
 local THOUSANDS = { k = 3, K = 3, M = 6, G = 9, B = 9, T = 12 }
 
--- "; write 15e12" for "15T", "; write 0.1" for "10%"; else "".
+-- A hint for a common mistake: "; write 15e12" for "15T", "; write 0.1" for "10%", or "".
 local function remedy_of(text)
   local digits, suffix = text:match "^([%d.]+)([%a%%])$"
   if not tonumber(digits) then return "" end
@@ -73,7 +75,7 @@ local function as_integers(text, min)
     repeat
       list[#list + 1] = low
       low = low * 2
-    until low > high or low <= 0 -- it overflows, or began at 0
+    until low > high or low <= 0 -- overflow, or a start at 0
   end
   return list
 end
@@ -103,9 +105,9 @@ local function convert(option, text)
   return check.quantity(text, kind)
 end
 
-local REPEATS = { list = true, integers = true } -- their values come together
+local REPEATS = { list = true, integers = true } -- repeating the option appends
 
---- Converts an option's text and keeps it under the option's name; nil and a message when it is wrong.
+--- Converts an option's text and stores the value under the option's name; nil and a message if it is invalid.
 function options.store(values, option, text)
   local name = option.long:gsub("-", "_")
   if not option.value then
@@ -130,7 +132,7 @@ function options.store(values, option, text)
   return true
 end
 
---- "--bytes and --gpus are missing": of the options that must be there; nil when they all are.
+--- "--bytes and --gpus are missing", for the required options that were not given; nil if all were.
 ---@param names string[]  as in values
 function options.missing(values, names)
   local list = {}
@@ -150,9 +152,9 @@ end
 
 local MOST_SUGGESTED <const> = 3
 
-local NAME_WEIGHT <const> = 2 -- words of a name, before those of a help text
+local NAME_WEIGHT <const> = 2 -- a word in an option's name counts more than one in its help
 
--- " (did you mean …?)" with the options whose name and help have most words of a name: '--tp' for
+-- " (did you mean …?)" with the options whose name and help share most words with an unknown one: '--tp' for
 -- "tensor-model-parallel-size".
 local function by_words(declared, name)
   local found, most = {}, 0
@@ -180,7 +182,7 @@ local function unknown_long(command, declared, name)
   return ("unknown option '--%s'%s"):format(name, near ~= "" and near or by_words(declared, name))
 end
 
--- Of "-tp", with one dash, too.
+-- Suggestions for "-tp", with a single dash, too.
 local function unknown_short(declared, argument, letter)
   local name = argument:match "^%-(%w[%w-]+)"
   if name and find(declared, "long", name) then
@@ -189,7 +191,7 @@ local function unknown_short(declared, argument, letter)
   return ("unknown option '-%s'"):format(letter)
 end
 
--- One argument that starts with "-". Returns how many of the following arguments it used, or nil, message.
+-- Parses an argument that starts with "-". Returns how many of the following arguments it consumed, or nil, message.
 local function parse_option(command, declared, values, argument, following)
   local long, text = argument:match "^%-%-([^=]+)=?(.*)$"
   if long then
@@ -220,9 +222,9 @@ local function parse_option(command, declared, values, argument, following)
   return 0
 end
 
---- Reads a command's arguments: list[first], list[first + 1], …
----@return table? values      by long name; nil when something is wrong
----@return table|string rest  the other arguments in order, or the message
+--- Parses a command's arguments: list[first], list[first + 1], …
+---@return table? values      by long name; nil if something is wrong
+---@return table|string rest  the positional arguments, or the message
 function options.parse(command, list, first)
   local declared, values, rest = options.of(command), {}, {}
   local i = first
@@ -235,7 +237,7 @@ function options.parse(command, list, first)
       local used, message = parse_option(command, declared, values, argument, list[i + 1])
       if not used then return nil, message end
       i = i + used
-    elseif command.passes_arguments then -- from the script's name on, all belongs to the script
+    elseif command.passes_arguments then -- everything from the script's name on belongs to the script
       table.move(list, i, #list, #rest + 1, rest)
       break
     elseif argument == "" then
@@ -253,7 +255,7 @@ function options.usage(name, command)
   return ("usage: tperf %s [OPTIONS]%s\n"):format(name, command.arguments and " " .. command.arguments or "")
 end
 
---- A command's help, complete.
+--- A command's help text.
 function options.help(name, command)
   local lines, lefts, width = {}, {}, 0
   local declared = options.of(command)

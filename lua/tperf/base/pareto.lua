@@ -1,11 +1,11 @@
---- The points that no other point beats.
+--- Pareto fronts.
 local pareto = {}
 
---- Which of the points are on the front: no other is at least as good in both and better in one.
+--- The points on the front: no other point is at least as good in both coordinates and better in one.
 ---@param points { x: number, y: number }[]
 ---@param x "min"|"max"  which x is better
 ---@param y "min"|"max"
----@return integer[]  indices of the front's points, by x; of points at the same place the first
+---@return integer[]  indices of the front's points, ordered by x; of equal points only the first
 function pareto.front(points, x, y)
   local sx, sy, order = x == "max" and -1 or 1, y == "max" and -1 or 1, {}
   for i = 1, #points do order[i] = i end

@@ -1,10 +1,9 @@
---- A progress line on standard error, with the time left: only on a terminal, only once the work has taken half a
---- second.
+--- A progress line on standard error, with the time left. It shows only on a terminal, and only after half a second.
 local core = require "tperf.core"
 
 local progress = {}
 
--- "about 3 min left": at the speed so far.
+-- "about 3 min left", extrapolated from the speed so far.
 local function time_left(elapsed, done, total)
   local seconds = elapsed / done * (total - done)
   if seconds < 90 then return (", %.0f s left"):format(seconds) end
@@ -14,7 +13,7 @@ end
 
 local WAIT <const>, REDRAW <const> = 0.5, 0.1 -- seconds
 
---- Starts a line. Call the result with (done, total) as the work goes on, and without arguments at its end.
+--- Starts a progress line. Call the result with (done, total) as the work proceeds, and without arguments to end it.
 ---@param label string
 ---@return fun(done?: number, total?: number)
 function progress.start(label)

@@ -1,10 +1,10 @@
---- Refusals: errors that say why a configuration cannot be, as against arguments that make no sense. A sweep, or a
--- table of several configurations, shows a refusal as a row with its reason; alone it is an error like any other.
+--- Refusals: errors that say why a configuration is infeasible, as opposed to errors in the arguments. A sweep, or a
+-- table of several configurations, shows a refusal as a row with its reason; anywhere else it is an ordinary error.
 local check = require "tperf.base.check"
 
 local refusal = {}
 
-local last = {} -- the refusal raised last: its message, and the reason without who says it and the user's line
+local last = {} -- the last refusal raised: its message, and its reason without prefix and position
 
 --- Raises at the user's line.
 ---@param format string
@@ -14,7 +14,7 @@ function refusal.raise(format, ...)
   error(last.message, 0)
 end
 
---- What f(...) returns, a function of the core that has nothing but these arguments to say no to.
+--- Calls a function of the core and turns its error, which can only be about these arguments, into a refusal.
 ---@param f function
 function refusal.of(f, ...)
   local results = table.pack(pcall(f, ...))
@@ -24,7 +24,7 @@ function refusal.of(f, ...)
   error(message, 0)
 end
 
---- What f(...) returns; nil and the reason where it refuses. Other errors are raised again.
+--- Returns what f(...) returns, or nil and the reason if it refuses. Other errors are raised again.
 ---@param f function
 function refusal.attempt(f, ...)
   local results = table.pack(pcall(f, ...))

@@ -1,7 +1,7 @@
---- What is worked out once for each schema of tperf.base.check.
+--- Facts about schemas of tperf.base.check that are computed once per schema.
 local schemas = {}
 
---- The names in a map, sorted: for messages, and for orders that never change.
+--- The keys of a map, sorted, for messages and for a fixed order.
 ---@param map table<string, any>
 ---@return string[]
 function schemas.names(map)
@@ -11,7 +11,7 @@ function schemas.names(map)
   return names
 end
 
---- A function of one table, worked out once for each: schemas of a strategy's arguments.
+--- Memoises a function of one table.
 ---@param f function
 function schemas.once(f)
   local known = setmetatable({}, { __mode = "k" })
@@ -28,7 +28,7 @@ end
 --- The names of a schema's fields, sorted.
 schemas.names_of = schemas.once(schemas.names)
 
---- The fields whose checker has something to say of nil, as a set.
+--- The set of fields whose checker does something with nil: supplies a default or reports the field as missing.
 ---@param describe function  check.describe
 schemas.asked_of = schemas.once(function(schema, describe)
   local set = {}

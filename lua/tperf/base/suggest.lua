@@ -1,6 +1,6 @@
---- What somebody may have meant by a name that nothing has.
+--- Did-you-mean suggestions.
 
--- Edits (insert, delete, replace, swap neighbours) that turn a into b.
+-- The edit distance between a and b: insertions, deletions, replacements and swaps of neighbours.
 local function distance(a, b)
   local before, last = nil, {}
   for j = 0, #b do last[j] = j end
@@ -26,14 +26,14 @@ local function said(names)
   return (#names > 0 and table.concat(names, ", ") .. " or " or "") .. last
 end
 
-local CONTAINED <const> = 1 -- edits, that a name is away which contains what was asked for
+local CONTAINED <const> = 1 -- the distance given to a candidate that contains the name
 
 local function edits_to(asked, name)
   local edits = distance(asked, name)
   return #asked > 2 and name:find(asked, 1, true) and math.min(edits, CONTAINED) or edits
 end
 
--- The candidates, of which some may be the same, that are the fewest edits away.
+-- The candidates at the smallest distance, without duplicates.
 local function nearest(asked, candidates)
   local names, fewest, seen = {}, math.max(CONTAINED, #asked // 3), {}
   for _, candidate in ipairs(candidates) do
@@ -47,8 +47,8 @@ local function nearest(asked, candidates)
   return names
 end
 
---- " (did you mean 'x' or 'y'?)" with the candidates nearest to the name, or that contain it, else "". A name without
---- any is tried again without what stands before a slash, such as the owner of a model.
+--- " (did you mean 'x' or 'y'?)" with the candidates nearest to the name or containing it, or "". If there are none,
+--- the name is tried again without the part before a slash, such as the owner of a model.
 ---@param name any
 ---@param candidates string[]
 ---@return string

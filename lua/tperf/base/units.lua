@@ -1,5 +1,5 @@
---- Quantities as people write them: "900 GB/s", "80 GiB", "400 Gb/s" (bits), "2.5 us", "312 TFLOP/s", "700 W".
--- Units: "bytes", "bytes/s", "FLOP", "FLOP/s", "s", "W", "J", "Hz". Implemented in src/base/units.c.
+--- Quantities with units: "900 GB/s", "80 GiB", "400 Gb/s" (bits), "2.5 us", "312 TFLOP/s", "700 W".
+-- The base units are "bytes", "bytes/s", "FLOP", "FLOP/s", "s", "W", "J" and "Hz". Implemented in src/base/units.c.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 
@@ -14,11 +14,11 @@ local function check_unit(what, unit)
     check.suggest(unit, core.units.names))
 end
 
---- Reads a quantity; a number without a unit is in the base unit.
+--- Parses a quantity. A number without a unit is in the base unit.
 ---@param text string
 ---@param unit string  the base unit, and so the dimension, to expect
----@return number?     # in the base unit; nil when the text is wrong
----@return string?     # what is wrong with it
+---@return number?     # in the base unit; nil if the text is invalid
+---@return string?     # why it is invalid
 function units.parse(text, unit)
   check_unit("tperf.units.parse", unit)
   if type(text) ~= "string" and type(text) ~= "number" then
@@ -27,7 +27,7 @@ function units.parse(text, unit)
   return core.units.parse(text, unit)
 end
 
---- The number and the base unit of a text that is a quantity with its unit written, such as "40 GB"; nil for others.
+--- The value and base unit of a text that is a quantity with a unit, such as "40 GB"; nil for any other text.
 ---@param text string
 ---@return number?
 ---@return string?
@@ -39,7 +39,7 @@ function units.read(text)
   end
 end
 
---- Prints a quantity with a fitting prefix; its text reads back and prints as the same text.
+--- Formats a quantity with a suitable prefix. Parsing the text and formatting it again gives the same text.
 ---@param value number  in the base unit
 ---@param unit string
 ---@param digits? integer  significant digits, 4 when absent

@@ -1,23 +1,23 @@
---- How messages are worded: what they show of values, how long they get.
-local math, string, table = math, string, table -- scripts may lose them
+--- The wording of messages: how values are shown, and how long a message may be.
+local math, string, table = math, string, table -- a script may delete the globals
 
 local wording = {}
 
-local LONGEST = 1500 -- characters of a message: names are the user's, and may be anything
+local LONGEST = 1500 -- characters of a message: the names in it are the user's, and may be any length
 
---- A value as messages show it: short, on one line.
+--- A value as a message shows it: short and on one line.
 ---@return string
 function wording.show(value)
   local kind = math.type(value) or type(value)
   if kind == "integer" or kind == "boolean" or kind == "nil" then return tostring(value) end
-  if value ~= value then return "nan" end -- whatever its sign
+  if value ~= value then return "nan" end -- without a sign
   if kind == "float" then return string.format("%.15g", value) end
   if kind ~= "string" then return "a " .. kind end
   local text = #value > 60 and value:sub(1, 57) .. "..." or value
   return '"' .. text:gsub("[%c\"\\]", function(c) return string.format("\\%d", c:byte()) end) .. '"'
 end
 
--- Where an integer was expected and something else came, the message shows that.
+-- A float in place of an integer is shown with its fraction.
 local function filled(format, ...)
   local ok, message = pcall(string.format, format, ...)
   if ok then return message end
@@ -28,7 +28,7 @@ local function filled(format, ...)
   return string.format((format:gsub("%%[%d.]*[dgf]", "%%s")), table.unpack(values, 1, values.n))
 end
 
---- A message: of a length to be read, and without control characters.
+--- Formats a message, shortened to a readable length and without control characters.
 ---@param format string
 ---@return string
 function wording.worded(format, ...)

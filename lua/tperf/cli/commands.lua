@@ -1,4 +1,5 @@
---- The subcommands: every file below lua/tperf/cli/command/ is one, found by its name. To add one, add a file that returns
+--- The subcommands: every file below lua/tperf/cli/command/ is one, found by its name. To add one, add a file that
+-- returns
 --   { summary = "…", arguments = "MODEL …" or nil, details = "…" or nil, options = { … } (see cli/options.lua),
 --     from = what each argument is, for completion, as an option's `from`; the last is for those that follow, too,
 --     run = function(values, arguments, host) … end }

@@ -1,7 +1,8 @@
 --- In which precision the products of layers with their weights run, as a table row each: what is
 -- quantised, by which scales, in how many copies, and what is kept. The ops that it makes of a layer are in
--- tperf.describe.arch.narrowed. What stays in 16 bits whatever the recipe: attention's own products, the router, the embedding and
--- the head, gradients, and what layers send to each other; master weights and moments are the optimizer's.
+-- tperf.describe.arch.narrowed. What stays in 16 bits whatever the recipe: attention's own products, the router, the
+-- embedding and the head, gradients, and what layers send to each other; master weights and moments are the
+-- optimizer's.
 --
 --   bf16, fp16       16 bits; they cost the same
 --   fp8-delayed      one scale a tensor, from the greatest numbers of earlier iterations: no pass of its own

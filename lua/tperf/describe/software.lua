@@ -40,7 +40,8 @@ local schema = {
   loss = check.choice { { "in-place", "copied", "pytorch", "compiled" }, default = "in-place" },
   compute = factor(0.1, 10), attention = factor(0.1, 20), memory = factor(0, 20), comm = factor(0, 20),
   comm_setup = check.number { min = 0, max = 1, unit = "s", default = 0 }, -- seconds beside, of each collective
-  -- Its numbers were fitted to runs that overlap what their rows say (lua/tperf/measured/run/switches.lua), not all alike.
+  -- Its numbers were fitted to runs that overlap what their rows say (lua/tperf/measured/run/switches.lua), not all
+  -- alike.
   switched = check.boolean { default = false },
   -- Multiprocessors that a collective takes from kernels beside it, where it does not say itself.
   comm_sms = check.number { min = 0, max = 1024, default = 0 },
@@ -99,7 +100,8 @@ end
 ---  memory         by how much exposed memory traffic takes longer than the formulas have it
 ---  comm           the same for tensor-parallel and expert-parallel communication
 ---  comm_setup     seconds that each of these collectives takes beside (0)
----  switched       true: it was fitted to runs with the switches that their rows tell (lua/tperf/measured/run/switches.lua)
+---  switched       true: it was fitted to runs with the switches that their rows tell
+---                 (lua/tperf/measured/run/switches.lua)
 ---  comm_sms       multiprocessors that a collective takes from kernels beside it (0)
 ---  moe_dispatcher, overlap_tp   what the stack does where a run does not say, as tperf.train has them; likewise
 ---  overlap_moe_a2a, delay_wgrad, overlap_grad_reduce, overlap_param_gather   switches of what it overlaps

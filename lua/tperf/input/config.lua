@@ -1,4 +1,4 @@
---- Typed reading of a foreign configuration file: keys with their older spellings, messages that name file and key.
+--- A typed reader of other programs' configuration files. Keys may have older spellings; messages name file and key.
 -- A null counts as an absent key.
 local check = require "tperf.base.check"
 
@@ -45,19 +45,19 @@ local function find(self, keys)
   return found, spelling or keys:match "^[^|]+"
 end
 
---- Keys that mean nothing here, whatever they say.
+--- Ignores keys, whatever their values.
 ---@param keys string  "head_dim|num_key_value_heads"
 function config:ignore(keys)
   find(self, keys)
 end
 
--- Whether a value says that what its key names is not there.
+-- Whether a value turns the feature off that its key names.
 local function is_absent(value)
   local kind = type(value)
   return kind == "userdata" or value == false or value == 0 or value == "" or kind == "table" and next(value) == nil
 end
 
---- The keys that nobody asked for and that have a value, sorted; and those that are understood.
+--- The keys that have a value and were never read, sorted; and the keys that were read.
 ---@return string[] unread, string[] understood
 function config:unread()
   local list = {}
@@ -79,14 +79,14 @@ function config:has(keys)
   return value ~= nil and key or nil
 end
 
---- Whatever is at a key that must be there.
+--- The value of a required key, of any type.
 function config:value(key)
   local value = find(self, key)
   if value == nil then missing(self, key) end
   return value
 end
 
---- A count: an integer from `min` (1) up. Without a default the key must be there.
+--- A count: an integer of at least `min` (1). Without a default the key is required.
 ---@param keys string spellings, first choice first: "hidden_size|n_embd"
 ---@param default integer|false|nil false: absent is nil
 ---@param min integer?

@@ -1,4 +1,4 @@
---- Reads comma-separated values (RFC 4180) whose first line names the columns.
+--- A reader of comma-separated values (RFC 4180) with a line of headings.
 local check = require "tperf.base.check"
 local text_file = require "tperf.input.text"
 
@@ -6,7 +6,7 @@ local csv = {}
 
 local MOST_VALUES <const> = 1 << 22 -- rows times columns; some 500 MB
 
--- One record from position `at`: its fields, and the line and position after it; nil, the line and what is wrong.
+-- Parses the record at position `at`: its fields, and the line and position after it; or nil, the line and the error.
 local function record(text, at, line)
   local fields = {}
   while true do
@@ -76,7 +76,7 @@ function csv.parse(text, name)
     if not columns then
       columns = fields
       check_columns(columns, name, line)
-    elseif #fields > 1 or fields[1] ~= "" then -- an empty line is no row
+    elseif #fields > 1 or fields[1] ~= "" then -- empty lines are skipped
       if (#rows + 1) * #columns > MOST_VALUES then
         check.fail("%s:%d: more than %d values (rows times columns)", name, line, MOST_VALUES)
       end

@@ -1,5 +1,5 @@
---- JSON of any size (RFC 8259), such as traces of profilers, which are beyond what the reader of models and systems
--- takes. Numbers come out as Lua's, null as absent.
+--- A reader of JSON (RFC 8259) of any size, such as profilers' traces, which exceed the limits of the reader of models
+-- and systems. Null becomes nil.
 local check = require "tperf.base.check"
 
 local json = {}
@@ -18,7 +18,7 @@ local function unescaped(s, text, at)
     if kind ~= "u" then return (ESCAPES[kind] or fail(s, at, "a wrong escape")) .. digits end
     if #digits < 4 then fail(s, at, "a wrong escape") end
     local code = tonumber(digits, 16)
-    return (code < 0xd800 or code > 0xdfff) and utf8.char(code) or "?" -- names of kernels have no pairs
+    return (code < 0xd800 or code > 0xdfff) and utf8.char(code) or "?" -- surrogates do not occur in kernels' names
   end))
 end
 
@@ -87,7 +87,7 @@ function value_at(s, at, depth)
   return number, at + #digits
 end
 
---- The value of a text.
+--- Parses a text.
 ---@param text string
 ---@param where string  its name, for messages
 ---@return any

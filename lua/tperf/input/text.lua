@@ -1,4 +1,4 @@
---- Reads a text file whole, as the readers of tables and logs do: UTF-8, with or without a byte order mark.
+--- Reads a whole text file in UTF-8, with or without a byte order mark.
 local io = io -- scripts may lose it
 local check = require "tperf.base.check"
 

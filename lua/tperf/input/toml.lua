@@ -1,5 +1,5 @@
---- TOML as configurations of training stacks use it: tables, dotted keys, strings, numbers, booleans, arrays and inline
--- tables. Dates are refused, arrays of tables are lists.
+--- A reader of TOML as training stacks use it: tables, dotted keys, strings, numbers, booleans, arrays and inline
+-- tables. Arrays of tables become lists; dates are refused.
 local toml = {}
 toml.__index = toml
 
@@ -204,7 +204,7 @@ local function read(self)
   return root
 end
 
---- The content of a TOML text, and where each path is in it; nil and "name:line: message".
+--- Parses TOML: the content and the offset of each path in it, or nil and "name:line: message".
 ---@param s string
 ---@param where string
 ---@return table? content

@@ -1,4 +1,4 @@
---- What every report writer starts from: rows (records, possibly nested) and the columns to take from them.
+--- Rows and columns, as every report writer takes them: rows are records, possibly nested.
 local check = require "tperf.base.check"
 
 local columns = {}
@@ -33,8 +33,8 @@ local function is_scalar(value)
   return kind == "number" or kind == "string" or kind == "boolean"
 end
 
--- The scalar fields of the rows, sorted: pairs() has no order, and a result must repeat. All rows count,
--- so that a field the first row happens to lack is not lost without a word.
+-- The scalar fields of the rows, sorted, because pairs() has no fixed order. All rows are looked at, because a field
+-- may be absent from the first.
 local function default_columns(rows)
   local names, seen = {}, {}
   for _, row in ipairs(rows) do
@@ -93,7 +93,7 @@ function columns.check_rows(what, rows)
   if type(rows) ~= "table" then check.fail("%s needs a list of rows, got %s", what, check.show(rows)) end
   local count = 0
   for key in pairs(rows) do
-    -- Results carry facts beside their rows (candidates, seconds): only what claims to be a row counts.
+    -- A result has fields besides its rows (candidates, seconds): only integer keys count.
     if type(key) == "number" then count = count + 1 end
   end
   for i = 1, count do
@@ -129,8 +129,8 @@ function columns.resolve(what, rows, wanted)
   return list
 end
 
---- Refuses a path that no row has and that looks like one that some row has: a typing error would otherwise print as an
---- empty column. Whether a result has a field such as `reason` is another matter: without, the column is empty.
+--- Refuses a path that no row has if it resembles one that some row has: a typing error would otherwise print an empty
+--- column. A field that merely happens to be absent from these rows, such as `reason`, gives an empty column.
 ---@param needed? boolean  refuse any path that no row has
 function columns.check_present(what, rows, column, needed)
   if #rows == 0 or type(column.key) ~= "string" then return end

@@ -1,4 +1,4 @@
---- CSV (RFC 4180, but lines end in LF, as files kept in git do; newline = "\r\n" gives the RFC's own).
+--- CSV (RFC 4180, except that lines end in LF, as files in git do; newline = "\r\n" follows the RFC).
 local check = require "tperf.base.check"
 local columns = require "tperf.output.columns"
 local number = require "tperf.output.number"
@@ -17,15 +17,15 @@ local function field(value, column, row)
     check.fail("report.csv: row %d: column '%s' holds %s: name one of its fields, as in '%s.field'", row, column.name,
       check.show(value), column.name)
   end
-  -- An empty text is quoted, so that it differs from no value at all.
+  -- An empty string is quoted to tell it from nil.
   if value == "" or value:find "[\",\r\n]" or value:find "^%s" or value:find "%s$" then
     return '"' .. value:gsub('"', '""') .. '"'
   end
   return value
 end
 
---- Rows as CSV. The heading is the column's key (or the title, for a column that is a function); numbers are in
---- SI units with every digit they need to be read back as they were; nil is an empty field.
+--- Rows as CSV. The heading is the column's key, or its title if the key is a function. Numbers are in SI units, with
+--- enough digits to read back unchanged; nil is an empty field.
 ---@param rows table[]
 ---@param wanted? (string|tperf.Column)[]
 ---@param options? table

@@ -1,4 +1,4 @@
---- How people see a value: numbers short and with their unit, nothing that could break a terminal or a table.
+--- Values as text for people: short numbers with units, and nothing that could break a terminal or a table.
 local check = require "tperf.base.check"
 local units = require "tperf.base.units"
 
@@ -16,7 +16,7 @@ end
 local function plain(value, digits)
   if math.type(value) == "integer" then return tostring(value) end
   local text = string.format("%." .. digits .. "g", value)
-  -- A count that merely is a float (4096.0, 16384.0) stays whole.
+  -- A float with an integral value (4096.0) prints as an integer.
   if value == math.floor(value) and math.abs(value) < 1e15 then return string.format("%.0f", value) end
   -- 422522.3 to four digits is easier to read as 422500 than as 4.225e+05.
   if math.abs(value) < 1e7 and text:find("e+", 1, true) then return string.format("%.0f", tonumber(text)) end
@@ -71,7 +71,7 @@ function format.printable(text)
   return (text:gsub("\xC2[\x80-\x9F]", code_point):gsub("\xE2\x80[\xAA-\xAE]", code_point))
 end
 
---- A cell as people see it.
+--- The text of a table's cell.
 ---@param value any
 ---@param column table  with unit, format, digits
 ---@return string
@@ -113,7 +113,7 @@ local function within(code, ranges)
   return false
 end
 
---- Cells a text takes in a terminal.
+--- The width of a text in terminal cells.
 ---@param text string  valid UTF-8 without control characters
 ---@return integer
 function format.width(text)
@@ -125,7 +125,7 @@ function format.width(text)
   return width
 end
 
---- A text cut to a width in terminal cells, with "…" where something is missing.
+--- A text truncated to a width in terminal cells, with "…" at the cut.
 ---@return string
 function format.clip(text, width)
   if format.width(text) <= width then return text end

@@ -1,5 +1,5 @@
---- What pages do under the pointer: the tip that every page shares, and for figures the titles of what they draw, shown
--- at once and not after a second.
+--- Tooltips of HTML pages: one style for all pages, and for figures a script that shows the titles of their parts at
+-- once instead of after the browser's delay.
 local core = require "tperf.core"
 
 local hover = {}
@@ -10,8 +10,8 @@ hover.style = [[
   z-index: 2; }
 ]]
 
--- placeTip(tip, text, x, y) shows a tip beside the pointer. showTitles(root, tip) shows in it the titles of figures'
--- parts; browsers would show them, too, so what was pointed at keeps its title as a label.
+-- placeTip(tip, text, x, y) shows a tip beside the pointer. showTitles(root, tip) shows the titles of a figure's parts
+-- in it, and turns each title into a label, because the browser would show it a second time.
 hover.script = [==[
 "use strict";
 const placeTip = (tip, text, x, y) => {

@@ -1,5 +1,5 @@
---- Tables and whole reports as one self-contained HTML file: no request to anywhere, light and dark, and no script but
--- the one that tells what is under the pointer, where there are figures.
+--- Tables and whole reports as one self-contained HTML file: no requests, light and dark, and no script except the
+-- tooltips of figures.
 local columns = require "tperf.output.columns"
 local format = require "tperf.output.format"
 local hover = require "tperf.output.hover"
@@ -10,14 +10,14 @@ local html = {}
 
 local entities = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["'"] = "&#39;" }
 
---- Printable text with what HTML takes as markup replaced.
+--- Printable text with HTML's special characters escaped.
 ---@param plain string
 ---@return string
 function html.markup(plain)
   return (plain:gsub("[&<>\"']", entities))
 end
 
---- Text as HTML or XML takes it, also inside a quoted attribute.
+--- Text escaped for HTML and XML, including quoted attributes.
 ---@param plain string
 ---@return string
 function html.escape(plain)
@@ -61,7 +61,7 @@ end
 local SCRIPT = hover.script .. 'showTitles(document.body, document.getElementById("tip"));\n'
 local SCRIPT_HASH -- made when first needed
 
--- What tells the titles of figures, and what the policy says of it; nothing where there are none.
+-- The script that shows the titles of figures, and its entry in the policy; empty strings if there are no figures.
 local function script_of(body)
   if not body:find("<svg", 1, true) then return "", "" end
   SCRIPT_HASH = SCRIPT_HASH or hover.policy_hash(SCRIPT)

@@ -1,11 +1,11 @@
---- JSON (RFC 8259), written as it goes: keys sorted, numbers in the shortest form that reads back the same.
+--- JSON (RFC 8259), written piece by piece: keys sorted, numbers in the shortest form that reads back unchanged.
 local check = require "tperf.base.check"
 local columns = require "tperf.output.columns"
 local number = require "tperf.output.number"
 
 local json = {}
 
-local DEPTH = 100 -- levels; deeper is a mistake, and other programs' readers give up too
+local DEPTH = 100 -- levels; anything deeper is a mistake, and other programs could not read it
 
 local escapes = { ['"'] = '\\"', ["\\"] = "\\\\",
   ["\b"] = "\\b", ["\f"] = "\\f", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
@@ -36,7 +36,7 @@ local function step(path, key)
   return path == "" and tostring(key) or path .. "." .. tostring(key)
 end
 
--- The keys of a table that is no list, as text, sorted; numbers by value and before names.
+-- The keys of a table that is not a list, as text: numbers first, by value, then names.
 local function sorted_keys(value, path, what)
   local keys, seen = {}, {}
   for key in next, value do
@@ -87,7 +87,7 @@ function writer:number(value, path)
   self.put(number.text(value))
 end
 
--- Items separated by commas: flat ones on one line, others one a line.
+-- Items separated by commas: all on one line if they are scalars, otherwise one per line.
 function writer:items(open, close, count, flat, depth, each)
   local pad = self.indent > 0 and not flat and "\n" .. (" "):rep(self.indent * depth) or nil
   self.put(open)
@@ -155,7 +155,7 @@ function json.encode(value, options, what)
   return table.concat(pieces)
 end
 
--- One object per row, its fields named and ordered as the columns are; a value that is nil is null.
+-- One object per row, with fields named and ordered as the columns; nil becomes null.
 local function selected(rows, list, o)
   local pieces = {}
   local put = function(piece) pieces[#pieces + 1] = piece end

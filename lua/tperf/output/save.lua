@@ -1,4 +1,4 @@
---- Rows into a file; the name's ending says how.
+--- Saves rows to a file in the format of its extension.
 local check = require "tperf.base.check"
 local columns = require "tperf.output.columns"
 local html = require "tperf.output.html"
@@ -28,7 +28,7 @@ function save.rows(path, rows, wanted)
   output.write(path, writer(rows, wanted))
 end
 
---- Those of the columns of which some row has a value.
+--- The columns in which at least one row has a value.
 ---@param rows table[]
 ---@param wanted (string|tperf.Column)[]
 ---@return (string|tperf.Column)[]

@@ -1,4 +1,4 @@
---- Rows, rearranged for tables and plots.
+--- Rearranges rows for tables and plots: groups and pivots.
 local check = require "tperf.base.check"
 local columns = require "tperf.output.columns"
 
@@ -13,7 +13,7 @@ local function getter(what, rows, field)
   return function(row) return columns.at(row, field) end
 end
 
---- Rows that agree in some fields, together: { { rows = …, [field] = value … } … }, in the order of their first rows.
+--- Groups rows by the values of some fields: { { rows = …, [field] = value … } … }, in the order of their first rows.
 ---@param rows table[]
 ---@param ... string  fields
 ---@return table[]
@@ -37,12 +37,12 @@ function shape.groups(rows, ...)
   return list
 end
 
---- A wide table: one line for each value of `down`, one column for each value of `across`.
+--- A pivot table: one row for each value of `down`, one column for each value of `across`.
 ---@param rows table[]
 ---@param down string|fun(row: table): any
 ---@param across string|fun(row: table): any
 ---@param value string|fun(row: table): any
----@param column? table  what all the new columns share: unit, digits, format
+---@param column? table  unit, digits and format of the new columns
 ---@return table[] rows, tperf.Column[] columns
 function shape.pivot(rows, down, across, value, column)
   local what = "report.pivot"

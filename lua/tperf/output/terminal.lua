@@ -1,19 +1,19 @@
---- What the terminal can show. Scripts may lose os.getenv and io; the library keeps its own.
+--- What the terminal can show. Keeps its own os.getenv and io, which a script may lose.
 local core = require "tperf.core"
 
 local getenv = os.getenv
 
 local terminal = {
-  plain = false, -- what is printed is kept as well: no colours, and UTF-8 whatever the locale
+  plain = false, -- the output is also recorded: no colours, and UTF-8 whatever the locale
 }
 
--- Whether colour was asked not to be used (https://no-color.org: set and not empty).
+-- Whether NO_COLOR is set and not empty (https://no-color.org).
 local function no_color()
   local value = getenv "NO_COLOR"
   return value ~= nil and value ~= "" or getenv "TERM" == "dumb"
 end
 
--- Whether the locale says that the terminal shows UTF-8; the first of these that is set decides (POSIX).
+-- Whether the locale is UTF-8: the first of these variables that is set decides (POSIX).
 local function utf8()
   for _, name in ipairs { "LC_ALL", "LC_CTYPE", "LANG" } do
     local value = getenv(name)
@@ -22,17 +22,17 @@ local function utf8()
   return false
 end
 
--- Whether standard output is a terminal, and nothing else.
+-- Whether standard output is a terminal and is not recorded.
 local function is_output()
   return not terminal.plain and core.is_terminal(1)
 end
 
---- Whether to keep to ASCII on standard output: only a terminal may not show UTF-8, files are the same everywhere.
+--- Whether to print only ASCII: true on a terminal without UTF-8. Files are the same everywhere.
 function terminal.ascii()
   return is_output() and not utf8()
 end
 
---- Whether to colour what goes to standard output.
+--- Whether to use colour on standard output.
 function terminal.color()
   return is_output() and not no_color()
 end

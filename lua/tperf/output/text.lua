@@ -1,4 +1,4 @@
---- Tables for people: aligned, numbers short and with their unit.
+--- Tables as aligned text, with short numbers and units.
 local check = require "tperf.base.check"
 local columns = require "tperf.output.columns"
 local format = require "tperf.output.format"
@@ -13,7 +13,7 @@ local options_schema = {
   empty = check.string { default = "(no rows)" },
 }
 
--- A column's numbers line up at the right, everything else at the left.
+-- Numbers are aligned right, everything else left.
 local function alignment(column, rows)
   if column.align then return column.align end
   local numbers = 0
@@ -24,7 +24,7 @@ local function alignment(column, rows)
   return numbers > 0 and "right" or "left"
 end
 
---- The cells of a table as people see them; shared by the writers for people.
+--- The cells of a table as text, for this writer and those of Markdown and HTML.
 ---@return table[] columns, string[][] cells, string[] aligns
 function text.cells(what, rows, wanted)
   local list = columns.resolve(what, rows, wanted)
@@ -37,7 +37,7 @@ function text.cells(what, rows, wanted)
   return list, cells, aligns
 end
 
---- A cell filled up with blanks.
+--- A cell padded with blanks.
 function text.pad(cell, width, align)
   local fill = (" "):rep(width - format.width(cell))
   return align == "right" and fill .. cell or cell .. fill
@@ -54,9 +54,9 @@ end
 ---@param wanted? (string|tperf.Column)[]
 ---@param options? table
 ---  title  a line above
----  color  bold headings (report.print decides by the terminal; here the default is no colour)
+---  color  bold headings; off by default (report.print turns it on for terminals)
 ---  ascii  no "─"
----  empty  what stands in place of a table without rows
+---  empty  printed instead of a table without rows
 ---@return string
 function text.table(rows, wanted, options)
   local o = check.record("report.text", options or {}, options_schema)

@@ -8,7 +8,7 @@ function lists.lists()
   local tperf = require "tperf"
   return {
     models = catalogue.list "models", systems = catalogue.list "systems", software = catalogue.list "software",
-    schedules = tperf.schedule.names(), strategies = require "tperf.describe.strategy".names(), rules = tperf.rules.names(),
+    schedules = tperf.schedule.names(), strategies = tperf.strategy.names(), rules = tperf.rules.names(),
     version = tperf.version,
   }
 end

@@ -6,7 +6,7 @@ local configuration = {}
 
 ---@class tperf.memory bytes on a GPU, for a configuration on the one that holds most
 ---@field total number
----@field peak? table of tperf.train, if simulated: the moment at which the fullest GPU is fullest, see tperf.question.train.simulate
+---@field peak? table of tperf.train, if simulated: the moment at which the fullest GPU is fullest
 ---@field weights number
 ---@field gradients number
 ---@field optimizer number master copy of the weights, and moments

@@ -38,7 +38,8 @@ end
 function manifest.write(run, host)
   local content = {
     format = FORMAT, tperf = core.version, script = { file = run.script, sha256 = run.record.read[run.script] },
-    arguments = run.arguments, rules = require "tperf.describe.rules".used(), inputs = inputs_of(run.record, run.script),
+    arguments = run.arguments, rules = require "tperf.describe.rules".used(),
+    inputs = inputs_of(run.record, run.script),
     outputs = outputs_of(run.record, run.folder),
   }
   if next(run.record.kept) then content.kept = check.names(run.record.kept) end

@@ -177,12 +177,12 @@ end)
 quantity("get_latency_fwd_per_layer_mlp", passing, function(m, b, s) return (latency.mlp(m, b, s, training(m))) end)
 quantity("get_latency_fwd_per_layer_layernorm", normed, rules.norm_time)
 
-quantity("get_latency_fwd_per_layer_tperf_comm", with(sized, { dtype_bytes = check.number { min = 0, max = 1e15 } }),
+quantity("get_latency_fwd_per_layer_tp_comm", with(sized, { dtype_bytes = check.number { min = 0, max = 1e15 } }),
   function(m, b, s) return latency.all_reduce(m, b, s, m.args.dtype_bytes) end)
 
 quantity("get_latency_fwd_per_layer", forward, function(m, b, s)
   local _, parts = latency.forward(m, b, s, training(m))
-  return parts.layer, { attn = parts.attention, mlp = parts.mlp, layernorm = 2 * parts.norm, tperf_comm = 2 * parts.tp }
+  return parts.layer, { attn = parts.attention, mlp = parts.mlp, layernorm = 2 * parts.norm, tp_comm = 2 * parts.tp }
 end)
 
 quantity("get_latency_fwd_input_embedding", with(sized, { dtype_bytes = bytes(4) }), function(m, b, s)

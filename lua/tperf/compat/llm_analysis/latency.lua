@@ -69,7 +69,7 @@ function latency.put_breakdown(m, summary, prefix, parts)
   summary[prefix .. "latency_fwd_attn"] = l * parts.attention
   summary[prefix .. "latency_fwd_mlp"] = l * parts.mlp
   summary[prefix .. "latency_fwd_layernorm"] = l * 2 * parts.norm
-  summary[prefix .. "latency_fwd_tperf_comm"] = l * 2 * parts.tp
+  summary[prefix .. "latency_fwd_tp_comm"] = l * 2 * parts.tp
   summary[prefix .. "latency_fwd_sharded_dp_comm"] = l * parts.dp
   summary[prefix .. "latency_fwd_input_embedding"] = parts.input
   summary[prefix .. "latency_fwd_output_embedding_loss"] = parts.output

@@ -10,7 +10,7 @@ local PARAMETERS = "num_params_total >num_params_total_mlp >num_params_total_emb
   .. "num_active_params_total"
 
 local function breakdown(prefix)
-  return (("@attn @mlp @layernorm @tperf_comm >@sharded_dp_comm @input_embedding @output_embedding_loss"):gsub("@",
+  return (("@attn @mlp @layernorm @tp_comm >@sharded_dp_comm @input_embedding @output_embedding_loss"):gsub("@",
     prefix .. "latency_fwd_"))
 end
 

@@ -1,5 +1,5 @@
---- The ops of a layer whose products with weights run in fewer bits (tperf.describe.precision says in which). Each such product
--- gets kernels of its own before it, by name:
+--- The ops of a layer whose products with weights run in fewer bits (tperf.describe.precision says in which). Each such
+-- product gets kernels of its own before it, by name:
 --   NAME-amax     where the scale is made from the tensor: reads it once
 --   NAME-cast     forward: reads X in 16 bits, writes it by rows and, where that is kept, by columns. Backward: so with
 --                 Y's gradient; and what X needs further: a transposition of what was gathered, or the

@@ -1,4 +1,5 @@
---- Parts of a model that are not trained, in its groups of layers and in their ops (tperf/describe/tuning.lua says which).
+--- Parts of a model that are not trained, in its groups of layers and in their ops (tperf/describe/tuning.lua says
+-- which).
 --   frozen    no gradients of its weights; a product keeps no input for them (arXiv 2106.09685)
 --   stopped   nothing below is trained, so there is no backward pass: the embedding and the layers above it up to the
 --             first that is trained, and in that one what stands before its first trained op

@@ -89,7 +89,7 @@ records.delta = {
 
 -- Latent attention to the tokens that an indexer chooses (DeepSeek-V3.2, arXiv 2512.02556).
 local format = check.choice {
-  { "fp8", "fp8-block", "mxfp8", "mxfp4", "nvfp4", "int8", "int4" }, optional = true, -- tperf.describe.stored has their bytes
+  { "fp8", "fp8-block", "mxfp8", "mxfp4", "nvfp4", "int8", "int4" }, optional = true, -- see tperf.describe.stored
 }
 records.stored = {
   method = check.string(), -- as the checkpoint calls it

@@ -112,8 +112,8 @@ function fitting.experts(over)
   }
 end
 
---- How tokens come to their experts, see tperf/describe/arch/dispatch.lua; and what of tensor parallelism's collectives runs
---- beside its products, see tensor.lua.
+--- How tokens come to their experts, see tperf/describe/arch/dispatch.lua; and what of tensor parallelism's collectives
+--- runs beside its products, see tensor.lua.
 fitting.options = {
   moe_dispatcher = { axis = "ep", choices = { "alltoall", "allgather", "deepep", "hybridep" }, quiet = true },
   overlap_tp = { axis = "tp", choices = { "bulk", "none", "ring", "async" }, quiet = true },

@@ -1,6 +1,6 @@
 --- Ranks what a search found by simulation. The core has ranked candidates by a lower bound of what a simulation of
--- their schedule takes (tperf_iteration_least, include/tperf/plan.h); they are simulated in that order until no bound is
--- below the worst simulation that still counts.
+-- their schedule takes (tperf_iteration_least, include/tperf/plan.h); they are simulated in that order until no bound
+-- is below the worst simulation that still counts.
 local configuration = require "tperf.question.configuration"
 local refusal = require "tperf.base.refusal"
 local simulate = require "tperf.question.train.simulate"

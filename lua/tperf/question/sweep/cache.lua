@@ -1,7 +1,7 @@
---- Finished points of sweeps, in a database (see tperf/question/sweep/store): each under a key that stands for everything that
---- decides its answer: what was asked, the arguments (systems and models by their content, not by their names), and the
---- build of tperf. An answer is found again only as its checksum says it was written; a database with damage in it is
---- set aside, and a new one begun.
+--- Finished points of sweeps, in a database (see tperf/question/sweep/store): each under a key that stands for
+--- everything that decides its answer: what was asked, the arguments (systems and models by their content, not by their
+--- names), and the build of tperf. An answer is found again only as its checksum says it was written; a database with
+--- damage in it is set aside, and a new one begun.
 local io, os = io, os
 local check = require "tperf.base.check"
 local core = require "tperf.core"

@@ -225,7 +225,8 @@ end
 ---  fast               GPUs of each axis in one fast domain, { tp =, dp =, pp = }; the fastest placement of what
 ---                     is left open
 ---  configuration      one that a search found: all that is not given is taken from it
----  simulate           true, a schedule's name or a table (see tperf.question.train.simulate): the iteration pass by pass, too
+---  simulate           true, a schedule's name or a table (see tperf.question.train.simulate): the iteration pass by
+---                     pass, too
 ---  straggling         the standard deviation of a GPU's time, a part of it, such as 0.02, or { deviation, screened =
 ---                     GPUs slower by that part do not run }: the step waits for the slowest. None: what the software's
 ---                     runs had of it is in its profile

@@ -58,8 +58,8 @@ For example: tperf collective all_reduce -s h100-sxm -g 64 -n 1MiB..8GiB]],
       if not ok then return false, "--bytes: " .. message end
     end
     for i, bytes in ipairs(sizes) do
-      local seconds = require "tperf.question.collective".time { system = system, kind = kind, bytes = bytes, gpus = values.gpus,
-        fast = values.fast, rules = values.rules }
+      local seconds = require "tperf.question.collective".time { system = system, kind = kind, bytes = bytes,
+        gpus = values.gpus, fast = values.fast, rules = values.rules }
       rows[i] = { kind = kind, bytes = bytes, gpus = values.gpus, fast = values.fast, time = seconds }
       if seconds > 0 then
         rows[i].bandwidth, rows[i].bus_bandwidth = bandwidths(kind, values.gpus, bytes, seconds)

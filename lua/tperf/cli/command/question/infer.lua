@@ -128,7 +128,8 @@ local function several(values, question, lists)
     end
   end
   each(1)
-  require "tperf.cli.answer.table"(values, rows, values.csv and options.join(columns, { { key = "reason" } }) or columns)
+  require "tperf.cli.answer.table"(values, rows,
+    values.csv and options.join(columns, { { key = "reason" } }) or columns)
   tell(values)
   if not values.json and not values.csv then print_reasons(rows, lists) end
   return answered and 0 or 1

@@ -81,7 +81,9 @@ end
 -- A measured step beside the predicted one: a row for each kind of work, or for each timer.
 local function print_beside(b, values)
   if values.beside and b.kind ~= "trace" then error("--beside: a log of timers tells no events to draw", 0) end
-  if values.beside then require "tperf.output.file".write(values.beside, require "tperf.timeline.picture.beside_svg"(b)) end
+  if values.beside then
+    require "tperf.output.file".write(values.beside, require "tperf.timeline.picture.beside_svg"(b))
+  end
   require "tperf.cli.answer.table"(values, b.rows, {
     { key = "kind", title = b.kind == "trace" and "seconds of a step" or "timer" }, { key = "predicted", unit = "s" },
     { key = "measured", unit = "s" }, { key = "difference", unit = "s" },
@@ -146,11 +148,14 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
     costs.add({ c }, cost)
     if values.measured then return print_beside(timeline:beside(values.measured), values) end
     configuration.note(values)
-    require "tperf.cli.answer.table"(values, { c }, values.csv and costs.with(configuration.columns) or configuration.columns)
+    require "tperf.cli.answer.table"(values, { c },
+      values.csv and costs.with(configuration.columns) or configuration.columns)
     configuration.tell(values, { c }, asked.system, true)
     costs.note(values, c)
     if c.cost and not values.json and not values.csv then costs.print(c.cost) end
-    if not values.json and not values.csv then print_details(values, c, require "tperf.describe.system"(asked.system)) end
+    if not values.json and not values.csv then
+      print_details(values, c, require "tperf.describe.system"(asked.system))
+    end
     if values.from and not values.json and not values.csv then
       require "tperf.cli.ask.from".faster(asked, c, configuration.columns)
     end

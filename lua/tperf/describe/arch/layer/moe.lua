@@ -109,8 +109,8 @@ local function sent_element(p)
   return precision and precision.dispatch == "fp8" and precision.eight or BYTES
 end
 
--- Copies every row to its places (or back, adding up), and exchanges them over ep, as tperf/describe/arch/dispatch.lua has it.
--- routed: pairs of a token and an expert that are sorted; nil on the way back.
+-- Copies every row to its places (or back, adding up), and exchanges them over ep, as tperf/describe/arch/dispatch.lua
+-- has it. routed: pairs of a token and an expert that are sorted; nil on the way back.
 local function exchange(m, p, name, rows, lie, routed)
   local function way(there) return dispatch(m, p, there, rows, lie, there and sent_element(p) or BYTES) end
   local function pass(w)

@@ -89,8 +89,8 @@ local function method_of(q)
   return producer == "modelopt" and "modelopt" or nil
 end
 
---- { method, layers, experts } of a parsed config's reader, formats by the names of tperf.describe.stored; without both where
---- the method is not known. nil: 16 bits.
+--- { method, layers, experts } of a parsed config's reader, formats by the names of tperf.describe.stored; without both
+--- where the method is not known. nil: 16 bits.
 ---@param c table  reader of tperf.input.config
 ---@return table?
 function hf_stored.of(c)
