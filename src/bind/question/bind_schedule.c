@@ -3,6 +3,7 @@
 // The functions share one userdata, their first upvalue, so that a call costs no look-up; the first
 // argument of those that fill the order is the table itself (s:forward(…)) and is not looked at.
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "bind/bind.h"
@@ -132,40 +133,43 @@ static bool get_flag(lua_State *L, int table, const char *name) {
     return value;
 }
 
-static void push_summary(lua_State *L, const schedule *s) {
-    int32_t devices = s->order.devices;
-    double longest = 0.0;
-    lua_createtable(L, 0, 10);
-    lua_createtable(L, devices, 0); // busy_time
-    lua_createtable(L, devices, 0); // peak_activations
-    lua_createtable(L, devices, 0); // peak_memory
-    lua_createtable(L, devices, 0); // fullest
-    lua_createtable(L, devices, 0); // fullest_at
-    for (int32_t d = 0; d < devices; d++) {
-        const tperf_device_summary *summary = &s->timeline.summary[d];
-        longest = fmax(longest, summary->last_stop - summary->first_start);
-        lua_pushnumber(L, summary->busy);
-        lua_rawseti(L, -6, d + 1);
-        lua_pushinteger(L, summary->peak_activations);
-        lua_rawseti(L, -5, d + 1);
-        lua_pushnumber(L, summary->peak_memory);
-        lua_rawseti(L, -4, d + 1);
-        lua_pushnumber(L, summary->fullest);
-        lua_rawseti(L, -3, d + 1);
-        lua_pushinteger(L, summary->fullest_op + 1);
+// Field `name` of the table on the top of the stack: one number of every device's summary, at that offset.
+static void set_numbers(lua_State *L, const schedule *s, const char *name, size_t offset) {
+    lua_createtable(L, s->order.devices, 0);
+    for (int32_t d = 0; d < s->order.devices; d++) {
+        lua_pushnumber(L, *(const double *)((const char *)&s->timeline.summary[d] + offset));
         lua_rawseti(L, -2, d + 1);
     }
-    lua_setfield(L, -6, "fullest_at");
-    lua_setfield(L, -5, "fullest");
-    lua_setfield(L, -4, "peak_memory");
-    lua_setfield(L, -3, "peak_activations");
-    lua_setfield(L, -2, "busy_time");
-    lua_pushnumber(L, s->timeline.makespan);
-    lua_setfield(L, -2, "makespan");
-    lua_pushnumber(L, s->timeline.ideal);
-    lua_setfield(L, -2, "ideal_time");
-    lua_pushnumber(L, longest);
-    lua_setfield(L, -2, "longest_stage_time");
+    lua_setfield(L, -2, name);
+}
+
+static void set_integers(lua_State *L, const schedule *s, const char *name, size_t offset,
+                         int32_t base) {
+    lua_createtable(L, s->order.devices, 0);
+    for (int32_t d = 0; d < s->order.devices; d++) {
+        lua_pushinteger(L,
+                        *(const int32_t *)((const char *)&s->timeline.summary[d] + offset) + base);
+        lua_rawseti(L, -2, d + 1);
+    }
+    lua_setfield(L, -2, name);
+}
+
+static void push_summary(lua_State *L, const schedule *s) {
+    double longest = 0.0;
+    for (int32_t d = 0; d < s->order.devices; d++) {
+        const tperf_device_summary *summary = &s->timeline.summary[d];
+        longest = fmax(longest, summary->last_stop - summary->first_start);
+    }
+    lua_createtable(L, 0, 10);
+    set_numbers(L, s, "busy_time", offsetof(tperf_device_summary, busy));
+    set_numbers(L, s, "last_stop", offsetof(tperf_device_summary, last_stop));
+    set_numbers(L, s, "peak_memory", offsetof(tperf_device_summary, peak_memory));
+    set_numbers(L, s, "fullest", offsetof(tperf_device_summary, fullest));
+    set_integers(L, s, "peak_activations", offsetof(tperf_device_summary, peak_activations), 0);
+    set_integers(L, s, "fullest_at", offsetof(tperf_device_summary, fullest_op), 1);
+    tperf_fields_set(L, "makespan", s->timeline.makespan);
+    tperf_fields_set(L, "ideal_time", s->timeline.ideal);
+    tperf_fields_set(L, "longest_stage_time", longest);
     lua_pushinteger(L, s->order.count);
     lua_setfield(L, -2, "ops");
 }

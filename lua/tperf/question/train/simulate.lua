@@ -38,9 +38,7 @@ end
 local function iteration_time(t, after, optimizer)
   local last = 0.0
   for device = 1, t.devices do
-    local stop = 0.0
-    for _, op in t:queue(device) do stop = op.stop end
-    last = math.max(last, stop + after[device])
+    last = math.max(last, t.last_stop[device] + after[device])
   end
   return last + optimizer
 end
@@ -87,12 +85,8 @@ local function peak_of(t)
     if total > most then device, most = d, total end
   end
   local place = t.fullest_at[device]
-  local first, second
-  for i, op in t:queue(device) do
-    if i == place then first = op end
-    if i == place + 1 and first.overlapped then second = op end
-    if i > place then break end
-  end
+  local first = t:queued(device, place)
+  local second = first.overlapped and t:queued(device, place + 1)
   local passing = math.max(t:passing_of(first), second and t:passing_of(second) or 0.0)
   local kept = t.kept[device]
   return {
