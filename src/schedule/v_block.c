@@ -10,7 +10,7 @@ enum { PERIOD = 6 };
 // What a slot has. Kinds go from device to device: down, where the one before comes first, or up.
 enum { EMPTY, F_DOWN, F_UP, B_DOWN, B_UP, W, KINDS };
 
-// Of a device before a slot: forwards held, and backwards whose weight gradient is still to come.
+// Forwards held, and backwards whose weight gradient is still to come.
 typedef struct level {
     int32_t held, pending;
 } level;
@@ -19,10 +19,11 @@ typedef struct row {
     uint8_t *at;        // [width] what each slot has
     int32_t *slot[W];   // [microbatches] by kind, where the pass is
     int32_t *backwards; // [2 microbatches] slots of those passed so far, sorted
-    level *before;      // [width]
-    int32_t last;       // slot that is taken
-    int32_t clock;      // slots filled when the rows are squeezed
-    int32_t pending, n_backwards, count[KINDS], last_weight;
+    int32_t *held,
+        *pending;  // [width] the level before each slot; pending only without weight gradients
+    int32_t last;  // slot that is taken
+    int32_t clock; // slots filled when the rows are squeezed
+    int32_t due, n_backwards, count[KINDS], last_weight; // due: weight gradients
 } row;
 
 typedef struct grid {
@@ -75,37 +76,31 @@ static void put_weights(row *r) {
     }
 }
 
-// What a slot does to the level.
-static level step(const grid *g, int kind, level l) {
+// What a slot does to the level. In an empty one a weight gradient runs that is pending.
+static level step(int kind, level l) {
     if (kind == EMPTY) {
-        bool runs_weight = !g->has_weights && l.pending > 0;
-        l.held -= runs_weight;
-        l.pending -= runs_weight;
-    } else if (kind < B_DOWN) {
-        l.held++;
-    } else if (kind < W) {
-        l.pending++;
-    } else {
-        l.held--;
+        bool runs_weight = l.pending > 0;
+        return (level){l.held - runs_weight, l.pending - runs_weight};
     }
-    return l;
+    if (kind == W) return (level){l.held - 1, l.pending};
+    return is_backward(kind) ? (level){l.held, l.pending + 1} : (level){l.held + 1, l.pending};
 }
 
-// Is the row within `most` forwards after a change from slot `from` to `to`? Then takes over what the change does to
-// the levels, which ends where they are as they were.
-static bool holds(const grid *g, row *r, int32_t from, int32_t to, int32_t most) {
-    level l = r->before[from];
+// Is the row, without weight gradients, within `most` forwards after a change from slot `from` to `to`? Then takes over
+// what the change does to the levels, which ends where they are as they were.
+static bool holds(row *r, int32_t from, int32_t to, int32_t most) {
+    level start = {r->held[from], r->pending[from]}, l = start;
     int32_t slot = from;
     for (; slot <= r->last; slot++) {
-        const level *was = &r->before[slot];
-        if (slot > to && l.held == was->held && l.pending == was->pending) break;
-        l = step(g, r->at[slot], l);
-        if (l.held > most && r->at[slot] < B_DOWN && r->at[slot] != EMPTY) return false;
+        if (slot > to && l.held == r->held[slot] && l.pending == r->pending[slot]) break;
+        l = step(r->at[slot], l);
+        if (l.held > most) return false;
     }
-    l = r->before[from];
+    l = start;
     for (int32_t t = from; t < slot; t++) {
-        r->before[t] = l;
-        l = step(g, r->at[t], l);
+        r->held[t] = l.held;
+        r->pending[t] = l.pending;
+        l = step(r->at[t], l);
     }
     return true;
 }
@@ -116,8 +111,9 @@ static int32_t set_levels(grid *g) {
     for (row *r = g->rows; r < g->rows + g->P; r++) {
         level l = {0, 0};
         for (int32_t slot = 0; slot <= r->last; slot++) {
-            r->before[slot] = l;
-            l = step(g, r->at[slot], l);
+            r->held[slot] = l.held;
+            r->pending[slot] = l.pending;
+            l = step(r->at[slot], g->has_weights ? (level){l.held, 0} : l);
             if (l.held > most) most = l.held;
         }
     }
@@ -134,7 +130,7 @@ static int32_t last_slot(const grid *g) {
 static void rewind_rows(grid *g) {
     for (row *r = g->rows; r < g->rows + g->P; r++) {
         memset(r->count, 0, sizeof r->count);
-        r->clock = r->pending = r->n_backwards = 0;
+        r->clock = r->due = r->n_backwards = 0;
         r->last_weight = -1;
     }
 }
@@ -162,18 +158,43 @@ static int32_t first_slot(const grid *g, int32_t i, int kind, int32_t mb, int32_
     return first + 1;
 }
 
-// Moves the pass at `slot` to the first free slot that it can take within `most`; which it is.
-static int32_t advance(grid *g, int32_t i, int kind, int32_t mb, int32_t slot, int32_t most) {
-    row *r = &g->rows[i];
+static bool is_forward(int kind) {
+    return kind == F_DOWN || kind == F_UP;
+}
+
+// Moves the pass at `slot` to the first free slot from `first` on that it can take within `most`; which it is. With
+// weight gradients in the row, that changes nothing but what is held in between.
+static int32_t move_in_full_row(row *r, int kind, int32_t slot, int32_t first, int32_t most) {
+    int32_t to = first, change = is_forward(kind) - (kind == W);
+    for (int32_t t = slot; change > 0 && t > first; t--)
+        if (r->held[t] >= most) to = first = t;
+    while (to < slot && r->at[to] != EMPTY)
+        to++;
+    if (to >= slot) return slot;
+    for (int32_t t = to + 1; change != 0 && t <= slot; t++)
+        r->held[t] += change;
     r->at[slot] = EMPTY;
-    for (int32_t to = first_slot(g, i, kind, mb, slot); to < slot; to++) {
+    r->at[to] = (uint8_t)kind;
+    return to;
+}
+
+// The same where weight gradients run in empty slots: which ones, the move changes too.
+static int32_t move_in_row(row *r, int kind, int32_t slot, int32_t first, int32_t most) {
+    r->at[slot] = EMPTY;
+    for (int32_t to = first; to < slot; to++) {
         if (r->at[to] != EMPTY) continue;
         r->at[to] = (uint8_t)kind;
-        if (holds(g, r, to, slot, most)) return to;
+        if (holds(r, to, slot, most)) return to;
         r->at[to] = EMPTY;
     }
     r->at[slot] = (uint8_t)kind;
     return slot;
+}
+
+static int32_t advance(grid *g, int32_t i, int kind, int32_t mb, int32_t slot, int32_t most) {
+    int32_t first = first_slot(g, i, kind, mb, slot);
+    return g->has_weights ? move_in_full_row(&g->rows[i], kind, slot, first, most)
+                          : move_in_row(&g->rows[i], kind, slot, first, most);
 }
 
 static void remember_backward(row *r, int32_t slot) {
@@ -218,9 +239,9 @@ static void squeeze(grid *g) {
         for (int32_t i = 0; i < g->P; i++) {
             row *r = &g->rows[i];
             int kind = r->at[s];
-            bool runs_weight = kind == W || (kind == EMPTY && !g->has_weights && r->pending > 0);
+            bool runs_weight = kind == W || (kind == EMPTY && !g->has_weights && r->due > 0);
             if (kind != EMPTY) r->at[s] = EMPTY;
-            r->pending += is_backward(kind) - runs_weight;
+            r->due += is_backward(kind) - runs_weight;
             r->clock += runs_weight;
             if (kind == EMPTY || kind == W) continue;
             int32_t mb = r->count[kind]++;
@@ -275,13 +296,14 @@ static tperf_status plan(grid *g, tperf_order *order, tperf_v_block which, tperf
 }
 
 // Divides what is allocated among the rows.
-static void set_rows(grid *g, uint8_t *at, level *before, int32_t *slots) {
+static void set_rows(grid *g, uint8_t *at, int32_t *levels, int32_t *slots) {
     size_t width = (size_t)g->width, M = (size_t)g->M,
            lists = B_UP + 2; // slots by kind, and of 2 M backwards
     for (size_t i = 0; i < (size_t)g->P; i++) {
         row *r = &g->rows[i];
         r->at = at + width * i;
-        r->before = before + width * i;
+        r->held = levels + 2 * width * i;
+        r->pending = r->held + width;
         r->backwards = slots + lists * M * i;
         for (size_t kind = F_DOWN; kind <= B_UP; kind++)
             r->slot[kind] = r->backwards + (kind + 1) * M;
@@ -300,18 +322,18 @@ tperf_status tperf_order_v_block(tperf_order *order, tperf_v_block which, tperf_
     const tperf_heap *heap = order->heap;
     g.rows = tperf_heap_zeroed(heap, (size_t)P, sizeof *g.rows);
     uint8_t *at = tperf_heap_new(heap, (size_t)(P * width), sizeof *at);
-    level *before = tperf_heap_new(heap, (size_t)(P * width), sizeof *before);
+    int32_t *levels = tperf_heap_new(heap, (size_t)(2 * P * width), sizeof *levels);
     int32_t *slots = tperf_heap_new(heap, (size_t)passes, sizeof *slots);
     tperf_status status = TPERF_NO_MEMORY;
-    if (g.rows && at && before && slots) {
-        set_rows(&g, at, before, slots);
+    if (g.rows && at && levels && slots) {
+        set_rows(&g, at, levels, slots);
         status = plan(&g, order, which, error);
     } else {
         tperf_error_set(error, status, "not enough memory to plan %lld passes", (long long)passes);
     }
     tperf_heap_free(g.rows);
     tperf_heap_free(at);
-    tperf_heap_free(before);
+    tperf_heap_free(levels);
     tperf_heap_free(slots);
     return status;
 }
