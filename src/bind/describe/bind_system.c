@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "bind/bind.h"
+#include "bind/fields.h"
+#include "machine/curves.h"
 
 // The number at field `name` of the table on the top of the stack; `missing` when there is none.
 static double number_field(lua_State *L, const char *name, double missing) {
@@ -29,76 +31,10 @@ static void read_peaks(lua_State *L, const char *name, double peaks[TPERF_DTYPE_
     lua_pop(L, 1);
 }
 
-// A curve's numbers, by field name. The table on the top of the stack has them.
-typedef struct number_slot {
-    const char *name;
-    size_t offset;
-} number_slot;
-
-#define SLOT(type, name, member)                                                                   \
-    { name, offsetof(type, member) }
-
-static const number_slot gemm_slots[] = {
-    SLOT(tperf_gemm_curve, "efficiency", efficiency),
-    SLOT(tperf_gemm_curve, "tile_loss", tile_loss),
-    SLOT(tperf_gemm_curve, "depth", depth),
-    SLOT(tperf_gemm_curve, "quantisation", quantisation),
-    SLOT(tperf_gemm_curve, "sustained", sustained),
-    SLOT(tperf_gemm_curve, "sustained_after", sustained_after_s),
-    {NULL, 0},
-};
-
-static const number_slot attention_slots[] = {
-    SLOT(tperf_attention_curve, "setup", setup_s),
-    SLOT(tperf_attention_curve, "keys", keys),
-    SLOT(tperf_attention_curve, "longest", longest),
-    SLOT(tperf_attention_curve, "sustained", sustained),
-    SLOT(tperf_attention_curve, "sustained_after", sustained_after_s),
-    SLOT(tperf_attention_curve, "backward", backward),
-    {NULL, 0},
-};
-
-static const number_slot decode_slots[] = {
-    SLOT(tperf_decode_curve, "efficiency", efficiency),
-    SLOT(tperf_decode_curve, "setup", setup_s),
-    SLOT(tperf_decode_curve, "block", block_s),
-    SLOT(tperf_decode_curve, "ramp", ramp_s),
-    {NULL, 0},
-};
-
-static const number_slot stream_slots[] = {
-    SLOT(tperf_stream_curve, "efficiency", efficiency),
-    SLOT(tperf_stream_curve, "setup", setup_s),
-    {NULL, 0},
-};
-
-static const number_slot link_slots[] = {
-    SLOT(tperf_link_curve, "latency", latency_s),
-    SLOT(tperf_link_curve, "hop", hop_s),
-    SLOT(tperf_link_curve, "small", small),
-    SLOT(tperf_link_curve, "extra", extra_s),
-    SLOT(tperf_link_curve, "large", large),
-    SLOT(tperf_link_curve, "switch", switch_bytes),
-    SLOT(tperf_link_curve, "growth", growth),
-    SLOT(tperf_link_curve, "in_network", in_network),
-    {NULL, 0},
-};
-
-static const number_slot direct_slots[] = {
-    SLOT(tperf_direct_curve, "latency", latency_s), SLOT(tperf_direct_curve, "hop", hop_s),
-    SLOT(tperf_direct_curve, "one_shot", one_shot), SLOT(tperf_direct_curve, "extra", extra_s),
-    SLOT(tperf_direct_curve, "two_shot", two_shot), {NULL, 0},
-};
-
-static const number_slot slow_slots[] = {
-    SLOT(tperf_slow_curve, "efficiency", efficiency), SLOT(tperf_slow_curve, "latency", latency_s),
-    SLOT(tperf_slow_curve, "doubling", doubling_s),   SLOT(tperf_slow_curve, "hop", hop_s),
-    SLOT(tperf_slow_curve, "ramp", ramp_s),           {NULL, 0},
-};
-
-static void read_numbers(lua_State *L, const number_slot *slots, void *curve) {
-    for (; slots->name; slots++)
-        *(double *)((char *)curve + slots->offset) = number_field(L, slots->name, 0);
+// The numbers of a curve, which the table on the top of the stack has.
+static void read_numbers(lua_State *L, const tperf_curve_field *fields, void *curve) {
+    for (; fields->name; fields++)
+        *(double *)((char *)curve + fields->offset) = number_field(L, fields->name, 0);
 }
 
 // The list of numbers at field `name`; how many there are.
@@ -135,16 +71,16 @@ static bool enter_curve(lua_State *L, const char *kind, int dtype) {
 static void read_kernels(lua_State *L, tperf_system *out) {
     for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
         if (enter_curve(L, "gemm", i)) {
-            read_numbers(L, gemm_slots, &out->accelerator.gemm[i]);
+            read_numbers(L, tperf_gemm_fields, &out->accelerator.gemm[i]);
             lua_pop(L, 2);
         }
         if (enter_curve(L, "decode", i)) {
-            read_numbers(L, decode_slots, &out->accelerator.decode[i]);
+            read_numbers(L, tperf_decode_fields, &out->accelerator.decode[i]);
             lua_pop(L, 2);
         }
         if (!enter_curve(L, "attention", i)) continue;
         tperf_attention_curve *curve = &out->accelerator.attention[i];
-        read_numbers(L, attention_slots, curve);
+        read_numbers(L, tperf_attention_fields, curve);
         curve->n_sizes = read_list(L, "head_dim", curve->head_size, TPERF_HEAD_SIZES_MAX);
         read_list(L, "efficiency", curve->efficiency, TPERF_HEAD_SIZES_MAX);
         lua_pop(L, 2);
@@ -171,11 +107,11 @@ static void read_fast_efficiency(lua_State *L, tperf_system *out) {
     out->network.fast.efficiency = number_field(L, "send", 0);
     for (int i = 0; i < TPERF_LINK_CURVES; i++) {
         if (!enter(L, names[i])) continue;
-        read_numbers(L, link_slots, &out->network.fast.curves[i]);
+        read_numbers(L, tperf_link_fields, &out->network.fast.curves[i]);
         lua_pop(L, 1);
     }
     if (enter(L, "direct")) {
-        read_numbers(L, direct_slots, &out->network.fast.direct);
+        read_numbers(L, tperf_direct_fields, &out->network.fast.direct);
         lua_pop(L, 1);
     }
     lua_pop(L, 1);
@@ -186,7 +122,7 @@ static void read_slow_efficiency(lua_State *L, tperf_system *out) {
         out->network.slow.efficiency = number_field(L, "efficiency", 0);
         return;
     }
-    read_numbers(L, slow_slots, &out->network.slow.curve);
+    read_numbers(L, tperf_slow_fields, &out->network.slow.curve);
     out->network.slow.efficiency = out->network.slow.curve.efficiency;
     lua_pop(L, 1);
 }
@@ -206,7 +142,7 @@ static void read_accelerator(lua_State *L, tperf_system *out) {
     out->accelerator.hbm.capacity = number_field(L, "capacity", 0);
     out->accelerator.hbm.efficiency = number_field(L, "efficiency", 0);
     if (enter(L, "stream")) {
-        read_numbers(L, stream_slots, &out->accelerator.hbm.stream);
+        read_numbers(L, tperf_stream_fields, &out->accelerator.hbm.stream);
         lua_pop(L, 1);
     }
     lua_pop(L, 1);
@@ -309,4 +245,34 @@ void tperf_bind_seal_system(lua_State *L) {
 
 void tperf_bind_system(lua_State *L) {
     lua_pushcfunction(L, check_system);
+}
+
+// curve_fields: curve -> list of { name, unit, low, high, optional }, which the schema of systems is made of.
+void tperf_bind_curve_fields(lua_State *L) {
+    static const struct {
+        const char *name;
+        const tperf_curve_field *fields;
+    } curves[] = {
+        {"gemm", tperf_gemm_fields},     {"attention", tperf_attention_fields},
+        {"decode", tperf_decode_fields}, {"stream", tperf_stream_fields},
+        {"link", tperf_link_fields},     {"direct", tperf_direct_fields},
+        {"slow", tperf_slow_fields},
+    };
+    lua_newtable(L);
+    for (size_t i = 0; i < sizeof curves / sizeof *curves; i++) {
+        lua_newtable(L);
+        for (const tperf_curve_field *f = curves[i].fields; f->name; f++) {
+            lua_createtable(L, 0, 5);
+            lua_pushstring(L, f->name);
+            lua_setfield(L, -2, "name");
+            lua_pushstring(L, f->unit);
+            lua_setfield(L, -2, "unit");
+            tperf_fields_set(L, "low", f->low);
+            tperf_fields_set(L, "high", f->high);
+            lua_pushboolean(L, f->optional);
+            lua_setfield(L, -2, "optional");
+            lua_rawseti(L, -2, f - curves[i].fields + 1);
+        }
+        lua_setfield(L, -2, curves[i].name);
+    }
 }
