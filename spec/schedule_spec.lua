@@ -381,7 +381,8 @@ describe("zero-bubble schedules", function()
       for M = 2, 8 do
         local limit = {}
         for d = 1, P do limit[d] = d == 2 and 3 or 2 + d end
-        local t = tperf.schedule { schedule = "zb_auto", devices = P, microbatches = M, memory_limit = limit, p2p = 0.1 }
+        local t = tperf.schedule { schedule = "zb_auto", devices = P, microbatches = M, p2p = 0.1,
+          memory_limit = limit }
         for d = 1, P do assert.is_true(t.peak_memory[d] <= limit[d]) end
         held = held + 1
       end

@@ -5,7 +5,7 @@ local pareto = {}
 ---@param points { x: number, y: number }[]
 ---@param x "min"|"max"  which x is better
 ---@param y "min"|"max"
----@return integer[]  indices of the front's points, by x; of points at the same place the first
+---@return integer[]  indices of the front's points, by x; of points at the same position the first
 function pareto.front(points, x, y)
   local sx, sy, order = x == "max" and -1 or 1, y == "max" and -1 or 1, {}
   for i = 1, #points do order[i] = i end

@@ -18,7 +18,7 @@ local units = require "tperf.base.units"
 ---@field peak_activations integer[] by device
 ---@field peak_memory number[] by device
 ---@field fullest number[] by device: the most held while a pass runs, with what lives for that pass alone
----@field fullest_at integer[] by device: that pass's place in its queue
+---@field fullest_at integer[] by device: that pass's position in its queue
 ---@field passing? table what lives while a pass runs: bytes by pass and stage
 ---@field kept? table[] of a model's, by device: what it holds at all times: weights … and total
 ---@field peak? table of a model's: the moment at which the fullest device is fullest, and what is alive then
@@ -105,8 +105,8 @@ function timeline:op(arguments)
   return { device = device, start = start, stop = stop }
 end
 
---- The pass at a place of a device's queue, or nil past its end: { type, stage, microbatch, start, stop, overlapped };
--- overlapped is "forward" or "backward" in a pair.
+--- The pass at a position of a device's queue, or nil past its end: { type, stage, microbatch, start, stop,
+-- overlapped }; overlapped is "forward" or "backward" in a pair.
 ---@param device integer
 ---@param position integer
 ---@return table|nil
