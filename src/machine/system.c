@@ -3,8 +3,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
-#include "machine/curves.h"
+#include "machine/numbers.h"
 
 const char *const tperf_dtype_names[TPERF_DTYPE_COUNT] = {"fp64", "fp32", "tf32", "fp16",
                                                           "bf16", "fp8",  "int8", "fp4"};
@@ -17,36 +18,6 @@ double tperf_dtype_bytes(tperf_dtype dtype) {
     return bytes[dtype];
 }
 
-#define MAX_NICS 1e3
-
-#define FIELD(path, low, high, zero)                                                               \
-    { #path, offsetof(tperf_system, path), low, high, zero }
-
-static const struct {
-    const char *field;
-    size_t offset;
-    double low, high;
-    int zero; // zero is fine: none, or unknown
-} ranges[] = {
-    FIELD(accelerator.compute_efficiency, TPERF_MIN_PART, 1, 0),
-    FIELD(accelerator.launch_s, 0, TPERF_MAX_WAIT, 1),
-    FIELD(accelerator.hbm.bandwidth, TPERF_MIN_RATE, TPERF_MAX_RATE, 0),
-    FIELD(accelerator.hbm.capacity, TPERF_MIN_RATE, TPERF_MAX_RATE, 0),
-    FIELD(accelerator.hbm.efficiency, TPERF_MIN_PART, 1, 0),
-    FIELD(accelerator.cache.bandwidth, TPERF_MIN_RATE, TPERF_MAX_RATE, 1),
-    FIELD(accelerator.cache.capacity, TPERF_MIN_RATE, TPERF_MAX_RATE, 1),
-    FIELD(accelerator.routing.setup_s, 0, TPERF_MAX_WAIT, 1),
-    FIELD(accelerator.routing.pair_s, 0, TPERF_MAX_WAIT, 1),
-    FIELD(accelerator.power_W, TPERF_MIN_PART, TPERF_MAX_RATE, 1),
-    FIELD(network.fast.bandwidth, TPERF_MIN_RATE, TPERF_MAX_RATE, 0),
-    FIELD(network.fast.efficiency, TPERF_MIN_PART, 1, 0),
-    FIELD(network.fast.latency_s, 0, TPERF_MAX_WAIT, 1),
-    FIELD(network.slow.bandwidth, TPERF_MIN_RATE, TPERF_MAX_RATE, 0),
-    FIELD(network.slow.efficiency, TPERF_MIN_PART, 1, 0),
-    FIELD(network.slow.latency_s, 0, TPERF_MAX_WAIT, 1),
-    FIELD(network.slow.nics_per_gpu, TPERF_MIN_PART, MAX_NICS, 0),
-};
-
 static tperf_status check_peaks(const double *peaks, const char *unit, tperf_error *error) {
     for (int i = 0; i < TPERF_DTYPE_COUNT; i++)
         if (peaks[i] != 0 && !(peaks[i] >= TPERF_MIN_RATE && peaks[i] <= TPERF_MAX_RATE))
@@ -56,20 +27,29 @@ static tperf_status check_peaks(const double *peaks, const char *unit, tperf_err
     return TPERF_OK;
 }
 
-static tperf_status check_curve(const void *curve, const tperf_curve_field *fields,
-                                const char *what, const char *name, tperf_error *error) {
-    for (const tperf_curve_field *f = fields; f->name; f++) {
-        double value = *(const double *)((const char *)curve + f->offset);
-        if (!(value >= f->low && value <= f->high))
-            return tperf_error_set(error, TPERF_INVALID, "%s%s.%s is %g, not from %g to %g", what,
-                                   name, f->name, value, f->low, f->high);
+// `prefix`: of their names in messages. An optional number that is 0 is unknown.
+static tperf_status check_numbers(const void *record, const tperf_system_number *numbers,
+                                  const char *prefix, tperf_error *error) {
+    for (const tperf_system_number *n = numbers; n->name; n++) {
+        double value = *(const double *)((const char *)record + n->offset);
+        if (n->optional && value == 0) continue;
+        if (!(value >= n->low && value <= n->high)) // also a NaN
+            return tperf_error_set(error, TPERF_INVALID, "%s%s is %g, not from %g to %g", prefix,
+                                   n->name, value, n->low, n->high);
     }
     return TPERF_OK;
 }
 
+static tperf_status check_curve(const void *curve, const tperf_system_number *numbers,
+                                const char *what, const char *name, tperf_error *error) {
+    char path[96];
+    snprintf(path, sizeof path, "%s%s.", what, name);
+    return check_numbers(curve, numbers, path, error);
+}
+
 static tperf_status check_attention(const tperf_attention_curve *curve, const char *name,
                                     tperf_error *error) {
-    TPERF_TRY(check_curve(curve, tperf_attention_fields,
+    TPERF_TRY(check_curve(curve, tperf_attention_numbers,
                           "accelerator.compute_efficiency.attention.", name, error));
     bool sound = curve->n_sizes <= TPERF_HEAD_SIZES_MAX;
     for (int i = 0; sound && i < curve->n_sizes; i++)
@@ -85,29 +65,25 @@ static tperf_status check_attention(const tperf_attention_curve *curve, const ch
 }
 
 static tperf_status check_kernels(const tperf_system *system, tperf_error *error) {
-    double units = system->accelerator.units;
-    if (units != 0 && !(units >= 1 && units <= TPERF_MAX_ELEMENTS))
-        return tperf_error_set(error, TPERF_INVALID, "accelerator.units is %g, not from 1 to %g",
-                               units, TPERF_MAX_ELEMENTS);
     for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
         const tperf_gemm_curve *gemm = &system->accelerator.gemm[i];
         const tperf_attention_curve *attention = &system->accelerator.attention[i];
         const tperf_decode_curve *decode = &system->accelerator.decode[i];
         if (gemm->efficiency != 0)
-            TPERF_TRY(check_curve(gemm, tperf_gemm_fields, "accelerator.compute_efficiency.gemm.",
+            TPERF_TRY(check_curve(gemm, tperf_gemm_numbers, "accelerator.compute_efficiency.gemm.",
                                   tperf_dtype_names[i], error));
         if (attention->n_sizes != 0)
             TPERF_TRY(check_attention(attention, tperf_dtype_names[i], error));
         if (decode->efficiency != 0)
-            TPERF_TRY(check_curve(decode, tperf_decode_fields,
+            TPERF_TRY(check_curve(decode, tperf_decode_numbers,
                                   "accelerator.compute_efficiency.decode.", tperf_dtype_names[i],
                                   error));
         bool curves = gemm->efficiency != 0 || attention->n_sizes != 0 || decode->efficiency != 0;
-        if (units == 0 && curves)
+        if (system->accelerator.units == 0 && curves)
             return tperf_error_set(error, TPERF_INVALID, "curves need accelerator.units");
     }
     if (system->accelerator.hbm.stream.efficiency != 0)
-        TPERF_TRY(check_curve(&system->accelerator.hbm.stream, tperf_stream_fields,
+        TPERF_TRY(check_curve(&system->accelerator.hbm.stream, tperf_stream_numbers,
                               "accelerator.hbm.stream", "", error));
     return TPERF_OK;
 }
@@ -117,27 +93,32 @@ static tperf_status check_curves(const tperf_system *system, tperf_error *error)
     TPERF_TRY(check_kernels(system, error));
     for (int i = 0; i < TPERF_LINK_CURVES; i++)
         if (system->network.fast.curves[i].large != 0)
-            TPERF_TRY(check_curve(&system->network.fast.curves[i], tperf_link_fields,
+            TPERF_TRY(check_curve(&system->network.fast.curves[i], tperf_link_numbers,
                                   "network.fast.efficiency.", links[i], error));
     if (system->network.fast.direct.one_shot != 0)
-        TPERF_TRY(check_curve(&system->network.fast.direct, tperf_direct_fields,
+        TPERF_TRY(check_curve(&system->network.fast.direct, tperf_direct_numbers,
                               "network.fast.efficiency.direct", "", error));
     if (system->network.slow.curve.efficiency != 0)
-        TPERF_TRY(check_curve(&system->network.slow.curve, tperf_slow_fields,
+        TPERF_TRY(check_curve(&system->network.slow.curve, tperf_slow_numbers,
                               "network.slow.efficiency", "", error));
     return TPERF_OK;
+}
+
+// A part of a peak, in (0, 1].
+static tperf_status check_part(double value, const char *name, tperf_error *error) {
+    if (value >= TPERF_MIN_PART && value <= 1) return TPERF_OK;
+    return tperf_error_set(error, TPERF_INVALID, "%s is %g, not from %g to 1", name, value,
+                           TPERF_MIN_PART);
 }
 
 tperf_status tperf_system_validate(const tperf_system *system, tperf_error *error) {
     TPERF_TRY(check_peaks(system->accelerator.tensor, "tensor", error));
     TPERF_TRY(check_peaks(system->accelerator.vector, "vector", error));
-    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
-        double value = *(const double *)((const char *)system + ranges[i].offset);
-        if (value == 0 && ranges[i].zero) continue;
-        if (!(value >= ranges[i].low && value <= ranges[i].high)) // also a NaN
-            return tperf_error_set(error, TPERF_INVALID, "%s is %g, not from %g to %g",
-                                   ranges[i].field, value, ranges[i].low, ranges[i].high);
-    }
+    TPERF_TRY(check_numbers(system, tperf_system_numbers, "", error));
+    TPERF_TRY(check_part(system->accelerator.compute_efficiency, "accelerator.compute_efficiency",
+                         error));
+    TPERF_TRY(check_part(system->network.fast.efficiency, "network.fast.efficiency", error));
+    TPERF_TRY(check_part(system->network.slow.efficiency, "network.slow.efficiency", error));
     TPERF_TRY(check_curves(system, error));
     int64_t domain = system->network.fast.domain;
     if (domain < 1 || domain > INT64_C(1) << 31)

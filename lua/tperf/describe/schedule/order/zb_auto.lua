@@ -1,5 +1,5 @@
---- The memory-limited zero-bubble scheduler of Qi et al. 2024 (arXiv 2401.10241), which src/schedule/zero_bubble.c plans.
--- ZB-H1 and ZB-H2 are its memory limits of P and 2P micro-batches.
+--- The memory-limited zero-bubble scheduler of Qi et al. 2024 (arXiv 2401.10241), planned in
+-- src/schedule/zero_bubble.c. ZB-H1 and ZB-H2 are its memory limits of P and 2P micro-batches.
 
 -- held: function(s), the micro-batches that the limit of a device allows where the caller gives none.
 local function definition(summary, held)
