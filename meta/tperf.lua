@@ -546,7 +546,7 @@
 ---@field logy? boolean|integer true (base 2 when all values are powers of two, else 10) or the base
 ---@field logz? boolean whether shades go by the logarithm
 ---@field marks? table[] points { x =, y =, label = } of interest
----@field missing? string what a place without a value means
+---@field missing? string what a cell without a value means
 ---@field rows table[] the data: a list of records
 ---@field subtitle? string above the plot
 ---@field title? string above the plot
@@ -566,7 +566,7 @@
 ---@field height? integer px
 ---@field logz? boolean whether shades go by the logarithm
 ---@field marks? table[] points { x =, y =, label = } of interest
----@field missing? string what a place without a value means
+---@field missing? string what a cell without a value means
 ---@field rows table[] the data: a list of records
 ---@field subtitle? string above the plot
 ---@field title? string above the plot
@@ -1596,10 +1596,11 @@ function tperf_system:calibration() end
 ---@field bubble_rate number (makespan - ideal_time) / ideal_time, or as the rules say
 ---@field longest_stage_time number the longest time from a device's first start to its last stop
 ---@field busy_time number[] by device
+---@field last_stop number[] by device: when its last pass ends
 ---@field peak_activations integer[] by device
 ---@field peak_memory number[] by device
 ---@field fullest number[] by device: the most held while a pass runs, with what lives for that pass alone
----@field fullest_at integer[] by device: that pass's place in its queue
+---@field fullest_at integer[] by device: that pass's position in its queue
 ---@field passing? table what lives while a pass runs: bytes by pass and stage
 ---@field kept? table[] of a model's, by device: what it holds at all times: weights … and total
 ---@field peak? table of a model's: the moment at which the fullest device is fullest, and what is alive then
@@ -1629,8 +1630,15 @@ function tperf_timeline:most(field) end
 ---@return table|nil
 function tperf_timeline:op() end
 
----Iterates over a device's queue: for position, op in timeline:queue(device) do … end, where op is
----{ type, stage, microbatch, start, stop, overlapped }; overlapped is "forward" or "backward" in a pair.
+---The pass at a position of a device's queue, or nil past its end: { type, stage, microbatch, start, stop,
+---overlapped }; overlapped is "forward" or "backward" in a pair.
+---@param device integer
+---@param position integer
+---@return table|nil
+function tperf_timeline:queued(device, position) end
+
+---Iterates over a device's queue: for position, op in timeline:queue(device) do … end, with op as timeline:queued
+---gives it.
 function tperf_timeline:queue() end
 
 ---The most that a device holds at a time: of a model's timeline all of a GPU's memory, else activations.
@@ -1899,7 +1907,7 @@ function tperf.plot.bars(options) end
 ---@return tperf.Plot
 function tperf.plot.configurations(options) end
 
----Filled contours of z over x and y, from rows that lie on a grid (of any spacing). A place without a value is
+---Filled contours of z over x and y, from rows that lie on a grid (of any spacing). A point without a value is
 ---left blank (missing says what that means). marks: points { x =, y =, label = } of interest. x2: a field that
 ---goes with x, for a second axis on top. levels: how many, or a list of values.
 ---@param options tperf.plot.contour.request

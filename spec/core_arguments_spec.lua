@@ -103,6 +103,7 @@ local function ask()
     times = { forward = 1, backward_input = 1, backward_weight = 1 } }
   s:text()
   tperf.schedule { schedule = "dualpipe", devices = 2, microbatches = 4 }
+  tperf.schedule { schedule = "zb_h1", devices = 2, microbatches = 4 }
   tperf.validate { file = "spec/data/fuzz/csv/bom_crlf.csv" }
   tperf.units.format(1e9, "bytes")
   core.yaml("a: [1]", "f")

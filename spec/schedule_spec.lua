@@ -375,6 +375,21 @@ describe("zero-bubble schedules", function()
     end
   end)
 
+  it("keep to limits that differ, where later devices have more room than those before them", function()
+    local held = 0
+    for P = 2, 6 do
+      for M = 2, 8 do
+        local limit = {}
+        for d = 1, P do limit[d] = d == 2 and 3 or 2 + d end
+        local t = tperf.schedule { schedule = "zb_auto", devices = P, microbatches = M, p2p = 0.1,
+          memory_limit = limit }
+        for d = 1, P do assert.is_true(t.peak_memory[d] <= limit[d]) end
+        held = held + 1
+      end
+    end
+    assert.equal(35, held)
+  end)
+
   it("reach the papers' bubbles and activations", function()
     -- arXiv 2401.10241: ZB-H1 (P-1)(F+D-W), ZB-H2 and ZB-V none once the start stagger is free; 2405.15362: V-Half
     -- P+2 and V-Min about a third of 2P chunks

@@ -52,6 +52,31 @@ describe("the Lua of a question", function()
     end)
   end)
 
+  it("does not grow with the passes of a schedule that the core plans", function()
+    for _, name in ipairs { "zb_auto", "zb_h1", "zbv", "v_half", "v_min" } do
+      local function plan() tperf.schedule { schedule = name, devices = 8, microbatches = 256 } end
+      costs(2500, plan) -- of 6,144 passes and more
+    end
+  end)
+
+  it("does not read every pass of a simulated step", function()
+    costs(20000, training { simulate = "zbv", pp = 8, dp = 16, global_batch = 16384 }) -- 24,576 passes
+  end)
+
+  it("is a few instructions a pass in an order of one's own", function()
+    tperf.schedule.define("own_order", function(s)
+      for d = 1, s.devices do
+        for m = 1, s.microbatches do
+          s:forward(d, d, m)
+          s:backward(d, d, m)
+        end
+      end
+    end)
+    costs(6 * 2 * 8 * 256 + 2500, function() -- a call each: the method, its four arguments, a share of the loops
+      tperf.schedule { schedule = "own_order", devices = 8, microbatches = 256 }
+    end)
+  end)
+
   it("does not lay out again what experts do not change", function()
     local batch = 1024 -- other micro-batches each time, so that no shape is known
     costs(4300000, function()

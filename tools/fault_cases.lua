@@ -59,6 +59,13 @@ add("tperf.schedule", function()
     times = { forward = 1, backward_input = 1, backward_weight = 1 } }
   return { s.makespan, s.bubble_rate }
 end, true)
+add("planned schedules", function()
+  local list = {}
+  for i, name in ipairs { "zb_auto", "v_half" } do
+    list[i] = tperf.schedule { schedule = name, devices = 3, microbatches = 4 }.makespan
+  end
+  return list
+end, true)
 add("a schedule of pairs", function()
   return tperf.schedule { schedule = "dualpipe", devices = 2, microbatches = 4 }.makespan
 end, true)

@@ -73,6 +73,23 @@ typedef struct tperf_schedule_costs {
     double p2p;                     // from the end of a stage's pass to its neighbour's start
 } tperf_schedule_costs;
 
+// Orders that are planned greedily, for an empty order. They read the costs of a forward, an input gradient and a weight
+// gradient, and p2p; limits are of what a device holds, in the unit of costs.memory. What does not fit is refused.
+
+// One stage per device, the best of eight variants (arXiv 2401.10241). `limits`: [devices].
+tperf_status tperf_order_zero_bubble(tperf_order *order, const tperf_schedule_costs *costs,
+                                     const double *limits, tperf_error *error);
+
+// Two stages per device in a V, alike in cost (the mean of all), the best of four variants, each refined by the bubbles
+// that it left (arXiv 2401.10241 and 2405.15362). Of `limits`, [devices], the tightest holds
+// for all; NULL: two forwards for each device.
+tperf_status tperf_order_zbv(tperf_order *order, const tperf_schedule_costs *costs,
+                             const double *limits, tperf_error *error);
+
+// Two stages per device in a V, at about a half or a third of 1F1B's memory (arXiv 2405.15362).
+typedef enum tperf_v_block { TPERF_V_HALF, TPERF_V_MIN } tperf_v_block;
+tperf_status tperf_order_v_block(tperf_order *order, tperf_v_block block, tperf_error *error);
+
 // Where modelling assumptions differ; lua/tperf/describe/schedule/rules.lua documents the named sets.
 typedef struct tperf_schedule_rules {
     bool latency_within_device;   // p2p also between two stages on one device

@@ -50,6 +50,7 @@ void tperf_bind_resource(lua_State *L);
 void tperf_bind_system(lua_State *L);
 void tperf_bind_codec(lua_State *L);
 void tperf_bind_seal_system(lua_State *L);
+void tperf_bind_curve_fields(lua_State *L);
 void tperf_bind_collective(lua_State *L);
 void tperf_bind_machine(lua_State *L);
 void tperf_bind_decode(lua_State *L);

@@ -118,6 +118,7 @@ static const struct {
     {"check_system", tperf_bind_system},
     {"codec", tperf_bind_codec},
     {"seal_system", tperf_bind_seal_system},
+        {"curve_fields", tperf_bind_curve_fields},
     {"collective", tperf_bind_collective},
     {"machine", tperf_bind_machine},
     {"decode", tperf_bind_decode},

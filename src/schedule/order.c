@@ -1,7 +1,7 @@
 // order.c: the queues of an order, filled one pass at a time. See tperf/schedule.h.
 #include <string.h>
 
-#include "tperf/schedule.h"
+#include "schedule/queue.h"
 
 enum {
     MAX_AXIS = 1 << 20,  // devices, stages
@@ -94,6 +94,7 @@ static tperf_status reserve(tperf_order *order, tperf_queue *queue, int32_t more
         return tperf_error_set(error, TPERF_INVALID, "a schedule has at most %d passes", MAX_OPS);
     if (queue->capacity - queue->count >= more) return TPERF_OK;
     int64_t capacity = (int64_t)queue->capacity + queue->capacity / 2 + 32;
+    if (capacity < (int64_t)queue->count + more) capacity = (int64_t)queue->count + more;
     tperf_order_op *ops = tperf_heap_grow(order->heap, queue->ops, (size_t)capacity, sizeof *ops);
     if (!ops)
         return tperf_error_set(error, TPERF_NO_MEMORY,
@@ -103,15 +104,12 @@ static tperf_status reserve(tperf_order *order, tperf_queue *queue, int32_t more
     return TPERF_OK;
 }
 
-static void append(tperf_order *order, tperf_queue *queue, tperf_pass_kind pass,
-                   tperf_pairing pairing, int64_t stage, int64_t microbatch) {
-    queue->ops[queue->count++] = (tperf_order_op){
-        .stage = (int32_t)stage,
-        .microbatch = (int32_t)microbatch,
-        .pass = (uint8_t)pass,
-        .pairing = (uint8_t)pairing,
-    };
-    order->count++;
+tperf_status tperf_order_reserve(tperf_order *order, int64_t each, tperf_error *error) {
+    if (order->count > MAX_OPS - order->devices * each)
+        return tperf_error_set(error, TPERF_INVALID, "a schedule has at most %d passes", MAX_OPS);
+    for (int32_t d = 0; d < order->devices; d++)
+        TPERF_TRY(reserve(order, &order->queues[d], (int32_t)each, error));
+    return TPERF_OK;
 }
 
 tperf_status tperf_order_add(tperf_order *order, tperf_pass_kind pass, int64_t device,
@@ -119,7 +117,7 @@ tperf_status tperf_order_add(tperf_order *order, tperf_pass_kind pass, int64_t d
     TPERF_TRY(check_op(order, pass, device, stage, microbatch, error));
     tperf_queue *queue = &order->queues[device];
     TPERF_TRY(reserve(order, queue, 1, error));
-    append(order, queue, pass, TPERF_ALONE, stage, microbatch);
+    tperf_order_append(order, queue, pass, TPERF_ALONE, stage, microbatch);
     return TPERF_OK;
 }
 
@@ -130,7 +128,9 @@ tperf_status tperf_order_add_pair(tperf_order *order, int64_t device, int64_t fo
     TPERF_TRY(check_op(order, TPERF_BACKWARD, device, backward_stage, backward_microbatch, error));
     tperf_queue *queue = &order->queues[device];
     TPERF_TRY(reserve(order, queue, 2, error));
-    append(order, queue, TPERF_FORWARD, TPERF_PAIR_FORWARD, forward_stage, forward_microbatch);
-    append(order, queue, TPERF_BACKWARD, TPERF_PAIR_BACKWARD, backward_stage, backward_microbatch);
+    tperf_order_append(order, queue, TPERF_FORWARD, TPERF_PAIR_FORWARD, forward_stage,
+                       forward_microbatch);
+    tperf_order_append(order, queue, TPERF_BACKWARD, TPERF_PAIR_BACKWARD, backward_stage,
+                       backward_microbatch);
     return TPERF_OK;
 }

@@ -28,31 +28,29 @@ local function curve(fields)
   return check.record_of(fields, { optional = true })
 end
 
-local reached = { min = 1e-6, max = 10 } -- clocks may boost beyond the figure, and losses come on top
-local part, elements = check.number { min = 0, max = 1 }, check.number { min = 0, max = 1e9 }
 local wait = quantity("s", { min = 0, max = 1e3 })
-local sustained = check.number { min = part_reached.min, max = 1 }
-local sustained_after = quantity("s", { min = 1e-12, max = 1e3 })
 
-local function gemm_curve()
-  return curve {
-    efficiency = check.number(reached), tile_loss = elements, depth = elements, quantisation = part,
-    sustained = sustained, sustained_after = sustained_after,
-  }
+-- The numbers of a curve, which the core's table of them describes.
+local function numbers(name)
+  local fields = {}
+  for _, f in ipairs(core.curve_fields[name]) do
+    local default = f.optional and 0 or nil
+    fields[f.name] = check.number { unit = f.unit, min = f.low, max = f.high, default = default }
+  end
+  return fields
 end
+
+local function gemm_curve() return curve(numbers "gemm") end
 
 local function attention_curve()
-  return curve {
-    head_dim = check.list(check.integer { min = 1, max = 1000000 }, { min = 1, max = 6 }),
-    efficiency = check.list(check.number(reached), { min = 1, max = 6 }),
-    setup = wait, keys = elements, longest = check.number { min = 0, max = 1e3 },
-    sustained = sustained, sustained_after = sustained_after, backward = check.number { min = 1e-6, max = 1e6 },
-  }
+  local fields = numbers "attention"
+  local reached = check.number { min = 1e-6, max = 10 } -- clocks may boost beyond the figure, and losses come on top
+  fields.head_dim = check.list(check.integer { min = 1, max = 1000000 }, { min = 1, max = 6 })
+  fields.efficiency = check.list(reached, { min = 1, max = 6 })
+  return curve(fields)
 end
 
-local function decode_curve()
-  return curve { efficiency = efficiency(), setup = wait, block = wait, ramp = wait }
-end
+local function decode_curve() return curve(numbers "decode") end
 
 local function by_dtype(make)
   local fields = {}
@@ -60,21 +58,18 @@ local function by_dtype(make)
   return check.record_of(fields, { optional = true })
 end
 
-local function link_curve()
-  return check.record_of {
-    latency = wait, hop = wait, small = efficiency(), extra = wait, large = efficiency(),
-    switch = quantity("bytes", { min = 0 }), growth = check.number { min = -4, max = 4, default = 0 },
-    in_network = check.number { min = 0, max = 1, default = 0 },
-    error = check.number { min = 0, max = 10, optional = true }, points = check.integer { min = 1, optional = true },
-  }
+-- Between GPUs, where constants stand in place of curves.
+local function required_curve(name)
+  local fields = numbers(name)
+  fields.error = check.number { min = 0, max = 10, optional = true }
+  fields.points = check.integer { min = 1, optional = true }
+  return fields
 end
 
+local function link_curve() return check.record_of(required_curve "link") end
+
 -- All-reduces of engines for serving.
-local function direct_curve()
-  return curve {
-    latency = wait, hop = wait, one_shot = efficiency(), extra = wait, two_shot = efficiency(),
-  }
-end
+local function direct_curve() return curve(numbers "direct") end
 
 -- A constant, or curves by kind of kernel or collective.
 local compute_curves = check.record_of {
@@ -85,10 +80,9 @@ local fast_curves = check.record_of {
   source = source, send = efficiency(), all_reduce = link_curve(), all_gather = link_curve(),
   reduce_scatter = link_curve(), all_to_all = link_curve(), direct = direct_curve(),
 }
-local slow_curve = check.record_of {
-  source = source, efficiency = efficiency(), latency = wait, doubling = wait, hop = wait, ramp = wait,
-  error = check.number { min = 0, max = 10, optional = true }, points = check.integer { min = 1, optional = true },
-}
+local slow = required_curve "slow"
+slow.source = source
+local slow_curve = check.record_of(slow)
 
 local function constant_or(curves, default)
   local constant = efficiency(default)

@@ -39,13 +39,13 @@ end
 
 -- The parts of the bars (one per y field, or per series) and the value of each for each name on the x axis.
 local function table_of(o, x, ys)
-  local names, parts, place = {}, {}, {}
-  local split = o.series and rows.column(WHAT, o.rows, o.series)
-  if split and #ys > 1 then check.fail("%s takes several y fields or a series, not both", WHAT) end
+  local names, parts, seen = {}, {}, {}
+  local series_of = o.series and rows.column(WHAT, o.rows, o.series)
+  if series_of and #ys > 1 then check.fail("%s takes several y fields or a series, not both", WHAT) end
   for r = 1, #o.rows do
     local name = rows.name(WHAT, x, o.rows, r)
-    if not place[name] then
-      place[name] = true
+    if not seen[name] then
+      seen[name] = true
       names[#names + 1] = name
     end
   end
@@ -66,7 +66,7 @@ local function table_of(o, x, ys)
     end
     parts[#parts + 1] = part
   end
-  for _, group in ipairs(rows.groups(WHAT, o.rows, split)) do
+  for _, group in ipairs(rows.groups(WHAT, o.rows, series_of)) do
     for _, column in ipairs(ys) do part_of(group.name or column.title, column, group.rows) end
   end
   return names, parts

@@ -94,7 +94,7 @@ local function second_axis(o, grid, x)
   return s
 end
 
---- Filled contours of z over x and y, from rows that lie on a grid (of any spacing). A place without a value is
+--- Filled contours of z over x and y, from rows that lie on a grid (of any spacing). A point without a value is
 --- left blank (missing says what that means). marks: points { x =, y =, label = } of interest. x2: a field that
 --- goes with x, for a second axis on top. levels: how many, or a list of values.
 ---@param options table
@@ -120,14 +120,14 @@ return function(options)
   plot.y = axis(grid.ys, o.logy, grid.y, o.ylabel, "y")
   plot.x2 = o.x2 and second_axis(o, grid, plot.x)
   local levels, shade = levels_of(o, grid), map.shade(o, grid)
-  local blocks, places = {}, {}
+  local blocks, positions = {}, {}
   for i = 0, #levels do
     local from, to = levels[i] or grid.lo, levels[i + 1] or grid.hi
     from, to = math.max(from, grid.lo), math.min(to, grid.hi)
     blocks[i + 1] = style.ramp((shade(math.max(from, grid.lo)) + shade(math.max(to, grid.lo))) / 2)
-    places[i] = i / (#levels + 1)
+    positions[i] = i / (#levels + 1)
   end
-  local bar = map.bar(grid, o, levels, places, blocks)
+  local bar = map.bar(grid, o, levels, positions, blocks)
   return map.figure("Filled contours", plot, o, { grid = grid, shade = shade, bar = bar }, function(c, box)
     local us, vs = {}, {}
     for i, value in ipairs(grid.xs) do us[i] = box.left + plot.x.at(value) * box.width end

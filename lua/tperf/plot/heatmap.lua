@@ -63,16 +63,16 @@ return function(options)
   local shade = map.shade(o, grid)
   local plot = figure.start(WHAT, o)
   plot.x, plot.y = axis(grid.xs, grid.x, o.xlabel), axis(grid.ys, grid.y, o.ylabel)
-  local blocks, values, places = {}, {}, {}
+  local blocks, values, positions = {}, {}, {}
   for i = 1, 32 do blocks[i] = style.ramp((i - 0.5) / 32) end
   local s = o.logz and scale.log(grid.lo, grid.hi, { unit = grid.z.unit })
     or scale.linear(grid.lo, grid.hi, { unit = grid.z.unit })
   for _, tick in ipairs(s.ticks) do
     if tick.value >= grid.lo and tick.value <= grid.hi then
-      values[#values + 1], places[#places + 1] = tick.value, grid.lo < grid.hi and shade(tick.value) or 0.5
+      values[#values + 1], positions[#positions + 1] = tick.value, grid.lo < grid.hi and shade(tick.value) or 0.5
     end
   end
-  local bar = map.bar(grid, o, values, places, blocks)
+  local bar = map.bar(grid, o, values, positions, blocks)
   return map.figure("Heat map", plot, o, { grid = grid, shade = shade, bar = bar }, function(c, box)
     cells(c, box, grid, shade, o)
   end)

@@ -92,12 +92,12 @@ return function(options)
     check.fail("%s: 'low' and 'high' go together, with one y field", WHAT)
   end
   local x = rows.column(WHAT, o.rows, o.x, o.xunit)
-  local split = o.series and rows.column(WHAT, o.rows, o.series)
+  local series_of = o.series and rows.column(WHAT, o.rows, o.series)
   local named, all, ys, names = is_named(o, x), {}, {}, {}
   for i, field in ipairs(fields) do ys[i] = rows.column(WHAT, o.rows, field, o.yunit) end
   rows.shorten(ys)
   for i in ipairs(fields) do
-    for _, group in ipairs(rows.groups(WHAT, o.rows, split)) do
+    for _, group in ipairs(rows.groups(WHAT, o.rows, series_of)) do
       local name = group.name
       if #fields > 1 then name = (name and name .. ", " or "") .. (ys[i].title or "y " .. i) end
       all[#all + 1] = { name = name, points = points_of(o, x, ys[i], { name = name, rows = group.rows }, named),

@@ -19,7 +19,7 @@ local BAR <const> = 16 -- px, the colour bar's width
 --  zlabel, zunit   of the value
 --  logz     whether shades go by the logarithm
 --  marks    points { x =, y =, label = } of interest
---  missing  what a place without a value means
+--  missing  what a cell without a value means
 function map.schema(own)
   own.rows, own.x, own.y, own.z = check.any {}, rows.field, rows.field, rows.field
   own.zunit, own.zlabel = check.string { optional = true }, check.string { optional = true }
@@ -33,7 +33,7 @@ function map.schema(own)
   return figure.schema(own)
 end
 
--- Whether the places along an axis are numbers; a name among numbers has no place.
+-- Whether the positions along an axis are numbers; a name among numbers has no position.
 local function has_numbers(what, column, o)
   local of_kind = {} -- kind -> the first row that has it
   for r = 1, #o.rows do
@@ -52,7 +52,7 @@ local function has_numbers(what, column, o)
   return number ~= nil
 end
 
--- A row's place along an axis.
+-- A row's position along an axis.
 local function place_of(what, column, o, r, log)
   if not column.numeric then return rows.name(what, column, o.rows, r) end
   local value = rows.number(what, column, o.rows, r, log)
@@ -60,7 +60,7 @@ local function place_of(what, column, o, r, log)
   return value
 end
 
--- The distinct places of a field in order, and the index of each.
+-- The distinct positions of a field in order, and the index of each.
 local function distinct(what, column, o, log)
   local list, index = {}, {}
   for r = 1, #o.rows do
@@ -75,7 +75,7 @@ local function distinct(what, column, o, log)
   return list, index
 end
 
---- The grid of values: z[i][j] at xs[i], ys[j]; a place given twice is a mistake, one not given a gap.
+--- The grid of values: z[i][j] at xs[i], ys[j]; a cell given twice is a mistake, one not given a gap.
 ---@param numeric boolean  whether both axes must be numbers
 function map.grid(what, o, numeric)
   local x, y = rows.column(what, o.rows, o.x, o.xunit), rows.column(what, o.rows, o.y, o.yunit)
@@ -143,12 +143,12 @@ local function draw_legend(c, box, plot, bar)
 end
 
 --- The colour bar's blocks and its labels, all in one unit.
-function map.bar(grid, o, values, places, blocks)
+function map.bar(grid, o, values, positions, blocks)
   local factor, unit = scale.unit(math.max(math.abs(grid.lo), math.abs(grid.hi)), grid.z.unit)
   local labels, width = {}, 0
   for i, value in ipairs(values) do
     local text = format.number(value / factor, nil, 4)
-    labels[i] = { text = text, at = places[i] }
+    labels[i] = { text = text, at = positions[i] }
     width = math.max(width, canvas.text_width(text))
   end
   local title = scale.title(o.zlabel or grid.z.title, unit)

@@ -61,9 +61,10 @@ return function(options)
   rows.check(WHAT, o.rows)
   guides.check(WHAT, o.guides, o.logx, o.logy)
   local x, y = rows.column(WHAT, o.rows, o.x, o.xunit), rows.column(WHAT, o.rows, o.y, o.yunit)
-  local split, label = o.series and rows.column(WHAT, o.rows, o.series), o.label and rows.column(WHAT, o.rows, o.label)
+  local series_of = o.series and rows.column(WHAT, o.rows, o.series)
+  local label = o.label and rows.column(WHAT, o.rows, o.label)
   local all, series, xs, ys = {}, {}, {}, {}
-  for i, group in ipairs(rows.groups(WHAT, o.rows, split)) do
+  for i, group in ipairs(rows.groups(WHAT, o.rows, series_of)) do
     local points = points_of(o, x, y, label, group)
     series[i] = { name = group.name, points = points, look = style.series(i), markers = true, radius = 3.6 }
     for _, point in ipairs(points) do

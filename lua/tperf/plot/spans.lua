@@ -109,8 +109,8 @@ return function(options)
   for _, name in ipairs { "start", "stop", "lane" } do
     columns[name] = rows.column(WHAT, o.rows, o[name], name ~= "lane" and o.xunit or nil)
   end
-  local split = o.series and rows.column(WHAT, o.rows, o.series)
-  for i, group in ipairs(rows.groups(WHAT, o.rows, split)) do
+  local series_of = o.series and rows.column(WHAT, o.rows, o.series)
+  for i, group in ipairs(rows.groups(WHAT, o.rows, series_of)) do
     all[i] = { name = group.name, points = points_of(columns, o.rows, group, extent), connect = true, markers = false,
       look = { color = style.series(i).color, dash = {}, marker = "square" } }
   end

@@ -70,7 +70,7 @@ function xy.scale(what, values, o)
   return s
 end
 
--- The series' lines as runs of places in the unit square; a gap ends a run.
+-- The series' lines as runs of positions in the unit square; a gap ends a run.
 local function runs_of(series, x, y)
   local runs, run = {}, nil
   for _, point in ipairs(series.points) do
@@ -108,7 +108,7 @@ local function names_at(points, from, named)
 end
 
 -- Where a name of width w may stand, from its point: right, left, above, below, the last two within the box.
-local function places(p, w, box)
+local function positions(p, w, box)
   local middle = math.max(box.left + 1, math.min(p.px - w / 2, box.left + box.width - w - 1)) - p.px
   return { { 8, 4 }, { -8 - w, 4 }, { middle, -8 }, { middle, 18 } }
 end
@@ -120,7 +120,7 @@ local function point_labels(c, box, points, taken)
   for i, p in ipairs(points) do
     local text = p.label and not named[p] and canvas.fit(names_at(points, i, named), 170)
     local w = text and canvas.text_width(text) or 0
-    for _, at in ipairs(text and places(p, w, box) or {}) do
+    for _, at in ipairs(text and positions(p, w, box) or {}) do
       local left, base = p.px + at[1], p.py + at[2]
       local area = { left, base - 10, left + w, base + 3 }
       if left > box.left and left + w < box.left + box.width and base - 10 > box.top
@@ -142,7 +142,7 @@ local function name_along(c, line, text)
   c:text(x, y, text, { anchor = "middle", rotate = math.deg(math.atan(dy, dx)), class = "tp-soft", color = style.soft })
 end
 
--- Turns places in the unit square into places in the box.
+-- Turns positions in the unit square into positions in the box.
 local function into_box(box, piece)
   for i = 1, #piece, 2 do
     piece[i], piece[i + 1] = box.left + piece[i] * box.width, box.top + (1 - piece[i + 1]) * box.height

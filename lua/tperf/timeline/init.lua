@@ -14,10 +14,11 @@ local units = require "tperf.base.units"
 ---@field bubble_rate number (makespan - ideal_time) / ideal_time, or as the rules say
 ---@field longest_stage_time number the longest time from a device's first start to its last stop
 ---@field busy_time number[] by device
+---@field last_stop number[] by device: when its last pass ends
 ---@field peak_activations integer[] by device
 ---@field peak_memory number[] by device
 ---@field fullest number[] by device: the most held while a pass runs, with what lives for that pass alone
----@field fullest_at integer[] by device: that pass's place in its queue
+---@field fullest_at integer[] by device: that pass's position in its queue
 ---@field passing? table what lives while a pass runs: bytes by pass and stage
 ---@field kept? table[] of a model's, by device: what it holds at all times: weights … and total
 ---@field peak? table of a model's: the moment at which the fullest device is fullest, and what is alive then
@@ -104,18 +105,28 @@ function timeline:op(arguments)
   return { device = device, start = start, stop = stop }
 end
 
---- Iterates over a device's queue: for position, op in timeline:queue(device) do … end, where op is
--- { type, stage, microbatch, start, stop, overlapped }; overlapped is "forward" or "backward" in a pair.
+--- The pass at a position of a device's queue, or nil past its end: { type, stage, microbatch, start, stop,
+-- overlapped }; overlapped is "forward" or "backward" in a pair.
+---@param device integer
+---@param position integer
+---@return table|nil
+function timeline:queued(device, position)
+  local pass, stage, microbatch, start, stop, pairing = self.at(device, position)
+  if not pass then return nil end
+  return {
+    type = timeline.PASSES[pass + 1], stage = stage, microbatch = microbatch, start = start, stop = stop,
+    overlapped = pairing == 1 and "forward" or pairing == 2 and "backward" or nil,
+  }
+end
+
+--- Iterates over a device's queue: for position, op in timeline:queue(device) do … end, with op as timeline:queued
+-- gives it.
 function timeline:queue(device)
-  local at, position = self.at, 0
+  local position = 0
   return function()
     position = position + 1
-    local pass, stage, microbatch, start, stop, pairing = at(device, position)
-    if not pass then return nil end
-    return position, {
-      type = timeline.PASSES[pass + 1], stage = stage, microbatch = microbatch, start = start, stop = stop,
-      overlapped = pairing == 1 and "forward" or pairing == 2 and "backward" or nil,
-    }
+    local op = self:queued(device, position)
+    if op then return position, op end
   end
 end
 

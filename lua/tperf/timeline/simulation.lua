@@ -58,6 +58,14 @@ local function prepare(s, definition)
   return functions
 end
 
+-- Fills the queues by the definition's own function, or by one of the core's planners.
+local function fill(s, definition, functions)
+  if definition.order then return definition.order(s) end
+  local limits = s.memory_limit or definition.limits and definition.limits(s)
+  local done, message = functions.plan(s.times, s.memory, s.p2p, definition.planner, limits)
+  if not done then check.fail("tperf.schedule: %s", message) end
+end
+
 -- A schedule that needs more than the caller allowed is none.
 local function check_memory(s, summary)
   if not s.memory_limit or s.rules.unchecked_memory then return end
@@ -76,7 +84,7 @@ function simulation.run(arguments)
   local s = check.record("tperf.schedule", arguments, SCHEMA)
   local definition = schedules.get(s.schedule)
   local functions = prepare(s, definition)
-  definition.order(s)
+  fill(s, definition, functions)
   local summary, message = functions.simulate(s.times, s.memory, s.p2p, s.rules, s.passing)
   if not summary then
     local remedy = definition.remedy and message:find "^deadlock" and "; " .. definition.remedy(s) or ""

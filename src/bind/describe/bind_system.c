@@ -1,9 +1,12 @@
 // bind_system.c: a system's Lua table (lua/tperf/describe/system.lua) to the core's struct.
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "bind/bind.h"
+#include "bind/fields.h"
+#include "machine/numbers.h"
 
 // The number at field `name` of the table on the top of the stack; `missing` when there is none.
 static double number_field(lua_State *L, const char *name, double missing) {
@@ -29,76 +32,21 @@ static void read_peaks(lua_State *L, const char *name, double peaks[TPERF_DTYPE_
     lua_pop(L, 1);
 }
 
-// A curve's numbers, by field name. The table on the top of the stack has them.
-typedef struct number_slot {
-    const char *name;
-    size_t offset;
-} number_slot;
+// The number at a path like "hbm.bandwidth" below the table on the top of the stack; 0 when there is none.
+static double number_at(lua_State *L, const char *path) {
+    char part[32];
+    const char *dot = strchr(path, '.');
+    if (!dot) return number_field(L, path, 0);
+    snprintf(part, sizeof part, "%.*s", (int)(dot - path), path);
+    double value = lua_getfield(L, -1, part) == LUA_TTABLE ? number_at(L, dot + 1) : 0;
+    lua_pop(L, 1);
+    return value;
+}
 
-#define SLOT(type, name, member)                                                                   \
-    { name, offsetof(type, member) }
-
-static const number_slot gemm_slots[] = {
-    SLOT(tperf_gemm_curve, "efficiency", efficiency),
-    SLOT(tperf_gemm_curve, "tile_loss", tile_loss),
-    SLOT(tperf_gemm_curve, "depth", depth),
-    SLOT(tperf_gemm_curve, "quantisation", quantisation),
-    SLOT(tperf_gemm_curve, "sustained", sustained),
-    SLOT(tperf_gemm_curve, "sustained_after", sustained_after_s),
-    {NULL, 0},
-};
-
-static const number_slot attention_slots[] = {
-    SLOT(tperf_attention_curve, "setup", setup_s),
-    SLOT(tperf_attention_curve, "keys", keys),
-    SLOT(tperf_attention_curve, "longest", longest),
-    SLOT(tperf_attention_curve, "sustained", sustained),
-    SLOT(tperf_attention_curve, "sustained_after", sustained_after_s),
-    SLOT(tperf_attention_curve, "backward", backward),
-    {NULL, 0},
-};
-
-static const number_slot decode_slots[] = {
-    SLOT(tperf_decode_curve, "efficiency", efficiency),
-    SLOT(tperf_decode_curve, "setup", setup_s),
-    SLOT(tperf_decode_curve, "block", block_s),
-    SLOT(tperf_decode_curve, "ramp", ramp_s),
-    {NULL, 0},
-};
-
-static const number_slot stream_slots[] = {
-    SLOT(tperf_stream_curve, "efficiency", efficiency),
-    SLOT(tperf_stream_curve, "setup", setup_s),
-    {NULL, 0},
-};
-
-static const number_slot link_slots[] = {
-    SLOT(tperf_link_curve, "latency", latency_s),
-    SLOT(tperf_link_curve, "hop", hop_s),
-    SLOT(tperf_link_curve, "small", small),
-    SLOT(tperf_link_curve, "extra", extra_s),
-    SLOT(tperf_link_curve, "large", large),
-    SLOT(tperf_link_curve, "switch", switch_bytes),
-    SLOT(tperf_link_curve, "growth", growth),
-    SLOT(tperf_link_curve, "in_network", in_network),
-    {NULL, 0},
-};
-
-static const number_slot direct_slots[] = {
-    SLOT(tperf_direct_curve, "latency", latency_s), SLOT(tperf_direct_curve, "hop", hop_s),
-    SLOT(tperf_direct_curve, "one_shot", one_shot), SLOT(tperf_direct_curve, "extra", extra_s),
-    SLOT(tperf_direct_curve, "two_shot", two_shot), {NULL, 0},
-};
-
-static const number_slot slow_slots[] = {
-    SLOT(tperf_slow_curve, "efficiency", efficiency), SLOT(tperf_slow_curve, "latency", latency_s),
-    SLOT(tperf_slow_curve, "doubling", doubling_s),   SLOT(tperf_slow_curve, "hop", hop_s),
-    SLOT(tperf_slow_curve, "ramp", ramp_s),           {NULL, 0},
-};
-
-static void read_numbers(lua_State *L, const number_slot *slots, void *curve) {
-    for (; slots->name; slots++)
-        *(double *)((char *)curve + slots->offset) = number_field(L, slots->name, 0);
+// The numbers of a system or a curve, which the table on the top of the stack has.
+static void read_numbers(lua_State *L, const tperf_system_number *numbers, void *record) {
+    for (; numbers->name; numbers++)
+        *(double *)((char *)record + numbers->offset) = number_at(L, numbers->name);
 }
 
 // The list of numbers at field `name`; how many there are.
@@ -135,16 +83,16 @@ static bool enter_curve(lua_State *L, const char *kind, int dtype) {
 static void read_kernels(lua_State *L, tperf_system *out) {
     for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
         if (enter_curve(L, "gemm", i)) {
-            read_numbers(L, gemm_slots, &out->accelerator.gemm[i]);
+            read_numbers(L, tperf_gemm_numbers, &out->accelerator.gemm[i]);
             lua_pop(L, 2);
         }
         if (enter_curve(L, "decode", i)) {
-            read_numbers(L, decode_slots, &out->accelerator.decode[i]);
+            read_numbers(L, tperf_decode_numbers, &out->accelerator.decode[i]);
             lua_pop(L, 2);
         }
         if (!enter_curve(L, "attention", i)) continue;
         tperf_attention_curve *curve = &out->accelerator.attention[i];
-        read_numbers(L, attention_slots, curve);
+        read_numbers(L, tperf_attention_numbers, curve);
         curve->n_sizes = read_list(L, "head_dim", curve->head_size, TPERF_HEAD_SIZES_MAX);
         read_list(L, "efficiency", curve->efficiency, TPERF_HEAD_SIZES_MAX);
         lua_pop(L, 2);
@@ -152,7 +100,6 @@ static void read_kernels(lua_State *L, tperf_system *out) {
 }
 
 static void read_compute_efficiency(lua_State *L, tperf_system *out) {
-    out->accelerator.units = number_field(L, "units", 0);
     if (!enter(L, "compute_efficiency")) {
         out->accelerator.compute_efficiency = number_field(L, "compute_efficiency", 0);
         return;
@@ -171,11 +118,11 @@ static void read_fast_efficiency(lua_State *L, tperf_system *out) {
     out->network.fast.efficiency = number_field(L, "send", 0);
     for (int i = 0; i < TPERF_LINK_CURVES; i++) {
         if (!enter(L, names[i])) continue;
-        read_numbers(L, link_slots, &out->network.fast.curves[i]);
+        read_numbers(L, tperf_link_numbers, &out->network.fast.curves[i]);
         lua_pop(L, 1);
     }
     if (enter(L, "direct")) {
-        read_numbers(L, direct_slots, &out->network.fast.direct);
+        read_numbers(L, tperf_direct_numbers, &out->network.fast.direct);
         lua_pop(L, 1);
     }
     lua_pop(L, 1);
@@ -186,7 +133,7 @@ static void read_slow_efficiency(lua_State *L, tperf_system *out) {
         out->network.slow.efficiency = number_field(L, "efficiency", 0);
         return;
     }
-    read_numbers(L, slow_slots, &out->network.slow.curve);
+    read_numbers(L, tperf_slow_numbers, &out->network.slow.curve);
     out->network.slow.efficiency = out->network.slow.curve.efficiency;
     lua_pop(L, 1);
 }
@@ -199,36 +146,18 @@ static void read_accelerator(lua_State *L, tperf_system *out) {
     if (out->accelerator.tensor[TPERF_FP32] == 0)
         out->accelerator.tensor[TPERF_FP32] = out->accelerator.vector[TPERF_FP32];
     read_compute_efficiency(L, out);
-    out->accelerator.launch_s = number_field(L, "launch", 0);
-    out->accelerator.power_W = number_field(L, "power", 0);
     push_part(L, "hbm");
-    out->accelerator.hbm.bandwidth = number_field(L, "bandwidth", 0);
-    out->accelerator.hbm.capacity = number_field(L, "capacity", 0);
-    out->accelerator.hbm.efficiency = number_field(L, "efficiency", 0);
     if (enter(L, "stream")) {
-        read_numbers(L, stream_slots, &out->accelerator.hbm.stream);
+        read_numbers(L, tperf_stream_numbers, &out->accelerator.hbm.stream);
         lua_pop(L, 1);
     }
-    lua_pop(L, 1);
-    if (enter(L, "routing")) {
-        out->accelerator.routing.setup_s = number_field(L, "setup", 0);
-        out->accelerator.routing.pair_s = number_field(L, "pair", 0);
-        lua_pop(L, 1);
-    }
-    if (enter(L, "cache")) {
-        out->accelerator.cache.bandwidth = number_field(L, "bandwidth", 0);
-        out->accelerator.cache.capacity = number_field(L, "capacity", 0);
-        lua_pop(L, 1);
-    }
-    lua_pop(L, 1);
+    lua_pop(L, 2);
 }
 
 static void read_network(lua_State *L, tperf_system *out) {
     push_part(L, "network");
     push_part(L, "fast");
-    out->network.fast.bandwidth = number_field(L, "bandwidth", 0);
     read_fast_efficiency(L, out);
-    out->network.fast.latency_s = number_field(L, "latency", 0);
     lua_getfield(L, -1, "domain");
     int whole;
     out->network.fast.domain = lua_tointegerx(L, -1, &whole);
@@ -238,10 +167,7 @@ static void read_network(lua_State *L, tperf_system *out) {
     out->network.fast.mesh = lua_toboolean(L, -1);
     lua_pop(L, 2);
     push_part(L, "slow");
-    out->network.slow.bandwidth = number_field(L, "bandwidth", 0);
     read_slow_efficiency(L, out);
-    out->network.slow.latency_s = number_field(L, "latency", 0);
-    out->network.slow.nics_per_gpu = number_field(L, "nics_per_gpu", 0);
     lua_pop(L, 2);
 }
 
@@ -272,10 +198,11 @@ static bool read_sealed(lua_State *L, int index, tperf_system *out) {
 
 void tperf_bind_check_system(lua_State *L, int index, tperf_system *out) {
     luaL_checktype(L, index, LUA_TTABLE);
-    luaL_checkstack(L, 12, NULL);
+    luaL_checkstack(L, 16, NULL);
     if (read_sealed(L, index, out)) return;
     memset(out, 0, sizeof *out);
     lua_pushvalue(L, index);
+    read_numbers(L, tperf_system_numbers, out);
     read_accelerator(L, out);
     read_network(L, out);
     read_host(L, out);
@@ -309,4 +236,34 @@ void tperf_bind_seal_system(lua_State *L) {
 
 void tperf_bind_system(lua_State *L) {
     lua_pushcfunction(L, check_system);
+}
+
+// curve_fields: curve -> list of { name, unit, low, high, optional }, which the schema of systems is made of.
+void tperf_bind_curve_fields(lua_State *L) {
+    static const struct {
+        const char *name;
+        const tperf_system_number *fields;
+    } curves[] = {
+        {"gemm", tperf_gemm_numbers},     {"attention", tperf_attention_numbers},
+        {"decode", tperf_decode_numbers}, {"stream", tperf_stream_numbers},
+        {"link", tperf_link_numbers},     {"direct", tperf_direct_numbers},
+        {"slow", tperf_slow_numbers},
+    };
+    lua_newtable(L);
+    for (size_t i = 0; i < sizeof curves / sizeof *curves; i++) {
+        lua_newtable(L);
+        for (const tperf_system_number *f = curves[i].fields; f->name; f++) {
+            lua_createtable(L, 0, 5);
+            lua_pushstring(L, f->name);
+            lua_setfield(L, -2, "name");
+            lua_pushstring(L, f->unit);
+            lua_setfield(L, -2, "unit");
+            tperf_fields_set(L, "low", f->low);
+            tperf_fields_set(L, "high", f->high);
+            lua_pushboolean(L, f->optional);
+            lua_setfield(L, -2, "optional");
+            lua_rawseti(L, -2, f - curves[i].fields + 1);
+        }
+        lua_setfield(L, -2, curves[i].name);
+    }
 }

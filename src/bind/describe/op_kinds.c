@@ -3,43 +3,41 @@
 
 #include <stddef.h>
 
-#define INTEGER(field, member)                                                                     \
-    { field, TPERF_FIELD_INTEGER, offsetof(tperf_op_arguments, member), true }
-#define OPTIONAL(field, kind, member)                                                              \
-    { field, TPERF_FIELD_##kind, offsetof(tperf_op_arguments, member), false }
-#define NUMBER(field, member)                                                                      \
-    { field, TPERF_FIELD_NUMBER, offsetof(tperf_op_arguments, member), true }
-#define COMMON OPTIONAL("name", TEXT, name), OPTIONAL("dtype", TEXT, dtype)
+#define KIND(member)                                                                               \
+    _Generic(((tperf_op_arguments *)NULL)->member, int64_t: TPERF_FIELD_INTEGER,                         \
+             double: TPERF_FIELD_NUMBER, bool: TPERF_FIELD_FLAG, const char *: TPERF_FIELD_TEXT)
+#define OPTIONAL(name, member)                                                                     \
+    { name, KIND(member), offsetof(tperf_op_arguments, member), false }
+#define REQUIRED(name, member)                                                                     \
+    { name, KIND(member), offsetof(tperf_op_arguments, member), true }
+#define COMMON OPTIONAL("name", name), OPTIONAL("dtype", dtype)
 
 #define LINEAR                                                                                     \
-    COMMON, INTEGER("tokens", linear.tokens), INTEGER("n_in", linear.n_in),                        \
-        INTEGER("n_out", linear.n_out), OPTIONAL("shard", INTEGER, linear.shard),                  \
-        OPTIONAL("bias", FLAG, linear.bias), OPTIONAL("overlap", FLAG, linear.overlap),            \
-        OPTIONAL("chunks", INTEGER, linear.chunks), OPTIONAL("pipelined", FLAG, linear.pipelined), \
-        OPTIONAL("input_kept_elsewhere", FLAG, linear.input_kept_elsewhere),                       \
-        OPTIONAL("weight_dtype", TEXT, weight_dtype),                                              \
-        OPTIONAL("matrix_dtype", TEXT, matrix_dtype),                                              \
-        OPTIONAL("gather", TEXT, linear.gather_axis),                                              \
-        OPTIONAL("reduce_scatter", TEXT, linear.reduce_axis),                                      \
-        OPTIONAL("all_reduce", TEXT, linear.sum_axis),                                             \
-        OPTIONAL("input_grad", TEXT, linear.grad_axis),                                            \
-        OPTIONAL("input_grad_all_reduce", TEXT, linear.grad_sum_axis),                             \
-        OPTIONAL("output_grad", TEXT, linear.output_grad_axis),                                    \
-        OPTIONAL("output_shard", INTEGER, linear.scattered),                                       \
-        OPTIONAL("parameter_grad", TEXT, linear.parameter_axis)
+    COMMON, REQUIRED("tokens", linear.tokens), REQUIRED("n_in", linear.n_in),                      \
+        REQUIRED("n_out", linear.n_out), OPTIONAL("shard", linear.shard),                          \
+        OPTIONAL("bias", linear.bias), OPTIONAL("overlap", linear.overlap),                        \
+        OPTIONAL("chunks", linear.chunks), OPTIONAL("pipelined", linear.pipelined),                \
+        OPTIONAL("input_kept_elsewhere", linear.input_kept_elsewhere),                             \
+        OPTIONAL("weight_dtype", weight_dtype), OPTIONAL("matrix_dtype", matrix_dtype),            \
+        OPTIONAL("gather", linear.gather_axis), OPTIONAL("reduce_scatter", linear.reduce_axis),    \
+        OPTIONAL("all_reduce", linear.sum_axis), OPTIONAL("input_grad", linear.grad_axis),         \
+        OPTIONAL("input_grad_all_reduce", linear.grad_sum_axis),                                   \
+        OPTIONAL("output_grad", linear.output_grad_axis),                                          \
+        OPTIONAL("output_shard", linear.scattered),                                                \
+        OPTIONAL("parameter_grad", linear.parameter_axis)
 
 static const tperf_field linear_fields[] = {
     LINEAR,
-    OPTIONAL("bias_grad", TEXT, linear.bias_axis),
-    OPTIONAL("tied", FLAG, linear.tied),
-    OPTIONAL("weights_elsewhere", FLAG, linear.weights_elsewhere),
+    OPTIONAL("bias_grad", linear.bias_axis),
+    OPTIONAL("tied", linear.tied),
+    OPTIONAL("weights_elsewhere", linear.weights_elsewhere),
     {0},
 };
 static const tperf_field grouped_linear_fields[] = {
     LINEAR,
-    OPTIONAL("bias_grad", TEXT, linear.bias_axis),
-    INTEGER("experts", linear.experts),
-    OPTIONAL("active", NUMBER, linear.active),
+    OPTIONAL("bias_grad", linear.bias_axis),
+    REQUIRED("experts", linear.experts),
+    OPTIONAL("active", linear.active),
     {0},
 };
 static tperf_status count_linear(tperf_op *op, const tperf_op_arguments *a, tperf_error *error) {
@@ -50,17 +48,17 @@ static tperf_status count_linear(tperf_op *op, const tperf_op_arguments *a, tper
 
 static const tperf_field summa_fields[] = {
     COMMON,
-    INTEGER("tokens", summa.tokens),
-    INTEGER("n_in", summa.n_in),
-    INTEGER("n_out", summa.n_out),
-    INTEGER("n_in_columns", summa.n_in_columns),
-    INTEGER("n_in_rows", summa.n_in_rows),
-    OPTIONAL("bias", FLAG, summa.bias),
-    OPTIONAL("bias_grad", TEXT, summa.bias_axis),
-    OPTIONAL("input_kept_elsewhere", FLAG, summa.input_kept_elsewhere),
-    OPTIONAL("tied", FLAG, summa.tied),
-    OPTIONAL("columns", TEXT, summa.columns_axis),
-    OPTIONAL("rows", TEXT, summa.rows_axis),
+    REQUIRED("tokens", summa.tokens),
+    REQUIRED("n_in", summa.n_in),
+    REQUIRED("n_out", summa.n_out),
+    REQUIRED("n_in_columns", summa.n_in_columns),
+    REQUIRED("n_in_rows", summa.n_in_rows),
+    OPTIONAL("bias", summa.bias),
+    OPTIONAL("bias_grad", summa.bias_axis),
+    OPTIONAL("input_kept_elsewhere", summa.input_kept_elsewhere),
+    OPTIONAL("tied", summa.tied),
+    OPTIONAL("columns", summa.columns_axis),
+    OPTIONAL("rows", summa.rows_axis),
     {0},
 };
 static tperf_status count_summa(tperf_op *op, const tperf_op_arguments *a, tperf_error *error) {
@@ -69,15 +67,15 @@ static tperf_status count_summa(tperf_op *op, const tperf_op_arguments *a, tperf
 
 static const tperf_field summa_attention_fields[] = {
     COMMON,
-    INTEGER("batch", summa_attention.batch),
-    INTEGER("heads", summa_attention.heads),
-    INTEGER("queries", summa_attention.queries),
-    INTEGER("queries_rows", summa_attention.queries_rows),
-    INTEGER("queries_columns", summa_attention.queries_columns),
-    INTEGER("head_dim_columns", summa_attention.head_dim_columns),
-    OPTIONAL("keep_scores", FLAG, summa_attention.keep_scores),
-    OPTIONAL("columns", TEXT, summa_attention.columns_axis),
-    OPTIONAL("rows", TEXT, summa_attention.rows_axis),
+    REQUIRED("batch", summa_attention.batch),
+    REQUIRED("heads", summa_attention.heads),
+    REQUIRED("queries", summa_attention.queries),
+    REQUIRED("queries_rows", summa_attention.queries_rows),
+    REQUIRED("queries_columns", summa_attention.queries_columns),
+    REQUIRED("head_dim_columns", summa_attention.head_dim_columns),
+    OPTIONAL("keep_scores", summa_attention.keep_scores),
+    OPTIONAL("columns", summa_attention.columns_axis),
+    OPTIONAL("rows", summa_attention.rows_axis),
     {0},
 };
 static tperf_status count_summa_scores(tperf_op *op, const tperf_op_arguments *a,
@@ -91,19 +89,19 @@ static tperf_status count_summa_attend(tperf_op *op, const tperf_op_arguments *a
 
 static const tperf_field elementwise_fields[] = {
     COMMON,
-    NUMBER("elements", elementwise.elements),
-    OPTIONAL("parameters", INTEGER, elementwise.parameters),
-    NUMBER("forward_flops", elementwise.forward_flops),
-    NUMBER("backward_flops", elementwise.backward_flops),
-    NUMBER("forward_bytes", elementwise.forward_bytes),
-    NUMBER("backward_bytes", elementwise.backward_bytes),
-    OPTIONAL("saved_bytes", NUMBER, elementwise.saved_bytes),
-    OPTIONAL("input_bytes", NUMBER, elementwise.input_bytes),
-    OPTIONAL("repeated_bytes", NUMBER, elementwise.repeated_bytes),
-    OPTIONAL("recomputed", FLAG, elementwise.recomputed),
-    OPTIONAL("fused", FLAG, elementwise.fused),
-    OPTIONAL("eager", FLAG, elementwise.eager),
-    OPTIONAL("parameter_grad", TEXT, elementwise.grad_axis),
+    REQUIRED("elements", elementwise.elements),
+    OPTIONAL("parameters", elementwise.parameters),
+    REQUIRED("forward_flops", elementwise.forward_flops),
+    REQUIRED("backward_flops", elementwise.backward_flops),
+    REQUIRED("forward_bytes", elementwise.forward_bytes),
+    REQUIRED("backward_bytes", elementwise.backward_bytes),
+    OPTIONAL("saved_bytes", elementwise.saved_bytes),
+    OPTIONAL("input_bytes", elementwise.input_bytes),
+    OPTIONAL("repeated_bytes", elementwise.repeated_bytes),
+    OPTIONAL("recomputed", elementwise.recomputed),
+    OPTIONAL("fused", elementwise.fused),
+    OPTIONAL("eager", elementwise.eager),
+    OPTIONAL("parameter_grad", elementwise.grad_axis),
     {0},
 };
 static tperf_status count_elementwise(tperf_op *op, const tperf_op_arguments *a,
@@ -113,11 +111,11 @@ static tperf_status count_elementwise(tperf_op *op, const tperf_op_arguments *a,
 
 static const tperf_field softmax_fields[] = {
     COMMON,
-    NUMBER("rows", softmax.rows),
-    INTEGER("width", softmax.width),
-    OPTIONAL("keep_output", FLAG, softmax.keep_output),
-    OPTIONAL("recomputed", FLAG, softmax.recomputed),
-    OPTIONAL("row_sum", TEXT, softmax.sum_axis),
+    REQUIRED("rows", softmax.rows),
+    REQUIRED("width", softmax.width),
+    OPTIONAL("keep_output", softmax.keep_output),
+    OPTIONAL("recomputed", softmax.recomputed),
+    OPTIONAL("row_sum", softmax.sum_axis),
     {0},
 };
 static tperf_status count_softmax(tperf_op *op, const tperf_op_arguments *a, tperf_error *error) {
@@ -126,16 +124,16 @@ static tperf_status count_softmax(tperf_op *op, const tperf_op_arguments *a, tpe
 
 static const tperf_field norm_fields[] = {
     COMMON,
-    INTEGER("tokens", norm.tokens),
-    INTEGER("width", norm.width),
-    OPTIONAL("gather", TEXT, norm.gather_axis),
-    OPTIONAL("gathered_tokens", INTEGER, norm.gathered_tokens),
-    OPTIONAL("parameters", INTEGER, norm.parameters),
-    OPTIONAL("root_mean_square", FLAG, norm.root_mean_square),
-    OPTIONAL("input_kept_elsewhere", FLAG, norm.input_kept_elsewhere),
-    OPTIONAL("statistics", TEXT, norm.statistics_axis),
-    OPTIONAL("grad_statistics", NUMBER, norm.grad_statistics),
-    OPTIONAL("parameter_grad", TEXT, norm.grad_axis),
+    REQUIRED("tokens", norm.tokens),
+    REQUIRED("width", norm.width),
+    OPTIONAL("gather", norm.gather_axis),
+    OPTIONAL("gathered_tokens", norm.gathered_tokens),
+    OPTIONAL("parameters", norm.parameters),
+    OPTIONAL("root_mean_square", norm.root_mean_square),
+    OPTIONAL("input_kept_elsewhere", norm.input_kept_elsewhere),
+    OPTIONAL("statistics", norm.statistics_axis),
+    OPTIONAL("grad_statistics", norm.grad_statistics),
+    OPTIONAL("parameter_grad", norm.grad_axis),
     {0},
 };
 static tperf_status count_norm(tperf_op *op, const tperf_op_arguments *a, tperf_error *error) {
@@ -144,17 +142,17 @@ static tperf_status count_norm(tperf_op *op, const tperf_op_arguments *a, tperf_
 
 static const tperf_field attention_fields[] = {
     COMMON,
-    INTEGER("batch", attention.batch),
-    INTEGER("heads", attention.heads),
-    INTEGER("queries", attention.queries),
-    INTEGER("keys", attention.keys),
-    INTEGER("head_dim", attention.head_dim),
-    OPTIONAL("kv_heads", INTEGER, attention.kv_heads),
-    OPTIONAL("keep_scores", FLAG, attention.keep_scores),
-    OPTIONAL("recomputed", FLAG, attention.recomputed),
-    OPTIONAL("gather", TEXT, attention.gather_axis),
-    OPTIONAL("grad_reads_gathered", FLAG, attention.grad_reads_gathered),
-    OPTIONAL("matrix_dtype", TEXT, matrix_dtype),
+    REQUIRED("batch", attention.batch),
+    REQUIRED("heads", attention.heads),
+    REQUIRED("queries", attention.queries),
+    REQUIRED("keys", attention.keys),
+    REQUIRED("head_dim", attention.head_dim),
+    OPTIONAL("kv_heads", attention.kv_heads),
+    OPTIONAL("keep_scores", attention.keep_scores),
+    OPTIONAL("recomputed", attention.recomputed),
+    OPTIONAL("gather", attention.gather_axis),
+    OPTIONAL("grad_reads_gathered", attention.grad_reads_gathered),
+    OPTIONAL("matrix_dtype", matrix_dtype),
     {0},
 };
 static tperf_status count_scores(tperf_op *op, const tperf_op_arguments *a, tperf_error *error) {
@@ -170,23 +168,23 @@ static tperf_status count_flash_attention(tperf_op *op, const tperf_op_arguments
 
 static const tperf_field fused_fields[] = {
     COMMON,
-    INTEGER("batch", fused.batch),
-    INTEGER("heads", fused.heads),
-    INTEGER("head_dim", fused.head_dim),
-    INTEGER("queries", fused.queries),
-    INTEGER("keys", fused.keys),
-    OPTIONAL("kv_heads", INTEGER, fused.kv_heads),
-    OPTIONAL("value_dim", INTEGER, fused.value_dim),
-    OPTIONAL("causal", FLAG, fused.causal),
-    OPTIONAL("window", INTEGER, fused.window),
-    OPTIONAL("seen", NUMBER, fused.seen),
-    OPTIONAL("shards", INTEGER, fused.shards),
-    OPTIONAL("dropout", FLAG, fused.dropout),
-    OPTIONAL("sinks", FLAG, fused.sinks),
-    OPTIONAL("values_in_keys", FLAG, fused.values_in_keys),
-    OPTIONAL("kv_dtype", TEXT, kv_dtype),
-    OPTIONAL("gather", TEXT, fused.gather_axis),
-    OPTIONAL("ring", FLAG, fused.ring),
+    REQUIRED("batch", fused.batch),
+    REQUIRED("heads", fused.heads),
+    REQUIRED("head_dim", fused.head_dim),
+    REQUIRED("queries", fused.queries),
+    REQUIRED("keys", fused.keys),
+    OPTIONAL("kv_heads", fused.kv_heads),
+    OPTIONAL("value_dim", fused.value_dim),
+    OPTIONAL("causal", fused.causal),
+    OPTIONAL("window", fused.window),
+    OPTIONAL("seen", fused.seen),
+    OPTIONAL("shards", fused.shards),
+    OPTIONAL("dropout", fused.dropout),
+    OPTIONAL("sinks", fused.sinks),
+    OPTIONAL("values_in_keys", fused.values_in_keys),
+    OPTIONAL("kv_dtype", kv_dtype),
+    OPTIONAL("gather", fused.gather_axis),
+    OPTIONAL("ring", fused.ring),
     {0},
 };
 static tperf_status count_fused(tperf_op *op, const tperf_op_arguments *a, tperf_error *error) {
@@ -197,13 +195,13 @@ static tperf_status count_fused(tperf_op *op, const tperf_op_arguments *a, tperf
 
 static const tperf_field embedding_fields[] = {
     COMMON,
-    INTEGER("tokens", embedding.tokens),
-    INTEGER("rows", embedding.rows),
-    INTEGER("width", embedding.width),
-    OPTIONAL("tied", FLAG, embedding.tied),
-    OPTIONAL("weight_dtype", TEXT, weight_dtype),
-    OPTIONAL("reduce_scatter", TEXT, embedding.reduce_axis),
-    OPTIONAL("all_reduce", TEXT, embedding.sum_axis),
+    REQUIRED("tokens", embedding.tokens),
+    REQUIRED("rows", embedding.rows),
+    REQUIRED("width", embedding.width),
+    OPTIONAL("tied", embedding.tied),
+    OPTIONAL("weight_dtype", weight_dtype),
+    OPTIONAL("reduce_scatter", embedding.reduce_axis),
+    OPTIONAL("all_reduce", embedding.sum_axis),
     {0},
 };
 static tperf_status count_embedding(tperf_op *op, const tperf_op_arguments *a, tperf_error *error) {
@@ -214,9 +212,9 @@ static tperf_status count_embedding(tperf_op *op, const tperf_op_arguments *a, t
 
 static const tperf_field cross_entropy_fields[] = {
     COMMON,
-    INTEGER("tokens", cross_entropy.tokens),
-    INTEGER("vocab", cross_entropy.vocab),
-    OPTIONAL("row_sum", TEXT, cross_entropy.axis),
+    REQUIRED("tokens", cross_entropy.tokens),
+    REQUIRED("vocab", cross_entropy.vocab),
+    OPTIONAL("row_sum", cross_entropy.axis),
     {0},
 };
 static tperf_status count_cross_entropy(tperf_op *op, const tperf_op_arguments *a,
@@ -226,13 +224,13 @@ static tperf_status count_cross_entropy(tperf_op *op, const tperf_op_arguments *
 
 static const tperf_field router_fields[] = {
     COMMON,
-    INTEGER("tokens", router.tokens),
-    INTEGER("width", router.width),
-    INTEGER("experts", router.experts),
-    INTEGER("top_k", router.top_k),
-    OPTIONAL("bias", FLAG, router.bias),
-    OPTIONAL("input_kept_elsewhere", FLAG, router.input_kept_elsewhere),
-    OPTIONAL("parameter_grad", TEXT, router.grad_axis),
+    REQUIRED("tokens", router.tokens),
+    REQUIRED("width", router.width),
+    REQUIRED("experts", router.experts),
+    REQUIRED("top_k", router.top_k),
+    OPTIONAL("bias", router.bias),
+    OPTIONAL("input_kept_elsewhere", router.input_kept_elsewhere),
+    OPTIONAL("parameter_grad", router.grad_axis),
     {0},
 };
 static tperf_status count_router(tperf_op *op, const tperf_op_arguments *a, tperf_error *error) {
@@ -241,14 +239,14 @@ static tperf_status count_router(tperf_op *op, const tperf_op_arguments *a, tper
 
 static const tperf_field scan_fields[] = {
     COMMON,
-    INTEGER("batch", scan.batch),
-    INTEGER("seq", scan.seq),
-    INTEGER("heads", scan.heads),
-    INTEGER("head_dim", scan.head_dim),
-    INTEGER("state", scan.state),
-    OPTIONAL("groups", INTEGER, scan.groups),
-    OPTIONAL("chunk", INTEGER, scan.chunk),
-    OPTIONAL("step", FLAG, scan.step),
+    REQUIRED("batch", scan.batch),
+    REQUIRED("seq", scan.seq),
+    REQUIRED("heads", scan.heads),
+    REQUIRED("head_dim", scan.head_dim),
+    REQUIRED("state", scan.state),
+    OPTIONAL("groups", scan.groups),
+    OPTIONAL("chunk", scan.chunk),
+    OPTIONAL("step", scan.step),
     {0},
 };
 static tperf_status count_scan(tperf_op *op, const tperf_op_arguments *a, tperf_error *error) {
@@ -257,17 +255,17 @@ static tperf_status count_scan(tperf_op *op, const tperf_op_arguments *a, tperf_
 
 static const tperf_field custom_fields[] = {
     COMMON,
-    OPTIONAL("forward_tensor_flops", NUMBER, custom.forward.tensor_flops),
-    OPTIONAL("forward_vector_flops", NUMBER, custom.forward.vector_flops),
-    OPTIONAL("forward_bytes", NUMBER, custom.forward.bytes),
-    OPTIONAL("forward_routed", NUMBER, custom.forward.routed),
-    OPTIONAL("repeated_bytes", NUMBER, custom.repeated_bytes),
-    OPTIONAL("backward_tensor_flops", NUMBER, custom.backward.tensor_flops),
-    OPTIONAL("backward_vector_flops", NUMBER, custom.backward.vector_flops),
-    OPTIONAL("backward_bytes", NUMBER, custom.backward.bytes),
-    OPTIONAL("weight_bytes", NUMBER, custom.weight_bytes),
-    OPTIONAL("saved_bytes", NUMBER, custom.saved_bytes),
-    OPTIONAL("expert", FLAG, custom.expert),
+    OPTIONAL("forward_tensor_flops", custom.forward.tensor_flops),
+    OPTIONAL("forward_vector_flops", custom.forward.vector_flops),
+    OPTIONAL("forward_bytes", custom.forward.bytes),
+    OPTIONAL("forward_routed", custom.forward.routed),
+    OPTIONAL("repeated_bytes", custom.repeated_bytes),
+    OPTIONAL("backward_tensor_flops", custom.backward.tensor_flops),
+    OPTIONAL("backward_vector_flops", custom.backward.vector_flops),
+    OPTIONAL("backward_bytes", custom.backward.bytes),
+    OPTIONAL("weight_bytes", custom.weight_bytes),
+    OPTIONAL("saved_bytes", custom.saved_bytes),
+    OPTIONAL("expert", custom.expert),
     {0},
 };
 static tperf_status count_custom(tperf_op *op, const tperf_op_arguments *a, tperf_error *error) {

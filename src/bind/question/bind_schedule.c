@@ -3,6 +3,7 @@
 // The functions share one userdata, their first upvalue, so that a call costs no look-up; the first
 // argument of those that fill the order is the table itself (s:forward(…)) and is not looked at.
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "bind/bind.h"
@@ -102,20 +103,26 @@ static int overlapped(lua_State *L) {
     return status == TPERF_OK ? 0 : tperf_bind_raise(L, &error);
 }
 
-// The list of n numbers, one a stage or a device, in field `name` of the table at index `table`, as an array in a
-// userdata that stays on the stack; NULL when absent. false stands for a time that is not given.
-static const double *check_list(lua_State *L, int table, const char *name, int32_t n) {
-    double *values = NULL;
-    if (tperf_bind_raw_field(L, table, name) != LUA_TNIL) {
-        luaL_checktype(L, -1, LUA_TTABLE);
-        values = lua_newuserdatauv(L, (size_t)n * sizeof *values, 0);
-        for (int32_t i = 0; i < n; i++) {
-            lua_rawgeti(L, -2, i + 1);
-            values[i] = lua_isnumber(L, -1) ? lua_tonumber(L, -1) : (double)NAN;
-            lua_pop(L, 1);
-        }
-        lua_replace(L, -2);
+// The list of n numbers at index as an array in a userdata, left on the stack. false stands for a time that is not
+// given.
+static const double *push_list(lua_State *L, int index, int32_t n) {
+    index = lua_absindex(L, index);
+    luaL_checktype(L, index, LUA_TTABLE);
+    double *values = lua_newuserdatauv(L, (size_t)n * sizeof *values, 0);
+    for (int32_t i = 0; i < n; i++) {
+        lua_rawgeti(L, index, i + 1);
+        values[i] = lua_isnumber(L, -1) ? lua_tonumber(L, -1) : (double)NAN;
+        lua_pop(L, 1);
     }
+    return values;
+}
+
+// The list in field `name` of the table at index `table`, one number a stage or a device; NULL when absent. It leaves
+// a value on the stack.
+static const double *check_list(lua_State *L, int table, const char *name, int32_t n) {
+    if (tperf_bind_raw_field(L, table, name) == LUA_TNIL) return NULL;
+    const double *values = push_list(L, -1, n);
+    lua_replace(L, -2);
     return values;
 }
 
@@ -126,55 +133,102 @@ static bool get_flag(lua_State *L, int table, const char *name) {
     return value;
 }
 
-static void push_summary(lua_State *L, const schedule *s) {
-    int32_t devices = s->order.devices;
-    double longest = 0.0;
-    lua_createtable(L, 0, 10);
-    lua_createtable(L, devices, 0); // busy_time
-    lua_createtable(L, devices, 0); // peak_activations
-    lua_createtable(L, devices, 0); // peak_memory
-    lua_createtable(L, devices, 0); // fullest
-    lua_createtable(L, devices, 0); // fullest_at
-    for (int32_t d = 0; d < devices; d++) {
-        const tperf_device_summary *summary = &s->timeline.summary[d];
-        longest = fmax(longest, summary->last_stop - summary->first_start);
-        lua_pushnumber(L, summary->busy);
-        lua_rawseti(L, -6, d + 1);
-        lua_pushinteger(L, summary->peak_activations);
-        lua_rawseti(L, -5, d + 1);
-        lua_pushnumber(L, summary->peak_memory);
-        lua_rawseti(L, -4, d + 1);
-        lua_pushnumber(L, summary->fullest);
-        lua_rawseti(L, -3, d + 1);
-        lua_pushinteger(L, summary->fullest_op + 1);
+// Field `name` of the table on the top of the stack: one number of every device's summary, at that offset.
+static void set_numbers(lua_State *L, const schedule *s, const char *name, size_t offset) {
+    lua_createtable(L, s->order.devices, 0);
+    for (int32_t d = 0; d < s->order.devices; d++) {
+        lua_pushnumber(L, *(const double *)((const char *)&s->timeline.summary[d] + offset));
         lua_rawseti(L, -2, d + 1);
     }
-    lua_setfield(L, -6, "fullest_at");
-    lua_setfield(L, -5, "fullest");
-    lua_setfield(L, -4, "peak_memory");
-    lua_setfield(L, -3, "peak_activations");
-    lua_setfield(L, -2, "busy_time");
-    lua_pushnumber(L, s->timeline.makespan);
-    lua_setfield(L, -2, "makespan");
-    lua_pushnumber(L, s->timeline.ideal);
-    lua_setfield(L, -2, "ideal_time");
-    lua_pushnumber(L, longest);
-    lua_setfield(L, -2, "longest_stage_time");
+    lua_setfield(L, -2, name);
+}
+
+static void set_integers(lua_State *L, const schedule *s, const char *name, size_t offset,
+                         int32_t base) {
+    lua_createtable(L, s->order.devices, 0);
+    for (int32_t d = 0; d < s->order.devices; d++) {
+        lua_pushinteger(L,
+                        *(const int32_t *)((const char *)&s->timeline.summary[d] + offset) + base);
+        lua_rawseti(L, -2, d + 1);
+    }
+    lua_setfield(L, -2, name);
+}
+
+static void push_summary(lua_State *L, const schedule *s) {
+    double longest = 0.0;
+    for (int32_t d = 0; d < s->order.devices; d++) {
+        const tperf_device_summary *summary = &s->timeline.summary[d];
+        longest = fmax(longest, summary->last_stop - summary->first_start);
+    }
+    lua_createtable(L, 0, 10);
+    set_numbers(L, s, "busy_time", offsetof(tperf_device_summary, busy));
+    set_numbers(L, s, "last_stop", offsetof(tperf_device_summary, last_stop));
+    set_numbers(L, s, "peak_memory", offsetof(tperf_device_summary, peak_memory));
+    set_numbers(L, s, "fullest", offsetof(tperf_device_summary, fullest));
+    set_integers(L, s, "peak_activations", offsetof(tperf_device_summary, peak_activations), 0);
+    set_integers(L, s, "fullest_at", offsetof(tperf_device_summary, fullest_op), 1);
+    tperf_fields_set(L, "makespan", s->timeline.makespan);
+    tperf_fields_set(L, "ideal_time", s->timeline.ideal);
+    tperf_fields_set(L, "longest_stage_time", longest);
     lua_pushinteger(L, s->order.count);
     lua_setfield(L, -2, "ops");
+}
+
+static const char *const pass_names[TPERF_PASS_COUNT] = {"forward", "backward", "backward_input",
+                                                         "backward_weight"};
+
+// times and memory, lists by stage of the pass names, and p2p: the first three arguments.
+static tperf_schedule_costs check_costs(lua_State *L, const schedule *s) {
+    tperf_schedule_costs costs = {.p2p = luaL_checknumber(L, 3)};
+    luaL_checktype(L, 1, LUA_TTABLE);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    luaL_checkstack(L, 4 * TPERF_PASS_COUNT, NULL);
+    for (int pass = 0; pass < TPERF_PASS_COUNT; pass++) {
+        costs.time[pass] = check_list(L, 1, pass_names[pass], s->order.stages);
+        luaL_argcheck(L, costs.time[pass], 1, "a list for every pass expected");
+        costs.memory[pass] = check_list(L, 2, pass_names[pass], s->order.stages);
+        luaL_argcheck(L, costs.memory[pass], 2, "a list for every pass expected");
+    }
+    return costs;
+}
+
+static tperf_status plan_by(schedule *s, const char *planner, const tperf_schedule_costs *costs,
+                            const double *limits, tperf_error *error) {
+    if (strcmp(planner, "zero_bubble") == 0)
+        return tperf_order_zero_bubble(&s->order, costs, limits, error);
+    if (strcmp(planner, "zbv") == 0) return tperf_order_zbv(&s->order, costs, limits, error);
+    bool half = strcmp(planner, "v_half") == 0;
+    return tperf_order_v_block(&s->order, half ? TPERF_V_HALF : TPERF_V_MIN, error);
+}
+
+// plan(times, memory, p2p, planner, limits) -> true, or nil and a message: fills the order by the planner "zero_bubble",
+// "zbv", "v_half" or "v_min". times, memory: as for simulate; limits: of memory, by device, which all but the first can do
+// without.
+static int plan(lua_State *L) {
+    schedule *s = fillable(L);
+    lua_settop(L, 5);
+    const char *planner = luaL_checkstring(L, 4);
+    tperf_schedule_costs costs = check_costs(L, s);
+    const double *limits = lua_isnil(L, 5) ? NULL : push_list(L, 5, s->order.devices);
+    luaL_argcheck(L, limits || strcmp(planner, "zero_bubble") != 0, 5, "a list expected");
+    tperf_error error;
+    tperf_status status;
+    bool tried = false;
+    do
+        status = plan_by(s, planner, &costs, limits, &error);
+    while (tperf_bind_try_again(L, status, &tried));
+    if (status != TPERF_OK) return refuse(L, status, &error);
+    lua_pushboolean(L, true);
+    return 1;
 }
 
 // simulate(times, memory, p2p, rules, passing) -> summary, or nil and a message. times, memory and passing: lists by
 // stage of the pass names; times.overlapped may be absent, times.ready, a list by device, and passing.
 static int simulate(lua_State *L) {
-    static const char *const fields[TPERF_PASS_COUNT] = {"forward", "backward", "backward_input",
-                                                         "backward_weight"};
     schedule *s = fillable(L);
-    luaL_checktype(L, 1, LUA_TTABLE);
-    luaL_checktype(L, 2, LUA_TTABLE);
     luaL_checktype(L, 4, LUA_TTABLE);
     lua_settop(L, 5);
-    tperf_schedule_costs costs = {.p2p = luaL_checknumber(L, 3)};
+    tperf_schedule_costs costs = check_costs(L, s);
     tperf_schedule_rules rules = {
         .latency_within_device = get_flag(L, 4, "latency_within_device"),
         .latency_before_weight = get_flag(L, 4, "latency_before_weight"),
@@ -183,18 +237,10 @@ static int simulate(lua_State *L) {
         .backward_before_forward = get_flag(L, 4, "backward_before_forward"),
         .ideal_by_whole_backward = get_flag(L, 4, "ideal_by_whole_backward"),
     };
-    for (int pass = 0; pass < TPERF_PASS_COUNT; pass++) {
-        costs.time[pass] = check_list(L, 1, fields[pass], s->order.stages);
-        luaL_argcheck(L, costs.time[pass], 1, "a list for every pass expected");
-    }
     costs.overlapped = check_list(L, 1, "overlapped", s->order.stages);
     costs.ready = check_list(L, 1, "ready", s->order.devices);
-    for (int pass = 0; pass < TPERF_PASS_COUNT; pass++) {
-        costs.memory[pass] = check_list(L, 2, fields[pass], s->order.stages);
-        luaL_argcheck(L, costs.memory[pass], 2, "a list for every pass expected");
-        if (lua_istable(L, 5))
-            costs.passing[pass] = check_list(L, 5, fields[pass], s->order.stages);
-    }
+    for (int pass = 0; pass < TPERF_PASS_COUNT && lua_istable(L, 5); pass++)
+        costs.passing[pass] = check_list(L, 5, pass_names[pass], s->order.stages);
     tperf_error error;
     tperf_status status;
     bool tried = false;
@@ -263,6 +309,7 @@ static int new_schedule(lua_State *L) {
         {"backward_input", backward_input},
         {"backward_weight", backward_weight},
         {"overlapped", overlapped},
+        {"plan", plan},
         {"simulate", simulate},
         {"find", find},
         {"at", at},

@@ -143,13 +143,4 @@ function costs.most(list)
   return most
 end
 
---- The mean of a list; its value, to the last digit, when all are equal.
-function costs.mean(list)
-  local sum, same = 0.0, true
-  for _, value in ipairs(list) do
-    sum, same = sum + value, same and value == list[1]
-  end
-  return same and list[1] or sum / #list
-end
-
 return costs

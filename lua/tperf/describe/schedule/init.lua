@@ -22,9 +22,9 @@ local definitions = {
   zb_auto = require "tperf.describe.schedule.order.zb_auto".unlimited,
   zb_h1 = require "tperf.describe.schedule.order.zb_auto".h1,
   zb_h2 = require "tperf.describe.schedule.order.zb_auto".h2,
-  zbv = require "tperf.describe.schedule.order.zbv",
-  v_half = require "tperf.describe.schedule.order.v_half".half,
-  v_min = require "tperf.describe.schedule.order.v_half".min,
+  zbv = require "tperf.describe.schedule.order.v".zbv,
+  v_half = require "tperf.describe.schedule.order.v".half,
+  v_min = require "tperf.describe.schedule.order.v".min,
 }
 local built_in = {}
 for name in pairs(definitions) do built_in[name] = true end

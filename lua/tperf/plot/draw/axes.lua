@@ -12,12 +12,12 @@ local function labelled(ticks, sizes, room, scale)
   while step < #ticks do
     local clear, last = true, -math.huge
     for i = 1, #ticks, step do
-      local place = scale.at(ticks[i].value) * room
-      if place - sizes[i] / 2 < last then
+      local position = scale.at(ticks[i].value) * room
+      if position - sizes[i] / 2 < last then
         clear = false
         break
       end
-      last = place + sizes[i] / 2 + 6
+      last = position + sizes[i] / 2 + 6
     end
     if clear then break end
     step = step + 1
@@ -170,7 +170,7 @@ end
 ---@param gap number
 ---@return number[]
 function axes.spread(wanted, gap, lo, hi)
-  local order, places = {}, {}
+  local order, positions = {}, {}
   for i = 1, #wanted do order[i] = i end
   table.sort(order, function(a, b)
     if wanted[a] ~= wanted[b] then return wanted[a] < wanted[b] end
@@ -197,11 +197,11 @@ function axes.spread(wanted, gap, lo, hi)
     first = math.max(floor, math.min(first, hi - gap * (below - 1)))
     for j = 1, block.size do
       k = k + 1
-      places[order[k]] = first + gap * (j - 1)
+      positions[order[k]] = first + gap * (j - 1)
     end
     floor = first + gap * block.size
   end
-  return places
+  return positions
 end
 
 --- Labels at the right of the data, each as near to its height as the others allow.
@@ -209,10 +209,10 @@ end
 function axes.side_labels(c, box, labels)
   local wanted = {}
   for i, label in ipairs(labels) do wanted[i] = label.y end
-  local places = axes.spread(wanted, 15, box.top + 4, box.top + box.height + 8)
+  local positions = axes.spread(wanted, 15, box.top + 4, box.top + box.height + 8)
   for i, label in ipairs(labels) do
-    label.key(c, box.labels_at, places[i])
-    c:text(box.labels_at + 32, places[i] + 4, canvas.fit(label.text, box.label_room, nil, true),
+    label.key(c, box.labels_at, positions[i])
+    c:text(box.labels_at + 32, positions[i] + 4, canvas.fit(label.text, box.label_room, nil, true),
       { title = label.title or label.text, class = label.class, color = label.color })
   end
 end

@@ -59,8 +59,8 @@ local function level_edge(piece, level, segments)
 end
 
 --- The areas where z >= level.
----@param xs number[]    places of the columns, rising
----@param ys number[]    places of the rows, rising
+---@param xs number[]    positions of the columns, rising
+---@param ys number[]    positions of the rows, rising
 ---@param z table        z[column][row], nil where there is no value
 ---@param level number   -math.huge: everywhere there is a value
 ---@return number[][] rings, number[][] segments  areas, and the pieces of line { x1, y1, x2, y2 } where z == level

@@ -4,7 +4,7 @@ local format = require "tperf.output.format"
 
 local shades = ".:-=+*#%@"
 
--- For each of `count` cells along an axis, the index of the nearest of the grid's places.
+-- For each of `count` cells along an axis, the index of the nearest of the grid's positions.
 local function nearest(values, axis, count)
   local list = {}
   for cell = 1, count do
@@ -18,7 +18,7 @@ local function nearest(values, axis, count)
   return list
 end
 
---- The map as text: the value at the nearest place of the grid decides a character.
+--- The map as text: the value at the nearest cell of the grid decides a character.
 ---@param options { width: integer, height: integer, ascii: boolean, color: boolean }
 ---@param plot table   title, x, y
 ---@param grid table   xs, ys, values, lo, hi

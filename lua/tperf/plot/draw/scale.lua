@@ -1,4 +1,4 @@
---- Scales: from values to places between 0 and 1, with ticks people find natural.
+--- Scales: from values to positions between 0 and 1, with ticks people find natural.
 local number = require "tperf.output.number"
 
 local scale = {}
@@ -251,12 +251,12 @@ end
 ---@param names string[]
 ---@return table
 function scale.band(names)
-  local place, ticks = {}, {}
+  local position, ticks = {}, {}
   for i, name in ipairs(names) do
-    place[name] = (i - 0.5) / #names
+    position[name] = (i - 0.5) / #names
     ticks[i] = { value = name, label = name }
   end
-  return { kind = "band", ticks = ticks, minor = {}, unit = "", at = function(name) return place[name] end }
+  return { kind = "band", ticks = ticks, minor = {}, unit = "", at = function(name) return position[name] end }
 end
 
 return scale

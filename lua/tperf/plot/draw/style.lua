@@ -41,7 +41,7 @@ end
 local ramp = { { 27, 36, 84 }, { 33, 82, 125 }, { 38, 128, 142 }, { 86, 171, 138 },
   { 166, 207, 128 }, { 243, 238, 158 } }
 
---- The colour at a place of the sequential scale.
+--- The colour at a position of the sequential scale.
 ---@param t number  0 (dark) to 1 (light)
 ---@return string
 function style.ramp(t)

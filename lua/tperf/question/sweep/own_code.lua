@@ -22,6 +22,7 @@ return function(args)
   local known = {}
   for _, name in ipairs(schedule.names()) do known[name] = true end
   for _, name in ipairs(wanted) do
-    if known[name] and is_own(schedule.get(name).order) then return "schedule", name end
+    local order = known[name] and schedule.get(name).order
+    if order and is_own(order) then return "schedule", name end
   end
 end

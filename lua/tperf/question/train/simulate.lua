@@ -39,9 +39,7 @@ end
 local function iteration_time(t, after, optimizer)
   local last = 0.0
   for device = 1, t.devices do
-    local stop = 0.0
-    for _, op in t:queue(device) do stop = op.stop end
-    last = math.max(last, stop + after[device])
+    last = math.max(last, t.last_stop[device] + after[device])
   end
   return last + optimizer
 end
@@ -61,16 +59,16 @@ local function kept_by(stages)
   return list
 end
 
--- The micro-batches of each stage whose activations a device holds while the pass at a place of its queue runs.
-local function held_at(t, device, place)
+-- The micro-batches of each stage whose activations a device holds while the pass at a position of its queue runs.
+local function held_at(t, device, position)
   local held = {}
   for i, op in t:queue(device) do
-    if op.type == "forward" and (i <= place or i == place + 1 and op.overlapped == "backward") then
+    if op.type == "forward" and (i <= position or i == position + 1 and op.overlapped == "backward") then
       held[op.stage] = (held[op.stage] or 0) + 1
-    elseif i < place and t.memory_change[op.type][op.stage] < 0 then
+    elseif i < position and t.memory_change[op.type][op.stage] < 0 then
       held[op.stage] = held[op.stage] - 1
     end
-    if i > place then break end
+    if i > position then break end
   end
   local list = {}
   for stage, count in pairs(held) do
@@ -87,13 +85,9 @@ local function peak_of(t)
     local total = t.kept[d].total + t.fullest[d]
     if total > most then device, most = d, total end
   end
-  local place = t.fullest_at[device]
-  local first, second
-  for i, op in t:queue(device) do
-    if i == place then first = op end
-    if i == place + 1 and first.overlapped then second = op end
-    if i > place then break end
-  end
+  local position = t.fullest_at[device]
+  local first = t:queued(device, position)
+  local second = first.overlapped and t:queued(device, position + 1)
   local passing = math.max(t:passing_of(first), second and t:passing_of(second) or 0.0)
   local kept = t.kept[device]
   return {
@@ -107,7 +101,7 @@ local function peak_of(t)
       weights = kept.weights, gradients = kept.gradients, optimizer = kept.optimizer, buffers = kept.buffers,
       activations = t.fullest[device] - passing, passing = passing,
     },
-    held = held_at(t, device, place),
+    held = held_at(t, device, position),
   }
 end
 

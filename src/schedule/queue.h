@@ -1,0 +1,21 @@
+// queue.h: appends to an order's queues what is known to be right, inside src/schedule.
+#ifndef TPERF_SCHEDULE_QUEUE_H
+#define TPERF_SCHEDULE_QUEUE_H
+
+#include "tperf/schedule.h"
+
+// Makes room for so many more passes in every queue.
+tperf_status tperf_order_reserve(tperf_order *order, int64_t each, tperf_error *error);
+
+static inline void tperf_order_append(tperf_order *order, tperf_queue *queue, tperf_pass_kind pass,
+                                      tperf_pairing pairing, int64_t stage, int64_t microbatch) {
+    queue->ops[queue->count++] = (tperf_order_op){
+        .stage = (int32_t)stage,
+        .microbatch = (int32_t)microbatch,
+        .pass = (uint8_t)pass,
+        .pairing = (uint8_t)pairing,
+    };
+    order->count++;
+}
+
+#endif
