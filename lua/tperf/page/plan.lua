@@ -151,7 +151,8 @@ end
 --- The row as a launch of a stack: { text }, or { reason }. stack: its name.
 function plan.launch(question)
   local given, row = chosen(question)
-  local ok, text = pcall(require "tperf".report.launch, row, question.stack, { model = given.model, seq = given.seq })
+  local ok, text = pcall(require "tperf".report.launch, row, question.stack, { model = given.model, seq = given.seq,
+    question = find(question.values).asked })
   if ok then return { text = text } end
   return { reason = tostring(text):gsub("^tperf%.report%.launch: ", "") }
 end

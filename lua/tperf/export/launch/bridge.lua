@@ -47,6 +47,9 @@ return function(n, w)
   if n.experts or n.ep > 1 then
     w.put("model.expert_model_parallel_size", n.ep)
     w.put("model.expert_tensor_parallel_size", n.etp)
+    if n.ep > 1 and (n.moe_dispatcher or "alltoall") == "alltoall" then
+      w.put("model.moe_token_dispatcher_type", "alltoall")
+    end
   end
   w.put("model.sequence_parallel", n.sequence_parallel)
   w.put("model.seq_length", n.seq)
@@ -60,8 +63,9 @@ return function(n, w)
     w.put("ddp.use_megatron_fsdp", true)
     w.put("ddp.data_parallel_sharding_strategy", SHARDING[n.zero])
   end
-  w.put("ddp.overlap_grad_reduce", true)
-  w.put("ddp.grad_reduce_in_fp32", true)
+  w.put("ddp.overlap_grad_reduce", n.overlap_grad_reduce ~= false)
+  if n.zero > 0 then w.put("ddp.overlap_param_gather", n.overlap_param_gather ~= false) end
+  w.put("ddp.grad_reduce_in_fp32", n.gradients ~= "bf16")
   w.put("mixed_precision.bf16", true)
   w.note "cfg is the recipe of your model; data, tokenizer and learning rate stay as it has them"
   local lines = { format.notes(w.notes), ("def tperf_%dgpu_config(cfg):\n"):format(n.gpus) }

@@ -33,8 +33,8 @@ local function sharding(n, w)
     w.put("--data-parallel-sharding-strategy", SHARDING[n.zero])
     w.put("--no-gradient-accumulation-fusion", true)
   end
-  w.put("--overlap-grad-reduce", true)
-  if n.zero > 0 then w.put("--overlap-param-gather", true) end
+  if n.overlap_grad_reduce ~= false then w.put("--overlap-grad-reduce", true) end
+  if n.zero > 0 and n.overlap_param_gather ~= false then w.put("--overlap-param-gather", true) end
 end
 
 -- Transformer Engine's formats: hybrid has gradients in e5m2.

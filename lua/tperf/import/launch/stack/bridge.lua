@@ -1,4 +1,5 @@
 --- Megatron-Bridge's recipes: Megatron's settings as fields.
+local axes = require "tperf.import.launch.axes"
 local common = require "tperf.import.launch.stack.common"
 local offloading = require "tperf.import.launch.offloading"
 
@@ -49,7 +50,10 @@ function bridge.read(s, context)
   r.recompute = { granularity = s:has "recompute.granularity" and s:concept "recompute.granularity" or "none",
     modules = s:set "model.recompute_modules", method = s:set "model.recompute_method",
       num_layers = s:set "model.recompute_num_layers" }
-  r.offloading = offloading.bridge(s)
+  r.offloading, r.axes = offloading.bridge(s), axes.bridge(s, r)
+  r.peft, r.lora_rank = r.axes.peft, nil
+  r.moe_dispatcher = moe and s:set "model.moe_token_dispatcher_type" or nil
+  if r.moe_dispatcher == "flex" then r.moe_dispatcher_backend = s:get "model.moe_flex_dispatcher_backend" end
   r.model_name = tostring(context["function"] or ""):match "^(.-)_pretrain" or nil
   return r
 end

@@ -1,4 +1,5 @@
 --- What Megatron-LM makes of its arguments.
+local axes = require "tperf.import.launch.axes"
 local common = require "tperf.import.launch.stack.common"
 local layout = require "tperf.import.launch.stack.megatron_layout"
 local model = require "tperf.import.launch.stack.megatron_model"
@@ -119,6 +120,7 @@ function megatron.read(s, context)
   r.cp_kind = common.cp_kind(context, r, s:set "--cp-comm-type", "ring")
   if s:get "--optimizer-cpu-offload" then r.offload = { optimizer = "cpu" } end
   r.offloading = offloading.megatron(s)
+  r.axes = axes.megatron(s, r)
   return r
 end
 
