@@ -19,7 +19,8 @@ local function random_axes(pick, c)
     local what = pick {
       { "shard", c.zero > 0 and c.dp > 2 and 2 or nil }, { "overlap_tp", c.tp > 1 and pick { "ring", "async" } or nil },
       { "overlap_grad_reduce", c.dp > 1 and false or nil }, { "bucket_size", 40000000 },
-      { "overlap_param_gather", c.dp > 1 and c.zero > 0 and false or nil }, { "optimizer", pick { "sgd", "muon", "lion" } },
+      { "overlap_param_gather", c.dp > 1 and c.zero > 0 and false or nil }, 
+      { "optimizer", pick { "sgd", "muon", "lion" } },
       { "gradients", "bf16" }, { "peft", pick { { rank = 16 }, { rank = 8, targets = { "linear_qkv" } },
         { rank = 4, targets = "all-linear" } } },
       { "overlap_param_gather_with_optimizer_step", true }, { "first_stage_layers", c.pp > 1 and 3 or nil },

@@ -18,11 +18,12 @@ local function megatron_core(o)
       w.put(o.replicas, n.dp // value)
     end,
     overlap_tp = function(w, value)
-      if value ~= "ring" then w.cannot("overlap_tp", value, "is told to overlap by user buffers (ring) or not at all") end
+      if value ~= "ring" then w.cannot("overlap_tp", value, "is told to overlap by user buffers (ring)") end
       w.put(o.tp, true)
     end,
-    bucket_size = function(w, value) w.put(o.bucket, math.tointeger(value) or w.cannot("bucket_size", value,
-      "counts whole parameters")) end,
+    bucket_size = function(w, value)
+      w.put(o.bucket, math.tointeger(value) or w.cannot("bucket_size", value, "counts whole parameters"))
+    end,
     overlap_param_gather_with_optimizer_step = o.step and function(w) w.put(o.step, true) end,
     overlap_grad_reduce = function() end, overlap_param_gather = function() end, -- by leaving the switch out
     optimizer = function(w, value)
@@ -52,8 +53,9 @@ local WRITERS <const> = {
     layout = "--pipeline-model-parallel-layout", first = "--decoder-first-pipeline-num-layers",
     last = "--decoder-last-pipeline-num-layers", embedding = "--account-for-embedding-in-pipeline-split",
     loss = "--account-for-loss-in-pipeline-split",
-    gradients = function(w, value) w.put(value == "bf16" and "--grad-reduce-in-bf16"
-      or "--accumulate-allreduce-grads-in-fp32", true) end,
+    gradients = function(w, value)
+      w.put(value == "bf16" and "--grad-reduce-in-bf16" or "--accumulate-allreduce-grads-in-fp32", true)
+    end,
   },
   ["megatron-bridge"] = megatron_core {
     a2a = "comm_overlap.overlap_moe_expert_parallel_comm", wgrad = "comm_overlap.delay_wgrad_compute",
@@ -94,7 +96,9 @@ local WRITERS <const> = {
     end,
   },
   nanotron = {
-    cp_kind = function(w, value) if value ~= "ring" then w.cannot("cp_kind", value, "passes keys on in a ring") end end,
+    cp_kind = function(w, value)
+      if value ~= "ring" then w.cannot("cp_kind", value, "passes keys on in a ring") end
+    end,
     optimizer = function(w, value)
       if value ~= "sgd" then w.cannot("optimizer", value, "has adamW and sgd") end
       w.put("optimizer.optimizer_factory.name", "sgd")

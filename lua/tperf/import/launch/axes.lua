@@ -1,5 +1,5 @@
---- The axes of a launch beyond its degrees and batches, as arguments of tperf.train: what export/launch/axes.lua writes.
--- Absent is what the launch leaves at what tperf has as usual.
+--- The axes of a launch beyond its degrees and batches, as arguments of tperf.train: what export/launch/axes.lua
+-- writes. Absent is what the launch leaves at what tperf has as usual.
 local axes = {}
 
 local MEGATRON <const> = {
