@@ -19,8 +19,10 @@ local function random_axes(pick, c)
     local what = pick {
       { "shard", c.zero > 0 and c.dp > 2 and 2 or nil }, { "overlap_tp", c.tp > 1 and pick { "ring", "async" } or nil },
       { "overlap_grad_reduce", c.dp > 1 and false or nil }, { "bucket_size", 40000000 },
-      { "overlap_param_gather", c.dp > 1 and c.zero > 0 and false or nil }, 
+      { "overlap_param_gather", c.dp > 1 and c.zero > 0 and false or nil },
       { "optimizer", pick { "sgd", "muon", "lion" } },
+      { "precision", pick { "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise",
+        "fp8-rowwise", "fp8-delayed (parameters narrow)" } },
       { "gradients", "bf16" }, { "peft", pick { { rank = 16 }, { rank = 8, targets = { "linear_qkv" } },
         { rank = 4, targets = "all-linear" } } },
       { "overlap_param_gather_with_optimizer_step", true }, { "first_stage_layers", c.pp > 1 and 3 or nil },
@@ -102,6 +104,13 @@ local function same_axes(c, question, got, stack)
   end
 end
 
+local function precision_of(launch)
+  local whole = setmetatable({ micro_batch = 1, global_batch = launch.dp, seq = 4096 }, { __index = launch })
+  local p = tperf.import.arguments(whole, { model = models[launch.ep > 1 and MOE or DENSE] }).precision
+  if not p then return nil end
+  return p.recipe .. (p.parameters == "narrow" and " (parameters narrow)" or "")
+end
+
 local function same(c, got, seq, stack)
   assert.same({ tp = c.tp, pp = c.pp, cp = c.cp, dp = c.dp, vp = c.virtual_stages, micro_batch = c.micro_batch,
     global_batch = c.global_batch, seq = seq, gpus = c.tp * c.pp * c.cp * c.dp },
@@ -128,12 +137,13 @@ describe("a launch written and read back", function()
         local ok, text = pcall(tperf.report.launch, c, stack, { model = model, seq = seq, question = question })
         if not ok then -- names the axis that the stack does not have
           refused = refused + 1
-          assert.matches("tperf.report.launch: [%w_]+ = [%w_. -]+: " .. stack:gsub("%-", "%%-"), text)
+          assert.matches("tperf.report.launch: [%w_]+ = [%w_. ()-]+: " .. stack:gsub("%-", "%%-"), text)
         else
           written = written + 1
           local got = read_back(stack, text, { gpus = c.tp * c.pp * c.cp * c.dp, layers = model.layers })
           same(c, got, seq, stack)
           same_axes(c, question, got, stack)
+          assert.equal(c.precision, precision_of(got))
           assert.same({}, got.refused)
           assert.same({}, got.unknown)
           if model.experts and stack ~= "nanotron" then

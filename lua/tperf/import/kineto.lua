@@ -84,8 +84,8 @@ end
 --- What a trace says of the GPU.
 ---@param path string
 ---@return table measured  { events = { { name, kind, start, stop, stream, step, about } … } (seconds from the first
----  step's start, in order; about: tperf.import.kineto_context), steps = how many, step_time = seconds of one, rank = of
----  the process when it says so }
+---  step's start, in order; about: tperf.import.kineto_context), steps = how many, step_time = seconds of one, rank =
+---  of the process when it says so }
 function kineto.read(path)
   local file, message = io.open(path, "rb")
   if not file then check.fail("cannot open %s", message) end

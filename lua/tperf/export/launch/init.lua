@@ -10,10 +10,14 @@ local launch = {}
 
 local STACKS <const> = {
   megatron = { table = "megatron-lm-2026-08", module = "megatron", precisions = {
-    "fp8-delayed", "fp8-current", "fp8-block", "mxfp8",
+    "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4",
   } },
-  ["megatron-bridge"] = { table = "megatron-bridge-2026-08", module = "bridge" },
-  torchtitan = { table = "torchtitan-2026-02", module = "torchtitan", keeps_gathered = true },
+  ["megatron-bridge"] = { table = "megatron-bridge-2026-08", module = "bridge", precisions = {
+    "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4",
+  } },
+  torchtitan = { table = "torchtitan-2026-02", module = "torchtitan", keeps_gathered = true, precisions = {
+    "fp8-tensorwise", "fp8-rowwise",
+  } },
   deepspeed = { table = "deepspeed-2026", module = "deepspeed" },
   nanotron = { table = "nanotron-2026-04", module = "nanotron" },
   vllm = { table = "vllm-2026-03", module = "vllm", serving = true },
@@ -188,8 +192,8 @@ function launch.text(configuration, stack, options)
   local model = o.model and models(o.model)
   local n, w = (known.serving and serving or training)(configuration, model, o), writer(stack, tables.load(known.table))
   if not known.serving and n.precision ~= "bf16" and not is_one_of(n.precision, known.precisions) then
-    check.fail("tperf.report.launch: %s is written without arguments for precision '%s'; write it with precision = "
-      .. "\"bf16\" and add them", stack, n.precision)
+    w.cannot("precision", n.precision, "is written without arguments for it; write it with precision = \"bf16\" and "
+      .. "add them")
   end
   if configuration.trained_parameters and not known.serving and not n.peft then
     w.note("%d parameters are trained: adapters and frozen parts are yours to add", configuration.trained_parameters)

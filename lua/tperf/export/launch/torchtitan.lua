@@ -56,7 +56,9 @@ local function toml(list)
     local section, key = one.option:match "^(.*)%.([^.]+)$"
     if section ~= open then lines[#lines + 1] = ("\n[%s]"):format(section) end
     open = section
-    local value = type(one.value) == "string" and ('"%s"'):format(one.value) or tostring(one.value)
+    local value = tostring(one.value)
+    if type(one.value) == "string" then value = ('"%s"'):format(value) end
+    if type(one.value) == "table" then value = ('["%s"]'):format(table.concat(one.value, '", "')) end
     lines[#lines + 1] = ("%s = %s"):format(key, value)
   end
   return table.concat(lines, "\n") .. "\n"
@@ -102,6 +104,11 @@ return function(n, w)
     if not operators then
       w.note "tperf's selective recomputes attention's core; torchtitan's op keeps the outputs of chosen ops"
     end
+  end
+  local recipe = n.precision:match "^fp8%-(.*)$"
+  if recipe then
+    w.put("model.converters", { "float8" })
+    w.put("quantize.linear.float8.recipe_name", recipe)
   end
   w.note("%d GPUs: torchrun says it", n.gpus)
   w.note "parameters and states in fp32, products in bf16; dataset, optimizer and checkpoints are yours to add"

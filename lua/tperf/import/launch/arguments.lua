@@ -94,6 +94,7 @@ local TORCHAO <const> = { tensorwise = "fp8-tensorwise", rowwise = "fp8-rowwise"
 
 -- The precision of the products; nil: 16 bits, or a recipe that is not known.
 local function precision_of(p)
+  if p.fp4_format then return { recipe = "nvfp4" } end
   if p.fp8_format then
     local recipe = MEGATRON[p.fp8_recipe or "delayed"]
     return recipe and { recipe = recipe, parameters = p.fp8_params and "narrow" or nil }

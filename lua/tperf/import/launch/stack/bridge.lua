@@ -22,6 +22,17 @@ local function zero(s, context)
   return set and 1 or 0
 end
 
+-- TransformerConfig's fields; MixedPrecisionConfig's, which are set on top of them, win.
+local function precision(s)
+  local format = s:set "mixed_precision.fp8" or s:set "model.fp8"
+  local recipe = s:set "mixed_precision.fp8" and s:get "mixed_precision.fp8_recipe" or s:get "model.fp8_recipe"
+  return {
+    compute = s:set "mixed_precision.fp16" and "fp16" or "bf16", fp8_format = format, fp8_recipe = format and recipe,
+    fp8_params = format and (s:set "mixed_precision.fp8_param_gather" or s:set "ddp.fp8_param_gather") == true,
+    fp4_format = s:set "mixed_precision.fp4",
+  }
+end
+
 -- "llama31_405b_pretrain_1024gpu_h100_bf16_config": GPUs that a performance recipe is named after.
 local function gpus_of_name(name)
   return math.tointeger(tonumber(tostring(name):match "_(%d+)gpus?_"))
@@ -50,6 +61,7 @@ function bridge.read(s, context)
   r.recompute = { granularity = s:has "recompute.granularity" and s:concept "recompute.granularity" or "none",
     modules = s:set "model.recompute_modules", method = s:set "model.recompute_method",
       num_layers = s:set "model.recompute_num_layers" }
+  r.precision = precision(s)
   r.offloading, r.axes = offloading.bridge(s), axes.bridge(s, r)
   r.peft, r.lora_rank = r.axes.peft, nil
   r.moe_dispatcher = moe and s:set "model.moe_token_dispatcher_type" or nil
