@@ -26,7 +26,7 @@ function arguments.named(name, size)
   if type(name) ~= "string" then return nil end
   local wanted = plain(size and name .. "-" .. size or name)
   local bare = wanted:gsub("^meta%-", ""):gsub("%-hf$", ""):gsub("%-instruct$", ""):gsub("%-chat$", "")
-    :gsub("%-fp8$", ""):gsub("%-v0%-%d$", "") -- tuned further, and of the same sizes
+    :gsub("%-fp8$", ""):gsub("%-0%d%d%d$", ""):gsub("%-v0%-%d$", "") -- tuned further, and of the same sizes
   for _, name_of in ipairs { wanted, bare } do
     if CALLED[name_of] then return CALLED[name_of] end
     for _, known in ipairs(catalogue.list "models") do
