@@ -253,6 +253,46 @@ describe("a trace op by op", function()
     assert.same({ 2, 2 * 2103 }, measured(rows_of(b), "mlp fc2, forward"))
   end)
 
+  it("is told of a step of thousands of kernels, layer by layer", function()
+    local _, t = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", global_batch = 4, simulate = true,
+      software = "none" }
+    local work, events = require "tperf.timeline.work", {}
+    local counts, slow, extra, all = work.counts(t.configuration), 0.0, 0, 0
+    local function add(name, at, seconds)
+      events[#events + 1] = event(name, ("%.6f"):format(1e6 * at), ("%.6f"):format(1e6 * seconds))
+      all = all + 1
+    end
+    local at = 0.0
+    for task in require "tperf.timeline.tasks".each(t, 1) do
+      local kind, back = work.kind(task, counts, 1), task.pass == "backward"
+      local factor = task.op == "fc2" and 2 or 1
+      local long = factor * task.seconds
+      if task.op == "fc2" then slow = slow + task.seconds end
+      if kind == "attention" then
+        if back then add("flash_bwd_dot_do_o_kernel", at, 1e-6) end
+        add(back and "flash_bwd_kernel" or "flash_fwd_kernel", at + 1e-6, long)
+      elseif kind == "matrix products" and back then
+        add("nvjet_a", at, long / 2)
+        add("nvjet_b", at + long / 2, long / 2)
+      elseif kind == "norms" or kind == "matrix products" or kind == "passes over elements" then
+        add(kind == "norms" and "rms_norm" or kind == "matrix products" and "nvjet" or "triton_poi", at, long)
+      end
+      if task.op == "fc2" and not back and extra < 5 then
+        extra = extra + 1
+        add("rms_norm_of_another", at + long, 1e-3)
+      end
+      at = at + long + 2e-3
+    end
+    assert.is_true(all > 2500, all)
+    local b = t:beside(written("long.json", trace(events)))
+    assert.is_true(b.whole)
+    local rows = rows_of(b)
+    assert.near(slow, rows["mlp fc2, forward"].difference + rows["mlp fc2, backward"].difference, 1e-5)
+    assert.near(0, rows["attention qkv, backward"].difference, 1e-5)
+    assert.near(128e-6, rows["attention attention, backward"].difference, 1e-6)
+    assert.equal(4 * 32 * 2, rows["attention attention, backward"].kernels)
+  end)
+
   it("tells a pair of DualPipe's chunks, as its annotations cut it", function()
     local _, t = tperf.train { model = "deepseek-v3", system = "h100-sxm", pp = 16, dp = 64, ep = 64, seq = 4096,
       global_batch = 2048, micro_batch = 1, simulate = "dualpipe", software = "none", precision = "fp8-block" }

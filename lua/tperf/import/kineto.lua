@@ -67,7 +67,8 @@ local ON_GPU <const> = { kernel = true, gpu_memcpy = true, gpu_memset = true, Ke
 local function steps_of(events)
   local marked = { gpu = {}, host = {} }
   for _, e in ipairs(events) do
-    if type(e.name) == "string" and e.name:find "^ProfilerStep#" and tonumber(e.dur) then
+    if type(e.name) == "string" and e.name:find "^ProfilerStep#" and math.type(e.ts)
+      and math.type(e.dur) then
       table.insert(e.cat == "gpu_user_annotation" and marked.gpu or marked.host, { e.ts, e.ts + e.dur })
     end
   end

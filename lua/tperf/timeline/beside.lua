@@ -180,8 +180,8 @@ local OPTIONS <const> = {
 ---  step the trace has: "step", or one chunk's "forward" or "backward", or a "pair" of chunks that overlap
 ---@return table  { kind = "trace" or "timers", rows = { { kind, predicted, measured, difference, ratio } … } }, seconds
 ---  of a step, what differs most first, the whole step last; of a trace also device, rank, steps, predicted and
----  measured (the events of both), and op by op: ops = { { op, pass, kind, tasks, kernels, predicted, measured, difference,
----  ratio } … }, missing (those without a kernel), unmatched = { { kernel, kind, kernels, measured } … }, whole (false
+---  measured (the events of both), and op by op: ops = { { op, pass, kind, tasks, kernels, predicted, measured,
+---  difference, ratio } … }, missing (those without a kernel), unmatched = { { kernel, kind, kernels, measured } … }, whole (false
 ---  where parts of the trace were too long to match)
 function beside.of(t, path, options)
   local o = check.record("timeline:beside", options or {}, OPTIONS)

@@ -1,10 +1,10 @@
 --- Which predicted op each kernel of a trace is. What computes is one sequence a pass, or one in all where the
--- trace does not tell passes; each kind of collective is one. A pair must be of one kind of work; what the trace tells besides
--- (shapes, annotations, groups) and how long both take decides between pairs that keep the order (align.lua).
+-- trace does not tell passes; each kind of collective is one. A pair must be of one kind of work; what the
+-- trace tells besides (shapes, annotations, groups) and how long both take decides between pairs that keep the order (align.lua).
 -- Attention's kernels, one to a layer and pass, cut long sequences into layers.
 local align = require "tperf.timeline.align"
 
-local MOST_CELLS <const> = 4000000 -- of an alignment: tenths of a second, tens of MB
+local MOST_CELLS <const> = 1000000 -- of an alignment: a second, tens of MB
 local FITS <const> = 0.05          -- by which FLOPs may differ
 local A_PART <const> = 0.3         -- cost: FLOPs of a part of the op's: q of q, k and v
 local OTHER_BLOCK <const> = 0.9    -- cost: an annotation names another block than the op's
@@ -113,32 +113,61 @@ local function aligned(theirs, ours, pace, pair, before)
   end
 end
 
-local function anchors(list)
-  local found, places = {}, {}
+-- Attention's kernels, those that follow each other and go the same way as one: the longest, with all as `run`.
+local function anchors(list, together)
+  local found, last = {}, nil
   for i, one in ipairs(list) do
-    if one.kind == "attention" then found[#found + 1], places[one] = one, i end
+    local back = one.kind == "attention" and together and one.name:lower():find "bwd" ~= nil
+    if one.kind ~= "attention" then
+      last = nil
+    elseif last and together and back == last.back then
+      last.run[#last.run + 1], last.to = one, i
+      if one.stop - one.start > last.one.stop - last.one.start then last.one = one end
+    else
+      last = { one = one, run = { one }, from = i, to = i, back = back }
+      found[#found + 1] = last
+    end
   end
-  return found, places
+  return found
 end
 
--- Aligns attention's kernels first, then what is between them. False where that is too long, too.
-local function by_layers(theirs, ours, pace, pair, before)
-  local a, place_of_a = anchors(theirs)
-  local b, place_of_b = anchors(ours)
-  if #a * #b > MOST_CELLS or #a == 0 or #b == 0 then return false end
-  local i, j = 1, 1
-  local function between(to_i, to_j)
-    if (to_i - i) * (to_j - j) > MOST_CELLS then return false end
-    aligned(slice(theirs, i, to_i - 1), slice(ours, j, to_j - 1), pace, pair, before)
-    return true
+-- Pairs anchors: one by one where there are as many and each may be the other, else by alignment.
+local function paired_anchors(a, b, pace, before)
+  local pairs_of, same = {}, #a == #b
+  for i = 1, same and #a or 0 do same = same and admits(a[i].one, b[i].one) end
+  if same then
+    for i = 1, #a do pairs_of[i] = { a[i], b[i] } end
+    return pairs_of
   end
-  local whole = true
-  aligned(a, b, pace, function(e, p)
-    if place_of_b[p] >= j then whole = whole and between(place_of_a[e], place_of_b[p]) end
-    pair(e, p)
-    i, j = place_of_a[e] + 1, math.max(j, place_of_b[p] + 1)
-  end, before)
-  return whole and between(#theirs + 1, #ours + 1)
+  if #a * #b > MOST_CELLS then return nil end
+  local of, ones, others = {}, {}, {}
+  for i, x in ipairs(a) do ones[i], of[x.one] = x.one, x end
+  for i, x in ipairs(b) do others[i], of[x.one] = x.one, x end
+  aligned(ones, others, pace, function(e, p) pairs_of[#pairs_of + 1] = { of[e], of[p] } end, before)
+  table.sort(pairs_of, function(x, y) return x[1].from < y[1].from end)
+  return pairs_of
+end
+
+-- Pairs attention's kernels first, then what is between them. False where that is too long, too.
+local function by_layers(theirs, ours, pace, pair, before)
+  local found = paired_anchors(anchors(theirs, true), anchors(ours, false), pace, before)
+  if not found or #found == 0 then return false end
+  local i, j, whole = 1, 1, true
+  local function between(to_i, to_j)
+    if (to_i - i) * (to_j - j) > MOST_CELLS then
+      whole = false
+    elseif to_i > i and to_j > j then
+      aligned(slice(theirs, i, to_i - 1), slice(ours, j, to_j - 1), pace, pair, before)
+    end
+  end
+  for _, one in ipairs(found) do
+    local e, p = one[1], one[2]
+    if p.from >= j then between(e.from, p.from) end
+    for _, kernel in ipairs(e.run) do pair(kernel, p.one) end
+    i, j = e.to + 1, math.max(j, p.to + 1)
+  end
+  between(#theirs + 1, #ours + 1)
+  return whole
 end
 
 -- Where all that is predicted of a sequence is one op's, all that is measured of it is, too.
