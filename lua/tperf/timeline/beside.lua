@@ -181,8 +181,8 @@ local OPTIONS <const> = {
 ---@return table  { kind = "trace" or "timers", rows = { { kind, predicted, measured, difference, ratio } … } }, seconds
 ---  of a step, what differs most first, the whole step last; of a trace also device, rank, steps, predicted and
 ---  measured (the events of both), and op by op: ops = { { op, pass, kind, tasks, kernels, predicted, measured,
----  difference, ratio } … }, missing (those without a kernel), unmatched = { { kernel, kind, kernels, measured } … }, whole (false
----  where parts of the trace were too long to match)
+---  difference, ratio } … }, missing (those without a kernel), unmatched = { { kernel, kind, kernels, measured } … },
+---  whole (false where parts of the trace were too long to match)
 function beside.of(t, path, options)
   local o = check.record("timeline:beside", options or {}, OPTIONS)
   if not t.configuration then check.fail "timeline:beside: a timeline of tperf.train { simulate = true } is needed" end

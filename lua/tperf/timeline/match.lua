@@ -1,7 +1,7 @@
---- Which predicted op each kernel of a trace is. What computes is one sequence a pass, or one in all where the
--- trace does not tell passes; each kind of collective is one. A pair must be of one kind of work; what the
--- trace tells besides (shapes, annotations, groups) and how long both take decides between pairs that keep the order (align.lua).
--- Attention's kernels, one to a layer and pass, cut long sequences into layers.
+--- Which predicted op each kernel of a trace is. What computes is one sequence a pass, or one in all where the trace
+-- does not tell passes; each kind of collective is one. A pair must be of one kind of work; what the trace tells
+-- besides (shapes, annotations, groups) and how long both take decides between pairs that keep the order
+-- (align.lua). Attention's kernels, one to a layer and pass, cut long sequences into layers.
 local align = require "tperf.timeline.align"
 
 local MOST_CELLS <const> = 1000000 -- of an alignment: a second, tens of MB
