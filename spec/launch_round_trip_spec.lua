@@ -204,6 +204,17 @@ describe("a launch written and read back", function()
 end)
 
 describe("report.launch", function()
+  it("writes adapters where the stack has them, with the usual rank where none is said", function()
+    local c = { tp = 1, pp = 1, dp = 2, micro_batch = 1, global_batch = 8, zero = 1 }
+    local function text(stack, peft)
+      return tperf.report.launch(c, stack, { seq = 4096, question = { peft = peft } })
+    end
+    assert.matches("cfg.peft.dim = 32\n", text("megatron-bridge", {}), 1, true)
+    assert.matches("--lora_dim 32 ", text("deepspeed", { targets = "all-linear" }), 1, true)
+    assert.error_matches(function() text("megatron", {}) end, "peft = adapters of rank 32: megatron is not told it")
+    assert.error_matches(function() text("deepspeed", { rank = 8 }) end, "adapters of rank 8: deepspeed has LoRA")
+  end)
+
   it("writes options of the stack's table only, and says which it lacks", function()
     local t = tables.load "megatron-lm-2026-08"
     local text = tperf.report.launch({ tp = 2, pp = 2, dp = 2, micro_batch = 1, global_batch = 8, zero = 1 },

@@ -4,6 +4,8 @@ local check = require "tperf.base.check"
 
 local axes = {}
 
+local RANK <const> = 32 -- of adapters, where the question leaves it out (tperf.tuning)
+
 local function shown(value)
   if type(value) ~= "table" then return value end
   return value.rank and ("adapters of rank %d"):format(value.rank) or value[1] or "a table"
@@ -150,9 +152,10 @@ function axes.copy(c, question, n)
   for _, name in ipairs(check.names(USUAL)) do
     local value = c[name]
     if value == nil then value = question[name] end
-    if type(value) == "table" and value[1] == nil and next(value) == nil then value = nil end
+    if type(value) == "table" and next(value) == nil and name ~= "peft" then value = nil end
     n[name] = value
   end
+  if n.peft then n.peft = { kind = n.peft.kind, targets = n.peft.targets, rank = n.peft.rank or RANK } end
   n.cp_kind = n.cp > 1 and (n.cp_kind or "all_gather") or nil
   if n.ep == 1 then n.moe_dispatcher = nil end
   if n.tp == 1 then n.overlap_tp = nil end
