@@ -2011,7 +2011,7 @@ function tperf.report.json(rows, wanted, options) end
 ---assumed and the stack cannot be told. What the stack cannot do is an error that names the axis.
 ---@param configuration table of tperf.search, tperf.train or tperf.infer
 ---@param stack string megatron, megatron-bridge, torchtitan, deepspeed, nanotron; vllm, sglang, tensorrt-llm
----@param options table? model: its name, path or object, for the arguments that describe it; seq: tokens of a sequence (else the configuration's); of servers max_tokens, seq_max, kv_dtype, weight_dtype, memory_utilization (of vLLM; 0.9), prefix_caching and chunked_prefill (true)
+---@param options table? model: its name, path or object, for the arguments that describe it; seq: tokens of a sequence (else the configuration's); question: the arguments that found it, for what it does not hold itself (optimizer, gradients, peft, pipeline_layout …); of servers max_tokens, seq_max, kv_dtype, weight_dtype, memory_utilization (of vLLM; 0.9), prefix_caching and chunked_prefill (true)
 ---@return string text
 function tperf.report.launch(configuration, stack, options) end
 

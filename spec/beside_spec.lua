@@ -177,3 +177,159 @@ describe("a step beside the predicted one", function()
     assert.equal("matrix products", yaml(result.out, "out")[1].kind)
   end)
 end)
+
+-- spec/data/traces has traces in which each kernel's microseconds are told by hand; the sums below are of those.
+describe("a trace op by op", function()
+  local TRACES <const> = program.shell("pwd").out:match "[^\n]+" .. "/spec/data/traces/"
+
+  local function rows_of(b)
+    local found = {}
+    for _, row in ipairs(b.ops) do found[row.op .. (row.pass ~= "" and ", " .. row.pass or "")] = row end
+    return found
+  end
+
+  local function measured(rows, name)
+    local row = rows[name] or error("no row " .. name)
+    return { row.kernels, math.floor(row.measured * 1e6 + 0.5) }
+  end
+
+  local function two_layers(file)
+    local _, t = tperf.train { model = tperf.model("llama-3.1-8b"):with { layers = 2 }, system = "h100-sxm", seq = 8192,
+      global_batch = 1, simulate = true, software = "none" }
+    return t:beside(TRACES .. file)
+  end
+
+  local TWO_LAYERS <const> = {
+    ["attention qkv, forward"] = { 6, 2 * (601 + 151 + 152) },
+    ["attention qkv, backward"] = { 12, 2 * (153 + 154 + 155 + 156 + 605 + 606) },
+    ["attention attention, forward"] = { 2, 2 * 2001 },
+    ["attention attention, backward"] = { 6, 2 * (91 + 5001 + 92) },
+    ["attention proj, forward"] = { 2, 2 * 602 }, ["attention proj, backward"] = { 4, 2 * (603 + 604) },
+    ["attention rotary, forward"] = { 2, 2 * 83 }, ["attention rotary, backward"] = { 2, 2 * 84 },
+    ["attention norm, forward"] = { 2, 2 * 41 }, ["attention norm, backward"] = { 2, 2 * 103 },
+    ["attention residual, forward"] = { 2, 2 * 71 }, ["mlp norm, forward"] = { 2, 2 * 42 },
+    ["mlp fc1, forward"] = { 4, 2 * (2101 + 2102) }, ["mlp fc1, backward"] = { 8, 2 * (2106 + 2107 + 2108 + 2109) },
+    ["mlp silu, forward"] = { 2, 2 * 301 }, ["mlp silu, backward"] = { 2, 2 * 501 },
+    ["mlp fc2, forward"] = { 2, 2 * 2103 }, ["mlp fc2, backward"] = { 4, 2 * (2104 + 2105) },
+    ["head head, forward"] = { 1, 15001 }, ["head head, backward"] = { 2, 15002 + 15003 },
+    ["head loss, forward"] = { 1, 3001 }, ["head loss, backward"] = { 1, 3002 },
+    ["embedding table, forward"] = { 1, 61 }, ["embedding table, backward"] = { 1, 401 },
+  }
+
+  for _, file in ipairs { "two_layers.json", "two_layers_kernels.json" } do
+    it("finds each op's kernels in " .. file, function()
+      local b = two_layers(file)
+      local rows = rows_of(b)
+      for name, expected in pairs(TWO_LAYERS) do assert.same(expected, measured(rows, name), name) end
+      assert.is_true(b.whole)
+      assert.same({}, b.missing)
+      local alone = {}
+      for i, one in ipairs(b.unmatched) do alone[i] = { one.kernel:match "multi_tensor" or one.kernel, one.kernels } end
+      assert.same({ { "multi_tensor", 1 }, { "my_metrics_kernel", 1 } }, alone)
+    end)
+  end
+
+  it("has what differs most first, and all of the measured time", function()
+    local b = two_layers "two_layers.json"
+    local sum, last = 0.0, math.huge
+    for _, row in ipairs(b.ops) do
+      assert.near(row.measured - row.predicted, row.difference, 1e-12)
+      assert.is_true(math.abs(row.difference) <= last)
+      sum, last = sum + row.measured, math.abs(row.difference)
+    end
+    for _, one in ipairs(b.unmatched) do sum = sum + one.measured end
+    local all = 0.0
+    for _, e in ipairs(b.measured) do all = all + e.stop - e.start end
+    assert.near(all, sum, 1e-9)
+  end)
+
+  it("says which predicted op a trace has no kernel of", function()
+    local text = program.slurp(TRACES .. "two_layers.json"):gsub("[^\n]*cross_entropy_fwd[^\n]*\n", "")
+    local _, t = tperf.train { model = tperf.model("llama-3.1-8b"):with { layers = 2 }, system = "h100-sxm", seq = 8192,
+      global_batch = 1, simulate = true, software = "none" }
+    local b = t:beside(written("no_loss.json", text))
+    assert.same({ { "head loss", "forward" } }, { { b.missing[1].op, b.missing[1].pass } })
+    assert.equal(1, #b.missing)
+    assert.same({ 2, 2 * 2103 }, measured(rows_of(b), "mlp fc2, forward"))
+  end)
+
+  it("is told of a step of thousands of kernels, layer by layer", function()
+    local _, t = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", global_batch = 4, simulate = true,
+      software = "none" }
+    local work, events = require "tperf.timeline.work", {}
+    local counts, slow, extra, all = work.counts(t.configuration), 0.0, 0, 0
+    local function add(name, at, seconds)
+      events[#events + 1] = event(name, ("%.6f"):format(1e6 * at), ("%.6f"):format(1e6 * seconds))
+      all = all + 1
+    end
+    local at = 0.0
+    for task in require "tperf.timeline.tasks".each(t, 1) do
+      local kind, back = work.kind(task, counts, 1), task.pass == "backward"
+      local factor = task.op == "fc2" and 2 or 1
+      local long = factor * task.seconds
+      if task.op == "fc2" then slow = slow + task.seconds end
+      if kind == "attention" then
+        if back then add("flash_bwd_dot_do_o_kernel", at, 1e-6) end
+        add(back and "flash_bwd_kernel" or "flash_fwd_kernel", at + 1e-6, long)
+      elseif kind == "matrix products" and back then
+        add("nvjet_a", at, long / 2)
+        add("nvjet_b", at + long / 2, long / 2)
+      elseif kind == "norms" or kind == "matrix products" or kind == "passes over elements" then
+        add(kind == "norms" and "rms_norm" or kind == "matrix products" and "nvjet" or "triton_poi", at, long)
+      end
+      if task.op == "fc2" and not back and extra < 5 then
+        extra = extra + 1
+        add("rms_norm_of_another", at + long, 1e-3)
+      end
+      at = at + long + 2e-3
+    end
+    assert.is_true(all > 2500, all)
+    local b = t:beside(written("long.json", trace(events)))
+    assert.is_true(b.whole)
+    local rows = rows_of(b)
+    assert.near(slow, rows["mlp fc2, forward"].difference + rows["mlp fc2, backward"].difference, 1e-5)
+    assert.near(0, rows["attention qkv, backward"].difference, 1e-5)
+    assert.near(128e-6, rows["attention attention, backward"].difference, 1e-6)
+    assert.equal(4 * 32 * 2, rows["attention attention, backward"].kernels)
+  end)
+
+  it("tells a pair of DualPipe's chunks, as its annotations cut it", function()
+    local _, t = tperf.train { model = "deepseek-v3", system = "h100-sxm", pp = 16, dp = 64, ep = 64, seq = 4096,
+      global_batch = 2048, micro_batch = 1, simulate = "dualpipe", software = "none", precision = "fp8-block" }
+    local b = t:beside(TRACES .. "dualpipe_pair.json", { part = "pair", device = 8 })
+    local rows = rows_of(b)
+    for name, expected in pairs {
+      ["all_to_all over ep for moe dispatch, forward"] = { 12, 4 * (45 + 301 + 3321) },
+      ["all_to_all over ep for moe dispatch, backward"] = { 8, 4 * (1009 + 6549) },
+      ["all_to_all over ep for moe combine, forward"] = { 8, 4 * (1010 + 6550) },
+      ["all_to_all over ep for moe combine, backward"] = { 8, 4 * (1008 + 3320) },
+      ["moe fc1, forward"] = { 4, 4 * 2401 }, ["moe fc2, forward"] = { 4, 4 * 1201 },
+      ["moe fc1, backward"] = { 8, 4 * (5401 + 1301) }, ["moe fc2, backward"] = { 8, 4 * (2701 + 2025) },
+      ["attention proj, forward"] = { 4, 4 * 1101 }, ["attention proj, backward"] = { 8, 4 * (1102 + 1103) },
+      ["attention q-up, forward"] = { 4, 4 * 701 }, ["attention q-up, backward"] = { 8, 4 * (702 + 703) },
+      ["attention kv-up, backward"] = { 8, 4 * (302 + 303) }, ["attention q-down, backward"] = { 8, 4 * (202 + 203) },
+      ["attention attention, forward"] = { 4, 4 * 1601 }, ["attention attention, backward"] = { 4, 4 * 3809 },
+    } do
+      assert.same(expected, measured(rows, name), name)
+    end
+    assert.same({}, b.unmatched)
+    assert.matches("'part' is \"pair\", but device 1 has none under the schedule 1f1b", refusal(function()
+      local _, other = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", global_batch = 1, simulate = true }
+      other:beside(TRACES .. "dualpipe_pair.json", { part = "pair" })
+    end), 1, true)
+  end)
+
+  it("is a table, and what --json --by op tells", function()
+    local asked = "tperf train llama-3.1-8b -s h100-sxm -b 1 --seq 8192 --set model.layers=2 --software none "
+      .. "--measured " .. TRACES .. "two_layers.json"
+    local result = program.shell(asked, folder)
+    assert.equal(0, result.code, result.err)
+    assert.matches("\nop by op +pass +kernels +predicted +measured", result.out)
+    assert.matches("\nmlp fc1 +backward +8 ", result.out)
+    assert.matches("\nKernels that no predicted op has, 9.778 ms of a step\n", result.out, 1, true)
+    result = program.shell(asked .. " --by op --json", folder)
+    assert.equal("mlp fc1", yaml(result.out, "out")[1].op)
+    assert.equal(2, program.shell(asked .. " --by hand", folder).code)
+    assert.equal(2, program.shell("tperf train llama-3.1-8b -s h100-sxm -b 8 --part pair", folder).code)
+  end)
+end)

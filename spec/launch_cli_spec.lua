@@ -8,6 +8,7 @@ torchrun --nproc_per_node 8 --nnodes $NNODES pretrain_gpt.py --num-layers 32 --h
   --position-embedding-type rope --max-position-embeddings 4096 --disable-bias-linear \
   --untie-embeddings-and-output-weights \
   --tensor-model-parallel-size 2 --sequence-parallel --use-distributed-optimizer --bf16 \
+  --overlap-grad-reduce --overlap-param-gather \
   --micro-batch-size 1 --global-batch-size 64 --seq-length 4096 --lr 3e-4 $EXTRA
 ]]
 
@@ -22,6 +23,19 @@ describe("--from", function()
       assert.equal(typed.out, from.out) -- the same model, spelled out
       assert.truthy(from.err:find("Megatron-LM: gpus 16, tp 2, pp 1", 1, true))
       assert.truthy(from.err:find("changes neither time nor memory: --lr", 1, true))
+    end)
+  end)
+
+  it("reduces gradients after the backward pass where the script does not say that they overlap", function()
+    within(function(tperf, folder)
+      program.write(folder .. "/apart.sh", (SCRIPT:gsub("%-%-overlap%-grad%-reduce %-%-overlap%-param%-gather", "")))
+      local from = tperf "train --from apart.sh -s h100-sxm --set NNODES=2,EXTRA= --csv"
+      local typed = tperf("train llama-2-7b -s h100-sxm -b 64 -g 16 --tp 2 -m 1 --seq 4096 --csv "
+        .. "--overlap-grad-reduce no --overlap-param-gather no")
+      assert.equal(0, typed.code, typed.err)
+      assert.equal(typed.out, from.out)
+      local one = tperf "search --from apart.sh -s h100-sxm --set NNODES=2,EXTRA= --schedule 1f1b --launch megatron"
+      assert.matches("--overlap-grad-reduce", one.out, 1, true) -- which a search decides
     end)
   end)
 

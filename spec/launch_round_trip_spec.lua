@@ -8,6 +8,40 @@ local CASES <const> = 2000
 local DENSE <const>, MOE <const> = "llama-3.1-8b", "mixtral-8x7b"
 local models = { [DENSE] = tperf.model(DENSE), [MOE] = tperf.model(MOE) }
 
+local MANY <const> = { "shard", "overlap_tp", "overlap_grad_reduce", "overlap_param_gather", "bucket_size", "optimizer",
+  "gradients", "peft", "overlap_param_gather_with_optimizer_step", "overlap_moe_a2a", "delay_wgrad", "moe_dispatcher",
+  "cp_kind", "first_stage_layers", "last_stage_layers", "account_for_embedding", "account_for_loss" }
+
+-- Two of the axes that are mostly at their usual value; those that only the question says go there.
+local function random_axes(pick, c)
+  local question = {}
+  for _ = 1, pick { 0, 0, 1, 2 } do
+    local what = pick {
+      { "shard", c.zero > 0 and c.dp > 2 and 2 or nil }, { "overlap_tp", c.tp > 1 and pick { "ring", "async" } or nil },
+      { "overlap_grad_reduce", c.dp > 1 and false or nil }, { "bucket_size", 40000000 },
+      { "overlap_param_gather", c.dp > 1 and c.zero > 0 and false or nil },
+      { "optimizer", pick { "sgd", "muon", "lion" } },
+      { "precision", pick { "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise",
+        "fp8-rowwise", "fp8-delayed (parameters narrow)" } },
+      { "gradients", "bf16" }, { "peft", pick { { rank = 16 }, { rank = 8, targets = { "linear_qkv" } },
+        { rank = 4, targets = "all-linear" } } },
+      { "overlap_param_gather_with_optimizer_step", true }, { "first_stage_layers", c.pp > 1 and 3 or nil },
+      { "last_stage_layers", c.pp > 1 and 3 or nil }, { "account_for_embedding", c.pp > 1 or nil },
+      { "account_for_loss", c.pp > 1 or nil },
+      { "cp_kind", c.cp > 1 and pick { "ring", "all_to_all", "all_gather" } or nil },
+      { "moe_dispatcher", (c.ep or 1) > 1 and pick { "allgather", "deepep", "hybridep" } or nil },
+      { "overlap_moe_a2a", (c.ep or 1) > 1 or nil },
+    }
+    c[what[1]] = what[2]
+    if what[1] == "overlap_moe_a2a" and what[2] then c.delay_wgrad = pick { true, nil } end
+  end
+  for _, name in ipairs { "optimizer", "gradients", "peft", "first_stage_layers", "last_stage_layers",
+    "account_for_embedding", "account_for_loss" } do
+    question[name], c[name] = c[name], nil
+  end
+  return question
+end
+
 -- A configuration as tperf.search returns it, as far as launches need it.
 local function random_training(pick)
   local c = { strategy = "tensor", tp = pick { 1, 2, 4, 8 }, pp = pick { 1, 2, 4, 8 }, cp = pick { 1, 1, 2 },
@@ -36,7 +70,8 @@ local function random_training(pick)
   if c.pp > 1 and c.virtual_stages == 1 and pick { 1, 2, 3 } == 1 then c.schedule = "gpipe" end
   if c.pp == 1 and c.virtual_stages == 1 then c.schedule = "1f1b" end
   c.global_batch = c.dp * c.micro_batch * pick { 1, 2, 8, 24 }
-  return c, models[name], pick { 2048, 4096, 8192 }
+  local question = random_axes(pick, c)
+  return c, models[name], pick { 2048, 4096, 8192 }, question
 end
 
 local FILE <const> = { megatron = "run.sh", ["megatron-bridge"] = "recipe.py", torchtitan = "train.toml",
@@ -47,6 +82,33 @@ local STACK <const> = { ["megatron-bridge"] = "Megatron-Bridge", torchtitan = "t
 
 local function read_back(stack, text, given)
   return tperf.import.launch { files = { { name = FILE[stack], text = text } }, stack = STACK[stack], given = given }
+end
+
+-- What stands for nothing said, stack by stack.
+local CP <const> = { deepspeed = "all_to_all", nanotron = "ring" }
+
+local function same_axes(c, question, got, stack)
+  local a = { peft = got.peft, cp_kind = got.cp_kind }
+  require "tperf.import.launch.axes".add(got, a)
+  if (got.ep or 1) > 1 and a.moe_dispatcher == nil then
+    a.moe_dispatcher = got.moe_dispatcher_backend or got.moe_dispatcher or "alltoall"
+  end
+  for _, name in ipairs(MANY) do
+    local expected = c[name]
+    if expected == nil then expected = question[name] end
+    if name == "cp_kind" and c.cp > 1 then expected = expected or CP[stack] or "all_gather" end
+    if name == "moe_dispatcher" and (c.ep or 1) > 1 then expected = expected or "alltoall" end
+    if name == "peft" and expected and not a.peft then error "no adapters" end
+    if name == "overlap_param_gather" and expected == false and c.zero == 0 then expected = nil end
+    assert.same(expected, a[name], stack .. " " .. name)
+  end
+end
+
+local function precision_of(launch)
+  local whole = setmetatable({ micro_batch = 1, global_batch = launch.dp, seq = 4096 }, { __index = launch })
+  local p = tperf.import.arguments(whole, { model = models[launch.ep > 1 and MOE or DENSE] }).precision
+  if not p then return nil end
+  return p.recipe .. (p.parameters == "narrow" and " (parameters narrow)" or "")
 end
 
 local function same(c, got, seq, stack)
@@ -71,16 +133,19 @@ describe("a launch written and read back", function()
     it("is the configuration that it was, under " .. stack, function()
       local pick, written, refused = picker(seed), 0, 0
       while written < CASES do
-        local c, model, seq = random_training(pick)
-        local ok, text = pcall(tperf.report.launch, c, stack, { model = model, seq = seq })
+        local c, model, seq, question = random_training(pick)
+        local ok, text = pcall(tperf.report.launch, c, stack, { model = model, seq = seq, question = question })
         if not ok then -- names the axis that the stack does not have
           refused = refused + 1
-          assert.matches("tperf.report.launch: [%w_]+ = [%w_.]+: " .. stack:gsub("%-", "%%-"), text)
+          assert.matches("tperf.report.launch: [%w_]+ = [%w_. ()-]+: " .. stack:gsub("%-", "%%-"), text)
         else
           written = written + 1
           local got = read_back(stack, text, { gpus = c.tp * c.pp * c.cp * c.dp, layers = model.layers })
           same(c, got, seq, stack)
+          same_axes(c, question, got, stack)
+          assert.equal(c.precision, precision_of(got))
           assert.same({}, got.refused)
+          assert.same({}, got.unknown)
           if model.experts and stack ~= "nanotron" then
             local known = stack ~= "torchtitan" or got.ep > 1 -- without ep torchtitan cuts experts over tp
             if known and stack ~= "deepspeed" then
@@ -139,6 +204,17 @@ describe("a launch written and read back", function()
 end)
 
 describe("report.launch", function()
+  it("writes adapters where the stack has them, with the usual rank where none is said", function()
+    local c = { tp = 1, pp = 1, dp = 2, micro_batch = 1, global_batch = 8, zero = 1 }
+    local function text(stack, peft)
+      return tperf.report.launch(c, stack, { seq = 4096, question = { peft = peft } })
+    end
+    assert.matches("cfg.peft.dim = 32\n", text("megatron-bridge", {}), 1, true)
+    assert.matches("--lora_dim 32 ", text("deepspeed", { targets = "all-linear" }), 1, true)
+    assert.error_matches(function() text("megatron", {}) end, "peft = adapters of rank 32: megatron is not told it")
+    assert.error_matches(function() text("deepspeed", { rank = 8 }) end, "adapters of rank 8: deepspeed has LoRA")
+  end)
+
   it("writes options of the stack's table only, and says which it lacks", function()
     local t = tables.load "megatron-lm-2026-08"
     local text = tperf.report.launch({ tp = 2, pp = 2, dp = 2, micro_batch = 1, global_batch = 8, zero = 1 },

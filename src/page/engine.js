@@ -1,12 +1,15 @@
 // The page's side of the worker: questions one after the other, and scripts in workers of their own, so that a script
-// that does not end can be ended.
+// that does not end can be ended. A second worker stands by, warm: it goes on where the first is busy with what nobody
+// wants any more.
 "use strict";
-const PATIENCE = 400; // ms that a new question waits for one that nobody wants any more before the worker starts again
+const PATIENCE = 40; // ms that a new question waits for one that nobody wants any more
+const REST = 250;    // ms without a question before the second worker is made ready
 
 const engine = (() => {
   const text = id => document.getElementById(id).textContent;
   const url = URL.createObjectURL(new Blob([text("worker")], { type: "text/javascript" }));
   let made = null, worker = null, ready = null, current = null, next = 0, sent = {};
+  let spare = null, wanted = null, resting = 0; // the second worker; the search that it repeats to be warm
   const waiting = [];
 
   // A started worker: { worker, ready }.
@@ -30,14 +33,33 @@ const engine = (() => {
     return { worker: w, ready: started };
   }
 
+  // The second worker takes the first one's place; where there is none, a new one does.
   function restart() {
     if (worker) worker.terminate();
     sent = {};
-    ({ worker, ready } = open(answered));
+    if (spare) {
+      ({ worker, ready, sent } = spare);
+      spare.use();
+      spare = null;
+    } else ({ worker, ready } = open(answered));
+  }
+
+  // Makes a second worker, and has it answer the last search, so that all that this needs is loaded.
+  function standBy() {
+    if (spare || !wanted) return;
+    const { question, texts } = wanted;
+    let listen = data => { if (data.broken) w.worker.terminate(); else mine.warm = true; };
+    const w = open(data => listen(data)), mine = { worker: w.worker, ready: w.ready, sent: { ...texts }, warm: false,
+      use() { listen = answered; } };
+    w.ready.then(() => {
+      w.worker.postMessage({ id: -1, question: { ...question, changed: true }, texts });
+      spare = mine;
+    }, () => {});
   }
 
   function answered(data) {
     const job = current;
+    if (data.id === -1) return; // what warmed this worker
     if (!job || data.id !== undefined && data.id !== job.id) return;
     current = null;
     if (data.broken) {
@@ -58,6 +80,9 @@ const engine = (() => {
       return job.reject(problem);
     }
     if (current !== job) return;
+    if (job.question.ask === "plan") wanted = job;
+    clearTimeout(resting);
+    resting = setTimeout(standBy, REST);
     const texts = {};
     for (const name in job.texts) if (sent[name] !== job.texts[name]) texts[name] = sent[name] = job.texts[name];
     worker.postMessage({ id: job.id, question: { ...job.question, changed: Object.keys(texts).length > 0 }, texts });
@@ -76,8 +101,12 @@ const engine = (() => {
     for (const job of waiting.splice(0)) job.resolve(null);
     const late = current;
     if (!late) return;
-    setTimeout(() => {
+    setTimeout(function giveUp() {
       if (current !== late || waiting.length === 0) return;
+      if (!spare) {
+        standBy();
+        return setTimeout(giveUp, PATIENCE);
+      }
       current = null;
       late.resolve(null);
       restart();

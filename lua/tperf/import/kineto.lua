@@ -1,6 +1,7 @@
 --- Traces of PyTorch's profiler (Kineto's JSON, torch.profiler's export_chrome_trace): what ran on the GPU, by kinds
 -- that a prediction has, too.
 local check = require "tperf.base.check"
+local context = require "tperf.import.kineto_context"
 local json = require "tperf.input.json"
 
 local kineto = {}
@@ -18,12 +19,14 @@ local PATTERNS <const> = {
   { "all_gather", "all_gather" }, { "reducescatter", "reduce_scatter" }, { "reduce_scatter", "reduce_scatter" },
   { "alltoall", "all_to_all" }, { "all_to_all", "all_to_all" }, { "sendrecv", "messages" },
   { "broadcast", "broadcast" },
-  { "deep_?ep", "all_to_all" }, { "intranode.*dispatch", "all_to_all" }, { "intranode.*combine", "all_to_all" },
+  { "deep_?ep", "all_to_all" }, { "cached_notify", "all_to_all" }, { "get_dispatch_layout", "all_to_all" },
+  { "intranode.*dispatch", "all_to_all" }, { "intranode.*combine", "all_to_all" },
   { "internode.*dispatch", "all_to_all" }, { "internode.*combine", "all_to_all" },
   { "flash", "attention" }, { "fmha", "attention" }, { "attention", "attention" }, { "sdpa", "attention" },
   { "fused_attn", "attention" },
   { "selective_scan", "recurrences" }, { "chunk_scan", "recurrences" }, { "chunk_state", "recurrences" },
   { "delta_rule", "recurrences" },
+  { "transpose", "passes over elements" }, { "_cast_", "passes over elements" },
   { "adam", "optimizer" }, { "multi_tensor", "optimizer" }, { "muon", "optimizer" },
   { "gemm", "matrix products" }, { "nvjet", "matrix products" }, { "cutlass", "matrix products" },
   { "xmma", "matrix products" }, { "cublas", "matrix products" }, { "_mm_", "matrix products" },
@@ -64,7 +67,8 @@ local ON_GPU <const> = { kernel = true, gpu_memcpy = true, gpu_memset = true, Ke
 local function steps_of(events)
   local marked = { gpu = {}, host = {} }
   for _, e in ipairs(events) do
-    if type(e.name) == "string" and e.name:find "^ProfilerStep#" and tonumber(e.dur) then
+    if type(e.name) == "string" and e.name:find "^ProfilerStep#" and math.type(e.ts)
+      and math.type(e.dur) then
       table.insert(e.cat == "gpu_user_annotation" and marked.gpu or marked.host, { e.ts, e.ts + e.dur })
     end
   end
@@ -80,8 +84,9 @@ end
 
 --- What a trace says of the GPU.
 ---@param path string
----@return table measured  { events = { { name, kind, start, stop, stream } … } (seconds from the first step's start, in
----  order), steps = how many, step_time = seconds of one, rank = of the process when it says so }
+---@return table measured  { events = { { name, kind, start, stop, stream, step, about } … } (seconds from the first
+---  step's start, in order; about: tperf.import.kineto_context), steps = how many, step_time = seconds of one, rank =
+---  of the process when it says so }
 function kineto.read(path)
   local file, message = io.open(path, "rb")
   if not file then check.fail("cannot open %s", message) end
@@ -93,16 +98,19 @@ function kineto.read(path)
   local list = type(content) == "table" and (content.traceEvents or content[1] and content)
   if type(list) ~= "table" then check.fail("%s: has no \"traceEvents\": is it a trace of PyTorch's profiler?", path) end
   local steps, events = steps_of(list), {}
+  local about_kernel = context.of(list, ON_GPU)
   for i, e in ipairs(list) do
     if e.ph == "X" and ON_GPU[e.cat] then
       checked(e, path, i)
       events[#events + 1] = {
         name = e.name, kind = kind_of(e, e.cat), start = e.ts, stop = e.ts + e.dur, stream = e.tid,
+        about = about_kernel(e),
       }
     end
   end
   if #events == 0 then check.fail("%s: has no kernels; was the GPU profiled (ProfilerActivity.CUDA)?", path) end
   table.sort(events, function(a, b) return a.start < b.start end)
+  table.sort(steps, function(a, b) return a[1] < b[1] end)
   local from, to = math.huge, -math.huge
   for _, span in ipairs(#steps > 0 and steps or { { events[1].start, 0 } }) do
     from, to = math.min(from, span[1]), math.max(to, span[2])
@@ -110,9 +118,11 @@ function kineto.read(path)
   if #steps == 0 then
     for _, e in ipairs(events) do to = math.max(to, e.stop) end
   end
-  local kept = {}
+  local kept, step = {}, 1
   for _, e in ipairs(events) do
     if e.start >= from and e.start < to then
+      while steps[step + 1] and e.start >= steps[step + 1][1] do step = step + 1 end
+      e.step = step
       e.start, e.stop = (e.start - from) * 1e-6, (e.stop - from) * 1e-6
       kept[#kept + 1] = e
     end

@@ -16,7 +16,9 @@ local MOST_PASSES <const> = 60000 -- in a chart that is drawn while somebody wai
 local SHARED <const> = {
   "model", "system", "seq", "rules", "software", "attention", "precision", "optimizer", "weights", "gradients",
   "master", "moments", "offload_layers", "offload_modules", "offload_optimizer", "recompute_modules",
-  "recompute_method", "recompute_num_layers", "recompute_layers", "reserve",
+  "recompute_method", "recompute_num_layers", "recompute_layers", "reserve", "peft",
+  "frozen", "packing", "objective", "reference", "loss", "gradient_shard", "data_overlap", "pipeline_layout",
+  "first_stage_layers", "last_stage_layers", "account_for_embedding", "account_for_loss",
 }
 
 -- The arguments of tperf.search.
@@ -151,7 +153,8 @@ end
 --- The row as a launch of a stack: { text }, or { reason }. stack: its name.
 function plan.launch(question)
   local given, row = chosen(question)
-  local ok, text = pcall(require "tperf".report.launch, row, question.stack, { model = given.model, seq = given.seq })
+  local ok, text = pcall(require "tperf".report.launch, row, question.stack, { model = given.model, seq = given.seq,
+    question = find(question.values).asked })
   if ok then return { text = text } end
   return { reason = tostring(text):gsub("^tperf%.report%.launch: ", "") }
 end

@@ -3,6 +3,7 @@
 -- timers that Megatron-LM prints.
 local check = require "tperf.base.check"
 local kineto = require "tperf.import.kineto"
+local ops = require "tperf.timeline.beside_ops"
 local ranks = require "tperf.timeline.ranks"
 local tasks = require "tperf.timeline.tasks"
 local text_file = require "tperf.input.text"
@@ -22,18 +23,47 @@ local function covered(list)
   return sum
 end
 
--- The predicted tasks of a device, as the reader of traces returns events.
-local function predicted(t, device)
-  local counts, events = work.counts(t.configuration), {}
-  for task in tasks.each(t, device) do
-    local kind = work.kind(task, counts, t.configuration.zero)
-    if kind then
-      events[#events + 1] = {
-        name = task.text, kind = kind, start = task.start, stop = task.stop, seconds = task.seconds,
-      }
+-- The passes of a device that a trace has: { from, to, wants(task) }. A chunk's is the middle one of its kind.
+local function part_of(t, device, part)
+  if part == "step" then return { from = 0.0, to = t.iteration_time, wants = function() return true end } end
+  local found = {}
+  for _, op in t:queue(device) do
+    local first = part == "pair" and op.overlapped == "forward" or op.type == part and not op.overlapped
+    if first then
+      found[#found + 1] = { op }
+    elseif part == "pair" and op.overlapped == "backward" then
+      table.insert(found[#found], op)
     end
   end
-  return events
+  local some = found[(#found + 1) // 2]
+  if not some then
+    check.fail("timeline:beside: 'part' is \"%s\", but device %d has none under the schedule %s", part, device,
+      t.schedule)
+  end
+  return {
+    from = some[1].start, to = some[1].stop, wants = function(task)
+      for _, op in ipairs(some) do
+        if task.pass == op.type and task.stage == op.stage and task.microbatch == op.microbatch then return true end
+      end
+      return false
+    end,
+  }
+end
+
+-- The predicted tasks of a device, as the reader of traces returns events, and as they are looked for in one.
+local function predicted(t, device, part)
+  local counts, events, expected = work.counts(t.configuration), {}, {}
+  for task in tasks.each(t, device) do
+    local kind = part.wants(task) and work.kind(task, counts, t.configuration.zero)
+    if kind then
+      events[#events + 1] = {
+        name = task.text, kind = kind, start = task.start - part.from, stop = task.stop - part.from,
+        seconds = task.seconds,
+      }
+      table.move(ops.expected(task, counts, kind), 1, 2, #expected + 1, expected)
+    end
+  end
+  return events, expected
 end
 
 local function sums(events)
@@ -71,11 +101,15 @@ end
 local function of_trace(t, path, o)
   local measured = kineto.read(path)
   local device = device_of(t, measured, o.device)
-  local ours = predicted(t, device)
+  local part = part_of(t, device, o.part)
+  local ours, expected = predicted(t, device, part)
+  local time = part.to - part.from
+  local list, missing, unmatched, whole = ops.of(expected, measured.events, measured.steps)
   return {
     kind = "trace", device = device, rank = measured.rank, steps = measured.steps, predicted = ours,
-    measured = measured.events, predicted_time = t.iteration_time, measured_time = measured.step_time,
-    rows = rows_of(ours, measured.events, measured.steps, t.iteration_time, measured.step_time),
+    measured = measured.events, predicted_time = time, measured_time = measured.step_time, part = o.part,
+    rows = rows_of(ours, measured.events, measured.steps, time, measured.step_time),
+    ops = list, missing = missing, unmatched = unmatched, whole = whole,
   }
 end
 
@@ -132,15 +166,23 @@ local function of_timers(t, path)
   return { kind = "timers", rows = rows, others = others }
 end
 
-local OPTIONS <const> = { device = check.integer { min = 1, optional = true } }
+--- What of a step a trace has: all of it, or one chunk's pass, or an overlapped pair of them (DualPipe).
+beside.parts = { "step", "pair", "forward", "backward" }
+
+local OPTIONS <const> = {
+  device = check.integer { min = 1, optional = true }, part = check.choice { beside.parts, default = "step" },
+}
 
 --- A measured step beside a model's timeline.
 ---@param t tperf.timeline  of tperf.train { simulate = true }
 ---@param path string  a trace of PyTorch's profiler (.json), or a log with Megatron-LM's timers
----@param options? table  device: whose trace it is (else by the rank in the trace, else the first)
+---@param options? table  device: whose trace it is (else by the rank in the trace, else the first); part: what of a
+---  step the trace has: "step", or one chunk's "forward" or "backward", or a "pair" of chunks that overlap
 ---@return table  { kind = "trace" or "timers", rows = { { kind, predicted, measured, difference, ratio } … } }, seconds
----  of a step, what differs most first, the whole step last; of a trace also device, rank, steps, and predicted and
----  measured, the events of both
+---  of a step, what differs most first, the whole step last; of a trace also device, rank, steps, predicted and
+---  measured (the events of both), and op by op: ops = { { op, pass, kind, tasks, kernels, predicted, measured,
+---  difference, ratio } … }, missing (those without a kernel), unmatched = { { kernel, kind, kernels, measured } … },
+---  whole (false where parts of the trace were too long to match)
 function beside.of(t, path, options)
   local o = check.record("timeline:beside", options or {}, OPTIONS)
   if not t.configuration then check.fail "timeline:beside: a timeline of tperf.train { simulate = true } is needed" end
@@ -148,6 +190,7 @@ function beside.of(t, path, options)
     check.fail("timeline:beside: 'device' is %d, but there are %d", o.device, t.devices)
   end
   if path:find "%.json$" then return of_trace(t, path, o) end
+  if o.part ~= "step" then check.fail("timeline:beside: 'part' is of a trace; a log of timers has whole steps") end
   local head = text_file.read(path)
   if timers.recognise(head) then return of_timers(t, path) end
   check.fail("%s: is neither a trace of PyTorch's profiler (.json) nor a log with Megatron-LM's timers "

@@ -71,7 +71,8 @@ end
 local OPEN <const> = { strategy = true, tp = true, pp = true, cp = true, ep = true, dp = true, micro_batch = true,
   zero = true,
   recompute = true, recompute_modules = true, recompute_method = true, recompute_num_layers = true,
-  sequence_parallel = true, schedule = true, virtual_stages = true }
+  sequence_parallel = true, schedule = true, virtual_stages = true,
+  overlap_grad_reduce = true, overlap_param_gather = true }
 
 local RENAMED <const> = { global_batch = "batch" }
 

@@ -1,4 +1,5 @@
 --- A configuration as a Megatron-Bridge recipe.
+local fp8 = require "tperf.export.launch.fp8"
 local format = require "tperf.export.launch.format"
 local offloading = require "tperf.export.launch.offloading"
 local recomputation = require "tperf.export.launch.recomputation"
@@ -26,6 +27,18 @@ local function pipelines(n, w)
   if n.vp > 1 then w.put("model.virtual_pipeline_model_parallel_size", n.vp) end
 end
 
+local function precision(n, w)
+  local recipe = fp8[n.precision]
+  if n.precision == "nvfp4" then
+    w.put("mixed_precision.fp4", "e2m1")
+    w.put("mixed_precision.fp4_recipe", "nvfp4")
+  elseif recipe then
+    w.put("mixed_precision.fp8", recipe[2])
+    w.put("mixed_precision.fp8_recipe", recipe[1])
+    if n.narrow_parameters > 0 then w.put("mixed_precision.fp8_param_gather", true) end
+  end
+end
+
 local function model(m, w)
   w.put("model.num_layers", m.layers)
   w.put("model.hidden_size", m.hidden)
@@ -47,6 +60,9 @@ return function(n, w)
   if n.experts or n.ep > 1 then
     w.put("model.expert_model_parallel_size", n.ep)
     w.put("model.expert_tensor_parallel_size", n.etp)
+    if n.ep > 1 and (n.moe_dispatcher or "alltoall") == "alltoall" then
+      w.put("model.moe_token_dispatcher_type", "alltoall")
+    end
   end
   w.put("model.sequence_parallel", n.sequence_parallel)
   w.put("model.seq_length", n.seq)
@@ -60,9 +76,11 @@ return function(n, w)
     w.put("ddp.use_megatron_fsdp", true)
     w.put("ddp.data_parallel_sharding_strategy", SHARDING[n.zero])
   end
-  w.put("ddp.overlap_grad_reduce", true)
-  w.put("ddp.grad_reduce_in_fp32", true)
+  w.put("ddp.overlap_grad_reduce", n.overlap_grad_reduce ~= false)
+  if n.zero > 0 then w.put("ddp.overlap_param_gather", n.overlap_param_gather ~= false) end
+  w.put("ddp.grad_reduce_in_fp32", n.gradients ~= "bf16")
   w.put("mixed_precision.bf16", true)
+  precision(n, w)
   w.note "cfg is the recipe of your model; data, tokenizer and learning rate stay as it has them"
   local lines = { format.notes(w.notes), ("def tperf_%dgpu_config(cfg):\n"):format(n.gpus) }
   for _, one in ipairs(w.list) do lines[#lines + 1] = ("    cfg.%s = %s\n"):format(one.option, literal(one.value)) end

@@ -8,6 +8,7 @@ local function refuse(n, w)
   if n.vp > 1 then w.cannot("virtual_stages", n.vp, "has one chunk on a stage") end
   if n.pp > 1 and n.schedule ~= "1f1b" then w.cannot("schedule", n.schedule, "runs 1f1b") end
   if n.pp > 1 and n.zero >= 2 then w.cannot("zero", n.zero, "runs pipelines with ZeRO 0 and 1 only") end
+  if n.cp > 1 and n.cp_kind ~= "all_to_all" then w.cannot("cp_kind", n.cp_kind, "exchanges heads (all_to_all)") end
   if n.tp > 1 and n.sequence_parallel then w.cannot("sequence_parallel", true, "has no such split of its tp") end
   recomputation.refuse_parts(n, w)
   offloading.refuse(n, w, true)
@@ -33,6 +34,8 @@ end
 
 return function(n, w)
   refuse(n, w)
+  local told = w.list -- axes.lua's, whose sections are those of the file
+  w.list = {}
   w.put("train_batch_size", n.global_batch)
   w.put("train_micro_batch_size_per_gpu", n.micro_batch)
   w.put("gradient_accumulation_steps", n.microbatches)
@@ -50,10 +53,15 @@ return function(n, w)
     w.note "pipeline.stages is what the script gives PipelineModule"
   end
   if n.tp > 1 then w.note "tp runs in DeepSpeed's AutoTP: ZeRO 3 does not go with it in all versions" end
+  table.move(told, 1, #told, #w.list + 1, w.list)
   local file = json(w.list)
   w.list = {}
   w.put("--deepspeed_config", "ds_config.json")
   w.put("--max_seq_len", n.seq)
+  if n.peft then
+    w.put("--lora_dim", n.peft.rank)
+    w.put("--only_optimize_lora", true)
+  end
   if n.recompute == "full" then w.put("--gradient_checkpointing", true) end
   w.note "train.py stands for your script; its model and data are yours to add"
   local nodes, each = format.nodes(n.gpus, w)

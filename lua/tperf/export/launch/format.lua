@@ -44,10 +44,27 @@ local function yaml_value(value)
   return value:find "^[%a][%w_./-]*$" and value or ('"%s"'):format(value:gsub('["\\]', "\\%0"))
 end
 
+--- Options grouped by section, sections in the order of their first: a file has each of them once.
+---@param list table[]
+---@param pattern string  what of an option's name is its section
+function format.grouped(list, pattern)
+  local groups, names, out = {}, {}, {}
+  for _, one in ipairs(list) do
+    local name = one.option:match(pattern)
+    if not groups[name] then
+      groups[name] = {}
+      names[#names + 1] = name
+    end
+    table.insert(groups[name], one)
+  end
+  for _, name in ipairs(names) do table.move(groups[name], 1, #groups[name], #out + 1, out) end
+  return out
+end
+
 --- Nested maps from dotted options, in their order, as YAML.
 function format.yaml(list)
   local lines, open = {}, {}
-  for _, one in ipairs(list) do
+  for _, one in ipairs(format.grouped(list, "^[^.]*")) do
     local parts = {}
     for part in one.option:gmatch "[^.]+" do parts[#parts + 1] = part end
     local shared = 0

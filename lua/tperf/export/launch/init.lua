@@ -1,5 +1,6 @@
 --- report.launch: the flags or the file that run a configuration under a real stack. docs/recipes.md.
 local check = require "tperf.base.check"
+local axes = require "tperf.export.launch.axes"
 local models = require "tperf.describe.model"
 local offloading = require "tperf.export.launch.offloading"
 local recomputation = require "tperf.export.launch.recomputation"
@@ -9,10 +10,14 @@ local launch = {}
 
 local STACKS <const> = {
   megatron = { table = "megatron-lm-2026-08", module = "megatron", precisions = {
-    "fp8-delayed", "fp8-current", "fp8-block", "mxfp8",
+    "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4",
   } },
-  ["megatron-bridge"] = { table = "megatron-bridge-2026-08", module = "bridge" },
-  torchtitan = { table = "torchtitan-2026-02", module = "torchtitan", keeps_gathered = true },
+  ["megatron-bridge"] = { table = "megatron-bridge-2026-08", module = "bridge", precisions = {
+    "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4",
+  } },
+  torchtitan = { table = "torchtitan-2026-02", module = "torchtitan", keeps_gathered = true, precisions = {
+    "fp8-tensorwise", "fp8-rowwise",
+  } },
   deepspeed = { table = "deepspeed-2026", module = "deepspeed" },
   nanotron = { table = "nanotron-2026-04", module = "nanotron" },
   vllm = { table = "vllm-2026-03", module = "vllm", serving = true },
@@ -122,6 +127,8 @@ local function training(c, model, options)
   n.reshards = n.zero < 3 or c.reshard_after_forward ~= false
   n.sequence_parallel = n.tp > 1 and c.sequence_parallel ~= false
   expert_sizes(n, model)
+  axes.copy(c, options.question or {}, n)
+  if n.overlap_moe_a2a then n.schedule = n.schedule:gsub("_overlap$", "") end
   return n
 end
 
@@ -145,7 +152,8 @@ local function serving(c, model, options)
 end
 
 local schema = {
-  model = check.any { optional = true }, seq = check.integer { min = 1, max = 1 << 31, optional = true },
+  model = check.any { optional = true }, question = check.any { optional = true },
+  seq = check.integer { min = 1, max = 1 << 31, optional = true },
   max_tokens = check.integer { min = 1, max = 1 << 31, optional = true },
   seq_max = check.integer { min = 1, max = 1 << 31, optional = true }, kv_dtype = check.string { optional = true },
   memory_utilization = check.number { above = 0, max = 1, default = 0.9 },
@@ -165,7 +173,8 @@ end
 ---@param configuration table  of tperf.search, tperf.train or tperf.infer
 ---@param stack string  megatron, megatron-bridge, torchtitan, deepspeed, nanotron; vllm, sglang, tensorrt-llm
 ---@param options table?  model: its name, path or object, for the arguments that describe it; seq: tokens of a
----  sequence (else the configuration's); of servers max_tokens, seq_max, kv_dtype, weight_dtype,
+---  sequence (else the configuration's); question: the arguments that found it, for what it does not hold itself
+---  (optimizer, gradients, peft, pipeline_layout …); of servers max_tokens, seq_max, kv_dtype, weight_dtype,
 ---  memory_utilization (of vLLM; 0.9), prefix_caching and chunked_prefill (true)
 ---@return string text
 function launch.text(configuration, stack, options)
@@ -177,18 +186,22 @@ function launch.text(configuration, stack, options)
   end
   if type(configuration) ~= "table" then check.fail "tperf.report.launch needs a configuration" end
   local o = check.record("tperf.report.launch", options or {}, schema)
+  if o.question ~= nil and type(o.question) ~= "table" then
+    check.fail("tperf.report.launch: 'question' must be a table, got %s", check.show(o.question))
+  end
   local model = o.model and models(o.model)
   local n, w = (known.serving and serving or training)(configuration, model, o), writer(stack, tables.load(known.table))
   if not known.serving and n.precision ~= "bf16" and not is_one_of(n.precision, known.precisions) then
-    check.fail("tperf.report.launch: %s is written without arguments for precision '%s'; write it with precision = "
-      .. "\"bf16\" and add them", stack, n.precision)
+    w.cannot("precision", n.precision, "is written without arguments for it; write it with precision = \"bf16\" and "
+      .. "add them")
   end
-  if configuration.trained_parameters and not known.serving then
+  if configuration.trained_parameters and not known.serving and not n.peft then
     w.note("%d parameters are trained: adapters and frozen parts are yours to add", configuration.trained_parameters)
   end
   if n.reshards == false and not known.keeps_gathered then
     w.cannot("reshard_after_forward", false, "lets weights go after the forward pass")
   end
+  if not known.serving then axes.put(n, w, stack) end
   return require("tperf.export.launch." .. known.module)(n, w)
 end
 

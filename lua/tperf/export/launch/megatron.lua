@@ -1,4 +1,5 @@
 --- A configuration as a Megatron-LM script.
+local fp8 = require "tperf.export.launch.fp8"
 local format = require "tperf.export.launch.format"
 local model_flags = require "tperf.export.launch.model_flags"
 local offloading = require "tperf.export.launch.offloading"
@@ -33,17 +34,17 @@ local function sharding(n, w)
     w.put("--data-parallel-sharding-strategy", SHARDING[n.zero])
     w.put("--no-gradient-accumulation-fusion", true)
   end
-  w.put("--overlap-grad-reduce", true)
-  if n.zero > 0 then w.put("--overlap-param-gather", true) end
+  if n.overlap_grad_reduce ~= false then w.put("--overlap-grad-reduce", true) end
+  if n.zero > 0 and n.overlap_param_gather ~= false then w.put("--overlap-param-gather", true) end
 end
-
--- Transformer Engine's formats: hybrid has gradients in e5m2.
-local FP8 <const> = { ["fp8-delayed"] = { "delayed", "hybrid" }, ["fp8-current"] = { "tensorwise", "hybrid" },
-  ["fp8-block"] = { "blockwise", "e4m3" }, mxfp8 = { "mxfp8", "e4m3" } }
 
 local function precision(n, w)
   w.put("--bf16", true)
-  local recipe = FP8[n.precision]
+  if n.precision == "nvfp4" then
+    w.put("--fp4-format", "e2m1")
+    return w.put("--fp4-recipe", "nvfp4")
+  end
+  local recipe = fp8[n.precision]
   if not recipe then return end
   w.put("--fp8-format", recipe[2])
   w.put("--fp8-recipe", recipe[1])

@@ -16,7 +16,7 @@ local function experts(m, w)
   elseif e.every > 1 then
     w.put("--moe-layer-freq", e.every)
   end
-  w.put("--moe-token-dispatcher-type", "alltoall")
+  if w.by_name["--moe-token-dispatcher-type"] == nil then w.put("--moe-token-dispatcher-type", "alltoall") end
   w.put("--moe-grouped-gemm", true)
 end
 

@@ -41,22 +41,24 @@ local function pipelines(n, w)
 end
 
 local function sharding(n, w)
-  local replicate = n.zero == 0
+  local replicate, shard = n.zero == 0, n.shard or n.dp
   if replicate and n.cp > 1 then w.cannot("zero", 0, "shards weights over cp") end
   if n.zero == 1 and n.dp * n.cp > 1 then w.cannot("zero", 1, "shards weights too (2, 3) or nothing (0)") end
-  w.put("parallelism.data_parallel_replicate_degree", replicate and n.dp or 1)
-  w.put("parallelism.data_parallel_shard_degree", replicate and 1 or n.dp)
+  w.put("parallelism.data_parallel_replicate_degree", replicate and n.dp or n.dp // shard)
+  w.put("parallelism.data_parallel_shard_degree", replicate and 1 or shard)
   local reshards = n.zero == 3 and n.reshards and "always" or "never"
   if n.zero >= 2 then w.put("parallelism.fsdp_reshard_after_forward", reshards) end
 end
 
 local function toml(list)
   local lines, open = {}, nil
-  for _, one in ipairs(list) do
+  for _, one in ipairs(format.grouped(list, "^(.*)%.")) do
     local section, key = one.option:match "^(.*)%.([^.]+)$"
     if section ~= open then lines[#lines + 1] = ("\n[%s]"):format(section) end
     open = section
-    local value = type(one.value) == "string" and ('"%s"'):format(one.value) or tostring(one.value)
+    local value = tostring(one.value)
+    if type(one.value) == "string" then value = ('"%s"'):format(value) end
+    if type(one.value) == "table" then value = ('["%s"]'):format(table.concat(one.value, '", "')) end
     lines[#lines + 1] = ("%s = %s"):format(key, value)
   end
   return table.concat(lines, "\n") .. "\n"
@@ -78,7 +80,7 @@ return function(n, w)
   w.put("parallelism.tensor_parallel_degree", n.tp)
   w.put("parallelism.context_parallel_degree", n.cp)
   pipelines(n, w)
-  local shard = n.zero == 0 and 1 or n.dp
+  local shard = n.zero == 0 and 1 or n.shard or n.dp
   if shard * n.cp * n.tp % (n.ep * n.etp) ~= 0 then
     w.cannot("ep", n.ep, ("takes its ranks out of shard x cp x tp = %d"):format(shard * n.cp * n.tp))
   end
@@ -102,6 +104,11 @@ return function(n, w)
     if not operators then
       w.note "tperf's selective recomputes attention's core; torchtitan's op keeps the outputs of chosen ops"
     end
+  end
+  local recipe = n.precision:match "^fp8%-(.*)$"
+  if recipe then
+    w.put("model.converters", { "float8" })
+    w.put("quantize.linear.float8.recipe_name", recipe)
   end
   w.note("%d GPUs: torchrun says it", n.gpus)
   w.note "parameters and states in fp32, products in bf16; dataset, optimizer and checkpoints are yours to add"

@@ -1,4 +1,5 @@
 --- From a launch to the arguments of tperf.train or tperf.infer, and what of it no prediction has.
+local axes = require "tperf.import.launch.axes"
 local check = require "tperf.base.check"
 local models = require "tperf.describe.model"
 local offloading = require "tperf.import.launch.offloading"
@@ -25,7 +26,7 @@ function arguments.named(name, size)
   if type(name) ~= "string" then return nil end
   local wanted = plain(size and name .. "-" .. size or name)
   local bare = wanted:gsub("^meta%-", ""):gsub("%-hf$", ""):gsub("%-instruct$", ""):gsub("%-chat$", "")
-    :gsub("%-fp8$", ""):gsub("%-v0%-%d$", "") -- tuned further, and of the same sizes
+    :gsub("%-fp8$", ""):gsub("%-0%d%d%d$", ""):gsub("%-v0%-%d$", "") -- tuned further, and of the same sizes
   for _, name_of in ipairs { wanted, bare } do
     if CALLED[name_of] then return CALLED[name_of] end
     for _, known in ipairs(catalogue.list "models") do
@@ -93,6 +94,7 @@ local TORCHAO <const> = { tensorwise = "fp8-tensorwise", rowwise = "fp8-rowwise"
 
 -- The precision of the products; nil: 16 bits, or a recipe that is not known.
 local function precision_of(p)
+  if p.fp4_format then return { recipe = "nvfp4" } end
   if p.fp8_format then
     local recipe = MEGATRON[p.fp8_recipe or "delayed"]
     return recipe and { recipe = recipe, parameters = p.fp8_params and "narrow" or nil }
@@ -113,9 +115,6 @@ local function notes_of(launch)
   end
   offloading.note(launch, note)
   recomputation.note(launch, note)
-  if (launch.dp_replicate or 1) > 1 and (launch.dp_shard or 1) > 1 then
-    note("shards repeated %d times: predicted as sharded over all of dp", launch.dp_replicate)
-  end
   if launch.lora_rank then note "adapters: predicted on all products of layers, with all else frozen" end
   if launch.speculative then note "speculative decoding" end
   if launch.quantization and not arguments.dtypes(launch).weight_dtype then
@@ -136,7 +135,6 @@ local function exchange(a, launch)
   a.ep, a.etp = launch.ep, launch.etp
   if (launch.ep or 1) == 1 then return end
   a.moe_dispatcher = DISPATCHERS[launch.moe_dispatcher_backend or launch.moe_dispatcher]
-  a.overlap_moe_a2a = launch.overlap and launch.overlap.ep or nil
 end
 
 local function training(launch, model)
@@ -162,6 +160,8 @@ local function training(launch, model)
       launch.account_for_embedding_and_loss
   end
   a.peft = launch.peft
+  axes.add(launch, a)
+  if not models(model).experts then a.moe_dispatcher, a.overlap_moe_a2a, a.delay_wgrad = nil, nil, nil end
   recomputation.add(launch, a)
   offloading.add(launch, a)
   a.precision = launch.precision and precision_of(launch.precision) or nil

@@ -1,4 +1,5 @@
---- A measured step below the predicted one, on one axis of time: a row for what computes and one for what communicates.
+--- A measured step below the predicted one, on one axis of time: a row for what computes and one for what communicates;
+-- below them the ops that differ most, a bar each.
 local number = require "tperf.output.number"
 local palette = require "tperf.timeline.picture.palette"
 local units = require "tperf.base.units"
@@ -42,6 +43,27 @@ end
 
 local function label(out, x, y, text) out[#out + 1] = ('<text x="%d" y="%d">%s</text>\n'):format(x, y, text) end
 
+local MOST_BARS <const>, BAR <const> = 12, 18
+
+-- A bar for each of the ops that differ most: to the right of the middle what took longer than predicted.
+local function bars(out, b, y)
+  local most, count = 0.0, math.min(#b.ops, MOST_BARS)
+  for i = 1, count do most = math.max(most, math.abs(b.ops[i].difference)) end
+  if most == 0.0 then return y end
+  label(out, 8, y + 14, "Measured less predicted, by op")
+  local middle, widest = 640, 250
+  for i = 1, count do
+    local r = b.ops[i]
+    local top, width = y + 8 + i * BAR, math.abs(r.difference) / most * widest
+    label(out, 8, top + 12, (r.op .. " " .. r.pass):gsub("&", "&amp;"):gsub("<", "&lt;"))
+    out[#out + 1] = ('<rect x="%s" y="%d" width="%s" height="%d" fill="%s"/>\n'):format(
+      number.text(r.difference < 0 and middle - width or middle), top, number.text(width), BAR - 4, COLOURS[r.kind])
+    label(out, math.floor(middle + (r.difference < 0 and 6 or width + 6)), top + 12,
+      (r.difference > 0 and "+" or "") .. units.format(r.difference, "s"))
+  end
+  return y + 20 + (count + 1) * BAR
+end
+
 --- The picture of what beside.of found in a trace.
 ---@param b table
 ---@return string
@@ -70,10 +92,12 @@ return function(b)
       x = x + 30 + 7 * #kind
     end
   end
-  local title = ("One step: predicted %s, measured %s"):format(units.format(b.predicted_time, "s"),
+  y = bars(out, b, y + 20 + LEGEND)
+  local whats = b.part == "step" and "One step" or b.part == "pair" and "A pair of chunks" or "A " .. b.part .. " pass"
+  local title = ("%s: predicted %s, measured %s"):format(whats, units.format(b.predicted_time, "s"),
     units.format(b.measured_time, "s"))
   local head = '<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" '
     .. 'font-family="sans-serif" font-size="12">\n'
-  return head:format(math.max(WIDTH, x), y + 20 + LEGEND) .. '<rect width="100%" height="100%" fill="#ffffff"/>\n'
+  return head:format(math.max(WIDTH, x), y) .. '<rect width="100%" height="100%" fill="#ffffff"/>\n'
     .. ('<text x="8" y="20" font-size="14">%s</text>\n'):format(title) .. table.concat(out) .. "</svg>\n"
 end

@@ -64,7 +64,8 @@ of comparable runs took a time between `from` and `to`.]],
     local rows, reason = rows_of(found)
     costs.add(rows, cost)
     if #rows > 0 and values.launch then
-      io.write(require "tperf".report.launch(rows[1], values.launch, { model = asked.model, seq = asked.seq }))
+      io.write(require "tperf".report.launch(rows[1], values.launch, { model = asked.model, seq = asked.seq,
+        question = asked }))
     elseif #rows > 0 then
       require "tperf.cli.answer.table"(values, rows, columns_for(found.candidates, values.simulate))
       configuration.tell(values, rows, asked.system, true)

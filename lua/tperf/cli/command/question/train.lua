@@ -1,3 +1,4 @@
+local beside = require "tperf.cli.beside"
 local configuration = require "tperf.cli.ask.configuration"
 local costs = require "tperf.cli.answer.costs"
 local fitted = require "tperf.cli.answer.fitted"
@@ -78,26 +79,6 @@ local function print_details(values, c, machine)
   if c.simulated then print_simulated(c.simulated, c.memory.peak) end
 end
 
--- A measured step beside the predicted one: a row for each kind of work, or for each timer.
-local function print_beside(b, values)
-  if values.beside and b.kind ~= "trace" then error("--beside: a log of timers tells no events to draw", 0) end
-  if values.beside then
-    require "tperf.output.file".write(values.beside, require "tperf.timeline.picture.beside_svg"(b))
-  end
-  require "tperf.cli.answer.table"(values, b.rows, {
-    { key = "kind", title = b.kind == "trace" and "seconds of a step" or "timer" }, { key = "predicted", unit = "s" },
-    { key = "measured", unit = "s" }, { key = "difference", unit = "s" },
-    { key = "ratio", title = "predicted/measured", digits = 3 },
-  })
-  if values.json or values.csv then return end
-  if b.kind == "trace" then
-    print(("\nMeasured: %d step%s of %s; predicted: device %d"):format(b.steps, b.steps == 1 and "" or "s",
-      b.rank and "rank " .. b.rank or "a rank that the trace does not name", b.device))
-  elseif b.others[1] then
-    print("\nNot predicted: " .. table.concat(b.others, ", "))
-  end
-end
-
 return {
   summary = "time and memory of one configuration",
   arguments = "MODEL",
@@ -117,6 +98,10 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
     { long = "measured", value = "FILE", from = "files",
       help = "compare with a trace of PyTorch's profiler (.json), or Megatron-LM's timers" },
     { long = "beside", value = "FILE", writes = "file", help = "draw the measured step and the predicted one (.svg)" },
+    { long = "part", value = "NAME", from = { "step", "pair", "forward", "backward" },
+      help = "what of a step the trace has: step, a chunk's forward or backward, or a pair that overlaps (DualPipe)" },
+    { long = "by", value = "NAME", from = { "kind", "op" }, help = "what --json and --csv tell of the trace" },
+    { long = "device", value = "N", kind = "integer", min = 1, help = "the pipeline's device that the trace is of" },
     { long = "ranks", value = "N,...", kind = "integers", min = 0,
       help = "which GPUs' traces to write (default: all)" },
   }, costs.options)),
@@ -134,10 +119,8 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
       asked.simulate = asked.simulate or true
     end
     if values.ranks and not values.chakra then return false, "--ranks needs --chakra" end
-    if values.beside and not values.measured then return false, "--beside needs --measured" end
-    if values.beside and not values.beside:find "%.svg$" then
-      return false, ("--beside: the name must end in .svg, got '%s'"):format(values.beside)
-    end
+    local refused = beside.refused(values)
+    if refused then return false, refused end
     if values.chakra or values.measured then asked.simulate = asked.simulate or true end
     local c, timeline = require "tperf.question.train".run(asked)
     if values.timeline then timeline:save(values.timeline) end
@@ -146,7 +129,7 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
       io.stderr:write(("tperf: %d traces and comm_group.json in %s\n"):format(#paths - 1, values.chakra))
     end
     costs.add({ c }, cost)
-    if values.measured then return print_beside(timeline:beside(values.measured), values) end
+    if values.measured then return beside.print(timeline, values) end
     configuration.note(values)
     require "tperf.cli.answer.table"(values, { c },
       values.csv and costs.with(configuration.columns) or configuration.columns)

@@ -1,4 +1,5 @@
 --- Megatron-Bridge's recipes: Megatron's settings as fields.
+local axes = require "tperf.import.launch.axes"
 local common = require "tperf.import.launch.stack.common"
 local offloading = require "tperf.import.launch.offloading"
 
@@ -19,6 +20,17 @@ local function zero(s, context)
     return 1
   end
   return set and 1 or 0
+end
+
+-- TransformerConfig's fields; MixedPrecisionConfig's, which are set on top of them, win.
+local function precision(s)
+  local format = s:set "mixed_precision.fp8" or s:set "model.fp8"
+  local recipe = s:set "mixed_precision.fp8" and s:get "mixed_precision.fp8_recipe" or s:get "model.fp8_recipe"
+  return {
+    compute = s:set "mixed_precision.fp16" and "fp16" or "bf16", fp8_format = format, fp8_recipe = format and recipe,
+    fp8_params = format and (s:set "mixed_precision.fp8_param_gather" or s:set "ddp.fp8_param_gather") == true,
+    fp4_format = s:set "mixed_precision.fp4",
+  }
 end
 
 -- "llama31_405b_pretrain_1024gpu_h100_bf16_config": GPUs that a performance recipe is named after.
@@ -49,7 +61,11 @@ function bridge.read(s, context)
   r.recompute = { granularity = s:has "recompute.granularity" and s:concept "recompute.granularity" or "none",
     modules = s:set "model.recompute_modules", method = s:set "model.recompute_method",
       num_layers = s:set "model.recompute_num_layers" }
-  r.offloading = offloading.bridge(s)
+  r.precision = precision(s)
+  r.offloading, r.axes = offloading.bridge(s), axes.bridge(s, r)
+  r.peft, r.lora_rank = r.axes.peft, nil
+  r.moe_dispatcher = moe and s:set "model.moe_token_dispatcher_type" or nil
+  if r.moe_dispatcher == "flex" then r.moe_dispatcher_backend = s:get "model.moe_flex_dispatcher_backend" end
   r.model_name = tostring(context["function"] or ""):match "^(.-)_pretrain" or nil
   return r
 end

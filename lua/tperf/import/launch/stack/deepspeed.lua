@@ -1,4 +1,5 @@
 --- DeepSpeed: its JSON, and the arguments of scripts that pass one on.
+local axes = require "tperf.import.launch.axes"
 local common = require "tperf.import.launch.stack.common"
 local offloading = require "tperf.import.launch.offloading"
 
@@ -63,7 +64,7 @@ function deepspeed.read(s, context)
     if device and device ~= "none" then offload[name] = device end
   end
   r.offload, r.offloading = next(offload) and offload or nil, offloading.deepspeed(s)
-  r.model_name = s:concept "model.name"
+  r.model_name, r.axes = s:concept "model.name", axes.deepspeed(s)
   local rank = s:set "--lora_dim"
   r.lora_rank = rank and rank > 0 and rank or nil
   if r.lora_rank then r.peft = { rank = rank, targets = "all-linear" } end -- --lora_module_name is a path of layers

@@ -1,4 +1,5 @@
 --- What Megatron-LM makes of its arguments.
+local axes = require "tperf.import.launch.axes"
 local common = require "tperf.import.launch.stack.common"
 local layout = require "tperf.import.launch.stack.megatron_layout"
 local model = require "tperf.import.launch.stack.megatron_model"
@@ -47,6 +48,7 @@ local function precision(s)
     p.fp8_format, p.fp8_recipe = s:set "--fp8-format", s:get "--fp8-recipe"
     p.fp8_params = s:get "--fp8-param-gather" == true
   end
+  p.fp4_format = s:set "--fp4-format"
   if s:get "--use-precision-aware-optimizer" then
     p.main_params, p.main_grads = s:get "--main-params-dtype", s:get "--main-grads-dtype"
     p.exp_avg, p.exp_avg_sq = s:get "--exp-avg-dtype", s:get "--exp-avg-sq-dtype"
@@ -119,6 +121,7 @@ function megatron.read(s, context)
   r.cp_kind = common.cp_kind(context, r, s:set "--cp-comm-type", "ring")
   if s:get "--optimizer-cpu-offload" then r.offload = { optimizer = "cpu" } end
   r.offloading = offloading.megatron(s)
+  r.axes = axes.megatron(s, r)
   return r
 end
 

@@ -1,4 +1,5 @@
 --- nanotron's YAML fixes every degree; the GPUs are their product.
+local axes = require "tperf.import.launch.axes"
 local common = require "tperf.import.launch.stack.common"
 
 local nanotron = {}
@@ -49,6 +50,7 @@ function nanotron.read(s, context)
   local engine = tostring(s:get "parallelism.pp_engine" or "afab"):lower()
   r.pipeline_schedule = engine
   r.schedule = SCHEDULES[engine] or context.fail("parallelism.pp_engine %s is not known", engine)
+  r.axes = axes.nanotron(s)
   return r
 end
 

@@ -1,4 +1,5 @@
 --- torchtitan: TOML of sequences (to February 2026) and Python configurations of tokens (from August 2026).
+local axes = require "tperf.import.launch.axes"
 local common = require "tperf.import.launch.stack.common"
 
 local torchtitan = {}
@@ -126,7 +127,12 @@ function torchtitan.read(s, context)
     r.precision.fp8_recipe = s:get "quantize.linear.float8.recipe_name" or "tensorwise"
     r.precision.fp8_params = s:get "quantize.linear.float8.enable_fsdp_float8_all_gather" == true
   end
+  if s:set "float8.enable_float8_linear" then -- of 2024
+    r.precision.fp8_recipe = "tensorwise"
+    r.precision.fp8_params = s:set "float8.enable_fsdp_float8_all_gather" == true
+  end
   r.model_name, r.model_size = s:concept "model.name", s:concept "model.size"
+  r.axes = axes.torchtitan(s, r)
   return r
 end
 

@@ -1,0 +1,177 @@
+--- The axes of a configuration that most have at their usual value: what each stack is told of the others. One that a
+-- stack has no word for is refused by its name, for a launch without it runs something else.
+local check = require "tperf.base.check"
+
+local axes = {}
+
+local RANK <const> = 32 -- of adapters, where the question leaves it out (tperf.tuning)
+
+local function shown(value)
+  if type(value) ~= "table" then return value end
+  return value.rank and ("adapters of rank %d"):format(value.rank) or value[1] or "a table"
+end
+
+-- Megatron-Core's options, by the names that each of its stacks has for them.
+local function megatron_core(o)
+  return {
+    overlap_moe_a2a = function(w) w.put(o.a2a, true) end, delay_wgrad = function(w) w.put(o.wgrad, true) end,
+    shard = function(w, value, n)
+      if n.zero == 0 or n.dp % value ~= 0 then w.cannot("shard", value, "repeats what it shards over dp") end
+      w.put(o.replicas, n.dp // value)
+    end,
+    overlap_tp = function(w, value)
+      if value ~= "ring" then w.cannot("overlap_tp", value, "is told to overlap by user buffers (ring)") end
+      w.put(o.tp, true)
+    end,
+    bucket_size = function(w, value)
+      w.put(o.bucket, math.tointeger(value) or w.cannot("bucket_size", value, "counts whole parameters"))
+    end,
+    overlap_param_gather_with_optimizer_step = o.step and function(w) w.put(o.step, true) end,
+    overlap_grad_reduce = function() end, overlap_param_gather = function() end, -- by leaving the switch out
+    optimizer = function(w, value)
+      if value ~= "sgd" and value ~= "muon" then w.cannot("optimizer", value, "has adam, sgd and muon") end
+      w.put(o.optimizer, value)
+    end,
+    gradients = o.gradients and function(w, value)
+      if value == "fp16" then w.cannot("gradients", value, "adds them up in fp32 or bf16") end
+      o.gradients(w, value)
+    end,
+    pipeline_layout = function(w, value)
+      if type(value) ~= "string" then w.cannot("pipeline_layout", shown(value), "is told it as a string") end
+      w.put(o.layout, value)
+    end,
+    first_stage_layers = function(w, value) w.put(o.first, value) end,
+    last_stage_layers = function(w, value) w.put(o.last, value) end,
+    account_for_embedding = function(w) w.put(o.embedding, true) end,
+    account_for_loss = function(w) w.put(o.loss, true) end,
+  }
+end
+
+local WRITERS <const> = {
+  megatron = megatron_core {
+    a2a = "--overlap-moe-expert-parallel-comm", wgrad = "--delay-wgrad-compute",
+    replicas = "--num-distributed-optimizer-instances", tp = "--tp-comm-overlap", bucket = "--ddp-bucket-size",
+    step = "--overlap-param-gather-with-optimizer-step", optimizer = "--optimizer",
+    layout = "--pipeline-model-parallel-layout", first = "--decoder-first-pipeline-num-layers",
+    last = "--decoder-last-pipeline-num-layers", embedding = "--account-for-embedding-in-pipeline-split",
+    loss = "--account-for-loss-in-pipeline-split",
+    gradients = function(w, value)
+      w.put(value == "bf16" and "--grad-reduce-in-bf16" or "--accumulate-allreduce-grads-in-fp32", true)
+    end,
+  },
+  ["megatron-bridge"] = megatron_core {
+    a2a = "comm_overlap.overlap_moe_expert_parallel_comm", wgrad = "comm_overlap.delay_wgrad_compute",
+    replicas = "ddp.num_distributed_optimizer_instances", tp = "comm_overlap.tp_comm_overlap",
+    bucket = "ddp.bucket_size", step = "comm_overlap.overlap_param_gather_with_optimizer_step",
+    optimizer = "optimizer.optimizer", layout = "model.pipeline_model_parallel_layout",
+    first = "model.num_layers_in_first_pipeline_stage", last = "model.num_layers_in_last_pipeline_stage",
+    embedding = "model.account_for_embedding_in_pipeline_split", loss = "model.account_for_loss_in_pipeline_split",
+    gradients = function() end, -- ddp.grad_reduce_in_fp32 stands there in any case
+  },
+  torchtitan = {
+    shard = function(w, value, n)
+      if n.zero == 0 or n.dp % value ~= 0 then w.cannot("shard", value, "repeats what it shards over dp") end
+    end,
+    overlap_tp = function(w, value)
+      if value ~= "async" then w.cannot("overlap_tp", value, "overlaps it as PyTorch does (async) or not at all") end
+      w.put("parallelism.enable_async_tensor_parallel", true)
+    end,
+    moe_dispatcher = function(w, value)
+      if value == "allgather" then w.cannot("moe_dispatcher", value, "exchanges tokens") end
+      w.put("parallelism.expert_parallel_comm_backend", value)
+    end,
+    cp_kind = function(w, value)
+      if value ~= "ring" then w.cannot("cp_kind", value, "gathers keys, or passes them on") end
+      w.put("parallelism.context_parallel_rotate_method", "alltoall")
+    end,
+  },
+  deepspeed = {
+    cp_kind = function() end, -- deepspeed.lua
+    optimizer = function(w, value)
+      local name = ({ lion = "Lion", muon = "Muon", sgd = "SGD" })[value]
+      w.put("optimizer.type", name or w.cannot("optimizer", value, "has Adam, Lion, Muon and SGD"))
+    end,
+    peft = function(w, value)
+      if value.kind == "qlora" or value.targets ~= "all-linear" then
+        w.cannot("peft", shown(value), "has LoRA beside all products (targets = \"all-linear\")")
+      end
+    end,
+  },
+  nanotron = {
+    cp_kind = function(w, value)
+      if value ~= "ring" then w.cannot("cp_kind", value, "passes keys on in a ring") end
+    end,
+    optimizer = function(w, value)
+      if value ~= "sgd" then w.cannot("optimizer", value, "has adamW and sgd") end
+      w.put("optimizer.optimizer_factory.name", "sgd")
+    end,
+  },
+}
+
+WRITERS.megatron.cp_kind, WRITERS["megatron-bridge"].cp_kind = function() end, function() end
+for stack, o in pairs { megatron = { "--moe-token-dispatcher-type", "--moe-flex-dispatcher-backend" },
+  ["megatron-bridge"] = { "model.moe_token_dispatcher_type", "model.moe_flex_dispatcher_backend" } } do
+  WRITERS[stack].moe_dispatcher = function(w, value)
+    if value == "allgather" then return w.put(o[1], value) end
+    w.put(o[1], "flex")
+    w.put(o[2], value)
+  end
+end
+WRITERS["megatron-bridge"].peft = function(w, value)
+  if value.kind == "qlora" then w.cannot("peft", "qlora", "keeps frozen weights in 16 bits") end
+  if value.targets == "all-linear" then w.cannot("peft", "all-linear", "names products: give targets") end
+  w.put("peft.dim", value.rank)
+  if value.targets then w.put("peft.target_modules", value.targets) end
+  w.note "cfg.peft is a LoRA: start from the model's finetuning recipe"
+end
+
+-- name -> what is usual, besides nil.
+local USUAL <const> = {
+  moe_dispatcher = { alltoall = true }, overlap_moe_a2a = { [false] = true }, delay_wgrad = { [false] = true },
+  shard = {}, ulysses = { [1] = true }, overlap_tp = { bulk = true }, overlap_grad_reduce = { [true] = true },
+  overlap_param_gather = { [true] = true }, overlap_param_gather_with_optimizer_step = { [false] = true },
+  bucket_size = {}, gradient_shard = { [false] = true }, cp_kind = { all_gather = true },
+  optimizer = { adam = true, adamw = true }, gradients = {}, weights = { bf16 = true }, master = { fp32 = true },
+  moments = { fp32 = true }, peft = {}, frozen = {}, packing = {}, objective = { next_token = true },
+  pipeline_layout = {}, first_stage_layers = {}, last_stage_layers = {}, account_for_embedding = { [false] = true },
+  account_for_loss = { [false] = true },
+}
+-- What a configuration does not hold, and only its question says.
+axes.asked = { "optimizer", "gradients", "weights", "master", "moments", "peft", "frozen", "packing", "objective",
+  "pipeline_layout", "first_stage_layers", "last_stage_layers", "account_for_embedding", "account_for_loss" }
+
+-- Where a stack has another usual value than tperf.
+local OF_STACK <const> = { deepspeed = { cp_kind = { all_to_all = true } }, nanotron = { cp_kind = { ring = true } } }
+
+--- Collects the unusual axes of a configuration.
+---@param c table  a configuration
+---@param question table  the arguments it was found with
+---@param n table  gets them as n.axes: names, sorted, and n[name], which stacks' modules read
+function axes.copy(c, question, n)
+  n.axes = {}
+  for _, name in ipairs(check.names(USUAL)) do
+    local value = c[name]
+    if value == nil then value = question[name] end
+    if type(value) == "table" and next(value) == nil and name ~= "peft" then value = nil end
+    n[name] = value
+  end
+  if n.peft then n.peft = { kind = n.peft.kind, targets = n.peft.targets, rank = n.peft.rank or RANK } end
+  n.cp_kind = n.cp > 1 and (n.cp_kind or "all_gather") or nil
+  if n.ep == 1 then n.moe_dispatcher = nil end
+  if n.tp == 1 then n.overlap_tp = nil end
+  if n.shard == n.dp then n.shard = nil end
+end
+
+--- Puts them, or refuses the first that the stack has no word for.
+function axes.put(n, w, stack)
+  for _, name in ipairs(check.names(USUAL)) do
+    local value = n[name]
+    local usual = OF_STACK[stack] and OF_STACK[stack][name] or USUAL[name]
+    if value ~= nil and not usual[value] then
+      local write = WRITERS[stack][name] or w.cannot(name, shown(value), "is not told it")
+      write(w, value, n)
+    end
+  end
+end
+
+return axes

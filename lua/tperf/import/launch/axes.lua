@@ -1,0 +1,96 @@
+--- The axes of a launch beyond its degrees and batches, as arguments of tperf.train: what export/launch/axes.lua
+-- writes. Absent is what the launch leaves at what tperf has as usual.
+local axes = {}
+
+local MEGATRON <const> = {
+  a2a = { "--overlap-moe-expert-parallel-comm" }, wgrad = { "--delay-wgrad-compute" },
+  replicas = "--num-distributed-optimizer-instances", tp = { "--tp-comm-overlap" }, bucket = "--ddp-bucket-size",
+  step = { "--overlap-param-gather-with-optimizer-step" }, optimizer = "--optimizer",
+  first = "--decoder-first-pipeline-num-layers", last = "--decoder-last-pipeline-num-layers",
+  embedding = { "--account-for-embedding-in-pipeline-split" }, loss = { "--account-for-loss-in-pipeline-split" },
+}
+local BRIDGE <const> = {
+  a2a = { "comm_overlap.overlap_moe_expert_parallel_comm", "model.overlap_moe_expert_parallel_comm" },
+  wgrad = { "comm_overlap.delay_wgrad_compute", "model.delay_wgrad_compute" },
+  replicas = "ddp.num_distributed_optimizer_instances", bucket = "ddp.bucket_size",
+  tp = { "comm_overlap.tp_comm_overlap", "model.tp_comm_overlap" },
+  step = { "comm_overlap.overlap_param_gather_with_optimizer_step" }, optimizer = "optimizer.optimizer",
+  first = "model.num_layers_in_first_pipeline_stage", last = "model.num_layers_in_last_pipeline_stage",
+  embedding = { "model.account_for_embedding_in_pipeline_split" },
+  loss = { "model.account_for_loss_in_pipeline_split" },
+}
+
+local OPTIMIZERS <const> = { sgd = "sgd", muon = "muon", dist_muon = "muon", lion = "lion", fusedlion = "lion",
+  adafactor = "adafactor" }
+
+local function optimizer_of(name) return OPTIMIZERS[tostring(name):lower():gsub("_", "")] end
+
+local function any_set(s, names)
+  for _, name in ipairs(names) do
+    if s:set(name) == true then return true end
+  end
+end
+
+-- Megatron-Core's, by the names that a stack has for them.
+local function core(s, r, o)
+  local replicas = math.tointeger(tonumber(s:set(o.replicas) or 1))
+  local found = {
+    overlap_moe_a2a = r.ep > 1 and any_set(s, o.a2a) or nil, bucket_size = tonumber(s:set(o.bucket)),
+    overlap_tp = r.tp > 1 and any_set(s, o.tp) and "ring" or nil, optimizer = optimizer_of(s:set(o.optimizer)),
+    overlap_param_gather_with_optimizer_step = any_set(s, o.step),
+    shard = r.zero > 0 and replicas and replicas > 1 and r.dp % replicas == 0 and r.dp // replicas or nil,
+  }
+  found.delay_wgrad = found.overlap_moe_a2a and any_set(s, o.wgrad) or nil
+  if r.pp > 1 then
+    found.first_stage_layers, found.last_stage_layers = s:set(o.first), s:set(o.last)
+    found.account_for_embedding, found.account_for_loss = any_set(s, o.embedding), any_set(s, o.loss)
+  end
+  return found
+end
+
+function axes.megatron(s, r)
+  local found = core(s, r, MEGATRON)
+  if r.dp * r.cp > 1 then
+    if s:set "--overlap-grad-reduce" == nil then found.overlap_grad_reduce = false end
+    if r.zero > 0 and s:set "--overlap-param-gather" == nil then found.overlap_param_gather = false end
+  end
+  if r.precision.grads == "bf16" then found.gradients = "bf16" end
+  return found
+end
+
+function axes.bridge(s, r)
+  local found = core(s, r, BRIDGE)
+  if s:set "ddp.overlap_grad_reduce" == false then found.overlap_grad_reduce = false end
+  if r.zero > 0 and s:set "ddp.overlap_param_gather" == false then found.overlap_param_gather = false end
+  if s:set "ddp.grad_reduce_in_fp32" == false then found.gradients = "bf16" end
+  local rank = s:set "peft.dim"
+  if rank then
+    local targets = s:set "peft.target_modules"
+    found.peft = { rank = rank, targets = type(targets) == "string" and { targets } or targets }
+  end
+  return found
+end
+
+function axes.torchtitan(s, r)
+  local async = s:set "parallelism.enable_async_tensor_parallel" or s:set "experimental.enable_async_tensor_parallel"
+    or s:set "compile.enable_async_tensor_parallel"
+  local backend = s:set "parallelism.expert_parallel_comm_backend"
+  return {
+    overlap_tp = r.tp > 1 and async == true and "async" or nil,
+    shard = r.dp_replicate > 1 and r.dp_shard > 1 and r.dp_shard or nil,
+    moe_dispatcher = r.ep > 1 and backend ~= "standard" and backend or nil,
+  }
+end
+
+function axes.deepspeed(s) return { optimizer = optimizer_of(s:set "optimizer.type") } end
+
+function axes.nanotron(s) return { optimizer = optimizer_of(s:set "optimizer.optimizer_factory.name") } end
+
+--- Adds them to arguments.
+---@param launch table  of tperf.import.launch
+---@param a table       arguments, changed in place
+function axes.add(launch, a)
+  for name, value in pairs(launch.axes or {}) do a[name] = value end
+end
+
+return axes
