@@ -6,6 +6,7 @@ local questions = require "tperf.question.ranks.questions"
 local refusal = require "tperf.base.refusal"
 local row = require "tperf.question.sweep.row"
 local rules = require "tperf.describe.rules"
+local search = require "tperf.question.search"
 local train = require "tperf.question.train"
 
 local function bytes_of(result) return { bytes = core.codec.encode(result) } end
@@ -55,6 +56,7 @@ return function(message)
   local answers = {}
   local ok, result = pcall(function()
     local unit = questions.decode(message)
+    if unit.walk then return search.part(unit.args, unit.walk, unit.part) end
     if unit.rest then return answer_batch(unit) end
     return answer_points(unit, answers)
   end)

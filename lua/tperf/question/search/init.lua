@@ -194,16 +194,21 @@ local function ask(p, o, idle)
   return results
 end
 
---- As search.run, for what is part of another question: Ctrl-C stays to be seen by who asked that.
-function search.within(given)
-  local start = core.clock()
+-- The strategies, the checked arguments and the problem of a question; whether it has many answers.
+local function lay_out(given)
   local strategies = type(given) == "table" and given.strategy ~= nil and strategy.list(given.strategy)
     or { axes.asked(given) }
   problem.refuse_axes("tperf.search", given, strategies)
   local o = problem.arguments("tperf.search", given, schema_of(strategies))
   problem.refuse_panels("tperf.search", o, strategies)
-  local p, many = problem.of(o, strategies)
-  p.refused, p.many = {}, many
+  return o, problem.of(o, strategies)
+end
+
+--- As search.run, for what is part of another question: Ctrl-C stays to be seen by who asked that.
+function search.within(given)
+  local start = core.clock()
+  local o, p, many = lay_out(given)
+  p.refused, p.many, p.asked = {}, many, given
   local room = check_room(p, o)
   local results
   o.kept = simulates(p, o) and math.max(rerank.FIRST, 4 * o.top) or nil
@@ -217,6 +222,15 @@ function search.within(given)
   local seconds = core.clock() - start
   for _, result in ipairs(results) do result.seconds = seconds end
   return many and results or results[1]
+end
+
+--- What a part of a search's shapes gives, for the process of a run under MPI that asked (tperf/ranks/shapes).
+---@param given table    the question
+---@param options table  of the walk
+---@param part table     { index, of }
+function search.part(given, options, part)
+  local _, p = lay_out(given)
+  return require "tperf.question.ranks.shapes".answer(p, options, part)
 end
 
 --- Searches all ways to run a model on a machine.

@@ -11,6 +11,9 @@ local spread = {}
 local MOST_SEARCHES <const>, MOST_POINTS <const> = 208, 16 -- in one message
 local ROUNDS <const> = 8 -- messages to each process, at least, where there are so many points
 
+-- Ctrl-C ends a sweep, which says so itself.
+local function run(units) return pool.run(units) or core.search.interrupted() and false end
+
 -- How many points a unit has.
 local function size_of(count, most) return math.max(1, math.min(most, count // (ROUNDS * pool.size()))) end
 
@@ -71,7 +74,7 @@ function spread.searches(sweep, points, one)
   for _, batch in ipairs(batches.of(points, most)) do
     for _, part in ipairs(cut(batch, most)) do units[#units + 1] = search_unit(sweep, part, #units + 1, one) end
   end
-  return pool.run(units)
+  return run(units)
 end
 
 -- --- other questions ---
@@ -128,7 +131,7 @@ function spread.each(sweep, one)
     local some = table.move(points, first, math.min(first + size - 1, #points), 1, {})
     units[#units + 1] = point_unit(sweep, some, some[1].index, one)
   end
-  return pool.run(units)
+  return run(units)
 end
 
 return spread
