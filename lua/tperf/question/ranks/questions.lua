@@ -67,6 +67,11 @@ function definitions:define(kind, value, ids)
     value = self.read[key]
   end
   if type(value) ~= "table" or debug.getmetatable(value) == nil then return value end
+  return self:share(value, ids)
+end
+
+-- Makes a table go to each process once, under a name that goes into `ids`.
+function definitions:share(value, ids)
   if not self.names[value] then
     local bytes = core.codec.encode(value, self.classes)
     self.count = self.count + 1
@@ -91,15 +96,18 @@ end
 
 --- Bytes that another process turns into the same unit of work, and which definitions they need; nil when there is
 --- something in it that has no bytes, such as a function.
----@param unit table  { question, points: arguments[] }, { question = "search", rest, systems, gpus } or
----  { walk: options, args, part }
+---@param unit table  { question, points: arguments[] }, { question = "search", rest, systems, gpus },
+---  { job: of ranks/jobs, first, last, points: what varies } or { walk: options, args, part }
 ---@return string? bytes
 ---@return table<string, true>? ids
 function definitions:encode(unit)
   local ids = {}
   local ok, bytes = pcall(function()
     local copy = { question = unit.question }
-    if unit.walk then
+    if unit.job then
+      copy.job, copy.points = self:share(unit.job, ids), unit.points
+      copy.first, copy.last = unit.first, unit.last
+    elseif unit.walk then
       copy.walk, copy.part, copy.args = unit.walk, unit.part, self:resolve("search", unit.args, ids)
     elseif unit.rest then
       copy.rest, copy.gpus, copy.systems = self:resolve("search", unit.rest, ids), unit.gpus, {}
