@@ -60,6 +60,10 @@ return function(message)
     if unit.job then
       return jobs.answer(unit, questions.of(unit.job.question), answers) and answers or nil
     end
+    if unit.call then
+      answers[1] = require(unit.call.module)[unit.call.name](unit.args, table.unpack(unit.more, 1, unit.more.n))
+      return not core.search.interrupted() and answers or nil
+    end
     if unit.walk then return search.part(unit.args, unit.walk, unit.part) end
     if unit.rest then return answer_batch(unit) end
     return answer_points(unit, answers)

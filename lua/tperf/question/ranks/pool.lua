@@ -170,4 +170,45 @@ function pool.run(units)
   return complete
 end
 
+-- A call with data as a unit: its result goes to results[index].
+local function call_unit(module, name, arguments, results, index, tell)
+  local function finish(result)
+    results[index] = result
+    tell()
+  end
+  return {
+    index = index, weight = 1,
+    describe = function() return { call = { module = module, name = name }, args = arguments[1],
+      more = table.pack(table.unpack(arguments, 2)) } end,
+    ask = function()
+      finish(require(module)[name](table.unpack(arguments)))
+      return not core.search.pending()
+    end,
+    take = function(answers) finish(answers[1]) end,
+    place = function() return ("run %d"):format(index) end,
+  }
+end
+
+--- What a function of one of the library's modules gives for each list of arguments, all of them data and the first a
+--- question: on all processes where there are some. Each call has to be worth a message.
+---@param module string
+---@param name string
+---@param list any[][]
+---@param tell fun(done: integer)  called after each
+---@return any[] results  in the order of the list
+function pool.map(module, name, list, tell)
+  local results, units, done = {}, {}, 0
+  local function count()
+    done = done + 1
+    tell(done)
+  end
+  for i, arguments in ipairs(list) do units[i] = call_unit(module, name, arguments, results, i, count) end
+  if pool.is_shared() and #list > 1 then
+    if not pool.run(units) then check.fail "interrupted" end
+  else
+    for _, unit in ipairs(units) do unit.ask() end
+  end
+  return results
+end
+
 return pool

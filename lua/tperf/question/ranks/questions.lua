@@ -107,6 +107,8 @@ function definitions:encode(unit)
     if unit.job then
       copy.job, copy.points = self:share(unit.job, ids), unit.points
       copy.first, copy.last = unit.first, unit.last
+    elseif unit.call then
+      copy.call, copy.args, copy.more = unit.call, self:resolve("serve", unit.args, ids), unit.more
     elseif unit.walk then
       copy.walk, copy.part, copy.args = unit.walk, unit.part, self:resolve("search", unit.args, ids)
     elseif unit.rest then
