@@ -79,7 +79,8 @@ describe("under MPI", function()
 
   -- Of the two that search and simulate for a minute, a small part.
   local SMALLER = {
-    sweep_memory = "--model subramanian2024/gpt3 --gpus 64,128 --figure-gpus 128 --capacities 4 --bandwidths 3 --batch 64",
+    sweep_memory = "--model subramanian2024/gpt3 --gpus 64,128 --figure-gpus 128 --capacities 4 --bandwidths 3 "
+      .. "--batch 64",
     serving_fleet = "--model llama-3.1-8b --systems h100-sxm --rate 30 --tp 1,2 --prompt 300 --output 60",
   }
 
@@ -147,7 +148,10 @@ describe("under MPI", function()
           tperf.grid { tp = { 1, 8 }, pp = { 8, 16 } }, tperf.zip { micro_batch = { 1, 5 }, zero = { 1, 2 } } }
         tperf.report.save("rows.json", tperf.sweep(q))
         local count = 0
-        function q.each(row) count = count + 1; print(count, row.system, row.gpus, row.host, row.tp, row.zero, row.time) end
+        function q.each(row)
+          count = count + 1
+          print(count, row.system, row.gpus, row.host, row.tp, row.zero, row.time)
+        end
         tperf.sweep(q)
         q.each, q.gpus = nil, tperf.vary { 100, 300 }
         print(pcall(tperf.sweep, q))]]):format(fields))

@@ -148,8 +148,8 @@ function Run:loop()
   end
 end
 
---- Answers units of work on all processes. false when interrupted, which stays to be seen by who asked; raises the error
---- of the first unit that has one.
+--- Answers units of work on all processes. false when interrupted, which stays to be seen by who asked; raises the
+--- error of the first unit that has one.
 ---@param units table[]  { index, weight, describe(): unit of questions, take(answers), ask(): boolean, place(i): text }
 ---  ask answers the unit in this process, place says in a message which point of it is the i-th
 ---@return boolean
@@ -178,8 +178,10 @@ local function call_unit(module, name, arguments, results, index, tell)
   end
   return {
     index = index, weight = 1,
-    describe = function() return { call = { module = module, name = name }, args = arguments[1],
-      more = table.pack(table.unpack(arguments, 2)) } end,
+    describe = function()
+      local more = table.pack(table.unpack(arguments, 2))
+      return { call = { module = module, name = name }, args = arguments[1], more = more }
+    end,
     ask = function()
       finish(require(module)[name](table.unpack(arguments)))
       return not core.search.pending()

@@ -19,8 +19,8 @@ local function asked(p, o)
   return args, options
 end
 
---- How many parts a search is cut into; nil where it is walked here alone: it is small, or functions of the script's own
---- decide in it.
+--- How many parts a search is cut into; nil where it is walked here alone: it is small, or functions of the script's
+--- own decide in it.
 ---@param p table  as problem.of makes it, with `asked`
 ---@param o table  checked arguments
 ---@return integer?
