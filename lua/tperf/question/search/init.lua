@@ -8,6 +8,7 @@ local problem = require "tperf.question.problem"
 local recomputation = require "tperf.describe.arch.recompute"
 local refusal = require "tperf.base.refusal"
 local rerank = require "tperf.question.search.rerank"
+local search_room = require "tperf.search_room"
 local search_walk = require "tperf.question.search.walk"
 local advice = require "tperf.question.search.advice"
 local gpu_counts = require "tperf.question.search.gpu_counts"
@@ -69,36 +70,6 @@ local function new_core_search(p, o)
   return search_walk.new(p, o, o.where and function(question, found)
     return o.where((describe(p, o, p.questions[question], found))) and true or false
   end)
-end
-
--- Bytes of a row of the answer: at least, as spec/memory_limit_spec.lua measures.
-local ROW_BYTES <const> = 1400
-
--- How many rows the answer has: what the core counts without timing anything. nil when interrupted.
-local function count_rows(p, o)
-  local options = { top = 1, threads = o.threads, prune = true, memory_only = true, fast = o.fast }
-  local core_search <close> = new_core_search(p, options)
-  if not search_walk.all(p, options, core_search) then return nil end
-  local rows = 0
-  for i in ipairs(p.questions) do
-    local found = core_search:answer(i)
-    local most = (o.keep == "all" or o.infeasible) and found.candidates or found.feasible
-    rows = rows + (o.keep == "all" and most or math.min(o.top, most))
-  end
-  return rows
-end
-
--- Refuses an answer that cannot fit before the walk for it. false when interrupted.
-local function check_room(p, o)
-  local function left() return core.memory_left and core.memory_left() or math.huge end
-  local most = o.keep == "all" and math.huge or o.top * #p.questions
-  if o.where or left() == math.huge or most * ROW_BYTES <= left() then return true end
-  local rows = count_rows(p, o)
-  collectgarbage()
-  if not rows or rows * ROW_BYTES <= left() then return rows ~= nil end
-  local what = o.keep == "all" and "keep = \"all\"" or ("top = %d"):format(o.top)
-  check.fail("tperf.search: not enough memory: %s makes %d rows, at least %s, and %s are left: ask for fewer (fix "
-    .. "sizes, or give 'where')", what, rows, units.format(rows * ROW_BYTES, "bytes"), units.format(left(), "bytes"))
 end
 
 --- What needs least memory of all ways to answer one question: { memory, feasible, sizes … }; nil without any.
@@ -209,7 +180,7 @@ function search.within(given)
   local start = core.clock()
   local o, p, many = lay_out(given)
   p.refused, p.many, p.asked = {}, many, given
-  local room = check_room(p, o)
+  local room = search_room.check(p, o, new_core_search)
   local results
   o.kept = simulates(p, o) and math.max(rerank.FIRST, 4 * o.top) or nil
   repeat
