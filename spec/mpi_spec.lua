@@ -77,16 +77,94 @@ describe("under MPI", function()
     end
   end)
 
-  it("writes what shipped scripts write, to the byte and the manifest", function()
-    local here = io.popen("pwd"):read "l"
-    for _, name in ipairs { "sweep_parallel", "compare_strategies", "cost" } do
-      local plain = program.shell(("tperf run --out plain %s/scripts/%s.lua"):format(here, name), folder)
+  -- Of the two that search and simulate for a minute, a small part.
+  local SMALLER = {
+    sweep_memory = "--model subramanian2024/gpt3 --gpus 64,128 --figure-gpus 128 --capacities 4 --bandwidths 3 "
+      .. "--batch 64",
+    serving_fleet = "--model llama-3.1-8b --systems h100-sxm --rate 30 --tp 1,2 --prompt 300 --output 60",
+  }
+
+  it("gives the bytes of the plain program for every shipped script", function()
+    local count, into = 0, program.quote(folder)
+    for path in io.popen "ls scripts/*.lua":lines() do
+      count = count + 1
+      local name = path:match "([^/]*)%.lua$"
+      local arguments = ("%s %s"):format(path, SMALLER[name] or "")
+      local plain = program.shell(("tperf run --out %s/plain %s"):format(into, arguments))
       assert.equal(0, plain.code, plain.err)
-      local result = mpirun(3, ("run --out spread %s/scripts/%s.lua"):format(here, name))
-      assert.equal(plain.out, result.out, result.err)
-      local difference = program.shell("rm -f */.tperf-written; diff -r plain spread; rm -r plain spread", folder)
-      assert.equal("", difference.out)
+      for _, n in ipairs { 1, 2, 3, 5 } do
+        local result = program.shell(("%s -n %d %s run --out %s/spread %s"):format(RUN, n,
+          program.quote(program.absolute()), into, arguments))
+        assert.equal(plain.out, result.out, name .. ": " .. result.err)
+        local difference = program.shell("rm -f */.tperf-written; diff -r plain spread; rm -r spread", folder)
+        assert.equal("", difference.out, name)
+      end
+      program.shell("rm -r plain", folder)
     end
+    assert.is_true(count >= 22)
+  end)
+
+  it("walks a large search on all processes, whatever is asked of it", function()
+    program.write(folder .. "/s.lua", [[
+      local tperf = require "tperf"
+      local parts = 0
+      local function search(q)
+        q.model, q.gpus, q.global_batch, q.strategy = "gpt3-175b", q.gpus or 1536, 1536, "all"
+        q.system = q.system or "h100-sxm"
+        q.progress = function() parts = parts + 1 end
+        local found = tperf.search(q)
+        for _, one in ipairs(found[1] and found[1].tp and { found } or found) do
+          print(one.candidates, one.feasible, one.reason, #one)
+          for i = 1, math.min(#one, 2000) do
+            local c = one[i]
+            print(c.strategy, c.tp, c.pp, c.dp, c.cp, c.micro_batch, c.zero, c.schedule, c.time, c.memory.total)
+          end
+        end
+      end
+      search { top = 300 }
+      search { gpus = { 768, 1536 }, system = { "h100-sxm", "a100-sxm-80gb" } }
+      search { infeasible = true, top = 3000, threads = 2 }
+      search { where = function(c) return c.tp == 8 end }
+      search { simulate = true, top = 2 }
+      if ... == "spread" then io.stderr:write(parts, "\n") end]])
+    local plain = program.shell("tperf run s.lua", folder)
+    assert.same({ "", 0 }, { plain.err, plain.code })
+    for _, n in ipairs { 1, 2, 3, 5 } do
+      local result = mpirun(n, "run --trust -j 2 s.lua spread")
+      assert.equal(plain.out, result.out, result.err)
+      local parts = n > 1 and tonumber(result.err:match "^(%d+)") -- calls of `progress`
+      assert.is_true(not parts or parts >= 4 * 4 * n, result.err) -- four for each process
+    end
+  end)
+
+  it("sends what varies, and gets the rows that are asked for", function()
+    local report = {}
+    for _, fields in ipairs { '{ "time", "memory.total", "tp" }', "nil" } do
+      program.write(folder .. "/s.lua", ([[
+        local tperf = require "tperf"
+        local q = { run = tperf.train, model = "gpt3-175b", global_batch = 1536, fields = %s,
+          system = tperf.vary { "h100-sxm", "a100-sxm-80gb" }, gpus = tperf.vary { 100, 1024 },
+          ["software.host"] = tperf.vary { "2us", "3us" },
+          tperf.grid { tp = { 1, 8 }, pp = { 8, 16 } }, tperf.zip { micro_batch = { 1, 5 }, zero = { 1, 2 } } }
+        tperf.report.save("rows.json", tperf.sweep(q))
+        local count = 0
+        function q.each(row)
+          count = count + 1
+          print(count, row.system, row.gpus, row.host, row.tp, row.zero, row.time)
+        end
+        tperf.sweep(q)
+        q.each, q.gpus = nil, tperf.vary { 100, 300 }
+        print(pcall(tperf.sweep, q))]]):format(fields))
+      local plain = program.shell("tperf run s.lua && mv rows.json plain.json", folder)
+      assert.same({ "", 0 }, { plain.err, plain.code })
+      assert.truthy(plain.out:find("none of 64 points is possible", 1, true), plain.out)
+      for _, n in ipairs { 2, 3, 5 } do
+        assert.equal(plain.out, mpirun(n, "run s.lua").out)
+        report[#report + 1] = program.slurp(folder .. "/rows.json")
+        assert.equal(program.slurp(folder .. "/plain.json"), report[#report])
+      end
+    end
+    assert.is_true(#report[1] < #report[4] / 20)
   end)
 
   it("ends with one error, of the first point that has one", function()
@@ -111,16 +189,17 @@ describe("under MPI", function()
     assert.truthy(result.err:find("not enough memory", 1, true), result.err)
   end)
 
-  local LONG = [[
+  local POINTS, KILLS = 200, 10 -- kills of a worker, and as many of rank 0
+  local LONG = ([[
 local tperf = require "tperf"
 local batches = {}
-for i = 1, 200 do batches[i] = 1024 * i end
+for i = 1, POINTS do batches[i] = 1024 * i end
 local rows = tperf.sweep {
   cache = "points", model = "gpt3-175b", system = "h100-sxm", gpus = 3072, threads = 1, prune = false,
   global_batch = tperf.vary(batches),
 }
 tperf.report.save("rows.csv", rows, { "global_batch", "time", "memory.total", "reason" })
-]]
+]]):gsub("POINTS", POINTS)
 
   -- Starts a run, and sends a process of it a signal once so many points are kept; the launcher's messages, and how
   -- many points there were in the end. The run is nice, so that whoever waits for the points sees them in time.
@@ -144,14 +223,19 @@ tperf.report.save("rows.csv", rows, { "global_batch", "time", "memory.total", "r
     local plain = program.shell("tperf run s.lua && mv rows.csv plain.csv && rm points", folder)
     assert.equal(0, plain.code, plain.err)
     local least = 0
-    for _, rank in ipairs { 1, 0, 2, 0 } do
-      least = least + 2
+    for kill = 1, 2 * KILLS do
+      least = least + math.random(1, 4)
+      local rank = kill % 2 == 0 and 0 or math.random(1, 2)
       local result, kept = disturbed(3, rank, "KILL", least)
       assert.truthy(result.out:find "status [^0]", result.out)
       assert.is_nil(result.out:find "left")
-      assert.is_true(kept >= least and kept <= 200, result.out .. result.err)
+      assert.is_true(kept >= least and kept <= POINTS, result.out .. result.err)
       assert.is_nil(io.open(folder .. "/rows.csv"))
       least = kept
+      if least > POINTS - 30 then
+        program.shell("rm points*", folder)
+        least = 0
+      end
     end
     local result = mpirun(2, "run s.lua")
     assert.equal(0, result.code, result.err)

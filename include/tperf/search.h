@@ -91,7 +91,11 @@ bool tperf_search_hopeless(const tperf_search *search, const tperf_shape *shape)
 tperf_status tperf_search_walk(tperf_search *search, const tperf_shape *shapes, size_t n_shapes,
                                tperf_error *error);
 
-// Sorts and hands out what was found for a question. No tperf_search_walk afterwards.
+// Adds what another search has found for the same question among other shapes, with the same options.
+tperf_status tperf_search_add(tperf_search *search, size_t question, const tperf_answer *part,
+                              tperf_error *error);
+
+// Sorts and hands out what was found for a question. No tperf_search_walk or tperf_search_add afterwards.
 tperf_status tperf_search_answer(tperf_search *search, size_t question, tperf_answer *answer,
                                  tperf_error *error);
 

@@ -154,26 +154,43 @@ tperf_status tperf_search_walk(tperf_search *search, const tperf_shape *shapes, 
     return TPERF_OK;
 }
 
+static tperf_status add(tperf_finds *all, const tperf_answer *part, tperf_error *error) {
+    all->candidates += part->candidates;
+    all->feasible += part->feasible;
+    all->evaluated += part->evaluated;
+    for (size_t i = 0; i < part->n_found; i++) {
+        const tperf_found *found = &part->found[i];
+        if (tperf_best_wants(&all->best, found) && !tperf_best_keep(&all->best, found))
+            return tperf_error_set(error, TPERF_NO_MEMORY, "not enough memory for the results");
+    }
+    if (part->least && tperf_needs_less(part->least, &all->least)) all->least = *part->least;
+    return TPERF_OK;
+}
+
+tperf_status tperf_search_add(tperf_search *search, size_t question, const tperf_answer *part,
+                              tperf_error *error) {
+    return add(tperf_search_finds(search, 0, question), part, error);
+}
+
+static tperf_answer answer_of(const tperf_finds *finds) {
+    return (tperf_answer){
+        finds->candidates, finds->feasible,
+        finds->evaluated,  finds->best.n,
+        finds->best.found, finds->least.candidate.pipeline ? &finds->least : NULL};
+}
+
 tperf_status tperf_search_answer(tperf_search *search, size_t question, tperf_answer *answer,
                                  tperf_error *error) {
     tperf_finds *all = tperf_search_finds(search, 0, question);
     for (size_t worker = 1; worker < search->n_workers; worker++) {
-        tperf_finds *part = tperf_search_finds(search, (int)worker, question);
-        all->candidates += part->candidates;
-        all->feasible += part->feasible;
-        all->evaluated += part->evaluated;
-        for (size_t i = 0; i < part->best.n; i++) {
-            const tperf_found *found = &part->best.found[i];
-            if (tperf_best_wants(&all->best, found) && !tperf_best_keep(&all->best, found))
-                return tperf_error_set(error, TPERF_NO_MEMORY, "not enough memory for the results");
-        }
-        if (tperf_needs_less(&part->least, &all->least)) all->least = part->least;
-        tperf_best_release(&part->best);
-        *part = (tperf_finds){0};
+        tperf_finds *finds = tperf_search_finds(search, (int)worker, question);
+        tperf_answer part = answer_of(finds);
+        tperf_status status = add(all, &part, error);
+        if (status != TPERF_OK) return status;
+        tperf_best_release(&finds->best);
+        *finds = (tperf_finds){0};
     }
     tperf_best_sort(&all->best);
-    *answer = (tperf_answer){all->candidates, all->feasible,
-                             all->evaluated,  all->best.n,
-                             all->best.found, all->least.candidate.pipeline ? &all->least : NULL};
+    *answer = answer_of(all);
     return TPERF_OK;
 }

@@ -5,6 +5,7 @@
 //     accept: function(question, found) -> boolean, or nil
 //   search:walk(shapes)          shapes: list of { strategy, variant, network, micro_batch, panels, fast, hopeless }; false when interrupted
 //   search:hopeless(shape)       whether neither this shape nor one of a larger micro-batch can fit
+//   search:add(question, answer) takes what search:answer gave in another process, of other shapes
 //   search:answer(question)      { candidates, feasible, evaluated, found, found … }
 //   search.threads() -> the number of processors; search.clock() -> seconds, for durations
 //   search.interrupted() -> whether Ctrl-C was pressed; the caller honours it
@@ -18,6 +19,7 @@
 #include "bind/base/processors.h"
 #include "bind/bind.h"
 #include "bind/fields.h"
+#include "bind/found_args.h"
 #include "bind/interrupt.h"
 #include "bind/model_args.h"
 #include "tperf/search.h"
@@ -376,14 +378,34 @@ static int walk(lua_State *L) {
     return 1;
 }
 
-static int answer(lua_State *L) {
-    box *b = check_idle(L);
+static size_t check_question(lua_State *L, const box *b) {
     lua_Integer question = luaL_checkinteger(L, 2);
     luaL_argcheck(L, question >= 1 && (size_t)question <= b->n_questions, 2, "no such question");
+    return (size_t)question - 1;
+}
+
+static int add(lua_State *L) {
+    box *b = check_idle(L);
+    size_t question = check_question(L, b), n_pipelines;
+    if (b->answered) return tperf_bind_fail(L, "the search has been answered");
+    tperf_answer part;
+    tperf_error error;
+    lua_settop(L, 3);
+    lua_getiuservalue(L, 1, 3);
+    const tperf_pipeline *pipelines = tperf_bind_check_pipelines(L, 4, &n_pipelines);
+    tperf_bind_check_answer(L, 3, pipelines, n_pipelines, &part);
+    if (tperf_search_add(b->search, question, &part, &error) != TPERF_OK)
+        return tperf_bind_raise(L, &error);
+    return 0;
+}
+
+static int answer(lua_State *L) {
+    box *b = check_idle(L);
+    size_t question = check_question(L, b);
     tperf_answer found;
     tperf_error error;
     b->answered = true;
-    if (tperf_search_answer(b->search, (size_t)question - 1, &found, &error) != TPERF_OK)
+    if (tperf_search_answer(b->search, question, &found, &error) != TPERF_OK)
         return tperf_bind_raise(L, &error);
     lua_createtable(L, found.n_found < INT_MAX ? (int)found.n_found : 0, 3);
     set_integer(L, "candidates", found.candidates);
@@ -430,10 +452,7 @@ static const luaL_Reg functions[] = {
 };
 
 static const luaL_Reg methods[] = {
-    {"hopeless", hopeless},
-    {"walk", walk},
-    {"answer", answer},
-    {NULL, NULL},
+    {"hopeless", hopeless}, {"walk", walk}, {"add", add}, {"answer", answer}, {NULL, NULL},
 };
 
 static void new_type(lua_State *L, const char *name, lua_CFunction close) {

@@ -2,10 +2,12 @@
 local batches = require "tperf.question.sweep.batches"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
+local jobs = require "tperf.question.ranks.jobs"
 local questions = require "tperf.question.ranks.questions"
 local refusal = require "tperf.base.refusal"
 local row = require "tperf.question.sweep.row"
 local rules = require "tperf.describe.rules"
+local search = require "tperf.question.search"
 local train = require "tperf.question.train"
 
 local function bytes_of(result) return { bytes = core.codec.encode(result) } end
@@ -55,6 +57,14 @@ return function(message)
   local answers = {}
   local ok, result = pcall(function()
     local unit = questions.decode(message)
+    if unit.job then
+      return jobs.answer(unit, questions.of(unit.job.question), answers) and answers or nil
+    end
+    if unit.call then
+      answers[1] = require(unit.call.module)[unit.call.name](unit.args, table.unpack(unit.more, 1, unit.more.n))
+      return not core.search.interrupted() and answers or nil
+    end
+    if unit.walk then return search.part(unit.args, unit.walk, unit.part) end
     if unit.rest then return answer_batch(unit) end
     return answer_points(unit, answers)
   end)

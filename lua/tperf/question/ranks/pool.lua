@@ -15,9 +15,11 @@ local SHORTEST <const>, LONGEST <const> = 20e-6, 1e-3 -- s, between two looks fo
 local workers -- { rank, waiting: units that it has, run, known: definitions that it has }
 local number = 0 -- of the last unit
 
---- Whether there are others to share work with.
+local is_running = false
+
+--- Whether there are others to share work with: not for what is a part of work that they share already.
 ---@return boolean
-function pool.is_shared() return ranks.count > 1 and ranks.self == 0 end
+function pool.is_shared() return ranks.count > 1 and ranks.self == 0 and not is_running end
 
 --- How many processes answer.
 ---@return integer
@@ -131,7 +133,7 @@ function Run:loop()
   local pause = SHORTEST
   while true do
     local any = self:receive()
-    if core.search.interrupted() or self.interrupted then return false end
+    if core.search.pending() or self.interrupted then return false end
     self:feed()
     local unit = self:next_to_answer()
     if unit then
@@ -146,7 +148,8 @@ function Run:loop()
   end
 end
 
---- Answers units of work on all processes. false when interrupted; raises the error of the first unit that has one.
+--- Answers units of work on all processes. false when interrupted, which stays to be seen by who asked; raises the
+--- error of the first unit that has one.
 ---@param units table[]  { index, weight, describe(): unit of questions, take(answers), ask(): boolean, place(i): text }
 ---  ask answers the unit in this process, place says in a message which point of it is the i-th
 ---@return boolean
@@ -158,10 +161,56 @@ function pool.run(units)
   end)
   local run = setmetatable({ units = units, first = 1, last = #units, own = {}, sent = {}, left = 0,
     definitions = questions.begin() }, Run)
-  local complete = run:loop()
+  is_running = true
+  local ok, complete = pcall(run.loop, run)
+  is_running = false
+  if not ok then error(complete, 0) end
   run:receive()
   if run.failed then error(run.failed.message, 0) end
   return complete
+end
+
+-- A call with data as a unit: its result goes to results[index].
+local function call_unit(module, name, arguments, results, index, tell)
+  local function finish(result)
+    results[index] = result
+    tell()
+  end
+  return {
+    index = index, weight = 1,
+    describe = function()
+      local more = table.pack(table.unpack(arguments, 2))
+      return { call = { module = module, name = name }, args = arguments[1], more = more }
+    end,
+    ask = function()
+      finish(require(module)[name](table.unpack(arguments)))
+      return not core.search.pending()
+    end,
+    take = function(answers) finish(answers[1]) end,
+    place = function() return ("run %d"):format(index) end,
+  }
+end
+
+--- What a function of one of the library's modules gives for each list of arguments, all of them data and the first a
+--- question: on all processes where there are some. Each call has to be worth a message.
+---@param module string
+---@param name string
+---@param list any[][]
+---@param tell fun(done: integer)  called after each
+---@return any[] results  in the order of the list
+function pool.map(module, name, list, tell)
+  local results, units, done = {}, {}, 0
+  local function count()
+    done = done + 1
+    tell(done)
+  end
+  for i, arguments in ipairs(list) do units[i] = call_unit(module, name, arguments, results, i, count) end
+  if pool.is_shared() and #list > 1 then
+    if not pool.run(units) then check.fail "interrupted" end
+  else
+    for _, unit in ipairs(units) do unit.ask() end
+  end
+  return results
 end
 
 return pool

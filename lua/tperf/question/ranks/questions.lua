@@ -53,14 +53,25 @@ function questions.begin()
     definitions)
 end
 
--- The object that an argument stands for, under a name that goes into `ids`; raises where it has no bytes.
+-- The object that an argument stands for, or those of a list, under names that go into `ids`; raises where one has no
+-- bytes.
 function definitions:define(kind, value, ids)
+  if type(value) == "table" and debug.getmetatable(value) == nil and value[1] ~= nil then
+    local list = {}
+    for i, item in ipairs(value) do list[i] = self:define(kind, item, ids) end
+    return list
+  end
   if type(value) == "string" then
     local key = kind .. ":" .. value
     self.read[key] = self.read[key] or require("tperf.describe." .. kind)(value)
     value = self.read[key]
   end
   if type(value) ~= "table" or debug.getmetatable(value) == nil then return value end
+  return self:share(value, ids)
+end
+
+-- Makes a table go to each process once, under a name that goes into `ids`.
+function definitions:share(value, ids)
   if not self.names[value] then
     local bytes = core.codec.encode(value, self.classes)
     self.count = self.count + 1
@@ -85,14 +96,22 @@ end
 
 --- Bytes that another process turns into the same unit of work, and which definitions they need; nil when there is
 --- something in it that has no bytes, such as a function.
----@param unit table  { question, points: arguments[] } or { question = "search", rest, systems, gpus }
+---@param unit table  { question, points: arguments[] }, { question = "search", rest, systems, gpus },
+---  { job: of ranks/jobs, first, last, points: what varies } or { walk: options, args, part }
 ---@return string? bytes
 ---@return table<string, true>? ids
 function definitions:encode(unit)
   local ids = {}
   local ok, bytes = pcall(function()
     local copy = { question = unit.question }
-    if unit.rest then
+    if unit.job then
+      copy.job, copy.points = self:share(unit.job, ids), unit.points
+      copy.first, copy.last = unit.first, unit.last
+    elseif unit.call then
+      copy.call, copy.args, copy.more = unit.call, self:resolve("serve", unit.args, ids), unit.more
+    elseif unit.walk then
+      copy.walk, copy.part, copy.args = unit.walk, unit.part, self:resolve("search", unit.args, ids)
+    elseif unit.rest then
       copy.rest, copy.gpus, copy.systems = self:resolve("search", unit.rest, ids), unit.gpus, {}
       for i, system in ipairs(unit.systems) do copy.systems[i] = self:define("system", system, ids) end
     else

@@ -8,6 +8,7 @@ local problem = require "tperf.question.problem"
 local recomputation = require "tperf.describe.arch.recompute"
 local refusal = require "tperf.base.refusal"
 local rerank = require "tperf.question.search.rerank"
+local search_room = require "tperf.search_room"
 local search_walk = require "tperf.question.search.walk"
 local advice = require "tperf.question.search.advice"
 local gpu_counts = require "tperf.question.search.gpu_counts"
@@ -69,36 +70,6 @@ local function new_core_search(p, o)
   return search_walk.new(p, o, o.where and function(question, found)
     return o.where((describe(p, o, p.questions[question], found))) and true or false
   end)
-end
-
--- Bytes of a row of the answer: at least, as spec/memory_limit_spec.lua measures.
-local ROW_BYTES <const> = 1400
-
--- How many rows the answer has: what the core counts without timing anything. nil when interrupted.
-local function count_rows(p, o)
-  local options = { top = 1, threads = o.threads, prune = true, memory_only = true, fast = o.fast }
-  local core_search <close> = new_core_search(p, options)
-  if not search_walk.all(p, options, core_search) then return nil end
-  local rows = 0
-  for i in ipairs(p.questions) do
-    local found = core_search:answer(i)
-    local most = (o.keep == "all" or o.infeasible) and found.candidates or found.feasible
-    rows = rows + (o.keep == "all" and most or math.min(o.top, most))
-  end
-  return rows
-end
-
--- Refuses an answer that cannot fit before the walk for it. false when interrupted.
-local function check_room(p, o)
-  local function left() return core.memory_left and core.memory_left() or math.huge end
-  local most = o.keep == "all" and math.huge or o.top * #p.questions
-  if o.where or left() == math.huge or most * ROW_BYTES <= left() then return true end
-  local rows = count_rows(p, o)
-  collectgarbage()
-  if not rows or rows * ROW_BYTES <= left() then return rows ~= nil end
-  local what = o.keep == "all" and "keep = \"all\"" or ("top = %d"):format(o.top)
-  check.fail("tperf.search: not enough memory: %s makes %d rows, at least %s, and %s are left: ask for fewer (fix "
-    .. "sizes, or give 'where')", what, rows, units.format(rows * ROW_BYTES, "bytes"), units.format(left(), "bytes"))
 end
 
 --- What needs least memory of all ways to answer one question: { memory, feasible, sizes … }; nil without any.
@@ -194,17 +165,22 @@ local function ask(p, o, idle)
   return results
 end
 
---- As search.run, for what is part of another question: Ctrl-C stays to be seen by who asked that.
-function search.within(given)
-  local start = core.clock()
+-- The strategies, the checked arguments and the problem of a question; whether it has many answers.
+local function lay_out(given)
   local strategies = type(given) == "table" and given.strategy ~= nil and strategy.list(given.strategy)
     or { axes.asked(given) }
   problem.refuse_axes("tperf.search", given, strategies)
   local o = problem.arguments("tperf.search", given, schema_of(strategies))
   problem.refuse_panels("tperf.search", o, strategies)
-  local p, many = problem.of(o, strategies)
-  p.refused, p.many = {}, many
-  local room = check_room(p, o)
+  return o, problem.of(o, strategies)
+end
+
+--- As search.run, for what is part of another question: Ctrl-C stays to be seen by who asked that.
+function search.within(given)
+  local start = core.clock()
+  local o, p, many = lay_out(given)
+  p.refused, p.many, p.asked = {}, many, given
+  local room = search_room.check(p, o, new_core_search)
   local results
   o.kept = simulates(p, o) and math.max(rerank.FIRST, 4 * o.top) or nil
   repeat
@@ -217,6 +193,15 @@ function search.within(given)
   local seconds = core.clock() - start
   for _, result in ipairs(results) do result.seconds = seconds end
   return many and results or results[1]
+end
+
+--- What a part of a search's shapes gives, for the process of a run under MPI that asked (tperf/ranks/shapes).
+---@param given table    the question
+---@param options table  of the walk
+---@param part table     { index, of }
+function search.part(given, options, part)
+  local _, p = lay_out(given)
+  return require "tperf.question.ranks.shapes".answer(p, options, part)
 end
 
 --- Searches all ways to run a model on a machine.

@@ -2,6 +2,7 @@
 local check = require "tperf.base.check"
 local infer = require "tperf.question.infer"
 local pareto = require "tperf.base.pareto"
+local pool = require "tperf.question.ranks.pool"
 local progress = require "tperf.base.progress"
 local refusal = require "tperf.base.refusal"
 local saturation = require "tperf.question.serve.saturation"
@@ -119,10 +120,9 @@ end
 
 -- Sets what one group serves; notes why none of it is. A larger limit of requests that changes nothing, for so many
 -- never run, is no deployment of its own.
-local function try_group(d, q, o, reasons, before)
-  local found, why = refusal.attempt(saturation.find, question(q, d, 1), TOLERANCE, o.count)
-  if not (found and found.rate > 0) then
-    reasons[#reasons + 1] = found and found.reason or why
+local function take_rate(d, found, o, reasons, before)
+  if found.rate == 0 then
+    reasons[#reasons + 1] = found.reason
     return false
   end
   d.saturation_rate, d.answer = found.rate, found.answer
@@ -201,18 +201,23 @@ local function point(d, q, concurrency)
     per_user = 1 / r.tpot.mean, per_gpu = r.throughput_per_gpu, served = r }
 end
 
--- Closed loops of every deployment, from a lone request up to what runs at a time.
-local function front_of(list, q, tell)
-  local points, front = {}, {}
-  for i, d in ipairs(list) do
-    tell(i, #list)
-    for _, concurrency in ipairs(doublings(d.max_num_seqs)) do
-      local p = point(d, q, concurrency)
-      if not p then break end
-      p.x, p.y = p.per_user, p.per_gpu
-      points[#points + 1] = p
-    end
+--- Closed loops of a deployment, from a lone request up to what runs at a time.
+function search.closed_loops(q, d)
+  local points = {}
+  for _, concurrency in ipairs(doublings(d.max_num_seqs)) do
+    local p = point(d, q, concurrency)
+    if not p then break end
+    p.x, p.y = p.per_user, p.per_gpu
+    points[#points + 1] = p
   end
+  return points
+end
+
+local function front_of(list, q, tell)
+  local points, front, asked = {}, {}, {}
+  for i, d in ipairs(list) do asked[i] = { q, d } end
+  local loops = pool.map("tperf.search_serving", "closed_loops", asked, function(done) tell(done, #list) end)
+  for _, some_points in ipairs(loops) do table.move(some_points, 1, #some_points, #points + 1, points) end
   for i, index in ipairs(pareto.front(points, "max", "max")) do
     front[i] = points[index]
     front[i].x, front[i].y = nil, nil
@@ -253,9 +258,11 @@ function search.run(given)
   local o, q = read(given)
   local list, reasons, able = deployments(o, q), {}, {}
   local tell = progress.start "tperf: sizing"
-  for i, d in ipairs(o.rate and list or {}) do
-    tell(i, #list)
-    if try_group(d, q, o, reasons, able) then able[#able + 1] = d end
+  local asked = {}
+  for i, d in ipairs(o.rate and list or {}) do asked[i] = { question(q, d, 1), TOLERANCE, o.count } end
+  local rates = pool.map("tperf.serve.saturation", "attempt", asked, function(done) tell(done, #list) end)
+  for i, found in ipairs(rates) do
+    if take_rate(list[i], found, o, reasons, able) then able[#able + 1] = list[i] end
   end
   local found = sized(able, q, o, tell)
   local best = table.move(found, 1, math.min(o.top, #found), 1, {})

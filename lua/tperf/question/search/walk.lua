@@ -1,5 +1,6 @@
 --- The walk over all shapes of a search: laid out here, some hundred at a time, and walked by the core.
 local core = require "tperf.core".search
+local ranks = require "tperf.core".ranks
 local space = require "tperf.question.search.space"
 
 local search_walk = {}
@@ -43,14 +44,49 @@ local function repeats(p, s, sizes, variant)
   return false
 end
 
---- Lays out the shapes of all strategies and walks them, some hundred at a time. false when interrupted.
-function search_walk.all(p, o, core_search)
+-- Which of `of` parts a series of shapes is in, scattered: neighbours are alike.
+local function part_of(series, of) return (series * 2654435761 >> 16 & 0xffff) % of + 1 end
+
+-- Calls visit(number of the strategy, sizes, variant's number, micro_batches, panels) for each series of shapes, those
+-- that differ only in the micro-batch, until it returns true; part: { index, of }, or nil for all.
+local function each_series(p, refused, part, visit)
+  local series = 0
+  for number, s in ipairs(p.strategies) do
+    local ended = false
+    space.each_shape(s, p.model, p.rules, p.questions, p.pps, p.fixed, refused, function(sizes, micro_batches, panels)
+      for v, variant in ipairs(p.variants) do
+        series = series + 1
+        if (not part or part_of(series, part.of) == part.index) and not repeats(p, s, sizes, variant)
+          and space.admits(s, p.model, p.rules, sizes, variant, refused)
+          and visit(number, sizes, v, micro_batches, panels) then
+          ended = true
+          return true
+        end
+      end
+      return false
+    end)
+    if ended then return end
+  end
+end
+
+--- How many shapes a search has, none of them laid out.
+---@param refused string[]  gets the reasons why sizes are not admitted
+function search_walk.count(p, refused)
+  local count = 0
+  each_series(p, refused, nil, function(_, _, _, micro_batches) count = count + #micro_batches end)
+  return count
+end
+
+--- Lays out the shapes of all strategies, or of a part { index, of } of them, and walks them, some hundred at a time.
+---@return boolean complete  false when interrupted
+---@return integer done      shapes
+function search_walk.some(p, o, core_search, part)
   local shapes, complete, done = {}, true, 0
   local function flush()
     if #shapes > 0 and complete then
       complete = core_search:walk(shapes)
       done = done + #shapes
-      if o.progress then o.progress(done) end
+      if o.progress and not part then o.progress(done) end
     end
     shapes = {}
   end
@@ -59,28 +95,32 @@ function search_walk.all(p, o, core_search)
     if #shapes == SHAPES_AT_ONCE or core.pending() then flush() end
     return not complete
   end
+  local fast_of = {}
   for number, s in ipairs(p.strategies) do
-    if not complete then break end
-    local fast, network = {}, p.layouts[number].network
-    for i, name in ipairs(s.axis_names) do fast[i] = o.fast and o.fast[name] or 0 end
-    space.each_shape(s, p.model, p.rules, p.questions, p.pps, p.fixed, p.refused, function(sizes, micro_batches, panels)
-      for v, variant in ipairs(p.variants) do
-        local function shape_of(laid_out, micro_batch)
-          return {
-            strategy = number, variant = v, network = laid_out, micro_batch = micro_batch, panels = panels, fast = fast,
-          }
-        end
-        local function lay_out(micro_batch) return network(sizes, micro_batch, variant) end
-        if not repeats(p, s, sizes, variant) and space.admits(s, p.model, p.rules, sizes, variant, p.refused)
-          and add_micro_batches(core_search, lay_out, shape_of, micro_batches, add) then
-          return true
-        end
-      end
-      return false
-    end)
+    fast_of[number] = {}
+    for i, name in ipairs(s.axis_names) do fast_of[number][i] = o.fast and o.fast[name] or 0 end
   end
+  each_series(p, p.refused, part, function(number, sizes, v, micro_batches, panels)
+    local network, variant, fast = p.layouts[number].network, p.variants[v], fast_of[number]
+    local function shape_of(laid_out, micro_batch)
+      return {
+        strategy = number, variant = v, network = laid_out, micro_batch = micro_batch, panels = panels, fast = fast,
+      }
+    end
+    local function lay_out(micro_batch) return network(sizes, micro_batch, variant) end
+    return add_micro_batches(core_search, lay_out, shape_of, micro_batches, add)
+  end)
   flush()
-  return complete
+  return complete, done
+end
+
+--- Walks all shapes of a search, on all processes of a run under MPI where that pays. false when interrupted.
+---@return boolean
+function search_walk.all(p, o, core_search)
+  local spread = ranks.count > 1 and require "tperf.question.ranks.shapes"
+  local parts = spread and spread.parts(p, o)
+  if parts then return spread.walk(p, o, core_search, parts) end
+  return (search_walk.some(p, o, core_search))
 end
 
 return search_walk

@@ -1,6 +1,7 @@
 --- tperf.saturation: the largest rate that a deployment serves within limits. docs/serving.md.
 local check = require "tperf.base.check"
 local progress = require "tperf.base.progress"
+local refusal = require "tperf.base.refusal"
 local serve = require "tperf.question.serve"
 local units = require "tperf.base.units"
 
@@ -113,6 +114,12 @@ function saturation.find(q, tolerance, count, tell)
     ("even at %.3g requests/s"):format(high), last) } end
   while high and high / low > 1 + tolerance do try((low + high) / 2) end
   return { rate = low, above = high, served = best, runs = runs, answer = lone.e2e.mean }
+end
+
+--- What saturation.find gives, as data: { rate, answer, reason }, the reason also of a refusal.
+function saturation.attempt(q, tolerance, count)
+  local found, why = refusal.attempt(saturation.find, q, tolerance, count)
+  return found and { rate = found.rate, answer = found.answer, reason = found.reason } or { rate = 0, reason = why }
 end
 
 --- The largest rate, in requests a second, at which a deployment keeps its limits: a run holds when at least

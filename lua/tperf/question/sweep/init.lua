@@ -102,10 +102,11 @@ local function sweep(given)
   local names = point.names(paths, chosen)
   local points = vary.product(WHAT, o.sets)
   local rows = runner.run {
-    run = o.run, points = points, paths = paths, names = names, build = point.builder(o.fixed, paths),
+    run = o.run, points = points, paths = paths, names = names, fixed = o.fixed,
+    build = point.builder(o.fixed, paths),
     cache = o.cache, key = o.key, fields = o.fields, each = o.each, quiet = o.progress == false,
   }
-  rows.units = point.units(paths, names, points)
+  rows.units = point.units(paths, names, vary.lists_of(points))
   return rows
 end
 

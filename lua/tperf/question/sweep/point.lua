@@ -51,16 +51,18 @@ end
 --- The units of varied arguments, by name: of a system's field, or of the texts that are its values ("40 GB").
 ---@param paths string[]
 ---@param names table<string, string>
----@param points table[]
+---@param lists table[][]  of points, which the sweep combines
 ---@return table<string, string>
-function point.units(paths, names, points)
+function point.units(paths, names, lists)
   local found = {}
   for _, path in ipairs(paths) do
     local below = path:match "^system%.(.+)$"
     local unit = below and catalogue.unit_at("systems", below)
-    for _, values in ipairs(points) do
-      if unit then break end
-      if type(values[path]) == "string" then unit = select(2, units.read(values[path])) end
+    for _, points in ipairs(lists) do
+      for _, values in ipairs(points) do
+        if unit then break end
+        if type(values[path]) == "string" then unit = select(2, units.read(values[path])) end
+      end
     end
     found[names[path]] = unit
   end

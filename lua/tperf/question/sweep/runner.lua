@@ -151,6 +151,14 @@ local function new_sweep(job, run, cache)
     end
     show(sweep.finished - sweep.found, sweep.total - sweep.found)
   end
+  -- Takes the rows of neighbouring points that another process has made, `refused` of them of refused points.
+  function sweep.take(first, made, refused, reason)
+    table.move(made, 1, #made, first, sweep.rows)
+    sweep.finished, sweep.refused = sweep.finished + #made, sweep.refused + refused
+    if first == 1 then sweep.reason = reason or sweep.reason end
+    if job.each then hand_out(sweep) end
+    show(sweep.finished, sweep.total)
+  end
   function sweep.stop_showing() show() end
   return sweep
 end

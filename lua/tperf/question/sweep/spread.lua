@@ -1,6 +1,7 @@
 --- The points of a sweep on all processes of a run under MPI.
 local batches = require "tperf.question.sweep.batches"
 local core = require "tperf.core"
+local jobs = require "tperf.question.ranks.jobs"
 local pool = require "tperf.question.ranks.pool"
 local questions = require "tperf.question.ranks.questions"
 local refusal = require "tperf.base.refusal"
@@ -10,6 +11,9 @@ local spread = {}
 
 local MOST_SEARCHES <const>, MOST_POINTS <const> = 208, 16 -- in one message
 local ROUNDS <const> = 8 -- messages to each process, at least, where there are so many points
+
+-- Ctrl-C ends a sweep, which says so itself.
+local function run(units) return pool.run(units) or core.search.interrupted() and false end
 
 -- How many points a unit has.
 local function size_of(count, most) return math.max(1, math.min(most, count // (ROUNDS * pool.size()))) end
@@ -71,7 +75,42 @@ function spread.searches(sweep, points, one)
   for _, batch in ipairs(batches.of(points, most)) do
     for _, part in ipairs(cut(batch, most)) do units[#units + 1] = search_unit(sweep, part, #units + 1, one) end
   end
-  return pool.run(units)
+  return run(units)
+end
+
+-- --- other questions, in points that others lay out ---
+
+local MOST_AT_ONCE <const> = 256 -- points in one message that has no arguments
+
+local function job_unit(sweep, job, first, last, one)
+  local all = sweep.job.points
+  return {
+    index = first, weight = (last - first + 1) * weight_of(all[first]),
+    describe = function()
+      return { job = job, first = first, last = last,
+        points = not job.lists and table.move(all, first, last, 1, {}) or nil }
+    end,
+    ask = function()
+      for i = first, last do
+        local p = sweep:point(i)
+        if not p.known and not one(p) or core.search.interrupted() then return false end
+      end
+      return true
+    end,
+    take = function(answers)
+      if job.fields then return sweep.take(first, answers, answers.refused, answers.reason) end
+      for i, answer in ipairs(answers) do take_answer(sweep, { index = first + i - 1 }, answer) end
+    end,
+    place = function(i) return ("point %d"):format(math.min(first + i - 1, last)) end,
+  }
+end
+
+local function each_of_job(sweep, job, one)
+  local units, size = {}, size_of(sweep.total, MOST_AT_ONCE)
+  for first = 1, sweep.total, size do
+    units[#units + 1] = job_unit(sweep, job, first, math.min(first + size - 1, sweep.total), one)
+  end
+  return run(units)
 end
 
 -- --- other questions ---
@@ -110,6 +149,8 @@ end
 ---@param one fun(p: table): boolean
 ---@return boolean
 function spread.each(sweep, one)
+  local job = not sweep.cache and jobs.of(sweep.job, questions.name(sweep.run))
+  if job then return each_of_job(sweep, job, one) end
   local points, units = {}, {}
   for i = 1, sweep.total do
     if core.search.interrupted() then return false end
@@ -128,7 +169,7 @@ function spread.each(sweep, one)
     local some = table.move(points, first, math.min(first + size - 1, #points), 1, {})
     units[#units + 1] = point_unit(sweep, some, some[1].index, one)
   end
-  return pool.run(units)
+  return run(units)
 end
 
 return spread

@@ -114,28 +114,81 @@ function vary.zip(given)
   return tag({ points = points, names = names_of(axes) }, set)
 end
 
+-- The points' own copies of some sets: what runs at points may change the lists that it was given.
+local sets_of = setmetatable({}, { __mode = "k" }) -- by product
+
+local function own_sets(sets)
+  local list = {}
+  for _, one in ipairs(sets) do
+    local of_product = sets_of[one.points]
+    if of_product then
+      table.move(of_product, 1, #of_product, #list + 1, list)
+    else
+      local points = {}
+      for i, point in ipairs(one.points) do
+        points[i] = {}
+        for path, value in pairs(point) do points[i][path] = value end
+      end
+      list[#list + 1] = points
+    end
+  end
+  return list
+end
+
+local function check_apart(what, sets)
+  local seen = {}
+  for number, points in ipairs(sets) do
+    for _, point in ipairs(points) do
+      for path in pairs(point) do
+        if seen[path] and seen[path] ~= number then check.fail("%s: '%s' is varied twice", what, path) end
+        seen[path] = number
+      end
+    end
+  end
+end
+
+-- The i-th point of all combinations.
+local function combine(sets, i)
+  local point, left = {}, i - 1
+  for k = #sets, 1, -1 do
+    local points = sets[k]
+    for path, value in pairs(points[left % #points + 1]) do point[path] = value end
+    left = left // #points
+  end
+  return point
+end
+
+--- A list of all combinations of lists of points, the first list outermost. Each is made when it is asked for.
+---@param lists table[][]
+---@return table[] points
+function vary.combinations(lists)
+  local count = 1
+  for _, points in ipairs(lists) do count = count * #points end
+  local function at(_, i)
+    if math.type(i) == "integer" and i >= 1 and i <= count then return combine(lists, i) end
+  end
+  local all = setmetatable({}, { __len = function() return count end, __index = at })
+  sets_of[all] = lists
+  return all
+end
+
+--- The lists that such a list combines.
+---@param points table[]
+---@return table[][]
+function vary.lists_of(points) return sets_of[points] end
+
 --- All points of some sets, the first set outermost.
 ---@param sets table[]
 ---@return table[] points
 function vary.product(what, sets)
-  local points = { {} }
+  local count = 1
   for _, one in ipairs(sets) do
-    if #points > MOST // #one.points then check.fail("%s: more than %d points", what, MOST) end
-    local longer = {}
-    for _, point in ipairs(points) do
-      for _, more in ipairs(one.points) do
-        local copy = {}
-        for path, value in pairs(point) do copy[path] = value end
-        for path, value in pairs(more) do
-          if copy[path] ~= nil then check.fail("%s: '%s' is varied twice", what, path) end
-          copy[path] = value
-        end
-        longer[#longer + 1] = copy
-      end
-    end
-    points = longer
+    if count > MOST // #one.points then check.fail("%s: more than %d points", what, MOST) end
+    count = count * #one.points
   end
-  return points
+  local lists = own_sets(sets)
+  check_apart(what, lists)
+  return vary.combinations(lists)
 end
 
 --- The set of one argument's values.

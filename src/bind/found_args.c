@@ -1,0 +1,87 @@
+// found_args.c: see found_args.h. The tables are those that push_found of bind_search.c makes.
+#include "bind/found_args.h"
+
+#include <string.h>
+
+#include "bind/bind.h"
+#include "bind/fields.h"
+
+static int64_t integer(lua_State *L, int at, const char *name) {
+    tperf_bind_raw_field(L, at, name);
+    int64_t value = luaL_checkinteger(L, -1);
+    lua_pop(L, 1);
+    return value;
+}
+
+static double number(lua_State *L, int at, const char *name) {
+    tperf_bind_raw_field(L, at, name);
+    double value = luaL_checknumber(L, -1);
+    lua_pop(L, 1);
+    return value;
+}
+
+static void read_sizes(lua_State *L, int at, const char *name, int64_t sizes[TPERF_AXES_MAX]) {
+    tperf_bind_raw_field(L, at, name);
+    luaL_checktype(L, -1, LUA_TTABLE);
+    for (int i = 0; i < TPERF_AXES_MAX; i++) {
+        lua_rawgeti(L, -1, i + 1);
+        sizes[i] = luaL_optinteger(L, -1, 0);
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+}
+
+typedef struct pipelines {
+    const tperf_pipeline *list;
+    size_t n;
+} pipelines;
+
+// Reads the table on the top of the stack, which is popped.
+static void read_found(lua_State *L, const pipelines *known, tperf_found *found) {
+    int at = lua_gettop(L);
+    tperf_candidate *c = &found->candidate;
+    luaL_checktype(L, at, LUA_TTABLE);
+    memset(found, 0, sizeof *found);
+    found->throughput = number(L, at, "throughput");
+    found->memory = number(L, at, "memory");
+    tperf_bind_raw_field(L, at, "feasible");
+    found->feasible = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    c->strategy = (int)integer(L, at, "strategy");
+    c->variant = (int)integer(L, at, "variant");
+    c->zero = (int)integer(L, at, "zero");
+    c->micro_batch = integer(L, at, "micro_batch");
+    c->placement.panels = integer(L, at, "panels");
+    int64_t pipeline = integer(L, at, "pipeline");
+    if (pipeline < 1 || (size_t)pipeline > known->n)
+        tperf_bind_fail(L, "there is no such pipeline");
+    c->pipeline = &known->list[pipeline - 1];
+    read_sizes(L, at, "sizes", c->sizes);
+    read_sizes(L, at, "fast", c->placement.fast);
+    lua_pop(L, 1);
+}
+
+void tperf_bind_check_answer(lua_State *L, int index, const tperf_pipeline *list,
+                             size_t n_pipelines, tperf_answer *answer) {
+    const pipelines known = {list, n_pipelines};
+    luaL_checktype(L, index, LUA_TTABLE);
+    luaL_checkstack(L, 10, NULL);
+    memset(answer, 0, sizeof *answer);
+    answer->candidates = integer(L, index, "candidates");
+    answer->feasible = integer(L, index, "feasible");
+    answer->evaluated = integer(L, index, "evaluated");
+    answer->n_found = lua_rawlen(L, index);
+    tperf_found *found = lua_newuserdatauv(L, (answer->n_found + 1) * sizeof *found, 0);
+    answer->found = found;
+    for (size_t i = 0; i < answer->n_found; i++) {
+        lua_rawgeti(L, index, (lua_Integer)i + 1);
+        read_found(L, &known, &found[i]);
+    }
+    tperf_bind_raw_field(L, index, "least");
+    if (lua_isnil(L, -1)) {
+        lua_pop(L, 1);
+        return;
+    }
+    read_found(L, &known, &found[answer->n_found]);
+    answer->least = &found[answer->n_found];
+}
