@@ -89,7 +89,7 @@ local CP <const> = { deepspeed = "all_to_all", nanotron = "ring" }
 
 local function same_axes(c, question, got, stack)
   local a = { peft = got.peft, cp_kind = got.cp_kind }
-  require "tperf.import.launch.axes".add(got, a)
+  require "tperf.import.launch.arguments.axes".add(got, a)
   if (got.ep or 1) > 1 and a.moe_dispatcher == nil then
     a.moe_dispatcher = got.moe_dispatcher_backend or got.moe_dispatcher or "alltoall"
   end
@@ -119,8 +119,8 @@ local function same(c, got, seq, stack)
   local unsharded = stack == "torchtitan" and c.dp * c.cp == 1 -- one rank shards nothing
   if not unsharded then assert.equal(c.zero, got.zero) end
   local a = {}
-  require "tperf.import.launch.recomputation".add(got, a)
-  require "tperf.import.launch.offloading".add(got, a)
+  require "tperf.import.launch.arguments.recomputation".add(got, a)
+  require "tperf.import.launch.arguments.offloading".add(got, a)
   for _, name in ipairs { "recompute", "recompute_modules", "recompute_method", "recompute_num_layers",
     "offload_layers", "offload_modules", "offload_optimizer" } do
     assert.same(c[name], a[name], name)

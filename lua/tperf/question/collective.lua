@@ -5,6 +5,7 @@ local placement = require "tperf.question.placement"
 local refusal = require "tperf.base.refusal"
 local rules = require "tperf.describe.rules.shared"
 local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
+local questions = require "tperf.question.ranks.questions"
 
 local kinds = {
   "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "scatter", "gather", "all_to_all", "send",
@@ -34,5 +35,7 @@ function collective.time(given)
   local fast = o.fast or placement.fitting(o.gpus, machine.network.fast.domain)
   return refusal.of(core.collective, machine, rules(o.rules), o.kind, o.bytes, o.gpus, fast)
 end
+
+questions.register("collective", collective.time)
 
 return collective

@@ -7,6 +7,7 @@ local placement = require "tperf.question.placement"
 local rules = require "tperf.describe.rules.shared"
 local strategy = require "tperf.describe.strategy"
 local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
+local questions = require "tperf.question.ranks.questions"
 
 local size = check.integer { min = 1, max = 1 << 31, default = 1 }
 local optional_size = check.integer { min = 1, max = 1 << 31, optional = true }
@@ -116,5 +117,7 @@ function layer.ops(given)
   local variant = { recompute = o.recompute, sequence_parallel = o.sequence_parallel }
   return laid.network(sizes, o.micro_batch, variant):ops(o.kind, machine, set, fast, o.panels)
 end
+
+questions.register("layer", layer.ops)
 
 return layer

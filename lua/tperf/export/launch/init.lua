@@ -202,7 +202,7 @@ function launch.text(configuration, stack, options)
     w.cannot("reshard_after_forward", false, "lets weights go after the forward pass")
   end
   if not known.serving then axes.put(n, w, stack) end
-  return require("tperf.export.launch." .. known.module)(n, w)
+  return require("tperf.export.launch.stack." .. known.module)(n, w)
 end
 
 return setmetatable(launch, { __call = function(_, ...) return launch.text(...) end })

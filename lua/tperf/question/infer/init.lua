@@ -7,6 +7,7 @@ local problem = require "tperf.question.problem"
 local refusal = require "tperf.base.refusal"
 local serving = require "tperf.question.infer.deployment"
 local units = require "tperf.base.units"
+local questions = require "tperf.question.ranks.questions"
 
 local infer = {}
 
@@ -228,5 +229,7 @@ function infer.run(given)
   r.placement = nil
   return r
 end
+
+questions.register("infer", infer.run)
 
 return infer

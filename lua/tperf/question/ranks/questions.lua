@@ -1,24 +1,17 @@
 --- What one process asks of another under MPI: questions of the library by name, with arguments that are data.
-local collective = require "tperf.question.collective"
 local core = require "tperf.core"
-local infer = require "tperf.question.infer"
-local layer = require "tperf.question.layer"
 local own_code = require "tperf.question.sweep.own_code"
 local catalogue = require "tperf.base.catalogue"
 local profile = require "tperf.describe.profile"
-local search = require "tperf.question.search"
-local search_inference = require "tperf.question.search.inference"
-local serve = require "tperf.question.serve"
-local train = require "tperf.question.train"
 
 local questions = {}
 
-local by_name = {
-  search = search.run, train = train.run, collective = collective.time, layer = layer.ops, infer = infer.run,
-  search_inference = search_inference.run, serve = serve.run,
-}
-local names = {}
-for name, run in pairs(by_name) do names[run] = name end
+local by_name, names = {}, {}
+
+--- Makes a question known to other processes, where its module registers it under the same name.
+---@param name string
+---@param run function
+function questions.register(name, run) by_name[name], names[run] = run, name end
 
 --- The name of a question that other processes know; nil for a script's own function.
 ---@param run function

@@ -8,6 +8,7 @@ local problem = require "tperf.question.problem"
 local pareto = require "tperf.base.pareto"
 local serving = require "tperf.question.infer.deployment"
 local units = require "tperf.base.units"
+local questions = require "tperf.question.ranks.questions"
 
 local search_inference = {}
 
@@ -265,5 +266,7 @@ function search_inference.run(given)
   if #found == 0 then best.reason = reason_of(p, counts) end
   return best
 end
+
+questions.register("search_inference", search_inference.run)
 
 return search_inference

@@ -8,12 +8,14 @@ local problem = require "tperf.question.problem"
 local recomputation = require "tperf.describe.arch.recompute"
 local refusal = require "tperf.base.refusal"
 local rerank = require "tperf.question.search.rerank"
-local search_room = require "tperf.search_room"
+local search_room = require "tperf.question.search.room"
 local search_walk = require "tperf.question.search.walk"
+local shapes = require "tperf.question.search.shapes"
 local advice = require "tperf.question.search.advice"
 local gpu_counts = require "tperf.question.search.gpu_counts"
 local strategy = require "tperf.describe.strategy"
 local units = require "tperf.base.units"
+local questions = require "tperf.question.ranks.questions"
 
 local search = {}
 
@@ -80,7 +82,7 @@ function search.least(o, strategies)
   local options = { top = 1, threads = o.threads, prune = true, memory_only = true, fast = o.fast }
   p.refused = {}
   local core_search <close> = new_core_search(p, options)
-  local complete = search_walk.all(p, options, core_search)
+  local complete = shapes.all(p, options, core_search)
   return core_search:answer(1).least, complete
 end
 
@@ -160,7 +162,7 @@ end
 -- The results of all questions; idle: no walk.
 local function ask(p, o, idle)
   local core_search <close> = new_core_search(p, o)
-  local complete, results = not idle and search_walk.all(p, o, core_search), {}
+  local complete, results = not idle and shapes.all(p, o, core_search), {}
   for i in ipairs(p.questions) do results[i] = answer(p, o, core_search, i, complete) end
   return results
 end
@@ -195,13 +197,14 @@ function search.within(given)
   return many and results or results[1]
 end
 
---- What a part of a search's shapes gives, for the process of a run under MPI that asked (tperf/ranks/shapes).
+--- What a part of a search's shapes gives, for the process of a run under MPI that asked
+-- (tperf/question/search/shapes).
 ---@param given table    the question
 ---@param options table  of the walk
 ---@param part table     { index, of }
 function search.part(given, options, part)
   local _, p = lay_out(given)
-  return require "tperf.question.ranks.shapes".answer(p, options, part)
+  return shapes.answer(p, options, part)
 end
 
 --- Searches all ways to run a model on a machine.
@@ -281,5 +284,7 @@ function search.run(given)
   if not (result.complete or result[1] and result[1].complete) then core.interrupted() end
   return result
 end
+
+questions.register("search", search.run)
 
 return search

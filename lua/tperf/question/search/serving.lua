@@ -216,7 +216,7 @@ end
 local function front_of(list, q, tell)
   local points, front, asked = {}, {}, {}
   for i, d in ipairs(list) do asked[i] = { q, d } end
-  local loops = pool.map("tperf.search_serving", "closed_loops", asked, function(done) tell(done, #list) end)
+  local loops = pool.map("tperf.question.search.serving", "closed_loops", asked, function(done) tell(done, #list) end)
   for _, some_points in ipairs(loops) do table.move(some_points, 1, #some_points, #points + 1, points) end
   for i, index in ipairs(pareto.front(points, "max", "max")) do
     front[i] = points[index]
@@ -260,7 +260,7 @@ function search.run(given)
   local tell = progress.start "tperf: sizing"
   local asked = {}
   for i, d in ipairs(o.rate and list or {}) do asked[i] = { question(q, d, 1), TOLERANCE, o.count } end
-  local rates = pool.map("tperf.serve.saturation", "attempt", asked, function(done) tell(done, #list) end)
+  local rates = pool.map("tperf.question.serve.saturation", "attempt", asked, function(done) tell(done, #list) end)
   for i, found in ipairs(rates) do
     if take_rate(list[i], found, o, reasons, able) then able[#able + 1] = list[i] end
   end

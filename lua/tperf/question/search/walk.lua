@@ -1,6 +1,5 @@
 --- The walk over all shapes of a search: laid out here, some hundred at a time, and walked by the core.
 local core = require "tperf.core".search
-local ranks = require "tperf.core".ranks
 local space = require "tperf.question.search.space"
 
 local search_walk = {}
@@ -112,15 +111,6 @@ function search_walk.some(p, o, core_search, part)
   end)
   flush()
   return complete, done
-end
-
---- Walks all shapes of a search, on all processes of a run under MPI where that pays. false when interrupted.
----@return boolean
-function search_walk.all(p, o, core_search)
-  local spread = ranks.count > 1 and require "tperf.question.ranks.shapes"
-  local parts = spread and spread.parts(p, o)
-  if parts then return spread.walk(p, o, core_search, parts) end
-  return (search_walk.some(p, o, core_search))
 end
 
 return search_walk

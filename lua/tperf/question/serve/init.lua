@@ -5,6 +5,7 @@ local core = require "tperf.core"
 local load = require "tperf.question.serve.load"
 local pool = require "tperf.question.serve.pool"
 local trace = require "tperf.question.serve.trace"
+local questions = require "tperf.question.ranks.questions"
 
 local serve = {}
 
@@ -219,5 +220,7 @@ function serve.run(given)
   if spread and r.tpot then r.interval = { low = r.tpot.mean * spread[1], high = r.tpot.mean * spread[2] } end
   return r
 end
+
+questions.register("serve", serve.run)
 
 return serve

@@ -16,6 +16,7 @@ local simulate = require "tperf.question.train.simulate"
 local strategy = require "tperf.describe.strategy"
 local sum = require "tperf.question.train.sum"
 local train_sizes = require "tperf.question.train.sizes"
+local questions = require "tperf.question.ranks.questions"
 
 local train = {}
 
@@ -251,5 +252,7 @@ function train.run(given)
   if not c.feasible then lacks_memory(c, o, t.strategy, question) end
   return c, timeline
 end
+
+questions.register("train", train.run)
 
 return train

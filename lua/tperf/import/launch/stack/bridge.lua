@@ -1,7 +1,7 @@
 --- Megatron-Bridge's recipes: Megatron's settings as fields.
-local axes = require "tperf.import.launch.axes"
+local axes = require "tperf.import.launch.arguments.axes"
 local common = require "tperf.import.launch.stack.common"
-local offloading = require "tperf.import.launch.offloading"
+local offloading = require "tperf.import.launch.arguments.offloading"
 
 local bridge = {}
 

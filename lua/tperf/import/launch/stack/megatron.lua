@@ -1,9 +1,9 @@
 --- What Megatron-LM makes of its arguments.
-local axes = require "tperf.import.launch.axes"
+local axes = require "tperf.import.launch.arguments.axes"
 local common = require "tperf.import.launch.stack.common"
 local layout = require "tperf.import.launch.stack.megatron_layout"
 local model = require "tperf.import.launch.stack.megatron_model"
-local offloading = require "tperf.import.launch.offloading"
+local offloading = require "tperf.import.launch.arguments.offloading"
 
 local megatron = {}
 

@@ -1,5 +1,5 @@
 --- nanotron's YAML fixes every degree; the GPUs are their product.
-local axes = require "tperf.import.launch.axes"
+local axes = require "tperf.import.launch.arguments.axes"
 local common = require "tperf.import.launch.stack.common"
 
 local nanotron = {}

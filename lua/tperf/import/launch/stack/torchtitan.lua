@@ -1,5 +1,5 @@
 --- torchtitan: TOML of sequences (to February 2026) and Python configurations of tokens (from August 2026).
-local axes = require "tperf.import.launch.axes"
+local axes = require "tperf.import.launch.arguments.axes"
 local common = require "tperf.import.launch.stack.common"
 
 local torchtitan = {}

@@ -1,9 +1,9 @@
 --- From a launch to the arguments of tperf.train or tperf.infer, and what of it no prediction has.
-local axes = require "tperf.import.launch.axes"
+local axes = require "tperf.import.launch.arguments.axes"
 local check = require "tperf.base.check"
 local models = require "tperf.describe.model"
-local offloading = require "tperf.import.launch.offloading"
-local recomputation = require "tperf.import.launch.recomputation"
+local offloading = require "tperf.import.launch.arguments.offloading"
+local recomputation = require "tperf.import.launch.arguments.recomputation"
 local catalogue = require "tperf.base.catalogue"
 
 local arguments = {}

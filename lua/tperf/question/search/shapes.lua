@@ -78,4 +78,12 @@ function shapes.answer(p, o, part)
   return answers
 end
 
+--- Walks all shapes of a search, on all processes of a run under MPI if that pays. false when interrupted.
+---@return boolean
+function shapes.all(p, o, core_search)
+  local parts = shapes.parts(p, o)
+  if parts then return shapes.walk(p, o, core_search, parts) end
+  return (search_walk.some(p, o, core_search))
+end
+
 return shapes

@@ -1,5 +1,5 @@
 --- A way of serving as a vLLM command.
-local engines = require "tperf.export.launch.engines"
+local engines = require "tperf.export.launch.stack.engines"
 
 return function(n, w)
   if n.ep > 1 and n.etp > 1 then

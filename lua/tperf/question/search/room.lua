@@ -1,7 +1,7 @@
 --- Whether the rows of a search's answer fit into the memory that is left.
 local core = require "tperf.core".search
 local check = require "tperf.base.check"
-local search_walk = require "tperf.question.search.walk"
+local shapes = require "tperf.question.search.shapes"
 local units = require "tperf.base.units"
 
 local search_room = {}
@@ -13,7 +13,7 @@ local ROW_BYTES <const> = 1400
 local function count_rows(p, o, new_core_search)
   local options = { top = 1, threads = o.threads, prune = true, memory_only = true, fast = o.fast }
   local core_search <close> = new_core_search(p, options)
-  if not search_walk.all(p, options, core_search) then return nil end
+  if not shapes.all(p, options, core_search) then return nil end
   local rows = 0
   for i in ipairs(p.questions) do
     local found = core_search:answer(i)

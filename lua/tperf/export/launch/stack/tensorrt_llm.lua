@@ -1,5 +1,5 @@
 --- A way of serving as TensorRT-LLM's YAML for trtllm-serve.
-local engines = require "tperf.export.launch.engines"
+local engines = require "tperf.export.launch.stack.engines"
 local format = require "tperf.export.launch.format"
 
 return function(n, w)
