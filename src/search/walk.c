@@ -7,7 +7,6 @@
 typedef struct walk {
     tperf_search *search;
     int worker;
-    size_t place; // its index
     const tperf_topic *topic;
     size_t topic_index;
     const tperf_shape *shape;
@@ -18,13 +17,20 @@ typedef struct walk {
     tperf_finds *finds;
     int64_t own_gpus, own_batch; // what the grid's own axes multiply to, and cut the batch into
     int64_t demanded[TPERF_AXES_MAX];
+    bool folds;              // the grid has axes that fold over others
     tperf_candidate partial; // what the loops have fixed so far
     tperf_memory memory;
-    double optimizer;        // seconds of its step
+    size_t zero; // index of its ZeRO stage
+    tperf_pace pace;
     const tperf_spot *spots; // of the sizes at hand
     size_t n_spots;
     bool feasible, worked_out;
     tperf_hop hop;
+    int64_t hops_of;                    // stages of the pipeline walked last
+    unsigned sections;                  // bit i: section i has ops
+    double buckets[TPERF_SECTIONS_MAX]; // tperf_layers_of_bucket of the sizes at hand
+    tperf_exposure
+        exposures[TPERF_SECTIONS_MAX]; // of the candidate at hand; 0 of sections without ops
     tperf_layer_cost bytes[TPERF_SECTIONS_MAX]; // no times
 } walk;
 
@@ -52,11 +58,11 @@ static bool stamped_room_for(walk *w, void **array, size_t *capacity, size_t n, 
 }
 
 static tperf_atlas *atlas_of(walk *w) {
-    return &w->scratch->atlases[w->place];
+    return &w->scratch->atlases[w->topic->seat];
 }
 
 static tperf_book *book_of(walk *w) {
-    return &w->scratch->books[w->topic_index];
+    return &w->scratch->books[w->topic->divisors - w->search->divisors];
 }
 
 static tperf_siting siting_of(walk *w) {
@@ -68,6 +74,7 @@ static tperf_siting siting_of(walk *w) {
         .divisors = w->topic->divisors,
         .one_domain = w->topic->one_domain,
         .fills = !w->topic->one_domain && !w->job.on.rules->placements_may_underfill,
+        .folds = w->folds,
     };
 }
 
@@ -85,14 +92,16 @@ static bool prepare_room(walk *w) {
 static bool room_for_spots(walk *w) {
     tperf_scratch *s = w->scratch;
     size_t n_placed = atlas_of(w)->n_placed;
+    size_t n_costs = n_placed * w->shape->n_panels * w->n_sections;
+    tperf_exchanges *e = &s->exchanged[w->topic_index];
     return stamped_room_for(w, (void **)&s->timed, &s->timed_capacity, n_placed,
                             sizeof *s->timed) &&
            stamped_room_for(w, (void **)&s->paced, &s->paced_capacity,
                             n_placed * w->shape->n_panels, sizeof *s->paced) &&
-           room_for(w, (void **)&s->costs, &s->costs_capacity,
-                    n_placed * w->shape->n_panels * w->n_sections, sizeof *s->costs) &&
-           stamped_room_for(w, (void **)&s->exchanged, &s->exchanged_capacity,
-                            book_of(w)->n_exchanges, sizeof *s->exchanged);
+           room_for(w, (void **)&s->costs, &s->costs_capacity, n_costs, sizeof *s->costs) &&
+           room_for(w, (void **)&s->covers, &s->covers_capacity, n_costs, sizeof *s->covers) &&
+           stamped_room_for(w, (void **)&e->of, &e->capacity,
+                            book_of(w)->n_exchanges * w->search->options.n_zero, sizeof *e->of);
 }
 
 static void prepare_works(walk *w) {
@@ -102,18 +111,26 @@ static void prepare_works(walk *w) {
     w->worked_out = true;
 }
 
+static void cover_costs(const walk *w, const tperf_layer_cost *costs, tperf_cover *covers) {
+    for (size_t i = 0; i < w->n_sections; i++)
+        if (w->sections >> i & 1) covers[i] = tperf_cover_of(&w->job, &costs[i]);
+}
+
 // The network's costs in a placement, for every number of panels.
 static const tperf_layer_cost *costs_of(walk *w, uint32_t placed) {
     tperf_scratch *s = w->scratch;
-    tperf_layer_cost *costs = &s->costs[placed * w->shape->n_panels * w->n_sections];
+    size_t first = placed * w->shape->n_panels * w->n_sections;
+    tperf_layer_cost *costs = &s->costs[first];
     if (s->timed[placed].timed_for == s->shape_stamp) return costs;
     prepare_works(w);
     tperf_placement placement;
     memcpy(placement.fast, atlas_of(w)->placed[placed].fast, sizeof placement.fast);
     for (size_t i = 0; i < w->shape->n_panels; i++) {
+        size_t at = i * w->n_sections;
         placement.panels = w->shape->panels[i];
         tperf_workload_time(w->network, &w->job.on, &placement, &s->works[i * w->network->n_ops],
-                            &costs[i * w->n_sections]);
+                            &costs[at]);
+        cover_costs(w, &costs[at], &s->covers[first + at]);
     }
     s->timed[placed].timed_for = s->shape_stamp;
     return costs;
@@ -123,12 +140,19 @@ static const tperf_pipeline_time *pipeline_time(walk *w, size_t paced,
                                                 const tperf_layer_cost *costs) {
     tperf_paced *p = &w->scratch->paced[paced];
     if (p->paced_for != w->scratch->pace_stamp)
-        p->time = tperf_pipeline_time_of(w->partial.pipeline, w->network, costs, &w->job);
+        p->time =
+            tperf_pipeline_time_of(w->partial.pipeline, w->pace.stages, w->network, costs, &w->job);
     p->paced_for = w->scratch->pace_stamp;
     return &p->time;
 }
 
-static bool keep(walk *w, double throughput) {
+static void place_at(walk *w, const tperf_spot *spot) {
+    w->partial.placement.fast[TPERF_AXIS_REPLICAS] = spot->replicas->gpus;
+    w->partial.placement.fast[TPERF_AXIS_STAGES] = spot->stages->gpus;
+}
+
+static bool keep(walk *w, const tperf_spot *spot, double throughput) {
+    place_at(w, spot);
     tperf_found found = {throughput, w->memory.total, w->feasible, w->partial};
     const tperf_search_options *options = &w->search->options;
     if (!tperf_best_wants(&w->finds->best, &found)) return true;
@@ -139,63 +163,85 @@ static bool keep(walk *w, double throughput) {
 
 static bool ruled_out(const walk *w, const tperf_pipeline_time *pipeline) {
     if (w->search->options.no_pruning || w->search->options.by_least) return false;
-    double bound = tperf_iteration_bound(&w->partial, pipeline, w->optimizer);
-    return !tperf_best_admits(&w->finds->best, (double)w->job.global_batch / bound);
+    tperf_parts bound = tperf_parts_of(&w->pace, pipeline, NULL, 0);
+    return !tperf_best_admits(&w->finds->best, (double)w->job.global_batch / tperf_whole(&bound));
 }
 
 static const tperf_exchange *exchanges_of(walk *w, uint32_t index) {
-    tperf_exchanged *e = &w->scratch->exchanged[index];
-    if (e->timed_for != w->scratch->stamp)
-        tperf_exchange_times(&w->partial, &w->job, w->network, w->bytes, e->sections);
-    e->timed_for = w->scratch->stamp;
+    tperf_exchanged *e =
+        &w->scratch->exchanged[w->topic_index].of[index * w->search->options.n_zero + w->zero];
+    if (e->timed_for == w->scratch->weights_stamp) return e->sections;
+    const tperf_exchange_groups *groups = &book_of(w)->exchanges[index];
+    tperf_exchange_times_among(&groups->dense, &groups->experts, w->partial.zero, &w->job,
+                               w->network, w->bytes, e->sections);
+    e->timed_for = w->scratch->weights_stamp;
     return e->sections;
 }
 
-static double hop_of(walk *w, const tperf_part *stages) {
-    tperf_slot *slot = &w->scratch->slots[stages->index];
-    if (slot->hop_for != w->scratch->stamp)
-        slot->hop = tperf_hop_time(&w->partial, &w->job, w->hop);
-    slot->hop_for = w->scratch->stamp;
-    return slot->hop;
+static double hop_of(walk *w, const tperf_spot *spot) {
+    tperf_slot *slot = &w->scratch->slots[spot->stages->index];
+    if (slot->hop_for == w->scratch->hop_stamp) return slot->hop;
+    place_at(w, spot);
+    slot->hop_for = w->scratch->hop_stamp;
+    return slot->hop = tperf_hop_time(&w->partial, &w->job, w->hop);
 }
 
-static bool evaluate(walk *w, const tperf_spot *spot, const tperf_layer_cost *costs,
-                     const tperf_pipeline_time *pipeline) {
-    w->finds->evaluated++;
-    w->partial.placement.fast[TPERF_AXIS_REPLICAS] = spot->replicas->gpus;
-    w->partial.placement.fast[TPERF_AXIS_STAGES] = spot->stages->gpus;
+static double least_of(walk *w, const tperf_spot *spot, const tperf_layer_cost *costs) {
+    place_at(w, spot);
+    return tperf_iteration_least(&w->partial, &w->job, w->network, costs,
+                                 exchanges_of(w, spot->exchange), hop_of(w, spot),
+                                 w->pace.optimizer);
+}
+
+static double time_of(walk *w, const tperf_spot *spot, const tperf_cover *covers,
+                      const tperf_pipeline_time *pipeline) {
     const tperf_exchange *exchanges = exchanges_of(w, spot->exchange);
-    double hop = hop_of(w, spot->stages);
-    double time = w->search->options.by_least
-                      ? tperf_iteration_least(&w->partial, &w->job, w->network, costs, exchanges,
-                                              hop, w->optimizer)
-                      : tperf_iteration_time(&w->partial, &w->job, w->network, costs, pipeline,
-                                             exchanges, hop, w->optimizer);
-    double throughput = (double)w->job.global_batch / time;
-    if (!tperf_best_admits(&w->finds->best, throughput)) return true;
-    return keep(w, throughput);
+    bool gather_in_step = w->job.training->gather_in_step;
+    double hop = hop_of(w, spot), optimizer = w->pace.optimizer;
+    for (size_t i = 0; i < w->n_sections; i++) {
+        if (!(w->sections >> i & 1)) continue;
+        tperf_cover cover = covers[i];
+        cover.bucket = w->buckets[i];
+        w->exposures[i] = tperf_exposure_of(&exchanges[i], &cover, gather_in_step, optimizer);
+    }
+    tperf_waiting waiting = tperf_waiting_of(&w->pace, w->exposures);
+    tperf_parts parts = tperf_parts_of(&w->pace, pipeline, &waiting, hop);
+    return tperf_whole(&parts);
 }
 
 // The spots [from, to), in which a layer costs the same, with every number of panels.
 static bool walk_placed(walk *w, size_t from, size_t to) {
     uint32_t placed = w->spots[from].placed;
     const tperf_layer_cost *costs = costs_of(w, placed);
+    const tperf_cover *covers = &w->scratch->covers[costs - w->scratch->costs];
+    double batch = (double)w->job.global_batch;
+    bool by_least = w->search->options.by_least;
     memcpy(w->partial.placement.fast, atlas_of(w)->placed[placed].fast,
            sizeof w->partial.placement.fast);
-    for (size_t p = 0; p < w->shape->n_panels; p++, costs += w->n_sections) {
+    for (size_t p = 0; p < w->shape->n_panels;
+         p++, costs += w->n_sections, covers += w->n_sections) {
         const tperf_pipeline_time *pipeline =
             pipeline_time(w, placed * w->shape->n_panels + p, costs);
         if (ruled_out(w, pipeline)) continue;
         w->partial.placement.panels = w->shape->panels[p];
-        for (size_t i = from; i < to; i++)
-            if (!evaluate(w, &w->spots[i], costs, pipeline)) return false;
+        w->finds->evaluated += (int64_t)(to - from);
+        for (size_t i = from; i < to; i++) {
+            const tperf_spot *spot = &w->spots[i];
+            double time = by_least ? least_of(w, spot, costs) : time_of(w, spot, covers, pipeline);
+            double throughput = batch / time;
+            if (tperf_best_admits(&w->finds->best, throughput) && !keep(w, spot, throughput))
+                return false;
+        }
     }
     return true;
 }
 
 static bool walk_spots(walk *w) {
-    w->scratch->stamp++;
-    w->optimizer = tperf_optimizer_time(&w->partial, &w->job, w->network, w->bytes);
+    const tperf_search *search = w->search;
+    size_t pipeline = (size_t)(w->partial.pipeline - search->options.pipelines);
+    w->pace = tperf_pace_of(&w->partial, w->job.training, w->network,
+                            tperf_optimizer_time(&w->partial, &w->job, w->network, w->bytes));
+    w->pace.stages = &w->scratch->holdings.of[search->first_stage[pipeline]];
     for (size_t from = 0, to; from < w->n_spots; from = to) {
         for (to = from + 1; to < w->n_spots && w->spots[to].placed == w->spots[from].placed;)
             to++;
@@ -231,15 +277,25 @@ static bool shards_state(const walk *w) {
     return false;
 }
 
+static void size_buckets(walk *w) {
+    for (size_t i = 0; i < w->n_sections; i++)
+        if (w->sections >> i & 1)
+            w->buckets[i] = tperf_layers_of_bucket(&w->partial, &w->job, w->network, &w->bytes[i]);
+}
+
 static bool walk_sizes(walk *w) {
     const tperf_search_options *options = &w->search->options;
     if (!find_spots(w)) return false;
     w->scratch->pace_stamp++;
+    if (w->hops_of != w->partial.pipeline->pp) w->scratch->hop_stamp++;
+    w->hops_of = w->partial.pipeline->pp;
+    size_buckets(w);
     int64_t count = (int64_t)(w->n_spots * w->shape->n_panels);
     if (count == 0) return true;
     double capacity = w->job.on.system->accelerator.hbm.capacity * (1 - options->training.reserved);
     for (size_t z = 0; z < options->n_zero; z++) {
         w->partial.zero = options->zero[z];
+        w->zero = z;
         if (!options->zero[z] && shards_state(w)) continue;
         w->memory = tperf_memory_of(&w->partial, &w->job, w->network, w->bytes);
         w->feasible = w->memory.total <= capacity;
@@ -346,6 +402,7 @@ static bool walk_topic(walk *w, size_t topic_index) {
     w->job.global_batch = topic->question.global_batch;
     if (!w->own_gpus) return true;
     if (w->job.global_batch % w->shape->micro_batch != 0) return true;
+    w->hops_of = 0;
     w->topic = topic;
     w->topic_index = topic_index;
     w->finds = tperf_search_finds(w->search, w->worker, topic_index);
@@ -364,6 +421,41 @@ static void note_sizes(tperf_scratch *scratch, const tperf_shape *shape) {
     memcpy(scratch->sizes, sizes, size);
     memcpy(scratch->demanded, shape->fast, size);
     scratch->sizes_stamp++;
+    scratch->weights_stamp++;
+}
+
+// Nor are exchanges of other weights.
+static void note_weights(tperf_scratch *scratch, const tperf_layer_cost *bytes, size_t n_sections) {
+    bool same = true;
+    for (size_t i = 0; i < n_sections; i++) {
+        same = same &&
+               memcmp(&scratch->weights[i], &bytes[i].weights, sizeof(tperf_weights)) == 0 &&
+               memcmp(&scratch->experts[i], &bytes[i].experts, sizeof(tperf_weights)) == 0;
+        scratch->weights[i] = bytes[i].weights;
+        scratch->experts[i] = bytes[i].experts;
+    }
+    if (!same) scratch->weights_stamp++;
+}
+
+static unsigned sections_with_ops(const tperf_workload *network) {
+    unsigned sections = 0;
+    for (int i = 0; i < network->n_kinds + 2; i++)
+        if (network->section_end[i] > tperf_section_begin(network, i)) sections |= 1u << i;
+    return sections;
+}
+
+// What stages hold of the sections that count.
+static void note_holdings(walk *w) {
+    tperf_holdings *known = &w->scratch->holdings;
+    if (known->n_kinds == w->network->n_kinds && known->sections == w->sections) return;
+    known->n_kinds = w->network->n_kinds;
+    known->sections = w->sections;
+    const tperf_search_options *options = &w->search->options;
+    tperf_holding *holding = known->of;
+    for (size_t i = 0; i < options->n_pipelines; i++)
+        for (size_t j = 0; j < options->pipelines[i].n_stages; j++)
+            *holding++ =
+                tperf_holding_of(&options->pipelines[i].stages[j], w->network, w->sections);
 }
 
 bool tperf_walk_shape(tperf_search *search, const tperf_place *place, const tperf_shape *shape,
@@ -372,7 +464,6 @@ bool tperf_walk_shape(tperf_search *search, const tperf_place *place, const tper
     walk w = {
         .search = search,
         .worker = worker,
-        .place = (size_t)(place - search->places),
         .shape = shape,
         .network = network,
         .n_sections = (size_t)network->n_kinds + 2,
@@ -389,9 +480,15 @@ bool tperf_walk_shape(tperf_search *search, const tperf_place *place, const tper
     w.demanded[TPERF_AXIS_REPLICAS] = search->options.replicas_fast;
     w.demanded[TPERF_AXIS_STAGES] = search->options.stages_fast;
     w.own_batch = tperf_grid_own_batch(&network->grid, network->sizes);
-    note_sizes(w.scratch, shape);
-    w.scratch->shape_stamp++;
+    for (int i = TPERF_AXIS_OWN; i < network->grid.n; i++)
+        w.folds = w.folds || network->grid.axes[i].folds;
     tperf_workload_bytes(network, w.bytes);
+    w.sections = sections_with_ops(network);
+    note_sizes(w.scratch, shape);
+    note_weights(w.scratch, w.bytes, w.n_sections);
+    note_holdings(&w);
+    w.scratch->shape_stamp++;
+    w.scratch->hop_stamp++;
     w.hop = tperf_hop_times(&w.job, network);
     for (size_t topic = place->first; topic < place->end; topic++)
         if (!walk_topic(&w, topic)) return false;
