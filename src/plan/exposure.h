@@ -5,9 +5,18 @@
 
 #include "tperf/plan.h"
 
+// What compilers find too large to inline, but pays only there.
+#ifdef __GNUC__
+#define TPERF_INLINED __attribute__((always_inline)) static inline
+#else
+#define TPERF_INLINED static inline
+#endif
+
 // The layers that a stage holds, by section, without sections that it has none of.
 typedef struct tperf_holding {
     int n, leading; // tperf_leading_section
+    bool
+        covered; // a stage before it holds no less of each section and begins with the same: it waits no longer
     struct {
         int section;
         double layers;
@@ -17,6 +26,8 @@ typedef struct tperf_holding {
 // sections: bit i: section i counts; what has neither ops nor weights adds nothing anywhere.
 tperf_holding tperf_holding_of(const tperf_stage *stage, const tperf_workload *network,
                                unsigned sections);
+void tperf_holdings_of(const tperf_pipeline *pipeline, const tperf_workload *network,
+                       unsigned sections, tperf_holding *holdings);
 enum { TPERF_ALL_SECTIONS = (1 << TPERF_SECTIONS_MAX) - 1 };
 
 // What stage i of a pipeline holds: as known, or *own without.
@@ -35,7 +46,7 @@ typedef struct tperf_cover {
     double forward, backward, slows_forward, slows_backward, bucket;
 } tperf_cover;
 
-static inline tperf_exposure tperf_exposure_of(const tperf_exchange *x, const tperf_cover *c,
+TPERF_INLINED tperf_exposure tperf_exposure_of(const tperf_exchange *x, const tperf_cover *c,
                                                bool gather_in_step, double optimizer) {
     double gather = tperf_exposed(x->gather, c->slows_forward * x->gather, c->forward);
     double reduce = tperf_exposed(x->reduce, c->slows_backward * x->reduce, c->backward);
@@ -47,23 +58,25 @@ static inline tperf_exposure tperf_exposure_of(const tperf_exchange *x, const tp
     return e;
 }
 
-static inline tperf_exposure tperf_holding_exposure(const tperf_holding *holding,
-                                                    const tperf_exposure *sections) {
+// simple: no bucket is larger than a layer and nothing is gathered for the optimizer's step. What leads a stage is then
+// no more than what the stage hides.
+TPERF_INLINED tperf_exposure tperf_holding_exposure(const tperf_holding *holding,
+                                                    const tperf_exposure *sections, bool simple) {
     const tperf_exposure *first = &sections[holding->leading];
-    tperf_exposure sum = {0};
+    tperf_exposure sum = {.first_gather = first->first_gather, .first_reduce = first->first_reduce};
     for (int i = 0; i < holding->n; i++) {
         const tperf_exposure *e = &sections[holding->parts[i].section];
         double layers = holding->parts[i].layers;
         sum.gather += layers * e->gather;
         sum.reduce += layers * e->reduce;
+        if (simple) continue;
         sum.hidden_gather += layers * e->hidden_gather;
         sum.hidden_reduce += layers * e->hidden_reduce;
         sum.update += layers * e->update;
     }
-    sum.first_gather =
-        first->first_gather < sum.hidden_gather ? first->first_gather : sum.hidden_gather;
-    sum.first_reduce =
-        first->first_reduce < sum.hidden_reduce ? first->first_reduce : sum.hidden_reduce;
+    if (simple) return sum;
+    if (!(sum.first_gather < sum.hidden_gather)) sum.first_gather = sum.hidden_gather;
+    if (!(sum.first_reduce < sum.hidden_reduce)) sum.first_reduce = sum.hidden_reduce;
     return sum;
 }
 
@@ -92,13 +105,15 @@ typedef struct tperf_waiting {
 // Weights are gathered once, or for every micro-batch when they are sharded (ZeRO 3), gradients likewise (ZeRO 2). What
 // happens once is waited for by the first of a device's chunks alone: the weights of the others travel while it works,
 // and so do their gradients, which are whole before its own.
-static inline tperf_waiting tperf_waiting_of(const tperf_pace *pace,
-                                             const tperf_exposure *sections) {
+TPERF_INLINED tperf_waiting tperf_waiting_of(const tperf_pace *pace, const tperf_exposure *sections,
+                                             bool simple) {
     tperf_waiting worst = {0};
     for (size_t i = 0; i < pace->pipeline->n_stages; i++) {
         tperf_holding own;
-        tperf_exposure e = tperf_holding_exposure(
-            tperf_holding_at(pace->stages, pace->pipeline, i, pace->network, &own), sections);
+        const tperf_holding *holding =
+            tperf_holding_at(pace->stages, pace->pipeline, i, pace->network, &own);
+        if (holding->covered) continue;
+        tperf_exposure e = tperf_holding_exposure(holding, sections, simple);
         double gather = pace->gathers * e.gather + e.first_gather;
         double reduce = pace->reduces * e.reduce + e.first_reduce + e.update;
         if (gather + reduce > worst.time)
@@ -136,7 +151,7 @@ static inline double tperf_hidden_of(const tperf_pace *pace, const tperf_stage_t
 
 // Without the messages between stages and the replicas' exchanges, if waiting is NULL: then a lower bound of every
 // placement's, to the last bit, as terms are added in the same order and rounding is monotonic.
-static inline tperf_parts tperf_parts_of(const tperf_pace *pace, const tperf_pipeline_time *time,
+TPERF_INLINED tperf_parts tperf_parts_of(const tperf_pace *pace, const tperf_pipeline_time *time,
                                          const tperf_waiting *waiting, double hop) {
     const tperf_stage_time *busy = &time->busy, *others = &time->others;
     hop *= pace->chunks;

@@ -54,6 +54,30 @@ tperf_holding tperf_holding_of(const tperf_stage *stage, const tperf_workload *n
     return h;
 }
 
+static double layers_in(const tperf_holding *holding, int section) {
+    for (int i = 0; i < holding->n; i++)
+        if (holding->parts[i].section == section) return holding->parts[i].layers;
+    return 0;
+}
+
+// Whether a holds no less than b and begins with the same. Rounding is monotonic: it then waits no shorter.
+static bool covers(const tperf_holding *a, const tperf_holding *b) {
+    bool all = a->leading == b->leading;
+    for (int i = 0; i < b->n; i++)
+        all = all && layers_in(a, b->parts[i].section) >= b->parts[i].layers;
+    return all;
+}
+
+void tperf_holdings_of(const tperf_pipeline *pipeline, const tperf_workload *network,
+                       unsigned sections, tperf_holding *holdings) {
+    enum { LEADERS = 4 }; // stages looked at: the first ones hold most
+    for (size_t i = 0; i < pipeline->n_stages; i++) {
+        holdings[i] = tperf_holding_of(&pipeline->stages[i], network, sections);
+        for (size_t j = 0; j < i && j < LEADERS; j++)
+            holdings[i].covered = holdings[i].covered || covers(&holdings[j], &holdings[i]);
+    }
+}
+
 static tperf_stage_time holding_time(const tperf_holding *holding, const tperf_layer_cost *costs,
                                      const tperf_job *job) {
     tperf_pass_cost forward = {0}, backward = {0}, both = {0};
@@ -304,7 +328,7 @@ void tperf_exposures_of(const tperf_candidate *candidate, const tperf_job *job,
 tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_workload *network,
                                     const tperf_exposure *sections) {
     tperf_holding holding = tperf_holding_of(stage, network, TPERF_ALL_SECTIONS);
-    return tperf_holding_exposure(&holding, sections);
+    return tperf_holding_exposure(&holding, sections, false);
 }
 
 tperf_pace tperf_pace_of(const tperf_candidate *candidate, const tperf_training *training,
@@ -374,7 +398,7 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
         tperf_pipeline_time_of(candidate->pipeline, NULL, network, costs, job);
     tperf_exchange_times(candidate, job, network, costs, exchanges);
     tperf_exposures_of(candidate, job, network, costs, exchanges, pace.optimizer, sections);
-    tperf_waiting waits = tperf_waiting_of(&pace, sections);
+    tperf_waiting waits = tperf_waiting_of(&pace, sections, false);
     tperf_parts p = tperf_parts_of(&pace, &pipeline, &waits,
                                    tperf_hop_time(candidate, job, tperf_hop_times(job, network)));
     double microbatches = (double)candidate->microbatches, flops;

@@ -2,44 +2,14 @@
 // placements, panels. docs/model.md section 7.1. Nothing is allocated per candidate.
 #include <string.h>
 
-#include "search/space.h"
-
-typedef struct walk {
-    tperf_search *search;
-    int worker;
-    const tperf_topic *topic;
-    size_t topic_index;
-    const tperf_shape *shape;
-    const tperf_workload *network;
-    size_t n_sections;
-    tperf_job job;
-    tperf_scratch *scratch;
-    tperf_finds *finds;
-    int64_t own_gpus, own_batch; // what the grid's own axes multiply to, and cut the batch into
-    int64_t demanded[TPERF_AXES_MAX];
-    bool folds;              // the grid has axes that fold over others
-    tperf_candidate partial; // what the loops have fixed so far
-    tperf_memory memory;
-    size_t zero; // index of its ZeRO stage
-    tperf_pace pace;
-    const tperf_spot *spots; // of the sizes at hand
-    size_t n_spots;
-    bool feasible, worked_out;
-    tperf_hop hop;
-    int64_t hops_of;                    // stages of the pipeline walked last
-    unsigned sections;                  // bit i: section i has ops
-    double buckets[TPERF_SECTIONS_MAX]; // tperf_layers_of_bucket of the sizes at hand
-    tperf_exposure
-        exposures[TPERF_SECTIONS_MAX]; // of the candidate at hand; 0 of sections without ops
-    tperf_layer_cost bytes[TPERF_SECTIONS_MAX]; // no times
-} walk;
+#include "search/walk.h"
 
 // Sizes are at most 2^31, and division of 32 bits is several times as fast as that of 64.
 static bool divides(int64_t part, int64_t whole) {
     return (uint32_t)whole % (uint32_t)part == 0;
 }
 
-static bool room_for(walk *w, void **array, size_t *capacity, size_t n, size_t size) {
+static bool room_for(tperf_walk *w, void **array, size_t *capacity, size_t n, size_t size) {
     if (n <= *capacity) return true;
     size_t grown = n > 2 * *capacity ? n : 2 * *capacity;
     void *moved = tperf_heap_grow(&w->search->heap.heap, *array, grown, size);
@@ -50,22 +20,14 @@ static bool room_for(walk *w, void **array, size_t *capacity, size_t n, size_t s
 }
 
 // The same, with stamps of 0 in what is new.
-static bool stamped_room_for(walk *w, void **array, size_t *capacity, size_t n, size_t size) {
+static bool stamped_room_for(tperf_walk *w, void **array, size_t *capacity, size_t n, size_t size) {
     size_t known = *capacity;
     if (!room_for(w, array, capacity, n, size)) return false;
     if (*capacity > known) memset((char *)*array + known * size, 0, (*capacity - known) * size);
     return true;
 }
 
-static tperf_atlas *atlas_of(walk *w) {
-    return &w->scratch->atlases[w->topic->seat];
-}
-
-static tperf_book *book_of(walk *w) {
-    return &w->scratch->books[w->topic->divisors - w->search->divisors];
-}
-
-static tperf_siting siting_of(walk *w) {
+static tperf_siting siting_of(tperf_walk *w) {
     return (tperf_siting){
         .heap = &w->search->heap.heap,
         .grid = &w->network->grid,
@@ -78,20 +40,20 @@ static tperf_siting siting_of(walk *w) {
     };
 }
 
-static bool prepare_room(walk *w) {
+static bool prepare_room(tperf_walk *w) {
     tperf_scratch *s = w->scratch;
     tperf_siting siting = siting_of(w);
     size_t n_works = w->shape->n_panels * w->network->n_ops;
     return stamped_room_for(w, (void **)&s->slots, &s->slots_capacity, w->topic->divisors->n,
                             sizeof *s->slots) &&
            room_for(w, (void **)&s->works, &s->works_capacity, n_works, sizeof *s->works) &&
-           tperf_atlas_make(atlas_of(w), &siting, s->sizes_stamp);
+           tperf_atlas_make(tperf_walk_atlas(w), &siting, s->sizes_stamp);
 }
 
 // Room for what the spots at hand need.
-static bool room_for_spots(walk *w) {
+static bool room_for_spots(tperf_walk *w) {
     tperf_scratch *s = w->scratch;
-    size_t n_placed = atlas_of(w)->n_placed;
+    size_t n_placed = tperf_walk_atlas(w)->n_placed;
     size_t n_costs = n_placed * w->shape->n_panels * w->n_sections;
     tperf_exchanges *e = &s->exchanged[w->topic_index];
     return stamped_room_for(w, (void **)&s->timed, &s->timed_capacity, n_placed,
@@ -101,167 +63,22 @@ static bool room_for_spots(walk *w) {
            room_for(w, (void **)&s->costs, &s->costs_capacity, n_costs, sizeof *s->costs) &&
            room_for(w, (void **)&s->covers, &s->covers_capacity, n_costs, sizeof *s->covers) &&
            stamped_room_for(w, (void **)&e->of, &e->capacity,
-                            book_of(w)->n_exchanges * w->search->options.n_zero, sizeof *e->of);
-}
-
-static void prepare_works(walk *w) {
-    for (size_t i = 0; !w->worked_out && i < w->shape->n_panels; i++)
-        tperf_workload_work(w->network, &w->job.on, w->shape->panels[i],
-                            &w->scratch->works[i * w->network->n_ops]);
-    w->worked_out = true;
-}
-
-static void cover_costs(const walk *w, const tperf_layer_cost *costs, tperf_cover *covers) {
-    for (size_t i = 0; i < w->n_sections; i++)
-        if (w->sections >> i & 1) covers[i] = tperf_cover_of(&w->job, &costs[i]);
-}
-
-// The network's costs in a placement, for every number of panels.
-static const tperf_layer_cost *costs_of(walk *w, uint32_t placed) {
-    tperf_scratch *s = w->scratch;
-    size_t first = placed * w->shape->n_panels * w->n_sections;
-    tperf_layer_cost *costs = &s->costs[first];
-    if (s->timed[placed].timed_for == s->shape_stamp) return costs;
-    prepare_works(w);
-    tperf_placement placement;
-    memcpy(placement.fast, atlas_of(w)->placed[placed].fast, sizeof placement.fast);
-    for (size_t i = 0; i < w->shape->n_panels; i++) {
-        size_t at = i * w->n_sections;
-        placement.panels = w->shape->panels[i];
-        tperf_workload_time(w->network, &w->job.on, &placement, &s->works[i * w->network->n_ops],
-                            &costs[at]);
-        cover_costs(w, &costs[at], &s->covers[first + at]);
-    }
-    s->timed[placed].timed_for = s->shape_stamp;
-    return costs;
-}
-
-static const tperf_pipeline_time *pipeline_time(walk *w, size_t paced,
-                                                const tperf_layer_cost *costs) {
-    tperf_paced *p = &w->scratch->paced[paced];
-    if (p->paced_for != w->scratch->pace_stamp)
-        p->time =
-            tperf_pipeline_time_of(w->partial.pipeline, w->pace.stages, w->network, costs, &w->job);
-    p->paced_for = w->scratch->pace_stamp;
-    return &p->time;
-}
-
-static void place_at(walk *w, const tperf_spot *spot) {
-    w->partial.placement.fast[TPERF_AXIS_REPLICAS] = spot->replicas->gpus;
-    w->partial.placement.fast[TPERF_AXIS_STAGES] = spot->stages->gpus;
-}
-
-static bool keep(walk *w, const tperf_spot *spot, double throughput) {
-    place_at(w, spot);
-    tperf_found found = {throughput, w->memory.total, w->feasible, w->partial};
-    const tperf_search_options *options = &w->search->options;
-    if (!tperf_best_wants(&w->finds->best, &found)) return true;
-    if (options->accept && !options->accept(options->accept_context, w->topic_index, &found))
-        return true;
-    return tperf_best_keep(&w->finds->best, &found);
-}
-
-static bool ruled_out(const walk *w, const tperf_pipeline_time *pipeline) {
-    if (w->search->options.no_pruning || w->search->options.by_least) return false;
-    tperf_parts bound = tperf_parts_of(&w->pace, pipeline, NULL, 0);
-    return !tperf_best_admits(&w->finds->best, (double)w->job.global_batch / tperf_whole(&bound));
-}
-
-static const tperf_exchange *exchanges_of(walk *w, uint32_t index) {
-    tperf_exchanged *e =
-        &w->scratch->exchanged[w->topic_index].of[index * w->search->options.n_zero + w->zero];
-    if (e->timed_for == w->scratch->weights_stamp) return e->sections;
-    const tperf_exchange_groups *groups = &book_of(w)->exchanges[index];
-    tperf_exchange_times_among(&groups->dense, &groups->experts, w->partial.zero, &w->job,
-                               w->network, w->bytes, e->sections);
-    e->timed_for = w->scratch->weights_stamp;
-    return e->sections;
-}
-
-static double hop_of(walk *w, const tperf_spot *spot) {
-    tperf_slot *slot = &w->scratch->slots[spot->stages->index];
-    if (slot->hop_for == w->scratch->hop_stamp) return slot->hop;
-    place_at(w, spot);
-    slot->hop_for = w->scratch->hop_stamp;
-    return slot->hop = tperf_hop_time(&w->partial, &w->job, w->hop);
-}
-
-static double least_of(walk *w, const tperf_spot *spot, const tperf_layer_cost *costs) {
-    place_at(w, spot);
-    return tperf_iteration_least(&w->partial, &w->job, w->network, costs,
-                                 exchanges_of(w, spot->exchange), hop_of(w, spot),
-                                 w->pace.optimizer);
-}
-
-static double time_of(walk *w, const tperf_spot *spot, const tperf_cover *covers,
-                      const tperf_pipeline_time *pipeline) {
-    const tperf_exchange *exchanges = exchanges_of(w, spot->exchange);
-    bool gather_in_step = w->job.training->gather_in_step;
-    double hop = hop_of(w, spot), optimizer = w->pace.optimizer;
-    for (size_t i = 0; i < w->n_sections; i++) {
-        if (!(w->sections >> i & 1)) continue;
-        tperf_cover cover = covers[i];
-        cover.bucket = w->buckets[i];
-        w->exposures[i] = tperf_exposure_of(&exchanges[i], &cover, gather_in_step, optimizer);
-    }
-    tperf_waiting waiting = tperf_waiting_of(&w->pace, w->exposures);
-    tperf_parts parts = tperf_parts_of(&w->pace, pipeline, &waiting, hop);
-    return tperf_whole(&parts);
-}
-
-// The spots [from, to), in which a layer costs the same, with every number of panels.
-static bool walk_placed(walk *w, size_t from, size_t to) {
-    uint32_t placed = w->spots[from].placed;
-    const tperf_layer_cost *costs = costs_of(w, placed);
-    const tperf_cover *covers = &w->scratch->covers[costs - w->scratch->costs];
-    double batch = (double)w->job.global_batch;
-    bool by_least = w->search->options.by_least;
-    memcpy(w->partial.placement.fast, atlas_of(w)->placed[placed].fast,
-           sizeof w->partial.placement.fast);
-    for (size_t p = 0; p < w->shape->n_panels;
-         p++, costs += w->n_sections, covers += w->n_sections) {
-        const tperf_pipeline_time *pipeline =
-            pipeline_time(w, placed * w->shape->n_panels + p, costs);
-        if (ruled_out(w, pipeline)) continue;
-        w->partial.placement.panels = w->shape->panels[p];
-        w->finds->evaluated += (int64_t)(to - from);
-        for (size_t i = from; i < to; i++) {
-            const tperf_spot *spot = &w->spots[i];
-            double time = by_least ? least_of(w, spot, costs) : time_of(w, spot, covers, pipeline);
-            double throughput = batch / time;
-            if (tperf_best_admits(&w->finds->best, throughput) && !keep(w, spot, throughput))
-                return false;
-        }
-    }
-    return true;
-}
-
-static bool walk_spots(walk *w) {
-    const tperf_search *search = w->search;
-    size_t pipeline = (size_t)(w->partial.pipeline - search->options.pipelines);
-    w->pace = tperf_pace_of(&w->partial, w->job.training, w->network,
-                            tperf_optimizer_time(&w->partial, &w->job, w->network, w->bytes));
-    w->pace.stages = &w->scratch->holdings.of[search->first_stage[pipeline]];
-    for (size_t from = 0, to; from < w->n_spots; from = to) {
-        for (to = from + 1; to < w->n_spots && w->spots[to].placed == w->spots[from].placed;)
-            to++;
-        if (!walk_placed(w, from, to)) return false;
-    }
-    return true;
+                            tperf_walk_book(w)->n_exchanges * w->search->options.n_zero,
+                            sizeof *e->of);
 }
 
 // All placements of the sizes at hand. false: no memory.
-static bool find_spots(walk *w) {
+static bool find_spots(tperf_walk *w) {
     tperf_siting siting = siting_of(w);
-    tperf_book *book = book_of(w);
-    const tperf_spots *list = tperf_book_find(book, atlas_of(w), &siting);
+    tperf_book *book = tperf_walk_book(w);
+    const tperf_spots *list = tperf_book_find(book, tperf_walk_atlas(w), &siting);
     if (!list) return false;
     w->spots = book->spots + list->begin;
     w->n_spots = list->end - list->begin;
     return room_for_spots(w);
 }
 
-static void note_least(walk *w) {
+static void note_least(tperf_walk *w) {
     const tperf_found *least = &w->finds->least;
     if (least->candidate.pipeline && w->memory.total > least->memory) return;
     tperf_found found = {0, w->memory.total, w->feasible, w->partial};
@@ -270,20 +87,24 @@ static void note_least(walk *w) {
 }
 
 // Whether an axis shards state over a part of the replicas, which takes a ZeRO stage.
-static bool shards_state(const walk *w) {
+static bool shards_state(const tperf_walk *w) {
     const tperf_grid *grid = &w->network->grid;
     for (int i = TPERF_AXIS_OWN; i < grid->n; i++)
         if (grid->axes[i].cuts & TPERF_CUTS_STATE) return w->partial.sizes[i] != 0;
     return false;
 }
 
-static void size_buckets(walk *w) {
-    for (size_t i = 0; i < w->n_sections; i++)
-        if (w->sections >> i & 1)
-            w->buckets[i] = tperf_layers_of_bucket(&w->partial, &w->job, w->network, &w->bytes[i]);
+static void size_buckets(tperf_walk *w) {
+    w->simple = w->job.training->iterations == 0;
+    for (size_t i = 0; i < w->n_used; i++) {
+        double layers =
+            tperf_layers_of_bucket(&w->partial, &w->job, w->network, &w->bytes[w->used[i]]);
+        w->buckets[w->used[i]] = layers;
+        w->simple = w->simple && layers <= 1;
+    }
 }
 
-static bool walk_sizes(walk *w) {
+static bool walk_sizes(tperf_walk *w) {
     const tperf_search_options *options = &w->search->options;
     if (!find_spots(w)) return false;
     w->scratch->pace_stamp++;
@@ -305,7 +126,7 @@ static bool walk_sizes(walk *w) {
         if (w->feasible) w->finds->feasible += count;
         if (options->memory_only) continue;
         if (!w->feasible && !options->keep_all && !options->infeasible_too) continue;
-        if (!walk_spots(w)) return false;
+        if (!tperf_walk_spots(w)) return false;
     }
     return true;
 }
@@ -318,7 +139,7 @@ static bool allowed(const int64_t *sizes, size_t n, int64_t size) {
 }
 
 // Whether the sizes divide what they must and the schedule takes as many micro-batches; then they are set.
-static bool set_sizes(walk *w, const tperf_pipeline *pipeline, int64_t gpus) {
+static bool set_sizes(tperf_walk *w, const tperf_pipeline *pipeline, int64_t gpus) {
     if (pipeline->pp > gpus || !divides(pipeline->pp, gpus)) return false;
     int64_t replicas = gpus / pipeline->pp, batch = w->job.global_batch;
     if (replicas > batch / w->own_batch || batch % (replicas * w->own_batch) != 0) return false;
@@ -336,7 +157,7 @@ static bool set_sizes(walk *w, const tperf_pipeline *pipeline, int64_t gpus) {
     return true;
 }
 
-static bool walk_pipelines(walk *w) {
+static bool walk_pipelines(tperf_walk *w) {
     const tperf_search_options *options = &w->search->options;
     int64_t gpus = w->topic->question.gpus / w->own_gpus;
     for (size_t i = 0; i < options->n_pipelines; i++) {
@@ -396,7 +217,7 @@ bool tperf_search_hopeless(const tperf_search *search, const tperf_shape *shape)
     return true;
 }
 
-static bool walk_topic(walk *w, size_t topic_index) {
+static bool walk_topic(tperf_walk *w, size_t topic_index) {
     const tperf_topic *topic = &w->search->topics[topic_index];
     w->own_gpus = gpus_of(w->network, topic->question.gpus);
     w->job.global_batch = topic->question.global_batch;
@@ -437,31 +258,33 @@ static void note_weights(tperf_scratch *scratch, const tperf_layer_cost *bytes, 
     if (!same) scratch->weights_stamp++;
 }
 
-static unsigned sections_with_ops(const tperf_workload *network) {
-    unsigned sections = 0;
-    for (int i = 0; i < network->n_kinds + 2; i++)
-        if (network->section_end[i] > tperf_section_begin(network, i)) sections |= 1u << i;
-    return sections;
+static void note_used(tperf_walk *w) {
+    for (int i = 0; i < w->network->n_kinds + 2; i++) {
+        if (w->network->section_end[i] == tperf_section_begin(w->network, i)) continue;
+        w->sections |= 1u << i;
+        w->used[w->n_used++] = (size_t)i;
+    }
 }
 
 // What stages hold of the sections that count.
-static void note_holdings(walk *w) {
+static void note_holdings(tperf_walk *w) {
     tperf_holdings *known = &w->scratch->holdings;
     if (known->n_kinds == w->network->n_kinds && known->sections == w->sections) return;
     known->n_kinds = w->network->n_kinds;
     known->sections = w->sections;
     const tperf_search_options *options = &w->search->options;
-    tperf_holding *holding = known->of;
-    for (size_t i = 0; i < options->n_pipelines; i++)
-        for (size_t j = 0; j < options->pipelines[i].n_stages; j++)
-            *holding++ =
-                tperf_holding_of(&options->pipelines[i].stages[j], w->network, w->sections);
+    tperf_holding *holdings = known->of;
+    for (size_t i = 0; i < options->n_pipelines; i++) {
+        const tperf_pipeline *pipeline = &options->pipelines[i];
+        tperf_holdings_of(pipeline, w->network, w->sections, holdings);
+        holdings += pipeline->n_stages;
+    }
 }
 
 bool tperf_walk_shape(tperf_search *search, const tperf_place *place, const tperf_shape *shape,
                       int worker) {
     const tperf_workload *network = shape->network;
-    walk w = {
+    tperf_walk w = {
         .search = search,
         .worker = worker,
         .shape = shape,
@@ -483,7 +306,7 @@ bool tperf_walk_shape(tperf_search *search, const tperf_place *place, const tper
     for (int i = TPERF_AXIS_OWN; i < network->grid.n; i++)
         w.folds = w.folds || network->grid.axes[i].folds;
     tperf_workload_bytes(network, w.bytes);
-    w.sections = sections_with_ops(network);
+    note_used(&w);
     note_sizes(w.scratch, shape);
     note_weights(w.scratch, w.bytes, w.n_sections);
     note_holdings(&w);
