@@ -40,25 +40,27 @@ static inline const tperf_holding *tperf_holding_at(const tperf_holding *known,
     return own;
 }
 
-// What hides a layer's exchanges with replicas: seconds of its passes beside which they run; the part of an exchange's
-// seconds that such a pass loses to it; and how many layers a bucket holds.
+// What hides a layer's exchanges with replicas: seconds of its passes beside which they run, and the part of
+// an exchange's seconds that such a pass loses to it.
 typedef struct tperf_cover {
-    double forward, backward, slows_forward, slows_backward, bucket;
+    double forward, backward, slows_forward, slows_backward;
 } tperf_cover;
 
+// bucket: how many layers it holds.
 TPERF_INLINED tperf_exposure tperf_exposure_of(const tperf_exchange *x, const tperf_cover *c,
-                                               bool gather_in_step, double optimizer) {
+                                               double bucket, bool gather_in_step,
+                                               double optimizer) {
     double gather = tperf_exposed(x->gather, c->slows_forward * x->gather, c->forward);
     double reduce = tperf_exposed(x->reduce, c->slows_backward * x->reduce, c->backward);
     tperf_exposure e = {gather, reduce, x->gather - gather, x->reduce - reduce, 0, 0, x->update};
-    e.first_gather = c->bucket * e.hidden_gather;
-    e.first_reduce = c->bucket * e.hidden_reduce;
+    e.first_gather = bucket * e.hidden_gather;
+    e.first_reduce = bucket * e.hidden_reduce;
     if (gather_in_step)
         e.first_gather = e.first_gather - optimizer > 0 ? e.first_gather - optimizer : 0;
     return e;
 }
 
-// simple: no bucket is larger than a layer and nothing is gathered for the optimizer's step. What leads a stage is then
+// simple: no bucket of what leads a stage is larger than a layer and nothing is gathered for the optimizer's step. What leads a stage is then
 // no more than what the stage hides.
 TPERF_INLINED tperf_exposure tperf_holding_exposure(const tperf_holding *holding,
                                                     const tperf_exposure *sections, bool simple) {
@@ -172,7 +174,6 @@ static inline double tperf_whole(const tperf_parts *p) {
     return p->work + p->bubble + p->data_comm + p->pipeline_comm + p->optimizer - p->hidden;
 }
 
-// What hides a section's exchanges, whatever the bucket.
 tperf_cover tperf_cover_of(const tperf_job *job, const tperf_layer_cost *cost);
 
 // Layers of such a section that a bucket holds. Buckets are of whole ones' parameters: more than one may be part of a

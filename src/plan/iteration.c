@@ -78,8 +78,10 @@ void tperf_holdings_of(const tperf_pipeline *pipeline, const tperf_workload *net
     }
 }
 
-static tperf_stage_time holding_time(const tperf_holding *holding, const tperf_layer_cost *costs,
-                                     const tperf_job *job) {
+// pairs: with the time of a pair.
+static inline tperf_stage_time holding_time(const tperf_holding *holding,
+                                            const tperf_layer_cost *costs, const tperf_job *job,
+                                            bool pairs) {
     tperf_pass_cost forward = {0}, backward = {0}, both = {0};
     double weight_grad = 0, hidden = 0, host_s = job->on.software->host_s;
     for (int i = 0; i < holding->n; i++) {
@@ -91,6 +93,7 @@ static tperf_stage_time holding_time(const tperf_holding *holding, const tperf_l
         weight_grad += layers * cost->weight_grad;
         forward.launches += layers * f->launches;
         backward.launches += layers * b->launches;
+        if (!pairs) continue;
         both.comm += layers * (f->comm + b->comm);
         both.slowing += layers * (f->slowing + b->slowing);
         if (job->training->hide_experts)
@@ -99,14 +102,14 @@ static tperf_stage_time holding_time(const tperf_holding *holding, const tperf_l
     both.launches = forward.launches + backward.launches;
     tperf_stage_time t = {longer(&forward, host_s), longer(&backward, host_s), weight_grad, 0, 0};
     t.host = t.forward - forward.time + (t.backward - backward.time);
-    t.pair = pair_of(&t, &both, hidden, job);
+    if (pairs) t.pair = pair_of(&t, &both, hidden, job);
     return t;
 }
 
 tperf_stage_time tperf_stage_time_of(const tperf_stage *stage, const tperf_workload *network,
                                      const tperf_layer_cost *costs, const tperf_job *job) {
     tperf_holding holding = tperf_holding_of(stage, network, TPERF_ALL_SECTIONS);
-    return holding_time(&holding, costs, job);
+    return holding_time(&holding, costs, job, true);
 }
 
 tperf_pipeline_time tperf_pipeline_time_of(const tperf_pipeline *pipeline,
@@ -115,8 +118,9 @@ tperf_pipeline_time tperf_pipeline_time_of(const tperf_pipeline *pipeline,
                                            const tperf_layer_cost *costs, const tperf_job *job) {
     tperf_holding own;
     const tperf_stage *stages = pipeline->stages;
+    bool pairs = pipeline->pairs != 0 || pipeline->pairs_each != 0;
     tperf_stage_time busy =
-        holding_time(tperf_holding_at(holdings, pipeline, 0, network, &own), costs, job);
+        holding_time(tperf_holding_at(holdings, pipeline, 0, network, &own), costs, job, pairs);
     if (pipeline->n_stages == 1) return (tperf_pipeline_time){&stages[0], busy, busy};
     double repeats = (double)stages[0].repeats;
     tperf_stage_time all = {repeats * busy.forward, repeats * busy.backward,
@@ -124,7 +128,7 @@ tperf_pipeline_time tperf_pipeline_time_of(const tperf_pipeline *pipeline,
     const tperf_stage *busiest = &stages[0];
     for (size_t i = 1; i < pipeline->n_stages; i++) {
         tperf_stage_time s =
-            holding_time(tperf_holding_at(holdings, pipeline, i, network, &own), costs, job);
+            holding_time(tperf_holding_at(holdings, pipeline, i, network, &own), costs, job, pairs);
         repeats = (double)stages[i].repeats;
         all.forward += repeats * s.forward;
         all.backward += repeats * s.backward;
@@ -294,7 +298,7 @@ tperf_cover tperf_cover_of(const tperf_job *job, const tperf_layer_cost *cost) {
     const tperf_training *t = job->training;
     double share = tperf_comm_share(&(tperf_comm){0}, &job->on);
     tperf_cover c = {window_of(&cost->forward, job, t->gather_overlap),
-                     window_of(&cost->backward, job, t->reduce_overlap), 0, 0, 1};
+                     window_of(&cost->backward, job, t->reduce_overlap), 0, 0};
     if (c.forward > 0) c.slows_forward = share;
     if (c.backward > 0) c.slows_backward = share;
     return c;
@@ -319,9 +323,9 @@ void tperf_exposures_of(const tperf_candidate *candidate, const tperf_job *job,
                         tperf_exposure *sections) {
     for (int i = 0; i < network->n_kinds + 2; i++) {
         tperf_cover cover = tperf_cover_of(job, &costs[i]);
-        cover.bucket = tperf_layers_of_bucket(candidate, job, network, &costs[i]);
-        sections[i] =
-            tperf_exposure_of(&exchanges[i], &cover, job->training->gather_in_step, optimizer);
+        double bucket = tperf_layers_of_bucket(candidate, job, network, &costs[i]);
+        sections[i] = tperf_exposure_of(&exchanges[i], &cover, bucket,
+                                        job->training->gather_in_step, optimizer);
     }
 }
 

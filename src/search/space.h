@@ -56,6 +56,7 @@ typedef struct tperf_exchanges {
 typedef struct tperf_holdings {
     int n_kinds;
     unsigned sections; // that count
+    unsigned leading;  // that lead a stage
     tperf_holding *of;
 } tperf_holdings;
 

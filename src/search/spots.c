@@ -97,23 +97,16 @@ static double least_of(tperf_walk *w, const tperf_spot *spot, const tperf_layer_
 TPERF_INLINED void time_spots(tperf_walk *w, const tperf_spot *spots, size_t n,
                               const tperf_cover *covers, const tperf_pipeline_time *pipeline,
                               double *times, bool simple) {
-    tperf_cover cover[TPERF_SECTIONS_MAX];
-    tperf_exposure exposures[TPERF_SECTIONS_MAX];
-    const tperf_pace pace = w->pace;
     const bool gather_in_step = w->job.training->gather_in_step;
-    for (size_t i = 0; i < w->n_sections; i++)
-        if (!(w->sections >> i & 1)) exposures[i] = (tperf_exposure){0};
-    for (size_t i = 0; i < w->n_used; i++) {
-        cover[i] = covers[w->used[i]];
-        cover[i].bucket = w->buckets[w->used[i]];
-    }
     for (size_t s = 0; s < n; s++) {
         const tperf_exchange *exchanges = exchanges_of(w, spots[s].exchange);
-        for (size_t i = 0; i < w->n_used; i++)
-            exposures[w->used[i]] = tperf_exposure_of(&exchanges[w->used[i]], &cover[i],
-                                                      gather_in_step, pace.optimizer);
-        tperf_waiting waiting = tperf_waiting_of(&pace, exposures, simple);
-        tperf_parts parts = tperf_parts_of(&pace, pipeline, &waiting, hop_of(w, &spots[s]));
+        for (size_t u = 0; u < w->n_used; u++) {
+            size_t i = w->used[u];
+            w->exposures[i] = tperf_exposure_of(&exchanges[i], &covers[i], w->buckets[i],
+                                                gather_in_step, w->pace.optimizer);
+        }
+        tperf_waiting waiting = tperf_waiting_of(&w->pace, w->exposures, simple);
+        tperf_parts parts = tperf_parts_of(&w->pace, pipeline, &waiting, hop_of(w, &spots[s]));
         times[s] = tperf_whole(&parts);
     }
 }

@@ -100,7 +100,7 @@ static void size_buckets(tperf_walk *w) {
         double layers =
             tperf_layers_of_bucket(&w->partial, &w->job, w->network, &w->bytes[w->used[i]]);
         w->buckets[w->used[i]] = layers;
-        w->simple = w->simple && layers <= 1;
+        if (w->scratch->holdings.leading >> w->used[i] & 1) w->simple = w->simple && layers <= 1;
     }
 }
 
@@ -272,12 +272,14 @@ static void note_holdings(tperf_walk *w) {
     if (known->n_kinds == w->network->n_kinds && known->sections == w->sections) return;
     known->n_kinds = w->network->n_kinds;
     known->sections = w->sections;
+    known->leading = 0;
     const tperf_search_options *options = &w->search->options;
     tperf_holding *holdings = known->of;
     for (size_t i = 0; i < options->n_pipelines; i++) {
         const tperf_pipeline *pipeline = &options->pipelines[i];
         tperf_holdings_of(pipeline, w->network, w->sections, holdings);
-        holdings += pipeline->n_stages;
+        for (size_t j = 0; j < pipeline->n_stages; j++)
+            known->leading |= 1u << holdings++->leading;
     }
 }
 

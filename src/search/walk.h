@@ -26,11 +26,13 @@ typedef struct tperf_walk {
     size_t n_spots;
     bool feasible, worked_out;
     tperf_hop hop;
-    int64_t hops_of;                            // stages of the pipeline walked last
-    unsigned sections;                          // bit i: section i has ops
-    size_t n_used, used[TPERF_SECTIONS_MAX];    // those sections
-    bool simple;                                // see tperf_holding_exposure
-    double buckets[TPERF_SECTIONS_MAX];         // tperf_layers_of_bucket of the sizes at hand
+    int64_t hops_of;                         // stages of the pipeline walked last
+    unsigned sections;                       // bit i: section i has ops
+    size_t n_used, used[TPERF_SECTIONS_MAX]; // those sections
+    bool simple;                             // see tperf_holding_exposure
+    double buckets[TPERF_SECTIONS_MAX];      // tperf_layers_of_bucket of the sizes at hand
+    tperf_exposure
+        exposures[TPERF_SECTIONS_MAX]; // of the candidate at hand; 0 of sections without ops
     tperf_layer_cost bytes[TPERF_SECTIONS_MAX]; // no times
 } tperf_walk;
 
