@@ -175,7 +175,8 @@ static tperf_memory memory_of(const question *q, const tperf_stage *stage) {
 static bool has_experts(const tperf_workload *network, const tperf_layer_cost *costs) {
     for (int i = 0; i < network->n_kinds + 2; i++) {
         const tperf_weights *e = &costs[i].experts;
-        if (e->bytes > 0 || e->gathered > 0 || e->copies > 0 || e->step > 0) return true;
+        if (e->bytes > 0 || e->count > 0 || e->gathered > 0 || e->copies > 0 || e->step > 0)
+            return true;
     }
     return false;
 }
