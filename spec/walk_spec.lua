@@ -1,5 +1,5 @@
--- The walk of a search times candidates in steps that many share; a configuration is timed whole. Both must agree to the
--- last bit, or the order of what is found is not that of its times.
+-- The walk of a search times candidates in steps that many share; a configuration is timed whole. Both must agree to
+-- the last bit, or the order of what is found is not that of its times.
 local tperf = require "tperf"
 
 local QUESTIONS <const> = {
@@ -36,8 +36,8 @@ describe("the walk of a search", function()
 
   it("shares what machines with equal domains and numbers of GPUs have in common, and nothing else", function()
     local function ask(system, gpus)
-      return tperf.search { model = "mixtral-8x7b", system = system, gpus = gpus, global_batch = 64, micro_batch = { 1, 2 },
-        strategy = "context", zero = { 1, 3 }, top = 20, threads = 1 }
+      return tperf.search { model = "mixtral-8x7b", system = system, gpus = gpus, global_batch = 64,
+        micro_batch = { 1, 2 }, strategy = "context", zero = { 1, 3 }, top = 20, threads = 1 }
     end
     local systems, gpus = { "h100-sxm", "h200-sxm", "gb200-nvl72", "b200-sxm" }, { 8, 64, 32 }
     local together, i = ask(systems, gpus), 0
